@@ -1,0 +1,59 @@
+/** A reference from a dependent to its owner; identity is the UID. */
+export type OwnerReference = {
+  apiVersion: string;
+  kind: string;
+  name: string;
+  uid: string;
+  controller?: boolean;
+  blockOwnerDeletion?: boolean;
+};
+
+/** Who owns which fields; see the apply folder of the API server. */
+export type ManagedFieldsEntry = {
+  manager?: string;
+  operation?: "Apply" | "Update";
+  apiVersion?: string;
+  time?: string;
+  fieldsType?: "FieldsV1";
+  fieldsV1?: { [path: string]: unknown };
+  subresource?: string;
+};
+
+/** Metadata that every stored object has. */
+export type ObjectMeta = {
+  name: string;
+  generateName?: string;
+  namespace?: string;
+  uid: string;
+  resourceVersion: string;
+  generation?: number;
+  creationTimestamp: string;
+  deletionTimestamp?: string;
+  deletionGracePeriodSeconds?: number;
+  labels?: Record<string, string>;
+  annotations?: Record<string, string>;
+  ownerReferences?: OwnerReference[];
+  finalizers?: string[];
+  managedFields?: ManagedFieldsEntry[];
+};
+
+/** Any Kubernetes object. Kinds with a schema of their own are narrower types of this one. */
+export type KubeObject = {
+  apiVersion: string;
+  kind: string;
+  metadata: ObjectMeta;
+  [field: string]: unknown;
+};
+
+/** "apps" and "v1" to "apps/v1"; the core group has no name: "v1". */
+export function apiVersionOf(group: string, version: string): string {
+  return group === "" ? version : `${group}/${version}`;
+}
+
+/** The inverse of apiVersionOf. */
+export function splitApiVersion(apiVersion: string): { group: string; version: string } {
+  const slash = apiVersion.indexOf("/");
+  return slash < 0
+    ? { group: "", version: apiVersion }
+    : { group: apiVersion.slice(0, slash), version: apiVersion.slice(slash + 1) };
+}

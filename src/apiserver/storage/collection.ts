@@ -1,0 +1,105 @@
+import { SortedMap } from "./sortedMap.ts";
+import type { StoreEvent } from "./storeEvent.ts";
+import type { Version } from "./version.ts";
+
+/** All objects of one resource, in key order, with as much of their past as has not been compacted. */
+export class Collection {
+  readonly resource: string;
+  /** Newest version of each key. A deleted key stays until its tombstone is compacted, for reads of the past. */
+  private readonly heads = new SortedMap<Version>();
+  /** Changes of this resource that are still remembered, oldest first. */
+  events: StoreEvent[] = [];
+  private forgotten = 0;
+  private liveCount = 0;
+  /** Position in the side record of the one field that is indexed, and the index: value to keys. */
+  private readonly indexedField: number | undefined;
+  private readonly index = new Map<string, Set<string>>();
+
+  constructor(resource: string, indexedField?: number) {
+    this.resource = resource;
+    this.indexedField = indexedField;
+  }
+
+  /** How many objects exist now. */
+  get size(): number {
+    return this.liveCount;
+  }
+
+  head(key: string): Version | undefined {
+    return this.heads.get(key);
+  }
+
+  setHead(version: Version): void {
+    const before = this.heads.get(version.key);
+    const wasLive = before !== undefined && !before.deleted;
+    if (wasLive !== !version.deleted) this.liveCount += version.deleted ? -1 : 1;
+    this.heads.set(version.key, version);
+    if (this.indexedField !== undefined) this.reindex(version.key, wasLive ? before : undefined, version);
+  }
+
+  /** Objects that have the value in the indexed field now, in key order; undefined when this field has no index. */
+  indexed(field: number, value: string): Version[] | undefined {
+    if (field !== this.indexedField) return undefined;
+    const keys = [...(this.index.get(value) ?? [])].sort();
+    return keys.map((key) => this.heads.get(key) as Version);
+  }
+
+  /** Objects as they are now. */
+  *all(): Generator<Version> {
+    for (const version of this.heads.values()) if (!version.deleted) yield version;
+  }
+
+  /**
+   * Objects of a namespace (of all when it is empty) from a key on, as they were at the revision.
+   * The collection must not change while this is walked.
+   */
+  *at(revision: number, namespace: string, fromKey = ""): Generator<Version> {
+    // "/" sorts right before "0": the keys of one namespace are a range.
+    const low = namespace === "" ? "" : `${namespace}/`;
+    const high = namespace === "" ? undefined : `${namespace}0`;
+    for (const head of this.heads.range(fromKey > low ? fromKey : low, high)) {
+      let version: Version | undefined = head;
+      while (version !== undefined && version.revision > revision) version = version.previous;
+      if (version !== undefined && !version.deleted) yield version;
+    }
+  }
+
+  /** Index in `events` of the first change after the revision. */
+  firstAfter(revision: number): number {
+    let low = this.forgotten;
+    let high = this.events.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if ((this.events[middle] as StoreEvent).revision <= revision) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  /** Drops the oldest remembered change. */
+  forget(event: StoreEvent): void {
+    this.forgotten++;
+    if (this.forgotten >= 256 && this.forgotten * 2 > this.events.length) {
+      this.events = this.events.slice(this.forgotten);
+      this.forgotten = 0;
+    }
+    const { current } = event;
+    if (current.deleted && this.heads.get(current.key) === current) this.heads.delete(current.key);
+  }
+
+  private reindex(key: string, before: Version | undefined, after: Version): void {
+    const field = this.indexedField as number;
+    const old = before?.side.fields[field];
+    const now = after.deleted ? undefined : after.side.fields[field];
+    if (old === now) return;
+    if (old !== undefined) {
+      const keys = this.index.get(old);
+      keys?.delete(key);
+      if (keys?.size === 0) this.index.delete(old);
+    }
+    if (now === undefined) return;
+    const keys = this.index.get(now);
+    if (keys === undefined) this.index.set(now, new Set([key]));
+    else keys.add(key);
+  }
+}

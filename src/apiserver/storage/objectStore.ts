@@ -1,0 +1,373 @@
+import { Buffer } from "node:buffer";
+import type { KubeObject } from "../../model/object.ts";
+import type { Clock } from "../../ports/clock.ts";
+import type { OpenReport, SideRecord, Store, StoredChange } from "../../ports/store.ts";
+import { Collection } from "./collection.ts";
+import type { StoreEvent } from "./storeEvent.ts";
+import { keyOf, RecentlyParsed, Version } from "./version.ts";
+
+/**
+ * Everything the API server knows, under one revision. A commit is synchronous: between reading and committing nothing
+ * else runs, so a precondition that held when it was checked holds when the write takes effect.
+ *
+ * What has been committed but has not reached the disk yet is visible to writers (the next write builds on it) and to
+ * nobody else: events go out, and answers are given, when the log has it. So no client ever acts on a write that a
+ * crash could take back.
+ */
+export class ObjectStore {
+  private readonly collections = new Map<string, Collection>();
+  private readonly listeners: ((event: StoreEvent) => void)[] = [];
+  private readonly log: Store | undefined;
+  private readonly clock: Clock;
+  private readonly retention: Retention;
+  private readonly recent = new RecentlyParsed(4096);
+  private readonly freeze: boolean;
+  private readonly indexedFields: Readonly<Record<string, number>>;
+  /** Every event that is still remembered, in order. */
+  private history: StoreEvent[] = [];
+  private historyStart = 0;
+  private historyBytes = 0;
+  /** Committed, not yet on the disk. */
+  private undelivered: StoreEvent[] = [];
+  private delivering = false;
+  private syncing: Promise<void> | undefined;
+  private failed: Error | undefined;
+  private snapshotting: Promise<void> | undefined;
+  private waiters: { revision: number; resolve: () => void; cancel: () => void }[] = [];
+
+  /** The newest committed revision. */
+  revision = 0;
+  /** The newest revision that survives a crash; with no log that is the newest committed one. */
+  durableRevision = 0;
+  /** Reads at a revision below this one are refused: the past was forgotten. */
+  compactedRevision = 0;
+
+  constructor(options: ObjectStoreOptions) {
+    this.log = options.log;
+    this.clock = options.clock;
+    this.retention = { ...defaultRetention, ...options.retention };
+    this.freeze = options.freeze ?? false;
+    this.indexedFields = options.indexedFields ?? {};
+  }
+
+  /** Reads the log back. The history since its last snapshot comes back too, so watches resume across a restart. */
+  async open(): Promise<OpenReport> {
+    if (this.log === undefined) return { revision: 0, snapshotRevision: 0, cutBytes: 0 };
+    const report = await this.log.open({
+      object: (change) => {
+        this.insert(this.versionFromLog(change, undefined));
+      },
+      change: (change) => {
+        const collection = this.collection(change.key.resource);
+        const head = collection.head(keyOf(change.key.namespace, change.key.name));
+        const current = this.versionFromLog(change, head);
+        this.insert(current);
+        this.remember({ revision: change.revision, atMs: this.clock.nowMs(), previous: liveOrNone(head), current });
+      },
+    });
+    this.revision = report.revision;
+    this.durableRevision = report.revision;
+    this.compactedRevision = report.snapshotRevision;
+    return report;
+  }
+
+  collection(resource: string): Collection {
+    let collection = this.collections.get(resource);
+    if (collection === undefined) {
+      collection = new Collection(resource, this.indexedFields[resource]);
+      this.collections.set(resource, collection);
+    }
+    return collection;
+  }
+
+  /** Resources that have ever held an object, in order of name. */
+  resources(): string[] {
+    return [...this.collections.keys()].sort();
+  }
+
+  get(resource: string, namespace: string, name: string): Version | undefined {
+    return liveOrNone(this.collections.get(resource)?.head(keyOf(namespace, name)));
+  }
+
+  /** Writes one object and gives it the next revision. The object is the store's from here on. */
+  put(resource: string, object: KubeObject, side: SideRecord): Version {
+    const { namespace = "", name } = object.metadata;
+    const revision = this.begin();
+    object.metadata.resourceVersion = String(revision);
+    if (this.freeze) deepFreeze(object);
+    const head = this.collection(resource).head(keyOf(namespace, name));
+    const at = { revision, resource, namespace, name, deleted: false };
+    const version = new Version(at, side, object, head, this.recent);
+    if (this.log !== undefined) version.keepBytes();
+    this.commit(version, head);
+    return version;
+  }
+
+  /** Removes an object. The tombstone holds its last state under the deletion's own revision. */
+  remove(version: Version, lastState: KubeObject = version.object()): Version {
+    const { resource, namespace, name, side } = version;
+    const revision = this.begin();
+    const object: KubeObject = {
+      ...lastState,
+      metadata: { ...lastState.metadata, resourceVersion: String(revision) },
+    };
+    if (this.freeze) deepFreeze(object);
+    const head = this.collection(resource).head(version.key);
+    const tombstone = new Version(
+      { revision, resource, namespace, name, deleted: true },
+      side,
+      object,
+      head,
+      this.recent,
+    );
+    if (this.log !== undefined) tombstone.keepBytes();
+    this.commit(tombstone, head);
+    return tombstone;
+  }
+
+  /** Called in order of revision for every change that can no longer be lost. */
+  onEvent(listener: (event: StoreEvent) => void): () => void {
+    this.listeners.push(listener);
+    return () => {
+      const at = this.listeners.indexOf(listener);
+      if (at >= 0) this.listeners.splice(at, 1);
+    };
+  }
+
+  /** Undefined when the revision is safe already, which is the rule without a log; saves a turn of the event loop. */
+  whenDurable(revision: number): Promise<void> | undefined {
+    if (this.failed !== undefined) return Promise.reject(this.failed);
+    if (revision <= this.durableRevision) return undefined;
+    return this.reach(revision).promise;
+  }
+
+  /** Resolves once the revision has been reached and is durable, for reads that ask for a revision we do not have yet. */
+  reach(revision: number): { promise: Promise<void>; cancel: () => void } {
+    let cancel = (): void => {};
+    const promise = new Promise<void>((resolve, reject) => {
+      if (revision <= this.durableRevision) return resolve();
+      if (this.failed !== undefined) return reject(this.failed);
+      const waiter = { revision, resolve, cancel: () => reject(this.failed ?? new Error("cancelled")) };
+      this.waiters.push(waiter);
+      cancel = () => {
+        this.waiters = this.waiters.filter((other) => other !== waiter);
+      };
+    });
+    return { promise, cancel };
+  }
+
+  /** Forgets the past before the revision: exact reads and watches from there get 410. */
+  compact(revision: number): void {
+    const upTo = Math.min(revision, this.durableRevision);
+    while (this.historyStart < this.history.length) {
+      const event = this.history[this.historyStart] as StoreEvent;
+      if (event.revision > upTo) break;
+      this.forget(event);
+    }
+    this.compactedRevision = Math.max(this.compactedRevision, upTo);
+    this.dropForgotten();
+  }
+
+  /** Writes a snapshot if the log has grown enough, or at once when forced. */
+  async snapshotIfWanted(force = false): Promise<void> {
+    const log = this.log;
+    if (log === undefined || this.failed !== undefined) return;
+    if (this.snapshotting !== undefined) return this.snapshotting;
+    if (!force && !log.wantsSnapshot()) return;
+    const objects: StoredChange[] = [];
+    for (const resource of this.resources()) {
+      for (const version of this.collection(resource).all()) objects.push(storedChange(version));
+    }
+    this.snapshotting = log.snapshot({ revision: this.revision, objects }).finally(() => {
+      this.snapshotting = undefined;
+    });
+    return this.snapshotting;
+  }
+
+  async close(): Promise<void> {
+    if (this.log === undefined) return;
+    await this.syncing?.catch(() => {});
+    await this.snapshotting?.catch(() => {});
+    await this.log.close();
+  }
+
+  /** Events that are still remembered, and what they weigh. */
+  get historySize(): { events: number; bytes: number } {
+    return { events: this.history.length - this.historyStart, bytes: this.historyBytes };
+  }
+
+  private begin(): number {
+    if (this.failed !== undefined) throw this.failed;
+    return this.revision + 1;
+  }
+
+  private commit(version: Version, head: Version | undefined): void {
+    this.revision = version.revision;
+    this.insert(version);
+    const event: StoreEvent = {
+      revision: version.revision,
+      atMs: this.clock.nowMs(),
+      previous: liveOrNone(head),
+      current: version,
+    };
+    this.remember(event);
+    this.undelivered.push(event);
+    if (this.log === undefined) {
+      this.deliver(version.revision);
+      return;
+    }
+    this.log.append([storedChange(version)]);
+    this.syncing ??= this.sync(this.log);
+  }
+
+  /** One sync serves every commit that was queued before it began. */
+  private async sync(log: Store): Promise<void> {
+    try {
+      // The turn of the loop that commits first lets its neighbours commit too.
+      await Promise.resolve();
+      while (this.durableRevision < this.revision) {
+        const upTo = this.revision;
+        await log.synced();
+        this.deliver(upTo);
+      }
+    } catch (error) {
+      this.failed = error instanceof Error ? error : new Error(String(error));
+      for (const waiter of this.waiters.splice(0)) waiter.cancel();
+    } finally {
+      this.syncing = undefined;
+    }
+    this.snapshotIfWanted().catch((error: unknown) => {
+      this.failed ??= error instanceof Error ? error : new Error(String(error));
+    });
+  }
+
+  private deliver(upTo: number): void {
+    this.durableRevision = Math.max(this.durableRevision, upTo);
+    // A listener may commit; its events join the queue and are delivered by the loop below, in order.
+    if (this.delivering) return;
+    this.delivering = true;
+    let delivered = 0;
+    try {
+      while (delivered < this.undelivered.length) {
+        const event = this.undelivered[delivered] as StoreEvent;
+        if (event.revision > this.durableRevision) break;
+        delivered++;
+        for (const listener of this.listeners) listener(event);
+      }
+    } finally {
+      this.undelivered.splice(0, delivered);
+      this.delivering = false;
+    }
+    if (this.waiters.length > 0) {
+      const due = this.waiters.filter((waiter) => waiter.revision <= this.durableRevision);
+      if (due.length > 0) {
+        this.waiters = this.waiters.filter((waiter) => waiter.revision > this.durableRevision);
+        for (const waiter of due) waiter.resolve();
+      }
+    }
+    this.trim();
+  }
+
+  private insert(version: Version): void {
+    this.collection(version.resource).setHead(version);
+  }
+
+  private remember(event: StoreEvent): void {
+    this.history.push(event);
+    this.collection(event.current.resource).events.push(event);
+    this.historyBytes += weight(event);
+  }
+
+  /** Forgets what is older than the retention asks for. Costs nothing when nothing is due. */
+  private trim(): void {
+    const { events, ageMs, bytes } = this.retention;
+    let count = this.history.length - this.historyStart;
+    if (count <= events && this.historyBytes <= bytes) return;
+    const oldEnough = this.clock.nowMs() - ageMs;
+    while (count > 0) {
+      const event = this.history[this.historyStart] as StoreEvent;
+      const spare = count > events && event.atMs < oldEnough;
+      if (!spare && this.historyBytes <= bytes) break;
+      if (event.revision > this.durableRevision) break;
+      this.forget(event);
+      this.compactedRevision = event.revision;
+      count--;
+    }
+    this.dropForgotten();
+  }
+
+  private forget(event: StoreEvent): void {
+    this.historyStart++;
+    this.historyBytes -= weight(event);
+    event.current.previous = undefined;
+    this.collection(event.current.resource).forget(event);
+  }
+
+  private dropForgotten(): void {
+    // Cutting the array on each event would copy it each time.
+    if (this.historyStart < 1024 || this.historyStart * 2 < this.history.length) return;
+    this.history = this.history.slice(this.historyStart);
+    this.historyStart = 0;
+  }
+
+  private versionFromLog(change: StoredChange, head: Version | undefined): Version {
+    const { resource, namespace, name } = change.key;
+    const at = { revision: change.revision, resource, namespace, name, deleted: change.body === null };
+    if (change.body !== null && change.side !== null) {
+      return new Version(at, change.side, asBuffer(change.body), head, this.recent);
+    }
+    if (head === undefined)
+      throw new Error(`the log deletes ${resource} ${keyOf(namespace, name)}, which does not exist`);
+    const last = head.object();
+    const object = { ...last, metadata: { ...last.metadata, resourceVersion: String(change.revision) } };
+    const tombstone = new Version(at, head.side, object, head, this.recent);
+    tombstone.keepBytes();
+    return tombstone;
+  }
+}
+
+export interface ObjectStoreOptions {
+  /** Where commits are made durable; without one the store lives in memory. */
+  log?: Store | undefined;
+  clock: Clock;
+  retention?: Partial<Retention>;
+  /** Tests freeze what is stored, so that a reader who writes is found out. */
+  freeze?: boolean;
+  /** Resource to the position, in its side record, of the field that lists are indexed by. */
+  indexedFields?: Readonly<Record<string, number>>;
+}
+
+/** How much of the past is kept: the larger of age and count, unless it weighs more than `bytes`. */
+export interface Retention {
+  events: number;
+  ageMs: number;
+  bytes: number;
+}
+
+const defaultRetention: Retention = { events: 100_000, ageMs: 300_000, bytes: 512 * 1024 * 1024 };
+
+/** Bytes that are held only because the past is remembered: what this change replaced. */
+function weight({ previous, current }: StoreEvent): number {
+  return (previous?.byteLength ?? 0) + (current.deleted ? current.byteLength : 0);
+}
+
+function liveOrNone(version: Version | undefined): Version | undefined {
+  return version === undefined || version.deleted ? undefined : version;
+}
+
+function storedChange(version: Version): StoredChange {
+  const { revision, resource, namespace, name } = version;
+  const key = { resource, namespace, name };
+  if (version.deleted) return { revision, key, side: null, body: null };
+  return { revision, key, side: version.side, body: version.bytes() };
+}
+
+function asBuffer(bytes: Uint8Array): Buffer {
+  return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}
+
+function deepFreeze(value: unknown): void {
+  if (typeof value !== "object" || value === null || Object.isFrozen(value)) return;
+  Object.freeze(value);
+  for (const key of Object.keys(value)) deepFreeze((value as Record<string, unknown>)[key]);
+}

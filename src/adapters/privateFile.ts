@@ -1,0 +1,43 @@
+import { randomBytes } from "node:crypto";
+import { chmod, mkdir, open, rename, rm } from "node:fs/promises";
+import { dirname } from "node:path";
+
+/**
+ * Writes a file that only its owner may read: first beside it, synced, then renamed over it. A reader sees the old text
+ * or the new one, and at no moment does a file with wider rights hold the secret.
+ */
+export async function writePrivateFile(path: string, text: string): Promise<void> {
+  const folder = dirname(path);
+  const beside = `${path}.${randomBytes(6).toString("hex")}.tmp`;
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  try {
+    const file = await open(beside, "wx", 0o600);
+    try {
+      await file.writeFile(text);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    await rename(beside, path);
+  } catch (error) {
+    await rm(beside, { force: true });
+    throw error;
+  }
+  await syncFolder(folder);
+}
+
+/** Makes a folder that only its owner may enter, also when it was there before with wider rights. */
+export async function makePrivateFolder(path: string): Promise<void> {
+  await mkdir(path, { recursive: true, mode: 0o700 });
+  await chmod(path, 0o700);
+}
+
+async function syncFolder(path: string): Promise<void> {
+  if (process.platform === "win32") return; // a folder cannot be opened there
+  const folder = await open(path, "r");
+  try {
+    await folder.sync();
+  } finally {
+    await folder.close();
+  }
+}

@@ -9,6 +9,8 @@ export interface StructNode {
   readonly kind: "struct";
   /** Name for error messages, as Go would print it: `PodSpec`; empty for custom resources. */
   readonly name: string;
+  /** The full name of a built-in type: `io.k8s.api.core.v1.PodSpec`. */
+  readonly definition?: string;
   readonly fields: ReadonlyMap<string, StructField>;
   /** One owner for the whole in server-side apply. */
   readonly atomic: boolean;
@@ -45,6 +47,8 @@ export interface ListNode {
   /** Server-side apply. `map` lists are keyed by `listKeys`, `set` lists by value. */
   readonly listType: "atomic" | "set" | "map";
   readonly listKeys: readonly string[];
+  /** What a key is when an item leaves it out: two ports differ by protocol, and no protocol means TCP. */
+  readonly keyDefaults?: Readonly<Record<string, string>>;
   /** Strategic merge: whether a patch merges into the list, and by which key (empty: a list of primitives). */
   readonly patchMerge: boolean;
   readonly patchMergeKey: string;

@@ -1,0 +1,268 @@
+import { copyJson, type Json, type JsonObject } from "../../model/json.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { QuantityError } from "../../model/quantity.ts";
+import { badRequest, type StatusError } from "../../model/status.ts";
+import { TimeError } from "../../model/time.ts";
+import { type DecodePlan, planFor, zeroOf } from "./decodePlan.ts";
+import { decodeScalar, ScalarError } from "./decodeScalar.ts";
+import type { SchemaNode, StructNode } from "./schemaNode.ts";
+
+/**
+ * Reads untrusted JSON as a typed server would: what does not fit the schema is refused, what the schema does not know
+ * is dropped and reported, and every value comes out in the one form in which a Go program would write it back. The
+ * result shares nothing with the input, so it may be changed in place.
+ */
+export function decodeObject<T = KubeObject>(node: StructNode, value: unknown, options: DecodeOptions): Decoded<T> {
+  const { fieldValidation, duplicateFields = [] } = options;
+  try {
+    const { object, unknownFields } = decodeFields(node, value, fieldValidation !== "Ignore");
+    if (fieldValidation === "Ignore" || (unknownFields.length === 0 && duplicateFields.length === 0)) {
+      return { object: object as T, warnings: [] };
+    }
+    const complaints = strictComplaints(unknownFields, duplicateFields);
+    if (fieldValidation === "Warn") return { object: object as T, warnings: complaints };
+    throw cannotHandle(options, strictMessage(complaints));
+  } catch (error) {
+    if (error instanceof DecodeError) throw cannotHandle(options, error.message);
+    throw error;
+  }
+}
+
+export type FieldValidation = "Ignore" | "Warn" | "Strict";
+
+export interface DecodeOptions {
+  /** For messages: the kind and apiVersion that the caller sent. */
+  readonly kindName: string;
+  readonly apiVersion: string;
+  readonly fieldValidation: FieldValidation;
+  /** Paths that stood twice in the text; only the parser of the text can know. */
+  readonly duplicateFields?: readonly string[];
+}
+
+export interface Decoded<T> {
+  readonly object: T;
+  /** Texts for `Warning` headers. */
+  readonly warnings: string[];
+}
+
+/** The value does not fit the schema; the message is Go's. */
+export class DecodeError extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = "DecodeError";
+  }
+}
+
+/** The same without a verdict on unknown fields, for callers that word their own (patches answer 422). */
+export function decodeFields(
+  node: SchemaNode,
+  value: unknown,
+  collectUnknown: boolean,
+): { object: Json; unknownFields: string[] } {
+  const walk: Walk = { root: node, path: [], unknown: collectUnknown ? [] : undefined };
+  try {
+    const object = decodeValue(planFor(node), value, walk, 0);
+    return { object, unknownFields: walk.unknown ?? [] };
+  } catch (error) {
+    // Only raw JSON and schemas of schemas can nest without bound; a stack is as good a measure as a counter.
+    if (error instanceof RangeError) throw new DecodeError("exceeded max depth");
+    if (error instanceof QuantityError || error instanceof TimeError) throw new DecodeError(error.message);
+    if (error instanceof ScalarError) throw new DecodeError(error.message);
+    throw error;
+  }
+}
+
+/** The list of complaints that `Strict` refuses and `Warn` prints. */
+export function strictComplaints(unknownFields: readonly string[], duplicateFields: readonly string[]): string[] {
+  return [
+    ...duplicateFields.map((path) => `duplicate field ${JSON.stringify(path)}`),
+    ...unknownFields.map((path) => `unknown field ${JSON.stringify(path)}`),
+  ].slice(0, complaintsMax);
+}
+
+export function strictMessage(complaints: readonly string[]): string {
+  return `strict decoding error: ${complaints.join(", ")}`;
+}
+
+/** A hostile body could name a million unknown fields; nobody reads more than these. */
+const complaintsMax = 100;
+
+function cannotHandle({ kindName, apiVersion }: DecodeOptions, why: string): StatusError {
+  const version = apiVersion.slice(apiVersion.indexOf("/") + 1);
+  return badRequest(`${kindName} in version ${JSON.stringify(version)} cannot be handled as a ${kindName}: ${why}`);
+}
+
+interface Walk {
+  readonly root: SchemaNode;
+  /** Keys and indexes down to the current place; entries beyond the current depth are stale. */
+  readonly path: (string | number)[];
+  readonly unknown: string[] | undefined;
+}
+
+function decodeValue(plan: DecodePlan, value: unknown, walk: Walk, depth: number): Json {
+  switch (plan.op) {
+    case "struct":
+      return decodeStruct(plan, value, walk, depth);
+    case "map":
+      return decodeMap(plan, value, walk, depth);
+    case "list":
+      return decodeList(plan, value, walk, depth);
+    case "any":
+      return copyJson(value) as Json;
+    default: {
+      const scalar = decodeScalar(plan.op, value);
+      if (scalar === undefined) throw mismatch(plan, value, walk, depth);
+      return scalar;
+    }
+  }
+}
+
+function decodeStruct(plan: DecodePlan, value: unknown, walk: Walk, depth: number): JsonObject {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) throw mismatch(plan, value, walk, depth);
+  const fields = plan.fields;
+  const source = value as JsonObject;
+  const out: JsonObject = {};
+  for (const key in source) {
+    const item = source[key];
+    const field = fields.get(key);
+    if (field === undefined) {
+      if (plan.preserveUnknown) setKey(out, key, copyJson(item) as Json);
+      else if (walk.unknown !== undefined && walk.unknown.length < complaintsMax) {
+        walk.path[depth] = key;
+        walk.unknown.push(pathText(walk.path, depth + 1));
+      }
+      continue;
+    }
+    if (item === null || item === undefined) continue;
+    const inner = field.plan;
+    // Strings are most of what there is.
+    if (inner.op === "string" && typeof item === "string") {
+      if (item !== "" || !field.dropsZero) out[key] = item;
+      continue;
+    }
+    walk.path[depth] = key;
+    const decoded = decodeValue(inner, item, walk, depth + 1);
+    if (decoded === null || (field.dropsZero && isZero(decoded))) continue;
+    out[key] = decoded;
+  }
+  for (const field of plan.written) {
+    if (out[field.name] === undefined) out[field.name] = zeroOf(field.plan);
+  }
+  return out;
+}
+
+function decodeMap(plan: DecodePlan, value: unknown, walk: Walk, depth: number): JsonObject {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) throw mismatch(plan, value, walk, depth);
+  const inner = plan.items;
+  const source = value as JsonObject;
+  const out: JsonObject = {};
+  for (const key in source) {
+    const item = source[key];
+    if (inner.op === "string" && typeof item === "string" && key !== "__proto__") {
+      out[key] = item;
+      continue;
+    }
+    walk.path[depth] = key;
+    const decoded = item === null ? zeroOf(inner) : decodeValue(inner, item, walk, depth + 1);
+    setKey(out, key, decoded);
+  }
+  return out;
+}
+
+function decodeList(plan: DecodePlan, value: unknown, walk: Walk, depth: number): Json[] {
+  if (!Array.isArray(value)) throw mismatch(plan, value, walk, depth);
+  const inner = plan.items;
+  const out: Json[] = new Array(value.length);
+  for (let index = 0; index < value.length; index++) {
+    walk.path[depth] = index;
+    const item: unknown = value[index];
+    out[index] = item === null ? zeroOf(inner) : decodeValue(inner, item, walk, depth + 1);
+  }
+  return out;
+}
+
+/** Plain assignment to `__proto__` would change the object's prototype instead of adding a key. */
+function setKey(object: JsonObject, key: string, value: Json): void {
+  if (key !== "__proto__") object[key] = value;
+  else Object.defineProperty(object, key, { value, writable: true, enumerable: true, configurable: true });
+}
+
+function isZero(value: Json): boolean {
+  if (typeof value !== "object") return value === "" || value === false || value === 0;
+  if (value === null) return true;
+  if (Array.isArray(value)) return value.length === 0;
+  for (const _ in value) return false;
+  return true;
+}
+
+/** `spec.containers[0].foo` */
+function pathText(path: readonly (string | number)[], depth: number): string {
+  let text = "";
+  for (let at = 0; at < depth; at++) {
+    const step = path[at];
+    text += typeof step === "number" ? `[${step}]` : at === 0 ? step : `.${step}`;
+  }
+  return text;
+}
+
+/**
+ * Says what Go says: the innermost struct, then the fields from the root, without indexes and map keys. The walk kept
+ * only the path, so the structs are looked up again here, where time does not matter.
+ */
+function mismatch(plan: DecodePlan, value: unknown, walk: Walk, depth: number): DecodeError {
+  const names: string[] = [];
+  let struct = "";
+  let node = walk.root;
+  for (let at = 0; at < depth; at++) {
+    if (node.kind === "struct") {
+      const name = String(walk.path[at]);
+      const field = node.fields.get(name);
+      if (field === undefined) break;
+      struct = node.name;
+      names.push(name);
+      node = field.schema;
+    } else if (node.kind === "list") node = node.items;
+    else if (node.kind === "map") node = node.values;
+  }
+  const where = names.length === 0 ? "Go value" : `Go struct field ${struct}.${names.join(".")}`;
+  return new DecodeError(`json: cannot unmarshal ${describe(value)} into ${where} of type ${goType(plan.node)}`);
+}
+
+function describe(value: unknown): string {
+  if (Array.isArray(value)) return "array";
+  if (typeof value === "boolean") return "bool";
+  // A number that meets a number type is out of its range, or has a fraction where none may be.
+  return typeof value === "number" ? `number${Number.isSafeInteger(value) ? "" : ` ${value}`}` : typeof value;
+}
+
+function goType(node: SchemaNode): string {
+  switch (node.kind) {
+    case "struct": {
+      const version = node.definition?.split(".").at(-2) ?? "v1";
+      return `${version}.${node.name}`;
+    }
+    case "map":
+      return node.values.kind === "scalar" && node.values.type === "quantity"
+        ? "v1.ResourceList"
+        : `map[string]${goType(node.values)}`;
+    case "list":
+      return `[]${goType(node.items)}`;
+    case "any":
+      return "runtime.RawExtension";
+    case "scalar":
+      return goScalars[node.type];
+  }
+}
+
+const goScalars = {
+  string: "string",
+  boolean: "bool",
+  int32: "int32",
+  int64: "int64",
+  number: "float64",
+  quantity: "resource.Quantity",
+  time: "v1.Time",
+  microTime: "v1.MicroTime",
+  intOrString: "intstr.IntOrString",
+  bytes: "[]uint8",
+} as const;

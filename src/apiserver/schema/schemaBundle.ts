@@ -1,0 +1,48 @@
+import { readFileSync } from "node:fs";
+
+/** The generated type system of the built-in kinds, as it lies on disk; tools/genSchema.ts writes it. */
+export type SchemaBundle = { readonly [definition: string]: BundleDefinition };
+
+export type BundleDefinition = {
+  readonly atomic?: true;
+  readonly fields: { readonly [name: string]: string | BundleField };
+};
+
+/**
+ * Type, flags, extras. The type is a scalar's name, `any`, `#definition`, `[]type` or `{}type`. Flags: `R` required,
+ * `k` zero is kept, `p` pointer, `a` always written.
+ */
+export type BundleField = readonly [type: string, flags: string, extras?: FieldExtras];
+
+export type FieldExtras = {
+  readonly list?: "set" | "map";
+  readonly keys?: readonly string[];
+  readonly keyDefaults?: Readonly<Record<string, string>>;
+  readonly merge?: string;
+  readonly retain?: true;
+  readonly replace?: true;
+  readonly atomic?: boolean;
+};
+
+/** Sentences for `kubectl explain`: by definition, then by field; the empty field is the type itself. */
+export type SchemaDescriptions = { readonly [definition: string]: { readonly [field: string]: string } };
+
+let bundle: SchemaBundle | undefined;
+let descriptions: SchemaDescriptions | undefined;
+
+export function schemaBundle(): SchemaBundle {
+  bundle ??= read("schema.json") as SchemaBundle;
+  return bundle;
+}
+
+/** Half a megabyte that only OpenAPI needs, so it is read when the first document is asked for. */
+export function schemaDescriptions(): SchemaDescriptions {
+  descriptions ??= read("descriptions.json") as SchemaDescriptions;
+  return descriptions;
+}
+
+function read(file: string): unknown {
+  // The same depth below the root from src/ and from dist/: the data is not copied by the compiler.
+  const url = new URL(`../../../src/apiserver/schema/${file}`, import.meta.url);
+  return JSON.parse(readFileSync(url, "utf8"));
+}

@@ -1,0 +1,89 @@
+import { equalJson, isObject } from "../../model/json.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { failure, forbiddenError, type GroupResource } from "../../model/status.ts";
+import type { UserInfo } from "../strategy.ts";
+import { mastersGroup, rbacGroup, resourceAccess } from "./access.ts";
+import { compactRules, describeRule, missingRules, type PolicyRule, quotedList, readRules } from "./policyRule.ts";
+import { fullAuthority, joinProblems, missingRole, type RbacAuthorizer } from "./rbac.ts";
+
+/**
+ * Nobody hands out what they do not hold. Writing a role needs its rules, or the verb `escalate`; writing a binding
+ * needs the rules of its role, or the verb `bind`. `system:masters` may do both.
+ */
+export function checkRoleWrite(rbac: RbacAuthorizer, user: UserInfo, next: KubeObject, old?: KubeObject): void {
+  if (user.groups.includes(mastersGroup)) return;
+  const isClusterRole = next.kind === "ClusterRole";
+  const namespace = isClusterRole ? "" : (next.metadata.namespace ?? "");
+  const name = next.metadata.name ?? "";
+  const resource: GroupResource = { group: rbacGroup, resource: isClusterRole ? "clusterroles" : "roles" };
+  const sameRules = old !== undefined && sameList(old["rules"], next["rules"]);
+  const sameAggregation =
+    old !== undefined && equalJson(old["aggregationRule"] ?? null, next["aggregationRule"] ?? null);
+  if (sameRules && sameAggregation) return;
+
+  const verdict = rbac.authorize(user, resourceAccess({ verb: "escalate", ...resource, namespace, name }));
+  if (verdict.allowed) return;
+
+  const problem = missingRights(rbac, user, namespace, readRules(next["rules"]));
+  if (problem !== undefined) throw forbiddenError(resource, name, problem);
+
+  // An aggregation gathers whatever is labelled for it later, and undoes what others take away: it needs everything.
+  const aggregates = isObject(next["aggregationRule"]) || isObject(old?.["aggregationRule"]);
+  if (aggregates && missingRights(rbac, user, namespace, fullAuthority) !== undefined) {
+    throw forbiddenError(resource, name, "must have cluster-admin privileges to use the aggregationRule");
+  }
+}
+
+export function checkBindingWrite(rbac: RbacAuthorizer, user: UserInfo, next: KubeObject, old?: KubeObject): void {
+  if (user.groups.includes(mastersGroup)) return;
+  const isCluster = next.kind === "ClusterRoleBinding";
+  const namespace = isCluster ? "" : (next.metadata.namespace ?? "");
+  const name = next.metadata.name ?? "";
+  const resource: GroupResource = { group: rbacGroup, resource: isCluster ? "clusterrolebindings" : "rolebindings" };
+  if (old !== undefined && equalJson(old["roleRef"], next["roleRef"]) && sameList(old["subjects"], next["subjects"])) {
+    return;
+  }
+  const roleRef = isObject(next["roleRef"]) ? next["roleRef"] : {};
+  const roleKind = String(roleRef["kind"] ?? "");
+  const roleName = String(roleRef["name"] ?? "");
+  const bound = roleKind === "ClusterRole" ? "clusterroles" : roleKind === "Role" ? "roles" : undefined;
+  // A reference that means nothing grants nothing; validation will say what is wrong with it.
+  if (bound === undefined || roleName === "") return;
+
+  const mayBind = rbac.authorize(
+    user,
+    resourceAccess({ verb: "bind", group: rbacGroup, resource: bound, namespace, name: roleName }),
+  );
+  if (mayBind.allowed) return;
+
+  const rules = rbac.roleRules(roleKind, namespace, roleName);
+  if (rules === undefined) {
+    throw failure(404, "NotFound", missingRole(roleKind, roleName), {
+      name: roleName,
+      group: rbacGroup,
+      kind: roleKind.toLowerCase(),
+    });
+  }
+  const problem = missingRights(rbac, user, namespace, rules);
+  if (problem !== undefined) throw forbiddenError(resource, name, problem);
+}
+
+function missingRights(
+  rbac: RbacAuthorizer,
+  user: UserInfo,
+  namespace: string,
+  wanted: readonly PolicyRule[],
+): string | undefined {
+  const held = rbac.rulesFor(user, namespace);
+  const missing = missingRules(held.rules, wanted);
+  if (missing.length === 0) return undefined;
+  const lines = [...new Set(compactRules(missing).map(describeRule))].sort();
+  const who = `user ${JSON.stringify(user.username)} (groups=${quotedList(user.groups)})`;
+  const text = `${who} is attempting to grant RBAC permissions not currently held:\n${lines.join("\n")}`;
+  return held.problems.length === 0 ? text : `${text}; resolution errors: ${joinProblems(held.problems)}`;
+}
+
+/** An absent list and an empty one say the same. */
+function sameList(a: unknown, b: unknown): boolean {
+  return equalJson(a ?? [], b ?? []);
+}

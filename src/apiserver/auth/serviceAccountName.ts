@@ -1,0 +1,29 @@
+/** A service account as a user: `system:serviceaccount:<namespace>:<name>`, and the groups that come with it. */
+
+const prefix = "system:serviceaccount:";
+
+export const serviceAccountsGroup = "system:serviceaccounts";
+
+export function serviceAccountUsername(namespace: string, name: string): string {
+  return `${prefix}${namespace}:${name}`;
+}
+
+export function serviceAccountGroups(namespace: string): string[] {
+  return [serviceAccountsGroup, `${serviceAccountsGroup}:${namespace}`];
+}
+
+/** The inverse, or undefined when the user is no service account: exactly two well-formed parts are one. */
+export function splitServiceAccountUsername(username: string): { namespace: string; name: string } | undefined {
+  if (!username.startsWith(prefix)) return undefined;
+  const parts = username.slice(prefix.length).split(":");
+  const [namespace = "", name = ""] = parts;
+  if (parts.length !== 2 || !dnsLabel.test(namespace) || !dnsSubdomain.test(name)) return undefined;
+  return { namespace, name };
+}
+
+const dnsLabel = /^(?=.{1,63}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?$/;
+const dnsSubdomain = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
+
+export function isServiceAccountName(name: string): boolean {
+  return dnsSubdomain.test(name);
+}

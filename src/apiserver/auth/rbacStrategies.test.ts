@@ -196,7 +196,13 @@ describe("writing a binding", () => {
       "reader",
       /not currently held/,
     ],
-    ["to a missing role is allowed to who may bind any role", { cluster: everything, roles: {} }, "RoleBinding", "gone", undefined],
+    [
+      "to a missing role is allowed to who may bind any role",
+      { cluster: everything, roles: {} },
+      "RoleBinding",
+      "gone",
+      undefined,
+    ],
     [
       "to a missing role without the right to bind is not found",
       { roles: {} },

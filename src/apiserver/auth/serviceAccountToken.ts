@@ -1,0 +1,185 @@
+import { createHash, type KeyObject, sign, verify } from "node:crypto";
+import { isObject } from "../../model/json.ts";
+import type { Random } from "../../ports/random.ts";
+import { serviceAccountUsername } from "./serviceAccountName.ts";
+
+/**
+ * Service-account tokens: signed statements (JWT, ES256) that their bearer is a service account of this cluster, for
+ * certain audiences and a limited time. This file makes them and reads them back; whether the account still exists is
+ * asked elsewhere, at every use.
+ */
+export interface TokenClaims {
+  readonly audiences: readonly string[];
+  readonly expiresAtSeconds: number;
+  readonly notBeforeSeconds: number;
+  readonly issuedAtSeconds: number;
+  readonly id: string;
+  readonly namespace: string;
+  readonly serviceAccount: Reference;
+  readonly pod?: Reference;
+  readonly secret?: Reference;
+  readonly node?: Reference;
+}
+
+export type Reference = { readonly name: string; readonly uid: string };
+
+/** What the token is about; times and identity are added when it is made. */
+export type TokenSubject = Pick<TokenClaims, "audiences" | "namespace" | "serviceAccount" | "pod" | "secret" | "node">;
+
+export interface TokenKeyPair {
+  readonly privateKey: KeyObject;
+  readonly publicKey: KeyObject;
+}
+
+/** The name by which pods reach this API; every token says that it was issued there. */
+export const defaultIssuer = "https://kubernetes.default.svc.cluster.local";
+
+/** A token longer than this is not ours; ours are below two thousand characters. */
+const tokenCharsMax = 16_384;
+/** Clocks may differ by this much. Expiry has no such grace: we read the same clock that issued the token. */
+const skewSeconds = 60;
+const cacheMax = 4096;
+
+export class TokenIssuer {
+  readonly issuer: string;
+  readonly #keys: TokenKeyPair;
+  readonly #keyId: string;
+  /** Claims of tokens whose signature was found good: verifying costs a hundred times more than everything else. */
+  readonly #verified = new Map<string, TokenClaims>();
+
+  constructor(keys: TokenKeyPair, issuer: string = defaultIssuer) {
+    this.#keys = keys;
+    this.issuer = issuer;
+    this.#keyId = keyIdOf(keys.publicKey);
+  }
+
+  issue(subject: TokenSubject, options: { nowMs: number; lifetimeSeconds: number; random: Random }): IssuedToken {
+    const nowSeconds = Math.floor(options.nowMs / 1000);
+    const expiresAtSeconds = nowSeconds + options.lifetimeSeconds;
+    const header = { alg: "ES256", kid: this.#keyId };
+    const claims = {
+      aud: subject.audiences,
+      exp: expiresAtSeconds,
+      iat: nowSeconds,
+      iss: this.issuer,
+      jti: randomUuid(options.random),
+      "kubernetes.io": {
+        namespace: subject.namespace,
+        ...(subject.node === undefined ? {} : { node: subject.node }),
+        ...(subject.pod === undefined ? {} : { pod: subject.pod }),
+        ...(subject.secret === undefined ? {} : { secret: subject.secret }),
+        serviceaccount: subject.serviceAccount,
+      },
+      nbf: nowSeconds,
+      sub: serviceAccountUsername(subject.namespace, subject.serviceAccount.name),
+    };
+    const body = `${encode(header)}.${encode(claims)}`;
+    const signature = sign("sha256", Buffer.from(body), { key: this.#keys.privateKey, dsaEncoding: "ieee-p1363" });
+    return { token: `${body}.${signature.toString("base64url")}`, expiresAtSeconds };
+  }
+
+  /** The claims of a token that we signed and that is valid now, or why it is not. Audiences are the caller's to judge. */
+  read(token: string, nowMs: number): TokenClaims | TokenProblem {
+    const claims = this.#verified.get(token) ?? this.#verify(token);
+    if (typeof claims === "string") return claims;
+    const nowSeconds = nowMs / 1000;
+    if (nowSeconds >= claims.expiresAtSeconds) return "service account token has expired";
+    if (nowSeconds + skewSeconds < claims.notBeforeSeconds) return "service account token is not valid yet";
+    return claims;
+  }
+
+  /** The key as the document at `/openid/v1/jwks` shows it. */
+  keySet(): { keys: Record<string, unknown>[] } {
+    const key = this.#keys.publicKey.export({ format: "jwk" });
+    return { keys: [{ use: "sig", kid: this.#keyId, alg: "ES256", kty: key.kty, crv: key.crv, x: key.x, y: key.y }] };
+  }
+
+  #verify(token: string): TokenClaims | TokenProblem {
+    if (token.length > tokenCharsMax) return "invalid bearer token";
+    const parts = token.split(".");
+    const [head = "", body = "", tail = ""] = parts;
+    if (parts.length !== 3 || !parts.every((part) => base64url.test(part))) return "invalid bearer token";
+    // The algorithm is ours to choose, not the bearer's: `none` and keyed hashes never get as far as a signature.
+    const header = decode(head);
+    if (header?.["alg"] !== "ES256" || header["kid"] !== this.#keyId) return "invalid bearer token";
+    const signature = Buffer.from(tail, "base64url");
+    const key = { key: this.#keys.publicKey, dsaEncoding: "ieee-p1363" as const };
+    if (signature.length !== 64 || !verify("sha256", Buffer.from(`${head}.${body}`), key, signature)) {
+      return "invalid bearer token";
+    }
+    const claims = readClaims(decode(body), this.issuer);
+    if (claims === undefined) return "invalid bearer token";
+    if (this.#verified.size >= cacheMax) this.#verified.clear();
+    this.#verified.set(token, claims);
+    return claims;
+  }
+}
+
+export type IssuedToken = { readonly token: string; readonly expiresAtSeconds: number };
+
+export type TokenProblem =
+  | "invalid bearer token"
+  | "service account token has expired"
+  | "service account token is not valid yet";
+
+function readClaims(claims: Record<string, unknown> | undefined, issuer: string): TokenClaims | undefined {
+  const own = claims?.["kubernetes.io"];
+  if (claims === undefined || !isObject(own) || claims["iss"] !== issuer) return undefined;
+  const { exp, nbf, iat } = claims;
+  if (typeof exp !== "number" || typeof nbf !== "number" || typeof iat !== "number") return undefined;
+  const namespace = own["namespace"];
+  const serviceAccount = readReference(own["serviceaccount"]);
+  if (typeof namespace !== "string" || serviceAccount === undefined) return undefined;
+  if (claims["sub"] !== serviceAccountUsername(namespace, serviceAccount.name)) return undefined;
+  const pod = readReference(own["pod"]);
+  const secret = readReference(own["secret"]);
+  const node = readReference(own["node"]);
+  const aud = claims["aud"];
+  return {
+    audiences: typeof aud === "string" ? [aud] : Array.isArray(aud) ? aud.filter((one) => typeof one === "string") : [],
+    expiresAtSeconds: exp,
+    notBeforeSeconds: nbf,
+    issuedAtSeconds: iat,
+    id: typeof claims["jti"] === "string" ? claims["jti"] : "",
+    namespace,
+    serviceAccount,
+    ...(pod === undefined ? {} : { pod }),
+    ...(secret === undefined ? {} : { secret }),
+    ...(node === undefined ? {} : { node }),
+  };
+}
+
+function readReference(value: unknown): Reference | undefined {
+  if (!isObject(value)) return undefined;
+  const { name, uid } = value;
+  return typeof name === "string" && typeof uid === "string" ? { name, uid } : undefined;
+}
+
+const base64url = /^[A-Za-z0-9_-]+$/;
+
+function encode(value: unknown): string {
+  return Buffer.from(JSON.stringify(value)).toString("base64url");
+}
+
+function decode(part: string): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(Buffer.from(part, "base64url").toString("utf8"));
+    return isObject(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function keyIdOf(publicKey: KeyObject): string {
+  return createHash("sha256")
+    .update(publicKey.export({ type: "spki", format: "der" }))
+    .digest("base64url");
+}
+
+function randomUuid(random: Random): string {
+  const bytes = Buffer.alloc(16);
+  for (let offset = 0; offset < 16; offset += 4) bytes.writeUInt32BE(random.uint32() >>> 0, offset);
+  bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x40;
+  bytes[8] = ((bytes[8] ?? 0) & 0x3f) | 0x80;
+  return bytes.toString("hex").replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
+}

@@ -1,0 +1,50 @@
+import { createHash } from "node:crypto";
+import type { UserInfo } from "../strategy.ts";
+
+/**
+ * Tokens from a file, for machines that have neither certificate nor service account. Kept as hashes: a look-up by hash
+ * tells a listener with a stopwatch nothing about how much of a token was right.
+ */
+export class StaticTokens {
+  readonly #users = new Map<string, UserInfo>();
+
+  /** Reads lines of `token,user,uid,"group1,group2"`; the groups may be left out. Lines with # and empty ones are skipped. */
+  static parse(text: string): StaticTokens {
+    const tokens = new StaticTokens();
+    for (const [index, line] of text.split(/\r?\n/).entries()) {
+      if (line.trim() === "" || line.startsWith("#")) continue;
+      const [token = "", username = "", uid, groups = ""] = fieldsOf(line);
+      if (token === "" || username === "" || uid === undefined) {
+        throw new Error(`token file, line ${index + 1}: expected token,user,uid and optionally "group1,group2"`);
+      }
+      const user = {
+        username,
+        ...(uid === "" ? {} : { uid }),
+        groups: groups.split(",").filter((group) => group !== ""),
+      };
+      tokens.#users.set(hashOf(token), user);
+    }
+    return tokens;
+  }
+
+  find(token: string): UserInfo | undefined {
+    return this.#users.size === 0 ? undefined : this.#users.get(hashOf(token));
+  }
+}
+
+function hashOf(token: string): string {
+  return createHash("sha256").update(token).digest("base64");
+}
+
+/** One line of CSV: fields in quotes may hold commas, and a quote is doubled inside. */
+function fieldsOf(line: string): string[] {
+  const fields: string[] = [];
+  const field = /\s*(?:"((?:[^"]|"")*)"|([^",]*))\s*(?:,|$)/y;
+  while (field.lastIndex < line.length) {
+    const match = field.exec(line);
+    if (match === null) return [];
+    fields.push((match[1]?.replaceAll('""', '"') ?? match[2] ?? "").trim());
+  }
+  if (line.endsWith(",")) fields.push("");
+  return fields;
+}

@@ -1,0 +1,179 @@
+/**
+ * YAML in and out. Reading follows YAML 1.1, as upstream's library does (`yes` is true, `0644` is octal), but dates stay
+ * strings, and what JSON cannot say is refused. JSON is YAML too, and most clients send it under the YAML type.
+ */
+import { type Document, isAlias, isMap, isScalar, isSeq, parseDocument, type Scalar, stringify } from "yaml";
+import type { Json, JsonObject } from "../../model/json.ts";
+import { badRequest } from "../../model/status.ts";
+import {
+  BodyError,
+  isExactInteger,
+  nestingMax,
+  type ParsedBody,
+  parseJson,
+  refusePrototypeKey,
+  textOf,
+} from "./json.ts";
+
+/** How often anchors may be used; more is an attempt to blow up. */
+const aliasesMax = 100;
+/** How many values a body may turn into, aliases written out. */
+const nodesMax = 2_000_000;
+
+/** YAML 1.1 tags that have no counterpart in JSON. `1:30` would be read as a number to the base sixty. */
+const droppedTags = new Set([
+  "tag:yaml.org,2002:timestamp",
+  "tag:yaml.org,2002:binary",
+  "tag:yaml.org,2002:omap",
+  "tag:yaml.org,2002:pairs",
+  "tag:yaml.org,2002:set",
+]);
+
+/** Reads an object sent as YAML; refuses with 400. */
+export function decodeYamlBody(bytes: Uint8Array, options: { findDuplicates?: boolean } = {}): ParsedBody {
+  try {
+    return parseYaml(bytes, options);
+  } catch (error) {
+    if (error instanceof BodyError) throw badRequest(`error parsing YAML: ${error.message}`);
+    throw error;
+  }
+}
+
+/** Reads one YAML document; throws BodyError. */
+export function parseYaml(bytes: Uint8Array, options: { findDuplicates?: boolean } = {}): ParsedBody {
+  if (startsLikeJson(bytes)) {
+    try {
+      return parseJson(bytes, options);
+    } catch (error) {
+      if (!(error instanceof BodyError) || !looksLikeSyntax(error.message)) throw error;
+    }
+  }
+  const text = textOf(bytes);
+  refuseDeepNesting(text);
+  const document = compose(text);
+  const duplicates: string[] = [];
+  if (options.findDuplicates === true) findDuplicateKeys(document.contents, "", duplicates);
+  let value: unknown;
+  try {
+    value = document.toJS({ maxAliasCount: aliasesMax });
+  } catch (error) {
+    throw new BodyError(error instanceof RangeError ? "exceeded max depth" : firstLine(error));
+  }
+  const budget = { nodes: nodesMax };
+  return { value: toJson(value, "", 0, budget), duplicates };
+}
+
+/** Writes a value as YAML, keys in order, every string safe for readers of YAML 1.1. */
+export function toYaml(value: Json): string {
+  return stringify(value, { version: "1.1", sortMapEntries: true, aliasDuplicateObjects: false, lineWidth: 0 });
+}
+
+function compose(text: string): Document.Parsed {
+  let document: Document.Parsed;
+  try {
+    document = parseDocument(text, {
+      version: "1.1",
+      merge: true,
+      intAsBigInt: true,
+      uniqueKeys: false,
+      prettyErrors: true,
+      logLevel: "error",
+      customTags: (tags) =>
+        tags.filter((tag) => {
+          if (typeof tag === "string") return !droppedTags.has(`tag:yaml.org,2002:${tag}`);
+          return !droppedTags.has(tag.tag) && !("format" in tag && tag.format === "TIME");
+        }),
+    });
+  } catch (error) {
+    // The library is recursive: deep nesting that the check before did not see ends here, without harm.
+    if (error instanceof RangeError) throw new BodyError("exceeded max depth");
+    throw new BodyError(firstLine(error));
+  }
+  const [error] = document.errors;
+  if (error !== undefined) {
+    if (error.message.includes("Maximum call stack")) throw new BodyError("exceeded max depth");
+    throw new BodyError(error.code === "MULTIPLE_DOCS" ? "only one document is allowed" : `yaml: ${firstLine(error)}`);
+  }
+  return document;
+}
+
+function startsLikeJson(bytes: Uint8Array): boolean {
+  for (const byte of bytes) {
+    if (byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09) continue;
+    return byte === 0x7b || byte === 0x5b;
+  }
+  return false;
+}
+
+/** Text that is merely not JSON may still be YAML; a refusal for cause stays one. */
+function looksLikeSyntax(message: string): boolean {
+  return message.startsWith("invalid character") || message === "unexpected end of JSON input";
+}
+
+/**
+ * A rough bound before the recursive parser starts: brackets that are open at once, dashes that start lists on one line,
+ * and indentation. It may count brackets inside strings, so it is generous.
+ */
+function refuseDeepNesting(text: string): void {
+  let open = 0;
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i);
+    if (code === 0x5b || code === 0x7b) {
+      if (++open > nestingMax) throw new BodyError("exceeded max depth");
+    } else if ((code === 0x5d || code === 0x7d) && open > 0) open--;
+  }
+  if (/(?:[-?:] +){1000}/.test(text)) throw new BodyError("exceeded max depth");
+}
+
+function findDuplicateKeys(node: unknown, path: string, found: string[]): void {
+  if (isSeq(node)) {
+    for (const [i, item] of node.items.entries()) findDuplicateKeys(item, `${path}[${i}]`, found);
+  } else if (isMap(node)) {
+    const seen = new Set<string>();
+    for (const { key, value } of node.items) {
+      const name = isScalar(key) ? String((key as Scalar).value) : isAlias(key) ? key.source : "";
+      const where = path === "" ? name : `${path}.${name}`;
+      if (seen.has(name) && name !== "<<" && found.length < 100 && !found.includes(where)) found.push(where);
+      seen.add(name);
+      findDuplicateKeys(value, where, found);
+    }
+  }
+}
+
+function toJson(value: unknown, path: string, depth: number, budget: { nodes: number }): Json {
+  if (--budget.nodes < 0) throw new BodyError("too many values after aliases are written out");
+  if (depth > nestingMax) throw new BodyError("exceeded max depth");
+  switch (typeof value) {
+    case "string":
+    case "boolean":
+      return value;
+    case "bigint": {
+      const number = Number(value);
+      if (!isExactInteger(String(value), number)) {
+        throw new BodyError(`field ${JSON.stringify(path)}: number ${value} cannot be kept exactly`);
+      }
+      return number;
+    }
+    case "number":
+      if (!Number.isFinite(value)) throw new BodyError(`field ${JSON.stringify(path)}: ${value} is not a JSON number`);
+      return value;
+    case "object":
+      break;
+    default:
+      return null;
+  }
+  if (value === null) return null;
+  if (Array.isArray(value)) return value.map((item, i) => toJson(item, `${path}[${i}]`, depth + 1, budget));
+  const result: JsonObject = {};
+  for (const [key, child] of Object.entries(value)) {
+    const where = path === "" ? key : `${path}.${key}`;
+    refusePrototypeKey(key, () => where);
+    result[key] = toJson(child, where, depth + 1, budget);
+  }
+  return result;
+}
+
+function firstLine(error: unknown): string {
+  const message = error instanceof Error ? error.message : String(error);
+  return (message.split("\n")[0] ?? message).replace(/:$/, "");
+}

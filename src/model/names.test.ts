@@ -69,12 +69,7 @@ describe("bad names are told why", () => {
     ["an empty name", qualifiedNameErrors, "a/", /^name part must be non-empty$/],
     ["a key of 64", qualifiedNameErrors, long(64), /^name part must be no more than 63 bytes$/],
     ["a label value of 64", labelValueErrors, long(64), /^must be no more than 63 bytes$/],
-    [
-      "a label value of 40 characters that are 80 bytes",
-      labelValueErrors,
-      "ü".repeat(40),
-      /no more than 63/,
-    ],
+    ["a label value of 40 characters that are 80 bytes", labelValueErrors, "ü".repeat(40), /no more than 63/],
     ["a label value that ends with a dash", labelValueErrors, "a-", /^a valid label must be an empty string/],
     ["a C identifier with a dash", cIdentifierErrors, "a-b", /C identifier/],
     ["a variable that starts with a digit", envVarNameErrors, "1a", /must not start with a digit/],

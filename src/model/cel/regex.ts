@@ -1,0 +1,40 @@
+import { RE2JS } from "re2js";
+import { fail } from "./values.ts";
+
+/** RE2 patterns, compiled once. Backtracking engines would let a pattern in a CRD stall the server. */
+const cacheMax = 512;
+const cache = new Map<string, RE2JS>();
+
+/** The compiled pattern, or the reason why it is not one. */
+export function compilePattern(pattern: string): RE2JS | string {
+  const known = cache.get(pattern);
+  if (known !== undefined) return known;
+  try {
+    const compiled = RE2JS.compile(pattern);
+    if (cache.size >= cacheMax) cache.delete(cache.keys().next().value as string);
+    cache.set(pattern, compiled);
+    return compiled;
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}
+
+/** For expressions: a bad pattern ends the evaluation. */
+export function patternOrFail(pattern: string): RE2JS {
+  const compiled = compilePattern(pattern);
+  if (typeof compiled === "string") fail(compiled);
+  return compiled;
+}
+
+/** Whether the pattern occurs anywhere in the text. */
+export function matchesAnywhere(pattern: RE2JS, text: string): boolean {
+  return pattern.test(text);
+}
+
+/** All matches from left to right, at most `max` of them. */
+export function findMatches(pattern: RE2JS, text: string, max: number): string[] {
+  const found: string[] = [];
+  const matcher = pattern.matcher(text);
+  while (found.length < max && matcher.find()) found.push(matcher.group() ?? "");
+  return found;
+}

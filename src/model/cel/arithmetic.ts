@@ -10,13 +10,13 @@ import {
   compareNumbers,
   compareStrings,
   doubleOf,
+  equalValues,
   fail,
   isInt,
   isMap,
   makeDouble,
   mapHas,
   noOverload,
-  equalValues,
 } from "./values.ts";
 
 /** Operators of CEL over values whose types are known only now. */

@@ -6,7 +6,13 @@ export type Expr =
   | { readonly op: "ident"; readonly at: number; readonly name: string }
   | Select
   | { readonly op: "has"; readonly at: number; readonly select: Select }
-  | { readonly op: "index"; readonly at: number; readonly target: Expr; readonly index: Expr; readonly optional: boolean }
+  | {
+      readonly op: "index";
+      readonly at: number;
+      readonly target: Expr;
+      readonly index: Expr;
+      readonly optional: boolean;
+    }
   | Call
   | { readonly op: "and" | "or"; readonly at: number; readonly args: readonly Expr[] }
   | { readonly op: "if"; readonly at: number; readonly test: Expr; readonly then: Expr; readonly otherwise: Expr }

@@ -16,7 +16,8 @@ export interface CelFunction {
   readonly resultSize: Cost | undefined;
 }
 
-export type Cost = (a: number, b: number, c: number) => number;
+/** Sizes of the arguments, and whether the first is text, of which ten characters cost as much as one list item. */
+export type Cost = (a: number, b: number, c: number, isText: boolean) => number;
 
 export interface FunctionOptions {
   readonly cost?: Cost;
@@ -24,7 +25,11 @@ export interface FunctionOptions {
   readonly runAll?: (args: readonly CelValue[]) => CelValue;
 }
 
-export function define(signatures: readonly string[], run: CelFunction["run"], options: FunctionOptions = {}): CelFunction {
+export function define(
+  signatures: readonly string[],
+  run: CelFunction["run"],
+  options: FunctionOptions = {},
+): CelFunction {
   const parsed = signatures.map(parseSignature);
   const first = parsed[0] as Signature;
   const member = first.receiver !== undefined;
@@ -48,4 +53,5 @@ export function regexCost(textSize: number, patternSize: number): number {
 }
 
 export const traverseFirst: Cost = (a) => traversal(a);
+export const traverseAny: Cost = (a, _b, _c, isText) => (isText ? traversal(a) : a);
 export const sameSize: Cost = (a) => a;

@@ -1,5 +1,5 @@
 import { encodeUtf8 } from "./utf8.ts";
-import { type CelValue, CelUint, int64Max, int64Min, makeDouble, normalInt, uint64Max } from "./values.ts";
+import { CelUint, type CelValue, int64Max, int64Min, makeDouble, normalInt, uint64Max } from "./values.ts";
 
 /** Turns the text of an expression into tokens. */
 export type Token =
@@ -17,7 +17,28 @@ export class CelSyntaxError extends Error {
   }
 }
 
-const puncts = ["==", "!=", "<=", ">=", "&&", "||", "<", ">", "+", "-", "*", "/", "%", "!", "?", ":", ".", ",", "(", ")"];
+const puncts = [
+  "==",
+  "!=",
+  "<=",
+  ">=",
+  "&&",
+  "||",
+  "<",
+  ">",
+  "+",
+  "-",
+  "*",
+  "/",
+  "%",
+  "!",
+  "?",
+  ":",
+  ".",
+  ",",
+  "(",
+  ")",
+];
 puncts.push("[", "]", "{", "}");
 const space = /[ \t\r\n\f]/;
 const identStart = /[_a-zA-Z]/;
@@ -119,10 +140,10 @@ function readString(text: string, at: number, opening: RegExpExecArray): { token
       i += point.length;
       continue;
     }
-    const escape = readEscape(text, i, bytes);
-    if (typeof escape.value === "number") parts.push(escape.value);
-    else put(escape.value);
-    i = escape.end;
+    const decoded = readEscape(text, i, bytes);
+    if (typeof decoded.value === "number") parts.push(decoded.value);
+    else put(decoded.value);
+    i = decoded.end;
   }
   const constant: CelValue = bytes ? Uint8Array.from(parts) : value;
   const end = i + quote.length;

@@ -12,7 +12,9 @@ export function parse(text: string): Expr {
 
 /** As deep as the reference parser goes. */
 const depthMax = 250;
-const reserved = new Set("as break const continue else for function if import let loop package namespace return var void while".split(" "));
+const reserved = new Set(
+  "as break const continue else for function if import let loop package namespace return var void while".split(" "),
+);
 const relations = new Map([
   ["<", "_<_"],
   ["<=", "_<=_"],
@@ -321,7 +323,15 @@ function expandMember(target: Expr, name: string, args: readonly Expr[], at: num
   }
   const one = foldsOfOne.get(name);
   if (one !== undefined && args.length === 2 && first && second) {
-    return { op: "fold", at, kind: one, range: target, names: [variable(first, name)], filter: undefined, body: second };
+    return {
+      op: "fold",
+      at,
+      kind: one,
+      range: target,
+      names: [variable(first, name)],
+      filter: undefined,
+      body: second,
+    };
   }
   if (name === "map" && args.length === 3 && first && second && third) {
     return { op: "fold", at, kind: "map", range: target, names: [variable(first, name)], filter: second, body: third };
@@ -345,4 +355,3 @@ function variable(expr: Expr, macro: string): string {
   if (expr.op !== "ident") throw new CelSyntaxError(expr.at, `argument of ${macro} must be a simple name`);
   return expr.name;
 }
-

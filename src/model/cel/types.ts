@@ -9,7 +9,18 @@ export type CelType =
   | { readonly kind: "param"; readonly name: string };
 
 export interface ScalarType {
-  readonly kind: "dyn" | "bool" | "int" | "uint" | "double" | "string" | "bytes" | "null" | "timestamp" | "duration" | "type";
+  readonly kind:
+    | "dyn"
+    | "bool"
+    | "int"
+    | "uint"
+    | "double"
+    | "string"
+    | "bytes"
+    | "null"
+    | "timestamp"
+    | "duration"
+    | "type";
   /** The most characters or bytes a value can have, where that is known; the cost estimate lives from it. */
   readonly max?: number;
 }
@@ -107,7 +118,10 @@ export function assignable(to: CelType, from: CelType, bindings: Bindings): bool
     case "optional":
       return assignable(to.elem, (from as typeof to).elem, bindings);
     case "map":
-      return assignable(to.key, (from as typeof to).key, bindings) && assignable(to.value, (from as typeof to).value, bindings);
+      return (
+        assignable(to.key, (from as typeof to).key, bindings) &&
+        assignable(to.value, (from as typeof to).value, bindings)
+      );
     case "object":
     case "opaque":
       return to.name === (from as typeof to).name;
@@ -191,7 +205,7 @@ export const semverType = named["Semver"] as CelType;
 
 /** Reads `list<A>.indexOf(A): int`; a receiver stands before the name in angle brackets of its own: `<string>.trim()`. */
 export function parseSignature(text: string): Signature {
-  const match = /^(?:<(.+)>\.)?([\w.@]+)\((.*)\): (.+)$/.exec(text);
+  const match = /^(?:<(.+)>\.)?([^(]+)\((.*)\): (.+)$/.exec(text);
   if (match === null) throw new Error(`bad signature: ${text}`);
   const [, receiver, name, params, result] = match;
   const list = splitTypes(params as string);

@@ -304,7 +304,7 @@ export function compareNumbers(a: CelValue, b: CelValue): number | undefined {
   const right = numeric(b);
   if (left === undefined || right === undefined) return undefined;
   // JavaScript compares a bigint and a number by mathematical value.
-  return left < right ? -1 : left > right ? 1 : left == right ? 0 : Number.NaN;
+  return left < right ? -1 : left > right ? 1 : left <= right ? 0 : Number.NaN;
 }
 
 function numeric(value: CelValue): number | bigint | undefined {

@@ -1,0 +1,168 @@
+import type { Expr, Fold } from "./ast.ts";
+import type { Checked } from "./check.ts";
+import type { CelType } from "./types.ts";
+import { type CelValue, isMap, mapSize, stringSize } from "./values.ts";
+
+/**
+ * The most an expression can cost, from the sizes that types declare. Prices are those of evaluation; every branch is
+ * taken where it is dearer, every loop runs over the longest list there can be.
+ */
+export function estimateCost(expr: Expr, checked: Checked): number {
+  return new Estimator(checked).cost(expr);
+}
+
+/** What a value without a declared limit may be as long as. */
+const unlimited = Number.POSITIVE_INFINITY;
+
+class Estimator {
+  private readonly checked: Checked;
+
+  constructor(checked: Checked) {
+    this.checked = checked;
+  }
+
+  cost(expr: Expr): number {
+    switch (expr.op) {
+      case "const":
+        return 0;
+      case "ident": {
+        const ref = this.checked.refs.get(expr);
+        return ref !== undefined && "constant" in ref ? 0 : 1;
+      }
+      case "select":
+        return this.checked.refs.has(expr) ? this.referenceCost(expr) : this.cost(expr.target) + 1;
+      case "has":
+        return Math.max(0, this.cost(expr.select.target) - 1);
+      case "index":
+        return this.cost(expr.target) + this.cost(expr.index) + 1;
+      case "call":
+        return this.callCost(expr);
+      case "and":
+      case "or":
+        return expr.args.reduce((sum, arg) => sum + this.cost(arg), 0);
+      case "if":
+        return this.cost(expr.test) + Math.max(this.cost(expr.then), this.cost(expr.otherwise));
+      case "list":
+        return expr.items.reduce((sum, item) => sum + this.cost(item.value), 10);
+      case "map":
+        return expr.entries.reduce((sum, entry) => sum + this.cost(entry.key) + this.cost(entry.value), 30);
+      case "struct":
+        return 40;
+      case "fold":
+        return this.foldCost(expr);
+      case "bind":
+        return 10 + this.cost(expr.value) + this.cost(expr.body);
+      case "optMap":
+      case "optFlatMap":
+        return this.cost(expr.target) + 13 + this.cost(expr.body);
+    }
+  }
+
+  private referenceCost(expr: Expr): number {
+    const ref = this.checked.refs.get(expr);
+    return ref !== undefined && "constant" in ref ? 0 : 1;
+  }
+
+  private callCost(expr: Expr & { op: "call" }): number {
+    const resolved = this.checked.calls.get(expr);
+    if (resolved === undefined) return 1;
+    const { fn, args } = resolved;
+    const inner = args.reduce((sum, arg) => sum + this.cost(arg), 0);
+    const [first, second, third] = args;
+    const type = first === undefined ? undefined : this.checked.types.get(first);
+    if (fn.name === "@in" && second !== undefined) {
+      const over = this.checked.types.get(second)?.kind;
+      return inner + (over === "list" ? this.size(second) : 1);
+    }
+    const isText = type?.kind === "string" || type?.kind === "bytes";
+    if (fn.name === "_+_" && type !== undefined && !isText && type.kind !== "dyn") return inner + 1;
+    if (fn.cost === undefined) return inner + 1;
+    const sizes = [first, second, third].map((arg) => (arg === undefined ? 1 : this.size(arg)));
+    const [a = 1, b = 1, c = 1] = sizes;
+    return inner + fn.cost(a, b, c, isText);
+  }
+
+  private foldCost(expr: Fold): number {
+    const range = this.cost(expr.range);
+    const count = this.size(expr.range);
+    const body = this.cost(expr.body);
+    const filter = expr.filter === undefined ? 0 : this.cost(expr.filter);
+    const loops = (perItem: number) => (count === 0 ? 0 : count * perItem);
+    switch (expr.kind) {
+      case "all":
+        return range + loops(3 + body) + 1;
+      case "exists":
+        return range + loops(4 + body) + 1;
+      case "existsOne":
+        return range + loops(2 + body) + 2;
+      case "filter":
+        return range + loops(13 + body) + 11;
+      case "map":
+      case "transformList":
+        return range + loops(12 + filter + body) + 11;
+      case "transformMap":
+      case "transformMapEntry":
+        return range + loops(3 + filter + body) + 31;
+      case "sortBy":
+        return range + loops(12 + body + Math.ceil(Math.log2(Math.min(count, 2 ** 40) + 1)));
+    }
+  }
+
+  /** The largest size a value of this expression can have. */
+  private size(expr: Expr): number {
+    switch (expr.op) {
+      case "const":
+        return constantSize(expr.value);
+      case "list":
+        return expr.items.length;
+      case "map":
+        return expr.entries.length;
+      case "if":
+        return Math.max(this.size(expr.then), this.size(expr.otherwise));
+      case "bind":
+        return this.size(expr.body);
+      case "fold":
+        return expr.kind === "all" || expr.kind === "exists" || expr.kind === "existsOne" ? 1 : this.size(expr.range);
+      case "call": {
+        const resolved = this.checked.calls.get(expr);
+        const resultSize = resolved?.fn.resultSize;
+        if (resolved === undefined || resultSize === undefined) break;
+        const type = this.checked.types.get(expr);
+        if (type !== undefined && isScalar(type)) return 1;
+        const [a = 1, b = 1, c = 1] = resolved.args.map((arg) => this.size(arg));
+        return resultSize(a, b, c, true);
+      }
+      default:
+        break;
+    }
+    return sizeOfType(this.checked.types.get(expr));
+  }
+}
+
+function isScalar(type: CelType): boolean {
+  return !["string", "bytes", "list", "map", "dyn", "object"].includes(type.kind);
+}
+
+function sizeOfType(type: CelType | undefined): number {
+  if (type === undefined) return unlimited;
+  switch (type.kind) {
+    case "string":
+    case "bytes":
+    case "list":
+    case "map":
+    case "dyn":
+      return type.max ?? unlimited;
+    case "object":
+      return type.fields.size;
+    case "optional":
+      return sizeOfType(type.elem);
+    default:
+      return 1;
+  }
+}
+
+function constantSize(value: CelValue): number {
+  if (typeof value === "string") return stringSize(value);
+  if (Array.isArray(value) || value instanceof Uint8Array) return value.length;
+  return isMap(value) ? mapSize(value) : 1;
+}

@@ -46,7 +46,7 @@ for (const resource of builtinResources()) {
     if (sub.definition !== "") define(sub.group, sub.version, sub.kind, true);
   }
 }
-define("meta", "v1", "DeleteOptions", false);
+for (const kind of ["DeleteOptions", "ListMeta", "Status"]) define("meta", "v1", kind, false);
 check();
 writeBundle();
 writeDescriptions();
@@ -172,7 +172,8 @@ function flagsOf(owner: Definition, field: ModelField, type: string): string {
 }
 
 function isTypeMeta(owner: Definition, field: string): boolean {
-  return (owner.isKind || owner.kind === "DeleteOptions") && (field === "apiVersion" || field === "kind");
+  const bare = owner.group === "meta" && ["DeleteOptions", "Status"].includes(owner.kind);
+  return (owner.isKind || bare) && (field === "apiVersion" || field === "kind");
 }
 
 function goFactsOf(owner: Definition, field: string): string | undefined {
@@ -237,9 +238,10 @@ function writeDescriptions(): void {
   write("src/apiserver/schema/descriptions.json", `{\n${lines.join(",\n")}\n}\n`);
 }
 
-/** Types that live by hand in model/object.ts. */
+/** Types that live by hand in model/object.ts and model/status.ts. */
 function handWritten({ group, kind }: { group: string; kind: string }): boolean {
-  return group === "meta" && ["ObjectMeta", "OwnerReference", "ManagedFieldsEntry"].includes(kind);
+  const names = ["ObjectMeta", "OwnerReference", "ManagedFieldsEntry", "Status", "StatusDetails", "StatusCause"];
+  return group === "meta" && names.includes(kind);
 }
 
 /** Versions whose types keep the plain name; types of the others start with their version. */

@@ -1841,6 +1841,15 @@ export type LinuxContainerUser = {
   uid: number;
 };
 
+/** meta/v1 ListMeta */
+export type ListMeta = {
+  continue?: string;
+  remainingItemCount?: number;
+  resourceVersion?: string;
+  selfLink?: string;
+  shardInfo?: ShardInfo;
+};
+
 /** v1 LoadBalancerIngress */
 export type LoadBalancerIngress = {
   hostname?: string;
@@ -3423,6 +3432,11 @@ export type ServiceStatus = {
 /** v1 SessionAffinityConfig */
 export type SessionAffinityConfig = {
   clientIP?: ClientIPConfig;
+};
+
+/** meta/v1 ShardInfo */
+export type ShardInfo = {
+  selector: string;
 };
 
 /** v1 SleepAction */

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 
 /** The generated type system of the built-in kinds, as it lies on disk; tools/genSchema.ts writes it. */
@@ -41,8 +42,19 @@ export function schemaDescriptions(): SchemaDescriptions {
   return descriptions;
 }
 
+/** Changes when the data does. */
+export function bundleFingerprint(): string {
+  fingerprint ??= createHash("sha256").update(bytes("schema.json")).update(bytes("descriptions.json")).digest("hex");
+  return fingerprint;
+}
+
+let fingerprint: string | undefined;
+
 function read(file: string): unknown {
+  return JSON.parse(bytes(file).toString("utf8"));
+}
+
+function bytes(file: string): Buffer {
   // The same depth below the root from src/ and from dist/: the data is not copied by the compiler.
-  const url = new URL(`../../../src/apiserver/schema/${file}`, import.meta.url);
-  return JSON.parse(readFileSync(url, "utf8"));
+  return readFileSync(new URL(`../../../src/apiserver/schema/${file}`, import.meta.url));
 }

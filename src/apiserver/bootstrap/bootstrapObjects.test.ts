@@ -1,0 +1,202 @@
+import { describe, expect, test } from "vitest";
+import { describeFieldError } from "../../model/fieldError.ts";
+import { copyJson } from "../../model/json.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { type Access, resourceAccess } from "../auth/access.ts";
+import { anonymous } from "../auth/authenticate.ts";
+import { RbacAuthorizer } from "../auth/rbac.ts";
+import { type RbacKind, rbacStrategies } from "../auth/rbacStrategies.ts";
+import type { UserInfo, WriteContext } from "../strategy.ts";
+import { autoUpdateAnnotation, bootstrapObjects } from "./bootstrapObjects.ts";
+import { bootstrapUpdate } from "./bootstrapUpdate.ts";
+
+const group = "rbac.authorization.k8s.io";
+const options = { authority: "PEM", port: 6443 };
+const objects = bootstrapObjects(options);
+const find = (kind: string, name: string, namespace?: string): KubeObject => {
+  const one = objects.find(
+    ({ object }) => object.kind === kind && object.metadata.name === name && object.metadata.namespace === namespace,
+  );
+  if (one === undefined) throw new Error(`no ${kind} ${name}`);
+  return one.object;
+};
+
+/** The bootstrap roles, with people bound to three of them in the namespace `team`. */
+function cluster(): RbacAuthorizer {
+  const rbac = new RbacAuthorizer();
+  for (const { resource, object } of objects)
+    rbac.apply(resource, object.metadata.namespace ?? "", object.metadata.name, object);
+  for (const role of ["admin", "edit", "view"]) {
+    const binding = { roleRef: { kind: "ClusterRole", name: role }, subjects: [{ kind: "User", name: role }] };
+    rbac.apply(`${group}/rolebindings`, "team", role, binding as unknown as KubeObject);
+  }
+  return rbac;
+}
+const known = (username: string, ...groups: string[]): UserInfo => ({
+  username,
+  groups: [...groups, "system:authenticated"],
+});
+const people = {
+  admin: known("admin"),
+  edit: known("edit"),
+  view: known("view"),
+  nobody: known("nobody"),
+  stranger: anonymous,
+  root: known("root", "system:masters"),
+  scheduler: known("system:kube-scheduler"),
+  node: known("system:node:n1", "system:nodes"),
+  jobs: known("system:serviceaccount:kube-system:job-controller", "system:serviceaccounts"),
+};
+function access(text: string): Access {
+  const [verb = "", what = "", namespace = ""] = text.split(" ");
+  if (what.startsWith("/")) return { verb, path: what };
+  const [resource = "", subresource = ""] = (what.split(":")[0] ?? "").split("/");
+  return resourceAccess({ verb, group: what.split(":")[1] ?? "", resource, subresource, namespace });
+}
+
+test.each<[keyof typeof people, string, boolean]>([
+  ["view", "list pods team", true],
+  ["view", "get pods/log team", true],
+  ["view", "get secrets team", false],
+  ["view", "get pods/exec team", false],
+  ["view", "delete pods team", false],
+  ["view", "list pods other", false],
+  ["view", "get resourceclaims:resource.k8s.io team", true],
+  ["edit", "list pods team", true],
+  ["edit", "create pods/exec team", true],
+  ["edit", "get secrets team", true],
+  ["edit", "create deployments:apps team", true],
+  ["edit", "create serviceaccounts/token team", true],
+  ["edit", `create roles:${group} team`, false],
+  ["edit", "update resourcequotas team", false],
+  ["admin", "create deployments:apps team", true],
+  ["admin", `create rolebindings:${group} team`, true],
+  ["admin", "update resourcequotas team", false],
+  ["admin", `create clusterroles:${group}`, false],
+  ["nobody", "get /apis/apps/v1", true],
+  ["nobody", "get /openapi/v3", true],
+  ["nobody", "create selfsubjectaccessreviews:authorization.k8s.io", true],
+  ["nobody", "create selfsubjectreviews:authentication.k8s.io", true],
+  ["nobody", "create subjectaccessreviews:authorization.k8s.io", false],
+  ["nobody", "list pods team", false],
+  ["nobody", "get /metrics", false],
+  ["stranger", "get /version", true],
+  ["stranger", "get /readyz", true],
+  ["stranger", "get /api", false],
+  ["stranger", "create selfsubjectreviews:authentication.k8s.io", false],
+  ["root", "delete nodes", true],
+  ["scheduler", "create pods/binding team", true],
+  ["scheduler", "update resourceclaims/status:resource.k8s.io team", true],
+  ["scheduler", "get secrets team", false],
+  ["node", "update nodes/status", true],
+  ["node", "delete namespaces", false],
+  ["jobs", "create pods team", true],
+  ["jobs", "get secrets team", false],
+  ["jobs", "get /openid/v1/jwks", true],
+])("on a fresh cluster %s and `%s`: %s", (who, asked, allowed) => {
+  expect(cluster().authorize(people[who], access(asked)).allowed).toBe(allowed);
+});
+
+test("every role and binding is valid", () => {
+  const strategies = rbacStrategies(new RbacAuthorizer());
+  const context = { user: people.root } as WriteContext;
+  for (const { object, resource } of objects.filter((one) => one.resource.startsWith(group))) {
+    const strategy = strategies[object.kind as RbacKind];
+    const before = copyJson(object);
+    strategy.setDefaults?.(object);
+    expect(object).toEqual(before);
+    expect([resource, object.metadata.name, strategy.validate?.(object, context).map(describeFieldError)]).toEqual([
+      resource,
+      object.metadata.name,
+      [],
+    ]);
+  }
+});
+
+test("two fresh clusters are the same, and share nothing that one could change for the other", () => {
+  expect(JSON.stringify(bootstrapObjects(options))).toBe(JSON.stringify(objects));
+  const spoiled = bootstrapObjects(options);
+  const view = spoiled.find(({ object }) => object.metadata.name === "view")!.object["rules"] as { verbs: string[] }[];
+  view[0]!.verbs.push("delete");
+  expect(JSON.stringify(bootstrapObjects(options))).toBe(JSON.stringify(objects));
+  expect(JSON.stringify(spoiled.find(({ object }) => object.metadata.name === "edit"))).toBe(
+    JSON.stringify(objects.find(({ object }) => object.metadata.name === "edit")),
+  );
+});
+
+test("no object comes twice, and namespaces come before what is in them", () => {
+  const seen = new Set<string>();
+  for (const { resource, object } of objects) {
+    const { namespace, name } = object.metadata;
+    const key = `${resource} ${namespace ?? ""} ${name}`;
+    expect(seen).not.toContain(key);
+    if (namespace !== undefined) expect(seen).toContain(`/namespaces  ${namespace}`);
+    seen.add(key);
+  }
+});
+
+test.each(["default", "kube-system", "kube-public", "kube-node-lease"])(
+  "the namespace %s has its account and the authority",
+  (namespace) => {
+    expect(find("Namespace", namespace)).toMatchObject({
+      spec: { finalizers: ["kubernetes"] },
+      status: { phase: "Active" },
+      metadata: { labels: { "kubernetes.io/metadata.name": namespace } },
+    });
+    expect(find("ServiceAccount", "default", namespace)).toBeDefined();
+    expect(find("ConfigMap", "kube-root-ca.crt", namespace)["data"]).toEqual({ "ca.crt": "PEM" });
+  },
+);
+
+test("the Service kubernetes leads from port 443 to the server's own", () => {
+  expect(find("Service", "kubernetes", "default")["spec"]).toMatchObject({
+    clusterIP: "10.96.0.1",
+    ports: [{ port: 443, targetPort: 6443 }],
+  });
+});
+
+test("the priority of a node's own pods is above that of the cluster's", () => {
+  expect([
+    find("PriorityClass", "system-node-critical")["value"],
+    find("PriorityClass", "system-cluster-critical")["value"],
+  ]).toEqual([2_000_001_000, 2_000_000_000]);
+});
+
+describe("a later start", () => {
+  const role = find("ClusterRole", "system:kube-scheduler");
+  const binding = find("ClusterRoleBinding", "system:discovery");
+
+  test("changes nothing that is as it should be", () => {
+    for (const { object } of objects) expect(bootstrapUpdate(object, object)).toBeUndefined();
+  });
+
+  test("gives a role the rules it lacks and keeps what was added", () => {
+    const own = { verbs: ["get"], apiGroups: ["example.com"], resources: ["things"] };
+    const rules = role["rules"] as unknown[];
+    const updated = bootstrapUpdate({ ...role, rules: [own, ...rules.slice(2)] }, role);
+    expect(updated?.["rules"]).toEqual([own, ...rules.slice(2), ...rules.slice(0, 2)]);
+  });
+
+  test("does not add a rule that is held in other words", () => {
+    const all = [{ verbs: ["*"], apiGroups: ["*"], resources: ["*"] }];
+    expect(bootstrapUpdate({ ...role, rules: all }, role)).toBeUndefined();
+  });
+
+  test("gives a binding the subjects it lacks", () => {
+    expect(bootstrapUpdate({ ...binding, subjects: [] }, binding)?.["subjects"]).toEqual(binding["subjects"]);
+  });
+
+  test("leaves alone what the operator wants to keep", () => {
+    const kept = {
+      ...role,
+      rules: [],
+      metadata: { ...role.metadata, annotations: { [autoUpdateAnnotation]: "false" } },
+    };
+    expect(bootstrapUpdate(kept, role)).toBeUndefined();
+  });
+
+  test("publishes a renewed authority", () => {
+    const map = find("ConfigMap", "kube-root-ca.crt", "default");
+    expect(bootstrapUpdate({ ...map, data: { "ca.crt": "old" } }, map)?.["data"]).toEqual({ "ca.crt": "PEM" });
+  });
+});

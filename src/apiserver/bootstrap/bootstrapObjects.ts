@@ -1,0 +1,180 @@
+import { copyJson } from "../../model/json.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { aggregateRules } from "../auth/aggregateRules.ts";
+import { roleRows } from "./clusterRoles.ts";
+import type { RoleRow } from "./roleRow.ts";
+
+/**
+ * What an empty cluster holds. The same options give the same objects in the same order, so that two fresh servers
+ * differ in UIDs and times only. Objects carry what a client could send; the verbs add the rest.
+ */
+export interface BootstrapOptions {
+  /** The authority's certificate as PEM, which pods find in every namespace. */
+  readonly authority: string;
+  /** The port that the server listens on. */
+  readonly port: number;
+}
+
+export interface BootstrapObject {
+  /** Group and plural: `/namespaces`, `rbac.authorization.k8s.io/clusterroles`. */
+  readonly resource: string;
+  readonly object: KubeObject;
+}
+
+export const bootstrapNamespaces: readonly string[] = ["default", "kube-system", "kube-public", "kube-node-lease"];
+/** First address of the range that Services get their addresses from; the server's certificate names it. */
+export const kubernetesServiceIp = "10.96.0.1";
+
+const rbacVersion = "rbac.authorization.k8s.io/v1";
+const rbacGroup = "rbac.authorization.k8s.io";
+const bootstrapLabel = { "kubernetes.io/bootstrapping": "rbac-defaults" };
+export const autoUpdateAnnotation = "rbac.authorization.kubernetes.io/autoupdate";
+
+export function bootstrapObjects(options: BootstrapOptions): BootstrapObject[] {
+  const objects = [
+    ...bootstrapNamespaces.map(namespaceObject),
+    ...priorityClasses(),
+    ...clusterRoles(),
+    ...clusterRoleBindings(),
+    ...bootstrapNamespaces.flatMap((namespace) => objectsOfNamespace(namespace, options.authority)),
+    kubernetesService(options.port),
+  ];
+  // The tables share lists between roles; those who store the objects may change them.
+  return objects.map(({ resource, object }) => ({ resource, object: copyJson(object) }));
+}
+
+/** What every namespace gets as soon as it exists: the account that pods run under, and the authority to trust. */
+export function objectsOfNamespace(namespace: string, authority: string): BootstrapObject[] {
+  return [
+    made("/serviceaccounts", "v1", "ServiceAccount", { name: "default", namespace }),
+    made(
+      "/configmaps",
+      "v1",
+      "ConfigMap",
+      {
+        name: "kube-root-ca.crt",
+        namespace,
+        annotations: {
+          "kubernetes.io/description":
+            "The certificate authority of this cluster's API server, for clients that reach it by its Service.",
+        },
+      },
+      { data: { "ca.crt": authority } },
+    ),
+  ];
+}
+
+function namespaceObject(name: string): BootstrapObject {
+  return made(
+    "/namespaces",
+    "v1",
+    "Namespace",
+    { name, labels: { "kubernetes.io/metadata.name": name } },
+    { spec: { finalizers: ["kubernetes"] }, status: { phase: "Active" } },
+  );
+}
+
+function priorityClasses(): BootstrapObject[] {
+  const row = (name: string, value: number, description: string) =>
+    made(
+      "scheduling.k8s.io/priorityclasses",
+      "scheduling.k8s.io/v1",
+      "PriorityClass",
+      { name },
+      {
+        value,
+        description,
+        preemptionPolicy: "PreemptLowerPriority",
+      },
+    );
+  return [
+    row("system-cluster-critical", 2_000_000_000, "For pods that the cluster needs, on whichever node they run."),
+    row("system-node-critical", 2_000_001_000, "For pods that a node needs, on that very node."),
+  ];
+}
+
+function clusterRoles(): BootstrapObject[] {
+  const roles = roleRows.map((row) =>
+    made(
+      `${rbacGroup}/clusterroles`,
+      rbacVersion,
+      "ClusterRole",
+      { name: row.name, labels: { ...bootstrapLabel, ...row.labels }, annotations: { [autoUpdateAnnotation]: "true" } },
+      {
+        ...(row.gathers === undefined
+          ? {}
+          : { aggregationRule: { clusterRoleSelectors: [{ matchLabels: { [row.gathers]: "true" } }] } }),
+        rules: row.rules,
+      },
+    ),
+  );
+  // `admin` gathers `edit`, which gathers `view`: as many rounds as it takes, so that the first request finds them whole.
+  const objects = roles.map(({ object }) => object);
+  for (let changed = true; changed; ) {
+    changed = false;
+    for (const role of objects) {
+      const rules = aggregateRules(role, objects);
+      if (rules === undefined) continue;
+      role["rules"] = rules;
+      changed = true;
+    }
+  }
+  return roles;
+}
+
+function clusterRoleBindings(): BootstrapObject[] {
+  return roleRows
+    .filter((row): row is RoleRow & { boundTo: string[] } => row.boundTo !== undefined)
+    .map((row) =>
+      made(
+        `${rbacGroup}/clusterrolebindings`,
+        rbacVersion,
+        "ClusterRoleBinding",
+        { name: row.name, labels: bootstrapLabel, annotations: { [autoUpdateAnnotation]: "true" } },
+        {
+          roleRef: { apiGroup: rbacGroup, kind: "ClusterRole", name: row.name },
+          subjects: row.boundTo.map(subjectObject),
+        },
+      ),
+    );
+}
+
+function subjectObject(text: string): Record<string, string> {
+  const [kind = "", name = ""] = text.split(" ");
+  if (kind !== "ServiceAccount") return { apiGroup: rbacGroup, kind, name };
+  const [namespace = "", own = ""] = name.split("/");
+  return { kind, name: own, namespace };
+}
+
+function kubernetesService(port: number): BootstrapObject {
+  return made(
+    "/services",
+    "v1",
+    "Service",
+    { name: "kubernetes", namespace: "default", labels: { component: "apiserver", provider: "kubernetes" } },
+    {
+      spec: {
+        clusterIP: kubernetesServiceIp,
+        clusterIPs: [kubernetesServiceIp],
+        internalTrafficPolicy: "Cluster",
+        ipFamilies: ["IPv4"],
+        ipFamilyPolicy: "SingleStack",
+        ports: [{ name: "https", port: 443, protocol: "TCP", targetPort: port }],
+        sessionAffinity: "None",
+        type: "ClusterIP",
+      },
+      status: { loadBalancer: {} },
+    },
+  );
+}
+
+function made(
+  resource: string,
+  apiVersion: string,
+  kind: string,
+  metadata: Partial<KubeObject["metadata"]> & { name: string },
+  body: Record<string, unknown> = {},
+): BootstrapObject {
+  // UID, revision and time are given by the verbs that create it.
+  return { resource, object: { apiVersion, kind, metadata: metadata as KubeObject["metadata"], ...body } };
+}

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { StatusError } from "../../model/status.ts";
 import { builtinResources } from "../resources.ts";
 import { schemaFor } from "./builtinSchemas.ts";
-import { decodeFields, decodeObject, type FieldValidation } from "./decode.ts";
+import { decodeFields, decodeObject, type FieldValidation, zeroValue } from "./decode.ts";
 import type { StructNode } from "./schemaNode.ts";
 
 type Loose = { [key: string]: unknown };
@@ -157,6 +157,12 @@ describe("zero values", () => {
       lastState: {},
       started: false,
     });
+  });
+
+  test("a status that was never set has the zeros of its kind", () => {
+    expect(zeroValue(schemaFor("io.k8s.api.apps.v1.ReplicaSetStatus"))).toEqual({ replicas: 0 });
+    expect(zeroValue(schemaFor("io.k8s.api.core.v1.ServiceStatus"))).toEqual({ loadBalancer: {} });
+    expect(zeroValue(schemaFor("io.k8s.api.core.v1.PodStatus"))).toEqual({});
   });
 
   test("null inside a list or a map is the zero of its type", () => {

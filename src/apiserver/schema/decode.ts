@@ -72,6 +72,11 @@ export function decodeFields(
   }
 }
 
+/** What a Go program writes for a value that was never set: the status of a new ReplicaSet is `{ replicas: 0 }`. */
+export function zeroValue(node: SchemaNode): Json {
+  return zeroOf(planFor(node));
+}
+
 /** The list of complaints that `Strict` refuses and `Warn` prints. */
 export function strictComplaints(unknownFields: readonly string[], duplicateFields: readonly string[]): string[] {
   return [

@@ -1,0 +1,184 @@
+import { copyJson, equalJson } from "../../model/json.ts";
+import { type KubeObject, type ManagedFieldsEntry, splitApiVersion } from "../../model/object.ts";
+import { badRequest, StatusError } from "../../model/status.ts";
+import type { SchemaNode } from "../schema/schemaNode.ts";
+import { applyConflict, type Conflict, conflictsOf } from "./applyConflict.ts";
+import { checkApplied } from "./checkApplied.ts";
+import { type Comparison, compareObjects } from "./compareObjects.ts";
+import { difference, type FieldSet, has, intersection, leaf, recursiveDifference, union } from "./fieldSet.ts";
+import { fieldsOfLastApplied, kubectlManager, noteLastApplied } from "./lastApplied.ts";
+import { createdInEmpty, neverTracked, skippedFields } from "./managedFields.ts";
+import { mergeObjects } from "./mergeObjects.ts";
+import { equalExceptTimes, fieldsOfEntry, ownershipEntry, revised, sortEntries } from "./ownershipEntry.ts";
+import { UnnamedItemError } from "./pathElement.ts";
+import { reconcileWithSchema } from "./reconcileWithSchema.ts";
+import { removeItems, withDeclaredFields } from "./removeItems.ts";
+import { type Shape, shapeOf } from "./shape.ts";
+import { appliedFields } from "./trackedFields.ts";
+
+/**
+ * Server-side apply: the configuration is laid over the live object, its fields become the applier's, and what the
+ * applier had applied before and leaves out now is removed unless somebody else owns it.
+ */
+
+export interface ApplyRequest {
+  readonly schema: SchemaNode;
+  /** Undefined if the object does not exist yet. */
+  readonly live: KubeObject | undefined;
+  /** What was sent, decoded but not defaulted: a default is nobody's wish. */
+  readonly config: KubeObject;
+  readonly manager: string;
+  /** Take fields away from their owners instead of refusing. */
+  readonly force: boolean;
+  readonly apiVersion: string;
+  readonly subresource: string;
+  /** Now, as RFC 3339 in seconds. */
+  readonly time: string;
+  readonly resetFields?: FieldSet;
+}
+
+export interface Applied {
+  /** A private copy with its managedFields, still to be decoded and defaulted. */
+  readonly object: KubeObject;
+  /** Nothing differs from the live object but times; it need not be written. Defaults cannot change that. */
+  readonly isUnchanged: boolean;
+}
+
+/** Throws 409 with a cause per field on conflict, 400 and 500 on a configuration that cannot be applied. */
+export function applyPatch(request: ApplyRequest): Applied {
+  const { config, live, manager, apiVersion, subresource, time } = request;
+  if (config.metadata?.managedFields !== undefined && config.metadata.managedFields !== null) {
+    throw badRequest("metadata.managedFields must be nil");
+  }
+  const shape = shapeOf(request.schema);
+  const mistakes = checkApplied(shape, config);
+  if (mistakes.length > 0) throw unappliable("patch", config, mistakes);
+
+  const before = entriesBefore(request, shape);
+  const own = before.find((entry) => isApplier(entry, manager, subresource));
+  const others = before.filter((entry) => entry !== own);
+  const wanted = recursiveDifference(appliedFields(shape, config), request.resetFields);
+
+  let merged: KubeObject;
+  let found: Comparison | undefined;
+  try {
+    merged = mergeObjects(shape, live, config) as KubeObject;
+    merged = prune(shape, merged, own, [wanted, ...others.map(fieldsOfEntry)]) as KubeObject;
+    found = live === undefined ? undefined : compareObjects(shape, live, merged, skippedFields(request.resetFields));
+  } catch (error) {
+    if (error instanceof UnnamedItemError) throw unappliable("live", live ?? config, [error.message]);
+    throw error;
+  }
+
+  if (!request.force) refuseConflicts(request, shape, others, found?.changed);
+  const isSameObject = live !== undefined && equalJson(live, merged);
+  const result = otherEntries(others, found);
+  const tracked = difference(wanted, stripped);
+  if (tracked !== undefined) {
+    const who = { manager, operation: "Apply", apiVersion, subresource } as const;
+    // Upstream stamps an apply only when it changes the object: a new co-owner of equal values has no time.
+    result.push(ownershipEntry(who, isSameObject ? own?.time : time, tracked));
+  }
+  sortEntries(result);
+
+  const object = copyJson(merged);
+  if (manager === kubectlManager) noteLastApplied(object, config);
+  const isUnchanged =
+    isSameObject &&
+    equalExceptTimes(live.metadata.managedFields, result) &&
+    equalJson(object.metadata.annotations, live.metadata.annotations);
+  const managedFields = isUnchanged ? live.metadata.managedFields : result;
+  if (managedFields === undefined || managedFields.length === 0) delete object.metadata.managedFields;
+  else object.metadata.managedFields = managedFields;
+  return { object, isUnchanged };
+}
+
+const stripped = union(neverTracked, { "f:metadata": leaf });
+
+/** An object that nobody is known to own gets an owner for what it has, so that applying cannot just run over it. */
+function entriesBefore(request: ApplyRequest, shape: Shape): ManagedFieldsEntry[] {
+  const { live, apiVersion, subresource, time } = request;
+  if (live === undefined) return [];
+  const stored = live.metadata.managedFields ?? [];
+  if (stored.length > 0) {
+    return stored.map((entry) => {
+      const fields = fieldsOfEntry(entry);
+      const reconciled = reconcileWithSchema(shape, fields);
+      return reconciled === fields ? entry : revised(entry, reconciled, entry.time);
+    });
+  }
+  const fields = createdInEmpty(shape, live, skippedFields(request.resetFields));
+  const who = { manager: "before-first-apply", operation: "Update", apiVersion, subresource } as const;
+  return fields === undefined ? [] : [ownershipEntry(who, time, fields)];
+}
+
+function isApplier(entry: ManagedFieldsEntry, manager: string, subresource: string): boolean {
+  return entry.operation === "Apply" && entry.manager === manager && (entry.subresource ?? "") === subresource;
+}
+
+/**
+ * Removes what the applier owned and no longer wants. Removing an item or a struct takes everything below it, also
+ * what somebody else owns there; so the first cut is too deep on purpose, then everything owned is put back, then
+ * everything that the applier had never applied.
+ */
+function prune(
+  shape: Shape,
+  merged: unknown,
+  own: ManagedFieldsEntry | undefined,
+  owned: readonly (FieldSet | undefined)[],
+): unknown {
+  const last = withDeclaredFields(shape, own && fieldsOfEntry(own));
+  if (last === undefined) return merged;
+  const all = withDeclaredFields(shape, appliedFields(shape, merged));
+  const cut = withDeclaredFields(shape, appliedFields(shape, removeItems(shape, merged, last) ?? {}));
+  let ownedByAny: FieldSet | undefined;
+  for (const set of owned) ownedByAny = union(ownedByAny, set);
+  const keep = union(cut, withDeclaredFields(shape, ownedByAny));
+  const putBack = removeItems(shape, merged, difference(all, keep)) ?? {};
+  const kept = withDeclaredFields(shape, appliedFields(shape, putBack));
+  return removeItems(shape, merged, intersection(difference(all, kept), last)) ?? {};
+}
+
+function refuseConflicts(
+  request: ApplyRequest,
+  shape: Shape,
+  others: readonly ManagedFieldsEntry[],
+  changed: FieldSet | undefined,
+): void {
+  let conflicts: Conflict[] = [];
+  for (const owner of others) {
+    const contested = intersection(fieldsOfEntry(owner), changed);
+    if (contested !== undefined) conflicts.push(...conflictsOf(owner, contested));
+  }
+  if (conflicts.length > 0 && request.manager === kubectlManager && request.live !== undefined) {
+    const excused = fieldsOfLastApplied(shape, request.live, request.apiVersion);
+    conflicts = conflicts.filter(({ path }) => !has(excused, path));
+  }
+  if (conflicts.length > 0) throw applyConflict(conflicts);
+}
+
+function otherEntries(others: readonly ManagedFieldsEntry[], found: Comparison | undefined): ManagedFieldsEntry[] {
+  const result: ManagedFieldsEntry[] = [];
+  for (const entry of others) {
+    const owned = fieldsOfEntry(entry);
+    const rest = difference(difference(owned, found?.changed), found?.removed);
+    if (rest !== undefined) result.push(rest === owned ? entry : revised(entry, rest, entry.time));
+  }
+  return result;
+}
+
+/** Upstream answers this with a plain 500, and so do we: clients know the text. */
+function unappliable(which: "patch" | "live", object: KubeObject, mistakes: readonly string[]): StatusError {
+  const { group, version } = splitApiVersion(object.apiVersion);
+  const where = `${object.metadata?.namespace ?? ""}/${object.metadata?.name ?? ""}`;
+  const what = mistakes.length === 1 ? mistakes[0] : ["errors:", ...mistakes.map((text) => `  ${text}`)].join("\n");
+  const type = `${group === "" ? "" : group}/${version}, Kind=${object.kind}`;
+  return new StatusError({
+    kind: "Status",
+    apiVersion: "v1",
+    metadata: {},
+    status: "Failure",
+    message: `failed to create typed ${which} object (${where}; ${type}): ${what}`,
+    code: 500,
+  });
+}

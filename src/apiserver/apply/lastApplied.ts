@@ -1,0 +1,72 @@
+import { isObject, type Json } from "../../model/json.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { compareObjects } from "./compareObjects.ts";
+import { difference, type FieldSet } from "./fieldSet.ts";
+import { UnnamedItemError } from "./pathElement.ts";
+import type { Shape } from "./shape.ts";
+import { appliedFields } from "./trackedFields.ts";
+
+/**
+ * The bridge from client-side to server-side apply. kubectl used to note what it applied in an annotation; the first
+ * time it applies on the server, what the note says and the object still has is its own, whoever is listed as owner.
+ * Only the manager named `kubectl` is treated so.
+ */
+const annotation = "kubectl.kubernetes.io/last-applied-configuration";
+const annotationsBytesMax = 256 * 1024;
+
+export const kubectlManager = "kubectl";
+
+export function lastAppliedText(object: KubeObject): string | undefined {
+  const text = object.metadata.annotations?.[annotation];
+  return text === "" ? undefined : text;
+}
+
+/** The fields that the note names and that still have the value it says; undefined without a readable note. */
+export function fieldsOfLastApplied(shape: Shape, live: KubeObject, apiVersion: string): FieldSet | undefined {
+  const text = lastAppliedText(live);
+  if (text === undefined) return undefined;
+  try {
+    const noted = JSON.parse(text) as Json;
+    if (!isObject(noted) || noted["apiVersion"] !== apiVersion) return undefined;
+    const found = compareObjects(shape, noted, live, undefined);
+    return difference(difference(appliedFields(shape, noted), found?.changed), found?.removed);
+  } catch (error) {
+    if (error instanceof SyntaxError || error instanceof UnnamedItemError) return undefined;
+    throw error;
+  }
+}
+
+/**
+ * Keeps the note true after a server-side apply, so that a later client-side apply still works. A note that would make
+ * the annotations too large is dropped. Changes the object.
+ */
+export function noteLastApplied(object: KubeObject, config: KubeObject): void {
+  if (lastAppliedText(object) === undefined) return;
+  const annotations: Record<string, string> = { ...object.metadata.annotations };
+  annotations[annotation] = `${sortedText(withoutNote(config) as unknown as Json)}\n`;
+  let bytes = 0;
+  for (const key of Object.keys(annotations))
+    bytes += Buffer.byteLength(key) + Buffer.byteLength(annotations[key] ?? "");
+  if (bytes > annotationsBytesMax) delete annotations[annotation];
+  object.metadata.annotations = annotations;
+}
+
+function withoutNote(config: KubeObject): KubeObject {
+  if (config.metadata.annotations === undefined) return config;
+  const annotations = { ...config.metadata.annotations };
+  delete annotations[annotation];
+  const metadata = { ...config.metadata, annotations };
+  if (Object.keys(annotations).length === 0) delete (metadata as Partial<typeof metadata>).annotations;
+  return { ...config, metadata };
+}
+
+/** JSON with sorted keys, as a typed server writes a map. */
+function sortedText(value: Json): string {
+  if (Array.isArray(value)) return `[${value.map(sortedText).join(",")}]`;
+  if (!isObject(value)) return JSON.stringify(value);
+  const keys = Object.keys(value).filter((key) => value[key] !== undefined);
+  return `{${keys
+    .sort()
+    .map((key) => `${JSON.stringify(key)}:${sortedText(value[key] as Json)}`)
+    .join(",")}}`;
+}

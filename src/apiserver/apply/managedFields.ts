@@ -1,0 +1,174 @@
+import { equalJson } from "../../model/json.ts";
+import type { KubeObject, ManagedFieldsEntry } from "../../model/object.ts";
+import type { SchemaNode } from "../schema/schemaNode.ts";
+import { type Comparison, compareObjects } from "./compareObjects.ts";
+import { difference, type FieldSet, fromPaths, leaf, union } from "./fieldSet.ts";
+import {
+  decodeEntries,
+  equalExceptTimes,
+  fieldsOfEntry,
+  foldAncient,
+  isReset,
+  ownershipEntry,
+  revised,
+  sortEntries,
+} from "./ownershipEntry.ts";
+import { UnnamedItemError } from "./pathElement.ts";
+import { type Shape, shapeOf } from "./shape.ts";
+import { createdFields } from "./trackedFields.ts";
+
+/**
+ * Keeps metadata.managedFields: who owns which field of an object.
+ *
+ * How the verbs use this folder. In upstream ownership is settled before admission, so what admission and the
+ * registry add is owned by nobody; what defaults add to a created or updated object is owned by the writer, what they
+ * add to an applied one is not.
+ *
+ *   create:  decode, defaults -> updateManagedFields(live: undefined) -> admission -> prepare, validate -> commit
+ *   update:  decode, defaults -> updateManagedFields(live, next)      -> admission -> prepare, validate -> commit
+ *   apply:   decode without defaults -> applyPatch -> decode, defaults -> admission -> prepare, validate -> commit
+ *
+ * The result of updateManagedFields replaces next.metadata.managedFields, which is to be deleted if there is none.
+ * applyPatch has already put the list into the object it returns; nothing more is computed after it. Before any
+ * commit, `isSameExceptTimes(live, next)` tells a write that changes nothing but times: it is answered with the live
+ * object and not stored.
+ */
+
+export interface OwnershipUpdate {
+  readonly schema: SchemaNode;
+  /** The object before the write; undefined on create. */
+  readonly live: KubeObject | undefined;
+  /** The object to be written; its managedFields are what the client sent. */
+  readonly next: KubeObject;
+  readonly manager: string;
+  readonly apiVersion: string;
+  /** Empty for the main endpoint. */
+  readonly subresource: string;
+  /** Now, as RFC 3339 in seconds. */
+  readonly time: string;
+  /** What this endpoint does not take from the client: `resetStatus` on a main endpoint with a status subresource. */
+  readonly resetFields?: FieldSet;
+}
+
+/** For main endpoints of kinds with /status. */
+export const resetStatus: FieldSet = { "f:status": leaf };
+/** For /status. */
+export const resetSpec: FieldSet = { "f:spec": leaf };
+/** For /status of custom resources, which takes nothing but the status. */
+export const resetSpecAndMetadata: FieldSet = { "f:metadata": leaf, "f:spec": leaf };
+
+/** Identity and bookkeeping, which nobody owns. Metadata itself is meant, not what else is in it. */
+export const neverTracked = fromPaths([
+  ["f:apiVersion"],
+  ["f:kind"],
+  ...[
+    "clusterName",
+    "creationTimestamp",
+    "generation",
+    "managedFields",
+    "name",
+    "namespace",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+  ].map((name) => ["f:metadata", `f:${name}`]),
+]) as FieldSet;
+
+const skipSets = new WeakMap<FieldSet, FieldSet>();
+
+/** What a comparison passes over at an endpoint with these reset fields. */
+export function skippedFields(resetFields: FieldSet | undefined): FieldSet {
+  if (resetFields === undefined) return neverTracked;
+  const known = skipSets.get(resetFields);
+  if (known !== undefined) return known;
+  const skip = union(neverTracked, resetFields) as FieldSet;
+  skipSets.set(resetFields, skip);
+  return skip;
+}
+
+/**
+ * The managedFields after a create, an update or a patch other than apply; undefined if there are none. What changed
+ * goes to the writer and leaves everybody else; what is gone leaves everybody.
+ */
+export function updateManagedFields(update: OwnershipUpdate): ManagedFieldsEntry[] | undefined {
+  const { live, next } = update;
+  const stored = live?.metadata.managedFields;
+  const entries = entriesBefore(update, stored);
+  // An object whose ownership was reset stays without until somebody applies.
+  if (live !== undefined && (entries === undefined || entries.length === 0)) return undefined;
+
+  let found: Comparison | undefined;
+  try {
+    const shape = shapeOf(update.schema);
+    const skip = skippedFields(update.resetFields);
+    found =
+      live === undefined
+        ? { changed: createdInEmpty(shape, next, skip), removed: undefined }
+        : compareObjects(shape, live, next, skip);
+  } catch (error) {
+    // A list whose items have no names cannot be compared. Ownership is not worth refusing a write over.
+    if (error instanceof UnnamedItemError) return stored;
+    throw error;
+  }
+  if (found === undefined) return entries;
+  const result = sortEntries(foldAncient(moveOwnership(update, entries ?? [], found)));
+  return result.length === 0 ? undefined : result;
+}
+
+/** Everything in an object as if it had just been created. */
+export function createdInEmpty(shape: Shape, object: KubeObject, skip: FieldSet): FieldSet | undefined {
+  return createdFields(shape, object, true, skip);
+}
+
+function moveOwnership(
+  update: OwnershipUpdate,
+  entries: readonly ManagedFieldsEntry[],
+  { changed, removed }: Comparison,
+): ManagedFieldsEntry[] {
+  const { manager, apiVersion, subresource, time } = update;
+  const result: ManagedFieldsEntry[] = [];
+  let isWriterListed = false;
+  for (const entry of entries) {
+    const owned = fieldsOfEntry(entry);
+    const isWriter =
+      entry.operation === "Update" &&
+      entry.manager === manager &&
+      entry.apiVersion === apiVersion &&
+      (entry.subresource ?? "") === subresource;
+    if (isWriter && changed !== undefined) {
+      isWriterListed = true;
+      result.push(revised(entry, union(difference(owned, removed), changed), time));
+      continue;
+    }
+    const rest = difference(difference(owned, changed), removed);
+    if (rest === owned && owned !== undefined) result.push(entry);
+    else if (rest !== undefined) result.push(revised(entry, rest, entry.time));
+  }
+  if (!isWriterListed && changed !== undefined) {
+    result.push(ownershipEntry({ manager, operation: "Update", apiVersion, subresource }, time, changed));
+  }
+  return result;
+}
+
+/** What a client writes into managedFields counts, except on subresources: kubectl migrates ownership that way. */
+function entriesBefore(
+  { next, subresource }: OwnershipUpdate,
+  stored: ManagedFieldsEntry[] | undefined,
+): ManagedFieldsEntry[] | undefined {
+  const sent = next.metadata.managedFields;
+  if (subresource !== "" || !Array.isArray(sent) || sent === stored || equalJson(sent, stored)) return stored;
+  if (isReset(sent)) return undefined;
+  return decodeEntries(sent) ?? stored;
+}
+
+/** Whether a write would change nothing but the times of ownership. */
+export function isSameExceptTimes(live: KubeObject, next: KubeObject): boolean {
+  if (!equalExceptTimes(live.metadata.managedFields, next.metadata.managedFields)) return false;
+  return equalJson(withoutOwnership(live), withoutOwnership(next));
+}
+
+function withoutOwnership(object: KubeObject): KubeObject {
+  const metadata = { ...object.metadata };
+  delete metadata.managedFields;
+  return { ...object, metadata };
+}

@@ -11,7 +11,13 @@ export function copyJson<T>(value: T): T {
   if (typeof value !== "object" || value === null) return value;
   if (Array.isArray(value)) return value.map(copyJson) as T;
   const copy: Record<string, unknown> = {};
-  for (const key of Object.keys(value)) copy[key] = copyJson((value as Record<string, unknown>)[key]);
+  for (const key of Object.keys(value)) {
+    const below = copyJson((value as Record<string, unknown>)[key]);
+    // Assigning to this key would set the prototype and lose what a user wrote.
+    if (key === "__proto__")
+      Object.defineProperty(copy, key, { value: below, writable: true, enumerable: true, configurable: true });
+    else copy[key] = below;
+  }
   return copy as T;
 }
 

@@ -64,6 +64,8 @@ export function applyPatch(request: ApplyRequest): Applied {
   try {
     merged = mergeObjects(shape, live, config) as KubeObject;
     merged = prune(shape, merged, own, [wanted, ...others.map(fieldsOfEntry)]) as KubeObject;
+    // Once more, for what was emptied just now: whether it is null or empty is the configuration's choice.
+    merged = mergeObjects(shape, merged, config) as KubeObject;
     found = live === undefined ? undefined : compareObjects(shape, live, merged, skippedFields(request.resetFields));
   } catch (error) {
     if (error instanceof UnnamedItemError) throw unappliable("live", live ?? config, [error.message]);

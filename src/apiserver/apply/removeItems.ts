@@ -3,7 +3,8 @@ import { type Fields, formOf, put, type Shape } from "./shape.ts";
 
 /**
  * The value without the fields and items that the set names; what is named inside an atomic part takes all of it.
- * Undefined if nothing is left. Shares unchanged parts with the value.
+ * Undefined if nothing is left. Shares unchanged parts with the value. What is emptied but not itself named stays as
+ * an empty map or list; upstream leaves a null there, which a custom resource's schema would then refuse.
  */
 export function removeItems(shape: Shape, value: unknown, set: FieldSet | undefined): unknown {
   if (set === undefined) return value;
@@ -22,7 +23,7 @@ export function removeItems(shape: Shape, value: unknown, set: FieldSet | undefi
         if (named !== undefined) {
           if (holdsSelf(named)) continue;
           const shapeBelow = field === undefined ? shape.undeclared : field.shape;
-          if (shapeBelow !== undefined) below = removeItems(shapeBelow, below, named) ?? null;
+          if (shapeBelow !== undefined) below = removeItems(shapeBelow, below, named) ?? emptyOf(below);
         }
         put(kept, name, below);
         count++;
@@ -35,7 +36,7 @@ export function removeItems(shape: Shape, value: unknown, set: FieldSet | undefi
       for (const item of value as unknown[]) {
         const named = set[shape.nameItem(item)];
         if (named === undefined) kept.push(item);
-        else if (!holdsSelf(named)) kept.push(removeItems(shape.items, item, named) ?? null);
+        else if (!holdsSelf(named)) kept.push(removeItems(shape.items, item, named) ?? emptyOf(item));
       }
       return kept.length === 0 ? undefined : kept;
     }

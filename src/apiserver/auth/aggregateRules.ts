@@ -26,6 +26,28 @@ export function aggregateRules(role: KubeObject, all: Iterable<KubeObject>): unk
   return equalJson(role["rules"] ?? [], rules) ? undefined : rules;
 }
 
+/**
+ * The new rules of every aggregating ClusterRole that lacks some, by name. One may gather another that gathers too, so
+ * it takes as many rounds as the longest chain; roles that gather each other in a ring could turn forever, and are cut off.
+ */
+export function aggregateAll(all: readonly KubeObject[]): Map<string, unknown[]> {
+  const roles = all.map((role) => ({ ...role }));
+  const gathering = roles.filter((role) => isObject(role["aggregationRule"]));
+  const changed = new Map<string, unknown[]>();
+  for (let round = 0; round <= gathering.length; round++) {
+    let isSettled = true;
+    for (const role of gathering) {
+      const rules = aggregateRules(role, roles);
+      if (rules === undefined) continue;
+      role["rules"] = rules;
+      changed.set(role.metadata.name, rules);
+      isSettled = false;
+    }
+    if (isSettled) break;
+  }
+  return changed;
+}
+
 /** A label selector; an empty one picks everything. */
 function selects(selector: Record<string, unknown>, labels: Record<string, string>): boolean {
   const wanted = isObject(selector["matchLabels"]) ? selector["matchLabels"] : {};

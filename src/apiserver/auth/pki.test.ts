@@ -5,13 +5,15 @@ import { createServer } from "node:https";
 import { type AddressInfo, isIP } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { connect, type PeerCertificate, type TLSSocket } from "node:tls";
+import { connect, type TLSSocket } from "node:tls";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import type { KeyFiles } from "../../ports/keyFiles.ts";
 import type { Random } from "../../ports/random.ts";
+import type { ClientCertificate } from "./authenticate.ts";
 import { addressBytes, issueCertificate, type KeyPair } from "./certificate.ts";
+import { clientCertificateOf } from "./clientCertificate.ts";
 import { kubeconfigText } from "./kubeconfig.ts";
 import { memoryKeyFiles, openPki, type Pki, usualHosts } from "./pki.ts";
 
@@ -58,8 +60,8 @@ describe("the server's certificate", () => {
 });
 
 describe("a TLS handshake", () => {
-  /** Who the server saw: the subject, and whether its chain was accepted. */
-  let seen: { subject: PeerCertificate["subject"] | undefined; authorized: boolean };
+  let seen: ClientCertificate | undefined;
+  let lastSession: Buffer | undefined;
   const server = () =>
     createServer(
       {
@@ -70,8 +72,7 @@ describe("a TLS handshake", () => {
         rejectUnauthorized: false,
       },
       (request, response) => {
-        const socket = request.socket as TLSSocket;
-        seen = { subject: socket.getPeerCertificate().subject, authorized: socket.authorized };
+        seen = clientCertificateOf(request.socket as TLSSocket);
         response.setHeader("content-type", "application/json");
         response.end(JSON.stringify({ path: request.url }));
       },
@@ -90,17 +91,21 @@ describe("a TLS handshake", () => {
     listening.close();
   });
 
-  async function ask(client?: KeyPair, authority = pki.authority): Promise<boolean> {
+  async function ask(client?: KeyPair, authority = pki.authority, session?: Buffer): Promise<boolean> {
     const socket = connect({
       port,
       host: "127.0.0.1",
       servername: "localhost",
       ca: authority,
+      ...(session ? { session } : {}),
       ...(client ? { cert: client.certificate, key: client.key } : {}),
     });
     return new Promise((done, fail) => {
       socket.on("secureConnect", () => socket.write("GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"));
       socket.on("data", () => undefined);
+      socket.on("session", (ticket) => {
+        lastSession = ticket;
+      });
       socket.on("close", () => done(socket.authorized));
       socket.on("error", fail);
     });
@@ -108,30 +113,52 @@ describe("a TLS handshake", () => {
 
   test("shows the administrator to the server, and the server to the administrator", async () => {
     expect(await ask(pki.admin)).toBe(true);
-    expect(seen.authorized).toBe(true);
-    expect(seen.subject).toMatchObject({ CN: "kubernetes-admin", O: "system:masters" });
+    expect(seen).toEqual({
+      commonName: "kubernetes-admin",
+      organizations: ["system:masters"],
+      authorized: true,
+      fingerprint: new X509Certificate(pki.admin.certificate).fingerprint256,
+    });
   });
 
   test("carries several groups and names outside ASCII", async () => {
     await ask(pki.issueClient("jürgen, O=system:masters", ["a", "b", "c/d"], nowMs));
-    expect(seen.authorized).toBe(true);
-    expect(seen.subject).toMatchObject({ CN: "jürgen, O=system:masters", O: ["a", "b", "c/d"] });
+    const organizations = ["a", "b", "c/d"];
+    expect(seen).toMatchObject({ authorized: true, commonName: "jürgen, O=system:masters", organizations });
   });
 
-  test("without a client certificate is not authorized", async () => {
+  test("without a client certificate shows none", async () => {
     await ask();
-    expect(seen.authorized).toBe(false);
+    expect(seen).toBeUndefined();
+  });
+
+  test("that is resumed still knows who it is", async () => {
+    await ask(pki.admin);
+    seen = undefined;
+    await ask(undefined, pki.authority, lastSession);
+    expect(seen).toMatchObject({ authorized: true, commonName: "kubernetes-admin" });
+  });
+
+  // Node calls a resumed connection authorized even when no certificate was ever shown.
+  test("that is resumed does not make a stranger known", async () => {
+    await ask();
+    await ask(undefined, pki.authority, lastSession);
+    expect(seen).toBeUndefined();
+    const other = await openPki({ files: memoryKeyFiles(), random: counting(), nowMs });
+    await ask(other.admin);
+    await ask(other.admin, pki.authority, lastSession);
+    expect(seen?.authorized ?? false).toBe(false);
   });
 
   test("with a certificate of another authority is not authorized", async () => {
     const other = await openPki({ files: memoryKeyFiles(), random: counting(), nowMs });
     await ask(other.admin);
-    expect(seen.authorized).toBe(false);
+    expect(seen?.authorized).toBe(false);
   });
 
   test("with the server's own certificate as client is not authorized", async () => {
     await ask(pki.server);
-    expect(seen.authorized).toBe(false);
+    expect(seen?.authorized).toBe(false);
   });
 
   test("with a certificate that a client signed itself is not authorized", async () => {
@@ -147,12 +174,12 @@ describe("a TLS handshake", () => {
       { ...pki.admin, name: "kubernetes-admin" },
     );
     await ask(forged);
-    expect(seen.authorized).toBe(false);
+    expect(seen?.authorized).toBe(false);
   });
 
   test("with a certificate that ran out is not authorized", async () => {
     await ask(pki.issueClient("late", [], nowMs - 400 * dayMs));
-    expect(seen.authorized).toBe(false);
+    expect(seen?.authorized).toBe(false);
   });
 
   test("is refused by a client that trusts another authority", async () => {
@@ -173,7 +200,7 @@ describe("a TLS handshake", () => {
       await writeFile(path, text, { mode: 0o600 });
       const { stdout } = await run("kubectl", ["--kubeconfig", path, "get", "--raw", "/some/path"]);
       expect(JSON.parse(stdout)).toEqual({ path: "/some/path" });
-      expect(seen).toMatchObject({ authorized: true, subject: { CN: "kubernetes-admin" } });
+      expect(seen).toMatchObject({ authorized: true, commonName: "kubernetes-admin" });
     } finally {
       await rm(folder, { recursive: true });
     }

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import type { KubeObject } from "../../model/object.ts";
 import type { UserInfo } from "../strategy.ts";
 import { type Access, demandAccess, forbiddenAccess, resourceAccess } from "./access.ts";
-import { aggregateRules } from "./aggregateRules.ts";
+import { aggregateAll, aggregateRules } from "./aggregateRules.ts";
 import { RbacAuthorizer } from "./rbac.ts";
 
 const group = "rbac.authorization.k8s.io";
@@ -376,5 +376,37 @@ describe("aggregation", () => {
     self["rules"] = [rule("get", "b")];
     expect(aggregateRules(self, [self, others[0]!])).toBeUndefined();
     expect(aggregateRules(others[0]!, others)).toBeUndefined();
+  });
+
+  test("follows a chain in one go, whatever the order, and tells only what changes", () => {
+    const chain = (name: string, from: string, ...rules: unknown[]) => {
+      const made = object("ClusterRole", name, {
+        aggregationRule: { clusterRoleSelectors: [{ matchLabels: { is: from } }] },
+        rules,
+      });
+      made.metadata.labels = { is: name };
+      return made;
+    };
+    const source = labelled("d", { is: "d" }, rule("get", "d"));
+    const roles = [chain("a", "b"), chain("b", "c"), chain("c", "d", rule("get", "d")), source];
+    const expected = new Map([
+      ["a", [rule("get", "d")]],
+      ["b", [rule("get", "d")]],
+    ]);
+    expect(aggregateAll(roles)).toEqual(expected);
+    expect(aggregateAll(roles.toReversed())).toEqual(expected);
+    expect(roles[0]!["rules"]).toEqual([]);
+  });
+
+  test("of three roles in a ring comes to an end", () => {
+    const ring = (name: string, from: string) => {
+      const made = object("ClusterRole", name, {
+        aggregationRule: { clusterRoleSelectors: [{ matchLabels: { is: from } }] },
+        rules: [rule("get", name)],
+      });
+      made.metadata.labels = { is: name };
+      return made;
+    };
+    expect(aggregateAll([ring("a", "b"), ring("b", "c"), ring("c", "a")]).size).toBe(3);
   });
 });

@@ -94,6 +94,17 @@ export class TokenIssuer {
     return { keys: [{ use: "sig", kid: this.#keyId, alg: "ES256", kty: key.kty, crv: key.crv, x: key.x, y: key.y }] };
   }
 
+  /** The document at `/.well-known/openid-configuration`, by which others find the key. */
+  discovery(): Record<string, unknown> {
+    return {
+      issuer: this.issuer,
+      jwks_uri: `${this.issuer}/openid/v1/jwks`,
+      response_types_supported: ["id_token"],
+      subject_types_supported: ["public"],
+      id_token_signing_alg_values_supported: ["ES256"],
+    };
+  }
+
   #verify(token: string): TokenClaims | TokenProblem {
     if (token.length > tokenCharsMax) return "invalid bearer token";
     const parts = token.split(".");

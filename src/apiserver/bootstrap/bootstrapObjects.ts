@@ -1,6 +1,6 @@
 import { copyJson } from "../../model/json.ts";
 import type { KubeObject } from "../../model/object.ts";
-import { aggregateRules } from "../auth/aggregateRules.ts";
+import { aggregateAll } from "../auth/aggregateRules.ts";
 import { roleRows } from "./clusterRoles.ts";
 import type { RoleRow } from "./roleRow.ts";
 
@@ -108,16 +108,11 @@ function clusterRoles(): BootstrapObject[] {
       },
     ),
   );
-  // `admin` gathers `edit`, which gathers `view`: as many rounds as it takes, so that the first request finds them whole.
-  const objects = roles.map(({ object }) => object);
-  for (let changed = true; changed; ) {
-    changed = false;
-    for (const role of objects) {
-      const rules = aggregateRules(role, objects);
-      if (rules === undefined) continue;
-      role["rules"] = rules;
-      changed = true;
-    }
+  // Gathered here already, so that the first request finds `admin`, `edit` and `view` whole.
+  const gathered = aggregateAll(roles.map(({ object }) => object));
+  for (const { object } of roles) {
+    const rules = gathered.get(object.metadata.name);
+    if (rules !== undefined) object["rules"] = rules;
   }
   return roles;
 }

@@ -39,9 +39,8 @@ export function parseModel(name: string, declaration: string, program: string): 
     const text = match[1] === undefined ? "" : commentText(match[1]);
     declared.set(match[2] ?? "", { required: match[3] !== "?", description: text });
   }
-  const comment = new RegExp(`/\\*\\*\\s*\\n([^/]*(?:/[^/]*)*?)\\*/\\s*export declare class ${name} \\{`).exec(
-    declaration.slice(declaration.indexOf("Do not edit the class manually.") + 40),
-  );
+  const head = declaration.slice(0, declaration.indexOf(`export declare class ${name} {`)).trimEnd();
+  const comment = head.endsWith("*/") ? head.slice(head.lastIndexOf("/**") + 3, -2) : "";
   const fields = (JSON.parse(attributes[1]) as { name: string; baseName: string; type: string; format: string }[]).map(
     (attribute): ModelField => {
       const found = declared.get(attribute.name);
@@ -49,7 +48,7 @@ export function parseModel(name: string, declaration: string, program: string): 
       return { name: attribute.baseName, type: attribute.type, format: attribute.format, ...found };
     },
   );
-  return { name, description: comment?.[1] === undefined ? "" : commentText(comment[1]), fields };
+  return { name, description: comment.includes("auto generated") ? "" : commentText(comment), fields };
 }
 
 function commentText(raw: string): string {

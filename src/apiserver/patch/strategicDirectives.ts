@@ -1,0 +1,88 @@
+/**
+ * The words of a strategic merge patch (`$patch`, `$retainKeys`, `$setElementOrder/x`, `$deleteFromPrimitiveList/x`), and
+ * how a value of a patch looks once they have done their work.
+ */
+import { isObject, type Json, type JsonObject } from "../../model/json.ts";
+import { badRequest } from "../../model/status.ts";
+import type { SchemaNode } from "../schema/schemaNode.ts";
+import { refusePrototypeKey } from "./mergePatch.ts";
+
+export const retainKeys = "$retainKeys";
+export const orderPrefix = "$setElementOrder/";
+export const removePrefix = "$deleteFromPrimitiveList/";
+
+/**
+ * A value that enters the object for the first time: nulls and directives in it have done their work. Raw JSON is left
+ * alone, for there `$patch` may be data (the revisions of a StatefulSet hold one). Undefined when it asks to be deleted.
+ */
+export function clean(value: Json, schema: SchemaNode | undefined): Json | undefined {
+  if (schema?.kind === "any") return value;
+  if (Array.isArray(value)) {
+    const items = schema?.kind === "list" ? schema.items : undefined;
+    const result: Json[] = [];
+    for (const item of value) {
+      if (isObject(item) && Object.hasOwn(item, "$patch")) continue;
+      const cleaned = clean(item, items);
+      if (cleaned !== undefined) result.push(cleaned);
+    }
+    return result;
+  }
+  if (!isObject(value)) return value;
+  const directive = ownValue(value, "$patch");
+  if (directive === "delete") return undefined;
+  if (directive !== undefined && directive !== "replace" && directive !== "merge")
+    throw unknownDirective(directive, value);
+  return cleanMap(value, schema);
+}
+
+/** The same for a map that replaces another whatever it says about itself. */
+export function cleanMap(value: JsonObject, schema: SchemaNode | undefined): JsonObject {
+  const result: JsonObject = {};
+  for (const [key, child] of Object.entries(value)) {
+    refusePrototypeKey(key);
+    if (child === null || isDirective(key)) continue;
+    const cleaned = clean(child, childSchema(schema, key));
+    if (cleaned !== undefined) result[key] = cleaned;
+  }
+  return result;
+}
+
+function isDirective(key: string): boolean {
+  return key === "$patch" || key === retainKeys || key.startsWith(orderPrefix) || key.startsWith(removePrefix);
+}
+
+/** The schema of one field or key, where there is one. */
+export function childSchema(schema: SchemaNode | undefined, key: string): SchemaNode | undefined {
+  if (schema?.kind === "struct") return schema.fields.get(key)?.schema;
+  if (schema?.kind === "map") return schema.values;
+  return undefined;
+}
+
+/** Own keys only: `constructor` must not find what every object inherits. */
+export function ownValue(object: JsonObject, key: string): Json | undefined {
+  return Object.hasOwn(object, key) ? object[key] : undefined;
+}
+
+export function badOrder() {
+  return badRequest("invalid patch format of setElementOrder list");
+}
+
+export function unknownDirective(directive: Json, map: JsonObject) {
+  return badRequest(`unknown patch type: ${goText(directive)} in map: ${goText(map)}`);
+}
+
+/** A value as Go's `%v` prints it, which is how upstream shows the offending map. Long ones are cut. */
+export function goText(value: Json, budget = { characters: 500 }): string {
+  if (budget.characters <= 0) return "...";
+  if (value === null) return "<nil>";
+  if (Array.isArray(value)) return `[${value.map((item) => goText(item, budget)).join(" ")}]`;
+  if (isObject(value)) {
+    const parts = Object.keys(value)
+      .sort()
+      .map((key) => `${key}:${goText(value[key] ?? null, budget)}`);
+    return `map[${parts.join(" ")}]`;
+  }
+  const text = String(value).slice(0, budget.characters);
+  budget.characters -= text.length;
+  return text;
+}

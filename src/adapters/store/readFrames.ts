@@ -1,0 +1,126 @@
+/**
+ * Reads a file of frames until the first one that is not whole, and says what that one is: a tail that a crash tore
+ * (nothing acknowledged is in it) or damage to data that had been acknowledged.
+ */
+import { crc32 } from "node:zlib";
+import type { DiskFile } from "./disk.ts";
+import { decodeFrameHeader, fileHeaderBytes, frameHeaderBytes, frameMarker, hasMarker } from "./format.ts";
+
+const chunkBytes = 4 << 20;
+
+export type FramesEnd =
+  | { end: "clean"; offset: number }
+  | { end: "torn"; offset: number }
+  | { end: "corrupt"; offset: number; why: string };
+
+export type OnFrame = (kind: number, bytes: Buffer, start: number, end: number) => void;
+
+export async function readFrames(file: DiskFile, size: number, onFrame: OnFrame): Promise<FramesEnd> {
+  let window = Buffer.allocUnsafeSlow(Math.max(frameHeaderBytes, Math.min(chunkBytes, size)));
+  let filled = 0; // bytes of the window that hold file content
+  let at = 0; // where the next frame begins in the window
+  let offset = fileHeaderBytes; // where it begins in the file
+  const fill = async (needed: number): Promise<boolean> => {
+    if (offset + needed > size) return false;
+    if (needed > window.byteLength) {
+      const wider = Buffer.allocUnsafeSlow(needed);
+      window.copy(wider, 0, at, filled);
+      window = wider;
+    } else {
+      window.copy(window, 0, at, filled);
+    }
+    filled -= at;
+    at = 0;
+    const want = Math.min(window.byteLength, size - offset) - filled;
+    filled += await file.read(window.subarray(filled, filled + want), offset + filled);
+    return filled >= needed;
+  };
+  while (offset < size) {
+    // Awaiting only when bytes are missing: two idle awaits per record would double the time of a restart.
+    if (filled - at < frameHeaderBytes && !(await fill(frameHeaderBytes))) return judge(file, offset, size);
+    const header = decodeFrameHeader(window, at);
+    if (header === undefined || !hasMarker(window, at)) return judge(file, offset, size);
+    const frameBytes = frameHeaderBytes + header.length;
+    if (filled - at < frameBytes && !(await fill(frameBytes))) return judge(file, offset, size);
+    const payload = at + frameHeaderBytes;
+    const end = at + frameBytes;
+    if (crc32(window.subarray(payload, end)) !== header.payloadCrc) return judge(file, offset, size);
+    onFrame(header.kind, window, payload, end);
+    at = end;
+    offset += frameBytes;
+  }
+  return { end: "clean", offset };
+}
+
+/**
+ * What stands at an offset where no valid frame begins.
+ *
+ * A killed process leaves a prefix of what it wrote. A power cut leaves any subset of the sectors that were not
+ * synced, the missing ones as zeros. Whatever fits neither is damage: cutting there could drop acknowledged data.
+ */
+async function judge(file: DiskFile, offset: number, size: number): Promise<FramesEnd> {
+  const rest = Buffer.allocUnsafeSlow(size - offset);
+  await file.read(rest, offset);
+  const torn: FramesEnd = { end: "torn", offset };
+  const corrupt = (why: string): FramesEnd => ({ end: "corrupt", offset, why });
+
+  const behind = findFrameBehind(rest, offset);
+  if (behind?.acknowledged === true) {
+    return corrupt(`a valid record stands behind it at offset ${offset + behind.at}`);
+  }
+  if (rest.byteLength < frameHeaderBytes) return torn;
+  if (hasZeroSector(rest, 0, behind?.at ?? rest.byteLength, offset)) return torn;
+  if (behind !== undefined) return corrupt(`a valid record stands behind it at offset ${offset + behind.at}`);
+
+  const header = decodeFrameHeader(rest, 0);
+  const marked = hasMarker(rest, 0);
+  if (header === undefined) {
+    // Neither marker nor checksum: nothing of ours ever began here.
+    return marked ? corrupt("its header does not match its checksum") : torn;
+  }
+  if (!marked) return corrupt("its marker is damaged");
+  if (frameHeaderBytes + header.length > rest.byteLength) return torn;
+  return corrupt("its content does not match its checksum");
+}
+
+/** The first valid frame behind the bad one; `acknowledged` when any says that the bad place had been synced before. */
+function findFrameBehind(rest: Buffer, offset: number): { at: number; acknowledged: boolean } | undefined {
+  let first: number | undefined;
+  let at = rest.indexOf(frameMarker, 1);
+  while (at >= 0 && at + frameHeaderBytes <= rest.byteLength) {
+    const header = decodeFrameHeader(rest, at);
+    const end = header === undefined ? 0 : at + frameHeaderBytes + header.length;
+    if (
+      header !== undefined &&
+      end <= rest.byteLength &&
+      crc32(rest.subarray(at + frameHeaderBytes, end)) === header.payloadCrc
+    ) {
+      first ??= at;
+      if (header.synced > offset) return { at: first, acknowledged: true };
+      at = rest.indexOf(frameMarker, end);
+    } else {
+      at = rest.indexOf(frameMarker, at + 1);
+    }
+  }
+  return first === undefined ? undefined : { at: first, acknowledged: false };
+}
+
+const sectorBytes = 512;
+
+/** Whether any sector of the file, as far as it lies in the range, is all zeros. */
+function hasZeroSector(bytes: Buffer, start: number, end: number, fileOffset: number): boolean {
+  let at = start;
+  while (at < end) {
+    const sectorEnd = Math.min(end, at + sectorBytes - ((fileOffset + at) % sectorBytes));
+    let zero = true;
+    for (let i = at; i < sectorEnd; i++) {
+      if (bytes[i] !== 0) {
+        zero = false;
+        break;
+      }
+    }
+    if (zero) return true;
+    at = sectorEnd;
+  }
+  return false;
+}

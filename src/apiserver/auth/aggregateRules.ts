@@ -1,6 +1,6 @@
 import { equalJson, isObject } from "../../model/json.ts";
+import { type LabelSelector, matchesLabels, selectorRequirements } from "../../model/labelSelector.ts";
 import type { KubeObject } from "../../model/object.ts";
-import { strings } from "./policyRule.ts";
 
 /**
  * The rules that an aggregating ClusterRole should have: those of every other ClusterRole that its selectors pick, in
@@ -10,11 +10,13 @@ export function aggregateRules(role: KubeObject, all: Iterable<KubeObject>): unk
   const aggregation = role["aggregationRule"];
   if (!isObject(aggregation)) return undefined;
   const listed = aggregation["clusterRoleSelectors"];
-  const selectors = Array.isArray(listed) ? listed.filter(isObject) : [];
+  const selectors = (Array.isArray(listed) ? listed.filter(isObject) : []).map((selector) =>
+    selectorRequirements(selector as LabelSelector),
+  );
   const picked = [...all].filter(
     (other) =>
       other.metadata.name !== role.metadata.name &&
-      selectors.some((selector) => selects(selector, other.metadata.labels ?? {})),
+      selectors.some((selector) => matchesLabels(selector, other.metadata.labels)),
   );
   picked.sort((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
   const rules: unknown[] = [];
@@ -46,29 +48,4 @@ export function aggregateAll(all: readonly KubeObject[]): Map<string, unknown[]>
     if (isSettled) break;
   }
   return changed;
-}
-
-/** A label selector; an empty one picks everything. */
-function selects(selector: Record<string, unknown>, labels: Record<string, string>): boolean {
-  const wanted = isObject(selector["matchLabels"]) ? selector["matchLabels"] : {};
-  for (const key of Object.keys(wanted)) if (!Object.hasOwn(labels, key) || labels[key] !== wanted[key]) return false;
-  const listed = selector["matchExpressions"];
-  const expressions = Array.isArray(listed) ? listed.filter(isObject) : [];
-  return expressions.every((expression) => {
-    const key = String(expression["key"] ?? "");
-    const value = Object.hasOwn(labels, key) ? labels[key] : undefined;
-    const values = strings(expression["values"]);
-    switch (expression["operator"]) {
-      case "In":
-        return value !== undefined && values.includes(value);
-      case "NotIn":
-        return value === undefined || !values.includes(value);
-      case "Exists":
-        return value !== undefined;
-      case "DoesNotExist":
-        return value === undefined;
-      default:
-        return false;
-    }
-  });
 }

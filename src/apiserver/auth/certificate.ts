@@ -1,5 +1,5 @@
 import { createHash, createPublicKey, generateKeyPairSync, type KeyObject, sign } from "node:crypto";
-import { isIP, isIPv4 } from "node:net";
+import { parseIp } from "../../model/ipAddress.ts";
 import type { Random } from "../../ports/random.ts";
 import {
   bits,
@@ -106,30 +106,11 @@ function nameOf(request: { commonName: string; organizations?: readonly string[]
 }
 
 function alternativeName(host: string): Buffer {
-  if (isIP(host) !== 0) return implicit(7, addressBytes(host));
+  const address = parseIp(host);
+  if (address !== undefined) return implicit(7, Buffer.from(address.bytes));
   if (!/^[\x21-\x7e]+$/.test(host))
     throw new Error(`a host name in a certificate must be ASCII: ${JSON.stringify(host)}`);
   return implicit(2, Buffer.from(host, "ascii"));
-}
-
-/** Network bytes of an IPv4 or IPv6 address in any of its spellings. */
-export function addressBytes(address: string): Buffer {
-  if (isIPv4(address)) return Buffer.from(address.split(".").map(Number));
-  const plain = address.replace(/%.*$/, "").replace(/\d+\.\d+\.\d+\.\d+$/, (tail) => {
-    const [a = 0, b = 0, c = 0, d = 0] = tail.split(".").map(Number);
-    return `${((a << 8) | b).toString(16)}:${((c << 8) | d).toString(16)}`;
-  });
-  const [left = "", right] = plain.split("::");
-  const head = groupsOf(left);
-  const tail = groupsOf(right ?? "");
-  const middle = right === undefined ? [] : new Array<number>(8 - head.length - tail.length).fill(0);
-  const bytes = Buffer.alloc(16);
-  for (const [index, group] of [...head, ...middle, ...tail].entries()) bytes.writeUInt16BE(group, index * 2);
-  return bytes;
-}
-
-function groupsOf(part: string): number[] {
-  return part === "" ? [] : part.split(":").map((group) => Number.parseInt(group, 16));
 }
 
 /** SHA-1 of the public key's bits: an identifier that readers use to find the issuer, not a protection. */

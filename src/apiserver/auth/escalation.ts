@@ -1,7 +1,7 @@
 import { equalJson, isObject } from "../../model/json.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { failure, forbiddenError, type GroupResource } from "../../model/status.ts";
-import type { UserInfo } from "../strategy.ts";
+import type { UserInfo, WriteContext } from "../strategy.ts";
 import { mastersGroup, rbacGroup, resourceAccess } from "./access.ts";
 import { compactRules, describeRule, missingRules, type PolicyRule, quotedList, readRules } from "./policyRule.ts";
 import { fullAuthority, joinProblems, missingRole, type RbacAuthorizer } from "./rbac.ts";
@@ -34,7 +34,14 @@ export function checkRoleWrite(rbac: RbacAuthorizer, user: UserInfo, next: KubeO
   }
 }
 
-export function checkBindingWrite(rbac: RbacAuthorizer, user: UserInfo, next: KubeObject, old?: KubeObject): void {
+/** The role's rules are read from the moment of the write: what the authorizer knows may be older by one sync of the disk. */
+export function checkBindingWrite(
+  rbac: RbacAuthorizer,
+  context: Pick<WriteContext, "user" | "get">,
+  next: KubeObject,
+  old?: KubeObject,
+): void {
+  const { user } = context;
   if (user.groups.includes(mastersGroup)) return;
   const isCluster = next.kind === "ClusterRoleBinding";
   const namespace = isCluster ? "" : (next.metadata.namespace ?? "");
@@ -56,15 +63,15 @@ export function checkBindingWrite(rbac: RbacAuthorizer, user: UserInfo, next: Ku
   );
   if (mayBind.allowed) return;
 
-  const rules = rbac.roleRules(roleKind, namespace, roleName);
-  if (rules === undefined) {
+  const role = context.get(`${rbacGroup}/${bound}`, bound === "roles" ? namespace : "", roleName);
+  if (role === undefined) {
     throw failure(404, "NotFound", missingRole(roleKind, roleName), {
       name: roleName,
       group: rbacGroup,
       kind: roleKind.toLowerCase(),
     });
   }
-  const problem = missingRights(rbac, user, namespace, rules);
+  const problem = missingRights(rbac, user, namespace, readRules(role["rules"]));
   if (problem !== undefined) throw forbiddenError(resource, name, problem);
 }
 

@@ -12,7 +12,7 @@ import { parse } from "yaml";
 import type { KeyFiles } from "../../ports/keyFiles.ts";
 import type { Random } from "../../ports/random.ts";
 import type { ClientCertificate } from "./authenticate.ts";
-import { addressBytes, issueCertificate, type KeyPair } from "./certificate.ts";
+import { issueCertificate, type KeyPair } from "./certificate.ts";
 import { clientCertificateOf } from "./clientCertificate.ts";
 import { kubeconfigText } from "./kubeconfig.ts";
 import { memoryKeyFiles, openPki, type Pki, usualHosts } from "./pki.ts";
@@ -292,18 +292,6 @@ describe("keys between two starts", () => {
     await files.write("ca.key", "torn");
     expect((await open(files, 0)).authority).toContain("BEGIN CERTIFICATE");
   });
-});
-
-test.each([
-  ["127.0.0.1", "7f000001"],
-  ["::1", "00000000000000000000000000000001"],
-  ["::", "00000000000000000000000000000000"],
-  ["fd00::12:0:3", "fd000000000000000000001200000003"],
-  ["1:2:3:4:5:6:7:8", "00010002000300040005000600070008"],
-  ["::ffff:10.0.0.1", "00000000000000000000ffff0a000001"],
-  ["fe80::1%eth0", "fe800000000000000000000000000001"],
-])("the address %s has the bytes %s", (address, hex) => {
-  expect(addressBytes(address).toString("hex")).toBe(hex);
 });
 
 test("a certificate that outlives 2049 is written with four-digit years", () => {

@@ -67,8 +67,8 @@ export class RbacAuthorizer implements Authorizer {
     return { rules, problems: problemsOf(grants) };
   }
 
-  /** The rules of the role that a binding in this namespace would refer to; undefined when there is no such role. */
-  roleRules(roleKind: string, namespace: string, name: string): readonly PolicyRule[] | undefined {
+  /** The rules of the role that a binding in this namespace refers to; undefined when there is no such role. */
+  #roleRules(roleKind: string, namespace: string, name: string): readonly PolicyRule[] | undefined {
     if (roleKind === "ClusterRole") return this.#roles.get(keyOf("", name));
     // A Role needs a namespace: without one the key would be that of a ClusterRole.
     return roleKind === "Role" && namespace !== "" ? this.#roles.get(keyOf(namespace, name)) : undefined;
@@ -125,7 +125,7 @@ export class RbacAuthorizer implements Authorizer {
   }
 
   #grantOf(binding: Binding, subjectText: string): Grant {
-    const rules = this.roleRules(binding.roleKind, binding.namespace, binding.roleName);
+    const rules = this.#roleRules(binding.roleKind, binding.namespace, binding.roleName);
     const role = `${binding.roleKind} ${JSON.stringify(binding.roleName)}`;
     const own =
       binding.namespace === ""
@@ -185,6 +185,9 @@ const kinds = new Map<string, "role" | "binding">([
   [`${rbacGroup}/rolebindings`, "binding"],
   [`${rbacGroup}/clusterrolebindings`, "binding"],
 ]);
+
+/** The resources that decide who may do what. */
+export const rbacResources: readonly string[] = [...kinds.keys()];
 
 /** Cluster-scoped and namespaced objects share a map: a namespace is never empty, and no name has a slash. */
 function keyOf(namespace: string, name: string): string {

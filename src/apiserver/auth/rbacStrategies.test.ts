@@ -13,18 +13,21 @@ function object(kind: RbacKind, body: Record<string, unknown>): KubeObject {
 }
 const roleRef = (kind: string, name: string) => ({ apiGroup: group, kind, name });
 const someone = [{ kind: "User", apiGroup: group, name: "someone" }];
-const by = (user: UserInfo): WriteContext => ({
+const by = (user: UserInfo, roles: Record<string, unknown[]> = {}): WriteContext => ({
   nowMs: 0,
   user,
   subresource: "",
   dryRun: false,
-  get: () => undefined,
+  get: (resource, namespace, name) =>
+    resource === `${group}/clusterroles` && namespace === "" && Object.hasOwn(roles, name)
+      ? object("ClusterRole", { rules: roles[name] })
+      : undefined,
   list: () => [],
   warn: () => undefined,
   randomBelow: () => 0,
 });
 
-/** A user `jo` who holds the given rules everywhere (`cluster`) and in the namespace `ns` (`local`), in a world of roles. */
+/** A user `jo` who holds the given rules everywhere (`cluster`) and in the namespace `ns` (`local`), in a world whose roles are `roles`. */
 function world(held: { cluster?: unknown[]; local?: unknown[]; roles?: Record<string, unknown[]> }) {
   const rbac = new RbacAuthorizer();
   const put = (resource: string, namespace: string, name: string, body: Record<string, unknown>) =>
@@ -41,10 +44,10 @@ function world(held: { cluster?: unknown[]; local?: unknown[]; roles?: Record<st
   });
   put("roles", "ns", "mine", { rules: held.local ?? [] });
   put("rolebindings", "ns", "mine", { roleRef: roleRef("Role", "mine"), subjects: [{ kind: "User", name: "jo" }] });
-  for (const [name, rules] of Object.entries(held.roles ?? {})) put("clusterroles", "", name, { rules });
   return rbacStrategies(rbac);
 }
-const jo = by({ username: "jo", groups: ["team", "system:authenticated"] });
+const joUser: UserInfo = { username: "jo", groups: ["team", "system:authenticated"] };
+const jo = by(joUser);
 const root = by({ username: "root", groups: ["system:masters"] });
 const pods = (...verbs: string[]) => ({ verbs, apiGroups: [""], resources: ["pods"] });
 const everything = [
@@ -211,7 +214,7 @@ describe("writing a binding", () => {
       /clusterrole\.rbac\.authorization\.k8s\.io "gone" not found/,
     ],
   ])("%s", (_, held, kind, role, refusal) => {
-    const write = () => world(held)[kind].prepareForCreate?.(binding(kind, role), jo);
+    const write = () => world(held)[kind].prepareForCreate?.(binding(kind, role), by(joUser, held.roles));
     if (refusal === undefined) expect(write).not.toThrow();
     else expect(write).toThrow(refusal);
   });
@@ -221,7 +224,7 @@ describe("writing a binding", () => {
     const old = binding("RoleBinding", "cluster-admin");
     expect(() => RoleBinding.prepareForUpdate?.(binding("RoleBinding", "cluster-admin"), old, jo)).not.toThrow();
     const more = { ...binding("RoleBinding", "cluster-admin"), subjects: [...someone, { kind: "User", name: "jo" }] };
-    expect(() => RoleBinding.prepareForUpdate?.(more, old, jo)).toThrow(/not currently held/);
+    expect(() => RoleBinding.prepareForUpdate?.(more, old, by(joUser, roles))).toThrow(/not currently held/);
   });
 });
 

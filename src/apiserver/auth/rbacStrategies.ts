@@ -1,12 +1,13 @@
-import { type FieldError, forbidden, invalid, notSupported, required } from "../../model/fieldError.ts";
+import { type FieldError, invalid, notSupported, required } from "../../model/fieldError.ts";
 import { equalJson, isObject } from "../../model/json.ts";
+import { validateLabelSelector } from "../../model/labelSelector.ts";
+import { dnsSubdomainErrors, pathSegmentErrors } from "../../model/names.ts";
 import type { KubeObject } from "../../model/object.ts";
 import type { Strategy } from "../strategy.ts";
 import { rbacGroup } from "./access.ts";
 import { checkBindingWrite, checkRoleWrite } from "./escalation.ts";
 import { strings } from "./policyRule.ts";
 import type { RbacAuthorizer } from "./rbac.ts";
-import { isServiceAccountName } from "./serviceAccountName.ts";
 
 /**
  * What is special about roles and bindings. The authorizer is part of it because a write that would hand out more than
@@ -23,8 +24,8 @@ export function rbacStrategies(rbac: RbacAuthorizer): Record<RbacKind, Strategy>
   const binding = (isNamespaced: boolean): Strategy => ({
     ...general,
     setDefaults: setBindingDefaults,
-    prepareForCreate: (object, { user }) => checkBindingWrite(rbac, user, object),
-    prepareForUpdate: (next, old, { user }) => checkBindingWrite(rbac, user, next, old),
+    prepareForCreate: (object, context) => checkBindingWrite(rbac, context, object),
+    prepareForUpdate: (next, old, context) => checkBindingWrite(rbac, context, next, old),
     validate: (object) => validateBinding(object, isNamespaced),
     validateUpdate: (next, old) => {
       const errors = validateBinding(next, isNamespaced);
@@ -97,27 +98,7 @@ function validateAggregation(aggregation: Record<string, unknown>, errors: Field
     errors.push(required(path, "at least one clusterRoleSelector required if aggregationRule is non-nil"));
   }
   for (const [index, selector] of selectors.entries()) {
-    const expressions = isObject(selector) ? selector["matchExpressions"] : undefined;
-    for (const [number, expression] of (Array.isArray(expressions) ? expressions : []).entries()) {
-      if (isObject(expression)) {
-        validateExpression(expression, `${path}[${index}].matchExpressions[${number}]`, errors);
-      }
-    }
-  }
-}
-
-function validateExpression(expression: Record<string, unknown>, path: string, errors: FieldError[]): void {
-  const operator = expression["operator"];
-  const valueCount = strings(expression["values"]).length;
-  if ((expression["key"] ?? "") === "") errors.push(required(`${path}.key`));
-  if (operator === "In" || operator === "NotIn") {
-    const detail = "must be specified when `operator` is 'In' or 'NotIn'";
-    if (valueCount === 0) errors.push(required(`${path}.values`, detail));
-  } else if (operator === "Exists" || operator === "DoesNotExist") {
-    const detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
-    if (valueCount > 0) errors.push(forbidden(`${path}.values`, detail));
-  } else {
-    errors.push(invalid(`${path}.operator`, operator ?? "", "not a valid selector operator"));
+    errors.push(...validateLabelSelector(selector, `${path}[${index}]`));
   }
 }
 
@@ -132,12 +113,7 @@ function validateBinding(object: KubeObject, isNamespaced: boolean): FieldError[
   if (!kinds.includes(kind)) errors.push(notSupported("roleRef.kind", kind, kinds));
   const name = String(roleRef["name"] ?? "");
   if (name === "") errors.push(required("roleRef.name"));
-  else if (name === "." || name === "..") errors.push(invalid("roleRef.name", name, `may not be '${name}'`));
-  else {
-    for (const sign of ["/", "%"]) {
-      if (name.includes(sign)) errors.push(invalid("roleRef.name", name, `may not contain '${sign}'`));
-    }
-  }
+  else for (const message of pathSegmentErrors(name)) errors.push(invalid("roleRef.name", name, message));
   const subjects = object["subjects"];
   for (const [index, subject] of (Array.isArray(subjects) ? subjects : []).entries()) {
     if (isObject(subject)) validateSubject(subject, `subjects[${index}]`, isNamespaced, errors);
@@ -156,10 +132,8 @@ function validateSubject(
   if (name === "") errors.push(required(`${path}.name`));
   switch (subject["kind"]) {
     case "ServiceAccount":
-      if (name !== "" && !isServiceAccountName(name)) {
-        const detail =
-          "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character";
-        errors.push(invalid(`${path}.name`, name, detail));
+      if (name !== "") {
+        for (const message of dnsSubdomainErrors(name)) errors.push(invalid(`${path}.name`, name, message));
       }
       if (group !== "") errors.push(notSupported(`${path}.apiGroup`, group, [""]));
       if (!isNamespaced && (subject["namespace"] ?? "") === "") errors.push(required(`${path}.namespace`));

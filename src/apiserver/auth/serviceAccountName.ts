@@ -1,3 +1,5 @@
+import { dnsLabelErrors, dnsSubdomainErrors } from "../../model/names.ts";
+
 /** A service account as a user: `system:serviceaccount:<namespace>:<name>`, and the groups that come with it. */
 
 const prefix = "system:serviceaccount:";
@@ -17,13 +19,7 @@ export function splitServiceAccountUsername(username: string): { namespace: stri
   if (!username.startsWith(prefix)) return undefined;
   const parts = username.slice(prefix.length).split(":");
   const [namespace = "", name = ""] = parts;
-  if (parts.length !== 2 || !dnsLabel.test(namespace) || !dnsSubdomain.test(name)) return undefined;
+  if (parts.length !== 2 || dnsLabelErrors(namespace).length > 0 || dnsSubdomainErrors(name).length > 0)
+    return undefined;
   return { namespace, name };
-}
-
-const dnsLabel = /^(?=.{1,63}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?$/;
-const dnsSubdomain = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
-
-export function isServiceAccountName(name: string): boolean {
-  return dnsSubdomain.test(name);
 }

@@ -2,6 +2,7 @@ import { type FieldError, invalid } from "../../model/fieldError.ts";
 import { isObject } from "../../model/json.ts";
 import { type KubeObject, splitApiVersion } from "../../model/object.ts";
 import { badRequest, conflict, invalidObject, notFound } from "../../model/status.ts";
+import { formatTime } from "../../model/time.ts";
 import type { Random } from "../../ports/random.ts";
 import type { Lookup } from "./liveToken.ts";
 import { strings } from "./policyRule.ts";
@@ -49,9 +50,9 @@ export function answerTokenRequest(
   );
   return {
     ...request,
-    metadata: { ...request.metadata, name, namespace, creationTimestamp: timeOf(context.nowMs) },
+    metadata: { ...request.metadata, name, namespace, creationTimestamp: formatTime(context.nowMs) },
     spec: { ...spec, audiences, expirationSeconds: lifetimeSeconds },
-    status: { token: issued.token, expirationTimestamp: timeOf(issued.expiresAtSeconds * 1000) },
+    status: { token: issued.token, expirationTimestamp: formatTime(issued.expiresAtSeconds * 1000) },
   };
 }
 
@@ -112,8 +113,4 @@ function bindTo(
   if (group === "" && kind === "Secret") return { secret: { name, uid: find("secrets", target.namespace).uid } };
   if (group === "" && kind === "Node") return { node: { name, uid: find("nodes", "").uid } };
   throw badRequest(`cannot bind token to object of type ${group}/${version}, Kind=${kind}`);
-}
-
-function timeOf(ms: number): string {
-  return new Date(ms).toISOString().replace(/\.\d+Z$/, "Z");
 }

@@ -1,0 +1,123 @@
+/**
+ * What a cluster's built-in admission does to a new pod: priority from its class, the grace that tolerations give on
+ * failing nodes, and what its runtime class brings. A refusal is a 403, as it is upstream.
+ */
+import { equalJson } from "../../../model/json.ts";
+import type { Pod, PodSpec, PriorityClass, RuntimeClass, Toleration } from "../../../model/kubernetes.generated.ts";
+import { forbiddenError } from "../../../model/status.ts";
+import type { WriteContext } from "../../strategy.ts";
+
+const podsResource = { group: "", resource: "pods" };
+const failingNodeTolerationSeconds = 300;
+
+export function admitPod(pod: Pod, context: WriteContext): void {
+  const spec = pod.spec;
+  if (spec === undefined) return;
+  applyRuntimeClass(pod, spec, context);
+  applyPriority(pod, spec, context);
+  addFailingNodeTolerations(spec);
+}
+
+function refuse(pod: Pod, why: string): never {
+  throw forbiddenError(podsResource, pod.metadata?.name ?? "", why);
+}
+
+function applyPriority(pod: Pod, spec: PodSpec, context: WriteContext): void {
+  let priorityClass: PriorityClass | undefined;
+  if (spec.priorityClassName) {
+    const found = context.get("scheduling.k8s.io/priorityclasses", "", spec.priorityClassName);
+    if (found === undefined) refuse(pod, `no PriorityClass with name ${spec.priorityClassName} was found`);
+    priorityClass = found as unknown as PriorityClass;
+  } else {
+    priorityClass = defaultPriorityClass(context);
+    if (priorityClass?.metadata?.name !== undefined) spec.priorityClassName = priorityClass.metadata.name;
+  }
+  const priority = priorityClass?.value ?? 0;
+  if (spec.priority !== undefined && spec.priority !== priority) {
+    refuse(
+      pod,
+      `the integer value of priority (${spec.priority}) must not be provided in pod spec; priority admission controller computed ${priority} from the given PriorityClass name`,
+    );
+  }
+  spec.priority = priority;
+  const policy = priorityClass?.preemptionPolicy ?? "PreemptLowerPriority";
+  if (spec.preemptionPolicy && spec.preemptionPolicy !== policy) {
+    refuse(
+      pod,
+      `the string value of PreemptionPolicy (${spec.preemptionPolicy}) must not be provided in pod spec; priority admission controller computed ${policy} from the given PriorityClass name`,
+    );
+  }
+  spec.preemptionPolicy = policy;
+}
+
+/** Several classes may claim to be the default; the lowest value wins, so that a mistake promotes nobody. */
+function defaultPriorityClass(context: WriteContext): PriorityClass | undefined {
+  let lowest: PriorityClass | undefined;
+  for (const object of context.list("scheduling.k8s.io/priorityclasses", "")) {
+    const candidate = object as unknown as PriorityClass;
+    if (candidate.globalDefault !== true) continue;
+    if (lowest === undefined || (candidate.value ?? 0) < (lowest.value ?? 0)) lowest = candidate;
+  }
+  return lowest;
+}
+
+function addFailingNodeTolerations(spec: PodSpec): void {
+  for (const key of ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"]) {
+    if (spec.tolerations?.some((toleration) => coversNoExecute(toleration, key))) continue;
+    spec.tolerations ??= [];
+    spec.tolerations.push({
+      key,
+      operator: "Exists",
+      effect: "NoExecute",
+      tolerationSeconds: failingNodeTolerationSeconds,
+    });
+  }
+}
+
+function coversNoExecute(toleration: Toleration, key: string): boolean {
+  return (!toleration.key || toleration.key === key) && (!toleration.effect || toleration.effect === "NoExecute");
+}
+
+function applyRuntimeClass(pod: Pod, spec: PodSpec, context: WriteContext): void {
+  if (spec.runtimeClassName === undefined) {
+    if (hasOverhead(spec)) {
+      refuse(pod, "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead");
+    }
+    return;
+  }
+  const found = context.get("node.k8s.io/runtimeclasses", "", spec.runtimeClassName);
+  if (found === undefined) refuse(pod, `pod rejected: RuntimeClass ${JSON.stringify(spec.runtimeClassName)} not found`);
+  const runtimeClass = found as unknown as RuntimeClass;
+  const fixed = runtimeClass.overhead?.podFixed;
+  if (fixed === undefined) {
+    if (hasOverhead(spec)) {
+      refuse(pod, "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead");
+    }
+  } else {
+    if (hasOverhead(spec) && !equalJson(spec.overhead, fixed)) {
+      refuse(pod, "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead");
+    }
+    spec.overhead = { ...fixed };
+  }
+  const scheduling = runtimeClass.scheduling;
+  for (const [key, value] of Object.entries(scheduling?.nodeSelector ?? {})) {
+    const own = spec.nodeSelector?.[key];
+    if (own !== undefined && own !== value) {
+      refuse(
+        pod,
+        `conflict: runtimeClass.scheduling.nodeSelector[${key}] = ${value}; pod.spec.nodeSelector[${key}] = ${own}`,
+      );
+    }
+    spec.nodeSelector ??= {};
+    spec.nodeSelector[key] = value;
+  }
+  for (const toleration of scheduling?.tolerations ?? []) {
+    if (spec.tolerations?.some((own) => equalJson(own, toleration))) continue;
+    spec.tolerations ??= [];
+    spec.tolerations.push({ ...toleration });
+  }
+}
+
+function hasOverhead(spec: PodSpec): boolean {
+  return spec.overhead !== undefined && Object.keys(spec.overhead).length > 0;
+}

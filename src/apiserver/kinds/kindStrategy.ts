@@ -2,16 +2,17 @@ import type { FieldError } from "../../model/fieldError.ts";
 import type { Strategy, WriteContext } from "../strategy.ts";
 
 /** A strategy written against the type of its kind rather than against any object. */
-export interface KindStrategy<T> extends Pick<
-  Strategy,
-  | "name"
-  | "generation"
-  | "createOnUpdate"
-  | "requiresRevision"
-  | "returnsDeleted"
-  | "statusOnCreate"
-  | "statusTakesMetadata"
-> {
+export interface KindStrategy<T>
+  extends Pick<
+    Strategy,
+    | "name"
+    | "generation"
+    | "createOnUpdate"
+    | "requiresRevision"
+    | "returnsDeleted"
+    | "statusOnCreate"
+    | "statusTakesMetadata"
+  > {
   setDefaults?(object: T): void;
   prepareForCreate?(object: T, context: WriteContext): void;
   validate?(object: T, context: WriteContext): FieldError[];

@@ -31,11 +31,7 @@ export function checkAffinity(affinity: Affinity, path: string, errors: FieldErr
   ] as const) {
     if (value === undefined) continue;
     for (const [i, term] of (value.requiredDuringSchedulingIgnoredDuringExecution ?? []).entries()) {
-      checkPodAffinityTerm(
-        term,
-        `${path}.${field}.requiredDuringSchedulingIgnoredDuringExecution[${i}]`,
-        errors,
-      );
+      checkPodAffinityTerm(term, `${path}.${field}.requiredDuringSchedulingIgnoredDuringExecution[${i}]`, errors);
     }
     for (const [i, term] of (value.preferredDuringSchedulingIgnoredDuringExecution ?? []).entries()) {
       const at = `${path}.${field}.preferredDuringSchedulingIgnoredDuringExecution[${i}]`;

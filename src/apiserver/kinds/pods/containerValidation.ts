@@ -7,6 +7,7 @@ import {
   invalid,
   notSupported,
   required,
+  tooMany,
 } from "../../../model/fieldError.ts";
 import type { Container, ContainerPort, EphemeralContainer, PodSpec } from "../../../model/kubernetes.generated.ts";
 import { checkPortNumber } from "../fieldChecks.ts";
@@ -166,9 +167,6 @@ function checkAnyContainer(
   if (!container.name) errors.push(required(`${path}.name`));
   else checkDnsLabel(container.name, `${path}.name`, errors);
   if (!container.image) errors.push(required(`${path}.image`));
-  else if (container.image.trim().length !== container.image.length) {
-    errors.push(invalid(`${path}.image`, container.image, "must not have leading or trailing whitespace"));
-  }
   const messagePolicy = container.terminationMessagePolicy ?? "";
   if (!messagePolicies.includes(messagePolicy)) {
     errors.push(notSupported(`${path}.terminationMessagePolicy`, messagePolicy, messagePolicies));
@@ -213,10 +211,8 @@ function checkPorts(ports: readonly ContainerPort[], path: string, errors: Field
     const port = ports[i];
     if (port === undefined) continue;
     const at = `${path}[${i}]`;
-    if (port.name) {
-      if (!checkPortName(port.name, `${at}.name`, errors)) {
-        // The name is already reported.
-      } else if (ports.slice(0, i).some((other) => other.name === port.name)) {
+    if (port.name && checkPortName(port.name, `${at}.name`, errors)) {
+      if (ports.slice(0, i).some((other) => other.name === port.name)) {
         errors.push(duplicate(`${at}.name`, port.name));
       }
     }
@@ -249,13 +245,7 @@ function checkRestartPolicy(container: Container, path: string, errors: FieldErr
   const policy = container.restartPolicy ?? "";
   if (!policies.includes(policy)) errors.push(notSupported(`${path}.restartPolicy`, policy, policies));
   const rules = container.restartPolicyRules ?? [];
-  if (rules.length > 20) {
-    errors.push({
-      type: "TooMany",
-      field: `${path}.restartPolicyRules`,
-      body: `Too many: ${rules.length}: must have at most 20 items`,
-    });
-  }
+  if (rules.length > 20) errors.push(tooMany(`${path}.restartPolicyRules`, rules.length, 20));
   for (const [i, rule] of rules.entries()) {
     const at = `${path}.restartPolicyRules[${i}]`;
     if (rule.action !== "Restart" && rule.action !== "RestartAllContainers") {

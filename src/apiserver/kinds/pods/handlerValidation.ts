@@ -66,11 +66,7 @@ function checkHandler(handler: Handler, path: string, errors: FieldError[], grac
     const seconds = handler.sleep.seconds ?? 0;
     if (seconds < 0 || seconds > max) {
       errors.push(
-        invalid(
-          `${path}.sleep`,
-          seconds,
-          `must be non-negative and less than terminationGracePeriodSeconds (${max})`,
-        ),
+        invalid(`${path}.sleep`, seconds, `must be non-negative and less than terminationGracePeriodSeconds (${max})`),
       );
     }
   }
@@ -86,7 +82,11 @@ function checkHttpGet(action: HTTPGetAction, path: string, errors: FieldError[])
   for (const header of action.httpHeaders ?? []) {
     if (!headerName.test(header.name)) {
       errors.push(
-        invalid(`${path}.httpHeaders`, header.name, "a valid HTTP header must consist of alphanumeric characters or '-'"),
+        invalid(
+          `${path}.httpHeaders`,
+          header.name,
+          "a valid HTTP header must consist of alphanumeric characters or '-'",
+        ),
       );
     }
   }

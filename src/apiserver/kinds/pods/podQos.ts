@@ -35,7 +35,10 @@ function isNamed(resources: ResourceRequirements): boolean {
 
 function hasCompute({ requests, limits }: ResourceRequirements): boolean {
   return (
-    isAsked(requests?.["cpu"]) || isAsked(requests?.["memory"]) || isAsked(limits?.["cpu"]) || isAsked(limits?.["memory"])
+    isAsked(requests?.["cpu"]) ||
+    isAsked(requests?.["memory"]) ||
+    isAsked(limits?.["cpu"]) ||
+    isAsked(limits?.["memory"])
   );
 }
 

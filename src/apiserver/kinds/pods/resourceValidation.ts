@@ -83,7 +83,9 @@ function checkAmount(name: string, amount: string, path: string, field: string, 
   if (name.startsWith("hugepages-")) {
     const pageSize = name.slice("hugepages-".length);
     if (!isMultipleOf(amount, pageSize)) {
-      errors.push(invalid(`${path}.${field}[${name}]`, amount, `${amount} is not positive integer multiple of ${name}`));
+      errors.push(
+        invalid(`${path}.${field}[${name}]`, amount, `${amount} is not positive integer multiple of ${name}`),
+      );
     }
   }
 }

@@ -1,4 +1,11 @@
-import { type FieldError, fieldNotFound, forbidden, invalid, notSupported, required } from "../../../model/fieldError.ts";
+import {
+  type FieldError,
+  fieldNotFound,
+  forbidden,
+  invalid,
+  notSupported,
+  required,
+} from "../../../model/fieldError.ts";
 import type { Container, EphemeralContainer, Volume } from "../../../model/kubernetes.generated.ts";
 
 export type VolumesByName = ReadonlyMap<string, Volume>;
@@ -65,7 +72,13 @@ export function checkVolumeMounts(
     }
     if (volume === undefined) errors.push(fieldNotFound(`${at}.name`, device.name ?? ""));
     else if (volume.persistentVolumeClaim === undefined && volume.ephemeral === undefined) {
-      errors.push(invalid(`${at}.name`, device.name, "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"));
+      errors.push(
+        invalid(
+          `${at}.name`,
+          device.name,
+          "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode",
+        ),
+      );
     }
     if (device.devicePath) {
       if (devices.slice(0, i).some((other) => other.devicePath === device.devicePath)) {

@@ -1,0 +1,69 @@
+import { type FieldError, invalid, required, tooLong } from "../../model/fieldError.ts";
+import type { CoreEvent } from "../../model/kubernetes.generated.ts";
+import { utf8Bytes } from "./contentSize.ts";
+import { checkImmutable } from "./fieldChecks.ts";
+import { strategyOfKind } from "./kindStrategy.ts";
+import { checkDnsLabel, checkQualifiedName } from "./nameChecks.ts";
+
+/** Both event groups are stored in the core shape. */
+export const eventStrategy = strategyOfKind<CoreEvent>({
+  generation: "none",
+  createOnUpdate: true,
+  validate: (event) => eventErrors(event),
+  validateUpdate(next, old) {
+    const errors = eventErrors(next);
+    // An event of the new kind has a time of its own, and from then on only its series moves.
+    if (old.eventTime !== undefined && old.eventTime !== "") {
+      for (const field of ["involvedObject", "reason", "eventTime", "action", "type"] as const) {
+        checkImmutable(next[field], old[field], field, errors);
+      }
+    }
+    return errors;
+  },
+  selectFields(event) {
+    const object = event.involvedObject ?? {};
+    return [
+      object.kind ?? "",
+      object.namespace ?? "",
+      object.name ?? "",
+      object.uid ?? "",
+      object.apiVersion ?? "",
+      object.resourceVersion ?? "",
+      object.fieldPath ?? "",
+      event.reason ?? "",
+      event.reportingComponent ?? "",
+      event.source?.component || event.reportingComponent || "",
+      event.type ?? "",
+    ];
+  },
+});
+
+function eventErrors(event: CoreEvent): FieldError[] {
+  const errors: FieldError[] = [];
+  const objectNamespace = event.involvedObject?.namespace ?? "";
+  const { namespace } = event.metadata;
+  if (objectNamespace === "") {
+    // Events about cluster-scoped objects live in the default namespace; kubelets also use kube-system.
+    if (namespace !== "default" && namespace !== "kube-system") {
+      errors.push(invalid("involvedObject.namespace", objectNamespace, "does not match event.namespace"));
+    }
+  } else if (objectNamespace !== namespace) {
+    errors.push(invalid("involvedObject.namespace", objectNamespace, "does not match event.namespace"));
+  }
+  if (namespace !== undefined) checkDnsLabel(namespace, "namespace", errors);
+  if (event.eventTime === undefined || event.eventTime === "") return errors;
+
+  if (!event.reportingComponent) errors.push(required("reportingController"));
+  else checkQualifiedName(event.reportingComponent, "reportingController", errors);
+  if (!event.reportingInstance) errors.push(required("reportingInstance"));
+  else if (utf8Bytes(event.reportingInstance) > 128) errors.push(tooLong("reportingInstance", 128));
+  if (!event.action) errors.push(required("action"));
+  else if (utf8Bytes(event.action) > 128) errors.push(tooLong("action", 128));
+  if (!event.reason) errors.push(required("reason"));
+  else if (utf8Bytes(event.reason) > 128) errors.push(tooLong("reason", 128));
+  if (utf8Bytes(event.message ?? "") > 1024) errors.push(tooLong("message", 1024));
+  if (event.type !== "Normal" && event.type !== "Warning") {
+    errors.push(invalid("type", event.type ?? "", "has invalid value: "));
+  }
+  return errors;
+}

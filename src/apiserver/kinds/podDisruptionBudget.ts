@@ -1,0 +1,46 @@
+import { type FieldError, invalid } from "../../model/fieldError.ts";
+import type { PodDisruptionBudget } from "../../model/kubernetes.generated.ts";
+import { checkAtMostWholePercent, checkIntOrPercent, checkOneOf } from "./fieldChecks.ts";
+import { strategyOfKind } from "./kindStrategy.ts";
+import { checkLabelSelector } from "./labelChecks.ts";
+import { checkDnsSubdomain } from "./nameChecks.ts";
+import { checkCounters } from "./workloads/workloadChecks.ts";
+
+export const podDisruptionBudgetStrategy = strategyOfKind<PodDisruptionBudget>({
+  generation: "spec",
+  requiresRevision: true,
+  prepareForCreate(budget) {
+    budget.status = { currentHealthy: 0, desiredHealthy: 0, disruptionsAllowed: 0, expectedPods: 0 };
+  },
+  validate: (budget) => budgetErrors(budget),
+  validateUpdate: (next) => budgetErrors(next),
+  validateStatusUpdate(next) {
+    const errors: FieldError[] = [];
+    checkCounters(
+      next.status,
+      ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods", "observedGeneration"],
+      errors,
+    );
+    for (const name of Object.keys(next.status?.disruptedPods ?? {})) {
+      checkDnsSubdomain(name, "status.disruptedPods", errors);
+    }
+    return errors;
+  },
+});
+
+function budgetErrors(budget: PodDisruptionBudget): FieldError[] {
+  const errors: FieldError[] = [];
+  const spec = budget.spec ?? {};
+  const { minAvailable, maxUnavailable } = spec;
+  if (minAvailable !== undefined && maxUnavailable !== undefined) {
+    errors.push(invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set"));
+  }
+  for (const field of ["minAvailable", "maxUnavailable"] as const) {
+    checkIntOrPercent(spec[field], `spec.${field}`, errors);
+    checkAtMostWholePercent(spec[field], `spec.${field}`, errors);
+  }
+  checkLabelSelector(spec.selector, "spec.selector", errors);
+  const policies = ["AlwaysAllow", "IfHealthyBudget"];
+  checkOneOf(spec.unhealthyPodEvictionPolicy, policies, "spec.unhealthyPodEvictionPolicy", errors);
+  return errors;
+}

@@ -1,0 +1,156 @@
+/** What a node or a controller may say about a pod, and what it may not take back. */
+import { duplicate, type FieldError, forbidden, invalid } from "../../../model/fieldError.ts";
+import type { ContainerStatus, Pod, PodSpec, PodStatus } from "../../../model/kubernetes.generated.ts";
+import { checkIpAddress } from "../addressChecks.ts";
+import { checkImmutable } from "../fieldChecks.ts";
+import { checkDnsSubdomain, checkQualifiedName } from "../nameChecks.ts";
+
+/** An older client drops fields that it does not know; these are put back rather than lost. */
+export function keepUnsaidStatus(next: PodStatus, old: PodStatus): void {
+  if (!next.qosClass && old.qosClass !== undefined) next.qosClass = old.qosClass;
+  if (!next.observedGeneration && old.observedGeneration !== undefined) {
+    next.observedGeneration = old.observedGeneration;
+  }
+  if (next.resourceClaimStatuses === undefined && old.resourceClaimStatuses !== undefined) {
+    next.resourceClaimStatuses = old.resourceClaimStatuses;
+  }
+  if (next.extendedResourceClaimStatus === undefined && old.extendedResourceClaimStatus !== undefined) {
+    next.extendedResourceClaimStatus = old.extendedResourceClaimStatus;
+  }
+  for (const condition of next.conditions ?? []) {
+    if (condition.observedGeneration) continue;
+    const before = old.conditions?.find(({ type }) => type === condition.type)?.observedGeneration;
+    if (before !== undefined) condition.observedGeneration = before;
+  }
+}
+
+const systemConditions = new Set(["PodScheduled", "Ready", "Initialized"]);
+
+export function checkPodStatusUpdate(next: Pod, old: Pod, errors: FieldError[]): void {
+  const status = next.status ?? {};
+  const oldStatus = old.status ?? {};
+  const spec = old.spec ?? { containers: [] };
+  for (const [i, condition] of (status.conditions ?? []).entries()) {
+    if ((condition.observedGeneration ?? 0) < 0) {
+      const path = `status.conditions[${i}].observedGeneration`;
+      errors.push(invalid(path, condition.observedGeneration, "must be a non-negative integer"));
+    }
+    if (!systemConditions.has(condition.type)) {
+      checkQualifiedName(condition.type, `status.conditions[${i}].Type`, errors);
+    }
+  }
+  if ((next.spec?.nodeName ?? "") !== (spec.nodeName ?? "")) {
+    errors.push(forbidden("status.nodeName", "may not be changed directly"));
+  }
+  const nominated = status.nominatedNodeName;
+  if (nominated && nominated !== oldStatus.nominatedNodeName) {
+    checkDnsSubdomain(nominated, "status.nominatedNodeName", errors);
+    if (spec.nodeName) {
+      const detail = "may not be set on pods that are already bound to a node";
+      errors.push(forbidden("status.nominatedNodeName", detail));
+    }
+  }
+  if ((status.observedGeneration ?? 0) < 0) {
+    const detail = "must be a non-negative integer";
+    errors.push(invalid("status.observedGeneration", status.observedGeneration, detail));
+  }
+  checkImmutable(status.qosClass, oldStatus.qosClass, "status.qosClass", errors);
+  checkContainersStayTerminated(status.containerStatuses, oldStatus.containerStatuses, spec, errors);
+  checkInitContainersStayTerminated(status.initContainerStatuses, oldStatus.initContainerStatuses, spec, errors);
+  checkStayTerminated(
+    status.ephemeralContainerStatuses,
+    oldStatus.ephemeralContainerStatuses,
+    "status.ephemeralContainerStatuses",
+    () => false,
+    errors,
+  );
+  checkClaimStatuses(status, spec, errors);
+  for (const [i, address] of (status.podIPs ?? []).entries()) {
+    checkIpAddress(address.ip, `status.podIPs[${i}]`, errors);
+    if (status.podIPs?.slice(0, i).some(({ ip }) => ip === address.ip)) {
+      errors.push(duplicate(`status.podIPs[${i}]`, address));
+    }
+  }
+}
+
+function checkContainersStayTerminated(
+  next: readonly ContainerStatus[] | undefined,
+  old: readonly ContainerStatus[] | undefined,
+  spec: PodSpec,
+  errors: FieldError[],
+): void {
+  const mayRestart = (status: ContainerStatus): boolean => {
+    const container = spec.containers.find(({ name }) => name === status.name);
+    if ((container?.restartPolicyRules ?? []).length > 0) return true;
+    const policy = container?.restartPolicy ?? spec.restartPolicy;
+    if (policy === "Always") return true;
+    return policy === "OnFailure" && status.state?.terminated?.exitCode !== 0;
+  };
+  checkStayTerminated(next, old, "status.containerStatuses", mayRestart, errors);
+}
+
+function checkInitContainersStayTerminated(
+  next: readonly ContainerStatus[] | undefined,
+  old: readonly ContainerStatus[] | undefined,
+  spec: PodSpec,
+  errors: FieldError[],
+): void {
+  if (spec.restartPolicy === "Always") return;
+  const mayRestart = (status: ContainerStatus): boolean => {
+    const container = spec.initContainers?.find(({ name }) => name === status.name);
+    if (container?.restartPolicy === "Always" || (container?.restartPolicyRules ?? []).length > 0) return true;
+    return spec.restartPolicy === "OnFailure" && status.state?.terminated?.exitCode !== 0;
+  };
+  checkStayTerminated(next, old, "status.initContainerStatuses", mayRestart, errors);
+}
+
+function checkStayTerminated(
+  next: readonly ContainerStatus[] | undefined,
+  old: readonly ContainerStatus[] | undefined,
+  path: string,
+  mayRestart: (status: ContainerStatus) => boolean,
+  errors: FieldError[],
+): void {
+  if (old === undefined || next === undefined) return;
+  for (const [i, before] of old.entries()) {
+    if (before.state?.terminated === undefined || mayRestart(before)) continue;
+    const after = next.find(({ name }) => name === before.name);
+    if (after === undefined || after.state?.terminated !== undefined) continue;
+    errors.push(forbidden(`${path}[${i}].state`, "may not be transitioned to non-terminated state"));
+  }
+}
+
+function checkClaimStatuses(status: PodStatus, spec: PodSpec, errors: FieldError[]): void {
+  const statuses = status.resourceClaimStatuses ?? [];
+  for (const [i, claim] of statuses.entries()) {
+    const path = `status.resourceClaimStatuses[${i}]`;
+    if (!spec.resourceClaims?.some(({ name }) => name === claim.name)) {
+      errors.push(invalid(`${path}.name`, claim.name, "must match the name of an entry in `spec.resourceClaims`"));
+    }
+    if (statuses.slice(0, i).some(({ name }) => name === claim.name)) {
+      errors.push(duplicate(`${path}.name`, claim.name));
+    }
+    if (claim.resourceClaimName !== undefined) {
+      checkDnsSubdomain(claim.resourceClaimName, `${path}.resourceClaimName`, errors);
+    }
+  }
+  const extended = status.extendedResourceClaimStatus;
+  if (extended === undefined) return;
+  const path = "status.extendedResourceClaimStatus";
+  if ((extended.requestMappings ?? []).length === 0) {
+    errors.push({
+      type: "Required",
+      field: `${path}.requestMappings`,
+      body: "Required value: at least one request mapping is required",
+    });
+  }
+  for (const [i, mapping] of (extended.requestMappings ?? []).entries()) {
+    const containers = [...(spec.initContainers ?? []), ...spec.containers];
+    const container = containers.find(({ name }) => name === mapping.containerName);
+    if (container === undefined) {
+      const detail = "must match the name of an entry in spec.initContainers or spec.containers";
+      errors.push(invalid(`${path}.requestMappings[${i}].containerName`, mapping.containerName, detail));
+    }
+  }
+  checkDnsSubdomain(extended.resourceClaimName, `${path}.resourceClaimName`, errors);
+}

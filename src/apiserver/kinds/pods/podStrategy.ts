@@ -1,0 +1,111 @@
+import { type FieldError, forbidden, invalid } from "../../../model/fieldError.ts";
+import type { Pod, PodSpec } from "../../../model/kubernetes.generated.ts";
+import { strategyOfKind } from "../kindStrategy.ts";
+import { applyLimitRangeDefaults, enforceLimitRangesOnPod } from "../limitRangeAdmission.ts";
+import { expandLabelKeys } from "./labelKeyExpansion.ts";
+import { admitPod } from "./podAdmission.ts";
+import { setPodDefaults } from "./podDefaults.ts";
+import { podQosOf } from "./podQos.ts";
+import { checkPodSpec } from "./podSpecValidation.ts";
+import { checkPodStatusUpdate, keepUnsaidStatus } from "./podStatusUpdate.ts";
+import { checkPodSpecUpdate } from "./podUpdate.ts";
+
+const noSpec: PodSpec = { containers: [] };
+
+export const podStrategy = strategyOfKind<Pod>({
+  generation: "spec",
+  returnsDeleted: true,
+  statusTakesMetadata: true,
+
+  setDefaults: setPodDefaults,
+
+  prepareForCreate(pod, context) {
+    const spec = pod.spec;
+    if (spec === undefined) return;
+    applyLimitRangeDefaults(pod, context);
+    admitPod(pod, context);
+    expandLabelKeys(pod);
+    pod.status = { phase: "Pending", qosClass: podQosOf(spec) };
+    if ((spec.schedulingGates ?? []).length > 0) {
+      pod.status.conditions = [
+        {
+          type: "PodScheduled",
+          status: "False",
+          reason: "SchedulingGated",
+          message: "Scheduling is blocked due to non-empty scheduling gates",
+        },
+      ];
+    }
+  },
+
+  validate(pod, context) {
+    enforceLimitRangesOnPod(pod, context);
+    const errors: FieldError[] = [];
+    const spec = pod.spec ?? noSpec;
+    checkPodSpec(spec, "spec", errors, pod.metadata.name);
+    checkImagePadding(spec, errors);
+    if ((spec.ephemeralContainers ?? []).length > 0) {
+      errors.push(forbidden("spec.ephemeralContainers", "cannot be set on create"));
+    }
+    if (spec.nodeName && (spec.schedulingGates ?? []).length > 0) {
+      const detail = "cannot be set until all schedulingGates have been cleared";
+      errors.push(forbidden("spec.nodeName", detail));
+    }
+    return errors;
+  },
+
+  validateUpdate(next, old) {
+    const errors: FieldError[] = [];
+    const spec = next.spec ?? noSpec;
+    checkPodSpec(spec, "spec", errors, next.metadata.name);
+    checkImagePadding(spec, errors);
+    checkPodSpecUpdate(spec, old.spec ?? noSpec, errors);
+    return errors;
+  },
+
+  validateStatusUpdate(next, old) {
+    const errors: FieldError[] = [];
+    next.status ??= {};
+    keepUnsaidStatus(next.status, old.status ?? {});
+    checkPodStatusUpdate(next, old, errors);
+    return errors;
+  },
+
+  /** Nobody has to be told about a pod that no node runs, or that has ended. */
+  graceSeconds(pod, requested) {
+    if (!pod.spec?.nodeName) return 0;
+    if (pod.status?.phase === "Failed" || pod.status?.phase === "Succeeded") return 0;
+    const seconds = requested ?? pod.spec.terminationGracePeriodSeconds ?? 0;
+    return seconds < 0 ? 1 : seconds;
+  },
+
+  selectFields(pod) {
+    const { spec, status } = pod;
+    return [
+      spec?.nodeName ?? "",
+      spec?.restartPolicy ?? "",
+      spec?.schedulerName ?? "",
+      spec?.serviceAccountName ?? "",
+      spec?.hostNetwork === true ? "true" : "false",
+      status?.phase ?? "",
+      status?.podIP ?? "",
+      status?.podIPs === undefined ? "" : status.podIPs.map(({ ip }) => ip).join(","),
+      status?.nominatedNodeName ?? "",
+    ];
+  },
+});
+
+/** Only pods refuse it; templates have carried padded images for too long to start. */
+function checkImagePadding(spec: PodSpec, errors: FieldError[]): void {
+  for (const field of ["containers", "initContainers"] as const) {
+    const containers = spec[field];
+    if (containers === undefined) continue;
+    for (let i = 0; i < containers.length; i++) {
+      const image = containers[i]?.image;
+      if (image !== undefined && image.trim().length !== image.length) {
+        const detail = "must not have leading or trailing whitespace";
+        errors.push(invalid(`spec.${field}[${i}].image`, image, detail));
+      }
+    }
+  }
+}

@@ -1,0 +1,49 @@
+/** The pod inside a workload: it is defaulted and checked as the pod it will become. */
+import { type FieldError, forbidden, invalid, notSupported } from "../../../model/fieldError.ts";
+import type { LabelSelector, PodTemplateSpec } from "../../../model/kubernetes.generated.ts";
+import { matchesLabels, selectorRequirements } from "../../../model/labelSelector.ts";
+import { checkLabels } from "../labelChecks.ts";
+import { checkQualifiedName } from "../nameChecks.ts";
+import { setPodSpecDefaults } from "./podDefaults.ts";
+import { checkPodSpec } from "./podSpecValidation.ts";
+
+export function setPodTemplateDefaults(template: PodTemplateSpec | undefined): void {
+  if (template?.spec !== undefined) setPodSpecDefaults(template.spec);
+}
+
+export function checkPodTemplate(template: PodTemplateSpec, path: string, errors: FieldError[]): void {
+  checkLabels(template.metadata?.labels, `${path}.labels`, errors);
+  for (const key of Object.keys(template.metadata?.annotations ?? {})) {
+    checkQualifiedName(key.toLowerCase(), `${path}.annotations`, errors);
+  }
+  checkPodSpec(template.spec ?? { containers: [] }, `${path}.spec`, errors);
+  if ((template.spec?.ephemeralContainers ?? []).length > 0) {
+    errors.push(forbidden(`${path}.spec.ephemeralContainers`, "ephemeral containers not allowed in pod template"));
+  }
+}
+
+export function checkTemplateMatchesSelector(
+  template: PodTemplateSpec,
+  selector: LabelSelector,
+  path: string,
+  errors: FieldError[],
+): void {
+  const labels = template.metadata?.labels;
+  if (matchesLabels(selectorRequirements(selector), labels)) return;
+  errors.push(invalid(`${path}.metadata.labels`, labels ?? null, "`selector` does not match template `labels`"));
+}
+
+/** Controllers that replace pods for ever can only run pods that restart for ever. */
+export function checkTemplateRunsForever(
+  template: PodTemplateSpec,
+  kind: string,
+  path: string,
+  errors: FieldError[],
+): void {
+  const policy = template.spec?.restartPolicy;
+  if (policy !== "Always") errors.push(notSupported(`${path}.spec.restartPolicy`, policy ?? "", ["Always"]));
+  if (template.spec?.activeDeadlineSeconds !== undefined) {
+    const detail = `activeDeadlineSeconds in ${kind} is not Supported`;
+    errors.push(forbidden(`${path}.spec.activeDeadlineSeconds`, detail));
+  }
+}

@@ -1,0 +1,41 @@
+import { duplicate, type FieldError, invalid, notSupported, required } from "../../../model/fieldError.ts";
+import type { TopologySpreadConstraint } from "../../../model/kubernetes.generated.ts";
+import { checkOneOf, checkPositive } from "../fieldChecks.ts";
+import { checkLabelSelector } from "../labelChecks.ts";
+import { checkLabelKeys } from "./affinityValidation.ts";
+
+const actions = ["DoNotSchedule", "ScheduleAnyway"];
+const nodePolicies = ["Honor", "Ignore"];
+
+export function checkTopologySpread(
+  constraints: readonly TopologySpreadConstraint[],
+  path: string,
+  errors: FieldError[],
+): void {
+  for (const [i, constraint] of constraints.entries()) {
+    const at = `${path}[${i}]`;
+    const { topologyKey, whenUnsatisfiable, minDomains } = constraint;
+    checkPositive(constraint.maxSkew ?? 0, `${at}.maxSkew`, errors);
+    if (!topologyKey) errors.push(required(`${at}.topologyKey`, "can not be empty"));
+    if (!actions.includes(whenUnsatisfiable ?? "")) {
+      errors.push(notSupported(`${at}.whenUnsatisfiable`, whenUnsatisfiable ?? "", actions));
+    }
+    const isRepeated = constraints
+      .slice(i + 1)
+      .some((other) => other.topologyKey === topologyKey && other.whenUnsatisfiable === whenUnsatisfiable);
+    if (isRepeated) {
+      errors.push(duplicate(`${at}.{topologyKey, whenUnsatisfiable}`, `{${topologyKey}, ${whenUnsatisfiable}}`));
+    }
+    if (minDomains !== undefined) {
+      checkPositive(minDomains, `${at}.minDomains`, errors);
+      if (whenUnsatisfiable !== "DoNotSchedule") {
+        const detail = `can only use minDomains if whenUnsatisfiable=DoNotSchedule, not ${whenUnsatisfiable}`;
+        errors.push(invalid(`${at}.minDomains`, minDomains, detail));
+      }
+    }
+    checkOneOf(constraint.nodeAffinityPolicy, nodePolicies, `${at}.nodeAffinityPolicy`, errors);
+    checkOneOf(constraint.nodeTaintsPolicy, nodePolicies, `${at}.nodeTaintsPolicy`, errors);
+    checkLabelKeys(constraint, at, errors);
+    checkLabelSelector(constraint.labelSelector, `${at}.labelSelector`, errors);
+  }
+}

@@ -1,0 +1,189 @@
+import { type FieldError, invalid, required, tooLong } from "../../../model/fieldError.ts";
+import { equalJson } from "../../../model/json.ts";
+import type { Job, JobSpec, PodSpec, PodTemplateSpec } from "../../../model/kubernetes.generated.ts";
+import { dnsLabelErrors } from "../../../model/names.ts";
+import { checkImmutable } from "../fieldChecks.ts";
+import { strategyOfKind } from "../kindStrategy.ts";
+import { setPodTemplateDefaults } from "../pods/podTemplate.ts";
+import { checkJobSpec } from "./jobSpec.ts";
+import { checkJobStatusChange } from "./jobStatus.ts";
+
+const int32Max = 2 ** 31 - 1;
+const uidLabel = "batch.kubernetes.io/controller-uid";
+const uidLabelOld = "controller-uid";
+const nameLabel = "batch.kubernetes.io/job-name";
+const nameLabelOld = "job-name";
+
+export const jobStrategy = strategyOfKind<Job>({
+  generation: "spec",
+  setDefaults(job) {
+    if (job.spec === undefined) return;
+    setJobSpecDefaults(job.spec);
+    const labels = job.spec.template?.metadata?.labels;
+    if (labels !== undefined && Object.keys(job.metadata.labels ?? {}).length === 0)
+      job.metadata.labels = { ...labels };
+  },
+  prepareForCreate(job, context) {
+    job.status = {};
+    const spec = job.spec;
+    if (spec === undefined) return;
+    if (spec.manualSelector !== true) generateSelector(job, spec);
+    const problems = dnsLabelErrors(job.metadata.name);
+    if (problems.length > 0) {
+      const text = `metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended: [${problems.join(" ")}]`;
+      context.warn(text);
+    }
+  },
+  validate(job) {
+    const errors: FieldError[] = [];
+    if (job.spec === undefined) return [required("spec.template")];
+    checkGeneratedSelector(job, job.spec, errors);
+    checkJobSpec(job.spec, "spec", errors);
+    const { completions, completionMode } = job.spec;
+    if (completionMode === "Indexed" && completions !== undefined && completions > 0) {
+      const hostname = `${job.metadata.name}-${completions - 1}`;
+      if (dnsLabelErrors(hostname).length > 0) {
+        const detail = `will not able to create pod with invalid DNS label: ${hostname}`;
+        errors.push(invalid("metadata.name", job.metadata.name, detail));
+      }
+    }
+    return errors;
+  },
+  validateUpdate(next, old) {
+    const errors: FieldError[] = [];
+    if (next.spec === undefined || old.spec === undefined) return [required("spec.template")];
+    checkJobSpec(next.spec, "spec", errors);
+    checkJobSpecChange(next.spec, old, errors);
+    return errors;
+  },
+  validateStatusUpdate(next, old) {
+    const errors: FieldError[] = [];
+    checkJobStatusChange(next, old, errors);
+    return errors;
+  },
+  selectFields: (job) => [String(job.status?.succeeded ?? 0)],
+});
+
+export function setJobSpecDefaults(spec: JobSpec): void {
+  if (spec.completions === undefined && spec.parallelism === undefined) {
+    spec.completions = 1;
+    spec.parallelism = 1;
+  }
+  spec.parallelism ??= 1;
+  // With a limit per index the total would otherwise end the job long before its indexes do.
+  spec.backoffLimit ??= spec.backoffLimitPerIndex !== undefined ? int32Max : 6;
+  spec.completionMode ??= "NonIndexed";
+  spec.suspend ??= false;
+  spec.podReplacementPolicy ??= spec.podFailurePolicy !== undefined ? "Failed" : "TerminatingOrFailed";
+  spec.manualSelector ??= false;
+  for (const rule of spec.podFailurePolicy?.rules ?? []) {
+    for (const pattern of rule.onPodConditions ?? []) pattern.status ||= "True";
+  }
+  setPodTemplateDefaults(spec.template);
+}
+
+/** Labels that no other job's pods can have, so that jobs never fight over pods. */
+function generateSelector(job: Job, spec: JobSpec): void {
+  spec.template ??= {};
+  spec.template.metadata ??= {};
+  const { uid, name } = job.metadata;
+  const labels = { ...spec.template.metadata.labels };
+  // Labels that the user set by hand stay; validation then refuses them if they are wrong.
+  labels[nameLabelOld] ??= name;
+  labels[nameLabel] ??= name;
+  labels[uidLabelOld] ??= uid;
+  labels[uidLabel] ??= uid;
+  spec.template.metadata.labels = labels;
+  spec.selector ??= {};
+  spec.selector.matchLabels = { ...spec.selector.matchLabels, [uidLabel]: uid };
+}
+
+function checkGeneratedSelector(job: Job, spec: JobSpec, errors: FieldError[]): void {
+  if (spec.manualSelector === true || spec.selector === undefined) return;
+  const { uid, name } = job.metadata;
+  const expected: Record<string, string> = {
+    [uidLabelOld]: uid,
+    [nameLabelOld]: name,
+    [uidLabel]: uid,
+    [nameLabel]: name,
+  };
+  for (const [key, value] of Object.entries(expected)) {
+    const actual = spec.template?.metadata?.labels?.[key];
+    const path = `spec.template.metadata.labels[${key}]`;
+    if (actual === undefined) errors.push(required(path, `must be '${value}'`));
+    else if (actual !== value) {
+      errors.push(invalid("spec.template.metadata.labels", spec.template?.metadata?.labels, `must be '${value}'`));
+    }
+  }
+  const wrong = Object.entries(spec.selector.matchLabels ?? {}).some(([key, value]) => expected[key] !== value);
+  if (wrong) errors.push(invalid("spec.selector", spec.selector, "`selector` not auto-generated"));
+}
+
+function checkJobSpecChange(next: JobSpec, oldJob: Job, errors: FieldError[]): void {
+  const old = oldJob.spec;
+  if (old === undefined) return;
+  if (next.completions !== old.completions) {
+    const isElastic =
+      next.completionMode === "Indexed" && next.completions !== undefined && old.completions !== undefined;
+    if (!isElastic) checkImmutable(next.completions, old.completions, "spec.completions", errors);
+    else if (next.completions !== next.parallelism) {
+      const detail = "can only be modified in tandem with spec.parallelism";
+      errors.push(invalid("spec.completions", next.completions, detail));
+    }
+  }
+  checkImmutable(next.selector, old.selector, "spec.selector", errors);
+  const isSuspended = old.suspend === true;
+  const mayMove =
+    isSuspended &&
+    (oldJob.status?.active ?? 0) === 0 &&
+    (oldJob.status?.startTime === undefined ||
+      oldJob.status.conditions?.some(({ type, status }) => type === "Suspended" && status === "True") === true);
+  const oldTemplate = mayMove ? withSchedulingOf(old.template, next.template) : old.template;
+  checkImmutable(next.template, oldTemplate, "spec.template", errors);
+  for (const field of [
+    "completionMode",
+    "podFailurePolicy",
+    "backoffLimitPerIndex",
+    "managedBy",
+    "successPolicy",
+  ] as const) {
+    checkImmutable(next[field], old[field], `spec.${field}`, errors);
+  }
+  if (next.managedBy !== undefined && next.managedBy.length > 63) errors.push(tooLong("spec.managedBy", 63));
+}
+
+/** A job that has not begun may still be told where to run, and with how much. */
+function withSchedulingOf(old: PodTemplateSpec, next: PodTemplateSpec): PodTemplateSpec {
+  const spec: PodSpec = { ...(old.spec ?? { containers: [] }) };
+  for (const field of ["nodeSelector", "tolerations", "schedulingGates"] as const) {
+    const value = next.spec?.[field];
+    delete spec[field];
+    if (value !== undefined) Object.assign(spec, { [field]: value });
+  }
+  const { nodeAffinity: _, ...oldOthers } = spec.affinity ?? {};
+  const nodeAffinity = next.spec?.affinity?.nodeAffinity;
+  const affinity = nodeAffinity === undefined ? oldOthers : { ...oldOthers, nodeAffinity };
+  if (Object.keys(affinity).length > 0 || next.spec?.affinity !== undefined) spec.affinity = affinity;
+  else delete spec.affinity;
+  for (const field of ["containers", "initContainers"] as const) {
+    const nextList = next.spec?.[field];
+    if (nextList === undefined || spec[field]?.length !== nextList.length) continue;
+    spec[field] = spec[field].map((container, i) => {
+      const asked = nextList[i];
+      if (asked?.name !== container.name || equalJson(asked.resources, container.resources)) return container;
+      const { resources: _resources, ...rest } = container;
+      return asked.resources === undefined ? rest : { ...rest, resources: asked.resources };
+    });
+  }
+  const template: PodTemplateSpec = { ...old, spec };
+  const { labels: _labels, annotations: _annotations, ...metadata } = old.metadata ?? {};
+  const labels = next.metadata?.labels;
+  const annotations = next.metadata?.annotations;
+  template.metadata = {
+    ...metadata,
+    ...(labels === undefined ? {} : { labels }),
+    ...(annotations === undefined ? {} : { annotations }),
+  };
+  if (next.metadata === undefined && Object.keys(template.metadata).length === 0) delete template.metadata;
+  return template;
+}

@@ -1,0 +1,57 @@
+import { type FieldError, invalid, required } from "../../../model/fieldError.ts";
+import type { LabelSelector, PodTemplateSpec } from "../../../model/kubernetes.generated.ts";
+import { checkNonNegative } from "../fieldChecks.ts";
+import { checkLabelSelector, isEmptySelector } from "../labelChecks.ts";
+import { checkPodTemplate, checkTemplateMatchesSelector, checkTemplateRunsForever } from "../pods/podTemplate.ts";
+
+/** The parts that controllers of interchangeable pods share: a selector, and a template that it must match. */
+export function checkSelectorAndTemplate(
+  selector: LabelSelector | undefined,
+  template: PodTemplateSpec | undefined,
+  kind: string,
+  errors: FieldError[],
+): void {
+  if (selector === undefined) errors.push(required("spec.selector"));
+  else {
+    checkLabelSelector(selector, "spec.selector", errors);
+    if (isEmptySelector(selector)) {
+      const detail = `empty selector is invalid for ${kind.toLowerCase()}`;
+      errors.push(invalid("spec.selector", selector, detail));
+    }
+  }
+  if (template === undefined) {
+    errors.push(required("spec.template"));
+    return;
+  }
+  if (selector !== undefined && !isEmptySelector(selector)) {
+    checkTemplateMatchesSelector(template, selector, "spec.template", errors);
+  }
+  checkPodTemplate(template, "spec.template", errors);
+  checkTemplateRunsForever(template, kind, "spec.template", errors);
+}
+
+/** Numbers of a status never go below zero. */
+export function checkCounters(status: object | undefined, fields: readonly string[], errors: FieldError[]): void {
+  for (const field of fields) {
+    const value = (status as Record<string, unknown> | undefined)?.[field];
+    if (typeof value === "number") checkNonNegative(value, `status.${field}`, errors);
+  }
+}
+
+/** Parts of a status that cannot be more than the whole. */
+export function checkNotMoreThan(
+  status: object | undefined,
+  fields: readonly string[],
+  whole: string,
+  errors: FieldError[],
+  text = `status.${whole}`,
+): void {
+  const values = (status ?? {}) as Record<string, unknown>;
+  const bound = typeof values[whole] === "number" ? values[whole] : 0;
+  for (const field of fields) {
+    const value = values[field];
+    if (typeof value === "number" && value > bound) {
+      errors.push(invalid(`status.${field}`, value, `cannot be greater than ${text}`));
+    }
+  }
+}

@@ -320,6 +320,11 @@ describe("acting as somebody else", () => {
       ["Impersonate-User", "jo", "Impersonate-Extra-%zz", "a"],
       { extra: { "%zz": ["a"] } },
     ],
+    [
+      "a name outside ASCII survives the way",
+      ["Impersonate-User", Buffer.from("jürgen 火").toString("latin1")],
+      { username: "jürgen 火" },
+    ],
     ["the first of two users counts", ["Impersonate-User", "jo", "Impersonate-User", "root"], { username: "jo" }],
   ])("%s", (_, headers, expected) => {
     expect(act(...headers)).toMatchObject(expected);

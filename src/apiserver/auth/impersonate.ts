@@ -65,7 +65,7 @@ function readHeaders(rawHeaders: readonly string[]): Wanted | undefined {
     if (first !== 0x69 || raw.length < prefix.length) continue;
     const name = raw.toLowerCase();
     if (!name.startsWith(prefix)) continue;
-    const value = rawHeaders[i + 1] ?? "";
+    const value = readUtf8(rawHeaders[i + 1] ?? "");
     wanted ??= { user: "", uid: "", groups: [], extra: new Map() };
     if (name === "impersonate-user") wanted.user ||= value;
     else if (name === "impersonate-uid") wanted.uid ||= value;
@@ -82,6 +82,11 @@ function readHeaders(rawHeaders: readonly string[]): Wanted | undefined {
   if (wanted.user !== "") return wanted;
   if (!asked) return undefined;
   throw failure(500, "InternalError", "Internal error occurred: requested impersonation without impersonating a user");
+}
+
+/** Node reads headers as Latin-1; clients write names outside ASCII in UTF-8. */
+function readUtf8(value: string): string {
+  return /[\x80-\xff]/.test(value) ? Buffer.from(value, "latin1").toString("utf8") : value;
 }
 
 /** Keys of extra values may hold signs that a header name cannot; those travel percent-encoded. What is not, is taken as it is. */

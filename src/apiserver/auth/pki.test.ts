@@ -276,6 +276,8 @@ describe("keys between two starts", () => {
     expect(second.server.certificate).not.toBe(first.server.certificate);
     expect(second.admin).toEqual(first.admin);
     expect((await open(files, 2)).server).toEqual(second.server);
+    const odd = await open(files, 2, ["My_Host", "fe80::1%lo", "0.0.0.0"]);
+    expect((await open(files, 3, ["My_Host", "fe80::1%lo", "0.0.0.0"])).server).toEqual(odd.server);
   });
 
   test("heal a damaged leaf, but never replace a damaged authority in silence", async () => {

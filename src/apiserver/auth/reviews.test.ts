@@ -1,6 +1,9 @@
 import { generateKeyPairSync } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import type { KubeObject } from "../../model/object.ts";
+import { definitionName } from "../resources.ts";
+import { schemaFor } from "../schema/builtinSchemas.ts";
+import { decodeObject } from "../schema/decode.ts";
 import type { UserInfo } from "../strategy.ts";
 import { authenticateToken } from "./authenticate.ts";
 import { RbacAuthorizer } from "./rbac.ts";
@@ -116,6 +119,27 @@ describe("may somebody else", () => {
       status(ask("LocalSubjectAccessReview", spec, { namespace: "ns", metadata: { namespace: "ns" } }))["allowed"],
     ).toBe(allowed);
   });
+});
+
+test.each<[ReviewKind, string, unknown]>([
+  ["TokenReview", "authentication.k8s.io", { token: "s3cret" }],
+  ["SelfSubjectReview", "authentication.k8s.io", undefined],
+  ["SubjectAccessReview", "authorization.k8s.io", { user: "jo", ...getPod("a") }],
+  ["SelfSubjectAccessReview", "authorization.k8s.io", getPod("a")],
+  ["LocalSubjectAccessReview", "authorization.k8s.io", { user: "jo", ...getPod("a") }],
+  ["SelfSubjectRulesReview", "authorization.k8s.io", { namespace: "ns" }],
+])("a %s as a typed client sends it is answered in a form that the client can read", (kind, own, spec) => {
+  const schema = schemaFor(definitionName(own, "v1", kind));
+  const reading = { kindName: kind, apiVersion: `${own}/v1`, fieldValidation: "Strict" } as const;
+  const sent = {
+    apiVersion: `${own}/v1`,
+    kind,
+    metadata: { creationTimestamp: null },
+    ...(spec === undefined ? {} : { spec }),
+  };
+  const question = decodeObject(schema, sent, reading).object;
+  const answer = reviews[kind](question, { user: jo, namespace: "ns", nowMs, rbac, sources });
+  expect(decodeObject(schema, answer, reading).object).toMatchObject(answer);
 });
 
 test.each<[string, ReviewKind, unknown, { namespace?: string; metadata?: unknown }, number, RegExp]>([

@@ -1,11 +1,14 @@
 import { describe, expect, test } from "vitest";
 import { describeFieldError } from "../../model/fieldError.ts";
 import { copyJson } from "../../model/json.ts";
-import type { KubeObject } from "../../model/object.ts";
+import { type KubeObject, splitApiVersion } from "../../model/object.ts";
 import { type Access, resourceAccess } from "../auth/access.ts";
 import { anonymous } from "../auth/authenticate.ts";
 import { RbacAuthorizer } from "../auth/rbac.ts";
 import { type RbacKind, rbacStrategies } from "../auth/rbacStrategies.ts";
+import { definitionName } from "../resources.ts";
+import { schemaFor } from "../schema/builtinSchemas.ts";
+import { decodeObject } from "../schema/decode.ts";
 import type { UserInfo, WriteContext } from "../strategy.ts";
 import { autoUpdateAnnotation, bootstrapObjects } from "./bootstrapObjects.ts";
 import { bootstrapUpdate } from "./bootstrapUpdate.ts";
@@ -95,6 +98,15 @@ test.each<[keyof typeof people, string, boolean]>([
   ["jobs", "get /openid/v1/jwks", true],
 ])("on a fresh cluster %s and `%s`: %s", (who, asked, allowed) => {
   expect(cluster().authorize(people[who], access(asked)).allowed).toBe(allowed);
+});
+
+test("every object is what its schema allows, in the form in which it is stored", () => {
+  for (const { object } of objects) {
+    const { group: own, version } = splitApiVersion(object.apiVersion);
+    const schema = schemaFor(definitionName(own, version, object.kind));
+    const decodeOptions = { kindName: object.kind, apiVersion: object.apiVersion, fieldValidation: "Strict" } as const;
+    expect(decodeObject(schema, object, decodeOptions).object).toMatchObject(object);
+  }
 });
 
 test("every role and binding is valid", () => {

@@ -58,10 +58,14 @@ export class Collection {
     const low = namespace === "" ? "" : `${namespace}/`;
     const high = namespace === "" ? undefined : `${namespace}0`;
     for (const head of this.heads.range(fromKey > low ? fromKey : low, high)) {
-      let version: Version | undefined = head;
-      while (version !== undefined && version.revision > revision) version = version.previous;
-      if (version !== undefined && !version.deleted) yield version;
+      const version = atRevision(head, revision);
+      if (version !== undefined) yield version;
     }
+  }
+
+  /** One object as it was at the revision. */
+  oneAt(revision: number, key: string): Version | undefined {
+    return atRevision(this.heads.get(key), revision);
   }
 
   /** Index in `events` of the first change after the revision. */
@@ -102,4 +106,10 @@ export class Collection {
     if (keys === undefined) this.index.set(now, new Set([key]));
     else keys.add(key);
   }
+}
+
+function atRevision(head: Version | undefined, revision: number): Version | undefined {
+  let version = head;
+  while (version !== undefined && version.revision > revision) version = version.previous;
+  return version === undefined || version.deleted ? undefined : version;
 }

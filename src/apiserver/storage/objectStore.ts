@@ -191,6 +191,11 @@ export class ObjectStore {
     await this.log.close();
   }
 
+  /** False once the disk has failed: nothing is written any more. */
+  get isHealthy(): boolean {
+    return this.failed === undefined;
+  }
+
   /** Events that are still remembered, and what they weigh. */
   get historySize(): { events: number; bytes: number } {
     return { events: this.history.length - this.historyStart, bytes: this.historyBytes };

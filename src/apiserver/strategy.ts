@@ -61,6 +61,12 @@ export interface Strategy {
   validateStatusUpdate?(next: KubeObject, old: KubeObject, context: WriteContext): FieldError[];
   /** Seconds of grace that a delete gets, or undefined when the kind has none. Never called for an object that is terminating with grace 0. */
   graceSeconds?(object: KubeObject, requested: number | undefined): number | undefined;
+  /** Changes the object at the moment its deletion begins (a namespace becomes Terminating). */
+  beginDeletion?(object: KubeObject): void;
+  /** Something besides `metadata.finalizers` still holds the object (a namespace's `spec.finalizers`). */
+  holdsDeletion?(object: KubeObject): boolean;
+  /** Refuses a deletion (403) by returning why. */
+  refusesDeletion?(object: KubeObject): string | undefined;
   /** Values of the selectable fields of this kind, in the order of the resource's `selectableFields`. */
   selectFields?(object: KubeObject): string[];
 }

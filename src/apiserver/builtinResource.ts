@@ -1,0 +1,75 @@
+import { isObject, type Json } from "../model/json.ts";
+import { apiVersionOf, type KubeObject } from "../model/object.ts";
+import { badRequest } from "../model/status.ts";
+import { sameVersion } from "./registry.ts";
+import type { Resource, Sent } from "./resource.ts";
+import type { ResourceType } from "./resources.ts";
+import { schemaFor } from "./schema/builtinSchemas.ts";
+import { decodeObject, type FieldValidation } from "./schema/decode.ts";
+import type { Strategy } from "./strategy.ts";
+
+/** How a served version that is not the stored one is turned into it and back. */
+export interface Conversion {
+  toStorage(object: KubeObject): KubeObject;
+  fromStorage(object: KubeObject): KubeObject;
+}
+
+const noFields: string[] = [];
+
+/** A resource of the table, with its schema and strategy. */
+export function builtinResource(type: ResourceType, strategy: Strategy, conversion?: Conversion): Resource {
+  const apiVersion = apiVersionOf(type.group, type.version);
+  const schema = schemaFor(type.definition);
+  return {
+    type,
+    apiVersion,
+    groupResource: { group: type.group, resource: type.plural },
+    schema,
+    strategy,
+    custom: undefined,
+    decode: (sent, fieldValidation, warn) =>
+      decodeAs({ apiVersion, kind: type.kind, schema }, sent, fieldValidation, warn),
+    setDefaults: (object) => strategy.setDefaults?.(object),
+    toStorage: conversion?.toStorage ?? sameVersion,
+    fromStorage: conversion?.fromStorage ?? sameVersion,
+    selectFields: (stored) => strategy.selectFields?.(stored) ?? noFields,
+  };
+}
+
+/** Decodes a body as one kind; kind and apiVersion may be left out, but must not say otherwise. */
+export function decodeAs(
+  as: { apiVersion: string; kind: string; schema: Resource["schema"] },
+  sent: Sent,
+  fieldValidation: FieldValidation,
+  warn: (text: string) => void,
+): KubeObject {
+  const { value } = sent;
+  checkKind(as, value);
+  const { object, warnings } = decodeObject(as.schema, value, {
+    kindName: as.kind,
+    apiVersion: as.apiVersion,
+    fieldValidation,
+    duplicateFields: sent.duplicates,
+  });
+  for (const text of warnings) warn(text);
+  object.kind = as.kind;
+  object.apiVersion = as.apiVersion;
+  object.metadata ??= {} as KubeObject["metadata"];
+  return object;
+}
+
+/** Refuses a body that names another kind or version than the URL. */
+export function checkKind(as: { apiVersion: string; kind: string }, value: Json): void {
+  if (!isObject(value)) throw badRequest(`${as.kind} in version ${JSON.stringify(as.apiVersion)} must be an object`);
+  const { kind, apiVersion } = value;
+  if (apiVersion !== undefined && apiVersion !== "" && apiVersion !== as.apiVersion) {
+    throw badRequest(
+      `the API version in the data (${String(apiVersion)}) does not match the expected API version (${as.apiVersion})`,
+    );
+  }
+  if (kind !== undefined && kind !== "" && kind !== as.kind) {
+    throw badRequest(
+      `${String(kind)} in version ${JSON.stringify(as.apiVersion)} cannot be handled as a ${as.kind}: no kind ${JSON.stringify(kind)} is expected at this path`,
+    );
+  }
+}

@@ -1,0 +1,97 @@
+import type { Clock } from "../ports/clock.ts";
+import type { Random } from "../ports/random.ts";
+import type { OpenReport, Store } from "../ports/store.ts";
+import { type Admission, noAdmission } from "./admission.ts";
+import { followRbac } from "./auth/followRbac.ts";
+import type { RbacAuthorizer } from "./auth/rbac.ts";
+import { rbacStrategies } from "./auth/rbacStrategies.ts";
+import { type BootstrapObject, bootstrapObjects } from "./bootstrap/bootstrapObjects.ts";
+import { builtinResource, type Conversion } from "./builtinResource.ts";
+import { conversions } from "./conversions.ts";
+import { strategyFor } from "./kinds/strategies.ts";
+import { Registry } from "./registry.ts";
+import { sentByUs } from "./resource.ts";
+import { builtinResources, type ResourceType } from "./resources.ts";
+import { ObjectStore, type Retention } from "./storage/objectStore.ts";
+import { WatchHub } from "./storage/watchHub.ts";
+import type { Strategy, UserInfo } from "./strategy.ts";
+import type { Call, Core } from "./verbs/core.ts";
+import { createObject } from "./verbs/create.ts";
+
+/** The position of `spec.nodeName` among the selectable fields of pods: lists and watches by node have an index. */
+const indexedFields = { "/pods": 0 };
+
+export interface ApiOptions {
+  readonly clock: Clock;
+  readonly random: Random;
+  /** Where commits are kept; in memory when left out. */
+  readonly log?: Store | undefined;
+  readonly retention?: Partial<Retention>;
+  readonly freeze?: boolean;
+  readonly admission?: (core: () => Core) => Admission;
+  /** The authority's certificate and the port, for the objects that tell pods about the server. */
+  readonly authority?: string;
+  readonly port?: number;
+}
+
+/** The API without a network: the verbs, the store, and who may do what. The simulator talks to this. */
+export interface Api {
+  readonly core: Core;
+  readonly rbac: RbacAuthorizer;
+  readonly opened: OpenReport;
+}
+
+/** The server itself, when it writes: bootstrap objects, and what its own controllers do. */
+export const systemUser: UserInfo = {
+  username: "system:apiserver",
+  groups: ["system:masters", "system:authenticated"],
+};
+
+export function systemCall(fieldManager: string): Call {
+  return { user: systemUser, dryRun: false, fieldManager, fieldValidation: "Ignore", warn: () => {} };
+}
+
+/** Builds the API and reads its log back. */
+export async function createApi(options: ApiOptions): Promise<Api> {
+  const { clock, random } = options;
+  const store = new ObjectStore({
+    log: options.log,
+    clock,
+    indexedFields,
+    ...(options.retention === undefined ? {} : { retention: options.retention }),
+    ...(options.freeze === undefined ? {} : { freeze: options.freeze }),
+  });
+  const opened = await store.open();
+  const hub = new WatchHub(store, clock, indexedFields);
+  const registry = new Registry();
+  const rbac = followRbac(store);
+  registry.add(builtinResources().map((type) => builtinResource(type, strategyOf(type, rbac), conversionOf(type))));
+  let core: Core | undefined;
+  const lazyCore = (): Core => core as Core;
+  core = { store, hub, registry, clock, random, admission: options.admission?.(lazyCore) ?? noAdmission };
+  await createMissing(core, bootstrapObjects({ authority: options.authority ?? "", port: options.port ?? 0 }));
+  return { core, rbac, opened };
+}
+
+function strategyOf(type: ResourceType, rbac: RbacAuthorizer): Strategy {
+  if (type.group === "rbac.authorization.k8s.io") {
+    return rbacStrategies(rbac)[type.kind as keyof ReturnType<typeof rbacStrategies>];
+  }
+  return strategyFor(type.storageKey);
+}
+
+function conversionOf(type: ResourceType): Conversion | undefined {
+  return conversions[`${type.group}/${type.version}/${type.plural}`];
+}
+
+/** Creates what every cluster has from its first moment and this one lacks. */
+async function createMissing(core: Core, objects: Iterable<BootstrapObject>): Promise<void> {
+  const call = systemCall("kube-apiserver");
+  for (const { resource: storageKey, object } of objects) {
+    const { namespace = "", name } = object.metadata;
+    if (core.store.get(storageKey, namespace, name) !== undefined) continue;
+    const resource = core.registry.stored(storageKey);
+    if (resource === undefined) throw new Error(`a start-up object is of unknown resource ${storageKey}`);
+    await createObject(core, { resource, namespace, name, subresource: "" }, sentByUs(object), call);
+  }
+}

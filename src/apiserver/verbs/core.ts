@@ -1,0 +1,89 @@
+import type { KubeObject } from "../../model/object.ts";
+import type { Clock } from "../../ports/clock.ts";
+import type { Random } from "../../ports/random.ts";
+import type { SideRecord } from "../../ports/store.ts";
+import type { Admission } from "../admission.ts";
+import type { Registry } from "../registry.ts";
+import type { Resource } from "../resource.ts";
+import type { FieldValidation } from "../schema/decode.ts";
+import type { ObjectStore } from "../storage/objectStore.ts";
+import type { Version } from "../storage/version.ts";
+import type { WatchHub } from "../storage/watchHub.ts";
+import type { UserInfo, WriteContext } from "../strategy.ts";
+
+/** What every verb works on. */
+export interface Core {
+  readonly store: ObjectStore;
+  readonly hub: WatchHub;
+  readonly registry: Registry;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly admission: Admission;
+}
+
+/** The object or collection that a request is about. */
+export interface Target {
+  readonly resource: Resource;
+  /** Empty for cluster-scoped resources and for all namespaces. */
+  readonly namespace: string;
+  /** Empty for a collection. */
+  readonly name: string;
+  readonly subresource: string;
+}
+
+/** Who calls, and how they want it done. */
+export interface Call {
+  readonly user: UserInfo;
+  readonly dryRun: boolean;
+  readonly fieldManager: string;
+  readonly fieldValidation: FieldValidation;
+  warn(text: string): void;
+}
+
+/** A write that took effect, or would have (dry run: the version is in no collection). */
+export interface Written {
+  readonly version: Version;
+  readonly created: boolean;
+  /** The write removed the last finalizer, and the object with it. */
+  readonly deleted?: boolean;
+}
+
+export function writeContext(core: Core, call: Call, subresource: string): WriteContext {
+  return {
+    nowMs: core.clock.nowMs(),
+    user: call.user,
+    subresource,
+    dryRun: call.dryRun,
+    get: (resource, namespace, name) => core.store.get(resource, namespace, name)?.object(),
+    *list(resource, namespace) {
+      for (const version of core.store.collection(resource).at(core.store.revision, namespace)) yield version.object();
+    },
+    warn: call.warn,
+    randomBelow: (bound) => core.random.uint32() % bound,
+  };
+}
+
+/** What lists and watches filter by. */
+export function sideRecord(resource: Resource, stored: KubeObject): SideRecord {
+  const { metadata } = stored;
+  return {
+    uid: metadata.uid,
+    labels: metadata.labels ?? null,
+    fields: resource.selectFields(stored),
+    owners: metadata.ownerReferences === undefined ? null : metadata.ownerReferences.map((owner) => owner.uid),
+  };
+}
+
+/** Kind and apiVersion first: lists cut that prefix off instead of encoding items again. */
+export function inStoredOrder(object: KubeObject): KubeObject {
+  const { kind, apiVersion, metadata, ...rest } = object;
+  return { kind, apiVersion, metadata, ...rest };
+}
+
+/** A random version 4 UUID. */
+export function newUid(random: Random): string {
+  const words = [random.uint32(), random.uint32(), random.uint32(), random.uint32()];
+  const hex = words.map((word) => word.toString(16).padStart(8, "0")).join("");
+  const variant = (8 + (Number.parseInt(hex[16] as string, 16) & 3)).toString(16);
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-${variant}${hex.slice(17, 20)}-${hex.slice(20)}`;
+}

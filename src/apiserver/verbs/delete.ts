@@ -1,0 +1,190 @@
+import { invalid } from "../../model/fieldError.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { badRequest, conflict, forbiddenError, invalidObject, notFound, StatusError } from "../../model/status.ts";
+import { formatTime, timeToMs } from "../../model/time.ts";
+import type { AdmissionAttributes } from "../admission.ts";
+import type { Resource } from "../resource.ts";
+import type { Version } from "../storage/version.ts";
+import { type Call, type Core, inStoredOrder, sideRecord, type Target, writeContext } from "./core.ts";
+import { detached, generationOf } from "./create.ts";
+import { listAll, type Selection } from "./read.ts";
+import { isFinished, uidMismatch } from "./update.ts";
+
+export interface DeleteOptions {
+  readonly gracePeriodSeconds?: number | undefined;
+  readonly propagationPolicy?: "Background" | "Foreground" | "Orphan" | undefined;
+  readonly orphanDependents?: boolean | undefined;
+  readonly preconditions?:
+    | { readonly uid?: string | undefined; readonly resourceVersion?: string | undefined }
+    | undefined;
+}
+
+export interface Deleted {
+  readonly version: Version;
+  /** False while finalizers or grace keep the object. */
+  readonly gone: boolean;
+}
+
+/** DELETE of one object: at once, or marked and left to whoever holds it. */
+export async function deleteObject(core: Core, target: Target, options: DeleteOptions, call: Call): Promise<Deleted> {
+  const { resource } = target;
+  const { storageKey } = resource.type;
+  checkOptions(resource, target.name, options);
+  for (;;) {
+    const version = core.store.get(storageKey, target.namespace, target.name);
+    if (version === undefined) throw notFound(resource.groupResource, target.name);
+    checkDeletePreconditions(resource, target.name, version, options);
+    const refusal = resource.strategy.refusesDeletion?.(version.object());
+    if (refusal !== undefined) throw forbiddenError(resource.groupResource, target.name, refusal);
+    const attributes: AdmissionAttributes = {
+      operation: "DELETE",
+      type: resource.type,
+      subresource: target.subresource,
+      namespace: target.namespace,
+      name: target.name,
+      object: undefined,
+      oldObject: resource.fromStorage(version.object()),
+      options: { kind: "DeleteOptions", apiVersion: "meta.k8s.io/v1", ...options },
+      user: call.user,
+      dryRun: call.dryRun,
+      warn: call.warn,
+    };
+    const validation = core.admission.validate(attributes);
+    if (validation !== undefined) {
+      await validation;
+      // The webhook may have taken its time: the preconditions are checked against what is there now.
+      if (core.store.get(storageKey, target.namespace, target.name) !== version) continue;
+    }
+    const context = writeContext(core, call, target.subresource);
+    core.admission.commit(attributes, context);
+    return commitDeletion(core, resource, version, options, call, context.nowMs);
+  }
+}
+
+/** DELETE of a collection: the deletes of its members, one after the other. Not atomic, as everywhere. */
+export async function deleteCollection(
+  core: Core,
+  target: Target,
+  selection: Selection,
+  options: DeleteOptions,
+  call: Call,
+): Promise<Version[]> {
+  const deleted: Version[] = [];
+  for (const version of listAll(core, target, selection)) {
+    try {
+      const one: Target = { ...target, namespace: version.namespace, name: version.name };
+      deleted.push((await deleteObject(core, one, options, call)).version);
+    } catch (error) {
+      if (!(error instanceof StatusError) || error.status.reason !== "NotFound") throw error;
+    }
+  }
+  return deleted;
+}
+
+async function commitDeletion(
+  core: Core,
+  resource: Resource,
+  version: Version,
+  options: DeleteOptions,
+  call: Call,
+  nowMs: number,
+): Promise<Deleted> {
+  const old = version.object();
+  const marked = markForDeletion(resource, old, options, nowMs);
+  if (marked === old) {
+    await core.store.whenDurable(version.revision);
+    return { version, gone: false };
+  }
+  const gone = isFinished(resource, marked);
+  if (call.dryRun) return { version: detached(version.resource, marked, resource, version.revision), gone };
+  const stored = inStoredOrder(marked);
+  const after = gone
+    ? core.store.remove(version, neverMarked(old, stored) ? old : stored)
+    : core.store.put(version.resource, stored, sideRecord(resource, stored));
+  await core.store.whenDurable(after.revision);
+  return { version: after, gone };
+}
+
+/** An object that goes at once is shown in its last state, without a deletion mark that nobody ever saw. */
+function neverMarked(old: KubeObject, marked: KubeObject): boolean {
+  return old.metadata.deletionTimestamp === undefined && marked.metadata.deletionTimestamp !== undefined;
+}
+
+/** The object with its deletion mark, grace and finalizers as the options ask; the same object when nothing changes. */
+function markForDeletion(resource: Resource, old: KubeObject, options: DeleteOptions, nowMs: number): KubeObject {
+  const { strategy } = resource;
+  const before = old.metadata;
+  const finalizers = finalizersFor(before.finalizers ?? [], options);
+  const finalizersChanged = !sameList(finalizers, before.finalizers ?? []);
+  const next: KubeObject = { ...old, metadata: { ...before } };
+  if (finalizers.length > 0) next.metadata.finalizers = finalizers;
+  else delete next.metadata.finalizers;
+
+  if (before.deletionTimestamp !== undefined) {
+    const grace = before.deletionGracePeriodSeconds ?? 0;
+    const requested = options.gracePeriodSeconds;
+    const shorter = requested !== undefined && strategy.graceSeconds !== undefined && Math.max(requested, 0) < grace;
+    if (shorter) {
+      const seconds = requested < 0 ? 1 : requested;
+      const startMs = (timeToMs(before.deletionTimestamp) ?? nowMs) - grace * 1000;
+      next.metadata.deletionTimestamp = formatTime(startMs + seconds * 1000);
+      next.metadata.deletionGracePeriodSeconds = seconds;
+      return next;
+    }
+    return finalizersChanged ? next : old;
+  }
+  const grace = strategy.graceSeconds?.(old, options.gracePeriodSeconds) ?? 0;
+  next.metadata.deletionTimestamp = formatTime(nowMs + grace * 1000);
+  next.metadata.deletionGracePeriodSeconds = grace;
+  if (generationOf(resource) !== "none" && (before.generation ?? 0) > 0) {
+    next.metadata.generation = (before.generation ?? 0) + 1;
+  }
+  strategy.beginDeletion?.(next);
+  return next;
+}
+
+/** The two finalizers by which the garbage collector is told what to do with dependents. */
+function finalizersFor(existing: readonly string[], options: DeleteOptions): string[] {
+  const policy = policyOf(options);
+  if (policy === undefined) return [...existing];
+  const kept = existing.filter((finalizer) => finalizer !== "orphan" && finalizer !== "foregroundDeletion");
+  if (policy === "Orphan") kept.push("orphan");
+  if (policy === "Foreground") kept.push("foregroundDeletion");
+  return kept;
+}
+
+function policyOf(options: DeleteOptions): DeleteOptions["propagationPolicy"] {
+  if (options.orphanDependents !== undefined) return options.orphanDependents ? "Orphan" : "Background";
+  return options.propagationPolicy;
+}
+
+function checkOptions(resource: Resource, name: string, options: DeleteOptions): void {
+  const { propagationPolicy: policy, orphanDependents } = options;
+  const errors = [];
+  if (policy !== undefined && orphanDependents !== undefined) {
+    errors.push(invalid("propagationPolicy", policy, "orphanDependents and deletionPropagation cannot be both set"));
+  }
+  if (policy !== undefined && !["Background", "Foreground", "Orphan"].includes(policy)) {
+    errors.push(invalid("propagationPolicy", policy, 'must be one of "Background", "Foreground", "Orphan"'));
+  }
+  if (errors.length > 0) throw invalidObject({ group: "meta.k8s.io", kind: "DeleteOptions" }, name, errors);
+  const grace = options.gracePeriodSeconds;
+  if (grace !== undefined && !Number.isInteger(grace)) {
+    throw badRequest(`gracePeriodSeconds of ${resource.type.plural} ${name} must be a whole number`);
+  }
+}
+
+function checkDeletePreconditions(resource: Resource, name: string, version: Version, options: DeleteOptions): void {
+  const { uid, resourceVersion } = options.preconditions ?? {};
+  if (uid !== undefined && uid !== version.side.uid) {
+    throw conflict(resource.groupResource, name, uidMismatch(uid, version.side.uid));
+  }
+  if (resourceVersion !== undefined && resourceVersion !== String(version.revision)) {
+    const why = `Precondition failed: ResourceVersion in precondition: ${resourceVersion}, ResourceVersion in object meta: ${version.revision}`;
+    throw conflict(resource.groupResource, name, why);
+  }
+}
+
+function sameList(a: readonly string[], b: readonly string[]): boolean {
+  return a.length === b.length && a.every((item, at) => item === b[at]);
+}

@@ -1,0 +1,134 @@
+import { type FieldError, forbidden, invalid, required, tooLong } from "../../model/fieldError.ts";
+import { equalJson } from "../../model/json.ts";
+import { validateLabels } from "../../model/labelSelector.ts";
+import { generateNameErrors, nameErrors, qualifiedNameErrors } from "../../model/names.ts";
+import { type KubeObject, type ObjectMeta, type OwnerReference, splitApiVersion } from "../../model/object.ts";
+import type { Resource } from "../resource.ts";
+
+/** Keys and values of all annotations together. */
+const annotationBytesMax = 256 * 1024;
+
+/** The rules that the metadata of every object obeys. */
+export function validateMetadata(object: KubeObject, resource: Resource): FieldError[] {
+  const { metadata } = object;
+  const errors: FieldError[] = [];
+  const rule = resource.strategy.name ?? "dnsSubdomain";
+  if (metadata.generateName !== undefined) {
+    for (const message of generateNameErrors(rule, metadata.generateName)) {
+      errors.push(invalid("metadata.generateName", metadata.generateName, message));
+    }
+  }
+  if (metadata.name === "") {
+    errors.push(required("metadata.name", "name or generateName is required"));
+  } else {
+    for (const message of nameErrors(rule, metadata.name))
+      errors.push(invalid("metadata.name", metadata.name, message));
+  }
+  if (metadata.labels !== undefined) errors.push(...validateLabels(metadata.labels, "metadata.labels"));
+  if (metadata.annotations !== undefined) errors.push(...validateAnnotations(metadata.annotations));
+  if (metadata.ownerReferences !== undefined) errors.push(...validateOwners(metadata.ownerReferences));
+  if (metadata.finalizers !== undefined) errors.push(...validateFinalizers(metadata.finalizers));
+  return errors;
+}
+
+/** Rules for what an update may do to metadata; system fields have been copied from `old` already. */
+export function validateMetadataUpdate(next: KubeObject, old: KubeObject, resource: Resource): FieldError[] {
+  const metadata = next.metadata;
+  const before = old.metadata;
+  const errors: FieldError[] = [];
+  // What did not change was checked when it was written.
+  if (
+    metadata.labels !== before.labels &&
+    metadata.labels !== undefined &&
+    !equalJson(metadata.labels, before.labels)
+  ) {
+    errors.push(...validateLabels(metadata.labels, "metadata.labels"));
+  }
+  if (metadata.annotations !== undefined && !equalJson(metadata.annotations, before.annotations)) {
+    errors.push(...validateAnnotations(metadata.annotations));
+  }
+  if (metadata.ownerReferences !== undefined && !equalJson(metadata.ownerReferences, before.ownerReferences)) {
+    errors.push(...validateOwners(metadata.ownerReferences));
+  }
+  if (metadata.finalizers !== undefined && !equalJson(metadata.finalizers, before.finalizers)) {
+    errors.push(...validateFinalizers(metadata.finalizers));
+    errors.push(...validateFinalizerAdditions(metadata, before));
+  }
+  if (metadata.name !== before.name) {
+    errors.push(invalid("metadata.name", metadata.name, "field is immutable"));
+  }
+  if (resource.type.namespaced && metadata.namespace !== before.namespace) {
+    errors.push(invalid("metadata.namespace", metadata.namespace, "field is immutable"));
+  }
+  return errors;
+}
+
+function validateAnnotations(annotations: Record<string, string>): FieldError[] {
+  const errors: FieldError[] = [];
+  let bytes = 0;
+  for (const key of Object.keys(annotations)) {
+    // Annotation keys may use upper case in their prefix; labels may not.
+    for (const message of qualifiedNameErrors(key.toLowerCase())) {
+      errors.push(invalid("metadata.annotations", key, message));
+    }
+    bytes += byteLength(key) + byteLength(annotations[key] as string);
+  }
+  if (bytes > annotationBytesMax) errors.push(tooLong("metadata.annotations", annotationBytesMax));
+  return errors;
+}
+
+function validateOwners(owners: readonly OwnerReference[]): FieldError[] {
+  const errors: FieldError[] = [];
+  let controller: string | undefined;
+  owners.forEach((owner, at) => {
+    const path = `metadata.ownerReferences[${at}]`;
+    const { group, version } = splitApiVersion(owner.apiVersion ?? "");
+    if (version === "") errors.push(invalid(`${path}.apiVersion`, owner.apiVersion ?? "", "version must not be empty"));
+    if ((owner.kind ?? "") === "") errors.push(invalid(`${path}.kind`, "", "must not be empty"));
+    if ((owner.name ?? "") === "") errors.push(invalid(`${path}.name`, "", "must not be empty"));
+    if ((owner.uid ?? "") === "") errors.push(invalid(`${path}.uid`, "", "must not be empty"));
+    if (group === "" && version === "v1" && owner.kind === "Event") {
+      errors.push(invalid(path, `${owner.apiVersion}, Kind=${owner.kind}`, "is disallowed from being an owner"));
+    }
+    if (owner.controller !== true) return;
+    if (controller !== undefined) {
+      const both = `Only one reference can have Controller set to true. Found "true" in references for ${controller} and ${owner.name}`;
+      errors.push(invalid("metadata.ownerReferences", null, both));
+    }
+    controller = owner.name;
+  });
+  return errors;
+}
+
+function validateFinalizers(finalizers: readonly string[]): FieldError[] {
+  const errors: FieldError[] = [];
+  finalizers.forEach((finalizer, at) => {
+    for (const message of qualifiedNameErrors(finalizer)) {
+      errors.push(invalid(`metadata.finalizers[${at}]`, finalizer, message));
+    }
+  });
+  if (finalizers.includes("orphan") && finalizers.includes("foregroundDeletion")) {
+    const why = "finalizer orphan and foregroundDeletion cannot be both set";
+    errors.push(invalid("metadata.finalizers", finalizers, why));
+  }
+  return errors;
+}
+
+function validateFinalizerAdditions(metadata: ObjectMeta, before: ObjectMeta): FieldError[] {
+  if (before.deletionTimestamp === undefined) return [];
+  const known = new Set(before.finalizers ?? []);
+  const added = (metadata.finalizers ?? []).filter((finalizer) => !known.has(finalizer));
+  if (added.length === 0) return [];
+  const why = `no new finalizers can be added if the object is being deleted, found new finalizers ${JSON.stringify(added)}`;
+  return [forbidden("metadata.finalizers", why)];
+}
+
+function byteLength(text: string): number {
+  let bytes = text.length;
+  for (let at = 0; at < text.length; at++) {
+    const unit = text.charCodeAt(at);
+    if (unit >= 0x80) bytes += unit >= 0x800 ? 2 : 1;
+    if (unit >= 0xd800 && unit < 0xe000) bytes -= 1;
+  }
+  return bytes;
+}

@@ -1,0 +1,140 @@
+import { required } from "../../model/fieldError.ts";
+import { copyJson, isObject, type Json, type JsonObject } from "../../model/json.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { badRequest, failure, invalidObject, notFound, unsupportedMediaType } from "../../model/status.ts";
+import { formatTime } from "../../model/time.ts";
+import { applyPatch } from "../apply/applyPatch.ts";
+import { jsonPatch } from "../patch/jsonPatch.ts";
+import { mergePatch } from "../patch/mergePatch.ts";
+import { strategicMergePatch } from "../patch/strategicMergePatch.ts";
+import { type Sent, sentByUs } from "../resource.ts";
+import type { Call, Core, Target, Written } from "./core.ts";
+import { insertObject, requireNamespace, resetFieldsOf, setManagedFields } from "./create.ts";
+import { type Change, checkIdentity, updateObject } from "./update.ts";
+
+/** The four ways to say a change. */
+export type PatchType = "json" | "merge" | "strategic" | "apply";
+
+/** Media types of patches, in the order in which refusals list them. */
+export const patchMediaTypes: Readonly<Record<string, PatchType>> = {
+  "application/json-patch+json": "json",
+  "application/merge-patch+json": "merge",
+  "application/strategic-merge-patch+json": "strategic",
+  "application/apply-patch+yaml": "apply",
+};
+
+export interface PatchCall extends Call {
+  /** Apply takes fields from other managers. */
+  readonly force: boolean;
+}
+
+/** PATCH. A patch that names no revision is repeated on the newest state until it fits. */
+export async function patchObject(
+  core: Core,
+  target: Target,
+  type: PatchType,
+  patch: Sent,
+  call: PatchCall,
+  door: Pick<Change, "restrict" | "validate"> = {},
+): Promise<Written> {
+  const { resource } = target;
+  if (type === "apply") return applyObject(core, target, patch, call, door);
+  if (type === "strategic" && resource.custom !== undefined) throw unsupportedMediaType(customPatchTypes);
+  const change: Change = {
+    ...door,
+    options: patchOptions(call),
+    build: (current) => {
+      const patched = applyPatchTo(target, type, current, patch.value);
+      return decodePatched(target, patched, call);
+    },
+  };
+  return updateObject(core, target, change, call);
+}
+
+const customPatchTypes = [
+  "application/json-patch+json",
+  "application/merge-patch+json",
+  "application/apply-patch+yaml",
+];
+
+export function patchOptions(call: PatchCall): Readonly<Record<string, unknown>> {
+  return { kind: "PatchOptions", apiVersion: "meta.k8s.io/v1", fieldManager: call.fieldManager, force: call.force };
+}
+
+/** The patched document, not decoded. Unchanged parts are shared with `current`. */
+export function applyPatchTo(
+  target: Target,
+  type: Exclude<PatchType, "apply">,
+  current: KubeObject,
+  patch: Json,
+): Json {
+  const document = current as unknown as JsonObject;
+  switch (type) {
+    case "json":
+      return jsonPatch(document, patch);
+    case "merge":
+      return mergePatch(document, patch);
+    case "strategic":
+      return strategicMergePatch(document, patch, target.resource.schema);
+  }
+}
+
+function decodePatched(target: Target, patched: Json, call: Call): KubeObject {
+  const { resource } = target;
+  const next = resource.decode(sentByUs(copyJson(patched)), call.fieldValidation, call.warn);
+  resource.setDefaults(next);
+  checkIdentity(target, next);
+  return next;
+}
+
+/** Server-side apply: the body is what the manager wants to be true, and it owns what it says. */
+async function applyObject(
+  core: Core,
+  target: Target,
+  sent: Sent,
+  call: PatchCall,
+  door: Pick<Change, "restrict" | "validate">,
+): Promise<Written> {
+  const { resource } = target;
+  const { type } = resource;
+  const body = sent.value;
+  if (call.fieldManager === "") {
+    throw invalidObject({ group: "meta.k8s.io", kind: "PatchOptions" }, "", [
+      required("fieldManager", "is required for apply patch"),
+    ]);
+  }
+  if (!isObject(body)) throw badRequest("error decoding patch: an apply configuration must be an object");
+  const config = resource.decode(sent, call.fieldValidation, call.warn);
+  config.metadata.name ||= target.name;
+  checkIdentity(target, config);
+  const found = core.store.get(type.storageKey, target.namespace, target.name);
+  const time = formatTime(core.clock.nowMs());
+  const build = (live: KubeObject | undefined): KubeObject => {
+    const { object } = applyPatch({
+      schema: resource.schema,
+      live,
+      config,
+      manager: call.fieldManager,
+      force: call.force,
+      apiVersion: resource.apiVersion,
+      subresource: target.subresource,
+      time,
+      ...resetFieldsOf(resource, target.subresource),
+    });
+    const { managedFields } = object.metadata;
+    const next = resource.decode(sentByUs(object), "Ignore", call.warn);
+    resource.setDefaults(next);
+    setManagedFields(next, managedFields);
+    return next;
+  };
+  if (found !== undefined) {
+    return updateObject(core, target, { ...door, options: patchOptions(call), ownsFields: true, build }, call);
+  }
+  if (target.subresource !== "") throw notFound(resource.groupResource, target.name);
+  requireNamespace(core, target);
+  if (config.metadata.uid) {
+    const why = `uid mismatch: the provided object specified uid ${config.metadata.uid}, and no existing object was found`;
+    throw failure(409, "Conflict", why);
+  }
+  return insertObject(core, target, build(undefined), call, "Apply");
+}

@@ -1,0 +1,321 @@
+import { Buffer } from "node:buffer";
+import { forbidden, invalid } from "../../model/fieldError.ts";
+import { type FieldRequirement, matchesFields, parseFieldSelector } from "../../model/fieldSelector.ts";
+import { type LabelRequirements, matchesLabels, parseLabelSelector } from "../../model/labelSelector.ts";
+import { badRequest, expired, invalidObject, notFound, timeout } from "../../model/status.ts";
+import type { Resource } from "../resource.ts";
+import { keyOf, type Version } from "../storage/version.ts";
+import type { WatchEvent, WatchFilter } from "../storage/watchHub.ts";
+import type { Core, Target } from "./core.ts";
+
+/** What a read may ask for, as it stands in the query. */
+export interface ReadOptions {
+  readonly labelSelector?: string | undefined;
+  readonly fieldSelector?: string | undefined;
+  readonly resourceVersion?: string | undefined;
+  readonly resourceVersionMatch?: string | undefined;
+  readonly limit?: number | undefined;
+  readonly continueToken?: string | undefined;
+}
+
+export interface WatchReadOptions extends ReadOptions {
+  readonly allowBookmarks: boolean;
+  readonly sendInitialEvents?: boolean | undefined;
+  readonly timeoutMs?: number | undefined;
+}
+
+export interface ListResult {
+  readonly revision: number;
+  readonly versions: Version[];
+  readonly continueToken?: string | undefined;
+  readonly remaining?: number | undefined;
+}
+
+/** How long a read waits for a revision that this server has not reached. */
+const futureRevisionWaitMs = 3_000;
+
+/** Parsed selectors of a read. */
+export interface Selection extends WatchFilter {
+  readonly empty: boolean;
+}
+
+export async function getObject(core: Core, target: Target, resourceVersion?: string): Promise<Version> {
+  const wanted = parseRevision(resourceVersion, target.resource);
+  if (wanted !== undefined && wanted > core.store.revision) await waitForRevision(core, wanted);
+  const version = core.store.get(target.resource.type.storageKey, target.namespace, target.name);
+  if (version === undefined) {
+    await core.store.whenDurable(core.store.revision);
+    throw notFound(target.resource.groupResource, target.name);
+  }
+  await core.store.whenDurable(version.revision);
+  return version;
+}
+
+export async function listObjects(core: Core, target: Target, options: ReadOptions): Promise<ListResult> {
+  const selection = selectionOf(target, options);
+  const plan = await planList(core, target, options);
+  const { store } = core;
+  if (plan.revision < store.compactedRevision) {
+    const message =
+      plan.fromKey === ""
+        ? "The resourceVersion for the provided list is too old."
+        : "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
+    throw expired(message, plan.fromKey === "" ? undefined : continueToken(-1, plan.fromKey));
+  }
+  const versions: Version[] = [];
+  let more: Version | undefined;
+  let rest = 0;
+  for (const version of candidates(core, target, selection, plan)) {
+    if (!selection.matches(version)) continue;
+    if (plan.limit > 0 && versions.length === plan.limit) {
+      more ??= version;
+      if (!selection.empty) break;
+      rest++;
+      continue;
+    }
+    versions.push(version);
+  }
+  await store.whenDurable(Math.min(plan.revision, store.revision));
+  if (more === undefined) return { revision: plan.revision, versions };
+  const last = versions[versions.length - 1] as Version;
+  const token = continueToken(plan.revision, `${last.key}\u0000`);
+  return { revision: plan.revision, versions, continueToken: token, remaining: selection.empty ? rest : undefined };
+}
+
+/** Everything that matches now; used by deletecollection and by controllers in this process. */
+export function listAll(core: Core, target: Target, selection: Selection): Version[] {
+  const plan = { revision: core.store.revision, fromKey: "", limit: 0 };
+  const found: Version[] = [];
+  for (const version of candidates(core, target, selection, plan)) if (selection.matches(version)) found.push(version);
+  return found;
+}
+
+interface ListPlan {
+  readonly revision: number;
+  readonly fromKey: string;
+  readonly limit: number;
+}
+
+/** A superset of what matches, in key order: one object, an index entry, or the range of the namespace. */
+function* candidates(core: Core, target: Target, selection: Selection, plan: ListPlan): Generator<Version> {
+  const collection = core.store.collection(target.resource.type.storageKey);
+  if (selection.name !== undefined && (selection.namespace !== "" || !target.resource.type.namespaced)) {
+    const key = keyOf(selection.namespace, selection.name);
+    const version = key >= plan.fromKey ? collection.oneAt(plan.revision, key) : undefined;
+    if (version !== undefined) yield version;
+    return;
+  }
+  if (selection.indexedValue !== undefined && plan.revision >= core.store.revision) {
+    const field = target.resource.type.selectableFields.indexOf(indexedField);
+    const indexed = collection.indexed(field, selection.indexedValue);
+    if (indexed !== undefined) {
+      for (const version of indexed) {
+        if (selection.namespace !== "" && version.namespace !== selection.namespace) continue;
+        if (version.key >= plan.fromKey) yield version;
+      }
+      return;
+    }
+  }
+  for (const version of collection.at(plan.revision, selection.namespace, plan.fromKey)) {
+    if (selection.name === undefined || version.name === selection.name) yield version;
+  }
+}
+
+/** Decides at which revision a list reads, by the table of resourceVersion and resourceVersionMatch. */
+async function planList(core: Core, target: Target, options: ReadOptions): Promise<ListPlan> {
+  const { resource } = target;
+  const match = options.resourceVersionMatch ?? "";
+  const asked = options.resourceVersion ?? "";
+  const limit = options.limit ?? 0;
+  const refuse = (detail: string) =>
+    invalidObject({ group: "meta.k8s.io", kind: "ListOptions" }, "", [forbidden("resourceVersionMatch", detail)]);
+  if (options.continueToken !== undefined && options.continueToken !== "") {
+    if (asked !== "" && asked !== "0") {
+      throw badRequest("specifying resource version is not allowed when using continue");
+    }
+    if (match !== "") throw refuse("resourceVersionMatch is forbidden when continue is provided");
+    const token = parseContinueToken(options.continueToken);
+    return { revision: token.revision < 0 ? core.store.revision : token.revision, fromKey: token.fromKey, limit };
+  }
+  if (match !== "") {
+    if (match !== "Exact" && match !== "NotOlderThan") {
+      throw invalidObject({ group: "meta.k8s.io", kind: "ListOptions" }, "", [
+        invalid("resourceVersionMatch", match, 'supported values: "Exact", "NotOlderThan", ""'),
+      ]);
+    }
+    if (asked === "") throw refuse("resourceVersionMatch is forbidden unless resourceVersion is provided");
+    if (match === "Exact" && asked === "0") {
+      throw refuse('resourceVersionMatch "Exact" is forbidden for resourceVersion "0"');
+    }
+  }
+  const revision = parseRevision(asked, resource) ?? 0;
+  if (revision > core.store.revision) await waitForRevision(core, revision);
+  const exactly = match === "Exact" || (match === "" && limit > 0 && revision > 0);
+  if (exactly) return { revision, fromKey: "", limit };
+  return { revision: core.store.revision, fromKey: "", limit: asked === "0" ? 0 : limit };
+}
+
+/** A watch: what came before its first live event, and how to end it. */
+export interface StartedWatch {
+  stop(): void;
+}
+
+/**
+ * Starts a watch. Refusals that belong into the stream (a revision that is too old) are thrown as 410 like the others:
+ * the HTTP layer writes them as an ERROR event.
+ */
+export async function watchObjects(
+  core: Core,
+  target: Target,
+  options: WatchReadOptions,
+  sink: { deliver(event: WatchEvent): void; closed(): void },
+): Promise<StartedWatch> {
+  const selection = selectionOf(target, options);
+  const match = options.resourceVersionMatch ?? "";
+  const refuse = (field: string, detail: string) =>
+    invalidObject({ group: "meta.k8s.io", kind: "ListOptions" }, "", [forbidden(field, detail)]);
+  if (options.sendInitialEvents === undefined && match !== "") {
+    throw refuse(
+      "resourceVersionMatch",
+      "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+    );
+  }
+  if (options.sendInitialEvents !== undefined && match !== "NotOlderThan") {
+    throw refuse("sendInitialEvents", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
+  }
+  const revision = parseRevision(options.resourceVersion, target.resource) ?? 0;
+  const initial = options.sendInitialEvents ?? revision === 0;
+  const start = {
+    resource: target.resource.type.storageKey,
+    filter: selection,
+    bookmarks: options.allowBookmarks,
+    timeoutMs: options.timeoutMs,
+    deliver: sink.deliver,
+    closed: sink.closed,
+  };
+  if (!initial) {
+    // Without a revision "from now on" is meant.
+    const since = revision === 0 ? core.store.durableRevision : revision;
+    if (since < core.store.compactedRevision) throw tooOld(since, core.store.compactedRevision);
+    return { stop: core.hub.watch({ ...start, sinceRevision: since }) };
+  }
+  if (revision > core.store.revision) await waitForRevision(core, revision);
+  const at = core.store.revision;
+  await core.store.whenDurable(at);
+  // Live events after `at` may have been delivered to others meanwhile; the history still has them for us.
+  if (at < core.store.compactedRevision) throw tooOld(at, core.store.compactedRevision);
+  for (const version of candidates(core, target, selection, { revision: at, fromKey: "", limit: 0 })) {
+    if (selection.matches(version)) sink.deliver({ type: "ADDED", version, revision: version.revision });
+  }
+  if (options.allowBookmarks) sink.deliver({ type: "BOOKMARK", revision: at, initialEventsEnd: true });
+  return { stop: core.hub.watch({ ...start, sinceRevision: at }) };
+}
+
+function tooOld(asked: number, oldest: number): Error {
+  return expired(`too old resource version: ${asked} (${oldest})`);
+}
+
+/** The only field that has an index: node agents list and watch their own pods by it. */
+const indexedField = "spec.nodeName";
+
+/** Compiles the selectors of a read; what does not parse or is not supported is refused with 400. */
+export function selectionOf(
+  target: Target,
+  options: { labelSelector?: string | undefined; fieldSelector?: string | undefined },
+): Selection {
+  const { resource } = target;
+  const labels = options.labelSelector ? parseLabelSelector(options.labelSelector) : noLabels;
+  const fields = options.fieldSelector ? parseFieldSelector(options.fieldSelector) : noFields;
+  let name = target.name === "" ? undefined : target.name;
+  let namespace = target.namespace;
+  let indexedValue: string | undefined;
+  const others: { at: number; requirement: FieldRequirement }[] = [];
+  const metadata: FieldRequirement[] = [];
+  for (const requirement of fields) {
+    const equals = requirement.operator !== "!=";
+    if (requirement.field === "metadata.name") {
+      if (equals && name === undefined) name = requirement.value;
+      else metadata.push(requirement);
+    } else if (requirement.field === "metadata.namespace" && resource.type.namespaced) {
+      if (equals && namespace === "") namespace = requirement.value;
+      else metadata.push(requirement);
+    } else {
+      const at = resource.type.selectableFields.indexOf(requirement.field);
+      if (at < 0) throw badRequest(`field label not supported: ${requirement.field}`);
+      if (equals && requirement.field === indexedField && indexedValue === undefined) indexedValue = requirement.value;
+      others.push({ at, requirement });
+    }
+  }
+  const simple = labels.length === 0 && others.length === 0 && metadata.length === 0;
+  return {
+    namespace,
+    name,
+    indexedValue,
+    empty: simple && name === undefined && fields.length === 0,
+    matches: simple ? () => true : (version) => matchesAll(version, labels, others, metadata),
+  };
+}
+
+const noLabels: LabelRequirements = [];
+const noFields: FieldRequirement[] = [];
+
+function matchesAll(
+  version: Version,
+  labels: LabelRequirements,
+  fields: readonly { at: number; requirement: FieldRequirement }[],
+  metadata: readonly FieldRequirement[],
+): boolean {
+  if (labels.length > 0 && !matchesLabels(labels, version.side.labels ?? undefined)) return false;
+  for (const { at, requirement } of fields) {
+    const same = (version.side.fields[at] ?? "") === requirement.value;
+    if (same === (requirement.operator === "!=")) return false;
+  }
+  if (metadata.length === 0) return true;
+  return matchesFields(metadata, (field) => (field === "metadata.name" ? version.name : version.namespace));
+}
+
+function parseRevision(text: string | undefined, resource: Resource): number | undefined {
+  if (text === undefined || text === "") return undefined;
+  const revision = Number(text);
+  if (!/^[0-9]+$/.test(text) || !Number.isSafeInteger(revision)) {
+    throw invalidObject({ group: resource.type.group, kind: resource.type.kind }, "", [
+      invalid("resourceVersion", text, "must be a whole number"),
+    ]);
+  }
+  return revision;
+}
+
+async function waitForRevision(core: Core, revision: number): Promise<void> {
+  const { promise, cancel } = core.store.reach(revision);
+  const reached = await new Promise<boolean>((resolve, reject) => {
+    const cancelTimer = core.clock.after(futureRevisionWaitMs, () => {
+      cancel();
+      resolve(false);
+    });
+    promise.then(() => {
+      cancelTimer();
+      resolve(true);
+    }, reject);
+  });
+  if (reached) return;
+  throw timeout(`Too large resource version: ${revision}, current: ${core.store.revision}`, 1, [
+    { reason: "ResourceVersionTooLarge", message: "Too large resource version" },
+  ]);
+}
+
+function continueToken(revision: number, fromKey: string): string {
+  return Buffer.from(JSON.stringify({ v: "meta.k8s.io/v1", rv: revision, start: fromKey })).toString("base64url");
+}
+
+function parseContinueToken(token: string): { revision: number; fromKey: string } {
+  try {
+    const parsed: unknown = JSON.parse(Buffer.from(token, "base64url").toString("utf8"));
+    const { v, rv, start } = parsed as { v?: unknown; rv?: unknown; start?: unknown };
+    if (v === "meta.k8s.io/v1" && Number.isSafeInteger(rv) && typeof start === "string" && start !== "") {
+      return { revision: rv as number, fromKey: start };
+    }
+  } catch {
+    // Falls through to the refusal below: whatever is wrong with it, the token is not one of ours.
+  }
+  throw badRequest("continue key is not valid: invalid continue token");
+}

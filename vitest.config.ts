@@ -1,15 +1,26 @@
 import { defineConfig } from "vitest/config";
 
+// Tests named *.long.test.ts take minutes; `npm run test:long` includes them.
+const long = process.env["MUSTER_LONG"] === "1";
+const longTests = long ? [] : ["**/*.long.test.ts"];
+
 export default defineConfig({
   test: {
     projects: [
-      { test: { name: "unit", include: ["src/**/*.test.ts"], testTimeout: 60_000 } },
+      {
+        test: {
+          name: "unit",
+          include: ["src/**/*.test.ts"],
+          exclude: ["**/node_modules/**", ...longTests],
+          testTimeout: 60_000,
+        },
+      },
       {
         test: {
           name: "whole",
           include: ["test/**/*.test.ts"],
-          exclude: ["test/**/*.long.test.ts"],
-          testTimeout: 120_000,
+          exclude: ["**/node_modules/**", ...longTests],
+          testTimeout: long ? 1_800_000 : 120_000,
           hookTimeout: 120_000,
         },
       },

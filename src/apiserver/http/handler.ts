@@ -1,0 +1,179 @@
+import { Buffer } from "node:buffer";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { TLSSocket } from "node:tls";
+import { failure, internalError, methodNotAllowed, StatusError, unavailable, unknownPath } from "../../model/status.ts";
+import { demandAccess } from "../auth/access.ts";
+import { anonymous, authenticate } from "../auth/authenticate.ts";
+import { clientCertificateOf } from "../auth/clientCertificate.ts";
+import { impersonate } from "../auth/impersonate.ts";
+import { newUid } from "../verbs/core.ts";
+import type { Documents } from "./documents.ts";
+import { Exchange } from "./exchange.ts";
+import { type Faults, faultError } from "./faults.ts";
+import { Query } from "./query.ts";
+import { handleResource, isWatching, type ResourceWorld, verbOf } from "./resourceHandler.ts";
+import { parseRoute, type Route } from "./route.ts";
+
+export interface HandlerWorld extends ResourceWorld {
+  readonly documents: Documents;
+  readonly faults: Faults;
+  /** Names of checks that are not well, for /readyz. */
+  readonly unready: () => string[];
+  readonly log: (problem: { error: unknown; method: string; path: string }) => void;
+}
+
+/** One request from the first byte to the last. Never throws: what goes wrong becomes a Status. */
+export async function handle(world: HandlerWorld, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const startedNs = process.hrtime.bigint();
+  const { path, search } = splitUrl(request.url ?? "/");
+  const exchange = new Exchange(request, response, {
+    path,
+    query: new Query(search),
+    auditId: newUid(world.core.random),
+    user: anonymous,
+  });
+  const route = parseRoute(path);
+  const watching = route.kind === "resource" && isWatching(exchange, route);
+  const verb = route.kind === "resource" ? verbOf(exchange.method, route, watching) : exchange.method.toLowerCase();
+  let code = 200;
+  response.on("close", () => {
+    code = response.statusCode;
+    record(world, route, verb, code, Number(process.hrtime.bigint() - startedNs) / 1e9);
+  });
+  try {
+    await answer(world, exchange, route, verb);
+  } catch (error) {
+    refuse(world, exchange, error);
+  }
+}
+
+async function answer(world: HandlerWorld, exchange: Exchange, route: Route, verb: string): Promise<void> {
+  const { core } = world;
+  identify(world, exchange);
+  const fault = world.faults.take(verb, route.kind === "resource" ? route.plural : "");
+  if (fault?.delayMs !== undefined) {
+    const delayMs = fault.delayMs;
+    await new Promise<void>((resolve) => core.clock.after(delayMs, resolve));
+  }
+  if (fault?.code !== undefined) throw faultError(fault.code);
+  if (fault?.breakAfter === true) {
+    exchange.response.end = ((..._: unknown[]) => exchange.response.destroy()) as typeof exchange.response.end;
+  }
+  if (route.kind === "resource") {
+    await handleResource(world, exchange, route);
+    return;
+  }
+  demandAccess(world.authorizer, exchange.user, { verb: exchange.method.toLowerCase(), path: exchange.path });
+  if (exchange.method !== "GET" && exchange.method !== "HEAD") {
+    throw methodNotAllowed({ group: "", resource: exchange.path }, exchange.method.toLowerCase());
+  }
+  if (world.documents.answer(exchange, route)) return;
+  if (answerHealth(world, exchange)) return;
+  if (exchange.path === "/metrics") {
+    exchange.sendBytes(200, "text/plain; version=0.0.4; charset=utf-8", Buffer.from(world.metrics.text()));
+    return;
+  }
+  throw unknownPath();
+}
+
+/** Who is asking: by certificate or token, and on whose behalf. */
+function identify(world: HandlerWorld, exchange: Exchange): void {
+  const { request } = exchange;
+  const socket = request.socket as TLSSocket;
+  const certificate = socket.encrypted === true ? clientCertificateOf(socket) : undefined;
+  const user = authenticate(
+    { certificate, authorization: exchange.header("authorization"), path: healthRoot(exchange.path) },
+    world.sources,
+    world.core.clock.nowMs(),
+  );
+  exchange.user = impersonate(user, request.rawHeaders, world.authorizer);
+}
+
+/** Checks below /livez and /readyz are as public as they are. */
+function healthRoot(path: string): string {
+  const match = /^\/(healthz|livez|readyz)\//.exec(path);
+  return match === null ? path : `/${match[1]}`;
+}
+
+const healthChecks = ["ping", "store", "registry"];
+
+function answerHealth(world: HandlerWorld, exchange: Exchange): boolean {
+  const match = /^\/(healthz|livez|readyz)(?:\/(.+))?$/.exec(exchange.path);
+  if (match === null) return false;
+  const [, root = "", only] = match;
+  if (only !== undefined && !healthChecks.includes(only)) throw unknownPath();
+  const excluded = exchange.query.all("exclude");
+  const unwell = root === "livez" ? [] : world.unready();
+  const checks = (only === undefined ? healthChecks : [only]).filter((name) => !excluded.includes(name));
+  const failed = checks.filter((name) => unwell.includes(name));
+  if (exchange.query.flag("verbose") || failed.length > 0) {
+    const lines = checks.map((name) =>
+      failed.includes(name) ? `[-]${name} failed: reason withheld` : `[+]${name} ok`,
+    );
+    lines.push(failed.length > 0 ? `${root} check failed` : `${root} check passed`);
+    exchange.sendText(failed.length > 0 ? 500 : 200, `${lines.join("\n")}\n`);
+    return true;
+  }
+  exchange.sendText(200, "ok");
+  return true;
+}
+
+function refuse(world: HandlerWorld, exchange: Exchange, error: unknown): void {
+  const { response } = exchange;
+  let status = error instanceof StatusError ? error.status : undefined;
+  if (status === undefined) {
+    world.log({ error, method: exchange.method, path: exchange.path });
+    const text = error instanceof Error ? error.message : String(error);
+    status = (isStoreFailure(error) ? unavailable(text) : internalError(text)).status;
+  }
+  if (response.headersSent) {
+    // Half an answer is out; only a broken connection tells the client that the rest will not come.
+    response.destroy();
+    return;
+  }
+  exchange.sendStatus(status);
+}
+
+function isStoreFailure(error: unknown): boolean {
+  const code = (error as NodeJS.ErrnoException | undefined)?.code;
+  return code === "ENOSPC" || code === "EIO" || code === "EDQUOT";
+}
+
+function record(world: HandlerWorld, route: Route, verb: string, code: number, seconds: number): void {
+  const { metrics } = world;
+  const where =
+    route.kind === "resource"
+      ? {
+          group: route.group,
+          version: route.version,
+          resource: route.plural,
+          subresource: route.subresource,
+          scope: route.name !== "" ? "resource" : route.namespace !== "" ? "namespace" : "cluster",
+        }
+      : { group: "", version: "", resource: "", subresource: "", scope: "" };
+  if (route.kind === "resource" && world.core.registry.find(route.group, route.version, route.plural) === undefined) {
+    // Unknown names come from strangers; as labels they would grow without bound.
+    metrics.add(
+      "apiserver_request_total",
+      `verb="${verb.toUpperCase()}",group="",version="",resource="",subresource="",scope="",code="${code}"`,
+    );
+    return;
+  }
+  const labels = `verb="${verb.toUpperCase()}",group="${where.group}",version="${where.version}",resource="${where.resource}",subresource="${safe(where.subresource)}",scope="${where.scope}"`;
+  metrics.add("apiserver_request_total", `${labels},code="${code}"`);
+  if (verb !== "watch") metrics.observe("apiserver_request_duration_seconds", labels, seconds);
+}
+
+function safe(label: string): string {
+  return /^[a-z]{0,32}$/.test(label) ? label : "other";
+}
+
+function splitUrl(url: string): { path: string; search: string } {
+  const at = url.indexOf("?");
+  return at < 0 ? { path: url, search: "" } : { path: url.slice(0, at), search: url.slice(at + 1) };
+}
+
+/** What requests hear while the server stops. */
+export function shuttingDown(): StatusError {
+  return failure(503, "ServiceUnavailable", "the server is shutting down");
+}

@@ -1,0 +1,226 @@
+import { forbidden } from "../../model/fieldError.ts";
+import { exactFieldValue, parseFieldSelector } from "../../model/fieldSelector.ts";
+import { invalidObject, methodNotAllowed, StatusError, success, unknownPath } from "../../model/status.ts";
+import { type Authorizer, demandAccess, resourceAccess } from "../auth/access.ts";
+import type { Resource } from "../resource.ts";
+import type { WatchEvent } from "../storage/watchHub.ts";
+import type { Core, Target, Written } from "../verbs/core.ts";
+import { createObject } from "../verbs/create.ts";
+import { deleteCollection, deleteObject } from "../verbs/delete.ts";
+import { patchObject } from "../verbs/patch.ts";
+import { getObject, listObjects, selectionOf, watchObjects } from "../verbs/read.ts";
+import { replaceObject } from "../verbs/update.ts";
+import { objectOffers, sendList, sendObject, watchEncoder } from "./answer.ts";
+import type { Exchange } from "./exchange.ts";
+import type { Metrics } from "./metrics.ts";
+import { patchTypeOf, requireBody } from "./requestBody.ts";
+import { callOf, deleteOptionsOf, patchCallOf, readOptions, watchOptions } from "./requestOptions.ts";
+import type { ResourceRoute } from "./route.ts";
+import { handleSubresource, type SubresourceWorld } from "./subresources.ts";
+import { type FrameCache, WatchStream } from "./watchStream.ts";
+
+/** What requests for resources need besides the verbs. */
+export interface ResourceWorld extends SubresourceWorld {
+  readonly core: Core;
+  readonly authorizer: Authorizer;
+  readonly frames: FrameCache;
+  readonly metrics: Metrics;
+  /** Open watches, so that a stop can end them. */
+  readonly streams: Set<WatchStream>;
+}
+
+/** The verb of a request, as authorisation, metrics and audit name it. */
+export function verbOf(method: string, route: ResourceRoute, watching: boolean): string {
+  switch (method) {
+    case "GET":
+    case "HEAD":
+      if (watching) return "watch";
+      return route.name === "" ? "list" : "get";
+    case "POST":
+      return "create";
+    case "PUT":
+      return "update";
+    case "PATCH":
+      return "patch";
+    case "DELETE":
+      return route.name === "" ? "deletecollection" : "delete";
+    default:
+      return method.toLowerCase();
+  }
+}
+
+export function isWatching(exchange: Exchange, route: ResourceRoute): boolean {
+  if (exchange.method !== "GET" || route.subresource !== "") return false;
+  return route.watch || exchange.query.flag("watch");
+}
+
+/** Answers a request for a resource: who may, what exists, which verb. */
+export async function handleResource(world: ResourceWorld, exchange: Exchange, route: ResourceRoute): Promise<void> {
+  const { core } = world;
+  const watching = isWatching(exchange, route);
+  const verb = verbOf(exchange.method, route, watching);
+  demandAccess(
+    world.authorizer,
+    exchange.user,
+    resourceAccess({
+      verb,
+      group: route.group,
+      resource: route.plural,
+      subresource: route.subresource,
+      // A namespace is authorised as an object in itself.
+      namespace: route.plural === "namespaces" && route.group === "" ? route.name : route.namespace,
+      name: route.name === "" ? nameInSelector(exchange) : route.name,
+    }),
+  );
+  const resource = core.registry.find(route.group, route.version, route.plural);
+  if (resource === undefined || !scopeFits(resource, route, verb)) throw unknownPath();
+  const target: Target = {
+    resource,
+    namespace: route.namespace,
+    name: route.name,
+    subresource: route.subresource,
+  };
+  if (route.subresource !== "" || resource.type.virtual) {
+    await handleSubresource(world, exchange, target, route, verb);
+    return;
+  }
+  if (!resource.type.verbs.includes(verb)) throw methodNotAllowed(resource.groupResource, verb);
+  if (verb === "watch") await watch(world, exchange, target);
+  else await handleObject(world, exchange, target, verb);
+}
+
+async function handleObject(world: ResourceWorld, exchange: Exchange, target: Target, verb: string): Promise<void> {
+  const { core } = world;
+  const { resource } = target;
+  const nowMs = core.clock.nowMs();
+  switch (verb) {
+    case "get": {
+      exchange.negotiate(objectOffers);
+      const version = await getObject(core, target, exchange.query.text("resourceVersion"));
+      sendObject(exchange, 200, resource, version, nowMs);
+      return;
+    }
+    case "list": {
+      exchange.negotiate(objectOffers);
+      if (exchange.query.text("sendInitialEvents") !== undefined) throw initialEventsOnList();
+      const list = await listObjects(core, target, readOptions(exchange.query));
+      await sendList(exchange, resource, list, nowMs);
+      return;
+    }
+    case "create": {
+      exchange.negotiate(objectOffers);
+      const call = callOf(exchange, "CreateOptions");
+      const sent = await requireBody(exchange, call.fieldValidation !== "Ignore");
+      sendWritten(exchange, resource, await createObject(core, target, sent, call), nowMs);
+      return;
+    }
+    case "update": {
+      exchange.negotiate(objectOffers);
+      const call = callOf(exchange, "UpdateOptions");
+      const sent = await requireBody(exchange, call.fieldValidation !== "Ignore");
+      sendWritten(exchange, resource, await replaceObject(core, target, sent, call), nowMs);
+      return;
+    }
+    case "patch": {
+      exchange.negotiate(objectOffers);
+      const type = patchTypeOf(exchange);
+      const call = patchCallOf(exchange, type === "apply");
+      const sent = await exchange.patchBody(type === "apply", { findDuplicates: call.fieldValidation !== "Ignore" });
+      sendWritten(exchange, resource, await patchObject(core, target, type, sent, call), nowMs);
+      return;
+    }
+    case "delete": {
+      const body = await exchange.body();
+      const { options, dryRun } = deleteOptionsOf(exchange.query, body?.value);
+      const base = callOf(exchange, "DeleteOptions");
+      const call = { ...base, dryRun: dryRun === undefined ? base.dryRun : dryRun.includes("All") };
+      const { version, gone } = await deleteObject(core, target, options, call);
+      if (!gone || resource.strategy.returnsDeleted === true) {
+        const code = !gone && options.orphanDependents === false ? 202 : 200;
+        sendObject(exchange, code, resource, version, nowMs);
+        return;
+      }
+      const { group, plural } = resource.type;
+      const details = { name: target.name, ...(group === "" ? {} : { group }), kind: plural, uid: version.side.uid };
+      exchange.sendStatus(success(details));
+      return;
+    }
+    case "deletecollection": {
+      const body = await exchange.body();
+      const { options, dryRun } = deleteOptionsOf(exchange.query, body?.value);
+      const base = callOf(exchange, "DeleteOptions");
+      const call = { ...base, dryRun: dryRun === undefined ? base.dryRun : dryRun.includes("All") };
+      const selection = selectionOf(target, readOptions(exchange.query));
+      const versions = await deleteCollection(core, target, selection, options, call);
+      await sendList(exchange, resource, { revision: core.store.durableRevision, versions }, nowMs);
+      return;
+    }
+    default:
+      throw methodNotAllowed(resource.groupResource, verb);
+  }
+}
+
+async function watch(world: ResourceWorld, exchange: Exchange, target: Target): Promise<void> {
+  const { core, frames, metrics, streams } = world;
+  const { resource } = target;
+  const encode = watchEncoder(exchange, resource, frames, () => core.clock.nowMs());
+  const options = watchOptions(exchange.query, (bound) => core.random.uint32() % bound);
+  // Selectors that cannot be read are refused before the stream begins.
+  selectionOf(target, options);
+  let stop = (): void => {};
+  const labels = `group="${resource.type.group}",version="${resource.type.version}",resource="${resource.type.plural}"`;
+  const open = (): WatchStream => {
+    exchange.head(200, "application/json");
+    exchange.response.flushHeaders();
+    exchange.request.socket.setNoDelay(true);
+    const stream = new WatchStream(exchange.response, encode, () => {
+      stop();
+      streams.delete(stream);
+      metrics.add("apiserver_watch_events_total", labels, stream.delivered);
+    });
+    streams.add(stream);
+    return stream;
+  };
+  // Events may come before the headers are out only if the verb refuses, so the stream opens with the first of them.
+  let stream: WatchStream | undefined;
+  const ensure = (): WatchStream => {
+    stream ??= open();
+    return stream;
+  };
+  try {
+    const started = await watchObjects(core, target, options, {
+      deliver: (event: WatchEvent) => ensure().deliver(event),
+      closed: () => ensure().finish(),
+    });
+    stop = () => started.stop();
+    ensure();
+    if (exchange.response.destroyed) stop();
+  } catch (error) {
+    if (error instanceof StatusError && error.status.code === 410) ensure().fail(error.status);
+    else throw error;
+  }
+}
+
+function sendWritten(exchange: Exchange, resource: Resource, written: Written, nowMs: number): void {
+  sendObject(exchange, written.created ? 201 : 200, resource, written.version, nowMs);
+}
+
+/** A list that pins `metadata.name` is authorised as a request for that name. */
+function nameInSelector(exchange: Exchange): string {
+  const selector = exchange.query.text("fieldSelector");
+  if (selector === undefined || !selector.includes("metadata.name")) return "";
+  return exactFieldValue(parseFieldSelector(selector), "metadata.name") ?? "";
+}
+
+/** Namespaced objects live under a namespace; only lists, watches and collection deletes may span all of them. */
+function scopeFits(resource: Resource, route: ResourceRoute, verb: string): boolean {
+  if (!resource.type.namespaced) return route.namespace === "";
+  if (route.namespace !== "") return true;
+  return route.name === "" && (verb === "list" || verb === "watch" || verb === "deletecollection");
+}
+
+function initialEventsOnList(): Error {
+  return invalidObject({ group: "meta.k8s.io", kind: "ListOptions" }, "", [
+    forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"),
+  ]);
+}

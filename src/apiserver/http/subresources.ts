@@ -1,0 +1,291 @@
+import { isObject } from "../../model/json.ts";
+import type { Pod } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { badRequest, failure, methodNotAllowed, success, unknownPath } from "../../model/status.ts";
+import type { TokenSources } from "../auth/authenticate.ts";
+import type { RbacAuthorizer } from "../auth/rbac.ts";
+import { reviews } from "../auth/reviews.ts";
+import { answerTokenRequest } from "../auth/tokenRequest.ts";
+import { decodeAs } from "../builtinResource.ts";
+import { prepareEphemeralContainers, validateEphemeralContainers } from "../kinds/pods/ephemeralContainers.ts";
+import { preparePodResize, validatePodResize } from "../kinds/pods/podResize.ts";
+import type { PodAgent } from "../podAgent.ts";
+import type { Subresource } from "../resources.ts";
+import { schemaFor } from "../schema/builtinSchemas.ts";
+import { bindObject } from "../verbs/bind.ts";
+import type { Call, Core, Target } from "../verbs/core.ts";
+import { evictObject } from "../verbs/evict.ts";
+import { type PatchType, patchObject } from "../verbs/patch.ts";
+import { getObject } from "../verbs/read.ts";
+import { patchScale, readScale, replaceScale } from "../verbs/scale.ts";
+import { type Change, replaceObject } from "../verbs/update.ts";
+import { sendObject } from "./answer.ts";
+import type { Exchange } from "./exchange.ts";
+import { patchTypeOf, requireBody } from "./requestBody.ts";
+import { callOf, deleteOptionsOf, patchCallOf } from "./requestOptions.ts";
+import type { ResourceRoute } from "./route.ts";
+
+export interface SubresourceWorld {
+  readonly core: Core;
+  readonly rbac: RbacAuthorizer;
+  readonly sources: TokenSources;
+  readonly agent: PodAgent | undefined;
+}
+
+/** Answers requests below an object, and the kinds that are questions rather than objects. */
+export async function handleSubresource(
+  world: SubresourceWorld,
+  exchange: Exchange,
+  target: Target,
+  route: ResourceRoute,
+  verb: string,
+): Promise<void> {
+  const { resource, subresource } = target;
+  if (resource.type.virtual && subresource === "") {
+    await handleVirtual(world, exchange, target, verb);
+    return;
+  }
+  const row = resource.type.subresources.find((one) => one.name === subresource);
+  if (row === undefined) throw unknownPath();
+  if (!row.verbs.includes(verb) && !isConnect(subresource)) throw methodNotAllowed(resource.groupResource, verb);
+  switch (subresource) {
+    case "binding":
+      await bind(world, exchange, target, row);
+      return;
+    case "eviction":
+      await evict(world, exchange, target, row);
+      return;
+    case "scale":
+      await scale(world, exchange, target, verb);
+      return;
+    case "token":
+      await token(world, exchange, target, row);
+      return;
+    case "log":
+      await log(world, exchange, target);
+      return;
+    case "exec":
+    case "attach":
+    case "portforward":
+    case "proxy":
+      throw notImplemented(target, subresource);
+    default:
+      await wholeObject(world, exchange, target, verb, route);
+  }
+}
+
+function isConnect(subresource: string): boolean {
+  return ["exec", "attach", "portforward", "proxy"].includes(subresource);
+}
+
+/** Subresources that read and write the whole object through a narrower door. */
+async function wholeObject(
+  { core }: SubresourceWorld,
+  exchange: Exchange,
+  target: Target,
+  verb: string,
+  route: ResourceRoute,
+): Promise<void> {
+  const { resource } = target;
+  const nowMs = core.clock.nowMs();
+  if (verb === "get") {
+    sendObject(exchange, 200, resource, await getObject(core, target, exchange.query.text("resourceVersion")), nowMs);
+    return;
+  }
+  const door = doors[`${resource.type.storageKey}/${route.subresource}`];
+  if (verb === "update") {
+    const call = callOf(exchange, "UpdateOptions");
+    const sent = await requireBody(exchange, call.fieldValidation !== "Ignore");
+    const written = await replaceObject(core, target, sent, call, door);
+    sendObject(exchange, 200, resource, written.version, nowMs);
+    return;
+  }
+  const type = patchTypeOf(exchange);
+  const call = patchCallOf(exchange, type === "apply");
+  const sent = await exchange.patchBody(type === "apply", { findDuplicates: call.fieldValidation !== "Ignore" });
+  const written = await patchObject(core, target, type, sent, call, door);
+  sendObject(exchange, 200, resource, written.version, nowMs);
+}
+
+/** What each of these doors lets through. `status` is not here: the verbs know it. */
+const doors: Readonly<Record<string, Pick<Change, "restrict" | "validate">>> = {
+  "/pods/ephemeralcontainers": {
+    restrict: (next, current) => throughPodDoor(next, current, prepareEphemeralContainers),
+    validate: (next, current) => validateEphemeralContainers(asPod(next), asPod(current)),
+  },
+  "/pods/resize": {
+    restrict: (next, current) => throughPodDoor(next, current, preparePodResize),
+    validate: (next, current) => validatePodResize(asPod(next), asPod(current)),
+  },
+  "/namespaces/finalize": {
+    restrict: (next, current) => {
+      const sent = isObject(next["spec"]) ? next["spec"]["finalizers"] : undefined;
+      const spec = { ...(isObject(current["spec"]) ? current["spec"] : {}) };
+      if (Array.isArray(sent) && sent.length > 0) spec["finalizers"] = sent;
+      else delete spec["finalizers"];
+      return { ...current, metadata: { ...current.metadata }, spec };
+    },
+    validate: () => [],
+  },
+  "certificates.k8s.io/certificatesigningrequests/approval": {
+    restrict: (next, current) => {
+      const sent = isObject(next["status"]) ? next["status"]["conditions"] : undefined;
+      const status = { ...(isObject(current["status"]) ? current["status"] : {}) };
+      if (sent !== undefined) status["conditions"] = sent;
+      return { ...current, metadata: { ...current.metadata }, status };
+    },
+    validate: () => [],
+  },
+};
+
+function throughPodDoor(next: KubeObject, current: KubeObject, prepare: (next: Pod, current: Pod) => void): KubeObject {
+  if (current["status"] !== undefined) next["status"] = current["status"];
+  prepare(asPod(next), asPod(current));
+  return next;
+}
+
+function asPod(object: KubeObject): Pod {
+  return object as unknown as Pod;
+}
+
+/** Reads a body of the subresource's own kind. */
+async function readAs(exchange: Exchange, row: Subresource, call: Call): Promise<KubeObject> {
+  const sent = await requireBody(exchange, call.fieldValidation !== "Ignore");
+  const apiVersion = row.group === "" ? row.version : `${row.group}/${row.version}`;
+  return decodeAs(
+    { apiVersion, kind: row.kind, schema: schemaFor(row.definition) },
+    sent,
+    call.fieldValidation,
+    call.warn,
+  );
+}
+
+async function bind({ core }: SubresourceWorld, exchange: Exchange, target: Target, row: Subresource): Promise<void> {
+  const call = callOf(exchange, "CreateOptions");
+  const binding = await readAs(exchange, row, call);
+  await bindObject(core, target, binding, call);
+  exchange.sendStatus({ ...success({}, 201), code: 201 });
+}
+
+async function evict({ core }: SubresourceWorld, exchange: Exchange, target: Target, row: Subresource): Promise<void> {
+  const base = callOf(exchange, "CreateOptions");
+  const eviction = await readAs(exchange, row, { ...base, fieldValidation: "Ignore" });
+  const sent = eviction["deleteOptions"];
+  const { options, dryRun } = deleteOptionsOf(exchange.query, isObject(sent) ? sent : {});
+  const call = { ...base, dryRun: base.dryRun || (dryRun?.includes("All") ?? false) };
+  await evictObject(core, target, eviction, options, call);
+  exchange.sendStatus({ ...success({}, 201), code: 201 });
+}
+
+async function scale({ core }: SubresourceWorld, exchange: Exchange, target: Target, verb: string): Promise<void> {
+  const representation = exchange.negotiate();
+  if (verb === "get") {
+    exchange.sendJson(200, await readScale(core, target), representation);
+  } else if (verb === "update") {
+    const call = callOf(exchange, "UpdateOptions");
+    const sent = await requireBody(exchange, call.fieldValidation !== "Ignore");
+    exchange.sendJson(200, await replaceScale(core, target, sent, call), representation);
+  } else {
+    const type: PatchType = patchTypeOf(exchange);
+    const call = patchCallOf(exchange, type === "apply");
+    const sent = await exchange.patchBody(type === "apply");
+    exchange.sendJson(200, await patchScale(core, target, type, sent, call), representation);
+  }
+}
+
+async function token(world: SubresourceWorld, exchange: Exchange, target: Target, row: Subresource): Promise<void> {
+  const { core, sources } = world;
+  const call = callOf(exchange, "CreateOptions");
+  const question = await readAs(exchange, row, call);
+  const answer = answerTokenRequest(question, target, {
+    tokens: sources.tokens,
+    lookup: sources.lookup,
+    nowMs: core.clock.nowMs(),
+    random: core.random,
+    warn: call.warn,
+  });
+  exchange.sendJson(201, answer, exchange.negotiate());
+}
+
+async function handleVirtual(world: SubresourceWorld, exchange: Exchange, target: Target, verb: string): Promise<void> {
+  const { core, rbac, sources } = world;
+  const { resource } = target;
+  const { kind } = resource.type;
+  if (verb !== "create") throw methodNotAllowed(resource.groupResource, verb);
+  const call = callOf(exchange, "CreateOptions");
+  const sent = await requireBody(exchange, call.fieldValidation !== "Ignore");
+  const question = resource.decode(sent, call.fieldValidation, call.warn);
+  if (kind === "Binding") {
+    const pods = core.registry.find("", "v1", "pods");
+    if (pods === undefined) throw unknownPath();
+    const name = question.metadata.name ?? "";
+    if (name === "") throw badRequest("name is required");
+    await bindObject(core, { ...target, resource: pods, name, subresource: "binding" }, question, call);
+    exchange.sendStatus({ ...success({}, 201), code: 201 });
+    return;
+  }
+  const review = reviews[kind as keyof typeof reviews];
+  if (review === undefined) throw unknownPath();
+  const nowMs = core.clock.nowMs();
+  const answer = review(question, { user: exchange.user, namespace: target.namespace, nowMs, rbac, sources });
+  exchange.sendJson(201, answer, exchange.negotiate());
+}
+
+async function log(world: SubresourceWorld, exchange: Exchange, target: Target): Promise<void> {
+  const { core, agent } = world;
+  const { query, response } = exchange;
+  const version = await getObject(core, { ...target, subresource: "" });
+  const pod = version.object() as unknown as Pod;
+  const container = containerOf(pod, query.text("container") ?? "");
+  if (!pod.spec?.nodeName) throw badRequest(`pod ${target.name} does not have a host assigned`);
+  if (agent?.log === undefined) throw notImplemented(target, "log");
+  const stopped = new AbortController();
+  response.on("close", () => stopped.abort());
+  const lines = agent.log(
+    pod,
+    {
+      container,
+      follow: query.flag("follow"),
+      previous: query.flag("previous"),
+      timestamps: query.flag("timestamps"),
+      sinceSeconds: query.integer("sinceSeconds"),
+      sinceTime: query.text("sinceTime"),
+      tailLines: query.integer("tailLines"),
+      limitBytes: query.integer("limitBytes"),
+    },
+    stopped.signal,
+  );
+  const text = lines[Symbol.asyncIterator]();
+  // The first piece decides: an agent that refuses does so before the headers are out.
+  let piece = await text.next();
+  exchange.head(200, "text/plain");
+  response.flushHeaders();
+  for (; piece.done !== true && !response.destroyed; piece = await text.next()) response.write(piece.value);
+  response.end();
+}
+
+/** The container that a log is about; a pod with several needs it said. */
+function containerOf(pod: Pod, asked: string): string {
+  const spec = pod.spec;
+  const { name } = pod.metadata;
+  const regular = (spec?.containers ?? []).map((one) => one.name);
+  const init = (spec?.initContainers ?? []).map((one) => one.name);
+  const ephemeral = (spec?.ephemeralContainers ?? []).map((one) => one.name);
+  if (asked === "") {
+    if (regular.length === 1 && init.length === 0 && ephemeral.length === 0) return regular[0] ?? "";
+    if (regular.length === 1 && init.length > 0) {
+      throw badRequest(
+        `a container name must be specified for pod ${name}, choose one of: [${regular.join(" ")}] or one of the init containers: [${init.join(" ")}]`,
+      );
+    }
+    throw badRequest(`a container name must be specified for pod ${name}, choose one of: [${regular.join(" ")}]`);
+  }
+  if ([...regular, ...init, ...ephemeral].includes(asked)) return asked;
+  throw badRequest(`container ${asked} is not valid for pod ${name}`);
+}
+
+function notImplemented(target: Target, what: string): Error {
+  const { type } = target.resource;
+  const message = `${what} of ${type.plural} needs a node agent, and none is plugged into this API server`;
+  return failure(501, "NotImplemented", message, { name: target.name, kind: type.plural });
+}

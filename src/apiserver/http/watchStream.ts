@@ -1,0 +1,145 @@
+import { Buffer } from "node:buffer";
+import type { ServerResponse } from "node:http";
+import type { Status } from "../../model/status.ts";
+import type { Resource } from "../resource.ts";
+import type { Version } from "../storage/version.ts";
+import type { WatchEvent } from "../storage/watchHub.ts";
+import { bytesIn } from "./encode.ts";
+
+/** A consumer that lets this much pile up is disconnected; it must list again, it is never skipped. */
+const backlogBytesMax = 64 * 1024 * 1024;
+
+/** Turns one event into one line. */
+export type EncodeEvent = (event: WatchEvent) => Buffer;
+
+/** One watch on one connection: frames gather until the end of the turn and leave in one chunk. */
+export class WatchStream {
+  private readonly response: ServerResponse;
+  private readonly encode: EncodeEvent;
+  private readonly ended: () => void;
+  private pending: Buffer[] = [];
+  private pendingBytes = 0;
+  private flushQueued = false;
+  private blocked = false;
+  private open = true;
+  delivered = 0;
+
+  constructor(response: ServerResponse, encode: EncodeEvent, ended: () => void) {
+    this.response = response;
+    this.encode = encode;
+    this.ended = ended;
+    response.on("close", () => this.end());
+    response.on("drain", () => {
+      this.blocked = false;
+      this.flush();
+    });
+  }
+
+  deliver(event: WatchEvent): void {
+    if (!this.open) return;
+    this.delivered++;
+    this.push(this.encode(event));
+  }
+
+  /** The watch fails in the middle: the client reads the reason as the last event. */
+  fail(status: Status): void {
+    this.push(Buffer.from(`{"type":"ERROR","object":${JSON.stringify(status)}}\n`));
+    this.finish();
+  }
+
+  /** Ends cleanly after what is pending. */
+  finish(): void {
+    if (!this.open) return;
+    this.open = false;
+    this.response.end(this.take());
+    this.ended();
+  }
+
+  private push(frame: Buffer): void {
+    if (!this.open) return;
+    this.pending.push(frame);
+    this.pendingBytes += frame.length;
+    if (this.pendingBytes > backlogBytesMax) {
+      this.response.destroy();
+      return;
+    }
+    if (this.flushQueued || this.blocked) return;
+    this.flushQueued = true;
+    queueMicrotask(() => {
+      this.flushQueued = false;
+      this.flush();
+    });
+  }
+
+  private flush(): void {
+    if (!this.open || this.blocked || this.pending.length === 0) return;
+    this.blocked = !this.response.write(this.take());
+  }
+
+  private take(): Buffer {
+    const { pending } = this;
+    this.pending = [];
+    this.pendingBytes = 0;
+    return pending.length === 1 ? (pending[0] as Buffer) : Buffer.concat(pending);
+  }
+
+  private end(): void {
+    if (!this.open) return;
+    this.open = false;
+    this.pending = [];
+    this.ended();
+  }
+}
+
+/**
+ * Frames of the events of this turn, shared by all watchers that want the same form: encoded once, however many watch.
+ * Forgotten at the end of the turn, so that no event is held twice.
+ */
+export class FrameCache {
+  private frames = new Map<Version, Map<string, Buffer>>();
+  private clearing = false;
+
+  /** Encoder for plain JSON events of a resource. */
+  encoder(resource: Resource): EncodeEvent {
+    const form = resource.apiVersion;
+    const bookmarkHead = `{"type":"BOOKMARK","object":{"kind":${JSON.stringify(resource.type.kind)},"apiVersion":${JSON.stringify(form)},"metadata":{`;
+    return (event) => {
+      if (event.type === "BOOKMARK") return Buffer.from(`${bookmarkHead}${bookmarkMetadata(event)}}}}\n`);
+      const key = `${event.type} ${form}`;
+      let forms = this.frames.get(event.version);
+      if (forms === undefined) {
+        forms = new Map();
+        this.frames.set(event.version, forms);
+        this.clearSoon();
+      }
+      let frame = forms.get(key);
+      if (frame === undefined) {
+        frame = Buffer.concat([frameHeads[event.type], bytesIn(resource, event.version), frameTail]);
+        forms.set(key, frame);
+      }
+      return frame;
+    };
+  }
+
+  private clearSoon(): void {
+    if (this.clearing) return;
+    this.clearing = true;
+    setImmediate(() => {
+      this.clearing = false;
+      this.frames = new Map();
+    });
+  }
+}
+
+const frameHeads = {
+  ADDED: Buffer.from('{"type":"ADDED","object":'),
+  MODIFIED: Buffer.from('{"type":"MODIFIED","object":'),
+  DELETED: Buffer.from('{"type":"DELETED","object":'),
+};
+const frameTail = Buffer.from("}\n");
+
+/** What a bookmark says: how far, and whether the initial set is complete. */
+export function bookmarkMetadata(event: { revision: number; initialEventsEnd: boolean }): string {
+  const annotations = event.initialEventsEnd ? ',"annotations":{"k8s.io/initial-events-end":"true"}' : "";
+  return `"resourceVersion":"${event.revision}"${annotations}`;
+}

@@ -1,0 +1,219 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { createServer as createTlsServer } from "node:https";
+import type { AddressInfo } from "node:net";
+import { UserError } from "../model/userError.ts";
+import type { Clock } from "../ports/clock.ts";
+import type { KeyFiles } from "../ports/keyFiles.ts";
+import type { Random } from "../ports/random.ts";
+import type { OpenReport, Store } from "../ports/store.ts";
+import { kubeconfigText } from "./auth/kubeconfig.ts";
+import { memoryKeyFiles, openPki, type Pki } from "./auth/pki.ts";
+import { TokenIssuer } from "./auth/serviceAccountToken.ts";
+import { StaticTokens } from "./auth/staticTokens.ts";
+import { type Api, type ApiOptions, createApi } from "./createApi.ts";
+import { Documents } from "./http/documents.ts";
+import { Exchange } from "./http/exchange.ts";
+import { Faults } from "./http/faults.ts";
+import { type HandlerWorld, handle, shuttingDown } from "./http/handler.ts";
+import { Metrics } from "./http/metrics.ts";
+import { Query } from "./http/query.ts";
+import { FrameCache, type WatchStream } from "./http/watchStream.ts";
+import type { PodAgent } from "./podAgent.ts";
+import type { Retention } from "./storage/objectStore.ts";
+
+export interface ApiServerOptions {
+  readonly clock: Clock;
+  readonly random: Random;
+  /** Durable when given, in memory otherwise. */
+  readonly store?: Store | undefined;
+  /** Where keys are kept between starts; made anew each time when left out. */
+  readonly keyFiles?: KeyFiles;
+  /** Port 0 picks a free one. */
+  readonly listen?: { readonly host?: string; readonly port?: number };
+  /** Plain HTTP, for benchmarks and for clients inside this machine that bring their own trust. Default true. */
+  readonly tls?: boolean;
+  /** Lines of `token,user,uid,"group,group"`. */
+  readonly tokenFile?: string;
+  readonly agent?: PodAgent;
+  readonly retention?: Partial<Retention>;
+  readonly freeze?: boolean;
+  readonly admission?: ApiOptions["admission"];
+  /** Told of errors that are ours and not the caller's. */
+  readonly log?: HandlerWorld["log"];
+}
+
+/** A running server. Many may run in one process. */
+export interface ApiServer extends Api {
+  readonly url: string;
+  /** Text of a kubeconfig that may do everything. */
+  readonly kubeconfig: string;
+  readonly pki: Pki;
+  readonly tokens: TokenIssuer;
+  readonly opened: OpenReport;
+  readonly metrics: Metrics;
+  /** Hooks for tests; nothing of it can be reached over the network. */
+  readonly faults: Faults;
+  /** A kubeconfig for another user of this server. */
+  kubeconfigFor(user: string, groups: readonly string[]): string;
+  /** Forgets the past now: whoever watches from an old revision gets 410. */
+  compactNow(): void;
+  closeWatches(resource?: string): void;
+  stop(): Promise<void>;
+}
+
+export async function startApiServer(options: ApiServerOptions): Promise<ApiServer> {
+  const { clock, random } = options;
+  const host = options.listen?.host ?? "127.0.0.1";
+  const tls = options.tls ?? true;
+  const pki = await openPki({
+    files: options.keyFiles ?? memoryKeyFiles(),
+    random,
+    nowMs: clock.nowMs(),
+    hosts: host === "127.0.0.1" ? [] : [host],
+  });
+  const state: { world: HandlerWorld | undefined; stopping: boolean } = { world: undefined, stopping: false };
+  const onRequest = (request: IncomingMessage, response: ServerResponse): void => {
+    const { world } = state;
+    if (world === undefined || state.stopping) {
+      const at = { path: "", query: new Query(""), auditId: "", user: { username: "", groups: [] } };
+      new Exchange(request, response, at).sendStatus(shuttingDown().status);
+      return;
+    }
+    void handle(world, request, response);
+  };
+  const server: Server = tls
+    ? createTlsServer(
+        {
+          cert: pki.server.certificate,
+          key: pki.server.key,
+          ca: pki.authority,
+          requestCert: true,
+          rejectUnauthorized: false,
+          ALPNProtocols: ["http/1.1"],
+        },
+        onRequest,
+      )
+    : createServer(onRequest);
+  server.keepAliveTimeout = 90_000;
+  server.requestTimeout = 0;
+  server.maxRequestsPerSocket = 0;
+  // Listening first means that the address is known when the start-up objects are written; until then callers get 503.
+  const port = await listen(server, host, options.listen?.port ?? 0);
+  const url = `${tls ? "https" : "http"}://${host.includes(":") ? `[${host}]` : host}:${port}`;
+  const api = await createApi({
+    clock,
+    random,
+    log: options.store,
+    authority: pki.authority,
+    port,
+    ...(options.retention === undefined ? {} : { retention: options.retention }),
+    ...(options.freeze === undefined ? {} : { freeze: options.freeze }),
+    ...(options.admission === undefined ? {} : { admission: options.admission }),
+  });
+  const { core, rbac } = api;
+  const tokens = new TokenIssuer(pki.tokenKey);
+  const lookup = (resource: string, namespace: string, name: string) =>
+    core.store.get(resource, namespace, name)?.object();
+  const metrics = new Metrics();
+  describeMetrics(metrics, api);
+  const faults = new Faults();
+  const streams = new Set<WatchStream>();
+  state.world = {
+    core,
+    rbac,
+    authorizer: rbac,
+    sources: {
+      tokens,
+      lookup,
+      staticTokens: options.tokenFile === undefined ? undefined : StaticTokens.parse(options.tokenFile),
+    },
+    agent: options.agent,
+    frames: new FrameCache(),
+    metrics,
+    streams,
+    documents: new Documents({
+      registry: core.registry,
+      serverAddress: `${host}:${port}`,
+      nowMs: () => clock.nowMs(),
+      issuer: tokens,
+    }),
+    faults,
+    unready: () => (core.store.isHealthy ? [] : ["store"]),
+    log: options.log ?? (() => {}),
+  };
+  const kubeconfig = kubeconfigText({ server: url, authority: pki.authority, user: "admin", credential: pki.admin });
+  return {
+    ...api,
+    url,
+    kubeconfig,
+    pki,
+    tokens,
+    metrics,
+    faults,
+    kubeconfigFor: (user, groups) =>
+      kubeconfigText({
+        server: url,
+        authority: pki.authority,
+        user,
+        credential: pki.issueClient(user, groups, clock.nowMs()),
+      }),
+    compactNow: () => core.store.compact(core.store.durableRevision),
+    closeWatches: (resource) => core.hub.closeWatches(resource),
+    stop: async () => {
+      if (state.stopping) return;
+      state.stopping = true;
+      core.hub.closeWatches();
+      for (const stream of streams) stream.finish();
+      // A client that keeps its connection busy must not keep us alive.
+      const cancel = clock.after(2_000, () => server.closeAllConnections());
+      await new Promise<void>((resolve) => {
+        server.close(() => resolve());
+        server.closeIdleConnections();
+      });
+      cancel();
+      await core.store.close();
+    },
+  };
+}
+
+function listen(server: Server, host: string, port: number): Promise<number> {
+  return new Promise((resolve, reject) => {
+    server.once("error", (error: NodeJS.ErrnoException) => {
+      if (error.code === "EADDRINUSE") {
+        reject(
+          new UserError(
+            "port-in-use",
+            `port ${port} of ${host} is in use`,
+            "pass --port 0 for a free one, or stop the program that holds it",
+          ),
+        );
+      } else reject(error);
+    });
+    server.listen(port, host, () => resolve((server.address() as AddressInfo).port));
+  });
+}
+
+function describeMetrics(metrics: Metrics, { core }: Api): void {
+  metrics.describe("apiserver_request_total", "counter", "Requests by verb, resource and answer.");
+  metrics.describe("apiserver_request_duration_seconds", "histogram", "Time from request to answer.");
+  metrics.describe("apiserver_watch_events_total", "counter", "Events delivered to watches that have ended.");
+  metrics.describe("apiserver_storage_objects", "gauge", "Objects by resource.");
+  metrics.describe("apiserver_resource_objects", "gauge", "Objects by group and resource.");
+  metrics.describe("apiserver_longrunning_requests", "gauge", "Watches that are open.");
+  metrics.describe("muster_store_revision", "gauge", "Newest revision.");
+  metrics.gauge("muster_store_revision", () => [["", core.store.revision]]);
+  metrics.gauge("apiserver_longrunning_requests", () => [['verb="WATCH"', core.hub.size]]);
+  const counts = function* (): Generator<readonly [string, number]> {
+    for (const key of core.store.resources()) {
+      const [group = "", resource = ""] = key.split("/");
+      yield [`resource="${group === "" ? resource : `${resource}.${group}`}"`, core.store.collection(key).size];
+    }
+  };
+  metrics.gauge("apiserver_storage_objects", counts);
+  metrics.gauge("apiserver_resource_objects", function* () {
+    for (const key of core.store.resources()) {
+      const [group = "", resource = ""] = key.split("/");
+      yield [`group="${group}",resource="${resource}"`, core.store.collection(key).size];
+    }
+  });
+}

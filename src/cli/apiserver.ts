@@ -1,0 +1,70 @@
+import { mkdir } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { diskKeyFiles } from "../adapters/diskKeyFiles.ts";
+import { FileStore } from "../adapters/fileStore.ts";
+import { writePrivateFile } from "../adapters/privateFile.ts";
+import { systemClock } from "../adapters/systemClock.ts";
+import { systemRandom } from "../adapters/systemRandom.ts";
+import { startApiServer } from "../apiserver/startApiServer.ts";
+import { UserError } from "../model/userError.ts";
+
+interface ApiServerFlags {
+  port: string;
+  host: string;
+  dataDir: string;
+  memory?: boolean;
+  kubeconfig?: string;
+  output: "text" | "json";
+}
+
+/** Runs the API server until a signal. */
+export async function runApiServer(flags: ApiServerFlags): Promise<void> {
+  const dataDir = resolve(flags.dataDir);
+  const kubeconfig = resolve(flags.kubeconfig ?? join(dataDir, "kubeconfig"));
+  const port = parsePort(flags.port);
+  const clock = systemClock();
+  const memory = flags.memory === true;
+  const store = memory ? undefined : new FileStore({ directory: join(dataDir, "apiserver"), clock });
+  if (!memory) await mkdir(dataDir, { recursive: true });
+  const server = await startApiServer({
+    clock,
+    random: systemRandom(),
+    store,
+    ...(memory ? {} : { keyFiles: diskKeyFiles(join(dataDir, "pki")) }),
+    listen: { host: flags.host, port },
+    log: ({ error, method, path }) => {
+      const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
+      process.stderr.write(`${JSON.stringify({ level: "error", method, path, error: text, msg: "request failed" })}\n`);
+    },
+  });
+  await writePrivateFile(kubeconfig, server.kubeconfig);
+  if (server.opened.cutBytes > 0) {
+    process.stderr.write(`muster: cut ${server.opened.cutBytes} bytes of an unfinished write off the end of the log\n`);
+  }
+  if (flags.output === "json") {
+    process.stdout.write(`${JSON.stringify({ ready: true, api: server.url, kubeconfig, dashboard: null })}\n`);
+  } else {
+    process.stdout.write(`ready: api ${server.url}, kubeconfig ${kubeconfig}\n`);
+    process.stdout.write(`try: kubectl --kubeconfig ${kubeconfig} get namespaces\n`);
+  }
+  await new Promise<void>((done) => {
+    const stop = (): void => {
+      process.off("SIGINT", stop);
+      process.off("SIGTERM", stop);
+      done();
+    };
+    process.on("SIGINT", stop);
+    process.on("SIGTERM", stop);
+  });
+  await server.stop();
+}
+
+function parsePort(text: string): number {
+  const port = Number(text);
+  if (/^[0-9]+$/.test(text) && port <= 65_535) return port;
+  throw new UserError(
+    "port-invalid",
+    `--port ${text} is not a port`,
+    "pass a whole number from 0 to 65535; 0 picks a free port",
+  );
+}

@@ -1,0 +1,48 @@
+import { Command, CommanderError, Option } from "commander";
+import { UserError } from "../model/userError.ts";
+
+/** The program. Commands are loaded when they are called, so that `--help` does not pay for the API server. */
+const program = new Command("muster")
+  .description("GPU control plane for Kubernetes: decides from one coherent snapshot, proves it in a simulator")
+  .version(process.env["npm_package_version"] ?? "0.1.0", "-V, --version")
+  .showHelpAfterError("(add --help for the options)")
+  .exitOverride();
+
+/** Every command can answer in one JSON object on standard output. */
+export const outputOption = (): Option =>
+  new Option("-o, --output <format>", "text for people, json for programs").choices(["text", "json"]).default("text");
+
+program
+  .command("apiserver")
+  .description("run the embedded Kubernetes API server alone")
+  .option("--port <number>", "port to listen on; 0 picks a free one", "6443")
+  .option("--host <address>", "address to listen on", "127.0.0.1")
+  .option("--data-dir <folder>", "where objects, keys and the kubeconfig are kept", ".muster")
+  .option("--memory", "keep nothing: objects live in memory, and only the kubeconfig is written")
+  .option("--kubeconfig <file>", "where the kubeconfig is written (default: kubeconfig in the data folder)")
+  .addOption(outputOption())
+  .action(async (options) => (await import("./apiserver.ts")).runApiServer(options));
+
+program
+  .command("bench")
+  .description("measure, and print the floor or the peer of each figure beside it")
+  .argument("[names...]", "which benchmarks; all when left out")
+  .addOption(outputOption())
+  .action(async (names, options) => (await import("./bench.ts")).runBench(names, options));
+
+try {
+  await program.parseAsync();
+} catch (error) {
+  process.exitCode = report(error);
+}
+
+/** Says what happened and what to do about it. Returns the exit code. */
+function report(error: unknown): number {
+  if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
+  if (error instanceof UserError) {
+    process.stderr.write(`muster: ${error.message} (${error.code})\n  try: ${error.cure}\n`);
+    return 1;
+  }
+  process.stderr.write(`muster: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
+  return 1;
+}

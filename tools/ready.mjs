@@ -1,0 +1,80 @@
+// Makes a fresh clone runnable: installs packages when the lock file changed, compiles when the sources did.
+// Plain JavaScript, because nothing is installed when it runs first. A second call finds its stamps and ends at once.
+import { spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)));
+const installOnly = process.argv.includes("--install-only");
+
+const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
+if (major < 20 || (major === 20 && minor < 19)) {
+  process.stderr.write(`muster: Node.js ${process.versions.node} is too old (node-too-old)\n`);
+  process.stderr.write("  try: install Node.js 20.19 or newer\n");
+  process.exit(2);
+}
+
+install();
+if (!installOnly) build();
+
+function install() {
+  const lock = readFileSync(join(root, "package-lock.json"));
+  const wanted = createHash("sha256").update(lock).digest("hex");
+  const stamp = join(root, "node_modules", ".muster-installed");
+  if (readText(stamp) === wanted) return;
+  say("installing packages (once per version of package-lock.json) ...");
+  run("npm", ["ci", "--no-audit", "--no-fund", "--loglevel=error"], "the packages could not be installed");
+  writeFileSync(stamp, wanted);
+}
+
+function build() {
+  const stamp = join(root, "dist", ".muster-built");
+  const built = modified(stamp);
+  const newest = Math.max(newestBelow(join(root, "src")), modified(join(root, "tsconfig.base.json")));
+  if (built >= newest && built > 0) return;
+  say("compiling ...");
+  run(process.execPath, [join(root, "node_modules/typescript/bin/tsc"), "-b"], "the sources do not compile");
+  mkdirSync(join(root, "dist"), { recursive: true });
+  writeFileSync(stamp, "");
+}
+
+function run(command, args, problem) {
+  const { status, error } = spawnSync(command, args, {
+    cwd: root,
+    stdio: ["ignore", process.stderr, process.stderr],
+    shell: process.platform === "win32",
+  });
+  if (status === 0) return;
+  process.stderr.write(`muster: ${problem}${error === undefined ? "" : `: ${error.message}`} (set-up-failed)\n`);
+  process.stderr.write("  try: read the lines above; `npm ci && npx tsc -b` repeats the same steps by hand\n");
+  process.exit(1);
+}
+
+/** Tests are no part of the program: editing one does not ask for a build. */
+function newestBelow(folder) {
+  let newest = 0;
+  for (const entry of readdirSync(folder, { withFileTypes: true })) {
+    const path = join(folder, entry.name);
+    if (entry.isDirectory()) newest = Math.max(newest, newestBelow(path));
+    else if (!entry.name.endsWith(".test.ts")) newest = Math.max(newest, modified(path));
+  }
+  return newest;
+}
+
+function modified(path) {
+  return statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+}
+
+function readText(path) {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return "";
+  }
+}
+
+function say(text) {
+  process.stderr.write(`muster: ${text}\n`);
+}

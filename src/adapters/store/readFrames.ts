@@ -7,6 +7,7 @@ import type { DiskFile } from "./disk.ts";
 import { decodeFrameHeader, fileHeaderBytes, frameHeaderBytes, frameMarker, hasMarker } from "./format.ts";
 
 const chunkBytes = 4 << 20;
+const headroomBytes = 64 << 10;
 
 export type FramesEnd =
   | { end: "clean"; offset: number }
@@ -16,40 +17,66 @@ export type FramesEnd =
 export type OnFrame = (kind: number, bytes: Buffer, start: number, end: number) => void;
 
 export async function readFrames(file: DiskFile, size: number, onFrame: OnFrame): Promise<FramesEnd> {
-  let window = Buffer.allocUnsafeSlow(Math.max(frameHeaderBytes, Math.min(chunkBytes, size)));
-  let filled = 0; // bytes of the window that hold file content
-  let at = 0; // where the next frame begins in the window
+  const capacity = headroomBytes + Math.min(chunkBytes, size);
+  let window = Buffer.allocUnsafeSlow(capacity);
+  let spare = Buffer.allocUnsafeSlow(capacity);
+  let filled = headroomBytes; // end of the file content in the window
+  let at = headroomBytes; // where the next frame begins in the window
   let offset = fileHeaderBytes; // where it begins in the file
+  // The next chunk is read while this one is replayed. It lands behind some headroom, which takes the frame that
+  // this chunk ends in the middle of.
+  let readAhead: { position: number; count: Promise<number> } | undefined;
+  const startReading = (position: number): void => {
+    const want = Math.min(spare.byteLength - headroomBytes, size - position);
+    if (want <= 0) readAhead = undefined;
+    else readAhead = { position, count: file.read(spare.subarray(headroomBytes, headroomBytes + want), position) };
+  };
   const fill = async (needed: number): Promise<boolean> => {
     if (offset + needed > size) return false;
-    if (needed > window.byteLength) {
-      const wider = Buffer.allocUnsafeSlow(needed);
-      window.copy(wider, 0, at, filled);
-      window = wider;
+    const count = await readAhead?.count;
+    const left = filled - at;
+    if (count !== undefined && left <= headroomBytes && left + count >= needed) {
+      window.copy(spare, headroomBytes - left, at, filled);
+      [window, spare] = [spare, window];
+      at = headroomBytes - left;
+      filled = headroomBytes + count;
     } else {
-      window.copy(window, 0, at, filled);
+      const wider = Buffer.allocUnsafeSlow(Math.max(needed, capacity));
+      window.copy(wider, 0, at, filled);
+      at = 0;
+      filled = left;
+      const want = Math.min(wider.byteLength, size - offset) - left;
+      filled += await file.read(wider.subarray(left, left + want), offset + left);
+      window = wider;
     }
-    filled -= at;
-    at = 0;
-    const want = Math.min(window.byteLength, size - offset) - filled;
-    filled += await file.read(window.subarray(filled, filled + want), offset + filled);
-    return filled >= needed;
+    startReading(offset + filled - at);
+    return filled - at >= needed;
   };
-  while (offset < size) {
-    // Awaiting only when bytes are missing: two idle awaits per record would double the time of a restart.
-    if (filled - at < frameHeaderBytes && !(await fill(frameHeaderBytes))) return judge(file, offset, size);
-    const header = decodeFrameHeader(window, at);
-    if (header === undefined || !hasMarker(window, at)) return judge(file, offset, size);
-    const frameBytes = frameHeaderBytes + header.length;
-    if (filled - at < frameBytes && !(await fill(frameBytes))) return judge(file, offset, size);
-    const payload = at + frameHeaderBytes;
-    const end = at + frameBytes;
-    if (crc32(window.subarray(payload, end)) !== header.payloadCrc) return judge(file, offset, size);
-    onFrame(header.kind, window, payload, end);
-    at = end;
-    offset += frameBytes;
+  startReading(offset);
+  try {
+    return await readAll();
+  } finally {
+    // The caller closes the file next.
+    await readAhead?.count;
   }
-  return { end: "clean", offset };
+
+  async function readAll(): Promise<FramesEnd> {
+    while (offset < size) {
+      // Awaiting only when bytes are missing: two idle awaits per record would double the time of a restart.
+      if (filled - at < frameHeaderBytes && !(await fill(frameHeaderBytes))) return judge(file, offset, size);
+      const header = decodeFrameHeader(window, at);
+      if (header === undefined || !hasMarker(window, at)) return judge(file, offset, size);
+      const frameBytes = frameHeaderBytes + header.length;
+      if (filled - at < frameBytes && !(await fill(frameBytes))) return judge(file, offset, size);
+      const payload = at + frameHeaderBytes;
+      const end = at + frameBytes;
+      if (crc32(window.subarray(payload, end)) !== header.payloadCrc) return judge(file, offset, size);
+      onFrame(header.kind, window, payload, end);
+      at = end;
+      offset += frameBytes;
+    }
+    return { end: "clean", offset };
+  }
 }
 
 /**

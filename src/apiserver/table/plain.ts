@@ -1,0 +1,16 @@
+/** Kinds that have nothing special to say: a name, and how old they are. */
+import { humanAge } from "../../model/humanDuration.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { ageColumn, column, nameColumn, type TableKind } from "./tableKind.ts";
+
+/** Name and age. */
+export const agedTable: TableKind = {
+  columns: [nameColumn, ageColumn],
+  cells: ({ metadata }, nowMs) => [metadata.name, humanAge(metadata.creationTimestamp, nowMs)],
+};
+
+/** Any kind without a table of its own: name and date of creation. */
+export const datedTable: TableKind = {
+  columns: [nameColumn, column("Created At", "When the object was created.", "date")],
+  cells: ({ metadata }: KubeObject) => [metadata.name, metadata.creationTimestamp],
+};

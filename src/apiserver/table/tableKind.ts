@@ -1,0 +1,63 @@
+import type { KubeObject } from "../../model/object.ts";
+
+/** What a cell may hold; null is an empty place. */
+export type Cell = string | number | boolean | null;
+
+/** A column as kubectl is told about it. */
+export interface ColumnDefinition {
+  readonly name: string;
+  /** `string`, `integer`, `number`, `boolean` or `date`. */
+  readonly type: string;
+  /** `name` marks the column that identifies the row. */
+  readonly format: string;
+  readonly description: string;
+  /** 0 is always shown, more only by `-o wide`. */
+  readonly priority: number;
+}
+
+/** A remark about a whole row, such as a pod that has finished. */
+export interface RowCondition {
+  readonly type: string;
+  readonly status: string;
+  readonly reason: string;
+  readonly message: string;
+}
+
+/** How objects of one kind look as rows. */
+export interface TableKind {
+  readonly columns: readonly ColumnDefinition[];
+  /** One cell per column, wide ones included: the client hides what it does not want. */
+  cells(object: KubeObject, nowMs: number): Cell[];
+  conditions?(object: KubeObject): RowCondition[] | undefined;
+}
+
+/** Stored objects have passed validation, so a kind's own type may be assumed. */
+export function tableOf<T>(
+  columns: readonly ColumnDefinition[],
+  cells: (object: T, nowMs: number) => Cell[],
+  conditions?: (object: T) => RowCondition[] | undefined,
+): TableKind {
+  return {
+    columns,
+    cells: (object, nowMs) => cells(object as unknown as T, nowMs),
+    ...(conditions === undefined ? {} : { conditions: (object) => conditions(object as unknown as T) }),
+  };
+}
+
+export function column(name: string, description: string, type = "string"): ColumnDefinition {
+  return { name, type, format: "", description, priority: 0 };
+}
+
+export function wideColumn(name: string, description: string, type = "string"): ColumnDefinition {
+  return { name, type, format: "", description, priority: 1 };
+}
+
+export const nameColumn: ColumnDefinition = {
+  name: "Name",
+  type: "string",
+  format: "name",
+  description: "The name of the object, unique among its kind in its namespace.",
+  priority: 0,
+};
+
+export const ageColumn = column("Age", "Time since the object was created.");

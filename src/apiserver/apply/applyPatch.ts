@@ -25,7 +25,10 @@ export interface ApplyRequest {
   readonly schema: SchemaNode;
   /** Undefined if the object does not exist yet. */
   readonly live: KubeObject | undefined;
-  /** What was sent, decoded but not defaulted: a default is nobody's wish. */
+  /**
+   * What was sent, as parsed: neither defaulted nor decoded into what a typed server would write, for a default and a
+   * zero value are nobody's wish.
+   */
   readonly config: KubeObject;
   readonly manager: string;
   /** Take fields away from their owners instead of refusing. */
@@ -40,6 +43,8 @@ export interface ApplyRequest {
 export interface Applied {
   /** A private copy with its managedFields, still to be decoded and defaulted. */
   readonly object: KubeObject;
+  /** The same list, for callers whose decoding drops it. */
+  readonly managedFields: ManagedFieldsEntry[] | undefined;
   /** Nothing differs from the live object but times; it need not be written. Defaults cannot change that. */
   readonly isUnchanged: boolean;
 }
@@ -89,10 +94,10 @@ export function applyPatch(request: ApplyRequest): Applied {
     isSameObject &&
     equalExceptTimes(live.metadata.managedFields, result) &&
     equalJson(object.metadata.annotations, live.metadata.annotations);
-  const managedFields = isUnchanged ? live.metadata.managedFields : result;
-  if (managedFields === undefined || managedFields.length === 0) delete object.metadata.managedFields;
+  const managedFields = isUnchanged ? live.metadata.managedFields : result.length === 0 ? undefined : result;
+  if (managedFields === undefined) delete object.metadata.managedFields;
   else object.metadata.managedFields = managedFields;
-  return { object, isUnchanged };
+  return { object, managedFields, isUnchanged };
 }
 
 const stripped = union(neverTracked, { "f:metadata": leaf });

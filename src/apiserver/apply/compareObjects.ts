@@ -126,7 +126,14 @@ function compareField(
   const element = field === undefined ? `f:${name}` : field.element;
   const skipBelow = skip?.[element];
   if (skipBelow !== undefined && holdsSelf(skipBelow)) return undefined;
-  const found = compareObjects(below, left, right, skipBelow);
+  // A typed server's struct has this field anyway, so it neither comes nor goes, only what is in it.
+  const isAlwaysThere = field?.isInEmpty === true;
+  const found =
+    left === undefined && isAlwaysThere
+      ? comparison(createdFields(below, right, true, skipBelow), undefined)
+      : right === undefined && isAlwaysThere
+        ? comparison(undefined, createdFields(below, left, true, skipBelow))
+        : compareObjects(below, left, right, skipBelow);
   return found && { element, changed: found.changed, removed: found.removed };
 }
 

@@ -26,7 +26,7 @@ import { createdFields } from "./trackedFields.ts";
  *
  *   create:  decode, defaults -> updateManagedFields(live: undefined) -> admission -> prepare, validate -> commit
  *   update:  decode, defaults -> updateManagedFields(live, next)      -> admission -> prepare, validate -> commit
- *   apply:   decode without defaults -> applyPatch -> decode, defaults -> admission -> prepare, validate -> commit
+ *   apply:   parse -> applyPatch(live, what was parsed) -> decode, defaults -> admission -> prepare, validate -> commit
  *
  * The result of updateManagedFields replaces next.metadata.managedFields, which is to be deleted if there is none.
  * applyPatch has already put the list into the object it returns; nothing more is computed after it. Before any

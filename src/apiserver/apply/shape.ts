@@ -1,4 +1,4 @@
-import type { ListNode, SchemaNode, StructField } from "../schema/schemaNode.ts";
+import type { SchemaNode, StructField } from "../schema/schemaNode.ts";
 import { keyedItem, setItem } from "./pathElement.ts";
 
 /**
@@ -18,13 +18,16 @@ export class Shape {
   /** Sorted; empty for a set. */
   readonly keys: readonly string[];
   readonly #keyDefaults: Readonly<Record<string, unknown>> | undefined;
+  readonly #onlyKey: string | undefined;
+  readonly #names = new Map<string, string>();
 
   constructor(schema: SchemaNode) {
     this.#schema = schema;
     this.kind = kindOf(schema);
     const list = schema.kind === "list" && schema.listType === "map" ? schema : undefined;
     this.keys = list === undefined ? [] : [...list.listKeys].sort();
-    this.#keyDefaults = list === undefined ? undefined : keyDefaultsOf(list);
+    this.#keyDefaults = list?.keyDefaults;
+    this.#onlyKey = this.keys.length === 1 ? this.keys[0] : undefined;
   }
 
   /** The declared field of that name, if this is a struct that declares it. */
@@ -50,7 +53,17 @@ export class Shape {
 
   /** Names an item of this list; throws UnnamedItemError. */
   nameItem(item: unknown): string {
-    return this.keys.length === 0 ? setItem(item) : keyedItem(this.keys, this.#keyDefaults, item);
+    if (this.keys.length === 0) return setItem(item);
+    // Nearly every keyed list has one key, a string: `name`, `type`. Their texts repeat from object to object.
+    const only = this.#onlyKey;
+    const value = only === undefined ? undefined : (item as Fields | null | undefined)?.[only];
+    if (typeof value !== "string") return keyedItem(this.keys, this.#keyDefaults, item);
+    const known = this.#names.get(value);
+    if (known !== undefined) return known;
+    const name = keyedItem(this.keys, this.#keyDefaults, item);
+    if (this.#names.size >= namesMax) this.#names.clear();
+    this.#names.set(value, name);
+    return name;
   }
 
   /** Whether both items of this list have the same name; cheaper than naming them. */
@@ -88,6 +101,8 @@ export class Field {
     return this.#shape;
   }
 }
+
+const namesMax = 512;
 
 const shapes = new WeakMap<SchemaNode, Shape>();
 
@@ -165,8 +180,4 @@ function fieldsOf(schema: SchemaNode): ReadonlyMap<string, Field> {
     fields.set(name, new Field(schema.fields.get(name) as StructField, rank));
   });
   return fields;
-}
-
-function keyDefaultsOf(list: ListNode): Readonly<Record<string, unknown>> | undefined {
-  return (list as ListNode & { keyDefaults?: Readonly<Record<string, unknown>> }).keyDefaults;
 }

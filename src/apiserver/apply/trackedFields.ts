@@ -1,5 +1,6 @@
 import { assemble, type FieldSet, holdsSelf, leaf } from "./fieldSet.ts";
-import { type Field, type Fields, formOf, isEmptyFields, type Shape } from "./shape.ts";
+import { Edge, Trail, trailEpoch } from "./fieldTrail.ts";
+import { type Fields, formOf, isEmptyFields, type Shape } from "./shape.ts";
 
 /**
  * The paths that come into being with a value: every leaf, and every container that was not there before. Comparing
@@ -19,83 +20,122 @@ export function createdFields(
       return overEmpty && isZero(value) ? undefined : leaf;
     case "fields":
       if (value === null || isEmptyFields(value as Fields)) return overEmpty ? undefined : leaf;
-      return createdBelow(shape, value as Fields, overEmpty, skip);
+      return creationOf(shape, overEmpty, skip).fields(value as Fields);
     case "list":
       if (value === null || (value as unknown[]).length === 0) return overEmpty && value === null ? undefined : leaf;
-      return createdItems(shape, value as unknown[], !overEmpty);
+      return creationOf(shape, overEmpty, undefined).items(value as unknown[]);
   }
 }
 
-function createdBelow(
-  shape: Shape,
-  value: Fields,
-  overEmpty: boolean,
-  skip: FieldSet | undefined,
-): FieldSet | undefined {
-  const ranked: Field[] = [];
-  const children: FieldSet[] = [];
-  let elements: string[] | undefined;
-  let others: FieldSet[] | undefined;
-  for (const name in value) {
-    const below = value[name];
-    if (below === undefined) continue;
-    const field = shape.field(name);
-    if (field === undefined) {
-      const undeclared = shape.undeclared;
-      if (undeclared === undefined) continue;
-      const child = createdFields(undeclared, below, false, undefined);
-      if (child === undefined) continue;
-      elements ??= [];
-      others ??= [];
-      elements.push(`f:${name}`);
-      others.push(child);
-      continue;
-    }
-    const skipBelow = skip?.[field.element];
-    if (skipBelow !== undefined && holdsSelf(skipBelow)) continue;
-    // A container of which only parts are skipped is metadata, which itself is not tracked.
-    const isThere = skipBelow !== undefined || (overEmpty && field.isInEmpty);
-    const child =
-      field.shape.kind === "leaf" && !isThere ? leaf : createdFields(field.shape, below, isThere, skipBelow);
-    if (child === undefined) continue;
-    // Insertion by rank: objects mostly arrive in the order of their schema or of the alphabet, so this hardly moves.
-    let place = ranked.length;
-    while (place > 0 && (ranked[place - 1] as Field).rank > field.rank) {
-      ranked[place] = ranked[place - 1] as Field;
-      children[place] = children[place - 1] as FieldSet;
-      place--;
-    }
-    ranked[place] = field;
-    children[place] = child;
+/** How the creation of a container is looked at: once for each way in which it can come into being. */
+class Creation {
+  readonly #shape: Shape;
+  readonly #overEmpty: boolean;
+  readonly #skip: FieldSet | undefined;
+  #start: Trail<Creating>;
+  #epoch = trailEpoch();
+
+  constructor(shape: Shape, overEmpty: boolean, skip: FieldSet | undefined) {
+    this.#shape = shape;
+    this.#overEmpty = overEmpty;
+    this.#skip = skip;
+    this.#start = new Trail(!overEmpty);
   }
-  if (elements !== undefined && others !== undefined) {
-    for (const field of ranked) elements.push(field.element);
-    others.push(...children);
-    return assemble(!overEmpty, elements, others);
+
+  fields(value: Fields): FieldSet | undefined {
+    let trail = this.#begin();
+    for (const name in value) {
+      const below = value[name];
+      if (below === undefined) continue;
+      let edge = trail.edges.get(name);
+      if (edge === undefined) {
+        edge = this.#edge(name);
+        trail.edges.set(name, edge);
+      }
+      const { shape, isThere, skip } = edge.below;
+      if (shape === undefined) continue;
+      const child = shape.kind === "leaf" && !isThere ? leaf : createdFields(shape, below, isThere, skip);
+      if (child !== undefined) trail = trail.with(edge, child);
+    }
+    return trail.finish();
   }
-  if (ranked.length === 0) return overEmpty ? undefined : leaf;
-  const node: Record<string, FieldSet> = {};
-  if (!overEmpty) node["."] = leaf;
-  for (let i = 0; i < ranked.length; i++) node[(ranked[i] as Field).element] = children[i] as FieldSet;
-  return node;
+
+  items(items: readonly unknown[]): FieldSet | undefined {
+    let trail = this.#begin();
+    const shape = this.#shape;
+    const count = items.length;
+    const elements: string[] = [];
+    for (let i = 0; i < count; i++) elements.push(shape.nameItem(items[i]));
+    for (let i = 0; i < count; i++) {
+      const element = elements[i] as string;
+      // Items that share a name cannot be told apart, so the name alone is tracked.
+      if (count > 1 && elements.indexOf(element) !== i) continue;
+      const hasTwin = count > 1 && elements.indexOf(element, i + 1) >= 0;
+      let edge = trail.edges.get(element);
+      if (edge === undefined) {
+        edge = new Edge(element, element, { shape: shape.items, isThere: false, skip: undefined });
+        trail.edges.set(element, edge);
+      }
+      trail = trail.with(edge, hasTwin ? leaf : (createdFields(shape.items, items[i], false, undefined) as FieldSet));
+    }
+    return trail.finish();
+  }
+
+  #begin(): Trail<Creating> {
+    const epoch = trailEpoch();
+    if (epoch !== this.#epoch) {
+      this.#epoch = epoch;
+      this.#start = new Trail(!this.#overEmpty);
+    }
+    return this.#start;
+  }
+
+  #edge(name: string): Edge<Creating> {
+    const field = this.#shape.field(name);
+    const element = field === undefined ? `f:${name}` : field.element;
+    const skip = field === undefined ? undefined : this.#skip?.[element];
+    const isSkipped = skip !== undefined && holdsSelf(skip);
+    return new Edge(name, element, {
+      shape: isSkipped ? undefined : field === undefined ? this.#shape.undeclared : field.shape,
+      // A container of which only parts are skipped is metadata, which itself is not tracked.
+      isThere: skip !== undefined || (this.#overEmpty && field?.isInEmpty === true),
+      skip,
+    });
+  }
 }
 
-function createdItems(shape: Shape, items: readonly unknown[], includesSelf: boolean): FieldSet | undefined {
-  const elements: string[] = [];
-  const children: FieldSet[] = [];
-  const below = shape.items;
-  for (const item of items) {
-    const element = shape.nameItem(item);
-    // Items that share a name cannot be told apart, so the name alone is tracked.
-    const twin = elements.indexOf(element);
-    if (twin >= 0) {
-      children[twin] = leaf;
-      continue;
+interface Creating {
+  /** Undefined where nothing is tracked. */
+  readonly shape: Shape | undefined;
+  readonly isThere: boolean;
+  readonly skip: FieldSet | undefined;
+}
+
+const overNothing = new WeakMap<Shape, Creation>();
+const overEmpties = new WeakMap<Shape, WeakMap<FieldSet, Creation>>();
+const skipNothing: FieldSet = {};
+
+function creationOf(shape: Shape, overEmpty: boolean, skip: FieldSet | undefined): Creation {
+  if (!overEmpty && skip === undefined) {
+    let creation = overNothing.get(shape);
+    if (creation === undefined) {
+      creation = new Creation(shape, false, undefined);
+      overNothing.set(shape, creation);
     }
-    elements.push(element);
-    children.push(createdFields(below, item, false, undefined) as FieldSet);
+    return creation;
   }
-  return assemble(includesSelf, elements, children);
+  // Things skipped are never skipped whole here, so what holds them is there already.
+  let bySkip = overEmpties.get(shape);
+  if (bySkip === undefined) {
+    bySkip = new WeakMap();
+    overEmpties.set(shape, bySkip);
+  }
+  let creation = bySkip.get(skip ?? skipNothing);
+  if (creation === undefined) {
+    creation = new Creation(shape, true, skip);
+    bySkip.set(skip ?? skipNothing, creation);
+  }
+  return creation;
 }
 
 /**

@@ -1,0 +1,124 @@
+import { assemble, type FieldSet, leaf } from "./fieldSet.ts";
+import { comparePathElements } from "./pathElement.ts";
+
+/**
+ * Builds nodes of field sets so that equal ones are the same object. Ten thousand pods of one template have the same
+ * fields; without this each would carry its own few kilobytes that say so, and would spend the time to build them.
+ *
+ * A trail is what has been seen of one container so far, and an edge leads to the trail with one more child. Keys come
+ * in the order of the object; sorting is done once, at the end of a trail that nobody has walked before.
+ */
+export class Trail<Below> {
+  readonly edges = new Map<string, Edge<Below>>();
+  readonly #root: Trail<Below> | undefined;
+  readonly #parent: Trail<Below> | undefined;
+  readonly #via: Edge<Below> | undefined;
+  readonly #child: FieldSet | undefined;
+  readonly #includesSelf: boolean;
+  #node: FieldSet | undefined;
+  #isDone = false;
+
+  constructor(includesSelf: boolean, parent?: Trail<Below>, via?: Edge<Below>, child?: FieldSet) {
+    this.#includesSelf = includesSelf;
+    this.#parent = parent;
+    this.#root = parent === undefined ? undefined : (parent.#root ?? parent);
+    this.#via = via;
+    this.#child = child;
+    trailCount++;
+  }
+
+  /** The trail after this one and a child. */
+  with(edge: Edge<Below>, child: FieldSet): Trail<Below> {
+    if (child === leaf) {
+      edge.afterLeaf ??= new Trail(this.#includesSelf, this, edge, leaf);
+      return edge.afterLeaf;
+    }
+    let next = edge.afterOther.get(child);
+    if (next === undefined) {
+      next = new Trail(this.#includesSelf, this, edge, child);
+      edge.afterOther.set(child, next);
+    }
+    return next;
+  }
+
+  /** The node of everything on this trail; undefined for nothing at all. */
+  finish(): FieldSet | undefined {
+    if (this.#isDone) return this.#node;
+    const edges: Edge<Below>[] = [];
+    const children: FieldSet[] = [];
+    let isSorted = true;
+    for (let trail: Trail<Below> = this; trail.#parent !== undefined; trail = trail.#parent) {
+      const edge = trail.#via as Edge<Below>;
+      const after = edges.at(-1);
+      isSorted &&= after === undefined || comparePathElements(edge.element, after.element) < 0;
+      edges.push(edge);
+      children.push(trail.#child as FieldSet);
+    }
+    edges.reverse();
+    children.reverse();
+    this.#node = isSorted
+      ? assemble(
+          this.#includesSelf,
+          edges.map((edge) => edge.element),
+          children,
+        )
+      : this.#sorted(edges, children).finish();
+    this.#isDone = true;
+    return this.#node;
+  }
+
+  /** The same children in stored order, so that objects written in another order share the node. */
+  #sorted(edges: readonly Edge<Below>[], children: readonly FieldSet[]): Trail<Below> {
+    const order = edges.map((_, index) => index);
+    order.sort((a, b) => comparePathElements(edges[a]?.element ?? "", edges[b]?.element ?? ""));
+    let trail = this.#root ?? this;
+    for (const index of order) {
+      const like = edges[index] as Edge<Below>;
+      trail = trail.with(trail.edge(like), children[index] as FieldSet);
+    }
+    return trail;
+  }
+
+  /** This trail's edge for a key that another trail knows already. */
+  edge(like: Edge<Below>): Edge<Below> {
+    let edge = this.edges.get(like.key);
+    if (edge === undefined) {
+      edge = new Edge(like.key, like.element, like.below);
+      this.edges.set(like.key, edge);
+    }
+    return edge;
+  }
+}
+
+/** One key of a container, and where a child under it leads. */
+export class Edge<Below> {
+  readonly key: string;
+  readonly element: string;
+  /** How the value under this key is to be looked at. */
+  readonly below: Below;
+  afterLeaf: Trail<Below> | undefined = undefined;
+  readonly afterOther = new Map<FieldSet, Trail<Below>>();
+
+  constructor(key: string, element: string, below: Below) {
+    this.key = key;
+    this.element = element;
+    this.below = below;
+  }
+}
+
+/**
+ * Keys that never repeat (addresses, uids) would make trails without end, so all are forgotten now and then. Nodes in
+ * use live on in the objects; they are only not found again.
+ */
+const trailsMax = 20_000;
+let trailCount = 0;
+let epoch = 0;
+
+/** Changes when all trails are to be forgotten. */
+export function trailEpoch(): number {
+  if (trailCount > trailsMax) {
+    trailCount = 0;
+    epoch++;
+  }
+  return epoch;
+}

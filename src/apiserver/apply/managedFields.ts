@@ -161,14 +161,21 @@ function entriesBefore(
   return decodeEntries(sent) ?? stored;
 }
 
-/** Whether a write would change nothing but the times of ownership. */
+/** Whether a write would change nothing but the times of ownership. Looks at the content first: most writes change it. */
 export function isSameExceptTimes(live: KubeObject, next: KubeObject): boolean {
-  if (!equalExceptTimes(live.metadata.managedFields, next.metadata.managedFields)) return false;
-  return equalJson(withoutOwnership(live), withoutOwnership(next));
+  return (
+    equalBut("metadata", live, next) &&
+    equalBut("managedFields", live.metadata, next.metadata) &&
+    equalExceptTimes(live.metadata.managedFields, next.metadata.managedFields)
+  );
 }
 
-function withoutOwnership(object: KubeObject): KubeObject {
-  const metadata = { ...object.metadata };
-  delete metadata.managedFields;
-  return { ...object, metadata };
+function equalBut(key: string, a: object, b: object): boolean {
+  const left = a as Record<string, unknown>;
+  const right = b as Record<string, unknown>;
+  for (const name in right) {
+    if (name !== key && left[name] === undefined && right[name] !== undefined) return false;
+  }
+  for (const name in left) if (name !== key && !equalJson(left[name], right[name])) return false;
+  return true;
 }

@@ -1,4 +1,4 @@
-import { copyJson, equalJson } from "../../model/json.ts";
+import { copyJson, equalJson, isObject } from "../../model/json.ts";
 import { type KubeObject, type ManagedFieldsEntry, splitApiVersion } from "../../model/object.ts";
 import { badRequest, StatusError } from "../../model/status.ts";
 import type { SchemaNode } from "../schema/schemaNode.ts";
@@ -38,6 +38,12 @@ export interface ApplyRequest {
   /** Now, as RFC 3339 in seconds. */
   readonly time: string;
   readonly resetFields?: FieldSet;
+  /**
+   * Decoding without defaults. With it the outcome is compared in the form in which the live object is stored, so that
+   * `cpu: 1000m` over `cpu: "1"`, `hostNetwork: false` or `creationTimestamp: null` over nothing are no changes, and no
+   * conflicts with somebody who said the same.
+   */
+  readonly decode?: (object: KubeObject) => KubeObject;
 }
 
 export interface Applied {
@@ -52,9 +58,7 @@ export interface Applied {
 /** Throws 409 with a cause per field on conflict, 400 and 500 on a configuration that cannot be applied. */
 export function applyPatch(request: ApplyRequest): Applied {
   const { config, live, manager, apiVersion, subresource, time } = request;
-  if (config.metadata?.managedFields !== undefined && config.metadata.managedFields !== null) {
-    throw badRequest("metadata.managedFields must be nil");
-  }
+  checkMetadata(request);
   const shape = shapeOf(request.schema);
   const mistakes = checkApplied(shape, config);
   if (mistakes.length > 0) throw unappliable("patch", config, mistakes);
@@ -71,6 +75,7 @@ export function applyPatch(request: ApplyRequest): Applied {
     merged = prune(shape, merged, own, [wanted, ...others.map(fieldsOfEntry)]) as KubeObject;
     // Once more, for what was emptied just now: whether it is null or empty is the configuration's choice.
     merged = mergeObjects(shape, merged, config) as KubeObject;
+    if (request.decode !== undefined && merged !== live) merged = decodeContent(request.decode, merged);
     found = live === undefined ? undefined : compareObjects(shape, live, merged, skippedFields(request.resetFields));
   } catch (error) {
     if (error instanceof UnnamedItemError) throw unappliable("live", live ?? config, [error.message]);
@@ -88,16 +93,24 @@ export function applyPatch(request: ApplyRequest): Applied {
   }
   sortEntries(result);
 
-  const object = copyJson(merged);
+  const { managedFields: _, ...metadata } = merged.metadata;
+  const object: KubeObject = copyJson({ ...merged, metadata });
   if (manager === kubectlManager) noteLastApplied(object, config);
   const isUnchanged =
     isSameObject &&
     equalExceptTimes(live.metadata.managedFields, result) &&
     equalJson(object.metadata.annotations, live.metadata.annotations);
   const managedFields = isUnchanged ? live.metadata.managedFields : result.length === 0 ? undefined : result;
-  if (managedFields === undefined) delete object.metadata.managedFields;
-  else object.metadata.managedFields = managedFields;
+  if (managedFields !== undefined) object.metadata.managedFields = managedFields;
   return { object, managedFields, isUnchanged };
+}
+
+/** The configuration was only parsed, so it may say anything. */
+function checkMetadata({ config, live }: ApplyRequest): void {
+  const metadata: unknown = config.metadata;
+  if (metadata === undefined && live !== undefined) return;
+  if (!isObject(metadata)) throw badRequest("error decoding patch: metadata must be an object");
+  if ((metadata["managedFields"] ?? undefined) !== undefined) throw badRequest("metadata.managedFields must be nil");
 }
 
 const stripped = union(neverTracked, { "f:metadata": leaf });
@@ -172,6 +185,14 @@ function otherEntries(others: readonly ManagedFieldsEntry[], found: Comparison |
     if (rest !== undefined) result.push(rest === owned ? entry : revised(entry, rest, entry.time));
   }
   return result;
+}
+
+/** The list of owners is ours: it is the largest part of many objects and needs no decoding. */
+function decodeContent(decode: (object: KubeObject) => KubeObject, object: KubeObject): KubeObject {
+  const { managedFields, ...metadata } = object.metadata;
+  const decoded = decode({ ...object, metadata });
+  if (managedFields !== undefined) decoded.metadata.managedFields = managedFields;
+  return decoded;
 }
 
 /** Upstream answers this with a plain 500, and so do we: clients know the text. */

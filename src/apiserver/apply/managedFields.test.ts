@@ -66,6 +66,7 @@ function apply(live: KubeObject | undefined, config: unknown, manager: string, f
     subresource: "",
     time: now(),
     resetFields: resetStatus,
+    decode,
   });
   const next = decode(object);
   if (managedFields !== undefined) next.metadata.managedFields = managedFields;
@@ -400,6 +401,23 @@ describe("kubectl apply --server-side", () => {
     expect(owned(forced, "other")).toContain(".spec.replicas");
     expect(owned(forced, "kubectl")).not.toContain(".spec.replicas");
     expect(owned(forced, "kubectl")).toContain(".spec.selector");
+  });
+
+  test("zero values and other spellings are shared, not contested", () => {
+    const file = structuredClone(deployment) as unknown as {
+      spec: { template: { metadata: Loose; spec: Loose & { containers: Loose[] } } };
+    };
+    file.spec.template.metadata["creationTimestamp"] = null;
+    file.spec.template.spec["hostNetwork"] = false;
+    file.spec.template.spec.containers[0]!["resources"] = { limits: { cpu: "1000m" } };
+    const created = apply(undefined, file, "one");
+    const shared = apply(created, file, "two");
+    expect(shared["spec"]).toEqual(created["spec"]);
+    expect(owned(shared, "one")).toEqual(owned(shared, "two"));
+    expect(owned(shared, "one")).toEqual(
+      expect.arrayContaining([".spec.template.metadata.creationTimestamp", ".spec.template.spec.hostNetwork"]),
+    );
+    expect(apply(shared, file, "one").metadata.managedFields).toBe(shared.metadata.managedFields);
   });
 
   test("a field that a controller took over can be given up without a change", () => {

@@ -923,6 +923,13 @@ describe("a history of writes", () => {
     });
   });
 
+  test.each([undefined, null, "x", []])("nobody can create by apply with metadata %j", (metadata) => {
+    const config = { apiVersion: "v1", kind: "Thing", metadata } as unknown as KubeObject;
+    const request = { schema: thing, live: undefined, config, manager: "a", force: false } as const;
+    const error = refusal(() => applyPatch({ ...request, apiVersion: "v1", subresource: "", time: "" }));
+    expect(error.status.code).toBe(400);
+  });
+
   test("nobody can apply ownership", () => {
     const error = refusal(() => new World(thing).play({ apply: "a", to: { metadata: { managedFields: [] } } }));
     expect(error.status).toMatchObject({ code: 400, message: "metadata.managedFields must be nil" });

@@ -1,0 +1,21 @@
+import { equalJson, isObject, type Json } from "../../model/json.ts";
+import type { Structural } from "./structural.ts";
+
+/**
+ * Which item of the old list an item of the new one continues: in a map list the one with the same keys. Items of
+ * other lists have no identity, so there a change anywhere is a change of all of them.
+ */
+export function correlatedItem(list: Structural, item: Json, old: Json | undefined): { value: Json } | undefined {
+  if (list.listType !== "map" || !Array.isArray(old) || !isObject(item)) return undefined;
+  const same = old.find((other) => isObject(other) && sameKeys(list, item, other));
+  return same === undefined ? undefined : { value: same };
+}
+
+function sameKeys(list: Structural, a: { [key: string]: Json }, b: { [key: string]: Json }): boolean {
+  return list.listKeys.every((key) => equalJson(keyOf(list, a, key), keyOf(list, b, key)));
+}
+
+/** The value of a key; one that is left out counts as its default. */
+export function keyOf(list: Structural, item: { [key: string]: Json }, key: string): Json | undefined {
+  return Object.hasOwn(item, key) ? item[key] : list.items?.properties.get(key)?.defaultValue;
+}

@@ -1,0 +1,192 @@
+import type { RE2JS } from "re2js";
+import { compilePattern } from "../../model/cel/regex.ts";
+import { isObject, type Json, type JsonObject } from "../../model/json.ts";
+import { type FormatCheck, formatCheck } from "./stringFormats.ts";
+
+/**
+ * The structural schema of a custom resource, compiled once for walking: pruning, defaulting, validating and rules
+ * all follow this tree. Property names are keys of Maps, for a schema may well name `__proto__`.
+ */
+export interface Structural {
+  readonly type: SchemaType;
+  readonly nullable: boolean;
+  readonly intOrString: boolean;
+  readonly preserveUnknown: boolean;
+  readonly embedded: boolean;
+  /** Undefined where there is none. */
+  readonly defaultValue: Json | undefined;
+  readonly properties: ReadonlyMap<string, Structural>;
+  readonly additional: Structural | undefined;
+  readonly items: Structural | undefined;
+  readonly listType: "atomic" | "set" | "map";
+  readonly listKeys: readonly string[];
+  readonly mapAtomic: boolean;
+  readonly format: string;
+  /** Checks strings against the format, if it is one that is checked. */
+  readonly formatCheck: FormatCheck | undefined;
+  readonly enumValues: readonly Json[] | undefined;
+  /** The same for schemas that allow only strings, which are nearly all. */
+  readonly enumTexts: ReadonlySet<string> | undefined;
+  readonly pattern: { readonly source: string; readonly regex: RE2JS } | undefined;
+  readonly minimum: number | undefined;
+  readonly exclusiveMinimum: boolean;
+  readonly maximum: number | undefined;
+  readonly exclusiveMaximum: boolean;
+  readonly multipleOf: number | undefined;
+  readonly minLength: number | undefined;
+  readonly maxLength: number | undefined;
+  readonly minItems: number | undefined;
+  readonly maxItems: number | undefined;
+  readonly minProperties: number | undefined;
+  readonly maxProperties: number | undefined;
+  readonly required: readonly string[];
+  readonly allOf: readonly Structural[];
+  readonly anyOf: readonly Structural[];
+  readonly oneOf: readonly Structural[];
+  readonly not: Structural | undefined;
+  readonly rules: readonly RuleSource[];
+  /** Whether anything below asks for attention, so that walks can turn back early. */
+  readonly has: {
+    readonly defaults: boolean;
+    readonly uniqueLists: boolean;
+    readonly embedded: boolean;
+    readonly rules: boolean;
+  };
+}
+
+export type SchemaType = "object" | "array" | "string" | "integer" | "number" | "boolean" | "";
+
+/** One entry of x-kubernetes-validations. */
+export interface RuleSource {
+  readonly rule: string;
+  readonly message: string;
+  readonly messageExpression: string;
+  readonly reason: string;
+  readonly fieldPath: string;
+  readonly optionalOldSelf: boolean;
+}
+
+const types = new Set(["object", "array", "string", "integer", "number", "boolean"]);
+
+/** Reads a schema that has passed validation; what is not well formed is left out. */
+export function compileStructural(schema: JsonObject): Structural {
+  const properties = new Map<string, Structural>();
+  const propertySource = schema["properties"];
+  if (isObject(propertySource)) {
+    for (const name of Object.keys(propertySource)) {
+      const child = propertySource[name];
+      if (isObject(child)) properties.set(name, compileStructural(child));
+    }
+  }
+  const additional =
+    schemaOf(schema["additionalProperties"]) ?? (schema["additionalProperties"] === true ? empty() : undefined);
+  const items = schemaOf(schema["items"]);
+  const listType = schema["x-kubernetes-list-type"];
+  const allOf = schemasOf(schema["allOf"]);
+  const rules = rulesOf(schema["x-kubernetes-validations"]);
+  const enumValues = Array.isArray(schema["enum"]) ? schema["enum"] : undefined;
+  const enumTexts = enumValues?.every((value) => typeof value === "string")
+    ? new Set(enumValues as string[])
+    : undefined;
+  const embedded = schema["x-kubernetes-embedded-resource"] === true;
+  const format = text(schema["format"]);
+  const type = text(schema["type"]);
+  const unique = listType === "set" || listType === "map";
+  const children = [...properties.values(), additional, items].filter((child) => child !== undefined);
+  const below = (what: keyof Structural["has"]) => children.some((child) => child.has[what]);
+  return {
+    type: types.has(type) ? (type as SchemaType) : "",
+    nullable: schema["nullable"] === true,
+    intOrString: schema["x-kubernetes-int-or-string"] === true,
+    preserveUnknown: schema["x-kubernetes-preserve-unknown-fields"] === true,
+    embedded,
+    defaultValue: schema["default"],
+    properties,
+    additional,
+    items,
+    listType: unique ? listType : "atomic",
+    listKeys: strings(schema["x-kubernetes-list-map-keys"]),
+    mapAtomic: schema["x-kubernetes-map-type"] === "atomic",
+    format,
+    formatCheck: formatCheck(format),
+    enumValues,
+    enumTexts,
+    pattern: patternOf(schema["pattern"]),
+    minimum: number(schema["minimum"]),
+    exclusiveMinimum: schema["exclusiveMinimum"] === true,
+    maximum: number(schema["maximum"]),
+    exclusiveMaximum: schema["exclusiveMaximum"] === true,
+    multipleOf: number(schema["multipleOf"]),
+    minLength: number(schema["minLength"]),
+    maxLength: number(schema["maxLength"]),
+    minItems: number(schema["minItems"]),
+    maxItems: number(schema["maxItems"]),
+    minProperties: number(schema["minProperties"]),
+    maxProperties: number(schema["maxProperties"]),
+    required: strings(schema["required"]),
+    allOf,
+    anyOf: schemasOf(schema["anyOf"]),
+    oneOf: schemasOf(schema["oneOf"]),
+    not: schemaOf(schema["not"]),
+    rules,
+    has: {
+      defaults: schema["default"] !== undefined || below("defaults"),
+      uniqueLists: unique || below("uniqueLists"),
+      embedded: embedded || below("embedded"),
+      // Rules may also stand in allOf, on the same value.
+      rules: rules.length > 0 || allOf.some((each) => each.has.rules) || below("rules"),
+    },
+  };
+}
+
+let emptyNode: Structural | undefined;
+
+/** What stands below a place that says nothing about its content. */
+export function empty(): Structural {
+  emptyNode ??= compileStructural({});
+  return emptyNode;
+}
+
+function schemaOf(value: Json | undefined): Structural | undefined {
+  return isObject(value) ? compileStructural(value) : undefined;
+}
+
+function schemasOf(value: Json | undefined): Structural[] {
+  return Array.isArray(value) ? value.filter(isObject).map(compileStructural) : [];
+}
+
+function rulesOf(value: Json | undefined): RuleSource[] {
+  if (!Array.isArray(value)) return [];
+  return value.filter(isObject).map((rule) => ({
+    rule: text(rule["rule"]),
+    message: text(rule["message"]),
+    messageExpression: text(rule["messageExpression"]),
+    reason: text(rule["reason"]),
+    fieldPath: text(rule["fieldPath"]),
+    optionalOldSelf: rule["optionalOldSelf"] === true,
+  }));
+}
+
+function patternOf(value: Json | undefined): Structural["pattern"] {
+  if (typeof value !== "string" || value === "") return undefined;
+  const regex = compilePattern(value);
+  return typeof regex === "string" ? undefined : { source: value, regex };
+}
+
+function text(value: Json | undefined): string {
+  return typeof value === "string" ? value : "";
+}
+
+function strings(value: Json | undefined): string[] {
+  return Array.isArray(value) ? value.filter((item) => typeof item === "string") : [];
+}
+
+function number(value: Json | undefined): number | undefined {
+  return typeof value === "number" ? value : undefined;
+}
+
+/** Sets a key as data even if it is called `__proto__`. */
+export function setKey(object: JsonObject, key: string, value: Json): void {
+  if (key !== "__proto__") object[key] = value;
+  else Object.defineProperty(object, key, { value, enumerable: true, configurable: true, writable: true });
+}

@@ -25,7 +25,7 @@ const requestBytes = 3 * 1024 * 1024;
 const formatSizes: Readonly<Record<string, number>> = { "date-time": 30, date: 10, duration: 25 };
 
 /** The type, or undefined for content that rules cannot look into. */
-export function celTypeOf(schema: Structural, isResource = false): CelType | undefined {
+export function celTypeOf(schema: Structural, isResource = false, name = "self"): CelType | undefined {
   if (schema.intOrString) return { kind: "dyn", max: schema.maxLength ?? requestBytes - 2 };
   switch (schema.type) {
     case "boolean":
@@ -37,17 +37,17 @@ export function celTypeOf(schema: Structural, isResource = false): CelType | und
     case "string":
       return stringTypeOf(schema);
     case "array": {
-      const elem = schema.items === undefined ? undefined : celTypeOf(schema.items);
+      const elem = schema.items === undefined ? undefined : celTypeOf(schema.items, false, `${name}[]`);
       return elem === undefined ? undefined : listType(elem, listMax(schema));
     }
     case "object": {
       if (schema.additional !== undefined && schema.properties.size === 0) {
-        const value = celTypeOf(schema.additional);
+        const value = celTypeOf(schema.additional, false, `${name}{}`);
         return value === undefined
           ? undefined
           : mapType({ kind: "string", max: requestBytes - 4 }, value, mapMax(schema));
       }
-      return objectTypeOf(schema, isResource || schema.embedded);
+      return objectTypeOf(schema, isResource || schema.embedded, name);
     }
     case "":
       return undefined;
@@ -71,13 +71,12 @@ function stringTypeOf(schema: Structural): CelType {
   }
 }
 
-let objectCount = 0;
-
-function objectTypeOf(schema: Structural, isResource: boolean): CelType {
+/** Types go by their place, so that two objects with the same fields are still two types. */
+function objectTypeOf(schema: Structural, isResource: boolean, typeName: string): CelType {
   const fields = new Map<string, ObjectField>();
   for (const [key, child] of schema.properties) {
     const name = escapeFieldName(key);
-    const type = celTypeOf(child);
+    const type = celTypeOf(child, false, `${typeName}.${key}`);
     if (name !== undefined && type !== undefined) fields.set(name, { key, type });
   }
   if (isResource) {
@@ -87,8 +86,7 @@ function objectTypeOf(schema: Structural, isResource: boolean): CelType {
     const metadata = new Map<string, ObjectField>(["name", "generateName"].map((key) => [key, { key, type: short }]));
     fields.set("metadata", { key: "metadata", type: { kind: "object", name: "metadata", fields: metadata } });
   }
-  // Names tell object types apart; users never write them.
-  return { kind: "object", name: `object${objectCount++}`, fields };
+  return { kind: "object", name: typeName, fields };
 }
 
 const reserved = new Set(

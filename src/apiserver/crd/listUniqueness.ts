@@ -21,7 +21,8 @@ function visit(value: Json, schema: Structural, path: string, errors: FieldError
   }
   if (schema.listType !== "atomic") checkList(value, schema, path, errors);
   const { items } = schema;
-  if (items?.has.uniqueLists) value.forEach((item, i) => visit(item, items, `${path}[${i}]`, errors));
+  if (!items?.has.uniqueLists) return;
+  for (let i = 0; i < value.length; i++) visit(value[i] as Json, items, `${path}[${i}]`, errors);
 }
 
 function checkList(list: readonly Json[], schema: Structural, path: string, errors: FieldError[]): void {

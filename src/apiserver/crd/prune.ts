@@ -71,7 +71,8 @@ function collectEmbedded(
   if (!schema.has.embedded || typeof value !== "object" || value === null) return;
   if (Array.isArray(value)) {
     const { items } = schema;
-    if (items !== undefined) value.forEach((item, i) => collectEmbedded(item, items, `${path}[${i}]`, found));
+    if (items === undefined) return;
+    for (let i = 0; i < value.length; i++) collectEmbedded(value[i] as Json, items, `${path}[${i}]`, found);
     return;
   }
   if (schema.embedded && isObject(value)) found.push({ path, object: value });

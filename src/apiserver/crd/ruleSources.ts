@@ -1,0 +1,165 @@
+import { type FieldError, forbidden, invalid, notSupported, required } from "../../model/fieldError.ts";
+import { compileMessage, compileRule } from "./celRules.ts";
+import { celTypeOf, listMax, mapMax } from "./celTypes.ts";
+import { parseSimplePath } from "./jsonPath.ts";
+import type { RuleSource, Structural } from "./structural.ts";
+
+/**
+ * Looks at the rules of a schema before anybody can be judged by them: they must compile, refer to what exists, and
+ * stay affordable even for the largest object that the schema allows.
+ */
+export function checkRuleSources(schema: Structural, path: string, errors: FieldError[]): void {
+  const check: Check = { errors, totalCost: 0, dearest: [] };
+  visit(schema, path, { isRoot: true, count: 1, uncorrelatable: undefined }, check);
+  if (check.totalCost > schemaCostLimit) {
+    const factor = excess(check.totalCost, schemaCostLimit);
+    for (const { field, cost } of check.dearest) {
+      if (cost < schemaCostLimit / 100) continue;
+      const share = `contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema`;
+      errors.push(forbidden(field, share));
+    }
+    const why = `x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema exceeds budget by factor of ${factor} (${advice})`;
+    errors.push(forbidden(path, why));
+  }
+}
+
+export const ruleEstimateLimit = 10_000_000;
+export const schemaCostLimit = 100_000_000;
+const advice =
+  "try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared";
+const reasons = ["FieldValueInvalid", "FieldValueForbidden", "FieldValueRequired", "FieldValueDuplicate"];
+const expressionLengthMax = 5 * 1024;
+
+interface Check {
+  readonly errors: FieldError[];
+  totalCost: number;
+  readonly dearest: { field: string; cost: number }[];
+}
+
+interface Where {
+  readonly isRoot: boolean;
+  /** How often this place can occur in one object. */
+  readonly count: number;
+  /** The list above whose items have no identity, so that an old value cannot be found. */
+  readonly uncorrelatable: string | undefined;
+}
+
+function visit(schema: Structural, path: string, where: Where, check: Check): void {
+  if (!schema.has.rules) return;
+  schema.rules.forEach((rule, i) => {
+    checkRule(rule, schema, `${path}.x-kubernetes-validations[${i}]`, where, check);
+  });
+  schema.allOf.forEach((branch, n) => {
+    branch.rules.forEach((rule, i) => {
+      checkRule(rule, schema, `${path}.allOf[${n}].x-kubernetes-validations[${i}]`, where, check);
+    });
+  });
+  for (const [name, child] of schema.properties) {
+    visit(child, `${path}.properties[${name}]`, { ...where, isRoot: false }, check);
+  }
+  if (schema.additional !== undefined) {
+    const count = where.count * mapMax(schema);
+    visit(schema.additional, `${path}.additionalProperties`, { ...where, isRoot: false, count }, check);
+  }
+  if (schema.items !== undefined) {
+    const uncorrelatable = schema.listType === "map" ? where.uncorrelatable : (where.uncorrelatable ?? `${path}.items`);
+    visit(
+      schema.items,
+      `${path}.items`,
+      { isRoot: false, count: where.count * listMax(schema), uncorrelatable },
+      check,
+    );
+  }
+}
+
+function checkRule(rule: RuleSource, schema: Structural, path: string, where: Where, check: Check): void {
+  const { errors } = check;
+  if (rule.rule.trim() === "") {
+    errors.push(required(`${path}.rule`, "rule is not specified"));
+    return;
+  }
+  if (rule.message !== "" && rule.message.trim() === "") {
+    errors.push(invalid(`${path}.message`, rule.message, "message must be non-empty if specified"));
+  } else if (/[\n\r]/.test(rule.message)) {
+    errors.push(invalid(`${path}.message`, rule.message, "message must not contain line breaks"));
+  } else if (/[\n\r]/.test(rule.rule.trim()) && rule.message === "" && rule.messageExpression === "") {
+    errors.push(required(`${path}.message`, "message must be specified if rule contains line breaks"));
+  }
+  if (rule.reason !== "" && !reasons.includes(rule.reason)) {
+    errors.push(notSupported(`${path}.reason`, rule.reason, reasons));
+  }
+  if (rule.fieldPath !== "") checkFieldPath(rule.fieldPath, schema, `${path}.fieldPath`, errors);
+  const type = celTypeOf(schema, where.isRoot);
+  if (type === undefined) {
+    const why = "compilation failed: rules cannot look into content without a type";
+    errors.push(invalid(`${path}.rule`, rule.rule, why));
+    return;
+  }
+  checkProgram(rule, compileRule(rule, type), rule.rule, `${path}.rule`, where, check, path);
+  if (rule.messageExpression !== "") {
+    if (rule.messageExpression.length > expressionLengthMax) {
+      const why = `must not be longer than ${expressionLengthMax} bytes`;
+      errors.push(invalid(`${path}.messageExpression`, rule.messageExpression, why));
+      return;
+    }
+    const compiled = compileMessage(rule, type);
+    checkProgram(rule, compiled, rule.messageExpression, `${path}.messageExpression`, where, check, undefined);
+  }
+}
+
+function checkProgram(
+  rule: RuleSource,
+  compiled: ReturnType<typeof compileRule>,
+  text: string,
+  field: string,
+  where: Where,
+  check: Check,
+  rulePath: string | undefined,
+): void {
+  const { errors } = check;
+  if ("error" in compiled) {
+    errors.push(invalid(field, text, `compilation failed: ${compiled.error}`));
+    return;
+  }
+  const { program } = compiled;
+  if (rulePath !== undefined && where.uncorrelatable !== undefined) {
+    if (rule.optionalOldSelf) {
+      const why = `may not be set on the uncorrelatable portion of the schema within ${where.uncorrelatable}`;
+      errors.push(invalid(`${rulePath}.optionalOldSelf`, true, why));
+    } else if (program.uses("oldSelf")) {
+      const why = `oldSelf cannot be used on the uncorrelatable portion of the schema within ${where.uncorrelatable}`;
+      errors.push(invalid(field, text, why));
+    }
+  }
+  if (rulePath !== undefined && rule.optionalOldSelf && !program.uses("oldSelf")) {
+    errors.push(invalid(`${rulePath}.optionalOldSelf`, true, "may not be set if oldSelf is not used in rule"));
+  }
+  const cost = program.costMax * where.count;
+  check.totalCost += cost;
+  check.dearest.push({ field, cost });
+  if (cost > ruleEstimateLimit) {
+    const what = rulePath === undefined ? "estimated messageExpression cost" : "estimated rule cost";
+    errors.push(forbidden(field, `${what} exceeds budget by factor of ${excess(cost, ruleEstimateLimit)} (${advice})`));
+  }
+}
+
+function excess(cost: number, limit: number): string {
+  const factor = cost / limit;
+  return factor > 100 ? "more than 100x" : `${factor.toFixed(1)}x`;
+}
+
+function checkFieldPath(text: string, schema: Structural, field: string, errors: FieldError[]): void {
+  const names = /^[.[]/.test(text) ? parseSimplePath(text) : "must start with a dot";
+  if (typeof names === "string") {
+    errors.push(invalid(field, text, `fieldPath must be a valid path: ${names}`));
+    return;
+  }
+  let place: Structural | undefined = schema;
+  for (const name of names) {
+    place = place?.properties.get(name) ?? place?.additional;
+    if (place === undefined) {
+      errors.push(invalid(field, text, "fieldPath must be a valid path: does not refer to a valid field"));
+      return;
+    }
+  }
+}

@@ -1,12 +1,16 @@
 /** Which kind has which strategy. Kinds that are not listed have nothing special about them. */
 import type { Strategy } from "../strategy.ts";
 import { configMapStrategy } from "./configMap.ts";
+import { deviceClassStrategy, deviceTaintRuleStrategy } from "./devices/deviceClass.ts";
+import { resourceClaimStrategy, resourceClaimTemplateStrategy } from "./devices/resourceClaim.ts";
+import { resourceSliceStrategy } from "./devices/resourceSlice.ts";
 import { eventStrategy } from "./event.ts";
 import { leaseStrategy } from "./lease.ts";
 import { namespaceStrategy } from "./namespace.ts";
 import { nodeStrategy } from "./node.ts";
 import { persistentVolumeClaimStrategy } from "./persistentVolumeClaim.ts";
 import { podDisruptionBudgetStrategy } from "./podDisruptionBudget.ts";
+import { podGroupStrategy, workloadStrategy } from "./podGroup.ts";
 import { podStrategy } from "./pods/podStrategy.ts";
 import { priorityClassStrategy } from "./priorityClass.ts";
 import { secretStrategy } from "./secret.ts";
@@ -40,7 +44,14 @@ const strategies = new Map<string, Strategy>([
   ["batch/jobs", jobStrategy],
   ["coordination.k8s.io/leases", leaseStrategy],
   ["policy/poddisruptionbudgets", podDisruptionBudgetStrategy],
+  ["resource.k8s.io/deviceclasses", deviceClassStrategy],
+  ["resource.k8s.io/devicetaintrules", deviceTaintRuleStrategy],
+  ["resource.k8s.io/resourceclaims", resourceClaimStrategy],
+  ["resource.k8s.io/resourceclaimtemplates", resourceClaimTemplateStrategy],
+  ["resource.k8s.io/resourceslices", resourceSliceStrategy],
+  ["scheduling.k8s.io/podgroups", podGroupStrategy],
   ["scheduling.k8s.io/priorityclasses", priorityClassStrategy],
+  ["scheduling.k8s.io/workloads", workloadStrategy],
 ]);
 
 const plainStrategy: Strategy = { generation: "none" };

@@ -1,0 +1,81 @@
+import type { FieldError } from "../../../model/fieldError.ts";
+import { forbidden } from "../../../model/fieldError.ts";
+import type { ResourceClaim, ResourceClaimTemplate } from "../../../model/kubernetes.generated.ts";
+import type { WriteContext } from "../../strategy.ts";
+import { checkImmutable } from "../fieldChecks.ts";
+import { strategyOfKind } from "../kindStrategy.ts";
+import { adminAccessPaths, checkClaimSpec, setClaimSpecDefaults } from "./claimSpec.ts";
+import { checkClaimStatusChange, dropStaleDeviceStatus } from "./claimStatus.ts";
+import { refuseAdminAccess } from "./deviceParts.ts";
+
+export const adminAccessLabel = "resource.kubernetes.io/admin-access";
+
+export function permitsAdminAccess(namespace: string | undefined, context: WriteContext): boolean {
+  return context.get("/namespaces", "", namespace ?? "")?.metadata.labels?.[adminAccessLabel] === "true";
+}
+
+export const resourceClaimStrategy = strategyOfKind<ResourceClaim>({
+  generation: "none",
+  returnsDeleted: true,
+  setDefaults: (claim) => setClaimSpecDefaults(claim.spec),
+  prepareForCreate(claim) {
+    claim.status = {};
+  },
+  validate(claim, context) {
+    const errors: FieldError[] = [];
+    checkClaimSpec(claim.spec, "spec", errors);
+    checkAdminAccess(adminAccessPaths(claim.spec, "spec"), claim.metadata.namespace, context, errors);
+    return errors;
+  },
+  validateUpdate(next, old) {
+    const errors: FieldError[] = [];
+    checkImmutable(next.spec, old.spec, "spec", errors);
+    return errors;
+  },
+  validateStatusUpdate(next, old, context) {
+    const errors: FieldError[] = [];
+    dropStaleDeviceStatus(next, old);
+    checkClaimStatusChange(next, old, errors);
+    const results = next.status?.allocation?.devices?.results ?? [];
+    const isNew = old.status?.allocation === undefined;
+    if (isNew) {
+      const paths = results.flatMap((result, i) =>
+        result.adminAccess === true ? [`status.allocation.devices.results[${i}].adminAccess`] : [],
+      );
+      checkAdminAccess(paths, next.metadata.namespace, context, errors);
+    }
+    return errors;
+  },
+});
+
+function checkAdminAccess(
+  paths: readonly string[],
+  namespace: string | undefined,
+  context: WriteContext,
+  errors: FieldError[],
+): void {
+  if (paths.length === 0 || permitsAdminAccess(namespace, context)) return;
+  for (const path of paths) errors.push(refuseAdminAccess(path));
+}
+
+export const resourceClaimTemplateStrategy = strategyOfKind<ResourceClaimTemplate>({
+  generation: "none",
+  returnsDeleted: true,
+  setDefaults: (template) => setClaimSpecDefaults(template.spec?.spec),
+  validate(template, context) {
+    const errors: FieldError[] = [];
+    for (const field of Object.keys(template.spec?.metadata ?? {})) {
+      if (field === "labels" || field === "annotations" || field === "creationTimestamp") continue;
+      errors.push(forbidden(`spec.metadata.${field}`, "cannot be set for a template"));
+    }
+    checkClaimSpec(template.spec?.spec, "spec.spec", errors);
+    const paths = adminAccessPaths(template.spec?.spec, "spec.spec");
+    checkAdminAccess(paths, template.metadata.namespace, context, errors);
+    return errors;
+  },
+  validateUpdate(next, old) {
+    const errors: FieldError[] = [];
+    checkImmutable(next.spec, old.spec, "spec", errors);
+    return errors;
+  },
+});

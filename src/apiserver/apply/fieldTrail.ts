@@ -33,9 +33,10 @@ export class Trail<Below> {
       edge.afterLeaf ??= new Trail(this.#includesSelf, this, edge, leaf);
       return edge.afterLeaf;
     }
-    let next = edge.afterOther.get(child);
+    let next = edge.afterOther?.get(child);
     if (next === undefined) {
       next = new Trail(this.#includesSelf, this, edge, child);
+      edge.afterOther ??= new Map();
       edge.afterOther.set(child, next);
     }
     return next;
@@ -97,7 +98,7 @@ export class Edge<Below> {
   /** How the value under this key is to be looked at. */
   readonly below: Below;
   afterLeaf: Trail<Below> | undefined = undefined;
-  readonly afterOther = new Map<FieldSet, Trail<Below>>();
+  afterOther: Map<FieldSet, Trail<Below>> | undefined = undefined;
 
   constructor(key: string, element: string, below: Below) {
     this.key = key;

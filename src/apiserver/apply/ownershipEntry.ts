@@ -64,7 +64,7 @@ function compareText(a = "", b = ""): number {
 
 /**
  * What a client sent as managedFields, if it can be read: entries in our order and spelling, those of one identity
- * taken once. Undefined if any entry is broken.
+ * taken once, those that own nothing left out. Undefined if any entry is broken.
  */
 export function decodeEntries(sent: readonly ManagedFieldsEntry[]): ManagedFieldsEntry[] | undefined {
   const byIdentity = new Map<string, ManagedFieldsEntry>();
@@ -74,6 +74,7 @@ export function decodeEntries(sent: readonly ManagedFieldsEntry[]): ManagedField
       if (typeof entry.apiVersion !== "string" || entry.apiVersion === "") return undefined;
       if (entry.fieldsType !== "FieldsV1") return undefined;
       const fields = entry.fieldsV1 === undefined ? undefined : decodeFieldSet(entry.fieldsV1);
+      if (fields === undefined) continue;
       byIdentity.set(identityText(entry), revised(entry, fields, entry.time ?? undefined));
     }
   } catch {

@@ -1,0 +1,51 @@
+import { humanAge } from "../../model/humanDuration.ts";
+import type { CoreEvent } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { coreFromEvents } from "../events/convertEvent.ts";
+import { type Cell, column, nameColumn, type TableKind, wideColumn } from "./tableKind.ts";
+
+/** Events of both groups: they are one record. */
+export const eventTable: TableKind = {
+  columns: [
+    column("Last Seen", "Time since it last happened."),
+    column("Type", "Normal or Warning."),
+    column("Reason", "What happened, in one word."),
+    column("Object", "What it happened to."),
+    wideColumn("Subobject", "The part of the object."),
+    wideColumn("Source", "Who says so."),
+    column("Message", "What happened, in a sentence."),
+    wideColumn("First Seen", "Time since it first happened."),
+    wideColumn("Count", "How often it happened.", "integer"),
+    { ...nameColumn, priority: 1 },
+  ],
+  cells: (object, nowMs) => {
+    const event = object.apiVersion === "v1" ? object : coreFromEvents(object);
+    return eventCells(event as KubeObject & CoreEvent, nowMs);
+  },
+};
+
+function eventCells(event: CoreEvent, nowMs: number): Cell[] {
+  const { involvedObject, series, source } = event;
+  const firstSeen = humanAge(event.firstTimestamp ?? event.eventTime, nowMs);
+  let lastSeen = event.lastTimestamp ? humanAge(event.lastTimestamp, nowMs) : firstSeen;
+  let count = event.count || 1;
+  if (series) {
+    lastSeen = humanAge(series.lastObservedTime, nowMs);
+    count = series.count ?? 0;
+  }
+  const kind = (involvedObject.kind ?? "").toLowerCase();
+  const component = source?.component || event.reportingComponent || "";
+  const instance = source?.host || event.reportingInstance || "";
+  return [
+    lastSeen,
+    event.type ?? "",
+    event.reason ?? "",
+    involvedObject.name ? `${kind}/${involvedObject.name}` : kind,
+    involvedObject.fieldPath ?? "",
+    instance === "" ? component : `${component}, ${instance}`,
+    (event.message ?? "").trim(),
+    firstSeen,
+    count,
+    event.metadata.name,
+  ];
+}

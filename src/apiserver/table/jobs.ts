@@ -1,0 +1,78 @@
+import { humanAge, humanDuration } from "../../model/humanDuration.ts";
+import type { CronJob, Job } from "../../model/kubernetes.generated.ts";
+import { timeToMs } from "../../model/time.ts";
+import { boolText, containerCells, none, selectorTextOrNone } from "./cellText.ts";
+import { ageColumn, column, nameColumn, tableOf } from "./tableKind.ts";
+import { containerColumns, selectorColumn } from "./workloads.ts";
+
+export const jobTable = tableOf<Job>(
+  [
+    nameColumn,
+    column("Status", "Where the job stands."),
+    column("Completions", "Pods that ended well, of those wanted."),
+    column("Duration", "From its start to its end, or to now."),
+    ageColumn,
+    ...containerColumns,
+    selectorColumn,
+  ],
+  (job, nowMs) => [
+    job.metadata.name,
+    jobStatus(job),
+    completions(job),
+    duration(job, nowMs),
+    humanAge(job.metadata.creationTimestamp, nowMs),
+    ...containerCells(job.spec?.template.spec?.containers),
+    selectorTextOrNone(job.spec?.selector),
+  ],
+);
+
+function jobStatus({ metadata, status }: Job): string {
+  const holds = (type: string): boolean =>
+    status?.conditions?.some((condition) => condition.type === type && condition.status === "True") ?? false;
+  if (holds("Complete")) return "Complete";
+  if (holds("Failed")) return "Failed";
+  if (metadata.deletionTimestamp !== undefined) return "Terminating";
+  if (holds("Suspended")) return "Suspended";
+  if (holds("FailureTarget")) return "FailureTarget";
+  if (holds("SuccessCriteriaMet")) return "SuccessCriteriaMet";
+  return "Running";
+}
+
+function completions({ spec, status }: Job): string {
+  const succeeded = status?.succeeded ?? 0;
+  if (spec?.completions !== undefined) return `${succeeded}/${spec.completions}`;
+  // Without a number, one success ends the job, whoever of the workers has it.
+  const parallelism = spec?.parallelism ?? 0;
+  return parallelism > 1 ? `${succeeded}/1 of ${parallelism}` : `${succeeded}/1`;
+}
+
+function duration({ status }: Job, nowMs: number): string {
+  const startMs = timeToMs(status?.startTime);
+  if (startMs === undefined) return "";
+  return humanDuration((timeToMs(status?.completionTime) ?? nowMs) - startMs);
+}
+
+export const cronJobTable = tableOf<CronJob>(
+  [
+    nameColumn,
+    column("Schedule", "When jobs are made."),
+    column("Timezone", "The zone in which the schedule is read."),
+    column("Suspend", "Whether it rests.", "boolean"),
+    column("Active", "Jobs that run now.", "integer"),
+    column("Last Schedule", "Time since the last job was made."),
+    ageColumn,
+    ...containerColumns,
+    selectorColumn,
+  ],
+  ({ metadata, spec, status }, nowMs) => [
+    metadata.name,
+    spec?.schedule ?? "",
+    spec?.timeZone ?? none,
+    boolText(spec?.suspend),
+    status?.active?.length ?? 0,
+    status?.lastScheduleTime ? humanAge(status.lastScheduleTime, nowMs) : none,
+    humanAge(metadata.creationTimestamp, nowMs),
+    ...containerCells(spec?.jobTemplate.spec?.template.spec?.containers),
+    selectorTextOrNone(spec?.jobTemplate.spec?.selector),
+  ],
+);

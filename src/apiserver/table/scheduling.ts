@@ -1,0 +1,56 @@
+/** Who goes first, who leads, and which pods stand or fall together. */
+import { humanAge } from "../../model/humanDuration.ts";
+import type { Lease, PodGroup, PriorityClass, RuntimeClass } from "../../model/kubernetes.generated.ts";
+import { none } from "./cellText.ts";
+import { ageColumn, column, nameColumn, tableOf } from "./tableKind.ts";
+
+export const priorityClassTable = tableOf<PriorityClass>(
+  [
+    nameColumn,
+    column("Value", "Higher goes first.", "integer"),
+    column("Global-Default", "Whether pods without a class get this one.", "boolean"),
+    ageColumn,
+    column("PreemptionPolicy", "Whether pods of the class may push others out."),
+  ],
+  ({ metadata, value, globalDefault, preemptionPolicy }, nowMs) => [
+    metadata.name,
+    value ?? 0,
+    globalDefault ?? false,
+    humanAge(metadata.creationTimestamp, nowMs),
+    preemptionPolicy ?? "PreemptLowerPriority",
+  ],
+);
+
+export const leaseTable = tableOf<Lease>(
+  [nameColumn, column("Holder", "Who holds the lease."), ageColumn],
+  ({ metadata, spec }, nowMs) => [
+    metadata.name,
+    spec?.holderIdentity ?? "",
+    humanAge(metadata.creationTimestamp, nowMs),
+  ],
+);
+
+export const podGroupTable = tableOf<PodGroup>(
+  [
+    nameColumn,
+    column("Policy", "Whether the pods are placed all together or one by one."),
+    column("Workload", "The workload that the group belongs to."),
+    column("Status", "Whether the group is placed, or what keeps it from that."),
+    ageColumn,
+  ],
+  ({ metadata, spec, status }, nowMs) => {
+    const scheduled = status?.conditions?.find(({ type }) => type === "PodGroupScheduled");
+    return [
+      metadata.name,
+      spec.schedulingPolicy.gang !== undefined ? "Gang" : "Basic",
+      spec.podGroupTemplateRef?.workload?.workloadName ?? none,
+      scheduled === undefined ? "Pending" : scheduled.status === "True" ? "Scheduled" : scheduled.reason,
+      humanAge(metadata.creationTimestamp, nowMs),
+    ];
+  },
+);
+
+export const runtimeClassTable = tableOf<RuntimeClass>(
+  [nameColumn, column("Handler", "The runtime that runs the pods."), ageColumn],
+  ({ metadata, handler }, nowMs) => [metadata.name, handler, humanAge(metadata.creationTimestamp, nowMs)],
+);

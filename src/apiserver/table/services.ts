@@ -1,0 +1,167 @@
+/** Names that traffic finds: services, what stands behind them, and the doors in front. */
+import { humanAge } from "../../model/humanDuration.ts";
+import type {
+  EndpointSlice,
+  Endpoints,
+  Ingress,
+  IngressClass,
+  NetworkPolicy,
+  Service,
+} from "../../model/kubernetes.generated.ts";
+import { firstOf, labelsText, none, selectorTextOrNone, unknown, unset } from "./cellText.ts";
+import { ageColumn, column, nameColumn, tableOf, wideColumn } from "./tableKind.ts";
+
+export const serviceTable = tableOf<Service>(
+  [
+    nameColumn,
+    column("Type", "How the service is reached."),
+    column("Cluster-IP", "Its address inside the cluster."),
+    column("External-IP", "Its addresses from outside."),
+    column("Port(s)", "Ports, with node ports behind a colon."),
+    ageColumn,
+    wideColumn("Selector", "Labels of the pods behind it."),
+  ],
+  (service, nowMs) => {
+    const { metadata, spec } = service;
+    return [
+      metadata.name,
+      spec?.type ?? "",
+      spec?.clusterIPs?.[0] || spec?.clusterIP || none,
+      externalIp(service),
+      ports(service) || none,
+      humanAge(metadata.creationTimestamp, nowMs),
+      labelsText(spec?.selector),
+    ];
+  },
+);
+
+function externalIp({ spec, status }: Service): string {
+  const declared = spec?.externalIPs ?? [];
+  switch (spec?.type) {
+    case "ClusterIP":
+    case "NodePort":
+      return declared.join(",") || none;
+    case "LoadBalancer": {
+      const balanced = balancerAddresses(status?.loadBalancer?.ingress);
+      return [...balanced, ...declared].join(",") || "<pending>";
+    }
+    case "ExternalName":
+      return spec.externalName ?? "";
+    default:
+      return unknown;
+  }
+}
+
+/** Each address once, in order. */
+function balancerAddresses(ingress: readonly { ip?: string; hostname?: string }[] | undefined): string[] {
+  const addresses = new Set<string>();
+  for (const { ip, hostname } of ingress ?? []) {
+    const address = ip || hostname;
+    if (address) addresses.add(address);
+  }
+  return [...addresses].sort();
+}
+
+function ports({ spec }: Service): string {
+  return (spec?.ports ?? [])
+    .map(({ port, nodePort, protocol }) => {
+      const number = nodePort !== undefined && nodePort > 0 ? `${port}:${nodePort}` : String(port);
+      return `${number}/${protocol ?? "TCP"}`;
+    })
+    .join(",");
+}
+
+const addressesMax = 3;
+
+export const endpointsTable = tableOf<Endpoints>(
+  [nameColumn, column("Endpoints", "The first addresses that answer for the service."), ageColumn],
+  ({ metadata, subsets }, nowMs) => {
+    const addresses: string[] = [];
+    for (const subset of subsets ?? []) {
+      const ready = subset.addresses ?? [];
+      if (subset.ports === undefined || subset.ports.length === 0) {
+        for (const { ip } of ready) addresses.push(ip);
+        continue;
+      }
+      for (const { port } of subset.ports) {
+        for (const { ip } of ready) addresses.push(ip.includes(":") ? `[${ip}]:${port}` : `${ip}:${port}`);
+      }
+    }
+    return [metadata.name, firstOf(addresses, addressesMax, ",") || none, humanAge(metadata.creationTimestamp, nowMs)];
+  },
+);
+
+export const endpointSliceTable = tableOf<EndpointSlice>(
+  [
+    nameColumn,
+    column("AddressType", "What the addresses are."),
+    column("Ports", "The first ports."),
+    column("Endpoints", "The first addresses."),
+    ageColumn,
+  ],
+  ({ metadata, addressType, ports, endpoints }, nowMs) => [
+    metadata.name,
+    addressType,
+    firstOf(
+      (ports ?? []).map(({ port, name }) => (port !== undefined ? String(port) : (name ?? "*"))),
+      addressesMax,
+      ",",
+    ) || unset,
+    firstOf(
+      (endpoints ?? []).flatMap(({ addresses }) => addresses),
+      addressesMax,
+      ",",
+    ) || unset,
+    humanAge(metadata.creationTimestamp, nowMs),
+  ],
+);
+
+export const ingressTable = tableOf<Ingress>(
+  [
+    nameColumn,
+    column("Class", "Who serves the ingress."),
+    column("Hosts", "Names under which it is reached."),
+    column("Address", "Addresses of the balancer."),
+    column("Ports", "80, and 443 with certificates."),
+    ageColumn,
+  ],
+  ({ metadata, spec, status }, nowMs) => {
+    const hosts = (spec?.rules ?? []).flatMap(({ host }) => (host ? [host] : []));
+    return [
+      metadata.name,
+      spec?.ingressClassName ?? none,
+      firstOf(hosts, 3, ",") || "*",
+      balancerAddresses(status?.loadBalancer?.ingress).join(","),
+      spec?.tls !== undefined && spec.tls.length > 0 ? "80, 443" : "80",
+      humanAge(metadata.creationTimestamp, nowMs),
+    ];
+  },
+);
+
+export const ingressClassTable = tableOf<IngressClass>(
+  [
+    nameColumn,
+    column("Controller", "Who serves ingresses of this class."),
+    column("Parameters", "The object that configures the class."),
+    ageColumn,
+  ],
+  ({ metadata, spec }, nowMs) => {
+    const parameters = spec?.parameters;
+    const group = parameters?.apiGroup ? `.${parameters.apiGroup}` : "";
+    return [
+      metadata.name,
+      spec?.controller ?? "",
+      parameters === undefined ? none : `${parameters.kind}${group}/${parameters.name}`,
+      humanAge(metadata.creationTimestamp, nowMs),
+    ];
+  },
+);
+
+export const networkPolicyTable = tableOf<NetworkPolicy>(
+  [nameColumn, column("Pod-Selector", "Labels of the pods it speaks about."), ageColumn],
+  ({ metadata, spec }, nowMs) => [
+    metadata.name,
+    selectorTextOrNone(spec?.podSelector),
+    humanAge(metadata.creationTimestamp, nowMs),
+  ],
+);

@@ -1,5 +1,8 @@
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import fc from "fast-check";
-import { describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { UserError } from "../model/userError.ts";
 import type { OpenReport, Replay, StoredChange } from "../ports/store.ts";
 import { FileStore } from "./fileStore.ts";
@@ -482,5 +485,60 @@ describe("a crash", () => {
       },
     );
     await fc.assert(property, { numRuns: 400 });
+  });
+});
+
+describe("on a real disk", () => {
+  let directory: string;
+  beforeEach(() => {
+    directory = mkdtempSync(join(tmpdir(), "store-"));
+  });
+  afterEach(() => rmSync(directory, { recursive: true }));
+
+  test("a store makes its directory, keeps its content and gives the directory back", async () => {
+    const deep = join(directory, "a", "b");
+    const store = new FileStore({ directory: deep });
+    await store.open(into(new Map()));
+    for (const group of few) store.append(group);
+    await store.snapshot({ revision: 6, objects: [put(3, "a", "short"), put(5, "c", "x".repeat(700)), put(6, "d")] });
+    store.append([put(7, "e")]);
+    await store.close();
+    expect(readdirSync(deep).sort()).toEqual(["log-0000000002", "snapshot-0000000000000006"]);
+    const state: State = new Map();
+    const again = new FileStore({ directory: deep });
+    await again.open(into(state));
+    await again.close();
+    expect(state).toEqual(fold([...few, [put(7, "e")]]));
+  });
+
+  test("a second store on the same directory is refused, and the first is not disturbed", async () => {
+    const store = new FileStore({ directory });
+    await store.open(into(new Map()));
+    await expect(new FileStore({ directory }).open(into(new Map()))).rejects.toMatchObject({ code: "store-locked" });
+    store.append([put(1, "a")]);
+    await store.close();
+    const again = new FileStore({ directory });
+    expect((await again.open(into(new Map()))).revision).toBe(1);
+    await again.close();
+  });
+
+  test("a directory that cannot be one is refused with a cure", async () => {
+    writeFileSync(join(directory, "file"), "");
+    const store = new FileStore({ directory: join(directory, "file", "data") });
+    await expect(store.open(into(new Map()))).rejects.toMatchObject({ code: "store-unusable" });
+  });
+
+  test("records larger than the read window come back whole", async () => {
+    const store = new FileStore({ directory });
+    await store.open(into(new Map()));
+    const groups = [1, 2, 3, 4, 5].map((n) => [put(n, `p${n}`, String(n).repeat(n % 2 === 0 ? 3_000_000 : 70_000))]);
+    groups.push(Array.from({ length: 40 }, (_, i) => put(10 + i, `q${i}`, "z".repeat(250_000))));
+    for (const group of groups) store.append(group);
+    await store.close();
+    const state: State = new Map();
+    const again = new FileStore({ directory });
+    await again.open(into(state));
+    await again.close();
+    expect(state).toEqual(fold(groups));
   });
 });

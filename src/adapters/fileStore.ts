@@ -13,20 +13,12 @@ import { UserError } from "../model/userError.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { OpenReport, Replay, Store, StoredChange } from "../ports/store.ts";
 import type { Disk, DiskFile } from "./store/disk.ts";
-import { ChangeReader, encodeFileHeader, fileHeaderBytes, frameKind } from "./store/format.ts";
+import { encodeFileHeader, fileHeaderBytes } from "./store/format.ts";
 import { LogBatch } from "./store/logBatch.ts";
 import { nodeDisk } from "./store/nodeDisk.ts";
-import { readFrames } from "./store/readFrames.ts";
-import { readSnapshot, writeSnapshotDraft } from "./store/snapshotFile.ts";
-import {
-  corruption,
-  draftPath,
-  listStore,
-  missing,
-  readFileHeader,
-  segmentPath,
-  snapshotPath,
-} from "./store/storeFiles.ts";
+import { type EndedSegment, recoverStore } from "./store/recoverStore.ts";
+import { writeSnapshotDraft } from "./store/snapshotFile.ts";
+import { draftPath, segmentPath, snapshotPath, unusable } from "./store/storeFiles.ts";
 
 export interface FileStoreOptions {
   directory: string;
@@ -39,13 +31,6 @@ export interface FileStoreOptions {
 }
 
 const asyncSyncMs = 50;
-
-/** A segment that takes no more appends. */
-interface EndedSegment {
-  path: string;
-  lastRevision: number;
-  bytes: number;
-}
 
 export class FileStore implements Store {
   readonly #directory: string;
@@ -91,18 +76,41 @@ export class FileStore implements Store {
 
   async open(replay: Replay): Promise<OpenReport> {
     if (this.#state !== "new") throw new Error("a store is opened once");
-    await this.#disk.makeDirectory(this.#directory);
-    this.#unlock = this.#disk.lock(this.#directory);
     try {
+      await this.#disk.makeDirectory(this.#directory);
+      this.#unlock = this.#disk.lock(this.#directory);
       const report = await this.#recover(replay);
       this.#state = "open";
       return report;
     } catch (error) {
       await this.#file?.close();
-      this.#unlock();
+      this.#unlock?.();
       this.#state = "closed";
-      throw error;
+      // Only what the system refused is the user's to mend; the rest is a mistake of ours or of the replay.
+      const isSystem = error instanceof Error && "syscall" in error;
+      throw isSystem ? unusable(this.#directory, error) : error;
     }
+  }
+
+  async #recover(replay: Replay): Promise<OpenReport> {
+    const found = await recoverStore(this.#disk, this.#directory, replay);
+    const { report, tail } = found;
+    this.#snapshots = report.snapshotRevision > 0 ? [report.snapshotRevision] : [];
+    this.#snapshotBytes = found.snapshotBytes;
+    this.#ended = found.ended;
+    this.#appended = report.revision;
+    this.#written = report.revision;
+    if (tail.file === undefined) {
+      await this.#startSegment(tail.sequence);
+    } else {
+      this.#file = tail.file;
+      this.#path = segmentPath(this.#directory, tail.sequence);
+      this.#sequence = tail.sequence;
+      this.#offset = tail.size;
+      this.#syncedOffset = tail.size;
+    }
+    for (const path of found.obsolete) await this.#disk.remove(path);
+    return report;
   }
 
   append(changes: readonly StoredChange[]): void {
@@ -173,108 +181,6 @@ export class FileStore implements Store {
       this.#unlock?.();
     }
     if (this.#failure !== undefined) throw this.#failure;
-  }
-
-  // ---- Recovery
-
-  async #recover(replay: Replay): Promise<OpenReport> {
-    const disk = this.#disk;
-    const listing = await listStore(disk, this.#directory);
-    const reader = new ChangeReader();
-    const snapshotRevision = listing.snapshots.at(-1) ?? 0;
-    if (snapshotRevision > 0) {
-      const path = snapshotPath(this.#directory, snapshotRevision);
-      this.#snapshotBytes = await readSnapshot(disk, path, snapshotRevision, reader, replay);
-    }
-    let reached = snapshotRevision;
-    let cutBytes = 0;
-    const obsolete = [
-      ...listing.drafts,
-      ...listing.snapshots.slice(0, -1).map((revision) => snapshotPath(this.#directory, revision)),
-    ];
-    const bases = await this.#readBases(listing.segments);
-
-    for (const [index, sequence] of listing.segments.entries()) {
-      const path = segmentPath(this.#directory, sequence);
-      const isLast = index === listing.segments.length - 1;
-      const nextBase = bases[index + 1];
-      // Everything in it is in the snapshot: the next segment begins before the snapshot ends.
-      if (!isLast && nextBase !== undefined && nextBase <= snapshotRevision) {
-        obsolete.push(path);
-        continue;
-      }
-      const base = bases[index];
-      if (base !== undefined && base > reached) {
-        const why = `it continues revision ${base}, but the files before it end at revision ${reached}`;
-        throw missing(path, why);
-      }
-      const file = await disk.open(path, "existing");
-      let kept = false;
-      try {
-        const size = await file.size();
-        if (base === undefined) {
-          if (!isLast) throw corruption(path, 0, "the file header is cut off, but later segments exist");
-          cutBytes += size;
-          continue;
-        }
-        const ended = await readFrames(file, size, (kind, bytes, start, end) => {
-          if (kind !== frameKind.changes) return;
-          reader.read(bytes, start, end, (change) => {
-            if (change.revision > reached) {
-              reached = change.revision;
-              replay.change(change);
-            }
-          });
-        });
-        if (ended.end === "corrupt") throw corruption(path, ended.offset, ended.why);
-        if (!isLast) {
-          // A segment is synced before the next one is made, so only the last can be torn.
-          if (ended.end === "torn")
-            throw corruption(path, ended.offset, "the record is cut off, but later segments exist");
-          this.#ended.push({ path, lastRevision: reached, bytes: size });
-          continue;
-        }
-        if (ended.offset < size) {
-          cutBytes += size - ended.offset;
-          await file.truncate(ended.offset);
-        }
-        // What a killed process wrote but never synced is about to be served as fact.
-        await file.sync();
-        this.#file = file;
-        kept = true;
-        this.#path = path;
-        this.#sequence = sequence;
-        this.#offset = ended.offset;
-        this.#syncedOffset = ended.offset;
-      } finally {
-        if (!kept) await file.close();
-      }
-    }
-    this.#snapshots = snapshotRevision > 0 ? [snapshotRevision] : [];
-    this.#appended = reached;
-    this.#written = reached;
-    if (this.#file === undefined) await this.#startSegment(Math.max(1, listing.segments.at(-1) ?? 0));
-    for (const path of obsolete) await disk.remove(path);
-    return { revision: reached, snapshotRevision, cutBytes };
-  }
-
-  /** Base revision of each segment; undefined where the header is torn. */
-  async #readBases(segments: readonly number[]): Promise<(number | undefined)[]> {
-    const bases: (number | undefined)[] = [];
-    for (const sequence of segments) {
-      const path = segmentPath(this.#directory, sequence);
-      const file = await this.#disk.open(path, "existing");
-      try {
-        const header = await readFileHeader(file, path, "log", await file.size());
-        if (header !== "torn" && header.sequence !== sequence) {
-          throw corruption(path, 24, `it is segment ${header.sequence}, not ${sequence}: the file was renamed`);
-        }
-        bases.push(header === "torn" ? undefined : header.baseRevision);
-      } finally {
-        await file.close();
-      }
-    }
-    return bases;
   }
 
   // ---- The writer

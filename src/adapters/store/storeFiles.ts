@@ -78,3 +78,14 @@ export function missing(path: string, why: string): UserError {
     "put the missing files back or restore the data directory from a backup; nothing was changed",
   );
 }
+
+/** The system said no while the store was being opened. */
+export function unusable(directory: string, cause: unknown): UserError {
+  const why = cause instanceof Error ? cause.message : String(cause);
+  return new UserError(
+    "store-unusable",
+    `cannot open the data directory ${directory}: ${why}`,
+    "see that the directory can be read and written by this user and that the disk has room, or choose another one",
+    { cause },
+  );
+}

@@ -1,0 +1,112 @@
+import type { KubeObject } from "../../model/object.ts";
+import type { GroupResource } from "../../model/status.ts";
+import { StatusError } from "../../model/status.ts";
+import { sentByUs } from "../resource.ts";
+import type { StoreEvent } from "../storage/storeEvent.ts";
+import { systemCall } from "../systemCall.ts";
+import type { Core, Target, Written } from "../verbs/core.ts";
+import { createObject } from "../verbs/create.ts";
+import { updateObject } from "../verbs/update.ts";
+
+/** A loop that keeps one promise of the API. It is told of every change and looks at the store when it acts. */
+export interface Controller {
+  /** Called once, before the first event, to take in what is there already. */
+  start(): void;
+  /** Called for every change, in order; only notes what to do. Must cost little: it runs inside every write. */
+  observe(event: StoreEvent): void;
+  stop?(): void;
+}
+
+/** Where an object lies, and which one of that name it is. */
+export interface Place {
+  /** Group and plural: `apps/deployments`, `/pods`. */
+  readonly resource: string;
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+}
+
+/** The target of a verb, or undefined when the resource is not served (any more). */
+export function targetAt(core: Core, place: Omit<Place, "uid">, subresource = ""): Target | undefined {
+  const resource = core.registry.stored(place.resource);
+  if (resource === undefined) return undefined;
+  return { resource, namespace: place.namespace, name: place.name, subresource };
+}
+
+/**
+ * Changes metadata of one object, and only if it is still that object. The kind's own rules are not asked: an object
+ * that became invalid when the rules changed must still be able to lose its finalizers.
+ */
+export function changeMetadata(
+  core: Core,
+  place: Place,
+  manager: string,
+  change: (metadata: KubeObject["metadata"]) => KubeObject["metadata"],
+): Promise<Written> | undefined {
+  const target = targetAt(core, place);
+  if (target === undefined) return undefined;
+  return updateObject(
+    core,
+    target,
+    {
+      options: updateOptions(manager),
+      build: (current) => ({ ...current, metadata: { ...change(current.metadata), uid: place.uid } }),
+      restrict: (next) => next,
+      validate: () => [],
+    },
+    systemCall(manager),
+  );
+}
+
+/** Writes the status of one object, if it is still at the revision that the status was computed from. */
+export function writeStatus(
+  core: Core,
+  place: Omit<Place, "uid">,
+  manager: string,
+  seen: KubeObject,
+  status: unknown,
+): Promise<Written> | undefined {
+  const target = targetAt(core, place, "status");
+  if (target === undefined) return undefined;
+  const { uid, resourceVersion } = seen.metadata;
+  return updateObject(
+    core,
+    target,
+    {
+      options: updateOptions(manager),
+      build: (current) => ({ ...current, metadata: { ...current.metadata, uid, resourceVersion }, status }),
+    },
+    systemCall(manager),
+  );
+}
+
+export function createHere(core: Core, resource: string, object: KubeObject, manager: string): Promise<Written> {
+  const { namespace = "", name } = object.metadata;
+  const target = targetAt(core, { resource, namespace, name });
+  if (target === undefined) throw new Error(`a controller creates an object of unknown resource ${resource}`);
+  return createObject(core, target, sentByUs(object), systemCall(manager));
+}
+
+export function updateOptions(manager: string): Readonly<Record<string, unknown>> {
+  return { kind: "UpdateOptions", apiVersion: "meta.k8s.io/v1", fieldManager: manager };
+}
+
+/** Whether the refusal has this reason: `NotFound`, `Conflict`... */
+export function isRefusal(error: unknown, ...reasons: string[]): boolean {
+  return error instanceof StatusError && reasons.includes(error.status.reason ?? "");
+}
+
+/** For work that somebody else has done already. */
+export async function unlessRefused(work: Promise<unknown> | undefined, ...reasons: string[]): Promise<void> {
+  try {
+    await work;
+  } catch (error) {
+    if (!isRefusal(error, ...reasons)) throw error;
+  }
+}
+
+/** `apps/deployments` to its two halves. */
+export function groupResourceOf(storageKey: string): GroupResource {
+  const slash = storageKey.indexOf("/");
+  return { group: storageKey.slice(0, slash), resource: storageKey.slice(slash + 1) };
+}

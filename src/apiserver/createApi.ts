@@ -7,15 +7,20 @@ import type { RbacAuthorizer } from "./auth/rbac.ts";
 import { rbacStrategies } from "./auth/rbacStrategies.ts";
 import { type BootstrapObject, bootstrapObjects } from "./bootstrap/bootstrapObjects.ts";
 import { builtinResource, type Conversion } from "./builtinResource.ts";
+import { type Controllers, startControllers } from "./controllers/controllers.ts";
 import { conversions } from "./conversions.ts";
+import { definitionStrategy } from "./crd/definitionStrategy.ts";
+import { followDefinitions } from "./crd/followDefinitions.ts";
+import { crdResource } from "./crd/validateCrd.ts";
 import { strategyFor } from "./kinds/strategies.ts";
 import { Registry } from "./registry.ts";
 import { sentByUs } from "./resource.ts";
 import { builtinResources, type ResourceType } from "./resources.ts";
 import { ObjectStore, type Retention } from "./storage/objectStore.ts";
 import { WatchHub } from "./storage/watchHub.ts";
-import type { Strategy, UserInfo } from "./strategy.ts";
-import type { Call, Core } from "./verbs/core.ts";
+import type { Strategy } from "./strategy.ts";
+import { systemCall } from "./systemCall.ts";
+import type { Core } from "./verbs/core.ts";
 import { createObject } from "./verbs/create.ts";
 
 /** The position of `spec.nodeName` among the selectable fields of pods: lists and watches by node have an index. */
@@ -32,6 +37,10 @@ export interface ApiOptions {
   /** The authority's certificate and the port, for the objects that tell pods about the server. */
   readonly authority?: string;
   readonly port?: number;
+  /** The loops that clean up, count and establish; default true. Without them nothing happens but what is asked for. */
+  readonly controllers?: boolean;
+  /** Told of errors that are ours and not a caller's. */
+  readonly onError?: (what: string, error: unknown) => void;
 }
 
 /** The API without a network: the verbs, the store, and who may do what. The simulator talks to this. */
@@ -39,17 +48,10 @@ export interface Api {
   readonly core: Core;
   readonly rbac: RbacAuthorizer;
   readonly opened: OpenReport;
+  readonly controllers: Controllers;
 }
 
-/** The server itself, when it writes: bootstrap objects, and what its own controllers do. */
-export const systemUser: UserInfo = {
-  username: "system:apiserver",
-  groups: ["system:masters", "system:authenticated"],
-};
-
-export function systemCall(fieldManager: string): Call {
-  return { user: systemUser, dryRun: false, fieldManager, fieldValidation: "Ignore", warn: () => {} };
-}
+const noControllers: Controllers = { stop: () => {}, idle: () => Promise.resolve() };
 
 /** Builds the API and reads its log back. */
 export async function createApi(options: ApiOptions): Promise<Api> {
@@ -69,15 +71,19 @@ export async function createApi(options: ApiOptions): Promise<Api> {
   let core: Core | undefined;
   const lazyCore = (): Core => core as Core;
   core = { store, hub, registry, clock, random, admission: options.admission?.(lazyCore) ?? noAdmission };
-  await createMissing(core, bootstrapObjects({ authority: options.authority ?? "", port: options.port ?? 0 }));
-  return { core, rbac, opened };
+  followDefinitions(core);
+  const authority = options.authority ?? "";
+  await createMissing(core, bootstrapObjects({ authority, port: options.port ?? 0 }));
+  const log = options.onError === undefined ? {} : { log: options.onError };
+  const controllers = options.controllers === false ? noControllers : startControllers(core, { authority, ...log });
+  return { core, rbac, opened, controllers };
 }
 
 function strategyOf(type: ResourceType, rbac: RbacAuthorizer): Strategy {
   if (type.group === "rbac.authorization.k8s.io") {
     return rbacStrategies(rbac)[type.kind as keyof ReturnType<typeof rbacStrategies>];
   }
-  return strategyFor(type.storageKey);
+  return type.storageKey === crdResource ? definitionStrategy : strategyFor(type.storageKey);
 }
 
 function conversionOf(type: ResourceType): Conversion | undefined {

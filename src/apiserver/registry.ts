@@ -32,8 +32,10 @@ export class Registry {
   add(resources: readonly Resource[]): void {
     for (const resource of resources) {
       const { group, version, plural, storageKey, storageVersion, kind } = resource.type;
-      this.byPath.set(`${group}/${version}/${plural}`, resource);
-      this.kinds.set(`${resource.apiVersion}/${kind}`, resource);
+      if (resource.custom?.served !== false) {
+        this.byPath.set(`${group}/${version}/${plural}`, resource);
+        this.kinds.set(`${resource.apiVersion}/${kind}`, resource);
+      }
       if (resource.apiVersion === storageVersion && !resource.type.virtual) this.byStorageKey.set(storageKey, resource);
     }
     this.changed();

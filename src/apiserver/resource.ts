@@ -43,6 +43,8 @@ export interface CustomFacts {
   /** UID of the definition: a definition that was deleted and made again is another one. */
   readonly definitionUid: string;
   readonly terminating: boolean;
+  /** False for a version that only stores objects. */
+  readonly served: boolean;
   /** The schema as the definition states it, for OpenAPI. */
   readonly openApiSchema: unknown;
   readonly hasStatusSubresource: boolean;

@@ -106,6 +106,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     log: options.store,
     authority: pki.authority,
     port,
+    onError: (what, error) => options.log?.({ error, method: "controller", path: what }),
     ...(options.retention === undefined ? {} : { retention: options.retention }),
     ...(options.freeze === undefined ? {} : { freeze: options.freeze }),
     ...(options.admission === undefined ? {} : { admission: options.admission }),
@@ -162,6 +163,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     stop: async () => {
       if (state.stopping) return;
       state.stopping = true;
+      api.controllers.stop();
       core.hub.closeWatches();
       for (const stream of streams) stream.finish();
       // A client that keeps its connection busy must not keep us alive.

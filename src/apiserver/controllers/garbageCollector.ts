@@ -39,7 +39,8 @@ export class GarbageCollector implements Controller {
     this.core = core;
     this.queue = turns.queue<Place>({
       work: (place) => this.work(place),
-      failed: (place, error) => failed(`garbage collection of ${place.resource} ${place.namespace}/${place.name}`, error),
+      failed: (place, error) =>
+        failed(`garbage collection of ${place.resource} ${place.namespace}/${place.name}`, error),
     });
     core.registry.onChange(() => {
       for (const dependent of this.unresolved) this.queue.add(dependent);

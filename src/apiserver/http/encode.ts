@@ -1,5 +1,6 @@
 import { Buffer } from "node:buffer";
 import type { KubeObject } from "../../model/object.ts";
+import { sameVersion } from "../registry.ts";
 import type { Resource } from "../resource.ts";
 import type { Version } from "../storage/version.ts";
 
@@ -10,7 +11,7 @@ export function objectIn(resource: Resource, version: Version): KubeObject {
 
 /** The object's JSON in the version of the request; no work at all when that is the stored one. */
 export function bytesIn(resource: Resource, version: Version): Buffer {
-  if (resource.apiVersion === resource.type.storageVersion) return version.bytes();
+  if (resource.fromStorage === sameVersion) return version.bytes();
   return Buffer.from(JSON.stringify(objectIn(resource, version)), "utf8");
 }
 

@@ -20,6 +20,9 @@ export interface KindStrategy<T>
   validateUpdate?(next: T, old: T, context: WriteContext): FieldError[];
   validateStatusUpdate?(next: T, old: T, context: WriteContext): FieldError[];
   graceSeconds?(object: T, requested: number | undefined): number | undefined;
+  beginDeletion?(object: T): void;
+  holdsDeletion?(object: T): boolean;
+  refusesDeletion?(object: T): string | undefined;
   selectFields?(object: T): string[];
 }
 

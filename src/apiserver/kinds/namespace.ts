@@ -5,6 +5,7 @@ import { checkQualifiedName } from "./nameChecks.ts";
 
 const nameLabel = "kubernetes.io/metadata.name";
 const contentFinalizer = "kubernetes";
+const undeletable = new Set(["default", "kube-system", "kube-public"]);
 const standardFinalizers = new Set([contentFinalizer, "orphan", "foregroundDeletion"]);
 
 export const namespaceStrategy = strategyOfKind<Namespace>({
@@ -45,6 +46,12 @@ export const namespaceStrategy = strategyOfKind<Namespace>({
     }
     return [];
   },
+  beginDeletion(namespace) {
+    namespace.status = { ...namespace.status, phase: "Terminating" };
+  },
+  holdsDeletion: (namespace) => (namespace.spec?.finalizers ?? []).length > 0,
+  refusesDeletion: (namespace) =>
+    undeletable.has(namespace.metadata.name) ? "this namespace may not be deleted" : undefined,
   selectFields: (namespace) => [namespace.status?.phase ?? ""],
 });
 

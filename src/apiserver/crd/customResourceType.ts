@@ -1,0 +1,171 @@
+import { copyJson, type JsonObject } from "../../model/json.ts";
+import type { CustomResourceDefinition } from "../../model/kubernetes.generated.ts";
+import { apiVersionOf, type KubeObject } from "../../model/object.ts";
+import { badRequest } from "../../model/status.ts";
+import { checkKind } from "../builtinResource.ts";
+import { sameVersion } from "../registry.ts";
+import type { CustomFacts, Resource, Sent } from "../resource.ts";
+import type { ResourceType, Subresource } from "../resources.ts";
+import { definitionName } from "../resources.ts";
+import { DecodeError, type FieldValidation, strictComplaints, strictMessage } from "../schema/decode.ts";
+import { type Cell, nameColumn, type TableKind } from "../table/tableKind.ts";
+import { isTerminating } from "./crdNames.ts";
+import { type CustomResource, customResources } from "./customResource.ts";
+
+const verbs = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+const changeVerbs = ["get", "patch", "update"];
+
+/** Every served version of a definition, as the verbs see it. */
+export function servedResources(crd: CustomResourceDefinition): Resource[] {
+  // Compiled versions are remembered by UID and generation, but accepted names can change without either.
+  const { uid: _, ...metadata } = crd.metadata;
+  const versions = customResources({ ...crd, metadata } as unknown as CustomResourceDefinition);
+  const stored = versions.find((version) => version.isStorage) ?? versions[0];
+  if (stored === undefined) return [];
+  return versions
+    .filter((version) => version.served || version.isStorage)
+    .map((version) => resourceOf(crd, version, stored));
+}
+
+function resourceOf(crd: CustomResourceDefinition, version: CustomResource, stored: CustomResource): Resource {
+  const type = typeOf(version, stored);
+  const apiVersion = apiVersionOf(version.group, version.version);
+  const kind = { apiVersion, kind: version.kind };
+  return {
+    type,
+    apiVersion,
+    groupResource: { group: version.group, resource: version.plural },
+    schema: version.schema,
+    strategy: {},
+    custom: factsOf(crd, version),
+    decode: (sent, fieldValidation, warn) => decodeCustom(version, kind, sent, fieldValidation, warn),
+    setDefaults: (object) => version.setDefaults(object as unknown as JsonObject),
+    toStorage: version.isStorage ? sameVersion : (object) => ({ ...object, apiVersion: version.storageVersion }),
+    fromStorage: readerOf(crd, version, apiVersion),
+    table: tableOf(version),
+    // Objects lie in the stored version, and so do the values by which they are selected.
+    selectFields: (object) => stored.selectFields(object as unknown as JsonObject),
+  };
+}
+
+function typeOf(version: CustomResource, stored: CustomResource): ResourceType {
+  const { group, plural, kind } = version;
+  const subresources: Subresource[] = [];
+  if (version.scale !== undefined) {
+    subresources.push({
+      name: "scale",
+      group: "autoscaling",
+      version: "v1",
+      kind: "Scale",
+      verbs: changeVerbs,
+      definition: definitionName("autoscaling", "v1", "Scale"),
+    });
+  }
+  if (version.hasStatus) {
+    subresources.push({ name: "status", group, version: version.version, kind, verbs: changeVerbs, definition: "" });
+  }
+  return {
+    group,
+    version: version.version,
+    plural,
+    singular: version.singular,
+    kind,
+    listKind: version.listKind,
+    shortNames: version.shortNames,
+    categories: version.categories,
+    namespaced: version.namespaced,
+    verbs,
+    subresources,
+    selectableFields: stored.selectableFields,
+    hasStatus: version.hasStatus,
+    storageKey: `${group}/${plural}`,
+    storageVersion: version.storageVersion,
+    definition: "",
+    virtual: false,
+  };
+}
+
+function factsOf(crd: CustomResourceDefinition, version: CustomResource): CustomFacts {
+  const paths = crd.spec.versions.find(({ name }) => name === version.version)?.subresources?.scale;
+  return {
+    definitionUid: crd.metadata.uid ?? "",
+    terminating: isTerminating(crd.status) || crd.metadata.deletionTimestamp !== undefined,
+    served: version.served,
+    openApiSchema: version.openApiSchema,
+    hasStatusSubresource: version.hasStatus,
+    scale:
+      version.scale === undefined || paths === undefined
+        ? undefined
+        : {
+            specReplicasPath: paths.specReplicasPath,
+            statusReplicasPath: paths.statusReplicasPath,
+            labelSelectorPath: paths.labelSelectorPath,
+          },
+    validate: (object, old) =>
+      version.validate(object as unknown as JsonObject, old as unknown as JsonObject | undefined),
+  };
+}
+
+function decodeCustom(
+  version: CustomResource,
+  kind: { apiVersion: string; kind: string },
+  sent: Sent,
+  fieldValidation: FieldValidation,
+  warn: (text: string) => void,
+): KubeObject {
+  checkKind(kind, sent.value);
+  if (version.deprecationWarning !== "") warn(version.deprecationWarning);
+  const refuse = (why: string) =>
+    badRequest(`${kind.kind} in version "${version.version}" cannot be handled as a ${kind.kind}: ${why}`);
+  try {
+    const { object, unknownPaths } = version.decode(copyJson(sent.value) as JsonObject);
+    if (fieldValidation !== "Ignore" && unknownPaths.length + sent.duplicates.length > 0) {
+      const complaints = strictComplaints(unknownPaths, sent.duplicates);
+      if (fieldValidation === "Strict") throw refuse(strictMessage(complaints));
+      for (const text of complaints) warn(text);
+    }
+    object["kind"] = kind.kind;
+    object["apiVersion"] = kind.apiVersion;
+    object["metadata"] ??= {};
+    return object as unknown as KubeObject;
+  } catch (error) {
+    if (error instanceof DecodeError) throw refuse(error.message);
+    throw error;
+  }
+}
+
+/**
+ * Objects that were written under an older schema lack defaults that came later, and get them when they are read.
+ * Under a definition that never changed there can be none.
+ */
+function readerOf(crd: CustomResourceDefinition, version: CustomResource, apiVersion: string): Resource["fromStorage"] {
+  const mayLackDefaults =
+    (crd.metadata.generation ?? 1) > 1 && JSON.stringify(version.openApiSchema).includes('"default"');
+  if (!mayLackDefaults) return version.isStorage ? sameVersion : (object) => ({ ...object, apiVersion });
+  return (object) => {
+    const copy = copyJson(object);
+    copy.apiVersion = apiVersion;
+    version.setDefaults(copy as unknown as JsonObject);
+    return copy;
+  };
+}
+
+function tableOf(version: CustomResource): TableKind {
+  const { columns } = version;
+  return {
+    columns: [
+      nameColumn,
+      ...columns.map(({ name, type, format, description, priority }) => ({
+        name,
+        type,
+        format,
+        description,
+        priority,
+      })),
+    ],
+    cells: (object, nowMs) => [
+      object.metadata.name,
+      ...columns.map((column) => column.cell(object as unknown as JsonObject, nowMs) as Cell),
+    ],
+  };
+}

@@ -1,0 +1,20 @@
+import type { CustomResourceDefinition } from "../../model/kubernetes.generated.ts";
+import { timeToMs } from "../../model/time.ts";
+import type { Strategy } from "../strategy.ts";
+import { cleanupFinalizer, terminatingCondition } from "./crdNames.ts";
+import { crdStrategy } from "./validateCrd.ts";
+
+/** A definition that is deleted stays until its instances are gone; from the first moment it says so. */
+export const definitionStrategy: Strategy = {
+  ...crdStrategy,
+  requiresRevision: true,
+  beginDeletion(object) {
+    const crd = object as unknown as CustomResourceDefinition;
+    const { metadata } = object;
+    const finalizers = metadata.finalizers ?? [];
+    if (!finalizers.includes(cleanupFinalizer)) metadata.finalizers = [...finalizers, cleanupFinalizer];
+    const nowMs = timeToMs(metadata.deletionTimestamp) ?? 0;
+    const phase = { done: false, message: "CustomResource deletion is in progress" };
+    crd.status = terminatingCondition(crd.status ?? {}, phase, nowMs);
+  },
+};

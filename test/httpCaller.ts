@@ -60,7 +60,10 @@ export class HttpCaller {
     const payload = options.raw ?? (body === undefined ? undefined : JSON.stringify(body));
     return new Promise((resolve, reject) => {
       const sent = this.open(method, path, {
-        ...(payload === undefined ? {} : { "content-type": "application/json", "content-length": lengthOf(payload) }),
+        ...(payload === undefined ? {} : { "content-type": "application/json" }),
+        ...(payload === undefined || options.headers?.["transfer-encoding"] !== undefined
+          ? {}
+          : { "content-length": lengthOf(payload) }),
         ...options.headers,
       });
       sent.on("error", reject);

@@ -26,7 +26,8 @@ export async function readBody(request: IncomingMessage): Promise<Buffer> {
       chunks.push(chunk);
     });
     request.on("end", resolve);
-    request.on("error", reject);
+    // A client that goes away in the middle is its own fault, not ours.
+    request.on("error", () => reject(badRequest("the request body ended early")));
     request.on("close", () => reject(badRequest("the request body ended early")));
   });
   const first = chunks[0];

@@ -103,21 +103,35 @@ export function deleteOptionsOf(
   if (kind !== undefined && kind !== "" && kind !== "DeleteOptions") {
     throw badRequest(`expected DeleteOptions, not ${JSON.stringify(kind)}`);
   }
-  const preconditions = body["preconditions"];
+  const preconditions = body["preconditions"] ?? undefined;
+  if (preconditions !== undefined && !isObject(preconditions)) {
+    throw badRequest(`DeleteOptions.preconditions must be an object, not ${JSON.stringify(preconditions)}`);
+  }
   return {
     options: {
       gracePeriodSeconds: typed(body, "gracePeriodSeconds", "number"),
       propagationPolicy: typed(body, "propagationPolicy", "string") as DeleteOptions["propagationPolicy"],
       orphanDependents: typed(body, "orphanDependents", "boolean"),
-      preconditions: isObject(preconditions)
-        ? {
-            uid: typed(preconditions, "uid", "string"),
-            resourceVersion: typed(preconditions, "resourceVersion", "string"),
-          }
-        : undefined,
+      preconditions:
+        preconditions === undefined
+          ? undefined
+          : {
+              uid: typed(preconditions, "uid", "string"),
+              resourceVersion: typed(preconditions, "resourceVersion", "string"),
+            },
     },
-    dryRun: Array.isArray(body["dryRun"]) ? body["dryRun"].map(String) : undefined,
+    dryRun: dryRunOf(body["dryRun"] ?? undefined),
   };
+}
+
+function dryRunOf(sent: Json | undefined): string[] | undefined {
+  if (sent === undefined) return undefined;
+  if (!Array.isArray(sent) || !sent.every((item) => typeof item === "string")) {
+    throw badRequest(`DeleteOptions.dryRun must be a list of strings, not ${JSON.stringify(sent)}`);
+  }
+  const errors = sent.filter((item) => item !== "All").map((item) => notSupported("dryRun", item, ["All"]));
+  if (errors.length > 0) throw invalidObject({ group: "meta.k8s.io", kind: "DeleteOptions" }, "", errors);
+  return sent;
 }
 
 interface Types {

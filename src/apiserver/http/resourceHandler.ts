@@ -84,7 +84,9 @@ export async function handleResource(world: ResourceWorld, exchange: Exchange, r
     await handleSubresource(world, exchange, target, route, verb);
     return;
   }
-  if (!resource.type.verbs.includes(verb)) throw methodNotAllowed(resource.groupResource, verb);
+  if (!resource.type.verbs.includes(verb) || !shapeFits(route, verb)) {
+    throw methodNotAllowed(resource.groupResource, verb);
+  }
   if (verb === "watch") await watch(world, exchange, target);
   else await handleObject(world, exchange, target, verb);
 }
@@ -217,6 +219,12 @@ function scopeFits(resource: Resource, route: ResourceRoute, verb: string): bool
   if (!resource.type.namespaced) return route.namespace === "";
   if (route.namespace !== "") return true;
   return route.name === "" && (verb === "list" || verb === "watch" || verb === "deletecollection");
+}
+
+/** New objects are sent to their collection; changes name their object. */
+function shapeFits(route: ResourceRoute, verb: string): boolean {
+  if (verb === "create") return route.name === "";
+  return route.name !== "" || (verb !== "update" && verb !== "patch");
 }
 
 function initialEventsOnList(): Error {

@@ -27,7 +27,7 @@ export function validateMetadata(object: KubeObject, resource: Resource): FieldE
   if (metadata.labels !== undefined) errors.push(...validateLabels(metadata.labels, "metadata.labels"));
   if (metadata.annotations !== undefined) errors.push(...validateAnnotations(metadata.annotations));
   if (metadata.ownerReferences !== undefined) errors.push(...validateOwners(metadata.ownerReferences));
-  if (metadata.finalizers !== undefined) errors.push(...validateFinalizers(metadata.finalizers));
+  if (metadata.finalizers !== undefined) errors.push(...validateFinalizers(metadata.finalizers, resource));
   return errors;
 }
 
@@ -51,7 +51,7 @@ export function validateMetadataUpdate(next: KubeObject, old: KubeObject, resour
     errors.push(...validateOwners(metadata.ownerReferences));
   }
   if (metadata.finalizers !== undefined && !equalJson(metadata.finalizers, before.finalizers)) {
-    errors.push(...validateFinalizers(metadata.finalizers));
+    errors.push(...validateFinalizers(metadata.finalizers, resource));
     errors.push(...validateFinalizerAdditions(metadata, before));
   }
   if (metadata.name !== before.name) {
@@ -100,11 +100,19 @@ function validateOwners(owners: readonly OwnerReference[]): FieldError[] {
   return errors;
 }
 
-function validateFinalizers(finalizers: readonly string[]): FieldError[] {
+/** The only finalizers without a domain. */
+const plainFinalizers = new Set(["kubernetes", "orphan", "foregroundDeletion"]);
+
+function validateFinalizers(finalizers: readonly string[], resource: Resource): FieldError[] {
   const errors: FieldError[] = [];
   finalizers.forEach((finalizer, at) => {
     for (const message of qualifiedNameErrors(finalizer)) {
       errors.push(invalid(`metadata.finalizers[${at}]`, finalizer, message));
+    }
+    // Custom resources were never held to this.
+    if (resource.custom === undefined && !finalizer.includes("/") && !plainFinalizers.has(finalizer)) {
+      const why = "name is neither a standard finalizer name nor is it fully qualified";
+      errors.push(invalid(`metadata.finalizers[${at}]`, finalizer, why));
     }
   });
   if (finalizers.includes("orphan") && finalizers.includes("foregroundDeletion")) {

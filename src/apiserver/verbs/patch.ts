@@ -1,7 +1,7 @@
-import { required } from "../../model/fieldError.ts";
+import { invalid, required } from "../../model/fieldError.ts";
 import { copyJson, isObject, type Json, type JsonObject } from "../../model/json.ts";
 import type { KubeObject } from "../../model/object.ts";
-import { badRequest, failure, invalidObject, notFound, unsupportedMediaType } from "../../model/status.ts";
+import { badRequest, failure, invalidObject, notFound, StatusError, unsupportedMediaType } from "../../model/status.ts";
 import { formatTime } from "../../model/time.ts";
 import { applyPatch } from "../apply/applyPatch.ts";
 import { jsonPatch } from "../patch/jsonPatch.ts";
@@ -45,7 +45,7 @@ export async function patchObject(
     options: patchOptions(call),
     build: (current) => {
       const patched = applyPatchTo(target, type, current, patch.value);
-      return decodePatched(target, patched, call);
+      return decodePatched(target, patched, patch.duplicates, call);
     },
   };
   return updateObject(core, target, change, call);
@@ -79,9 +79,17 @@ export function applyPatchTo(
   }
 }
 
-function decodePatched(target: Target, patched: Json, call: Call): KubeObject {
+function decodePatched(target: Target, patched: Json, duplicates: readonly string[], call: Call): KubeObject {
   const { resource } = target;
-  const next = resource.decode(sentByUs(copyJson(patched)), call.fieldValidation, call.warn);
+  let next: KubeObject;
+  try {
+    next = resource.decode({ value: copyJson(patched), duplicates }, call.fieldValidation, call.warn);
+  } catch (error) {
+    // The text of the patch could be read; what it makes of the object cannot. Upstream calls that invalid, not bad.
+    if (!(error instanceof StatusError) || error.status.code !== 400) throw error;
+    const why = (error.status.message ?? "").replace(/^.*? cannot be handled as an? [A-Za-z]+: /, "");
+    throw invalidObject({ group: "", kind: "" }, "", [invalid("patch", JSON.stringify(patched), why)]);
+  }
   resource.setDefaults(next);
   checkIdentity(target, next);
   return next;

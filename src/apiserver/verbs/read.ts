@@ -135,6 +135,7 @@ async function planList(core: Core, target: Target, options: ReadOptions): Promi
     }
     if (match !== "") throw refuse("resourceVersionMatch is forbidden when continue is provided");
     const token = parseContinueToken(options.continueToken);
+    if (token.revision === 0 || token.revision > core.store.revision) throw badContinueToken();
     return { revision: token.revision < 0 ? core.store.revision : token.revision, fromKey: token.fromKey, limit };
   }
   if (match !== "") {
@@ -317,5 +318,9 @@ function parseContinueToken(token: string): { revision: number; fromKey: string 
   } catch {
     // Falls through to the refusal below: whatever is wrong with it, the token is not one of ours.
   }
-  throw badRequest("continue key is not valid: invalid continue token");
+  throw badContinueToken();
+}
+
+function badContinueToken(): Error {
+  return badRequest("continue key is not valid: invalid continue token");
 }

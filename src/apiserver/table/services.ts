@@ -87,7 +87,9 @@ export const endpointsTable = tableOf<Endpoints>(
         for (const { ip } of ready) addresses.push(ip.includes(":") ? `[${ip}]:${port}` : `${ip}:${port}`);
       }
     }
-    return [metadata.name, firstOf(addresses, addressesMax, ",") || none, humanAge(metadata.creationTimestamp, nowMs)];
+    // Empty, not a word, where addresses exist but none is ready.
+    const shown = subsets === undefined || subsets.length === 0 ? none : firstOf(addresses, addressesMax, ",");
+    return [metadata.name, shown, humanAge(metadata.creationTimestamp, nowMs)];
   },
 );
 

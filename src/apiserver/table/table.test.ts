@@ -233,6 +233,7 @@ describe("a service", () => {
       "10.0.0.1:80,10.0.0.2:80,10.0.0.3:80 + 1 more...",
     );
     expect(row("/endpoints", {})["Endpoints"]).toBe("<none>");
+    expect(row("/endpoints", { subsets: [{ notReadyAddresses: addresses, ports }] })["Endpoints"]).toBe("");
     expect(row("/endpoints", { subsets: [{ addresses: [{ ip: "fd00::1" }], ports }] })["Endpoints"]).toBe(
       "[fd00::1]:80",
     );

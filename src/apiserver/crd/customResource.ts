@@ -1,6 +1,6 @@
 import { type FieldError, invalid } from "../../model/fieldError.ts";
 import { humanAge } from "../../model/humanDuration.ts";
-import { isObject, type Json, type JsonObject } from "../../model/json.ts";
+import { equalJson, isObject, type Json, type JsonObject } from "../../model/json.ts";
 import type {
   CustomResourceColumnDefinition,
   CustomResourceDefinition,
@@ -71,7 +71,14 @@ export interface PrinterColumn {
   cell(object: JsonObject, nowMs: number): Json;
 }
 
-const cache = new Map<string, { generation: number; versions: readonly CustomResource[] }>();
+interface Compiled {
+  readonly generation: number;
+  /** Names are accepted, and given back, without a new generation. */
+  readonly names: unknown;
+  readonly versions: readonly CustomResource[];
+}
+
+const cache = new Map<string, Compiled>();
 const cacheMax = 512;
 
 /** All versions of a CRD, served or not, in its order. Compiled once for each generation. */
@@ -79,11 +86,12 @@ export function customResources(crd: CustomResourceDefinition): readonly CustomR
   const { uid } = crd.metadata;
   const generation = crd.metadata.generation ?? 0;
   const known = uid === undefined ? undefined : cache.get(uid);
-  if (known !== undefined && known.generation === generation) return known.versions;
+  const names = crd.status?.acceptedNames;
+  if (known !== undefined && known.generation === generation && equalJson(known.names, names)) return known.versions;
   const versions = crd.spec.versions.map((version) => compileVersion(crd, version));
   if (uid !== undefined) {
     if (cache.size >= cacheMax) cache.delete(cache.keys().next().value as string);
-    cache.set(uid, { generation, versions });
+    cache.set(uid, { generation, names, versions });
   }
   return versions;
 }

@@ -93,9 +93,9 @@ function fieldPathText(path: string): string {
 
 /** Evaluates all rules. `old` is what was stored before, on update. */
 export function checkRules(root: RuleNode, value: Json, old: Json | undefined): FieldError[] {
-  const run: RuleRun = { budget: objectCostLimit, exhausted: false, errors: [], isUpdate: old !== undefined };
+  const run: RuleRun = { budget: objectCostLimit, exhausted: false, errors: [] };
   const before = old === undefined ? undefined : { value: old, cel: celValueOf(old, root.schema) };
-  visit(root, { value, cel: celValueOf(value, root.schema) }, before, "", run);
+  visit(root, { value, cel: celValueOf(value, root.schema) }, before, undefined, "", run);
   return run.errors;
 }
 
@@ -103,7 +103,6 @@ interface RuleRun {
   budget: number;
   exhausted: boolean;
   readonly errors: FieldError[];
-  readonly isUpdate: boolean;
 }
 
 /** One place in the data, as JSON and as rules see it. */
@@ -112,9 +111,30 @@ interface Place {
   readonly cel: CelValue;
 }
 
-function visit(node: RuleNode, place: Place, old: Place | undefined, path: string, run: RuleRun): void {
+/** The innermost place above or here that has an old self; items of plain lists are tolerated with their list. */
+interface Change {
+  readonly value: Json;
+  readonly old: Json;
+  same: boolean | undefined;
+}
+
+function isUnchanged(change: Change | undefined): boolean {
+  if (change === undefined) return false;
+  change.same ??= equalJson(change.value, change.old);
+  return change.same;
+}
+
+function visit(
+  node: RuleNode,
+  place: Place,
+  old: Place | undefined,
+  above: Change | undefined,
+  path: string,
+  run: RuleRun,
+): void {
+  const change = old === undefined ? above : { value: place.value, old: old.value, same: undefined };
   if (run.exhausted || (place.value === null && node.schema.nullable)) return;
-  if (node.rules.length > 0) evaluateRules(node, place, old, path, run);
+  if (node.rules.length > 0) evaluateRules(node, place, old, change, path, run);
   const { value, cel } = place;
   if (typeof value !== "object" || value === null) return;
   if (Array.isArray(value)) {
@@ -123,11 +143,11 @@ function visit(node: RuleNode, place: Place, old: Place | undefined, path: strin
     for (let i = 0; i < value.length; i++) {
       const item = value[i] as Json;
       const before = correlatedItem(node.schema, item, old?.value);
-      const oldItems = items.schema;
       visit(
         items,
         { value: item, cel: (cel as CelValue[])[i] as CelValue },
-        before === undefined ? undefined : { value: before.value, cel: celValueOf(before.value, oldItems) },
+        before === undefined ? undefined : { value: before.value, cel: celValueOf(before.value, items.schema) },
+        change,
         `${path}[${i}]`,
         run,
       );
@@ -139,7 +159,7 @@ function visit(node: RuleNode, place: Place, old: Place | undefined, path: strin
     const child = node.properties.get(key) ?? node.additional;
     if (child === undefined || !Object.hasOwn(value, key)) continue;
     const inner: Place = { value: value[key] as Json, cel: (cel as Record<string, CelValue>)[key] as CelValue };
-    visit(child, inner, childOf(old, key), path === "" ? key : `${path}.${key}`, run);
+    visit(child, inner, childOf(old, key), change, path === "" ? key : `${path}.${key}`, run);
   }
 }
 
@@ -150,8 +170,14 @@ function childOf(place: Place | undefined, key: string): Place | undefined {
   return { value: value[key] as Json, cel: (place.cel as Record<string, CelValue>)[key] as CelValue };
 }
 
-function evaluateRules(node: RuleNode, place: Place, old: Place | undefined, path: string, run: RuleRun): void {
-  let unchanged: boolean | undefined;
+function evaluateRules(
+  node: RuleNode,
+  place: Place,
+  old: Place | undefined,
+  change: Change | undefined,
+  path: string,
+  run: RuleRun,
+): void {
   for (const rule of node.rules) {
     if (rule.isTransition && old === undefined) continue;
     const oldSelf = rule.source.optionalOldSelf
@@ -175,10 +201,7 @@ function evaluateRules(node: RuleNode, place: Place, old: Place | undefined, pat
       return;
     }
     // What was wrong before and has not changed is tolerated, unless the rule is about the change itself.
-    if (old !== undefined && !rule.program.uses("oldSelf")) {
-      unchanged ??= equalJson(place.value, old.value);
-      if (unchanged) continue;
-    }
+    if (!rule.program.uses("oldSelf") && isUnchanged(change)) continue;
     if (result.kind === "error") {
       const about = rule.source.message || rule.source.rule;
       run.errors.push(invalid(path, node.typeName, `${result.message} evaluating rule: ${about}`));

@@ -137,7 +137,7 @@ export type Approval = { status: boolean; reason: string; message: string };
 
 /** Groups of the Kubernetes project need somebody's word; other groups have no such condition. */
 export function approvalOf(crd: CustomResourceDefinition): Approval | undefined {
-  if (!isProtectedGroup(crd.spec.group)) return undefined;
+  if (!isProtectedGroup(crd.spec.group ?? "")) return undefined;
   const annotation = crd.metadata.annotations?.[approvalAnnotation];
   if (annotation === undefined || annotation === "") {
     const message = `protected groups must have approval annotation ${JSON.stringify(approvalAnnotation)}, see https://github.com/kubernetes/enhancements/pull/1111`;

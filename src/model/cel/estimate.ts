@@ -108,6 +108,13 @@ class Estimator {
     }
   }
 
+  private joinedSize([list, separator]: readonly Expr[]): number {
+    if (list === undefined) return unlimited;
+    const type = this.checked.types.get(list);
+    const item = type?.kind === "list" ? sizeOfType(type.elem) : unlimited;
+    return this.size(list) * (item + (separator === undefined ? 0 : this.size(separator)));
+  }
+
   /** The largest size a value of this expression can have. */
   private size(expr: Expr): number {
     switch (expr.op) {
@@ -126,6 +133,7 @@ class Estimator {
       case "call": {
         const resolved = this.checked.calls.get(expr);
         const resultSize = resolved?.fn.resultSize;
+        if (resolved?.fn.name === "join") return this.joinedSize(resolved.args);
         if (resolved === undefined || resultSize === undefined) break;
         const type = this.checked.types.get(expr);
         if (type !== undefined && isScalar(type)) return 1;

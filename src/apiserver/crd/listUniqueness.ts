@@ -6,8 +6,39 @@ import type { Structural } from "./structural.ts";
 /** Sets hold every value once, map lists every key once. */
 export function duplicateItems(value: Json, schema: Structural): FieldError[] {
   const errors: FieldError[] = [];
-  visit(value, schema, "", errors);
+  // Paths are made only if there is something to tell.
+  if (hasDuplicates(value, schema)) visit(value, schema, "", errors);
   return errors;
+}
+
+function hasDuplicates(value: Json, schema: Structural): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  if (Array.isArray(value)) {
+    if (schema.listType !== "atomic" && value.length > 1) {
+      const seen = new Set<string>();
+      for (const item of value) {
+        const text = identityText(schema, item);
+        if (text === undefined) continue;
+        if (seen.has(text)) return true;
+        seen.add(text);
+      }
+    }
+    const { items } = schema;
+    if (!items?.has.uniqueLists) return false;
+    for (const item of value) if (hasDuplicates(item, items)) return true;
+    return false;
+  }
+  if (schema.additional === undefined) {
+    for (const [key, child] of schema.properties) {
+      if (child.has.uniqueLists && Object.hasOwn(value, key) && hasDuplicates(value[key] as Json, child)) return true;
+    }
+    return false;
+  }
+  for (const key of Object.keys(value)) {
+    const child = schema.properties.get(key) ?? schema.additional;
+    if (child.has.uniqueLists && hasDuplicates(value[key] as Json, child)) return true;
+  }
+  return false;
 }
 
 function visit(value: Json, schema: Structural, path: string, errors: FieldError[]): void {
@@ -30,15 +61,26 @@ function checkList(list: readonly Json[], schema: Structural, path: string, erro
   const reported = new Set<string>();
   for (let i = 0; i < list.length; i++) {
     const item = list[i] as Json;
-    const identity = schema.listType === "set" ? item : keysOf(schema, item);
-    if (identity === undefined) continue;
-    const text = typeof identity === "string" ? `"${identity}` : canonicalText(identity);
-    if (seen.has(text)) {
-      if (!reported.has(text)) errors.push(duplicate(`${path}[${i}]`, identity));
+    const text = identityText(schema, item);
+    if (text === undefined) continue;
+    if (seen.has(text) && !reported.has(text)) {
+      errors.push(duplicate(`${path}[${i}]`, schema.listType === "set" ? item : keysOf(schema, item)));
       reported.add(text);
     }
     seen.add(text);
   }
+}
+
+/** Equal items have equal texts; undefined for what has no identity. */
+function identityText(schema: Structural, item: Json): string | undefined {
+  if (schema.listType === "set") return typeof item === "string" ? `"${item}` : canonicalText(item);
+  if (!isObject(item)) return undefined;
+  const { listKeys } = schema;
+  if (listKeys.length === 1) {
+    const value = keyOf(schema, item, listKeys[0] as string);
+    if (typeof value === "string") return `"${value}`;
+  }
+  return canonicalText(keysOf(schema, item) ?? null);
 }
 
 function keysOf(schema: Structural, item: Json): Json | undefined {

@@ -1,5 +1,4 @@
-import type { RE2JS } from "re2js";
-import { compilePattern } from "../../model/cel/regex.ts";
+import { compilePattern, rememberingMatcher } from "../../model/cel/regex.ts";
 import { isObject, type Json, type JsonObject } from "../../model/json.ts";
 import { type FormatCheck, formatCheck } from "./stringFormats.ts";
 
@@ -27,7 +26,7 @@ export interface Structural {
   readonly enumValues: readonly Json[] | undefined;
   /** The same for schemas that allow only strings, which are nearly all. */
   readonly enumTexts: ReadonlySet<string> | undefined;
-  readonly pattern: { readonly source: string; readonly regex: RE2JS } | undefined;
+  readonly pattern: { readonly source: string; readonly matches: (text: string) => boolean } | undefined;
   readonly minimum: number | undefined;
   readonly exclusiveMinimum: boolean;
   readonly maximum: number | undefined;
@@ -82,7 +81,8 @@ export function compileStructural(schema: JsonObject): Structural {
     schemaOf(schema["additionalProperties"]) ?? (schema["additionalProperties"] === true ? empty() : undefined);
   const items = schemaOf(schema["items"]);
   const listType = schema["x-kubernetes-list-type"];
-  const allOf = schemasOf(schema["allOf"]);
+  const isIntOrString = schema["x-kubernetes-int-or-string"] === true;
+  const allOf = schemasOf(isIntOrString ? withoutSpelling(schema["allOf"]) : schema["allOf"]);
   const rules = rulesOf(schema["x-kubernetes-validations"]);
   const enumValues = Array.isArray(schema["enum"]) ? schema["enum"] : undefined;
   const enumTexts = enumValues?.every((value) => typeof value === "string")
@@ -97,7 +97,7 @@ export function compileStructural(schema: JsonObject): Structural {
   return {
     type: types.has(type) ? (type as SchemaType) : "",
     nullable: schema["nullable"] === true,
-    intOrString: schema["x-kubernetes-int-or-string"] === true,
+    intOrString: isIntOrString,
     preserveUnknown: schema["x-kubernetes-preserve-unknown-fields"] === true,
     embedded,
     defaultValue: schema["default"],
@@ -125,7 +125,7 @@ export function compileStructural(schema: JsonObject): Structural {
     maxProperties: number(schema["maxProperties"]),
     required: strings(schema["required"]),
     allOf,
-    anyOf: schemasOf(schema["anyOf"]),
+    anyOf: isIntOrString && spellsIntOrString(schema["anyOf"]) ? [] : schemasOf(schema["anyOf"]),
     oneOf: schemasOf(schema["oneOf"]),
     not: schemaOf(schema["not"]),
     rules,
@@ -145,6 +145,20 @@ let emptyNode: Structural | undefined;
 export function empty(): Structural {
   emptyNode ??= compileStructural({});
   return emptyNode;
+}
+
+/** Int-or-string usually says so twice, the second time as anyOf; checking that again would cost more than all the rest. */
+function spellsIntOrString(branches: Json | undefined): boolean {
+  if (!Array.isArray(branches) || branches.length !== 2) return false;
+  const names = branches.map((branch) => (isObject(branch) && Object.keys(branch).length === 1 ? branch["type"] : ""));
+  return names[0] === "integer" && names[1] === "string";
+}
+
+function withoutSpelling(branches: Json | undefined): Json | undefined {
+  if (!Array.isArray(branches)) return branches;
+  return branches.filter((branch) => {
+    return !(isObject(branch) && Object.keys(branch).length === 1 && spellsIntOrString(branch["anyOf"]));
+  });
 }
 
 function schemaOf(value: Json | undefined): Structural | undefined {
@@ -170,7 +184,7 @@ function rulesOf(value: Json | undefined): RuleSource[] {
 function patternOf(value: Json | undefined): Structural["pattern"] {
   if (typeof value !== "string" || value === "") return undefined;
   const regex = compilePattern(value);
-  return typeof regex === "string" ? undefined : { source: value, regex };
+  return typeof regex === "string" ? undefined : { source: value, matches: rememberingMatcher(regex) };
 }
 
 function text(value: Json | undefined): string {

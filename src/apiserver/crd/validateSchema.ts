@@ -156,7 +156,7 @@ function checkString(value: string, schema: Structural, path: Path, errors: Fiel
   if (minLength !== undefined && stringSize(value) < minLength) {
     complain(errors, path, value, `should be at least ${minLength} chars long`);
   }
-  if (pattern !== undefined && !pattern.regex.test(value)) {
+  if (pattern !== undefined && !pattern.matches(value)) {
     complain(errors, path, value, `should match '${pattern.source}'`);
   }
   if (formatCheck !== undefined && !formatCheck(value)) {

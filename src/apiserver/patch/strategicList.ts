@@ -23,7 +23,8 @@ export function mergeList(input: {
   if (kind === undefined) return [];
   if (kind === "primitive") {
     if (order !== undefined) checkOrder(patch, order, "");
-    const merged = [...new Set([...server, ...patch])];
+    // A patch that only orders leaves repeated values alone.
+    const merged = patch.length === 0 ? server.slice() : [...new Set([...server, ...patch])];
     return arrange(merged, order ?? patch, server, identityOf);
   }
   const mergeKey = schema.patchMergeKey;
@@ -35,7 +36,9 @@ export function mergeList(input: {
   const merged = mergeItems(kept, items, schema, mergeItem);
   const keyOf = (item: Json): string | undefined =>
     isObject(item) && Object.hasOwn(item, mergeKey) ? identityOf(item[mergeKey] ?? null) : undefined;
-  return arrange(merged, order ?? items, kept, keyOf);
+  if (order === undefined) return arrange(merged, items, kept, keyOf);
+  // With an explicit order, upstream lets new items take the places of removed ones before it compares places.
+  return arrange(merged, order, kept.concat(merged.slice(kept.length, server.length)), keyOf);
 }
 
 /** Removes what `$patch` items ask to remove; the rest of the patch are plain items. */

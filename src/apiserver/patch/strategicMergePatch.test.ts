@@ -347,6 +347,21 @@ describe("order", () => {
   });
 });
 
+test("with an order, a new item takes the place of a removed one", () => {
+  const target = { containers: [{ name: "a" }, { name: "b" }, { name: "server" }] };
+  const patch = {
+    "$setElementOrder/containers": [{ name: "b" }, { name: "new" }],
+    containers: [{ name: "new" }, { $patch: "delete", name: "a" }],
+  };
+  expect(patchPod(target, patch)).toEqual({ containers: [{ name: "b" }, { name: "server" }, { name: "new" }] });
+});
+
+test("a patch that only orders primitives keeps repeated ones", () => {
+  const target = { metadata: { finalizers: ["a", "b", "c", "b"] } };
+  const patch = { metadata: { "$setElementOrder/finalizers": ["b", "a", "c"] } };
+  expect(patchOf(target, patch)).toEqual({ metadata: { finalizers: ["b", "b", "a", "c"] } });
+});
+
 describe("mistakes are told with 400", () => {
   test.each<[string, Json, string]>([
     [

@@ -1,4 +1,19 @@
 import type { Conversion } from "./builtinResource.ts";
+import { beta1Claim, beta1ClaimTemplate, beta1Class, beta1Slice, sameWords } from "./kinds/devices/deviceConversion.ts";
+import { eventConversion } from "./kinds/event.ts";
+import { autoscalerConversion } from "./kinds/horizontalPodAutoscaler.ts";
 
 /** Versions that are served but not stored, by `group/version/plural`. */
-export const conversions: Readonly<Record<string, Conversion>> = {};
+export const conversions: Readonly<Record<string, Conversion>> = {
+  "autoscaling/v1/horizontalpodautoscalers": autoscalerConversion,
+  "events.k8s.io/v1/events": eventConversion,
+  "resource.k8s.io/v1beta1/deviceclasses": beta1Class,
+  "resource.k8s.io/v1beta1/resourceclaims": beta1Claim,
+  "resource.k8s.io/v1beta1/resourceclaimtemplates": beta1ClaimTemplate,
+  "resource.k8s.io/v1beta1/resourceslices": beta1Slice,
+  "resource.k8s.io/v1beta2/deviceclasses": sameWords,
+  "resource.k8s.io/v1beta2/devicetaintrules": sameWords,
+  "resource.k8s.io/v1beta2/resourceclaims": sameWords,
+  "resource.k8s.io/v1beta2/resourceclaimtemplates": sameWords,
+  "resource.k8s.io/v1beta2/resourceslices": sameWords,
+};

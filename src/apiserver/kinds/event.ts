@@ -1,12 +1,14 @@
 import { type FieldError, invalid, required, tooLong } from "../../model/fieldError.ts";
 import type { CoreEvent } from "../../model/kubernetes.generated.ts";
+import type { Conversion } from "../builtinResource.ts";
+import { coreFromEvents, eventsFromCore } from "../events/convertEvent.ts";
 import { utf8Bytes } from "./contentSize.ts";
 import { checkImmutable } from "./fieldChecks.ts";
 import { strategyOfKind } from "./kindStrategy.ts";
 import { checkDnsLabel, checkQualifiedName } from "./nameChecks.ts";
+import { inStoredShape } from "./storedShape.ts";
 
-/** Both event groups are stored in the core shape. */
-export const eventStrategy = strategyOfKind<CoreEvent>({
+const coreStrategy = strategyOfKind<CoreEvent>({
   generation: "none",
   createOnUpdate: true,
   validate: (event) => eventErrors(event),
@@ -37,6 +39,11 @@ export const eventStrategy = strategyOfKind<CoreEvent>({
     ];
   },
 });
+
+export const eventConversion: Conversion = { toStorage: coreFromEvents, fromStorage: eventsFromCore };
+
+/** Both event groups are stored in the core shape. */
+export const eventStrategy = inStoredShape(coreStrategy, { "events.k8s.io/v1": eventConversion });
 
 function eventErrors(event: CoreEvent): FieldError[] {
   const errors: FieldError[] = [];

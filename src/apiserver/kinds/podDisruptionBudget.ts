@@ -9,9 +9,6 @@ import { checkCounters } from "./workloads/workloadChecks.ts";
 export const podDisruptionBudgetStrategy = strategyOfKind<PodDisruptionBudget>({
   generation: "spec",
   requiresRevision: true,
-  prepareForCreate(budget) {
-    budget.status = { currentHealthy: 0, desiredHealthy: 0, disruptionsAllowed: 0, expectedPods: 0 };
-  },
   validate: (budget) => budgetErrors(budget),
   validateUpdate: (next) => budgetErrors(next),
   validateStatusUpdate(next) {

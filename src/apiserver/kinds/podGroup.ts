@@ -55,9 +55,6 @@ export const podGroupStrategy = strategyOfKind<PodGroup>({
   setDefaults(group) {
     if (group.spec !== undefined) group.spec.disruptionMode ??= "Pod";
   },
-  prepareForCreate(group) {
-    group.status = {};
-  },
   validate: (group) => groupErrors(group),
   validateUpdate(next, old) {
     const errors = groupErrors(next);

@@ -28,11 +28,8 @@ export const serviceStrategy = strategyOfKind<Service>({
   setDefaults(service) {
     service.spec ??= {};
     setSpecDefaults(service.spec);
-    service.status ??= {};
-    service.status.loadBalancer ??= {};
   },
   prepareForCreate(service, context) {
-    service.status = { loadBalancer: {} };
     alignAddresses(service);
     allocateServiceAddresses(service, context);
     setFamilies(service);

@@ -1,21 +1,44 @@
 /** Which kind has which strategy. Kinds that are not listed have nothing special about them. */
 import type { Strategy } from "../strategy.ts";
+import {
+  mutatingPolicyBindingStrategy,
+  mutatingPolicyStrategy,
+  validatingPolicyBindingStrategy,
+  validatingPolicyStrategy,
+} from "./admission/admissionPolicy.ts";
+import { mutatingWebhookStrategy, validatingWebhookStrategy } from "./admission/webhookConfiguration.ts";
 import { configMapStrategy } from "./configMap.ts";
 import { deviceClassStrategy, deviceTaintRuleStrategy } from "./devices/deviceClass.ts";
 import { resourceClaimStrategy, resourceClaimTemplateStrategy } from "./devices/resourceClaim.ts";
 import { resourceSliceStrategy } from "./devices/resourceSlice.ts";
 import { eventStrategy } from "./event.ts";
+import { horizontalPodAutoscalerStrategy } from "./horizontalPodAutoscaler.ts";
 import { leaseStrategy } from "./lease.ts";
+import { limitRangeStrategy } from "./limitRange.ts";
 import { namespaceStrategy } from "./namespace.ts";
+import { endpointSliceStrategy, endpointsStrategy } from "./network/endpoints.ts";
+import { ingressClassStrategy, ingressStrategy } from "./network/ingress.ts";
+import { networkPolicyStrategy } from "./network/networkPolicy.ts";
 import { nodeStrategy } from "./node.ts";
 import { persistentVolumeClaimStrategy } from "./persistentVolumeClaim.ts";
 import { podDisruptionBudgetStrategy } from "./podDisruptionBudget.ts";
 import { podGroupStrategy, workloadStrategy } from "./podGroup.ts";
 import { podStrategy } from "./pods/podStrategy.ts";
 import { priorityClassStrategy } from "./priorityClass.ts";
+import { resourceQuotaStrategy } from "./resourceQuota.ts";
+import { runtimeClassStrategy } from "./runtimeClass.ts";
 import { secretStrategy } from "./secret.ts";
 import { serviceStrategy } from "./service.ts";
 import { controllerRevisionStrategy, podTemplateStrategy, serviceAccountStrategy } from "./simpleKinds.ts";
+import { persistentVolumeStrategy } from "./storage/persistentVolume.ts";
+import {
+  csiDriverStrategy,
+  csiNodeStrategy,
+  csiStorageCapacityStrategy,
+  storageClassStrategy,
+  volumeAttachmentStrategy,
+  volumeAttributesClassStrategy,
+} from "./storage/storageKinds.ts";
 import { cronJobStrategy } from "./workloads/cronJob.ts";
 import { daemonSetStrategy } from "./workloads/daemonSet.ts";
 import { deploymentStrategy } from "./workloads/deployment.ts";
@@ -25,24 +48,40 @@ import { statefulSetStrategy } from "./workloads/statefulSet.ts";
 
 const strategies = new Map<string, Strategy>([
   ["/configmaps", configMapStrategy],
+  ["/endpoints", endpointsStrategy],
   ["/events", eventStrategy],
+  ["/limitranges", limitRangeStrategy],
   ["/namespaces", namespaceStrategy],
   ["/nodes", nodeStrategy],
   ["/persistentvolumeclaims", persistentVolumeClaimStrategy],
+  ["/persistentvolumes", persistentVolumeStrategy],
   ["/pods", podStrategy],
   ["/podtemplates", podTemplateStrategy],
   ["/replicationcontrollers", replicationControllerStrategy],
+  ["/resourcequotas", resourceQuotaStrategy],
   ["/secrets", secretStrategy],
   ["/serviceaccounts", serviceAccountStrategy],
   ["/services", serviceStrategy],
+  ["admissionregistration.k8s.io/mutatingadmissionpolicies", mutatingPolicyStrategy],
+  ["admissionregistration.k8s.io/mutatingadmissionpolicybindings", mutatingPolicyBindingStrategy],
+  ["admissionregistration.k8s.io/mutatingwebhookconfigurations", mutatingWebhookStrategy],
+  ["admissionregistration.k8s.io/validatingadmissionpolicies", validatingPolicyStrategy],
+  ["admissionregistration.k8s.io/validatingadmissionpolicybindings", validatingPolicyBindingStrategy],
+  ["admissionregistration.k8s.io/validatingwebhookconfigurations", validatingWebhookStrategy],
   ["apps/controllerrevisions", controllerRevisionStrategy],
   ["apps/daemonsets", daemonSetStrategy],
   ["apps/deployments", deploymentStrategy],
   ["apps/replicasets", replicaSetStrategy],
   ["apps/statefulsets", statefulSetStrategy],
+  ["autoscaling/horizontalpodautoscalers", horizontalPodAutoscalerStrategy],
   ["batch/cronjobs", cronJobStrategy],
   ["batch/jobs", jobStrategy],
   ["coordination.k8s.io/leases", leaseStrategy],
+  ["discovery.k8s.io/endpointslices", endpointSliceStrategy],
+  ["networking.k8s.io/ingressclasses", ingressClassStrategy],
+  ["networking.k8s.io/ingresses", ingressStrategy],
+  ["networking.k8s.io/networkpolicies", networkPolicyStrategy],
+  ["node.k8s.io/runtimeclasses", runtimeClassStrategy],
   ["policy/poddisruptionbudgets", podDisruptionBudgetStrategy],
   ["resource.k8s.io/deviceclasses", deviceClassStrategy],
   ["resource.k8s.io/devicetaintrules", deviceTaintRuleStrategy],
@@ -52,6 +91,12 @@ const strategies = new Map<string, Strategy>([
   ["scheduling.k8s.io/podgroups", podGroupStrategy],
   ["scheduling.k8s.io/priorityclasses", priorityClassStrategy],
   ["scheduling.k8s.io/workloads", workloadStrategy],
+  ["storage.k8s.io/csidrivers", csiDriverStrategy],
+  ["storage.k8s.io/csinodes", csiNodeStrategy],
+  ["storage.k8s.io/csistoragecapacities", csiStorageCapacityStrategy],
+  ["storage.k8s.io/storageclasses", storageClassStrategy],
+  ["storage.k8s.io/volumeattachments", volumeAttachmentStrategy],
+  ["storage.k8s.io/volumeattributesclasses", volumeAttributesClassStrategy],
 ]);
 
 const plainStrategy: Strategy = { generation: "none" };

@@ -40,7 +40,6 @@ export const deviceTaintRuleStrategy = strategyOfKind<DeviceTaintRule>({
   returnsDeleted: true,
   requiresRevision: true,
   prepareForCreate(rule, context) {
-    rule.status = {};
     if (rule.spec?.taint !== undefined) rule.spec.taint.timeAdded ??= formatTime(context.nowMs);
   },
   prepareForUpdate(next, old, context) {

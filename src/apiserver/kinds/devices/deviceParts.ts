@@ -16,8 +16,8 @@ import type {
   DeviceToleration,
   OpaqueDeviceConfiguration,
 } from "../../../model/kubernetes.generated.ts";
+import { checkDeviceExpression } from "../celExpression.ts";
 import { checkQualifiedName, labelValueProblem } from "../nameChecks.ts";
-import { checkCelExpression } from "./celExpression.ts";
 import { checkDriverName } from "./deviceNames.ts";
 
 const rawBytesMax = 10 * 1024;
@@ -48,7 +48,7 @@ export function checkSelectors(
   checkCount(selectors, 32, path, errors);
   for (const [i, selector] of (selectors ?? []).entries()) {
     if (selector.cel === undefined) errors.push(required(`${path}[${i}].cel`));
-    else checkCelExpression(selector.cel.expression, `${path}[${i}].cel.expression`, errors);
+    else checkDeviceExpression(selector.cel.expression, `${path}[${i}].cel.expression`, errors);
   }
 }
 

@@ -4,8 +4,10 @@ import type { ResourceClaim, ResourceClaimTemplate } from "../../../model/kubern
 import type { WriteContext } from "../../strategy.ts";
 import { checkImmutable } from "../fieldChecks.ts";
 import { strategyOfKind } from "../kindStrategy.ts";
+import { inStoredShape } from "../storedShape.ts";
 import { adminAccessPaths, checkClaimSpec, setClaimSpecDefaults } from "./claimSpec.ts";
 import { checkClaimStatusChange, dropStaleDeviceStatus } from "./claimStatus.ts";
+import { beta1Claim, beta1ClaimTemplate } from "./deviceConversion.ts";
 import { refuseAdminAccess } from "./deviceParts.ts";
 
 export const adminAccessLabel = "resource.kubernetes.io/admin-access";
@@ -14,13 +16,10 @@ export function permitsAdminAccess(namespace: string | undefined, context: Write
   return context.get("/namespaces", "", namespace ?? "")?.metadata.labels?.[adminAccessLabel] === "true";
 }
 
-export const resourceClaimStrategy = strategyOfKind<ResourceClaim>({
+const claimStrategy = strategyOfKind<ResourceClaim>({
   generation: "none",
   returnsDeleted: true,
   setDefaults: (claim) => setClaimSpecDefaults(claim.spec),
-  prepareForCreate(claim) {
-    claim.status = {};
-  },
   validate(claim, context) {
     const errors: FieldError[] = [];
     checkClaimSpec(claim.spec, "spec", errors);
@@ -58,7 +57,7 @@ function checkAdminAccess(
   for (const path of paths) errors.push(refuseAdminAccess(path));
 }
 
-export const resourceClaimTemplateStrategy = strategyOfKind<ResourceClaimTemplate>({
+const templateStrategy = strategyOfKind<ResourceClaimTemplate>({
   generation: "none",
   returnsDeleted: true,
   setDefaults: (template) => setClaimSpecDefaults(template.spec?.spec),
@@ -78,4 +77,9 @@ export const resourceClaimTemplateStrategy = strategyOfKind<ResourceClaimTemplat
     checkImmutable(next.spec, old.spec, "spec", errors);
     return errors;
   },
+});
+
+export const resourceClaimStrategy = inStoredShape(claimStrategy, { "resource.k8s.io/v1beta1": beta1Claim });
+export const resourceClaimTemplateStrategy = inStoredShape(templateStrategy, {
+  "resource.k8s.io/v1beta1": beta1ClaimTemplate,
 });

@@ -12,7 +12,9 @@ import { checkImmutable } from "../fieldChecks.ts";
 import { strategyOfKind } from "../kindStrategy.ts";
 import { checkDnsSubdomain } from "../nameChecks.ts";
 import { checkNodeSelector } from "../pods/affinityValidation.ts";
+import { inStoredShape } from "../storedShape.ts";
 import { checkCapacity } from "./capacityPolicy.ts";
+import { beta1Slice } from "./deviceConversion.ts";
 import { checkDriverName, checkPoolName, checkQualifiedIdentifier, checkRequiredDnsLabel } from "./deviceNames.ts";
 import { checkBindingConditions, checkCount, checkTaint, checkUnique } from "./deviceParts.ts";
 
@@ -29,7 +31,7 @@ const valueBytesMax = 64;
 const semver =
   /^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(\.(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*)?(\+[0-9a-zA-Z-]+(\.[0-9a-zA-Z-]+)*)?$/;
 
-export const resourceSliceStrategy = strategyOfKind<ResourceSlice>({
+const storedStrategy = strategyOfKind<ResourceSlice>({
   generation: "spec",
   returnsDeleted: true,
   prepareForCreate: (slice, context) => stampTaints(slice, context.nowMs),
@@ -44,6 +46,8 @@ export const resourceSliceStrategy = strategyOfKind<ResourceSlice>({
   },
   selectFields: (slice) => [slice.spec?.nodeName ?? "", slice.spec?.driver ?? ""],
 });
+
+export const resourceSliceStrategy = inStoredShape(storedStrategy, { "resource.k8s.io/v1beta1": beta1Slice });
 
 /** Evictions count from when a taint appeared; a driver that does not say means now. */
 function stampTaints(slice: ResourceSlice, nowMs: number): void {

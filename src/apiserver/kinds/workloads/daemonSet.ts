@@ -27,9 +27,6 @@ export const daemonSetStrategy = strategyOfKind<DaemonSet>({
     spec.revisionHistoryLimit ??= 10;
     setPodTemplateDefaults(spec.template);
   },
-  prepareForCreate(set) {
-    set.status = { currentNumberScheduled: 0, numberMisscheduled: 0, desiredNumberScheduled: 0, numberReady: 0 };
-  },
   validate: (set) => daemonSetErrors(set),
   validateUpdate(next, old) {
     const errors = daemonSetErrors(next);

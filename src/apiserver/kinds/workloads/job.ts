@@ -24,7 +24,6 @@ export const jobStrategy = strategyOfKind<Job>({
       job.metadata.labels = { ...labels };
   },
   prepareForCreate(job, context) {
-    job.status = {};
     const spec = job.spec;
     if (spec === undefined) return;
     if (spec.manualSelector !== true) generateSelector(job, spec);

@@ -27,9 +27,6 @@ export const replicaSetStrategy = strategyOfKind<ReplicaSet>({
     set.spec.replicas ??= 1;
     setPodTemplateDefaults(set.spec.template);
   },
-  prepareForCreate(set) {
-    set.status = { replicas: 0 };
-  },
   validate: (set) => replicaSetErrors(set),
   validateUpdate(next, old) {
     const errors = replicaSetErrors(next);
@@ -62,9 +59,6 @@ export const replicationControllerStrategy = strategyOfKind<ReplicationControlle
       if (own === undefined || Object.keys(own).length === 0) controller.metadata.labels = { ...labels };
     }
     setPodTemplateDefaults(spec.template);
-  },
-  prepareForCreate(controller) {
-    controller.status = { replicas: 0 };
   },
   validate: (controller) => controllerErrors(controller),
   validateUpdate: (next) => controllerErrors(next),

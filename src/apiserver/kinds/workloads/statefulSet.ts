@@ -35,9 +35,6 @@ export const statefulSetStrategy = strategyOfKind<StatefulSet>({
     }
     setPodTemplateDefaults(spec.template);
   },
-  prepareForCreate(set) {
-    set.status = { replicas: 0 };
-  },
   validate: (set) => statefulSetErrors(set),
   validateUpdate(next, old) {
     const errors = statefulSetErrors(next);

@@ -1,0 +1,77 @@
+/** Expressions inside specs, judged when they are written rather than when they run. */
+
+import { compile } from "../../model/cel/cel.ts";
+import { CelSyntaxError } from "../../model/cel/lexer.ts";
+import { parse } from "../../model/cel/parse.ts";
+import {
+  boolType,
+  type CelType,
+  dynType,
+  mapType,
+  objectType,
+  quantityType,
+  stringType,
+} from "../../model/cel/types.ts";
+import { type FieldError, forbidden, invalid, required, tooLong } from "../../model/fieldError.ts";
+import { utf8Bytes } from "./contentSize.ts";
+
+const expressionBytesMax = 10 * 1024;
+const costMax = 1_000_000;
+/** Attributes and capacities of a device together are no more than this. */
+const entriesMax = 32;
+
+const deviceVariables: Record<string, CelType> = {
+  device: objectType("Device", {
+    driver: stringType,
+    attributes: mapType(stringType, mapType(stringType, dynType, entriesMax), entriesMax),
+    capacity: mapType(stringType, mapType(stringType, quantityType, entriesMax), entriesMax),
+    allowMultipleAllocations: boolType,
+  }),
+};
+
+/** Verdicts come again with every claim that is stamped from one template. */
+const verdicts = new Map<string, FieldError | null>();
+const verdictsMax = 1024;
+
+/** A device selector: about `device`, and true or false. */
+export function checkDeviceExpression(expression: string | undefined, path: string, errors: FieldError[]): void {
+  if (!checkLength(expression, path, errors)) return;
+  let verdict = verdicts.get(expression);
+  if (verdict === undefined) {
+    verdict = deviceVerdict(expression);
+    if (verdicts.size >= verdictsMax) verdicts.clear();
+    verdicts.set(expression, verdict);
+  }
+  if (verdict !== null) errors.push({ ...verdict, field: path });
+}
+
+function deviceVerdict(expression: string): FieldError | null {
+  const result = compile(expression, { variables: deviceVariables, result: boolType });
+  if (!result.ok) return invalid("", expression, `compilation failed: ${result.errors.join("\n")}`);
+  // Where a size is not declared the estimate is infinite, and the limit at run time has the last word.
+  const isTooComplex = result.program.costMax > costMax && Number.isFinite(result.program.costMax);
+  return isTooComplex ? forbidden("", "too complex, exceeds cost limit") : null;
+}
+
+/** Any other expression: whether it is one at all. What its names mean is known only where it runs. */
+export function checkCelSyntax(expression: string | undefined, path: string, errors: FieldError[]): void {
+  if (!checkLength(expression, path, errors)) return;
+  try {
+    parse(expression);
+  } catch (error) {
+    if (!(error instanceof CelSyntaxError)) throw error;
+    errors.push(invalid(path, expression, `compilation failed: ${error.message}`));
+  }
+}
+
+function checkLength(expression: string | undefined, path: string, errors: FieldError[]): expression is string {
+  if (!expression) {
+    errors.push(required(path));
+    return false;
+  }
+  if (utf8Bytes(expression) > expressionBytesMax) {
+    errors.push(tooLong(path, expressionBytesMax));
+    return false;
+  }
+  return true;
+}

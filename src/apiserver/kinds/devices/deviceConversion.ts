@@ -1,0 +1,91 @@
+/**
+ * resource.k8s.io is stored as v1. v1beta2 says the same in the same words; v1beta1 wrote a request's details beside
+ * its name instead of under `exactly`, and a device's under `basic`.
+ */
+import type {
+  DeviceRequest,
+  ExactDeviceRequest,
+  ResourceClaimSpec,
+  V1beta1DeviceRequest,
+} from "../../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../../model/object.ts";
+import type { Conversion } from "../../builtinResource.ts";
+
+const storageVersion = "resource.k8s.io/v1";
+
+export const sameWords: Conversion = {
+  toStorage: (object) => ({ ...object, apiVersion: storageVersion }),
+  fromStorage: (object) => ({ ...object, apiVersion: "resource.k8s.io/v1beta2" }),
+};
+
+const beta1 = "resource.k8s.io/v1beta1";
+
+export const beta1Class: Conversion = {
+  toStorage: (object) => ({ ...object, apiVersion: storageVersion }),
+  fromStorage: (object) => ({ ...object, apiVersion: beta1 }),
+};
+
+export const beta1Claim: Conversion = {
+  toStorage: (object) => withSpec(object, storageVersion, (spec) => claimSpec(spec, requestToStorage)),
+  fromStorage: (object) => withSpec(object, beta1, (spec) => claimSpec(spec, requestFromStorage)),
+};
+
+export const beta1ClaimTemplate: Conversion = {
+  toStorage: (object) =>
+    withSpec(object, storageVersion, (spec) => ({ ...spec, spec: claimSpec(asSpec(spec["spec"]), requestToStorage) })),
+  fromStorage: (object) =>
+    withSpec(object, beta1, (spec) => ({ ...spec, spec: claimSpec(asSpec(spec["spec"]), requestFromStorage) })),
+};
+
+export const beta1Slice: Conversion = {
+  toStorage: (object) => withSpec(object, storageVersion, (spec) => withDevices(spec, deviceToStorage)),
+  fromStorage: (object) => withSpec(object, beta1, (spec) => withDevices(spec, deviceFromStorage)),
+};
+
+type Spec = Record<string, unknown>;
+
+function asSpec(value: unknown): Spec {
+  return (value ?? {}) as Spec;
+}
+
+function withSpec(object: KubeObject, apiVersion: string, change: (spec: Spec) => Spec): KubeObject {
+  const next: KubeObject = { ...object, apiVersion };
+  if (object["spec"] !== undefined) next["spec"] = change(asSpec(object["spec"]));
+  return next;
+}
+
+function claimSpec<From, To>(spec: Spec, convert: (request: From) => To): Spec {
+  const { devices } = spec as ResourceClaimSpec;
+  if (devices?.requests === undefined) return spec;
+  return { ...spec, devices: { ...devices, requests: (devices.requests as unknown as From[]).map(convert) } };
+}
+
+function requestToStorage(request: V1beta1DeviceRequest): DeviceRequest {
+  const { name, firstAvailable, ...details } = request;
+  const next: DeviceRequest = { name };
+  if (firstAvailable !== undefined) next.firstAvailable = firstAvailable;
+  if (Object.keys(details).length > 0) next.exactly = details as ExactDeviceRequest;
+  return next;
+}
+
+function requestFromStorage(request: DeviceRequest): V1beta1DeviceRequest {
+  const { name, firstAvailable, exactly } = request;
+  const next: V1beta1DeviceRequest = { name, ...exactly };
+  if (firstAvailable !== undefined) next.firstAvailable = firstAvailable;
+  return next;
+}
+
+function withDevices(spec: Spec, convert: (device: Spec) => Spec): Spec {
+  const devices = spec["devices"];
+  return Array.isArray(devices) ? { ...spec, devices: devices.map((device) => convert(asSpec(device))) } : spec;
+}
+
+function deviceToStorage(device: Spec): Spec {
+  const { basic, ...rest } = device;
+  return { ...rest, ...asSpec(basic) };
+}
+
+function deviceFromStorage(device: Spec): Spec {
+  const { name, ...basic } = device;
+  return { name, basic };
+}

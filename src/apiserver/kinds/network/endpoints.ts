@@ -1,0 +1,129 @@
+import {
+  duplicate,
+  type FieldError,
+  invalid,
+  notSupported,
+  required,
+  tooLong,
+  tooMany,
+} from "../../../model/fieldError.ts";
+import { parseIp } from "../../../model/ipAddress.ts";
+import type { Endpoint, EndpointAddress, EndpointSlice, Endpoints } from "../../../model/kubernetes.generated.ts";
+import { checkIpAddress, checkReachableIp } from "../addressChecks.ts";
+import { checkImmutable, checkOneOf, checkPortNumber } from "../fieldChecks.ts";
+import { strategyOfKind } from "../kindStrategy.ts";
+import { checkDnsLabel, checkDnsSubdomain, checkQualifiedName } from "../nameChecks.ts";
+
+const protocols = ["SCTP", "TCP", "UDP"];
+
+export const endpointsStrategy = strategyOfKind<Endpoints>({
+  generation: "none",
+  createOnUpdate: true,
+  setDefaults(endpoints) {
+    for (const subset of endpoints.subsets ?? []) for (const port of subset.ports ?? []) port.protocol ||= "TCP";
+  },
+  validate: (endpoints) => endpointsErrors(endpoints),
+  validateUpdate: (next) => endpointsErrors(next),
+});
+
+function endpointsErrors(endpoints: Endpoints): FieldError[] {
+  const errors: FieldError[] = [];
+  for (const [i, subset] of (endpoints.subsets ?? []).entries()) {
+    const path = `subsets[${i}]`;
+    const { addresses = [], notReadyAddresses = [], ports = [] } = subset;
+    if (addresses.length === 0 && notReadyAddresses.length === 0) {
+      errors.push(required(path, "must specify `addresses` or `notReadyAddresses`"));
+    }
+    for (const [j, address] of addresses.entries()) checkAddress(address, `${path}.addresses[${j}]`, errors);
+    for (const [j, address] of notReadyAddresses.entries()) {
+      checkAddress(address, `${path}.notReadyAddresses[${j}]`, errors);
+    }
+    for (const [j, port] of ports.entries()) {
+      const at = `${path}.ports[${j}]`;
+      if (port.name) checkDnsLabel(port.name, `${at}.name`, errors);
+      else if (ports.length > 1) errors.push(required(`${at}.name`));
+      checkPortNumber(port.port ?? 0, `${at}.port`, errors);
+      checkOneOf(port.protocol, protocols, `${at}.protocol`, errors, true);
+      if (port.appProtocol !== undefined) checkQualifiedName(port.appProtocol, `${at}.appProtocol`, errors);
+    }
+  }
+  return errors;
+}
+
+function checkAddress(address: EndpointAddress, path: string, errors: FieldError[]): void {
+  if (checkIpAddress(address.ip, `${path}.ip`, errors)) checkReachableIp(address.ip, `${path}.ip`, errors);
+  if (address.hostname) checkDnsLabel(address.hostname, `${path}.hostname`, errors);
+  if (address.nodeName !== undefined) checkDnsSubdomain(address.nodeName, `${path}.nodeName`, errors);
+}
+
+const endpointsMax = 1000;
+const addressesMax = 100;
+const portsMax = 20_000;
+const hintsMax = 8;
+
+export const endpointSliceStrategy = strategyOfKind<EndpointSlice>({
+  generation: "content",
+  setDefaults(slice) {
+    for (const port of slice.ports ?? []) {
+      port.name ??= "";
+      port.protocol ??= "TCP";
+    }
+  },
+  validate: (slice) => sliceErrors(slice),
+  validateUpdate(next, old) {
+    const errors = sliceErrors(next);
+    checkImmutable(next.addressType, old.addressType, "addressType", errors);
+    return errors;
+  },
+});
+
+function sliceErrors(slice: EndpointSlice): FieldError[] {
+  const errors: FieldError[] = [];
+  const { endpoints = [], ports = [] } = slice;
+  const types = ["FQDN", "IPv4", "IPv6"];
+  if (!slice.addressType) errors.push(required("addressType"));
+  else if (!types.includes(slice.addressType)) errors.push(notSupported("addressType", slice.addressType, types));
+  if (endpoints.length > endpointsMax) errors.push(tooMany("endpoints", endpoints.length, endpointsMax));
+  for (const [i, endpoint] of endpoints.entries()) {
+    checkEndpoint(endpoint, slice.addressType, `endpoints[${i}]`, errors);
+  }
+  if (ports.length > portsMax) errors.push(tooMany("ports", ports.length, portsMax));
+  const names = new Set<string>();
+  for (const [i, port] of ports.entries()) {
+    const name = port.name ?? "";
+    if (name !== "") checkDnsLabel(name, `ports[${i}].name`, errors);
+    if (names.has(name)) errors.push(duplicate(`ports[${i}].name`, name));
+    names.add(name);
+    checkOneOf(port.protocol, protocols, `ports[${i}].protocol`, errors, true);
+    checkPortNumber(port.port, `ports[${i}].port`, errors);
+    if (port.appProtocol !== undefined) checkQualifiedName(port.appProtocol, `ports[${i}].appProtocol`, errors);
+  }
+  return errors;
+}
+
+function checkEndpoint(endpoint: Endpoint, addressType: string, path: string, errors: FieldError[]): void {
+  const addresses = endpoint.addresses ?? [];
+  if (addresses.length === 0) errors.push(required(`${path}.addresses`, "must contain at least 1 address"));
+  if (addresses.length > addressesMax) errors.push(tooMany(`${path}.addresses`, addresses.length, addressesMax));
+  for (const [i, address] of addresses.entries()) {
+    const at = `${path}.addresses[${i}]`;
+    if (addressType === "FQDN") checkDnsSubdomain(address, at, errors);
+    else if (checkIpAddress(address, at, errors)) {
+      if (parseIp(address)?.family !== addressType)
+        errors.push(invalid(at, address, `must be an ${addressType} address`));
+      checkReachableIp(address, at, errors);
+    }
+  }
+  if (endpoint.hostname !== undefined) checkDnsLabel(endpoint.hostname, `${path}.hostname`, errors);
+  if (endpoint.nodeName !== undefined) checkDnsSubdomain(endpoint.nodeName, `${path}.nodeName`, errors);
+  const zones = endpoint.hints?.forZones ?? [];
+  if (zones.length > hintsMax) errors.push(tooMany(`${path}.hints.forZones`, zones.length, hintsMax));
+  for (const [i, zone] of zones.entries()) {
+    if (zones.slice(0, i).some(({ name }) => name === zone.name)) {
+      errors.push(duplicate(`${path}.hints.forZones[${i}]`, zone.name));
+    }
+  }
+  for (const key of Object.keys(endpoint.deprecatedTopology ?? {})) {
+    if (key.length > 253) errors.push(tooLong(`${path}.deprecatedTopology`, 253));
+  }
+}

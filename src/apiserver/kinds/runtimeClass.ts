@@ -1,0 +1,33 @@
+import { type FieldError, invalid } from "../../model/fieldError.ts";
+import type { RuntimeClass } from "../../model/kubernetes.generated.ts";
+import { isNegativeAmount } from "./amounts.ts";
+import { checkImmutable } from "./fieldChecks.ts";
+import { strategyOfKind } from "./kindStrategy.ts";
+import { checkLabels } from "./labelChecks.ts";
+import { checkDnsLabel } from "./nameChecks.ts";
+import { checkTolerations } from "./pods/tolerationValidation.ts";
+
+export const runtimeClassStrategy = strategyOfKind<RuntimeClass>({
+  generation: "none",
+  createOnUpdate: true,
+  requiresRevision: true,
+  validate: (runtimeClass) => runtimeClassErrors(runtimeClass),
+  validateUpdate(next, old) {
+    const errors: FieldError[] = [];
+    checkImmutable(next.handler, old.handler, "handler", errors);
+    return errors;
+  },
+});
+
+function runtimeClassErrors(runtimeClass: RuntimeClass): FieldError[] {
+  const errors: FieldError[] = [];
+  checkDnsLabel(runtimeClass.handler ?? "", "handler", errors);
+  for (const [name, amount] of Object.entries(runtimeClass.overhead?.podFixed ?? {})) {
+    if (isNegativeAmount(amount)) {
+      errors.push(invalid(`overhead.podFixed[${name}]`, amount, "must be greater than or equal to 0"));
+    }
+  }
+  checkLabels(runtimeClass.scheduling?.nodeSelector, "scheduling.nodeSelector", errors);
+  checkTolerations(runtimeClass.scheduling?.tolerations ?? [], "scheduling.tolerations", errors);
+  return errors;
+}

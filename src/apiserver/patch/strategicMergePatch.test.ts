@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { copyJson, equalJson, isObject, type Json, type JsonObject } from "../../model/json.ts";
+import { schemaFor } from "../schema/builtinSchemas.ts";
 import type { ListNode, MapNode, ScalarNode, SchemaNode, StructField, StructNode } from "../schema/schemaNode.ts";
 import { strategicMergePatch } from "./strategicMergePatch.ts";
 
@@ -360,6 +361,122 @@ test("a patch that only orders primitives keeps repeated ones", () => {
   const target = { metadata: { finalizers: ["a", "b", "c", "b"] } };
   const patch = { metadata: { "$setElementOrder/finalizers": ["b", "a", "c"] } };
   expect(patchOf(target, patch)).toEqual({ metadata: { finalizers: ["b", "b", "a", "c"] } });
+});
+
+describe("with the schemas of the real kinds", () => {
+  const real = (definition: string, target: Json, patch: Json) =>
+    strategicMergePatch(target as JsonObject, patch, schemaFor(`io.k8s.api.${definition}`));
+  test("a Deployment: containers by name, ports by number, mounts by path, strategy with retained keys", () => {
+    const target = {
+      spec: {
+        strategy: { type: "RollingUpdate", rollingUpdate: { maxSurge: 1 } },
+        template: {
+          spec: {
+            containers: [
+              {
+                name: "a",
+                ports: [{ containerPort: 80 }],
+                volumeMounts: [{ mountPath: "/x", name: "v" }],
+                command: ["old"],
+              },
+            ],
+            volumes: [{ name: "v", emptyDir: {} }],
+            tolerations: [{ key: "t" }],
+          },
+        },
+      },
+    };
+    const patch = {
+      spec: {
+        strategy: { $retainKeys: ["type"], type: "Recreate" },
+        template: {
+          spec: {
+            containers: [
+              {
+                name: "a",
+                ports: [{ containerPort: 80, name: "web" }],
+                volumeMounts: [{ mountPath: "/x", readOnly: true }],
+                command: ["new"],
+              },
+            ],
+            volumes: [{ $retainKeys: ["name", "hostPath"], name: "v", hostPath: { path: "/h" } }],
+            tolerations: [{ key: "u" }],
+          },
+        },
+      },
+    };
+    expect(real("apps.v1.Deployment", target, patch)).toEqual({
+      spec: {
+        strategy: { type: "Recreate" },
+        template: {
+          spec: {
+            containers: [
+              {
+                name: "a",
+                ports: [{ containerPort: 80, name: "web" }],
+                volumeMounts: [{ mountPath: "/x", name: "v", readOnly: true }],
+                command: ["new"],
+              },
+            ],
+            volumes: [{ name: "v", hostPath: { path: "/h" } }],
+            tolerations: [{ key: "u" }],
+          },
+        },
+      },
+    });
+  });
+  test("a Node: conditions by type, addresses by type, taints replaced", () => {
+    const target = {
+      spec: { taints: [{ key: "a" }] },
+      status: {
+        conditions: [
+          { type: "Ready", status: "False" },
+          { type: "DiskPressure", status: "False" },
+        ],
+        addresses: [{ type: "Hostname", address: "h" }],
+      },
+    };
+    const patch = {
+      spec: { taints: [{ key: "b" }] },
+      status: {
+        conditions: [{ type: "Ready", status: "True" }],
+        addresses: [{ type: "InternalIP", address: "10.0.0.1" }],
+        "$setElementOrder/conditions": [{ type: "DiskPressure" }, { type: "Ready" }],
+      },
+    };
+    expect(real("core.v1.Node", target, patch)).toEqual({
+      spec: { taints: [{ key: "b" }] },
+      status: {
+        conditions: [
+          { type: "DiskPressure", status: "False" },
+          { type: "Ready", status: "True" },
+        ],
+        addresses: [
+          { type: "InternalIP", address: "10.0.0.1" },
+          { type: "Hostname", address: "h" },
+        ],
+      },
+    });
+  });
+  test("a disruption budget: its selector is replaced", () => {
+    const target = { spec: { selector: { matchLabels: { a: "1" } } } };
+    expect(real("policy.v1.PodDisruptionBudget", target, { spec: { selector: { matchLabels: { b: "2" } } } })).toEqual({
+      spec: { selector: { matchLabels: { b: "2" } } },
+    });
+  });
+  test("a Pod: finalizers are a set and owners go by uid", () => {
+    const target = { metadata: { finalizers: ["a"], ownerReferences: [{ uid: "1", name: "x" }] } };
+    const patch = {
+      metadata: {
+        finalizers: ["a", "b"],
+        "$deleteFromPrimitiveList/finalizers": ["a"],
+        ownerReferences: [{ uid: "1", name: "y" }],
+      },
+    };
+    expect(real("core.v1.Pod", target, patch)).toEqual({
+      metadata: { finalizers: ["b"], ownerReferences: [{ uid: "1", name: "y" }] },
+    });
+  });
 });
 
 describe("mistakes are told with 400", () => {

@@ -176,6 +176,28 @@ describe("on update", () => {
   });
 });
 
+test("a rule on a value of a map names the key in brackets", () => {
+  const schema: JsonObject = {
+    type: "object",
+    properties: {
+      m: {
+        type: "object",
+        additionalProperties: { type: "integer", "x-kubernetes-validations": [{ rule: "self > 0" }] },
+      },
+    },
+  };
+  expect(check(schema, { m: { "a.b": 0 } })).toEqual(['spec.m[a.b]: Invalid value: "integer": failed rule: self > 0']);
+});
+
+test("an operator that met the wrong type says so", () => {
+  const schema: JsonObject = {
+    type: "object",
+    properties: { i: { "x-kubernetes-int-or-string": true } },
+    "x-kubernetes-validations": [{ rule: "self.i > 0" }],
+  };
+  expect(check(schema, { i: "x" })[0]).toContain("'no such overload': call arguments did not match");
+});
+
 test("a rule that costs too much ends the evaluation of all", () => {
   const schema: JsonObject = {
     type: "object",

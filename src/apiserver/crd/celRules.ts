@@ -55,9 +55,8 @@ function compileOver(text: string, rule: RuleSource, self: CelType, result: CelT
 export function compileRules(schema: Structural, isResource: boolean): RuleNode | undefined {
   if (!schema.has.rules) return undefined;
   const type = celTypeOf(schema, isResource);
-  const sources = [...schema.rules, ...schema.allOf.flatMap((branch) => branch.rules)];
   const rules: CompiledRule[] = [];
-  for (const source of sources) {
+  for (const source of schema.rules) {
     const compiled = type === undefined ? { error: "" } : compileRule(source, type);
     if (!("program" in compiled)) continue;
     const message = source.messageExpression === "" || type === undefined ? undefined : compileMessage(source, type);
@@ -133,7 +132,8 @@ function visit(
   run: RuleRun,
 ): void {
   const change = old === undefined ? above : { value: place.value, old: old.value, same: undefined };
-  if (run.exhausted || (place.value === null && node.schema.nullable)) return;
+  // A rule about null must stand at the object around it.
+  if (run.exhausted || place.value === null) return;
   if (node.rules.length > 0) evaluateRules(node, place, old, change, path, run);
   const { value, cel } = place;
   if (typeof value !== "object" || value === null) return;
@@ -159,7 +159,10 @@ function visit(
     const child = node.properties.get(key) ?? node.additional;
     if (child === undefined || !Object.hasOwn(value, key)) continue;
     const inner: Place = { value: value[key] as Json, cel: (cel as Record<string, CelValue>)[key] as CelValue };
-    visit(child, inner, childOf(old, key), change, path === "" ? key : `${path}.${key}`, run);
+    const before = node.schema.mapAtomic ? undefined : childOf(old, key);
+    const isNamed = node.properties.has(key);
+    const childPath = isNamed ? (path === "" ? key : `${path}.${key}`) : `${path}[${key}]`;
+    visit(child, inner, before, change, childPath, run);
   }
 }
 
@@ -191,27 +194,40 @@ function evaluateRules(
     const result = evaluate(rule.program, bindings, { costLimit: limit });
     run.budget -= result.cost;
     if (result.kind === "value" && result.value === true) continue;
+    const about = (rule.source.message || rule.source.rule).trim();
     if (result.kind === "costExceeded") {
       run.exhausted = true;
       const why =
         limit < ruleCostLimit
           ? "validation failed due to running out of cost budget, no further validation rules will be run"
-          : `call cost exceeds limit for rule: ${rule.source.rule}. No further validation rules will be run`;
+          : `'operation cancelled: actual cost limit exceeded': no further validation rules will be run due to call cost exceeds limit for rule: ${about}`;
       run.errors.push(invalid(path, node.typeName, why));
       return;
     }
-    // What was wrong before and has not changed is tolerated, unless the rule is about the change itself.
-    if (!rule.program.uses("oldSelf") && isUnchanged(change)) continue;
     if (result.kind === "error") {
-      const about = rule.source.message || rule.source.rule;
-      run.errors.push(invalid(path, node.typeName, `${result.message} evaluating rule: ${about}`));
+      const why = result.message.startsWith("no such overload")
+        ? `'${result.message}': call arguments did not match a supported operator, function or macro signature for rule: ${about}`
+        : `${result.message} evaluating rule: ${about}`;
+      run.errors.push(invalid(path, node.typeName, why));
       continue;
     }
-    run.errors.push(violation(rule, node, path, messageOf(rule, bindings, run)));
+    // What was wrong before and has not changed is tolerated, unless the rule is about the change itself.
+    if (!rule.program.uses("oldSelf") && isUnchanged(change)) continue;
+    const message = messageOf(rule, bindings, run);
+    if (message !== undefined) {
+      run.errors.push(violation(rule, node, path, message));
+      continue;
+    }
+    run.exhausted = true;
+    const why =
+      "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run";
+    run.errors.push(invalid(path, node.typeName, why));
+    return;
   }
 }
 
-function messageOf(rule: CompiledRule, bindings: Record<string, CelValue>, run: RuleRun): string {
+/** The sentence for a violation; undefined if finding it used up the budget. */
+function messageOf(rule: CompiledRule, bindings: Record<string, CelValue>, run: RuleRun): string | undefined {
   const { message, rule: text } = rule.source;
   const fallback = message.trim() === "" ? `failed rule: ${text.trim()}` : message.trim();
   if (rule.messageProgram === undefined) return fallback;
@@ -219,10 +235,11 @@ function messageOf(rule: CompiledRule, bindings: Record<string, CelValue>, run: 
     costLimit: Math.min(ruleCostLimit, Math.max(0, run.budget)),
   });
   run.budget -= result.cost;
+  if (result.kind === "costExceeded") return undefined;
   if (result.kind !== "value" || typeof result.value !== "string") return fallback;
   const spoken = result.value.trim();
   // Messages go into headers and one-line outputs.
-  const isUsable = spoken !== "" && !/[\n\r]/.test(spoken) && spoken.length <= messageLengthMax;
+  const isUsable = spoken !== "" && !spoken.includes("\n") && spoken.length <= messageLengthMax;
   return isUsable ? spoken : fallback;
 }
 

@@ -264,6 +264,17 @@ describe("a pod group with an embedded owner", () => {
   });
 });
 
+test("a negative number of replicas is refused where it can be scaled", () => {
+  const crd = load("podgroup");
+  crd.spec.versions[0]!.subresources = {
+    scale: { specReplicasPath: ".spec.minMember", statusReplicasPath: ".status.n" },
+  };
+  const resource = customResources(crd)[0]!;
+  const { errors } = write(resource, { spec: { minMember: -1 }, status: { n: 3e9 } });
+  expect(errors).toContain("spec.minMember: Invalid value: -1: should be a non-negative integer");
+  expect(errors).toContain("status.n: Invalid value: 3000000000: should be less than or equal to 2147483647");
+});
+
 describe("metadata at the root", () => {
   const resource = first("podgroup");
   test("is decoded like that of any object", () => {

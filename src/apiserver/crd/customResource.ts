@@ -141,7 +141,11 @@ function compileVersion(crd: CustomResourceDefinition, version: CustomResourceDe
     openApiSchema,
     decode: (value) => decode(value, structural, objectMeta),
     setDefaults: (object) => setDefaults(object, structural),
-    validate: (object, old) => validate(object, old, structural, rules),
+    validate: (object, old) => {
+      const errors = validate(object, old, structural, rules);
+      if (scale !== undefined) errors.push(...scaleErrors(object, [scale.specReplicasPath, scale.statusReplicasPath]));
+      return errors;
+    },
     selectFields: (object) => selectors.map((path) => selectorText(getField(path, object))),
   };
 }
@@ -168,7 +172,7 @@ function decode(
 }
 
 /** Errors after which rules would only stumble over what has been reported already. */
-const blocking = new Set<FieldError["type"]>(["NotSupported", "Required", "TooLong", "Duplicate", "TypeInvalid"]);
+const blocking = new Set<FieldError["type"]>(["NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid"]);
 
 function validate(
   object: JsonObject,
@@ -191,6 +195,19 @@ function validate(
     return errors;
   }
   for (const error of checkRules(rules, object, old)) errors.push(error);
+  return errors;
+}
+
+/** What a scale subresource would show must be a number of replicas. */
+function scaleErrors(object: JsonObject, paths: readonly string[]): FieldError[] {
+  const errors: FieldError[] = [];
+  for (const path of paths) {
+    const value = getField(plainPath(path), object);
+    if (typeof value !== "number") continue;
+    const field = path.replace(/^\./, "");
+    if (value < 0) errors.push(invalid(field, value, "should be a non-negative integer"));
+    else if (value > 2147483647) errors.push(invalid(field, value, "should be less than or equal to 2147483647"));
+  }
   return errors;
 }
 

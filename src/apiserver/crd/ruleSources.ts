@@ -49,11 +49,6 @@ function visit(schema: Structural, path: string, where: Where, check: Check): vo
   schema.rules.forEach((rule, i) => {
     checkRule(rule, schema, `${path}.x-kubernetes-validations[${i}]`, where, check);
   });
-  schema.allOf.forEach((branch, n) => {
-    branch.rules.forEach((rule, i) => {
-      checkRule(rule, schema, `${path}.allOf[${n}].x-kubernetes-validations[${i}]`, where, check);
-    });
-  });
   for (const [name, child] of schema.properties) {
     visit(child, `${path}.properties[${name}]`, { ...where, isRoot: false }, check);
   }

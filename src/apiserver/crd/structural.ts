@@ -133,8 +133,7 @@ export function compileStructural(schema: JsonObject): Structural {
       defaults: schema["default"] !== undefined || below("defaults"),
       uniqueLists: unique || below("uniqueLists"),
       embedded: embedded || below("embedded"),
-      // Rules may also stand in allOf, on the same value.
-      rules: rules.length > 0 || allOf.some((each) => each.has.rules) || below("rules"),
+      rules: rules.length > 0 || below("rules"),
     },
   };
 }
@@ -148,7 +147,7 @@ export function empty(): Structural {
 }
 
 /** Int-or-string usually says so twice, the second time as anyOf; checking that again would cost more than all the rest. */
-function spellsIntOrString(branches: Json | undefined): boolean {
+export function spellsIntOrString(branches: Json | undefined): boolean {
   if (!Array.isArray(branches) || branches.length !== 2) return false;
   const names = branches.map((branch) => (isObject(branch) && Object.keys(branch).length === 1 ? branch["type"] : ""));
   return names[0] === "integer" && names[1] === "string";

@@ -1,10 +1,18 @@
 import { compilePattern } from "../../model/cel/regex.ts";
-import { duplicate, type FieldError, forbidden, invalid, notSupported, required } from "../../model/fieldError.ts";
+import {
+  describeFieldError,
+  duplicate,
+  type FieldError,
+  forbidden,
+  invalid,
+  notSupported,
+  required,
+} from "../../model/fieldError.ts";
 import { copyJson, isObject, type Json, type JsonObject } from "../../model/json.ts";
 import { duplicateItems } from "./listUniqueness.ts";
 import { pruneValue } from "./prune.ts";
 import { checkRuleSources } from "./ruleSources.ts";
-import { compileStructural } from "./structural.ts";
+import { compileStructural, spellsIntOrString } from "./structural.ts";
 import { validateSchema } from "./validateSchema.ts";
 
 /**
@@ -14,11 +22,16 @@ import { validateSchema } from "./validateSchema.ts";
 export function structuralErrors(schema: JsonObject, path: string): FieldError[] {
   const errors: FieldError[] = [];
   visit(schema, path, "root", 0, errors);
+  errors.sort((a, b) => compareText(describeFieldError(a), describeFieldError(b)));
   // Rules and defaults are looked at through the compiled schema, which only a well-formed one has.
   if (errors.length > 0) return errors;
   checkDefaults(schema, path, errors);
   if (errors.length === 0) checkRuleSources(compileStructural(schema), path, errors);
   return errors;
+}
+
+function compareText(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
 }
 
 type Level = "root" | "field" | "item";
@@ -145,10 +158,7 @@ function checkType(schema: JsonObject, path: string, level: Level, errors: Field
       errors.push(required(`${path}.properties`, why));
     }
   }
-  if (preserves && type !== "" && type !== "object" && !isIntOrString && type !== "array") {
-    const why = "must be object if x-kubernetes-preserve-unknown-fields is true";
-    errors.push(invalid(`${path}.type`, type, why));
-  }
+  if (type === "array" && schema["items"] === undefined) errors.push(required(`${path}.items`, "must be specified"));
 }
 
 function checkMetadata(schema: JsonObject, path: string, level: Level, errors: FieldError[]): void {
@@ -167,6 +177,7 @@ function checkMetadata(schema: JsonObject, path: string, level: Level, errors: F
   if (metadata["type"] !== "object") {
     errors.push(invalid(`${where}.type`, metadata["type"] ?? "", "must be object"));
   }
+  if (level !== "root") return;
   const inner = metadata["properties"];
   const others = isObject(inner) ? Object.keys(inner).filter((key) => key !== "name" && key !== "generateName") : [];
   if (others.length > 0) {
@@ -182,10 +193,7 @@ function checkListAndMapTypes(schema: JsonObject, path: string, errors: FieldErr
     if (mapType !== "atomic" && mapType !== "granular") {
       errors.push(notSupported(`${path}.x-kubernetes-map-type`, mapType, ["atomic", "granular"]));
     }
-    if (schema["type"] !== "object") {
-      const why = "must be object if x-kubernetes-map-type is specified";
-      errors.push(invalid(`${path}.type`, schema["type"] ?? "", why));
-    }
+    checkTypeFor("object", schema["type"], "x-kubernetes-map-type", path, errors);
   }
   const listType = schema["x-kubernetes-list-type"];
   const keys = schema["x-kubernetes-list-map-keys"];
@@ -197,10 +205,7 @@ function checkListAndMapTypes(schema: JsonObject, path: string, errors: FieldErr
     }
     return;
   }
-  if (schema["type"] !== "array") {
-    const why = "must be array if x-kubernetes-list-type is specified";
-    errors.push(invalid(`${path}.type`, schema["type"] ?? "", why));
-  }
+  checkTypeFor("array", schema["type"], "x-kubernetes-list-type", path, errors);
   if (listType !== "atomic" && listType !== "set" && listType !== "map") {
     errors.push(notSupported(`${path}.x-kubernetes-list-type`, listType, ["atomic", "set", "map"]));
   }
@@ -210,6 +215,12 @@ function checkListAndMapTypes(schema: JsonObject, path: string, errors: FieldErr
   }
   if (listType === "map") checkMapKeys(schema, Array.isArray(keys) ? keys : [], path, errors);
   if (listType === "set") checkSetItems(schema, path, errors);
+}
+
+function checkTypeFor(wanted: string, type: Json | undefined, word: string, path: string, errors: FieldError[]): void {
+  if (type === wanted) return;
+  const why = `must be ${wanted} if ${word} is specified`;
+  errors.push(type === undefined || type === "" ? required(`${path}.type`, why) : invalid(`${path}.type`, type, why));
 }
 
 function checkMapKeys(schema: JsonObject, keys: readonly Json[], path: string, errors: FieldError[]): void {
@@ -278,19 +289,20 @@ function checkSetItems(schema: JsonObject, path: string, errors: FieldError[]): 
 }
 
 const junctors = ["allOf", "anyOf", "oneOf"] as const;
-/** These belong to the structure and may not be said inside a junctor. */
-const structureWords = [
-  "description",
-  "title",
-  "default",
-  "nullable",
-  "additionalProperties",
-  "x-kubernetes-preserve-unknown-fields",
-  "x-kubernetes-embedded-resource",
-  "x-kubernetes-int-or-string",
-  "x-kubernetes-list-type",
-  "x-kubernetes-list-map-keys",
-  "x-kubernetes-map-type",
+/** These belong to the structure and may not be said inside a junctor; each with the word that upstream uses for it. */
+const structureWords: readonly (readonly [string, "empty" | "false" | "undefined"])[] = [
+  ["title", "empty"],
+  ["description", "empty"],
+  ["default", "undefined"],
+  ["nullable", "false"],
+  ["additionalProperties", "undefined"],
+  ["x-kubernetes-preserve-unknown-fields", "false"],
+  ["x-kubernetes-embedded-resource", "false"],
+  ["x-kubernetes-int-or-string", "false"],
+  ["x-kubernetes-list-map-keys", "empty"],
+  ["x-kubernetes-list-type", "undefined"],
+  ["x-kubernetes-map-type", "undefined"],
+  ["x-kubernetes-validations", "empty"],
 ];
 
 function visitJunctors(
@@ -303,6 +315,8 @@ function visitJunctors(
   for (const word of junctors) {
     const branches = schema[word];
     if (!Array.isArray(branches)) continue;
+    // The one place where a branch names types: what int-or-string means.
+    if (structure["x-kubernetes-int-or-string"] === true && spellsIntOrString(branches)) continue;
     branches.forEach((branch, i) => {
       if (isObject(branch)) visitBranch(branch, structure, `${path}.${word}[${i}]`, path, depth + 1, errors);
     });
@@ -324,15 +338,13 @@ function visitBranch(
     errors.push(invalid(path, "schema", `must not be nested deeper than ${depthMax} levels`));
     return;
   }
-  for (const word of structureWords) {
+  for (const [word, wanted] of structureWords) {
     const value = branch[word];
-    if (value === undefined || value === "" || value === false) continue;
-    if (word === "additionalProperties" && structure["additionalProperties"] !== undefined && isObject(value)) continue;
-    errors.push(forbidden(`${path}.${word}`, "must be undefined to be structural"));
+    if (value === undefined || value === "" || value === false || (Array.isArray(value) && value.length === 0))
+      continue;
+    errors.push(forbidden(`${path}.${word}`, `must be ${wanted} to be structural`));
   }
-  // The one exception: `anyOf: [{type: integer}, {type: string}]` says what int-or-string means.
-  const spellsIntOrString = structure["x-kubernetes-int-or-string"] === true;
-  if (typeof branch["type"] === "string" && branch["type"] !== "" && !spellsIntOrString) {
+  if (typeof branch["type"] === "string" && branch["type"] !== "") {
     errors.push(forbidden(`${path}.type`, "must be empty to be structural"));
   }
   checkKeywords(branch, path, errors);
@@ -343,7 +355,9 @@ function visitBranch(
       const child = properties[name];
       const base = isObject(known) && Object.hasOwn(known, name) ? known[name] : undefined;
       const basePath = `${structurePath}.properties[${name}]`;
-      if (!isObject(base)) {
+      if (name === "metadata") {
+        errors.push(forbidden(`${path}.properties[metadata]`, "must not be specified in a nested context"));
+      } else if (!isObject(base)) {
         errors.push(required(basePath, `because it is defined in ${path}.properties[${name}]`));
       } else if (isObject(child)) {
         visitBranch(child, base, `${path}.properties[${name}]`, basePath, depth + 1, errors);

@@ -76,6 +76,7 @@ class Estimator {
     }
     const isText = type?.kind === "string" || type?.kind === "bytes";
     if (fn.name === "_+_" && type !== undefined && !isText && type.kind !== "dyn") return inner + 1;
+    if (fn.resultCost !== undefined) return inner + fn.resultCost(this.size(expr));
     if (fn.cost === undefined) return inner + 1;
     const sizes = [first, second, third].map((arg) => (arg === undefined ? 1 : this.size(arg)));
     const [a = 1, b = 1, c = 1] = sizes;

@@ -14,6 +14,8 @@ export interface CelFunction {
   readonly cost: Cost | undefined;
   /** The largest size of a result, for the estimate. */
   readonly resultSize: Cost | undefined;
+  /** Price from the size of the result, for those that build a text out of many; takes the place of `cost`. */
+  readonly resultCost: ((size: number) => number) | undefined;
 }
 
 /** Sizes of the arguments, and whether the first is text, of which ten characters cost as much as one list item. */
@@ -22,6 +24,7 @@ export type Cost = (a: number, b: number, c: number, isText: boolean) => number;
 export interface FunctionOptions {
   readonly cost?: Cost;
   readonly resultSize?: Cost;
+  readonly resultCost?: (size: number) => number;
   readonly runAll?: (args: readonly CelValue[]) => CelValue;
 }
 
@@ -38,8 +41,8 @@ export function define(
       throw new Error(`signatures of one function must agree: ${signatures.join(", ")}`);
     }
   }
-  const { cost, resultSize, runAll } = options;
-  return { name: first.name, member, signatures: parsed, run, runAll, cost, resultSize };
+  const { cost, resultSize, resultCost, runAll } = options;
+  return { name: first.name, member, signatures: parsed, run, runAll, cost, resultSize, resultCost };
 }
 
 /** A tenth of a unit for each character that is looked at. */

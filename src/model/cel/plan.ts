@@ -503,9 +503,16 @@ function quantifier(range: Run, body: Run, first: number, second: number | undef
 }
 
 function generalCall(fn: CelFunction, runs: readonly Run[]): Run {
-  const { run, cost } = fn;
+  const { run, cost, resultCost } = fn;
   const [a, b, c, d] = runs;
   const absent = undefined as unknown as CelValue;
+  if (a !== undefined && resultCost !== undefined) {
+    return (frame) => {
+      const result = run(a(frame), b === undefined ? absent : b(frame), absent, absent);
+      charge(frame, resultCost(sizeForCost(result)));
+      return result;
+    };
+  }
   if (a !== undefined && b === undefined && cost === undefined) {
     return (frame) => {
       const x = a(frame);

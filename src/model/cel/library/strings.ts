@@ -115,10 +115,10 @@ export const stringLibrary: readonly CelFunction[] = [
   define(
     ["<list<string>>.join(): string", "<list<string>>.join(string): string"],
     (a, b) => (Array.isArray(a) ? a.map(text).join(b === undefined ? "" : text(b)) : noOverload()),
-    { cost: (a) => a },
+    { resultCost: (size) => Math.ceil(size * 0.2) },
   ),
   define(["<string>.split(string): list<string>", "<string>.split(string, int): list<string>"], split, {
-    cost: traverseFirst,
+    cost: (a) => traversal(2 * a),
     resultSize: sameSize,
   }),
   define(["<string>.substring(int): string", "<string>.substring(int, int): string"], substring, {
@@ -126,7 +126,7 @@ export const stringLibrary: readonly CelFunction[] = [
     resultSize: sameSize,
   }),
   define(["<string>.replace(string, string): string", "<string>.replace(string, string, int): string"], replace, {
-    cost: (a, _, c) => traversal(a) + traversal(c),
+    cost: (a) => traversal(2 * a),
     resultSize: (a, _, c) => a * Math.max(1, c),
   }),
   define(["<string>.trim(): string"], (a) => text(a).replace(space, ""), { cost: traverseFirst, resultSize: sameSize }),

@@ -1,4 +1,4 @@
-import { isObject, type Json } from "../model/json.ts";
+import { isObject, type Json, type JsonObject } from "../model/json.ts";
 import { apiVersionOf, type KubeObject } from "../model/object.ts";
 import { badRequest } from "../model/status.ts";
 import { sameVersion } from "./registry.ts";
@@ -61,15 +61,22 @@ export function decodeAs(
 /** Refuses a body that names another kind or version than the URL. */
 export function checkKind(as: { apiVersion: string; kind: string }, value: Json): void {
   if (!isObject(value)) throw badRequest(`${as.kind} in version ${JSON.stringify(as.apiVersion)} must be an object`);
-  const { kind, apiVersion } = value;
+  const kind = typeField(value, "kind");
+  const apiVersion = typeField(value, "apiVersion");
   if (apiVersion !== undefined && apiVersion !== "" && apiVersion !== as.apiVersion) {
     throw badRequest(
-      `the API version in the data (${String(apiVersion)}) does not match the expected API version (${as.apiVersion})`,
+      `the API version in the data (${apiVersion}) does not match the expected API version (${as.apiVersion})`,
     );
   }
   if (kind !== undefined && kind !== "" && kind !== as.kind) {
     throw badRequest(
-      `${String(kind)} in version ${JSON.stringify(as.apiVersion)} cannot be handled as a ${as.kind}: no kind ${JSON.stringify(kind)} is expected at this path`,
+      `${kind} in version ${JSON.stringify(as.apiVersion)} cannot be handled as a ${as.kind}: no kind ${JSON.stringify(kind)} is expected at this path`,
     );
   }
+}
+
+function typeField(value: JsonObject, field: "kind" | "apiVersion"): string | undefined {
+  const sent = value[field] ?? undefined;
+  if (sent === undefined || typeof sent === "string") return sent;
+  throw badRequest(`couldn't get version/kind; json parse error: the field ${field} must be a string`);
 }

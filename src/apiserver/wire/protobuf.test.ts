@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Json, JsonObject } from "../../model/json.ts";
@@ -5,9 +6,15 @@ import { StatusError } from "../../model/status.ts";
 import { decodeProtobuf } from "./protobuf.ts";
 import { encodeProtobuf } from "./protobufEncode.ts";
 import { messageNames, messageOf, type ProtobufField, type ProtobufMessage, schemaMessage } from "./protobufTable.ts";
-import { kubectlBodies } from "./testdata/kubectlBodies.ts";
 
 const refused = expect.objectContaining({ status: expect.objectContaining({ code: 400, reason: "BadRequest" }) });
+
+/** Bodies that kubectl 1.32 sent, byte for byte, and the JSON they denote. */
+const kubectlBodies = JSON.parse(readFileSync(new URL("./testdata/kubectlBodies.json", import.meta.url), "utf8")) as {
+  command: string;
+  body: string;
+  object: JsonObject;
+}[];
 
 test.each(kubectlBodies)("kubectl $command", ({ body, object }) => {
   expect(decodeProtobuf(Buffer.from(body, "base64"))).toEqual(object);

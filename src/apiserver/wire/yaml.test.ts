@@ -67,6 +67,20 @@ describe("YAML that is refused", () => {
     expect(() => decodeYamlBody(bytes(text))).toThrow(/max depth/);
   });
 
+  test.each([
+    ["keys inside keys", "? ".repeat(900)],
+    ["keys that are maps", `${"{".repeat(500)}a${"}".repeat(500)}`],
+    ["anchors upon anchors", "&a ".repeat(30_000)],
+    ["dashes again and again", `${`${"- ".repeat(900)}x\n`.repeat(200)}]`],
+    ["uses of one anchor", `a: &a x\nb: [${"*a,".repeat(20_000)}]`],
+  ])("quickly: %s", (_what, text) => {
+    const started = process.hrtime.bigint();
+    expect(() => decodeYamlBody(bytes(text))).toThrow(
+      expect.objectContaining({ status: expect.objectContaining({ code: 400 }) }),
+    );
+    expect(Number(process.hrtime.bigint() - started) / 1e6).toBeLessThan(5000);
+  });
+
   test("bytes that are not UTF-8", () => {
     expect(() => decodeYamlBody(Uint8Array.of(0x61, 0x3a, 0x20, 0xff))).toThrow("invalid UTF-8");
   });

@@ -2,7 +2,7 @@
  * YAML in and out. Reading follows YAML 1.1, as upstream's library does (`yes` is true, `0644` is octal), but dates stay
  * strings, and what JSON cannot say is refused. JSON is YAML too, and most clients send it under the YAML type.
  */
-import { type Document, isAlias, isMap, isScalar, isSeq, parseDocument, type Scalar, stringify } from "yaml";
+import { type Document, isMap, isScalar, isSeq, parseDocument, type Scalar, stringify } from "yaml";
 import type { Json, JsonObject } from "../../model/json.ts";
 import { badRequest } from "../../model/status.ts";
 import {
@@ -52,7 +52,7 @@ export function parseYaml(bytes: Uint8Array, options: { findDuplicates?: boolean
   refuseDeepNesting(text);
   const document = compose(text);
   const duplicates: string[] = [];
-  if (options.findDuplicates === true) findDuplicateKeys(document.contents, "", duplicates);
+  inspect(document.contents, "", 0, options.findDuplicates === true ? duplicates : undefined);
   let value: unknown;
   try {
     value = document.toJS({ maxAliasCount: aliasesMax });
@@ -76,7 +76,7 @@ function compose(text: string): Document.Parsed {
       merge: true,
       intAsBigInt: true,
       uniqueKeys: false,
-      prettyErrors: true,
+      prettyErrors: false,
       logLevel: "error",
       customTags: (tags) =>
         tags.filter((tag) => {
@@ -92,7 +92,11 @@ function compose(text: string): Document.Parsed {
   const [error] = document.errors;
   if (error !== undefined) {
     if (error.message.includes("Maximum call stack")) throw new BodyError("exceeded max depth");
-    throw new BodyError(error.code === "MULTIPLE_DOCS" ? "only one document is allowed" : `yaml: ${firstLine(error)}`);
+    throw new BodyError(
+      error.code === "MULTIPLE_DOCS"
+        ? "only one document is allowed"
+        : `yaml: line ${lineAt(text, error.pos[0])}: ${firstLine(error)}`,
+    );
   }
   return document;
 }
@@ -111,31 +115,42 @@ function looksLikeSyntax(message: string): boolean {
 }
 
 /**
- * A rough bound before the recursive parser starts: brackets that are open at once, dashes that start lists on one line,
- * and indentation. It may count brackets inside strings, so it is generous.
+ * A rough bound before the recursive parser starts: brackets that are open at once, and indicators that open one level
+ * each on a line (`- - - x`). It may count brackets inside strings, so it is generous; depth by indentation is found later.
  */
 function refuseDeepNesting(text: string): void {
   let open = 0;
+  let run = 0;
   for (let i = 0; i < text.length; i++) {
-    const code = text.charCodeAt(i);
-    if (code === 0x5b || code === 0x7b) {
-      if (++open > nestingMax) throw new BodyError("exceeded max depth");
-    } else if ((code === 0x5d || code === 0x7d) && open > 0) open--;
+    const character = text[i];
+    if (character === " ") continue;
+    run = (character === "-" || character === "?" || character === ":") && text[i + 1] === " " ? run + 1 : 0;
+    if (character === "[" || character === "{") open++;
+    else if ((character === "]" || character === "}") && open > 0) open--;
+    if (open > nestingMax || run > nestingMax) throw new BodyError("exceeded max depth");
   }
-  if (/(?:[-?:] +){1000}/.test(text)) throw new BodyError("exceeded max depth");
 }
 
-function findDuplicateKeys(node: unknown, path: string, found: string[]): void {
+/**
+ * Looks at the document before it becomes a value. Keys that are maps or lists are refused: JSON has none, and the library
+ * writes each of them out as text, which for keys inside keys takes exponential time.
+ */
+function inspect(node: unknown, path: string, depth: number, duplicates: string[] | undefined): void {
+  if (depth > nestingMax) throw new BodyError("exceeded max depth");
   if (isSeq(node)) {
-    for (const [i, item] of node.items.entries()) findDuplicateKeys(item, `${path}[${i}]`, found);
+    for (const [i, item] of node.items.entries()) inspect(item, `${path}[${i}]`, depth + 1, duplicates);
   } else if (isMap(node)) {
     const seen = new Set<string>();
     for (const { key, value } of node.items) {
-      const name = isScalar(key) ? String((key as Scalar).value) : isAlias(key) ? key.source : "";
+      if (key !== null && !isScalar(key))
+        throw new BodyError(`yaml: a key of ${JSON.stringify(path)} is not a plain word`);
+      const name = key === null ? "" : String((key as Scalar).value);
       const where = path === "" ? name : `${path}.${name}`;
-      if (seen.has(name) && name !== "<<" && found.length < 100 && !found.includes(where)) found.push(where);
+      if (duplicates !== undefined && seen.has(name) && name !== "<<" && duplicates.length < 100) {
+        if (!duplicates.includes(where)) duplicates.push(where);
+      }
       seen.add(name);
-      findDuplicateKeys(value, where, found);
+      inspect(value, where, depth + 1, duplicates);
     }
   }
 }
@@ -171,6 +186,12 @@ function toJson(value: unknown, path: string, depth: number, budget: { nodes: nu
     result[key] = toJson(child, where, depth + 1, budget);
   }
   return result;
+}
+
+function lineAt(text: string, offset: number): number {
+  let line = 1;
+  for (let at = text.indexOf("\n"); at >= 0 && at < offset; at = text.indexOf("\n", at + 1)) line++;
+  return line;
 }
 
 function firstLine(error: unknown): string {

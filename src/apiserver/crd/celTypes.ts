@@ -24,8 +24,20 @@ const requestBytes = 3 * 1024 * 1024;
 /** Lengths of the texts behind timestamps, durations and dates. */
 const formatSizes: Readonly<Record<string, number>> = { "date-time": 30, date: 10, duration: 25 };
 
+/** Types by schema: large schemas have rules at many depths, and each would build everything below it again. */
+const known = new WeakMap<Structural, CelType | null>();
+
 /** The type, or undefined for content that rules cannot look into. */
 export function celTypeOf(schema: Structural, isResource = false, name = "self"): CelType | undefined {
+  if (isResource) return buildType(schema, true, name);
+  const before = known.get(schema);
+  if (before !== undefined) return before ?? undefined;
+  const type = buildType(schema, false, name);
+  known.set(schema, type ?? null);
+  return type;
+}
+
+function buildType(schema: Structural, isResource: boolean, name: string): CelType | undefined {
   if (schema.intOrString) return { kind: "dyn", max: schema.maxLength ?? requestBytes - 2 };
   switch (schema.type) {
     case "boolean":
@@ -71,7 +83,6 @@ function stringTypeOf(schema: Structural): CelType {
   }
 }
 
-/** Types go by their place, so that two objects with the same fields are still two types. */
 function objectTypeOf(schema: Structural, isResource: boolean, typeName: string): CelType {
   const fields = new Map<string, ObjectField>();
   for (const [key, child] of schema.properties) {

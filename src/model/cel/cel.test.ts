@@ -205,6 +205,12 @@ describe("compilation refuses", () => {
     });
   });
 
+  test("chains that would overflow the stack", () => {
+    for (const long of [`self${".a".repeat(50_000)}`, `1${"+1".repeat(50_000)} == 2`, `self${"[0]".repeat(50_000)}`]) {
+      expect(compile(long, { variables: { self: dynType } }).ok).toBe(false);
+    }
+  });
+
   test("nesting beyond 250 levels", () => {
     const result = compile(`${"(".repeat(300)}1${")".repeat(300)}`, { variables });
     expect(result.ok).toBe(false);
@@ -247,6 +253,27 @@ describe("cost", () => {
     ['cel.bind(dra, device.attributes["dra.example.com"], dra.name)', 15],
     ['device.attributes["dra.example.com"].exists_one(x, x == "name")', 133],
     ['device.attributes.exists_one(x, x == "dra.example.com")', 164],
+    ['device.driver == ""', 2],
+    ['device.attributes["dra.example.com"].services.split("example").size() >= 2', 19],
+    ['device.attributes["dra.example.com"].services.matches("[^a]?sym")', 18],
+    ['1 in device.attributes["dra.example.com"].names', 68],
+    ['device.attributes["dra.example.com"].names.includes(1)', 68],
+    [
+      '!("name" in device.capacity["dra.example.com"]) || device.capacity["dra.example.com"].name.isGreaterThan(quantity("1Ki"))',
+      11,
+    ],
+    ['device.attributes["dra.example.com"].names.exists(x, x > 0)', 5 + 6 * 64],
+    ['device.attributes["dra.example.com"].names.all(x, x != "")', 5 + 4 * 64],
+    ['isSemver("v1.0.0", true)', 1],
+    ["device.allowMultipleAllocations == true", 3],
+    ["true", 0],
+    [
+      ["x", "y", "z", "z2", "z3", "z4", "z5"].reduceRight(
+        (body, name) => `[1, 2, 3, 4, 5, 6, 7, 8, 9, 10].all(${name}, ${body})`,
+        "int('1'.find('[0-9]*')) < 100",
+      ),
+      85_555_551,
+    ],
   ])("%s is estimated at %i", (expression, cost) => {
     const result = compile(expression, { variables: deviceVariables });
     expect(result.ok ? result.program.costMax : result.errors).toBe(cost);

@@ -32,15 +32,21 @@ export interface CompileOptions {
 }
 
 export function compile(expression: string, options: CompileOptions): CompileResult {
-  const { variables } = options;
-  const types = variables instanceof Map ? variables : new Map(Object.entries(variables));
-  let expr: ReturnType<typeof parse>;
   try {
-    expr = parse(expression);
+    return compileWithin(expression, options);
   } catch (error) {
     if (error instanceof CelSyntaxError) return { ok: false, errors: [located(expression, error.at, error.message)] };
+    // Long chains such as `1+1+1+...` nest without brackets; the stack is the measure of too long.
+    if (error instanceof RangeError)
+      return { ok: false, errors: [located(expression, 0, "expression is nested too deeply")] };
     throw error;
   }
+}
+
+function compileWithin(expression: string, options: CompileOptions): CompileResult {
+  const { variables } = options;
+  const types = variables instanceof Map ? variables : new Map(Object.entries(variables));
+  const expr = parse(expression);
   const { checked, errors } = check(expr, types);
   if (errors.length > 0) {
     return { ok: false, errors: errors.map(({ at, message }) => located(expression, at, message)) };

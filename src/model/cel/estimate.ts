@@ -72,7 +72,7 @@ class Estimator {
     const type = first === undefined ? undefined : this.checked.types.get(first);
     if (fn.name === "@in" && second !== undefined) {
       const over = this.checked.types.get(second)?.kind;
-      return inner + (over === "list" ? this.size(second) : 1);
+      return inner + (over === "map" ? 1 : this.size(second));
     }
     const isText = type?.kind === "string" || type?.kind === "bytes";
     if (fn.name === "_+_" && type !== undefined && !isText && type.kind !== "dyn") return inner + 1;

@@ -25,6 +25,7 @@ import {
   mapSize,
   noOverload,
   stringSize,
+  typeNameOf,
 } from "./values.ts";
 
 /**
@@ -463,7 +464,7 @@ function each(frame: Frame, range: Run, first: number, second: number | undefine
     }
     return;
   }
-  if (!isMap(over)) noOverload();
+  if (!isMap(over)) fail(`got '${typeNameOf(over)}', expected iterable type`);
   for (const key of mapKeys(over)) {
     slots[first] = key;
     if (second !== undefined) slots[second] = mapGet(over, key) as CelValue;

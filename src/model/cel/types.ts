@@ -123,6 +123,8 @@ export function assignable(to: CelType, from: CelType, bindings: Bindings): bool
         assignable(to.value, (from as typeof to).value, bindings)
       );
     case "object":
+      // Two places of a schema are two types, even if their fields read alike.
+      return to.fields === (from as typeof to).fields;
     case "opaque":
       return to.name === (from as typeof to).name;
     default:

@@ -150,7 +150,7 @@ export const stringLibrary: readonly CelFunction[] = [
   define(
     ["<string>.format(list<dyn>): string"],
     (a, b) => (Array.isArray(b) ? formatString(text(a), b) : noOverload()),
-    { cost: traverseFirst },
+    { cost: traverseFirst, resultSize: (a, b) => a + 1024 * b },
   ),
   define(["<string>.find(string): string"], (a, b) => findMatches(patternOrFail(text(b)), text(a), 1)[0] ?? "", find),
   define(

@@ -49,15 +49,16 @@ function visit(schema: Structural, path: string, where: Where, check: Check): vo
   schema.rules.forEach((rule, i) => {
     checkRule(rule, schema, `${path}.x-kubernetes-validations[${i}]`, where, check);
   });
+  const inFields = schema.mapAtomic ? (where.uncorrelatable ?? path) : where.uncorrelatable;
   for (const [name, child] of schema.properties) {
-    visit(child, `${path}.properties[${name}]`, { ...where, isRoot: false }, check);
+    visit(child, `${path}.properties[${name}]`, { isRoot: false, count: where.count, uncorrelatable: inFields }, check);
   }
   if (schema.additional !== undefined) {
     const count = where.count * mapMax(schema);
     visit(schema.additional, `${path}.additionalProperties`, { ...where, isRoot: false, count }, check);
   }
   if (schema.items !== undefined) {
-    const uncorrelatable = schema.listType === "map" ? where.uncorrelatable : (where.uncorrelatable ?? `${path}.items`);
+    const uncorrelatable = schema.listType === "map" ? where.uncorrelatable : (where.uncorrelatable ?? path);
     visit(
       schema.items,
       `${path}.items`,
@@ -77,7 +78,7 @@ function checkRule(rule: RuleSource, schema: Structural, path: string, where: Wh
     errors.push(invalid(`${path}.message`, rule.message, "message must be non-empty if specified"));
   } else if (/[\n\r]/.test(rule.message)) {
     errors.push(invalid(`${path}.message`, rule.message, "message must not contain line breaks"));
-  } else if (/[\n\r]/.test(rule.rule.trim()) && rule.message === "" && rule.messageExpression === "") {
+  } else if (/[\n\r]/.test(rule.rule.trim()) && rule.message === "") {
     errors.push(required(`${path}.message`, "message must be specified if rule contains line breaks"));
   }
   if (rule.reason !== "" && !reasons.includes(rule.reason)) {
@@ -117,19 +118,16 @@ function checkProgram(
     return;
   }
   const { program } = compiled;
-  if (rulePath !== undefined && where.uncorrelatable !== undefined) {
-    if (rule.optionalOldSelf) {
-      const why = `may not be set on the uncorrelatable portion of the schema within ${where.uncorrelatable}`;
-      errors.push(invalid(`${rulePath}.optionalOldSelf`, true, why));
-    } else if (program.uses("oldSelf")) {
-      const why = `oldSelf cannot be used on the uncorrelatable portion of the schema within ${where.uncorrelatable}`;
-      errors.push(invalid(field, text, why));
-    }
+  const usesOld = program.uses("oldSelf");
+  if (rulePath !== undefined && usesOld && where.uncorrelatable !== undefined) {
+    const why = `oldSelf cannot be used on the uncorrelatable portion of the schema within ${where.uncorrelatable}`;
+    errors.push(invalid(field, text, why));
   }
-  if (rulePath !== undefined && rule.optionalOldSelf && !program.uses("oldSelf")) {
+  if (rulePath !== undefined && rule.optionalOldSelf && !usesOld) {
     errors.push(invalid(`${rulePath}.optionalOldSelf`, true, "may not be set if oldSelf is not used in rule"));
   }
-  const cost = program.costMax * where.count;
+  // One violation is enough to be refused, so a message is not multiplied by the places it could be about.
+  const cost = rulePath === undefined ? program.costMax : program.costMax * where.count;
   check.totalCost += cost;
   check.dearest.push({ field, cost });
   if (cost > ruleEstimateLimit) {
@@ -140,20 +138,22 @@ function checkProgram(
 
 function excess(cost: number, limit: number): string {
   const factor = cost / limit;
-  return factor > 100 ? "more than 100x" : `${factor.toFixed(1)}x`;
+  if (factor > 100) return "more than 100x";
+  // Rounded, a small excess would read as none.
+  return factor < 1.5 ? `${factor.toFixed(6)}x` : `${factor.toFixed(1)}x`;
 }
 
 function checkFieldPath(text: string, schema: Structural, field: string, errors: FieldError[]): void {
   const names = /^[.[]/.test(text) ? parseSimplePath(text) : "must start with a dot";
   if (typeof names === "string") {
-    errors.push(invalid(field, text, `fieldPath must be a valid path: ${names}`));
+    errors.push(invalid(field, text, "fieldPath must be a valid path"));
     return;
   }
   let place: Structural | undefined = schema;
   for (const name of names) {
     place = place?.properties.get(name) ?? place?.additional;
     if (place === undefined) {
-      errors.push(invalid(field, text, "fieldPath must be a valid path: does not refer to a valid field"));
+      errors.push(invalid(field, text, "fieldPath must be a valid path"));
       return;
     }
   }

@@ -24,11 +24,6 @@ describe("a schema is refused", () => {
     ["with $ref", { type: "object", $ref: "#/x" }, /^x.\$ref: Forbidden: \$ref is not supported$/],
     ["with uniqueItems", { type: "array", uniqueItems: true, items: text }, /^x.uniqueItems: Forbidden/],
     [
-      "with additionalProperties: false",
-      { type: "object", additionalProperties: false },
-      /^x.additionalProperties: Forbidden/,
-    ],
-    [
       "with properties and additionalProperties",
       { type: "object", properties: { a: text }, additionalProperties: text },
       /mutual exclusive/,
@@ -144,7 +139,7 @@ describe("a schema is refused", () => {
     [
       "with a field path into nothing",
       { type: "object", "x-kubernetes-validations": [{ rule: "true", fieldPath: ".a" }] },
-      /fieldPath: .*does not refer to a valid field$/,
+      /fieldPath: .*must be a valid path$/,
     ],
     [
       "with a transition rule in a plain list",
@@ -153,7 +148,27 @@ describe("a schema is refused", () => {
         maxItems: 5,
         items: { type: "integer", "x-kubernetes-validations": [{ rule: "self >= oldSelf" }] },
       },
-      /oldSelf cannot be used on the uncorrelatable portion of the schema within x.items$/,
+      /oldSelf cannot be used on the uncorrelatable portion of the schema within x$/,
+    ],
+    [
+      "with a transition rule inside an atomic object",
+      {
+        type: "object",
+        "x-kubernetes-map-type": "atomic",
+        properties: { n: { type: "integer", "x-kubernetes-validations": [{ rule: "self >= oldSelf" }] } },
+      },
+      /uncorrelatable portion of the schema within x$/,
+    ],
+    [
+      "with rules inside allOf",
+      { type: "integer", allOf: [{ "x-kubernetes-validations": [{ rule: "self > 0" }] }] },
+      /^x.allOf\[0\].x-kubernetes-validations: Forbidden: must be empty to be structural$/,
+    ],
+    ["with a list that does not say of what", { type: "array" }, /^x.items: Required value: must be specified$/],
+    [
+      "with metadata inside a junctor",
+      { type: "object", properties: { metadata: text }, not: { properties: { metadata: { enum: ["a"] } } } },
+      /^x.not.properties\[metadata\]: Forbidden: must not be specified in a nested context$/,
     ],
     [
       "with a rule that could cost too much",
@@ -176,6 +191,10 @@ describe("a schema is accepted", () => {
     [
       "int-or-string with the usual anyOf",
       { "x-kubernetes-int-or-string": true, anyOf: [{ type: "integer" }, { type: "string" }] },
+    ],
+    [
+      "additionalProperties: true beside properties",
+      { type: "object", properties: { a: text }, additionalProperties: true },
     ],
     ["free content", { "x-kubernetes-preserve-unknown-fields": true }],
     ["free lists", { type: "array", items: { type: "object", "x-kubernetes-preserve-unknown-fields": true } }],
@@ -231,6 +250,11 @@ describe("at the root", () => {
       "metadata belongs to the server",
       { type: "object", properties: { metadata: { type: "object", properties: { labels: { type: "object" } } } } },
       /^s.properties\[metadata\]: Forbidden: must not specify anything other than name and generateName/,
+    ],
+    [
+      "kind has no default",
+      { type: "object", properties: { kind: { type: "string", default: "X" } } },
+      /^s.properties\[kind\].default: Forbidden: must not be set in top-level kind$/,
     ],
     [
       "kind is a text",

@@ -1,7 +1,6 @@
 import { compilePattern } from "../../model/cel/regex.ts";
 import {
   describeFieldError,
-  duplicate,
   type FieldError,
   forbidden,
   invalid,
@@ -92,15 +91,11 @@ function checkKeywords(schema: JsonObject, path: string, errors: FieldError[]): 
     const why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
     errors.push(forbidden(`${path}.uniqueItems`, why));
   }
-  if (schema["additionalProperties"] === false) {
-    errors.push(forbidden(`${path}.additionalProperties`, "additionalProperties cannot be set to false"));
-  }
-  if (isObject(schema["properties"]) && schema["additionalProperties"] !== undefined) {
-    if (Object.keys(schema["properties"]).length > 0) {
-      errors.push(
-        forbidden(`${path}.additionalProperties`, "additionalProperties and properties are mutual exclusive"),
-      );
-    }
+  const properties = schema["properties"];
+  const additional = schema["additionalProperties"];
+  // A struct or a map, never both; `true` only says once more that unknown fields are pruned by content.
+  if (isObject(properties) && Object.keys(properties).length > 0 && (additional === false || isObject(additional))) {
+    errors.push(forbidden(`${path}.additionalProperties`, "additionalProperties and properties are mutual exclusive"));
   }
   if (Array.isArray(schema["items"])) {
     errors.push(forbidden(`${path}.items`, "items must be a schema object and not an array"));
@@ -171,6 +166,14 @@ function checkMetadata(schema: JsonObject, path: string, level: Level, errors: F
       errors.push(invalid(`${path}.properties[${name}].type`, child["type"] ?? "", "must be string"));
     }
   }
+  if (level === "root") {
+    for (const name of ["apiVersion", "kind", "metadata"]) {
+      const child = Object.hasOwn(properties, name) ? properties[name] : undefined;
+      if (isObject(child) && child["default"] !== undefined) {
+        errors.push(forbidden(`${path}.properties[${name}].default`, `must not be set in top-level ${name}`));
+      }
+    }
+  }
   const metadata = properties["metadata"];
   if (!isObject(metadata)) return;
   const where = `${path}.properties[metadata]`;
@@ -184,7 +187,6 @@ function checkMetadata(schema: JsonObject, path: string, level: Level, errors: F
     const why = "must not specify anything other than name and generateName, but metadata is implicitly specified";
     errors.push(forbidden(where, why));
   }
-  if (metadata["default"] !== undefined) errors.push(forbidden(`${where}.default`, "must not be used"));
 }
 
 function checkListAndMapTypes(schema: JsonObject, path: string, errors: FieldError[]): void {
@@ -241,15 +243,18 @@ function checkMapKeys(schema: JsonObject, keys: readonly Json[], path: string, e
   }
   const properties = isObject(items["properties"]) ? items["properties"] : {};
   const demanded = Array.isArray(items["required"]) ? items["required"] : [];
+  if (items["nullable"] === true) {
+    errors.push(forbidden(`${path}.items.nullable`, "cannot be nullable when x-kubernetes-list-type is map"));
+  }
+  const keysPath = `${path}.x-kubernetes-list-map-keys`;
   const seen = new Set<Json>();
-  keys.forEach((key, i) => {
-    const where = `${path}.x-kubernetes-list-map-keys[${i}]`;
-    if (seen.has(key)) errors.push(duplicate(where, key));
+  for (const key of keys) {
+    if (seen.has(key)) errors.push(invalid(keysPath, keys, "must not contain duplicate entries"));
     seen.add(key);
     const property = typeof key === "string" && Object.hasOwn(properties, key) ? properties[key] : undefined;
     if (!isObject(property)) {
-      errors.push(invalid(where, key, "entries must all be names of item properties"));
-      return;
+      errors.push(invalid(keysPath, keys, "entries must all be names of item properties"));
+      continue;
     }
     const keyPath = `${path}.items.properties[${key}]`;
     const { type } = property;
@@ -258,14 +263,12 @@ function checkMapKeys(schema: JsonObject, keys: readonly Json[], path: string, e
         invalid(`${keyPath}.type`, type, "must be a scalar type if parent array's x-kubernetes-list-type is map"),
       );
     }
-    if (property["nullable"] === true) {
-      errors.push(forbidden(`${keyPath}.nullable`, "must not be nullable, as it is in x-kubernetes-list-map-keys"));
-    }
+    const because = "this property is in x-kubernetes-list-map-keys, so it";
+    if (property["nullable"] === true) errors.push(forbidden(`${keyPath}.nullable`, `${because} cannot be nullable`));
     if (property["default"] === undefined && !demanded.includes(key)) {
-      const why = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
-      errors.push(required(`${keyPath}.default`, why));
+      errors.push(required(`${keyPath}.default`, `${because} must have a default or be a required property`));
     }
-  });
+  }
 }
 
 function checkSetItems(schema: JsonObject, path: string, errors: FieldError[]): void {

@@ -220,7 +220,7 @@ function checkScalePath(text: string | undefined, roots: readonly string[], fiel
   }
   if (!roots.some((root) => text.startsWith(root))) {
     const where = roots.map((root) => root.slice(0, -1)).join(" or ");
-    errors.push(invalid(field, text, `should be a json path under ${where}`));
+    errors.push(invalid(field, text, `should be a json path under ${roots.length > 1 ? "either " : ""}${where}`));
     return;
   }
   const names = parseSimplePath(text);

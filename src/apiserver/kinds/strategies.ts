@@ -7,6 +7,7 @@ import {
   validatingPolicyStrategy,
 } from "./admission/admissionPolicy.ts";
 import { mutatingWebhookStrategy, validatingWebhookStrategy } from "./admission/webhookConfiguration.ts";
+import { certificateSigningRequestStrategy } from "./certificateSigningRequest.ts";
 import { configMapStrategy } from "./configMap.ts";
 import { deviceClassStrategy, deviceTaintRuleStrategy } from "./devices/deviceClass.ts";
 import { resourceClaimStrategy, resourceClaimTemplateStrategy } from "./devices/resourceClaim.ts";
@@ -76,6 +77,7 @@ const strategies = new Map<string, Strategy>([
   ["autoscaling/horizontalpodautoscalers", horizontalPodAutoscalerStrategy],
   ["batch/cronjobs", cronJobStrategy],
   ["batch/jobs", jobStrategy],
+  ["certificates.k8s.io/certificatesigningrequests", certificateSigningRequestStrategy],
   ["coordination.k8s.io/leases", leaseStrategy],
   ["discovery.k8s.io/endpointslices", endpointSliceStrategy],
   ["networking.k8s.io/ingressclasses", ingressClassStrategy],

@@ -1,8 +1,9 @@
 import { check } from "./check.ts";
 import { estimateCost } from "./estimate.ts";
+import type { Frame, Run } from "./frame.ts";
 import { CelSyntaxError } from "./lexer.ts";
 import { parse } from "./parse.ts";
-import { type Frame, plan, type Run } from "./plan.ts";
+import { plan } from "./plan.ts";
 import { assignable, type CelType, typeText } from "./types.ts";
 import { CelCostExceeded, CelFailure, type CelValue } from "./values.ts";
 

@@ -1,66 +1,29 @@
-import { add, compare, isIn } from "./arithmetic.ts";
-import type { Call, Expr, Fold, Select } from "./ast.ts";
+import { element, field, optionalField, tryElement } from "./access.ts";
+import type { Call, Expr, Select } from "./ast.ts";
 import type { Checked } from "./check.ts";
-import type { CelFunction } from "./functions.ts";
-import { sortValues } from "./library/lists.ts";
+import { charge, listCost, mapCost, type Run, sizeForCost } from "./frame.ts";
 import { optional as asOptional } from "./library/optionals.ts";
+import { foldedCall, generalCall, specialized } from "./planCall.ts";
+import { planFold } from "./planFold.ts";
 import {
-  CelCostExceeded,
   CelFailure,
   CelMap,
-  CelMapBase,
   CelObject,
   CelOptional,
-  CelUint,
   type CelValue,
-  doubleOf,
-  equalValues,
   fail,
-  isInt,
   isMap,
-  type JsonMap,
-  mapGet,
   mapHas,
-  mapKeys,
-  mapSize,
   noOverload,
-  stringSize,
-  typeNameOf,
 } from "./values.ts";
 
 /**
  * Turns a checked expression into closures, one for each node. What is known beforehand (slots, keys, functions,
  * constants) is looked up here, so that evaluation only follows pointers and counts its cost.
  */
-export type Run = (frame: Frame) => CelValue;
-
-/** One evaluation. */
-export interface Frame {
-  readonly slots: CelValue[];
-  cost: number;
-  readonly costLimit: number;
-}
-
 export function plan(expr: Expr, checked: Checked): Run {
   return new Planner(checked).run(expr);
 }
-
-function charge(frame: Frame, cost: number): void {
-  frame.cost += cost;
-  if (frame.cost > frame.costLimit) throw new CelCostExceeded(frame.cost);
-}
-
-/** Size as the price list sees it: everything without parts is one. */
-function sizeForCost(value: CelValue | undefined): number {
-  if (typeof value === "string") return stringSize(value);
-  if (typeof value !== "object" || value === null) return 1;
-  if (Array.isArray(value) || value instanceof Uint8Array) return value.length;
-  return isMap(value) ? mapSize(value) : 1;
-}
-
-// Prices of literals.
-const listCost = 10;
-const mapCost = 30;
 
 class Planner {
   private readonly checked: Checked;
@@ -105,7 +68,12 @@ class Planner {
       case "struct":
         return () => fail("unknown type");
       case "fold":
-        return this.fold(expr);
+        return planFold(expr, {
+          range: this.run(expr.range),
+          body: this.run(expr.body),
+          filter: expr.filter === undefined ? undefined : this.run(expr.filter),
+          slots: this.checked.locals.get(expr) ?? [],
+        });
       case "bind": {
         const value = this.run(expr.value);
         const body = this.run(expr.body);
@@ -323,298 +291,4 @@ class Planner {
       return out;
     };
   }
-
-  private fold(expr: Fold): Run {
-    const range = this.run(expr.range);
-    const body = this.run(expr.body);
-    const filter = expr.filter === undefined ? undefined : this.run(expr.filter);
-    const [first = 0, second] = this.checked.locals.get(expr) ?? [];
-    switch (expr.kind) {
-      case "all":
-        return quantifier(range, body, first, second, false);
-      case "exists":
-        return quantifier(range, body, first, second, true);
-      case "existsOne":
-        return (frame) => {
-          let count = 0;
-          each(frame, range, first, second, () => {
-            const holds = bool(body(frame));
-            charge(frame, holds ? 2 : 1);
-            if (holds) count++;
-          });
-          charge(frame, 2);
-          return count === 1;
-        };
-      case "filter":
-      case "map":
-      case "transformList":
-        return (frame) => {
-          const out: CelValue[] = [];
-          charge(frame, listCost);
-          each(frame, range, first, second, () => {
-            const keeps = expr.kind === "filter" ? bool(body(frame)) : filter === undefined || bool(filter(frame));
-            if (!keeps) {
-              charge(frame, 1);
-              return;
-            }
-            charge(frame, listCost + 2 + (expr.kind === "filter" ? 1 : 0));
-            out.push(expr.kind === "filter" ? (frame.slots[first] as CelValue) : body(frame));
-          });
-          charge(frame, 1);
-          return out;
-        };
-      case "transformMap":
-      case "transformMapEntry":
-        return (frame) => {
-          const out = new CelMap();
-          charge(frame, mapCost);
-          each(frame, range, first, second, () => {
-            if (filter !== undefined && !bool(filter(frame))) {
-              charge(frame, 1);
-              return;
-            }
-            charge(frame, 3);
-            const value = body(frame);
-            if (expr.kind === "transformMap") {
-              out.set(frame.slots[first] as CelValue, value);
-              return;
-            }
-            if (!isMap(value)) noOverload();
-            for (const key of mapKeys(value)) {
-              if (!out.set(key, mapGet(value, key) as CelValue))
-                fail(`insert failed: key ${String(key)} already exists`);
-            }
-          });
-          charge(frame, 1);
-          return out;
-        };
-      case "sortBy":
-        return (frame) => {
-          const pairs: { key: CelValue; item: CelValue }[] = [];
-          each(frame, range, first, second, () => {
-            pairs.push({ item: frame.slots[first] as CelValue, key: body(frame) });
-            charge(frame, listCost + 2);
-          });
-          charge(frame, pairs.length * Math.max(1, Math.ceil(Math.log2(pairs.length + 1))));
-          // Keys without an order are found out here, before a comparison meets them by chance.
-          sortValues(pairs.map((pair) => pair.key));
-          return pairs.sort((a, b) => compare(a.key, b.key)).map((pair) => pair.item);
-        };
-    }
-  }
-}
-
-function bool(value: CelValue): boolean {
-  return typeof value === "boolean" ? value : noOverload();
-}
-
-function field(value: CelValue, key: string): CelValue {
-  if (typeof value !== "object" || value === null) return noOverload();
-  if (value instanceof CelMapBase) {
-    const found = value.get(key);
-    return found === undefined ? fail(`no such key: ${key}`) : found;
-  }
-  if (Array.isArray(value) || value instanceof CelObject || value instanceof Uint8Array) return noOverload();
-  if (!Object.hasOwn(value, key)) fail(`no such key: ${key}`);
-  return (value as JsonMap)[key] as CelValue;
-}
-
-function optionalField(value: CelValue, key: string): CelOptional {
-  const inner = value instanceof CelOptional ? value.value : value;
-  if (inner === undefined) return CelOptional.none;
-  if (!isMap(inner)) return inner === null ? CelOptional.none : noOverload();
-  const found = mapGet(inner, key);
-  return found === undefined ? CelOptional.none : new CelOptional(found);
-}
-
-function element(value: CelValue, key: CelValue): CelValue {
-  const found = tryElement(value, key);
-  if (found !== undefined) return found;
-  return Array.isArray(value) ? fail(`index out of bounds: ${String(key)}`) : fail(`no such key: ${keyText(key)}`);
-}
-
-function tryElement(value: CelValue, key: CelValue): CelValue | undefined {
-  if (Array.isArray(value)) return value[listIndex(key)];
-  return isMap(value) ? mapGet(value, key) : noOverload();
-}
-
-function listIndex(key: CelValue): number {
-  if (isInt(key)) return Number(key);
-  if (key instanceof CelUint) return Number(key.value);
-  const double = doubleOf(key);
-  return double !== undefined && Number.isInteger(double) ? double : noOverload();
-}
-
-function keyText(key: CelValue): string {
-  return key instanceof CelUint ? String(key.value) : String(key);
-}
-
-/** Walks a list or the keys of a map, with one variable or two. */
-function each(frame: Frame, range: Run, first: number, second: number | undefined, step: () => unknown): void {
-  const over = range(frame);
-  const { slots } = frame;
-  if (Array.isArray(over)) {
-    for (let i = 0; i < over.length; i++) {
-      if (second === undefined) slots[first] = over[i] as CelValue;
-      else {
-        slots[first] = i;
-        slots[second] = over[i] as CelValue;
-      }
-      if (step() === stop) return;
-    }
-    return;
-  }
-  if (!isMap(over)) fail(`got '${typeNameOf(over)}', expected iterable type`);
-  for (const key of mapKeys(over)) {
-    slots[first] = key;
-    if (second !== undefined) slots[second] = mapGet(over, key) as CelValue;
-    if (step() === stop) return;
-  }
-}
-
-const stop = Symbol("stop");
-
-/** `all` stops at the first false and `exists` at the first true; errors count only if nothing decides. */
-function quantifier(range: Run, body: Run, first: number, second: number | undefined, decisive: boolean): Run {
-  // Loop condition and accumulator, as the general loop of upstream would pay them; exists negates once more.
-  const perItem = decisive ? 4 : 3;
-  return (frame) => {
-    let failure: CelFailure | undefined;
-    let decided = false;
-    each(frame, range, first, second, () => {
-      charge(frame, perItem);
-      try {
-        const value = body(frame);
-        if (value === decisive) {
-          decided = true;
-          return stop;
-        }
-        if (typeof value !== "boolean") failure ??= new CelFailure("no such overload");
-      } catch (error) {
-        if (!(error instanceof CelFailure)) throw error;
-        failure ??= error;
-      }
-      return undefined;
-    });
-    charge(frame, 1);
-    if (decided) return decisive;
-    if (failure !== undefined) throw failure;
-    return !decisive;
-  };
-}
-
-function generalCall(fn: CelFunction, runs: readonly Run[]): Run {
-  const { run, cost, resultCost } = fn;
-  const [a, b, c, d] = runs;
-  const absent = undefined as unknown as CelValue;
-  if (a !== undefined && resultCost !== undefined) {
-    return (frame) => {
-      const result = run(a(frame), b === undefined ? absent : b(frame), absent, absent);
-      charge(frame, resultCost(sizeForCost(result)));
-      return result;
-    };
-  }
-  if (a !== undefined && b === undefined && cost === undefined) {
-    return (frame) => {
-      const x = a(frame);
-      charge(frame, 1);
-      return run(x, absent, absent, absent);
-    };
-  }
-  if (a !== undefined && b !== undefined && c === undefined && cost === undefined) {
-    return (frame) => {
-      const x = a(frame);
-      const y = b(frame);
-      charge(frame, 1);
-      return run(x, y, absent, absent);
-    };
-  }
-  return (frame) => {
-    const x = a === undefined ? absent : a(frame);
-    const y = b === undefined ? absent : b(frame);
-    const z = c === undefined ? absent : c(frame);
-    const w = d === undefined ? absent : d(frame);
-    charge(frame, cost === undefined ? 1 : cost(sizeForCost(x), sizeForCost(y), sizeForCost(z), typeof x === "string"));
-    return run(x, y, z, w);
-  };
-}
-
-/** A call whose arguments are all constants runs once and is paid for every time. */
-function foldedCall(fn: CelFunction, runs: readonly Run[]): Run {
-  const once = generalCall(fn, runs);
-  const trial: Frame = { slots: [], cost: 0, costLimit: Number.POSITIVE_INFINITY };
-  let value: CelValue;
-  try {
-    value = once(trial);
-  } catch (error) {
-    if (!(error instanceof CelFailure)) throw error;
-    return (frame) => {
-      charge(frame, trial.cost);
-      throw error;
-    };
-  }
-  return (frame) => {
-    charge(frame, trial.cost);
-    return value;
-  };
-}
-
-/** The operators that selectors and rules consist of, without the detour over sizes where both sides are numbers. */
-function specialized(name: string, runs: readonly Run[]): Run | undefined {
-  const [a, b] = runs;
-  if (a === undefined || b === undefined) return undefined;
-  switch (name) {
-    case "_==_":
-      return (frame) => {
-        const x = a(frame);
-        const y = b(frame);
-        charge(frame, shorterCost(x, y));
-        return x === y || equalValues(x, y);
-      };
-    case "_!=_":
-      return (frame) => {
-        const x = a(frame);
-        const y = b(frame);
-        charge(frame, shorterCost(x, y));
-        return x !== y && !equalValues(x, y);
-      };
-    case "_<_":
-      return (frame) => ordered(frame, a(frame), b(frame)) < 0;
-    case "_<=_":
-      return (frame) => ordered(frame, a(frame), b(frame)) <= 0;
-    case "_>_":
-      return (frame) => ordered(frame, a(frame), b(frame)) > 0;
-    case "_>=_":
-      return (frame) => ordered(frame, a(frame), b(frame)) >= 0;
-    case "_+_":
-      return (frame) => {
-        const x = a(frame);
-        const y = b(frame);
-        const copies = typeof x === "string" || x instanceof Uint8Array;
-        charge(frame, copies ? Math.ceil((sizeForCost(x) + sizeForCost(y)) * 0.1) : 1);
-        return add(x, y);
-      };
-    case "@in":
-      return (frame) => {
-        const x = a(frame);
-        const y = b(frame);
-        charge(frame, Array.isArray(y) ? y.length : 1);
-        return isIn(x, y);
-      };
-    default:
-      return undefined;
-  }
-}
-
-function ordered(frame: Frame, a: CelValue, b: CelValue): number {
-  charge(frame, shorterCost(a, b));
-  if (typeof a === "number" && typeof b === "number") return a - b;
-  return compare(a, b);
-}
-
-function shorterCost(a: CelValue, b: CelValue): number {
-  if (typeof a === "number" || typeof a === "boolean") return 1;
-  // Short texts cost one whatever their exact length is.
-  if (typeof a === "string" && a.length > 0 && a.length <= 10) return typeof b === "string" && b.length === 0 ? 0 : 1;
-  return Math.ceil(Math.min(sizeForCost(a), sizeForCost(b)) * 0.1);
 }

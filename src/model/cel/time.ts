@@ -92,7 +92,7 @@ export function durationText(value: CelDuration): string {
   return `${sign}${ns / nsPerSecond}${fraction === "" ? "" : `.${fraction}`}s`;
 }
 
-/** Minutes east of UTC of `Z` or `+01:00`; named zones other than UTC would need a database. */
+/** Minutes east of UTC of `Z` or `+01:00`. */
 function offsetMinutes(zone: string): number | undefined {
   if (zone === "Z" || zone === "z" || zone === "UTC" || zone === "GMT" || zone === "Etc/UTC" || zone === "") return 0;
   const match = /^([+-]?)(\d\d):(\d\d)$/.exec(zone);
@@ -104,10 +104,35 @@ function offsetMinutes(zone: string): number | undefined {
 
 /** The moment's calendar in a zone, as a Date whose UTC fields are the local ones. */
 export function calendar(value: CelTimestamp, zone: CelValue | undefined): Date {
+  const ms = Number(floorDiv(value.ns, 1_000_000n));
   const text = zone === undefined ? "" : String(zone);
   const offset = offsetMinutes(text);
-  if (offset === undefined) fail(`unknown time zone ${text}`);
-  return new Date(Number(floorDiv(value.ns, 1_000_000n)) + offset * 60_000);
+  if (offset !== undefined) return new Date(ms + offset * 60_000);
+  const local = localMs(text, ms);
+  return local === undefined ? fail(`unknown time zone ${text}`) : new Date(local);
+}
+
+/** What a clock on the wall of a named zone shows, as if it were UTC; undefined for a zone that nobody knows. */
+function localMs(zone: string, ms: number): number | undefined {
+  try {
+    const format = new Intl.DateTimeFormat("en-US-u-ca-iso8601", {
+      timeZone: zone,
+      hourCycle: "h23",
+      year: "numeric",
+      month: "2-digit",
+      day: "2-digit",
+      hour: "2-digit",
+      minute: "2-digit",
+      second: "2-digit",
+    });
+    const parts = new Map(format.formatToParts(new Date(ms)).map((part) => [part.type, Number(part.value)]));
+    const of = (type: Intl.DateTimeFormatPartTypes) => parts.get(type) ?? 0;
+    const seconds = Date.UTC(of("year"), of("month") - 1, of("day"), of("hour"), of("minute"), of("second"));
+    return seconds + (((ms % 1000) + 1000) % 1000);
+  } catch (error) {
+    if (error instanceof RangeError) return undefined;
+    throw error;
+  }
 }
 
 export function floorDiv(a: bigint, b: bigint): bigint {

@@ -17,6 +17,7 @@ describe("operations", () => {
     ["remove a field", { a: 1, b: 2 }, [{ op: "remove", path: "/a" }], { b: 2 }],
     ["remove the last item by -1", { l: [1, 2] }, [{ op: "remove", path: "/l/-1" }], { l: [1] }],
     ["replace the last item by -1", { l: [1, 2] }, [{ op: "replace", path: "/l/-1", value: 9 }], { l: [1, 9] }],
+    ["replace a member that is not there", {}, [{ op: "replace", path: "/a", value: 1 }], { a: 1 }],
     ["replace a null", { a: null }, [{ op: "replace", path: "/a", value: 1 }], { a: 1 }],
     ["replace the whole", { a: 1 }, [{ op: "replace", path: "", value: { b: 1 } }], { b: 1 }],
     [
@@ -74,7 +75,8 @@ describe("operations", () => {
     ["a scalar parent", { a: 1 }, [{ op: "add", path: "/a/b", value: 1 }]],
     ["a null parent", { a: null }, [{ op: "add", path: "/a/b", value: 1 }]],
     ["remove of nothing", {}, [{ op: "remove", path: "/a" }]],
-    ["replace of nothing", {}, [{ op: "replace", path: "/a", value: 1 }]],
+    ["replace of an item that is not there", { l: [1] }, [{ op: "replace", path: "/l/1", value: 1 }]],
+    ["replace below nothing", {}, [{ op: "replace", path: "/a/b", value: 1 }]],
     ["an index past the end", { l: [1] }, [{ op: "add", path: "/l/2", value: 1 }]],
     ["a negative index past the start", { l: [1] }, [{ op: "remove", path: "/l/-2" }]],
     ["an index that is a word", { l: [1] }, [{ op: "add", path: "/l/x", value: 1 }]],
@@ -213,8 +215,9 @@ describe("against a naive model", () => {
       } else if (op === "remove") {
         if (take(to) === undefined) return undefined;
       } else if (op === "replace") {
-        if (get(to) === undefined) return undefined;
-        const parent = get(to.slice(0, -1)) as Record<string, Json>;
+        const parent = get(to.slice(0, -1)) as Record<string, Json> | undefined;
+        if (parent === null || typeof parent !== "object") return undefined;
+        if (Array.isArray(parent) && get(to) === undefined) return undefined;
         parent[at(parent, to.at(-1)!) as string] = copyJson(value);
       } else if (op === "test") {
         const parent = get(to.slice(0, -1));

@@ -161,9 +161,14 @@ class Draft {
       return;
     }
     const parent = this.#parent(path);
+    if (!Array.isArray(parent)) {
+      // A member that is not there is set all the same, against the RFC: so does upstream's library, and
+      // `kubectl rollout undo` replaces annotations without looking.
+      parent[last] = value;
+      return;
+    }
     if (childOf(parent, last) === undefined) throw new Misfit("nothing to replace");
-    if (Array.isArray(parent)) parent[indexOf(last, parent.length)] = value;
-    else parent[last] = value;
+    parent[indexOf(last, parent.length)] = value;
   }
 
   #test(path: readonly string[], expected: Json): void {

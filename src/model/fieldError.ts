@@ -37,13 +37,13 @@ export function required(field: string, detail = ""): FieldError {
 }
 
 export function invalid(field: string, value: unknown, detail: string): FieldError {
-  return { type: "Invalid", field, body: withDetail(`Invalid value: ${JSON.stringify(value) ?? "null"}`, detail) };
+  return { type: "Invalid", field, body: withDetail(`Invalid value: ${shown(value)}`, detail) };
 }
 
 export function notSupported(field: string, value: unknown, supported: readonly string[]): FieldError {
   const list = supported.map((word) => JSON.stringify(word)).join(", ");
   const detail = supported.length > 0 ? `supported values: ${list}` : "";
-  return { type: "NotSupported", field, body: withDetail(`Unsupported value: ${JSON.stringify(value)}`, detail) };
+  return { type: "NotSupported", field, body: withDetail(`Unsupported value: ${shown(value)}`, detail) };
 }
 
 export function forbidden(field: string, detail: string): FieldError {
@@ -51,7 +51,7 @@ export function forbidden(field: string, detail: string): FieldError {
 }
 
 export function duplicate(field: string, value: unknown): FieldError {
-  return { type: "Duplicate", field, body: `Duplicate value: ${JSON.stringify(value)}` };
+  return { type: "Duplicate", field, body: `Duplicate value: ${shown(value)}` };
 }
 
 export function tooLong(field: string, maxBytes: number): FieldError {
@@ -63,11 +63,11 @@ export function tooMany(field: string, count: number, max: number): FieldError {
 }
 
 export function typeInvalid(field: string, value: unknown, detail: string): FieldError {
-  return { type: "TypeInvalid", field, body: withDetail(`Invalid value: ${JSON.stringify(value) ?? "null"}`, detail) };
+  return { type: "TypeInvalid", field, body: withDetail(`Invalid value: ${shown(value)}`, detail) };
 }
 
 export function fieldNotFound(field: string, value: unknown): FieldError {
-  return { type: "NotFound", field, body: `Not found: ${JSON.stringify(value)}` };
+  return { type: "NotFound", field, body: `Not found: ${shown(value)}` };
 }
 
 export function internal(field: string, detail: string): FieldError {
@@ -82,6 +82,11 @@ export function describeFieldError(error: FieldError): string {
 /** The word that stands for this error in `details.causes[].reason`. */
 export function causeReason(error: FieldError): string {
   return causeReasons[error.type];
+}
+
+/** A value as a person reads it. No value at all is the word in quotes: upstream prints it as a string. */
+function shown(value: unknown): string {
+  return JSON.stringify(value ?? "null");
 }
 
 function withDetail(text: string, detail: string): string {

@@ -78,7 +78,7 @@ describe("a queue", () => {
     expect(write(resource, queue({ resourceGroups: [{ flavors: [] }] })).errors).toEqual([
       "spec.resourceGroups[0].coveredResources: Required value",
       "spec.resourceGroups[0].flavors: Invalid value: []: spec.resourceGroups[0].flavors in body should have at least 1 items",
-      "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation",
+      '<nil>: Invalid value: "null": some validation rules were not checked because the object was invalid; correct the existing errors to complete validation',
     ]);
   });
 

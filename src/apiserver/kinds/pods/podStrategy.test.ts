@@ -650,7 +650,7 @@ test("a deadline can be lowered but neither raised nor removed", () => {
     "spec.activeDeadlineSeconds: Invalid value: 200: must be less than or equal to previous value",
   ]);
   expect(update("/pods", object, (p) => delete p.spec.activeDeadlineSeconds).errors).toEqual([
-    "spec.activeDeadlineSeconds: Invalid value: null: must not update from a positive integer to nil value",
+    'spec.activeDeadlineSeconds: Invalid value: "null": must not update from a positive integer to nil value',
   ]);
 });
 

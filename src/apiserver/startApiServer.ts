@@ -40,6 +40,8 @@ export interface ApiServerOptions {
   readonly admission?: ApiOptions["admission"];
   /** Told of errors that are ours and not the caller's. */
   readonly log?: HandlerWorld["log"];
+  /** Sees every request before it is answered: tests look at what clients send. */
+  readonly onRequest?: (request: IncomingMessage, response: ServerResponse) => void;
 }
 
 /** A running server. Many may run in one process. */
@@ -74,6 +76,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   const state: { world: HandlerWorld | undefined; stopping: boolean } = { world: undefined, stopping: false };
   const onRequest = (request: IncomingMessage, response: ServerResponse): void => {
     const { world } = state;
+    options.onRequest?.(request, response);
     if (world === undefined || state.stopping) {
       const at = { path: "", query: new Query(""), auditId: "", user: { username: "", groups: [] } };
       new Exchange(request, response, at).sendStatus(shuttingDown().status);

@@ -6,6 +6,7 @@ import { badRequest, type Status, unsupportedMediaType } from "../../model/statu
 import type { Sent } from "../resource.ts";
 import type { UserInfo } from "../strategy.ts";
 import { decodeJsonBody } from "../wire/json.ts";
+import { decodeProtobuf } from "../wire/protobuf.ts";
 import { decodeYamlBody, toYaml } from "../wire/yaml.ts";
 import { readBody } from "./body.ts";
 import { negotiate, type Offer, type Representation } from "./negotiate.ts";
@@ -139,6 +140,8 @@ function decodeBody(bytes: Buffer, mediaType: string, options: { findDuplicates?
     case "application/yaml":
     case "text/yaml":
       return decodeYamlBody(bytes, options);
+    case "application/vnd.kubernetes.protobuf":
+      return { value: decodeProtobuf(bytes), duplicates: [] };
     default:
       throw unsupportedMediaType(["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"]);
   }

@@ -1,2 +1,33 @@
-/** Runs benchmarks by name. */
-export async function runBench(_names: string[], _options: { output: "text" | "json" }): Promise<void> {}
+import { UserError } from "../model/userError.ts";
+import { benchApiServer } from "./bench/apiserver.ts";
+import { type Figure, figureTable, verdict } from "./bench/figure.ts";
+
+const benchmarks: Readonly<Record<string, (say: (text: string) => void) => Promise<Figure[]>>> = {
+  apiserver: benchApiServer,
+};
+
+/** Runs benchmarks by name and prints what was measured. Never fails on a slow figure: machines differ. */
+export async function runBench(names: string[], options: { output: "text" | "json" }): Promise<void> {
+  const wanted = names.length === 0 ? Object.keys(benchmarks) : names;
+  for (const name of wanted) {
+    if (benchmarks[name] !== undefined) continue;
+    const known = Object.keys(benchmarks).join(", ");
+    throw new UserError("benchmark-unknown", `there is no benchmark ${JSON.stringify(name)}`, `choose from: ${known}`);
+  }
+  const results: Record<string, Figure[]> = {};
+  for (const name of wanted) {
+    const run = benchmarks[name];
+    if (run === undefined) continue;
+    const figures = await run((text) => process.stderr.write(`${name}: ${text} ...\n`));
+    results[name] = figures;
+    if (options.output === "text") process.stdout.write(`\n${name}\n${figureTable(figures)}\n`);
+  }
+  if (options.output !== "json") return;
+  const judged = Object.fromEntries(
+    Object.entries(results).map(([name, figures]) => [
+      name,
+      figures.map((figure) => ({ ...figure, verdict: verdict(figure) })),
+    ]),
+  );
+  process.stdout.write(`${JSON.stringify(judged)}\n`);
+}

@@ -121,7 +121,9 @@ async function applyObject(
     const { object } = applyPatch({
       schema: resource.schema,
       live,
-      config,
+      // As it was sent: decoding fills in zero values, and the applier would come to own what it never said.
+      config: body as unknown as KubeObject,
+      decode: (object) => resource.decode(sentByUs(object), "Ignore", call.warn),
       manager: call.fieldManager,
       force: call.force,
       apiVersion: resource.apiVersion,

@@ -1,8 +1,8 @@
 import { UserError } from "../model/userError.ts";
 import { benchApiServer } from "./bench/apiserver.ts";
-import { type Figure, figureTable, verdict } from "./bench/figure.ts";
+import { type Figure, figureLine, figureTable, verdict } from "./bench/figure.ts";
 
-const benchmarks: Readonly<Record<string, (say: (text: string) => void) => Promise<Figure[]>>> = {
+const benchmarks: Readonly<Record<string, (say: (text: string) => void) => AsyncGenerator<Figure>>> = {
   apiserver: benchApiServer,
 };
 
@@ -18,7 +18,11 @@ export async function runBench(names: string[], options: { output: "text" | "jso
   for (const name of wanted) {
     const run = benchmarks[name];
     if (run === undefined) continue;
-    const figures = await run((text) => process.stderr.write(`${name}: ${text} ...\n`));
+    const figures: Figure[] = [];
+    for await (const figure of run((text) => process.stderr.write(`${name}: ${text} ...\n`))) {
+      figures.push(figure);
+      process.stderr.write(`  ${figureLine(figure)}\n`);
+    }
     results[name] = figures;
     if (options.output === "text") process.stdout.write(`\n${name}\n${figureTable(figures)}\n`);
   }

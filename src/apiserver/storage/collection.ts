@@ -54,13 +54,19 @@ export class Collection {
    * The collection must not change while this is walked.
    */
   *at(revision: number, namespace: string, fromKey = ""): Generator<Version> {
-    // "/" sorts right before "0": the keys of one namespace are a range.
-    const low = namespace === "" ? "" : `${namespace}/`;
-    const high = namespace === "" ? undefined : `${namespace}0`;
-    for (const head of this.heads.range(fromKey > low ? fromKey : low, high)) {
+    const { low, high } = rangeOf(namespace, fromKey);
+    for (const head of this.heads.range(low, high)) {
       const version = atRevision(head, revision);
       if (version !== undefined) yield version;
     }
+  }
+
+  /** How many objects of the namespace there are now from a key on; undefined when that would have to be counted one by one. */
+  countFrom(namespace: string, fromKey: string): number | undefined {
+    // A tombstone that is still remembered would be counted too.
+    if (this.heads.size !== this.liveCount) return undefined;
+    const { low, high } = rangeOf(namespace, fromKey);
+    return this.heads.countRange(low, high);
   }
 
   /** One object as it was at the revision. */
@@ -112,4 +118,10 @@ function atRevision(head: Version | undefined, revision: number): Version | unde
   let version = head;
   while (version !== undefined && version.revision > revision) version = version.previous;
   return version === undefined || version.deleted ? undefined : version;
+}
+
+/** The keys of one namespace, from a key on, are a range: "/" sorts right before "0". */
+function rangeOf(namespace: string, fromKey: string): { low: string; high: string | undefined } {
+  const first = namespace === "" ? "" : `${namespace}/`;
+  return { low: fromKey > first ? fromKey : first, high: namespace === "" ? undefined : `${namespace}0` };
 }

@@ -65,6 +65,20 @@ export class SortedMap<V> {
     }
   }
 
+  /** How many keys are at least `from` and below `to`. Costs a step per chunk. */
+  countRange(from: string, to: string | undefined): number {
+    let count = 0;
+    if (this.chunks.length === 0) return count;
+    for (let at = this.chunkOf(from); at < this.chunks.length; at++) {
+      const { keys } = this.chunks[at] as Chunk<V>;
+      const start = (keys[0] as string) >= from ? 0 : lowerBound(keys, from);
+      const end = to === undefined || (keys[keys.length - 1] as string) < to ? keys.length : lowerBound(keys, to);
+      count += Math.max(0, end - start);
+      if (end < keys.length) break;
+    }
+    return count;
+  }
+
   values(): Generator<V> {
     return this.range("", undefined);
   }

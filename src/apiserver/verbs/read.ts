@@ -69,8 +69,10 @@ export async function listObjects(core: Core, target: Target, options: ReadOptio
     if (!selection.matches(version)) continue;
     if (plan.limit > 0 && versions.length === plan.limit) {
       more ??= version;
-      if (!selection.empty) break;
-      rest++;
+      // How many are left is told only where no selector has to be asked.
+      const left = selection.empty ? countLeft(core, target, plan, more) : 0;
+      rest = left ?? rest + 1;
+      if (left !== undefined) break;
       continue;
     }
     versions.push(version);
@@ -80,6 +82,12 @@ export async function listObjects(core: Core, target: Target, options: ReadOptio
   const last = versions[versions.length - 1] as Version;
   const token = continueToken(plan.revision, `${last.key}\u0000`);
   return { revision: plan.revision, versions, continueToken: token, remaining: selection.empty ? rest : undefined };
+}
+
+/** Objects from this one on, where the collection knows without walking them. */
+function countLeft(core: Core, target: Target, plan: ListPlan, from: Version): number | undefined {
+  if (plan.revision < core.store.revision) return undefined;
+  return core.store.collection(target.resource.type.storageKey).countFrom(target.namespace, from.key);
 }
 
 /** Everything that matches now; used by deletecollection and by controllers in this process. */

@@ -10,18 +10,16 @@ import { ServerHandle } from "./serverHandle.ts";
 import { benchPod } from "./workload.ts";
 
 /** The figures of the embedded API server. Each group starts servers of its own and reports what it is doing. */
-export async function benchApiServer(say: (text: string) => void): Promise<Figure[]> {
+export async function* benchApiServer(say: (text: string) => void): AsyncGenerator<Figure> {
   const folder = await mkdtemp(join(tmpdir(), "muster-bench-"));
-  const figures: Figure[] = [];
   try {
     for (const [name, group] of groups) {
       say(name);
-      figures.push(...(await group(folder)));
+      yield* await group(folder);
     }
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
-  return figures;
 }
 
 const groups: [string, (folder: string) => Promise<Figure[]>][] = [
@@ -317,8 +315,9 @@ async function benchWatch(_folder: string): Promise<Figure[]> {
   for (let at = 0; at < watchers; at++) {
     const connection = await RawConnection.open(server.peer());
     connections.push(connection);
+    const counter = needleCounter(modified);
     connection.stream(`/api/v1/pods?watch=true&resourceVersion=${revision}`, (data) => {
-      delivered += count(data, modified);
+      delivered += counter(data);
       if (at === 0) lags.push(...lagsIn(data));
       if (delivered >= watchers * events) done();
     });
@@ -367,7 +366,21 @@ async function benchLag(server: ServerHandle): Promise<number[]> {
 const modified = Buffer.from('{"type":"MODIFIED"');
 const stamp = Buffer.from('"bench/at":"');
 
-function count(data: Buffer, needle: Buffer): number {
+/** Counts a needle in a stream, also where it lies across two reads. */
+function needleCounter(needle: Buffer): (data: Buffer) => number {
+  let tail = Buffer.alloc(0);
+  return (data) => {
+    const seam = Buffer.concat([tail, data.subarray(0, needle.length - 1)]);
+    tail = Buffer.from(
+      data.length >= needle.length - 1
+        ? data.subarray(data.length - needle.length + 1)
+        : seam.subarray(-needle.length + 1),
+    );
+    return occurrences(seam, needle) + occurrences(data, needle);
+  };
+}
+
+function occurrences(data: Buffer, needle: Buffer): number {
   let found = 0;
   for (let at = data.indexOf(needle); at >= 0; at = data.indexOf(needle, at + needle.length)) found++;
   return found;

@@ -16,6 +16,10 @@ export function verdict({ value, target }: Figure): string {
   return factor <= 1 ? "met" : `missed by ${factor.toFixed(2)}x`;
 }
 
+export function figureLine(figure: Figure): string {
+  return `${figure.name}: ${show(figure.value)} ${figure.unit} ${verdict(figure)}`.trimEnd();
+}
+
 export function figureTable(figures: readonly Figure[]): string {
   const rows = figures.map((figure) => [
     figure.name,

@@ -6,6 +6,7 @@ import type { Clock } from "../ports/clock.ts";
 import type { KeyFiles } from "../ports/keyFiles.ts";
 import type { Random } from "../ports/random.ts";
 import type { OpenReport, Store } from "../ports/store.ts";
+import { createAdmission } from "./admission/createAdmission.ts";
 import { kubeconfigText } from "./auth/kubeconfig.ts";
 import { memoryKeyFiles, openPki, type Pki } from "./auth/pki.ts";
 import { TokenIssuer } from "./auth/serviceAccountToken.ts";
@@ -38,6 +39,8 @@ export interface ApiServerOptions {
   readonly retention?: Partial<Retention>;
   readonly freeze?: boolean;
   readonly admission?: ApiOptions["admission"];
+  /** Where webhooks that name a service are found: `{"ns/name:port": "https://127.0.0.1:8443"}`. */
+  readonly webhookServices?: Readonly<Record<string, string>>;
   /** Told of errors that are ours and not the caller's. */
   readonly log?: HandlerWorld["log"];
   /** Sees every request before it is answered: tests look at what clients send. */
@@ -112,7 +115,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     onError: (what, error) => options.log?.({ error, method: "controller", path: what }),
     ...(options.retention === undefined ? {} : { retention: options.retention }),
     ...(options.freeze === undefined ? {} : { freeze: options.freeze }),
-    ...(options.admission === undefined ? {} : { admission: options.admission }),
+    admission: options.admission ?? createAdmission({ services: options.webhookServices ?? {} }),
   });
   const { core, rbac } = api;
   const tokens = new TokenIssuer(pki.tokenKey);

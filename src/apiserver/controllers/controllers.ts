@@ -7,6 +7,7 @@ import { EventExpiry } from "./eventExpiry.ts";
 import { GarbageCollector } from "./garbageCollector.ts";
 import { NamespaceController } from "./namespaceController.ts";
 import { NamespaceObjects } from "./namespaceObjects.ts";
+import { QuotaController } from "./quotaController.ts";
 import { RoleAggregation } from "./roleAggregation.ts";
 import { VolumeProtection } from "./volumeProtection.ts";
 import { Turns } from "./workQueue.ts";
@@ -34,6 +35,7 @@ export function startControllers(core: Core, options: ControllerOptions = {}): C
     new NamespaceObjects(core, turns, options.authority ?? "", log),
     new DefinitionController(core, turns, log),
     new BudgetController(core, turns, log),
+    new QuotaController(core, turns, log),
     new RoleAggregation(core, turns, log),
     new VolumeProtection(core, turns, log),
     new EventExpiry(core, turns, log),

@@ -263,6 +263,8 @@ test.each<[string, Draft, object]>([
   const before = JSON.stringify(written.object);
   strategyFor(key).setDefaults?.(written.object);
   expect(JSON.stringify(written.object)).toBe(before);
+  expect(update(key, written.object, () => {}).errors).toEqual([]);
+  expect(updateStatus(key, written.object, () => {}).errors).toEqual([]);
 });
 
 test.each<[string, string, Draft, string]>([
@@ -483,7 +485,7 @@ test.each<[string, string, Draft, string]>([
     "an ingress to nowhere",
     "networking.k8s.io/ingresses",
     named({ spec: {} }),
-    "spec: Invalid value: null: either `defaultBackend` or `rules` must be specified",
+    'spec: Invalid value: "null": either `defaultBackend` or `rules` must be specified',
   ],
   [
     "an exception outside its network",
@@ -572,7 +574,7 @@ test.each<[string, string, Draft, Edit, string]>([
     "/nodes",
     { metadata: { name: "n" }, spec: { providerID: "aws:///i-1" } },
     (n) => (n.spec.providerID = "aws:///i-2"),
-    "spec.providerID: Invalid value: null: field cannot be modified once set",
+    'spec.providerID: Invalid value: "null": field cannot be modified once set',
   ],
   [
     "a service's address",
@@ -639,7 +641,7 @@ test.each<[string, string, Draft, Edit, string]>([
     "/resourcequotas",
     named({ spec: { scopes: ["Terminating"] } }),
     (q) => delete q.spec.scopes,
-    "spec.scopes: Invalid value: null: field is immutable",
+    'spec.scopes: Invalid value: "null": field is immutable',
   ],
   [
     "a slice's address type",

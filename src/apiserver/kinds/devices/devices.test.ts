@@ -111,7 +111,7 @@ test.each<[string, Draft, string]>([
   [
     "a request that asks both ways",
     request({}, { firstAvailable: [{ name: "a", deviceClassName: "x" }] }),
-    "spec.devices.requests[0]: Invalid value: null: exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set",
+    'spec.devices.requests[0]: Invalid value: "null": exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set',
   ],
   [
     "a request of no class",
@@ -307,7 +307,7 @@ test.each<[string, Draft, string]>([
   [
     "a node of its own without leave",
     device({ nodeName: "n2" }),
-    "spec.devices[0]: Invalid value: null: `nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to true",
+    'spec.devices[0]: Invalid value: "null": `nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to true',
   ],
   [
     "conditions without failures",

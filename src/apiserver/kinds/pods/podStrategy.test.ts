@@ -723,3 +723,42 @@ test("selectable fields stand in the order of the resource table", () => {
     "",
   ]);
 });
+
+test.each<[string, Draft, string]>([
+  [
+    "an old label",
+    pod({ nodeSelector: { "beta.kubernetes.io/arch": "arm64" } }),
+    'spec.nodeSelector[beta.kubernetes.io/arch]: deprecated since v1.14; use "kubernetes.io/arch" instead',
+  ],
+  [
+    "a variable that hides another",
+    pod({}, { env: [{ name: "A" }, { name: "A" }] }),
+    'spec.containers[0].env[1]: hides previous definition of "A", which may be dropped when using apply',
+  ],
+  [
+    "a tenth of a byte",
+    pod({}, { resources: { limits: { memory: "100m" } } }),
+    'spec.containers[0].resources.limits[memory]: fractional byte value "100m" is invalid, must be an integer',
+  ],
+  [
+    "a port twice",
+    pod({}, { ports: [{ containerPort: 1 }, { containerPort: 1 }] }),
+    "spec.containers[0].ports[1]: duplicate port definition with spec.containers[0].ports[0]",
+  ],
+])("a pod is warned about %s", (_name, draft, warning) => {
+  const context = world();
+  expect(create_(draft, context).errors).toEqual([]);
+  expect(context.warnings).toContain(warning);
+});
+
+test("an ordinary pod is warned about nothing", () => {
+  const context = world();
+  create_(fullPod(), context);
+  expect(context.warnings).toEqual([]);
+});
+
+test("whatever create accepts, an update without a change accepts", () => {
+  const { object } = create_(fullPod());
+  expect(update("/pods", object, () => {}).errors).toEqual([]);
+  expect(updateStatus("/pods", object, () => {}).errors).toEqual([]);
+});

@@ -9,6 +9,7 @@ import { podQosOf } from "./podQos.ts";
 import { checkPodSpec } from "./podSpecValidation.ts";
 import { checkPodStatusUpdate, keepUnsaidStatus } from "./podStatusUpdate.ts";
 import { checkPodSpecUpdate } from "./podUpdate.ts";
+import { warnAboutPodSpec } from "./podWarnings.ts";
 
 const noSpec: PodSpec = { containers: [] };
 
@@ -22,6 +23,7 @@ export const podStrategy = strategyOfKind<Pod>({
   prepareForCreate(pod, context) {
     const spec = pod.spec;
     if (spec === undefined) return;
+    warnAboutPodSpec(spec, "spec", context.warn);
     applyLimitRangeDefaults(pod, context);
     admitPod(pod, context);
     expandLabelKeys(pod);

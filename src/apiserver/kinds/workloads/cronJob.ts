@@ -2,6 +2,7 @@ import { type FieldError, invalid, notSupported, required } from "../../../model
 import type { CronJob } from "../../../model/kubernetes.generated.ts";
 import { checkNonNegative, checkOneOf } from "../fieldChecks.ts";
 import { strategyOfKind } from "../kindStrategy.ts";
+import { warnAboutTemplate } from "../pods/podWarnings.ts";
 import { cronScheduleProblem } from "./cronSchedule.ts";
 import { setJobSpecDefaults } from "./job.ts";
 import { checkJobSpec } from "./jobSpec.ts";
@@ -24,6 +25,9 @@ export const cronJobStrategy = strategyOfKind<CronJob>({
     const { manualSelector } = job;
     setJobSpecDefaults(job);
     if (manualSelector === undefined) delete job.manualSelector;
+  },
+  prepareForCreate(cronJob, { warn }) {
+    warnAboutTemplate(cronJob.spec?.jobTemplate?.spec?.template, "spec.jobTemplate.spec.template", warn);
   },
   validate(cronJob) {
     const errors = cronJobErrors(cronJob, undefined);

@@ -9,6 +9,7 @@ import {
 } from "../fieldChecks.ts";
 import { strategyOfKind } from "../kindStrategy.ts";
 import { setPodTemplateDefaults } from "../pods/podTemplate.ts";
+import { warnAboutTemplate } from "../pods/podWarnings.ts";
 import { isNone } from "./deployment.ts";
 import { checkCounters, checkSelectorAndTemplate } from "./workloadChecks.ts";
 
@@ -27,6 +28,8 @@ export const daemonSetStrategy = strategyOfKind<DaemonSet>({
     spec.revisionHistoryLimit ??= 10;
     setPodTemplateDefaults(spec.template);
   },
+  prepareForCreate: (set, { warn }) => warnAboutTemplate(set.spec?.template, "spec.template", warn),
+  prepareForUpdate: (next, _old, { warn }) => warnAboutTemplate(next.spec?.template, "spec.template", warn),
   validate: (set) => daemonSetErrors(set),
   validateUpdate(next, old) {
     const errors = daemonSetErrors(next);

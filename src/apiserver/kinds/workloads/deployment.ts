@@ -9,6 +9,7 @@ import {
 } from "../fieldChecks.ts";
 import { strategyOfKind } from "../kindStrategy.ts";
 import { setPodTemplateDefaults } from "../pods/podTemplate.ts";
+import { warnAboutTemplate } from "../pods/podWarnings.ts";
 import { checkCounters, checkNotMoreThan, checkSelectorAndTemplate } from "./workloadChecks.ts";
 
 export const deploymentStrategy = strategyOfKind<Deployment>({
@@ -28,6 +29,8 @@ export const deploymentStrategy = strategyOfKind<Deployment>({
     spec.progressDeadlineSeconds ??= 600;
     setPodTemplateDefaults(spec.template);
   },
+  prepareForCreate: (deployment, { warn }) => warnAboutTemplate(deployment.spec?.template, "spec.template", warn),
+  prepareForUpdate: (next, _old, { warn }) => warnAboutTemplate(next.spec?.template, "spec.template", warn),
   validate: (deployment) => deploymentErrors(deployment),
   validateUpdate(next, old) {
     const errors = deploymentErrors(next);

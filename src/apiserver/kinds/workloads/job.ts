@@ -5,6 +5,7 @@ import { dnsLabelErrors } from "../../../model/names.ts";
 import { checkImmutable } from "../fieldChecks.ts";
 import { strategyOfKind } from "../kindStrategy.ts";
 import { setPodTemplateDefaults } from "../pods/podTemplate.ts";
+import { warnAboutTemplate } from "../pods/podWarnings.ts";
 import { checkJobSpec } from "./jobSpec.ts";
 import { checkJobStatusChange } from "./jobStatus.ts";
 
@@ -26,6 +27,7 @@ export const jobStrategy = strategyOfKind<Job>({
   prepareForCreate(job, context) {
     const spec = job.spec;
     if (spec === undefined) return;
+    warnAboutTemplate(spec.template, "spec.template", context.warn);
     if (spec.manualSelector !== true) generateSelector(job, spec);
     const problems = dnsLabelErrors(job.metadata.name);
     if (problems.length > 0) {

@@ -8,6 +8,7 @@ import {
   checkTemplateRunsForever,
   setPodTemplateDefaults,
 } from "../pods/podTemplate.ts";
+import { warnAboutTemplate } from "../pods/podWarnings.ts";
 import { checkCounters, checkNotMoreThan, checkSelectorAndTemplate } from "./workloadChecks.ts";
 
 const counters = ["replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration"];
@@ -27,6 +28,8 @@ export const replicaSetStrategy = strategyOfKind<ReplicaSet>({
     set.spec.replicas ??= 1;
     setPodTemplateDefaults(set.spec.template);
   },
+  prepareForCreate: (set, { warn }) => warnAboutTemplate(set.spec?.template, "spec.template", warn),
+  prepareForUpdate: (next, _old, { warn }) => warnAboutTemplate(next.spec?.template, "spec.template", warn),
   validate: (set) => replicaSetErrors(set),
   validateUpdate(next, old) {
     const errors = replicaSetErrors(next);

@@ -5,6 +5,7 @@ import { checkAtMostWholePercent, checkIntOrPercent, checkNonNegative, checkOneO
 import { strategyOfKind } from "../kindStrategy.ts";
 import { checkDnsLabel } from "../nameChecks.ts";
 import { setPodTemplateDefaults } from "../pods/podTemplate.ts";
+import { warnAboutTemplate } from "../pods/podWarnings.ts";
 import { isNone } from "./deployment.ts";
 import { checkCounters, checkNotMoreThan, checkSelectorAndTemplate } from "./workloadChecks.ts";
 
@@ -35,6 +36,8 @@ export const statefulSetStrategy = strategyOfKind<StatefulSet>({
     }
     setPodTemplateDefaults(spec.template);
   },
+  prepareForCreate: (set, { warn }) => warnAboutTemplate(set.spec?.template, "spec.template", warn),
+  prepareForUpdate: (next, _old, { warn }) => warnAboutTemplate(next.spec?.template, "spec.template", warn),
   validate: (set) => statefulSetErrors(set),
   validateUpdate(next, old) {
     const errors = statefulSetErrors(next);

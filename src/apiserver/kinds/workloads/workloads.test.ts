@@ -384,5 +384,6 @@ test.each(["apps/deployments", "apps/statefulsets", "apps/daemonsets", "batch/jo
     const before = JSON.stringify(object);
     strategyFor(key).setDefaults?.(object);
     expect(JSON.stringify(object)).toBe(before);
+    expect(update(key, object, () => {}).errors).toEqual([]);
   },
 );

@@ -162,7 +162,7 @@ function applyOne(root: Value[], steps: readonly number[], change: Mutation["cha
   const here = child(parent, key);
   switch (change.kind) {
     case "replace":
-      put(parent, key, change.value);
+      put(parent, key, structuredClone(change.value));
       return;
     case "remove":
       if (Array.isArray(parent)) {
@@ -170,8 +170,8 @@ function applyOne(root: Value[], steps: readonly number[], change: Mutation["cha
       } else delete parent[key];
       return;
     case "add":
-      if (Array.isArray(here)) here.push(change.value);
-      else if (typeof here === "object" && here !== null) put(here, change.key, change.value);
+      if (Array.isArray(here)) here.push(structuredClone(change.value));
+      else if (typeof here === "object" && here !== null) put(here, change.key, structuredClone(change.value));
       return;
     case "repeat":
       if (Array.isArray(here) && here.length > 0) {

@@ -8,7 +8,7 @@ import { type Sample, samples } from "../validObjects.ts";
 import { type Mutation, mutate, mutations, type Value } from "./mutate.ts";
 
 /*
- * Whatever is sent: no answer is a 5xx (but for the one that upstream gives on purpose), every refusal is a Status and
+ * Whatever is sent: no answer is a 5xx (but for two that upstream gives on purpose), every refusal is a Status and
  * writes nothing, and what is accepted can be read back as it was answered and written back without a change.
  */
 
@@ -37,7 +37,7 @@ afterAll(async () => {
 });
 
 const kind = fc.nat(kinds.length - 1).map((at) => kinds[at] as Sample);
-const runs = { numRuns: Number(process.env["MUSTER_FUZZ_RUNS"] ?? 700), endOnFailure: false };
+const runs = { numRuns: Number(process.env["MUSTER_FUZZ_RUNS"] ?? 1200), endOnFailure: false };
 
 test("damaged objects that are created", async () => {
   await fc.assert(
@@ -132,13 +132,15 @@ async function judge(sample: Sample, send: (manager: string) => Promise<Answer>)
   await remove(path);
 }
 
+/** Mistakes of the caller that upstream answers with 500; clients know them by their texts. */
+const upstreamOddities =
+  /resourceVersion should not be set on objects to be created|failed to create typed patch object/;
+
 function expectStatus({ code, json, text }: Answer): void {
   if (code >= 500) {
-    // Upstream's own oddity, which clients know by its text.
-    expect(text).toContain("resourceVersion should not be set on objects to be created");
+    expect(text).toMatch(upstreamOddities);
   }
   expect(json, text).toMatchObject({ kind: "Status", apiVersion: "v1", status: "Failure", code });
-  expect(typeof json.reason).toBe("string");
   expect(typeof json.message).toBe("string");
 }
 
@@ -157,6 +159,8 @@ async function expectStable(path: string, answered: KubeJson): Promise<void> {
     const written = await caller.put(path, current.json);
     if (written.code === 409) continue;
     expect({ code: written.code, text: written.text }).toMatchObject({ code: 200 });
+    // A job without labels takes those of its pods, which it has only after it was created.
+    if (attempt === 0 && current.json.kind === "Job" && current.json.metadata.labels === undefined) continue;
     expect(written.json).toEqual(current.json);
     return;
   }

@@ -62,6 +62,7 @@ export async function createApi(options: ApiOptions): Promise<Api> {
     indexedFields,
     ...(options.retention === undefined ? {} : { retention: options.retention }),
     ...(options.freeze === undefined ? {} : { freeze: options.freeze }),
+    onProblem: (error) => options.onError?.("snapshot of the store", error),
   });
   const opened = await store.open();
   const hub = new WatchHub(store, clock, indexedFields);

@@ -124,6 +124,9 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   const metrics = new Metrics();
   describeMetrics(metrics, api);
   const faults = new Faults();
+  const inFlight = { count: 0 };
+  metrics.describe("apiserver_current_inflight_requests", "gauge", "Requests being answered, watches included.");
+  metrics.gauge("apiserver_current_inflight_requests", () => [["", inFlight.count]]);
   const streams = new Set<WatchStream>();
   state.world = {
     core,
@@ -145,6 +148,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
       issuer: tokens,
     }),
     faults,
+    inFlight,
     unready: () => (core.store.isHealthy ? [] : ["store"]),
     log: options.log ?? (() => {}),
   };

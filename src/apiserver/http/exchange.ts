@@ -89,6 +89,8 @@ export class Exchange {
 
   sendBytes(code: number, contentType: string, bytes: Buffer, extra: Readonly<Record<string, string>> = {}): void {
     const { response } = this;
+    // The deadline may have answered already; what happened after it is for the log and not for the client.
+    if (response.headersSent) return;
     if (bytes.length >= gzipBytesMin && this.wantsGzip()) {
       gzip(bytes, { level: constants.Z_BEST_SPEED }, (error, packed) => {
         if (response.destroyed) return;

@@ -1,7 +1,15 @@
 import { Buffer } from "node:buffer";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { TLSSocket } from "node:tls";
-import { failure, internalError, methodNotAllowed, StatusError, unavailable, unknownPath } from "../../model/status.ts";
+import {
+  failure,
+  internalError,
+  methodNotAllowed,
+  StatusError,
+  timeout,
+  unavailable,
+  unknownPath,
+} from "../../model/status.ts";
 import { demandAccess } from "../auth/access.ts";
 import { anonymous, authenticate } from "../auth/authenticate.ts";
 import { clientCertificateOf } from "../auth/clientCertificate.ts";
@@ -17,6 +25,8 @@ import { parseRoute, type Route } from "./route.ts";
 export interface HandlerWorld extends ResourceWorld {
   readonly documents: Documents;
   readonly faults: Faults;
+  /** Requests that have not been answered yet, watches included. */
+  readonly inFlight: { count: number };
   /** Names of checks that are not well, for /readyz. */
   readonly unready: () => string[];
   readonly log: (problem: { error: unknown; method: string; path: string }) => void;
@@ -25,6 +35,7 @@ export interface HandlerWorld extends ResourceWorld {
 /** One request from the first byte to the last. Never throws: what goes wrong becomes a Status. */
 export async function handle(world: HandlerWorld, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const startedNs = process.hrtime.bigint();
+  world.inFlight.count++;
   const { path, search } = splitUrl(request.url ?? "/");
   const exchange = new Exchange(request, response, {
     path,
@@ -38,13 +49,40 @@ export async function handle(world: HandlerWorld, request: IncomingMessage, resp
   let code = 200;
   response.on("close", () => {
     code = response.statusCode;
+    world.inFlight.count--;
     record(world, route, verb, code, Number(process.hrtime.bigint() - startedNs) / 1e9);
   });
+  const cancelDeadline = watching ? () => {} : startDeadline(world, exchange);
   try {
     await answer(world, exchange, route, verb);
   } catch (error) {
     refuse(world, exchange, error);
+  } finally {
+    cancelDeadline();
   }
+}
+
+/** Requests other than watches get their answer within this time, or a time-out: what they started may still happen. */
+const deadlineMs = 60_000;
+
+function startDeadline({ core }: HandlerWorld, exchange: Exchange): () => void {
+  const asked = parseDuration(exchange.query.text("timeout") ?? "");
+  const ms = asked === undefined || asked <= 0 ? deadlineMs : Math.min(asked, deadlineMs);
+  return core.clock.after(ms, () => {
+    if (exchange.response.headersSent || exchange.query.flag("follow")) return;
+    exchange.sendStatus(timeout("request did not complete within the requested timeout", 0).status);
+  });
+}
+
+/** Durations as Go writes them, as far as timeouts need: `32s`, `500ms`, `1m30s`. */
+function parseDuration(text: string): number | undefined {
+  const units: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
+  if (!/^(?:[0-9]+(?:\.[0-9]+)?(?:ms|s|m|h))+$/.test(text)) return undefined;
+  let ms = 0;
+  for (const [, amount = "0", unit = "s"] of text.matchAll(/([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)/g)) {
+    ms += Number(amount) * (units[unit] ?? 0);
+  }
+  return ms;
 }
 
 async function answer(world: HandlerWorld, exchange: Exchange, route: Route, verb: string): Promise<void> {

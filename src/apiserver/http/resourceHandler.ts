@@ -193,6 +193,7 @@ async function watch(world: ResourceWorld, exchange: Exchange, target: Target): 
     const started = await watchObjects(core, target, options, {
       deliver: (event: WatchEvent) => ensure().deliver(event),
       closed: () => ensure().finish(),
+      room: () => ensure().room(),
     });
     stop = () => started.stop();
     ensure();

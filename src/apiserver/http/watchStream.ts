@@ -9,6 +9,9 @@ import { bytesIn } from "./encode.ts";
 /** A consumer that lets this much pile up is disconnected; it must list again, it is never skipped. */
 const backlogBytesMax = 64 * 1024 * 1024;
 
+/** The initial set of a watch leaves in pieces of about this size. */
+const flushBytes = 256 * 1024;
+
 /** Turns one event into one line. */
 export type EncodeEvent = (event: WatchEvent) => Buffer;
 
@@ -39,6 +42,26 @@ export class WatchStream {
     if (!this.open) return;
     this.delivered++;
     this.push(this.encode(event));
+  }
+
+  /** Undefined while more can be taken at once; otherwise whether somebody still listens, once there is room. */
+  room(): Promise<boolean> | undefined {
+    if (this.open && this.pendingBytes < flushBytes && !this.blocked) return undefined;
+    return new Promise((resolve) => {
+      const done = (): void => {
+        this.response.off("drain", done);
+        this.response.off("close", done);
+        resolve(this.open);
+      };
+      this.flush();
+      if (!this.open || !this.blocked) {
+        // The socket took it all; other requests get their turn all the same.
+        setImmediate(done);
+        return;
+      }
+      this.response.on("drain", done);
+      this.response.on("close", done);
+    });
   }
 
   /** The watch fails in the middle: the client reads the reason as the last event. */
@@ -105,6 +128,7 @@ export class FrameCache {
     const bookmarkHead = `{"type":"BOOKMARK","object":{"kind":${JSON.stringify(resource.type.kind)},"apiVersion":${JSON.stringify(form)},"metadata":{`;
     return (event) => {
       if (event.type === "BOOKMARK") return Buffer.from(`${bookmarkHead}${bookmarkMetadata(event)}}}}\n`);
+      if (event.initial === true) return frameOf(resource, event.type, event.version);
       const key = `${event.type} ${form}`;
       let forms = this.frames.get(event.version);
       if (forms === undefined) {
@@ -114,7 +138,7 @@ export class FrameCache {
       }
       let frame = forms.get(key);
       if (frame === undefined) {
-        frame = Buffer.concat([frameHeads[event.type], bytesIn(resource, event.version), frameTail]);
+        frame = frameOf(resource, event.type, event.version);
         forms.set(key, frame);
       }
       return frame;
@@ -129,6 +153,10 @@ export class FrameCache {
       this.frames = new Map();
     });
   }
+}
+
+function frameOf(resource: Resource, type: "ADDED" | "MODIFIED" | "DELETED", version: Version): Buffer {
+  return Buffer.concat([frameHeads[type], bytesIn(resource, version), frameTail]);
 }
 
 const frameHeads = {

@@ -33,6 +33,8 @@ export class ObjectStore {
   private syncing: Promise<void> | undefined;
   private failed: Error | undefined;
   private snapshotting: Promise<void> | undefined;
+  private snapshotNotBeforeMs = 0;
+  private readonly onProblem: (error: unknown) => void;
   private waiters: { revision: number; resolve: () => void; cancel: () => void }[] = [];
 
   /** The newest committed revision. */
@@ -48,6 +50,7 @@ export class ObjectStore {
     this.retention = { ...defaultRetention, ...options.retention };
     this.freeze = options.freeze ?? false;
     this.indexedFields = options.indexedFields ?? {};
+    this.onProblem = options.onProblem ?? (() => {});
   }
 
   /** Reads the log back. The history since its last snapshot comes back too, so watches resume across a restart. */
@@ -173,7 +176,7 @@ export class ObjectStore {
     const log = this.log;
     if (log === undefined || this.failed !== undefined) return;
     if (this.snapshotting !== undefined) return this.snapshotting;
-    if (!force && !log.wantsSnapshot()) return;
+    if (!force && (this.clock.nowMs() < this.snapshotNotBeforeMs || !log.wantsSnapshot())) return;
     const objects: StoredChange[] = [];
     for (const resource of this.resources()) {
       for (const version of this.collection(resource).all()) objects.push(storedChange(version));
@@ -199,6 +202,11 @@ export class ObjectStore {
   /** Events that are still remembered, and what they weigh. */
   get historySize(): { events: number; bytes: number } {
     return { events: this.history.length - this.historyStart, bytes: this.historyBytes };
+  }
+
+  private postponeSnapshot(error: unknown): void {
+    this.snapshotNotBeforeMs = this.clock.nowMs() + snapshotRetryMs;
+    this.onProblem(error);
   }
 
   private begin(): number {
@@ -241,9 +249,8 @@ export class ObjectStore {
     } finally {
       this.syncing = undefined;
     }
-    this.snapshotIfWanted().catch((error: unknown) => {
-      this.failed ??= error instanceof Error ? error : new Error(String(error));
-    });
+    // A snapshot that fails costs nothing but a longer log; the disk itself speaks up at the next sync.
+    this.snapshotIfWanted().catch((error: unknown) => this.postponeSnapshot(error));
   }
 
   private deliver(upTo: number): void {
@@ -340,7 +347,12 @@ export interface ObjectStoreOptions {
   freeze?: boolean;
   /** Resource to the position, in its side record, of the field that lists are indexed by. */
   indexedFields?: Readonly<Record<string, number>>;
+  /** Told of what went wrong without harm: a snapshot that could not be written. */
+  onProblem?: (error: unknown) => void;
 }
+
+/** After a snapshot failed. */
+const snapshotRetryMs = 60_000;
 
 /** How much of the past is kept: the larger of age and count, unless it weighs more than `bytes`. */
 export interface Retention {

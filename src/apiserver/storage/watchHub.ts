@@ -5,7 +5,13 @@ import { keyOf, type Version } from "./version.ts";
 
 /** What a watcher is told. A bookmark carries no object, only a revision. */
 export type WatchEvent =
-  | { readonly type: "ADDED" | "MODIFIED" | "DELETED"; readonly version: Version; readonly revision: number }
+  | {
+      readonly type: "ADDED" | "MODIFIED" | "DELETED";
+      readonly version: Version;
+      readonly revision: number;
+      /** Part of the set that a watch begins with, not news. */
+      readonly initial?: true;
+    }
   | { readonly type: "BOOKMARK"; readonly revision: number; readonly initialEventsEnd: boolean };
 
 export interface WatchFilter {

@@ -164,6 +164,15 @@ async function planList(core: Core, target: Target, options: ReadOptions): Promi
   return { revision: core.store.revision, fromKey: "", limit: asked === "0" ? 0 : limit };
 }
 
+/** Where the events of a watch go. */
+export interface WatchSink {
+  deliver(event: WatchEvent): void;
+  /** The watch ended by itself. */
+  closed(): void;
+  /** While the initial set is sent: undefined when more can be taken at once; false when nobody listens any more. */
+  room?(): Promise<boolean> | undefined;
+}
+
 /** A watch: what came before its first live event, and how to end it. */
 export interface StartedWatch {
   stop(): void;
@@ -177,7 +186,7 @@ export async function watchObjects(
   core: Core,
   target: Target,
   options: WatchReadOptions,
-  sink: { deliver(event: WatchEvent): void; closed(): void },
+  sink: WatchSink,
 ): Promise<StartedWatch> {
   const selection = selectionOf(target, options);
   const match = options.resourceVersionMatch ?? "";
@@ -213,9 +222,17 @@ export async function watchObjects(
   await core.store.whenDurable(at);
   // Live events after `at` may have been delivered to others meanwhile; the history still has them for us.
   if (at < core.store.compactedRevision) throw tooOld(at, core.store.compactedRevision);
+  // The whole set is fixed before the first event leaves, so a slow reader may take its time over it.
+  const initialSet: Version[] = [];
   for (const version of candidates(core, target, selection, { revision: at, fromKey: "", limit: 0 })) {
-    if (selection.matches(version)) sink.deliver({ type: "ADDED", version, revision: version.revision });
+    if (selection.matches(version)) initialSet.push(version);
   }
+  for (const version of initialSet) {
+    sink.deliver({ type: "ADDED", version, revision: version.revision, initial: true });
+    const room = sink.room?.();
+    if (room !== undefined && !(await room)) return { stop: () => {} };
+  }
+  if (at < core.store.compactedRevision) throw tooOld(at, core.store.compactedRevision);
   if (options.allowBookmarks) sink.deliver({ type: "BOOKMARK", revision: at, initialEventsEnd: true });
   return { stop: core.hub.watch({ ...start, sinceRevision: at }) };
 }

@@ -4,9 +4,7 @@ import type { Binding, Node, Pod } from "../../../model/kubernetes.generated.ts"
 import { dnsSubdomainErrors } from "../../../model/names.ts";
 import { conflict, invalidObject, type StatusError } from "../../../model/status.ts";
 import { withPodCondition } from "./podConditions.ts";
-
-/** Labels of a node's place that a bound pod carries too, so that workloads can read them without reading nodes. */
-const topologyLabels = ["topology.kubernetes.io/zone", "topology.kubernetes.io/region"];
+import { topologyLabelsOf } from "./topologyLabels.ts";
 
 export interface BindPodInput {
   /** The stored pod; it is not changed. */
@@ -40,11 +38,7 @@ export function bindPod({ pod, binding, node, nowMs }: BindPodInput): Pod | Stat
   }
   if ((pod.spec?.schedulingGates ?? []).length > 0) return refuse(`pod ${name} has non-empty .spec.schedulingGates`);
 
-  const labels = { ...pod.metadata.labels, ...binding.metadata.labels };
-  for (const key of topologyLabels) {
-    const value = node?.metadata.labels?.[key];
-    if (value !== undefined) labels[key] = value;
-  }
+  const labels = { ...pod.metadata.labels, ...binding.metadata.labels, ...topologyLabelsOf(node) };
   const annotations = { ...pod.metadata.annotations, ...binding.metadata.annotations };
   const { nominatedNodeName: _, ...status } = pod.status ?? {};
   const bound: Pod = {

@@ -3,9 +3,17 @@
  * failing nodes, and what its runtime class brings. A refusal is a 403, as it is upstream.
  */
 import { equalJson } from "../../../model/json.ts";
-import type { Pod, PodSpec, PriorityClass, RuntimeClass, Toleration } from "../../../model/kubernetes.generated.ts";
+import type {
+  Node,
+  Pod,
+  PodSpec,
+  PriorityClass,
+  RuntimeClass,
+  Toleration,
+} from "../../../model/kubernetes.generated.ts";
 import { forbiddenError } from "../../../model/status.ts";
 import type { WriteContext } from "../../strategy.ts";
+import { topologyLabelsOf } from "./topologyLabels.ts";
 
 const podsResource = { group: "", resource: "pods" };
 const failingNodeTolerationSeconds = 300;
@@ -16,6 +24,11 @@ export function admitPod(pod: Pod, context: WriteContext): void {
   applyRuntimeClass(pod, spec, context);
   applyPriority(pod, spec, context);
   addFailingNodeTolerations(spec);
+  if (spec.nodeName) {
+    const node = context.get("/nodes", "", spec.nodeName) as unknown as Node | undefined;
+    const labels = topologyLabelsOf(node);
+    if (Object.keys(labels).length > 0) pod.metadata.labels = { ...pod.metadata.labels, ...labels };
+  }
 }
 
 function refuse(pod: Pod, why: string): never {

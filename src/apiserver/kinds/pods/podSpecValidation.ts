@@ -1,13 +1,14 @@
 /** Whether a pod spec makes sense, for pods and for the templates inside workloads. All problems are collected. */
-import { duplicate, type FieldError, forbidden, invalid, notSupported, required } from "../../../model/fieldError.ts";
+import { duplicate, type FieldError, forbidden, invalid, required, tooLong } from "../../../model/fieldError.ts";
 import type { PodSpec } from "../../../model/kubernetes.generated.ts";
 import { checkIpAddress } from "../addressChecks.ts";
-import { isNegativeAmount } from "../amounts.ts";
+import { compareAmounts, isNegativeAmount } from "../amounts.ts";
 import { checkOneOf, checkRange } from "../fieldChecks.ts";
 import { checkLabels } from "../labelChecks.ts";
 import { checkDnsLabel, checkDnsSubdomain, checkQualifiedName } from "../nameChecks.ts";
 import { checkAffinity } from "./affinityValidation.ts";
 import { checkContainers } from "./containerValidation.ts";
+import { aggregate } from "./podResources.ts";
 import { type ClaimNames, checkPodLevelResources } from "./resourceValidation.ts";
 import { checkPodSecurity } from "./securityContextValidation.ts";
 import { checkTolerations } from "./tolerationValidation.ts";
@@ -25,7 +26,11 @@ export function checkPodSpec(spec: PodSpec, path: string, errors: FieldError[], 
   const volumes = checkVolumes(spec.volumes, podName, `${path}.volumes`, errors);
   const claimNames = spec.resourceClaims === undefined ? noClaims : checkResourceClaims(spec, path, errors);
   checkContainers({ spec, volumes, claimNames }, path, errors);
-  if (spec.resources !== undefined) checkPodLevelResources(spec.resources, `${path}.resources`, errors);
+  if (spec.resources !== undefined) {
+    checkPodLevelResources(spec.resources, `${path}.resources`, errors);
+    checkPodCoversContainers(spec, `${path}.resources`, errors);
+  }
+  if (spec.hostNetwork === true) checkHostNetworkPorts(spec, path, errors, podName !== "");
 
   checkOneOf(spec.restartPolicy, restartPolicies, `${path}.restartPolicy`, errors, true);
   checkOneOf(spec.dnsPolicy, dnsPolicies, `${path}.dnsPolicy`, errors, true);
@@ -55,6 +60,7 @@ export function checkPodSpec(spec: PodSpec, path: string, errors: FieldError[], 
     checkTopologySpread(spec.topologySpreadConstraints, `${path}.topologySpreadConstraints`, errors);
   }
   if (spec.hostUsers === false) checkUserNamespace(spec, path, errors);
+  if (spec.hostnameOverride !== undefined) checkHostnameOverride(spec, `${path}.hostnameOverride`, errors);
   if (spec.serviceAccountName) checkDnsSubdomain(spec.serviceAccountName, `${path}.serviceAccountName`, errors);
   if (spec.nodeName) checkDnsSubdomain(spec.nodeName, `${path}.nodeName`, errors);
   checkRange(spec.activeDeadlineSeconds, { min: 1, max: secondsMax }, `${path}.activeDeadlineSeconds`, errors);
@@ -154,11 +160,57 @@ function checkDnsConfig(spec: PodSpec, path: string, errors: FieldError[]): void
   }
 }
 
-function checkUserNamespace(spec: PodSpec, path: string, errors: FieldError[]): void {
-  for (const field of ["hostNetwork", "hostPID", "hostIPC"] as const) {
-    if (spec[field] === true) errors.push(forbidden(`${path}.${field}`, "when `hostUsers` is false"));
+/** The node hides nothing from such a pod: its ports are the node's. Templates get theirs when they become pods. */
+function checkHostNetworkPorts(spec: PodSpec, path: string, errors: FieldError[], isPod: boolean): void {
+  for (const [i, container] of (spec.containers ?? []).entries()) {
+    for (const [j, port] of (container.ports ?? []).entries()) {
+      const hostPort = port.hostPort ?? 0;
+      if ((!isPod && hostPort === 0) || hostPort === port.containerPort) continue;
+      const detail = "must match `containerPort` when `hostNetwork` is true";
+      errors.push(invalid(`${path}.containers[${i}].ports[${j}].hostPort`, hostPort, detail));
+    }
   }
-  if (spec.containers.some((container) => container.volumeDevices !== undefined)) {
-    errors.push(notSupported(`${path}.hostUsers`, "false", ["true"]));
+}
+
+/** What a pod asks for as a whole must hold what its containers ask for. */
+function checkPodCoversContainers(spec: PodSpec, path: string, errors: FieldError[]): void {
+  const { requests = {}, limits = {} } = spec.resources ?? {};
+  const asked = aggregate(spec, (container) => container.resources?.requests);
+  for (const [name, amount] of Object.entries(requests)) {
+    const sum = asked[name];
+    if (sum === undefined || compareAmounts(sum, amount) <= 0) continue;
+    const detail = `must be greater than or equal to aggregate container requests of ${sum}`;
+    errors.push(invalid(`${path}.requests[${name}]`, amount, detail));
+  }
+  for (const [i, container] of (spec.containers ?? []).entries()) {
+    for (const [name, amount] of Object.entries(container.resources?.limits ?? {})) {
+      const whole = limits[name];
+      if (whole === undefined || compareAmounts(amount, whole) <= 0) continue;
+      const detail = `must be less than or equal to pod limits of ${whole}`;
+      errors.push(invalid(`${path}.containers[${i}][${name}].limits`, amount, detail));
+    }
+  }
+}
+
+function checkHostnameOverride(spec: PodSpec, path: string, errors: FieldError[]): void {
+  const name = spec.hostnameOverride ?? "";
+  if (spec.setHostnameAsFQDN === true) {
+    errors.push(forbidden(path, "may not be specified when setHostnameAsFQDN is true"));
+  }
+  if (spec.hostNetwork === true) errors.push(forbidden(path, "may not be specified when hostNetwork is true"));
+  if (name.length > 64) errors.push(tooLong(path, 64));
+  checkDnsSubdomain(name, path, errors);
+}
+
+function checkUserNamespace(spec: PodSpec, path: string, errors: FieldError[]): void {
+  const detail = "when `hostUsers` is false";
+  if (spec.hostNetwork === true) errors.push(forbidden(`${path}.hostNetwork`, detail));
+  // Upstream spells these two with a capital letter.
+  if (spec.hostPID === true) errors.push(forbidden(`${path}.HostPID`, detail));
+  if (spec.hostIPC === true) errors.push(forbidden(`${path}.HostIPC`, detail));
+  for (const [i, container] of (spec.containers ?? []).entries()) {
+    if (container.volumeDevices !== undefined) {
+      errors.push(forbidden(`${path}.containers[${i}].volumeDevices`, detail));
+    }
   }
 }

@@ -532,6 +532,31 @@ test.each<[string, Draft, string]>([
     pod({ dnsPolicy: "None" }),
     "spec.dnsConfig: Required value: must provide `dnsConfig` when `dnsPolicy` is None",
   ],
+  [
+    "another host port on the host's network",
+    pod({ hostNetwork: true }, { ports: [{ containerPort: 80, hostPort: 81 }] }),
+    "spec.containers[0].ports[0].hostPort: Invalid value: 81: must match `containerPort` when `hostNetwork` is true",
+  ],
+  [
+    "a pod that asks for less than its containers",
+    pod({ resources: { requests: { cpu: "1" } } }, { resources: { requests: { cpu: "2" } } }),
+    'spec.resources.requests[cpu]: Invalid value: "1": must be greater than or equal to aggregate container requests of 2',
+  ],
+  [
+    "a container that may use more than its pod",
+    pod({ resources: { limits: { cpu: "1" } } }, { resources: { requests: { cpu: "1" }, limits: { cpu: "2" } } }),
+    'spec.resources.containers[0][cpu].limits: Invalid value: "2": must be less than or equal to pod limits of 1',
+  ],
+  [
+    "users of its own on the host's network",
+    pod({ hostUsers: false, hostNetwork: true }),
+    "spec.hostNetwork: Forbidden: when `hostUsers` is false",
+  ],
+  [
+    "a host name of its own on the host's network",
+    pod({ hostnameOverride: "x", hostNetwork: true }),
+    "spec.hostnameOverride: Forbidden: may not be specified when hostNetwork is true",
+  ],
 ])("a pod is invalid: %s", (_name, draft, error) => {
   const { errors } = create_(draft);
   expect(errors.filter((text) => text.startsWith(error))).toHaveLength(1);
@@ -761,4 +786,13 @@ test("whatever create accepts, an update without a change accepts", () => {
   const { object } = create_(fullPod());
   expect(update("/pods", object, () => {}).errors).toEqual([]);
   expect(updateStatus("/pods", object, () => {}).errors).toEqual([]);
+});
+
+test("a pod that gives only its own limits asks for what its containers ask, or else for the limit", () => {
+  const { object, errors } = create_(
+    pod({ resources: { limits: { cpu: "4", memory: "8Gi" } } }, { resources: { requests: { cpu: "1" } } }),
+  );
+  expect(errors).toEqual([]);
+  expect(object.spec.resources.requests).toEqual({ cpu: "1", memory: "8Gi" });
+  expect(object.status.qosClass).toBe("Burstable");
 });

@@ -1,0 +1,13 @@
+import type { Node } from "../../../model/kubernetes.generated.ts";
+
+const copied = ["topology.kubernetes.io/zone", "topology.kubernetes.io/region"];
+
+/** Labels of a node's place that a pod on it carries too, so that workloads can read them without reading nodes. */
+export function topologyLabelsOf(node: Node | undefined): Record<string, string> {
+  const labels: Record<string, string> = {};
+  for (const key of copied) {
+    const value = node?.metadata.labels?.[key];
+    if (value !== undefined) labels[key] = value;
+  }
+  return labels;
+}

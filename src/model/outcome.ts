@@ -1,0 +1,83 @@
+import type { Status } from "./status.ts";
+
+/** What came of a call. The world saying no is data; every reason has its own meaning for who asked. */
+export type Outcome<T> = { readonly ok: true; readonly value: T } | Refusal;
+
+export interface Refusal {
+  readonly ok: false;
+  readonly reason: RefusalReason;
+  readonly message: string;
+  /** How long the server asks us to wait before the next try. */
+  readonly retryAfterMs?: number;
+  readonly status?: Status;
+}
+
+export type RefusalReason =
+  /** The object, its namespace or its kind is not there now. */
+  | "NotFound"
+  /** Somebody else was first, or a precondition does not hold: look again before deciding again. */
+  | "Conflict"
+  | "AlreadyExists"
+  /** The revision is no longer remembered: list again. */
+  | "Expired"
+  /** The request itself is wrong; repeating it changes nothing. */
+  | "Invalid"
+  | "Forbidden"
+  | "Unauthorized"
+  /** Busy, or a disruption budget: try later. The write did not happen. */
+  | "TooManyRequests"
+  /** The server did not do it and said so (503, connection refused). */
+  | "Unavailable"
+  /** Nobody knows whether the write happened, and it may still happen: time-out, broken connection, 5xx after sending. */
+  | "Unknown"
+  /** Our own lease was lost: the client refused to send it. */
+  | "Fenced";
+
+export function succeeded<T>(value: T): Outcome<T> {
+  return { ok: true, value };
+}
+
+export function refused(
+  reason: RefusalReason,
+  message: string,
+  more: { retryAfterMs?: number; status?: Status } = {},
+): Refusal {
+  return { ok: false, reason, message, ...more };
+}
+
+/** What a Status of the API means for who asked. */
+export function refusalOf(status: Status): Refusal {
+  const retrySeconds = status.details?.retryAfterSeconds ?? 0;
+  const more = { status, ...(retrySeconds > 0 ? { retryAfterMs: retrySeconds * 1000 } : {}) };
+  return refused(reasonOf(status), status.message ?? status.reason ?? `HTTP ${status.code}`, more);
+}
+
+function reasonOf(status: Status): RefusalReason {
+  switch (status.reason) {
+    case "NotFound":
+    case "Conflict":
+    case "AlreadyExists":
+    case "Forbidden":
+    case "Unauthorized":
+    case "TooManyRequests":
+    case "Expired":
+      return status.reason;
+    case "Gone":
+      return "Expired";
+    case "ServiceUnavailable":
+      return "Unavailable";
+    default:
+      return reasonOfCode(status.code);
+  }
+}
+
+function reasonOfCode(code: number): RefusalReason {
+  if (code === 401) return "Unauthorized";
+  if (code === 403) return "Forbidden";
+  if (code === 404) return "NotFound";
+  if (code === 409) return "Conflict";
+  if (code === 410) return "Expired";
+  if (code === 429) return "TooManyRequests";
+  if (code === 503) return "Unavailable";
+  return code >= 500 ? "Unknown" : "Invalid";
+}

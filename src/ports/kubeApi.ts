@@ -1,0 +1,113 @@
+import type { Json } from "../model/json.ts";
+import type { KubeObject } from "../model/object.ts";
+import type { Outcome } from "../model/outcome.ts";
+import type { Cancel } from "./cancel.ts";
+
+/**
+ * A Kubernetes API, wherever it is: a real cluster over HTTP, the embedded server in this process, or the simulator.
+ * What the API refuses is an outcome and never an exception.
+ */
+export interface KubeApi {
+  /** A consistent read: at least as new as every write that was acknowledged before. */
+  get(ref: ObjectRef, options?: CallOptions): Promise<Outcome<KubeObject>>;
+  list(kind: ResourceRef, options?: ListOptions): Promise<Outcome<KubeList>>;
+  /** Events are handed to the sink in order. The watch ends by `ended`, exactly once, unless it was stopped. */
+  watch(kind: ResourceRef, options: WatchOptions, sink: WatchSink): Watch;
+  create(kind: ResourceRef, object: KubeObject, options?: WriteOptions): Promise<Outcome<KubeObject>>;
+  /** PUT: carries the resourceVersion that is in the object. `subresource` is usually `status`. */
+  update(ref: ObjectRef, object: KubeObject, options?: WriteOptions): Promise<Outcome<KubeObject>>;
+  patch(ref: ObjectRef, patch: Patch, options?: WriteOptions): Promise<Outcome<KubeObject>>;
+  delete(ref: ObjectRef, options?: DeleteOptions): Promise<Outcome<KubeObject | undefined>>;
+  /** Gives a pod its node in one write. */
+  bind(pod: ObjectRef, binding: BindTarget, options?: WriteOptions): Promise<Outcome<undefined>>;
+  /** A delete that asks the disruption budgets first. */
+  evict(pod: ObjectRef, options?: DeleteOptions): Promise<Outcome<undefined>>;
+}
+
+/** A resource in one version: `{ group: "apps", version: "v1", plural: "deployments" }`. */
+export interface ResourceRef {
+  readonly group: string;
+  readonly version: string;
+  readonly plural: string;
+}
+
+export interface ObjectRef extends ResourceRef {
+  /** Empty for cluster-scoped objects. */
+  readonly namespace: string;
+  readonly name: string;
+  readonly subresource?: string;
+}
+
+export interface CallOptions {
+  /** The caller gives up; for a write the outcome is then unknown. */
+  readonly cancel?: Cancel;
+}
+
+export interface ListOptions extends CallOptions {
+  readonly namespace?: string;
+  readonly labelSelector?: string;
+  readonly fieldSelector?: string;
+  readonly limit?: number;
+  readonly continueToken?: string;
+  readonly resourceVersion?: string;
+  readonly resourceVersionMatch?: "Exact" | "NotOlderThan";
+}
+
+export interface KubeList {
+  readonly revision: string;
+  readonly items: readonly KubeObject[];
+  readonly continueToken?: string;
+}
+
+export interface WatchOptions {
+  readonly namespace?: string;
+  readonly labelSelector?: string;
+  readonly fieldSelector?: string;
+  readonly resourceVersion?: string;
+  readonly allowBookmarks?: boolean;
+  /** Begin with everything that exists, closed by a bookmark with `initialEventsEnd`. */
+  readonly sendInitialEvents?: boolean;
+  readonly timeoutSeconds?: number;
+}
+
+export type WatchEvent =
+  | { readonly type: "ADDED" | "MODIFIED" | "DELETED"; readonly object: KubeObject }
+  | { readonly type: "BOOKMARK"; readonly revision: string; readonly initialEventsEnd: boolean };
+
+export interface WatchSink {
+  event(event: WatchEvent): void;
+  /** Undefined for a clean end (the server's time was up); otherwise why. `Expired` means: list again. */
+  ended(why: Outcome<never> | undefined): void;
+}
+
+export interface Watch {
+  /** No event and no `ended` is delivered after this returns. */
+  stop(): void;
+}
+
+export interface WriteOptions extends CallOptions {
+  readonly fieldManager?: string;
+  readonly dryRun?: boolean;
+}
+
+export type Patch =
+  | { readonly type: "merge"; readonly body: Json }
+  | { readonly type: "strategic"; readonly body: Json }
+  | { readonly type: "json"; readonly body: Json }
+  | { readonly type: "apply"; readonly body: Json; readonly force?: boolean };
+
+export interface DeleteOptions extends CallOptions {
+  readonly preconditions?: { readonly uid?: string; readonly resourceVersion?: string };
+  readonly gracePeriodSeconds?: number;
+  readonly propagationPolicy?: "Background" | "Foreground" | "Orphan";
+  readonly dryRun?: boolean;
+}
+
+export interface BindTarget {
+  readonly node: string;
+  /** Both are checked by the server: a bind that was decided for another pod of this name is refused. */
+  readonly uid: string;
+  readonly resourceVersion?: string;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly annotations?: Readonly<Record<string, string>>;
+}

@@ -1,0 +1,11 @@
+/** One JSON line per thing an operator would want to know. The message is constant; what varies is in the fields. */
+export interface Log {
+  debug(fields: LogFields, message: string): void;
+  info(fields: LogFields, message: string): void;
+  /** Somebody should look tomorrow. */
+  warn(fields: LogFields, message: string): void;
+  /** Somebody should look now. */
+  error(fields: LogFields, message: string): void;
+}
+
+export type LogFields = Readonly<Record<string, unknown>>;

@@ -163,6 +163,7 @@ kubectlRow("[18] get pods -w prints headers once and a line for each change", as
   await row.given(pod("a", { nodeName: "n18" }));
   const watch = row.start("get pods -w");
   await watch.until((out) => out.includes("Pending"));
+  await row.requested(/watch=true/);
   await row.patched({ ...pod("a"), spec: {}, status: running }, "status");
   await watch.until((out) => out.includes("Running"));
   await row.given(pod("b"));

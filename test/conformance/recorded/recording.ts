@@ -38,31 +38,47 @@ export function isDiscovery(url: string): boolean {
   return /^\/(api|apis|openapi|version)([/?]|$)/.test(url) && !/^\/apis?\/.*\/.+|^\/api\/v1\/./.test(url);
 }
 
-/** Replaces uids, revisions and tokens by words. */
+const uidPattern = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g;
+
+/** Replaces uids, revisions, tokens and drawn numbers by words. */
 export function generalise(core: Core, request: RecordedRequest): RecordedRequest {
   const url = request.url
     .replace(/([?&]resourceVersion=)([1-9]\d*)/, "$1$rev")
-    .replace(/([?&]continue=)[^&]+/, "$1$continue");
+    .replace(/([?&]continue=)[^&]+/, "$1$continue")
+    .replace(/([?&]hash=)[^&]+/, "$1$hash")
+    .replace(/([?&]timeoutSeconds=)\d+/, "$1300")
+    .replace(uidPattern, (uid) => nameOf(core, uid) ?? uid);
   if (request.body === undefined || request.encoding === "base64") return { ...request, url };
   const body = request.body
-    .replace(/("resourceVersion":\s*")\d+"/g, '$1$rv"')
-    .replace(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g, (uid) => nameOf(core, uid) ?? uid);
+    .trimEnd()
+    .replace(/("resourceVersion":\s*"|"\/metadata\/resourceVersion","value":")([2-9]|\d\d+)"/g, '$1$rv"')
+    .replace(uidPattern, (uid) => nameOf(core, uid) ?? uid);
   return { ...request, url, body };
 }
 
+/** What earlier answers of the row have told. */
+export interface Learnt {
+  continueToken: string;
+  /** Addresses of OpenAPI documents, with their hashes. */
+  documents: Record<string, string>;
+}
+
 /** Fills the words in again. */
-export function particularise(core: Core, request: RecordedRequest, continueToken: string): RecordedRequest {
+export function particularise(core: Core, request: RecordedRequest, learnt: Learnt): RecordedRequest {
+  const uidOf = (_: string, key: string, namespace: string, name: string) =>
+    core.store.get(key, namespace, name)?.side.uid ?? "";
+  const [path = ""] = request.url.split("?");
   const url = request.url
     .replace("$rev", String(core.store.revision))
-    .replace("$continue", encodeURIComponent(continueToken));
+    .replace("$continue", encodeURIComponent(learnt.continueToken))
+    .replace("$hash", /hash=([^&]*)/.exec(learnt.documents[path.replace("/openapi/v3/", "")] ?? "")?.[1] ?? "")
+    .replace(uidWords, uidOf);
   if (request.body === undefined || request.encoding === "base64") return { ...request, url };
-  const body = request.body
-    .replace(/\$uid\(([^)]*)\/([^/)]*)\/([^/)]+)\)/g, (_, key: string, namespace: string, name: string) => {
-      return core.store.get(key, namespace, name)?.side.uid ?? "";
-    })
-    .replaceAll("$rv", () => revisionAt(core, url));
+  const body = request.body.replace(uidWords, uidOf).replaceAll("$rv", () => revisionAt(core, url));
   return { ...request, url, body };
 }
+
+const uidWords = /\$uid\(([^/)]*\/[^/)]*)\/([^/)]*)\/([^/)]+)\)/g;
 
 function nameOf(core: Core, uid: string): string | undefined {
   for (const key of core.store.resources()) {

@@ -29,6 +29,8 @@ export interface Admission {
   validate(attributes: AdmissionAttributes): Promise<void> | undefined;
   /** The last check, in the same turn as the commit: quota and whatever must not be overtaken. Throws a StatusError. */
   commit(attributes: AdmissionAttributes, context: WriteContext): void;
+  /** Lets go of connections. */
+  stop?(): void;
 }
 
 /** Admits everything. */

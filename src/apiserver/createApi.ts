@@ -72,7 +72,7 @@ export async function createApi(options: ApiOptions): Promise<Api> {
   let core: Core | undefined;
   const lazyCore = (): Core => core as Core;
   core = { store, hub, registry, clock, random, admission: options.admission?.(lazyCore) ?? noAdmission };
-  followDefinitions(core);
+  followDefinitions(core, options.onError);
   const authority = options.authority ?? "";
   await createMissing(core, bootstrapObjects({ authority, port: options.port ?? 0 }));
   const log = options.onError === undefined ? {} : { log: options.onError };

@@ -174,6 +174,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
       if (state.stopping) return;
       state.stopping = true;
       api.controllers.stop();
+      core.admission.stop?.();
       core.hub.closeWatches();
       for (const stream of streams) stream.finish();
       // A client that keeps its connection busy must not keep us alive.

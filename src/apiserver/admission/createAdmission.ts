@@ -17,13 +17,14 @@ export interface AdmissionOptions {
  */
 export function createAdmission(options: AdmissionOptions = {}): (core: () => Core) => Admission {
   return (lazyCore) => {
-    let parts: { core: Core; webhooks: Webhooks; policies: Policies } | undefined;
+    let parts: { core: Core; caller: WebhookCaller; webhooks: Webhooks; policies: Policies } | undefined;
     // The core holds the admission and the admission the core: it is there by the time of the first write.
     const ready = (): NonNullable<typeof parts> => {
       if (parts !== undefined) return parts;
       const core = lazyCore();
-      const webhooks = new Webhooks(core, new WebhookCaller(core.clock), options.services ?? {});
-      parts = { core, webhooks, policies: new Policies(core) };
+      const caller = new WebhookCaller(core.clock);
+      const webhooks = new Webhooks(core, caller, options.services ?? {});
+      parts = { core, caller, webhooks, policies: new Policies(core) };
       return parts;
     };
     return {
@@ -37,6 +38,7 @@ export function createAdmission(options: AdmissionOptions = {}): (core: () => Co
         const { core } = ready();
         checkQuota(core, quotaLedgerOf(core), attributes);
       },
+      stop: () => parts?.caller.close(),
     };
   };
 }

@@ -186,9 +186,20 @@ export class Webhooks {
     // Collections are sorted by name, which is the order in which configurations count.
     for (const version of this.core.store.collection(key).all()) {
       const { webhooks } = version.object() as unknown as MutatingWebhookConfiguration & ValidatingWebhookConfiguration;
-      for (const webhook of webhooks ?? []) hooks.push(this.hookOf(webhook, key === mutatingKey));
+      for (const webhook of webhooks ?? []) hooks.push(this.readHook(webhook, key === mutatingKey));
     }
     (key === mutatingKey ? this.mutating : this.validating).set(hooks);
+  }
+
+  /** An entry that cannot be read fails the requests it may have been about, and leaves the other entries alone. */
+  private readHook(webhook: ValidatingWebhook & Partial<MutatingWebhook>, mutates: boolean): Hook {
+    try {
+      return this.hookOf(webhook, mutates);
+    } catch (error) {
+      const { matchConditions: _, namespaceSelector: __, objectSelector: ___, ...readable } = webhook;
+      const problem = `its configuration cannot be read: ${error instanceof Error ? error.message : String(error)}`;
+      return { ...this.hookOf(readable, mutates), address: { problem } };
+    }
   }
 
   private hookOf(webhook: ValidatingWebhook & Partial<MutatingWebhook>, mutates: boolean): Hook {

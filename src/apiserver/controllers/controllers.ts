@@ -42,7 +42,14 @@ export function startControllers(core: Core, options: ControllerOptions = {}): C
   ];
   for (const controller of controllers) controller.start();
   const unsubscribe = core.store.onEvent((event: StoreEvent) => {
-    for (const controller of controllers) controller.observe(event);
+    for (const controller of controllers) {
+      try {
+        controller.observe(event);
+      } catch (error) {
+        // We stand inside a commit that has happened: a mistake here must not look like a failed write.
+        log(`event ${event.revision} of ${event.current.resource} ${event.current.key}`, error);
+      }
+    }
   });
   return {
     stop() {

@@ -72,8 +72,12 @@ export class GarbageCollector implements Controller {
 
   observe(event: StoreEvent): void {
     const { current, previous } = event;
-    this.graph.apply(event);
     const { uid, owners } = current.side;
+    if (current.deleted && this.unresolved.size > 0) {
+      const dependent = this.graph.dependent(uid);
+      if (dependent !== undefined) this.unresolved.delete(dependent);
+    }
+    this.graph.apply(event);
     if (current.deleted) {
       for (const dependent of this.graph.dependentsOf(uid)) this.queue.add(dependent);
       this.waiting.delete(uid);

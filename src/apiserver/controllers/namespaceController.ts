@@ -90,7 +90,8 @@ export class NamespaceController implements Controller {
     for (const resource of store.resources()) {
       for (const version of store.collection(resource).at(store.revision, name)) {
         // Cluster-scoped objects have keys without a slash and cannot fall into the range.
-        if (this.canDelete(resource)) this.note(going, version);
+        // Bodies stay unparsed: who is held by what is learnt one by one, from the answers to the deletes.
+        if (this.canDelete(resource)) this.note(going, version, []);
       }
     }
     going.todo = [...(left.get(podsKey)?.keys() ?? [])].map((pod) => ({ resource: podsKey, name: pod })).reverse();
@@ -102,20 +103,20 @@ export class NamespaceController implements Controller {
     return resource?.type.namespaced === true && resource.type.verbs.includes("delete");
   }
 
-  private note(going: Going, version: Version): void {
+  private note(going: Going, version: Version, finalizers: readonly string[]): void {
     let names = going.left.get(version.resource);
     if (names === undefined) {
       names = new Map();
       going.left.set(version.resource, names);
     }
-    names.set(version.name, version.object().metadata.finalizers ?? []);
+    names.set(version.name, finalizers);
   }
 
   private follow(going: Going, version: Version): void {
     if (!version.deleted) {
       const isNew = going.left.get(version.resource)?.has(version.name) !== true;
       if (isNew && !this.canDelete(version.resource)) return;
-      this.note(going, version);
+      this.note(going, version, version.object().metadata.finalizers ?? []);
       // A write that was under way when the namespace began to go.
       if (isNew) going.todo.push({ resource: version.resource, name: version.name });
       return;
@@ -166,7 +167,10 @@ export class NamespaceController implements Controller {
     if (target === undefined) return undefined;
     const word = `${object.resource} ${object.name}`;
     try {
-      await deleteObject(this.core, target, { propagationPolicy: "Background" }, systemCall(manager));
+      const options = { propagationPolicy: "Background" } as const;
+      const { version, gone } = await deleteObject(this.core, target, options, systemCall(manager));
+      const isStillThere = !gone && going.left.get(object.resource)?.has(object.name) === true;
+      if (isStillThere) this.note(going, version, version.object().metadata.finalizers ?? []);
       going.failures.delete(word);
       return undefined;
     } catch (error) {

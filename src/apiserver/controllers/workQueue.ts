@@ -1,10 +1,10 @@
 import type { Clock } from "../../ports/clock.ts";
 
 /** How long one turn of the event loop may work, and how many items it may take when the clock stands still. */
-const turnMs = 4;
+const turnMs = 3;
 const itemsPerTurn = 128;
 /** Items that wait for the disk at the same time: one sync then serves them all. */
-const busyMax = 512;
+const busyMax = 192;
 const firstRetryMs = 5;
 const retryMsMax = 30_000;
 

@@ -19,7 +19,10 @@ interface Served {
  * Serves custom resources as soon as their definition is written: whoever is told that the definition exists can use
  * it. Watches of a kind end when its schema or names change, so that clients learn about it.
  */
-export function followDefinitions({ store, hub, registry }: Core): void {
+export function followDefinitions(
+  { store, hub, registry }: Core,
+  failed: (what: string, error: unknown) => void = () => {},
+): void {
   const served = new Map<string, Served>();
 
   const follow = (version: Version): void => {
@@ -54,8 +57,17 @@ export function followDefinitions({ store, hub, registry }: Core): void {
     }
   };
 
-  for (const version of store.collection(crdResource).all()) follow(version);
+  /** A definition that passed validation and still cannot be compiled is our mistake; it costs that kind, not the server. */
+  const tryToFollow = (version: Version): void => {
+    try {
+      follow(version);
+    } catch (error) {
+      failed(`definition ${version.name}`, error);
+    }
+  };
+
+  for (const version of store.collection(crdResource).all()) tryToFollow(version);
   store.onEvent(({ current }) => {
-    if (current.resource === crdResource) follow(current);
+    if (current.resource === crdResource) tryToFollow(current);
   });
 }

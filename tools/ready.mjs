@@ -2,7 +2,7 @@
 // Plain JavaScript, because nothing is installed when it runs first. A second call finds its stamps and ends at once.
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { lstatSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -17,27 +17,54 @@ if (major < 20 || (major === 20 && minor < 19)) {
 }
 
 install();
-if (!installOnly) build();
+if (!installOnly) await build();
 
 function install() {
   const lock = readFileSync(join(root, "package-lock.json"));
   const wanted = createHash("sha256").update(lock).digest("hex");
   const stamp = join(root, "node_modules", ".muster-installed");
   if (readText(stamp) === wanted) return;
+  // `npm ci` empties the folder first. A link leads to somebody else's: whoever made it keeps it up to date.
+  if (lstatSync(join(root, "node_modules"), { throwIfNoEntry: false })?.isSymbolicLink()) return;
   say("installing packages (once per version of package-lock.json) ...");
   run("npm", ["ci", "--no-audit", "--no-fund", "--loglevel=error"], "the packages could not be installed");
   writeFileSync(stamp, wanted);
 }
 
-function build() {
+async function build() {
   const stamp = join(root, "dist", ".muster-built");
   const built = modified(stamp);
   const newest = Math.max(newestBelow(join(root, "src")), modified(join(root, "tsconfig.base.json")));
   if (built >= newest && built > 0) return;
   say("compiling ...");
   run(process.execPath, [join(root, "node_modules/typescript/bin/tsc"), "-b"], "the sources do not compile");
+  await bundle();
   mkdirSync(join(root, "dist"), { recursive: true });
   writeFileSync(stamp, "");
+}
+
+/**
+ * Joins the compiled files into a few: three hundred small modules take twice as long to load as the server takes to
+ * start. Three folders deep, as every compiled file is, so that paths to data files stay the same.
+ */
+async function bundle() {
+  const esbuild = await import("esbuild");
+  rmSync(join(root, "dist/bundle"), { recursive: true, force: true });
+  await esbuild.build({
+    entryPoints: ["dist/cli/main.js", "dist/cli/bench/serverProcess.js"].map((path) => join(root, path)),
+    entryNames: "[name]",
+    outdir: join(root, "dist/bundle/program"),
+    bundle: true,
+    splitting: true,
+    format: "esm",
+    platform: "node",
+    target: "node20",
+    sourcemap: true,
+    logLevel: "warning",
+    external: ["@kubernetes/client-node"],
+    // Libraries in the older module format ask for Node's own modules by `require`.
+    banner: { js: 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);' },
+  });
 }
 
 function run(command, args, problem) {

@@ -40,6 +40,8 @@ export interface ApiOptions {
   /** The loops that clean up, count and establish; default true. Without them nothing happens but what is asked for. */
   readonly controllers?: boolean;
   /** Told of errors that are ours and not a caller's. */
+  /** Told how long each sync of the log took. */
+  readonly onSync?: (seconds: number) => void;
   readonly onError?: (what: string, error: unknown) => void;
 }
 
@@ -62,6 +64,7 @@ export async function createApi(options: ApiOptions): Promise<Api> {
     indexedFields,
     ...(options.retention === undefined ? {} : { retention: options.retention }),
     ...(options.freeze === undefined ? {} : { freeze: options.freeze }),
+    ...(options.onSync === undefined ? {} : { onSync: options.onSync }),
     onProblem: (error) => options.onError?.("snapshot of the store", error),
   });
   const opened = await store.open();

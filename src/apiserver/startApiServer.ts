@@ -106,6 +106,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   // Listening first means that the address is known when the start-up objects are written; until then callers get 503.
   const port = await listen(server, host, options.listen?.port ?? 0);
   const url = `${tls ? "https" : "http"}://${host.includes(":") ? `[${host}]` : host}:${port}`;
+  const metrics = new Metrics();
   const api = await createApi({
     clock,
     random,
@@ -115,13 +116,23 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     onError: (what, error) => options.log?.({ error, method: "controller", path: what }),
     ...(options.retention === undefined ? {} : { retention: options.retention }),
     ...(options.freeze === undefined ? {} : { freeze: options.freeze }),
-    admission: options.admission ?? createAdmission({ services: options.webhookServices ?? {} }),
+    onSync: (seconds) => metrics.observe("muster_store_wal_fsync_seconds", "", seconds, fsyncBuckets),
+    admission:
+      options.admission ??
+      createAdmission({
+        services: options.webhookServices ?? {},
+        observe: (webhook, seconds) =>
+          metrics.observe(
+            "apiserver_admission_webhook_admission_duration_seconds",
+            `name=${JSON.stringify(webhook)}`,
+            seconds,
+          ),
+      }),
   });
   const { core, rbac } = api;
   const tokens = new TokenIssuer(pki.tokenKey);
   const lookup = (resource: string, namespace: string, name: string) =>
     core.store.get(resource, namespace, name)?.object();
-  const metrics = new Metrics();
   describeMetrics(metrics, api);
   const faults = new Faults();
   const inFlight = { count: 0 };
@@ -138,7 +149,14 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
       staticTokens: options.tokenFile === undefined ? undefined : StaticTokens.parse(options.tokenFile),
     },
     agent: options.agent,
-    frames: new FrameCache(),
+    frames: new FrameCache(({ type }, bytes) =>
+      metrics.observe(
+        "apiserver_watch_events_sizes",
+        `group="${type.group}",version="${type.version}",resource="${type.plural}"`,
+        bytes,
+        sizeBuckets,
+      ),
+    ),
     metrics,
     streams,
     documents: new Documents({
@@ -206,10 +224,24 @@ function listen(server: Server, host: string, port: number): Promise<number> {
   });
 }
 
+const fsyncBuckets = [0.0001, 0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1];
+const sizeBuckets = [1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072, 1048576];
+
 function describeMetrics(metrics: Metrics, { core }: Api): void {
   metrics.describe("apiserver_request_total", "counter", "Requests by verb, resource and answer.");
   metrics.describe("apiserver_request_duration_seconds", "histogram", "Time from request to answer.");
   metrics.describe("apiserver_watch_events_total", "counter", "Events delivered to watches that have ended.");
+  metrics.describe(
+    "apiserver_watch_events_sizes",
+    "histogram",
+    "Bytes of an event, counted once for all its watchers.",
+  );
+  metrics.describe("apiserver_admission_webhook_admission_duration_seconds", "histogram", "Time that webhooks took.");
+  metrics.describe(
+    "muster_store_wal_fsync_seconds",
+    "histogram",
+    "Time from append to durable, one sync for many writes.",
+  );
   metrics.describe("apiserver_storage_objects", "gauge", "Objects by resource.");
   metrics.describe("apiserver_resource_objects", "gauge", "Objects by group and resource.");
   metrics.describe("apiserver_longrunning_requests", "gauge", "Watches that are open.");

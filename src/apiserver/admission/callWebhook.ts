@@ -14,17 +14,32 @@ export interface WebhookAddress {
   readonly serverName: string | undefined;
 }
 
+/** Told how long each call took. */
+export type ObserveCall = (webhook: string, seconds: number) => void;
+
 /** Posts JSON to webhooks over connections that stay open. */
 export class WebhookCaller {
   private readonly clock: Clock;
   private readonly agents = new Map<string, Agent>();
 
-  constructor(clock: Clock) {
+  private readonly observe: ObserveCall;
+
+  constructor(clock: Clock, observe: ObserveCall = () => {}) {
     this.clock = clock;
+    this.observe = observe;
   }
 
   /** The body of the answer. Rejects with an Error that says what went wrong, never later than the timeout. */
-  post(address: WebhookAddress, body: string, timeoutMs: number): Promise<string> {
+  async post(address: WebhookAddress, body: string, timeoutMs: number, webhook = ""): Promise<string> {
+    const startedMs = this.clock.nowMs();
+    try {
+      return await this.send(address, body, timeoutMs);
+    } finally {
+      this.observe(webhook, (this.clock.nowMs() - startedMs) / 1000);
+    }
+  }
+
+  private send(address: WebhookAddress, body: string, timeoutMs: number): Promise<string> {
     const where = `Post ${JSON.stringify(address.url)}`;
     return new Promise((resolve, reject) => {
       let cancel = (): void => {};

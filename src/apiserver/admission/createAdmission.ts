@@ -1,6 +1,6 @@
 import type { Admission } from "../admission.ts";
 import type { Core } from "../verbs/core.ts";
-import { WebhookCaller } from "./callWebhook.ts";
+import { type ObserveCall, WebhookCaller } from "./callWebhook.ts";
 import { Policies } from "./policies.ts";
 import { checkQuota } from "./quota/checkQuota.ts";
 import { quotaLedgerOf } from "./quota/quotaLedger.ts";
@@ -9,6 +9,7 @@ import { type ServiceAddresses, Webhooks } from "./webhooks.ts";
 export interface AdmissionOptions {
   /** `{"ns/name:port": "https://127.0.0.1:8443"}`: where webhooks that name a service are found. */
   readonly services?: ServiceAddresses;
+  readonly observe?: ObserveCall;
 }
 
 /**
@@ -22,7 +23,7 @@ export function createAdmission(options: AdmissionOptions = {}): (core: () => Co
     const ready = (): NonNullable<typeof parts> => {
       if (parts !== undefined) return parts;
       const core = lazyCore();
-      const caller = new WebhookCaller(core.clock);
+      const caller = new WebhookCaller(core.clock, options.observe);
       const webhooks = new Webhooks(core, caller, options.services ?? {});
       parts = { core, caller, webhooks, policies: new Policies(core) };
       return parts;

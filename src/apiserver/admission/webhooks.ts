@@ -174,7 +174,7 @@ export class Webhooks {
     };
     let text: string;
     try {
-      text = await this.caller.post(address, JSON.stringify(review), hook.timeoutSeconds * 1000);
+      text = await this.caller.post(address, JSON.stringify(review), hook.timeoutSeconds * 1000, hook.name);
     } catch (error) {
       throw new Error(`failed to call webhook: ${error instanceof Error ? error.message : String(error)}`);
     }

@@ -121,6 +121,11 @@ export class WatchStream {
 export class FrameCache {
   private frames = new Map<Version, Map<string, Buffer>>();
   private clearing = false;
+  private readonly observe: (resource: Resource, bytes: number) => void;
+
+  constructor(observe: (resource: Resource, bytes: number) => void = () => {}) {
+    this.observe = observe;
+  }
 
   /** Encoder for plain JSON events of a resource. */
   encoder(resource: Resource): EncodeEvent {
@@ -140,6 +145,7 @@ export class FrameCache {
       if (frame === undefined) {
         frame = frameOf(resource, event.type, event.version);
         forms.set(key, frame);
+        this.observe(resource, frame.length);
       }
       return frame;
     };

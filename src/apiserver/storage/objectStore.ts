@@ -35,6 +35,7 @@ export class ObjectStore {
   private snapshotting: Promise<void> | undefined;
   private snapshotNotBeforeMs = 0;
   private readonly onProblem: (error: unknown) => void;
+  private readonly onSync: (seconds: number) => void;
   private waiters: { revision: number; resolve: () => void; cancel: () => void }[] = [];
 
   /** The newest committed revision. */
@@ -51,6 +52,7 @@ export class ObjectStore {
     this.freeze = options.freeze ?? false;
     this.indexedFields = options.indexedFields ?? {};
     this.onProblem = options.onProblem ?? (() => {});
+    this.onSync = options.onSync ?? (() => {});
   }
 
   /** Reads the log back. The history since its last snapshot comes back too, so watches resume across a restart. */
@@ -240,7 +242,9 @@ export class ObjectStore {
       await Promise.resolve();
       while (this.durableRevision < this.revision) {
         const upTo = this.revision;
+        const startedNs = process.hrtime.bigint();
         await log.synced();
+        this.onSync(Number(process.hrtime.bigint() - startedNs) / 1e9);
         this.deliver(upTo);
       }
     } catch (error) {
@@ -349,6 +353,8 @@ export interface ObjectStoreOptions {
   indexedFields?: Readonly<Record<string, number>>;
   /** Told of what went wrong without harm: a snapshot that could not be written. */
   onProblem?: (error: unknown) => void;
+  /** Told how long each sync of the log took. */
+  onSync?: (seconds: number) => void;
 }
 
 /** After a snapshot failed. */

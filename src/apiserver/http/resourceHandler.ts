@@ -81,7 +81,7 @@ export async function handleResource(world: ResourceWorld, exchange: Exchange, r
     subresource: route.subresource,
   };
   if (route.subresource !== "" || resource.type.virtual) {
-    await handleSubresource(world, exchange, target, route, verb);
+    await handleSubresource(world, exchange, target, verb);
     return;
   }
   if (!resource.type.verbs.includes(verb) || !shapeFits(route, verb)) {

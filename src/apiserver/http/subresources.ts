@@ -7,23 +7,21 @@ import type { RbacAuthorizer } from "../auth/rbac.ts";
 import { reviews } from "../auth/reviews.ts";
 import { answerTokenRequest } from "../auth/tokenRequest.ts";
 import { decodeAs } from "../builtinResource.ts";
-import { prepareEphemeralContainers, validateEphemeralContainers } from "../kinds/pods/ephemeralContainers.ts";
-import { preparePodResize, validatePodResize } from "../kinds/pods/podResize.ts";
 import type { PodAgent } from "../podAgent.ts";
 import type { Subresource } from "../resources.ts";
 import { schemaFor } from "../schema/builtinSchemas.ts";
 import { bindObject } from "../verbs/bind.ts";
 import type { Call, Core, Target } from "../verbs/core.ts";
+import { doorOf } from "../verbs/doors.ts";
 import { evictObject } from "../verbs/evict.ts";
 import { type PatchType, patchObject } from "../verbs/patch.ts";
 import { getObject } from "../verbs/read.ts";
 import { patchScale, readScale, replaceScale } from "../verbs/scale.ts";
-import { type Change, replaceObject } from "../verbs/update.ts";
+import { replaceObject } from "../verbs/update.ts";
 import { sendObject } from "./answer.ts";
 import type { Exchange } from "./exchange.ts";
 import { patchTypeOf, requireBody } from "./requestBody.ts";
 import { callOf, deleteOptionsOf, patchCallOf } from "./requestOptions.ts";
-import type { ResourceRoute } from "./route.ts";
 
 export interface SubresourceWorld {
   readonly core: Core;
@@ -37,7 +35,6 @@ export async function handleSubresource(
   world: SubresourceWorld,
   exchange: Exchange,
   target: Target,
-  route: ResourceRoute,
   verb: string,
 ): Promise<void> {
   const { resource, subresource } = target;
@@ -70,7 +67,7 @@ export async function handleSubresource(
     case "proxy":
       throw notImplemented(target, subresource);
     default:
-      await wholeObject(world, exchange, target, verb, route);
+      await wholeObject(world, exchange, target, verb);
   }
 }
 
@@ -84,7 +81,6 @@ async function wholeObject(
   exchange: Exchange,
   target: Target,
   verb: string,
-  route: ResourceRoute,
 ): Promise<void> {
   const { resource } = target;
   const nowMs = core.clock.nowMs();
@@ -92,7 +88,7 @@ async function wholeObject(
     sendObject(exchange, 200, resource, await getObject(core, target, exchange.query.text("resourceVersion")), nowMs);
     return;
   }
-  const door = doors[`${resource.type.storageKey}/${route.subresource}`];
+  const door = doorOf(target);
   if (verb === "update") {
     const call = callOf(exchange, "UpdateOptions");
     const sent = await requireBody(exchange, call.fieldValidation !== "Ignore");
@@ -105,47 +101,6 @@ async function wholeObject(
   const sent = await exchange.patchBody(type === "apply", { findDuplicates: call.fieldValidation !== "Ignore" });
   const written = await patchObject(core, target, type, sent, call, door);
   sendObject(exchange, 200, resource, written.version, nowMs);
-}
-
-/** What each of these doors lets through. `status` is not here: the verbs know it. */
-const doors: Readonly<Record<string, Pick<Change, "restrict" | "validate">>> = {
-  "/pods/ephemeralcontainers": {
-    restrict: (next, current) => throughPodDoor(next, current, prepareEphemeralContainers),
-    validate: (next, current) => validateEphemeralContainers(asPod(next), asPod(current)),
-  },
-  "/pods/resize": {
-    restrict: (next, current) => throughPodDoor(next, current, preparePodResize),
-    validate: (next, current) => validatePodResize(asPod(next), asPod(current)),
-  },
-  "/namespaces/finalize": {
-    restrict: (next, current) => {
-      const sent = isObject(next["spec"]) ? next["spec"]["finalizers"] : undefined;
-      const spec = { ...(isObject(current["spec"]) ? current["spec"] : {}) };
-      if (Array.isArray(sent) && sent.length > 0) spec["finalizers"] = sent;
-      else delete spec["finalizers"];
-      return { ...current, metadata: { ...current.metadata }, spec };
-    },
-    validate: () => [],
-  },
-  "certificates.k8s.io/certificatesigningrequests/approval": {
-    restrict: (next, current) => {
-      const sent = isObject(next["status"]) ? next["status"]["conditions"] : undefined;
-      const status = { ...(isObject(current["status"]) ? current["status"] : {}) };
-      if (sent !== undefined) status["conditions"] = sent;
-      return { ...current, metadata: { ...current.metadata }, status };
-    },
-    validate: () => [],
-  },
-};
-
-function throughPodDoor(next: KubeObject, current: KubeObject, prepare: (next: Pod, current: Pod) => void): KubeObject {
-  if (current["status"] !== undefined) next["status"] = current["status"];
-  prepare(asPod(next), asPod(current));
-  return next;
-}
-
-function asPod(object: KubeObject): Pod {
-  return object as unknown as Pod;
 }
 
 /** Reads a body of the subresource's own kind. */

@@ -1,0 +1,324 @@
+import { exactFieldValue, parseFieldSelector } from "../model/fieldSelector.ts";
+import { copyJson } from "../model/json.ts";
+import type { KubeObject } from "../model/object.ts";
+import { type Outcome, type Refusal, refusalOf, refused, succeeded } from "../model/outcome.ts";
+import { badRequest, methodNotAllowed, StatusError, unknownPath } from "../model/status.ts";
+import type { Cancel } from "../ports/cancel.ts";
+import type {
+  BindTarget,
+  DeleteOptions,
+  KubeApi,
+  KubeList,
+  ListOptions,
+  ObjectRef,
+  Patch,
+  ResourceRef,
+  Watch,
+  WatchOptions,
+  WatchSink,
+  WriteOptions,
+} from "../ports/kubeApi.ts";
+import { type Authorizer, demandAccess, resourceAccess } from "./auth/access.ts";
+import { type Resource, sentByUs } from "./resource.ts";
+import type { WatchEvent as HubEvent } from "./storage/watchHub.ts";
+import type { UserInfo } from "./strategy.ts";
+import { bindObject } from "./verbs/bind.ts";
+import type { Call, Core, Target, Written } from "./verbs/core.ts";
+import { createObject } from "./verbs/create.ts";
+import { deleteObject } from "./verbs/delete.ts";
+import { doorOf } from "./verbs/doors.ts";
+import { evictObject } from "./verbs/evict.ts";
+import { type PatchCall, patchObject } from "./verbs/patch.ts";
+import { getObject, listObjects, watchObjects } from "./verbs/read.ts";
+import { patchScale, readScale, replaceScale } from "./verbs/scale.ts";
+import { replaceObject } from "./verbs/update.ts";
+
+/** On whose behalf this process calls its own API. */
+export interface KubeCaller {
+  readonly user: UserInfo;
+  /** Who owns the fields that are written, unless a call says otherwise. */
+  readonly fieldManager: string;
+}
+
+export interface InProcessOptions {
+  /** Who may do what. Everything is allowed when left out. */
+  readonly authorizer?: Authorizer;
+  /** Told of what the server accepts and has doubts about; over HTTP these are `Warning` headers. */
+  readonly warn?: (text: string) => void;
+}
+
+/**
+ * The KubeApi of the server in this process: the verbs without a network, without JSON and without waiting.
+ *
+ * Objects that are handed out are the store's own, shared by everybody who reads them, and must never be changed: a
+ * read costs no copy. Objects that are handed in are copied and stay the caller's.
+ *
+ * A call has taken effect when the function returns, before its promise settles, unless a webhook or a disk has to be
+ * waited for. Events of a watch arrive inside the commit that caused them, before the writer hears of it; a sink may
+ * write again from there. A sink must not throw: it would throw into the writer.
+ *
+ * Only what the API or its disk refuses is an outcome. A mistake in this program rejects the promise.
+ */
+export function inProcessKube(core: Core, caller: KubeCaller, options: InProcessOptions = {}): KubeApi {
+  return new InProcessKube(core, caller, options);
+}
+
+class InProcessKube implements KubeApi {
+  private readonly core: Core;
+  private readonly caller: KubeCaller;
+  private readonly authorizer: Authorizer | undefined;
+  private readonly warn: (text: string) => void;
+
+  constructor(core: Core, caller: KubeCaller, options: InProcessOptions) {
+    this.core = core;
+    this.caller = caller;
+    this.authorizer = options.authorizer;
+    this.warn = options.warn ?? (() => {});
+  }
+
+  get(ref: ObjectRef, options: { cancel?: Cancel } = {}): Promise<Outcome<KubeObject>> {
+    return this.reading(options.cancel, async () => {
+      const target = this.target(ref, "get");
+      if (target.subresource === "scale") return readScale(this.core, target);
+      return objectIn(target.resource, await getObject(this.core, target));
+    });
+  }
+
+  list(kind: ResourceRef, options: ListOptions = {}): Promise<Outcome<KubeList>> {
+    return this.reading(options.cancel, async () => {
+      const target = this.collection(kind, "list", options);
+      const { revision, versions, continueToken } = await listObjects(this.core, target, options);
+      const { resource } = target;
+      const items = versions.map((version) => objectIn(resource, version));
+      return { revision: String(revision), items, ...(continueToken === undefined ? {} : { continueToken }) };
+    });
+  }
+
+  watch(kind: ResourceRef, options: WatchOptions, sink: WatchSink): Watch {
+    let open = true;
+    let stopHub = (): void => {};
+    const end = (why: Outcome<never> | undefined): void => {
+      if (!open) return;
+      open = false;
+      sink.ended(why);
+    };
+    const start = async (): Promise<void> => {
+      // The caller holds the watch before its first event, so that a sink may stop it from within.
+      await undefined;
+      if (!open) return;
+      const target = this.collection(kind, "watch", options);
+      const { resource } = target;
+      const started = await watchObjects(this.core, target, hubOptions(options), {
+        deliver: (event) => {
+          if (open) sink.event(portEvent(resource, event));
+        },
+        closed: () => end(undefined),
+        room: () => (open ? undefined : nobodyListens),
+      });
+      stopHub = () => started.stop();
+      if (!open) started.stop();
+    };
+    start().catch((error: unknown) => end(this.refusal(error, "Unavailable")));
+    return {
+      stop: () => {
+        open = false;
+        stopHub();
+      },
+    };
+  }
+
+  create(kind: ResourceRef, object: KubeObject, options: WriteOptions = {}): Promise<Outcome<KubeObject>> {
+    return this.writing(options.cancel, async () => {
+      const namespace = object.metadata?.namespace ?? "";
+      const target = this.target({ ...kind, namespace, name: "" }, "create");
+      return written(target, await createObject(this.core, target, sentByUs(object), this.call(options)));
+    });
+  }
+
+  update(ref: ObjectRef, object: KubeObject, options: WriteOptions = {}): Promise<Outcome<KubeObject>> {
+    return this.writing(options.cancel, async () => {
+      const target = this.target(ref, "update");
+      const sent = sentByUs(object);
+      const call = this.call(options);
+      if (target.subresource === "scale") return replaceScale(this.core, target, sent, call);
+      return written(target, await replaceObject(this.core, target, sent, call, doorOf(target)));
+    });
+  }
+
+  patch(ref: ObjectRef, patch: Patch, options: WriteOptions = {}): Promise<Outcome<KubeObject>> {
+    return this.writing(options.cancel, async () => {
+      const target = this.target(ref, "patch");
+      const sent = sentByUs(patch.body);
+      const call: PatchCall = { ...this.call(options), force: patch.type === "apply" && patch.force === true };
+      if (target.subresource === "scale") return patchScale(this.core, target, patch.type, sent, call);
+      return written(target, await patchObject(this.core, target, patch.type, sent, call, doorOf(target)));
+    });
+  }
+
+  delete(ref: ObjectRef, options: DeleteOptions = {}): Promise<Outcome<KubeObject | undefined>> {
+    return this.writing(options.cancel, async () => {
+      const target = this.target(ref, "delete");
+      const { version, gone } = await deleteObject(this.core, target, options, this.call(options));
+      const { resource } = target;
+      return gone && resource.strategy.returnsDeleted !== true ? undefined : objectIn(resource, version);
+    });
+  }
+
+  bind(pod: ObjectRef, to: BindTarget, options: WriteOptions = {}): Promise<Outcome<undefined>> {
+    return this.writing(options.cancel, async () => {
+      const target = this.target({ ...pod, subresource: "binding" }, "create");
+      await bindObject(this.core, target, bindingOf(pod, to), this.call(options));
+      return undefined;
+    });
+  }
+
+  evict(pod: ObjectRef, options: DeleteOptions = {}): Promise<Outcome<undefined>> {
+    return this.writing(options.cancel, async () => {
+      const target = this.target({ ...pod, subresource: "eviction" }, "create");
+      await evictObject(this.core, target, evictionOf(pod), options, this.call(options));
+      return undefined;
+    });
+  }
+
+  /** Finds the object or subresource that a call is about, once it is known that the caller may. */
+  private target(ref: ObjectRef, verb: string): Target {
+    const { namespace, name, subresource = "" } = ref;
+    this.demand(ref, { verb, subresource, namespace, name });
+    const resource = this.resource(ref);
+    if ((namespace === "") === resource.type.namespaced) throw unknownPath();
+    // Over HTTP an empty name would quietly mean the whole collection.
+    if (name === "" && (verb !== "create" || subresource !== "")) throw badRequest("resource name may not be empty");
+    if (resource.type.virtual) throw methodNotAllowed(resource.groupResource, verb);
+    const verbs = subresource === "" ? resource.type.verbs : verbsOf(resource, subresource);
+    if (!verbs.includes(verb)) throw methodNotAllowed(resource.groupResource, verb);
+    return { resource, namespace, name, subresource };
+  }
+
+  private collection(kind: ResourceRef, verb: "list" | "watch", options: ListOptions | WatchOptions): Target {
+    const { namespace = "", fieldSelector } = options;
+    this.demand(kind, { verb, subresource: "", namespace, name: nameInSelector(fieldSelector) });
+    const resource = this.resource(kind);
+    if (namespace !== "" && !resource.type.namespaced) throw unknownPath();
+    if (!resource.type.verbs.includes(verb)) throw methodNotAllowed(resource.groupResource, verb);
+    return { resource, namespace, name: "", subresource: "" };
+  }
+
+  private resource({ group, version, plural }: ResourceRef): Resource {
+    const resource = this.core.registry.find(group, version, plural);
+    if (resource === undefined) throw unknownPath();
+    return resource;
+  }
+
+  private demand(
+    { group, plural }: ResourceRef,
+    what: { verb: string; subresource: string; namespace: string; name: string },
+  ): void {
+    if (this.authorizer === undefined) return;
+    // A namespace is authorised as an object in itself.
+    const namespace = plural === "namespaces" && group === "" ? what.name : what.namespace;
+    demandAccess(this.authorizer, this.caller.user, resourceAccess({ ...what, group, resource: plural, namespace }));
+  }
+
+  private call(options: { fieldManager?: string; dryRun?: boolean }): Call {
+    return {
+      user: this.caller.user,
+      dryRun: options.dryRun ?? false,
+      fieldManager: options.fieldManager ?? this.caller.fieldManager,
+      fieldValidation: "Warn",
+      warn: this.warn,
+    };
+  }
+
+  private reading<T>(cancel: Cancel | undefined, run: () => Promise<T>): Promise<Outcome<T>> {
+    return this.outcome(cancel, run, "Unavailable");
+  }
+
+  private writing<T>(cancel: Cancel | undefined, run: () => Promise<T>): Promise<Outcome<T>> {
+    return this.outcome(cancel, run, "Unknown");
+  }
+
+  private outcome<T>(
+    cancel: Cancel | undefined,
+    run: () => Promise<T>,
+    ifDiskFails: "Unavailable" | "Unknown",
+  ): Promise<Outcome<T>> {
+    if (cancel?.cancelled === true) return Promise.resolve(refused("Unavailable", "cancelled before it was sent"));
+    const outcome = run().then(succeeded, (error: unknown) => this.refusal(error, ifDiskFails));
+    return cancel === undefined ? outcome : unlessCancelled(outcome, cancel);
+  }
+
+  private refusal(error: unknown, ifDiskFails: "Unavailable" | "Unknown"): Refusal {
+    if (error instanceof StatusError) return refusalOf(error.status);
+    if (!this.core.store.isHealthy) {
+      // The commit may have reached the disk before it failed.
+      return refused(ifDiskFails, `the store failed: ${error instanceof Error ? error.message : String(error)}`);
+    }
+    throw error;
+  }
+}
+
+const nobodyListens = Promise.resolve(false);
+
+/** The caller stops waiting; what it asked for goes on. */
+function unlessCancelled<T>(outcome: Promise<Outcome<T>>, cancel: Cancel): Promise<Outcome<T>> {
+  return new Promise((resolve, reject) => {
+    const forget = cancel.onCancel(() => resolve(refused("Unknown", "cancelled while waiting for the answer")));
+    outcome.then(resolve, reject).finally(forget);
+  });
+}
+
+function objectIn(resource: Resource, version: { object(): KubeObject }): KubeObject {
+  return resource.fromStorage(version.object());
+}
+
+function written({ resource }: Target, { version }: Written): KubeObject {
+  return objectIn(resource, version);
+}
+
+function verbsOf(resource: Resource, subresource: string): readonly string[] {
+  const row = resource.type.subresources.find((one) => one.name === subresource);
+  if (row === undefined) throw unknownPath();
+  return row.verbs;
+}
+
+/** A list that pins `metadata.name` is authorised as a request for that name. */
+function nameInSelector(selector: string | undefined): string {
+  if (selector === undefined || !selector.includes("metadata.name")) return "";
+  return exactFieldValue(parseFieldSelector(selector), "metadata.name") ?? "";
+}
+
+function hubOptions(options: WatchOptions): Parameters<typeof watchObjects>[2] {
+  const { sendInitialEvents, timeoutSeconds } = options;
+  return {
+    labelSelector: options.labelSelector,
+    fieldSelector: options.fieldSelector,
+    resourceVersion: options.resourceVersion,
+    // The end of the initial set is a bookmark, so asking for the set asks for bookmarks.
+    allowBookmarks: options.allowBookmarks === true || sendInitialEvents === true,
+    ...(sendInitialEvents === undefined ? {} : { sendInitialEvents, resourceVersionMatch: "NotOlderThan" }),
+    timeoutMs: timeoutSeconds === undefined ? undefined : timeoutSeconds * 1000,
+  };
+}
+
+function portEvent(resource: Resource, event: HubEvent): Parameters<WatchSink["event"]>[0] {
+  if (event.type !== "BOOKMARK") return { type: event.type, object: objectIn(resource, event.version) };
+  return { type: "BOOKMARK", revision: String(event.revision), initialEventsEnd: event.initialEventsEnd };
+}
+
+function bindingOf({ namespace, name }: ObjectRef, to: BindTarget): KubeObject {
+  const { uid, resourceVersion, labels, annotations } = to;
+  const metadata = {
+    name,
+    namespace,
+    uid,
+    ...(resourceVersion === undefined ? {} : { resourceVersion }),
+    ...(labels === undefined ? {} : { labels: copyJson(labels) }),
+    ...(annotations === undefined ? {} : { annotations: copyJson(annotations) }),
+  };
+  const target = { apiVersion: "v1", kind: "Node", name: to.node };
+  return { apiVersion: "v1", kind: "Binding", metadata: metadata as KubeObject["metadata"], target };
+}
+
+function evictionOf({ namespace, name }: ObjectRef): KubeObject {
+  return { apiVersion: "policy/v1", kind: "Eviction", metadata: { name, namespace } as KubeObject["metadata"] };
+}

@@ -94,6 +94,8 @@ export class Watcher {
       this.reader = reader;
       // Nothing more is written: a bookmark now says that all has been said.
       if (last) this.run.server.core.hub.sendBookmarks();
+      // The end came while this watch was being opened, too late to be closed with the others.
+      else if (this.run.finished) reader.destroy();
       for (;;) {
         const line = await reader.next();
         if (line === undefined) break;

@@ -26,6 +26,8 @@ test.each(
     const created = await caller.post(`${path}?fieldValidation=Strict`, sent);
     expect({ code: created.code, text: created.text }).toMatchObject({ code: 201 });
     const { name } = created.json.metadata;
+    // Controllers have had their say before it is read.
+    await server.controllers.idle();
     const read = await caller.get(`${path}/${name}`);
     expect(read.code).toBe(200);
     const written = await caller.put(`${path}/${name}`, read.json);

@@ -112,6 +112,13 @@ async function applyObject(
     ]);
   }
   if (!isObject(body)) throw badRequest("error decoding patch: an apply configuration must be an object");
+  // Elsewhere the URL says it; an apply configuration is a whole object and says it itself.
+  if (!body["apiVersion"]) {
+    throw badRequest(
+      `Incorrect version specified in apply patch. Specified patch version: , expected: ${resource.apiVersion}`,
+    );
+  }
+  if (!body["kind"]) throw badRequest("error decoding patch: the apply configuration names no kind");
   const config = resource.decode(sent, call.fieldValidation, call.warn);
   config.metadata.name ||= target.name;
   checkIdentity(target, config);

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { type CustomOpenApi, OpenApi, openApiForm, openApiV2Refusal } from "./openapi.ts";
+import { type CustomOpenApi, OpenApi, openApiForm, openApiV2 } from "./openapi.ts";
 import { builtinResources } from "./resources.ts";
 
 type Loose = { [key: string]: unknown };
@@ -99,8 +99,13 @@ describe("an answer", () => {
     expect(openApi.answer("apis/nowhere/v1", undefined)).toBeUndefined();
   });
 
-  test("to version 2 is a refusal", () => {
-    expect(openApiV2Refusal().status.code).toBe(406);
+  test("to version 2 are an empty document, for kubectl and a list of objects, and a refusal in any other form", () => {
+    const title = { title: "T", version: "v9" };
+    const asked = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+    expect(openApiV2(asked, title).toString("hex")).toBe("0a03322e3012070a0154120276394200");
+    expect(() => openApiV2("application/json", title)).toThrow(
+      expect.objectContaining({ status: expect.objectContaining({ code: 406 }) }),
+    );
   });
 });
 

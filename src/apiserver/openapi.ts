@@ -1,5 +1,6 @@
+import { Buffer } from "node:buffer";
 import { createHash } from "node:crypto";
-import { notAcceptable, type StatusError } from "../model/status.ts";
+import { notAcceptable } from "../model/status.ts";
 import type { ResourceType } from "./resources.ts";
 import { customDefinitionName, publishedSchema } from "./schema/customOpenApi.ts";
 import { type PathsOf, pathsFor } from "./schema/openApiPaths.ts";
@@ -162,9 +163,29 @@ export class OpenApi {
   }
 }
 
-/** kubectl asks `/openapi/v2` only for a protobuf form that nobody needs as long as every version is in the v3 index. */
-export function openApiV2Refusal(): StatusError {
-  return notAcceptable(["application/json"]);
+/** The one form of version 2 that kubectl asks for. Answers name it with a dot where the question has an at sign. */
+const v2Protobuf = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+export const openApiV2Type = v2Protobuf.replace("@", ".");
+
+/**
+ * `/openapi/v2` without a single definition, as protobuf. Version 3 says everything, but for `kind: List` kubectl goes
+ * to version 2 all the same, and gives up when it cannot have it; kinds that it does not find there it leaves to the
+ * server's own strict validation. No other form is served.
+ */
+export function openApiV2(accept: string | undefined, title: { title: string; version: string }): Buffer {
+  if (accept === undefined || !accept.includes(v2Protobuf)) throw notAcceptable([v2Protobuf]);
+  const info = Buffer.concat([textField(1, title.title), textField(2, title.version)]);
+  const paths = Buffer.alloc(0);
+  return Buffer.concat([textField(1, "2.0"), bytesField(2, info), bytesField(8, paths)]);
+}
+
+function textField(number: number, text: string): Buffer {
+  return bytesField(number, Buffer.from(text));
+}
+
+/** A length-delimited field of less than 128 bytes. */
+function bytesField(number: number, bytes: Buffer): Buffer {
+  return Buffer.concat([Buffer.from([(number << 3) | 2, bytes.length]), bytes]);
 }
 
 const scaleDefinition = "io.k8s.api.autoscaling.v1.Scale";

@@ -1,7 +1,7 @@
 import { Buffer } from "node:buffer";
 import type { TokenIssuer } from "../auth/serviceAccountToken.ts";
 import { aggregatedContentType, Discovery, type TaggedDocument } from "../discovery.ts";
-import { type CustomOpenApi, OpenApi, openApiV2Refusal } from "../openapi.ts";
+import { type CustomOpenApi, OpenApi, openApiV2, openApiV2Type } from "../openapi.ts";
 import type { Registry } from "../registry.ts";
 import { builtinResources } from "../resources.ts";
 import { serverVersion } from "../version.ts";
@@ -83,7 +83,11 @@ export class Documents {
       exchange.sendJson(200, serverVersion, exchange.negotiate());
       return true;
     }
-    if (path === "/openapi/v2") throw openApiV2Refusal();
+    if (path === "/openapi/v2") {
+      const document = openApiV2(exchange.header("accept"), { title: "Kubernetes", version: serverVersion.gitVersion });
+      exchange.sendBytes(200, openApiV2Type, document, { Vary: "Accept" });
+      return true;
+    }
     if (path === "/openapi/v3" || path === "/openapi/v3/") {
       this.refreshOpenApi();
       const { body, hash } = this.openApi.index();

@@ -21,7 +21,6 @@ import { validateMetadata } from "./metadata.ts";
 
 /** POST to a collection. */
 export async function createObject(core: Core, target: Target, body: Sent, call: Call): Promise<Written> {
-  requireNamespace(core, target);
   const object = target.resource.decode(body, call.fieldValidation, call.warn);
   if (object.metadata.resourceVersion !== undefined && object.metadata.resourceVersion !== "") {
     throw failure(500, "InternalError", "resourceVersion should not be set on objects to be created");
@@ -48,7 +47,10 @@ export async function insertObject(
     throw forbiddenError(resource.groupResource, object.metadata.name ?? "", why);
   }
   const context = writeContext(core, call, target.subresource);
+  // Refusals call an object without a name yet by the base that it asked for.
+  const called = object.metadata.name || object.metadata.generateName || "";
   const stamped = stampNew(core, target, object, context.nowMs);
+  requireNamespace(core, target, called);
   if (operation === "Update") {
     const managedFields = updateManagedFields({
       schema: resource.schema,
@@ -83,7 +85,7 @@ export async function insertObject(
   const mutation = core.admission.mutate(attributes);
   if (mutation !== undefined) {
     admitted = redecode(resource, await mutation, stamped, call);
-    requireNamespace(core, target);
+    requireNamespace(core, target, called);
   }
   const errors = validateMetadata(admitted, resource);
   if (resource.custom !== undefined) errors.push(...resource.custom.validate(admitted, undefined));
@@ -92,7 +94,7 @@ export async function insertObject(
   const validation = core.admission.validate({ ...attributes, object: admitted });
   if (validation !== undefined) {
     await validation;
-    requireNamespace(core, target);
+    requireNamespace(core, target, called);
   }
 
   // From here to the commit nothing else runs.
@@ -156,7 +158,7 @@ function generateName(core: Core, target: Target, base: string): string {
 }
 
 /** A namespaced object needs a namespace that exists and is not going away. */
-export function requireNamespace(core: Core, target: Target): void {
+function requireNamespace(core: Core, target: Target, name: string): void {
   const { resource, namespace } = target;
   if (!resource.type.namespaced) return;
   if (namespace === "") throw badRequest("an empty namespace may not be set during creation");
@@ -164,7 +166,7 @@ export function requireNamespace(core: Core, target: Target): void {
   if (found === undefined) throw notFound({ group: "", resource: "namespaces" }, namespace);
   if (found.object().metadata.deletionTimestamp === undefined) return;
   const why = `unable to create new content in namespace ${namespace} because it is being terminated`;
-  throw forbiddenError(resource.groupResource, target.name, why, [
+  throw forbiddenError(resource.groupResource, name, why, [
     {
       reason: "NamespaceTerminating",
       message: `namespace ${namespace} is being terminated`,

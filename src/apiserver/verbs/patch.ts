@@ -9,7 +9,7 @@ import { mergePatch } from "../patch/mergePatch.ts";
 import { strategicMergePatch } from "../patch/strategicMergePatch.ts";
 import { type Sent, sentByUs } from "../resource.ts";
 import type { Call, Core, Target, Written } from "./core.ts";
-import { insertObject, requireNamespace, resetFieldsOf, setManagedFields } from "./create.ts";
+import { insertObject, resetFieldsOf, setManagedFields } from "./create.ts";
 import { type Change, checkIdentity, updateObject } from "./update.ts";
 
 /** The four ways to say a change. */
@@ -148,7 +148,6 @@ async function applyObject(
     return updateObject(core, target, { ...door, options: patchOptions(call), ownsFields: true, build }, call);
   }
   if (target.subresource !== "") throw notFound(resource.groupResource, target.name);
-  requireNamespace(core, target);
   if (config.metadata.uid) {
     const why = `uid mismatch: the provided object specified uid ${config.metadata.uid}, and no existing object was found`;
     throw failure(409, "Conflict", why);

@@ -11,7 +11,7 @@ import { configMap, deployment, pod } from "./manifests.ts";
 
 const kubectlRow = kubectlRows("creating");
 
-kubectlRow("[25] create -f makes each object of the stream", async ({ row, expect }) => {
+kubectlRow("[25] create -f makes each object of a stream and of a list", async ({ row, expect }) => {
   const { text } = await row.kubectl("create -f -", { stdin: [configMap("c", { a: "1" }), pod("p"), deployment("d")] });
   expect(text).toBe("configmap/c created\npod/p created\ndeployment.apps/d created");
   expect(row.requests()).toEqual([
@@ -19,6 +19,9 @@ kubectlRow("[25] create -f makes each object of the stream", async ({ row, expec
     "POST /api/v1/namespaces/row-25/pods?fieldManager=kubectl-create&fieldValidation=Strict",
     "POST /apis/apps/v1/namespaces/row-25/deployments?fieldManager=kubectl-create&fieldValidation=Strict",
   ]);
+  const items = [configMap("in-list", {}), deployment("in-list")];
+  const list = await row.kubectl("create -f -", { stdin: JSON.stringify({ apiVersion: "v1", kind: "List", items }) });
+  expect(list.text).toBe("configmap/in-list created\ndeployment.apps/in-list created");
   expect(row.stored("/configmaps", "c")).toMatchObject({ data: { a: "1" } });
   expect(row.stored("apps/deployments", "d")).toMatchObject({
     metadata: { generation: 1, managedFields: [{ manager: "kubectl-create", operation: "Update" }] },

@@ -103,10 +103,20 @@ kubectlRow(
     await row.given(pod("a"), pod("b"), configMap("c", {}));
     expect((await row.kubectl("delete pods --all")).text).toBe('pod "a" deleted\npod "b" deleted');
     expect(row.stored("/pods", "a")).toBeUndefined();
-    await row.given(pod("p"));
-    expect((await row.kubectl("delete namespace row-70")).text).toBe('namespace "row-70" deleted');
-    expect(row.stored("/pods", "p")).toBeUndefined();
-    expect(row.stored("/configmaps", "c")).toBeUndefined();
+    const held = configMap("held", {});
+    held.metadata["finalizers"] = ["example.com/hold"];
+    await row.given(pod("p"), held);
+    const waits = row.start("delete namespace row-70");
+    await row.requested(/^GET .*watch=true/);
+    expect((await row.kubectl("create configmap late")).text).toBe(
+      '! error: failed to create configmap: configmaps "late" is forbidden: unable to create new content in namespace row-70 because it is being terminated\nexit 1',
+    );
+    await row.observed(() => row.stored("/pods", "p") === undefined && row.stored("/configmaps", "c") === undefined);
+    expect(row.stored("/namespaces", "row-70")).toMatchObject({ status: { phase: "Terminating" } });
+    const free = configMap("held", {});
+    free.metadata["finalizers"] = null;
+    await row.patched(free);
+    expect((await waits.ended()).text).toBe('namespace "row-70" deleted');
     expect(row.stored("/namespaces", "row-70")).toBeUndefined();
   },
 );

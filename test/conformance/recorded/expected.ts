@@ -152,6 +152,8 @@ export const expected: Readonly<Record<number, readonly Expected[]>> = {
       "POST deployments.apps 201 Deployment",
       { metadata: { generation: 1 }, spec: { replicas: 1, revisionHistoryLimit: 10, progressDeadlineSeconds: 600 } },
     ],
+    "POST configmaps 201 ConfigMap",
+    "POST deployments.apps 201 Deployment",
   ],
   26: [
     [
@@ -543,9 +545,17 @@ export const expected: Readonly<Record<number, readonly Expected[]>> = {
     "GET pods/a 404 Status NotFound",
     "GET pods/b 404 Status NotFound",
     ["DELETE namespaces/row-70 200 Namespace", { status: { phase: "Terminating" } }],
-    "GET namespaces/row-70 404 Status NotFound",
+    "GET namespaces/row-70 200 Namespace",
     "GET namespaces 200 NamespaceList",
     "GET namespaces 200 Watch",
+    [
+      "POST configmaps 403 Status Forbidden",
+      {
+        message:
+          'configmaps "late" is forbidden: unable to create new content in namespace row-70 because it is being terminated',
+        details: { causes: [{ reason: "NamespaceTerminating" }] },
+      },
+    ],
   ],
   71: [
     "GET pods/p 200 Pod",

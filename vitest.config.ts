@@ -10,6 +10,7 @@ export default defineConfig({
       {
         test: {
           name: "unit",
+          setupFiles: ["test/setup.ts"],
           include: ["src/**/*.test.ts"],
           exclude: ["**/node_modules/**", ...longTests],
           testTimeout: 60_000,
@@ -18,6 +19,7 @@ export default defineConfig({
       {
         test: {
           name: "whole",
+          setupFiles: ["test/setup.ts"],
           include: ["test/**/*.test.ts"],
           exclude: ["**/node_modules/**", ...longTests],
           testTimeout: long ? 1_800_000 : 120_000,

@@ -128,6 +128,11 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
             seconds,
           ),
       }),
+  }).catch((error: unknown) => {
+    // A port that stays open would keep the process alive, and answer 503 forever.
+    server.close();
+    server.closeAllConnections();
+    throw error;
   });
   const { core, rbac } = api;
   const tokens = new TokenIssuer(pki.tokenKey);
@@ -209,19 +214,36 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
 
 function listen(server: Server, host: string, port: number): Promise<number> {
   return new Promise((resolve, reject) => {
-    server.once("error", (error: NodeJS.ErrnoException) => {
-      if (error.code === "EADDRINUSE") {
-        reject(
-          new UserError(
-            "port-in-use",
-            `port ${port} of ${host} is in use`,
-            "pass --port 0 for a free one, or stop the program that holds it",
-          ),
-        );
-      } else reject(error);
-    });
+    server.once("error", (error: NodeJS.ErrnoException) => reject(listenProblem(error, host, port)));
     server.listen(port, host, () => resolve((server.address() as AddressInfo).port));
   });
+}
+
+function listenProblem(error: NodeJS.ErrnoException, host: string, port: number): Error {
+  switch (error.code) {
+    case "EADDRINUSE":
+      return new UserError(
+        "port-in-use",
+        `port ${port} of ${host} is in use`,
+        "pass --port 0 for a free one, or stop the program that holds it",
+      );
+    case "EACCES":
+      return new UserError(
+        "port-forbidden",
+        `this user may not listen on port ${port} of ${host}`,
+        "pass a --port from 1024 on, or 0 for a free one",
+      );
+    case "EADDRNOTAVAIL":
+    case "ENOTFOUND":
+    case "EAI_AGAIN":
+      return new UserError(
+        "host-unusable",
+        `${host} is no address of this machine`,
+        "pass --host 127.0.0.1 for this machine alone, or 0.0.0.0 for every network it is on",
+      );
+    default:
+      return error;
+  }
 }
 
 const fsyncBuckets = [0.0001, 0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1];

@@ -1,4 +1,4 @@
-import { mkdir } from "node:fs/promises";
+import { access, constants, mkdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { diskKeyFiles } from "../adapters/diskKeyFiles.ts";
 import { FileStore } from "../adapters/fileStore.ts";
@@ -25,7 +25,7 @@ export async function runApiServer(flags: ApiServerFlags): Promise<void> {
   const clock = systemClock();
   const memory = flags.memory === true;
   const store = memory ? undefined : new FileStore({ directory: join(dataDir, "apiserver"), clock });
-  if (!memory) await mkdir(dataDir, { recursive: true });
+  if (!memory) await makeDataFolder(dataDir);
   const server = await startApiServer({
     clock,
     random: systemRandom(),
@@ -37,7 +37,17 @@ export async function runApiServer(flags: ApiServerFlags): Promise<void> {
       process.stderr.write(`${JSON.stringify({ level: "error", method, path, error: text, msg: "request failed" })}\n`);
     },
   });
-  await writePrivateFile(kubeconfig, server.kubeconfig);
+  try {
+    await writePrivateFile(kubeconfig, server.kubeconfig);
+  } catch (cause) {
+    await server.stop();
+    throw new UserError(
+      "kubeconfig-unwritable",
+      `cannot write ${kubeconfig}: ${reasonOf(cause)}`,
+      "pass --kubeconfig with a path that this user may write",
+      { cause },
+    );
+  }
   if (server.opened.cutBytes > 0) {
     process.stderr.write(`muster: cut ${server.opened.cutBytes} bytes of an unfinished write off the end of the log\n`);
   }
@@ -57,6 +67,33 @@ export async function runApiServer(flags: ApiServerFlags): Promise<void> {
     process.on("SIGTERM", stop);
   });
   await server.stop();
+}
+
+async function makeDataFolder(dataDir: string): Promise<void> {
+  try {
+    await mkdir(dataDir, { recursive: true });
+    await access(dataDir, constants.R_OK | constants.W_OK | constants.X_OK);
+  } catch (cause) {
+    throw new UserError(
+      "data-dir-unusable",
+      `cannot use the data directory ${dataDir}: ${reasonOf(cause)}`,
+      "pass --data-dir with a folder that this user may write, or --memory to keep nothing",
+      { cause },
+    );
+  }
+}
+
+/** What the system said, without its call and path. */
+function reasonOf(cause: unknown): string {
+  const { code = "", message } = cause as NodeJS.ErrnoException;
+  const known: Readonly<Record<string, string>> = {
+    EACCES: "permission denied",
+    EEXIST: "there is a file of this name",
+    ENOSPC: "the disk is full",
+    ENOTDIR: "a part of the path is a file",
+    EROFS: "the file system is read-only",
+  };
+  return known[code] ?? message;
 }
 
 function parsePort(text: string): number {

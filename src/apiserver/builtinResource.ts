@@ -16,6 +16,12 @@ export interface Conversion {
 
 const noFields: string[] = [];
 
+/** Built-in kinds that clients are told to leave. */
+const deprecations: Readonly<Record<string, string>> = {
+  "v1 ComponentStatus": "v1 ComponentStatus is deprecated in v1.19+",
+  "v1 Endpoints": "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+};
+
 /** A resource of the table, with its schema and strategy. */
 export function builtinResource(type: ResourceType, strategy: Strategy, conversion?: Conversion): Resource {
   const apiVersion = apiVersionOf(type.group, type.version);
@@ -26,6 +32,7 @@ export function builtinResource(type: ResourceType, strategy: Strategy, conversi
     groupResource: { group: type.group, resource: type.plural },
     schema,
     strategy,
+    deprecation: deprecations[`${apiVersion} ${type.kind}`],
     custom: undefined,
     decode: (sent, fieldValidation, warn) =>
       decodeAs({ apiVersion, kind: type.kind, schema }, sent, fieldValidation, warn),

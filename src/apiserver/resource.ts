@@ -21,6 +21,8 @@ export interface Resource {
   readonly groupResource: GroupResource;
   readonly schema: StructNode;
   readonly strategy: Strategy;
+  /** What every request for a version that is on its way out is warned with. */
+  readonly deprecation?: string | undefined;
   /** Set for kinds that came from a CustomResourceDefinition. */
   readonly custom: CustomFacts | undefined;
   /**

@@ -8,6 +8,7 @@ import type {
 } from "../../model/kubernetes.generated.ts";
 import { apiVersionOf } from "../../model/object.ts";
 import { timeToMs } from "../../model/time.ts";
+import { compareVersions } from "../discovery.ts";
 import { schemaFor } from "../schema/builtinSchemas.ts";
 import { decodeFields } from "../schema/decode.ts";
 import type { StructNode } from "../schema/schemaNode.ts";
@@ -96,6 +97,16 @@ export function customResources(crd: CustomResourceDefinition): readonly CustomR
   return versions;
 }
 
+/** What is said of a version whose definition says no more than that it is deprecated: what to use instead, if anything. */
+function deprecationOf({ spec }: CustomResourceDefinition, version: string, kind: string): string {
+  const [better] = spec.versions
+    .filter((one) => one.served && !one.deprecated && compareVersions(one.name, version) < 0)
+    .map((one) => one.name)
+    .sort(compareVersions);
+  const use = better === undefined ? "" : `; use ${apiVersionOf(spec.group, better)} ${kind}`;
+  return `${apiVersionOf(spec.group, version)} ${kind} is deprecated${use}`;
+}
+
 function compileVersion(crd: CustomResourceDefinition, version: CustomResourceDefinitionVersion): CustomResource {
   const { spec } = crd;
   const names = crd.status?.acceptedNames?.plural ? crd.status.acceptedNames : spec.names;
@@ -107,7 +118,6 @@ function compileVersion(crd: CustomResourceDefinition, version: CustomResourceDe
     const path = parseSimplePath(jsonPath);
     return typeof path === "string" ? [] : path;
   });
-  const apiVersion = apiVersionOf(spec.group, version.name);
   const storage = spec.versions.find((each) => each.storage)?.name ?? version.name;
   const scale = version.subresources?.scale;
   return {
@@ -124,7 +134,7 @@ function compileVersion(crd: CustomResourceDefinition, version: CustomResourceDe
     isStorage: version.storage,
     storageVersion: apiVersionOf(spec.group, storage),
     deprecationWarning: version.deprecated
-      ? (version.deprecationWarning ?? `${apiVersion} ${names.kind} is deprecated`)
+      ? (version.deprecationWarning ?? deprecationOf(crd, version.name, names.kind))
       : "",
     hasStatus: version.subresources?.status !== undefined,
     scale:

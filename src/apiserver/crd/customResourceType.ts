@@ -37,6 +37,7 @@ function resourceOf(crd: CustomResourceDefinition, version: CustomResource, stor
     groupResource: { group: version.group, resource: version.plural },
     schema: version.schema,
     strategy: {},
+    deprecation: version.deprecationWarning || undefined,
     custom: factsOf(crd, version),
     decode: (sent, fieldValidation, warn) => decodeCustom(version, kind, sent, fieldValidation, warn),
     setDefaults: (object) => version.setDefaults(object as unknown as JsonObject),
@@ -114,7 +115,6 @@ function decodeCustom(
   warn: (text: string) => void,
 ): KubeObject {
   checkKind(kind, sent.value);
-  if (version.deprecationWarning !== "") warn(version.deprecationWarning);
   const refuse = (why: string) =>
     badRequest(`${kind.kind} in version "${version.version}" cannot be handled as a ${kind.kind}: ${why}`);
   try {

@@ -74,6 +74,7 @@ export async function handleResource(world: ResourceWorld, exchange: Exchange, r
   );
   const resource = core.registry.find(route.group, route.version, route.plural);
   if (resource === undefined || !scopeFits(resource, route, verb)) throw unknownPath();
+  if (resource.deprecation !== undefined) exchange.warn(resource.deprecation);
   const target: Target = {
     resource,
     namespace: route.namespace,

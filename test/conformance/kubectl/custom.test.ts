@@ -56,6 +56,13 @@ function definition(row: number): Manifest {
             },
           },
         },
+        {
+          name: "v1beta1",
+          served: true,
+          storage: false,
+          deprecated: true,
+          schema: { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } },
+        },
       ],
     },
   };
@@ -150,6 +157,9 @@ kubectlRow("[94] get of custom objects prints the columns of the definition", as
     a   3   coast   <age>
     b   4   <age>"
   `);
+  expect((await row.kubectl("get trains94.v1beta1.row94.example.com")).text).toBe(
+    "NAME   AGE\na   <age>\nb   <age>\n! Warning: row94.example.com/v1beta1 Train94 is deprecated; use row94.example.com/v1 Train94",
+  );
   expect((await row.kubectl("get rolling94 -o name")).out).toContain("train94.row94.example.com/a");
   expect((await row.kubectl("delete crd trains94.row94.example.com")).text).toBe(
     'customresourcedefinition.apiextensions.k8s.io "trains94.row94.example.com" deleted',

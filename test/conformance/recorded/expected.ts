@@ -765,6 +765,7 @@ export const expected: Readonly<Record<number, readonly Expected[]>> = {
   94: [
     ["GET trains94.row94.example.com 200 Table", table(["Name", "Wagons", "Line", "Age"], "a", "b")],
     "GET trains94.row94.example.com 200 Table",
+    ["GET trains94.row94.example.com 200 Table", table(["Name", "Age"], "a", "b")],
     "GET trains94.row94.example.com 200 Train94List",
     "DELETE customresourcedefinitions.apiextensions.k8s.io/trains94.row94.example.com 200 CustomResourceDefinition",
     "GET customresourcedefinitions.apiextensions.k8s.io/trains94.row94.example.com 404 Status NotFound",

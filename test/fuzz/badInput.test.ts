@@ -4,6 +4,8 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { systemClock } from "../../src/adapters/systemClock.ts";
 import { systemRandom } from "../../src/adapters/systemRandom.ts";
 import { type ApiServer, startApiServer } from "../../src/apiserver/startApiServer.ts";
+import { encodeProtobuf } from "../../src/apiserver/wire/protobufEncode.ts";
+import type { JsonObject } from "../../src/model/json.ts";
 import { type Answer, adminToken, HttpCaller, patchTypes, tokenFile } from "../httpCaller.ts";
 
 let server: ApiServer;
@@ -164,6 +166,17 @@ describe.each<{ about: string; rows: Row[] }>([
         name: "__proto__ by a YAML merge key",
         headers: yaml,
         raw: "a: &a {__proto__: {polluted: 1}}\nmetadata:\n  name: x\n  <<: *a\n",
+        ...badRequest,
+      },
+      {
+        name: "__proto__ in protobuf",
+        headers: protobuf,
+        raw: encodeProtobuf({
+          kind: "ConfigMap",
+          apiVersion: "v1",
+          metadata: { name: "x" },
+          data: JSON.parse('{"__proto__":"yes"}') as JsonObject,
+        }),
         ...badRequest,
       },
       { name: "__proto__ in a merge patch", ...patch("merge"), raw: '{"__proto__":{"polluted":"yes"}}', ...badRequest },

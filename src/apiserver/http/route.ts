@@ -20,46 +20,49 @@ export interface ResourceRoute {
   readonly watch: boolean;
 }
 
-/** The two words after a namespace's name that are not a plural. */
-const namespaceSubresources = new Set(["status", "finalize"]);
-
 export function parseRoute(path: string): Route {
   const segments = splitPath(path);
   if (segments === undefined) return { kind: "other", path };
-  const [root, ...parts] = segments;
+  const root = segments[0];
   if (root === "api") {
-    if (parts.length === 0) return { kind: "groups", legacy: true };
-    return parseVersioned("", parts, path);
+    return segments.length === 1 ? { kind: "groups", legacy: true } : parseVersioned("", segments, 1, path);
   }
   if (root === "apis") {
-    if (parts.length === 0) return { kind: "groups", legacy: false };
-    const [group, ...rest] = parts as [string, ...string[]];
-    if (rest.length === 0) return { kind: "group", group };
-    return parseVersioned(group, rest, path);
+    const group = segments[1];
+    if (group === undefined) return { kind: "groups", legacy: false };
+    return segments.length === 2 ? { kind: "group", group } : parseVersioned(group, segments, 2, path);
   }
   return { kind: "other", path };
 }
 
-function parseVersioned(group: string, parts: readonly string[], path: string): Route {
-  const [version, ...rest] = parts as [string, ...string[]];
-  if (rest.length === 0) return { kind: "version", group, version };
-  const watch = rest[0] === "watch";
-  const words = watch ? rest.slice(1) : rest;
-  const [first = "", second = "", third = "", ...more] = words;
-  if (first === "") return { kind: "other", path };
-  const base = { kind: "resource", group, version, watch } as const;
-  if (first === "namespaces" && group === "" && (words.length <= 2 || isNamespaceItself(words))) {
-    return { ...base, plural: first, namespace: "", name: second, subresource: third, rest: more.join("/") };
-  }
-  if (first === "namespaces" && words.length >= 3) {
-    const [name = "", subresource = "", ...tail] = words.slice(3);
-    return { ...base, plural: third, namespace: second, name, subresource, rest: tail.join("/") };
-  }
-  return { ...base, plural: first, namespace: "", name: second, subresource: third, rest: more.join("/") };
+/** What follows the group: `words[at]` is the version. By index, because every request comes through here. */
+function parseVersioned(group: string, words: readonly string[], at: number, path: string): Route {
+  const version = words[at] ?? "";
+  if (words.length === at + 1) return { kind: "version", group, version };
+  const watch = words[at + 1] === "watch";
+  const start = watch ? at + 2 : at + 1;
+  const first = words[start];
+  if (first === undefined) return { kind: "other", path };
+  const count = words.length - start;
+  const inNamespace =
+    first === "namespaces" && count >= 3 && !(group === "" && count === 3 && isNamespaceWord(words[start + 2] ?? ""));
+  const plural = inNamespace ? start + 2 : start;
+  return {
+    kind: "resource",
+    group,
+    version,
+    watch,
+    plural: words[plural] ?? "",
+    namespace: inNamespace ? (words[start + 1] ?? "") : "",
+    name: words[plural + 1] ?? "",
+    subresource: words[plural + 2] ?? "",
+    rest: words.length > plural + 3 ? words.slice(plural + 3).join("/") : "",
+  };
 }
 
-function isNamespaceItself(words: readonly string[]): boolean {
-  return words.length === 3 && namespaceSubresources.has(words[2] as string);
+/** The two words after a namespace's name that are not a plural. */
+function isNamespaceWord(word: string): boolean {
+  return word === "status" || word === "finalize";
 }
 
 function splitPath(path: string): string[] | undefined {

@@ -2,7 +2,6 @@ import { describe, expect, test } from "vitest";
 import type { KubeObject } from "../../model/object.ts";
 import { eventsFromCore } from "../events/convertEvent.ts";
 import { builtinResources } from "../resources.ts";
-import { customTable, type PrinterColumn } from "./customTable.ts";
 import { tableFor } from "./table.ts";
 
 const nowMs = Date.UTC(2026, 0, 2);
@@ -662,82 +661,4 @@ describe("other kinds", () => {
   ])("an object of $seconds s is $age old", ({ seconds, age }) => {
     expect(row("/serviceaccounts", {}, { creationTimestamp: ago(seconds) })["Age"]).toBe(age);
   });
-});
-
-describe("a custom resource", () => {
-  const byName = (path: string) => (from: KubeObject) =>
-    path
-      .slice(1)
-      .split(".")
-      .reduce<unknown>((value, name) => (value as Record<string, unknown> | undefined)?.[name], from);
-  const columns: PrinterColumn[] = [
-    { name: "Phase", type: "string", jsonPath: ".status.phase" },
-    { name: "Replicas", type: "integer", jsonPath: ".spec.replicas", priority: 1 },
-    { name: "Done", type: "boolean", jsonPath: ".status.done" },
-    { name: "Since", type: "date", jsonPath: ".status.since" },
-    { name: "Load", type: "number", jsonPath: ".status.load" },
-  ];
-
-  test("shows what its definition names", () => {
-    const table = customTable(columns, byName);
-    expect(table.columns.map(({ name, priority }) => `${name} ${priority}`)).toEqual([
-      "Name 0",
-      "Phase 0",
-      "Replicas 1",
-      "Done 0",
-      "Since 0",
-      "Load 0",
-    ]);
-    const full = { spec: { replicas: 3 }, status: { phase: "Up", done: true, since: ago(30), load: 0.5 } };
-    expect(table.cells(object(full), nowMs)).toEqual(["x", "Up", 3, true, "30s", 0.5]);
-  });
-
-  test("leaves a cell empty where the value is missing or of another type", () => {
-    const table = customTable(columns, byName);
-    expect(table.cells(object({}), nowMs)).toEqual(["x", null, null, null, null, null]);
-    const odd = {
-      spec: { replicas: "three" },
-      status: { phase: { a: 1 }, done: "yes", since: "yesterday", load: "much" },
-    };
-    expect(table.cells(object(odd), nowMs)).toEqual(["x", '{"a":1}', null, null, "<invalid>", null]);
-  });
-
-  test("that declares no columns shows its age", () => {
-    for (const declared of [undefined, []]) {
-      const table = customTable(declared, byName);
-      expect(table.columns.map(({ name }) => name)).toEqual(["Name", "Age"]);
-      expect(table.cells(object({}), nowMs)).toEqual(["x", "90s"]);
-    }
-  });
-});
-
-test("500 pods become rows in well under 10 ms", () => {
-  const table = tableFor("/pods");
-  const statuses = [1, 2].map((n) => ({
-    name: `c${n}`,
-    ready: true,
-    restartCount: n,
-    state: { running: { startedAt: ago(60) } },
-    lastState: { terminated: { exitCode: 1, finishedAt: ago(100) } },
-  }));
-  const conditions = ["PodScheduled", "Initialized", "ContainersReady", "Ready"].map((type) => ({
-    type,
-    status: "True",
-  }));
-  const pods = Array.from({ length: 500 }, (_, i) =>
-    object(
-      {
-        spec: { containers: [{ name: "c1" }, { name: "c2" }], nodeName: `n${i}` },
-        status: { phase: "Running", conditions, containerStatuses: statuses, podIPs: [{ ip: "10.0.0.1" }] },
-      },
-      { name: `pod-${i}` },
-    ),
-  );
-  let best = Number.POSITIVE_INFINITY;
-  for (let round = 0; round < 10; round++) {
-    const start = performance.now();
-    for (const pod of pods) table.cells(pod, nowMs);
-    best = Math.min(best, performance.now() - start);
-  }
-  expect(best).toBeLessThan(10);
 });

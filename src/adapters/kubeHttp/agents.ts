@@ -1,0 +1,79 @@
+import { type AgentOptions, Agent as HttpAgent } from "node:http";
+import { Agent as HttpsAgent } from "node:https";
+import { createSecureContext } from "node:tls";
+import type { Credentials, KubeConnection } from "./connection.ts";
+import { hasSameCertificate } from "./credentialKeeper.ts";
+
+/** Connections that carry calls at one time. More wait for their turn. */
+const callSocketsMax = 64;
+
+/** Idle connections are closed by us before the server does: a write must not meet a connection that is just ending. */
+const idleMs = 30_000;
+
+/**
+ * Connections that are kept for the next request. Watches have their own, so that a thousand of them never keep a call
+ * waiting. TLS is set up once per certificate; when that changes, the old connections finish what they carry.
+ */
+export class Agents {
+  private readonly connection: KubeConnection;
+  private readonly isTls: boolean;
+  private calls: HttpAgent | undefined;
+  private watches: HttpAgent | undefined;
+  private madeFor: Credentials = {};
+
+  constructor(connection: KubeConnection) {
+    this.connection = connection;
+    this.isTls = new URL(connection.server).protocol === "https:";
+  }
+
+  /** May throw: a key that does not fit its certificate, text that is no PEM. */
+  for(purpose: "calls" | "watches", credentials: Credentials): HttpAgent {
+    if (!hasSameCertificate(this.madeFor, credentials)) this.retire();
+    this.madeFor = credentials;
+    if (purpose === "calls") {
+      this.calls ??= this.make(credentials, {
+        keepAlive: true,
+        maxSockets: callSocketsMax,
+        timeout: idleMs,
+        scheduling: "lifo",
+      });
+      return this.calls;
+    }
+    // A watch lasts for minutes: a connection of its own costs nothing, and is never shared with a call.
+    this.watches ??= this.make(credentials, { keepAlive: false });
+    return this.watches;
+  }
+
+  close(): void {
+    this.calls?.destroy();
+    this.watches?.destroy();
+  }
+
+  private make(credentials: Credentials, pool: AgentOptions): HttpAgent {
+    if (!this.isTls) return new HttpAgent(pool);
+    const { authority, insecure, serverName } = this.connection;
+    const { certificate, key } = credentials;
+    return new HttpsAgent({
+      ...pool,
+      // A context made once is not part of the name under which connections are pooled; PEM texts would be.
+      secureContext: createSecureContext({
+        ...(authority === undefined ? {} : { ca: authority }),
+        ...(certificate === undefined ? {} : { cert: certificate }),
+        ...(key === undefined ? {} : { key }),
+        minVersion: "TLSv1.2",
+      }),
+      rejectUnauthorized: insecure !== true,
+      ...(serverName === undefined ? {} : { servername: serverName }),
+    });
+  }
+
+  private retire(): void {
+    for (const agent of [this.calls, this.watches]) {
+      if (agent === undefined) continue;
+      agent.maxFreeSockets = 0;
+      for (const idle of Object.values(agent.freeSockets)) for (const socket of idle ?? []) socket.destroy();
+    }
+    this.calls = undefined;
+    this.watches = undefined;
+  }
+}

@@ -1,0 +1,26 @@
+import type { BindTarget, DeleteOptions, ObjectRef } from "../../ports/kubeApi.ts";
+
+/** What is sent where the port has no object: options and the two verbs that are objects on the wire. */
+export function deleteBody(options: DeleteOptions): Record<string, unknown> {
+  return { apiVersion: "v1", kind: "DeleteOptions", ...deleteFields(options) };
+}
+
+export function bindingBody({ namespace, name }: ObjectRef, to: BindTarget): Record<string, unknown> {
+  const { uid, resourceVersion, labels, annotations } = to;
+  return {
+    apiVersion: "v1",
+    kind: "Binding",
+    metadata: { namespace, name, uid, resourceVersion, labels, annotations },
+    target: { apiVersion: "v1", kind: "Node", name: to.node },
+  };
+}
+
+export function evictionBody({ namespace, name }: ObjectRef, options: DeleteOptions): Record<string, unknown> {
+  const metadata = { namespace, name };
+  return { apiVersion: "policy/v1", kind: "Eviction", metadata, deleteOptions: deleteFields(options) };
+}
+
+function deleteFields(options: DeleteOptions): Record<string, unknown> {
+  const { gracePeriodSeconds, propagationPolicy, preconditions, dryRun } = options;
+  return { gracePeriodSeconds, propagationPolicy, preconditions, dryRun: dryRun === true ? ["All"] : undefined };
+}

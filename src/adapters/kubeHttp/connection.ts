@@ -1,0 +1,34 @@
+/** Where a cluster is, how to know that it is the right one, and who we are to it. */
+export interface KubeConnection {
+  /** `https://10.0.0.1:6443`, with a path where the API is not at the root. */
+  readonly server: string;
+  /** The namespace that the context prefers. */
+  readonly namespace: string;
+  /** PEM of the authorities that we trust; the machine's own when left out. */
+  readonly authority?: string;
+  /** Trust whoever answers. */
+  readonly insecure?: boolean;
+  /** The name that the server's certificate must bear, when it is not the host of the address. */
+  readonly serverName?: string;
+  /** Sent with every request: impersonation. */
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly credentials: CredentialSource;
+}
+
+/** Who we are: a certificate, an authorization header, both or neither. */
+export interface Credentials {
+  readonly certificate?: string;
+  readonly key?: string;
+  readonly authorization?: string;
+  /** Ask again when they are older; never when left out. */
+  readonly goodForMs?: number;
+}
+
+/** Finds credentials. `refused` says that the server did not accept what was found last: caches do not count. */
+export type CredentialSource = (ask: { readonly refused: boolean }) => Promise<Credentials>;
+
+/** Credentials that do not change. */
+export function fixedCredentials(credentials: Credentials): CredentialSource {
+  const found = Promise.resolve(credentials);
+  return () => found;
+}

@@ -1,0 +1,73 @@
+import type { Clock } from "../../ports/clock.ts";
+import type { Log } from "../../ports/log.ts";
+import type { CredentialSource, Credentials } from "./connection.ts";
+
+/** What is held, and whether it is the same as the last time: a number that grows with every change. */
+export interface HeldCredentials {
+  readonly credentials: Credentials;
+  readonly edition: number;
+}
+
+/**
+ * Keeps credentials until they are old or refused. However many requests need new ones, the source is asked once.
+ * Tokens in files rotate while we run; a file that cannot be read for a moment does not end a token that still works.
+ */
+export class CredentialKeeper {
+  private readonly source: CredentialSource;
+  private readonly clock: Clock;
+  private readonly log: Log;
+  private held: HeldCredentials | undefined;
+  private heldSinceMs = 0;
+  private asking: Promise<HeldCredentials> | undefined;
+
+  constructor(source: CredentialSource, clock: Clock, log: Log) {
+    this.source = source;
+    this.clock = clock;
+    this.log = log;
+  }
+
+  /** Credentials that are good by their age. Rejects when there are none at all. */
+  current(): HeldCredentials | Promise<HeldCredentials> {
+    const { held } = this;
+    if (held === undefined) return this.ask(false);
+    const { goodForMs } = held.credentials;
+    if (goodForMs === undefined || this.clock.nowMs() - this.heldSinceMs < goodForMs) return held;
+    return this.ask(false).catch((error: unknown) => {
+      this.log.warn({ cause: error }, "credentials could not be read again; the old ones are used");
+      this.heldSinceMs = this.clock.nowMs();
+      return held;
+    });
+  }
+
+  /** The server refused these. Others may have noticed before us; then theirs are good enough. */
+  afterRefusal(refused: HeldCredentials): HeldCredentials | Promise<HeldCredentials> {
+    if (this.held !== undefined && this.held.edition !== refused.edition) return this.held;
+    return this.ask(true);
+  }
+
+  private ask(refused: boolean): Promise<HeldCredentials> {
+    this.asking ??= this.find(refused).finally(() => {
+      this.asking = undefined;
+    });
+    return this.asking;
+  }
+
+  private async find(refused: boolean): Promise<HeldCredentials> {
+    const credentials = await this.source({ refused });
+    const before = this.held;
+    this.heldSinceMs = this.clock.nowMs();
+    this.held =
+      before !== undefined && isSame(before.credentials, credentials)
+        ? before
+        : { credentials, edition: (before?.edition ?? 0) + 1 };
+    return this.held;
+  }
+}
+
+export function hasSameCertificate(a: Credentials, b: Credentials): boolean {
+  return a.certificate === b.certificate && a.key === b.key;
+}
+
+function isSame(a: Credentials, b: Credentials): boolean {
+  return hasSameCertificate(a, b) && a.authorization === b.authorization && a.goodForMs === b.goodForMs;
+}

@@ -1,0 +1,168 @@
+import { Buffer } from "node:buffer";
+import { type ClientRequest, type Agent as HttpAgent, request as httpRequest, type IncomingMessage } from "node:http";
+import { request as httpsRequest } from "node:https";
+import type { Socket } from "node:net";
+import { promisify } from "node:util";
+import { gunzip } from "node:zlib";
+import type { Cancel } from "../../ports/cancel.ts";
+import type { Clock } from "../../ports/clock.ts";
+
+/** One request, ready to be sent. */
+export interface HttpRequest {
+  readonly method: string;
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string;
+}
+
+/** Where requests go. */
+export interface Endpoint {
+  readonly isTls: boolean;
+  readonly host: string;
+  readonly port: number;
+}
+
+/** The request did not get a whole answer. */
+export interface Broken {
+  readonly kind: "broken";
+  /** False: no byte of it can have reached the server. */
+  readonly sent: boolean;
+  /** It met a kept connection that the other side had given up. */
+  readonly onKeptConnection: boolean;
+  readonly why: "cancelled" | "timeout" | "connection" | "tooLarge";
+  readonly error: Error;
+}
+
+export interface Answered {
+  readonly kind: "answered";
+  readonly code: number;
+  readonly response: IncomingMessage;
+  readonly bytes: Buffer;
+}
+
+/** Answers beyond this cannot become one string. */
+const answerBytesMax = 500 * 1024 * 1024;
+
+const unpack = promisify(gunzip);
+
+export function endpointOf(server: string): Endpoint & { prefix: string } {
+  const { protocol, hostname, port, pathname } = new URL(server);
+  const isTls = protocol === "https:";
+  return {
+    isTls,
+    // Brackets belong to addresses, not to names that are looked up.
+    host: hostname.startsWith("[") ? hostname.slice(1, -1) : hostname,
+    port: port === "" ? (isTls ? 443 : 80) : Number(port),
+    prefix: pathname.replace(/\/+$/, ""),
+  };
+}
+
+/** Starts a request, and knows whether the other side can have seen it. */
+export class Sending {
+  readonly request: ClientRequest;
+  private connected = false;
+
+  constructor(endpoint: Endpoint, agent: HttpAgent, what: HttpRequest) {
+    const { method, path, headers, body } = what;
+    const open = endpoint.isTls ? httpsRequest : httpRequest;
+    const { host, port } = endpoint;
+    const length = body === undefined ? {} : { "content-length": String(Buffer.byteLength(body)) };
+    this.request = open({ host, port, agent, method, path, headers: { ...headers, ...length } });
+    this.request.on("socket", (socket: Socket) => {
+      // Before the handshake is over nothing of the request has left.
+      if (!socket.connecting && this.request.reusedSocket) this.connected = true;
+      else socket.once(endpoint.isTls ? "secureConnect" : "connect", () => this.markConnected());
+    });
+    this.request.setNoDelay(true);
+    this.request.end(body);
+  }
+
+  get sent(): boolean {
+    return this.connected;
+  }
+
+  private markConnected(): void {
+    this.connected = true;
+  }
+}
+
+/** Sends a request and reads the whole answer. Never rejects. */
+export function exchange(
+  endpoint: Endpoint,
+  agent: HttpAgent,
+  what: HttpRequest,
+  limits: { readonly clock: Clock; readonly timeoutMs: number; readonly cancel?: Cancel | undefined },
+): Promise<Answered | Broken> {
+  return new Promise((resolve) => {
+    let sending: Sending;
+    try {
+      sending = new Sending(endpoint, agent, what);
+    } catch (error) {
+      // Characters that no header may hold: the request was never made.
+      resolve({ kind: "broken", sent: false, onKeptConnection: false, why: "connection", error: error as Error });
+      return;
+    }
+    const { request } = sending;
+    let settled = false;
+    let answering = false;
+    const settle = (result: Answered | Broken): void => {
+      if (settled) return;
+      settled = true;
+      cancelTimer();
+      forgetCancel();
+      resolve(result);
+    };
+    const fail = (why: Broken["why"], error: Error): void => {
+      const { sent } = sending;
+      const onKeptConnection = request.reusedSocket && why === "connection";
+      settle({ kind: "broken", sent, onKeptConnection, why, error });
+      request.destroy();
+    };
+    const cancelTimer = limits.clock.after(limits.timeoutMs, () =>
+      fail("timeout", new Error(`no answer within ${limits.timeoutMs} ms`)),
+    );
+    let forgetCancel = (): void => {};
+    request.on("error", (error) => fail("connection", error));
+    request.on("close", () => {
+      if (!answering) fail("connection", new Error("the connection closed before the answer came"));
+    });
+    request.on("response", (response) => {
+      answering = true;
+      readWhole(response).then(
+        (bytes) => settle({ kind: "answered", code: response.statusCode ?? 0, response, bytes }),
+        (error: Error) => fail(error instanceof AnswerTooLarge ? "tooLarge" : "connection", error),
+      );
+    });
+    forgetCancel =
+      limits.cancel?.onCancel(() => fail("cancelled", new Error("the caller gave up"))) ?? ((): void => {});
+    if (settled) forgetCancel();
+  });
+}
+
+class AnswerTooLarge extends Error {}
+
+function readWhole(response: IncomingMessage): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let length = 0;
+    response.on("data", (chunk: Buffer) => {
+      chunks.push(chunk);
+      length += chunk.length;
+      if (length <= answerBytesMax) return;
+      reject(new AnswerTooLarge(`the answer is larger than ${answerBytesMax} bytes`));
+      response.destroy();
+    });
+    response.on("error", reject);
+    response.on("close", () => reject(new Error("the connection closed in the middle of the answer")));
+    response.on("end", () => {
+      if (!response.complete) return;
+      const whole = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
+      if (response.headers["content-encoding"] !== "gzip" || whole.length === 0) resolve(whole);
+      else resolve(unpack(whole, { maxOutputLength: answerBytesMax }).catch(tooLargeOrBroken));
+    });
+  });
+}
+
+function tooLargeOrBroken(error: NodeJS.ErrnoException): never {
+  throw error.code === "ERR_BUFFER_TOO_LARGE" ? new AnswerTooLarge(error.message) : error;
+}

@@ -1,0 +1,137 @@
+import { expect, test } from "vitest";
+import type { KubeObject } from "../../src/model/object.ts";
+import type { KubeList, ListOptions } from "../../src/ports/kubeApi.ts";
+import {
+  at,
+  type ContractWorld,
+  configMap,
+  configMaps,
+  expectRefused,
+  namespaces,
+  pod,
+  pods,
+  value,
+} from "./contractWorld.ts";
+import { ownNamespace } from "./ownNamespace.ts";
+
+export function listFacts(world: () => ContractWorld): void {
+  const own = ownNamespace("lists", world);
+  const make = async (name: string, metadata: object = {}, more: object = {}): Promise<KubeObject> =>
+    value(await world().api.create(configMaps, configMap(own(), name, more, metadata)));
+  // Namespaces get a config map of the cluster's own; facts are about ours.
+  const ours = { labelSelector: "ours" };
+  const label = (more: object = {}) => ({ labels: { ours: "yes", ...more } });
+  const list = async (options: ListOptions): Promise<KubeList> =>
+    value(await world().api.list(configMaps, { namespace: own(), ...ours, ...options }));
+  const names = ({ items }: KubeList): string[] => items.map((item) => item.metadata.name);
+
+  test("a list has whole objects in the order of their names, and the revision it was read at", async () => {
+    const b = await make("b", label());
+    const a = await make("a", label());
+    const found = await list({});
+    expect(found.items).toEqual([a, b]);
+    expect(Number(found.revision)).toBeGreaterThanOrEqual(Number(a.metadata.resourceVersion));
+    expect(found.continueToken).toBeUndefined();
+  });
+
+  test("items say their kind, although lists on the wire do not repeat it", async () => {
+    await make("a", label());
+    expect((await list({})).items).toMatchObject([{ apiVersion: "v1", kind: "ConfigMap" }]);
+  });
+
+  test("an empty list is a list", async () => {
+    const found = await list({});
+    expect(found.items).toEqual([]);
+    expect(found.revision).toMatch(/^[0-9]+$/);
+  });
+
+  test("without a namespace a list spans all of them", async () => {
+    await make("a", { labels: { only: own() } });
+    const found = value(await world().api.list(configMaps, { labelSelector: `only=${own()}` }));
+    expect(names(found)).toEqual(["a"]);
+    const all = value(await world().api.list(namespaces));
+    expect(names(all)).toContain(own());
+  });
+
+  test.each<[string, string[]]>([
+    ["tier=front", ["a"]],
+    ["tier in (front, back)", ["a", "b"]],
+    ["tier!=front", ["b", "c"]],
+    ["!tier", ["c"]],
+    ["tier,tier notin (back)", ["a"]],
+  ])("the label selector %s chooses %j", async (selector, expected) => {
+    await make("a", label({ tier: "front" }));
+    await make("b", label({ tier: "back" }));
+    await make("c", label());
+    expect(names(await list({ labelSelector: `ours,${selector}` }))).toEqual(expected);
+  });
+
+  test("field selectors choose by name and by node", async () => {
+    await make("a", label());
+    await make("b", label());
+    expect(names(await list({ fieldSelector: "metadata.name=b" }))).toEqual(["b"]);
+    const { uid } = value(await world().api.create(pods, pod(own(), "p"))).metadata;
+    value(await world().api.create(pods, pod(own(), "q")));
+    value(await world().api.bind(at(pods, own(), "p"), { node: "n-of-p", uid }));
+    const bound = { namespace: own(), fieldSelector: "spec.nodeName=n-of-p" };
+    expect(names(value(await world().api.list(pods, bound)))).toEqual(["p"]);
+    const unbound = { namespace: own(), fieldSelector: "spec.nodeName=" };
+    expect(names(value(await world().api.list(pods, unbound)))).toEqual(["q"]);
+  });
+
+  test.each<[string, ListOptions]>([
+    ["a label selector that cannot be read", { labelSelector: "a in (" }],
+    ["a field that cannot be selected by", { fieldSelector: "spec.colour=red" }],
+    ["a token that is not the server's", { continueToken: "nonsense" }],
+    ["a revision that is no number", { resourceVersion: "soon" }],
+    ["an exact revision that is not given", { resourceVersionMatch: "Exact" }],
+  ])("%s is Invalid", async (_, options) => {
+    expectRefused(await world().api.list(configMaps, { namespace: own(), ...options }), "Invalid");
+  });
+
+  test("pages give every object once, as of one moment, whatever is written in between", async () => {
+    for (const name of ["a", "b", "c", "d", "e"]) await make(name, label());
+    const first = await list({ limit: 2 });
+    expect(names(first)).toEqual(["a", "b"]);
+    await make("bb", label());
+    value(await world().api.delete(at(configMaps, own(), "d")));
+    const { continueToken = "" } = first;
+    const second = await list({ limit: 2, continueToken });
+    const third = await list({ limit: 2, continueToken: second.continueToken ?? "" });
+    expect([...names(second), ...names(third)]).toEqual(["c", "d", "e"]);
+    expect([second.revision, third.revision]).toEqual([first.revision, first.revision]);
+    expect(third.continueToken).toBeUndefined();
+  });
+
+  test("a list at an exact revision shows the past; a list not older than it shows the present", async () => {
+    const old = await make("a", label(), { data: { step: "1" } });
+    const { resourceVersion } = old.metadata;
+    const next = value(await world().api.update(at(configMaps, own(), "a"), { ...old, data: { step: "2" } }));
+    const then = await list({ resourceVersion, resourceVersionMatch: "Exact" });
+    expect(then).toEqual({ revision: resourceVersion, items: [old] });
+    const now = await list({ resourceVersion, resourceVersionMatch: "NotOlderThan" });
+    expect(now.items).toEqual([next]);
+  });
+
+  test("the past that was forgotten is Expired, in lists at a revision and in pages begun there", async () => {
+    const { resourceVersion } = (await make("a", label())).metadata;
+    await make("b", label());
+    const { continueToken = "" } = await list({ limit: 1 });
+    await make("c", label());
+    world().compact();
+    const scope = { namespace: own(), ...ours };
+    const exact = { ...scope, resourceVersion, resourceVersionMatch: "Exact" } as const;
+    expectRefused(await world().api.list(configMaps, exact), "Expired");
+    expectRefused(await world().api.list(configMaps, { ...scope, continueToken }), "Expired");
+    expect(names(await list({}))).toEqual(["a", "b", "c"]);
+  });
+
+  test("a read sees every write that was acknowledged before it", async () => {
+    for (let round = 0; round < 10; round++) {
+      const { metadata } = await make(`n${round}`, label());
+      const found = await list({});
+      expect(names(found)).toContain(metadata.name);
+      expect(Number(found.revision)).toBeGreaterThanOrEqual(Number(metadata.resourceVersion));
+    }
+  });
+}

@@ -8,7 +8,7 @@ import { encodeProtobuf } from "../../src/apiserver/wire/protobufEncode.ts";
 import type { JsonObject } from "../../src/model/json.ts";
 import { type Answer, adminToken, HttpCaller, type patchTypes, tokenFile } from "../httpCaller.ts";
 import { type Sample, sampleOf, samples } from "../validObjects.ts";
-import { expectHonestAnswer } from "./judge.ts";
+import { expectHonestAnswer, fuzzMsMax, fuzzRuns } from "./judge.ts";
 import { mutate, mutations, type Value } from "./mutate.ts";
 
 /* The side doors: subresources, reviews, options of a delete, protobuf, queries, and kinds that users define. */
@@ -46,7 +46,7 @@ afterAll(async () => {
   await server.stop();
 });
 
-const runs = { numRuns: Number(process.env["MUSTER_FUZZ_RUNS"] ?? 800) };
+const runs = { numRuns: fuzzRuns };
 
 const attributes = { namespace: "default", verb: "get", resource: "pods", name: "p" };
 const doors: { method: string; path: string; body: Value }[] = [
@@ -139,189 +139,219 @@ const doors: { method: string; path: string; body: Value }[] = [
   },
 ];
 
-test("damaged bodies of subresources, reviews and deletes", async () => {
-  await fc.assert(
-    fc.asyncProperty(fc.constantFrom(...doors), mutations, async ({ method, path, body }, changes) => {
-      const sent = mutate(body, changes);
-      // A delete for real would take the object away from those who come next.
-      if (method === "DELETE" && !isDry(sent)) return;
-      expectHonestAnswer(await caller.call(method, path, sent), mistakes);
-    }),
-    runs,
-  );
-}, 120_000);
+test(
+  "damaged bodies of subresources, reviews and deletes",
+  async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.constantFrom(...doors), mutations, async ({ method, path, body }, changes) => {
+        const sent = mutate(body, changes);
+        // A delete for real would take the object away from those who come next.
+        if (method === "DELETE" && !isDry(sent)) return;
+        expectHonestAnswer(await caller.call(method, path, sent), mistakes);
+      }),
+      runs,
+    );
+  },
+  fuzzMsMax,
+);
 
-test("protobuf of every kind with flipped, lost and repeated bytes", async () => {
-  const damage = fc.record({
-    at: fc.nat(),
-    kind: fc.constantFrom("flip", "cut", "drop", "repeat", "grow"),
-    byte: fc.nat(255),
-  });
-  // The wire table has the stable versions; older ones of the device kinds are spoken in JSON only.
-  const tabled = kinds.filter(
-    ({ type }) => type.group !== "resource.k8s.io" || (type.version === "v1" && type.kind !== "DeviceTaintRule"),
-  );
-  const kind = fc.nat(tabled.length - 1).map((at) => tabled[at] as Sample);
-  await fc.assert(
-    fc.asyncProperty(kind, fc.array(damage, { minLength: 1, maxLength: 4 }), async (sample, damages) => {
-      let raw: Buffer = encodeProtobuf(sample.object(`pb-${names++}`) as JsonObject);
-      for (const { at, kind: how, byte } of damages) {
-        const place = 4 + (at % Math.max(1, raw.length - 4));
-        if (how === "flip") raw[place] = byte;
-        else if (how === "cut") raw = raw.subarray(0, place);
-        else if (how === "drop") raw = Buffer.concat([raw.subarray(0, place), raw.subarray(place + 1)]);
-        else if (how === "repeat") raw = Buffer.concat([raw, raw.subarray(place)]);
-        else raw = Buffer.concat([raw.subarray(0, place), Buffer.from([byte | 0x80, 0xff]), raw.subarray(place)]);
-      }
-      const answer = await caller.call("POST", sample.path, undefined, {
-        raw,
-        headers: { "content-type": "application/vnd.kubernetes.protobuf" },
-      });
-      expectHonestAnswer(answer, mistakes);
-      if (answer.code === 201) await expectStable(sample.path, answer);
-    }),
-    runs,
-  );
-}, 120_000);
-
-test("damaged objects of a kind that a user defined, sent and patched", async () => {
-  const way = fc.constantFrom<"POST" | "PUT" | keyof typeof patchTypes>(
-    "POST",
-    "PUT",
-    "json",
-    "merge",
-    "strategic",
-    "apply",
-  );
-  await fc.assert(
-    fc.asyncProperty(mutations, way, fc.boolean(), async (changes, how, atStatus) => {
-      const name = `w-${names++}`;
-      const body = mutate(widget(name), changes);
-      if (how === "POST") {
-        const answer = await caller.post(widgets, body);
+test(
+  "protobuf of every kind with flipped, lost and repeated bytes",
+  async () => {
+    const damage = fc.record({
+      at: fc.nat(),
+      kind: fc.constantFrom("flip", "cut", "drop", "repeat", "grow"),
+      byte: fc.nat(255),
+    });
+    // The wire table has the stable versions; older ones of the device kinds are spoken in JSON only.
+    const tabled = kinds.filter(
+      ({ type }) => type.group !== "resource.k8s.io" || (type.version === "v1" && type.kind !== "DeviceTaintRule"),
+    );
+    const kind = fc.nat(tabled.length - 1).map((at) => tabled[at] as Sample);
+    await fc.assert(
+      fc.asyncProperty(kind, fc.array(damage, { minLength: 1, maxLength: 4 }), async (sample, damages) => {
+        let raw: Buffer = encodeProtobuf(sample.object(`pb-${names++}`) as JsonObject);
+        for (const { at, kind: how, byte } of damages) {
+          const place = 4 + (at % Math.max(1, raw.length - 4));
+          if (how === "flip") raw[place] = byte;
+          else if (how === "cut") raw = raw.subarray(0, place);
+          else if (how === "drop") raw = Buffer.concat([raw.subarray(0, place), raw.subarray(place + 1)]);
+          else if (how === "repeat") raw = Buffer.concat([raw, raw.subarray(place)]);
+          else raw = Buffer.concat([raw.subarray(0, place), Buffer.from([byte | 0x80, 0xff]), raw.subarray(place)]);
+        }
+        const answer = await caller.call("POST", sample.path, undefined, {
+          raw,
+          headers: { "content-type": "application/vnd.kubernetes.protobuf" },
+        });
         expectHonestAnswer(answer, mistakes);
-        if (answer.code === 201) await expectStable(widgets, answer);
-        return;
-      }
-      const created = await caller.post(widgets, widget(name));
-      expect({ code: created.code, text: created.text }).toMatchObject({ code: 201 });
-      const path = `${widgets}/${name}${atStatus ? "/status" : ""}?fieldManager=f`;
-      const answer =
-        how === "PUT"
-          ? await caller.put(path, mutate(created.json as unknown as Value, changes))
-          : await caller.patch(path, how, how === "json" ? [{ op: "replace", path: "", value: body }] : body);
-      expectHonestAnswer(answer, mistakes);
-      if (answer.code === 200) await expectStable(widgets, answer);
-      await caller.delete(`${widgets}/${name}`);
-    }),
-    runs,
-  );
-}, 120_000);
+        if (answer.code === 201) await expectStable(sample.path, answer);
+      }),
+      runs,
+    );
+  },
+  fuzzMsMax,
+);
 
-test("queries of every sort on lists, watches and objects", async () => {
-  const value = fc.oneof(
-    fc.constantFrom(
-      "",
-      "0",
-      "1",
-      "-1",
-      "1.5",
-      "abc",
-      "9e9",
-      " 1",
-      "0x1",
-      "true",
-      "false",
-      "TRUE",
-      "All",
-      "Exact",
-      "NotOlderThan",
-    ),
-    fc.constantFrom(
-      "a=b",
-      "a in (b,c)",
-      "!a",
-      "a,b",
-      "a in (",
-      "=",
-      "((",
-      "a=b,c!=d",
-      "metadata.name=x",
-      "spec.nodeName=n",
-      "a\u0000",
-      "%",
-      "ä",
+test(
+  "damaged objects of a kind that a user defined, sent and patched",
+  async () => {
+    const way = fc.constantFrom<"POST" | "PUT" | keyof typeof patchTypes>(
+      "POST",
+      "PUT",
+      "json",
+      "merge",
+      "strategic",
+      "apply",
+    );
+    await fc.assert(
+      fc.asyncProperty(mutations, way, fc.boolean(), async (changes, how, atStatus) => {
+        const name = `w-${names++}`;
+        const body = mutate(widget(name), changes);
+        if (how === "POST") {
+          const answer = await caller.post(widgets, body);
+          expectHonestAnswer(answer, mistakes);
+          if (answer.code === 201) await expectStable(widgets, answer);
+          return;
+        }
+        const created = await caller.post(widgets, widget(name));
+        expect({ code: created.code, text: created.text }).toMatchObject({ code: 201 });
+        const path = `${widgets}/${name}${atStatus ? "/status" : ""}?fieldManager=f`;
+        const answer =
+          how === "PUT"
+            ? await caller.put(path, mutate(created.json as unknown as Value, changes))
+            : await caller.patch(path, how, how === "json" ? [{ op: "replace", path: "", value: body }] : body);
+        expectHonestAnswer(answer, mistakes);
+        if (answer.code === 200) await expectStable(widgets, answer);
+        await caller.delete(`${widgets}/${name}`);
+      }),
+      runs,
+    );
+  },
+  fuzzMsMax,
+);
+
+test(
+  "queries of every sort on lists, watches and objects",
+  async () => {
+    const value = fc.oneof(
+      fc.constantFrom(
+        "",
+        "0",
+        "1",
+        "-1",
+        "1.5",
+        "abc",
+        "9e9",
+        " 1",
+        "0x1",
+        "true",
+        "false",
+        "TRUE",
+        "All",
+        "Exact",
+        "NotOlderThan",
+      ),
+      fc.constantFrom(
+        "a=b",
+        "a in (b,c)",
+        "!a",
+        "a,b",
+        "a in (",
+        "=",
+        "((",
+        "a=b,c!=d",
+        "metadata.name=x",
+        "spec.nodeName=n",
+        "a\u0000",
+        "%",
+        "ä",
+        "__proto__",
+        "constructor=prototype",
+        "a>1",
+        "a<1",
+      ),
+      fc.constantFrom(
+        "Metadata",
+        "Object",
+        "None",
+        "Orphan",
+        "Strict",
+        "Ignore",
+        "eyJ2IjoibWV0YS5rOHMuaW8vdjEifQ",
+        "💥",
+      ),
+      fc.string({ unit: "binary", maxLength: 12 }),
+    );
+    const name = fc.constantFrom(
+      "watch",
+      "labelSelector",
+      "fieldSelector",
+      "limit",
+      "continue",
+      "resourceVersion",
+      "resourceVersionMatch",
+      "allowWatchBookmarks",
+      "sendInitialEvents",
+      "timeoutSeconds",
+      "pretty",
+      "includeObject",
+      "timeout",
+      "exact",
+      "dryRun",
+      "fieldManager",
+      "fieldValidation",
+      "force",
+      "container",
+      "tailLines",
+      "sinceTime",
+      "follow",
+      "verbose",
+      "exclude",
       "__proto__",
-      "constructor=prototype",
-      "a>1",
-      "a<1",
-    ),
-    fc.constantFrom("Metadata", "Object", "None", "Orphan", "Strict", "Ignore", "eyJ2IjoibWV0YS5rOHMuaW8vdjEifQ", "💥"),
-    fc.string({ unit: "binary", maxLength: 12 }),
-  );
-  const name = fc.constantFrom(
-    "watch",
-    "labelSelector",
-    "fieldSelector",
-    "limit",
-    "continue",
-    "resourceVersion",
-    "resourceVersionMatch",
-    "allowWatchBookmarks",
-    "sendInitialEvents",
-    "timeoutSeconds",
-    "pretty",
-    "includeObject",
-    "timeout",
-    "exact",
-    "dryRun",
-    "fieldManager",
-    "fieldValidation",
-    "force",
-    "container",
-    "tailLines",
-    "sinceTime",
-    "follow",
-    "verbose",
-    "exclude",
-    "__proto__",
-    "constructor",
-  );
-  const accept = fc.constantFrom(
-    "application/json",
-    "*/*",
-    "",
-    ";;;",
-    "application/json;as=Table;v=v1;g=meta.k8s.io",
-    "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json",
-    "application/yaml",
-    "application/json;q=nope",
-    "application/json;as=constructor;g=__proto__;v=toString",
-    "text/html, image/gif;q=0.2, */*;q=0.1",
-  );
-  const path = fc.constantFrom(
-    `${base}/pods`,
-    "/api/v1/pods",
-    `${base}/pods/door`,
-    `${base}/pods/door/log`,
-    widgets,
-    "/apis",
-    "/api/v1",
-    "/readyz",
-    "/openapi/v3",
-    "/api/v1/watch/pods",
-    "/api/v1/componentstatuses",
-    `${base}/pods/door/exec`,
-  );
-  await fc.assert(
-    fc.asyncProperty(path, accept, fc.array(fc.tuple(name, value), { maxLength: 4 }), async (where, accepts, pairs) => {
-      const query = pairs.map(([key, text]) => `${key}=${encodeURIComponent(text)}`).join("&");
-      const answer = await headOf(`${where}?${query}`, accepts);
-      expectHonestAnswer(answer, mistakes);
-    }),
-    runs,
-  );
-}, 120_000);
+      "constructor",
+    );
+    const accept = fc.constantFrom(
+      "application/json",
+      "*/*",
+      "",
+      ";;;",
+      "application/json;as=Table;v=v1;g=meta.k8s.io",
+      "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json",
+      "application/yaml",
+      "application/json;q=nope",
+      "application/json;as=constructor;g=__proto__;v=toString",
+      "text/html, image/gif;q=0.2, */*;q=0.1",
+    );
+    const path = fc.constantFrom(
+      `${base}/pods`,
+      "/api/v1/pods",
+      `${base}/pods/door`,
+      `${base}/pods/door/log`,
+      widgets,
+      "/apis",
+      "/api/v1",
+      "/readyz",
+      "/openapi/v3",
+      "/api/v1/watch/pods",
+      "/api/v1/componentstatuses",
+      `${base}/pods/door/exec`,
+    );
+    await fc.assert(
+      fc.asyncProperty(
+        path,
+        accept,
+        fc.array(fc.tuple(name, value), { maxLength: 4 }),
+        async (where, accepts, pairs) => {
+          const query = pairs.map(([key, text]) => `${key}=${encodeURIComponent(text)}`).join("&");
+          const answer = await headOf(`${where}?${query}`, accepts);
+          expectHonestAnswer(answer, mistakes);
+        },
+      ),
+      runs,
+    );
+  },
+  fuzzMsMax,
+);
 
 /** What was accepted reads as it was answered, and goes again. */
 async function expectStable(collection: string, answer: Answer): Promise<void> {

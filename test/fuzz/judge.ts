@@ -6,6 +6,13 @@ import type { Answer } from "../httpCaller.ts";
 const upstreamOddities =
   /resourceVersion should not be set on objects to be created|failed to create typed patch object/;
 
+/** How many cases are tried; more when there is time. */
+export const fuzzRuns = Number(
+  process.env["MUSTER_FUZZ_RUNS"] ?? (process.env["MUSTER_LONG"] === "1" ? 20_000 : 1_000),
+);
+
+export const fuzzMsMax = 120_000 + fuzzRuns * 20;
+
 const prototypeKeys = Object.getOwnPropertyNames(Object.prototype).sort();
 
 /** A refusal is a Status, and the server's own mistakes are nobody's refusal. */

@@ -5,7 +5,7 @@ import { systemRandom } from "../../src/adapters/systemRandom.ts";
 import { type ApiServer, startApiServer } from "../../src/apiserver/startApiServer.ts";
 import { type Answer, HttpCaller, type KubeJson, patchTypes, tokenFile } from "../httpCaller.ts";
 import { type Sample, samples } from "../validObjects.ts";
-import { expectHonestAnswer } from "./judge.ts";
+import { expectHonestAnswer, fuzzMsMax, fuzzRuns } from "./judge.ts";
 import { type Mutation, mutate, mutations, type Value } from "./mutate.ts";
 
 /*
@@ -37,74 +37,90 @@ afterAll(async () => {
 });
 
 const kind = fc.nat(kinds.length - 1).map((at) => kinds[at] as Sample);
-const runs = { numRuns: Number(process.env["MUSTER_FUZZ_RUNS"] ?? 1200), endOnFailure: false };
+const runs = { numRuns: fuzzRuns };
 
-test("damaged objects that are created", async () => {
-  await fc.assert(
-    fc.asyncProperty(kind, mutations, async (sample, changes) => {
-      const body = mutate(sample.object(nextName()) as Value, changes);
-      await judge(sample, (manager) => caller.post(`${sample.path}?${manager}`, body));
-    }),
-    runs,
-  );
-}, 120_000);
+test(
+  "damaged objects that are created",
+  async () => {
+    await fc.assert(
+      fc.asyncProperty(kind, mutations, async (sample, changes) => {
+        const body = mutate(sample.object(nextName()) as Value, changes);
+        await judge(sample, (manager) => caller.post(`${sample.path}?${manager}`, body));
+      }),
+      runs,
+    );
+  },
+  fuzzMsMax,
+);
 
-test("damaged objects that are written over good ones", async () => {
-  await fc.assert(
-    fc.asyncProperty(kind, mutations, fc.boolean(), async (sample, changes, atStatus) => {
-      const path = await existing(sample);
-      const current = await caller.get(path);
-      const body = mutate(current.json as unknown as Value, changes);
-      await judge(sample, (manager) =>
-        caller.put(`${path}${atStatus && sample.type.hasStatus ? "/status" : ""}?${manager}`, body),
-      );
-      await remove(path);
-    }),
-    runs,
-  );
-}, 120_000);
-
-test("damaged patches of every type", async () => {
-  const type = fc.constantFrom<keyof typeof patchTypes>("json", "merge", "strategic", "apply");
-  await fc.assert(
-    fc.asyncProperty(kind, mutations, type, async (sample, changes, patchType) => {
-      const path = await existing(sample);
-      const current = (await caller.get(path)).json as unknown as Value;
-      const patch = patchType === "json" ? jsonPatchOf(changes) : mutate(patchOf(current, patchType), changes);
-      await judge(sample, (manager) =>
-        caller.call("PATCH", `${path}?${manager}`, patch, {
-          headers: { "content-type": patchTypes[patchType] },
-        }),
-      );
-      await remove(path);
-    }),
-    runs,
-  );
-}, 120_000);
-
-test("random bytes that claim to be protobuf", async () => {
-  const envelope = fc.constantFrom([], [0x6b, 0x38, 0x73, 0]);
-  await fc.assert(
-    fc.asyncProperty(
-      kind,
-      envelope,
-      fc.boolean(),
-      fc.uint8Array({ maxLength: 200 }),
-      async (sample, head, typed, rest) => {
-        const raw = typed
-          ? Buffer.from([...head, ...unknownMessage(sample, Buffer.from(rest))])
-          : Buffer.from([...head, ...rest]);
+test(
+  "damaged objects that are written over good ones",
+  async () => {
+    await fc.assert(
+      fc.asyncProperty(kind, mutations, fc.boolean(), async (sample, changes, atStatus) => {
+        const path = await existing(sample);
+        const current = await caller.get(path);
+        const body = mutate(current.json as unknown as Value, changes);
         await judge(sample, (manager) =>
-          caller.call("POST", `${sample.path}?${manager}`, undefined, {
-            raw,
-            headers: { "content-type": "application/vnd.kubernetes.protobuf" },
+          caller.put(`${path}${atStatus && sample.type.hasStatus ? "/status" : ""}?${manager}`, body),
+        );
+        await remove(path);
+      }),
+      runs,
+    );
+  },
+  fuzzMsMax,
+);
+
+test(
+  "damaged patches of every type",
+  async () => {
+    const type = fc.constantFrom<keyof typeof patchTypes>("json", "merge", "strategic", "apply");
+    await fc.assert(
+      fc.asyncProperty(kind, mutations, type, async (sample, changes, patchType) => {
+        const path = await existing(sample);
+        const current = (await caller.get(path)).json as unknown as Value;
+        const patch = patchType === "json" ? jsonPatchOf(changes) : mutate(patchOf(current, patchType), changes);
+        await judge(sample, (manager) =>
+          caller.call("PATCH", `${path}?${manager}`, patch, {
+            headers: { "content-type": patchTypes[patchType] },
           }),
         );
-      },
-    ),
-    runs,
-  );
-}, 120_000);
+        await remove(path);
+      }),
+      runs,
+    );
+  },
+  fuzzMsMax,
+);
+
+test(
+  "random bytes that claim to be protobuf",
+  async () => {
+    const envelope = fc.constantFrom([], [0x6b, 0x38, 0x73, 0]);
+    await fc.assert(
+      fc.asyncProperty(
+        kind,
+        envelope,
+        fc.boolean(),
+        fc.uint8Array({ maxLength: 200 }),
+        async (sample, head, typed, rest) => {
+          const raw = typed
+            ? Buffer.from([...head, ...unknownMessage(sample, Buffer.from(rest))])
+            : Buffer.from([...head, ...rest]);
+          await judge(sample, (manager) =>
+            caller.call("POST", `${sample.path}?${manager}`, undefined, {
+              raw,
+              headers: { "content-type": "application/vnd.kubernetes.protobuf" },
+            }),
+          );
+        },
+      ),
+      runs,
+    );
+  },
+  fuzzMsMax,
+);
 
 /** Sends, and holds the answer against the rules. */
 async function judge(sample: Sample, send: (manager: string) => Promise<Answer>): Promise<void> {

@@ -23,7 +23,8 @@ const watchers = 12;
 const readers = 3;
 
 const given = process.env["MUSTER_MODEL_SEED"];
-const seeds = given === undefined ? [1, 2, 3] : [Number(given)];
+const count = process.env["MUSTER_LONG"] === "1" ? 40 : 3;
+const seeds = given === undefined ? Array.from({ length: count }, (_, at) => at + 1) : [Number(given)];
 
 test.each(seeds)(
   "seed %i: writers, watchers and readers agree with the log",

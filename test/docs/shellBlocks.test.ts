@@ -51,11 +51,7 @@ async function runBlock(block: string): Promise<{ code: number | null; out: stri
 }
 
 /** Every command must succeed. A line that is meant to fail begins with `!`, which turns its meaning round. */
-function shell(
-  block: string,
-  cwd: string,
-  env: NodeJS.ProcessEnv,
-): Promise<{ code: number | null; out: string }> {
+function shell(block: string, cwd: string, env: NodeJS.ProcessEnv): Promise<{ code: number | null; out: string }> {
   return new Promise((resolve, reject) => {
     const child = spawn("sh", ["-c", asserted(block)], { cwd, env, stdio: ["ignore", "pipe", "pipe"] });
     let out = "";
@@ -72,6 +68,8 @@ function shell(
 
 /** `set -e` overlooks a command behind `!`, so those lines say themselves what a success of theirs means. */
 function asserted(block: string): string {
-  const lines = block.split("\n").map((line) => (line.startsWith("! ") ? `if ${line.slice(2)}; then exit 9; fi` : line));
+  const lines = block
+    .split("\n")
+    .map((line) => (line.startsWith("! ") ? `if ${line.slice(2)}; then exit 9; fi` : line));
   return `set -e\n${lines.join("\n")}`;
 }

@@ -1,0 +1,160 @@
+import { describe, expect, test } from "vitest";
+import { inProcessKube } from "../apiserver/kubeApi.ts";
+import { podNamed, TestApi } from "../apiserver/testing/testApi.ts";
+import type { BindIntent, DeleteIntent, EvictIntent, Intent, NewObject, PatchIntent } from "../model/intent.ts";
+import { expectedOf } from "../model/intent.ts";
+import type { KubeObject } from "../model/object.ts";
+import type { KubeApi } from "../ports/kubeApi.ts";
+import { applyIntent } from "./applyIntent.ts";
+import { destroyAfterLooking, lookAgain } from "./lookAgain.ts";
+
+const pods = { group: "", version: "v1", plural: "pods" };
+const target = { ...pods, namespace: "default", name: "p" };
+const why = "a test wants it";
+
+async function started(): Promise<{ api: TestApi; kube: KubeApi; pod: KubeObject }> {
+  const api = await TestApi.start({ controllers: false });
+  await api.create("/nodes", { apiVersion: "v1", kind: "Node", metadata: { name: "n1" } });
+  const kube = inProcessKube(api.core, {
+    user: { username: "tester", groups: ["system:masters"] },
+    fieldManager: "test",
+  });
+  const pod = await api.create("/pods", podNamed("default/p"));
+  return { api, kube, pod };
+}
+
+/** Every kind of write on a pod that exists, decided on the given state of it. */
+function writesOn(pod: KubeObject): Intent[] {
+  const expected = expectedOf(pod);
+  const labelled = { ...pod, metadata: { ...pod.metadata, labels: { a: "b" } } };
+  const running = { ...pod, status: { phase: "Running" } };
+  return [
+    { type: "update", target, expected, object: labelled, why },
+    { type: "status", target, expected, object: running, why },
+    { type: "patch", target, expected, patch: { metadata: { labels: { a: "b" } } }, why },
+    { type: "patch", target, expected, patch: { status: { phase: "Running" } }, subresource: "status", why },
+    { type: "bind", target, expected, node: "n1", annotations: { note: "x" }, why },
+    { type: "evict", target, expected, why },
+    { type: "delete", target, expected, gracePeriodSeconds: 0, why },
+  ];
+}
+
+describe("an intent", () => {
+  test("takes effect on the state that it was decided on, and tells the revision where the API does", async () => {
+    for (let index = 0; index < 7; index++) {
+      const { kube, pod, api } = await started();
+      const intent = writesOn(pod)[index] as Intent;
+      const outcome = await applyIntent(kube, intent);
+      expect(outcome, intent.type).toMatchObject({ ok: true });
+      const now = api.get("/pods", "default/p");
+      if (outcome.ok && outcome.value.revision !== undefined) {
+        expect(outcome.value.revision).toBe(now?.metadata.resourceVersion);
+      }
+      expect(now?.metadata.resourceVersion).not.toBe(pod.metadata.resourceVersion);
+    }
+  });
+
+  test("is a conflict on a later state of the object, whatever the verb", async () => {
+    for (let index = 0; index < 7; index++) {
+      const { kube, pod, api } = await started();
+      await api.edit("/pods", "default/p", (now) => {
+        now.metadata.labels = { touched: "yes" };
+      });
+      const before = api.get("/pods", "default/p");
+      const intent = writesOn(pod)[index] as Intent;
+      expect(await applyIntent(kube, intent), intent.type).toMatchObject({ ok: false, reason: "Conflict" });
+      expect(api.get("/pods", "default/p")).toBe(before);
+    }
+  });
+
+  test("never touches another pod of the same name", async () => {
+    for (let index = 0; index < 7; index++) {
+      const { kube, pod, api } = await started();
+      await api.delete("/pods", "default/p", { gracePeriodSeconds: 0 });
+      await api.create("/pods", podNamed("default/p"));
+      const before = api.get("/pods", "default/p");
+      const intent = writesOn(pod)[index] as Intent;
+      expect(await applyIntent(kube, intent), intent.type).toMatchObject({ ok: false, reason: "Conflict" });
+      expect(api.get("/pods", "default/p")).toBe(before);
+    }
+  });
+
+  test("to create finds the name taken", async () => {
+    const { kube } = await started();
+    const object = podNamed("default/p") as never;
+    const outcome = await applyIntent(kube, { type: "create", target, absentAt: "1", object, why });
+    expect(outcome).toMatchObject({ ok: false, reason: "AlreadyExists" });
+  });
+
+  test("cannot be written without its precondition", () => {
+    // @ts-expect-error a deletion names the state that it was decided on
+    const blind: DeleteIntent = { type: "delete", target, why };
+    // @ts-expect-error a UID alone is not a state
+    const half: DeleteIntent = { type: "delete", target, expected: { uid: "u" }, why };
+    // @ts-expect-error an eviction is a deletion
+    const evict: EvictIntent = { type: "evict", target, why };
+    // @ts-expect-error so is a bind bound to a state
+    const bind: BindIntent = { type: "bind", target, node: "n1", why };
+    // @ts-expect-error and a patch
+    const patch: PatchIntent = { type: "patch", target, patch: {}, why };
+    // @ts-expect-error a name is derived, never drawn
+    const drawn: NewObject = { apiVersion: "v1", kind: "Pod", metadata: { generateName: "drawn-", name: "x" } };
+    expect([blind, half, evict, bind, patch, drawn]).toHaveLength(6);
+  });
+});
+
+describe("a second look", () => {
+  test("tells an absence with the revision at which it was true", async () => {
+    const { kube, api } = await started();
+    await api.delete("/pods", "default/p", { gracePeriodSeconds: 0 });
+    const outcome = await lookAgain(kube, target, { atLeast: "1" });
+    expect(outcome).toEqual({ ok: true, value: { object: undefined, revision: String(api.core.store.revision) } });
+  });
+
+  test("refuses an answer that is older than what is needed", async () => {
+    const { kube } = await started();
+    expect(await lookAgain(kube, target, { atLeast: "999999" })).toMatchObject({ ok: false, reason: "Unavailable" });
+  });
+
+  test("spares what has found a holder since", async () => {
+    const { kube, pod, api } = await started();
+    await api.edit("/pods", "default/p", (now) => {
+      now.metadata.annotations = { "muster.dev/holders": "u7" };
+    });
+    const intent: DeleteIntent = { type: "delete", target, expected: expectedOf(pod), why };
+    const outcome = await destroyAfterLooking(
+      kube,
+      intent,
+      ({ object }) =>
+        object?.metadata.annotations?.["muster.dev/holders"] === undefined
+          ? { still: intent }
+          : { notAnyMore: "it has a holder" },
+      { atLeast: pod.metadata.resourceVersion },
+    );
+    expect(outcome).toEqual({ ok: true, value: { notAnyMore: "it has a holder" } });
+    expect(api.get("/pods", "default/p")).toBeDefined();
+  });
+
+  test("spares another object of the same name without asking", async () => {
+    const { kube, pod, api } = await started();
+    await api.delete("/pods", "default/p", { gracePeriodSeconds: 0 });
+    await api.create("/pods", podNamed("default/p"));
+    const intent: DeleteIntent = { type: "delete", target, expected: expectedOf(pod), why };
+    const outcome = await destroyAfterLooking(kube, intent, () => ({ still: intent }), { atLeast: "1" });
+    expect(outcome).toMatchObject({ ok: true, value: { notAnyMore: expect.stringContaining("gone") } });
+    expect(api.get("/pods", "default/p")).toBeDefined();
+  });
+
+  test("destroys with the state that was just read as the precondition", async () => {
+    const { kube, pod, api } = await started();
+    await api.edit("/pods", "default/p", (now) => {
+      now.metadata.labels = { touched: "yes" };
+    });
+    const intent: DeleteIntent = { type: "delete", target, expected: expectedOf(pod), gracePeriodSeconds: 0, why };
+    const recheck = ({ object }: { object: KubeObject | undefined }) => ({
+      still: { ...intent, expected: expectedOf(object as KubeObject) },
+    });
+    expect(await destroyAfterLooking(kube, intent, recheck, { atLeast: "1" })).toMatchObject({ ok: true });
+    expect(api.get("/pods", "default/p")).toBeUndefined();
+  });
+});

@@ -1,0 +1,93 @@
+import type { Intent } from "../model/intent.ts";
+import { isObject, type JsonObject } from "../model/json.ts";
+import type { KubeObject } from "../model/object.ts";
+import { type Outcome, succeeded } from "../model/outcome.ts";
+import type { Revision } from "../model/revision.ts";
+import type { Cancel } from "../ports/cancel.ts";
+import type { KubeApi } from "../ports/kubeApi.ts";
+
+/** What a write came to: the object as it is now, where the API tells, and the revision that the write got. */
+export interface Written {
+  readonly object?: KubeObject;
+  readonly revision?: Revision;
+}
+
+export interface ApplyOptions {
+  readonly cancel?: Cancel;
+  readonly fieldManager?: string;
+}
+
+/**
+ * Turns one intent into one call that carries the intent's precondition, and says what came of it. It does not choose
+ * and does not try again: who decided looks again.
+ */
+export async function applyIntent(
+  kube: KubeApi,
+  intent: Intent,
+  options: ApplyOptions = {},
+): Promise<Outcome<Written>> {
+  const { target } = intent;
+  switch (intent.type) {
+    case "create":
+      return written(await kube.create(target, intent.object as unknown as KubeObject, options));
+    case "update":
+      return written(await kube.update(target, pinned(intent.object, intent.expected), options));
+    case "status": {
+      const ref = { ...target, subresource: "status" };
+      return written(await kube.update(ref, pinned(intent.object, intent.expected), options));
+    }
+    case "patch": {
+      const { subresource, expected } = intent;
+      const ref = subresource === undefined ? target : { ...target, subresource };
+      return written(await kube.patch(ref, { type: "merge", body: guarded(intent.patch, expected) }, options));
+    }
+    case "bind": {
+      const { node, expected, labels, annotations } = intent;
+      const more = { ...(labels && { labels }), ...(annotations && { annotations }) };
+      const { uid, resourceVersion } = expected;
+      // The answer to a bind tells no revision; the first later state of the pod shows it.
+      return unseen(await kube.bind(target, { node, uid, resourceVersion, ...more }, options));
+    }
+    case "evict": {
+      const { expected, gracePeriodSeconds } = intent;
+      const more = gracePeriodSeconds === undefined ? {} : { gracePeriodSeconds };
+      return unseen(await kube.evict(target, { preconditions: { ...expected }, ...more, ...cancelOf(options) }));
+    }
+    case "delete": {
+      const { expected, gracePeriodSeconds, propagationPolicy } = intent;
+      const more = {
+        ...(gracePeriodSeconds !== undefined && { gracePeriodSeconds }),
+        ...(propagationPolicy !== undefined && { propagationPolicy }),
+      };
+      const outcome = await kube.delete(target, { preconditions: { ...expected }, ...more, ...cancelOf(options) });
+      // What a deletion answers with may be the last state before it, so its revision says nothing.
+      return outcome.ok ? succeeded(outcome.value === undefined ? {} : { object: outcome.value }) : outcome;
+    }
+  }
+}
+
+function written(outcome: Outcome<KubeObject>): Outcome<Written> {
+  if (!outcome.ok) return outcome;
+  return succeeded({ object: outcome.value, revision: outcome.value.metadata.resourceVersion });
+}
+
+function unseen(outcome: Outcome<undefined>): Outcome<Written> {
+  return outcome.ok ? succeeded({}) : outcome;
+}
+
+function cancelOf({ cancel }: ApplyOptions): { cancel?: Cancel } {
+  return cancel === undefined ? {} : { cancel };
+}
+
+/** The object with the precondition in it, whatever it was built from. */
+function pinned(object: KubeObject, { uid, resourceVersion }: { uid: string; resourceVersion: string }): KubeObject {
+  const { metadata } = object;
+  if (metadata.uid === uid && metadata.resourceVersion === resourceVersion) return object;
+  return { ...object, metadata: { ...metadata, uid, resourceVersion } };
+}
+
+/** A patch that names a state is refused with a conflict on any other. */
+function guarded(patch: JsonObject, { uid, resourceVersion }: { uid: string; resourceVersion: string }): JsonObject {
+  const metadata = patch["metadata"];
+  return { ...patch, metadata: { ...(isObject(metadata) ? metadata : {}), uid, resourceVersion } };
+}

@@ -1,0 +1,85 @@
+import type { DestructiveIntent, IntentTarget } from "../model/intent.ts";
+import type { KubeObject } from "../model/object.ts";
+import { type Outcome, refused, succeeded } from "../model/outcome.ts";
+import { isAtLeast, type Revision } from "../model/revision.ts";
+import type { Cancel } from "../ports/cancel.ts";
+import type { KubeApi, ListOptions, ResourceRef } from "../ports/kubeApi.ts";
+import { type ApplyOptions, applyIntent, type Written } from "./applyIntent.ts";
+
+/** An object as the API has it, or that it has none, and when. */
+export interface FreshObject {
+  readonly object: KubeObject | undefined;
+  readonly revision: Revision;
+}
+
+export interface FreshList {
+  readonly items: readonly KubeObject[];
+  readonly revision: Revision;
+}
+
+export interface LookOptions {
+  /** The revision of our last own write, or of the picture that was decided on, whichever is later. */
+  readonly atLeast: Revision;
+  readonly cancel?: Cancel;
+}
+
+/**
+ * A consistent read of one object, at or beyond a revision. It is a list by name, because only a list tells the revision at
+ * which there was nothing: "not found" without one proves nothing.
+ */
+export async function lookAgain(
+  kube: KubeApi,
+  target: IntentTarget,
+  options: LookOptions,
+): Promise<Outcome<FreshObject>> {
+  const place = target.namespace === "" ? {} : { namespace: target.namespace };
+  const outcome = await lookAgainAtAll(
+    kube,
+    target,
+    { ...place, fieldSelector: `metadata.name=${target.name}` },
+    options,
+  );
+  if (!outcome.ok) return outcome;
+  const { items, revision } = outcome.value;
+  return succeeded({ object: items.find(({ metadata }) => metadata.name === target.name), revision });
+}
+
+/** The same for everything that a selection picks. */
+export async function lookAgainAtAll(
+  kube: KubeApi,
+  kind: ResourceRef,
+  selection: Pick<ListOptions, "namespace" | "labelSelector" | "fieldSelector">,
+  { atLeast, cancel }: LookOptions,
+): Promise<Outcome<FreshList>> {
+  const outcome = await kube.list(kind, { ...selection, ...(cancel && { cancel }) });
+  if (!outcome.ok) return outcome;
+  const { items, revision } = outcome.value;
+  if (!isAtLeast(revision, atLeast)) {
+    // A server that lags behind answered. What it says was true once; a destructive act may not rest on it.
+    return refused("Unavailable", `the answer is of revision ${revision}, and ${atLeast} is needed`);
+  }
+  return succeeded({ items, revision });
+}
+
+/** What a second look came to. */
+export type Recheck = { readonly still: DestructiveIntent } | { readonly notAnyMore: string };
+
+/**
+ * Reads the victim again and asks whether it should still go; only then the write leaves, with the state that was just read as
+ * its precondition. The recheck is pure and sees the fresh object. What it relies on beyond the victim must
+ * have written to the victim (its holders), or it may change unseen.
+ */
+export async function destroyAfterLooking(
+  kube: KubeApi,
+  intent: DestructiveIntent,
+  recheck: (fresh: FreshObject) => Recheck,
+  options: LookOptions & ApplyOptions,
+): Promise<Outcome<Written | { readonly notAnyMore: string }>> {
+  const fresh = await lookAgain(kube, intent.target, options);
+  if (!fresh.ok) return fresh;
+  if (fresh.value.object?.metadata.uid !== intent.expected.uid) {
+    return succeeded({ notAnyMore: `the object is gone at revision ${fresh.value.revision}` });
+  }
+  const verdict = recheck(fresh.value);
+  return "still" in verdict ? applyIntent(kube, verdict.still, options) : succeeded(verdict);
+}

@@ -1,0 +1,143 @@
+import type { JsonObject } from "./json.ts";
+import type { KubeObject } from "./object.ts";
+import type { Revision } from "./revision.ts";
+
+/**
+ * What was decided and should now happen: one write to one object. Every intent names the state of the object that it was
+ * decided on, and the types leave no way to forget it: if the object has changed since, the write is refused and
+ * the decision is taken again.
+ */
+export type Intent = CreateIntent | UpdateIntent | StatusIntent | PatchIntent | BindIntent | EvictIntent | DeleteIntent;
+
+/** Where an object lives: the same words as a path of the API. */
+export interface IntentTarget {
+  readonly group: string;
+  readonly version: string;
+  readonly plural: string;
+  /** Empty for cluster-scoped objects. */
+  readonly namespace: string;
+  readonly name: string;
+}
+
+/** The object that was looked at, and when: a namesake or a later state of it is another one. */
+export interface Expected {
+  readonly uid: string;
+  readonly resourceVersion: Revision;
+}
+
+/** What a decision was taken on: a state of an object, or that nothing had the name up to a revision. */
+export type Basis = Expected | { readonly absentAt: Revision };
+
+interface Decided {
+  readonly target: IntentTarget;
+  /** The sentence that shows in the log, the event and the condition. */
+  readonly why: string;
+}
+
+/** The precondition is that nothing of that name exists, so the name is derived and never drawn. */
+export interface CreateIntent extends Decided {
+  readonly type: "create";
+  readonly absentAt: Revision;
+  readonly object: NewObject;
+}
+
+export type NewObject = {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: {
+    readonly name: string;
+    readonly namespace?: string;
+    readonly generateName?: never;
+    readonly labels?: Readonly<Record<string, string>>;
+    readonly annotations?: Readonly<Record<string, string>>;
+    readonly [field: string]: unknown;
+  };
+  readonly [field: string]: unknown;
+};
+
+/** Replaces the object. The precondition is the object's own uid and resourceVersion. */
+export interface UpdateIntent extends Decided {
+  readonly type: "update";
+  readonly expected: Expected;
+  readonly object: KubeObject;
+}
+
+/** Replaces the object's status and nothing else. */
+export interface StatusIntent extends Decided {
+  readonly type: "status";
+  readonly expected: Expected;
+  readonly object: KubeObject;
+}
+
+/** A merge patch; null removes a field. */
+export interface PatchIntent extends Decided {
+  readonly type: "patch";
+  readonly expected: Expected;
+  readonly patch: JsonObject;
+  readonly subresource?: string;
+}
+
+export interface BindIntent extends Decided {
+  readonly type: "bind";
+  readonly expected: Expected;
+  readonly node: string;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly annotations?: Readonly<Record<string, string>>;
+}
+
+/** Destructive: look again before it is sent. */
+export interface EvictIntent extends Decided {
+  readonly type: "evict";
+  readonly expected: Expected;
+  readonly gracePeriodSeconds?: number;
+}
+
+/** Destructive: look again before it is sent. */
+export interface DeleteIntent extends Decided {
+  readonly type: "delete";
+  readonly expected: Expected;
+  readonly gracePeriodSeconds?: number;
+  readonly propagationPolicy?: "Background" | "Foreground" | "Orphan";
+}
+
+export type DestructiveIntent = EvictIntent | DeleteIntent;
+
+export function isDestructive(intent: Intent): intent is DestructiveIntent {
+  return intent.type === "evict" || intent.type === "delete";
+}
+
+/** Group and plural: `apps/deployments`, `/pods` for the core group. A kind is watched, and its revision kept, under it. */
+export function kindOf(target: { readonly group: string; readonly plural: string }): string {
+  return `${target.group}/${target.plural}`;
+}
+
+/** `namespace/name`, or the name alone for cluster-scoped objects. */
+export function keyOf(namespace: string | undefined, name: string): string {
+  return namespace === undefined || namespace === "" ? name : `${namespace}/${name}`;
+}
+
+export function keyOfObject({ metadata }: KubeObject): string {
+  return keyOf(metadata.namespace, metadata.name);
+}
+
+/** What an object is expected to be still. */
+export function expectedOf({ metadata }: KubeObject): Expected {
+  return { uid: metadata.uid, resourceVersion: metadata.resourceVersion };
+}
+
+export function basisOf(intent: Intent): Basis {
+  return intent.type === "create" ? { absentAt: intent.absentAt } : intent.expected;
+}
+
+/**
+ * Derived from identity: the same decision on the same state of the same object has the same id, whoever takes it and
+ * however often. Two different updates of one state share an id too: only one of them can take effect.
+ */
+export function intentId(intent: Intent): string {
+  const { target } = intent;
+  const place = `${intent.type} ${kindOf(target)}/${keyOf(target.namespace, target.name)}`;
+  if (intent.type === "create") return `${place}@${intent.absentAt}`;
+  const state = `${place} ${intent.expected.uid}@${intent.expected.resourceVersion}`;
+  if (intent.type === "bind") return `${state} ${intent.node}`;
+  return intent.type === "patch" && intent.subresource !== undefined ? `${state} ${intent.subresource}` : state;
+}

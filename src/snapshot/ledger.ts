@@ -1,0 +1,360 @@
+import { assert } from "../model/assert.ts";
+import type { Basis, Expected } from "../model/intent.ts";
+import type { KubeObject } from "../model/object.ts";
+import type { Outcome } from "../model/outcome.ts";
+import { isAtLeast, isLater, laterOf, type Revision } from "../model/revision.ts";
+import { ChunkedMap, type OrderedView } from "./chunkedMap.ts";
+import type { KindChange } from "./kindTable.ts";
+
+/**
+ * What we have decided and not yet seen. An intent counts from the moment it is decided until the watch shows how it ended:
+ *
+ *   scheduler                 API                      our watch
+ *   t0  decide: p on n1       p pending, revision 5    revision 5      p counts on n1: decided
+ *   t1  send the bind   -->   p on n1, revision 7      revision 5      p counts on n1: sent
+ *   t2  answer: done                                   revision 5      p counts on n1: acknowledged
+ *   t3                                                 revision 7      p counts on n1: the watch says so
+ *
+ * There is no moment between the four in which it counts nowhere, and none in which it counts twice, because an effect has a key that is
+ * derived from a UID: the ledger and the watch speak of the same key, and the one replaces the other.
+ *
+ * What makes the end certain is the precondition that every write carries. It can only take effect on the state that it
+ * was decided on, so the first later state of the object either has it or rules it out for ever. That also ends a
+ * time-out, whose write may land at any later moment: it counts as possible until the object has moved on.
+ */
+export type IntentState =
+  | "decided"
+  | "sent"
+  /** Sent again while an earlier attempt may still land. */
+  | "sentAgain"
+  /** Nobody knows whether it happened, and it may still happen. */
+  | "unknown"
+  /** The API said yes, the watch has not shown it. */
+  | "acknowledged"
+  /** A consistent read showed that the object has moved on; the watch has not shown it. */
+  | "settling"
+  | IntentEnd;
+
+export type IntentEnd = "observed" | "rejected" | "abandoned";
+
+type Input = "send" | "done" | "refused" | "timedOut" | "readMovedOn" | "shown" | "abandon";
+
+/** Where each input leads. What is missing cannot happen; what leads to itself changes nothing. */
+export const transitions: Readonly<Record<IntentState, Readonly<Partial<Record<Input, IntentState>>>>> = {
+  decided: { send: "sent", shown: "rejected", readMovedOn: "rejected", abandon: "abandoned" },
+  sent: { done: "acknowledged", refused: "rejected", timedOut: "unknown", readMovedOn: "sent", shown: "observed" },
+  // A refusal of the second attempt says nothing about the first one: it may be the reason for it.
+  sentAgain: {
+    done: "acknowledged",
+    refused: "unknown",
+    timedOut: "unknown",
+    readMovedOn: "sentAgain",
+    shown: "observed",
+  },
+  unknown: { send: "sentAgain", readMovedOn: "settling", shown: "observed", abandon: "abandoned" },
+  acknowledged: { readMovedOn: "acknowledged", shown: "observed" },
+  settling: { readMovedOn: "settling", shown: "observed", abandon: "abandoned" },
+  observed: {},
+  rejected: {},
+  abandoned: {},
+};
+
+/** One thing that an intent makes true, or an object holds: a pod takes devices on a node. */
+export interface Effect<V> {
+  /** Derived from a UID, so that what is decided and what is observed have the same key. */
+  readonly key: string;
+  readonly value: V;
+}
+
+export interface CountedIntent<V> {
+  /** See intentId. */
+  readonly id: string;
+  /** The kind whose watch will show it; see kindOf. */
+  readonly kind: string;
+  /** The object's namespace and name. */
+  readonly key: string;
+  /** The state that it was decided on. The name of a create must be ours alone. */
+  readonly basis: Basis;
+  readonly effects: readonly Effect<V>[];
+}
+
+/** A value that a key may have because of an intent. */
+export interface Overlay<V> {
+  readonly intent: string;
+  /** See holderOf: the object that will hold it. */
+  readonly holder: string;
+  readonly value: V;
+  /** The API said yes: what the watch shows of this holder is the past. */
+  readonly isCertain: boolean;
+}
+
+export interface Ended {
+  readonly id: string;
+  readonly end: IntentEnd;
+}
+
+interface Entry<V> extends CountedIntent<V> {
+  state: IntentState;
+  /** Counted until the watch of the kind has passed this revision. */
+  untilRevision: Revision | undefined;
+}
+
+interface KindEntries<V> {
+  readonly byKey: Map<string, Entry<V>[]>;
+  /** Those that end when the kind's revision reaches a known one; few, and looked at only when it does. */
+  readonly waiting: Set<Entry<V>>;
+  /** The lowest revision that any of them waits for. */
+  earliest: Revision | undefined;
+}
+
+/** What came of a write, as far as the ledger cares. */
+export interface Answer {
+  /** The revision that the write got, where the API tells. */
+  readonly revision?: Revision;
+}
+
+export class Ledger<V> {
+  private readonly entries = new Map<string, Entry<V>>();
+  private readonly kinds = new Map<string, KindEntries<V>>();
+  private readonly overlay = new ChunkedMap<readonly Overlay<V>[]>();
+  private readonly onEffect: (key: string) => void;
+
+  constructor(onEffect: (key: string) => void = () => {}) {
+    this.onEffect = onEffect;
+  }
+
+  get size(): number {
+    return this.entries.size;
+  }
+
+  /** By key of effect. Immutable. */
+  view(): OrderedView<readonly Overlay<V>[]> {
+    return this.overlay.view();
+  }
+
+  valuesAt(key: string): readonly Overlay<V>[] | undefined {
+    return this.overlay.get(key);
+  }
+
+  /** Undefined when it has ended, or never was. */
+  stateOf(id: string): IntentState | undefined {
+    return this.entries.get(id)?.state;
+  }
+
+  /** Ids of the intents in a state, in order: those that are unknown want a consistent read. */
+  idsIn(state: IntentState): string[] {
+    const ids: string[] = [];
+    for (const entry of this.entries.values()) if (entry.state === state) ids.push(entry.id);
+    return ids.sort();
+  }
+
+  /** From now on it counts. `counted`: it does already. `stale`: another write took effect on the state it was decided on. */
+  decide(intent: CountedIntent<V>): "entered" | "counted" | "stale" {
+    return this.enter(intent, "decided");
+  }
+
+  /** After a restart: a durable intent was found, and nobody knows how far it came. */
+  restore(intent: CountedIntent<V>): "entered" | "counted" | "stale" {
+    return this.enter(intent, "unknown");
+  }
+
+  /** False when it must not be sent any more: its object has moved on since it was decided. */
+  send(id: string): boolean {
+    const entry = this.entries.get(id);
+    if (entry === undefined || transitions[entry.state].send === undefined) return false;
+    this.move(entry, "send");
+    return true;
+  }
+
+  /** What came of the attempt that was sent last. */
+  answer(id: string, outcome: Outcome<Answer>): readonly Ended[] {
+    const entry = this.entries.get(id);
+    // The watch was faster than the answer.
+    if (entry === undefined) return [];
+    if (!outcome.ok) return this.move(entry, outcome.reason === "Unknown" ? "timedOut" : "refused");
+    if (outcome.value.revision !== undefined) this.waitFor(entry, outcome.value.revision);
+    return [...this.ruleOutRivals(entry), ...this.move(entry, "done")];
+  }
+
+  /**
+   * A consistent read of the object (undefined: it is not there). A state that the intent was decided on proves nothing: the write may still land.
+   */
+  read(id: string, fresh: { readonly object: Expected | undefined; readonly revision: Revision }): readonly Ended[] {
+    const entry = this.entries.get(id);
+    if (entry === undefined || !hasMovedOn(entry.basis, fresh.object, fresh.revision)) return [];
+    this.waitFor(entry, fresh.revision);
+    return this.move(entry, "readMovedOn");
+  }
+
+  /** Its owner vouches that it will never happen. */
+  abandon(id: string): readonly Ended[] {
+    const entry = this.entries.get(id);
+    return entry === undefined ? [] : this.move(entry, "abandon");
+  }
+
+  /** The watch showed a change. Call `passed` when all changes of one revision have been shown. */
+  observe(kind: string, change: KindChange): readonly Ended[] {
+    const entries = this.kinds.get(kind)?.byKey.get(change.key);
+    if (entries === undefined) return [];
+    const ended: Ended[] = [];
+    for (const entry of [...entries]) {
+      if (isShownBy(entry.basis, change)) ended.push(...this.move(entry, "shown"));
+    }
+    return ended;
+  }
+
+  /** A whole new list was shown: what is not in it is gone, and nothing else says so of an object that we never saw. */
+  compare(kind: string, revision: Revision, get: (key: string) => KubeObject | undefined): readonly Ended[] {
+    const ended: Ended[] = [];
+    for (const [key, entries] of [...(this.kinds.get(kind)?.byKey ?? [])].sort(byKey)) {
+      const object = get(key)?.metadata;
+      for (const entry of [...entries]) {
+        if (hasMovedOn(entry.basis, object, revision)) ended.push(...this.move(entry, "shown"));
+      }
+    }
+    return ended;
+  }
+
+  /** The watch has shown everything up to the revision. */
+  passed(kind: string, revision: Revision): readonly Ended[] {
+    const entries = this.kinds.get(kind);
+    if (entries?.earliest === undefined || !isAtLeast(revision, entries.earliest)) return [];
+    const ended: Ended[] = [];
+    for (const entry of [...entries.waiting]) {
+      if (entry.untilRevision !== undefined && isAtLeast(revision, entry.untilRevision)) {
+        ended.push(...this.move(entry, "shown"));
+      }
+    }
+    entries.earliest = earliestOf(entries.waiting);
+    return ended;
+  }
+
+  private enter(intent: CountedIntent<V>, state: "decided" | "unknown"): "entered" | "counted" | "stale" {
+    if (this.entries.has(intent.id)) return "counted";
+    const { byKey } = this.kindEntries(intent.kind);
+    const others = byKey.get(intent.key);
+    // A second create of a name could land after what the first one made was seen and deleted, and count nowhere.
+    if (isCreate(intent) && others?.some(isCreate)) return "counted";
+    if (others?.some((other) => other.state === "acknowledged" && rulesOut(other.basis, intent.basis))) return "stale";
+    const entry: Entry<V> = { ...intent, state, untilRevision: undefined };
+    this.entries.set(intent.id, entry);
+    if (others === undefined) byKey.set(intent.key, [entry]);
+    else others.push(entry);
+    this.lay(entry);
+    return "entered";
+  }
+
+  private move(entry: Entry<V>, input: Input): readonly Ended[] {
+    const next = transitions[entry.state][input];
+    assert(next !== undefined, () => `intent ${entry.id} is ${entry.state} and cannot ${input}`);
+    if (next === entry.state) return [];
+    entry.state = next;
+    if (next === "observed" || next === "rejected" || next === "abandoned") {
+      this.leave(entry);
+      return [{ id: entry.id, end: next }];
+    }
+    if (next === "acknowledged") this.lay(entry);
+    return [];
+  }
+
+  /** A write that took effect on a state rules out every other that was decided on the same one. */
+  private ruleOutRivals(winner: Entry<V>): readonly Ended[] {
+    const ended: Ended[] = [];
+    for (const rival of [...(this.kinds.get(winner.kind)?.byKey.get(winner.key) ?? [])]) {
+      if (rival === winner || !rulesOut(winner.basis, rival.basis)) continue;
+      rival.state = "rejected";
+      this.leave(rival);
+      ended.push({ id: rival.id, end: "rejected" });
+    }
+    return ended;
+  }
+
+  private waitFor(entry: Entry<V>, revision: Revision): void {
+    const entries = this.kindEntries(entry.kind);
+    entry.untilRevision = entry.untilRevision === undefined ? revision : laterOf(entry.untilRevision, revision);
+    entries.waiting.add(entry);
+    entries.earliest = earliestOf(entries.waiting);
+  }
+
+  private leave(entry: Entry<V>): void {
+    this.entries.delete(entry.id);
+    const entries = this.kindEntries(entry.kind);
+    entries.waiting.delete(entry);
+    const others = (entries.byKey.get(entry.key) ?? []).filter((other) => other !== entry);
+    if (others.length === 0) entries.byKey.delete(entry.key);
+    else entries.byKey.set(entry.key, others);
+    for (const { key } of entry.effects) {
+      const left = (this.overlay.get(key) ?? []).filter(({ intent }) => intent !== entry.id);
+      if (left.length === 0) this.overlay.delete(key);
+      else this.overlay.set(key, left);
+      this.onEffect(key);
+    }
+  }
+
+  private lay(entry: Entry<V>): void {
+    const isCertain = entry.state === "acknowledged";
+    const holder = holderOf(entry.kind, entry.key);
+    for (const { key, value } of entry.effects) {
+      const others = (this.overlay.get(key) ?? []).filter(({ intent }) => intent !== entry.id);
+      this.overlay.set(key, [...others, { intent: entry.id, holder, value, isCertain }].sort(byIntent));
+      this.onEffect(key);
+    }
+  }
+
+  private kindEntries(kind: string): KindEntries<V> {
+    let entries = this.kinds.get(kind);
+    if (entries === undefined) {
+      entries = { byKey: new Map(), waiting: new Set(), earliest: undefined };
+      this.kinds.set(kind, entries);
+    }
+    return entries;
+  }
+}
+
+/** Names an object among those of all kinds. */
+export function holderOf(kind: string, key: string): string {
+  return `${kind} ${key}`;
+}
+
+/** Whether the object, as it was at a revision, is no longer what was decided on, so that the write can no longer take effect. */
+export function hasMovedOn(basis: Basis, object: Expected | undefined, atRevision: Revision): boolean {
+  // The name of a create is ours alone, so what has it since is what we made.
+  if (!("uid" in basis)) return object !== undefined && isLater(object.resourceVersion, basis.absentAt);
+  if (object?.uid === basis.uid) return isLater(object.resourceVersion, basis.resourceVersion);
+  // A UID never returns: not being there ends it, unless we look at a time before it was made.
+  return isAtLeast(atRevision, basis.resourceVersion);
+}
+
+/** Whether a write that took effect on one state leaves no room for one that was decided on the other. */
+function rulesOut(winner: Basis, rival: Basis): boolean {
+  if (!("uid" in winner) || !("uid" in rival) || winner.uid !== rival.uid) return false;
+  return isAtLeast(winner.resourceVersion, rival.resourceVersion);
+}
+
+function isCreate({ basis }: CountedIntent<unknown>): boolean {
+  return "absentAt" in basis;
+}
+
+function isShownBy(basis: Basis, change: KindChange): boolean {
+  const { metadata } = change.object;
+  if (change.type !== "deleted") return hasMovedOn(basis, metadata, metadata.resourceVersion);
+  if ("uid" in basis) return change.before.metadata.uid === basis.uid;
+  return isLater(metadata.resourceVersion, basis.absentAt);
+}
+
+function earliestOf(waiting: ReadonlySet<Entry<unknown>>): Revision | undefined {
+  let earliest: Revision | undefined;
+  for (const { untilRevision } of waiting) {
+    if (untilRevision === undefined) continue;
+    if (earliest === undefined || isLater(earliest, untilRevision)) earliest = untilRevision;
+  }
+  return earliest;
+}
+
+function byIntent(a: Overlay<unknown>, b: Overlay<unknown>): number {
+  return a.intent < b.intent ? -1 : a.intent > b.intent ? 1 : 0;
+}
+
+function byKey(a: readonly [string, unknown], b: readonly [string, unknown]): number {
+  return a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : 0;
+}

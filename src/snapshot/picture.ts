@@ -1,0 +1,205 @@
+import { assert } from "../model/assert.ts";
+import { basisOf, type Expected, type Intent, intentId, keyOf, kindOf } from "../model/intent.ts";
+import { equalJson } from "../model/json.ts";
+import type { KubeObject } from "../model/object.ts";
+import type { Outcome } from "../model/outcome.ts";
+import type { Revision } from "../model/revision.ts";
+import { ChunkedMap } from "./chunkedMap.ts";
+import type { Applied, KindChange, KindEvent, KindTable, KindView } from "./kindTable.ts";
+import { type Answer, type CountedIntent, type Effect, type Ended, hasMovedOn, holderOf, Ledger } from "./ledger.ts";
+import type { Held, Snapshot } from "./snapshot.ts";
+import { countedValues, createSnapshot } from "./snapshot.ts";
+
+/** A kind in a picture: its table, and what its objects hold. */
+export interface PictureKind<V> {
+  readonly table: KindTable;
+  /** Pure: what an object holds depends on the object alone, so it can be worked out again when the object goes. */
+  readonly effects?: (object: KubeObject) => readonly Effect<V>[];
+}
+
+export interface PictureOptions<V> {
+  /** Whether two values of one key are the same; by default as JSON. */
+  readonly isSame?: (a: V, b: V) => boolean;
+  /** Told of every key whose values may have changed, for who keeps packed arrays. */
+  readonly onEffect?: (key: string) => void;
+}
+
+/**
+ * One picture of several kinds, with what we decided and have not seen yet. Events and intents go in; what comes out
+ * is a snapshot: one object that never changes, says up to which revision it is complete, and cost a reference to take.
+ * It is the only source that a decision reads.
+ *
+ * Usage is never counted up and down. A key has holders, each an object that the watch shows or an intent; when a holder
+ * changes, the key's holders are looked at again.
+ */
+export class Picture<V = never> {
+  private readonly kinds: ReadonlyMap<string, PictureKind<V>>;
+  private readonly ledger: Ledger<V>;
+  private readonly held = new ChunkedMap<readonly Held<V>[]>();
+  private readonly isSame: (a: V, b: V) => boolean;
+  private readonly onEffect: (key: string) => void;
+  private current: Snapshot<V> | undefined;
+
+  /** Kinds are named as kindOf names them. */
+  constructor(kinds: Readonly<Record<string, PictureKind<V>>>, options: PictureOptions<V> = {}) {
+    this.kinds = new Map(Object.entries(kinds).sort(([a], [b]) => (a < b ? -1 : 1)));
+    this.isSame = options.isSame ?? equalJson;
+    this.onEffect = options.onEffect ?? (() => {});
+    this.ledger = new Ledger<V>((key) => this.onEffect(key));
+    for (const [name, { table }] of this.kinds) {
+      for (const [key, object] of table.view().objects) this.observe(name, [{ type: "added", key, object }]);
+    }
+  }
+
+  /** The picture as it is now. The same object as before when nothing has happened since. */
+  snapshot(): Snapshot<V> {
+    this.current ??= createSnapshot({
+      kinds: this.kindViews(),
+      held: this.held.view(),
+      overlay: this.ledger.view(),
+      isSame: this.isSame,
+    });
+    return this.current;
+  }
+
+  /** Folds one event of a watch into the picture, where the picture owns the table. */
+  applyEvent(kind: string, event: KindEvent): Applied<KubeObject> & { readonly ended: readonly Ended[] } {
+    const applied = this.kind(kind).table.apply(event);
+    return { ...applied, ended: this.observed(kind, applied.changes, event.type === "relistDone") };
+  }
+
+  /** Somebody else applied an event to the kind's table, and these are its changes. */
+  observed(kind: string, changes: readonly KindChange[], isNewList = false): readonly Ended[] {
+    this.current = undefined;
+    const { table } = this.kind(kind);
+    const ended = this.observe(kind, changes);
+    if (this.ledger.size === 0) return ended;
+    ended.push(...this.ledger.passed(kind, table.revision));
+    if (isNewList) ended.push(...this.ledger.compare(kind, table.revision, (key) => table.get(key)));
+    return ended;
+  }
+
+  /**
+   * The intent counts from now on. `counted` before: it counts already, and nothing changes. `stale`: its object is no longer
+   * what it was decided on, and it must not be sent.
+   */
+  decide(intent: Intent, effects: readonly Effect<V>[] = []): "decided" | "counted" | "stale" {
+    const counted = countedIntent(intent, effects);
+    if (this.isStale(counted)) return "stale";
+    this.current = undefined;
+    const verdict = this.ledger.decide(counted);
+    return verdict === "entered" ? "decided" : verdict;
+  }
+
+  /** After a restart: a durable intent was found that has not ended, so its effects may be true. */
+  restore(intent: Intent, effects: readonly Effect<V>[]): "unknown" | "counted" | "stale" {
+    const counted = countedIntent(intent, effects);
+    if (this.isStale(counted)) return "stale";
+    this.current = undefined;
+    const verdict = this.ledger.restore(counted);
+    return verdict === "entered" ? "unknown" : verdict;
+  }
+
+  /** Asked just before the write leaves. False: do not send it. */
+  send(intent: Intent): boolean {
+    this.current = undefined;
+    return this.ledger.send(intentId(intent));
+  }
+
+  /** What came of it. */
+  answer(intent: Intent, outcome: Outcome<Answer>): readonly Ended[] {
+    this.current = undefined;
+    const kind = kindOf(intent.target);
+    const ended = this.ledger.answer(intentId(intent), outcome);
+    // The write may have changed nothing, or the watch may have been faster than the answer.
+    return [...ended, ...this.ledger.passed(kind, this.kind(kind).table.revision)];
+  }
+
+  /** A consistent read of the intent's object, for an intent whose outcome is unknown. */
+  read(intent: Intent, fresh: { object: KubeObject | undefined; revision: Revision }): readonly Ended[] {
+    this.current = undefined;
+    const kind = kindOf(intent.target);
+    const object: Expected | undefined = fresh.object?.metadata;
+    const ended = this.ledger.read(intentId(intent), { object, revision: fresh.revision });
+    return [...ended, ...this.ledger.passed(kind, this.kind(kind).table.revision)];
+  }
+
+  /** It will never happen, and its owner can prove it. */
+  abandon(intent: Intent): readonly Ended[] {
+    this.current = undefined;
+    return this.ledger.abandon(intentId(intent));
+  }
+
+  /** Ids of the intents whose outcome nobody knows, in order. They want a consistent read, or to be sent again. */
+  unknownIntents(): string[] {
+    return this.ledger.idsIn("unknown");
+  }
+
+  stateOf(intent: Intent): ReturnType<Ledger<V>["stateOf"]> {
+    return this.ledger.stateOf(intentId(intent));
+  }
+
+  /** The values that a key has or may have now; see Snapshot.values. For who follows `onEffect`. */
+  values(key: string): readonly V[] {
+    return countedValues(this.held.get(key), this.ledger.valuesAt(key), this.isSame);
+  }
+
+  private observe(kind: string, changes: readonly KindChange[]): Ended[] {
+    const ended: Ended[] = [];
+    const { effects } = this.kind(kind);
+    for (const change of changes) {
+      // The watch's own word first, then the intent's end: between the two it counts under one key, once.
+      if (effects !== undefined) this.recount(kind, change, effects);
+      if (this.ledger.size > 0) ended.push(...this.ledger.observe(kind, change));
+    }
+    return ended;
+  }
+
+  private recount(kind: string, change: KindChange, effects: (object: KubeObject) => readonly Effect<V>[]): void {
+    const holder = holderOf(kind, change.key);
+    const before = change.type === "added" ? [] : effects(change.before);
+    const after = change.type === "deleted" ? [] : effects(change.object);
+    for (const { key } of before) {
+      if (after.some((effect) => effect.key === key)) continue;
+      this.hold(key, holder, undefined);
+    }
+    for (const effect of after) {
+      const known = before.find(({ key }) => key === effect.key);
+      if (known === undefined || !this.isSame(known.value, effect.value)) this.hold(effect.key, holder, effect);
+    }
+  }
+
+  private hold(key: string, holder: string, effect: Effect<V> | undefined): void {
+    const others = (this.held.get(key) ?? []).filter((each) => each.holder !== holder);
+    if (effect !== undefined) others.push({ holder, value: effect.value });
+    if (others.length === 0) this.held.delete(key);
+    else this.held.set(key, others.length === 1 ? others : others.sort((a, b) => (a.holder < b.holder ? -1 : 1)));
+    this.onEffect(key);
+  }
+
+  private isStale({ kind, key, basis }: CountedIntent<V>): boolean {
+    const { table } = this.kind(kind);
+    return table.isComplete && hasMovedOn(basis, table.get(key)?.metadata, table.revision);
+  }
+
+  private kind(name: string): PictureKind<V> {
+    const kind = this.kinds.get(name);
+    assert(kind !== undefined, () => `${name} is not in this picture`);
+    return kind;
+  }
+
+  private kindViews(): ReadonlyMap<string, KindView> {
+    return new Map([...this.kinds].map(([name, { table }]) => [name, table.view()]));
+  }
+}
+
+function countedIntent<V>(intent: Intent, effects: readonly Effect<V>[]): CountedIntent<V> {
+  const { target } = intent;
+  return {
+    id: intentId(intent),
+    kind: kindOf(target),
+    key: keyOf(target.namespace, target.name),
+    basis: basisOf(intent),
+    effects,
+  };
+}

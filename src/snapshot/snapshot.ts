@@ -1,0 +1,78 @@
+import { assert } from "../model/assert.ts";
+import type { KubeObject } from "../model/object.ts";
+import { firstRevision, isLater, type Revision } from "../model/revision.ts";
+import { type OrderedView, walkBoth } from "./chunkedMap.ts";
+import type { KindView } from "./kindTable.ts";
+import type { Overlay } from "./ledger.ts";
+
+/** A cluster as it was known at one moment. It never changes; a decision reads this and nothing else. */
+export interface Snapshot<V = never> {
+  /** Everything that happened to any of the kinds up to here is in it. A number taken from it carries this. */
+  readonly revision: Revision;
+  /** Whether every kind has had its first list. Nothing is decided before. */
+  readonly isComplete: boolean;
+  kind<T extends KubeObject = KubeObject>(name: string): KindView<T>;
+  /**
+   * The values that a key has, or may have because of an intent that is not over. Usually one. Two of them are alternatives
+   * of one thing (a bind that may or may not have happened), never a sum: who must not give out twice keeps all of them free.
+   */
+  values(key: string): readonly V[];
+  /** Every key that counts, with its values, in order of key. */
+  counted(): Iterable<readonly [string, readonly V[]]>;
+}
+
+/** A value that an object holds. */
+export interface Held<V> {
+  readonly holder: string;
+  readonly value: V;
+}
+
+export interface SnapshotParts<V> {
+  readonly kinds: ReadonlyMap<string, KindView>;
+  readonly held: OrderedView<readonly Held<V>[]>;
+  readonly overlay: OrderedView<readonly Overlay<V>[]>;
+  readonly isSame: (a: V, b: V) => boolean;
+}
+
+export function createSnapshot<V>({ kinds, held, overlay, isSame }: SnapshotParts<V>): Snapshot<V> {
+  let revision: Revision | undefined;
+  let isComplete = true;
+  for (const view of kinds.values()) {
+    isComplete &&= view.isComplete;
+    if (revision === undefined || isLater(revision, view.revision)) revision = view.revision;
+  }
+  return {
+    revision: isComplete ? (revision ?? firstRevision) : firstRevision,
+    isComplete,
+    kind<T extends KubeObject>(name: string): KindView<T> {
+      const view = kinds.get(name);
+      assert(view !== undefined, () => `${name} is not in this snapshot`);
+      return view as KindView<T>;
+    },
+    values: (key) => countedValues(held.get(key), overlay.get(key), isSame),
+    *counted() {
+      for (const [key, holders, intents] of walkBoth(held, overlay))
+        yield [key, countedValues(holders, intents, isSame)];
+    },
+  };
+}
+
+/**
+ * Brings together what the watch shows and what the ledger knows for one key. An acknowledged intent replaces what the watch
+ * still shows of the same object; one that may or may not have happened stands beside it.
+ */
+export function countedValues<V>(
+  held: readonly Held<V>[] | undefined,
+  overlay: readonly Overlay<V>[] | undefined,
+  isSame: (a: V, b: V) => boolean,
+): readonly V[] {
+  const values: V[] = [];
+  const add = (value: V): void => {
+    if (!values.some((other) => isSame(other, value))) values.push(value);
+  };
+  for (const { holder, value } of held ?? []) {
+    if (overlay?.some((each) => each.isCertain && each.holder === holder) !== true) add(value);
+  }
+  for (const { value } of overlay ?? []) add(value);
+  return values;
+}

@@ -174,7 +174,13 @@ function checkOptions(resource: Resource, name: string, options: DeleteOptions):
   }
 }
 
-function checkDeletePreconditions(resource: Resource, name: string, version: Version, options: DeleteOptions): void {
+/** Throws a conflict when the object is not the one, or not in the state, that the caller looked at. */
+export function checkDeletePreconditions(
+  resource: Resource,
+  name: string,
+  version: Version,
+  options: DeleteOptions,
+): void {
   const { uid, resourceVersion } = options.preconditions ?? {};
   if (uid !== undefined && uid !== version.side.uid) {
     throw conflict(resource.groupResource, name, uidMismatch(uid, version.side.uid));

@@ -5,7 +5,7 @@ import { budgetStillProcessing, evictionCondition, evictionDecision } from "../k
 import { withPodCondition } from "../kinds/pods/podConditions.ts";
 import type { Resource } from "../resource.ts";
 import type { Call, Core, Target } from "./core.ts";
-import { type DeleteOptions, deleteObject } from "./delete.ts";
+import { checkDeletePreconditions, type DeleteOptions, deleteObject } from "./delete.ts";
 import { updateObject } from "./update.ts";
 
 const budgetsKey = "policy/poddisruptionbudgets";
@@ -26,6 +26,9 @@ export async function evictObject(
   for (;;) {
     const version = core.store.get(target.resource.type.storageKey, target.namespace, target.name);
     if (version === undefined) throw notFound(target.resource.groupResource, target.name);
+    // Before anything is spent or marked: an eviction that was decided for another state of the pod leaves no trace.
+    checkDeletePreconditions(target.resource, target.name, version, options);
+    const demanded = options.preconditions?.resourceVersion;
     const pod = version.object() as unknown as Pod;
     const budgets = budgetsOf(core, target.namespace);
     const decision = evictionDecision({ pod, budgets, nowMs: core.clock.nowMs() });
@@ -33,7 +36,7 @@ export async function evictObject(
       case "refuse":
         throw decision.error;
       case "delete":
-        await markAndDelete(core, target, version.side.uid, undefined, options, call);
+        await markAndDelete(core, target, version.side.uid, demanded, options, call);
         return;
       case "deleteWithRevision":
         try {
@@ -51,7 +54,7 @@ export async function evictObject(
           if (isConflict(error)) continue;
           throw error;
         }
-        await markAndDelete(core, target, version.side.uid, undefined, options, call);
+        await markAndDelete(core, target, version.side.uid, demanded, options, call);
         return;
     }
   }

@@ -65,7 +65,7 @@ export async function createApi(options: ApiOptions): Promise<Api> {
     ...(options.retention === undefined ? {} : { retention: options.retention }),
     ...(options.freeze === undefined ? {} : { freeze: options.freeze }),
     ...(options.onSync === undefined ? {} : { onSync: options.onSync }),
-    onProblem: (error) => options.onError?.("snapshot of the store", error),
+    ...(options.onError === undefined ? {} : { onProblem: (error: unknown) => options.onError?.("the store", error) }),
   });
   const opened = await store.open();
   const hub = new WatchHub(store, clock, indexedFields);

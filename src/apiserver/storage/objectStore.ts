@@ -51,7 +51,7 @@ export class ObjectStore {
     this.retention = { ...defaultRetention, ...options.retention };
     this.freeze = options.freeze ?? false;
     this.indexedFields = options.indexedFields ?? {};
-    this.onProblem = options.onProblem ?? (() => {});
+    this.onProblem = options.onProblem ?? rethrow;
     this.onSync = options.onSync ?? (() => {});
   }
 
@@ -268,7 +268,7 @@ export class ObjectStore {
         const event = this.undelivered[delivered] as StoreEvent;
         if (event.revision > this.durableRevision) break;
         delivered++;
-        for (const listener of this.listeners) listener(event);
+        for (const listener of this.listeners) this.tell(listener, event);
       }
     } finally {
       this.undelivered.splice(0, delivered);
@@ -282,6 +282,15 @@ export class ObjectStore {
       }
     }
     this.trim();
+  }
+
+  /** A listener that fails must not take the event from the others, nor the store down with it. */
+  private tell(listener: (event: StoreEvent) => void, event: StoreEvent): void {
+    try {
+      listener(event);
+    } catch (error) {
+      this.onProblem(error);
+    }
   }
 
   private insert(version: Version): void {
@@ -351,10 +360,14 @@ export interface ObjectStoreOptions {
   freeze?: boolean;
   /** Resource to the position, in its side record, of the field that lists are indexed by. */
   indexedFields?: Readonly<Record<string, number>>;
-  /** Told of what went wrong without harm: a snapshot that could not be written. */
+  /** Told of what went wrong without harm to the store: a snapshot that could not be written, a listener that threw. */
   onProblem?: (error: unknown) => void;
   /** Told how long each sync of the log took. */
   onSync?: (seconds: number) => void;
+}
+
+function rethrow(error: unknown): never {
+  throw error;
 }
 
 /** After a snapshot failed. */

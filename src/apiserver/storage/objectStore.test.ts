@@ -1,0 +1,139 @@
+import { describe, expect, test } from "vitest";
+import type { KubeObject } from "../../model/object.ts";
+import type { Store, StoredChange } from "../../ports/store.ts";
+import { ManualClock, settle } from "../testing/manualClock.ts";
+import { ObjectStore } from "./objectStore.ts";
+
+function pod(name: string): KubeObject {
+  const metadata = { name, namespace: "a", uid: name, resourceVersion: "", creationTimestamp: "2026-01-01T00:00:00Z" };
+  return { kind: "Pod", apiVersion: "v1", metadata };
+}
+
+const side = { uid: "u", labels: null, fields: [], owners: null };
+
+/** A log whose syncs and snapshots the test answers. */
+class TestLog implements Store {
+  appended: number[] = [];
+  snapshots = 0;
+  answers: { resolve: () => void; reject: (error: Error) => void }[] = [];
+  wants = false;
+  snapshotError: Error | undefined;
+  async open() {
+    return { revision: 0, snapshotRevision: 0, cutBytes: 0 };
+  }
+  append(changes: readonly StoredChange[]) {
+    this.appended.push(...changes.map((change) => change.revision));
+  }
+  synced() {
+    return new Promise<void>((resolve, reject) => this.answers.push({ resolve, reject }));
+  }
+  wantsSnapshot() {
+    return this.wants;
+  }
+  async snapshot() {
+    this.snapshots++;
+    if (this.snapshotError !== undefined) throw this.snapshotError;
+  }
+  async close() {}
+}
+
+describe("a store with a log", () => {
+  test("shows a write to the next writer at once, and to nobody else before it is on the disk", async () => {
+    const log = new TestLog();
+    const store = new ObjectStore({ clock: new ManualClock(), log });
+    const heard: number[] = [];
+    store.onEvent((event) => heard.push(event.revision));
+    store.put("/pods", pod("p"), side);
+    expect(store.get("/pods", "a", "p")?.revision).toBe(1);
+    const durable = store.whenDurable(1);
+    await settle();
+    expect({ heard, durable: store.durableRevision }).toEqual({ heard: [], durable: 0 });
+    log.answers.shift()?.resolve();
+    await durable;
+    expect(heard).toEqual([1]);
+  });
+
+  test("writes that are queued while one sync runs share the next one", async () => {
+    const log = new TestLog();
+    const store = new ObjectStore({ clock: new ManualClock(), log });
+    store.put("/pods", pod("a"), side);
+    await settle();
+    for (const name of ["b", "c", "d"]) store.put("/pods", pod(name), side);
+    log.answers.shift()?.resolve();
+    await settle();
+    expect(store.durableRevision).toBe(1);
+    log.answers.shift()?.resolve();
+    await settle();
+    expect({ durable: store.durableRevision, syncs: log.answers.length }).toEqual({ durable: 4, syncs: 0 });
+  });
+
+  test("refuses everything after its disk has failed, and says so to who waits", async () => {
+    const log = new TestLog();
+    const store = new ObjectStore({ clock: new ManualClock(), log });
+    store.put("/pods", pod("p"), side);
+    const durable = store.whenDurable(1);
+    await settle();
+    log.answers.shift()?.reject(new Error("no space left"));
+    await expect(durable).rejects.toThrow("no space left");
+    expect(() => store.put("/pods", pod("q"), side)).toThrow("no space left");
+    expect(store.isHealthy).toBe(false);
+  });
+
+  test("goes on when a snapshot fails, and tries again a minute later", async () => {
+    const clock = new ManualClock();
+    const log = new TestLog();
+    const problems: unknown[] = [];
+    const store = new ObjectStore({ clock, log, onProblem: (error) => problems.push(error) });
+    log.wants = true;
+    log.snapshotError = new Error("quota");
+    const write = async (name: string) => {
+      store.put("/pods", pod(name), side);
+      await settle();
+      log.answers.shift()?.resolve();
+      await settle();
+    };
+    await write("a");
+    await write("b");
+    expect({ snapshots: log.snapshots, problems: problems.length, healthy: store.isHealthy }).toEqual({
+      snapshots: 1,
+      problems: 1,
+      healthy: true,
+    });
+    await clock.advance(60_000);
+    await write("c");
+    expect(log.snapshots).toBe(2);
+  });
+});
+
+test("a listener that fails takes the event from nobody else", () => {
+  const problems: unknown[] = [];
+  const store = new ObjectStore({ clock: new ManualClock(), onProblem: (error) => problems.push(error) });
+  const heard: number[] = [];
+  store.onEvent(() => {
+    throw new Error("ours is the mistake");
+  });
+  store.onEvent((event) => heard.push(event.revision));
+  store.put("/pods", pod("p"), side);
+  expect({ heard, problems: problems.length }).toEqual({ heard: [1], problems: 1 });
+});
+
+test("a listener that writes is heard in order by the others", () => {
+  const store = new ObjectStore({ clock: new ManualClock() });
+  const heard: number[] = [];
+  store.onEvent((event) => {
+    if (event.revision < 3) store.put("/pods", pod(`p${event.revision}`), side);
+  });
+  store.onEvent((event) => heard.push(event.revision));
+  store.put("/pods", pod("p"), side);
+  expect(heard).toEqual([1, 2, 3]);
+});
+
+test("what is older than age and count allow is forgotten, and what weighs too much is forgotten earlier", async () => {
+  const clock = new ManualClock();
+  const store = new ObjectStore({ clock, retention: { events: 3, ageMs: 1_000, bytes: 1_000_000 } });
+  for (let at = 0; at < 5; at++) store.put("/pods", pod(`p${at}`), side);
+  expect(store.compactedRevision).toBe(0);
+  await clock.advance(2_000);
+  store.put("/pods", pod("late"), side);
+  expect({ compacted: store.compactedRevision, events: store.historySize.events }).toEqual({ compacted: 3, events: 3 });
+});

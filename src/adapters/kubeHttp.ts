@@ -93,7 +93,7 @@ class KubeOverHttp implements KubeHttp {
   private readonly endpoint: Endpoint & { readonly prefix: string };
   private readonly keeper: CredentialKeeper;
   private readonly agents: Agents;
-  private readonly headers: Readonly<Record<string, string>>;
+  private readonly headers: Readonly<Record<string, string | string[]>>;
   private readonly knownWarnings = new Set<string>();
   private readonly watches = new Set<Watch>();
   private closed = false;
@@ -307,8 +307,8 @@ class KubeOverHttp implements KubeHttp {
     return exchange(this.endpoint, agent, { method, path: this.endpoint.prefix + path, headers, ...sent }, limits);
   }
 
-  private headersFor({ credentials }: HeldCredentials, gzip: boolean): Record<string, string> {
-    const headers: Record<string, string> = { ...this.headers };
+  private headersFor({ credentials }: HeldCredentials, gzip: boolean): Record<string, string | string[]> {
+    const headers: Record<string, string | string[]> = { ...this.headers };
     if (gzip) headers["accept-encoding"] = "gzip";
     if (credentials.authorization !== undefined) headers["authorization"] = credentials.authorization;
     return headers;

@@ -11,7 +11,7 @@ export interface KubeConnection {
   /** The name that the server's certificate must bear, when it is not the host of the address. */
   readonly serverName?: string;
   /** Sent with every request: impersonation. */
-  readonly headers?: Readonly<Record<string, string>>;
+  readonly headers?: Readonly<Record<string, string | string[]>>;
   readonly credentials: CredentialSource;
 }
 

@@ -11,7 +11,7 @@ import type { Clock } from "../../ports/clock.ts";
 export interface HttpRequest {
   readonly method: string;
   readonly path: string;
-  readonly headers: Readonly<Record<string, string>>;
+  readonly headers: Readonly<Record<string, string | string[]>>;
   readonly body?: string;
 }
 

@@ -1,0 +1,45 @@
+import type { RequestOptions } from "node:https";
+import type { JsonObject } from "../../model/json.ts";
+import { UserError } from "../../model/userError.ts";
+import type { CredentialSource } from "../kubeHttp/connection.ts";
+import { fileGoodForMs } from "./credentialFile.ts";
+
+/**
+ * Credentials from an `auth-provider`: OIDC with its refresh tokens, and the older ways of clouds. client-node knows
+ * them; it takes 0.7 s to import, so it is imported when somebody has one.
+ */
+export function providerCredentials(config: JsonObject): CredentialSource {
+  let loaded: Promise<{ applyToHTTPSOptions(options: RequestOptions): Promise<void> }> | undefined;
+  return async () => {
+    loaded ??= load(config);
+    const options: RequestOptions = { headers: {} };
+    try {
+      await (await loaded).applyToHTTPSOptions(options);
+    } catch (error) {
+      const message = `the auth-provider of the kubeconfig failed: ${(error as Error).message}`;
+      const cure = "log in again with the tool that wrote the kubeconfig";
+      throw new UserError("auth-provider-failed", message, cure, { cause: error });
+    }
+    const authorization = (options.headers as Record<string, unknown>)["Authorization"];
+    const { cert, key } = options;
+    if (typeof authorization !== "string" && (cert === undefined || cert === null)) {
+      const message = "the auth-provider of the kubeconfig gave neither a token nor a certificate";
+      throw new UserError("auth-provider-failed", message, "log in again with the tool that wrote the kubeconfig");
+    }
+    return {
+      ...(typeof authorization === "string" ? { authorization } : {}),
+      ...(cert === undefined || cert === null ? {} : { certificate: String(cert) }),
+      ...(key === undefined || key === null ? {} : { key: String(key) }),
+      // It keeps its own books about when a token ends; asking is cheap.
+      goodForMs: fileGoodForMs,
+    };
+  };
+}
+
+async function load(config: JsonObject): Promise<{ applyToHTTPSOptions(options: RequestOptions): Promise<void> }> {
+  const { KubeConfig } = await import("@kubernetes/client-node");
+  const loaded = new KubeConfig();
+  // JSON is YAML.
+  loaded.loadFromString(JSON.stringify(config));
+  return loaded as unknown as { applyToHTTPSOptions(options: RequestOptions): Promise<void> };
+}

@@ -1,0 +1,96 @@
+import type { Random } from "../ports/random.ts";
+
+/**
+ * All chance of a run. A draw is keyed by the seed and by what it is for (actor, verb, object, n-th call), never by how
+ * many draws came before: an extra await, or a decision taken out, leaves every other draw as it was.
+ *
+ * What a draw decides is a whole number, and 0 always means that nothing unusual happens. So a run is described by
+ * its decisions that are not 0, and a run can be played again from such a list with all the rest calm.
+ */
+export class Chance {
+  readonly seed: number;
+  /** What was decided, other than 0, in order. */
+  readonly decisions: Decision[] = [];
+  /** Once true nothing unusual is decided any more. */
+  calm = false;
+  private readonly script: ReadonlyMap<string, number> | undefined;
+  private readonly calls = new Map<string, number>();
+
+  constructor(seed: number, script?: readonly Decision[]) {
+    this.seed = seed;
+    this.script = script === undefined ? undefined : new Map(script.map(({ key, value }) => [key, value]));
+  }
+
+  /** The key with the number of times it has been asked for, from 1 on. */
+  nth(key: string): string {
+    const n = (this.calls.get(key) ?? 0) + 1;
+    this.calls.set(key, n);
+    return `${key}#${n}`;
+  }
+
+  /** Decides something: by the script if there is one, else by a draw. */
+  decide(key: string, draw: (dice: Dice) => number): number {
+    if (this.calm) return 0;
+    const value = this.script === undefined ? draw(new Dice(hashText(this.seed, key))) : (this.script.get(key) ?? 0);
+    if (value !== 0) this.decisions.push({ key, value });
+    return value;
+  }
+
+  /** Chance that is no decision: identities, names, jitter of the program under test. */
+  stream(key: string): Random {
+    return new Dice(hashText(this.seed, key));
+  }
+
+  /** True when decisions come from a list and not from the seed. */
+  get scripted(): boolean {
+    return this.script !== undefined;
+  }
+}
+
+/** One thing that chance decided: what for, and what. */
+export interface Decision {
+  readonly key: string;
+  readonly value: number;
+}
+
+/** A short stream of numbers from one key (splitmix32). Whole numbers only: floating point is not needed to be unfair. */
+export class Dice implements Random {
+  private state: number;
+
+  constructor(state: number) {
+    this.state = state >>> 0;
+  }
+
+  uint32(): number {
+    this.state = (this.state + 0x9e3779b9) >>> 0;
+    return mix(this.state);
+  }
+
+  /** From 0 to bound - 1. */
+  below(bound: number): number {
+    return this.uint32() % bound;
+  }
+
+  /** From low to high, both included. */
+  between(low: number, high: number): number {
+    return low + this.below(high - low + 1);
+  }
+
+  /** True in `perMille` of 1,000 cases. */
+  oneIn(perMille: number): boolean {
+    return this.below(1000) < perMille;
+  }
+}
+
+/** FNV-1a over the text, started from the seed. */
+export function hashText(seed: number, text: string): number {
+  let hash = (0x811c9dc5 ^ mix(seed >>> 0)) >>> 0;
+  for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
+  return mix(hash >>> 0);
+}
+
+function mix(value: number): number {
+  let mixed = Math.imul(value ^ (value >>> 16), 0x85ebca6b);
+  mixed = Math.imul(mixed ^ (mixed >>> 13), 0xc2b2ae35);
+  return (mixed ^ (mixed >>> 16)) >>> 0;
+}

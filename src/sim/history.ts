@@ -1,0 +1,81 @@
+import type { StoreEvent } from "../apiserver/storage/storeEvent.ts";
+
+/** What happened in a run, in order: enough to print it, and to prove that two runs were the same. */
+export class History {
+  readonly entries: Entry[] = [];
+  private low = 0x811c9dc5;
+  private high = 0xcbf29ce4;
+  /** Things that happened, of whatever kind: calls, answers, deliveries, commits. */
+  events = 0;
+
+  add(entry: Entry): void {
+    this.entries.push(entry);
+  }
+
+  /** Folds something that happened into the hash. */
+  count(atUs: number, what: string, more: string): void {
+    this.events++;
+    let { low, high } = this;
+    low = Math.imul(low ^ (atUs >>> 0), 0x01000193);
+    high = Math.imul(high ^ ((atUs / 4294967296) >>> 0), 0x01000193);
+    for (let at = 0; at < what.length; at++) low = Math.imul(low ^ what.charCodeAt(at), 0x01000193);
+    for (let at = 0; at < more.length; at++) high = Math.imul(high ^ more.charCodeAt(at), 0x01000193);
+    this.low = low ^ (high >>> 15);
+    this.high = high ^ (low >>> 13);
+  }
+
+  get hash(): string {
+    return hex(this.high) + hex(this.low);
+  }
+}
+
+function hex(value: number): string {
+  return (value >>> 0).toString(16).padStart(8, "0");
+}
+
+/** One line of a timeline. */
+export type Entry =
+  | { readonly what: "commit"; readonly atUs: number; readonly commit: Commit }
+  | { readonly what: "fault"; readonly atUs: number; readonly actor: string; readonly text: string }
+  | { readonly what: "note"; readonly atUs: number; readonly actor: string; readonly text: string };
+
+/** A change of the store, and the call that made it. */
+export interface Commit {
+  readonly atUs: number;
+  readonly event: StoreEvent;
+  readonly type: "ADDED" | "MODIFIED" | "DELETED";
+  /** `group/plural/namespace/name`. */
+  readonly key: string;
+  readonly call: CallRecord;
+}
+
+/** A call as its author sent it, with what the author knew then. */
+export interface CallRecord {
+  readonly actor: string;
+  /** Which life of the process. */
+  readonly life: number;
+  readonly verb: string;
+  readonly key: string;
+  readonly sentUs: number;
+  /** The author's own clock when it sent. */
+  readonly sentOwnMs: number;
+  /** The newest state of the object that the author had been told of. */
+  readonly seen: Seen | undefined;
+  readonly preconditions: { readonly uid?: string; readonly resourceVersion?: string };
+  /** The name was chosen by the author, so that a second call with it is refused. */
+  readonly named: boolean;
+  /** What the simulator did to this call; empty when nothing. */
+  readonly fault: string;
+}
+
+/** What somebody knows of an object. */
+export interface Seen {
+  readonly uid: string;
+  readonly revision: number;
+  readonly gone: boolean;
+}
+
+/** `apps/deployments/ns/name`, `/nodes//n1`. */
+export function objectKey(resource: string, namespace: string, name: string): string {
+  return `${resource}/${namespace}/${name}`;
+}

@@ -1,0 +1,266 @@
+import type { KubeObject } from "../model/object.ts";
+import { type Outcome, refused } from "../model/outcome.ts";
+import type { Cancel } from "../ports/cancel.ts";
+import type {
+  BindTarget,
+  CallOptions,
+  DeleteOptions,
+  KubeApi,
+  KubeList,
+  ListOptions,
+  ObjectRef,
+  Patch,
+  ResourceRef,
+  Watch,
+  WatchOptions,
+  WatchSink,
+  WriteOptions,
+} from "../ports/kubeApi.ts";
+import type { Actor } from "./actor.ts";
+import { drawFate, type Fate, fateOf, timeoutUs } from "./callFate.ts";
+import { hashText } from "./chance.ts";
+import { type CallRecord, objectKey } from "./history.ts";
+import { SimWatch } from "./simWatch.ts";
+import type { World } from "./world.ts";
+
+/** One way over a quiet network. */
+const wayUs = 500;
+
+/**
+ * The API as one process sees it: the server's own verbs behind a network that is slow, loses answers and lies about
+ * nothing. Every call is two steps on the schedule, its arrival at the server and the arrival of the answer.
+ */
+export class SimKube implements KubeApi {
+  private readonly world: World;
+  private readonly actor: Actor;
+  private readonly life: number;
+  private readonly server: KubeApi;
+
+  constructor(world: World, actor: Actor, server: KubeApi) {
+    this.world = world;
+    this.actor = actor;
+    this.life = actor.life;
+    this.server = server;
+  }
+
+  get(ref: ObjectRef, options: CallOptions = {}): Promise<Outcome<KubeObject>> {
+    const call = { verb: "get", ...about(ref), write: false, cancel: options.cancel };
+    return this.call(call, () => this.server.get(ref), this.learnOne(ref));
+  }
+
+  list(kind: ResourceRef, options: ListOptions = {}): Promise<Outcome<KubeList>> {
+    const { cancel, ...asked } = options;
+    const call = { verb: "list", resource: resourceOf(kind), namespace: "", name: "", write: false, cancel };
+    const key = this.world.chance.nth(`${this.actor.name}|list|${resourceOf(kind)}`);
+    return this.call(
+      call,
+      () => this.listNow(kind, asked, key),
+      (list) => {
+        for (const object of list.items) this.world.learned(this.actor, resourceOf(kind), object, false);
+      },
+    );
+  }
+
+  watch(kind: ResourceRef, options: WatchOptions, sink: WatchSink): Watch {
+    const resource = resourceOf(kind);
+    if (this.actor.life !== this.life) return { stop: () => {} };
+    return new SimWatch({ world: this.world, actor: this.actor, server: this.server, kind, resource, options, sink });
+  }
+
+  create(kind: ResourceRef, object: KubeObject, options: WriteOptions = {}): Promise<Outcome<KubeObject>> {
+    const { namespace = "", name, generateName } = object.metadata;
+    const ref = { ...kind, namespace, name: name || `${generateName ?? ""}*` };
+    const call = { verb: "create", ...about(ref), write: true, cancel: options.cancel, named: Boolean(name) };
+    return this.call(call, () => this.server.create(kind, object, sendable(options)), this.learnOne(kind));
+  }
+
+  update(ref: ObjectRef, object: KubeObject, options: WriteOptions = {}): Promise<Outcome<KubeObject>> {
+    const { uid, resourceVersion } = object.metadata;
+    const preconditions = { ...(uid ? { uid } : {}), ...(resourceVersion ? { resourceVersion } : {}) };
+    const call = { verb: "update", ...about(ref), write: true, cancel: options.cancel, preconditions };
+    return this.call(call, () => this.server.update(ref, object, sendable(options)), this.learnOne(ref));
+  }
+
+  patch(ref: ObjectRef, patch: Patch, options: WriteOptions = {}): Promise<Outcome<KubeObject>> {
+    const preconditions = preconditionsIn(patch);
+    const call = { verb: "patch", ...about(ref), write: true, cancel: options.cancel, preconditions };
+    return this.call(call, () => this.server.patch(ref, patch, sendable(options)), this.learnOne(ref));
+  }
+
+  delete(ref: ObjectRef, options: DeleteOptions = {}): Promise<Outcome<KubeObject | undefined>> {
+    const { cancel, ...asked } = options;
+    const preconditions = options.preconditions ?? {};
+    const call = { verb: "delete", ...about(ref), write: true, cancel, preconditions };
+    return this.call(call, () => this.server.delete(ref, asked));
+  }
+
+  bind(pod: ObjectRef, binding: BindTarget, options: WriteOptions = {}): Promise<Outcome<undefined>> {
+    const { uid, resourceVersion } = binding;
+    const preconditions = { ...(uid ? { uid } : {}), ...(resourceVersion ? { resourceVersion } : {}) };
+    const call = { verb: "bind", ...about(pod), write: true, cancel: options.cancel, preconditions };
+    return this.call(call, () => this.server.bind(pod, binding, sendable(options)));
+  }
+
+  evict(pod: ObjectRef, options: DeleteOptions = {}): Promise<Outcome<undefined>> {
+    const { cancel, ...asked } = options;
+    const preconditions = options.preconditions ?? {};
+    const call = { verb: "evict", ...about(pod), write: true, cancel, preconditions };
+    return this.call(call, () => this.server.evict(pod, asked));
+  }
+
+  private call<T>(
+    about: CallAbout,
+    run: () => Promise<Outcome<T>>,
+    learn: (value: T) => void = () => {},
+  ): Promise<Outcome<T>> {
+    const { world, actor } = this;
+    // A dead process hears no answers. Its code may still be running to its next await.
+    if (actor.life !== this.life) return new Promise(() => {});
+    if (about.cancel?.cancelled === true) return Promise.resolve(refused("Unavailable", "cancelled before it was sent"));
+    const target = objectKey(about.resource, about.namespace, about.name);
+    const key = world.chance.nth(`${actor.name}|${about.verb}|${target}`);
+    const fate = fateOf(drawFate(world, key, about.write));
+    const record = this.record(about, target, fate);
+    world.sent(record);
+    if (fate.kind === "crash-before") {
+      world.kill(actor, `before it sent ${about.verb} ${target}`);
+      return new Promise(() => {});
+    }
+    if (fate.kind !== "none") world.fault(actor.name, `${fate.kind}: ${about.verb} ${target}`);
+    return new Promise<Outcome<T>>((resolve) => {
+      const tie = hashText(world.chance.seed, key);
+      let forget = (): void => {};
+      const answer = (outcome: Outcome<T>, delayUs: number): void => {
+        world.post({ actor, life: this.life }, delayUs, tie, () => {
+          forget();
+          world.history.count(world.nowUs, key, outcome.ok ? "ok" : outcome.reason);
+          if (outcome.ok) learn(outcome.value);
+          resolve(outcome);
+        });
+      };
+      const arrive = (answering: boolean): void => {
+        if (fate.kind === "crash-after") world.kill(actor, `after ${about.verb} ${target}`);
+        world.act(record, key, run).then(
+          (outcome) => {
+            if (answering) answer(outcome, wayUs + (tie % wayUs) + this.slow(key, "answer"));
+          },
+          (error: unknown) => world.fail("bug", "the server does not throw", String(error)),
+        );
+      };
+      const thereUs = wayUs + ((tie >>> 8) % wayUs) + this.slow(key, "request");
+      switch (fate.kind) {
+        case "none":
+        case "crash-after":
+          world.later(thereUs, tie, () => arrive(true));
+          break;
+        case "timeout-after":
+          world.later(thereUs, tie, () => arrive(false));
+          answer(refused("Unknown", "timed out"), timeoutUs);
+          break;
+        case "lands-late":
+          world.later(fate.delayMs * 1000, tie, () => arrive(false));
+          answer(refused("Unknown", "timed out"), timeoutUs);
+          break;
+        case "timeout-before":
+          answer(refused(about.write ? "Unknown" : "Unavailable", "timed out"), timeoutUs);
+          break;
+        case "conflict":
+        case "busy":
+          answer(fate.refusal, thereUs + wayUs);
+      }
+      // Whoever gives up does not learn what came of it.
+      forget =
+        about.cancel?.onCancel(() => {
+          if (actor.life === this.life) resolve(refused("Unknown", "cancelled while waiting for the answer"));
+        }) ?? forget;
+    });
+  }
+
+  private record(about: CallAbout, key: string, fate: Fate): CallRecord {
+    const { world, actor } = this;
+    return {
+      actor: actor.name,
+      life: actor.life,
+      verb: about.verb,
+      key,
+      sentUs: world.nowUs,
+      sentOwnMs: world.ownMs(actor),
+      seen: actor.knowledge.get(key),
+      preconditions: about.preconditions ?? {},
+      named: about.named ?? true,
+      fault: fate.kind === "none" ? "" : fate.kind,
+    };
+  }
+
+  private slow(key: string, way: string): number {
+    return this.world.decide("slow-call", `${key}|${way}`, (dice, strength) => {
+      if (!dice.oneIn(60 * strength)) return 0;
+      const span = dice.below(20);
+      return dice.between(500, span === 0 ? 3_000_000 : span < 6 ? 300_000 : 20_000);
+    });
+  }
+
+  private listNow(kind: ResourceRef, asked: ListOptions, key: string): Promise<Outcome<KubeList>> {
+    const { world } = this;
+    if (asked.limit !== undefined && asked.limit > 1) {
+      const page = world.decide("partial-page", key, (dice, strength) =>
+        dice.oneIn(200 * strength) ? dice.between(1, 2) : 0,
+      );
+      if (page === 2 && asked.continueToken !== undefined) {
+        return Promise.resolve(refused("Expired", "the continue token is too old"));
+      }
+      if (page > 0) return this.server.list(kind, { ...asked, limit: Math.max(1, asked.limit >> 1) });
+    }
+    const { resourceVersion, resourceVersionMatch, continueToken } = asked;
+    const lenient = resourceVersion !== undefined && resourceVersionMatch !== "Exact" && continueToken === undefined;
+    if (!lenient) return this.server.list(kind, asked);
+    const lagMs = world.decide("stale-read", key, (dice, strength) =>
+      dice.oneIn(250 * strength) ? dice.between(1, 5_000) : 0,
+    );
+    if (lagMs === 0) return this.server.list(kind, asked);
+    const revision = Math.max(
+      world.revisionBefore(lagMs * 1000),
+      Number(resourceVersion),
+      world.core.store.compactedRevision,
+      1,
+    );
+    const { limit: _, ...rest } = asked;
+    return this.server.list(kind, { ...rest, resourceVersion: String(revision), resourceVersionMatch: "Exact" });
+  }
+
+  private learnOne(kind: ResourceRef): (object: KubeObject) => void {
+    const resource = resourceOf(kind);
+    return (object) => this.world.learned(this.actor, resource, object, false);
+  }
+}
+
+interface CallAbout {
+  readonly verb: string;
+  readonly resource: string;
+  readonly namespace: string;
+  readonly name: string;
+  readonly write: boolean;
+  readonly cancel?: Cancel | undefined;
+  readonly preconditions?: { readonly uid?: string; readonly resourceVersion?: string };
+  readonly named?: boolean;
+}
+
+function about(ref: ObjectRef): { resource: string; namespace: string; name: string } {
+  return { resource: resourceOf(ref), namespace: ref.namespace, name: ref.name };
+}
+
+/** `apps/deployments`, `/pods`: as the store names it. */
+function resourceOf({ group, plural }: ResourceRef): string {
+  return `${group}/${plural}`;
+}
+
+/** The server does not wait for a caller that lives in another process. */
+function sendable<T extends CallOptions>({ cancel: _, ...options }: T): Omit<T, "cancel"> {
+  return options;
+}
+
+function preconditionsIn(patch: Patch): { uid?: string; resourceVersion?: string } {
+  const { metadata } = (patch.body ?? {}) as { metadata?: { uid?: string; resourceVersion?: string } };
+  const { uid, resourceVersion } = metadata ?? {};
+  return { ...(uid ? { uid } : {}), ...(resourceVersion ? { resourceVersion } : {}) };
+}

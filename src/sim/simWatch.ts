@@ -1,0 +1,160 @@
+import { type Outcome, refused } from "../model/outcome.ts";
+import type { KubeApi, ResourceRef, Watch, WatchEvent, WatchOptions, WatchSink } from "../ports/kubeApi.ts";
+import type { Actor } from "./actor.ts";
+import { hashText } from "./chance.ts";
+import type { World } from "./world.ts";
+
+export interface SimWatchOptions {
+  readonly world: World;
+  readonly actor: Actor;
+  readonly server: KubeApi;
+  readonly kind: ResourceRef;
+  readonly resource: string;
+  readonly options: WatchOptions;
+  readonly sink: WatchSink;
+}
+
+/** One way over a quiet network. */
+const wayUs = 500;
+
+/**
+ * A stream of events on its way to one process. Within the stream order is kept, as TCP keeps it: an event that is late
+ * holds up those behind it. Two streams know nothing of each other, so kinds overtake each other freely.
+ */
+export class SimWatch implements Watch {
+  private readonly about: SimWatchOptions;
+  private readonly key: string;
+  private readonly tie: number;
+  private readonly life: number;
+  private inner: Watch | undefined;
+  /** Nothing is delivered before what was sent before it. */
+  private lastUs = 0;
+  private open = true;
+  /** What happens from here on is lost; the end of the stream is on its way. */
+  private deaf = false;
+
+  constructor(about: SimWatchOptions) {
+    const { world, actor, resource } = about;
+    this.about = about;
+    this.life = actor.life;
+    this.key = world.chance.nth(`${actor.name}|watch|${resource}`);
+    this.tie = hashText(world.chance.seed, this.key);
+    const refusedWith = world.decide("busy", this.key, (dice, strength) => (dice.oneIn(30 * strength) ? 1 : 0));
+    world.later(wayUs + (this.tie % wayUs), this.tie, () => {
+      if (!this.wanted()) return;
+      if (refusedWith === 0) this.connect();
+      else this.end(refused("TooManyRequests", "too many watches", { retryAfterMs: 200 }), 0);
+    });
+  }
+
+  stop(): void {
+    this.open = false;
+    this.inner?.stop();
+  }
+
+  private wanted(): boolean {
+    return this.open && this.about.actor.life === this.life;
+  }
+
+  private connect(): void {
+    const { server, kind, options } = this.about;
+    this.inner = server.watch(kind, options, {
+      event: (event) => this.arrived(event),
+      ended: (why) => this.end(why, 0),
+    });
+  }
+
+  /** The server has sent an event. */
+  private arrived(event: WatchEvent): void {
+    if (!this.wanted()) {
+      this.inner?.stop();
+      return;
+    }
+    if (this.deaf) return;
+    const { world, resource } = this.about;
+    if (event.type === "BOOKMARK") {
+      const stalled = world.decide("bookmark-stall", world.chance.nth(`${this.key}|bookmark`), (dice, strength) =>
+        dice.oneIn(300 * strength) ? 1 : 0,
+      );
+      // The end of the initial set is no mere bookmark: without it the client would wait for ever.
+      if (stalled === 0 || event.initialEventsEnd) this.deliver(event, 0, 1);
+      return;
+    }
+    const key = world.chance.nth(`${this.key}|${event.type}|${event.object.metadata.name}`);
+    const broken = this.breaks(key);
+    if (broken === "lost") return;
+    const copies = 1 + world.decide("duplicate-event", key, (dice, strength) => (dice.oneIn(40 * strength) ? 1 : 0));
+    this.deliver(event, this.lagUs(key, event.type, resource), copies);
+    if (broken === "cut") this.end(undefined, 0);
+  }
+
+  /** Whether the stream breaks at this event, with or without it. */
+  private breaks(key: string): "lost" | "cut" | undefined {
+    const { world, actor } = this.about;
+    const lostMs = world.decide("dropped-event", key, (dice, strength) =>
+      dice.oneIn(8 * strength) ? dice.between(1, 2_000) : 0,
+    );
+    if (lostMs > 0) {
+      world.fault(actor.name, `loses events of ${this.about.resource} for ${lostMs} ms`);
+      this.deaf = true;
+      this.end(refused("Expired", "events were lost: list again"), lostMs * 1000);
+      return "lost";
+    }
+    const gap = world.decide("compaction-gap", key, (dice, strength) => (dice.oneIn(8 * strength) ? 1 : 0));
+    if (gap > 0) {
+      world.fault(actor.name, `the past is forgotten, and the watch of ${this.about.resource} ends`);
+      world.core.store.compact(world.core.store.revision);
+      return "cut";
+    }
+    const cut = world.decide("stream-cut", key, (dice, strength) => (dice.oneIn(15 * strength) ? 1 : 0));
+    return cut > 0 ? "cut" : undefined;
+  }
+
+  /** Each watcher, kind and type of event has a lateness of its own, and each event a part of it. */
+  private lagUs(key: string, type: string, resource: string): number {
+    const { world, actor } = this.about;
+    const { seed } = world.chance;
+    const delayed = world.decide("watch-delay", key, (dice, strength) => {
+      const scale = hashText(seed, `lag|${actor.name}|${resource}|${type}`) % 4;
+      const most = scale === 0 ? 2_000 : scale === 1 ? 20_000 : scale === 2 ? 200_000 : 1_000_000;
+      return dice.oneIn(250 * strength) ? dice.between(1, most) : 0;
+    });
+    const overtaken = world.decide("watch-reorder", `${key}|late`, (dice, strength) => {
+      // One kind in two is slow as a whole, for this watcher.
+      if (hashText(seed, `slow|${actor.name}|${resource}`) % 2 === 0) return 0;
+      return dice.oneIn(60 * strength) ? dice.between(10_000, 3_000_000) : 0;
+    });
+    return delayed + overtaken;
+  }
+
+  private deliver(event: WatchEvent, lagUs: number, copies: number): void {
+    const { world, actor, sink, resource } = this.about;
+    const atUs = Math.max(this.lastUs, world.nowUs + wayUs + lagUs);
+    this.lastUs = atUs;
+    for (let copy = 0; copy < copies; copy++) {
+      world.post({ actor, life: this.life }, atUs - world.nowUs, this.tie, () => {
+        if (!this.open) return;
+        if (event.type === "BOOKMARK") {
+          world.history.count(world.nowUs, this.key, event.revision);
+        } else {
+          world.history.count(world.nowUs, this.key, `${event.type}${event.object.metadata.resourceVersion}`);
+          world.learned(actor, resource, event.object, event.type === "DELETED");
+        }
+        sink.event(event);
+      });
+    }
+  }
+
+  private end(why: Outcome<never> | undefined, delayUs: number): void {
+    const { world, actor, sink } = this.about;
+    this.inner?.stop();
+    const atUs = Math.max(this.lastUs, world.nowUs + wayUs + delayUs);
+    this.lastUs = atUs;
+    world.post({ actor, life: this.life }, atUs - world.nowUs, this.tie, () => {
+      if (!this.open) return;
+      this.open = false;
+      world.history.count(world.nowUs, this.key, "ended");
+      sink.ended(why);
+    });
+  }
+}

@@ -1,0 +1,331 @@
+import { noAdmission } from "../apiserver/admission.ts";
+import { createApi } from "../apiserver/createApi.ts";
+import { inProcessKube } from "../apiserver/kubeApi.ts";
+import type { Registry } from "../apiserver/registry.ts";
+import { ObjectStore } from "../apiserver/storage/objectStore.ts";
+import type { StoreEvent } from "../apiserver/storage/storeEvent.ts";
+import { WatchHub } from "../apiserver/storage/watchHub.ts";
+import type { Core } from "../apiserver/verbs/core.ts";
+import type { KubeObject } from "../model/object.ts";
+import type { Clock } from "../ports/clock.ts";
+import type { KubeApi } from "../ports/kubeApi.ts";
+import type { Random } from "../ports/random.ts";
+import { Actor, type ActorPorts } from "./actor.ts";
+import { Chance, type Decision, type Dice, hashText } from "./chance.ts";
+import { type Strength, Swarm } from "./faults.ts";
+import { type CallRecord, History, objectKey } from "./history.ts";
+import type { Checks, Invariant, Violation } from "./invariant.ts";
+import type { Scenario } from "./scenario.ts";
+import { Schedule } from "./schedule.ts";
+import { SimKube } from "./simKube.ts";
+
+/** The first moment of every run: New Year of 2026. */
+const epochMs = 1_767_225_600_000;
+
+/** Worlds share the table of kinds, which nobody changes, and nothing else. */
+let sharedRegistry: Registry | undefined;
+
+async function builtinRegistry(): Promise<Registry> {
+  if (sharedRegistry === undefined) {
+    const idle: Clock = { nowMs: () => epochMs, after: () => () => {} };
+    const random = new Chance(0).stream("registry");
+    sharedRegistry = (await createApi({ clock: idle, random, controllers: false })).core.registry;
+  }
+  return sharedRegistry;
+}
+
+/** Who wrote when nobody of the story did. */
+const scenery: CallRecord = {
+  actor: "scenery",
+  life: 0,
+  verb: "set-up",
+  key: "",
+  sentUs: 0,
+  sentOwnMs: 0,
+  seen: undefined,
+  preconditions: {},
+  named: true,
+  fault: "",
+};
+
+/**
+ * An invented outside: the real verbs and store in memory, processes that die and stand still, one virtual clock, one
+ * source of chance. Between two awaits nothing interleaves in JavaScript, so whoever owns every answer owns the schedule.
+ */
+export class World {
+  readonly scenario: Scenario;
+  readonly chance: Chance;
+  readonly history = new History();
+  readonly swarm: Swarm;
+  readonly core: Core;
+  /** The server without delays and faults, for scenery. */
+  readonly kube: KubeApi;
+  readonly actors: Actor[] = [];
+  violation: Violation | undefined;
+  /** When something last changed that is not mere humming. */
+  lastChangeUs = 0;
+  private readonly schedule = new Schedule();
+  private readonly checks: { readonly invariant: Invariant; readonly checks: Checks }[] = [];
+  private acting: CallRecord = scenery;
+  private serverRandom: Random;
+  private over = false;
+  /** Time and revision of each commit, for reads of the past. */
+  private readonly commitUs: number[] = [];
+  private readonly commitRevision: number[] = [];
+  private readonly humming: ReadonlySet<string>;
+
+  private constructor(scenario: Scenario, chance: Chance, registry: Registry) {
+    this.scenario = scenario;
+    this.chance = chance;
+    this.humming = new Set(scenario.humming ?? []);
+    this.swarm = Swarm.draw(chance, scenario.faults);
+    this.serverRandom = chance.stream("server");
+    const clock: Clock = {
+      nowMs: () => this.nowMs,
+      after: (delayMs, run) => this.later(delayMs * 1000, 0, run),
+    };
+    const indexedFields = { "/pods": 0 };
+    const store = new ObjectStore({ clock, indexedFields, freeze: scenario.freeze ?? false });
+    // A commit is checked before anybody hears of it.
+    store.onEvent((event) => this.committed(event));
+    const hub = new WatchHub(store, clock, indexedFields);
+    const random = { uint32: () => this.serverRandom.uint32() };
+    this.core = { store, hub, registry, clock, random, admission: noAdmission };
+    const user = { username: "simulated", groups: ["system:masters"] };
+    this.kube = inProcessKube(this.core, { user, fieldManager: "simulated" });
+    const observed = { store, nowUs: () => this.nowUs, nowMsOf: (name: string) => this.ownMs(this.actor(name)) };
+    for (const invariant of scenario.invariants) this.checks.push({ invariant, checks: invariant.begin(observed) });
+  }
+
+  static async create(scenario: Scenario, seed: number, script?: readonly Decision[]): Promise<World> {
+    const world = new World(scenario, new Chance(seed, script), await builtinRegistry());
+    await scenario.setUp?.(world.kube);
+    for (const spec of scenario.actors()) world.actors.push(new Actor(spec));
+    return world;
+  }
+
+  get nowUs(): number {
+    return this.schedule.nowUs;
+  }
+
+  get nowMs(): number {
+    return epochMs + Math.floor(this.schedule.nowUs / 1000);
+  }
+
+  ownMs(actor: Actor): number {
+    return this.nowMs + actor.clockOffsetMs;
+  }
+
+  actor(name: string): Actor {
+    const found = this.actors.find((actor) => actor.name === name);
+    if (found === undefined) throw new Error(`there is no actor ${name}`);
+    return found;
+  }
+
+  // --- the schedule
+
+  later(delayUs: number, tie: number, run: () => void): () => void {
+    return this.schedule.at(this.schedule.nowUs + delayUs, tie, run);
+  }
+
+  /** Something reaches a process, unless it died in between; a process that stands still finds it later, in order. */
+  post(to: { actor: Actor; life: number }, delayUs: number, tie: number, run: () => void): () => void {
+    const { actor, life } = to;
+    return this.later(delayUs, tie, () => {
+      if (actor.life !== life) return;
+      if (actor.paused > 0 || actor.mailbox.length > 0) actor.mailbox.push({ life, run });
+      else run();
+    });
+  }
+
+  /** Plays until the story is over. Each step is run to its end: every promise that can go on has gone on. */
+  play(): Promise<void> {
+    return new Promise<void>((resolve) => {
+      const step = (): void => {
+        const run = this.over || this.violation !== undefined ? undefined : this.schedule.next();
+        if (run === undefined) {
+          resolve();
+          return;
+        }
+        this.acting = scenery;
+        run();
+        // The microtasks that this one waits behind, and those that they start, run before the next tick.
+        Promise.resolve().then(afterMicrotasks);
+      };
+      const afterMicrotasks = (): void => process.nextTick(step);
+      step();
+    });
+  }
+
+  end(): void {
+    this.over = true;
+  }
+
+  get isOver(): boolean {
+    return this.over;
+  }
+
+  // --- chance
+
+  /** Decides about a fault. Off means 0 without a draw, unless a script decides. */
+  decide(kind: string, key: string, draw: (dice: Dice, strength: Strength) => number): number {
+    const strength = this.swarm.of(kind);
+    if (strength === 0 && !this.chance.scripted) return 0;
+    return this.chance.decide(`${key}|${kind}`, (dice) => draw(dice, strength));
+  }
+
+  // --- processes
+
+  start(actor: Actor): void {
+    const life = actor.begin();
+    for (const { checks } of this.checks) checks.born?.(actor.name, life);
+    const run = actor.spec.run(this.ports(actor, life));
+    run.then(
+      () => {
+        if (actor.life === life) actor.finished = true;
+      },
+      (error: unknown) => {
+        if (actor.life === life) this.fail("bug", `no process throws`, `${actor.name}: ${describe(error)}`);
+      },
+    );
+  }
+
+  kill(actor: Actor, why: string): void {
+    if (!actor.alive) return;
+    actor.die();
+    this.history.count(this.nowUs, actor.name, "dies");
+    this.fault(actor.name, `dies ${why}`);
+  }
+
+  pause(actor: Actor): void {
+    actor.paused++;
+    this.fault(actor.name, "stands still");
+  }
+
+  resume(actor: Actor): void {
+    actor.paused--;
+    if (actor.paused > 0) return;
+    this.fault(actor.name, "goes on");
+    const next = (): void => {
+      if (actor.paused > 0) return;
+      const letter = actor.mailbox[0];
+      if (letter === undefined) return;
+      // What arrives meanwhile queues up behind what is still waiting.
+      if (letter.life === actor.life) letter.run();
+      actor.mailbox.shift();
+      if (actor.mailbox.length > 0) this.later(0, 0, next);
+    };
+    this.later(0, 0, next);
+  }
+
+  private ports(actor: Actor, life: number): ActorPorts {
+    const { name } = actor;
+    const kube = new SimKube(this, actor, this.kube);
+    const clock: Clock = {
+      nowMs: () => this.ownMs(actor),
+      after: (delayMs, run) => {
+        if (actor.life !== life) return () => {};
+        const key = this.chance.nth(`${name}|timer`);
+        const slackMs = this.decide("slow-timer", key, (dice, strength) =>
+          dice.oneIn(20 * strength) ? dice.between(1, 200) : 0,
+        );
+        let cancelled = false;
+        const cancel = this.post({ actor, life }, (Math.max(0, delayMs) + slackMs) * 1000, hashText(this.chance.seed, key), () => {
+          if (!cancelled) run();
+        });
+        return () => {
+          cancelled = true;
+          cancel();
+        };
+      },
+    };
+    return {
+      name,
+      kube,
+      clock,
+      random: this.chance.stream(`${name}|random|${life}`),
+      cancel: actor.cancel,
+      sleep: (ms) => new Promise((resolve) => clock.after(ms, resolve)),
+      choose: (what, draw) => this.chance.decide(this.chance.nth(`${name}|${what}`), draw),
+      observe: (what, value) => {
+        for (const { invariant, checks } of this.checks) {
+          const wrong = checks.observe?.(name, what, value);
+          if (wrong !== undefined) this.fail(invariant.id, invariant.fact, wrong);
+        }
+      },
+      note: (text) => this.history.add({ what: "note", atUs: this.nowUs, actor: name, text }),
+    };
+  }
+
+  // --- the store
+
+  /** Runs a call against the server in the name of its author. */
+  act<T>(call: CallRecord, key: string, run: (kube: KubeApi) => T): T {
+    this.acting = call;
+    this.serverRandom = this.chance.stream(`server|${key}`);
+    return run(this.kube);
+  }
+
+  private committed(event: StoreEvent): void {
+    const { current, previous, revision } = event;
+    const key = objectKey(current.resource, current.namespace, current.name);
+    const type = current.deleted ? "DELETED" : previous === undefined ? "ADDED" : "MODIFIED";
+    const commit = { atUs: this.nowUs, event, type, key, call: this.acting } as const;
+    this.commitUs.push(this.nowUs);
+    this.commitRevision.push(revision);
+    if (!this.humming.has(current.resource)) this.lastChangeUs = this.nowUs;
+    this.history.add({ what: "commit", atUs: this.nowUs, commit });
+    this.history.count(this.nowUs, `${revision}${type}${key}`, `${this.acting.actor}${current.side.uid}`);
+    for (const { invariant, checks } of this.checks) {
+      const wrong = checks.commit?.(commit);
+      if (wrong !== undefined) this.fail(invariant.id, invariant.fact, wrong);
+    }
+  }
+
+  /** The newest revision that a replica has which is behind by this much. */
+  revisionBefore(lagUs: number): number {
+    const until = this.nowUs - lagUs;
+    let low = 0;
+    let high = this.commitUs.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if ((this.commitUs[middle] as number) <= until) low = middle + 1;
+      else high = middle;
+    }
+    return this.commitRevision[low - 1] ?? 0;
+  }
+
+  // --- what the invariants are told
+
+  sent(call: CallRecord): void {
+    for (const { invariant, checks } of this.checks) {
+      const wrong = checks.sent?.(call);
+      if (wrong !== undefined) this.fail(invariant.id, invariant.fact, wrong);
+    }
+  }
+
+  learned(actor: Actor, resource: string, object: KubeObject, gone: boolean): void {
+    actor.learn(resource, object, gone);
+    for (const { checks } of this.checks) checks.learned?.(actor.name, actor.life, resource, object, gone);
+  }
+
+  checkRest(): void {
+    for (const { invariant, checks } of this.checks) {
+      const wrong = checks.atRest?.();
+      if (wrong !== undefined) this.fail(invariant.id, invariant.fact, wrong);
+    }
+  }
+
+  fault(actor: string, text: string): void {
+    this.history.add({ what: "fault", atUs: this.nowUs, actor, text });
+  }
+
+  /** The first violation is the one that is told. */
+  fail(invariant: string, fact: string, detail: string): void {
+    this.violation ??= { invariant, fact, detail, atUs: this.nowUs, revision: this.core.store.revision };
+  }
+}
+
+function describe(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}

@@ -26,13 +26,21 @@ export interface Checks {
   /** A call leaves its author. */
   sent?(call: CallRecord): string | undefined;
   /** An answer or an event reached a process. */
-  learned?(actor: string, life: number, resource: string, object: KubeObject, gone: boolean): void;
+  learned?(actor: string, life: number, told: Told): void;
   /** A process says what it believes. */
   observe?(actor: string, what: string, value: unknown): string | undefined;
   /** A process came to life, with nothing in its memory. */
   born?(actor: string, life: number): void;
   /** Faults have stopped and everything has settled. */
   atRest?(): string | undefined;
+}
+
+/** News that reached a process: by a list or a watch that it follows, or as the answer to a single call. */
+export interface Told {
+  readonly resource: string;
+  readonly object: KubeObject;
+  readonly gone: boolean;
+  readonly via: "stream" | "answer";
 }
 
 export interface Violation {

@@ -74,6 +74,7 @@ function raiseTheDead(world: World): void {
 /** The faults stop. Whatever was on its way still arrives. */
 function calmDown(world: World): void {
   world.chance.calm = true;
+  for (const actor of world.actors) while (actor.paused > 0) world.resume(actor);
   world.lastChangeUs = world.nowUs;
   const deadlineUs = world.nowUs + world.scenario.settleMs * 1000;
   const look = (): void => {

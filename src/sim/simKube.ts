@@ -56,7 +56,8 @@ export class SimKube implements KubeApi {
       call,
       () => this.listNow(kind, asked, key),
       (list) => {
-        for (const object of list.items) this.world.learned(this.actor, resourceOf(kind), object, false);
+        for (const object of list.items)
+          this.world.learned(this.actor, { resource: resourceOf(kind), object, gone: false, via: "stream" });
       },
     );
   }
@@ -116,7 +117,8 @@ export class SimKube implements KubeApi {
     const { world, actor } = this;
     // A dead process hears no answers. Its code may still be running to its next await.
     if (actor.life !== this.life) return new Promise(() => {});
-    if (about.cancel?.cancelled === true) return Promise.resolve(refused("Unavailable", "cancelled before it was sent"));
+    if (about.cancel?.cancelled === true)
+      return Promise.resolve(refused("Unavailable", "cancelled before it was sent"));
     const target = objectKey(about.resource, about.namespace, about.name);
     const key = world.chance.nth(`${actor.name}|${about.verb}|${target}`);
     const fate = fateOf(drawFate(world, key, about.write));
@@ -230,7 +232,7 @@ export class SimKube implements KubeApi {
 
   private learnOne(kind: ResourceRef): (object: KubeObject) => void {
     const resource = resourceOf(kind);
-    return (object) => this.world.learned(this.actor, resource, object, false);
+    return (object) => this.world.learned(this.actor, { resource, object, gone: false, via: "answer" });
   }
 }
 

@@ -138,7 +138,7 @@ export class SimWatch implements Watch {
           world.history.count(world.nowUs, this.key, event.revision);
         } else {
           world.history.count(world.nowUs, this.key, `${event.type}${event.object.metadata.resourceVersion}`);
-          world.learned(actor, resource, event.object, event.type === "DELETED");
+          world.learned(actor, { resource, object: event.object, gone: event.type === "DELETED", via: "stream" });
         }
         sink.event(event);
       });

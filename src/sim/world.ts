@@ -6,7 +6,6 @@ import { ObjectStore } from "../apiserver/storage/objectStore.ts";
 import type { StoreEvent } from "../apiserver/storage/storeEvent.ts";
 import { WatchHub } from "../apiserver/storage/watchHub.ts";
 import type { Core } from "../apiserver/verbs/core.ts";
-import type { KubeObject } from "../model/object.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { KubeApi } from "../ports/kubeApi.ts";
 import type { Random } from "../ports/random.ts";
@@ -14,7 +13,7 @@ import { Actor, type ActorPorts } from "./actor.ts";
 import { Chance, type Decision, type Dice, hashText } from "./chance.ts";
 import { type Strength, Swarm } from "./faults.ts";
 import { type CallRecord, History, objectKey } from "./history.ts";
-import type { Checks, Invariant, Violation } from "./invariant.ts";
+import type { Checks, Invariant, Told, Violation } from "./invariant.ts";
 import type { Scenario } from "./scenario.ts";
 import { Schedule } from "./schedule.ts";
 import { SimKube } from "./simKube.ts";
@@ -150,7 +149,7 @@ export class World {
         this.acting = scenery;
         run();
         // The microtasks that this one waits behind, and those that they start, run before the next tick.
-        Promise.resolve().then(afterMicrotasks);
+        void Promise.resolve().then(afterMicrotasks);
       };
       const afterMicrotasks = (): void => process.nextTick(step);
       step();
@@ -203,6 +202,7 @@ export class World {
   }
 
   resume(actor: Actor): void {
+    if (actor.paused === 0) return;
     actor.paused--;
     if (actor.paused > 0) return;
     this.fault(actor.name, "goes on");
@@ -230,9 +230,14 @@ export class World {
           dice.oneIn(20 * strength) ? dice.between(1, 200) : 0,
         );
         let cancelled = false;
-        const cancel = this.post({ actor, life }, (Math.max(0, delayMs) + slackMs) * 1000, hashText(this.chance.seed, key), () => {
-          if (!cancelled) run();
-        });
+        const cancel = this.post(
+          { actor, life },
+          (Math.max(0, delayMs) + slackMs) * 1000,
+          hashText(this.chance.seed, key),
+          () => {
+            if (!cancelled) run();
+          },
+        );
         return () => {
           cancelled = true;
           cancel();
@@ -304,9 +309,9 @@ export class World {
     }
   }
 
-  learned(actor: Actor, resource: string, object: KubeObject, gone: boolean): void {
-    actor.learn(resource, object, gone);
-    for (const { checks } of this.checks) checks.learned?.(actor.name, actor.life, resource, object, gone);
+  learned(actor: Actor, told: Told): void {
+    actor.learn(told.resource, told.object, told.gone);
+    for (const { checks } of this.checks) checks.learned?.(actor.name, actor.life, told);
   }
 
   checkRest(): void {

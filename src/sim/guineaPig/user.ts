@@ -1,0 +1,141 @@
+import type { KubeObject } from "../../model/object.ts";
+import type { ActorPorts, ActorSpec } from "../actor.ts";
+import { Dice } from "../chance.ts";
+import { claimAnnotation, isClaimed, podKind, podOf, refTo, setKind, setLabel } from "./podSet.ts";
+
+const setNames = ["red", "blue"];
+
+/** People and the things they do: make sets, scale them, delete and remake them, use pods, break pods. */
+export function user(options: { name: string; acts: number; spanMs: number }): ActorSpec {
+  return {
+    name: options.name,
+    finite: true,
+    sheltered: true,
+    run: async (ports) => {
+      for (let act = 0; act < options.acts; act++) {
+        await ports.sleep(Math.floor(options.spanMs / options.acts) + (ports.random.uint32() % 100));
+        const chosen = ports.choose("act", (dice) => dice.between(1, actions.length));
+        if (chosen > 0) await actions[chosen - 1]?.(ports, new Dice(ports.random.uint32()));
+      }
+      await releaseAll(ports);
+    },
+  };
+}
+
+type Act = (ports: ActorPorts, dice: Dice) => Promise<void>;
+
+const actions: readonly Act[] = [
+  // A new set, and sometimes a pod of it made by hand in the same breath.
+  async (ports, dice) => {
+    const made = await ports.kube.create(setKind, setNamed(setName(dice), dice.below(4)));
+    if (made.ok && dice.oneIn(400))
+      await ports.kube.create(podKind, podOf(made.value, `${made.value.metadata.name}-0`));
+  },
+  scale,
+  scale,
+  async (ports, dice) => {
+    await ports.kube.delete(refTo(setKind, setName(dice)));
+  },
+  // Deleted and made again under the same name: another set.
+  async (ports, dice) => {
+    const name = setName(dice);
+    await ports.kube.delete(refTo(setKind, name));
+    await ports.kube.create(setKind, setNamed(name, dice.below(4)));
+  },
+  claim,
+  claim,
+  async (ports, dice) => {
+    const pod = await anyPod(ports, dice);
+    if (pod !== undefined) await release(ports, pod);
+  },
+  // A pod replaced by force: the same name, another pod, in use from its first moment.
+  async (ports, dice) => {
+    const pod = await anyPod(ports, dice);
+    if (pod === undefined) return;
+    const { name, uid, labels = {}, ownerReferences = [] } = pod.metadata;
+    await ports.kube.delete(refTo(podKind, name), { preconditions: { uid } });
+    const metadata = { name, namespace: "default", labels, ownerReferences, annotations: { [claimAnnotation]: "me" } };
+    await ports.kube.create(podKind, { ...barePod(name, ""), metadata } as unknown as KubeObject);
+  },
+  // A node reports that the pod has failed.
+  async (ports, dice) => {
+    const pod = await anyPod(ports, dice);
+    if (pod === undefined) return;
+    const status = { ...(pod["status"] as object), phase: "Failed" };
+    await ports.kube.update({ ...refTo(podKind, pod.metadata.name), subresource: "status" }, { ...pod, status });
+  },
+  // A pod without an owner, for whoever wants it.
+  async (ports, dice) => {
+    await ports.kube.create(podKind, barePod(`stray-${dice.below(4)}`, setName(dice)));
+  },
+  async (ports, dice) => {
+    const pod = await anyPod(ports, dice);
+    if (pod === undefined) return;
+    const { name, uid } = pod.metadata;
+    await ports.kube.delete(refTo(podKind, name), { preconditions: { uid } });
+  },
+];
+
+async function scale(ports: ActorPorts, dice: Dice): Promise<void> {
+  const found = await ports.kube.get(refTo(setKind, setName(dice)));
+  if (!found.ok) return;
+  const spec = { ...(found.value["spec"] as object), replicas: dice.below(5) };
+  await ports.kube.update(refTo(setKind, found.value.metadata.name), { ...found.value, spec });
+}
+
+/** Whoever relies on a pod writes to it first, on the version it has seen. */
+async function claim(ports: ActorPorts, dice: Dice): Promise<void> {
+  const pod = await anyPod(ports, dice);
+  if (pod === undefined || isClaimed(pod)) return;
+  const annotations = { ...pod.metadata.annotations, [claimAnnotation]: "me" };
+  await ports.kube.update(refTo(podKind, pod.metadata.name), { ...pod, metadata: { ...pod.metadata, annotations } });
+}
+
+async function release(ports: ActorPorts, pod: KubeObject): Promise<void> {
+  const { [claimAnnotation]: claimed, ...annotations } = pod.metadata.annotations ?? {};
+  if (claimed === undefined) return;
+  await ports.kube.update(refTo(podKind, pod.metadata.name), { ...pod, metadata: { ...pod.metadata, annotations } });
+}
+
+async function releaseAll(ports: ActorPorts): Promise<void> {
+  for (;;) {
+    const pods = await ports.kube.list(podKind);
+    const claimed = pods.ok ? pods.value.items.filter(isClaimed) : undefined;
+    if (claimed?.length === 0) return;
+    for (const pod of claimed ?? []) await release(ports, pod);
+    await ports.sleep(200);
+  }
+}
+
+async function anyPod(ports: ActorPorts, dice: Dice): Promise<KubeObject | undefined> {
+  const pods = await ports.kube.list(podKind);
+  if (!pods.ok || pods.value.items.length === 0) return undefined;
+  return pods.value.items[dice.below(pods.value.items.length)];
+}
+
+function setName(dice: Dice): string {
+  return setNames[dice.below(setNames.length)] as string;
+}
+
+export function setNamed(name: string, replicas: number): KubeObject {
+  const labels = { [setLabel]: name };
+  return {
+    apiVersion: "apps/v1",
+    kind: "ReplicaSet",
+    metadata: { name, namespace: "default" },
+    spec: {
+      replicas,
+      selector: { matchLabels: labels },
+      template: { metadata: { labels }, spec: { containers: [{ name: "main", image: "registry/app:1" }] } },
+    },
+  } as unknown as KubeObject;
+}
+
+function barePod(name: string, set: string): KubeObject {
+  return {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { name, namespace: "default", ...(set === "" ? {} : { labels: { [setLabel]: set } }) },
+    spec: { containers: [{ name: "main", image: "registry/app:1" }] },
+  } as unknown as KubeObject;
+}

@@ -1,0 +1,161 @@
+import type { KubeObject } from "../../model/object.ts";
+import type { Commit } from "../history.ts";
+import type { Invariant } from "../invariant.ts";
+
+/** Invariants that hold for any controller. They are told who is held to them: people may be careless. */
+export type Held = (actor: string) => boolean;
+
+/** I5: what a controller changes is what it had seen; a change in between is a conflict. */
+export const changesWhatItSaw = (held: Held): Invariant => ({
+  id: "I5",
+  fact: "a change commits only on the version that its author had seen",
+  begin: () => ({
+    commit: ({ type, call, key, event }) => {
+      if (type !== "MODIFIED" || !held(call.actor) || call.key !== key) return undefined;
+      const before = event.previous?.revision ?? 0;
+      if (call.seen?.revision === before) return undefined;
+      return `${call.actor} changed ${key}, which was at revision ${before}; it had seen ${seenText(call.seen?.revision)}`;
+    },
+  }),
+});
+
+/** I7: a name may belong to another object by now. */
+export const destroysTheSameObject = (held: Held): Invariant => ({
+  id: "I7",
+  fact: "a delete hits the UID that its author had seen under that name",
+  begin: () => ({
+    commit: ({ type, call, key, event }) => {
+      if (type !== "DELETED" || !held(call.actor) || call.key !== key) return undefined;
+      const { uid } = event.current.side;
+      if (call.seen?.uid === uid) return undefined;
+      return `${call.actor} deleted ${key}: UID ${short(uid)} died, it had seen ${short(call.seen?.uid ?? "none")}`;
+    },
+  }),
+});
+
+/** I13: who relies on an object writes to it first, so a delete must name the version that was looked at. */
+export const destroysWhatItLookedAt = (held: Held): Invariant => ({
+  id: "I13",
+  fact: "a delete hits the very version that its author had looked at",
+  begin: () => ({
+    commit: ({ type, call, key, event }) => {
+      if (type !== "DELETED" || !held(call.actor) || call.key !== key) return undefined;
+      const before = event.previous?.revision ?? 0;
+      if (call.seen?.revision === before) return undefined;
+      return `${call.actor} deleted ${key} at revision ${before}; it had seen ${seenText(call.seen?.revision)}`;
+    },
+  }),
+});
+
+/** I8: a picture that goes back in time brings the dead back. */
+export const neverGoesBack: Invariant = {
+  id: "I8",
+  fact: "what a process reads never goes back in time",
+  begin: () => {
+    const newest = new Map<string, number>();
+    return {
+      born: (actor) => {
+        for (const key of newest.keys()) if (key.startsWith(`${actor}|`)) newest.delete(key);
+      },
+      observe: (actor, what, value) => {
+        if (what !== "revision") return undefined;
+        const { kind, revision } = value as { kind: string; revision: number };
+        const key = `${actor}|${kind}`;
+        const before = newest.get(key) ?? 0;
+        newest.set(key, revision);
+        return revision < before ? `${actor} sees ${kind} at revision ${revision} after ${before}` : undefined;
+      },
+    };
+  },
+};
+
+/** I9: a watch loses nothing. Compared when everything has come to rest. */
+export const mirrorsAreComplete: Invariant = {
+  id: "I9",
+  fact: "at rest, what a process sees is what there is",
+  begin: ({ store }) => {
+    const mirrors = new Map<string, { kind: string; objects: ReadonlyMap<string, KubeObject> }>();
+    return {
+      observe: (actor, what, value) => {
+        if (what !== "mirror") return undefined;
+        const mirror = value as { kind: string; objects: ReadonlyMap<string, KubeObject> };
+        mirrors.set(`${actor}|${mirror.kind}`, mirror);
+        return undefined;
+      },
+      atRest: () => {
+        for (const [who, { kind, objects }] of mirrors) {
+          const there = new Map([...store.collection(kind).all()].map((version) => [version.key, version]));
+          for (const [key, version] of there) {
+            const seen = objects.get(key) ?? objects.get(`/${key}`);
+            if (seen === undefined) return `${who} does not see ${key}`;
+            if (seen.metadata.resourceVersion !== String(version.revision)) {
+              return `${who} sees ${key} at revision ${seen.metadata.resourceVersion}, it is at ${version.revision}`;
+            }
+          }
+          for (const key of objects.keys()) {
+            if (!there.has(key) && !there.has(key.replace(/^\//, ""))) return `${who} still sees ${key}, which is gone`;
+          }
+        }
+        return undefined;
+      },
+    };
+  },
+};
+
+/** I11: an intent is decided once and ends once. */
+export const intentsEndOnce: Invariant = {
+  id: "I11",
+  fact: "every intent ends applied, rejected or abandoned, once",
+  begin: () => {
+    const open = new Map<string, string>();
+    const closed = new Set<string>();
+    return {
+      born: (actor) => {
+        // Intents that live in memory die with it.
+        for (const [id, owner] of open) if (owner === actor) open.delete(id);
+      },
+      observe: (actor, what, value) => {
+        if (what !== "intent") return undefined;
+        const { id, state } = value as { id: string; state: string };
+        if (state === "decided") {
+          if (open.has(id) || closed.has(id)) return `intent ${id} was decided twice`;
+          open.set(id, actor);
+          return undefined;
+        }
+        if (!open.delete(id)) return `intent ${id} became ${state} and was not open`;
+        closed.add(id);
+        return undefined;
+      },
+      atRest: () => {
+        const [left] = open;
+        return left === undefined ? undefined : `intent ${left[0]} of ${left[1]} never ended`;
+      },
+    };
+  },
+};
+
+/** I22: a status speaks of the object that it is attached to, and not of an older one. */
+export const statusKeepsUp: Invariant = {
+  id: "I22",
+  fact: "a status never describes an older object than the one before it did",
+  begin: () => ({
+    commit: ({ event, key }: Commit) => {
+      const before = observed(event.previous?.object());
+      const after = event.current.deleted ? undefined : observed(event.current.object());
+      if (before === undefined || after === undefined || after >= before) return undefined;
+      return `the status of ${key} went from generation ${before} back to ${after}`;
+    },
+  }),
+};
+
+function observed(object: KubeObject | undefined): number | undefined {
+  return (object?.["status"] as { observedGeneration?: number } | undefined)?.observedGeneration;
+}
+
+function seenText(revision: number | undefined): string {
+  return revision === undefined ? "nothing" : `revision ${revision}`;
+}
+
+export function short(uid: string): string {
+  return uid.slice(0, 8);
+}

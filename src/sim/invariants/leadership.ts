@@ -1,0 +1,73 @@
+import type { KubeObject } from "../../model/object.ts";
+import type { CallRecord, Commit } from "../history.ts";
+import type { Invariant } from "../invariant.ts";
+import type { Held } from "./general.ts";
+
+const leases = "coordination.k8s.io/leases";
+
+/**
+ * I12: one epoch writes. A client refuses to send once its lease has run out on its own clock, or once it was told of
+ * another holder. What was sent before that must carry a precondition, so that it fails if the next leader was there.
+ */
+export const oneEpochWrites = (held: Held, lease: string): Invariant => ({
+  id: "I12",
+  fact: "one epoch writes: an old leader sends nothing, and what it had sent carries a precondition",
+  begin: () => {
+    const holders = new Map<string, Holder>();
+    let current: { readonly holder: string; readonly who: string } | undefined;
+    return {
+      commit: (commit) => {
+        const { call, event, key } = commit;
+        if (event.current.resource === leases) {
+          if (event.current.name !== lease || event.current.deleted) return undefined;
+          const { holderIdentity = "", leaseDurationSeconds = 0 } = specOf(event.current.object());
+          const who = `${call.actor}|${call.life}`;
+          current = { holder: holderIdentity, who };
+          const untilOwnMs = call.sentOwnMs + leaseDurationSeconds * 1000;
+          holders.set(who, { identity: holderIdentity, revision: event.revision, untilOwnMs, lost: false });
+          return undefined;
+        }
+        if (!held(call.actor) || current === undefined || call.key !== key) return undefined;
+        if (current.who === `${call.actor}|${call.life}` || isGuarded(commit)) return undefined;
+        return `${call.verb} ${key} of ${call.actor} took effect without a precondition while ${current.holder} led`;
+      },
+      learned: (actor, life, { resource, object }) => {
+        if (resource !== leases || object.metadata.name !== lease) return;
+        const mine = holders.get(`${actor}|${life}`);
+        if (mine === undefined || Number(object.metadata.resourceVersion) <= mine.revision) return;
+        if (specOf(object).holderIdentity !== mine.identity) mine.lost = true;
+      },
+      sent: (call: CallRecord) => {
+        if (!held(call.actor) || reads.has(call.verb) || call.key.startsWith(leases)) return undefined;
+        const mine = holders.get(`${call.actor}|${call.life}`);
+        const what = `${call.actor} sent ${call.verb} ${call.key}`;
+        if (mine === undefined) return `${what} and never led`;
+        if (mine.lost) return `${what} after it was told of another leader`;
+        if (call.sentOwnMs >= mine.untilOwnMs) {
+          return `${what} ${call.sentOwnMs - mine.untilOwnMs} ms after its lease had run out on its own clock`;
+        }
+        return undefined;
+      },
+    };
+  },
+});
+
+const reads = new Set(["get", "list"]);
+
+interface Holder {
+  readonly identity: string;
+  readonly revision: number;
+  readonly untilOwnMs: number;
+  lost: boolean;
+}
+
+function isGuarded({ type, call }: Commit): boolean {
+  const { uid, resourceVersion } = call.preconditions;
+  if (type === "ADDED") return call.named;
+  if (type === "MODIFIED") return resourceVersion !== undefined;
+  return uid !== undefined && resourceVersion !== undefined;
+}
+
+function specOf(object: KubeObject): { holderIdentity?: string; leaseDurationSeconds?: number } {
+  return (object["spec"] ?? {}) as { holderIdentity?: string; leaseDurationSeconds?: number };
+}

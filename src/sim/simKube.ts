@@ -169,6 +169,9 @@ export class SimKube implements KubeApi {
         case "conflict":
         case "busy":
           answer(fate.refusal, thereUs + wayUs);
+          break;
+        case "crash-before":
+          break;
       }
       // Whoever gives up does not learn what came of it.
       forget =

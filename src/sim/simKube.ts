@@ -124,10 +124,6 @@ export class SimKube implements KubeApi {
     const fate = fateOf(drawFate(world, key, about.write));
     const record = this.record(about, target, fate);
     world.sent(record);
-    if (fate.kind === "crash-before") {
-      world.kill(actor, `before it sent ${about.verb} ${target}`);
-      return new Promise(() => {});
-    }
     if (fate.kind !== "none") world.fault(actor.name, `${fate.kind}: ${about.verb} ${target}`);
     return new Promise<Outcome<T>>((resolve) => {
       const tie = hashText(world.chance.seed, key);
@@ -171,6 +167,7 @@ export class SimKube implements KubeApi {
           answer(fate.refusal, thereUs + wayUs);
           break;
         case "crash-before":
+          world.kill(actor, `before it sent ${about.verb} ${target}`);
           break;
       }
       // Whoever gives up does not learn what came of it.

@@ -1,10 +1,11 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { FileStore } from "../../src/adapters/fileStore.ts";
 import { systemClock } from "../../src/adapters/systemClock.ts";
 import { systemRandom } from "../../src/adapters/systemRandom.ts";
+import type { Admission } from "../../src/apiserver/admission.ts";
 import { memoryKeyFiles } from "../../src/apiserver/auth/pki.ts";
 import { type ApiServer, startApiServer } from "../../src/apiserver/startApiServer.ts";
 import type { KeyFiles } from "../../src/ports/keyFiles.ts";
@@ -13,6 +14,7 @@ import { type Change, type Filter, History } from "./history.ts";
 import { kinds, namespaces } from "./kinds.ts";
 import { type Readings, readRandomly } from "./reader.ts";
 import { afterAnswers, generator, pick, type Run } from "./run.ts";
+import { slowAdmission } from "./slowAdmission.ts";
 import { Watcher } from "./watcher.ts";
 import { type Attempt, writeRandomly } from "./writer.ts";
 
@@ -26,26 +28,31 @@ const given = process.env["MUSTER_MODEL_SEED"];
 const count = process.env["MUSTER_LONG"] === "1" ? 40 : 3;
 const seeds = given === undefined ? Array.from({ length: count }, (_, at) => at + 1) : [Number(given)];
 
-test.each(seeds)(
-  "seed %i: writers, watchers and readers agree with the log",
-  async (seed) => {
-    const directory = mkdtempSync(join(tmpdir(), "model-"));
-    try {
-      await play(seed, directory);
-    } catch (error) {
-      console.error(`replay with MUSTER_MODEL_SEED=${seed}`);
-      throw error;
-    } finally {
-      rmSync(directory, { recursive: true, force: true });
-    }
-  },
-  120_000,
-);
+describe.each([
+  { name: "writes at once", slow: false },
+  { name: "with admission that takes its time", slow: true },
+])("$name", ({ slow }) => {
+  test.each(seeds)(
+    "seed %i: writers, watchers and readers agree with the log",
+    async (seed) => {
+      const directory = mkdtempSync(join(tmpdir(), "model-"));
+      try {
+        await play(seed, directory, slow);
+      } catch (error) {
+        console.error(`replay with MUSTER_MODEL_SEED=${seed}`);
+        throw error;
+      } finally {
+        rmSync(directory, { recursive: true, force: true });
+      }
+    },
+    120_000,
+  );
+});
 
-async function play(seed: number, directory: string): Promise<void> {
+async function play(seed: number, directory: string, slow: boolean): Promise<void> {
   // Two starts with the same keys: otherwise the second one would publish its new authority.
   const keyFiles = memoryKeyFiles();
-  const server = await start(directory, keyFiles);
+  const server = await start(directory, keyFiles, slow ? slowAdmission(generator(seed + 1000)) : undefined);
   const caller = new HttpCaller(server.url);
   const run: Run = { server, caller, below: generator(seed), finished: false, answered: 0, onAnswer: new Set() };
   for (const name of namespaces) {
@@ -89,7 +96,7 @@ async function play(seed: number, directory: string): Promise<void> {
   await again.stop();
 }
 
-function start(directory: string, keyFiles: KeyFiles): Promise<ApiServer> {
+function start(directory: string, keyFiles: KeyFiles, admission?: Admission): Promise<ApiServer> {
   const clock = systemClock();
   return startApiServer({
     clock,
@@ -97,6 +104,7 @@ function start(directory: string, keyFiles: KeyFiles): Promise<ApiServer> {
     // No snapshot: the test reads the whole log.
     store: new FileStore({ directory, clock, snapshotLogBytesMin: 1e12 }),
     keyFiles,
+    ...(admission === undefined ? {} : { admission: () => admission }),
     tls: false,
     tokenFile,
   });

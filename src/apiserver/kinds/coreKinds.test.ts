@@ -777,6 +777,25 @@ test.each([
   expect([refused?.status.code, refused?.status.message]).toEqual([422, message]);
 });
 
+test.each([
+  ["NodePort", "ClusterIP"],
+  ["LoadBalancer", "ClusterIP"],
+  ["LoadBalancer", "NodePort"],
+  ["NodePort", "ExternalName"],
+  ["LoadBalancer", "ExternalName"],
+])("a service that turns from %s to %s leaves behind what came with its type", (from, to) => {
+  const stored = create("/services", service({ type: from })).object;
+  const { object, errors } = update("/services", stored, (s) => {
+    s.spec.type = to;
+    if (to === "ExternalName") s.spec.externalName = "example.com";
+  });
+  expect(errors).toEqual([]);
+  expect(object.spec).not.toHaveProperty("allocateLoadBalancerNodePorts");
+  expect("externalTrafficPolicy" in object.spec).toBe(to === "NodePort");
+  expect("nodePort" in object.spec.ports[0]).toBe(to === "NodePort");
+  expect("clusterIP" in object.spec).toBe(to !== "ExternalName");
+});
+
 test("a service keeps its address and node ports when an update leaves them out", () => {
   const stored = create("/services", service({ type: "NodePort" })).object;
   const { object, errors } = update("/services", stored, (s) => {

@@ -37,6 +37,7 @@ export const serviceStrategy = strategyOfKind<Service>({
   validate: (service) => serviceErrors(service),
   prepareForUpdate(next, old, context) {
     alignAddresses(next);
+    dropOutgrown(next, old);
     carryServiceAddresses(next, old);
     allocateServiceAddresses(next, context);
     setFamilies(next);
@@ -74,6 +75,25 @@ function setSpecDefaults(spec: ServiceSpec): void {
 function isReachableFromOutside(spec: ServiceSpec): boolean {
   if (spec.type === "LoadBalancer" || spec.type === "NodePort") return true;
   return spec.type === "ClusterIP" && (spec.externalIPs ?? []).length > 0;
+}
+
+/**
+ * What came with a type that the service no longer has goes with it, unless the caller changed it: most of it was set
+ * by the server, and a caller who only says the new type would be refused for fields that were never theirs.
+ */
+function dropOutgrown(next: Service, old: Service): void {
+  const { spec } = next;
+  const before = old.spec;
+  if (spec === undefined || before === undefined) return;
+  if (!isReachableFromOutside(spec) && spec.externalTrafficPolicy === before.externalTrafficPolicy) {
+    delete spec.externalTrafficPolicy;
+  }
+  if (spec.type === "LoadBalancer" || before.type !== "LoadBalancer") return;
+  if (spec.allocateLoadBalancerNodePorts === before.allocateLoadBalancerNodePorts) {
+    delete spec.allocateLoadBalancerNodePorts;
+  }
+  if (spec.loadBalancerClass === before.loadBalancerClass) delete spec.loadBalancerClass;
+  if (next.status !== undefined) next.status = { ...next.status, loadBalancer: {} };
 }
 
 /** The single address is the older field; the list begins with it. */

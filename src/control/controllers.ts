@@ -1,0 +1,165 @@
+import type { KubeObject } from "../model/object.ts";
+import type { Clock } from "../ports/clock.ts";
+import type { KubeApi, ResourceRef } from "../ports/kubeApi.ts";
+import type { Log } from "../ports/log.ts";
+import type { Metrics } from "../ports/metrics.ts";
+import type { Random } from "../ports/random.ts";
+import { Controller, type ControllerOptions } from "./controller.ts";
+import { fencedKube } from "./fencedKube.ts";
+import { Health } from "./health.ts";
+import { Lease, type LeaseOptions } from "./lease.ts";
+import { ObjectCache, type ObjectCacheOptions } from "./objectCache.ts";
+import type { Selection } from "./reflector.ts";
+
+/** Everything that the outside is for the controllers. */
+export interface ControlPorts {
+  readonly kube: KubeApi;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+  readonly metrics: Metrics;
+}
+
+export interface ControllersOptions {
+  /** Who owns the fields that are written. */
+  readonly fieldManager: string;
+  /** Only one of many processes acts; without it this one always does. */
+  readonly lease?: Pick<LeaseOptions, "namespace" | "name" | "identity" | "times">;
+  /** How long running turns may take to end when everything stops. */
+  readonly graceMs?: number;
+  /** For tests: whoever writes to a shared object throws. */
+  readonly freeze?: boolean;
+}
+
+export type CacheOptions<T extends KubeObject> = Pick<ObjectCacheOptions<T>, "transform" | "resyncMs">;
+
+const defaultGraceMs = 30_000;
+
+/**
+ * The controllers of one process and what they share. They start in order (caches, the wait until all are whole, the lease, turns) and stop in the
+ * reverse one. Caches are kept warm by who does not lead, so that a new leader begins at once.
+ */
+export class Controllers {
+  /** For decisions: every write is refused unless we lead. */
+  readonly kube: KubeApi;
+  readonly lease: Lease | undefined;
+  /** Whether we should be restarted. */
+  readonly health = new Health();
+  /** Whether the caches are whole. */
+  readonly readiness = new Health();
+  private readonly ports: ControlPorts;
+  private readonly options: ControllersOptions;
+  private readonly caches = new Map<string, ObjectCache>();
+  private readonly controllers: Controller[] = [];
+  private phase: "new" | "syncing" | "synced" | "stopping" | "stopped" = "new";
+  /** Since when we lead, while turns of an earlier epoch may still be ending. */
+  private pausing: Promise<void> = Promise.resolve();
+  private isLeading = false;
+
+  constructor(ports: ControlPorts, options: ControllersOptions) {
+    this.ports = ports;
+    this.options = options;
+    this.lease = options.lease === undefined ? undefined : new Lease({ ...ports, ...options.lease });
+    this.kube = this.lease === undefined ? ports.kube : fencedKube(ports.kube, this.lease, options.fieldManager);
+    this.health.add("ping", () => undefined);
+    this.readiness.add("caches", () => {
+      const missing = this.unsynced();
+      return missing.length === 0 ? undefined : `no list yet of ${missing.join(", ")}`;
+    });
+  }
+
+  /** The cache of a selection of a kind; one for all who ask for the same. Options are those of who asked first. */
+  cache<T extends KubeObject = KubeObject>(
+    resource: ResourceRef,
+    selection: Selection = {},
+    options: CacheOptions<T> = {},
+  ): ObjectCache<T> {
+    const { namespace = "", labelSelector = "", fieldSelector = "" } = selection;
+    const key = JSON.stringify([
+      resource.group,
+      resource.version,
+      resource.plural,
+      namespace,
+      labelSelector,
+      fieldSelector,
+    ]);
+    let cache = this.caches.get(key);
+    if (cache === undefined) {
+      const freeze = this.options.freeze === undefined ? {} : { freeze: this.options.freeze };
+      cache = new ObjectCache<T>({
+        ...this.ports,
+        resource,
+        selection,
+        ...options,
+        ...freeze,
+      }) as unknown as ObjectCache;
+      this.caches.set(key, cache);
+      if (this.phase !== "new") cache.start();
+    }
+    return cache as unknown as ObjectCache<T>;
+  }
+
+  add(options: ControllerOptions): Controller {
+    const controller = new Controller(this.ports, options);
+    this.controllers.push(controller);
+    return controller;
+  }
+
+  /** Resolves true when the caches are whole and turns may begin (or the lease is waited for), false if it was stopped before. */
+  async start(): Promise<boolean> {
+    this.phase = "syncing";
+    const caches = this.sortedCaches();
+    for (const controller of this.controllers) controller.startSources();
+    for (const cache of caches) cache.start();
+    // Not Promise.all: the order in which they finish must not decide what runs first.
+    for (const cache of caches) if (!(await cache.waitForSync())) return false;
+    if (this.phase !== "syncing") return false;
+    this.phase = "synced";
+    this.ports.log.info({ kinds: caches.map(({ kind }) => kind) }, "caches are whole");
+    if (this.lease === undefined) this.lead();
+    else this.lease.start({ acquired: () => this.lead(), lost: () => this.unlead() });
+    return true;
+  }
+
+  /** Turns end, then the lease is given back, then the watches close. */
+  async stop(): Promise<void> {
+    if (this.phase === "stopping" || this.phase === "stopped") return;
+    this.phase = "stopping";
+    this.isLeading = false;
+    const graceMs = this.options.graceMs ?? defaultGraceMs;
+    const stopping = [...this.controllers].reverse().map((controller) => controller.stop(graceMs));
+    for (const each of stopping) await each;
+    await this.lease?.stop();
+    for (const cache of this.sortedCaches().reverse()) cache.stop();
+    this.phase = "stopped";
+  }
+
+  /** Whether no controller has anything left to do. */
+  get isIdle(): boolean {
+    return this.controllers.every(({ isIdle }) => isIdle);
+  }
+
+  private lead(): void {
+    this.isLeading = true;
+    // Turns of an earlier epoch end first: they were told to give up, and their writes are refused.
+    void this.pausing.then(() => {
+      if (this.isLeading && this.phase === "synced") for (const controller of this.controllers) controller.resume();
+    });
+  }
+
+  private unlead(): void {
+    this.isLeading = false;
+    const pauses = this.controllers.map((controller) => controller.pause());
+    this.pausing = (async () => {
+      for (const pause of pauses) await pause;
+    })();
+  }
+
+  private unsynced(): string[] {
+    return this.sortedCaches().flatMap(({ hasSynced, kind }) => (hasSynced ? [] : [kind]));
+  }
+
+  private sortedCaches(): ObjectCache[] {
+    return [...this.caches].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, cache]) => cache);
+  }
+}

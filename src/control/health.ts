@@ -1,0 +1,37 @@
+/** Undefined when all is well, otherwise why not. */
+export type HealthCheck = () => string | undefined;
+
+export interface HealthReport {
+  readonly isWell: boolean;
+  readonly checks: readonly { readonly name: string; readonly problem: string | undefined }[];
+}
+
+/** Whether we should be restarted (health), and whether we can do our work (readiness). State only; somebody else serves it. */
+export class Health {
+  private readonly checks = new Map<string, HealthCheck>();
+
+  add(name: string, check: HealthCheck): void {
+    this.checks.set(name, check);
+  }
+
+  report(): HealthReport {
+    const checks = [...this.checks]
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([name, check]) => ({ name, problem: check() }));
+    return { isWell: checks.every(({ problem }) => problem === undefined), checks };
+  }
+}
+
+/** As `/healthz` and `/readyz` answer everywhere: one word, or a line a check. */
+export function renderHealth(
+  report: HealthReport,
+  isVerbose = false,
+): { readonly code: number; readonly text: string } {
+  const code = report.isWell ? 200 : 500;
+  if (report.isWell && !isVerbose) return { code, text: "ok" };
+  const lines = report.checks.map(({ name, problem }) =>
+    problem === undefined ? `[+]${name} ok` : `[-]${name} failed: ${problem}`,
+  );
+  lines.push(report.isWell ? "check passed" : "check failed");
+  return { code, text: `${lines.join("\n")}\n` };
+}

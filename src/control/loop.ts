@@ -1,0 +1,172 @@
+import { AssertionFailure } from "../model/assert.ts";
+import type { Refusal } from "../model/outcome.ts";
+import type { Cancel } from "../ports/cancel.ts";
+import type { Clock } from "../ports/clock.ts";
+import type { Log } from "../ports/log.ts";
+import type { Metrics } from "../ports/metrics.ts";
+import { CancelSource } from "./cancelSource.ts";
+import type { WorkQueue } from "./workQueue.ts";
+
+/** One turn of the crank for one key: look, decide, act, and learn what came of it. */
+export type Reconcile = (key: string, turn: Turn) => Promise<TurnResult> | TurnResult;
+
+export interface Turn {
+  /** Cancelled when the turn has taken too long, or everything stops. Hand it to every call. */
+  readonly cancel: Cancel;
+  /** How often this key has failed in a row. */
+  readonly failures: number;
+}
+
+/** Undefined: done, until something happens. */
+export type TurnResult =
+  | undefined
+  /** Done, and to be looked at again after a time. */
+  | { readonly requeueAfterMs: number }
+  /** Not done: again, later with every failure. */
+  | { readonly again: string; readonly atLeastMs?: number }
+  /** Trying again changes nothing until somebody changes the object. */
+  | { readonly giveUp: string };
+
+export interface LoopOptions {
+  readonly name: string;
+  readonly queue: WorkQueue;
+  readonly reconcile: Reconcile;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  /** How many keys may have their turn at once. */
+  readonly concurrency?: number;
+  /** After this long a turn is told to give up. */
+  readonly deadlineMs?: number;
+}
+
+const defaultDeadlineMs = 120_000;
+
+/** Gives turns to the keys of a queue. It can be paused, as a follower is, and goes on where it was. */
+export class Loop {
+  private readonly options: LoopOptions;
+  private readonly concurrency: number;
+  private readonly running = new Map<string, CancelSource>();
+  private isOpen = false;
+  private idleWaiters: (() => void)[] = [];
+
+  constructor(options: LoopOptions) {
+    this.options = options;
+    this.concurrency = options.concurrency ?? 1;
+    options.queue.onReady(() => this.pump());
+  }
+
+  resume(): void {
+    this.isOpen = true;
+    this.pump();
+  }
+
+  /** No new turn begins. Resolves when the last running one has ended; after the grace they are told to give up. */
+  pause(graceMs = 0): Promise<void> {
+    this.isOpen = false;
+    if (this.running.size === 0) return Promise.resolve();
+    const cancelAll = (): void => {
+      for (const [, source] of [...this.running].sort(([a], [b]) => (a < b ? -1 : 1))) source.cancel();
+    };
+    const stopTimer = graceMs > 0 ? this.options.clock.after(graceMs, cancelAll) : undefined;
+    if (graceMs <= 0) cancelAll();
+    return new Promise((resolve) => {
+      this.idleWaiters.push(() => {
+        stopTimer?.();
+        resolve();
+      });
+    });
+  }
+
+  get isBusy(): boolean {
+    return this.running.size > 0;
+  }
+
+  private pump(): void {
+    const { queue } = this.options;
+    while (this.isOpen && this.running.size < this.concurrency) {
+      const key = queue.next();
+      if (key === undefined) return;
+      const cancel = new CancelSource();
+      this.running.set(key, cancel);
+      void this.turn(key, cancel);
+    }
+  }
+
+  /** Never rejects. A turn that does not end keeps its key and its place: two turns of one key would be worse. */
+  private async turn(key: string, cancel: CancelSource): Promise<void> {
+    const { name, queue, clock, metrics, log, reconcile, deadlineMs = defaultDeadlineMs } = this.options;
+    const startedMs = clock.nowMs();
+    const stopTimer = clock.after(deadlineMs, () => {
+      log.warn({ controller: name, key, deadlineMs }, "a turn takes too long and is told to give up");
+      cancel.cancel();
+    });
+    let result: TurnResult;
+    try {
+      result = await reconcile(key, { cancel, failures: queue.failures(key) });
+    } catch (error) {
+      result = this.mistake(key, error);
+    }
+    stopTimer();
+    metrics.observe("muster_turn_seconds", { controller: name }, (clock.nowMs() - startedMs) / 1000);
+    this.follow(key, result);
+    this.running.delete(key);
+    queue.done(key);
+    if (this.running.size === 0 && !this.isOpen) {
+      const waiters = this.idleWaiters;
+      this.idleWaiters = [];
+      for (const wake of waiters) wake();
+    }
+    this.pump();
+  }
+
+  /** We are wrong: this turn is over, and the next one begins with a fresh look. */
+  private mistake(key: string, error: unknown): TurnResult {
+    const { name, log, metrics } = this.options;
+    const kind = error instanceof AssertionFailure ? "assertion" : "exception";
+    metrics.count("muster_turn_mistakes_total", { controller: name, kind });
+    log.error({ controller: name, key, error }, "a turn failed by a mistake of ours");
+    return { again: error instanceof Error ? error.message : String(error) };
+  }
+
+  private follow(key: string, result: TurnResult): void {
+    const { name, queue, log, metrics } = this.options;
+    if (result === undefined || "requeueAfterMs" in result) {
+      metrics.count("muster_turns_total", { controller: name, result: "done" });
+      queue.forget(key);
+      if (result !== undefined) queue.addAfter(key, result.requeueAfterMs);
+    } else if ("again" in result) {
+      metrics.count("muster_turns_total", { controller: name, result: "again" });
+      log.debug({ controller: name, key, why: result.again, failures: queue.failures(key) + 1 }, "again");
+      queue.addFailed(key, { atLeastMs: result.atLeastMs ?? 0 });
+    } else {
+      metrics.count("muster_turns_total", { controller: name, result: "giveUp" });
+      log.warn({ controller: name, key, why: result.giveUp }, "gave up");
+      queue.forget(key);
+    }
+  }
+}
+
+/** What a refused write usually means for the turn it was part of. */
+export function turnResultOf(refusal: Refusal): TurnResult {
+  switch (refusal.reason) {
+    case "NotFound":
+      // It left while we were deciding. If it is somebody else that is missing, its coming will wake us.
+      return undefined;
+    case "Invalid":
+      return { giveUp: refusal.message };
+    case "Conflict":
+    case "AlreadyExists":
+    case "Expired":
+    case "Forbidden":
+    case "Unauthorized":
+    case "TooManyRequests":
+    case "Unavailable":
+    case "Unknown":
+    case "Fenced": {
+      const { retryAfterMs } = refusal;
+      const again = `${refusal.reason}: ${refusal.message}`;
+      return retryAfterMs === undefined ? { again } : { again, atLeastMs: retryAfterMs };
+    }
+  }
+}

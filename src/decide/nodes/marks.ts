@@ -1,0 +1,40 @@
+/** Names that simulated nodes read or write on objects. KWOK's are kept, so that manifests written for it work. */
+export const marks = {
+  /** Node annotation, value `fake`: this node is simulated. */
+  kwokNode: "kwok.x-k8s.io/node",
+  kwokNodeValue: "fake",
+  /** Node annotations that say what the node was made from. */
+  profile: "sim.muster.dev/profile",
+  pool: "sim.muster.dev/pool",
+  index: "sim.muster.dev/index",
+  /**
+   * Pod annotation: which devices each container got, as JSON `{container: {resource: [device id, ...]}}`. Keys are in
+   * the order of the spec. The node writes it once, with the status that admits the pod.
+   */
+  devices: "sim.muster.dev/devices",
+  /** Node annotation: JSON list of faults, for `kubectl annotate`. */
+  faults: "sim.muster.dev/faults",
+  /** Pod knobs; see podPlan. Each may be followed by `.<container>` to mean one container only. */
+  startDelay: "sim.muster.dev/start-delay",
+  readyDelay: "sim.muster.dev/ready-delay",
+  runDuration: "sim.muster.dev/run-duration",
+  stopDelay: "sim.muster.dev/stop-delay",
+  outcome: "sim.muster.dev/outcome",
+  exitCode: "sim.muster.dev/exit-code",
+  message: "sim.muster.dev/message",
+  failures: "sim.muster.dev/failures",
+} as const;
+
+/** KWOK's knob of a stage: `stageKnob("pod-ready", "delay")`. */
+export function stageKnob(stage: string, knob?: string): string {
+  return knob === undefined ? `${stage}.stage.kwok.x-k8s.io` : `${stage}.stage.kwok.x-k8s.io/${knob}`;
+}
+
+/** A value made fit for a label: its alphabet, at most 63 characters, letters or digits at both ends. */
+export function labelValue(text: string): string {
+  const plain = text
+    .trim()
+    .replace(/[^A-Za-z0-9_.-]+/g, "-")
+    .slice(0, 63);
+  return plain.replace(/^[^A-Za-z0-9]+/, "").replace(/[^A-Za-z0-9]+$/, "");
+}

@@ -1,0 +1,104 @@
+/**
+ * Partitions of a GPU. A part has eight memory slices and seven compute slices; a partition takes some of each, and its
+ * memory must start at one of a few places. From this follow the names, the counters of DRA and what fits together.
+ */
+import type { MigSpec } from "./profile.ts";
+
+export interface MigProfile {
+  /** `1g.10gb`, `1g.10gb+me`. */
+  readonly name: string;
+  readonly computeSlices: number;
+  readonly memorySlices: number;
+  /** Where its memory may start. */
+  readonly starts: readonly number[];
+  /** The id that fake-gpu-operator and nvidia-smi give it. */
+  readonly id: number;
+  /** Takes the one set of media engines that partitions of this size can have. */
+  readonly mediaEngines: boolean;
+}
+
+export const memorySlicesPerGpu = 8;
+export const computeSlicesPerGpu = 7;
+
+const sizes = [
+  { compute: 1, memory: 1, starts: [0, 1, 2, 3, 4, 5, 6], id: 19, suffix: "" },
+  { compute: 1, memory: 1, starts: [0, 1, 2, 3, 4, 5, 6], id: 20, suffix: "+me" },
+  { compute: 1, memory: 2, starts: [0, 2, 4, 6], id: 15, suffix: "" },
+  { compute: 2, memory: 2, starts: [0, 2, 4], id: 14, suffix: "" },
+  { compute: 3, memory: 4, starts: [0, 4], id: 9, suffix: "" },
+  { compute: 4, memory: 4, starts: [0], id: 5, suffix: "" },
+  { compute: 7, memory: 8, starts: [0], id: 0, suffix: "" },
+] as const;
+
+/** The partitions a part of this size can be cut into; the names carry gigabytes, rounded as the vendor does. */
+export function migProfilesOf(memoryMiB: number): MigProfile[] {
+  const sliceGb = sliceGbOf(memoryMiB);
+  return sizes.map(({ compute, memory, starts, id, suffix }) => ({
+    name: `${compute}g.${Math.floor(sliceGb * memory)}gb${suffix}`,
+    computeSlices: compute,
+    memorySlices: memory,
+    starts,
+    id,
+    mediaEngines: suffix === "+me",
+  }));
+}
+
+/** Nominal gigabytes of an eighth: the vendor names a part by its nominal size, a little above what it reports. */
+function sliceGbOf(memoryMiB: number): number {
+  const gb = memoryMiB / 1024;
+  for (const nominal of [24, 40, 80, 96, 141, 180, 192, 288]) {
+    if (gb <= nominal * 1.03 && gb > nominal * 0.93) return nominal / memorySlicesPerGpu;
+  }
+  return gb / memorySlicesPerGpu;
+}
+
+export interface MigPlacement {
+  readonly profile: MigProfile;
+  /** First memory slice. */
+  readonly start: number;
+}
+
+/** Places the wanted partitions on one GPU, largest first and lowest start first, or says that they do not fit. */
+export function placePartitions(mig: MigSpec, memoryMiB: number): MigPlacement[] | undefined {
+  const known = migProfilesOf(memoryMiB);
+  const wanted: MigProfile[] = [];
+  for (const profile of known) {
+    for (let n = mig.partitions[profile.name] ?? 0; n > 0; n--) wanted.push(profile);
+  }
+  wanted.sort((a, b) => b.memorySlices - a.memorySlices || b.computeSlices - a.computeSlices || b.id - a.id);
+  const taken = new Set<number>();
+  const placed: MigPlacement[] = [];
+  let compute = 0;
+  for (const profile of wanted) {
+    compute += profile.computeSlices;
+    const start = profile.starts.find((first) => isFree(taken, first, profile.memorySlices));
+    if (start === undefined || compute > computeSlicesPerGpu) return undefined;
+    for (let slice = start; slice < start + profile.memorySlices; slice++) taken.add(slice);
+    placed.push({ profile, start });
+  }
+  if (placed.filter(({ profile }) => profile.mediaEngines).length > 1) return undefined;
+  return placed;
+}
+
+function isFree(taken: ReadonlySet<number>, start: number, length: number): boolean {
+  for (let slice = start; slice < start + length; slice++) if (taken.has(slice)) return false;
+  return true;
+}
+
+/** What is wrong with the wish, in words; undefined when it can be done. */
+export function migPartitionError(mig: MigSpec, memoryMiB: number): string | undefined {
+  if (mig.strategy === "none") return undefined;
+  const known = migProfilesOf(memoryMiB).map(({ name }) => name);
+  const names = Object.keys(mig.partitions).filter((name) => (mig.partitions[name] ?? 0) > 0);
+  const unknown = names.find((name) => !known.includes(name));
+  if (unknown !== undefined) return `${unknown} is not a partition of this part (known: ${known.join(", ")})`;
+  if (names.length === 0) return `strategy ${mig.strategy} needs at least one partition`;
+  if (mig.strategy === "single" && names.length > 1) return "strategy single takes partitions of one kind only";
+  if (placePartitions(mig, memoryMiB) === undefined) return "they do not fit on one GPU together";
+  return undefined;
+}
+
+/** `nvidia.com/mig-1g.10gb`; a plus sign cannot stand in a resource name. */
+export function migResource(profile: string): string {
+  return `nvidia.com/mig-${profile.replace("+", ".")}`;
+}

@@ -1,0 +1,248 @@
+/** What a simulated node does next about itself: its lease, its heartbeat, and how faults show on its object. */
+import { equalJson } from "../../model/json.ts";
+import type { Lease, Node, NodeStatus, Pod } from "../../model/kubernetes.generated.ts";
+import { timeToMs } from "../../model/time.ts";
+import { heldDevices, isGpuIdle, pluginResources, unitCounts } from "./devices.ts";
+import { type Fault, isActive } from "./faults.ts";
+import { nodeConditions, type Trouble } from "./nodeConditions.ts";
+import { type LeaseOptions, nextForLease } from "./nodeLease.ts";
+import { migOf, type NodeState, nodeStateAt } from "./nodeState.ts";
+import { earliest, eventTarget, type Next, type NodeWrite, nodeRef, podRef } from "./nodeWrite.ts";
+import { bootIdOf, countsAsText, nodeLabels, type SimNode } from "./simNode.ts";
+
+export interface NodeLifeOptions extends LeaseOptions {
+  /** How often the status is written when nothing has changed; with leases on this may be slow. */
+  readonly heartbeatMs: number;
+  /** Without leases every heartbeat is a status write, and nobody else is asked. */
+  readonly leases: boolean;
+}
+
+export const nodeLifeDefaults = { heartbeatMs: 300_000, leaseSeconds: 40, leases: true };
+
+export interface NodeInput {
+  readonly node: Node;
+  readonly sim: SimNode;
+  readonly lease: Lease | undefined;
+  readonly faults: readonly Fault[];
+  /** The pods of this node, asked for only when a decision needs them. */
+  readonly pods: () => Iterable<Pod>;
+  readonly options: NodeLifeOptions;
+  readonly nowMs: number;
+}
+
+export interface NodeNext extends Next {
+  /** Whether the pods of this node may be written: the node is alive and ours. */
+  readonly held: boolean;
+  readonly state: NodeState;
+}
+
+export function nextForNode(input: NodeInput): NodeNext {
+  const { node, sim, faults, options, nowMs } = input;
+  const state = settledState(input, nodeStateAt(faults, sim.name, nowMs));
+  // A silent node writes nothing at all; what the cluster makes of the silence is the cluster's business.
+  if (!state.alive) return { writes: [], wakeAtMs: state.nextMs, held: false, state };
+  const { uid } = node.metadata;
+  if (state.deleted) {
+    const writes: NodeWrite[] =
+      node.metadata.deletionTimestamp === undefined
+        ? [{ kind: "delete", ref: nodeRef(sim.name), uid, graceSeconds: 0 }]
+        : [];
+    return { writes, wakeAtMs: undefined, held: false, state };
+  }
+  const lease = options.leases
+    ? nextForLease({ name: sim.name, uid }, input.lease, options, nowMs)
+    : { held: true, writes: [], wakeAtMs: undefined };
+  const writes: NodeWrite[] = [...lease.writes];
+  if (!lease.held) return { writes, wakeAtMs: earliest(lease.wakeAtMs, state.nextMs), held: false, state };
+  const metadata = metadataWrites(input, state);
+  // That patch gives the object a new version, on which the status is decided in the next turn.
+  if (metadata.length > 0) return { writes: [...writes, ...metadata], wakeAtMs: nowMs, held: true, state };
+  const status = nextStatus(node, sim, state, nowMs);
+  const heartbeatMs = lastHeartbeatMs(node) + options.heartbeatMs;
+  let wakeMs = heartbeatMs;
+  if (nowMs >= heartbeatMs || !equalButForHeartbeat(status, node.status ?? {})) {
+    writes.push({ kind: "update", ref: nodeRef(sim.name, "status"), object: { ...node, status } });
+    wakeMs = nowMs + options.heartbeatMs;
+    writes.push(...healthEvents(node, status, state));
+  }
+  if (state.draining) writes.push(...drainWrites(node, input.pods()));
+  return { writes, wakeAtMs: earliest(lease.wakeAtMs, wakeMs, state.nextMs), held: true, state };
+}
+
+/** Partitions are not changed under a pod: a reconfiguration waits until no GPU is held. */
+function settledState(input: NodeInput, state: NodeState): NodeState {
+  if (!state.migPending && state.mig === undefined) return state;
+  const target = state.mig ?? lastMig(input.faults, input.sim.name, input.nowMs);
+  const current = partitionsShown(input);
+  if (target === undefined || current) return state;
+  const units = pluginResources(input.sim, {});
+  const held = heldDevices(input.pods());
+  const busy = input.sim.devices.some(({ index }) => !isGpuIdle(units, index, held));
+  if (!busy) return state;
+  const { mig: _refused, ...rest } = state;
+  return { ...rest, mig: undefined, migPending: false, pluginDown: false };
+}
+
+/** Whether the node has already taken its new partitions: then they are what pods hold. */
+function partitionsShown({ node, sim, faults, nowMs }: NodeInput): boolean {
+  const target = lastMig(faults, sim.name, nowMs);
+  if (target === undefined) return false;
+  const wanted = unitCounts(pluginResources(sim, { mig: target })).capacity;
+  return Object.entries(wanted).every(([name, count]) => node.status?.capacity?.[name] === String(count));
+}
+
+function lastMig(faults: readonly Fault[], node: string, nowMs: number) {
+  const fault = faults.findLast(
+    (each) => each.kind === "mig-reconfigure" && each.node === node && isActive(each, nowMs),
+  );
+  return fault === undefined ? undefined : migOf(fault);
+}
+
+function nextStatus(node: Node, sim: SimNode, state: NodeState, nowMs: number): NodeStatus {
+  const before = node.status ?? {};
+  const gpuTrouble = gpuTroubleOf(state);
+  const conditions = nodeConditions(before.conditions ?? [], { nowMs, notReady: state.notReady, gpuTrouble });
+  const status: NodeStatus = { ...before, phase: "Running", conditions };
+  const info = before.nodeInfo;
+  if (info !== undefined && state.boots > 0) status.nodeInfo = { ...info, bootID: bootIdOf(sim, state.boots) };
+  const defaults = { cpu: sim.profile.cpu, memory: sim.profile.memory, pods: String(sim.profile.maxPods) };
+  const capacity = withoutDevices(before.capacity ?? defaults);
+  const allocatable = withoutDevices(before.allocatable ?? before.capacity ?? defaults);
+  if (sim.profile.gpu === undefined) return { ...status, capacity, allocatable };
+  const plugin = { unhealthy: state.unhealthy, down: state.pluginDown, ...(state.mig && { mig: state.mig }) };
+  const counts = unitCounts(pluginResources(sim, plugin));
+  status.capacity = { ...capacity, ...countsAsText(counts.capacity) };
+  status.allocatable = { ...allocatable, ...countsAsText(counts.allocatable) };
+  return status;
+}
+
+/** The plugin speaks for its own resources only; cpu, memory and what users have added stay. */
+function withoutDevices(amounts: Readonly<Record<string, string>>): Record<string, string> {
+  const rest: Record<string, string> = {};
+  for (const [name, amount] of Object.entries(amounts)) {
+    if (name !== "nvidia.com/gpu" && !name.startsWith("nvidia.com/mig-")) rest[name] = amount;
+  }
+  return rest;
+}
+
+function gpuTroubleOf({ gpuFaults }: NodeState): Trouble | undefined {
+  const [first] = gpuFaults;
+  if (first === undefined) return undefined;
+  const reasons: Record<string, string> = {
+    xid: "XidError",
+    ecc: "UncorrectableEcc",
+    "fallen-off-bus": "FallenOffBus",
+    thermal: "Overheated",
+  };
+  const message = gpuFaults.map(({ text }) => text).join("; ");
+  return { reason: reasons[first.cause] ?? "Unhealthy", message };
+}
+
+function lastHeartbeatMs(node: Node): number {
+  const ready = node.status?.conditions?.find(({ type }) => type === "Ready");
+  return timeToMs(ready?.lastHeartbeatTime) ?? 0;
+}
+
+/** Heartbeat times alone are no reason to write: the lease says that the node lives. */
+function equalButForHeartbeat(next: NodeStatus, before: NodeStatus): boolean {
+  const strip = (status: NodeStatus) => ({
+    ...status,
+    conditions: (status.conditions ?? []).map(({ lastHeartbeatTime: _when, ...condition }) => condition),
+  });
+  return equalJson(strip(next), strip(before));
+}
+
+/** Labels that faults move, and the cordon. */
+function metadataWrites({ node, sim, nowMs, faults }: NodeInput, state: NodeState): NodeWrite[] {
+  const current = node.metadata.labels ?? {};
+  const wanted = nodeLabels(sim, {
+    partition: state.partition,
+    migPending: state.migPending,
+    ...(state.driver === undefined ? {} : { driver: state.driver }),
+    ...(state.mig === undefined ? {} : { mig: state.mig }),
+  });
+  const changed: Record<string, string> = {};
+  // Only labels that the node already has are ours to move: a user may have made it with fewer.
+  for (const key of movingLabels) {
+    const value = wanted[key];
+    if (value !== undefined && key in current && current[key] !== value) changed[key] = value;
+  }
+  const writes: NodeWrite[] = [];
+  const { uid, resourceVersion } = node.metadata;
+  const spec = cordonPatch(node, state, faults, nowMs);
+  if (Object.keys(changed).length > 0 || spec !== undefined) {
+    const body = {
+      metadata: { uid, resourceVersion, ...(Object.keys(changed).length > 0 ? { labels: changed } : {}) },
+      ...(spec === undefined ? {} : { spec }),
+    };
+    writes.push({ kind: "patch", ref: nodeRef(sim.name), patch: { type: "merge", body } });
+  }
+  return writes;
+}
+
+const movingLabels = [
+  "nvidia.com/cuda.driver.major",
+  "nvidia.com/cuda.driver.minor",
+  "nvidia.com/cuda.driver.rev",
+  "nvidia.com/gpu.clique",
+  "nvidia.com/gpu.product",
+  "nvidia.com/mig.strategy",
+  "nvidia.com/mig.config.state",
+  "accelerator.topograph.run/sub-domain",
+];
+
+/** A fault that has ended takes its own cordon away; nobody else's. */
+function cordonPatch(node: Node, state: NodeState, faults: readonly Fault[], nowMs: number) {
+  const isCordoned = node.spec?.unschedulable === true;
+  if (state.cordoned) return isCordoned ? undefined : { unschedulable: true };
+  if (!isCordoned) return undefined;
+  const cordonedMs = node.spec?.taints?.find(({ key }) => key === "node.kubernetes.io/unschedulable")?.timeAdded;
+  const sinceMs = timeToMs(cordonedMs);
+  const ended = faults.some(
+    ({ kind, node: name, fromMs, untilMs }) =>
+      (kind === "cordon" || kind === "drain") &&
+      name === node.metadata.name &&
+      untilMs !== undefined &&
+      untilMs <= nowMs &&
+      (sinceMs === undefined || (sinceMs >= Math.floor(fromMs / 1000) * 1000 && sinceMs <= untilMs)),
+  );
+  return ended ? { unschedulable: null } : undefined;
+}
+
+/** What `kubectl drain` does: every pod that its owner would not put straight back here is asked to go. */
+export function drainWrites(node: Node, pods: Iterable<Pod>): NodeWrite[] {
+  const writes: NodeWrite[] = [];
+  for (const pod of pods) {
+    const { metadata, status } = pod;
+    if (metadata.deletionTimestamp !== undefined || pod.spec?.nodeName !== node.metadata.name) continue;
+    if (status?.phase === "Succeeded" || status?.phase === "Failed") continue;
+    if (metadata.ownerReferences?.some(({ kind, controller }) => kind === "DaemonSet" && controller === true)) continue;
+    if (metadata.annotations?.["kubernetes.io/config.mirror"] !== undefined) continue;
+    writes.push({ kind: "evict", ref: podRef(metadata), uid: metadata.uid });
+  }
+  return writes;
+}
+
+function healthEvents(node: Node, status: NodeStatus, state: NodeState): NodeWrite[] {
+  const events: NodeWrite[] = [];
+  const regarding = eventTarget(node);
+  const before = (type: string) => node.status?.conditions?.find((each) => each.type === type);
+  const after = (type: string) => status.conditions?.find((each) => each.type === type);
+  const ready = after("Ready");
+  if (ready !== undefined && before("Ready")?.status !== ready.status) {
+    const reason = ready.status === "True" ? "NodeReady" : "NodeNotReady";
+    const message = `Node ${node.metadata.name} status is now: ${reason}`;
+    events.push({ kind: "event", regarding, type: "Normal", reason, message });
+  }
+  const gpu = after("GpuHealthy");
+  if (gpu !== undefined && (before("GpuHealthy")?.message ?? "") !== (gpu.message ?? "")) {
+    const type = gpu.status === "True" ? "Normal" : "Warning";
+    events.push({ kind: "event", regarding, type, reason: gpu.reason ?? "", message: gpu.message ?? "" });
+  }
+  const bootId = status.nodeInfo?.bootID;
+  if (state.boots > 0 && bootId !== node.status?.nodeInfo?.bootID) {
+    const message = `Node ${node.metadata.name} has been rebooted, boot id: ${bootId}`;
+    events.push({ kind: "event", regarding, type: "Warning", reason: "Rebooted", message });
+  }
+  return events;
+}

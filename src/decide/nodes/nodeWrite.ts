@@ -1,0 +1,111 @@
+import type { Json } from "../../model/json.ts";
+import type { KubeObject } from "../../model/object.ts";
+
+/**
+ * What a simulated node wants written. The driver sends them in order; a refusal ends the turn, and the next turn
+ * decides again from what is there then.
+ */
+export type NodeWrite =
+  | { readonly kind: "create"; readonly ref: WriteRef; readonly object: NewObject }
+  /** Carries the resourceVersion it was computed from: a Conflict means look again. */
+  | { readonly kind: "update"; readonly ref: WriteRef; readonly object: KubeObject }
+  /** The body carries uid and resourceVersion where the decision needs them. */
+  | { readonly kind: "patch"; readonly ref: WriteRef; readonly patch: WritePatch }
+  | { readonly kind: "delete"; readonly ref: WriteRef; readonly uid: string; readonly graceSeconds: number }
+  | { readonly kind: "evict"; readonly ref: WriteRef; readonly uid: string }
+  | NodeEvent;
+
+/** An Event about an object; the driver gives it a name, a source and times. */
+export interface NodeEvent {
+  readonly kind: "event";
+  readonly regarding: EventTarget;
+  readonly type: "Normal" | "Warning";
+  readonly reason: string;
+  readonly message: string;
+}
+
+export interface EventTarget {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+}
+
+export interface WritePatch {
+  readonly type: "json" | "merge" | "strategic" | "apply";
+  readonly body: Json;
+  readonly force?: boolean;
+}
+
+/** Of the shape of ObjectRef of the KubeApi port. */
+export interface WriteRef {
+  readonly group: string;
+  readonly version: string;
+  readonly plural: string;
+  readonly namespace: string;
+  readonly name: string;
+  readonly subresource?: string;
+}
+
+/** An object before the server has given it its identity. */
+export type NewObject = {
+  apiVersion: string;
+  kind: string;
+  metadata: {
+    name: string;
+    namespace?: string;
+    labels?: Record<string, string>;
+    annotations?: Record<string, string>;
+    ownerReferences?: { apiVersion: string; kind: string; name: string; uid: string; controller?: boolean }[];
+  };
+  [field: string]: unknown;
+};
+
+/** What to write now and when to ask again; undefined means: when the object changes. */
+export interface Next {
+  readonly writes: readonly NodeWrite[];
+  readonly wakeAtMs: number | undefined;
+}
+
+export function podRef(metadata: { namespace?: string; name: string }, subresource?: string): WriteRef {
+  return ref("", "v1", "pods", metadata.namespace ?? "", metadata.name, subresource);
+}
+
+export function nodeRef(name: string, subresource?: string): WriteRef {
+  return ref("", "v1", "nodes", "", name, subresource);
+}
+
+export function leaseRef(node: string): WriteRef {
+  return ref("coordination.k8s.io", "v1", "leases", "kube-node-lease", node);
+}
+
+export function sliceRef(name: string): WriteRef {
+  return ref("resource.k8s.io", "v1", "resourceslices", "", name);
+}
+
+export function claimRef(metadata: { namespace?: string; name: string }, subresource?: string): WriteRef {
+  return ref("resource.k8s.io", "v1", "resourceclaims", metadata.namespace ?? "", metadata.name, subresource);
+}
+
+function ref(group: string, version: string, plural: string, namespace: string, name: string, subresource?: string) {
+  return subresource === undefined
+    ? { group, version, plural, namespace, name }
+    : { group, version, plural, namespace, name, subresource };
+}
+
+/** The earlier of two moments; undefined is never. */
+export function earliest(...moments: readonly (number | undefined)[]): number | undefined {
+  let first: number | undefined;
+  for (const moment of moments) if (moment !== undefined && (first === undefined || moment < first)) first = moment;
+  return first;
+}
+
+export function eventTarget(object: {
+  apiVersion: string;
+  kind: string;
+  metadata: { namespace?: string; name: string; uid: string };
+}): EventTarget {
+  const { namespace = "", name, uid } = object.metadata;
+  return { apiVersion: object.apiVersion, kind: object.kind, namespace, name, uid };
+}

@@ -381,6 +381,16 @@ describe("credentials", () => {
     expect(server.requests).toHaveLength(1);
   });
 
+  test("that are refused again and again are asked for once a second", async () => {
+    const { source, asked } = rotating("old");
+    const { kube, clock } = await scene([onlyFor("new", json(201, object))], { credentials: source });
+    for (let at = 0; at < 5; at++) await kube.get(map);
+    expect(asked).toEqual([false, true]);
+    await clock.advance(1_000);
+    await kube.get(map);
+    expect(asked).toEqual([false, true, true]);
+  });
+
   test("that are refused twice end as Unauthorized", async () => {
     const { source } = rotating("old", "also-old", "new");
     const { kube, server } = await scene([onlyFor("new", json(201, object))], { credentials: source });

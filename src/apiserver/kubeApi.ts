@@ -1,4 +1,3 @@
-import { exactFieldValue, parseFieldSelector } from "../model/fieldSelector.ts";
 import { copyJson } from "../model/json.ts";
 import type { KubeObject } from "../model/object.ts";
 import { type Outcome, type Refusal, refusalOf, refused, succeeded } from "../model/outcome.ts";
@@ -29,7 +28,7 @@ import { deleteObject } from "./verbs/delete.ts";
 import { doorOf } from "./verbs/doors.ts";
 import { evictObject } from "./verbs/evict.ts";
 import { type PatchCall, patchObject } from "./verbs/patch.ts";
-import { getObject, listObjects, watchObjects } from "./verbs/read.ts";
+import { getObject, listObjects, pinnedName, watchObjects } from "./verbs/read.ts";
 import { patchScale, readScale, replaceScale } from "./verbs/scale.ts";
 import { replaceObject } from "./verbs/update.ts";
 
@@ -196,7 +195,7 @@ class InProcessKube implements KubeApi {
 
   private collection(kind: ResourceRef, verb: "list" | "watch", options: ListOptions | WatchOptions): Target {
     const { namespace = "", fieldSelector } = options;
-    this.demand(kind, { verb, subresource: "", namespace, name: nameInSelector(fieldSelector) });
+    this.demand(kind, { verb, subresource: "", namespace, name: pinnedName(fieldSelector) });
     const resource = this.resource(kind);
     if (namespace !== "" && !resource.type.namespaced) throw unknownPath();
     if (!resource.type.verbs.includes(verb)) throw methodNotAllowed(resource.groupResource, verb);
@@ -279,12 +278,6 @@ function verbsOf(resource: Resource, subresource: string): readonly string[] {
   const row = resource.type.subresources.find((one) => one.name === subresource);
   if (row === undefined) throw unknownPath();
   return row.verbs;
-}
-
-/** A list that pins `metadata.name` is authorised as a request for that name. */
-function nameInSelector(selector: string | undefined): string {
-  if (selector === undefined || !selector.includes("metadata.name")) return "";
-  return exactFieldValue(parseFieldSelector(selector), "metadata.name") ?? "";
 }
 
 function hubOptions(options: WatchOptions): Parameters<typeof watchObjects>[2] {

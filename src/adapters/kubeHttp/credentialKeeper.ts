@@ -8,6 +8,9 @@ export interface HeldCredentials {
   readonly edition: number;
 }
 
+/** The source is asked no more often than this because of refusals. */
+const refusalEveryMs = 1_000;
+
 /**
  * Keeps credentials until they are old or refused. However many requests need new ones, the source is asked once.
  * Tokens in files rotate while we run; a file that cannot be read for a moment does not end a token that still works.
@@ -19,6 +22,7 @@ export class CredentialKeeper {
   private held: HeldCredentials | undefined;
   private heldSinceMs = 0;
   private asking: Promise<HeldCredentials> | undefined;
+  private notAgainBeforeMs = 0;
 
   constructor(source: CredentialSource, clock: Clock, log: Log) {
     this.source = source;
@@ -42,7 +46,11 @@ export class CredentialKeeper {
   /** The server refused these. Others may have noticed before us; then theirs are good enough. */
   afterRefusal(refused: HeldCredentials): HeldCredentials | Promise<HeldCredentials> {
     if (this.held !== undefined && this.held.edition !== refused.edition) return this.held;
-    return this.ask(true);
+    // A source that has nothing better may be a program that takes a second to say so; many calls may be refused.
+    if (this.held !== undefined && this.clock.nowMs() < this.notAgainBeforeMs) return this.held;
+    return this.ask(true).finally(() => {
+      this.notAgainBeforeMs = this.clock.nowMs() + refusalEveryMs;
+    });
   }
 
   private ask(refused: boolean): Promise<HeldCredentials> {

@@ -1,5 +1,4 @@
 import { forbidden } from "../../model/fieldError.ts";
-import { exactFieldValue, parseFieldSelector } from "../../model/fieldSelector.ts";
 import { invalidObject, methodNotAllowed, StatusError, success, unknownPath } from "../../model/status.ts";
 import { type Authorizer, demandAccess, resourceAccess } from "../auth/access.ts";
 import type { Resource } from "../resource.ts";
@@ -8,7 +7,7 @@ import type { Core, Target, Written } from "../verbs/core.ts";
 import { createObject } from "../verbs/create.ts";
 import { deleteCollection, deleteObject } from "../verbs/delete.ts";
 import { patchObject } from "../verbs/patch.ts";
-import { getObject, listObjects, selectionOf, watchObjects } from "../verbs/read.ts";
+import { getObject, listObjects, pinnedName, selectionOf, watchObjects } from "../verbs/read.ts";
 import { replaceObject } from "../verbs/update.ts";
 import { objectOffers, sendList, sendObject, watchEncoder } from "./answer.ts";
 import type { Exchange } from "./exchange.ts";
@@ -69,7 +68,7 @@ export async function handleResource(world: ResourceWorld, exchange: Exchange, r
       subresource: route.subresource,
       // A namespace is authorised as an object in itself.
       namespace: route.plural === "namespaces" && route.group === "" ? route.name : route.namespace,
-      name: route.name === "" ? nameInSelector(exchange) : route.name,
+      name: route.name === "" ? pinnedName(exchange.query.text("fieldSelector")) : route.name,
     }),
   );
   const resource = core.registry.find(route.group, route.version, route.plural);
@@ -207,13 +206,6 @@ async function watch(world: ResourceWorld, exchange: Exchange, target: Target): 
 
 function sendWritten(exchange: Exchange, resource: Resource, written: Written, nowMs: number): void {
   sendObject(exchange, written.created ? 201 : 200, resource, written.version, nowMs);
-}
-
-/** A list that pins `metadata.name` is authorised as a request for that name. */
-function nameInSelector(exchange: Exchange): string {
-  const selector = exchange.query.text("fieldSelector");
-  if (selector === undefined || !selector.includes("metadata.name")) return "";
-  return exactFieldValue(parseFieldSelector(selector), "metadata.name") ?? "";
 }
 
 /** Namespaced objects live under a namespace; only lists, watches and collection deletes may span all of them. */

@@ -1,6 +1,11 @@
 import { Buffer } from "node:buffer";
 import { forbidden, invalid } from "../../model/fieldError.ts";
-import { type FieldRequirement, matchesFields, parseFieldSelector } from "../../model/fieldSelector.ts";
+import {
+  exactFieldValue,
+  type FieldRequirement,
+  matchesFields,
+  parseFieldSelector,
+} from "../../model/fieldSelector.ts";
 import { type LabelRequirements, matchesLabels, parseLabelSelector } from "../../model/labelSelector.ts";
 import { badRequest, expired, invalidObject, notFound, timeout } from "../../model/status.ts";
 import type { Resource } from "../resource.ts";
@@ -280,6 +285,12 @@ export function selectionOf(
     empty: simple && name === undefined && fields.length === 0,
     matches: simple ? () => true : (version) => matchesAll(version, labels, others, metadata),
   };
+}
+
+/** The one name that a field selector asks for, or nothing: such a list is authorised as a request for that name. */
+export function pinnedName(fieldSelector: string | undefined): string {
+  if (fieldSelector === undefined || !fieldSelector.includes("metadata.name")) return "";
+  return exactFieldValue(parseFieldSelector(fieldSelector), "metadata.name") ?? "";
 }
 
 const noLabels: LabelRequirements = [];

@@ -1,0 +1,189 @@
+/** What is special about calling the API in process; what it shares with other ways is in the contract of the port. */
+import { describe, expect, test } from "vitest";
+import type { KubeObject } from "../model/object.ts";
+import type { Outcome } from "../model/outcome.ts";
+import type { ObjectRef, ResourceRef, WatchEvent } from "../ports/kubeApi.ts";
+import type { Store } from "../ports/store.ts";
+import { createApi } from "./createApi.ts";
+import { inProcessKube } from "./kubeApi.ts";
+import { ManualClock, settle } from "./testing/manualClock.ts";
+import { seededRandom } from "./testing/seededRandom.ts";
+import { TestApi } from "./testing/testApi.ts";
+
+const maps: ResourceRef = { group: "", version: "v1", plural: "configmaps" };
+const ref = (name: string): ObjectRef => ({ ...maps, namespace: "default", name });
+const map = (name: string, more: object = {}): KubeObject =>
+  ({ apiVersion: "v1", kind: "ConfigMap", metadata: { namespace: "default", name }, ...more }) as KubeObject;
+const caller = { user: { username: "me", groups: ["system:masters"] }, fieldManager: "tests" };
+
+describe("in process", () => {
+  test("everybody who reads an object gets the store's own", async () => {
+    const { core } = await TestApi.start();
+    const kube = inProcessKube(core, caller);
+    const events: WatchEvent[] = [];
+    kube.watch(maps, { labelSelector: "x" }, { event: (event) => events.push(event), ended: () => {} });
+    await settle();
+    const object = map("a");
+    object.metadata.labels = { x: "y" };
+    const made = await kube.create(maps, object);
+    const stored = core.store.get("/configmaps", "default", "a")?.object();
+    const list = await kube.list(maps, { labelSelector: "x" });
+    const read = await kube.get(ref("a"));
+    const [event] = events;
+    expect(made.ok && made.value).toBe(stored);
+    expect(read.ok && read.value).toBe(stored);
+    expect(list.ok && list.value.items[0]).toBe(stored);
+    expect(event !== undefined && "object" in event && event.object).toBe(stored);
+  });
+
+  test("a write has taken effect when the call returns, and is watched before it is answered", async () => {
+    const { core } = await TestApi.start();
+    const kube = inProcessKube(core, caller);
+    const story: string[] = [];
+    const sink = {
+      event: (event: WatchEvent) => void story.push("object" in event ? event.object.metadata.name : event.type),
+      ended: () => {},
+    };
+    kube.watch(maps, { fieldSelector: "metadata.name=a", sendInitialEvents: true }, sink);
+    await settle();
+    const writing = kube.create(maps, map("a"));
+    expect(core.store.get("/configmaps", "default", "a")).toBeDefined();
+    expect(story).toEqual(["BOOKMARK", "a"]);
+    expect((await writing).ok).toBe(true);
+  });
+
+  test("a sink may write, and its write is told in its turn", async () => {
+    const { core } = await TestApi.start();
+    const kube = inProcessKube(core, caller);
+    const names: string[] = [];
+    const outcomes: Promise<Outcome<unknown>>[] = [];
+    const sink = {
+      event: (event: WatchEvent) => {
+        if (!("object" in event)) return;
+        names.push(event.object.metadata.name);
+        if (names.length < 4) outcomes.push(kube.create(maps, map(`n${names.length}`)));
+      },
+      ended: () => {},
+    };
+    kube.watch(maps, { namespace: "default", resourceVersion: String(core.store.revision) }, sink);
+    await settle();
+    await kube.create(maps, map("n0"));
+    expect(names).toEqual(["n0", "n1", "n2", "n3"]);
+    for (const outcome of await Promise.all(outcomes)) expect(outcome.ok).toBe(true);
+  });
+
+  test("without an authoriser everything is allowed, with one what it allows", async () => {
+    const { core, api } = await TestApi.start();
+    const nobody = { user: { username: "nobody", groups: [] }, fieldManager: "tests" };
+    expect((await inProcessKube(core, nobody).list(maps)).ok).toBe(true);
+    const watched = inProcessKube(core, nobody, { authorizer: api.rbac });
+    expect(await watched.list(maps)).toMatchObject({ ok: false, reason: "Forbidden" });
+  });
+
+  test("what is accepted with doubts is told to who asked to hear it", async () => {
+    const { core } = await TestApi.start();
+    const warnings: string[] = [];
+    const kube = inProcessKube(core, caller, { warn: (text) => warnings.push(text) });
+    expect((await kube.create(maps, map("a", { colour: "red" }))).ok).toBe(true);
+    expect(warnings).toEqual(['unknown field "colour"']);
+  });
+
+  test("kinds that are questions are not asked here", async () => {
+    const { core } = await TestApi.start();
+    const reviews = { group: "authorization.k8s.io", version: "v1", plural: "selfsubjectaccessreviews" };
+    const question = { apiVersion: "authorization.k8s.io/v1", kind: "SelfSubjectAccessReview", metadata: {}, spec: {} };
+    const outcome = await inProcessKube(core, caller).create(reviews, question as unknown as KubeObject);
+    expect(outcome).toMatchObject({ ok: false, reason: "Invalid" });
+  });
+});
+
+describe("with a disk", () => {
+  /** A disk whose syncs a test ends or fails. */
+  class SlowDisk implements Store {
+    private waiting: { resolve: () => void; reject: (error: Error) => void }[] = [];
+    private slow = false;
+
+    open = async () => ({ revision: 0, snapshotRevision: 0, cutBytes: 0 });
+    append(): void {}
+    synced(): Promise<void> {
+      if (!this.slow) return Promise.resolve();
+      return new Promise((resolve, reject) => this.waiting.push({ resolve, reject }));
+    }
+    wantsSnapshot = () => false;
+    snapshot = async () => {};
+    close = async () => {};
+
+    hold(): void {
+      this.slow = true;
+    }
+    release(error?: Error): void {
+      this.slow = false;
+      for (const { resolve, reject } of this.waiting.splice(0)) {
+        if (error === undefined) resolve();
+        else reject(error);
+      }
+    }
+  }
+
+  async function onDisk() {
+    const disk = new SlowDisk();
+    const { core } = await createApi({
+      clock: new ManualClock(),
+      random: seededRandom(1),
+      log: disk,
+      controllers: false,
+    });
+    await settle();
+    return { disk, core, kube: inProcessKube(core, caller) };
+  }
+
+  test("a write is answered when it is safe", async () => {
+    const { disk, kube } = await onDisk();
+    disk.hold();
+    let answered = false;
+    const writing = kube.create(maps, map("a")).then((outcome) => {
+      answered = true;
+      return outcome;
+    });
+    await settle();
+    expect(answered).toBe(false);
+    disk.release();
+    expect((await writing).ok).toBe(true);
+  });
+
+  test("a caller who gives up meanwhile learns that nobody knows", async () => {
+    const { disk, kube } = await onDisk();
+    disk.hold();
+    const listeners = new Set<() => void>();
+    const cancel = {
+      cancelled: false,
+      onCancel: (run: () => void) => {
+        listeners.add(run);
+        return () => void listeners.delete(run);
+      },
+    };
+    const writing = kube.create(maps, map("a"), { cancel });
+    await settle();
+    for (const run of [...listeners]) run();
+    expect(await writing).toMatchObject({ ok: false, reason: "Unknown" });
+    disk.release();
+    await settle();
+    expect((await kube.get(ref("a"))).ok).toBe(true);
+    expect(listeners.size).toBe(0);
+  });
+
+  test("a disk that fails makes writes Unknown and reads Unavailable, and watches end as Unavailable", async () => {
+    const { disk, kube } = await onDisk();
+    disk.hold();
+    const writing = kube.create(maps, map("a"));
+    await settle();
+    disk.release(new Error("ENOSPC"));
+    expect(await writing).toMatchObject({ ok: false, reason: "Unknown" });
+    expect(await kube.get(ref("a"))).toMatchObject({ ok: false, reason: "Unavailable" });
+    expect(await kube.create(maps, map("b"))).toMatchObject({ ok: false, reason: "Unknown" });
+    const ends: unknown[] = [];
+    kube.watch(maps, { sendInitialEvents: true }, { event: () => {}, ended: (why) => ends.push(why) });
+    await settle();
+    expect(ends).toMatchObject([{ ok: false, reason: "Unavailable" }]);
+  });
+});

@@ -508,3 +508,16 @@ describe("on update", () => {
     expect(errors?.map((error) => error.field)).toEqual(["status.storedVersions[0]", "status.storedVersions"]);
   });
 });
+
+test("whoever relies on a conversion webhook is warned that nobody calls it", () => {
+  const warnings: string[] = [];
+  const definition = crd((c) => {
+    c.spec.conversion = {
+      strategy: "Webhook",
+      webhook: { conversionReviewVersions: ["v1"], clientConfig: { url: "https://127.0.0.1:1/convert" } },
+    };
+  });
+  const object = definition as unknown as KubeObject;
+  crdStrategy.prepareForCreate?.(object, { ...context(), warn: (text) => warnings.push(text) });
+  expect(warnings).toEqual([expect.stringContaining("not called")]);
+});

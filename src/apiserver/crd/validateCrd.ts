@@ -31,6 +31,7 @@ export const crdStrategy: Strategy = {
   setDefaults: (object) => setCrdDefaults(crdOf(object)),
   prepareForCreate(object, context) {
     const crd = crdOf(object);
+    warnOfConversion(crd, context);
     delete crd.status;
     // A spec that will be refused must not get as far as a status made from it.
     if (isReadable(crd)) crd.status = crdStatus(crd, otherCrds(context), context.nowMs);
@@ -38,6 +39,7 @@ export const crdStrategy: Strategy = {
   validate: (object) => crdErrors(crdOf(object), undefined),
   prepareForUpdate(next, old, context) {
     const crd = crdOf(next);
+    warnOfConversion(crd, context);
     if (isReadable(crd) && !equalJson(crd.spec, crdOf(old).spec)) {
       crd.status = crdStatus(crd, otherCrds(context), context.nowMs);
     }
@@ -45,6 +47,12 @@ export const crdStrategy: Strategy = {
   validateUpdate: (next, old) => [...crdErrors(crdOf(next), crdOf(old)), ...changeErrors(crdOf(next), crdOf(old))],
   validateStatusUpdate: (next) => storedVersionErrors(crdOf(next)),
 };
+
+/** Whoever relies on a conversion webhook must hear that nobody calls it. */
+function warnOfConversion(crd: CustomResourceDefinition, context: WriteContext): void {
+  if (crd.spec?.conversion?.strategy !== "Webhook") return;
+  context.warn("spec.conversion.webhook is not called by this server: between versions only apiVersion changes");
+}
 
 /** The key under which CRDs are stored. */
 export const crdResource = "apiextensions.k8s.io/customresourcedefinitions";

@@ -97,9 +97,13 @@ export const mutatingPolicyStrategy = strategyOfKind<MutatingAdmissionPolicy>({
     policy.spec.reinvocationPolicy ??= "Never";
     setMatchResourcesDefaults(policy.spec.matchConstraints);
   },
+  prepareForCreate: (_policy, context) => context.warn(notRun),
   validate: (policy) => mutatingPolicyErrors(policy),
   validateUpdate: (next) => mutatingPolicyErrors(next),
 });
+
+/** A policy that is stored and silently ignored would be believed in. */
+const notRun = "MutatingAdmissionPolicies are stored by this server and not run: use a mutating webhook";
 
 function mutatingPolicyErrors(policy: MutatingAdmissionPolicy): FieldError[] {
   const errors: FieldError[] = [];

@@ -11,6 +11,8 @@ export class Chance {
   readonly seed: number;
   /** What was decided, other than 0, in order. */
   readonly decisions: Decision[] = [];
+  /** What a script was asked for and did not say: where else it might have struck. */
+  readonly unsaid: string[] = [];
   /** Once true nothing unusual is decided any more. */
   calm = false;
   private readonly script: ReadonlyMap<string, number> | undefined;
@@ -31,9 +33,15 @@ export class Chance {
   /** Decides something: by the script if there is one, else by a draw. */
   decide(key: string, draw: (dice: Dice) => number): number {
     if (this.calm) return 0;
-    const value = this.script === undefined ? draw(new Dice(hashText(this.seed, key))) : (this.script.get(key) ?? 0);
+    const value = this.script === undefined ? draw(new Dice(hashText(this.seed, key))) : this.read(this.script, key);
     if (value !== 0) this.decisions.push({ key, value });
     return value;
+  }
+
+  private read(script: ReadonlyMap<string, number>, key: string): number {
+    const value = script.get(key);
+    if (value === undefined) this.unsaid.push(key);
+    return value ?? 0;
   }
 
   /** Chance that is no decision: identities, names, jitter of the program under test. */

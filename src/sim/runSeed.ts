@@ -21,6 +21,8 @@ export interface SeedResult {
   readonly history: History;
   /** Everything unusual that chance decided, up to the end or the violation. */
   readonly decisions: readonly Decision[];
+  /** In a run from a list: what the list was asked for and did not name. */
+  readonly unsaid: readonly string[];
 }
 
 /** How long the dead stay dead. */
@@ -50,6 +52,7 @@ export async function runSeed(scenario: Scenario, seed: number, script?: readonl
     simulatedUs: world.nowUs,
     history: world.history,
     decisions: world.chance.decisions,
+    unsaid: world.chance.unsaid,
   };
 }
 

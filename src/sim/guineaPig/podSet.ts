@@ -39,7 +39,7 @@ export class PodSetController {
   private readonly own: OwnWrites;
   /** Only for the mutant that counts events instead of pods. */
   private readonly counts = new Map<string, number>();
-  private readonly countedNames = new Set<string>();
+  private readonly counted = new Set<string>();
   private wake: () => void = () => {};
   private awake = false;
 
@@ -130,10 +130,15 @@ export class PodSetController {
   /** The mistake of the mutant that counts: an event is not a pod. */
   private countChange(change: MirrorChange): void {
     if (change.type === "LIST" && change.before.size === 0) {
-      for (const pod of this.pods.objects.values()) this.count(pod, 1);
-    } else if (change.type === "ADDED" && !this.countedNames.delete(change.object.metadata.name)) {
-      this.count(change.object, 1);
-    } else if (change.type === "DELETED") this.count(change.object, -1);
+      for (const pod of this.pods.objects.values()) this.countOnce(pod);
+    } else if (change.type === "ADDED") this.countOnce(change.object);
+    else if (change.type === "DELETED" && this.counted.delete(change.object.metadata.uid)) this.count(change.object, -1);
+  }
+
+  private countOnce(pod: KubeObject): void {
+    if (this.counted.has(pod.metadata.uid)) return;
+    this.counted.add(pod.metadata.uid);
+    this.count(pod, 1);
   }
 
   private count(pod: KubeObject, by: number): void {
@@ -157,7 +162,7 @@ export class PodSetController {
     const counting = this.mistake === "counts-up-and-down";
     const live = mine.filter((pod) => !hasEnded(pod));
     const have = counting ? (this.counts.get(uid) ?? 0) : live.length + unseen.length;
-    if (inDoubt !== undefined && !counting) {
+    if (inDoubt !== undefined) {
       // Nobody knows whether it exists. Either it is still wanted, and asking again settles it, or it is dropped: if it
       // turns up after all it is one too many and goes the way of such.
       if (have <= replicas) return this.acted(await this.create(set, inDoubt));
@@ -227,10 +232,7 @@ export class PodSetController {
 
   private confirmed(plan: PlannedPod, pod: KubeObject): void {
     plan.revision = Number(pod.metadata.resourceVersion);
-    if (this.mistake === "counts-up-and-down") {
-      this.count(pod, 1);
-      this.countedNames.add(plan.name);
-    }
+    if (this.mistake === "counts-up-and-down") this.countOnce(pod);
     this.observeOwn();
   }
 

@@ -1,0 +1,76 @@
+import type { Invariant } from "../invariant.ts";
+import { Mirror } from "../mirror.ts";
+import { at, type Exhibit, every, kinds, person, pod, process, scene } from "./exhibit.ts";
+
+const boundAsAsked: Invariant = {
+  id: "I7",
+  fact: "a bind hits the pod that it was decided for",
+  begin: () => ({
+    commit: ({ event, call }) => {
+      if (call.verb !== "bind" || event.current.resource !== "/pods") return undefined;
+      const { metadata, spec } = event.current.object() as { metadata: { labels?: Record<string, string> }; spec?: object };
+      const wants = metadata.labels?.["wants"];
+      const { nodeName } = spec as { nodeName?: string };
+      return nodeName === wants ? undefined : `${event.current.key} wants ${wants} and was bound to ${nodeName}`;
+    },
+  }),
+};
+
+const play = (variant: string, byUid: boolean) =>
+  scene({
+    slug: "bind-by-name",
+    variant,
+    about: "a scheduler binds a pod while its owner deletes it and makes another of the same name",
+    faults: ["slow-call", "timeout-before", "watch-delay"],
+    invariants: [boundAsAsked],
+    actors: () => [
+      person("owner", async (ports) => {
+        for (let round = 0; round < 12; round++) {
+          const wants = round % 2 === 0 ? "left" : "right";
+          await ports.kube.delete(at(kinds.pods, "p"), { gracePeriodSeconds: 0 });
+          await ports.kube.create(kinds.pods, pod("p", { labels: { wants } }));
+          await ports.sleep(250);
+        }
+      }),
+      process("scheduler", async (ports) => {
+        const mirror = new Mirror(ports, kinds.pods);
+        const bindAll = async (): Promise<void> => {
+          for (const found of mirror.objects.values()) {
+            const { uid, resourceVersion, name, labels } = found.metadata;
+            if ((found["spec"] as { nodeName?: string }).nodeName) continue;
+            const node = labels?.["wants"] ?? "";
+            // The mistake: whoever has this name by then gets the node. An empty UID asks for no check.
+            const binding = byUid ? { node, uid, resourceVersion } : { node, uid: "" };
+            await ports.kube.bind(at(kinds.pods, name), binding);
+          }
+        };
+        await Promise.all([mirror.run(), every(ports, 20, bindAll)]);
+      }),
+    ],
+  });
+
+export const bindByName: Exhibit = {
+  number: 16,
+  slug: "bind-by-name",
+  title: "A bind sent for one pod arrives at its namesake",
+  source: "kubernetes/kubernetes#102761",
+  invariant: "I7",
+  story: `
+  scheduler           API                        owner
+  p wants left
+  bind p to left ---\\
+                     \\ p is gone            <--  delete p
+                      \\ p again, wants right <--  create p
+                       -> p is bound to left     a pod on a node that its spec forbids
+  The UID travels with the bind: another p is refused.`,
+  fixed: { name: "fixed", about: "UID and resourceVersion travel with the bind", scenario: play("fixed", true) },
+  buggy: [
+    {
+      name: "by-name",
+      about: "the bind names the pod by its name alone",
+      scenario: play("by-name", false),
+      firstSeeds: 50,
+      schedule: [{ key: "scheduler|bind|/pods/default/p#1|request|slow-call", value: 400_000 }],
+    },
+  ],
+};

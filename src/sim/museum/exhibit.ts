@@ -1,0 +1,121 @@
+import type { KubeObject } from "../../model/object.ts";
+import type { KubeApi, ObjectRef, ResourceRef } from "../../ports/kubeApi.ts";
+import type { ActorPorts, ActorSpec } from "../actor.ts";
+import type { Decision } from "../chance.ts";
+import type { Invariant } from "../invariant.ts";
+import type { Scenario } from "../scenario.ts";
+
+/**
+ * A race that somebody reported, kept so that it can be watched: the mistake, isolated; the invariant that catches it;
+ * and the way without it. An exhibit whose mistake stops failing has stopped showing anything, and fails the tests.
+ */
+export interface Exhibit {
+  /** As in the field's list of races. */
+  readonly number: number;
+  readonly slug: string;
+  readonly title: string;
+  /** Where it was reported. */
+  readonly source: string;
+  /** The invariant that catches it. */
+  readonly invariant: string;
+  /** What happens, on one screen. */
+  readonly story: string;
+  /** Without the mistake. */
+  readonly fixed: Variant;
+  /** With it; the first is what `--buggy` means. */
+  readonly buggy: readonly BuggyVariant[];
+}
+
+export interface Variant {
+  readonly name: string;
+  readonly about: string;
+  readonly scenario: Scenario;
+}
+
+export interface BuggyVariant extends Variant {
+  /** It fails within this many first seeds. */
+  readonly firstSeeds: number;
+  /** What chance has to decide for it to fail every time; everything else is calm. */
+  readonly schedule: readonly Decision[];
+}
+
+/** What the scenes of the museum have in common. Late writes land within eight seconds, so silence is longer than that. */
+export function scene(options: {
+  slug: string;
+  variant: string;
+  about: string;
+  faults: readonly string[];
+  invariants: readonly Invariant[];
+  actors: () => ActorSpec[];
+  setUp?: (kube: KubeApi) => Promise<void>;
+  humming?: readonly string[];
+}): Scenario {
+  const { slug, variant, about, faults, invariants, actors, setUp, humming } = options;
+  return {
+    name: `race/${slug}/${variant}`,
+    about,
+    faults,
+    invariants,
+    actors,
+    setUp: async (kube) => {
+      await kube.create(kinds.namespaces, plain("v1", "Namespace", "", "default"));
+      await setUp?.(kube);
+    },
+    shakenMs: 4_000,
+    settleMs: 20_000,
+    quietMs: 8_500,
+    ...(humming === undefined ? {} : { humming }),
+  };
+}
+
+export const kinds = {
+  namespaces: { group: "", version: "v1", plural: "namespaces" },
+  pods: { group: "", version: "v1", plural: "pods" },
+  nodes: { group: "", version: "v1", plural: "nodes" },
+  configMaps: { group: "", version: "v1", plural: "configmaps" },
+  replicaSets: { group: "apps", version: "v1", plural: "replicasets" },
+} as const satisfies Record<string, ResourceRef>;
+
+export function at(kind: ResourceRef, name: string): ObjectRef {
+  return { ...kind, namespace: kind.plural === "nodes" ? "" : "default", name };
+}
+
+/** An object as a client writes it: the server adds what is missing. */
+export function plain(
+  apiVersion: string,
+  kind: string,
+  namespace: string,
+  name: string,
+  fields: { metadata?: object; [field: string]: unknown } = {},
+): KubeObject {
+  const { metadata, ...rest } = fields;
+  const where = namespace === "" ? {} : { namespace };
+  return { apiVersion, kind, metadata: { name, ...where, ...metadata }, ...rest } as unknown as KubeObject;
+}
+
+export function configMap(name: string, metadata: object = {}, data: Record<string, string> = {}): KubeObject {
+  return plain("v1", "ConfigMap", "default", name, { metadata, data });
+}
+
+export function pod(name: string, metadata: object = {}, spec: object = {}): KubeObject {
+  const containers = [{ name: "main", image: "registry/app:1" }];
+  return plain("v1", "Pod", "default", name, { metadata, spec: { containers, ...spec } });
+}
+
+/** A person or a part of the scenery: ends by itself, and nothing strikes it. */
+export function person(name: string, run: (ports: ActorPorts) => Promise<void>): ActorSpec {
+  return { name, run, finite: true, sheltered: true };
+}
+
+/** A process that runs until it is asked to end. */
+export function process(name: string, run: (ports: ActorPorts) => Promise<void>): ActorSpec {
+  return { name, run };
+}
+
+/** Does something again and again, until it is asked to end. */
+export async function every(ports: ActorPorts, ms: number, run: () => void | Promise<void>): Promise<void> {
+  while (!ports.cancel.cancelled) {
+    await run();
+    await ports.sleep(ms);
+  }
+}

@@ -1,0 +1,60 @@
+import { runSeed, type SeedResult, withTripwires } from "../runSeed.ts";
+import { runSeeds, type SeedsResult } from "../runSeeds.ts";
+import { backInTime } from "./backInTime.ts";
+import { bindByName } from "./bindByName.ts";
+import type { BuggyVariant, Exhibit, Variant } from "./exhibit.ts";
+import { lateStatus } from "./lateStatus.ts";
+import { lostDelete } from "./lostDelete.ts";
+import { mergedRecreate } from "./mergedRecreate.ts";
+import { mutationCache } from "./mutationCache.ts";
+import { ownWrites } from "./ownWrites.ts";
+import { strippedLabel } from "./strippedLabel.ts";
+import { twoLeaders } from "./twoLeaders.ts";
+import { watchGoesBack } from "./watchGoesBack.ts";
+
+/** The race museum. Parts add their own exhibits here. */
+export const exhibits: readonly Exhibit[] = [
+  mergedRecreate,
+  bindByName,
+  strippedLabel,
+  backInTime,
+  lostDelete,
+  watchGoesBack,
+  twoLeaders,
+  ownWrites,
+  mutationCache,
+  lateStatus,
+];
+
+/** By number or by slug. */
+export function findExhibit(name: string): Exhibit | undefined {
+  return exhibits.find(({ number, slug }) => slug === name || String(number) === name);
+}
+
+export function variantsOf(exhibit: Exhibit): readonly Variant[] {
+  return [exhibit.fixed, ...exhibit.buggy];
+}
+
+/** What a variant did on a schedule, and on seeds. */
+export interface ExhibitResult {
+  readonly onSchedule: readonly SeedResult[];
+  readonly onSeeds: SeedsResult;
+}
+
+/** Plays the schedules of the exhibit (a buggy variant only its own), then seeds. */
+export async function playExhibit(
+  exhibit: Exhibit,
+  variant: Variant,
+  seeds: { from: number; count: number; untilBroken?: boolean },
+): Promise<ExhibitResult> {
+  const schedules = isBuggy(variant) ? [variant.schedule] : exhibit.buggy.map(({ schedule }) => schedule);
+  const onSchedule: SeedResult[] = [];
+  await withTripwires(async () => {
+    for (const schedule of schedules) onSchedule.push(await runSeed(variant.scenario, 1, schedule));
+  });
+  return { onSchedule, onSeeds: await runSeeds(variant.scenario, seeds) };
+}
+
+export function isBuggy(variant: Variant): variant is BuggyVariant {
+  return "schedule" in variant;
+}

@@ -1,0 +1,57 @@
+import type { Entry } from "./history.ts";
+import type { SeedResult } from "./runSeed.ts";
+import type { Scenario } from "./scenario.ts";
+import type { Shrunk } from "./shrink.ts";
+
+/** What a person needs to understand a violation: the seed first, the shortest history found, how to see it again. */
+export function violationReport(scenario: Scenario, found: SeedResult, shrunk: Shrunk): string {
+  const { violation } = found;
+  if (violation === undefined) return `seed ${found.seed}: no invariant broke`;
+  const told = shrunk.result.violation ?? violation;
+  const lines = timeline(scenario, shrunk.result);
+  const faults = shrunk.result.decisions.map(({ key, value }) => `    ${key} = ${value}`);
+  return [
+    `seed ${found.seed} of ${scenario.name}`,
+    `faults: ${found.swarm}`,
+    `${told.invariant} broke at revision ${told.revision}: ${told.fact}`,
+    `  ${told.detail}`,
+    `shortest history found: ${lines.length} steps (${shrunk.from} decisions became ${faults.length}, in ${shrunk.runs} runs)`,
+    ...lines.map((line) => `  ${line}`),
+    ...(faults.length === 0 ? ["  nothing unusual has to happen"] : ["  what chance has to decide for it:", ...faults]),
+    `again: muster sim replay --scenario ${scenario.name} --seed ${found.seed}`,
+  ].join("\n");
+}
+
+/** Who did what at which revision, one line each. */
+export function timeline(scenario: Scenario, { history, violation }: SeedResult): string[] {
+  const humming = new Set(scenario.humming ?? []);
+  const lines = history.entries.filter((entry) => isWorthTelling(entry, humming)).map(lineOf);
+  if (violation !== undefined) lines.push(`${timeOf(violation.atUs)}  ${violation.invariant}: ${violation.detail}`);
+  return lines;
+}
+
+function isWorthTelling(entry: Entry, humming: ReadonlySet<string>): boolean {
+  if (entry.what !== "commit") return true;
+  const { event, call, type } = entry.commit;
+  if (call.actor === "scenery") return false;
+  // That a lease is renewed is no news; that it changes hands is.
+  if (!humming.has(event.current.resource) || type !== "MODIFIED") return true;
+  return holderOf(event.current.object()) !== holderOf(event.previous?.object());
+}
+
+function holderOf(object: { [field: string]: unknown } | undefined): unknown {
+  return (object?.["spec"] as { holderIdentity?: string } | undefined)?.holderIdentity;
+}
+
+function lineOf(entry: Entry): string {
+  if (entry.what !== "commit") return `${timeOf(entry.atUs)}  ${entry.actor.padEnd(10)} ${entry.text}`;
+  const { call, event, key, type } = entry.commit;
+  const sent = entry.atUs - call.sentUs > 5_000 ? `, sent at ${timeOf(call.sentUs).trim()}` : "";
+  const seen = call.seen === undefined ? "" : `, had seen revision ${call.seen.revision}`;
+  const effect = type === "DELETED" ? "gone" : type === "ADDED" ? "new" : "changed";
+  return `${timeOf(entry.atUs)}  ${call.actor.padEnd(10)} ${call.verb} ${key}: ${effect} at revision ${event.revision}${seen}${sent}`;
+}
+
+function timeOf(us: number): string {
+  return `${(us / 1000).toFixed(1)} ms`.padStart(12);
+}

@@ -1,0 +1,60 @@
+import { hashText } from "./chance.ts";
+import { runSeed, type SeedResult, withTripwires } from "./runSeed.ts";
+import type { Scenario } from "./scenario.ts";
+
+export interface SeedRange {
+  readonly from: number;
+  readonly count: number;
+  /** Ends at the first seed that breaks an invariant. */
+  readonly untilBroken?: boolean;
+  /** Played from the last to the first: whatever leaks from one seed into the next shows. */
+  readonly backwards?: boolean;
+  readonly each?: (result: SeedResult) => void;
+}
+
+/** What many seeds came to. */
+export interface SeedsResult {
+  readonly seeds: number;
+  readonly broken: readonly SeedResult[];
+  readonly events: number;
+  readonly simulatedHours: number;
+  /** Of all histories together, in the order of their seeds. */
+  readonly hash: string;
+}
+
+/** So many seeds before the event loop has its turn. */
+const batch = 20;
+
+/** Plays seeds one after another. */
+export async function runSeeds(scenario: Scenario, range: SeedRange): Promise<SeedsResult> {
+  const hashes = new Map<number, string>();
+  const broken: SeedResult[] = [];
+  let events = 0;
+  let simulatedUs = 0;
+  let played = 0;
+  const isDone = (): boolean => played >= range.count || (range.untilBroken === true && broken.length > 0);
+  while (!isDone()) {
+    await withTripwires(async () => {
+      for (let inBatch = 0; inBatch < batch && !isDone(); inBatch++) {
+        const seed = range.backwards === true ? range.from + range.count - 1 - played : range.from + played;
+        const result = await runSeed(scenario, seed);
+        played++;
+        events += result.events;
+        simulatedUs += result.simulatedUs;
+        hashes.set(seed, result.hash);
+        if (result.violation !== undefined) broken.push(result);
+        range.each?.(result);
+      }
+    });
+    await new Promise<void>((resolve) => setImmediate(resolve));
+  }
+  return { seeds: played, broken, events, simulatedHours: simulatedUs / 3_600_000_000, hash: combine(hashes) };
+}
+
+function combine(hashes: ReadonlyMap<number, string>): string {
+  const text = [...hashes]
+    .sort(([a], [b]) => a - b)
+    .map(([seed, hash]) => `${seed}:${hash}`)
+    .join(" ");
+  return hashText(1, text).toString(16).padStart(8, "0") + hashText(2, text).toString(16).padStart(8, "0");
+}

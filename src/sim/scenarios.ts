@@ -1,0 +1,17 @@
+import { mistakes } from "./guineaPig/podSet.ts";
+import { podSetScenario } from "./guineaPig/scenario.ts";
+import { exhibits, variantsOf } from "./museum/museum.ts";
+import type { Scenario } from "./scenario.ts";
+
+/** Everything that can be played by name. */
+export function scenarios(): readonly Scenario[] {
+  return [
+    podSetScenario(),
+    ...mistakes.map((mistake) => podSetScenario(mistake)),
+    ...exhibits.flatMap((exhibit) => variantsOf(exhibit).map(({ scenario }) => scenario)),
+  ];
+}
+
+export function findScenario(name: string): Scenario | undefined {
+  return scenarios().find((scenario) => scenario.name === name);
+}

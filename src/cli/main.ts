@@ -30,6 +30,41 @@ program
   .addOption(outputOption())
   .action(async (names, options) => (await import("./bench.ts")).runBench(names, options));
 
+const sim = program
+  .command("sim")
+  .description("play seeds: orders of events, faults and crashes that controllers must survive");
+sim
+  .command("run")
+  .description("play many seeds of a scenario; exit 1 when an invariant broke")
+  .option("--scenario <name>", "what is played", "pod-sets")
+  .option("--seeds <number>", "how many", "100")
+  .option("--from <seed>", "the first one", "1")
+  .addOption(outputOption())
+  .action(async (options) => (await import("./sim.ts")).runSim(options));
+sim
+  .command("replay")
+  .description("play one seed again and tell what happened")
+  .option("--scenario <name>", "what is played", "pod-sets")
+  .requiredOption("--seed <number>", "which seed")
+  .addOption(outputOption())
+  .action(async (options) => (await import("./sim.ts")).replaySim(options));
+
+const races = program
+  .command("races")
+  .description("the race museum: control-plane races that were reported, with the mistake and without it")
+  .addOption(outputOption())
+  .action(async (options) => (await import("./races.ts")).listRaces(options));
+races
+  .command("run")
+  .description("play a race; exit 1 when an invariant broke")
+  .argument("<name>", "its number or its name")
+  .option("--buggy", "play the first variant that has the mistake")
+  .option("--variant <name>", "play this variant")
+  .option("--seeds <number>", "how many", "100")
+  .option("--from <seed>", "the first one", "1")
+  .addOption(outputOption())
+  .action(async (name, _, command) => (await import("./races.ts")).runRace(name, command.optsWithGlobals()));
+
 try {
   await program.parseAsync();
 } catch (error) {

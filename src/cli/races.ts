@@ -19,7 +19,9 @@ export function listRaces(options: { output: "text" | "json" }): void {
   }
   for (const { number, slug, title, source, invariant, buggy } of exhibits) {
     process.stdout.write(`${String(number).padStart(3)}  ${slug.padEnd(18)} ${invariant.padEnd(4)} ${title}\n`);
-    process.stdout.write(`     ${"".padEnd(18)}      ${source}; variants: fixed, ${buggy.map(({ name }) => name).join(", ")}\n`);
+    process.stdout.write(
+      `     ${"".padEnd(18)}      ${source}; variants: fixed, ${buggy.map(({ name }) => name).join(", ")}\n`,
+    );
   }
   process.stdout.write("\nplay one: muster races run NAME [--buggy | --variant NAME] [--seeds N]\n");
 }
@@ -48,7 +50,9 @@ export async function runRace(name: string, options: RaceOptions): Promise<void>
   const broke = brokenSchedules.length > 0 || result.onSeeds.broken.length > 0;
   if (broke) process.exitCode = 1;
   for (const { violation } of result.onSchedule) {
-    say.write(`on the schedule: ${violation === undefined ? "no invariant broke" : `${violation.invariant} broke: ${violation.detail}`}\n`);
+    say.write(
+      `on the schedule: ${violation === undefined ? "no invariant broke" : `${violation.invariant} broke: ${violation.detail}`}\n`,
+    );
   }
   const [first] = result.onSeeds.broken;
   if (first !== undefined) say.write(`\n${await told(variant.scenario, first)}\n\n`);
@@ -75,11 +79,16 @@ function exhibitNamed(name: string): Exhibit {
 }
 
 function variantNamed(exhibit: Exhibit, options: { buggy?: boolean; variant?: string }): Variant {
-  if (options.variant === undefined) return options.buggy === true ? (exhibit.buggy[0] ?? exhibit.fixed) : exhibit.fixed;
+  if (options.variant === undefined)
+    return options.buggy === true ? (exhibit.buggy[0] ?? exhibit.fixed) : exhibit.fixed;
   const found = variantsOf(exhibit).find(({ name }) => name === options.variant);
   if (found !== undefined) return found;
   const known = variantsOf(exhibit)
     .map(({ name }) => name)
     .join(", ");
-  throw new UserError("variant-unknown", `race ${exhibit.slug} has no variant ${options.variant}`, `choose from: ${known}`);
+  throw new UserError(
+    "variant-unknown",
+    `race ${exhibit.slug} has no variant ${options.variant}`,
+    `choose from: ${known}`,
+  );
 }

@@ -64,7 +64,9 @@ export async function replaySim(options: SimReplayOptions): Promise<void> {
   else {
     process.stdout.write(`seed ${seed} of ${scenario.name}\nfaults: ${result.swarm}\nno invariant broke\n`);
   }
-  process.stdout.write(`hash ${result.hash}, ${result.events} events, ${(result.simulatedUs / 1e6).toFixed(1)} s simulated\n`);
+  process.stdout.write(
+    `hash ${result.hash}, ${result.events} events, ${(result.simulatedUs / 1e6).toFixed(1)} s simulated\n`,
+  );
 }
 
 /** A violation, shrunk and told. */
@@ -106,7 +108,11 @@ export function figuresLine(result: SeedsResult, wallSeconds: number): string {
 export function wholeNumber(flag: string, text: string): number {
   const value = Number(text);
   if (Number.isSafeInteger(value) && value >= 0 && text.trim() !== "") return value;
-  throw new UserError("bad-number", `${flag} ${JSON.stringify(text)} is not a whole number`, `pass a number, such as ${flag} 1000`);
+  throw new UserError(
+    "bad-number",
+    `${flag} ${JSON.stringify(text)} is not a whole number`,
+    `pass a number, such as ${flag} 1000`,
+  );
 }
 
 function scenarioNamed(name: string): Scenario {

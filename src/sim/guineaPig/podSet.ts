@@ -132,7 +132,8 @@ export class PodSetController {
     if (change.type === "LIST" && change.before.size === 0) {
       for (const pod of this.pods.objects.values()) this.countOnce(pod);
     } else if (change.type === "ADDED") this.countOnce(change.object);
-    else if (change.type === "DELETED" && this.counted.delete(change.object.metadata.uid)) this.count(change.object, -1);
+    else if (change.type === "DELETED" && this.counted.delete(change.object.metadata.uid))
+      this.count(change.object, -1);
   }
 
   private countOnce(pod: KubeObject): void {

@@ -15,7 +15,10 @@ const play = (variant: string, floor: boolean) =>
       person("owner", async (ports) => {
         for (let round = 0; round < 40; round++) {
           await ports.sleep(80);
-          await ports.kube.patch(at(kinds.configMaps, "c"), { type: "merge", body: { data: { round: String(round) } } });
+          await ports.kube.patch(at(kinds.configMaps, "c"), {
+            type: "merge",
+            body: { data: { round: String(round) } },
+          });
         }
       }),
       process("kubelet", async (ports) => {

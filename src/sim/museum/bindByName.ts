@@ -8,7 +8,10 @@ const boundAsAsked: Invariant = {
   begin: () => ({
     commit: ({ event, call }) => {
       if (call.verb !== "bind" || event.current.resource !== "/pods") return undefined;
-      const { metadata, spec } = event.current.object() as { metadata: { labels?: Record<string, string> }; spec?: object };
+      const { metadata, spec } = event.current.object() as {
+        metadata: { labels?: Record<string, string> };
+        spec?: object;
+      };
       const wants = metadata.labels?.["wants"];
       const { nodeName } = spec as { nodeName?: string };
       return nodeName === wants ? undefined : `${event.current.key} wants ${wants} and was bound to ${nodeName}`;

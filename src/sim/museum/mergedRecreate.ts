@@ -106,4 +106,3 @@ export const mergedRecreate: Exhibit = {
     },
   ],
 };
-

@@ -54,8 +54,8 @@ const play = (variant: string, listens: boolean) =>
     invariants: [sliceIsThere],
     actors: () => [
       person("vandal", async (ports) => {
-        for (let round = 0; round < 12; round++) {
-          await ports.sleep(round === 0 ? 60 : 250);
+        for (let round = 0; round < 40; round++) {
+          await ports.sleep(60);
           await ports.kube.delete(at(kinds.configMaps, "slice"));
         }
       }),

@@ -13,7 +13,8 @@ const oneChild: Invariant = {
       const parent = event.current.side.labels?.[parentLabel];
       if (type !== "ADDED" || parent === undefined) return undefined;
       let children = 0;
-      for (const { side } of store.collection("/configmaps").all()) if (side.labels?.[parentLabel] === parent) children++;
+      for (const { side } of store.collection("/configmaps").all())
+        if (side.labels?.[parentLabel] === parent) children++;
       return children > 1 ? `${event.current.key} is child number ${children} of ${parent}` : undefined;
     },
   }),

@@ -15,22 +15,26 @@ function shakyStore(ports: ActorPorts, losesSilently: boolean): KubeApi {
       const back = ports.choose("resumes-behind", (dice) => (dice.oneIn(300) ? dice.between(1, 5) : 0));
       const resourceVersion = String(Math.max(1, from - back));
       let ended = false;
-      const watch = kube.watch(kind, { ...options, resourceVersion }, {
-        ended: (why) => {
-          if (!ended) sink.ended(why);
+      const watch = kube.watch(
+        kind,
+        { ...options, resourceVersion },
+        {
+          ended: (why) => {
+            if (!ended) sink.ended(why);
+          },
+          event: (event) => {
+            if (ended) return;
+            const starved =
+              event.type !== "BOOKMARK" && ports.choose("starves", (dice) => (dice.oneIn(40) ? 1 : 0)) > 0;
+            if (!starved) return sink.event(event);
+            ports.note("the watch starves and its buffer overflows");
+            if (losesSilently) return;
+            ended = true;
+            watch.stop();
+            sink.ended(refused("Unavailable", "the watcher was too slow"));
+          },
         },
-        event: (event) => {
-          if (ended) return;
-          const starved =
-            event.type !== "BOOKMARK" && ports.choose("starves", (dice) => (dice.oneIn(40) ? 1 : 0)) > 0;
-          if (!starved) return sink.event(event);
-          ports.note("the watch starves and its buffer overflows");
-          if (losesSilently) return;
-          ended = true;
-          watch.stop();
-          sink.ended(refused("Unavailable", "the watcher was too slow"));
-        },
-      });
+      );
       return watch;
     },
   });
@@ -43,17 +47,21 @@ async function believeEverything(ports: ActorPorts, kube: KubeApi): Promise<void
   ports.observe("mirror", { kind: "/configmaps", objects });
   while (!ports.cancel.cancelled) {
     await new Promise<void>((resolve) => {
-      const watch = kube.watch(kinds.configMaps, { resourceVersion: revision }, {
-        event: (event) => {
-          if (event.type === "BOOKMARK") return;
-          if (event.type === "DELETED") objects.delete(keyOf(event.object));
-          else objects.set(keyOf(event.object), event.object);
-          // The mistake: an event may be older than what is known already.
-          revision = event.object.metadata.resourceVersion;
-          ports.observe("revision", { kind: "configmaps", revision: Number(revision) });
+      const watch = kube.watch(
+        kinds.configMaps,
+        { resourceVersion: revision },
+        {
+          event: (event) => {
+            if (event.type === "BOOKMARK") return;
+            if (event.type === "DELETED") objects.delete(keyOf(event.object));
+            else objects.set(keyOf(event.object), event.object);
+            // The mistake: an event may be older than what is known already.
+            revision = event.object.metadata.resourceVersion;
+            ports.observe("revision", { kind: "configmaps", revision: Number(revision) });
+          },
+          ended: () => resolve(),
         },
-        ended: () => resolve(),
-      });
+      );
       ports.cancel.onCancel(() => {
         watch.stop();
         resolve();

@@ -2,6 +2,7 @@ import { isIPv6 } from "node:net";
 import { join } from "node:path";
 import { UserError } from "../model/userError.ts";
 import { fileGoodForMs, readCredentialFile } from "./kubeconfig/credentialFile.ts";
+import { proxyFromEnv } from "./kubeconfig/proxyFromEnv.ts";
 import type { KubeConnection } from "./kubeHttp/connection.ts";
 
 export interface InClusterOptions {
@@ -35,8 +36,11 @@ export async function inClusterConnection(options: InClusterOptions = {}): Promi
   // Not every mount has it.
   const namespace = await readCredentialFile(join(folder, "namespace")).catch(() => "default");
   await token();
+  const server = `https://${isIPv6(host) ? `[${host}]` : host}:${env["KUBERNETES_SERVICE_PORT"] ?? ""}`;
+  const proxy = proxyFromEnv(server, env);
   return {
-    server: `https://${isIPv6(host) ? `[${host}]` : host}:${env["KUBERNETES_SERVICE_PORT"] ?? ""}`,
+    server,
+    ...(proxy === undefined ? {} : { proxy }),
     namespace: namespace.trim(),
     authority,
     credentials: async () => ({ authorization: `Bearer ${await token()}`, goodForMs: fileGoodForMs }),

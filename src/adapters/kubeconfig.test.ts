@@ -79,6 +79,13 @@ describe("the cluster of a kubeconfig", () => {
     expect(odd.authority).toBeUndefined();
   });
 
+  test("is reached through the proxy that the file names, else the environment", async () => {
+    const env = { HTTPS_PROXY: "http://env:2" };
+    expect((await load(config({ "proxy-url": "http://file:1" }), { env })).proxy).toBe("http://file:1");
+    expect((await load(config(), { env })).proxy).toBe("http://env:2");
+    expect((await load(config(), { env: {} })).proxy).toBeUndefined();
+  });
+
   test("comes from the files of KUBECONFIG, of which the first to name something decides and some may miss", async () => {
     const one = write("one", { ...config({ server: "https://first:1" }), "current-context": "" });
     const two = write("two", { ...config({ server: "https://second:2" }), "current-context": "c" });
@@ -242,7 +249,7 @@ describe("what is wrong with a kubeconfig is said with a cure", () => {
       config({ "certificate-authority": "no" }),
       {},
     ],
-    ["a proxy", "kubeconfig-unsupported", "proxy-url", config({ "proxy-url": "http://p:1" }), {}],
+    ["a proxy of another kind", "kubeconfig-unsupported", "proxy-url", config({ "proxy-url": "socks5://p:1" }), {}],
     ["a plug-in without a command", "kubeconfig-invalid", "kubectl", config({}, { exec: { apiVersion: "x" } }), {}],
   ])("%s: %s", async (_, code, cure, content, options) => {
     const problem = await problemOf(load(content, options));

@@ -12,6 +12,7 @@ import {
 } from "./kubeconfig/document.ts";
 import { execPlugin } from "./kubeconfig/execPlugin.ts";
 import { providerCredentials } from "./kubeconfig/providerCredentials.ts";
+import { proxyFromEnv } from "./kubeconfig/proxyFromEnv.ts";
 import { type CredentialSource, fixedCredentials, type KubeConnection } from "./kubeHttp/connection.ts";
 
 export interface KubeconfigOptions {
@@ -38,16 +39,14 @@ export async function loadKubeconfig(options: KubeconfigOptions = {}): Promise<K
   const authority = await authorityOf(cluster, where);
   const serverName = textIn(cluster, "tls-server-name", where);
   const insecure = cluster.fields["insecure-skip-tls-verify"] === true;
-  if (textIn(cluster, "proxy-url", where) !== undefined) {
-    const message = `the kubeconfig ${where} reaches cluster ${JSON.stringify(cluster.name)} through a proxy-url`;
-    throw new UserError("kubeconfig-unsupported", message, "remove proxy-url and connect directly or by a tunnel");
-  }
+  const proxy = proxyOf(cluster, where) ?? proxyFromEnv(server, env);
   return {
     server,
     namespace: textIn(context, "namespace", where) ?? "default",
     ...(authority === undefined ? {} : { authority }),
     ...(insecure ? { insecure } : {}),
     ...(serverName === undefined ? {} : { serverName }),
+    ...(proxy === undefined ? {} : { proxy }),
     ...impersonation(user, where),
     credentials: credentialsOf(user, {
       where,
@@ -98,6 +97,13 @@ function serverOf(cluster: Entry, where: string): string {
     throw invalidKubeconfig(where, `has a server that is no address: ${text}`);
   }
   return server;
+}
+
+function proxyOf(cluster: Entry, where: string): string | undefined {
+  const proxy = textIn(cluster, "proxy-url", where);
+  if (proxy === undefined || /^https?:\/\//.test(proxy)) return proxy;
+  const message = `the kubeconfig ${where} names a proxy that is not spoken to by HTTP: ${proxy}`;
+  throw new UserError("kubeconfig-unsupported", message, "use a proxy-url that begins with http:// or https://");
 }
 
 async function authorityOf(cluster: Entry, where: string): Promise<string | undefined> {

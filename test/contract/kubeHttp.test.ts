@@ -13,6 +13,7 @@ import type { KubeObject } from "../../src/model/object.ts";
 import type { Outcome, RefusalReason } from "../../src/model/outcome.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import type { KubeApi } from "../../src/ports/kubeApi.ts";
+import { type ConnectProxy, startProxy } from "./connectProxy.ts";
 import { at, configMap, configMaps, expectRefused, pod, pods, value, Watched } from "./contractWorld.ts";
 import { httpWorld, silentLog, startServer } from "./worlds.ts";
 
@@ -91,6 +92,48 @@ describe("a write whose answer is lost", () => {
       value(await world.api.create(configMaps, configMap("default", `big-${n}`, { data: { text } })));
     const { items } = value(await world.api.list(configMaps, { namespace: "default" }));
     expect(items.filter(({ metadata }) => metadata.name.startsWith("big-"))).toHaveLength(5);
+  });
+});
+
+describe("a proxy on the way", () => {
+  let proxy: ConnectProxy;
+  beforeAll(async () => {
+    proxy = await startProxy();
+  });
+  afterAll(() => proxy.close());
+
+  test.each([false, true])("passes calls and watches on (TLS: %s)", async (tls) => {
+    const { server, admin } = await startServer({ tls });
+    const kube = connect({ ...admin, proxy: proxy.url });
+    const world = { api: kube } as unknown as ConstructorParameters<typeof Watched>[0];
+    const watched = new Watched(world, configMaps, { namespace: "default", sendInitialEvents: true });
+    await watched.untilComplete();
+    for (let n = 0; n < 5; n++) value(await kube.create(configMaps, configMap("default", `by-proxy-${n}`)));
+    await watched.untilNamed("by-proxy-4");
+    const target = new URL(server.url).host;
+    // One connection for all calls, one for the watch.
+    expect(proxy.targets.filter((host) => host === target)).toHaveLength(2);
+    const disarm = server.faults.arm({ verb: "create", times: 1, breakAfter: true });
+    expectRefused(await kube.create(configMaps, configMap("default", "lost")), "Unknown");
+    disarm();
+    watched.watch.stop();
+    kube.close();
+    await server.stop();
+  });
+
+  test("that refuses, or is not there, makes calls Unavailable: nothing was sent", async () => {
+    const { server, admin } = await startServer({ tls: true });
+    const wrong = new URL(proxy.url);
+    wrong.username = "nobody";
+    const refused = connect({ ...admin, proxy: wrong.href });
+    expectRefused(await refused.create(configMaps, configMap("default", "a")), "Unavailable");
+    refused.close();
+    const other = await startProxy();
+    await other.close();
+    const missing = connect({ ...admin, proxy: other.url });
+    expectRefused(await missing.create(configMaps, configMap("default", "a")), "Unavailable");
+    missing.close();
+    await server.stop();
   });
 });
 

@@ -1,8 +1,10 @@
 import { type AgentOptions, Agent as HttpAgent } from "node:http";
 import { Agent as HttpsAgent } from "node:https";
+import type { Socket } from "node:net";
 import { createSecureContext } from "node:tls";
 import type { Credentials, KubeConnection } from "./connection.ts";
 import { hasSameCertificate } from "./credentialKeeper.ts";
+import { openTunnel } from "./tunnel.ts";
 
 /** Connections that carry calls at one time. More wait for their turn. */
 const callSocketsMax = 64;
@@ -50,10 +52,10 @@ export class Agents {
   }
 
   private make(credentials: Credentials, pool: AgentOptions): HttpAgent {
-    if (!this.isTls) return new HttpAgent(pool);
-    const { authority, insecure, serverName } = this.connection;
+    const { authority, insecure, serverName, proxy } = this.connection;
+    if (!this.isTls) return throughProxy(new HttpAgent(pool), proxy);
     const { certificate, key } = credentials;
-    return new HttpsAgent({
+    const agent = new HttpsAgent({
       ...pool,
       // A context made once is not part of the name under which connections are pooled; PEM texts would be.
       secureContext: createSecureContext({
@@ -65,6 +67,7 @@ export class Agents {
       rejectUnauthorized: insecure !== true,
       ...(serverName === undefined ? {} : { servername: serverName }),
     });
+    return throughProxy(agent, proxy);
   }
 
   private retire(): void {
@@ -76,4 +79,25 @@ export class Agents {
     this.calls = undefined;
     this.watches = undefined;
   }
+}
+
+/** What Node asks an agent for when it needs another connection. */
+type Connect = (options: ConnectOptions, done: (error: Error | null, socket?: Socket) => void) => Socket | undefined;
+type ConnectOptions = { host: string; port: number; socket?: Socket };
+
+/** Connections begin in a tunnel of the proxy; TLS, if any, is spoken inside it. */
+function throughProxy(agent: HttpAgent, proxy: string | undefined): HttpAgent {
+  if (proxy === undefined) return agent;
+  const url = new URL(proxy);
+  const plain = agent as unknown as { createConnection: Connect };
+  const connect = plain.createConnection.bind(agent);
+  const isTls = agent instanceof HttpsAgent;
+  plain.createConnection = (options, done) => {
+    openTunnel(url, options).then(
+      (socket) => done(null, isTls ? connect({ ...options, socket }, () => {}) : socket),
+      (error: Error) => done(error),
+    );
+    return undefined;
+  };
+  return agent;
 }

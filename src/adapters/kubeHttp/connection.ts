@@ -10,6 +10,8 @@ export interface KubeConnection {
   readonly insecure?: boolean;
   /** The name that the server's certificate must bear, when it is not the host of the address. */
   readonly serverName?: string;
+  /** An HTTP proxy on the way: `http://user:password@proxy:3128`. */
+  readonly proxy?: string;
   /** Sent with every request: impersonation. */
   readonly headers?: Readonly<Record<string, string | string[]>>;
   readonly credentials: CredentialSource;

@@ -70,7 +70,7 @@ export class Sending {
     this.request = open({ host, port, agent, method, path, headers: { ...headers, ...length } });
     this.request.on("socket", (socket: Socket) => {
       // Before the handshake is over nothing of the request has left.
-      if (!socket.connecting && this.request.reusedSocket) this.connected = true;
+      if (this.request.reusedSocket || (!endpoint.isTls && !socket.connecting)) this.connected = true;
       else socket.once(endpoint.isTls ? "secureConnect" : "connect", () => this.markConnected());
     });
     this.request.setNoDelay(true);

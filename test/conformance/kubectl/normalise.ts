@@ -10,6 +10,8 @@ export function normalise(text: string, serverUrl: string): string {
     .replace(/(resourceVersion"?: )"\d+"/g, "$1<revision>")
     .replace(/\b10\.\d+\.\d+\.\d+\b/g, "<ip>")
     .replace(/(?<=\s|\()\d{1,2}s(?= ago|\s|\)|$)/gm, "<age>")
+    // Kubectl since 1.34 says from where it deleted.
+    .replace(/ deleted from \S+ namespace$/gm, " deleted")
     .split("\n")
     .map((line) => line.replace(/(\S) {2,}/g, "$1   ").trimEnd())
     .join("\n");

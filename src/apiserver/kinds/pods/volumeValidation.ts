@@ -41,10 +41,20 @@ export function checkVolumes(
   return byName;
 }
 
+/** The order in which sources are judged: the first one stands, the others are too many, however they were sent. */
+const sourceOrder =
+  "emptyDir hostPath gitRepo gcePersistentDisk awsElasticBlockStore secret nfs iscsi glusterfs flocker persistentVolumeClaim rbd cinder cephfs quobyte downwardAPI fc azureFile configMap vsphereVolume photonPersistentDisk portworxVolume azureDisk storageos projected scaleIO csi ephemeral image".split(
+    " ",
+  );
+
+function sourcesOf(volume: Volume): string[] {
+  const sources = Object.keys(volume).filter((key) => key !== "name");
+  return sources.length < 2 ? sources : sources.sort((a, b) => sourceOrder.indexOf(a) - sourceOrder.indexOf(b));
+}
+
 function checkSource(volume: Volume, base: string, index: number, errors: FieldError[]): void {
   let count = 0;
-  for (const source in volume) {
-    if (source === "name") continue;
+  for (const source of sourcesOf(volume)) {
     count++;
     const path = `${base}[${index}].${source}`;
     if (count > 1) {

@@ -1,3 +1,4 @@
+import { assert } from "../model/assert.ts";
 import type { KubeObject } from "../model/object.ts";
 import type { Outcome } from "../model/outcome.ts";
 import { formatMicroTime } from "../model/time.ts";
@@ -64,6 +65,9 @@ interface LeaseSpec {
  * t0 comes before t2, so a leader that hears nothing has stopped five seconds before anybody may follow. Both spans are
  * timers, which a step of the wall clock does not move; the leader looks at the wall clock too, because a paused
  * process runs its timers late, and trusts neither when it steps back.
+ *
+ * One thing is not covered: who has never seen the Lease makes it and leads at once. Nobody but us may delete it while
+ * somebody leads.
  */
 export class Lease {
   private readonly options: LeaseOptions;
@@ -76,6 +80,8 @@ export class Lease {
   private seen: KubeObject | undefined;
   /** The last state of somebody else's Lease that we saw change, and whether it has run out since. */
   private watched = { resourceVersion: "", isExpired: false, stopTimer: (): void => {} };
+  /** Of all epochs that we have seen: a Lease that was deleted and made again does not begin at nought. */
+  private highestNumber = -1;
   private proof: Proof | undefined;
   private request: CancelSource | undefined;
   private stopTick: () => void = () => {};
@@ -83,6 +89,11 @@ export class Lease {
   constructor(options: LeaseOptions) {
     this.options = options;
     this.times = { ...defaultTimes, ...options.times };
+    const { durationMs, renewDeadlineMs, retryMs } = this.times;
+    assert(
+      retryMs < renewDeadlineMs && renewDeadlineMs < durationMs,
+      () => `lease times ${retryMs} < ${renewDeadlineMs} < ${durationMs} ms must grow`,
+    );
     this.ref = { ...leases, namespace: options.namespace, name: options.name };
   }
 
@@ -145,12 +156,15 @@ export class Lease {
     const found = await this.call((cancel) => this.options.kube.get(this.ref, { cancel }));
     if (this.state !== "following") return;
     if (!found.ok) {
-      if (found.reason === "NotFound") await this.take(undefined);
+      // Deleted under a leader, who may believe in it for a while yet: it counts as not renewed.
+      const isFree = this.watched.resourceVersion === "" || this.watched.isExpired;
+      if (found.reason === "NotFound" && isFree) await this.take(undefined);
       return;
     }
     const lease = found.value;
-    const { holderIdentity = "", leaseDurationSeconds } = specOf(lease);
+    const { holderIdentity = "", leaseDurationSeconds, leaseTransitions } = specOf(lease);
     this.observe(lease.metadata.resourceVersion, (leaseDurationSeconds ?? 0) * 1000);
+    this.highestNumber = Math.max(this.highestNumber, leaseTransitions ?? -1);
     // If it is ours and we do not lead, nobody does: a request of ours landed unheard, or an earlier life of ours had it.
     const isFree = holderIdentity === "" || holderIdentity === this.options.identity;
     if (isFree || this.watched.isExpired) await this.take(lease);
@@ -161,6 +175,7 @@ export class Lease {
     if (this.watched.resourceVersion === resourceVersion) return;
     this.watched.stopTimer();
     const watched = { resourceVersion, isExpired: false, stopTimer: (): void => {} };
+    // Our own clock, and a timer: a step of either machine's wall clock makes nobody leader.
     watched.stopTimer = this.options.clock.after(durationMs, () => {
       watched.isExpired = true;
     });
@@ -172,7 +187,7 @@ export class Lease {
     const time = this.now();
     const before = lease === undefined ? {} : specOf(lease);
     // Every taking is a new epoch, also by who held it before: its earlier self may still have writes on the way.
-    const number = (before.leaseTransitions ?? -1) + 1;
+    const number = Math.max(before.leaseTransitions ?? -1, this.highestNumber) + 1;
     const spec = {
       ...before,
       holderIdentity: identity,
@@ -189,10 +204,13 @@ export class Lease {
     });
     if (!outcome.ok || this.state !== "following" || proof.isOver) {
       proof.stopTimer();
+      // Somebody was first. Should it be gone when we look, it was deleted under them.
+      if (!outcome.ok && outcome.reason === "AlreadyExists") this.observe("taken", this.times.durationMs);
       return;
     }
     this.seen = outcome.value;
     this.state = "leading";
+    this.highestNumber = number;
     this.proof = proof;
     this.current = { number, holder: identity };
     metrics.gauge("muster_lease_held", { lease: name }, 1);

@@ -1,0 +1,309 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { inProcessKube } from "../apiserver/kubeApi.ts";
+import { settle } from "../apiserver/testing/manualClock.ts";
+import { seededRandom } from "../apiserver/testing/seededRandom.ts";
+import { configMapNamed, TestApi } from "../apiserver/testing/testApi.ts";
+import type { KubeObject } from "../model/object.ts";
+import { type Outcome, refused } from "../model/outcome.ts";
+import type { CallOptions, KubeApi } from "../ports/kubeApi.ts";
+import { fencedKube } from "./fencedKube.ts";
+import { Lease } from "./lease.ts";
+import { MetricsBook } from "./metricsBook.ts";
+import { FaultyKube } from "./testing/faultyKube.ts";
+import { KeptLog } from "./testing/keptLog.ts";
+import { SteppedClock } from "./testing/steppedClock.ts";
+
+const place = { namespace: "kube-system", name: "muster" };
+const leases = "coordination.k8s.io/leases";
+
+async function started(identities: string[], wrap: (kube: KubeApi) => KubeApi = (kube) => kube) {
+  const api = await TestApi.start({ controllers: false });
+  const user = { username: "tester", groups: ["system:masters"] };
+  const history: string[] = [];
+  const candidates = identities.map((identity, index) => {
+    const clock = new SteppedClock(api.clock);
+    const kube = new FaultyKube(wrap(inProcessKube(api.core, { user, fieldManager: identity })));
+    const log = new KeptLog();
+    const metrics = new MetricsBook();
+    const lease = new Lease({ kube, clock, random: seededRandom(index), log, metrics, ...place, identity });
+    const start = () =>
+      lease.start({
+        acquired: (epoch) => history.push(`${identity} leads in ${epoch.number}`),
+        lost: () => history.push(`${identity} lost it`),
+      });
+    return { identity, clock, kube, log, lease, start, fenced: fencedKube(kube, lease, "muster") };
+  });
+  const proven = () => candidates.filter(({ lease }) => lease.isProven).map(({ identity }) => identity);
+  const spec = () => api.get(leases, "kube-system/muster")?.["spec"] as Record<string, unknown>;
+  const pass = async (ms: number): Promise<void> => {
+    await settle();
+    await api.clock.advance(ms);
+  };
+  return { api, pass, candidates, history, proven, spec };
+}
+
+const lostRequests = { before: () => refused("Unknown", "no route") };
+
+describe("a lease", () => {
+  test("is taken by the first, and kept while it is renewed", async () => {
+    const { candidates, pass, proven, history, spec } = await started(["a", "b"]);
+    for (const { start } of candidates) start();
+    await settle();
+    for (let second = 0; second < 60; second++) {
+      await pass(1000);
+      expect(proven()).toEqual(["a"]);
+    }
+    expect(history).toEqual(["a leads in 0"]);
+    expect(spec()).toMatchObject({ holderIdentity: "a", leaseDurationSeconds: 15, leaseTransitions: 0 });
+  });
+
+  test("is given back on a stop, and the next one leads within two tries", async () => {
+    const { candidates, pass, proven, history } = await started(["a", "b"]);
+    for (const { start } of candidates) start();
+    await pass(5000);
+    await candidates[0]?.lease.stop();
+    expect(proven()).toEqual([]);
+    await pass(4500);
+    expect(proven()).toEqual(["b"]);
+    expect(history).toEqual(["a leads in 0", "b leads in 1"]);
+  });
+
+  test("a leader that cannot renew stops writing after 10 s, before anybody follows", async () => {
+    const { candidates, pass, proven, history } = await started(["a", "b"]);
+    for (const { start } of candidates) start();
+    await pass(5000);
+    const [a] = candidates;
+    if (a !== undefined) a.kube.faults = lostRequests;
+    const led: string[] = [];
+    for (let tenth = 0; tenth < 300; tenth++) {
+      await pass(100);
+      expect(proven().length).toBeLessThanOrEqual(1);
+      const now = proven()[0] ?? "nobody";
+      if (led.at(-1) !== now) led.push(now);
+    }
+    expect(led).toEqual(["a", "nobody", "b"]);
+    expect(history).toEqual(["a leads in 0", "a lost it", "b leads in 1"]);
+  });
+
+  test("a renewal that landed unheard is no reason to stop leading", async () => {
+    const { candidates, pass, proven, history } = await started(["a"]);
+    candidates[0]?.start();
+    await pass(3000);
+    const [a] = candidates;
+    if (a !== undefined)
+      a.kube.faults = { after: (verb) => (verb === "update" ? refused("Unknown", "reset") : undefined) };
+    await pass(3000);
+    if (a !== undefined) a.kube.faults = {};
+    await pass(3000);
+    expect(proven()).toEqual(["a"]);
+    expect(history).toEqual(["a leads in 0"]);
+  });
+
+  test("a taking that landed unheard is taken up in a new epoch", async () => {
+    const { candidates, pass, history } = await started(["a"]);
+    const [a] = candidates;
+    if (a !== undefined)
+      a.kube.faults = { after: (verb) => (verb === "create" ? refused("Unknown", "reset") : undefined) };
+    a?.start();
+    await pass(5000);
+    expect(history).toEqual(["a leads in 1"]);
+  });
+
+  test("a process that was paused knows when it wakes that it proved too little", async () => {
+    const { candidates, pass } = await started(["a"]);
+    const [a] = candidates;
+    a?.start();
+    await pass(5000);
+    expect(a?.lease.isProven).toBe(true);
+    // Time has passed and no timer has run yet: the first thing that the process does is to write.
+    a?.clock.step(20_000);
+    expect(a?.lease.isProven).toBe(false);
+    await pass(2500);
+    expect(a?.lease.isProven).toBe(true);
+  });
+
+  test("a clock that steps back does not stretch what was proven", async () => {
+    const { candidates, pass, history } = await started(["a", "b"]);
+    for (const { start } of candidates) start();
+    const [a] = candidates;
+    await pass(5000);
+    expect(a?.lease.isProven).toBe(true);
+    if (a !== undefined) a.kube.faults = lostRequests;
+    a?.clock.step(-3_600_000);
+    expect(a?.lease.isProven).toBe(false);
+    await pass(40_000);
+    expect(a?.lease.isProven).toBe(false);
+    expect(history).toEqual(["a leads in 0", "a lost it", "b leads in 1"]);
+  });
+
+  test("a follower whose clock steps ahead does not take over early", async () => {
+    const { candidates, pass, history, proven } = await started(["a", "b"]);
+    for (const { start } of candidates) start();
+    await pass(5000);
+    candidates[1]?.clock.step(3_600_000);
+    await pass(30_000);
+    expect(history).toEqual(["a leads in 0"]);
+    expect(proven()).toEqual(["a"]);
+  });
+
+  test("that is deleted under its leader is not taken before the leader has stopped", async () => {
+    const { candidates, pass, api, proven } = await started(["a", "b"]);
+    for (const { start } of candidates) start();
+    await pass(5000);
+    const [a] = candidates;
+    if (a !== undefined) a.kube.faults = lostRequests;
+    await api.delete(leases, "kube-system/muster");
+    for (let tenth = 0; tenth < 250; tenth++) {
+      await pass(100);
+      expect(proven().length).toBeLessThanOrEqual(1);
+    }
+    expect(proven()).toEqual(["b"]);
+  });
+
+  test("that somebody else wrote to is looked at again, and stays ours", async () => {
+    const { candidates, pass, api, history, proven } = await started(["a"]);
+    candidates[0]?.start();
+    await pass(5000);
+    await api.edit(leases, "kube-system/muster", (lease) => {
+      lease.metadata.annotations = { note: "hello" };
+    });
+    await pass(20_000);
+    expect(history).toEqual(["a leads in 0"]);
+    expect(proven()).toEqual(["a"]);
+  });
+
+  test("with times that do not grow is refused", async () => {
+    const { candidates } = await started(["a"]);
+    const options = { kube: candidates[0]?.kube as KubeApi, clock: candidates[0]?.clock as SteppedClock };
+    const ports = { random: seededRandom(1), log: new KeptLog(), metrics: new MetricsBook() };
+    expect(
+      () => new Lease({ ...options, ...ports, ...place, identity: "a", times: { renewDeadlineMs: 15_000 } }),
+    ).toThrow("must grow");
+  });
+
+  test("never has two who can prove it, whatever the network and the clocks do", async () => {
+    const fault = fc.record({
+      who: fc.nat(2),
+      do: fc.constantFrom("lose", "unheard", "heal", "stepBack", "stepAhead", "wait", "wait"),
+      ms: fc.integer({ min: 100, max: 12_000 }),
+    });
+    await fc.assert(
+      fc.asyncProperty(fc.array(fault, { minLength: 5, maxLength: 25 }), fc.nat(), async (faults, seed) => {
+        const random = seededRandom(seed);
+        let clock: TestApi["clock"] | undefined;
+        const world = await started(["a", "b", "c"], (kube) => slow(kube, () => clock, random));
+        clock = world.api.clock;
+        const { candidates, pass, proven } = world;
+        for (const { start } of candidates) start();
+        for (const { who, do: what, ms } of faults) {
+          const candidate = candidates[who];
+          if (candidate === undefined) continue;
+          const { kube } = candidate;
+          if (what === "lose") kube.faults = lostRequests;
+          else if (what === "unheard") kube.faults = { after: () => refused("Unknown", "reset") };
+          else if (what === "heal") kube.faults = {};
+          else if (what === "stepBack") candidate.clock.step(-ms * 3);
+          else if (what === "stepAhead") candidate.clock.step(ms * 3);
+          for (let elapsed = 0; elapsed < ms; elapsed += 500) {
+            await pass(500);
+            expect(proven().length).toBeLessThanOrEqual(1);
+          }
+        }
+        for (const { kube } of candidates) kube.faults = {};
+        clock = undefined;
+        await pass(60_000);
+        expect(proven()).toHaveLength(1);
+        for (const { log } of candidates) expect(log.errors).toEqual([]);
+      }),
+      { numRuns: 15 },
+    );
+  });
+});
+
+describe("a fence", () => {
+  const configMaps = { group: "", version: "v1", plural: "configmaps" };
+  const ref = { ...configMaps, namespace: "default", name: "x" };
+
+  test("lets nothing through that writes, unless the lease is proven, and lets reads through", async () => {
+    const { candidates, pass } = await started(["a"]);
+    const [a] = candidates;
+    if (a === undefined) return;
+    const object = configMapNamed("default/x") as KubeObject;
+    const writes = (): Promise<Outcome<unknown>>[] => [
+      a.fenced.create(configMaps, object),
+      a.fenced.update(ref, object),
+      a.fenced.patch(ref, { type: "merge", body: {} }),
+      a.fenced.delete(ref),
+      a.fenced.bind({ ...ref, plural: "pods" }, { node: "n", uid: "u" }),
+      a.fenced.evict({ ...ref, plural: "pods" }),
+    ];
+    for (const write of writes()) expect(await write).toMatchObject({ ok: false, reason: "Fenced" });
+    expect(a.kube.calls).toEqual([]);
+    expect(await a.fenced.list(configMaps)).toMatchObject({ ok: true });
+    a.start();
+    await pass(1000);
+    for (const write of writes()) expect(await write).not.toMatchObject({ reason: "Fenced" });
+    a.kube.faults = lostRequests;
+    await pass(10_001);
+    a.kube.faults = {};
+    const before = a.kube.calls.length;
+    a.clock.step(-1);
+    for (const write of writes()) expect(await write).toMatchObject({ ok: false, reason: "Fenced" });
+    expect(a.kube.calls.length).toBe(before);
+  });
+
+  test("writes the epoch into the name of the field manager, and into an annotation of what is applied", async () => {
+    const { candidates, pass, api } = await started(["a"]);
+    const [a] = candidates;
+    a?.start();
+    await pass(1000);
+    await a?.fenced.create(configMaps, { ...configMapNamed("default/x"), data: { k: "v" } } as unknown as KubeObject);
+    const data = {
+      apiVersion: "v1",
+      kind: "ConfigMap",
+      metadata: { name: "y", namespace: "default" },
+      data: { k: "v" },
+    };
+    await a?.fenced.patch({ ...ref, name: "y" }, { type: "apply", body: data });
+    const managers = (name: string) => api.get("/configmaps", `default/${name}`)?.metadata.managedFields?.[0]?.manager;
+    expect([managers("x"), managers("y")]).toEqual(["muster/0.a", "muster"]);
+    expect(api.get("/configmaps", "default/y")?.metadata.annotations).toEqual({ "muster.dev/epoch": "0.a" });
+  });
+});
+
+/** Requests and answers take their time, which a cancelled caller does not wait for: a write may land after that. */
+function slow(kube: KubeApi, clock: () => TestApi["clock"] | undefined, random: { uint32(): number }): KubeApi {
+  const later = <T>(options: CallOptions | undefined, send: () => Promise<Outcome<T>>): Promise<Outcome<T>> => {
+    const time = clock();
+    if (time === undefined) return send();
+    const [there, back] = [random.uint32() % 5000, random.uint32() % 5000];
+    const isQuick = random.uint32() % 3 > 0;
+    return new Promise((resolve) => {
+      options?.cancel?.onCancel(() => resolve(refused("Unknown", "gave up")));
+      time.after(isQuick ? 5 : there, () => {
+        void send().then((outcome) => time.after(isQuick ? 5 : back, () => resolve(outcome)));
+      });
+    });
+  };
+  return {
+    ...bound(kube),
+    get: (ref, options) => later(options, () => kube.get(ref)),
+    create: (kind, object, options) => later(options, () => kube.create(kind, object)),
+    update: (ref, object, options) => later(options, () => kube.update(ref, object)),
+  };
+}
+
+function bound(kube: KubeApi): KubeApi {
+  return {
+    get: (...args) => kube.get(...args),
+    list: (...args) => kube.list(...args),
+    watch: (...args) => kube.watch(...args),
+    create: (...args) => kube.create(...args),
+    update: (...args) => kube.update(...args),
+    patch: (...args) => kube.patch(...args),
+    delete: (...args) => kube.delete(...args),
+    bind: (...args) => kube.bind(...args),
+    evict: (...args) => kube.evict(...args),
+  };
+}

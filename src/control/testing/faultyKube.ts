@@ -1,0 +1,114 @@
+import type { KubeObject } from "../../model/object.ts";
+import { type Outcome, type Refusal, refused } from "../../model/outcome.ts";
+import type { KubeApi, KubeList, ListOptions, Watch, WatchOptions } from "../../ports/kubeApi.ts";
+
+/** What a test does to an answer before the caller hears it; undefined leaves it as it is. */
+export interface Faults {
+  /** Instead of sending: the server never hears of it. */
+  before?: (verb: string, what: string) => Refusal | undefined;
+  /** The server has done it, and the caller hears something else. */
+  after?: (verb: string, what: string) => Refusal | undefined;
+  list?: (list: KubeList) => KubeList;
+  watch?: (options: WatchOptions) => Refusal | undefined;
+}
+
+interface OpenWatch {
+  readonly plural: string;
+  readonly end: (why: Refusal | undefined) => void;
+}
+
+/** A real API behind a bad network. */
+export class FaultyKube implements KubeApi {
+  private readonly kube: KubeApi;
+  private open: OpenWatch[] = [];
+  faults: Faults = {};
+  /** Every call, as `verb plural name`. */
+  readonly calls: string[] = [];
+
+  constructor(kube: KubeApi) {
+    this.kube = kube;
+  }
+
+  get openWatches(): number {
+    return this.open.length;
+  }
+
+  /** Ends the open watches of a kind, or all. */
+  cut(why: Refusal | undefined = refused("Unknown", "connection reset"), plural?: string): void {
+    for (const watch of this.open.filter((each) => plural === undefined || each.plural === plural)) watch.end(why);
+  }
+
+  get: KubeApi["get"] = (ref, options) => this.call("get", ref, () => this.kube.get(ref, options));
+
+  list: KubeApi["list"] = async (kind, options?: ListOptions) => {
+    const outcome = await this.call("list", kind, () => this.kube.list(kind, options));
+    return outcome.ok && this.faults.list !== undefined
+      ? { ok: true, value: this.faults.list(outcome.value) }
+      : outcome;
+  };
+
+  watch: KubeApi["watch"] = (kind, options, sink) => {
+    const from = options.sendInitialEvents === true ? "from the start" : `from ${options.resourceVersion}`;
+    this.calls.push(`watch ${kind.plural} ${from}`);
+    let inner: Watch | undefined;
+    let isOver = false;
+    const close = (): void => {
+      isOver = true;
+      inner?.stop();
+      this.open = this.open.filter((each) => each !== self);
+    };
+    const self: OpenWatch = {
+      plural: kind.plural,
+      end: (why) => {
+        if (isOver) return;
+        close();
+        sink.ended(why);
+      },
+    };
+    const fault = this.faults.watch?.(options);
+    this.open.push(self);
+    if (fault !== undefined) void Promise.resolve().then(() => self.end(fault));
+    else {
+      inner = this.kube.watch(kind, options, {
+        event: (event) => {
+          if (!isOver) sink.event(event);
+        },
+        ended: (why) => {
+          if (isOver) return;
+          close();
+          sink.ended(why);
+        },
+      });
+    }
+    return { stop: close };
+  };
+
+  create: KubeApi["create"] = (kind, object: KubeObject, options) =>
+    this.call("create", { ...kind, name: object.metadata.name }, () => this.kube.create(kind, object, options));
+
+  update: KubeApi["update"] = (ref, object, options) =>
+    this.call("update", ref, () => this.kube.update(ref, object, options));
+
+  patch: KubeApi["patch"] = (ref, patch, options) =>
+    this.call("patch", ref, () => this.kube.patch(ref, patch, options));
+
+  delete: KubeApi["delete"] = (ref, options) => this.call("delete", ref, () => this.kube.delete(ref, options));
+
+  bind: KubeApi["bind"] = (pod, binding, options) =>
+    this.call("bind", pod, () => this.kube.bind(pod, binding, options));
+
+  evict: KubeApi["evict"] = (pod, options) => this.call("evict", pod, () => this.kube.evict(pod, options));
+
+  private async call<T>(
+    verb: string,
+    { plural, name = "" }: { plural: string; name?: string },
+    send: () => Promise<Outcome<T>>,
+  ): Promise<Outcome<T>> {
+    const what = `${plural} ${name}`.trim();
+    this.calls.push(`${verb} ${what}`);
+    const early = this.faults.before?.(verb, what);
+    if (early !== undefined) return early;
+    const outcome = await send();
+    return this.faults.after?.(verb, what) ?? outcome;
+  }
+}

@@ -59,7 +59,7 @@ test(
     const kind = fc.nat(kinds.length - 1).map((at) => kinds[at] as Sample);
     await fc.assert(
       fc.asyncProperty(kind, mutations, fc.boolean(), async (sample, changes, updating) => {
-        const name = sample.object(`hook-${names++}`)["metadata"] as { name: string };
+        const { name } = sample.object(`hook-${names++}`)["metadata"] as { name: string };
         const sent = sample.object(`hook-${names - 1}`);
         const path = `${sample.path}/${name}`;
         if (!updating) damage = changes;

@@ -64,7 +64,28 @@ type DeviceOwner = {
   readonly devices: readonly GpuDevice[];
 };
 
+/** Every step of every pod asks; the answer changes only with faults. */
+const offers = new WeakMap<DeviceOwner, Map<string, DeviceUnits>>();
+const offersMax = 64;
+
 export function pluginResources(node: DeviceOwner, state: PluginState): DeviceUnits {
+  const broken = [...(state.unhealthy ?? [])].sort((a, b) => a - b);
+  const key = `${broken.join()}|${state.down === true}|${state.mig === undefined ? "" : JSON.stringify(state.mig)}`;
+  let known = offers.get(node);
+  if (known === undefined) {
+    known = new Map();
+    offers.set(node, known);
+  }
+  let units = known.get(key);
+  if (units === undefined) {
+    units = offeredUnits(node, state);
+    if (known.size >= offersMax) known.clear();
+    known.set(key, units);
+  }
+  return units;
+}
+
+function offeredUnits(node: DeviceOwner, state: PluginState): DeviceUnits {
   const { gpu } = node.profile;
   const units = new Map<string, DeviceUnit[]>();
   if (gpu === undefined) return units;

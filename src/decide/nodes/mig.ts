@@ -58,26 +58,30 @@ export interface MigPlacement {
   readonly start: number;
 }
 
-/** Places the wanted partitions on one GPU, largest first and lowest start first, or says that they do not fit. */
+/** Places the wanted partitions on one GPU, largest first, or says that they do not fit. */
 export function placePartitions(mig: MigSpec, memoryMiB: number): MigPlacement[] | undefined {
-  const known = migProfilesOf(memoryMiB);
   const wanted: MigProfile[] = [];
-  for (const profile of known) {
+  for (const profile of migProfilesOf(memoryMiB)) {
     for (let n = mig.partitions[profile.name] ?? 0; n > 0; n--) wanted.push(profile);
   }
+  const compute = wanted.reduce((sum, { computeSlices }) => sum + computeSlices, 0);
+  const withEngines = wanted.filter(({ mediaEngines }) => mediaEngines);
+  if (compute > computeSlicesPerGpu || withEngines.length > 1) return undefined;
   wanted.sort((a, b) => b.memorySlices - a.memorySlices || b.computeSlices - a.computeSlices || b.id - a.id);
-  const taken = new Set<number>();
-  const placed: MigPlacement[] = [];
-  let compute = 0;
-  for (const profile of wanted) {
-    compute += profile.computeSlices;
-    const start = profile.starts.find((first) => isFree(taken, first, profile.memorySlices));
-    if (start === undefined || compute > computeSlicesPerGpu) return undefined;
-    for (let slice = start; slice < start + profile.memorySlices; slice++) taken.add(slice);
-    placed.push({ profile, start });
+  return placeRest(wanted, new Set());
+}
+
+/** Lowest start first, and another one where that leaves no room: 3g, 2g and twice 1g fit only with 3g at the top. */
+function placeRest(wanted: readonly MigProfile[], taken: ReadonlySet<number>): MigPlacement[] | undefined {
+  const [profile, ...others] = wanted;
+  if (profile === undefined) return [];
+  for (const start of profile.starts) {
+    if (!isFree(taken, start, profile.memorySlices)) continue;
+    const slices = Array.from({ length: profile.memorySlices }, (_, i) => start + i);
+    const rest = placeRest(others, new Set([...taken, ...slices]));
+    if (rest !== undefined) return [{ profile, start }, ...rest];
   }
-  if (placed.filter(({ profile }) => profile.mediaEngines).length > 1) return undefined;
-  return placed;
+  return undefined;
 }
 
 function isFree(taken: ReadonlySet<number>, start: number, length: number): boolean {

@@ -8,6 +8,11 @@ export class Schedule {
     return this.heap.length;
   }
 
+  /** When the next thing is due, unless it is cancelled before; undefined when nothing is left. */
+  get nextUs(): number | undefined {
+    return this.heap[0]?.timeUs;
+  }
+
   /** Puts something on the schedule; the returned function takes it off again. */
   at(timeUs: number, tie: number, run: () => void): () => void {
     const entry: Entry = { timeUs: Math.max(timeUs, this.nowUs), tie, order: this.added++, run };

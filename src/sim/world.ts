@@ -141,19 +141,34 @@ export class World {
   play(): Promise<void> {
     return new Promise<void>((resolve) => {
       const step = (): void => {
-        const run = this.over || this.violation !== undefined ? undefined : this.schedule.next();
-        if (run === undefined) {
-          resolve();
-          return;
-        }
-        this.acting = scenery;
-        run();
+        if (this.over || this.violation !== undefined || !this.runNext()) resolve();
         // The microtasks that this one waits behind, and those that they start, run before the next tick.
-        void Promise.resolve().then(afterMicrotasks);
+        else void Promise.resolve().then(afterMicrotasks);
       };
       const afterMicrotasks = (): void => process.nextTick(step);
       step();
     });
+  }
+
+  get nextUs(): number | undefined {
+    return this.schedule.nextUs;
+  }
+
+  /** One step to its end; false when nothing is left to do. */
+  async step(): Promise<boolean> {
+    const ran = this.runNext();
+    await new Promise<void>((resolve) => {
+      void Promise.resolve().then(() => process.nextTick(resolve));
+    });
+    return ran;
+  }
+
+  private runNext(): boolean {
+    const run = this.schedule.next();
+    if (run === undefined) return false;
+    this.acting = scenery;
+    run();
+    return true;
   }
 
   end(): void {

@@ -1,0 +1,152 @@
+import { execFile } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { describe, expect, test } from "vitest";
+import { mistakes } from "../../src/sim/guineaPig/podSet.ts";
+import { podSetScenario } from "../../src/sim/guineaPig/scenario.ts";
+import { timeline, violationReport } from "../../src/sim/report.ts";
+import { runSeed, withTripwires } from "../../src/sim/runSeed.ts";
+import { runSeeds } from "../../src/sim/runSeeds.ts";
+import { findScenario } from "../../src/sim/scenarios.ts";
+import { shrink } from "../../src/sim/shrink.ts";
+
+const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
+
+/** What a person sees when a slice of seeds is not clean. */
+async function told(scenario: ReturnType<typeof podSetScenario>, broken: Awaited<ReturnType<typeof runSeed>>[]) {
+  const [first] = broken;
+  if (first === undefined) return "";
+  return violationReport(scenario, first, await withTripwires(() => shrink(scenario, first)));
+}
+
+describe("the guinea pig", () => {
+  test("survives a fixed slice of seeds with all faults on", async () => {
+    const scenario = podSetScenario();
+    const { broken, seeds } = await runSeeds(scenario, { from: 1, count: 150 });
+    expect(await told(scenario, [...broken])).toBe("");
+    expect(seeds).toBe(150);
+  });
+
+  test("survives a fresh slice, whose first seed is printed", async () => {
+    const scenario = podSetScenario();
+    const from = Math.floor(Date.now() / 1000) % 1_000_000_000;
+    process.stdout.write(`fresh slice of pod-sets: seeds ${from} to ${from + 49}\n`);
+    const { broken } = await runSeeds(scenario, { from, count: 50 });
+    expect(await told(scenario, [...broken])).toBe("");
+  });
+
+  test.each([...mistakes])(
+    "%s is found blind within its first seeds, and shrunk to 25 steps or fewer",
+    async (mistake) => {
+      const scenario = podSetScenario(mistake);
+      const { broken, seeds } = await runSeeds(scenario, { from: 1, count: 5_000, untilBroken: true });
+      const [found] = broken;
+      expect(found, `not found within ${seeds} seeds`).toBeDefined();
+      if (found === undefined) return;
+      const shrunk = await withTripwires(() => shrink(scenario, found));
+      expect(shrunk.result.violation?.invariant).toBe(found.violation?.invariant);
+      expect(timeline(scenario, shrunk.result).length).toBeLessThanOrEqual(25);
+      const report = violationReport(scenario, found, shrunk);
+      expect(report.startsWith(`seed ${found.seed} of ${scenario.name}\nfaults: `)).toBe(true);
+      expect(report).toContain(`muster sim replay --scenario ${scenario.name} --seed ${found.seed}`);
+    },
+  );
+});
+
+describe("a seed", () => {
+  test("has the same history in another process, and when the seeds are played backwards", async () => {
+    const range = { from: 1, count: 12 };
+    const forwards = await runSeeds(podSetScenario(), range);
+    const backwards = await runSeeds(podSetScenario(), { ...range, backwards: true });
+    expect(backwards.hash).toBe(forwards.hash);
+    const args = [join(root, "dist/cli/main.js"), "sim", "run", "--seeds", "12", "-o", "json"];
+    const env = { ...process.env, LANG: "tr_TR.UTF-8", TZ: "Pacific/Chatham" };
+    const { stdout } = await promisify(execFile)(process.execPath, ["--no-opt", ...args], { env });
+    const answer = JSON.parse(stdout) as Record<string, unknown>;
+    expect(answer["hash"]).toBe(forwards.hash);
+    expect(answer).toMatchObject({ seeds: 12, violations: [] });
+    expect(answer["simulatedHours"]).toBeGreaterThan(0);
+    expect(answer["wallSeconds"]).toBeGreaterThan(0);
+  });
+
+  test("has another history than the next seed", async () => {
+    const hashes = new Set<string>();
+    await runSeeds(podSetScenario(), { from: 1, count: 30, each: ({ hash }) => hashes.add(hash) });
+    expect(hashes.size).toBe(30);
+  });
+
+  test("has the same history when the code under test awaits more often", async () => {
+    const plain = podSetScenario();
+    const slower = {
+      ...plain,
+      actors: () =>
+        plain.actors().map((actor) => ({
+          ...actor,
+          run: async (ports: Parameters<typeof actor.run>[0]) => {
+            await null;
+            const { kube } = ports;
+            const get: typeof kube.get = async (...args) => {
+              await null;
+              await null;
+              const outcome = await kube.get(...args);
+              await null;
+              return outcome;
+            };
+            await actor.run({ ...ports, kube: Object.assign(Object.create(kube) as typeof kube, { get }) });
+          },
+        })),
+    };
+    const range = { from: 1, count: 20 };
+    expect((await runSeeds(slower, range)).hash).toBe((await runSeeds(plain, range)).hash);
+  });
+
+  test("fails when somebody reaches for the real clock, even if the exception is swallowed", async () => {
+    const plain = podSetScenario();
+    const cheating = {
+      ...plain,
+      actors: () => [
+        {
+          name: "cheat",
+          finite: true,
+          run: async () => {
+            try {
+              Date.now();
+            } catch {
+              // Swallowed on purpose.
+            }
+          },
+        },
+      ],
+    };
+    const result = await withTripwires(() => runSeed(cheating, 1));
+    expect(result.violation).toMatchObject({ invariant: "I20", detail: "Date.now was called while the seed ran" });
+    expect(Date.now()).toBeGreaterThan(0);
+  });
+
+  test("fails when a process waits for something that never comes", async () => {
+    const stuck = {
+      ...podSetScenario(),
+      invariants: [],
+      actors: () => [{ name: "stuck", finite: true, run: () => new Promise<void>(() => {}) }],
+    };
+    const result = await withTripwires(() => runSeed(stuck, 1));
+    expect(result.violation).toMatchObject({ invariant: "I17", detail: "stuck has not finished" });
+  });
+
+  const known = readFileSync(join(root, "test/sim/seeds.txt"), "utf8")
+    .split("\n")
+    .filter((line) => line !== "" && !line.startsWith("#"))
+    .map((line) => {
+      const [name = "", seed = "", ...why] = line.split(" ");
+      return { name, seed: Number(seed), why: why.join(" ") };
+    });
+  test.each(known)("$name $seed, which once failed ($why), passes", async ({ name, seed }) => {
+    const scenario = findScenario(name);
+    expect(scenario, `${name} is in seeds.txt and is no scenario`).toBeDefined();
+    if (scenario === undefined) return;
+    const result = await withTripwires(() => runSeed(scenario, seed));
+    expect(result.violation).toBeUndefined();
+  });
+});

@@ -1,0 +1,79 @@
+// Plays the seed counts that were promised, and says what came of them: `npm run sim:long`.
+//   the guinea pig 10,000 seeds; six mutants until found; 200 seeds twice, in two processes; every exhibit 1,000 seeds.
+// Numbers may be scaled down for a quick look: `npm run sim:long -- --scale 0.01`.
+import { spawnSync } from "node:child_process";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
+const program = join(root, "dist/cli/main.js");
+const at = process.argv.indexOf("--scale");
+const scale = at < 0 ? 1 : Number(process.argv[at + 1]);
+const scaled = (count) => String(Math.max(1, Math.round(count * scale)));
+const mistakes = [
+  "acts-on-cache-absence",
+  "deletes-by-name",
+  "no-precondition",
+  "counts-up-and-down",
+  "forgets-own-writes",
+  "keeps-leading",
+];
+let failures = 0;
+
+function muster(args) {
+  const { stdout, stderr, status } = spawnSync(process.execPath, [program, ...args, "-o", "json"], {
+    encoding: "utf8",
+    maxBuffer: 1 << 28,
+  });
+  if (stdout === "") throw new Error(`muster ${args.join(" ")} said nothing: ${stderr}`);
+  return { answer: JSON.parse(stdout), told: stderr, status };
+}
+
+function check(name, ok, detail) {
+  if (!ok) failures++;
+  process.stdout.write(`${ok ? "ok    " : "FAILED"} ${name}: ${detail}\n`);
+}
+
+const rate = ({ seedsPerSecond, eventsPerSecond, simulatedOverReal }) =>
+  `${seedsPerSecond.toFixed(0)} seeds/s, ${eventsPerSecond.toFixed(0)} events/s, ${simulatedOverReal.toFixed(0)} times real time`;
+
+const pig = muster(["sim", "run", "--seeds", scaled(10_000)]);
+const pigDetail = `${pig.answer.seeds} seeds, ${pig.answer.violations.length} violations; ${rate(pig.answer)}`;
+check("the guinea pig under all faults", pig.answer.violations.length === 0, pigDetail);
+if (pig.status !== 0) process.stdout.write(pig.told);
+
+const first = muster(["sim", "run", "--seeds", scaled(200)]).answer.hash;
+const second = muster(["sim", "run", "--seeds", scaled(200)]).answer.hash;
+check("the same seeds in two processes", first === second, `${scaled(200)} seeds, ${first} and ${second}`);
+
+const medians = [];
+for (const mistake of mistakes) {
+  // The distance from one violation to the next is how many seeds a blind search needs.
+  const { answer, told } = muster(["sim", "run", "--scenario", `pod-sets/${mistake}`, "--seeds", scaled(1_000)]);
+  const seeds = answer.violations.map(({ seed }) => seed);
+  const distances = seeds.map((seed, index) => seed - (seeds[index - 1] ?? 0)).sort((a, b) => a - b);
+  const median = distances[distances.length >> 1];
+  medians.push(median);
+  const steps = [...told.matchAll(/shortest history found: (\d+) steps/g)].map(([, count]) => Number(count));
+  const invariants = [...new Set(answer.violations.map(({ invariant }) => invariant))].join(", ");
+  const ok = seeds.length > 0 && seeds[0] <= 5_000 && steps.some((count) => count <= 25);
+  const detail = `first found by seed ${seeds[0]}, median ${median} seeds; shrunk to ${steps.join(", ")} steps; ${invariants}`;
+  check(`mutant ${mistake}`, ok, detail);
+}
+process.stdout.write(`median over the six mutants: ${medians.sort((a, b) => a - b)[3]} seeds\n`);
+
+for (const race of muster(["races"]).answer.races) {
+  for (const { name } of race.variants) {
+    const seeds = name === "fixed" ? scaled(1_000) : "200";
+    const { answer } = muster(["races", "run", race.name, "--variant", name, "--seeds", seeds]);
+    const { violations, schedule } = answer;
+    const broken = schedule.filter((invariant) => invariant !== null).length;
+    const ok =
+      name === "fixed" ? violations.length === 0 && broken === 0 : violations.length > 0 && broken === schedule.length;
+    const detail = `${violations.length} of ${seeds} seeds, ${broken} of ${schedule.length} schedules`;
+    const from = violations.length > 0 ? `, first seed ${violations[0].seed}` : "";
+    check(`race ${race.number} ${race.name} ${name}`, ok, `violated on ${detail}${from}`);
+  }
+}
+process.stdout.write(failures === 0 ? "all as promised\n" : `${failures} not as promised\n`);
+process.exit(failures === 0 ? 0 : 1);

@@ -947,6 +947,20 @@ test("what was accepted in spite of an odd spelling is warned about", async () =
   expect(constructed.json["data"]).toEqual({ constructor: "a", prototype: "b", toString: "c" });
 });
 
+test("a grace longer than the calendar ends with the calendar", async () => {
+  const spec = {
+    nodeName: "n",
+    terminationGracePeriodSeconds: 9_007_199_254_740_991,
+    containers: [{ name: "c", image: "i" }],
+  };
+  expect((await caller.post(pods, { metadata: { name: "eternal" }, spec })).code).toBe(201);
+  const marked = await caller.delete(`${pods}/eternal`);
+  expect({ code: marked.code, text: marked.text }).toMatchObject({ code: 200 });
+  expect(marked.json.metadata["deletionTimestamp"]).toBe("9999-12-31T23:59:59Z");
+  expect((await caller.delete(`${pods}/eternal`, { gracePeriodSeconds: 0 })).code).toBe(200);
+  expect((await caller.get(`${pods}/eternal`)).code).toBe(404);
+});
+
 /** Sends bytes and reads until the server closes. */
 function exchange(bytes: string | Buffer): Promise<string> {
   const { hostname, port } = new URL(server.url);

@@ -126,21 +126,30 @@ function markForDeletion(resource: Resource, old: KubeObject, options: DeleteOpt
     const shorter = requested !== undefined && strategy.graceSeconds !== undefined && Math.max(requested, 0) < grace;
     if (shorter) {
       const seconds = requested < 0 ? 1 : requested;
-      const startMs = (timeToMs(before.deletionTimestamp) ?? nowMs) - grace * 1000;
-      next.metadata.deletionTimestamp = formatTime(startMs + seconds * 1000);
+      const begunMs = (timeToMs(before.deletionTimestamp) ?? nowMs) - grace * 1000;
+      // A grace that was cut at the end of the calendar does not tell when it began.
+      const startMs = begunMs < 0 ? nowMs : begunMs;
+      next.metadata.deletionTimestamp = formatTime(endOf(startMs, seconds));
       next.metadata.deletionGracePeriodSeconds = seconds;
       return next;
     }
     return finalizersChanged ? next : old;
   }
   const grace = strategy.graceSeconds?.(old, options.gracePeriodSeconds) ?? 0;
-  next.metadata.deletionTimestamp = formatTime(nowMs + grace * 1000);
+  next.metadata.deletionTimestamp = formatTime(endOf(nowMs, grace));
   next.metadata.deletionGracePeriodSeconds = grace;
   if (generationOf(resource) !== "none" && (before.generation ?? 0) > 0) {
     next.metadata.generation = (before.generation ?? 0) + 1;
   }
   strategy.beginDeletion?.(next);
   return next;
+}
+
+/** The last moment that a timestamp of four-digit years can name: a grace of any length ends there at the latest. */
+const timeMsMax = Date.UTC(9999, 11, 31, 23, 59, 59);
+
+function endOf(startMs: number, graceSeconds: number): number {
+  return Math.min(startMs + graceSeconds * 1000, timeMsMax);
 }
 
 /** The two finalizers by which the garbage collector is told what to do with dependents. */

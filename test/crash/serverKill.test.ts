@@ -63,7 +63,7 @@ test(
     expect(sum((tally) => tally.expired)).toBeGreaterThan(0);
     expect(sum((tally) => tally.snapshots)).toBeGreaterThan(1);
   },
-  1_700 * kills,
+  4_000 * kills,
 );
 
 async function lane({ seed, kills }: { seed: number; kills: number }): Promise<Tally> {

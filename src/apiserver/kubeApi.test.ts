@@ -2,7 +2,7 @@
 import { describe, expect, test } from "vitest";
 import type { KubeObject } from "../model/object.ts";
 import type { Outcome } from "../model/outcome.ts";
-import type { ObjectRef, ResourceRef, WatchEvent } from "../ports/kubeApi.ts";
+import type { KubeApi, ObjectRef, ResourceRef, Watch, WatchEvent } from "../ports/kubeApi.ts";
 import type { Store } from "../ports/store.ts";
 import { createApi } from "./createApi.ts";
 import { inProcessKube } from "./kubeApi.ts";
@@ -78,6 +78,77 @@ describe("in process", () => {
     expect((await inProcessKube(core, nobody).list(maps)).ok).toBe(true);
     const watched = inProcessKube(core, nobody, { authorizer: api.rbac });
     expect(await watched.list(maps)).toMatchObject({ ok: false, reason: "Forbidden" });
+  });
+
+  test.each<[string, (kube: KubeApi) => unknown, object]>([
+    ["get", (kube) => kube.get(ref("a")), { verb: "get", resource: "configmaps", namespace: "default", name: "a" }],
+    [
+      "get of a part",
+      (kube) => kube.get({ ...ref("a"), group: "apps", plural: "deployments", subresource: "scale" }),
+      { verb: "get", group: "apps", resource: "deployments", subresource: "scale", namespace: "default", name: "a" },
+    ],
+    [
+      "get of a namespace, which is in itself",
+      (kube) => kube.get({ ...maps, plural: "namespaces", namespace: "", name: "team" }),
+      { verb: "get", resource: "namespaces", namespace: "team", name: "team" },
+    ],
+    ["list", (kube) => kube.list(maps), { verb: "list", namespace: "", name: "" }],
+    [
+      "list of one name",
+      (kube) => kube.list(maps, { namespace: "default", fieldSelector: "metadata.name=a" }),
+      { verb: "list", namespace: "default", name: "a" },
+    ],
+    [
+      "watch",
+      (kube) => kube.watch(maps, { namespace: "default" }, { event: () => {}, ended: () => {} }),
+      { verb: "watch", namespace: "default", name: "" },
+    ],
+    ["create", (kube) => kube.create(maps, map("a")), { verb: "create", namespace: "default", name: "" }],
+    ["update", (kube) => kube.update(ref("a"), map("a")), { verb: "update", namespace: "default", name: "a" }],
+    [
+      "patch",
+      (kube) => kube.patch(ref("a"), { type: "merge", body: {} }),
+      { verb: "patch", namespace: "default", name: "a" },
+    ],
+    ["delete", (kube) => kube.delete(ref("a")), { verb: "delete", namespace: "default", name: "a" }],
+    [
+      "bind",
+      (kube) => kube.bind({ ...ref("p"), plural: "pods" }, { node: "n", uid: "u" }),
+      { verb: "create", resource: "pods", subresource: "binding", namespace: "default", name: "p" },
+    ],
+    [
+      "evict",
+      (kube) => kube.evict({ ...ref("p"), plural: "pods" }),
+      { verb: "create", resource: "pods", subresource: "eviction", namespace: "default", name: "p" },
+    ],
+  ])("%s asks for exactly the right that it needs", async (_, call, access) => {
+    const { core } = await TestApi.start();
+    const asked: unknown[] = [];
+    const authorizer = {
+      authorize: (_: unknown, what: unknown) => {
+        asked.push(what);
+        return { allowed: false, reason: "" };
+      },
+    };
+    call(inProcessKube(core, caller, { authorizer }));
+    await settle();
+    expect(asked).toMatchObject([access]);
+  });
+
+  test("a watch that is stopped while it begins leaves nothing behind", async () => {
+    const { core } = await TestApi.start();
+    const kube = inProcessKube(core, caller);
+    const before = core.hub.size;
+    const sink = { event: () => {}, ended: () => {} };
+    const stopped = kube.watch(maps, { sendInitialEvents: true }, sink);
+    await Promise.resolve();
+    await Promise.resolve();
+    stopped.stop();
+    kube.watch(maps, { resourceVersion: "1" }, sink).stop();
+    const held: { watch?: Watch } = {};
+    held.watch = kube.watch(maps, { resourceVersion: "1" }, { event: () => held.watch?.stop(), ended: () => {} });
+    await settle();
+    expect(core.hub.size).toBe(before);
   });
 
   test("what is accepted with doubts is told to who asked to hear it", async () => {

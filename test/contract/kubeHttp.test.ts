@@ -121,13 +121,17 @@ describe("a proxy on the way", () => {
     await server.stop();
   });
 
-  test("that refuses, or is not there, makes calls Unavailable: nothing was sent", async () => {
+  test("that refuses, is not there, or leads to somebody we do not trust, makes calls Unavailable: nothing was sent", async () => {
     const { server, admin } = await startServer({ tls: true });
     const wrong = new URL(proxy.url);
     wrong.username = "nobody";
     const refused = connect({ ...admin, proxy: wrong.href });
     expectRefused(await refused.create(configMaps, configMap("default", "a")), "Unavailable");
     refused.close();
+    const { authority: _, ...untrusting } = admin;
+    const untrusted = connect({ ...untrusting, proxy: proxy.url });
+    expectRefused(await untrusted.create(configMaps, configMap("default", "a")), "Unavailable");
+    untrusted.close();
     const other = await startProxy();
     await other.close();
     const missing = connect({ ...admin, proxy: other.url });

@@ -207,7 +207,11 @@ export function watchFacts(world: () => ContractWorld): void {
     expect(stopped.ends).toEqual([]);
   });
 
-  test("a sink may stop its watch from within, and that event is its last", async () => {
+  test.each<[string, (before: string) => WatchOptions]>([
+    ["while it begins with what exists", () => ({ sendInitialEvents: true })],
+    ["while it catches up", (before) => ({ resourceVersion: before })],
+  ])("a sink may stop its watch from within %s, and that event is its last", async (_, options) => {
+    const before = value(await world().api.list(configMaps, { namespace: own() })).revision;
     await make("a");
     await make("b");
     const names: string[] = [];
@@ -215,7 +219,7 @@ export function watchFacts(world: () => ContractWorld): void {
     const stopped = new Promise<void>((resolve) => {
       held.watch = world().api.watch(
         configMaps,
-        { namespace: own(), labelSelector: "ours=yes", sendInitialEvents: true },
+        { namespace: own(), labelSelector: "ours=yes", ...options(before) },
         {
           event: (event) => {
             if ("object" in event) names.push(event.object.metadata.name);

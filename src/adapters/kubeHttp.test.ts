@@ -669,12 +669,15 @@ describe("a watch", () => {
     for (const { stop } of all) stop();
   });
 
-  test("is stopped by close(), without a word", async () => {
+  test("is stopped by close() without a word, and cannot begin after it", async () => {
     const { kube, server } = await scene([silence]);
     const told = watch(kube);
     await until(() => server.requests.length === 1);
     kube.close();
     await settle(50);
     expect(told.ends).toEqual([]);
+    const late = watch(kube);
+    await until(() => late.ends.length > 0);
+    expect(late.ends).toMatchObject([{ ok: false, reason: "Unavailable" }]);
   });
 });

@@ -165,7 +165,7 @@ class KubeOverHttp implements KubeHttp {
   }
 
   watch(kind: ResourceRef, options: WatchOptions, sink: WatchSink): Watch {
-    let open = !this.closed;
+    let open = true;
     let connection: WatchConnection | undefined;
     const watch: Watch = {
       stop: () => {
@@ -212,7 +212,8 @@ class KubeOverHttp implements KubeHttp {
     void attempt(async () => {
       // The caller holds the watch before anything is told to its sink.
       await undefined;
-      connect(await this.keeper.current(), true);
+      if (this.closed) end(closedRefusal);
+      else connect(await this.keeper.current(), true);
     });
     return watch;
   }
@@ -258,7 +259,7 @@ class KubeOverHttp implements KubeHttp {
     let reconnected = false;
     let reauthenticated = false;
     for (let repeats = 0; ; ) {
-      if (this.closed) return refused("Unavailable", "the connection to the cluster was closed");
+      if (this.closed) return closedRefusal;
       if (request.cancel?.cancelled === true) return refused("Unavailable", "cancelled before it was sent");
       let result: Answered | Broken;
       try {
@@ -352,6 +353,8 @@ class KubeOverHttp implements KubeHttp {
     }
   }
 }
+
+const closedRefusal: Refusal = refused("Unavailable", "the connection to the cluster was closed");
 
 /** Without a name the path would be that of the whole collection. */
 const nameless: Refusal = refused("Invalid", "resource name may not be empty");

@@ -228,6 +228,29 @@ describe("watches", () => {
     });
   }
 
+  test("a watcher that writes while it is told the past misses nothing of it", () => {
+    const clock = new ManualClock();
+    const store = new ObjectStore({ clock, indexedFields });
+    const hub = new WatchHub(store, clock, indexedFields);
+    write(store, "a", "p1", "x", "n1");
+    const doomed = write(store, "a", "p2", "x", "n1");
+    store.remove(doomed);
+    const told: string[] = [];
+    hub.watch({
+      resource,
+      filter: { namespace: "a", matches: () => true },
+      sinceRevision: 0,
+      bookmarks: false,
+      deliver: (event) => {
+        told.push(line(event));
+        if (told.length === 1) write(store, "a", "p3", "x", "n1");
+      },
+      closed: () => {},
+    });
+    write(store, "a", "p4", "x", "n1");
+    expect(told.map((each) => each.split("@")[1])).toEqual(["1", "2", "3", "4", "5"]);
+  });
+
   test("a bookmark tells how far the watch has come, once a minute", async () => {
     const clock = new ManualClock();
     const store = new ObjectStore({ clock });

@@ -42,6 +42,8 @@ interface Watcher {
   readonly bucket: string;
   /** Nothing at or below this is delivered again. */
   lastRevision: number;
+  /** It is being told the past; whatever happens meanwhile is told by that, in its turn. */
+  isCatchingUp: boolean;
   cancelTimeout: (() => void) | undefined;
 }
 
@@ -79,19 +81,29 @@ export class WatchHub {
       options,
       bucket: bucketOf(options.filter),
       lastRevision: options.sinceRevision,
+      isCatchingUp: true,
       cancelTimeout: undefined,
     };
     this.add(watcher);
     if (options.timeoutMs !== undefined) {
       watcher.cancelTimeout = this.clock.after(options.timeoutMs, () => this.end(watcher));
     }
-    const { events } = this.store.collection(options.resource);
-    for (let at = this.store.collection(options.resource).firstAfter(options.sinceRevision); at < events.length; at++) {
-      const event = events[at] as StoreEvent;
-      if (event.revision > this.store.durableRevision) break;
+    this.catchUp(watcher);
+    return () => this.remove(watcher);
+  }
+
+  /**
+   * Who is told something may write at once, before this returns. The new event must not overtake what is still to be told, so the
+   * next one is looked for by revision each time, and `dispatch` passes this watcher over.
+   */
+  private catchUp(watcher: Watcher): void {
+    const collection = this.store.collection(watcher.options.resource);
+    while (this.watchers.has(watcher)) {
+      const event = collection.events[collection.firstAfter(watcher.lastRevision)];
+      if (event === undefined || event.revision > this.store.durableRevision) break;
       this.offer(watcher, event);
     }
-    return () => this.remove(watcher);
+    watcher.isCatchingUp = false;
   }
 
   /** Ends watches as if their time were up: all of them, or those of one resource. */
@@ -116,7 +128,7 @@ export class WatchHub {
   }
 
   private bookmark(watcher: Watcher): void {
-    if (!watcher.options.bookmarks) return;
+    if (!watcher.options.bookmarks || watcher.isCatchingUp) return;
     const revision = this.store.durableRevision;
     // A watch may have been opened at a revision that lies ahead of us; it has not come that far yet.
     if (revision < watcher.lastRevision) return;
@@ -185,7 +197,7 @@ export class WatchHub {
   private offerBucket(buckets: Map<string, Set<Watcher>>, key: string, event: StoreEvent): void {
     const bucket = buckets.get(key);
     if (bucket === undefined) return;
-    for (const watcher of bucket) this.offer(watcher, event);
+    for (const watcher of bucket) if (!watcher.isCatchingUp) this.offer(watcher, event);
   }
 
   private offer(watcher: Watcher, event: StoreEvent): void {

@@ -146,11 +146,13 @@ export class EventRecorder {
   }
 
   /** A series that has gone quiet writes its last count and is forgotten. */
-  private expireLater(key: string, series: Series): void {
-    series.stopTimer = this.options.clock.after(seriesMs, () => {
+  private expireLater(key: string, series: Series, delayMs = seriesMs): void {
+    series.stopTimer = this.options.clock.after(delayMs, () => {
       if (this.series.get(key) !== series) return;
-      if (this.options.clock.nowMs() - series.lastMs < seriesMs) {
-        this.expireLater(key, series);
+      const quietMs = this.options.clock.nowMs() - series.lastMs;
+      // A clock that stepped back must not make it wait for ever.
+      if (quietMs < seriesMs && quietMs >= 0) {
+        this.expireLater(key, series, seriesMs - quietMs);
         return;
       }
       this.series.delete(key);

@@ -39,6 +39,7 @@ describe("a loop", () => {
     for (const key of ["a", "b", "c"]) queue.add(key);
     expect(begun).toEqual([]);
     loop.resume();
+    await settle(1);
     expect(begun).toEqual(["a", "b"]);
     queue.add("a");
     await end("b");
@@ -104,6 +105,7 @@ describe("a loop", () => {
     loop.resume();
     queue.add("bad");
     queue.add("good");
+    await settle(2);
     await clock.advance(1000);
     expect(turns).toBe(3);
     expect(log.errors).toEqual(["a turn failed by a mistake of ours"]);
@@ -163,6 +165,7 @@ describe("a loop", () => {
     loop.resume();
     queue.add("a");
     queue.add("b");
+    await settle(1);
     let isPaused = false;
     void loop.pause(30_000).then(() => {
       isPaused = true;
@@ -173,6 +176,7 @@ describe("a loop", () => {
     expect(isPaused).toBe(true);
     expect(begun).toEqual(["a"]);
     loop.resume();
+    await settle(1);
     expect(begun).toEqual(["a", "b"]);
   });
 

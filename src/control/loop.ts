@@ -48,17 +48,18 @@ export class Loop {
   private readonly concurrency: number;
   private readonly running = new Map<string, CancelSource>();
   private isOpen = false;
+  private isPumping = false;
   private idleWaiters: (() => void)[] = [];
 
   constructor(options: LoopOptions) {
     this.options = options;
     this.concurrency = options.concurrency ?? 1;
-    options.queue.onReady(() => this.pump());
+    options.queue.onReady(() => this.pumpSoon());
   }
 
   resume(): void {
     this.isOpen = true;
-    this.pump();
+    this.pumpSoon();
   }
 
   /** No new turn begins. Resolves when the last running one has ended; after the grace they are told to give up. */
@@ -80,6 +81,16 @@ export class Loop {
 
   get isBusy(): boolean {
     return this.running.size > 0;
+  }
+
+  /** A key becomes ready while a watch tells its news; a turn begins when all who listen have been told. */
+  private pumpSoon(): void {
+    if (!this.isOpen || this.isPumping) return;
+    this.isPumping = true;
+    void Promise.resolve().then(() => {
+      this.isPumping = false;
+      this.pump();
+    });
   }
 
   private pump(): void {

@@ -131,12 +131,13 @@ export function basisOf(intent: Intent): Basis {
 
 /**
  * Derived from identity: the same decision on the same state of the same object has the same id, whoever takes it and
- * however often. Two different updates of one state share an id too: only one of them can take effect.
+ * however often. Two different updates of one state share an id too, and so do all creates of one name: only one of them
+ * can take effect.
  */
 export function intentId(intent: Intent): string {
   const { target } = intent;
   const place = `${intent.type} ${kindOf(target)}/${keyOf(target.namespace, target.name)}`;
-  if (intent.type === "create") return `${place}@${intent.absentAt}`;
+  if (intent.type === "create") return place;
   const state = `${place} ${intent.expected.uid}@${intent.expected.resourceVersion}`;
   if (intent.type === "bind") return `${state} ${intent.node}`;
   return intent.type === "patch" && intent.subresource !== undefined ? `${state} ${intent.subresource}` : state;

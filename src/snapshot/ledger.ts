@@ -1,5 +1,6 @@
 import { assert } from "../model/assert.ts";
 import type { Basis, Expected } from "../model/intent.ts";
+import { equalJson } from "../model/json.ts";
 import type { KubeObject } from "../model/object.ts";
 import type { Outcome } from "../model/outcome.ts";
 import { isAtLeast, isLater, laterOf, type Revision } from "../model/revision.ts";
@@ -21,6 +22,10 @@ import type { KindChange } from "./kindTable.ts";
  * What makes the end certain is the precondition that every write carries. It can only take effect on the state that it
  * was decided on, so the first later state of the object either has it or rules it out for ever. That also ends a
  * time-out, whose write may land at any later moment: it counts as possible until the object has moved on.
+ *
+ * A create has only its name. It ends when the watch shows an object of that name that was made since. One hole is left, and only for who
+ * sends a create again after a time-out: one attempt makes the object, it is seen and deleted, and then the other one lands.
+ * Such an object has the right name and owner, and is seen like any other.
  */
 export type IntentState =
   | "decided"
@@ -93,7 +98,12 @@ export interface Ended {
   readonly end: IntentEnd;
 }
 
-interface Entry<V> extends CountedIntent<V> {
+interface Entry<V> {
+  readonly id: string;
+  readonly kind: string;
+  readonly key: string;
+  basis: Basis;
+  effects: readonly Effect<V>[];
   state: IntentState;
   /** Counted until the watch of the kind has passed this revision. */
   untilRevision: Revision | undefined;
@@ -105,6 +115,11 @@ interface KindEntries<V> {
   readonly waiting: Set<Entry<V>>;
   /** The lowest revision that any of them waits for. */
   earliest: Revision | undefined;
+}
+
+/** One write that left. Its answer belongs to it, also when the same thing has been decided again since. */
+export interface Attempt {
+  readonly id: string;
 }
 
 /** What came of a write, as far as the ledger cares. */
@@ -158,19 +173,25 @@ export class Ledger<V> {
     return this.enter(intent, "unknown");
   }
 
-  /** False when it must not be sent any more: its object has moved on since it was decided. */
-  send(id: string): boolean {
+  /** Undefined when it must not be sent: its object has moved on since it was decided, or it is on its way. */
+  send(id: string): Attempt | undefined {
     const entry = this.entries.get(id);
-    if (entry === undefined || transitions[entry.state].send === undefined) return false;
+    if (entry === undefined || transitions[entry.state].send === undefined) return undefined;
     this.move(entry, "send");
-    return true;
+    return entry;
   }
 
-  /** What came of the attempt that was sent last. */
-  answer(id: string, outcome: Outcome<Answer>): readonly Ended[] {
+  /** The attempt that waits for its answer, if there is one. */
+  onItsWay(id: string): Attempt | undefined {
     const entry = this.entries.get(id);
+    return entry?.state === "sent" || entry?.state === "sentAgain" ? entry : undefined;
+  }
+
+  /** What came of an attempt. */
+  answer(attempt: Attempt, outcome: Outcome<Answer>): readonly Ended[] {
+    const entry = this.entries.get(attempt.id);
     // The watch was faster than the answer.
-    if (entry === undefined) return [];
+    if (entry !== attempt) return [];
     if (!outcome.ok) return this.move(entry, outcome.reason === "Unknown" ? "timedOut" : "refused");
     if (outcome.value.revision !== undefined) this.waitFor(entry, outcome.value.revision);
     return [...this.ruleOutRivals(entry), ...this.move(entry, "done")];
@@ -230,11 +251,13 @@ export class Ledger<V> {
   }
 
   private enter(intent: CountedIntent<V>, state: "decided" | "unknown"): "entered" | "counted" | "stale" {
-    if (this.entries.has(intent.id)) return "counted";
+    const known = this.entries.get(intent.id);
+    if (known !== undefined) {
+      this.decideAgain(known, intent);
+      return "counted";
+    }
     const { byKey } = this.kindEntries(intent.kind);
     const others = byKey.get(intent.key);
-    // A second create of a name could land after what the first one made was seen and deleted, and count nowhere.
-    if (isCreate(intent) && others?.some(isCreate)) return "counted";
     if (others?.some((other) => other.state === "acknowledged" && rulesOut(other.basis, intent.basis))) return "stale";
     const entry: Entry<V> = { ...intent, state, untilRevision: undefined };
     this.entries.set(intent.id, entry);
@@ -242,6 +265,19 @@ export class Ledger<V> {
     else others.push(entry);
     this.lay(entry);
     return "entered";
+  }
+
+  /** What may be sent again may have another effect this time: both count, since either may happen. */
+  private decideAgain(entry: Entry<V>, intent: CountedIntent<V>): void {
+    if (transitions[entry.state].send === undefined) return;
+    // The name was free more recently: what had it before that is not what the next attempt makes.
+    entry.basis = intent.basis;
+    const added = intent.effects.filter(
+      ({ key, value }) => !entry.effects.some((effect) => effect.key === key && equalJson(effect.value, value)),
+    );
+    if (added.length === 0) return;
+    entry.effects = [...entry.effects, ...added];
+    this.lay(entry);
   }
 
   private move(entry: Entry<V>, input: Input): readonly Ended[] {
@@ -294,9 +330,12 @@ export class Ledger<V> {
   private lay(entry: Entry<V>): void {
     const isCertain = entry.state === "acknowledged";
     const holder = holderOf(entry.kind, entry.key);
-    for (const { key, value } of entry.effects) {
-      const others = (this.overlay.get(key) ?? []).filter(({ intent }) => intent !== entry.id);
-      this.overlay.set(key, [...others, { intent: entry.id, holder, value, isCertain }].sort(byIntent));
+    for (const key of new Set(entry.effects.map((effect) => effect.key))) {
+      const overlay = (this.overlay.get(key) ?? []).filter(({ intent }) => intent !== entry.id);
+      for (const effect of entry.effects) {
+        if (effect.key === key) overlay.push({ intent: entry.id, holder, value: effect.value, isCertain });
+      }
+      this.overlay.set(key, overlay.sort(byIntent));
       this.onEffect(key);
     }
   }
@@ -329,10 +368,6 @@ export function hasMovedOn(basis: Basis, object: Expected | undefined, atRevisio
 function rulesOut(winner: Basis, rival: Basis): boolean {
   if (!("uid" in winner) || !("uid" in rival) || winner.uid !== rival.uid) return false;
   return isAtLeast(winner.resourceVersion, rival.resourceVersion);
-}
-
-function isCreate({ basis }: CountedIntent<unknown>): boolean {
-  return "absentAt" in basis;
 }
 
 function isShownBy(basis: Basis, change: KindChange): boolean {

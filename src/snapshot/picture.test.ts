@@ -4,7 +4,7 @@ import { type BindIntent, type CreateIntent, type Intent, intentId } from "../mo
 import type { KubeObject } from "../model/object.ts";
 import { refused, succeeded } from "../model/outcome.ts";
 import { type KindEvent, KindTable } from "./kindTable.ts";
-import { transitions } from "./ledger.ts";
+import { type Attempt, transitions } from "./ledger.ts";
 import { Picture } from "./picture.ts";
 
 const pods = "/pods";
@@ -39,9 +39,10 @@ function newPicture(): Picture<string> {
 }
 
 interface Write {
-  readonly intent: Intent;
-  readonly thing: Thing;
-  readonly node: string;
+  intent: Intent;
+  thing: Thing;
+  /** What it makes true, or may: a create that is decided again may name another node. */
+  nodes: string[];
   /** What the client knows of each attempt, oldest first. */
   attempts: ("waiting" | "done" | "refused" | "unknown")[];
   /** When a consistent read showed that it is over. */
@@ -51,6 +52,9 @@ interface Write {
 
 interface Request {
   readonly write: Write;
+  readonly node: string;
+  readonly thing: Thing;
+  readonly token: Attempt;
   readonly attempt: number;
   result: { ok: boolean; rv?: number } | undefined;
   /** The one who asked is still there to hear it. */
@@ -134,7 +138,7 @@ class World {
     const target = { group: "", version: "v1", plural: "pods", namespace: "a", name };
     const expected = { uid: thing.uid, resourceVersion: String(thing.rv) };
     const intent: BindIntent = { type: "bind", target, expected, node, why: "it fits" };
-    this.decide({ intent, thing, node, attempts: [], revision: undefined });
+    this.decide({ intent, thing, nodes: [node], attempts: [], revision: undefined });
   }
 
   decideCreate(name: string, node: string): void {
@@ -145,12 +149,19 @@ class World {
     const object = { apiVersion: "x/v1", kind: "Request", metadata: { name: pod.uid, namespace: "a" } };
     const intent: CreateIntent = { type: "create", target, absentAt, object, why: "it fits" };
     const thing = { kind: requests, name: pod.uid, uid: "", rv: this.revision, pod: pod.uid, node };
-    this.decide({ intent, thing, node, attempts: [], revision: undefined });
+    this.decide({ intent, thing, nodes: [node], attempts: [], revision: undefined });
   }
 
   private decide(write: Write): void {
     const { pod } = write.thing;
-    const verdict = this.picture.decide(write.intent, [{ key: `place/${pod}`, value: write.node }]);
+    const [node = ""] = write.nodes;
+    const verdict = this.picture.decide(write.intent, [{ key: `place/${pod}`, value: node }]);
+    const known = this.writes.find((other) => intentId(other.intent) === intentId(write.intent) && this.isLive(other));
+    if (verdict === "counted" && known !== undefined && [undefined, "unknown"].includes(known.attempts.at(-1))) {
+      known.intent = write.intent;
+      known.thing = write.thing;
+      known.nodes.push(node);
+    }
     if (verdict !== "decided") return;
     this.count(intentId(write.intent), 1);
     this.writes.push(write);
@@ -160,15 +171,19 @@ class World {
     const last = write.attempts.at(-1);
     // A create is not sent twice: its name may have been used and freed in between.
     if (last !== undefined && (last !== "unknown" || write.intent.type === "create")) return;
-    if (!this.picture.send(write.intent)) return;
+    const token = this.picture.send(write.intent);
+    if (token === undefined) return;
     write.attempts.push("waiting");
-    this.net.push({ write, attempt: write.attempts.length - 1, result: undefined, isHeard: true });
+    const node = write.nodes.at(-1) ?? "";
+    const { thing } = write;
+    this.net.push({ write, node, thing, token, attempt: write.attempts.length - 1, result: undefined, isHeard: true });
   }
 
   /** The server works on a request, whether anybody still waits for it or not. */
   commit(request: Request): void {
     if (request.result !== undefined) return;
-    const { thing, node, intent } = request.write;
+    const { thing, node } = request;
+    const { intent } = request.write;
     const current = this.things.get(`${thing.kind} ${thing.name}`);
     if (intent.type === "create") {
       request.result = current === undefined ? { ok: true, rv: this.put({ ...thing, node }, true).rv } : { ok: false };
@@ -179,21 +194,21 @@ class World {
   }
 
   answer(request: Request, tellsRevision: boolean): void {
-    const { write, result, attempt } = request;
+    const { write, result, attempt, token } = request;
     if (result === undefined || !request.isHeard) return;
     request.isHeard = false;
     write.attempts[attempt] = result.ok ? "done" : "refused";
     if (result.ok && tellsRevision) write.revision = result.rv;
     const answer = tellsRevision ? { revision: String(result.rv) } : {};
     const outcome = result.ok ? succeeded(answer) : refused("Conflict", "moved on");
-    this.end(this.picture.answer(write.intent, outcome));
+    this.end(this.picture.answer(write.intent, outcome, token));
   }
 
   timeOut(request: Request): void {
     if (!request.isHeard) return;
     request.isHeard = false;
     request.write.attempts[request.attempt] = "unknown";
-    this.end(this.picture.answer(request.write.intent, refused("Unknown", "timed out")));
+    this.end(this.picture.answer(request.write.intent, refused("Unknown", "timed out"), request.token));
   }
 
   read(write: Write): void {
@@ -221,8 +236,9 @@ class World {
     this.lastShown = new Map();
     this.shownRevision = { [pods]: 0, [requests]: 0 };
     const restore = (): void => {
-      for (const { intent, thing, node } of this.writes) {
-        const verdict = this.picture.restore(intent, [{ key: `place/${thing.pod}`, value: node }]);
+      for (const { intent, thing, nodes } of this.writes) {
+        const effects = nodes.map((value) => ({ key: `place/${thing.pod}`, value }));
+        const verdict = this.picture.restore(intent, effects);
         if (verdict === "unknown") this.count(intentId(intent), 1);
       }
     };
@@ -262,7 +278,7 @@ class World {
   /** What counts for a pod according to the simple model. */
   expected(pod: string): string[] {
     const live = this.writes.filter((write) => write.thing.pod === pod && this.isLive(write));
-    const places = live.map(({ node }) => node);
+    const places = live.flatMap(({ nodes }) => nodes);
     for (const [key, thing] of this.shown) {
       const isReplaced = live.some(
         (write) => `${write.thing.kind} ${write.thing.name}` === key && write.attempts.includes("done"),
@@ -278,8 +294,8 @@ class World {
       expect([...snapshot.values(`place/u${life}`)].sort()).toEqual(this.expected(`u${life}`));
     }
     // What our own writes made true at the server, and what they may still make true, counts.
-    for (const { write, result } of this.net) {
-      const { thing, node, intent } = write;
+    for (const { write, result, thing, node } of this.net) {
+      const { intent } = write;
       const current = this.things.get(`${thing.kind} ${thing.name}`);
       const mayLand =
         result === undefined &&

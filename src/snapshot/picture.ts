@@ -6,7 +6,16 @@ import type { Outcome } from "../model/outcome.ts";
 import type { Revision } from "../model/revision.ts";
 import { ChunkedMap } from "./chunkedMap.ts";
 import type { Applied, KindChange, KindEvent, KindTable, KindView } from "./kindTable.ts";
-import { type Answer, type CountedIntent, type Effect, type Ended, hasMovedOn, holderOf, Ledger } from "./ledger.ts";
+import {
+  type Answer,
+  type Attempt,
+  type CountedIntent,
+  type Effect,
+  type Ended,
+  hasMovedOn,
+  holderOf,
+  Ledger,
+} from "./ledger.ts";
 import type { Held, Snapshot } from "./snapshot.ts";
 import { countedValues, createSnapshot } from "./snapshot.ts";
 
@@ -100,17 +109,18 @@ export class Picture<V = never> {
     return verdict === "entered" ? "unknown" : verdict;
   }
 
-  /** Asked just before the write leaves. False: do not send it. */
-  send(intent: Intent): boolean {
+  /** Asked just before the write leaves. Undefined: do not send it; it is stale, or on its way already. */
+  send(intent: Intent): Attempt | undefined {
     this.current = undefined;
     return this.ledger.send(intentId(intent));
   }
 
-  /** What came of it. */
-  answer(intent: Intent, outcome: Outcome<Answer>): readonly Ended[] {
+  /** What came of an attempt; without one, of the attempt that is on its way. */
+  answer(intent: Intent, outcome: Outcome<Answer>, attempt?: Attempt): readonly Ended[] {
     this.current = undefined;
     const kind = kindOf(intent.target);
-    const ended = this.ledger.answer(intentId(intent), outcome);
+    const answered = attempt ?? this.ledger.onItsWay(intentId(intent));
+    const ended = answered === undefined ? [] : this.ledger.answer(answered, outcome);
     // The write may have changed nothing, or the watch may have been faster than the answer.
     return [...ended, ...this.ledger.passed(kind, this.kind(kind).table.revision)];
   }

@@ -1,6 +1,6 @@
 import type { KubeObject } from "../../model/object.ts";
 import { type Outcome, type Refusal, refused } from "../../model/outcome.ts";
-import type { KubeApi, KubeList, ListOptions, Watch, WatchOptions } from "../../ports/kubeApi.ts";
+import type { KubeApi, KubeList, ListOptions, Watch, WatchOptions, WriteOptions } from "../../ports/kubeApi.ts";
 
 /** What a test does to an answer before the caller hears it; undefined leaves it as it is. */
 export interface Faults {
@@ -24,6 +24,8 @@ export class FaultyKube implements KubeApi {
   faults: Faults = {};
   /** Every call, as `verb plural name`. */
   readonly calls: string[] = [];
+  /** Told of every write that leaves, with the name of its field manager. */
+  onWrite: (fieldManager: string) => void = () => {};
 
   constructor(kube: KubeApi) {
     this.kube = kube;
@@ -84,13 +86,18 @@ export class FaultyKube implements KubeApi {
   };
 
   create: KubeApi["create"] = (kind, object: KubeObject, options) =>
-    this.call("create", { ...kind, name: object.metadata.name }, () => this.kube.create(kind, object, options));
+    this.call(
+      "create",
+      { ...kind, name: object.metadata.name },
+      () => this.kube.create(kind, object, options),
+      options,
+    );
 
   update: KubeApi["update"] = (ref, object, options) =>
-    this.call("update", ref, () => this.kube.update(ref, object, options));
+    this.call("update", ref, () => this.kube.update(ref, object, options), options);
 
   patch: KubeApi["patch"] = (ref, patch, options) =>
-    this.call("patch", ref, () => this.kube.patch(ref, patch, options));
+    this.call("patch", ref, () => this.kube.patch(ref, patch, options), options);
 
   delete: KubeApi["delete"] = (ref, options) => this.call("delete", ref, () => this.kube.delete(ref, options));
 
@@ -103,11 +110,13 @@ export class FaultyKube implements KubeApi {
     verb: string,
     { plural, name = "" }: { plural: string; name?: string },
     send: () => Promise<Outcome<T>>,
+    options?: WriteOptions,
   ): Promise<Outcome<T>> {
     const what = `${plural} ${name}`.trim();
     this.calls.push(`${verb} ${what}`);
     const early = this.faults.before?.(verb, what);
     if (early !== undefined) return early;
+    if (options?.fieldManager !== undefined) this.onWrite(options.fieldManager);
     const outcome = await send();
     return this.faults.after?.(verb, what) ?? outcome;
   }

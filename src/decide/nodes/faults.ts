@@ -5,7 +5,9 @@
 
 import { parseDuration } from "../../model/cel/time.ts";
 import { isObject, type Json, type JsonObject } from "../../model/json.ts";
+import { timeToMs } from "../../model/time.ts";
 import { UserError } from "../../model/userError.ts";
+import { marks } from "./marks.ts";
 import { seededBelow, seededFraction } from "./seeded.ts";
 
 type ParamSpec =
@@ -390,6 +392,38 @@ function readParam(
       return undefined;
     }
   }
+}
+
+/**
+ * Faults that a node's own annotation asks for: a JSON list, or one fault. Without times a fault lasts as long as the
+ * annotation; relative times count from the node's creation. What cannot be read is told and not obeyed.
+ */
+export function annotatedFaults(metadata: {
+  readonly name: string;
+  readonly creationTimestamp: string;
+  readonly annotations?: Readonly<Record<string, string>>;
+}): { faults: Fault[]; problems: string[] } {
+  const text = metadata.annotations?.[marks.faults];
+  const faults: Fault[] = [];
+  const problems: string[] = [];
+  if (text === undefined) return { faults, problems };
+  const nowMs = timeToMs(metadata.creationTimestamp) ?? 0;
+  let given: unknown;
+  try {
+    given = JSON.parse(text);
+  } catch {
+    return { faults, problems: [`annotation ${marks.faults} is not JSON`] };
+  }
+  for (const [i, each] of (Array.isArray(given) ? given : [given]).entries()) {
+    try {
+      const whole = isObject(each) ? { ...each, node: metadata.name } : each;
+      faults.push(readFault(whole, { nowMs, id: `${metadata.name}-annotation-${i}` }));
+    } catch (error) {
+      if (!(error instanceof UserError)) throw error;
+      problems.push(error.message);
+    }
+  }
+  return { faults, problems };
 }
 
 export interface FaultPlan {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Lease, Node } from "../../model/kubernetes.generated.ts";
 import { formatMicroTime } from "../../model/time.ts";
-import { drawFaults, type FaultKind, faultKinds, readFault } from "./faults.ts";
+import { annotatedFaults, drawFaults, type FaultKind, faultKinds, readFault } from "./faults.ts";
 import { holdsLease, nextForLease } from "./nodeLease.ts";
 import { nodeStateAt } from "./nodeState.ts";
 import { startMs, testPod, testWorld } from "./testWorld.ts";
@@ -266,6 +266,21 @@ describe("faults", () => {
     } catch (error) {
       expect(error).toMatchObject({ code, message: expect.stringContaining(message) });
     }
+  });
+
+  test("an annotation asks for faults of its own node, and what cannot be read is told", () => {
+    const metadata = (text: string) => ({
+      name: "n",
+      creationTimestamp: "2027-01-15T08:00:00Z",
+      annotations: { "sim.muster.dev/faults": text },
+    });
+    const { faults, problems } = annotatedFaults(metadata('[{"kind":"gpu-unhealthy","device":2},{"kind":"meteor"}]'));
+    expect([faults.map(({ node, kind, untilMs }) => [node, kind, untilMs]), problems.length]).toEqual([
+      [["n", "gpu-unhealthy", undefined]],
+      1,
+    ]);
+    expect(annotatedFaults(metadata("{")).problems).toHaveLength(1);
+    expect(nodeStateAt(faults, "n", startMs).unhealthy).toEqual(new Set([2]));
   });
 
   test("a drawn list follows from its seed", () => {

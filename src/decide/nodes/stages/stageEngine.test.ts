@@ -302,6 +302,12 @@ describe("what it writes (E7 to E9)", () => {
     });
   });
 
+  test("an object of the cluster gets no namespace", () => {
+    const steps = [{ apply: { template: "apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: x}" } }];
+    const [first] = playStage(stage({ steps }), boundPod(), worldAt(startMs));
+    expect(first?.write).toMatchObject({ ref: { plural: "persistentvolumes", namespace: "" } });
+  });
+
   test("the older form is one step each, in a fixed order", () => {
     const next = {
       delete: true,

@@ -343,6 +343,21 @@ function finalizerPatch(current: readonly string[], wish: NonNullable<StageStep[
   return [...patch, ...added.map((value): Json => ({ op: "add", path: "/metadata/finalizers/-", value }))];
 }
 
+/** Kinds that stages make and that live in no namespace. */
+const clusterKinds = new Set([
+  "Node",
+  "Namespace",
+  "PersistentVolume",
+  "StorageClass",
+  "ClusterRole",
+  "ClusterRoleBinding",
+  "PriorityClass",
+  "RuntimeClass",
+  "CSINode",
+  "ResourceSlice",
+  "DeviceClass",
+]);
+
 /** Another object is made or changed; in a namespace, it is the one of the object that the stage is about. */
 function applyWrite(
   step: NonNullable<StageStep["apply"]>,
@@ -353,7 +368,8 @@ function applyWrite(
   if (!isObject(body) || !isObject(body["metadata"])) throw new TemplateError("what is applied is not an object");
   const metadata: JsonObject = { ...body["metadata"] };
   const { namespace } = object.metadata;
-  if (metadata["namespace"] === undefined && namespace !== undefined) metadata["namespace"] = namespace;
+  const isNamespaced = !clusterKinds.has(String(body["kind"]));
+  if (isNamespaced && metadata["namespace"] === undefined && namespace !== undefined) metadata["namespace"] = namespace;
   const whole: JsonObject = { ...body, metadata };
   const ref = refOf(whole as unknown as KubeObject);
   const target = step.subresource === undefined ? ref : { ...ref, subresource: step.subresource };

@@ -2,6 +2,7 @@ import type { KubeObject } from "../model/object.ts";
 import type { Cancel } from "../ports/cancel.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { KubeApi } from "../ports/kubeApi.ts";
+import type { Log } from "../ports/log.ts";
 import type { Random } from "../ports/random.ts";
 import type { Dice } from "./chance.ts";
 import { objectKey, type Seen } from "./history.ts";
@@ -22,6 +23,8 @@ export interface ActorPorts {
   readonly kube: KubeApi;
   readonly clock: Clock;
   readonly random: Random;
+  /** What is logged as an error is a mistake of the program, and fails the seed. */
+  readonly log: Log;
   /** Asks the process to end. */
   readonly cancel: Cancel;
   sleep(ms: number): Promise<void>;

@@ -5,8 +5,6 @@ export class History {
   readonly entries: Entry[] = [];
   private low = 0x811c9dc5;
   private high = 0xcbf29ce4;
-  /** Things that happened, of whatever kind: calls, answers, deliveries, commits. */
-  events = 0;
 
   add(entry: Entry): void {
     this.entries.push(entry);
@@ -14,7 +12,6 @@ export class History {
 
   /** Folds something that happened into the hash. */
   count(atUs: number, what: string, more: string): void {
-    this.events++;
     let { low, high } = this;
     low = Math.imul(low ^ (atUs >>> 0), 0x01000193);
     high = Math.imul(high ^ ((atUs / 4294967296) >>> 0), 0x01000193);

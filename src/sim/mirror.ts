@@ -18,7 +18,7 @@ export class Mirror {
     this.ports = ports;
     this.kind = kind;
     this.changed = changed;
-    ports.observe("mirror", { kind: `${kind.group}/${kind.plural}`, objects: this.objects });
+    ports.observe("mirror", { kind: `${kind.group}/${kind.plural}`, objects: () => this.objects });
   }
 
   /** Follows until the process is asked to end. */

@@ -48,7 +48,7 @@ export async function runSeed(scenario: Scenario, seed: number, script?: readonl
     swarm: script === undefined ? world.swarm.toString() : `${script.length} decisions from a list`,
     violation: world.violation,
     hash: world.history.hash,
-    events: world.history.events,
+    events: world.steps,
     simulatedUs: world.nowUs,
     history: world.history,
     decisions: world.chance.decisions,

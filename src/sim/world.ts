@@ -8,6 +8,7 @@ import { WatchHub } from "../apiserver/storage/watchHub.ts";
 import type { Core } from "../apiserver/verbs/core.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { KubeApi } from "../ports/kubeApi.ts";
+import type { Log } from "../ports/log.ts";
 import type { Random } from "../ports/random.ts";
 import { Actor, type ActorPorts } from "./actor.ts";
 import { Chance, type Decision, type Dice, hashText } from "./chance.ts";
@@ -63,6 +64,8 @@ export class World {
   violation: Violation | undefined;
   /** When something last changed that is not mere humming. */
   lastChangeUs = 0;
+  /** Things that happened: a call arrives, an answer or an event is delivered, a timer fires. */
+  steps = 0;
   private readonly schedule = new Schedule();
   private readonly checks: { readonly invariant: Invariant; readonly checks: Checks }[] = [];
   private acting: CallRecord = scenery;
@@ -167,6 +170,7 @@ export class World {
     const run = this.schedule.next();
     if (run === undefined) return false;
     this.acting = scenery;
+    this.steps++;
     run();
     return true;
   }
@@ -264,6 +268,7 @@ export class World {
       kube,
       clock,
       random: this.chance.stream(`${name}|random|${life}`),
+      log: this.log(actor),
       cancel: actor.cancel,
       sleep: (ms) => new Promise((resolve) => clock.after(ms, resolve)),
       choose: (what, draw) => this.chance.decide(this.chance.nth(`${name}|${what}`), draw),
@@ -275,6 +280,15 @@ export class World {
       },
       note: (text) => this.history.add({ what: "note", atUs: this.nowUs, actor: name, text }),
     };
+  }
+
+  private log(actor: Actor): Log {
+    const silent = (): void => {};
+    const error: Log["error"] = (fields, message) => {
+      const why = fields["error"] === undefined ? "" : `: ${describe(fields["error"])}`;
+      this.fail("bug", "no process makes a mistake", `${actor.name}: ${message}${why}`);
+    };
+    return { debug: silent, info: silent, warn: silent, error };
   }
 
   // --- the store

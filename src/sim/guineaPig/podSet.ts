@@ -1,14 +1,22 @@
+import { Controllers } from "../../control/controllers.ts";
+import { Lease } from "../../control/lease.ts";
+import { type Turn, type TurnResult, turnResultOf } from "../../control/loop.ts";
+import type { ObjectCache } from "../../control/objectCache.ts";
+import { forMapped, forObject, kindSource } from "../../control/sources.ts";
+import { lookAgain } from "../../intents/lookAgain.ts";
+import { expectedOf, type Intent, type NewObject } from "../../model/intent.ts";
 import type { KubeObject, OwnerReference } from "../../model/object.ts";
-import type { ObjectRef, ResourceRef } from "../../ports/kubeApi.ts";
+import { laterOf } from "../../model/revision.ts";
+import type { KubeApi, ObjectRef, ResourceRef } from "../../ports/kubeApi.ts";
+import type { Metrics } from "../../ports/metrics.ts";
+import type { Effect } from "../../snapshot/ledger.ts";
 import type { ActorPorts } from "../actor.ts";
-import { Mirror, type MirrorChange } from "../mirror.ts";
-import { OwnWrites, type PlannedPod } from "./ownWrites.ts";
-import { SimpleLease } from "./simpleLease.ts";
+import { OwnIntents, type Presence } from "./ownIntents.ts";
 
 /**
  * The guinea pig: keeps as many pods for a ReplicaSet as it asks for. Adopts by UID, replaces what is lost, removes
- * what is too much, spares what somebody uses. The simulator is tested on it: this controller must survive every seed,
- * and each of its mutants, which make one classic mistake, must be found.
+ * what is too much, spares what somebody uses. It is written on the crank, and the simulator is tested on it: this
+ * controller must survive every seed, and each of its mutants, which make one classic mistake, must be found.
  */
 export const podKind: ResourceRef = { group: "", version: "v1", plural: "pods" };
 export const setKind: ResourceRef = { group: "apps", version: "v1", plural: "replicasets" };
@@ -28,304 +36,287 @@ export const mistakes = [
 ] as const;
 export type Mistake = (typeof mistakes)[number];
 
-const tickMs = 1_000;
+const leaseTimes = { durationMs: 3_000, renewDeadlineMs: 2_200, retryMs: 700 };
+/** A turn takes one step; the next step is decided on the picture as it is then. */
+const nextStep: TurnResult = { requeueAfterMs: 5 };
+
+/** A turn, and the key of the set that it is for. */
+interface SetTurn extends Turn {
+  readonly key: string;
+}
 
 export class PodSetController {
   private readonly ports: ActorPorts;
   private readonly mistake: Mistake | undefined;
-  private readonly pods: Mirror;
-  private readonly sets: Mirror;
-  private readonly lease: SimpleLease;
-  private readonly own: OwnWrites;
-  /** Only for the mutant that counts events instead of pods. */
-  private readonly counts = new Map<string, number>();
-  private readonly counted = new Set<string>();
-  private wake: () => void = () => {};
-  private awake = false;
+  private readonly controllers: Controllers;
+  private readonly pods: ObjectCache;
+  private readonly sets: ObjectCache;
+  private readonly own: OwnIntents;
+  private readonly counter = new EventCounter();
 
   constructor(ports: ActorPorts, mistake?: Mistake) {
     this.ports = ports;
     this.mistake = mistake;
-    this.own = new OwnWrites(ports);
-    this.pods = new Mirror(ports, podKind, (change) => this.podsChanged(change));
-    this.sets = new Mirror(ports, setKind, () => this.wakeUp());
-    this.lease = new SimpleLease(ports, "pod-sets", () => this.wakeUp());
+    const lease = { namespace: "default", name: "pod-sets", identity: ports.name, times: leaseTimes };
+    this.controllers = new Controllers(
+      { ...ports, metrics: noMetrics },
+      { fieldManager: "pod-sets", graceMs: 5_000, ...(mistake === "keeps-leading" ? {} : { lease }) },
+    );
+    this.pods = this.controllers.cache(podKind);
+    this.sets = this.controllers.cache(setKind);
+    this.own = new OwnIntents(ports, {
+      "/pods": { table: this.pods.table, effects: effectsOf },
+      "apps/replicasets": { table: this.sets.table },
+    });
+    this.follow(this.pods);
+    this.follow(this.sets);
+    this.pods.onEvent((event) => this.counter.told(event.type, event.object));
+    this.controllers.add({
+      name: "pod-sets",
+      backoff: { baseMs: 20, maxMs: 2_000 },
+      sources: [kindSource(this.sets, forObject()), kindSource(this.pods, forMapped(setsOf))],
+      reconcile: (key, { cancel, failures }) => this.reconcile({ key, cancel, failures }),
+    });
   }
 
   async run(): Promise<void> {
-    await Promise.all([this.pods.run(), this.sets.run(), this.lease.run(), this.loop()]);
-  }
-
-  private async loop(): Promise<void> {
     const { cancel } = this.ports;
-    while (!cancel.cancelled) {
-      await this.untilWoken();
-      // What is in doubt for a set that is gone, or under another leader, is no longer ours to settle.
-      const uids = new Set([...this.sets.objects.values()].map(({ metadata }) => metadata.uid));
-      this.own.abandon(({ setUid }) => !this.mayWrite() || !uids.has(setUid));
-      if (cancel.cancelled || !this.mayWrite() || !this.isUpToDate()) continue;
-      for (const key of [...this.sets.objects.keys()].sort()) {
-        await this.reconcile(key);
-      }
-      await this.removeOrphans();
-      await this.ports.sleep(5);
-    }
+    const stopped = new Promise<void>((resolve) => {
+      cancel.onCancel(resolve);
+    }).then(() => this.controllers.stop());
+    if (this.mistake === "keeps-leading") await this.leadForEver(stopped);
+    else await Promise.all([this.controllers.start(), stopped]);
   }
 
-  /** What the leader before us did must be in our picture before we decide. */
-  private isUpToDate(): boolean {
-    let upToDate = true;
-    for (const mirror of [this.pods, this.sets]) {
-      if (mirror.synced && mirror.revision >= this.lease.sinceRevision) continue;
-      upToDate = false;
-      if (mirror.synced) mirror.relist();
-    }
-    return upToDate;
-  }
-
-  private mayWrite(): boolean {
-    return this.mistake === "keeps-leading" ? this.lease.ledOnce : this.lease.isLeading;
-  }
-
-  private untilWoken(): Promise<void> {
-    if (this.awake) {
-      this.awake = false;
-      return Promise.resolve();
-    }
-    return new Promise((resolve) => {
-      const cancelTimer = this.ports.clock.after(tickMs, () => this.wake());
-      this.wake = () => {
-        cancelTimer();
-        this.wake = () => {};
-        this.awake = false;
-        resolve();
-      };
+  /** The mistake: once it leads it does not ask again. */
+  private async leadForEver(stopped: Promise<void>): Promise<void> {
+    const lease = new Lease({
+      ...this.ports,
+      metrics: noMetrics,
+      namespace: "default",
+      name: "pod-sets",
+      identity: this.ports.name,
+      times: leaseTimes,
     });
-  }
-
-  private wakeUp(): void {
-    this.awake = true;
-    this.wake();
-  }
-
-  private podsChanged(change: MirrorChange): void {
-    this.observeOwn();
-    if (this.mistake === "counts-up-and-down") this.countChange(change);
-    this.wakeUp();
-  }
-
-  private observeOwn(): void {
-    const { objects, revision } = this.pods;
-    const uids = new Set([...objects.values()].map(({ metadata }) => metadata.uid));
-    this.own.seen({
-      revision,
-      hasUid: (uid) => uids.has(uid),
-      ownerOf: (name) => {
-        const pod = objects.get(`default/${name}`);
-        return pod === undefined ? undefined : controllerOf(pod)?.uid;
+    // A stand-by keeps its caches warm.
+    this.pods.start();
+    this.sets.start();
+    let started: Promise<boolean> | undefined;
+    lease.start({
+      acquired: () => {
+        started ??= this.controllers.start();
       },
+      lost: () => {},
+    });
+    await stopped;
+    await lease.stop();
+    await started;
+  }
+
+  private get kube(): KubeApi {
+    return this.controllers.kube;
+  }
+
+  private follow(cache: ObjectCache): void {
+    this.ports.observe("mirror", { kind: cache.kind, objects: () => cache.view().objects });
+    cache.onChanges((changes, isNewList) => {
+      this.own.observed(cache.kind, changes, isNewList);
+      this.ports.observe("revision", { kind: cache.kind, revision: Number(cache.revision) });
     });
   }
 
-  /** The mistake of the mutant that counts: an event is not a pod. */
-  private countChange(change: MirrorChange): void {
-    if (change.type === "LIST" && change.before.size === 0) {
-      for (const pod of this.pods.objects.values()) this.countOnce(pod);
-    } else if (change.type === "ADDED") this.countOnce(change.object);
-    else if (change.type === "DELETED" && this.counted.delete(change.object.metadata.uid))
-      this.count(change.object, -1);
-  }
-
-  private countOnce(pod: KubeObject): void {
-    if (this.counted.has(pod.metadata.uid)) return;
-    this.counted.add(pod.metadata.uid);
-    this.count(pod, 1);
-  }
-
-  private count(pod: KubeObject, by: number): void {
-    const { uid = "" } = controllerOf(pod) ?? {};
-    this.counts.set(uid, (this.counts.get(uid) ?? 0) + by);
-  }
-
-  /** One step towards what the set asks for. The next step is decided on the picture as it is then. */
-  private async reconcile(key: string): Promise<void> {
-    const set = this.sets.objects.get(key);
-    if (set === undefined || isGoing(set)) return;
+  /** One step towards what the set asks for, or the end of what a set that is gone has left behind. */
+  private async reconcile(turn: SetTurn): Promise<TurnResult> {
+    const { key } = turn;
+    const set = this.sets.get(key);
+    const orphan = this.all().find((pod) => isOrphan(pod, key, set) && !isClaimed(pod) && !this.isGone(pod));
+    if (orphan !== undefined) return this.removeOrphan(orphan, turn);
+    const doubtful = this.own.inDoubt(key);
+    if (set === undefined || isGoing(set)) {
+      if (doubtful !== undefined) this.own.abandon(doubtful);
+      return doubtful === undefined ? undefined : nextStep;
+    }
     const { uid } = set.metadata;
+    const mine = this.all().filter((pod) => controllerOf(pod)?.uid === uid && !isGoing(pod) && !this.isGone(pod));
+    const ended = mine.find((pod) => hasEnded(pod) && !isClaimed(pod));
+    if (ended !== undefined) return this.remove(ended, (now) => hasEnded(now) && !isClaimed(now), turn);
     const { replicas = 1 } = set["spec"] as { replicas?: number };
-    const mine = this.podsOf(uid);
-    const ended = mine.filter(hasEnded);
-    const idle = ended.find((pod) => !isClaimed(pod));
-    if (idle !== undefined) return this.acted(await this.remove(idle, (now) => hasEnded(now) && !isClaimed(now)));
-    const planned = [...this.own.created.values()].filter(({ setUid }) => setUid === uid);
-    const unseen = planned.filter(({ name }) => !this.pods.objects.has(`default/${name}`));
-    const inDoubt = unseen.find(({ revision }) => revision === undefined);
-    const counting = this.mistake === "counts-up-and-down";
     const live = mine.filter((pod) => !hasEnded(pod));
-    const have = counting ? (this.counts.get(uid) ?? 0) : live.length + unseen.length;
-    if (inDoubt !== undefined) {
+    const have = this.count(set, live);
+    if (doubtful !== undefined) {
       // Nobody knows whether it exists. Either it is still wanted, and asking again settles it, or it is dropped: if it
       // turns up after all it is one too many and goes the way of such.
-      if (have <= replicas) return this.acted(await this.create(set, inDoubt));
-      this.own.close(inDoubt, "abandoned");
-      return this.acted(true);
+      if (have > replicas) this.own.abandon(doubtful);
+      else await this.own.settle(this.kube, doubtful, turn.cancel);
+      return { requeueAfterMs: 100 };
     }
-    if (have < replicas) this.acted(await this.grow(set));
-    else if (have > replicas) this.acted(await this.shrink(set, live));
-    else await this.reportStatus(set, have);
+    if (have < replicas) return this.grow(set, turn);
+    if (have > replicas) return this.shrink(set, live, turn);
+    return this.reportStatus(set, have, turn);
   }
 
-  private acted(really: boolean): void {
-    if (really) this.wakeUp();
+  private count(set: KubeObject, live: readonly KubeObject[]): number {
+    if (this.mistake === "counts-up-and-down") return this.counter.of(set.metadata.uid);
+    if (this.mistake === "forgets-own-writes") return live.length;
+    return this.own.live(`${set.metadata.uid}/`).length;
   }
 
-  private podsOf(setUid: string): KubeObject[] {
-    const forgetful = this.mistake === "forgets-own-writes";
-    return [...this.pods.objects.values()]
-      .filter((pod) => this.ownerUid(pod) === setUid && pod.metadata.deletionTimestamp === undefined)
-      .filter((pod) => forgetful || !this.own.deleted.has(pod.metadata.uid))
-      .sort((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
+  private all(): KubeObject[] {
+    return [...this.pods.view().objects].map(([, pod]) => pod);
   }
 
-  /** Whose pod it is, adoptions that we do not see yet included. */
-  private ownerUid(pod: KubeObject): string | undefined {
-    return controllerOf(pod)?.uid ?? this.own.adopted.get(pod.metadata.uid)?.setUid;
+  private isGone(pod: KubeObject): boolean {
+    const [effect] = effectsOf(pod);
+    return this.mistake !== "forgets-own-writes" && effect !== undefined && this.own.isGone(effect.key);
   }
 
-  private async grow(set: KubeObject): Promise<boolean> {
-    const [stray] = this.strays(set);
-    if (stray !== undefined) return this.adopt(stray, set);
-    const name = `${set.metadata.name}-${this.ports.random.uint32().toString(36)}`;
-    if (this.mistake === "forgets-own-writes") return this.create(set, { name, setUid: "", revision: undefined });
-    return this.create(set, this.own.plan(name, set.metadata.uid));
+  private async grow(set: KubeObject, turn: SetTurn): Promise<TurnResult> {
+    const { name, uid } = set.metadata;
+    const stray = this.all().find((pod) => isStray(pod, name) && !this.isAdopted(pod, uid));
+    if (stray !== undefined) return this.adopt(stray, set, turn);
+    const podName = `${name}-${this.ports.random.uint32().toString(36)}`;
+    const object = podOf(set, podName);
+    const intent: Intent = {
+      type: "create",
+      target: refTo(podKind, podName),
+      why: `${name} asks for more pods than it has`,
+      absentAt: this.pods.revision,
+      object: object as unknown as NewObject,
+    };
+    return this.carryOut(intent, effectsOf(object), turn);
   }
 
-  private async create(set: KubeObject, plan: PlannedPod): Promise<boolean> {
-    if (!this.mayWrite()) {
-      this.own.close(plan, "abandoned");
-      return false;
-    }
-    const outcome = await this.ports.kube.create(podKind, podOf(set, plan.name));
-    if (outcome.ok) {
-      this.confirmed(plan, outcome.value);
-      return true;
-    }
-    switch (outcome.reason) {
-      case "AlreadyExists": {
-        // An earlier try of ours took effect after all, or a stranger has the name; the API knows which.
-        const found = await this.ports.kube.get(refTo(podKind, plan.name));
-        if (found.ok && controllerOf(found.value)?.uid === plan.setUid) this.confirmed(plan, found.value);
-        else if (found.ok || found.reason === "NotFound") this.own.close(plan, "rejected");
-        return true;
-      }
-      case "Unknown":
-      case "Conflict":
-      case "Unavailable":
-      case "TooManyRequests":
-        // It may have happened and may still happen: the plan stays, and is tried again under the same name.
-        await this.ports.sleep(outcome.retryAfterMs ?? 50);
-        return true;
-      default:
-        this.own.close(plan, "rejected");
-        return true;
-    }
+  private isAdopted(pod: KubeObject, setUid: string): boolean {
+    return this.own.live(`${setUid}/${pod.metadata.name}`).length > 0;
   }
 
-  private confirmed(plan: PlannedPod, pod: KubeObject): void {
-    plan.revision = Number(pod.metadata.resourceVersion);
-    if (this.mistake === "counts-up-and-down") this.countOnce(pod);
-    this.observeOwn();
-  }
-
-  /** Pods that carry the set's label and belong to nobody. */
-  private strays(set: KubeObject): KubeObject[] {
-    return [...this.pods.objects.values()]
-      .filter((pod) => this.ownerUid(pod) === undefined && pod.metadata.labels?.[setLabel] === set.metadata.name)
-      .filter((pod) => pod.metadata.deletionTimestamp === undefined && !hasEnded(pod))
-      .sort((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
-  }
-
-  private async adopt(pod: KubeObject, set: KubeObject): Promise<boolean> {
+  private async adopt(pod: KubeObject, set: KubeObject, turn: SetTurn): Promise<TurnResult> {
     // A set of this name may be another one by now: its UID is asked for at the source.
-    if (!(await this.stillOurs(set))) return false;
-    if (!this.mayWrite()) return false;
-    const metadata = { ...pod.metadata, ownerReferences: [ownerReference(set)] };
-    const outcome = await this.ports.kube.update(refTo(podKind, pod.metadata.name), { ...pod, metadata });
-    // The update is an own write like any other: it counts until the watch shows it.
-    if (outcome.ok && this.mistake !== "forgets-own-writes") {
-      const revision = Number(outcome.value.metadata.resourceVersion);
-      this.own.adopted.set(pod.metadata.uid, { setUid: set.metadata.uid, revision });
+    const fresh = await lookAgain(this.kube, refTo(setKind, set.metadata.name), { atLeast: this.sets.revision });
+    if (!fresh.ok) return turnResultOf(fresh);
+    const now = fresh.value.object;
+    if (now?.metadata.uid !== set.metadata.uid || isGoing(now)) return { requeueAfterMs: 200 };
+    const object = { ...pod, metadata: { ...pod.metadata, ownerReferences: [ownerReference(set)] } };
+    const intent: Intent = {
+      type: "update",
+      target: refTo(podKind, pod.metadata.name),
+      why: `${pod.metadata.name} belongs to nobody and ${set.metadata.name} wants it`,
+      expected: expectedOf(pod),
+      object,
+    };
+    return this.carryOut(intent, effectsOf(object), turn);
+  }
+
+  private async carryOut(intent: Intent, effects: readonly Effect<Presence>[], turn: SetTurn): Promise<TurnResult> {
+    const outcome = await this.own.carryOut(this.kube, { setKey: turn.key, intent, effects }, turn.cancel);
+    if (outcome.ok && intent.type === "create" && outcome.value.object !== undefined) {
+      this.counter.told("added", outcome.value.object);
     }
-    return outcome.ok;
+    return outcome.ok ? nextStep : (turnResultOf(outcome) ?? nextStep);
   }
 
-  private async stillOurs(set: KubeObject): Promise<boolean> {
-    const found = await this.ports.kube.get(refTo(setKind, set.metadata.name));
-    return found.ok && found.value.metadata.uid === set.metadata.uid && !isGoing(found.value);
-  }
-
-  private async shrink(set: KubeObject, live: readonly KubeObject[]): Promise<boolean> {
+  private async shrink(set: KubeObject, live: readonly KubeObject[], turn: SetTurn): Promise<TurnResult> {
     const victim = live.filter((pod) => !isClaimed(pod)).at(-1);
-    if (victim === undefined) return false;
+    if (victim === undefined) return undefined;
     // What is asked for may have grown again: looked up afresh before anything is destroyed.
-    const fresh = await this.ports.kube.get(refTo(setKind, set.metadata.name));
-    if (!fresh.ok || fresh.value.metadata.uid !== set.metadata.uid) return false;
-    const { replicas = 1 } = fresh.value["spec"] as { replicas?: number };
-    if (live.length <= replicas) return false;
-    return this.remove(victim, (now) => !isClaimed(now));
+    const fresh = await lookAgain(this.kube, refTo(setKind, set.metadata.name), { atLeast: this.sets.revision });
+    if (!fresh.ok) return turnResultOf(fresh);
+    const now = fresh.value.object;
+    if (now?.metadata.uid !== set.metadata.uid) return undefined;
+    const { replicas = 1 } = now["spec"] as { replicas?: number };
+    if (live.length <= replicas) return { requeueAfterMs: 200 };
+    return this.remove(victim, (pod) => !isClaimed(pod), turn);
   }
 
-  /** Pods whose set is gone. That our picture lacks the set proves nothing: pods and sets arrive by different streams. */
-  private async removeOrphans(): Promise<void> {
-    const known = new Set([...this.sets.objects.values()].map(({ metadata }) => metadata.uid));
-    for (const key of [...this.pods.objects.keys()].sort()) {
-      const pod = this.pods.objects.get(key);
-      const owner = pod === undefined ? undefined : controllerOf(pod);
-      if (pod === undefined || owner === undefined || known.has(owner.uid)) continue;
-      if (isClaimed(pod) || isGoing(pod) || this.own.deleted.has(pod.metadata.uid)) continue;
-      if (this.mistake !== "acts-on-cache-absence") {
-        const found = await this.ports.kube.get(refTo(setKind, owner.name));
-        const gone = found.ok ? found.value.metadata.uid !== owner.uid : found.reason === "NotFound";
-        // An error is no answer.
-        if (!gone) continue;
-      }
-      await this.remove(pod, (now) => !isClaimed(now) && controllerOf(now)?.uid === owner.uid);
+  /** A pod whose set is gone. That our picture lacks the set proves nothing: pods and sets arrive by different streams. */
+  private async removeOrphan(pod: KubeObject, turn: SetTurn): Promise<TurnResult> {
+    const { uid, name } = controllerOf(pod) as OwnerReference;
+    if (this.mistake !== "acts-on-cache-absence") {
+      const fresh = await lookAgain(this.kube, refTo(setKind, name), { atLeast: this.pods.revision });
+      // An error is no answer.
+      if (!fresh.ok) return turnResultOf(fresh) ?? { again: fresh.message };
+      if (fresh.value.object?.metadata.uid === uid) return { requeueAfterMs: 100 };
     }
+    return this.remove(pod, (now) => !isClaimed(now) && controllerOf(now)?.uid === uid, turn);
   }
 
   /** Looks again, then deletes exactly what it looked at. */
-  private async remove(pod: KubeObject, stillRight: (now: KubeObject) => boolean): Promise<boolean> {
-    const { kube } = this.ports;
+  private async remove(pod: KubeObject, stillRight: (now: KubeObject) => boolean, turn: SetTurn): Promise<TurnResult> {
     const { name, uid } = pod.metadata;
-    const ref = refTo(podKind, name);
-    if (this.mistake === "deletes-by-name") {
-      if (!this.mayWrite()) return false;
-      return this.deleted(uid, (await kube.delete(ref)).ok);
+    const target = refTo(podKind, name);
+    if (this.mistake === "deletes-by-name" || this.mistake === "no-precondition") {
+      const careless = this.mistake === "deletes-by-name" ? {} : { preconditions: { uid } };
+      const outcome = await this.kube.delete(target, careless);
+      return outcome.ok ? { requeueAfterMs: 200 } : (turnResultOf(outcome) ?? nextStep);
     }
-    if (this.mistake === "no-precondition") {
-      if (!this.mayWrite()) return false;
-      return this.deleted(uid, (await kube.delete(ref, { preconditions: { uid } })).ok);
-    }
-    const now = await kube.get(ref);
-    if (!now.ok || now.value.metadata.uid !== uid || isGoing(now.value) || !stillRight(now.value)) return false;
-    if (!this.mayWrite()) return false;
-    const { resourceVersion } = now.value.metadata;
-    return this.deleted(uid, (await kube.delete(ref, { preconditions: { uid, resourceVersion } })).ok);
+    const fresh = await lookAgain(this.kube, target, { atLeast: laterOf(this.pods.revision, this.sets.revision) });
+    if (!fresh.ok) return turnResultOf(fresh) ?? nextStep;
+    const now = fresh.value.object;
+    // What vanished or changed will be shown to us.
+    if (now?.metadata.uid !== uid || isGoing(now) || !stillRight(now)) return { requeueAfterMs: 200 };
+    const why = `${name} is no longer wanted`;
+    const intent: Intent = { type: "delete", target, why, expected: expectedOf(now) };
+    const gone = effectsOf(now).map(({ key }): Effect<Presence> => ({ key, value: "gone" }));
+    return this.carryOut(intent, gone, turn);
   }
 
-  private deleted(uid: string, ok: boolean): boolean {
-    if (ok && this.mistake !== "forgets-own-writes") this.own.deleted.add(uid);
-    return ok;
-  }
-
-  private async reportStatus(set: KubeObject, replicas: number): Promise<void> {
+  private async reportStatus(set: KubeObject, replicas: number, turn: SetTurn): Promise<TurnResult> {
     const status = (set["status"] ?? {}) as { replicas?: number; observedGeneration?: number };
     const observedGeneration = set.metadata.generation ?? 0;
-    if (status.replicas === replicas && status.observedGeneration === observedGeneration) return;
-    if (!this.mayWrite()) return;
-    const ref = { ...refTo(setKind, set.metadata.name), subresource: "status" };
-    await this.ports.kube.update(ref, { ...set, status: { ...status, replicas, observedGeneration } });
+    if (status.replicas === replicas && status.observedGeneration === observedGeneration) return undefined;
+    const intent: Intent = {
+      type: "status",
+      target: refTo(setKind, set.metadata.name),
+      why: "the status is behind",
+      expected: expectedOf(set),
+      object: { ...set, status: { ...status, replicas, observedGeneration } },
+    };
+    const result = await this.carryOut(intent, [], turn);
+    return result === nextStep ? undefined : result;
   }
+}
+
+/** For the mutant that counts events: up for a pod that comes, down for one that goes. An event is not a pod. */
+class EventCounter {
+  private readonly counts = new Map<string, number>();
+  private readonly counted = new Set<string>();
+
+  told(type: "added" | "updated" | "deleted", pod: KubeObject): void {
+    const { uid } = pod.metadata;
+    const owner = controllerOf(pod)?.uid ?? "";
+    if (type === "added" && !this.counted.has(uid)) {
+      this.counted.add(uid);
+      this.counts.set(owner, this.of(owner) + 1);
+    } else if (type === "deleted" && this.counted.delete(uid)) this.counts.set(owner, this.of(owner) - 1);
+  }
+
+  of(setUid: string): number {
+    return this.counts.get(setUid) ?? 0;
+  }
+}
+
+/** A live pod counts for its set, under a name that the watch and an intent share. */
+function effectsOf(pod: KubeObject): readonly Effect<Presence>[] {
+  const owner = controllerOf(pod);
+  if (owner === undefined || hasEnded(pod) || isGoing(pod)) return [];
+  return [{ key: `${owner.uid}/${pod.metadata.name}`, value: "live" }];
+}
+
+/** The sets that a pod matters to: its owner, or the one it would like to have. */
+function setsOf(pod: KubeObject): string[] {
+  const name = controllerOf(pod)?.name ?? pod.metadata.labels?.[setLabel];
+  return name === undefined ? [] : [`default/${name}`];
+}
+
+function isOrphan(pod: KubeObject, setKey: string, set: KubeObject | undefined): boolean {
+  const owner = controllerOf(pod);
+  if (owner === undefined || isGoing(pod) || `default/${owner.name}` !== setKey) return false;
+  return owner.uid !== set?.metadata.uid;
+}
+
+function isStray(pod: KubeObject, setName: string): boolean {
+  if (controllerOf(pod) !== undefined || pod.metadata.labels?.[setLabel] !== setName) return false;
+  return !isGoing(pod) && !hasEnded(pod);
 }
 
 export function refTo(kind: ResourceRef, name: string): ObjectRef {
@@ -367,3 +358,5 @@ export function podOf(set: KubeObject, name: string): KubeObject {
     spec: { containers: [{ name: "main", image: "registry/app:1" }] },
   } as unknown as KubeObject;
 }
+
+const noMetrics: Metrics = { count: () => {}, gauge: () => {}, observe: () => {} };

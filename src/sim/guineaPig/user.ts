@@ -44,6 +44,11 @@ const actions: readonly Act[] = [
   },
   claim,
   claim,
+  // One person asks for fewer pods while another takes one into use.
+  async (ports, dice) => {
+    await scale(ports, dice);
+    await claim(ports, dice);
+  },
   async (ports, dice) => {
     const pod = await anyPod(ports, dice);
     if (pod !== undefined) await release(ports, pod);

@@ -69,32 +69,38 @@ export const neverGoesBack: Invariant = {
   },
 };
 
+/** What a process follows of a kind, as it tells the invariants. */
+export interface ObservedMirror {
+  /** `apps/deployments`, `/pods`. */
+  readonly kind: string;
+  objects(): Iterable<readonly [string, KubeObject]>;
+}
+
 /** I9: a watch loses nothing. Compared when everything has come to rest. */
 export const mirrorsAreComplete: Invariant = {
   id: "I9",
   fact: "at rest, what a process sees is what there is",
   begin: ({ store }) => {
-    const mirrors = new Map<string, { kind: string; objects: ReadonlyMap<string, KubeObject> }>();
+    const mirrors = new Map<string, ObservedMirror>();
     return {
       observe: (actor, what, value) => {
         if (what !== "mirror") return undefined;
-        const mirror = value as { kind: string; objects: ReadonlyMap<string, KubeObject> };
+        const mirror = value as ObservedMirror;
         mirrors.set(`${actor}|${mirror.kind}`, mirror);
         return undefined;
       },
       atRest: () => {
         for (const [who, { kind, objects }] of mirrors) {
-          const there = new Map([...store.collection(kind).all()].map((version) => [version.key, version]));
-          for (const [key, version] of there) {
-            const seen = objects.get(key) ?? objects.get(`/${key}`);
-            if (seen === undefined) return `${who} does not see ${key}`;
-            if (seen.metadata.resourceVersion !== String(version.revision)) {
-              return `${who} sees ${key} at revision ${seen.metadata.resourceVersion}, it is at ${version.revision}`;
+          const there = new Map([...store.collection(kind).all()].map((version) => [version.side.uid, version]));
+          for (const [key, { metadata }] of objects()) {
+            const version = there.get(metadata.uid);
+            if (version === undefined) return `${who} still sees ${key}, which is gone`;
+            if (metadata.resourceVersion !== String(version.revision)) {
+              return `${who} sees ${key} at revision ${metadata.resourceVersion}, it is at ${version.revision}`;
             }
+            there.delete(metadata.uid);
           }
-          for (const key of objects.keys()) {
-            if (!there.has(key) && !there.has(key.replace(/^\//, ""))) return `${who} still sees ${key}, which is gone`;
-          }
+          for (const version of there.values()) return `${who} does not see ${version.key}`;
         }
         return undefined;
       },
@@ -108,7 +114,6 @@ export const intentsEndOnce: Invariant = {
   fact: "every intent ends applied, rejected or abandoned, once",
   begin: () => {
     const open = new Map<string, string>();
-    const closed = new Set<string>();
     return {
       born: (actor) => {
         // Intents that live in memory die with it.
@@ -117,18 +122,17 @@ export const intentsEndOnce: Invariant = {
       observe: (actor, what, value) => {
         if (what !== "intent") return undefined;
         const { id, state } = value as { id: string; state: string };
+        const key = `${actor}: ${id}`;
         if (state === "decided") {
-          if (open.has(id) || closed.has(id)) return `intent ${id} was decided twice`;
-          open.set(id, actor);
+          if (open.has(key)) return `${actor} decided ${id} while it was open`;
+          open.set(key, actor);
           return undefined;
         }
-        if (!open.delete(id)) return `intent ${id} became ${state} and was not open`;
-        closed.add(id);
-        return undefined;
+        return open.delete(key) ? undefined : `${id} of ${actor} became ${state} and was not open`;
       },
       atRest: () => {
         const [left] = open;
-        return left === undefined ? undefined : `intent ${left[0]} of ${left[1]} never ended`;
+        return left === undefined ? undefined : `${left[0]} never ended`;
       },
     };
   },

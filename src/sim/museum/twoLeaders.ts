@@ -1,5 +1,5 @@
 import type { ActorPorts } from "../actor.ts";
-import { SimpleLease } from "../guineaPig/simpleLease.ts";
+import { SimpleLease } from "./simpleLease.ts";
 import { oneEpochWrites } from "../invariants/leadership.ts";
 import { at, configMap, type Exhibit, every, kinds, process, scene } from "./exhibit.ts";
 

@@ -44,7 +44,7 @@ function shakyStore(ports: ActorPorts, losesSilently: boolean): KubeApi {
 async function believeEverything(ports: ActorPorts, kube: KubeApi): Promise<void> {
   const objects = new Map<string, KubeObject>();
   let revision = "1";
-  ports.observe("mirror", { kind: "/configmaps", objects });
+  ports.observe("mirror", { kind: "/configmaps", objects: () => objects });
   while (!ports.cancel.cancelled) {
     await new Promise<void>((resolve) => {
       const watch = kube.watch(

@@ -35,6 +35,8 @@ export class SimKube implements KubeApi {
   private readonly actor: Actor;
   private readonly life: number;
   private readonly server: KubeApi;
+  /** Pages of lists that are not whole yet. */
+  private readonly pages = new Map<string, KubeObject[]>();
 
   constructor(world: World, actor: Actor, server: KubeApi) {
     this.world = world;
@@ -55,10 +57,7 @@ export class SimKube implements KubeApi {
     return this.call(
       call,
       () => this.listNow(kind, asked, key),
-      (list) => {
-        for (const object of list.items)
-          this.world.learned(this.actor, { resource: resourceOf(kind), object, gone: false, via: "stream" });
-      },
+      (list) => this.learnList(resourceOf(kind), list, asked.continueToken !== undefined),
     );
   }
 
@@ -228,6 +227,18 @@ export class SimKube implements KubeApi {
     );
     const { limit: _, ...rest } = asked;
     return this.server.list(kind, { ...rest, resourceVersion: String(revision), resourceVersionMatch: "Exact" });
+  }
+
+  /** A list is known when its last page is there: what is known of half of it is not known to be the state of anything. */
+  private learnList(resource: string, list: KubeList, isContinued: boolean): void {
+    const before = isContinued ? (this.pages.get(resource) ?? []) : [];
+    const items = [...before, ...list.items];
+    if (list.continueToken !== undefined) {
+      this.pages.set(resource, items);
+      return;
+    }
+    this.pages.delete(resource);
+    for (const object of items) this.world.learned(this.actor, { resource, object, gone: false, via: "stream" });
   }
 
   private learnOne(kind: ResourceRef): (object: KubeObject) => void {

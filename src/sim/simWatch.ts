@@ -2,6 +2,7 @@ import { type Outcome, refused } from "../model/outcome.ts";
 import type { KubeApi, ResourceRef, Watch, WatchEvent, WatchOptions, WatchSink } from "../ports/kubeApi.ts";
 import type { Actor } from "./actor.ts";
 import { hashText } from "./chance.ts";
+import type { Told } from "./invariant.ts";
 import type { World } from "./world.ts";
 
 export interface SimWatchOptions {
@@ -30,6 +31,8 @@ export class SimWatch implements Watch {
   /** Nothing is delivered before what was sent before it. */
   private lastUs = 0;
   private open = true;
+  /** What was delivered of an initial set that is not whole yet. */
+  private initialSet: Told[] | undefined;
   /** What happens from here on is lost; the end of the stream is on its way. */
   private deaf = false;
 
@@ -37,6 +40,7 @@ export class SimWatch implements Watch {
     const { world, actor, resource } = about;
     this.about = about;
     this.life = actor.life;
+    this.initialSet = about.options.sendInitialEvents === true ? [] : undefined;
     this.key = world.chance.nth(`${actor.name}|watch|${resource}`);
     this.tie = hashText(world.chance.seed, this.key);
     const refusedWith = world.decide("busy", this.key, (dice, strength) => (dice.oneIn(30 * strength) ? 1 : 0));
@@ -136,13 +140,27 @@ export class SimWatch implements Watch {
         if (!this.open) return;
         if (event.type === "BOOKMARK") {
           world.history.count(world.nowUs, this.key, event.revision);
+          if (event.initialEventsEnd) this.initialSetIsWhole();
         } else {
           world.history.count(world.nowUs, this.key, `${event.type}${event.object.metadata.resourceVersion}`);
-          world.learned(actor, { resource, object: event.object, gone: event.type === "DELETED", via: "stream" });
+          this.learn({ resource, object: event.object, gone: event.type === "DELETED", via: "stream" });
         }
         sink.event(event);
       });
     }
+  }
+
+  /** Of an initial set nothing is known until it is whole. */
+  private learn(told: Told): void {
+    const { world, actor } = this.about;
+    if (this.initialSet === undefined) world.learned(actor, told);
+    else this.initialSet.push(told);
+  }
+
+  private initialSetIsWhole(): void {
+    const { world, actor } = this.about;
+    for (const told of this.initialSet ?? []) world.learned(actor, told);
+    this.initialSet = undefined;
   }
 
   private end(why: Outcome<never> | undefined, delayUs: number): void {

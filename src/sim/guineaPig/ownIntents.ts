@@ -69,17 +69,26 @@ export class OwnIntents {
     return this.send(kube, intent, cancel);
   }
 
-  /** Settles what is in doubt: a look first, and if that proves nothing the same write again. */
-  async settle(kube: KubeApi, intent: Intent, cancel: Cancel): Promise<Outcome<unknown>> {
+  /**
+   * Settles what is in doubt: a look first, and if that proves nothing the same write again, unless it is no longer wanted.
+   * Then it is dropped: if it happens after all, the watch will show it.
+   */
+  async settle(kube: KubeApi, intent: Intent, isWanted: () => boolean, cancel: Cancel): Promise<Outcome<unknown>> {
     const fresh = await lookAgain(kube, intent.target, { atLeast: this.picture.snapshot().revision, cancel });
     if (!fresh.ok) return fresh;
     this.ended(this.picture.read(intent, fresh.value));
-    return this.picture.stateOf(intent) === "unknown" ? this.send(kube, intent, cancel) : fresh;
+    if (this.picture.stateOf(intent) !== "unknown") return fresh;
+    if (isWanted()) return this.send(kube, intent, cancel);
+    this.ended(this.picture.abandon(intent));
+    return fresh;
   }
 
-  /** Nobody waits for it any more. If it happens after all, the watch will show it. */
-  abandon(intent: Intent): void {
-    this.ended(this.picture.abandon(intent));
+  /** Somebody else leads: what is in doubt is his to find. */
+  abandonAll(): void {
+    for (const id of this.picture.unknownIntents()) {
+      const found = this.open.get(id);
+      if (found !== undefined) this.ended(this.picture.abandon(found.intent));
+    }
   }
 
   private async send(kube: KubeApi, intent: Intent, cancel: Cancel): Promise<Outcome<Written>> {
@@ -96,4 +105,3 @@ export class OwnIntents {
     }
   }
 }
-

@@ -85,7 +85,14 @@ export class PodSetController {
       cancel.onCancel(resolve);
     }).then(() => this.controllers.stop());
     if (this.mistake === "keeps-leading") await this.leadForEver(stopped);
-    else await Promise.all([this.controllers.start(), stopped]);
+    else await Promise.all([this.controllers.start(), this.followTheLease(), stopped]);
+  }
+
+  private async followTheLease(): Promise<void> {
+    while (!this.ports.cancel.cancelled) {
+      if (this.controllers.lease?.epoch === undefined) this.own.abandonAll();
+      await this.ports.sleep(1_000);
+    }
   }
 
   /** The mistake: once it leads it does not ask again. */
@@ -132,27 +139,34 @@ export class PodSetController {
     const orphan = this.all().find((pod) => isOrphan(pod, key, set) && !isClaimed(pod) && !this.isGone(pod));
     if (orphan !== undefined) return this.removeOrphan(orphan, turn);
     const doubtful = this.own.inDoubt(key);
-    if (set === undefined || isGoing(set)) {
-      if (doubtful !== undefined) this.own.abandon(doubtful);
-      return doubtful === undefined ? undefined : nextStep;
+    if (doubtful !== undefined) {
+      const wanted = (): boolean => this.isWanted(doubtful, key);
+      await this.own.settle(this.kube, doubtful, wanted, turn.cancel);
+      return { requeueAfterMs: 100 };
     }
-    const { uid } = set.metadata;
-    const mine = this.all().filter((pod) => controllerOf(pod)?.uid === uid && !isGoing(pod) && !this.isGone(pod));
+    if (set === undefined || isGoing(set)) return undefined;
+    const mine = this.podsOf(set);
     const ended = mine.find((pod) => hasEnded(pod) && !isClaimed(pod));
     if (ended !== undefined) return this.remove(ended, (now) => hasEnded(now) && !isClaimed(now), turn);
     const { replicas = 1 } = set["spec"] as { replicas?: number };
     const live = mine.filter((pod) => !hasEnded(pod));
     const have = this.count(set, live);
-    if (doubtful !== undefined) {
-      // Nobody knows whether it exists. Either it is still wanted, and asking again settles it, or it is dropped: if it
-      // turns up after all it is one too many and goes the way of such.
-      if (have > replicas) this.own.abandon(doubtful);
-      else await this.own.settle(this.kube, doubtful, turn.cancel);
-      return { requeueAfterMs: 100 };
-    }
     if (have < replicas) return this.grow(set, turn);
     if (have > replicas) return this.shrink(set, live, turn);
     return this.reportStatus(set, have, turn);
+  }
+
+  private podsOf({ metadata }: KubeObject): KubeObject[] {
+    return this.all().filter((pod) => controllerOf(pod)?.uid === metadata.uid && !isGoing(pod) && !this.isGone(pod));
+  }
+
+  /** Whether a write that may or may not have happened should still happen. It counts already, as a pod of its set. */
+  private isWanted(intent: Intent, setKey: string): boolean {
+    const set = this.sets.get(setKey);
+    if (set === undefined || isGoing(set) || intent.type !== "create") return false;
+    if (controllerOf(intent.object as unknown as KubeObject)?.uid !== set.metadata.uid) return false;
+    const live = this.podsOf(set).filter((pod) => !hasEnded(pod));
+    return this.count(set, live) <= ((set["spec"] as { replicas?: number }).replicas ?? 1);
   }
 
   private count(set: KubeObject, live: readonly KubeObject[]): number {

@@ -1,7 +1,7 @@
 import type { ActorPorts } from "../actor.ts";
-import { SimpleLease } from "./simpleLease.ts";
 import { oneEpochWrites } from "../invariants/leadership.ts";
 import { at, configMap, type Exhibit, every, kinds, process, scene } from "./exhibit.ts";
+import { SimpleLease } from "./simpleLease.ts";
 
 const workers = ["left", "right"];
 

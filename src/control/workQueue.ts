@@ -1,8 +1,8 @@
 import { assert } from "../model/assert.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { Metrics } from "../ports/metrics.ts";
+import { Heap } from "../snapshot/heap.ts";
 import { type Backoff, exponentialMs } from "./backoff.ts";
-import { Heap } from "./heap.ts";
 
 export interface WorkQueueOptions {
   readonly name: string;

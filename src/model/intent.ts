@@ -135,6 +135,18 @@ export function basisOf(intent: Intent): Basis {
  * can take effect.
  */
 export function intentId(intent: Intent): string {
+  let id = ids.get(intent);
+  if (id === undefined) {
+    id = describeIntent(intent);
+    ids.set(intent, id);
+  }
+  return id;
+}
+
+/** An intent is asked for its id at every step of its life. */
+const ids = new WeakMap<Intent, string>();
+
+function describeIntent(intent: Intent): string {
   const { target } = intent;
   const place = `${intent.type} ${kindOf(target)}/${keyOf(target.namespace, target.name)}`;
   if (intent.type === "create") return place;

@@ -106,16 +106,18 @@ export class ChunkedMap<V> {
   private epoch = 0;
   private current: View<V> | undefined;
   private count = 0;
+  /** Where the key that was looked for last is or would be; forgotten when keys come or go. */
+  private foundKey: string | undefined;
+  private foundIn = 0;
+  private foundAt = 0;
 
   get size(): number {
     return this.count;
   }
 
   get(key: string): V | undefined {
-    const chunk = this.chunks[chunkFor(this.chunks, key)];
-    if (chunk === undefined) return undefined;
-    const at = lowerBound(chunk.keys, key);
-    return chunk.keys[at] === key ? chunk.values[at] : undefined;
+    const chunk = this.find(key);
+    return chunk !== undefined && chunk.keys[this.foundAt] === key ? chunk.values[this.foundAt] : undefined;
   }
 
   /** Returns what was there. */
@@ -124,11 +126,13 @@ export class ChunkedMap<V> {
       this.ownList();
       this.chunks.push({ keys: [key], values: [value], epoch: this.epoch });
       this.count = 1;
+      this.foundKey = undefined;
       return undefined;
     }
-    const index = chunkFor(this.chunks, key);
+    this.find(key);
+    const index = this.foundIn;
+    const at = this.foundAt;
     const chunk = this.own(index);
-    const at = lowerBound(chunk.keys, key);
     if (chunk.keys[at] === key) {
       const before = chunk.values[at];
       chunk.values[at] = value;
@@ -137,17 +141,18 @@ export class ChunkedMap<V> {
     insertAt(chunk.keys, at, key);
     insertAt(chunk.values, at, value);
     this.count++;
+    this.foundKey = undefined;
     if (chunk.keys.length > chunkSizeMax) this.split(index, chunk, at === chunk.keys.length - 1);
     return undefined;
   }
 
   /** Returns what was there. */
   delete(key: string): V | undefined {
-    const index = chunkFor(this.chunks, key);
-    const found = this.chunks[index];
-    if (found === undefined) return undefined;
-    const at = lowerBound(found.keys, key);
-    if (found.keys[at] !== key) return undefined;
+    const found = this.find(key);
+    const index = this.foundIn;
+    const at = this.foundAt;
+    if (found === undefined || found.keys[at] !== key) return undefined;
+    this.foundKey = undefined;
     const chunk = this.own(index);
     const before = chunk.values[at];
     chunk.keys.splice(at, 1);
@@ -162,6 +167,7 @@ export class ChunkedMap<V> {
     this.isShared = false;
     this.current = undefined;
     this.count = 0;
+    this.foundKey = undefined;
   }
 
   /** The map as it is now, for ever. */
@@ -172,6 +178,18 @@ export class ChunkedMap<V> {
       this.epoch++;
     }
     return this.current;
+  }
+
+  /** Looks for a key once: whoever reads it usually writes it next. */
+  private find(key: string): Chunk<V> | undefined {
+    if (this.foundKey === key) return this.chunks[this.foundIn];
+    const index = chunkFor(this.chunks, key);
+    const chunk = this.chunks[index];
+    if (chunk === undefined) return undefined;
+    this.foundKey = key;
+    this.foundIn = index;
+    this.foundAt = lowerBound(chunk.keys, key);
+    return chunk;
   }
 
   private ownList(): void {

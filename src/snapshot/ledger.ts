@@ -3,8 +3,9 @@ import type { Basis, Expected } from "../model/intent.ts";
 import { equalJson } from "../model/json.ts";
 import type { KubeObject } from "../model/object.ts";
 import type { Outcome } from "../model/outcome.ts";
-import { isAtLeast, isLater, laterOf, type Revision } from "../model/revision.ts";
+import { compareRevisions, isAtLeast, isLater, laterOf, type Revision } from "../model/revision.ts";
 import { ChunkedMap, type OrderedView } from "./chunkedMap.ts";
+import { Heap } from "./heap.ts";
 import type { KindChange } from "./kindTable.ts";
 
 /**
@@ -111,10 +112,14 @@ interface Entry<V> {
 
 interface KindEntries<V> {
   readonly byKey: Map<string, Entry<V>[]>;
-  /** Those that end when the kind's revision reaches a known one; few, and looked at only when it does. */
-  readonly waiting: Set<Entry<V>>;
-  /** The lowest revision that any of them waits for. */
-  earliest: Revision | undefined;
+  /** Those that end when the kind reaches a revision, the earliest first. What has ended otherwise is passed over. */
+  readonly waiting: Heap<Waiting<V>>;
+}
+
+interface Waiting<V> {
+  readonly entry: Entry<V>;
+  readonly revision: Revision;
+  readonly order: number;
 }
 
 /** One write that left. Its answer belongs to it, also when the same thing has been decided again since. */
@@ -133,6 +138,7 @@ export class Ledger<V> {
   private readonly kinds = new Map<string, KindEntries<V>>();
   private readonly overlay = new ChunkedMap<readonly Overlay<V>[]>();
   private readonly onEffect: (key: string) => void;
+  private waits = 0;
 
   constructor(onEffect: (key: string) => void = () => {}) {
     this.onEffect = onEffect;
@@ -238,15 +244,15 @@ export class Ledger<V> {
 
   /** The watch has shown everything up to the revision. */
   passed(kind: string, revision: Revision): readonly Ended[] {
-    const entries = this.kinds.get(kind);
-    if (entries?.earliest === undefined || !isAtLeast(revision, entries.earliest)) return [];
+    const waiting = this.kinds.get(kind)?.waiting;
+    if (waiting === undefined) return [];
     const ended: Ended[] = [];
-    for (const entry of [...entries.waiting]) {
-      if (entry.untilRevision !== undefined && isAtLeast(revision, entry.untilRevision)) {
-        ended.push(...this.move(entry, "shown"));
-      }
+    for (let next = waiting.first; next !== undefined && isAtLeast(revision, next.revision); next = waiting.first) {
+      waiting.pop();
+      const { entry } = next;
+      const isCurrent = this.entries.get(entry.id) === entry && entry.untilRevision === next.revision;
+      if (isCurrent) ended.push(...this.move(entry, "shown"));
     }
-    entries.earliest = earliestOf(entries.waiting);
     return ended;
   }
 
@@ -306,16 +312,14 @@ export class Ledger<V> {
   }
 
   private waitFor(entry: Entry<V>, revision: Revision): void {
-    const entries = this.kindEntries(entry.kind);
-    entry.untilRevision = entry.untilRevision === undefined ? revision : laterOf(entry.untilRevision, revision);
-    entries.waiting.add(entry);
-    entries.earliest = earliestOf(entries.waiting);
+    const until = entry.untilRevision === undefined ? revision : laterOf(entry.untilRevision, revision);
+    entry.untilRevision = until;
+    this.kindEntries(entry.kind).waiting.push({ entry, revision: until, order: this.waits++ });
   }
 
   private leave(entry: Entry<V>): void {
     this.entries.delete(entry.id);
     const entries = this.kindEntries(entry.kind);
-    entries.waiting.delete(entry);
     const others = (entries.byKey.get(entry.key) ?? []).filter((other) => other !== entry);
     if (others.length === 0) entries.byKey.delete(entry.key);
     else entries.byKey.set(entry.key, others);
@@ -330,6 +334,12 @@ export class Ledger<V> {
   private lay(entry: Entry<V>): void {
     const isCertain = entry.state === "acknowledged";
     const holder = holderOf(entry.kind, entry.key);
+    const [first] = entry.effects;
+    if (first !== undefined && entry.effects.length === 1 && this.overlay.get(first.key) === undefined) {
+      this.overlay.set(first.key, [{ intent: entry.id, holder, value: first.value, isCertain }]);
+      this.onEffect(first.key);
+      return;
+    }
     for (const key of new Set(entry.effects.map((effect) => effect.key))) {
       const overlay = (this.overlay.get(key) ?? []).filter(({ intent }) => intent !== entry.id);
       for (const effect of entry.effects) {
@@ -343,7 +353,7 @@ export class Ledger<V> {
   private kindEntries(kind: string): KindEntries<V> {
     let entries = this.kinds.get(kind);
     if (entries === undefined) {
-      entries = { byKey: new Map(), waiting: new Set(), earliest: undefined };
+      entries = { byKey: new Map(), waiting: new Heap<Waiting<V>>(byRevision) };
       this.kinds.set(kind, entries);
     }
     return entries;
@@ -377,13 +387,8 @@ function isShownBy(basis: Basis, change: KindChange): boolean {
   return isLater(metadata.resourceVersion, basis.absentAt);
 }
 
-function earliestOf(waiting: ReadonlySet<Entry<unknown>>): Revision | undefined {
-  let earliest: Revision | undefined;
-  for (const { untilRevision } of waiting) {
-    if (untilRevision === undefined) continue;
-    if (earliest === undefined || isLater(earliest, untilRevision)) earliest = untilRevision;
-  }
-  return earliest;
+function byRevision(a: Waiting<unknown>, b: Waiting<unknown>): number {
+  return compareRevisions(a.revision, b.revision) || a.order - b.order;
 }
 
 function byIntent(a: Overlay<unknown>, b: Overlay<unknown>): number {

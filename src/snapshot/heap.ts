@@ -11,6 +11,10 @@ export class Heap<T> {
     return this.items.length;
   }
 
+  get first(): T | undefined {
+    return this.items[0];
+  }
+
   push(item: T): void {
     const { items } = this;
     let at = items.length;

@@ -347,6 +347,41 @@ describe("a pod on a simulated node", () => {
     if (reason !== undefined) expect(now.status?.reason).toBe(reason);
   });
 
+  test("a sidecar waits for the init container before it", () => {
+    const world = testWorld({ options: { delays: generalDelays } });
+    world.add(testPod({ spec: { initContainers: [init, sidecar] } }));
+    const seen = new Set<string>();
+    for (let i = 0; i < 300; i++) {
+      world.run(100);
+      seen.add(states(world.pod("p")).join(" "));
+    }
+    expect([...seen]).toEqual([
+      "init:PodInitializing side:PodInitializing main:PodInitializing",
+      "init:running side:PodInitializing main:PodInitializing",
+      "init:Completed side:PodInitializing main:PodInitializing",
+      "init:Completed side:running main:PodInitializing",
+      "init:Completed side:running main:running",
+    ]);
+  });
+
+  test("a sidecar that crashes comes back, and does not hold up the others", () => {
+    const world = testWorld();
+    const annotations = { "sim.muster.dev/outcome.side": "Error", "sim.muster.dev/run-duration.main": "30s" };
+    world.add(testPod({ spec: { initContainers: [sidecar], restartPolicy: "Never" }, annotations }));
+    world.run(5000);
+    expect(states(world.pod("p"))).toEqual(["side:CrashLoopBackOff#1", "main:running"]);
+    expect([condition(world.pod("p"), "Initialized"), condition(world.pod("p"), "Ready")]).toEqual(["True", "False"]);
+    world.run(25_000);
+    expect(world.phases.get("p")).toEqual(["Pending", "Running", "Succeeded"]);
+  });
+
+  test("a container for debugging starts at once", () => {
+    const world = testWorld();
+    world.add(testPod({ spec: { ephemeralContainers: [{ name: "debug", image: "d" }] } }));
+    world.run(1000);
+    expect(world.pod("p").status?.ephemeralContainerStatuses?.[0]?.state?.running).toBeDefined();
+  });
+
   test("Pending to Running costs one write when nothing is delayed", () => {
     const world = testWorld();
     world.run(0);

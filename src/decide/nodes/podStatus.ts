@@ -82,6 +82,23 @@ export function startContainer(view: PodView, { container, role, status }: Conta
   view.memory[`start/${container.name}`] = nowMs;
 }
 
+/** What `kubectl debug` adds starts at once and stays; it has no part in the phase. */
+export function startEphemeral({ pod, status }: PodView, nowMs: number): void {
+  for (const { name, image = "" } of pod.spec?.ephemeralContainers ?? []) {
+    const known = (status.ephemeralContainerStatuses ?? []).some((each) => each.name === name);
+    if (known) continue;
+    const running: ContainerStatus = {
+      name,
+      image,
+      imageID: "",
+      ready: false,
+      restartCount: 0,
+      state: { running: { startedAt: formatTime(nowMs) } },
+    };
+    status.ephemeralContainerStatuses = [...(status.ephemeralContainerStatuses ?? []), running];
+  }
+}
+
 export interface ContainerEnd {
   readonly exitCode: number;
   readonly reason: string;
@@ -142,6 +159,15 @@ export function lightIsGreen({ role, status }: ContainerView): boolean {
   return status.state?.terminated?.exitCode === 0;
 }
 
+export function hasStarted({ status }: ContainerView): boolean {
+  return status.state?.running !== undefined || (status.state?.terminated ?? status.lastState) !== undefined;
+}
+
+/** Once a main container has started, initialisation is over: a sidecar that ends later does not take it back. */
+export function isInitialised({ inits, mains }: PodView): boolean {
+  return mains.some(hasStarted) || inits.every(lightIsGreen);
+}
+
 /** Whether a container that ended so is started again; container rules come before its policy, that before the pod's. */
 export function mayRestart(pod: Pod, { container, role }: ContainerView, exitCode: number): boolean {
   for (const { action, exitCodes } of container.restartPolicyRules ?? []) {
@@ -187,7 +213,6 @@ export function phaseOf({ pod, inits, mains, status }: PodView): string {
     return allWell ? "Succeeded" : "Failed";
   }
   if (before === "Running") return "Running";
-  const hasStarted = (each: ContainerView) => isRunning(each) || hasEnded(each) || each.status.lastState !== undefined;
   return mains.some(hasStarted) ? "Running" : "Pending";
 }
 
@@ -206,7 +231,7 @@ export function settleConditions(view: PodView, wish: ConditionWish): void {
     setCondition(status, { type, status: isTrue ? "True" : "False", ...(isTrue ? {} : why) }, wish.nowMs);
   set("PodReadyToStartContainers", status.podIP !== undefined && phase !== "Succeeded" && phase !== "Failed");
   const ended = phase === "Succeeded" ? "PodCompleted" : phase === "Failed" ? "PodFailed" : undefined;
-  const waitingInits = inits.filter((each) => !lightIsGreen(each) && !(ended && each.role === "sidecar"));
+  const waitingInits = isInitialised(view) ? [] : inits.filter((each) => !lightIsGreen(each));
   if (phase === "Succeeded")
     setCondition(status, { type: "Initialized", status: "True", reason: "PodCompleted" }, wish.nowMs);
   else

@@ -1,0 +1,36 @@
+import { isAdmitted } from "./admission.ts";
+import { assignmentOf } from "./devices.ts";
+import { numberParam, podFaultsAt } from "./faults.ts";
+import type { Ghost, PodInput } from "./podInput.ts";
+import { planContainer } from "./podPlan.ts";
+import { isRunning, viewPod } from "./podStatus.ts";
+
+/**
+ * Called when a pod object has disappeared. If its containers were still running (a forced delete), its devices stay in
+ * use until they have stopped: the node knows better than the API.
+ */
+export function ghostOf(input: Pick<PodInput, "pod" | "sim" | "faults" | "options" | "nowMs">): Ghost | undefined {
+  const { pod, sim, faults, options, nowMs } = input;
+  const devices = Object.values(assignmentOf(pod)).flatMap((each) => Object.values(each).flat());
+  if (devices.length === 0 || !isAdmitted(pod)) return undefined;
+  const view = viewPod(pod, {});
+  const running = [...view.inits, ...view.mains].filter(isRunning);
+  const [slow] = podFaultsAt(faults, ["slow-release"], { node: sim.name, pod: pod.metadata, nowMs });
+  const extraMs = slow === undefined ? 0 : numberParam(slow, "delay");
+  const stops = running.map(({ container, role, status }) => {
+    const { clusterSeed, delays } = options;
+    return planContainer({
+      pod,
+      node: sim.name,
+      container,
+      role,
+      restarts: status.restartCount,
+      faults,
+      clusterSeed,
+      delays,
+      nowMs,
+    }).stopMs;
+  });
+  const untilMs = nowMs + extraMs + Math.max(0, ...stops);
+  return untilMs > nowMs ? { podUid: pod.metadata.uid, devices: [...new Set(devices)], untilMs } : undefined;
+}

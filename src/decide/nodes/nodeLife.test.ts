@@ -81,6 +81,34 @@ describe("a node", () => {
     expect(holdsLease(world.lease, "us", world.nowMs)).toBe(true);
   });
 
+  test("that somebody made with a name and KWOK's mark alone becomes a whole one", () => {
+    const world = testWorld();
+    const { resourceVersion, uid } = world.node!.metadata;
+    const metadata = {
+      name: "pool-0",
+      uid,
+      resourceVersion,
+      creationTimestamp: "",
+      annotations: { "kwok.x-k8s.io/node": "fake" },
+    };
+    world.node = {
+      apiVersion: "v1",
+      kind: "Node",
+      metadata,
+      status: { nodeInfo: { osImage: "mine" } },
+    } as unknown as Node;
+    world.add(testPod());
+    world.run(1000);
+    expect(world.node.status).toMatchObject({
+      phase: "Running",
+      capacity: { cpu: "192", "nvidia.com/gpu": "8" },
+      addresses: [{ type: "InternalIP" }, { type: "Hostname", address: "pool-0" }],
+      nodeInfo: { osImage: "mine", operatingSystem: "linux" },
+    });
+    expect(ready(world.node)?.status).toBe("True");
+    expect(world.pod("p").status?.podIP).toMatch(/^100\./);
+  });
+
   test("that stops its heartbeat writes nothing, and comes back Ready", () => {
     const world = testWorld({ faults: [fault({ kind: "heartbeat-stop", in: "10s", for: "100s" })] });
     world.run(20_000);

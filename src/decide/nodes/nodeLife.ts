@@ -8,7 +8,7 @@ import { nodeConditions, type Trouble } from "./nodeConditions.ts";
 import { type LeaseOptions, nextForLease } from "./nodeLease.ts";
 import { migOf, type NodeState, nodeStateAt } from "./nodeState.ts";
 import { earliest, eventTarget, type Next, type NodeWrite, nodeRef, podRef } from "./nodeWrite.ts";
-import { bootIdOf, countsAsText, nodeLabels, type SimNode } from "./simNode.ts";
+import { bootIdOf, completedStatus, countsAsText, nodeLabels, type SimNode } from "./simNode.ts";
 
 export interface NodeLifeOptions extends LeaseOptions {
   /** How often the status is written when nothing has changed; with leases on this may be slow. */
@@ -99,15 +99,14 @@ function lastMig(faults: readonly Fault[], node: string, nowMs: number) {
 }
 
 function nextStatus(node: Node, sim: SimNode, state: NodeState, nowMs: number): NodeStatus {
-  const before = node.status ?? {};
+  const before = completedStatus(sim, node.status ?? {});
   const gpuTrouble = gpuTroubleOf(state);
   const conditions = nodeConditions(before.conditions ?? [], { nowMs, notReady: state.notReady, gpuTrouble });
-  const status: NodeStatus = { ...before, phase: "Running", conditions };
+  const status: NodeStatus = { ...before, conditions };
   const info = before.nodeInfo;
   if (info !== undefined && state.boots > 0) status.nodeInfo = { ...info, bootID: bootIdOf(sim, state.boots) };
-  const defaults = { cpu: sim.profile.cpu, memory: sim.profile.memory, pods: String(sim.profile.maxPods) };
-  const capacity = withoutDevices(before.capacity ?? defaults);
-  const allocatable = withoutDevices(before.allocatable ?? before.capacity ?? defaults);
+  const capacity = withoutDevices(before.capacity ?? {});
+  const allocatable = withoutDevices(before.allocatable ?? {});
   if (sim.profile.gpu === undefined) return { ...status, capacity, allocatable };
   const plugin = { unhealthy: state.unhealthy, down: state.pluginDown, ...(state.mig && { mig: state.mig }) };
   const counts = unitCounts(pluginResources(sim, plugin));

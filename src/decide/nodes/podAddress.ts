@@ -1,20 +1,27 @@
 /** Addresses of pods: the lowest free one of the node's range, read from who has one. The range ends where it ends. */
 import { formatIp, maskNetwork, parseCidr, parseIp } from "../../model/ipAddress.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
+import { seededBelow } from "./seeded.ts";
 
 export interface PodAddresses {
   readonly hostIPs: readonly string[];
   readonly podIPs: readonly string[];
 }
 
-/** A range that a node without one of its own uses. */
-const defaultCidr = "10.0.0.0/24";
+/**
+ * The range of a node to which nobody gave one: a /24 of 100.64.0.0/10 by its name, so that nodes without ranges seldom
+ * give the same address.
+ */
+function ownCidr(node: string): string {
+  const place = seededBelow(1 << 14, "pod range", node);
+  return `100.${64 + (place >> 8)}.${place & 255}.0/24`;
+}
 
 /** Undefined when a range of the node is used up. */
 export function addressesFor(pod: Pod, node: Node, pods: Iterable<Pod>): PodAddresses | undefined {
   const hostIPs = nodeIps(node);
   if (pod.spec?.hostNetwork === true) return { hostIPs, podIPs: hostIPs };
-  const cidrs = node.spec?.podCIDRs ?? (node.spec?.podCIDR ? [node.spec.podCIDR] : [defaultCidr]);
+  const cidrs = node.spec?.podCIDRs ?? (node.spec?.podCIDR ? [node.spec.podCIDR] : [ownCidr(node.metadata.name)]);
   const used = new Set<string>();
   for (const other of pods) {
     if (other.spec?.hostNetwork === true || other.metadata.uid === pod.metadata.uid) continue;

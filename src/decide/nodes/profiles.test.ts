@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import type { Node } from "../../model/kubernetes.generated.ts";
 import { labelValueErrors } from "../../model/names.ts";
@@ -89,6 +90,23 @@ describe("profiles", () => {
       maxPods: 250,
       storage: "100Gi",
       gpu: { count: 2, replicas: 1 },
+    });
+  });
+
+  test("the example loads, with everything a profile can say", () => {
+    const text = readFileSync(new URL("../../../examples/profiles/lab-a100.yaml", import.meta.url), "utf8");
+    const [lab] = parseProfiles(text, "lab-a100.yaml");
+    expect(lab).toMatchObject({
+      name: "lab-a100",
+      gpu: { mig: { strategy: "mixed" } },
+      topology: { scheme: "topograph-v1" },
+    });
+    const object = nodeObject(simNode({ clusterSeed: "s", pool: "lab", profile: lab!, index: 0 }), {
+      ordinal: 0,
+      nowMs: 0,
+    });
+    expect(object["status"]).toMatchObject({
+      capacity: { "nvidia.com/mig-3g.40gb": "8", "nvidia.com/mig-1g.10gb": "16" },
     });
   });
 

@@ -3,14 +3,14 @@
  * seed, the profile and the node's place in its pool, so the same seed gives the same bytes, device UUIDs included.
  */
 import { isObject } from "../../model/json.ts";
-import type { Node, NodeSpec, NodeStatus, Taint } from "../../model/kubernetes.generated.ts";
+import type { Node, NodeSpec, NodeStatus, NodeSystemInfo, Taint } from "../../model/kubernetes.generated.ts";
 import { type GpuDevice, gpuDevicesOf, migStateLabel, pluginResources, unitCounts } from "./devices.ts";
 import { labelValue, marks } from "./marks.ts";
 import { healthyConditions } from "./nodeConditions.ts";
 import type { NewObject } from "./nodeWrite.ts";
 import type { GpuSpec, Profile } from "./profile.ts";
 import type { Profiles } from "./profiles.ts";
-import { seededUuid } from "./seeded.ts";
+import { seededBelow, seededUuid } from "./seeded.ts";
 import { type Position, positionOf, topologyLabels } from "./topology.ts";
 
 export interface SimNode {
@@ -80,18 +80,7 @@ export function nodeObject(node: SimNode, options: NodeObjectOptions): NewObject
       { type: "Hostname", address: node.name },
     ],
     daemonEndpoints: { kubeletEndpoint: { Port: 10250 } },
-    nodeInfo: {
-      architecture: profile.arch,
-      bootID: bootIdOf(node, 0),
-      containerRuntimeVersion: "containerd://2.1.4",
-      kernelVersion: "6.8.0-sim",
-      kubeProxyVersion: "",
-      kubeletVersion,
-      machineID: seededUuid(node.clusterSeed, "machine", node.name).replaceAll("-", ""),
-      operatingSystem: "linux",
-      osImage: profile.osImage,
-      systemUUID: seededUuid(node.clusterSeed, "system", node.name),
-    },
+    nodeInfo: nodeInfoOf(node, kubeletVersion),
   };
   return {
     apiVersion: "v1",
@@ -110,6 +99,55 @@ export function nodeObject(node: SimNode, options: NodeObjectOptions): NewObject
     },
     spec,
     status,
+  };
+}
+
+/** What a node that somebody else made lacks, so that it can run: KWOK fills in the same gaps with the same figures. */
+export function completedStatus(node: SimNode, status: NodeStatus): NodeStatus {
+  const { profile } = node;
+  const isWhole = status.capacity && status.allocatable && status.addresses && status.daemonEndpoints;
+  if (isWhole && status.phase === "Running" && status.nodeInfo?.kubeletVersion) return status;
+  const capacity = status.capacity ?? {
+    cpu: known(profile.cpu) ?? "1k",
+    memory: known(profile.memory) ?? "1Ti",
+    pods: profile.name === "" ? "1M" : String(profile.maxPods),
+  };
+  const ordinal = seededBelow(1 << 20, node.clusterSeed, "address", node.name);
+  const addresses = status.addresses ?? [
+    { type: "InternalIP", address: nodeIpOf(ordinal) },
+    { type: "Hostname", address: node.name },
+  ];
+  const info: Partial<NodeSystemInfo> = status.nodeInfo ?? {};
+  const wanted = nodeInfoOf(node, profile.kubeletVersion ?? defaultKubeletVersion);
+  const nodeInfo = { ...wanted };
+  for (const key of Object.keys(wanted) as (keyof typeof wanted)[]) if (info[key]) nodeInfo[key] = info[key];
+  return {
+    ...status,
+    capacity,
+    allocatable: status.allocatable ?? capacity,
+    addresses,
+    daemonEndpoints: status.daemonEndpoints ?? { kubeletEndpoint: { Port: 10250 } },
+    nodeInfo: { ...status.nodeInfo, ...nodeInfo },
+    phase: "Running",
+  };
+}
+
+function known(amount: string): string | undefined {
+  return amount === "0" || amount === "" ? undefined : amount;
+}
+
+function nodeInfoOf(node: SimNode, kubeletVersion: string): Omit<NodeSystemInfo, "swap"> {
+  return {
+    architecture: node.profile.arch,
+    bootID: bootIdOf(node, 0),
+    containerRuntimeVersion: "containerd://2.1.4",
+    kernelVersion: "6.8.0-sim",
+    kubeProxyVersion: kubeletVersion,
+    kubeletVersion,
+    machineID: seededUuid(node.clusterSeed, "machine", node.name).replaceAll("-", ""),
+    operatingSystem: "linux",
+    osImage: node.profile.osImage || "Simulated Linux",
+    systemUUID: seededUuid(node.clusterSeed, "system", node.name),
   };
 }
 

@@ -41,6 +41,8 @@ export interface ClaimLifeOptions {
   readonly unprepareMs: number;
 }
 
+const retryMs = 1000;
+
 export const claimLifeDefaults = { driver: "gpu.nvidia.com", prepareMs: 50, unprepareMs: 50 };
 
 export interface ClaimInput {
@@ -81,11 +83,11 @@ export function nextForClaim(input: ClaimInput): ClaimNext {
       if (failing.length > 0) return refuse(input, claim, "PrepareFailed", "the driver could not prepare the device");
       const doneMs = prepared.sinceMs + options.prepareMs;
       if (nowMs < doneMs) return { prepared, writes: [], wakeAtMs: doneMs };
-      return {
-        prepared: { ...prepared, state: "prepared", sinceMs: nowMs },
-        writes: statusWrites(input, claim, mine),
-        wakeAtMs: state.nextMs,
-      };
+      // Who relies on the claim writes to it first: if it was taken away meanwhile, that write conflicts, and the
+      // containers have not started.
+      const writes = statusWrites(input, claim, mine);
+      if (writes.length > 0) return { prepared, writes, wakeAtMs: nowMs + retryMs };
+      return { prepared: { ...prepared, state: "prepared", sinceMs: nowMs }, writes: [], wakeAtMs: state.nextMs };
     }
     case "prepared":
       // Users are asked of the node and not of the claim: a reservation may be taken away while a program still runs.
@@ -128,8 +130,6 @@ function beginPrepare(
 function isShared(claim: ResourceClaim, other: PreparedClaim): boolean {
   return other.claimUid === claim.metadata.uid;
 }
-
-const retryMs = 1000;
 
 /** The claim shows why, and the pod waits in ContainerCreating. */
 function refuse(input: ClaimInput, claim: ResourceClaim, reason: string, message: string): ClaimNext {

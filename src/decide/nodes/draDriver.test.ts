@@ -193,6 +193,12 @@ function claimWorld(faults: Fault[] = []) {
       world.nowMs += ms;
       return world;
     },
+    /** Until nothing is written any more, with what was written in between. */
+    settle(claim: ResourceClaim | undefined, users: Pod[]): ResourceClaim | undefined {
+      let now = claim;
+      for (let i = 0; i < 5; i++) now = world.step(now, users);
+      return now;
+    },
   };
   return world;
 }
@@ -208,6 +214,8 @@ describe("claims", () => {
     let claim = world.step(claimFor([pod]), [pod]);
     expect([world.prepared.get("uid-c")?.state, readyOf(claim)]).toEqual(["preparing", undefined]);
     claim = world.after(50).step(claim, [pod]);
+    expect([world.prepared.get("uid-c")?.state, readyOf(claim)]).toEqual(["preparing", ["True Prepared"]]);
+    claim = world.step(claim, [pod]);
     expect([world.prepared.get("uid-c")?.state, readyOf(claim)]).toEqual(["prepared", ["True Prepared"]]);
     claim = world.after(5000).step(claim, [pod]);
     expect(readyOf(claim)).toEqual(["True Prepared"]);
@@ -254,7 +262,7 @@ describe("claims", () => {
   test("a forced delete does not free the device: the next claim waits for the node", () => {
     const world = claimWorld([fault({ kind: "slow-release", delay: "2s" })]);
     world.step(claimFor([pod]), [pod]);
-    world.after(50).step(claimFor([pod]), [pod]);
+    world.after(50).settle(claimFor([pod]), [pod]);
     world.step(undefined, [], "uid-c");
     const at = { name: "pool-0", driver: "gpu.nvidia.com" };
     expect([...lingeringDevices(world.prepared.values(), () => undefined, at).keys()]).toEqual(["gpu-0"]);
@@ -271,17 +279,27 @@ describe("claims", () => {
   test("a broken GPU shows on the claim that has it", () => {
     const world = claimWorld([fault({ kind: "gpu-unhealthy", device: 0, in: "10s" })]);
     let claim = world.step(claimFor([pod]), [pod]);
-    claim = world.after(50).step(claim, [pod]);
+    claim = world.after(50).settle(claim, [pod]);
     claim = world.after(10_000).step(claim, [pod]);
     expect(readyOf(claim)).toEqual(["False Unhealthy"]);
     expect(world.prepared.get("uid-c")?.state).toBe("prepared");
+  });
+
+  test("a claim that is taken away before the node has written on it is never relied on", () => {
+    const world = claimWorld();
+    world.step(claimFor([pod]), [pod]);
+    world.after(50).step(claimFor([pod]), [pod]);
+    expect(world.prepared.get("uid-c")?.state).toBe("preparing");
+    const { allocation: _taken, ...rest } = claimFor([pod]).status ?? {};
+    world.step({ ...claimFor([pod]), status: rest }, [pod]);
+    expect(world.prepared.get("uid-c")?.state).toBe("unpreparing");
   });
 
   test("another pod's end does not take a shared claim away", () => {
     const [a, b] = [testPod({ name: "a" }), testPod({ name: "b" })];
     const world = claimWorld();
     world.step(claimFor([a, b]), [a, b]);
-    world.after(50).step(claimFor([a, b]), [a, b]);
+    world.after(50).settle(claimFor([a, b]), [a, b]);
     world.step(claimFor([b]), [b]);
     expect(world.prepared.get("uid-c")?.state).toBe("prepared");
   });

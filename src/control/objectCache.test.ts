@@ -158,6 +158,21 @@ describe("a cache", () => {
     expect(log.errors).toEqual([]);
   });
 
+  test("a connection that died in silence is given up when its time is long over, and nothing is missed", async () => {
+    const { cache, put, kube, clock, told } = await started();
+    cache.start();
+    await settle();
+    kube.faults = { isMute: true };
+    await put("x", "1");
+    await clock.advance(60_000);
+    expect(told).toEqual([]);
+    await clock.advance(640_000);
+    expect(kube.calls.length).toBeGreaterThan(1);
+    kube.faults = {};
+    await clock.advance(640_000);
+    expect(told).toEqual(["added a/x"]);
+  });
+
   test("a handler that throws is reported, and the others are told", async () => {
     const { cache, put, log, told, metrics } = await started();
     cache.onEvent(() => {

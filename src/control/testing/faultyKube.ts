@@ -10,6 +10,8 @@ export interface Faults {
   after?: (verb: string, what: string) => Refusal | undefined;
   list?: (list: KubeList) => KubeList;
   watch?: (options: WatchOptions) => Refusal | undefined;
+  /** Connections that are dead and do not know it: nothing comes through any more, not even an end. */
+  isMute?: boolean;
 }
 
 interface OpenWatch {
@@ -54,6 +56,7 @@ export class FaultyKube implements KubeApi {
     this.calls.push(`watch ${kind.plural} ${from}`);
     let inner: Watch | undefined;
     let isOver = false;
+    let isDead = false;
     const close = (): void => {
       isOver = true;
       inner?.stop();
@@ -73,10 +76,13 @@ export class FaultyKube implements KubeApi {
     else {
       inner = this.kube.watch(kind, options, {
         event: (event) => {
-          if (!isOver) sink.event(event);
+          // What was lost on a connection does not come later: it is dead from then on.
+          isDead ||= this.faults.isMute === true;
+          if (!isOver && !isDead) sink.event(event);
         },
         ended: (why) => {
-          if (isOver) return;
+          isDead ||= this.faults.isMute === true;
+          if (isOver || isDead) return;
           close();
           sink.ended(why);
         },

@@ -5,7 +5,7 @@ import type { Backoff } from "./backoff.ts";
 import { Loop, type Reconcile } from "./loop.ts";
 import type { ObjectCache } from "./objectCache.ts";
 import type { Source } from "./sources.ts";
-import { WorkQueue } from "./workQueue.ts";
+import { type RetryBudget, WorkQueue } from "./workQueue.ts";
 
 export interface ControllerOptions {
   readonly name: string;
@@ -14,6 +14,7 @@ export interface ControllerOptions {
   readonly concurrency?: number;
   readonly deadlineMs?: number;
   readonly backoff?: Backoff;
+  readonly retries?: RetryBudget;
 }
 
 /** Sources, a queue and a loop: keys come in, turns come out. */
@@ -25,10 +26,10 @@ export class Controller {
   private stopSources: (() => void)[] = [];
 
   constructor(ports: { clock: Clock; log: Log; metrics: Metrics }, options: ControllerOptions) {
-    const { name, backoff, sources, ...rest } = options;
+    const { name, backoff, retries, sources, ...rest } = options;
     this.name = name;
     this.sources = sources;
-    this.queue = new WorkQueue({ name, ...ports, ...(backoff && { backoff }) });
+    this.queue = new WorkQueue({ name, ...ports, ...(backoff && { backoff }), ...(retries && { retries }) });
     this.loop = new Loop({ ...rest, ...ports, name, queue: this.queue });
   }
 

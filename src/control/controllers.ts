@@ -34,6 +34,8 @@ export interface ControllersOptions {
 export type CacheOptions<T extends KubeObject> = Pick<ObjectCacheOptions<T>, "transform" | "resyncMs">;
 
 const defaultGraceMs = 30_000;
+/** After this long somebody should know that a kind cannot be listed. */
+const slowSyncMs = 120_000;
 
 /**
  * The controllers of one process and what they share. They start in order (caches, the wait until all are whole, the lease, turns) and stop in the
@@ -112,7 +114,15 @@ export class Controllers {
     for (const controller of this.controllers) controller.startSources();
     for (const cache of caches) cache.start();
     // Not Promise.all: the order in which they finish must not decide what runs first.
-    for (const cache of caches) if (!(await cache.waitForSync())) return false;
+    const stopTimer = this.ports.clock.after(slowSyncMs, () => {
+      this.ports.log.warn({ kinds: this.unsynced() }, "caches take long to become whole");
+    });
+    for (const cache of caches) {
+      if (await cache.waitForSync()) continue;
+      stopTimer();
+      return false;
+    }
+    stopTimer();
     if (this.phase !== "syncing") return false;
     this.phase = "synced";
     this.ports.log.info({ kinds: caches.map(({ kind }) => kind) }, "caches are whole");

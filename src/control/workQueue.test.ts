@@ -2,9 +2,9 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { ManualClock } from "../apiserver/testing/manualClock.ts";
 import { MetricsBook } from "./metricsBook.ts";
-import { lowPriority, WorkQueue } from "./workQueue.ts";
+import { lowPriority, WorkQueue, type WorkQueueOptions } from "./workQueue.ts";
 
-function newQueue(options: { fairEvery?: number } = {}) {
+function newQueue(options: Partial<Pick<WorkQueueOptions, "fairEvery" | "retries">> = {}) {
   const clock = new ManualClock();
   const metrics = new MetricsBook();
   const queue = new WorkQueue({ name: "test", clock, metrics, ...options });
@@ -112,6 +112,21 @@ describe("a work queue", () => {
     queue.addFailed("a");
     await clock.advance(5);
     expect(drain()).toEqual(["a"]);
+  });
+
+  test("a budget spreads the retries of many keys", async () => {
+    const { queue, clock, drain } = newQueue({ retries: { perSecond: 10, burst: 3 } });
+    for (const key of ["a", "b", "c", "d", "e"]) queue.addFailed(key);
+    await clock.advance(5);
+    expect(drain()).toEqual(["a", "b", "c"]);
+    await clock.advance(95);
+    expect(drain()).toEqual(["d"]);
+    await clock.advance(100);
+    expect(drain()).toEqual(["e"]);
+    await clock.advance(1000);
+    for (const key of ["f", "g", "h"]) queue.addFailed(key);
+    await clock.advance(5);
+    expect(drain()).toEqual(["f", "g", "h"]);
   });
 
   test("a closed queue gives nothing out and leaves no timer behind", () => {

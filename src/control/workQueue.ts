@@ -10,8 +10,16 @@ export interface WorkQueueOptions {
   readonly metrics: Metrics;
   /** How long a key waits after each failure in a row. */
   readonly backoff?: Backoff;
+  /** Of all keys together; no bound unless given. */
+  readonly retries?: RetryBudget;
   /** Every so many turns the oldest key goes first, whatever its priority. */
   readonly fairEvery?: number;
+}
+
+/** So many retries at once, and then so many a second. */
+export interface RetryBudget {
+  readonly perSecond: number;
+  readonly burst: number;
 }
 
 export interface AddOptions {
@@ -57,6 +65,9 @@ export class WorkQueue {
   /** Keys that have their turn, and the priority they were added with meanwhile. */
   private readonly active = new Map<string, { again: number | undefined }>();
   private readonly failureCounts = new Map<string, number>();
+  private readonly retries: RetryBudget | undefined;
+  private wholeAtMs = 0;
+  private spentAtMs = 0;
   private readyCount = 0;
   private turns = 0;
   private isClosed = false;
@@ -68,6 +79,7 @@ export class WorkQueue {
     this.labels = { name: options.name };
     this.backoff = options.backoff ?? defaultBackoff;
     this.fairEvery = options.fairEvery ?? defaultFairEvery;
+    this.retries = options.retries;
   }
 
   /** Called whenever a key has become ready. */
@@ -123,7 +135,20 @@ export class WorkQueue {
     const failures = this.failures(key) + 1;
     this.failureCounts.set(key, failures);
     this.metrics.count("workqueue_retries_total", this.labels);
-    this.addAfter(key, Math.max(options.atLeastMs ?? 0, exponentialMs(this.backoff, failures)), options);
+    const delayMs = Math.max(options.atLeastMs ?? 0, exponentialMs(this.backoff, failures), this.spendRetry());
+    this.addAfter(key, delayMs, options);
+  }
+
+  /** How long the budget makes this retry wait. It is kept as the time at which it will be whole again. */
+  private spendRetry(): number {
+    if (this.retries === undefined) return 0;
+    const { perSecond, burst } = this.retries;
+    const nowMs = this.clock.nowMs();
+    // A clock that stepped back takes the debt with it.
+    if (nowMs < this.spentAtMs) this.wholeAtMs += nowMs - this.spentAtMs;
+    this.spentAtMs = nowMs;
+    this.wholeAtMs = Math.max(this.wholeAtMs, nowMs) + 1000 / perSecond;
+    return Math.max(0, Math.ceil(this.wholeAtMs - nowMs - (burst * 1000) / perSecond));
   }
 
   /** It worked: the next failure is the first one again. */

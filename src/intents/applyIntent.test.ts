@@ -7,6 +7,7 @@ import type { KubeObject } from "../model/object.ts";
 import type { KubeApi } from "../ports/kubeApi.ts";
 import { applyIntent } from "./applyIntent.ts";
 import { destroyAfterLooking, lookAgain } from "./lookAgain.ts";
+import { mergeFrom } from "./mergeFrom.ts";
 
 const pods = { group: "", version: "v1", plural: "pods" };
 const target = { ...pods, namespace: "default", name: "p" };
@@ -33,6 +34,13 @@ function writesOn(pod: KubeObject): Intent[] {
     { type: "status", target, expected, object: running, why },
     { type: "patch", target, expected, patch: { metadata: { labels: { a: "b" } } }, why },
     { type: "patch", target, expected, patch: { status: { phase: "Running" } }, subresource: "status", why },
+    {
+      type: "apply",
+      target,
+      expected,
+      fields: { apiVersion: "v1", kind: "Pod", metadata: { labels: { c: "d" } } },
+      why,
+    },
     { type: "bind", target, expected, node: "n1", annotations: { note: "x" }, why },
     { type: "evict", target, expected, why },
     { type: "delete", target, expected, gracePeriodSeconds: 0, why },
@@ -41,7 +49,7 @@ function writesOn(pod: KubeObject): Intent[] {
 
 describe("an intent", () => {
   test("takes effect on the state that it was decided on, and tells the revision where the API does", async () => {
-    for (let index = 0; index < 7; index++) {
+    for (let index = 0; index < 8; index++) {
       const { kube, pod, api } = await started();
       const intent = writesOn(pod)[index] as Intent;
       const outcome = await applyIntent(kube, intent);
@@ -55,7 +63,7 @@ describe("an intent", () => {
   });
 
   test("is a conflict on a later state of the object, whatever the verb", async () => {
-    for (let index = 0; index < 7; index++) {
+    for (let index = 0; index < 8; index++) {
       const { kube, pod, api } = await started();
       await api.edit("/pods", "default/p", (now) => {
         now.metadata.labels = { touched: "yes" };
@@ -68,7 +76,7 @@ describe("an intent", () => {
   });
 
   test("never touches another pod of the same name", async () => {
-    for (let index = 0; index < 7; index++) {
+    for (let index = 0; index < 8; index++) {
       const { kube, pod, api } = await started();
       await api.delete("/pods", "default/p", { gracePeriodSeconds: 0 });
       await api.create("/pods", podNamed("default/p"));
@@ -100,6 +108,50 @@ describe("an intent", () => {
     // @ts-expect-error a name is derived, never drawn
     const drawn: NewObject = { apiVersion: "v1", kind: "Pod", metadata: { generateName: "drawn-", name: "x" } };
     expect([blind, half, evict, bind, patch, drawn]).toHaveLength(6);
+  });
+});
+
+describe("the difference between two states", () => {
+  const state = (fields: object): KubeObject => ({
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { name: "p", uid: "u", resourceVersion: "1", creationTimestamp: "" },
+    ...fields,
+  });
+
+  test.each([
+    { name: "nothing", before: { spec: { a: 1 } }, after: { spec: { a: 1 } }, patch: undefined },
+    { name: "a value", before: { spec: { a: 1, b: 1 } }, after: { spec: { a: 2, b: 1 } }, patch: { spec: { a: 2 } } },
+    {
+      name: "a field that went",
+      before: { spec: { a: 1, b: 1 } },
+      after: { spec: { b: 1 } },
+      patch: { spec: { a: null } },
+    },
+    { name: "a field that came", before: {}, after: { status: { x: { y: 1 } } }, patch: { status: { x: { y: 1 } } } },
+    { name: "a list, as a whole", before: { l: [1, 2] }, after: { l: [1, 3] }, patch: { l: [1, 3] } },
+    { name: "an object that became a value", before: { s: { a: 1 } }, after: { s: 1 }, patch: { s: 1 } },
+    { name: "an object that became empty", before: { s: { a: 1 } }, after: { s: {} }, patch: { s: { a: null } } },
+  ])("has $name", ({ before, after, patch }) => {
+    expect(mergeFrom(state(before), state(after))).toEqual(patch);
+  });
+
+  test("leaves out whom and when it is about, which is the precondition's", () => {
+    const after = state({});
+    after.metadata = { ...after.metadata, resourceVersion: "2", labels: { a: "b" } };
+    expect(mergeFrom(state({}), after)).toEqual({ metadata: { labels: { a: "b" } } });
+  });
+
+  test("brings the server to the other state", async () => {
+    const { kube, pod, api } = await started();
+    const after: KubeObject = { ...pod, metadata: { ...pod.metadata, labels: { a: "b" }, annotations: { c: "d" } } };
+    const patch = mergeFrom(pod, after) ?? {};
+    await applyIntent(kube, { type: "patch", target, expected: expectedOf(pod), patch, why });
+    const now = api.get("/pods", "default/p") as KubeObject;
+    expect([now.metadata.labels, now.metadata.annotations]).toEqual([{ a: "b" }, { c: "d" }]);
+    const back = mergeFrom(now, { ...now, metadata: { ...now.metadata, labels: {}, annotations: {} } }) ?? {};
+    await applyIntent(kube, { type: "patch", target, expected: expectedOf(now), patch: back, why });
+    expect(api.get("/pods", "default/p")?.metadata.labels ?? {}).toEqual({});
   });
 });
 

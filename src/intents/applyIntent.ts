@@ -41,6 +41,12 @@ export async function applyIntent(
       const ref = subresource === undefined ? target : { ...target, subresource };
       return written(await kube.patch(ref, { type: "merge", body: guarded(intent.patch, expected) }, options));
     }
+    case "apply": {
+      const { subresource, expected, fields, force } = intent;
+      const ref = subresource === undefined ? target : { ...target, subresource };
+      const patch = { type: "apply" as const, body: guarded(named(fields, target), expected), ...(force && { force }) };
+      return written(await kube.patch(ref, patch, options));
+    }
     case "bind": {
       const { node, expected, labels, annotations } = intent;
       const more = { ...(labels && { labels }), ...(annotations && { annotations }) };
@@ -84,6 +90,13 @@ function pinned(object: KubeObject, { uid, resourceVersion }: { uid: string; res
   const { metadata } = object;
   if (metadata.uid === uid && metadata.resourceVersion === resourceVersion) return object;
   return { ...object, metadata: { ...metadata, uid, resourceVersion } };
+}
+
+/** What is applied says whom it is about. */
+function named(fields: JsonObject, { namespace, name }: { namespace: string; name: string }): JsonObject {
+  const metadata = fields["metadata"];
+  const place = namespace === "" ? { name } : { name, namespace };
+  return { ...fields, metadata: { ...(isObject(metadata) ? metadata : {}), ...place } };
 }
 
 /** A patch that names a state is refused with a conflict on any other. */

@@ -7,7 +7,15 @@ import type { Revision } from "./revision.ts";
  * decided on, and the types leave no way to forget it: if the object has changed since, the write is refused and
  * the decision is taken again.
  */
-export type Intent = CreateIntent | UpdateIntent | StatusIntent | PatchIntent | BindIntent | EvictIntent | DeleteIntent;
+export type Intent =
+  | CreateIntent
+  | UpdateIntent
+  | StatusIntent
+  | PatchIntent
+  | ApplyIntent
+  | BindIntent
+  | EvictIntent
+  | DeleteIntent;
 
 /** Where an object lives: the same words as a path of the API. */
 export interface IntentTarget {
@@ -74,6 +82,17 @@ export interface PatchIntent extends Decided {
   readonly type: "patch";
   readonly expected: Expected;
   readonly patch: JsonObject;
+  readonly subresource?: string;
+}
+
+/** Server-side apply to an object that exists: these fields are ours. What does not exist yet is created. */
+export interface ApplyIntent extends Decided {
+  readonly type: "apply";
+  readonly expected: Expected;
+  /** The fields that we want to own; `apiVersion` and `kind` are part of it. */
+  readonly fields: JsonObject;
+  /** Takes fields from other owners instead of reporting a conflict. */
+  readonly force?: boolean;
   readonly subresource?: string;
 }
 
@@ -152,5 +171,6 @@ function describeIntent(intent: Intent): string {
   if (intent.type === "create") return place;
   const state = `${place} ${intent.expected.uid}@${intent.expected.resourceVersion}`;
   if (intent.type === "bind") return `${state} ${intent.node}`;
-  return intent.type === "patch" && intent.subresource !== undefined ? `${state} ${intent.subresource}` : state;
+  const hasPart = intent.type === "patch" || intent.type === "apply";
+  return hasPart && intent.subresource !== undefined ? `${state} ${intent.subresource}` : state;
 }

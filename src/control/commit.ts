@@ -1,8 +1,7 @@
 import { type ApplyOptions, applyIntent, type Written } from "../intents/applyIntent.ts";
 import { lookAgain } from "../intents/lookAgain.ts";
-import { type Intent, intentId } from "../model/intent.ts";
+import { type Intent, intentId, kindOf } from "../model/intent.ts";
 import { type Outcome, refused } from "../model/outcome.ts";
-import { firstRevision } from "../model/revision.ts";
 import type { KubeApi } from "../ports/kubeApi.ts";
 import type { Effect } from "../snapshot/ledger.ts";
 import type { Picture } from "../snapshot/picture.ts";
@@ -47,7 +46,8 @@ export async function resolveUnknown<V>(
   intent: Intent,
   options: ApplyOptions = {},
 ): Promise<Outcome<boolean>> {
-  const fresh = await lookAgain(kube, intent.target, { atLeast: firstRevision, ...options });
+  const atLeast = picture.snapshot().kind(kindOf(intent.target)).revision;
+  const fresh = await lookAgain(kube, intent.target, { atLeast, ...options });
   if (!fresh.ok) return fresh;
   picture.read(intent, fresh.value);
   return { ok: true, value: picture.stateOf(intent) !== "unknown" };

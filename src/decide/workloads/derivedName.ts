@@ -1,0 +1,55 @@
+/**
+ * Names that follow from identity. Upstream draws five letters; a drawn name makes a second pod when an answer was lost
+ * and the create is sent again. Ours is a function of the owner's UID and a slot, so the second create meets the first.
+ */
+const letters = "bcdfghjklmnpqrstvwxz2456789";
+/** Longer bases are cut, so that a name with its suffix stays a DNS label. */
+const baseLengthMax = 58;
+
+/** FNV-1a in 32 bits over UTF-16 units, low byte first. */
+export function fnv32(text: string, seed = 0x811c9dc5): number {
+  let hash = seed;
+  for (let i = 0; i < text.length; i++) {
+    const unit = text.charCodeAt(i);
+    hash = Math.imul(hash ^ (unit & 0xff), 0x01000193);
+    hash = Math.imul(hash ^ (unit >>> 8), 0x01000193);
+  }
+  return hash >>> 0;
+}
+
+/** Letters that spell no words: no vowels and nothing that looks like one. */
+export function safeText(number: number): string {
+  let text = "";
+  for (const digit of String(number)) text += letters[digit.charCodeAt(0) % letters.length];
+  return text;
+}
+
+/** Five letters that follow from the parts. */
+export function suffixOf(...parts: readonly (string | number)[]): string {
+  let hash = fnv32(parts.map(String).join("\u0000"));
+  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
+  hash = (hash ^ (hash >>> 13)) >>> 0;
+  let text = "";
+  for (let i = 0; i < 5; i++) {
+    text += letters[hash % letters.length];
+    hash = Math.floor(hash / letters.length);
+  }
+  return text;
+}
+
+export interface NameSource {
+  /** Up to and with the last dash: `web-7d9f-`. */
+  readonly base: string;
+  readonly uid: string;
+}
+
+/** The first `count` names of the owner, slot by slot, that nobody has. */
+export function freeNames({ base, uid }: NameSource, count: number, taken: ReadonlySet<string>): string[] {
+  const names = new Set<string>();
+  const start = base.slice(0, baseLengthMax);
+  for (let slot = 0; names.size < count; slot++) {
+    const name = start + suffixOf(uid, slot);
+    if (!taken.has(name)) names.add(name);
+  }
+  return [...names];
+}

@@ -1,0 +1,126 @@
+/** What the ReplicaSet controller does: as many active pods as wanted, of its template, chosen by its selector. */
+import type { Pod, ReplicaSet, ReplicaSetCondition, ReplicaSetStatus } from "../../model/kubernetes.generated.ts";
+import { matchesLabels, selectorRequirements } from "../../model/labelSelector.ts";
+import type { Revision } from "../../model/revision.ts";
+import { formatTime } from "../../model/time.ts";
+import { freeNames } from "./derivedName.ts";
+import { type Decision, Draft, withoutZeros } from "./draft.ts";
+import { claim, podFromTemplate } from "./ownership.ts";
+import { byAge, countPods, isActive, isTerminating } from "./podFacts.ts";
+import { rankForDeletion } from "./scaleDown.ts";
+
+export interface ReplicaSetPicture {
+  readonly revision: Revision;
+  readonly replicaSet: ReplicaSet;
+  /** All pods of the namespace, or at least those that are controlled by the set or match its selector. */
+  readonly pods: readonly Pod[];
+  /** Pods of sibling sets under the same Deployment: a node that holds many of them is relieved first. */
+  readonly relatedPods?: readonly Pod[];
+  /** Why the last write of pods was refused, if it was: shown as the condition ReplicaFailure. */
+  readonly failure?: { readonly reason: "FailedCreate" | "FailedDelete"; readonly message: string };
+}
+
+/** No more creates or deletes than this in one turn. */
+export const burstReplicas = 500;
+
+export function decideReplicaSet(picture: ReplicaSetPicture, nowMs: number): Decision {
+  const { replicaSet } = picture;
+  const { spec, metadata } = replicaSet;
+  const draft = new Draft();
+  if (spec === undefined) return draft.decision();
+  const all = [...picture.pods].sort(byAge);
+  const requirements = selectorRequirements(spec.selector);
+  const claimed = claim(draft, replicaSet, requirements, all, { adopts: isActive });
+  const active = claimed.filter(isActive);
+  if (metadata.deletionTimestamp === undefined) manageReplicas(draft, picture, active, all, nowMs);
+  writeStatus(draft, picture, active, claimed.filter(isTerminating).length, nowMs);
+  return draft.decision();
+}
+
+function manageReplicas(
+  draft: Draft,
+  picture: ReplicaSetPicture,
+  active: readonly Pod[],
+  all: readonly Pod[],
+  nowMs: number,
+): void {
+  const { replicaSet } = picture;
+  const { name, namespace, uid } = replicaSet.metadata;
+  const wanted = replicaSet.spec?.replicas ?? 1;
+  const missing = Math.min(wanted - active.length, burstReplicas);
+  if (missing > 0) {
+    const taken = new Set(all.filter((pod) => pod.metadata.namespace === namespace).map((pod) => pod.metadata.name));
+    for (const podName of freeNames({ base: `${name}-`, uid }, missing, taken)) {
+      const pod = podFromTemplate(replicaSet, replicaSet.spec?.template, podName);
+      draft.create(picture.revision, pod, `ReplicaSet ${name} has ${active.length} of ${wanted} pods`);
+    }
+    return;
+  }
+  const surplus = Math.min(active.length - wanted, burstReplicas);
+  if (surplus <= 0) return;
+  const related = [...active, ...(picture.relatedPods ?? []).filter(isActive)];
+  const ranked = rankForDeletion(active, related, nowMs);
+  for (const pod of ranked.slice(0, surplus)) {
+    // A pod that is being adopted has its turn when that is done.
+    if (draft.has(pod)) continue;
+    draft.remove(pod, `ReplicaSet ${name} has ${active.length} pods and wants ${wanted}`);
+  }
+}
+
+function writeStatus(
+  draft: Draft,
+  { replicaSet, failure }: ReplicaSetPicture,
+  active: readonly Pod[],
+  terminatingReplicas: number,
+  nowMs: number,
+): void {
+  const { spec, status: before, metadata } = replicaSet;
+  const templateLabels = selectorRequirements({ matchLabels: spec?.template?.metadata?.labels ?? {} });
+  const counts = countPods(active, spec?.minReadySeconds ?? 0, nowMs);
+  const conditions = failureCondition(before?.conditions ?? [], failure, nowMs);
+  const status: ReplicaSetStatus = {
+    ...before,
+    replicas: active.length,
+    fullyLabeledReplicas: active.filter((pod) => matchesLabels(templateLabels, pod.metadata.labels)).length,
+    readyReplicas: counts.ready,
+    availableReplicas: counts.available,
+    terminatingReplicas,
+    observedGeneration: metadata.generation ?? 0,
+  };
+  if (conditions.length > 0) status.conditions = conditions;
+  else delete status.conditions;
+  draft.wakeAt(counts.wakeAtMs);
+  const kept = withoutZeros(status, ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"]);
+  draft.status(
+    replicaSet,
+    kept,
+    `ReplicaSet ${metadata.name} has ${active.length} pods, ${counts.available} available`,
+  );
+}
+
+function failureCondition(
+  before: readonly ReplicaSetCondition[],
+  failure: ReplicaSetPicture["failure"],
+  nowMs: number,
+): ReplicaSetCondition[] {
+  const others = before.filter(({ type }) => type !== "ReplicaFailure");
+  if (failure === undefined) return others;
+  const old = before.find(({ type }) => type === "ReplicaFailure");
+  if (old?.status === "True" && old.reason === failure.reason) return [...before];
+  return [...others, { type: "ReplicaFailure", status: "True", lastTransitionTime: formatTime(nowMs), ...failure }];
+}
+
+/**
+ * How many of a run of creates may be under way at once: one, then twice as many each time, so that a quota that refuses
+ * all of them is asked once and not five hundred times. A batch with a refusal is the last one.
+ */
+export function slowStartBatches(count: number): number[] {
+  const batches: number[] = [];
+  let left = count;
+  for (let size = 1; left > 0; size *= 2) {
+    const batch = Math.min(size, left);
+    batches.push(batch);
+    left -= batch;
+  }
+  return batches;
+}

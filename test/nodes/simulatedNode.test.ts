@@ -12,6 +12,7 @@ import {
 import { draDefaults } from "../../src/decide/nodes/draDevices.ts";
 import { nextForSlices } from "../../src/decide/nodes/draDriver.ts";
 import { type Fault, readFault } from "../../src/decide/nodes/faults.ts";
+import { intentOfWrite } from "../../src/decide/nodes/intentOfWrite.ts";
 import { nextForNode, nodeLifeDefaults } from "../../src/decide/nodes/nodeLife.ts";
 import type { NodeWrite } from "../../src/decide/nodes/nodeWrite.ts";
 import { nextForPod } from "../../src/decide/nodes/podLife.ts";
@@ -21,6 +22,7 @@ import { findProfile, profilesWith } from "../../src/decide/nodes/profiles.ts";
 import { nodeObject, simNode } from "../../src/decide/nodes/simNode.ts";
 import { parseStages, type Stage } from "../../src/decide/nodes/stages/stage.ts";
 import { nextForObject, type StageJob } from "../../src/decide/nodes/stages/stageEngine.ts";
+import { applyIntent } from "../../src/intents/applyIntent.ts";
 import type { Lease, Node, Pod, ResourceClaim, ResourceSlice } from "../../src/model/kubernetes.generated.ts";
 import type { KubeObject } from "../../src/model/object.ts";
 import type { Outcome } from "../../src/model/outcome.ts";
@@ -47,25 +49,9 @@ async function liveNode(faults: (nowMs: number) => Fault[] = () => []) {
   };
 
   async function send(write: NodeWrite): Promise<void> {
-    switch (write.kind) {
-      case "create":
-        return note("create", await kube.create({ ...write.ref }, write.object as unknown as KubeObject));
-      case "update":
-        return note("update", await kube.update(write.ref, write.object));
-      case "patch":
-        return note("patch", await kube.patch(write.ref, write.patch));
-      case "delete": {
-        const { uid, graceSeconds } = write;
-        return note(
-          "delete",
-          await kube.delete(write.ref, { preconditions: { uid }, gracePeriodSeconds: graceSeconds }),
-        );
-      }
-      case "evict":
-        return note("evict", await kube.evict(write.ref));
-      case "event":
-        return;
-    }
+    const intent = intentOfWrite(write, { absentAt: "0", why: "simulated" });
+    if (intent !== undefined) note(intent.type, await applyIntent(kube, intent));
+    else if (write.kind !== "event") refusals.push(`${write.kind} of a node that is no intent`);
   }
 
   async function get<T>(ref: ObjectRef): Promise<T | undefined> {

@@ -1,9 +1,10 @@
 /** A fake DRA driver's first half: the slices that say which devices a node has. */
+import type { NewObject } from "../../model/intent.ts";
 import { equalJson } from "../../model/json.ts";
 import type { Device, Node, ResourceSlice, ResourceSliceSpec } from "../../model/kubernetes.generated.ts";
 import { type DraInventory, type DraOptions, draInventory } from "./draDevices.ts";
 import type { NodeState } from "./nodeState.ts";
-import { type NewObject, type Next, type NodeWrite, sliceRef } from "./nodeWrite.ts";
+import { identityOf, type Next, type NodeWrite, sliceRef } from "./nodeWrite.ts";
 import type { SimNode } from "./simNode.ts";
 
 export interface SlicesInput {
@@ -58,7 +59,7 @@ export function nextForSlices(input: SlicesInput): Next {
   const wanted = new Set(parts.map((_, i) => sliceName(sim.name, options.driver, i)));
   for (const { metadata } of current) {
     if (wanted.has(metadata.name)) continue;
-    writes.push({ kind: "delete", ref: sliceRef(metadata.name), uid: metadata.uid, graceSeconds: 0 });
+    writes.push({ kind: "delete", ref: sliceRef(metadata.name), expected: identityOf(metadata), graceSeconds: 0 });
   }
   return { writes, wakeAtMs: state.nextMs };
 }

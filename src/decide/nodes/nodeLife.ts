@@ -7,7 +7,7 @@ import { type Fault, isActive } from "./faults.ts";
 import { nodeConditions, type Trouble } from "./nodeConditions.ts";
 import { type LeaseOptions, nextForLease } from "./nodeLease.ts";
 import { migOf, type NodeState, nodeStateAt } from "./nodeState.ts";
-import { earliest, eventTarget, type Next, type NodeWrite, nodeRef, podRef } from "./nodeWrite.ts";
+import { earliest, eventTarget, identityOf, type Next, type NodeWrite, nodeRef, podRef } from "./nodeWrite.ts";
 import { bootIdOf, completedStatus, countsAsText, nodeLabels, type SimNode } from "./simNode.ts";
 
 export interface NodeLifeOptions extends LeaseOptions {
@@ -45,7 +45,7 @@ export function nextForNode(input: NodeInput): NodeNext {
   if (state.deleted) {
     const writes: NodeWrite[] =
       node.metadata.deletionTimestamp === undefined
-        ? [{ kind: "delete", ref: nodeRef(sim.name), uid, graceSeconds: 0 }]
+        ? [{ kind: "delete", ref: nodeRef(sim.name), expected: identityOf(node.metadata), graceSeconds: 0 }]
         : [];
     return { writes, wakeAtMs: undefined, held: false, state };
   }
@@ -167,14 +167,14 @@ function metadataWrites({ node, sim, nowMs, faults }: NodeInput, state: NodeStat
     if (value !== undefined && key in current && current[key] !== value) changed[key] = value;
   }
   const writes: NodeWrite[] = [];
-  const { uid, resourceVersion } = node.metadata;
   const spec = cordonPatch(node, state, faults, nowMs);
   if (Object.keys(changed).length > 0 || spec !== undefined) {
     const body = {
-      metadata: { uid, resourceVersion, ...(Object.keys(changed).length > 0 ? { labels: changed } : {}) },
+      ...(Object.keys(changed).length > 0 ? { metadata: { labels: changed } } : {}),
       ...(spec === undefined ? {} : { spec }),
     };
-    writes.push({ kind: "patch", ref: nodeRef(sim.name), patch: { type: "merge", body } });
+    const expected = identityOf(node.metadata);
+    writes.push({ kind: "patch", ref: nodeRef(sim.name), expected, patch: { type: "merge", body } });
   }
   return writes;
 }
@@ -217,7 +217,7 @@ export function drainWrites(node: Node, pods: Iterable<Pod>): NodeWrite[] {
     if (status?.phase === "Succeeded" || status?.phase === "Failed") continue;
     if (metadata.ownerReferences?.some(({ kind, controller }) => kind === "DaemonSet" && controller === true)) continue;
     if (metadata.annotations?.["kubernetes.io/config.mirror"] !== undefined) continue;
-    writes.push({ kind: "evict", ref: podRef(metadata), uid: metadata.uid });
+    writes.push({ kind: "evict", ref: podRef(metadata), expected: identityOf(metadata) });
   }
   return writes;
 }

@@ -1,5 +1,6 @@
+import type { Expected, NewObject } from "../../model/intent.ts";
 import type { Json } from "../../model/json.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject, ObjectMeta } from "../../model/object.ts";
 
 /**
  * What a simulated node wants written. The driver sends them in order; a refusal ends the turn, and the next turn
@@ -9,11 +10,17 @@ export type NodeWrite =
   | { readonly kind: "create"; readonly ref: WriteRef; readonly object: NewObject }
   /** Carries the resourceVersion it was computed from: a Conflict means look again. */
   | { readonly kind: "update"; readonly ref: WriteRef; readonly object: KubeObject }
-  /** The body carries uid and resourceVersion where the decision needs them. */
-  | { readonly kind: "patch"; readonly ref: WriteRef; readonly patch: WritePatch }
-  | { readonly kind: "delete"; readonly ref: WriteRef; readonly uid: string; readonly graceSeconds: number }
-  | { readonly kind: "evict"; readonly ref: WriteRef; readonly uid: string }
+  /** Where `expected` is given, it goes into the metadata of the body as a precondition. */
+  | { readonly kind: "patch"; readonly ref: WriteRef; readonly patch: WritePatch; readonly expected?: Expected }
+  | { readonly kind: "delete"; readonly ref: WriteRef; readonly expected: Identity; readonly graceSeconds: number }
+  | { readonly kind: "evict"; readonly ref: WriteRef; readonly expected: Expected }
   | NodeEvent;
+
+/** Which object is meant. Without a version any state of it will do: an earlier write of the same turn has changed it. */
+export interface Identity {
+  readonly uid: string;
+  readonly resourceVersion?: string;
+}
 
 /** An Event about an object; the driver gives it a name, a source and times. */
 export interface NodeEvent {
@@ -48,24 +55,14 @@ export interface WriteRef {
   readonly subresource?: string;
 }
 
-/** An object before the server has given it its identity. */
-export type NewObject = {
-  apiVersion: string;
-  kind: string;
-  metadata: {
-    name: string;
-    namespace?: string;
-    labels?: Record<string, string>;
-    annotations?: Record<string, string>;
-    ownerReferences?: { apiVersion: string; kind: string; name: string; uid: string; controller?: boolean }[];
-  };
-  [field: string]: unknown;
-};
-
 /** What to write now and when to ask again; undefined means: when the object changes. */
 export interface Next {
   readonly writes: readonly NodeWrite[];
   readonly wakeAtMs: number | undefined;
+}
+
+export function identityOf({ uid, resourceVersion }: ObjectMeta): Expected {
+  return { uid, resourceVersion };
 }
 
 export function podRef(metadata: { namespace?: string; name: string }, subresource?: string): WriteRef {

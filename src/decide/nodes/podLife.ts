@@ -7,7 +7,7 @@ import { equalJson } from "../../model/json.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { timeToMs } from "../../model/time.ts";
 import { isAdmitted } from "./admission.ts";
-import { earliest, type NodeWrite, podRef } from "./nodeWrite.ts";
+import { earliest, identityOf, type NodeWrite, podRef } from "./nodeWrite.ts";
 import type { PodInput, PodNext } from "./podInput.ts";
 import { sandboxDelayMs } from "./podPlan.ts";
 import {
@@ -156,9 +156,9 @@ const rules: readonly Rule[] = [
 
 /** A pod that has ended leaves when it is asked to; once is enough if a finalizer keeps its object. */
 function removal(pod: Pod): NodeWrite[] {
-  const { deletionTimestamp, deletionGracePeriodSeconds, uid } = pod.metadata;
+  const { deletionTimestamp, deletionGracePeriodSeconds } = pod.metadata;
   if (deletionTimestamp === undefined || deletionGracePeriodSeconds === 0) return [];
-  return [{ kind: "delete", ref: podRef(pod.metadata), uid, graceSeconds: 0 }];
+  return [{ kind: "delete", ref: podRef(pod.metadata), expected: identityOf(pod.metadata), graceSeconds: 0 }];
 }
 
 /** Deletion: containers are asked to stop, killed when the grace is over, and only then is the object let go. */
@@ -189,10 +189,11 @@ function stopPod(input: PodInput): PodNext {
   const wasRunning = [...view.mains, ...view.inits].some(hasEnded);
   const writes: NodeWrite[] = [];
   if (wasRunning || graceMs === 0) {
+    // The object is let go in the next turn, on the version that this write makes.
     const allWell = view.mains.length > 0 && view.mains.every(({ status }) => status.state?.terminated?.exitCode === 0);
     view.status.phase = allWell ? "Succeeded" : "Failed";
     writes.push(...step.result(undefined).writes);
-  }
-  if (graceMs > 0) writes.push({ kind: "delete", ref: podRef(pod.metadata), uid: pod.metadata.uid, graceSeconds: 0 });
+  } else
+    writes.push({ kind: "delete", ref: podRef(pod.metadata), expected: identityOf(pod.metadata), graceSeconds: 0 });
   return { writes, wakeAtMs: undefined, memory, refusals: 0 };
 }

@@ -7,7 +7,7 @@ import { timeToMs } from "../../model/time.ts";
 import { assignmentOf } from "./devices.ts";
 import { type Fault, nextFaultMs, numberParam, podFaultsAt, textParam } from "./faults.ts";
 import type { NodeState } from "./nodeState.ts";
-import { earliest, type Next, type NodeWrite, podRef } from "./nodeWrite.ts";
+import { earliest, identityOf, type Next, type NodeWrite, podRef } from "./nodeWrite.ts";
 import { type PodMemory, precise } from "./podStatus.ts";
 import { seededUuid } from "./seeded.ts";
 import type { SimNode } from "./simNode.ts";
@@ -94,7 +94,12 @@ function afterWriting(
   if (fault?.kind === "reservation-lost") {
     const lostMs = runningMs + options.delayMs + numberParam(fault, "delay");
     if (nowMs < lostMs) return { writes: [], wakeAtMs: earliest(lostMs, changeMs) };
-    const write: NodeWrite = { kind: "delete", ref: podRef(pod.metadata), uid: pod.metadata.uid, graceSeconds: 0 };
+    const write: NodeWrite = {
+      kind: "delete",
+      ref: podRef(pod.metadata),
+      expected: identityOf(pod.metadata),
+      graceSeconds: 0,
+    };
     return { writes: [write], wakeAtMs: undefined };
   }
   if (options.heartbeatMs <= 0) return { writes: [], wakeAtMs: changeMs };
@@ -107,10 +112,6 @@ function afterWriting(
 
 /** With the identity and the version that were read: the annotation is written once and never over another one. */
 function annotate({ metadata }: Pod, annotations: Record<string, string>): NodeWrite {
-  const { uid, resourceVersion } = metadata;
-  return {
-    kind: "patch",
-    ref: podRef(metadata),
-    patch: { type: "merge", body: { metadata: { uid, resourceVersion, annotations } } },
-  };
+  const patch = { type: "merge", body: { metadata: { annotations } } } as const;
+  return { kind: "patch", ref: podRef(metadata), expected: identityOf(metadata), patch };
 }

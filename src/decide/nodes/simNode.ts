@@ -2,12 +2,12 @@
  * One simulated node: who it is, what it has and the object that represents it. Everything follows from the cluster's
  * seed, the profile and the node's place in its pool, so the same seed gives the same bytes, device UUIDs included.
  */
+import type { NewObject } from "../../model/intent.ts";
 import { isObject } from "../../model/json.ts";
 import type { Node, NodeSpec, NodeStatus, NodeSystemInfo, Taint } from "../../model/kubernetes.generated.ts";
 import { type GpuDevice, gpuDevicesOf, migStateLabel, pluginResources, unitCounts } from "./devices.ts";
 import { labelValue, marks } from "./marks.ts";
 import { healthyConditions } from "./nodeConditions.ts";
-import type { NewObject } from "./nodeWrite.ts";
 import type { GpuSpec, Profile } from "./profile.ts";
 import type { Profiles } from "./profiles.ts";
 import { seededBelow, seededUuid } from "./seeded.ts";

@@ -100,7 +100,7 @@ export function testWorld(given: WorldOptions = {}): TestWorld {
         const next = Math.min(...wakes, untilMs);
         if (next >= untilMs && !wakes.some((at) => at <= world.nowMs)) {
           world.nowMs = untilMs;
-          turn();
+          for (let more = 0; more < 1000 && turn().some((at) => at <= untilMs); more++);
           return;
         }
         world.nowMs = Math.max(world.nowMs, next);

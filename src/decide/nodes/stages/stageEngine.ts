@@ -256,7 +256,7 @@ export function playStage(stage: Stage, object: KubeObject, world: TemplateWorld
     const step = stage.steps[i];
     if (step === undefined) continue;
     try {
-      for (const write of stepWrites(step, object, functions, isGone)) {
+      for (const write of stepWrites(step, object, functions, { isGone, hasWritten: from > 0 || hasPatch(writes) })) {
         if (write.kind === "delete") isGone = true;
         writes.push({ step: i, write });
       }
@@ -276,7 +276,12 @@ export function playStage(stage: Stage, object: KubeObject, world: TemplateWorld
   return writes;
 }
 
-function stepWrites(step: StageStep, object: KubeObject, functions: TemplateFunctions, isGone: boolean): NodeWrite[] {
+function stepWrites(
+  step: StageStep,
+  object: KubeObject,
+  functions: TemplateFunctions,
+  { isGone, hasWritten: before }: { isGone: boolean; hasWritten: boolean },
+): NodeWrite[] {
   const writes: NodeWrite[] = [];
   if (step.event !== undefined) {
     const { type, reason, message } = step.event;
@@ -307,10 +312,17 @@ function stepWrites(step: StageStep, object: KubeObject, functions: TemplateFunc
     }
   }
   if (step.apply !== undefined) writes.push(applyWrite(step.apply, object, functions));
+  const hasWritten = before || writes.some(({ kind }) => kind === "patch");
   if (step.delete === true) {
-    writes.push({ kind: "delete", ref, uid: object.metadata.uid, graceSeconds: 0 });
+    const { uid, resourceVersion } = object.metadata;
+    writes.push({ kind: "delete", ref, expected: hasWritten ? { uid } : { uid, resourceVersion }, graceSeconds: 0 });
   }
   return writes;
+}
+
+/** A patch of this play has given the object a version that we do not know yet. */
+function hasPatch(writes: readonly StageWrite[]): boolean {
+  return writes.some(({ write }) => write.kind === "patch");
 }
 
 function readYaml(text: string): Json {

@@ -1,0 +1,53 @@
+import type { Intent } from "../../model/intent.ts";
+import { isObject } from "../../model/json.ts";
+import type { Revision } from "../../model/revision.ts";
+import type { NodeWrite, WriteRef } from "./nodeWrite.ts";
+
+const nowhere: WriteRef = { group: "", version: "", plural: "", namespace: "", name: "" };
+
+/**
+ * A node's write as an intent, for drivers that keep a ledger. Undefined for what has no such form: events, and the
+ * patches of stages, which KWOK sends without a precondition; those go straight to the API.
+ */
+export function intentOfWrite(
+  write: NodeWrite,
+  { absentAt, why }: { absentAt: Revision; why: string },
+): Intent | undefined {
+  const { subresource, ...target } = write.kind === "event" ? nowhere : write.ref;
+  switch (write.kind) {
+    case "event":
+      return undefined;
+    case "create":
+      return { type: "create", target, why, absentAt, object: write.object };
+    case "update": {
+      const { uid, resourceVersion } = write.object.metadata;
+      const type = subresource === "status" ? "status" : "update";
+      return { type, target, why, expected: { uid, resourceVersion }, object: write.object };
+    }
+    case "patch": {
+      const { expected, patch } = write;
+      if (expected === undefined || patch.type !== "merge" || !isObject(patch.body)) return undefined;
+      return {
+        type: "patch",
+        target,
+        why,
+        expected,
+        patch: patch.body,
+        ...(subresource === undefined ? {} : { subresource }),
+      };
+    }
+    case "delete": {
+      const { uid, resourceVersion } = write.expected;
+      if (resourceVersion === undefined) return undefined;
+      return {
+        type: "delete",
+        target,
+        why,
+        expected: { uid, resourceVersion },
+        gracePeriodSeconds: write.graceSeconds,
+      };
+    }
+    case "evict":
+      return { type: "evict", target, why, expected: write.expected };
+  }
+}

@@ -253,9 +253,3 @@ export function deviceHealthOf(
     }),
   }));
 }
-
-/** Whether the partitions of this GPU may be changed: nobody holds any part of it. */
-export function isGpuIdle(units: DeviceUnits, gpu: number, held: ReadonlyMap<string, string>): boolean {
-  for (const list of units.values()) for (const unit of list) if (unit.gpu === gpu && held.has(unit.id)) return false;
-  return true;
-}

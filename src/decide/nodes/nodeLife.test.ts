@@ -276,6 +276,21 @@ describe("GPUs of a node", () => {
   });
 });
 
+test("a second change of partitions waits for pods on the first ones", () => {
+  const change = (at: string, partitions: string) =>
+    fault({ kind: "mig-reconfigure", in: at, down: "10s", strategy: "mixed", partitions });
+  const world = testWorld({ faults: [change("10s", "1g.10gb=7"), change("60s", "2g.20gb=3")] });
+  world.run(40_000);
+  const amounts = { "nvidia.com/mig-1g.10gb": "1" };
+  world.add(testPod({ spec: { containers: [{ name: "main", resources: { limits: amounts, requests: amounts } }] } }));
+  world.run(60_000);
+  expect(world.node?.status?.allocatable).toMatchObject({ "nvidia.com/mig-1g.10gb": "56" });
+  world.remove("p", 0);
+  world.run(60_000);
+  expect(world.node?.status?.allocatable).toMatchObject({ "nvidia.com/mig-2g.20gb": "24" });
+  expect(world.node?.status?.allocatable).not.toHaveProperty(["nvidia.com/mig-1g.10gb"]);
+});
+
 describe("faults", () => {
   test.each([
     [{ kind: "meteor" }, "fault-unknown", "no fault is named"],

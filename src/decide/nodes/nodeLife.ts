@@ -2,7 +2,7 @@
 import { equalJson } from "../../model/json.ts";
 import type { Lease, Node, NodeStatus, Pod } from "../../model/kubernetes.generated.ts";
 import { timeToMs } from "../../model/time.ts";
-import { heldDevices, isGpuIdle, pluginResources, unitCounts } from "./devices.ts";
+import { heldDevices, pluginResources, unitCounts } from "./devices.ts";
 import { type Fault, isActive } from "./faults.ts";
 import { nodeConditions, type Trouble } from "./nodeConditions.ts";
 import { type LeaseOptions, nextForLease } from "./nodeLease.ts";
@@ -37,8 +37,8 @@ export interface NodeNext extends Next {
 }
 
 export function nextForNode(input: NodeInput): NodeNext {
-  const { node, sim, faults, options, nowMs } = input;
-  const state = settledState(input, nodeStateAt(faults, sim.name, nowMs));
+  const { node, sim, options, nowMs } = input;
+  const state = settledState(input);
   // A silent node writes nothing at all; what the cluster makes of the silence is the cluster's business.
   if (!state.alive) return { writes: [], wakeAtMs: state.nextMs, held: false, state };
   const { uid } = node.metadata;
@@ -69,33 +69,18 @@ export function nextForNode(input: NodeInput): NodeNext {
   return { writes, wakeAtMs: earliest(lease.wakeAtMs, wakeMs, state.nextMs), held: true, state };
 }
 
-/** Partitions are not changed under a pod: a reconfiguration waits until no GPU is held. */
-function settledState(input: NodeInput, state: NodeState): NodeState {
-  if (!state.migPending && state.mig === undefined) return state;
-  const target = state.mig ?? lastMig(input.faults, input.sim.name, input.nowMs);
-  const current = partitionsShown(input);
-  if (target === undefined || current) return state;
-  const units = pluginResources(input.sim, {});
-  const held = heldDevices(input.pods());
-  const busy = input.sim.devices.some(({ index }) => !isGpuIdle(units, index, held));
-  if (!busy) return state;
-  const { mig: _refused, ...rest } = state;
-  return { ...rest, mig: undefined, migPending: false, pluginDown: false };
-}
-
-/** Whether the node has already taken its new partitions: then they are what pods hold. */
-function partitionsShown({ node, sim, faults, nowMs }: NodeInput): boolean {
-  const target = lastMig(faults, sim.name, nowMs);
-  if (target === undefined) return false;
-  const wanted = unitCounts(pluginResources(sim, { mig: target })).capacity;
-  return Object.entries(wanted).every(([name, count]) => node.status?.capacity?.[name] === String(count));
-}
-
-function lastMig(faults: readonly Fault[], node: string, nowMs: number) {
-  const fault = faults.findLast(
-    (each) => each.kind === "mig-reconfigure" && each.node === node && isActive(each, nowMs),
-  );
-  return fault === undefined ? undefined : migOf(fault);
+/** Partitions are not changed under a pod: a reconfiguration that is not done yet waits until no device is held. */
+function settledState(input: NodeInput): NodeState {
+  const { node, sim, faults, nowMs } = input;
+  const state = nodeStateAt(faults, sim.name, nowMs);
+  const last = faults
+    .filter((each) => each.kind === "mig-reconfigure" && each.node === sim.name && isActive(each, nowMs))
+    .reduce<Fault | undefined>((latest, each) => (latest && latest.fromMs > each.fromMs ? latest : each), undefined);
+  if (last === undefined) return state;
+  const wanted = unitCounts(pluginResources(sim, { mig: migOf(last) })).capacity;
+  const isDone = Object.entries(wanted).every(([name, count]) => node.status?.capacity?.[name] === String(count));
+  if (isDone || heldDevices(input.pods()).size === 0) return state;
+  return settledState({ ...input, faults: faults.filter((each) => each !== last) });
 }
 
 function nextStatus(node: Node, sim: SimNode, state: NodeState, nowMs: number): NodeStatus {

@@ -138,7 +138,7 @@ class InProcessKube implements KubeApi {
     return this.writing(options.cancel, async () => {
       const target = this.target(ref, "update");
       const sent = sentByUs(object);
-      const call = this.call(options);
+      const call = { ...this.call(options), demandCreate: () => this.demandCreate(ref) };
       if (target.subresource === "scale") return replaceScale(this.core, target, sent, call);
       return written(target, await replaceObject(this.core, target, sent, call, doorOf(target)));
     });
@@ -148,7 +148,11 @@ class InProcessKube implements KubeApi {
     return this.writing(options.cancel, async () => {
       const target = this.target(ref, "patch");
       const sent = sentByUs(patch.body);
-      const call: PatchCall = { ...this.call(options), force: patch.type === "apply" && patch.force === true };
+      const call: PatchCall = {
+        ...this.call(options),
+        force: patch.type === "apply" && patch.force === true,
+        demandCreate: () => this.demandCreate(ref),
+      };
       if (target.subresource === "scale") return patchScale(this.core, target, patch.type, sent, call);
       return written(target, await patchObject(this.core, target, patch.type, sent, call, doorOf(target)));
     });
@@ -216,6 +220,11 @@ class InProcessKube implements KubeApi {
     // A namespace is authorised as an object in itself.
     const namespace = plural === "namespaces" && group === "" ? what.name : what.namespace;
     demandAccess(this.authorizer, this.caller.user, resourceAccess({ ...what, group, resource: plural, namespace }));
+  }
+
+  /** A PUT or an apply that would create needs the right to create as well. */
+  private demandCreate(ref: ObjectRef): void {
+    this.demand(ref, { verb: "create", subresource: "", namespace: ref.namespace, name: ref.name });
   }
 
   private call(options: { fieldManager?: string; dryRun?: boolean }): Call {

@@ -749,7 +749,8 @@ describe.each<{ about: string; rows: Row[] }>([
         name: "a namespaced write without a namespace",
         path: "/api/v1/configmaps",
         body: { metadata: { name: "x" } },
-        ...notFound,
+        code: 405,
+        reason: "MethodNotAllowed",
       },
       {
         name: "a cluster object in a namespace",

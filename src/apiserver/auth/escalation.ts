@@ -16,10 +16,7 @@ export function checkRoleWrite(rbac: RbacAuthorizer, user: UserInfo, next: KubeO
   const namespace = isClusterRole ? "" : (next.metadata.namespace ?? "");
   const name = next.metadata.name ?? "";
   const resource: GroupResource = { group: rbacGroup, resource: isClusterRole ? "clusterroles" : "roles" };
-  const sameRules = old !== undefined && sameList(old["rules"], next["rules"]);
-  const sameAggregation =
-    old !== undefined && equalJson(old["aggregationRule"] ?? null, next["aggregationRule"] ?? null);
-  if (sameRules && sameAggregation) return;
+  if (old !== undefined && isOnlyForCollection(next, old)) return;
 
   const verdict = rbac.authorize(user, resourceAccess({ verb: "escalate", ...resource, namespace, name }));
   if (verdict.allowed) return;
@@ -47,9 +44,7 @@ export function checkBindingWrite(
   const namespace = isCluster ? "" : (next.metadata.namespace ?? "");
   const name = next.metadata.name ?? "";
   const resource: GroupResource = { group: rbacGroup, resource: isCluster ? "clusterrolebindings" : "rolebindings" };
-  if (old !== undefined && equalJson(old["roleRef"], next["roleRef"]) && sameList(old["subjects"], next["subjects"])) {
-    return;
-  }
+  if (old !== undefined && isOnlyForCollection(next, old)) return;
   const roleRef = isObject(next["roleRef"]) ? next["roleRef"] : {};
   const roleKind = String(roleRef["kind"] ?? "");
   const roleName = String(roleRef["name"] ?? "");
@@ -91,6 +86,22 @@ function missingRights(
 }
 
 /** An absent list and an empty one say the same. */
-function sameList(a: unknown, b: unknown): boolean {
-  return equalJson(a ?? [], b ?? []);
+
+/**
+ * Whether nothing changes but what garbage collection needs. Every other change asks for the rights again, even where
+ * the rules stay as they are: a label can make another role gather them.
+ */
+function isOnlyForCollection(next: KubeObject, old: KubeObject): boolean {
+  return equalJson(withoutCollectionFields(next), withoutCollectionFields(old));
+}
+
+function withoutCollectionFields(object: KubeObject): unknown {
+  const {
+    ownerReferences: _,
+    finalizers: __,
+    managedFields: ___,
+    resourceVersion: ____,
+    ...metadata
+  } = object.metadata;
+  return { ...object, metadata };
 }

@@ -131,12 +131,15 @@ describe("writing a role", () => {
     );
   });
 
-  test("again with the same rules is allowed to anybody who may write, with more rules is not", () => {
+  test("again needs its rules, even for a label; only what garbage collection needs is free", () => {
     const { ClusterRole } = world({});
     const old = object("ClusterRole", { rules: [pods("get")] });
+    const held = object("ClusterRole", { rules: [pods("get")] });
+    held.metadata.finalizers = ["example.com/hold"];
+    expect(() => ClusterRole.prepareForUpdate?.(held, old, jo)).not.toThrow();
     const labelled = object("ClusterRole", { rules: [pods("get")] });
     labelled.metadata.labels = { a: "b" };
-    expect(() => ClusterRole.prepareForUpdate?.(labelled, old, jo)).not.toThrow();
+    expect(() => ClusterRole.prepareForUpdate?.(labelled, old, jo)).toThrow(/not currently held/);
     const wider = object("ClusterRole", { rules: [pods("get", "list")] });
     expect(() => ClusterRole.prepareForUpdate?.(wider, old, jo)).toThrow(/not currently held/);
   });

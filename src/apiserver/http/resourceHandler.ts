@@ -72,7 +72,7 @@ export async function handleResource(world: ResourceWorld, exchange: Exchange, r
     }),
   );
   const resource = core.registry.find(route.group, route.version, route.plural);
-  if (resource === undefined || !scopeFits(resource, route, verb)) throw unknownPath();
+  if (resource === undefined || !scopeFits(resource, route)) throw unknownPath();
   if (resource.deprecation !== undefined) exchange.warn(resource.deprecation);
   const target: Target = {
     resource,
@@ -84,7 +84,7 @@ export async function handleResource(world: ResourceWorld, exchange: Exchange, r
     await handleSubresource(world, exchange, target, verb);
     return;
   }
-  if (!resource.type.verbs.includes(verb) || !shapeFits(route, verb)) {
+  if (!resource.type.verbs.includes(verb) || !shapeFits(resource, route, verb)) {
     throw methodNotAllowed(resource.groupResource, verb);
   }
   if (verb === "watch") await watch(world, exchange, target);
@@ -118,7 +118,7 @@ async function handleObject(world: ResourceWorld, exchange: Exchange, target: Ta
     }
     case "update": {
       exchange.negotiate(objectOffers);
-      const call = callOf(exchange, "UpdateOptions");
+      const call = { ...callOf(exchange, "UpdateOptions"), demandCreate: () => demandCreate(world, exchange, target) };
       const sent = await requireBody(exchange, call.fieldValidation !== "Ignore");
       sendWritten(exchange, resource, await replaceObject(core, target, sent, call), nowMs);
       return;
@@ -126,7 +126,10 @@ async function handleObject(world: ResourceWorld, exchange: Exchange, target: Ta
     case "patch": {
       exchange.negotiate(objectOffers);
       const type = patchTypeOf(exchange);
-      const call = patchCallOf(exchange, type === "apply");
+      const call = {
+        ...patchCallOf(exchange, type === "apply"),
+        demandCreate: () => demandCreate(world, exchange, target),
+      };
       const sent = await exchange.patchBody(type === "apply", { findDuplicates: call.fieldValidation !== "Ignore" });
       sendWritten(exchange, resource, await patchObject(core, target, type, sent, call), nowMs);
       return;
@@ -204,19 +207,26 @@ async function watch(world: ResourceWorld, exchange: Exchange, target: Target): 
   }
 }
 
+/** A PUT or an apply that would create needs the right to create as well. */
+function demandCreate({ authorizer }: ResourceWorld, { user }: Exchange, target: Target): void {
+  const { group, plural } = target.resource.type;
+  const { namespace, name } = target;
+  demandAccess(authorizer, user, resourceAccess({ verb: "create", group, resource: plural, namespace, name }));
+}
+
 function sendWritten(exchange: Exchange, resource: Resource, written: Written, nowMs: number): void {
   sendObject(exchange, written.created ? 201 : 200, resource, written.version, nowMs);
 }
 
-/** Namespaced objects live under a namespace; only lists, watches and collection deletes may span all of them. */
-function scopeFits(resource: Resource, route: ResourceRoute, verb: string): boolean {
+/** Namespaced objects live under a namespace, and only their collections have a path without one. */
+function scopeFits(resource: Resource, route: ResourceRoute): boolean {
   if (!resource.type.namespaced) return route.namespace === "";
-  if (route.namespace !== "") return true;
-  return route.name === "" && (verb === "list" || verb === "watch" || verb === "deletecollection");
+  return route.namespace !== "" || route.name === "";
 }
 
-/** New objects are sent to their collection; changes name their object. */
-function shapeFits(route: ResourceRoute, verb: string): boolean {
+/** New objects are sent to their collection; changes name their object; what spans all namespaces can only be read. */
+function shapeFits(resource: Resource, route: ResourceRoute, verb: string): boolean {
+  if (resource.type.namespaced && route.namespace === "") return verb === "list" || verb === "watch";
   if (verb === "create") return route.name === "";
   return route.name !== "" || (verb !== "update" && verb !== "patch");
 }

@@ -38,6 +38,8 @@ export interface Call {
   readonly fieldManager: string;
   readonly fieldValidation: FieldValidation;
   warn(text: string): void;
+  /** Refuses (403) when an update or an apply is about to create and the caller may not. Left out: the caller may. */
+  demandCreate?(): void;
 }
 
 /** A write that took effect, or would have (dry run: the version is in no collection). */

@@ -152,5 +152,6 @@ async function applyObject(
     const why = `uid mismatch: the provided object specified uid ${config.metadata.uid}, and no existing object was found`;
     throw failure(409, "Conflict", why);
   }
+  call.demandCreate?.();
   return insertObject(core, target, build(undefined), call, "Apply");
 }

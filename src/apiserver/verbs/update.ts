@@ -56,6 +56,7 @@ export async function replaceObject(
     if (sent.metadata.uid) {
       throw conflict(resource.groupResource, target.name, uidMismatch(sent.metadata.uid, ""));
     }
+    call.demandCreate?.();
     return insertObject(core, target, sent, call, "Update");
   }
   const needsRevision = strategy.requiresRevision === true || resource.custom !== undefined;

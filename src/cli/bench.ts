@@ -1,9 +1,11 @@
 import { UserError } from "../model/userError.ts";
 import { benchApiServer } from "./bench/apiserver.ts";
 import { type Figure, figureLine, figureTable, verdict } from "./bench/figure.ts";
+import { benchSimulator } from "./bench/simulator.ts";
 
 const benchmarks: Readonly<Record<string, (say: (text: string) => void) => AsyncGenerator<Figure>>> = {
   apiserver: benchApiServer,
+  simulator: benchSimulator,
 };
 
 /** Runs benchmarks by name and prints what was measured. Never fails on a slow figure: machines differ. */

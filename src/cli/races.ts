@@ -1,6 +1,6 @@
 import { UserError } from "../model/userError.ts";
 import type { Exhibit, Variant } from "../sim/museum/exhibit.ts";
-import { exhibits, findExhibit, playExhibit, variantsOf } from "../sim/museum/museum.ts";
+import { exhibits, findExhibit, isBuggy, playExhibit, variantsOf } from "../sim/museum/museum.ts";
 import { figures, figuresLine, told, wholeNumber } from "./sim.ts";
 
 /** Lists the race museum. */
@@ -12,7 +12,12 @@ export function listRaces(options: { output: "text" | "json" }): void {
       title: exhibit.title,
       source: exhibit.source,
       invariant: exhibit.invariant,
-      variants: variantsOf(exhibit).map(({ name, about }) => ({ name, about })),
+      variants: variantsOf(exhibit).map((variant) => ({
+        name: variant.name,
+        about: variant.about,
+        // Null for the one that must not fail.
+        failsWithinSeeds: isBuggy(variant) ? variant.firstSeeds : null,
+      })),
     }));
     process.stdout.write(`${JSON.stringify({ races: shown })}\n`);
     return;

@@ -17,7 +17,7 @@ export type Fate =
 export const timeoutUs = 1_000_000;
 
 /** A landing is this late at most, so that a run can come to rest. */
-const lateMsMax = 8_000;
+export const lateMsMax = 8_000;
 
 /** Draws the fate of a call as one number; each kind of fault has its own say, and the first one that strikes decides. */
 export function drawFate(world: World, key: string, write: boolean): number {

@@ -34,6 +34,8 @@ async function builtinRegistry(): Promise<Registry> {
   return sharedRegistry;
 }
 
+const askedMax = 100_000;
+
 /** Who wrote when nobody of the story did. */
 const scenery: CallRecord = {
   actor: "scenery",
@@ -71,6 +73,8 @@ export class World {
   private acting: CallRecord = scenery;
   private serverRandom: Random;
   private over = false;
+  /** How often processes asked their ports in this step. */
+  private asked = 0;
   /** Time and revision of each commit, for reads of the past. */
   private readonly commitUs: number[] = [];
   private readonly commitRevision: number[] = [];
@@ -171,6 +175,7 @@ export class World {
     if (run === undefined) return false;
     this.acting = scenery;
     this.steps++;
+    this.asked = 0;
     run();
     return true;
   }
@@ -181,6 +186,13 @@ export class World {
 
   get isOver(): boolean {
     return this.over;
+  }
+
+  /** A process that asks and asks within one step never lets time pass. Told from a slow one by sheer number. */
+  private count(actor: Actor): void {
+    if (++this.asked < askedMax) return;
+    this.fail("I17", "time passes", `${actor.name} asked its ports ${askedMax} times in one step`);
+    throw new Error(`${actor.name} runs in circles`);
   }
 
   // --- chance
@@ -241,8 +253,12 @@ export class World {
     const { name } = actor;
     const kube = new SimKube(this, actor, this.kube);
     const clock: Clock = {
-      nowMs: () => this.ownMs(actor),
+      nowMs: () => {
+        this.count(actor);
+        return this.ownMs(actor);
+      },
       after: (delayMs, run) => {
+        this.count(actor);
         if (actor.life !== life) return () => {};
         const key = this.chance.nth(`${name}|timer`);
         const slackMs = this.decide("slow-timer", key, (dice, strength) =>
@@ -273,6 +289,7 @@ export class World {
       sleep: (ms) => new Promise((resolve) => clock.after(ms, resolve)),
       choose: (what, draw) => this.chance.decide(this.chance.nth(`${name}|${what}`), draw),
       observe: (what, value) => {
+        this.count(actor);
         for (const { invariant, checks } of this.checks) {
           const wrong = checks.observe?.(name, what, value);
           if (wrong !== undefined) this.fail(invariant.id, invariant.fact, wrong);

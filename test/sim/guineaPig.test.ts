@@ -29,8 +29,8 @@ describe("the guinea pig", () => {
     expect(seeds).toBe(150);
   });
 
-  test("survives a fresh slice, whose first seed is printed", async () => {
-    const scenario = podSetScenario();
+  test("survives a fresh slice, whose first seed is printed, and changes no object that others read", async () => {
+    const scenario = { ...podSetScenario(), freeze: true };
     const from = Math.floor(Date.now() / 1000) % 1_000_000_000;
     process.stdout.write(`fresh slice of pod-sets: seeds ${from} to ${from + 49}\n`);
     const { broken } = await runSeeds(scenario, { from, count: 50 });
@@ -133,6 +133,23 @@ describe("a seed", () => {
     };
     const result = await withTripwires(() => runSeed(stuck, 1));
     expect(result.violation).toMatchObject({ invariant: "I17", detail: "stuck has not finished" });
+  });
+
+  test("fails when a process runs in circles and lets no time pass", async () => {
+    const circling = {
+      ...podSetScenario(),
+      invariants: [],
+      actors: () => [
+        {
+          name: "circler",
+          run: async ({ clock }: { clock: { nowMs(): number } }) => {
+            while (clock.nowMs() > 0) await null;
+          },
+        },
+      ],
+    };
+    const result = await withTripwires(() => runSeed(circling, 1));
+    expect(result.violation).toMatchObject({ invariant: "I17", fact: "time passes" });
   });
 
   const known = readFileSync(join(root, "test/sim/seeds.txt"), "utf8")

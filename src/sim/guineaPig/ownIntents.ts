@@ -21,8 +21,16 @@ export class OwnIntents {
   /** Those that may still happen, by id. */
   private readonly open = new Map<string, { readonly intent: Intent; readonly setKey: string }>();
 
-  constructor(ports: ActorPorts, kinds: Readonly<Record<string, PictureKind<Presence>>>) {
+  /** Told of the set whose intent has ended: a list may end one whose object was never shown, and nothing else says so. */
+  private readonly changed: (setKey: string) => void;
+
+  constructor(
+    ports: ActorPorts,
+    kinds: Readonly<Record<string, PictureKind<Presence>>>,
+    changed: (setKey: string) => void,
+  ) {
     this.ports = ports;
+    this.changed = changed;
     this.picture = new Picture<Presence>(kinds);
   }
 
@@ -100,8 +108,11 @@ export class OwnIntents {
 
   private ended(ended: readonly Ended[]): void {
     for (const { id, end } of ended) {
+      const setKey = this.open.get(id)?.setKey;
       this.open.delete(id);
       this.ports.observe("intent", { id, state: end });
+      // What was refused is for the turn that sent it: waking it here would try again at once, for ever.
+      if (setKey !== undefined && end === "observed") this.changed(setKey);
     }
   }
 }

@@ -64,14 +64,15 @@ export class PodSetController {
     );
     this.pods = this.controllers.cache(podKind);
     this.sets = this.controllers.cache(setKind);
-    this.own = new OwnIntents(ports, {
+    const tables = {
       "/pods": { table: this.pods.table, effects: effectsOf },
       "apps/replicasets": { table: this.sets.table },
-    });
+    };
+    this.own = new OwnIntents(ports, tables, (setKey) => controller.queue.add(setKey));
     this.follow(this.pods);
     this.follow(this.sets);
     this.pods.onEvent((event) => this.counter.told(event.type, event.object));
-    this.controllers.add({
+    const controller = this.controllers.add({
       name: "pod-sets",
       backoff: { baseMs: 20, maxMs: 2_000 },
       sources: [kindSource(this.sets, forObject()), kindSource(this.pods, forMapped(setsOf))],

@@ -1,5 +1,6 @@
 import type { KubeObject } from "../../model/object.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
+import { lateMsMax } from "../callFate.ts";
 import { Dice } from "../chance.ts";
 import { claimAnnotation, isClaimed, podKind, podOf, refTo, setKind, setLabel } from "./podSet.ts";
 
@@ -17,6 +18,8 @@ export function user(options: { name: string; acts: number; spanMs: number }): A
         const chosen = ports.choose("act", (dice) => dice.between(1, actions.length));
         if (chosen > 0) await actions[chosen - 1]?.(ports, new Dice(ports.random.uint32()));
       }
+      // What timed out may still land; whoever made it is there to give it back.
+      await ports.sleep(lateMsMax + 1_000);
       await releaseAll(ports);
     },
   };

@@ -1,0 +1,71 @@
+import { spawnSync } from "node:child_process";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { describe, expect, test } from "vitest";
+
+const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
+
+function muster(...args: string[]): { status: number | null; stdout: string; stderr: string } {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [join(root, "dist/cli/main.js"), ...args], {
+    encoding: "utf8",
+  });
+  return { status, stdout, stderr };
+}
+
+describe("muster races", () => {
+  test("lists every exhibit with its variants", () => {
+    const { races } = JSON.parse(muster("races", "-o", "json").stdout) as {
+      races: { number: number; variants: object[] }[];
+    };
+    expect(races.map(({ number }) => number)).toEqual([14, 16, 18, 50, 51, 52, 53, 54, 55, 56]);
+    for (const { variants } of races) expect(variants.length).toBeGreaterThanOrEqual(2);
+  });
+
+  test("a race with its mistake exits with 1 and tells the shortest history; without it with 0", () => {
+    const buggy = muster("races", "run", "54", "--buggy", "--seeds", "10");
+    expect(buggy.status).toBe(1);
+    expect(buggy.stdout).toContain("on the schedule: I19 broke");
+    expect(buggy.stdout).toContain("shortest history found:");
+    const fixed = muster("races", "run", "own-writes", "--seeds", "5", "-o", "json");
+    expect(fixed.status).toBe(0);
+    expect(JSON.parse(fixed.stdout)).toMatchObject({
+      race: 54,
+      variant: "fixed",
+      seeds: 5,
+      violations: [],
+      schedule: [null],
+    });
+  });
+
+  test("a race or variant that does not exist is answered with those that do", () => {
+    const race = muster("races", "run", "no-such-race");
+    expect(race.status).toBe(1);
+    expect(race.stderr).toContain("(race-unknown)");
+    expect(race.stderr).toContain("own-writes (54)");
+    expect(muster("races", "run", "54", "--variant", "other").stderr).toContain("choose from: fixed, forgets");
+  });
+});
+
+describe("muster sim", () => {
+  test("a seed that breaks an invariant exits with 1; the seed comes first and the faults second", () => {
+    const { status, stdout } = muster("sim", "replay", "--scenario", "pod-sets/forgets-own-writes", "--seed", "3");
+    expect(status).toBe(1);
+    const [first, second] = stdout.split("\n");
+    expect(first).toBe("seed 3 of pod-sets/forgets-own-writes");
+    expect(second?.startsWith("faults: ")).toBe(true);
+    expect(stdout).toContain("again: muster sim replay --scenario pod-sets/forgets-own-writes --seed 3");
+  });
+
+  test("a run says how fast it was", () => {
+    const { status, stdout } = muster("sim", "run", "--seeds", "5");
+    expect(status).toBe(0);
+    expect(stdout).toMatch(
+      /^seeds 1 to 5 of pod-sets\n5 seeds, 0 violations, .+\n.+ seeds\/s, .+ events\/s, .+ times real time\nhash [0-9a-f]{16}\n$/,
+    );
+  });
+
+  test("an unknown scenario or a number that is none is refused with a cure", () => {
+    expect(muster("sim", "run", "--scenario", "nothing").stderr).toContain("(scenario-unknown)");
+    expect(muster("sim", "run", "--seeds", "many").stderr).toContain("pass a number, such as --seeds 1000");
+  });
+});

@@ -33,14 +33,22 @@ function install() {
 
 async function build() {
   const stamp = join(root, "dist", ".muster-built");
-  const built = modified(stamp);
-  const newest = Math.max(newestBelow(join(root, "src")), modified(join(root, "tsconfig.base.json")));
-  if (built >= newest && built > 0) return;
+  const wanted = fingerprint();
+  if (readText(stamp) === wanted) return;
   say("compiling ...");
   run(process.execPath, [join(root, "node_modules/typescript/bin/tsc"), "-b"], "the sources do not compile");
   await bundle();
   mkdirSync(join(root, "dist"), { recursive: true });
-  writeFileSync(stamp, "");
+  writeFileSync(stamp, wanted);
+}
+
+/** Of everything that the program is made from: how many files there are, and when the last of them changed. */
+function fingerprint() {
+  const { count, newest } = filesBelow(join(root, "src"));
+  const others = ["package-lock.json", "tsconfig.base.json", "tools/ready.mjs"].map((path) =>
+    modified(join(root, path)),
+  );
+  return `${count} ${newest} ${others.join(" ")}`;
 }
 
 /**
@@ -80,14 +88,21 @@ function run(command, args, problem) {
 }
 
 /** Tests are no part of the program: editing one does not ask for a build. */
-function newestBelow(folder) {
+function filesBelow(folder) {
+  let count = 0;
   let newest = 0;
   for (const entry of readdirSync(folder, { withFileTypes: true })) {
     const path = join(folder, entry.name);
-    if (entry.isDirectory()) newest = Math.max(newest, newestBelow(path));
-    else if (!entry.name.endsWith(".test.ts")) newest = Math.max(newest, modified(path));
+    if (entry.isDirectory()) {
+      const below = filesBelow(path);
+      count += below.count;
+      newest = Math.max(newest, below.newest);
+    } else if (!entry.name.endsWith(".test.ts")) {
+      count++;
+      newest = Math.max(newest, modified(path));
+    }
   }
-  return newest;
+  return { count, newest };
 }
 
 function modified(path) {

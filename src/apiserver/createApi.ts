@@ -42,6 +42,8 @@ export interface ApiOptions {
   /** Told of errors that are ours and not a caller's. */
   /** Told how long each sync of the log took. */
   readonly onSync?: (seconds: number) => void;
+  /** Told once that the log has failed; the server can only be read from then on. */
+  readonly onStoreFailure?: (error: Error) => void;
   readonly onError?: (what: string, error: unknown) => void;
 }
 
@@ -65,6 +67,7 @@ export async function createApi(options: ApiOptions): Promise<Api> {
     ...(options.retention === undefined ? {} : { retention: options.retention }),
     ...(options.freeze === undefined ? {} : { freeze: options.freeze }),
     ...(options.onSync === undefined ? {} : { onSync: options.onSync }),
+    ...(options.onStoreFailure === undefined ? {} : { onFailure: options.onStoreFailure }),
     ...(options.onError === undefined ? {} : { onProblem: (error: unknown) => options.onError?.("the store", error) }),
   });
   const opened = await store.open();

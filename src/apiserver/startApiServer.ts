@@ -41,6 +41,8 @@ export interface ApiServerOptions {
   readonly admission?: ApiOptions["admission"];
   /** Where webhooks that name a service are found: `{"ns/name:port": "https://127.0.0.1:8443"}`. */
   readonly webhookServices?: Readonly<Record<string, string>>;
+  /** Told once that the disk has failed; the server can only be read from then on. */
+  readonly onStoreFailure?: (error: Error) => void;
   /** Told of errors that are ours and not the caller's. */
   readonly log?: HandlerWorld["log"];
   /** Sees every request before it is answered: tests look at what clients send. */
@@ -116,6 +118,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     onError: (what, error) => options.log?.({ error, method: "controller", path: what }),
     ...(options.retention === undefined ? {} : { retention: options.retention }),
     ...(options.freeze === undefined ? {} : { freeze: options.freeze }),
+    ...(options.onStoreFailure === undefined ? {} : { onStoreFailure: options.onStoreFailure }),
     onSync: (seconds) => metrics.observe("muster_store_wal_fsync_seconds", "", seconds, fsyncBuckets),
     admission:
       options.admission ??

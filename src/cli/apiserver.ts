@@ -3,6 +3,7 @@ import { join, resolve } from "node:path";
 import { diskKeyFiles } from "../adapters/diskKeyFiles.ts";
 import { FileStore } from "../adapters/fileStore.ts";
 import { writePrivateFile } from "../adapters/privateFile.ts";
+import { lockDirectory } from "../adapters/store/directoryLock.ts";
 import { systemClock } from "../adapters/systemClock.ts";
 import { systemRandom } from "../adapters/systemRandom.ts";
 import { startApiServer } from "../apiserver/startApiServer.ts";
@@ -24,14 +25,22 @@ export async function runApiServer(flags: ApiServerFlags): Promise<void> {
   const port = parsePort(flags.port);
   const clock = systemClock();
   const memory = flags.memory === true;
-  const store = memory ? undefined : new FileStore({ directory: join(dataDir, "apiserver"), clock });
-  if (!memory) await makeDataFolder(dataDir);
+  const storeDir = join(dataDir, "apiserver");
+  const store = memory ? undefined : new FileStore({ directory: storeDir, clock });
+  await makeDataFolder(memory ? storeDir : dataDir);
+  // A server that keeps nothing still writes its kubeconfig here; it must not take the place of one that runs.
+  const unlock = memory && flags.kubeconfig === undefined ? lockDirectory(storeDir) : () => {};
+  let storeFailed = (_: Error): void => {};
+  const diskFailure = new Promise<Error>((resolve) => {
+    storeFailed = resolve;
+  });
   const server = await startApiServer({
     clock,
     random: systemRandom(),
     store,
     ...(memory ? {} : { keyFiles: diskKeyFiles(join(dataDir, "pki")) }),
     listen: { host: flags.host, port },
+    onStoreFailure: (error) => storeFailed(error),
     log: ({ error, method, path }) => {
       const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
       process.stderr.write(`${JSON.stringify({ level: "error", method, path, error: text, msg: "request failed" })}\n`);
@@ -57,16 +66,23 @@ export async function runApiServer(flags: ApiServerFlags): Promise<void> {
     process.stdout.write(`ready: api ${server.url}, kubeconfig ${kubeconfig}\n`);
     process.stdout.write(`try: kubectl --kubeconfig ${kubeconfig} get namespaces\n`);
   }
-  await new Promise<void>((done) => {
+  const problem = await Promise.race([untilSignal(), diskFailure]);
+  await server.stop().catch(() => {});
+  unlock();
+  if (problem !== undefined) throw problem;
+}
+
+/** Resolves when somebody asks the program to stop. */
+function untilSignal(): Promise<undefined> {
+  return new Promise((done) => {
     const stop = (): void => {
       process.off("SIGINT", stop);
       process.off("SIGTERM", stop);
-      done();
+      done(undefined);
     };
     process.on("SIGINT", stop);
     process.on("SIGTERM", stop);
   });
-  await server.stop();
 }
 
 async function makeDataFolder(dataDir: string): Promise<void> {

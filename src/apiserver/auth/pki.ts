@@ -1,5 +1,6 @@
 import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject, X509Certificate } from "node:crypto";
 import { isIP } from "node:net";
+import { UserError } from "../../model/userError.ts";
 import type { KeyFiles } from "../../ports/keyFiles.ts";
 import type { Random } from "../../ports/random.ts";
 import { type Issuer, issueCertificate, type KeyPair } from "./certificate.ts";
@@ -107,9 +108,10 @@ async function openAuthority(files: KeyFiles, random: Random, nowMs: number): Pr
   if (certificate !== undefined) {
     const parsed = key === undefined ? undefined : parsePair({ certificate, key });
     if (key === undefined || parsed === undefined) {
-      throw new Error(
-        "the certificate authority is damaged: ca.crt and ca.key do not belong together. " +
-          "Restore both files, or remove both to make a new authority (kubeconfig files must then be written again).",
+      throw new UserError(
+        "keys-damaged",
+        "the certificate authority is damaged: ca.crt and ca.key do not belong together",
+        "restore both files, or remove the folder with the keys to make a new authority; kubeconfigs made before are then void",
       );
     }
     if (Date.parse(parsed.validTo) - nowMs >= renewMs) return { certificate, key, name: authorityName };

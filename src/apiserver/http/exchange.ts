@@ -5,9 +5,9 @@ import type { Json } from "../../model/json.ts";
 import { badRequest, type Status, unsupportedMediaType } from "../../model/status.ts";
 import type { Sent } from "../resource.ts";
 import type { UserInfo } from "../strategy.ts";
-import { decodeJsonBody } from "../wire/json.ts";
+import { BodyError, decodeJsonBody, parseJson } from "../wire/json.ts";
 import { decodeProtobuf } from "../wire/protobuf.ts";
-import { decodeYamlBody, toYaml } from "../wire/yaml.ts";
+import { decodeYamlBody, parseYaml, toYaml } from "../wire/yaml.ts";
 import { readBody } from "./body.ts";
 import { negotiate, type Offer, type Representation } from "./negotiate.ts";
 import type { Query } from "./query.ts";
@@ -67,7 +67,12 @@ export class Exchange {
   async patchBody(yaml: boolean, options: { findDuplicates?: boolean } = {}): Promise<Sent> {
     const bytes = await readBody(this.request);
     if (bytes.length === 0) throw badRequest("error decoding patch: the body is empty");
-    return yaml ? decodeYamlBody(bytes, options) : decodeJsonBody(bytes, options);
+    try {
+      return yaml ? parseYaml(bytes, options) : parseJson(bytes, options);
+    } catch (error) {
+      if (error instanceof BodyError) throw badRequest(`error decoding patch: ${error.message}`);
+      throw error;
+    }
   }
 
   mediaType(): string {

@@ -14,13 +14,13 @@ const watchSecondsMin = 1800;
 
 export function readOptions(query: Query): ReadOptions {
   const limit = query.integer("limit");
-  if (limit !== undefined && limit < 0) throw badRequest(`limit must not be negative: ${limit}`);
   return {
     labelSelector: query.text("labelSelector"),
     fieldSelector: query.text("fieldSelector"),
     resourceVersion: query.text("resourceVersion"),
     resourceVersionMatch: query.text("resourceVersionMatch"),
-    limit,
+    // A limit below one is no limit, as upstream has it.
+    limit: limit === undefined ? undefined : Math.max(0, limit),
     continueToken: query.text("continue"),
   };
 }

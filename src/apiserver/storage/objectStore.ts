@@ -36,6 +36,7 @@ export class ObjectStore {
   private snapshotNotBeforeMs = 0;
   private readonly onProblem: (error: unknown) => void;
   private readonly onSync: (seconds: number) => void;
+  private readonly onFailure: (error: Error) => void;
   private waiters: { revision: number; resolve: () => void; cancel: () => void }[] = [];
 
   /** The newest committed revision. */
@@ -53,6 +54,7 @@ export class ObjectStore {
     this.indexedFields = options.indexedFields ?? {};
     this.onProblem = options.onProblem ?? rethrow;
     this.onSync = options.onSync ?? (() => {});
+    this.onFailure = options.onFailure ?? (() => {});
   }
 
   /** Reads the log back. The history since its last snapshot comes back too, so watches resume across a restart. */
@@ -141,8 +143,8 @@ export class ObjectStore {
 
   /** Undefined when the revision is safe already, which is the rule without a log; saves a turn of the event loop. */
   whenDurable(revision: number): Promise<void> | undefined {
-    if (this.failed !== undefined) return Promise.reject(this.failed);
     if (revision <= this.durableRevision) return undefined;
+    if (this.failed !== undefined) return Promise.reject(this.failed);
     return this.reach(revision).promise;
   }
 
@@ -250,6 +252,7 @@ export class ObjectStore {
     } catch (error) {
       this.failed = error instanceof Error ? error : new Error(String(error));
       for (const waiter of this.waiters.splice(0)) waiter.cancel();
+      this.onFailure(this.failed);
     } finally {
       this.syncing = undefined;
     }
@@ -364,6 +367,8 @@ export interface ObjectStoreOptions {
   onProblem?: (error: unknown) => void;
   /** Told how long each sync of the log took. */
   onSync?: (seconds: number) => void;
+  /** Told once that the log has failed: what is durable can still be read, nothing more is written. */
+  onFailure?: (error: Error) => void;
 }
 
 function rethrow(error: unknown): never {

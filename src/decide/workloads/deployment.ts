@@ -230,7 +230,7 @@ class Rollout {
       const isSeen = (metadata.generation ?? 0) <= (status?.observedGeneration ?? 0);
       if ((status?.replicas ?? 0) !== 0 || sizeOf(set) !== 0 || !isSeen || this.draft.has(set)) continue;
       this.draft.remove(set, `Deployment ${deployment.metadata.name} keeps ${limit} old revisions`, {
-        background: true,
+        propagationPolicy: "Background",
       });
     }
   }

@@ -13,6 +13,11 @@ export interface Decision {
 /** An object of a known kind; its type may leave out the index signature. */
 export type Known = { apiVersion: string; kind: string; metadata: ObjectMeta };
 
+export interface RemoveOptions {
+  readonly gracePeriodSeconds?: number;
+  readonly propagationPolicy?: "Background" | "Foreground" | "Orphan";
+}
+
 const places: Readonly<Record<string, { group: string; version: string; plural: string }>> = {
   Pod: { group: "", version: "v1", plural: "pods" },
   Node: { group: "", version: "v1", plural: "nodes" },
@@ -66,18 +71,10 @@ export class Draft {
     this.intents.push({ type: "status", target, expected: expectedOf(object), object: next, why });
   }
 
-  remove(object: Known, why: string, more: { gracePeriodSeconds?: number; background?: true } = {}): void {
+  remove(object: Known, why: string, more: RemoveOptions = {}): void {
     const target = targetOf(object.kind, object.metadata);
     this.#touch(target);
-    const { gracePeriodSeconds, background } = more;
-    this.intents.push({
-      type: "delete",
-      target,
-      expected: expectedOf(object),
-      why,
-      ...(gracePeriodSeconds !== undefined && { gracePeriodSeconds }),
-      ...(background && { propagationPolicy: "Background" as const }),
-    });
+    this.intents.push({ type: "delete", target, expected: expectedOf(object), why, ...more });
   }
 
   wakeAt(atMs: number | undefined): void {

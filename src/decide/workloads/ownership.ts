@@ -29,7 +29,7 @@ export function claim<T extends Known>(
   owner: Known,
   requirements: LabelRequirements,
   candidates: readonly T[],
-  options: { readonly adopts?: (orphan: T) => boolean } = {},
+  options: { readonly adopts?: (orphan: T) => boolean; readonly finalizer?: string } = {},
 ): T[] {
   const ours: T[] = [];
   const leaves = owner.metadata.deletionTimestamp !== undefined;
@@ -46,17 +46,23 @@ export function claim<T extends Known>(
     }
     if (leaves || !selected || metadata.deletionTimestamp !== undefined) continue;
     if (options.adopts?.(object) === false) continue;
-    ours.push(adopt(draft, owner, object));
+    ours.push(adopt(draft, owner, object, options.finalizer));
   }
   return ours;
 }
 
-function adopt<T extends Known>(draft: Draft, owner: Known, object: T): T {
+function adopt<T extends Known>(draft: Draft, owner: Known, object: T, finalizer: string | undefined): T {
   const { metadata } = object;
   const ownerReferences = [...(metadata.ownerReferences ?? []), ownerReference(owner)];
-  const patch = { metadata: { ownerReferences } } as unknown as JsonObject;
-  draft.patch(object, patch, `${owner.kind} ${owner.metadata.name} selects ${metadata.name}, which nobody controls`);
-  return { ...object, metadata: { ...metadata, ownerReferences } };
+  const finalizers = new Set(metadata.finalizers ?? []);
+  if (finalizer !== undefined) finalizers.add(finalizer);
+  const more = { ownerReferences, ...(finalizer !== undefined && { finalizers: [...finalizers] }) };
+  draft.patch(
+    object,
+    { metadata: more } as unknown as JsonObject,
+    `${owner.kind} ${owner.metadata.name} selects ${metadata.name}, which nobody controls`,
+  );
+  return { ...object, metadata: { ...metadata, ...more } };
 }
 
 function release(draft: Draft, owner: Known, object: Known): void {

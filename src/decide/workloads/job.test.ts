@@ -44,7 +44,7 @@ function end(world: TestWorld, pod: Pod, exitCode: number): void {
   });
 }
 
-function run(world: TestWorld, exitCode: (pod: Pod) => number | undefined, options: { rounds?: number } = {}): void {
+function run(world: TestWorld, exitCode: (pod: Pod) => number | undefined): void {
   world.settle((each) => {
     turn(each);
     for (const pod of active(each)) {
@@ -62,7 +62,7 @@ function run(world: TestWorld, exitCode: (pod: Pod) => number | undefined, optio
       each.nowMs = wakeAtMs;
       each.revision++;
     }
-  }, options.rounds);
+  });
 }
 
 const indexOf = (pod: Pod) => Number(pod.metadata.annotations?.["batch.kubernetes.io/job-completion-index"]);

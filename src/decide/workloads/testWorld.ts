@@ -115,13 +115,14 @@ export class TestWorld {
   }
 
   /** Decides and applies until a round changes nothing; each round is looked at. */
-  settle(round: (world: TestWorld) => void, rounds = 200): number {
+  settle(round: (world: TestWorld) => void, stepMs = 1000): number {
+    const rounds = 200;
     for (let i = 1; i <= rounds; i++) {
       const before = this.revision;
       const count = this.objects.size;
       round(this);
       if (this.revision === before && this.objects.size === count) return i;
-      this.nowMs += 1000;
+      this.nowMs += stepMs;
     }
     throw new Error(`not quiet after ${rounds} rounds`);
   }

@@ -127,9 +127,11 @@ export class SimKube implements KubeApi {
     return new Promise<Outcome<T>>((resolve) => {
       const tie = hashText(world.chance.seed, key);
       let forget = (): void => {};
+      let givenUp = false;
       const answer = (outcome: Outcome<T>, delayUs: number): void => {
         world.post({ actor, life: this.life }, delayUs, tie, () => {
           forget();
+          if (givenUp) return;
           world.history.count(world.nowUs, key, outcome.ok ? "ok" : outcome.reason);
           if (outcome.ok) learn(outcome.value);
           resolve(outcome);
@@ -172,6 +174,7 @@ export class SimKube implements KubeApi {
       // Whoever gives up does not learn what came of it.
       forget =
         about.cancel?.onCancel(() => {
+          givenUp = true;
           if (actor.life === this.life) resolve(refused("Unknown", "cancelled while waiting for the answer"));
         }) ?? forget;
     });

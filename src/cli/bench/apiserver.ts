@@ -1,5 +1,5 @@
 import { Buffer } from "node:buffer";
-import { mkdtemp, open, rm } from "node:fs/promises";
+import { mkdtemp, open, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -27,7 +27,10 @@ const groups: [string, (folder: string) => Promise<Figure[]>][] = [
   ["reads of one object", benchGet],
   ["durable writes", benchWrites],
   ["50,000 pods: lists, memory, restart", benchLarge],
+  ["restarts with 10,000 and 100,000 objects", benchRestarts],
   ["watch fan-out", benchWatch],
+  ["10,000 idle watchers", benchIdleWatchers],
+  ["kubectl, end to end", benchKubectl],
   ["clean-up of dependents and namespaces", benchCleanUp],
 ];
 
@@ -277,6 +280,90 @@ async function benchLarge(folder: string): Promise<Figure[]> {
       value: restarted.processMs,
       unit: "ms",
       target: { at: "most", value: 900 },
+    },
+  ];
+}
+
+async function benchRestarts(folder: string): Promise<Figure[]> {
+  const figures: Figure[] = [];
+  for (const [count, targetMs] of [
+    [10_000, 300],
+    [100_000, 1_500],
+  ] as const) {
+    const dataDir = join(folder, `restart-${count}`);
+    const server = new ServerHandle();
+    await server.start({ dataDir, tls: false });
+    await server.tell({ do: "fillPods", count });
+    await server.tell({ do: "stop" });
+    const times: number[] = [];
+    for (let round = 0; round < 3; round++) times.push((await startOnce(dataDir)).processMs);
+    figures.push({
+      name: `restart with ${count.toLocaleString("en-US")} pods, process start included`,
+      value: percentile(times, 0.5),
+      unit: "ms",
+      target: { at: "most", value: targetMs },
+    });
+  }
+  return figures;
+}
+
+async function benchIdleWatchers(_folder: string): Promise<Figure[]> {
+  const watchers = 10_000;
+  const server = new ServerHandle();
+  await server.start({ tls: false });
+  const { revision, rssBytes } = await server.usage();
+  const connections: RawConnection[] = [];
+  try {
+    for (let at = 0; at < watchers; at += 100) {
+      const opened = await Promise.all(Array.from({ length: 100 }, () => RawConnection.open(server.peer())));
+      for (const connection of opened) {
+        connection.stream(`/api/v1/namespaces/default/pods?watch=true&resourceVersion=${revision}`, () => {});
+      }
+      connections.push(...opened);
+    }
+    await new Promise<void>((resolve) => setTimeout(resolve, 1_000));
+    const after = await server.usage();
+    return [
+      {
+        name: "memory of 10,000 idle watchers, their connections included",
+        value: (after.rssBytes - rssBytes) / 1e6,
+        unit: "MB",
+        target: { at: "most", value: 100 },
+      },
+    ];
+  } finally {
+    for (const connection of connections) connection.close();
+    server.kill();
+  }
+}
+
+/** What a person waits for. Left out where there is no kubectl. */
+async function benchKubectl(folder: string): Promise<Figure[]> {
+  const { spawnSync } = await import("node:child_process");
+  if (spawnSync("kubectl", ["version", "--client"]).status !== 0) return [];
+  const server = new ServerHandle();
+  const { kubeconfig } = await server.start({ tls: true });
+  await server.tell({ do: "fillPods", count: 20 });
+  const path = join(folder, "kubeconfig");
+  await writeFile(path, kubeconfig, { mode: 0o600 });
+  const env = { ...process.env, KUBECONFIG: path, HOME: folder };
+  const times: number[] = [];
+  for (let round = 0; round < 12; round++) {
+    const startedMs = nowMs();
+    spawnSync("kubectl", ["get", "pods"], { env });
+    times.push(nowMs() - startedMs);
+  }
+  const startedMs = nowMs();
+  spawnSync("kubectl", ["version", "--client"], { env });
+  const alone = nowMs() - startedMs;
+  await server.tell({ do: "stop" });
+  return [
+    {
+      name: "kubectl get pods, end to end, TLS",
+      value: percentile(times, 0.5),
+      unit: "ms",
+      target: { at: "most", value: 120 },
+      beside: { name: "kubectl version --client", value: alone },
     },
   ];
 }

@@ -8,6 +8,7 @@ export interface Started {
   readonly startMs: number;
   readonly processMs: number;
   readonly rssBytes: number;
+  readonly kubeconfig: string;
   readonly tls: { ca: string; cert: string; key: string };
 }
 

@@ -77,6 +77,7 @@ async function start({ dataDir, tls }: { dataDir?: string; tls: boolean }): Prom
     /** From the start of the process, module loading included. */
     processMs: process.uptime() * 1000,
     rssBytes: process.memoryUsage().rss,
+    kubeconfig: server.kubeconfig,
     tls: { ca: pki.authority, cert: pki.admin.certificate, key: pki.admin.key },
   };
 }

@@ -1,7 +1,7 @@
 /** A daemon's pod: pinned to its node by affinity, so that the scheduler binds it, and hard to drive away from there. */
 import type { DaemonSet, Node, Pod, PodSpec, Toleration } from "../../model/kubernetes.generated.ts";
 import { revisionHashLabel } from "./controllerRevision.ts";
-import { freeNames } from "./derivedName.ts";
+import type { TakenNames } from "./derivedName.ts";
 import { matchesNode } from "./nodeMatch.ts";
 import { podFromTemplate } from "./ownership.ts";
 import { isTolerated, notReadyTaint, unreachableTaint } from "./taints.ts";
@@ -56,9 +56,9 @@ export function nodeNameOf({ spec }: Pod): string | undefined {
   return undefined;
 }
 
-export function daemonPod(daemonSet: DaemonSet, nodeName: string, hash: string, taken: ReadonlySet<string>) {
+export function daemonPod(daemonSet: DaemonSet, nodeName: string, hash: string, taken: TakenNames) {
   const { name, uid } = daemonSet.metadata;
-  const [podName = name] = freeNames({ base: `${name}-`, uid: `${uid}/${nodeName}` }, 1, taken);
+  const podName = taken.take({ base: `${name}-`, uid: `${uid}/${nodeName}` });
   const pod = podFromTemplate(daemonSet, daemonSet.spec?.template, podName);
   const pin = { key: "metadata.name", operator: "In", values: [nodeName] };
   return {

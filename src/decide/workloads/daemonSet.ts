@@ -4,6 +4,7 @@ import { selectorRequirements } from "../../model/labelSelector.ts";
 import type { Revision } from "../../model/revision.ts";
 import { forgetRevisions, presentRevision, revisionHashLabel } from "./controllerRevision.ts";
 import { daemonPod, fitOf, type NodeFit, nodeNameOf } from "./daemonPod.ts";
+import { type IsTaken, TakenNames } from "./derivedName.ts";
 import { type Decision, Draft, withoutZeros } from "./draft.ts";
 import { endedAtMs } from "./jobFailure.ts";
 import { claim } from "./ownership.ts";
@@ -16,6 +17,11 @@ export interface DaemonSetPicture {
   readonly nodes: readonly Node[];
   /** All pods of the namespace, or at least those that the set controls or selects. */
   readonly pods: readonly Pod[];
+  /**
+   * Whether any pod of the namespace has a name. Needed where `pods` are not all: a pod that was released by a change of
+   * its labels still has the name that it was given.
+   */
+  readonly isTaken?: IsTaken;
   /** All ControllerRevisions of the namespace. */
   readonly revisions: readonly ControllerRevision[];
 }
@@ -84,7 +90,7 @@ class Fleet {
   readonly hash: string;
   readonly nowMs: number;
   readonly places: readonly Place[];
-  readonly taken: Set<string>;
+  readonly taken: TakenNames;
   readonly minReadySeconds: number;
   readonly maxSurge: number;
   readonly maxUnavailable: number;
@@ -113,10 +119,7 @@ class Fleet {
     const names = new Set(known.map(({ name }) => name));
     for (const [name, onNode] of byNode) if (!names.has(name)) this.dropUnbound(onNode);
     this.places = known;
-    const { namespace } = daemonSet.metadata;
-    this.taken = new Set(
-      picture.pods.filter((pod) => pod.metadata.namespace === namespace).map(({ metadata }) => metadata.name),
-    );
+    this.taken = new TakenNames(daemonSet.metadata.namespace, picture.pods, picture.isTaken);
     const { updateStrategy, minReadySeconds = 0 } = daemonSet.spec ?? {};
     const desired = known.filter(({ fit }) => fit.shouldRun).length;
     const rolling = updateStrategy?.rollingUpdate;
@@ -149,7 +152,6 @@ class Fleet {
   create(nodeName: string): void {
     const { daemonSet, revision } = this.picture;
     const pod = daemonPod(daemonSet, nodeName, this.hash, this.taken);
-    this.taken.add(pod.metadata.name);
     this.draft.create(revision, pod, `DaemonSet ${daemonSet.metadata.name} wants a pod on node ${nodeName}`);
   }
 

@@ -43,13 +43,42 @@ export interface NameSource {
   readonly uid: string;
 }
 
+/** Whether an object has the name already, in the namespace that is meant. */
+export type IsTaken = (name: string) => boolean;
+
+/** The names of the objects in a namespace, those that are about to be made, and what else the driver knows of. */
+export class TakenNames {
+  readonly #names = new Set<string>();
+  readonly #more: IsTaken | undefined;
+
+  constructor(
+    namespace: string | undefined,
+    objects: readonly { metadata: { namespace?: string; name: string } }[],
+    more?: IsTaken,
+  ) {
+    for (const { metadata } of objects) if (metadata.namespace === namespace) this.#names.add(metadata.name);
+    this.#more = more;
+  }
+
+  /** A free name, which is free no longer. */
+  take(source: NameSource): string {
+    const [name = source.base] = freeNames(source, 1, (each) => this.has(each));
+    this.#names.add(name);
+    return name;
+  }
+
+  has(name: string): boolean {
+    return this.#names.has(name) || this.#more?.(name) === true;
+  }
+}
+
 /** The first `count` names of the owner, slot by slot, that nobody has. */
-export function freeNames({ base, uid }: NameSource, count: number, taken: ReadonlySet<string>): string[] {
+export function freeNames({ base, uid }: NameSource, count: number, isTaken: IsTaken): string[] {
   const names = new Set<string>();
   const start = base.slice(0, baseLengthMax);
   for (let slot = 0; names.size < count; slot++) {
     const name = start + suffixOf(uid, slot);
-    if (!taken.has(name)) names.add(name);
+    if (!isTaken(name)) names.add(name);
   }
   return [...names];
 }

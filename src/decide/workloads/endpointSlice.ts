@@ -12,7 +12,7 @@ import type {
   Service,
 } from "../../model/kubernetes.generated.ts";
 import type { Revision } from "../../model/revision.ts";
-import { freeNames } from "./derivedName.ts";
+import { TakenNames } from "./derivedName.ts";
 import { type Decision, Draft } from "./draft.ts";
 import { isOwnedBy, ownerReference } from "./ownership.ts";
 import { byAge } from "./podFacts.ts";
@@ -86,7 +86,7 @@ class Shelf {
   readonly picture: EndpointSlicePicture;
   readonly family: AddressType;
   readonly owned: readonly EndpointSlice[];
-  readonly taken: Set<string>;
+  readonly taken: TakenNames;
 
   constructor(draft: Draft, picture: EndpointSlicePicture, family: AddressType, owned: readonly EndpointSlice[]) {
     this.draft = draft;
@@ -95,10 +95,8 @@ class Shelf {
     this.owned = owned.filter(
       (slice) => slice.addressType === family && slice.metadata.deletionTimestamp === undefined,
     );
-    const { namespace } = picture.service.metadata;
-    const here = picture.slices.filter(({ metadata }) => metadata.namespace === namespace);
-    const planned = draft.intents.map(({ target }) => target.name);
-    this.taken = new Set([...here.map(({ metadata }) => metadata.name), ...planned]);
+    const planned = new Set(draft.intents.map(({ target }) => target.name));
+    this.taken = new TakenNames(picture.service.metadata.namespace, picture.slices, (name) => planned.has(name));
   }
 
   arrange(groups: ReadonlyMap<string, Group>): void {
@@ -172,8 +170,7 @@ class Shelf {
   create(endpoints: readonly Endpoint[], ports: readonly DiscoveryEndpointPort[]): void {
     const { service, revision } = this.picture;
     const { name, namespace, uid } = service.metadata;
-    const [sliceName = name] = freeNames({ base: `${name}-`, uid: `${uid}/${this.family}` }, 1, this.taken);
-    this.taken.add(sliceName);
+    const sliceName = this.taken.take({ base: `${name}-`, uid: `${uid}/${this.family}` });
     const object = {
       apiVersion: "discovery.k8s.io/v1",
       kind: "EndpointSlice",

@@ -5,6 +5,7 @@ import { selectorRequirements } from "../../model/labelSelector.ts";
 import type { Revision } from "../../model/revision.ts";
 import { formatTime, timeToMs } from "../../model/time.ts";
 import { findCondition, isTrue, withoutCondition } from "./condition.ts";
+import { type IsTaken, TakenNames } from "./derivedName.ts";
 import { type Decision, Draft, withoutZeros } from "./draft.ts";
 import { failureAction, replacesOnlyFailed, retryAtMs, retryIndexAtMs } from "./jobFailure.ts";
 import { countOf, failureCountKey, formatIndexes, indexOf, isIndexed } from "./jobIndexes.ts";
@@ -20,6 +21,11 @@ export interface JobPicture {
   readonly job: Job;
   /** All pods of the namespace, or at least those that the Job controls or selects. */
   readonly pods: readonly Pod[];
+  /**
+   * Whether any pod of the namespace has a name. Needed where `pods` are not all: a pod that was released by a change of
+   * its labels still has the name that it was given.
+   */
+  readonly isTaken?: IsTaken;
   /**
    * How new the list of pods is. A pod that an older list does not show may still come, and would be counted twice; so
    * absence is believed only from a list at least as new as the Job. Leave it out where that always holds.
@@ -170,11 +176,7 @@ class Run {
 
   makePods(count: number): void {
     const { draft, job, picture, tally } = this;
-    const names = picture.pods.filter((pod) => pod.metadata.namespace === job.metadata.namespace);
-    const pods = new JobPods(
-      job,
-      names.map((pod) => pod.metadata.name),
-    );
+    const pods = new JobPods(job, new TakenNames(job.metadata.namespace, picture.pods, picture.isTaken));
     const why = `Job ${job.metadata.name} has ${this.active.length} pods running, ${tally.succeededTotal} succeeded`;
     const perIndex = job.spec?.backoffLimitPerIndex !== undefined;
     const retryMs = perIndex ? 0 : retryAtMs(job, this.pods);

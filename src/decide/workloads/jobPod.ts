@@ -1,6 +1,6 @@
 /** A pod for a Job: tracked by a finalizer, and in an Indexed Job told which part of the work is its own. */
 import type { Container, Job, PodSpec } from "../../model/kubernetes.generated.ts";
-import { freeNames } from "./derivedName.ts";
+import type { TakenNames } from "./derivedName.ts";
 import { failureCountKey, indexKey } from "./jobIndexes.ts";
 import { trackingFinalizer } from "./jobTally.ts";
 import { podFromTemplate } from "./ownership.ts";
@@ -11,22 +11,21 @@ export interface IndexedPart {
   readonly failures: number | undefined;
 }
 
-/** Names its pods and remembers which names it has given. */
+/** Makes pods, each under a name of its own. */
 export class JobPods {
   readonly #job: Job;
-  readonly #taken: Set<string>;
+  readonly #taken: TakenNames;
 
-  constructor(job: Job, taken: Iterable<string>) {
+  constructor(job: Job, taken: TakenNames) {
     this.#job = job;
-    this.#taken = new Set(taken);
+    this.#taken = taken;
   }
 
   make(part: IndexedPart | undefined) {
     const job = this.#job;
     const { name, uid } = job.metadata;
     const base = part === undefined ? `${name}-` : `${name}-${part.index}-`;
-    const [podName = name] = freeNames({ base, uid: `${uid}/${part?.index ?? ""}` }, 1, this.#taken);
-    this.#taken.add(podName);
+    const podName = this.#taken.take({ base, uid: `${uid}/${part?.index ?? ""}` });
     const pod = podFromTemplate(job, job.spec?.template, podName);
     const finalizers = [...(pod.metadata.finalizers ?? []), trackingFinalizer];
     if (part === undefined) return { ...pod, metadata: { ...pod.metadata, finalizers } };

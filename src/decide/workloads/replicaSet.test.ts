@@ -86,6 +86,15 @@ describe("a ReplicaSet", () => {
     expect(world.all<Pod>("Pod")).toHaveLength(2);
   });
 
+  test("passes over a name that a pod has which it is not shown", () => {
+    const world = new TestWorld();
+    const replicaSet = setOf(world, 1);
+    const nameOf = (isTaken: (name: string) => boolean) =>
+      decideReplicaSet({ revision: "1", replicaSet, pods: [], isTaken }, startMs).intents[0]?.target.name;
+    const first = nameOf(() => false);
+    expect(nameOf((name) => name === first)).not.toBe(first);
+  });
+
   test("replaces a pod that is terminating and counts it as such", () => {
     const world = new TestWorld();
     setOf(world, 1);

@@ -3,7 +3,7 @@ import type { Pod, ReplicaSet, ReplicaSetCondition, ReplicaSetStatus } from "../
 import { matchesLabels, selectorRequirements } from "../../model/labelSelector.ts";
 import type { Revision } from "../../model/revision.ts";
 import { formatTime } from "../../model/time.ts";
-import { freeNames } from "./derivedName.ts";
+import { freeNames, type IsTaken, TakenNames } from "./derivedName.ts";
 import { type Decision, Draft, withoutZeros } from "./draft.ts";
 import { claim, podFromTemplate } from "./ownership.ts";
 import { byAge, countPods, isActive, isTerminating } from "./podFacts.ts";
@@ -14,6 +14,11 @@ export interface ReplicaSetPicture {
   readonly replicaSet: ReplicaSet;
   /** All pods of the namespace, or at least those that are controlled by the set or match its selector. */
   readonly pods: readonly Pod[];
+  /**
+   * Whether any pod of the namespace has a name. Needed where `pods` are not all: a pod that was released by a change of
+   * its labels still has the name that it was given.
+   */
+  readonly isTaken?: IsTaken;
   /** Pods of sibling sets under the same Deployment: a node that holds many of them is relieved first. */
   readonly relatedPods?: readonly Pod[];
   /** Why the last write of pods was refused, if it was: shown as the condition ReplicaFailure. */
@@ -49,8 +54,8 @@ function manageReplicas(
   const wanted = replicaSet.spec?.replicas ?? 1;
   const missing = Math.min(wanted - active.length, burstReplicas);
   if (missing > 0) {
-    const taken = new Set(all.filter((pod) => pod.metadata.namespace === namespace).map((pod) => pod.metadata.name));
-    for (const podName of freeNames({ base: `${name}-`, uid }, missing, taken)) {
+    const taken = new TakenNames(namespace, all, picture.isTaken);
+    for (const podName of freeNames({ base: `${name}-`, uid }, missing, (each) => taken.has(each))) {
       const pod = podFromTemplate(replicaSet, replicaSet.spec?.template, podName);
       draft.create(picture.revision, pod, `ReplicaSet ${name} has ${active.length} of ${wanted} pods`);
     }

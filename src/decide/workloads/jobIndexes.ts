@@ -3,7 +3,6 @@ import type { Job, Pod } from "../../model/kubernetes.generated.ts";
 
 export const indexKey = "batch.kubernetes.io/job-completion-index";
 export const failureCountKey = "batch.kubernetes.io/job-index-failure-count";
-export const ignoredFailureCountKey = "batch.kubernetes.io/job-index-ignored-failure-count";
 
 export function isIndexed({ spec }: Job): boolean {
   return spec?.completionMode === "Indexed";

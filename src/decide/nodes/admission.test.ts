@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Node, Pod, PodSpec } from "../../model/kubernetes.generated.ts";
-import { admitPod, tolerates } from "./admission.ts";
+import { admitPod } from "./admission.ts";
 import { pluginResources } from "./devices.ts";
 import { testPod, testWorld } from "./testWorld.ts";
 
@@ -146,14 +146,4 @@ test("two pods of one node exceed eight GPUs: the second fails and is counted on
     1,
   ]);
   expect(world.pod("b").status).toMatchObject({ reason: "UnexpectedAdmissionError" });
-});
-
-test.each([
-  [{ key: "a", operator: "Equal", value: "1" }, { key: "a", value: "1", effect: "NoExecute" }, true],
-  [{ key: "a", value: "2" }, { key: "a", value: "1", effect: "NoExecute" }, false],
-  [{ key: "a", operator: "Exists", effect: "NoSchedule" }, { key: "a", effect: "NoExecute" }, false],
-  [{ operator: "Exists" }, { key: "b", effect: "NoExecute" }, true],
-  [{}, { key: "b", effect: "NoExecute" }, false],
-])("%j tolerates %j: %s", (toleration, taint, expected) => {
-  expect(tolerates(toleration, taint)).toBe(expected);
 });

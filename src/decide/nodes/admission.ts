@@ -2,14 +2,9 @@
  * What a kubelet refuses. A scheduler that places more than fits finds out here, and only here: the pod fails with the
  * kubelet's own reason, and the count of such pods is what scheduler tests want to see at zero.
  */
-import type {
-  Node,
-  NodeSelectorRequirement,
-  NodeSelectorTerm,
-  Pod,
-  Taint,
-  Toleration,
-} from "../../model/kubernetes.generated.ts";
+import type { Node, Pod } from "../../model/kubernetes.generated.ts";
+import { matchesNode } from "../../model/nodeMatch.ts";
+import { isTolerated } from "../../model/taints.ts";
 import { type Assignment, assignDevices, type DeviceUnits } from "./devices.ts";
 import { nanoOf, podRequests } from "./podRequests.ts";
 
@@ -127,71 +122,15 @@ function hostPorts(pod: Pod): { ip: string; port: number; protocol: string }[] {
 }
 
 function checkSelectors(pod: Pod, node: Node): Admission | undefined {
-  const labels = node.metadata.labels ?? {};
-  const selector = pod.spec?.nodeSelector ?? {};
-  const required = pod.spec?.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution;
-  const matches =
-    Object.keys(selector).every((key) => labels[key] === selector[key]) &&
-    (required === undefined || (required.nodeSelectorTerms ?? []).some((term) => matchesTerm(term, node, labels)));
-  if (matches) return undefined;
+  if (matchesNode(pod.spec, node)) return undefined;
   return refuse("NodeAffinity", "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector");
-}
-
-/** A term without any requirement matches nothing. */
-function matchesTerm(term: NodeSelectorTerm, node: Node, labels: Readonly<Record<string, string>>): boolean {
-  const { matchExpressions = [], matchFields = [] } = term;
-  if (matchExpressions.length + matchFields.length === 0) return false;
-  return (
-    matchExpressions.every((each) => matchesRequirement(each, labels[each.key])) &&
-    matchFields.every((each) => matchesRequirement(each, each.key === "metadata.name" ? node.metadata.name : undefined))
-  );
-}
-
-function matchesRequirement({ operator, values = [] }: NodeSelectorRequirement, value: string | undefined): boolean {
-  switch (operator) {
-    case "In":
-      return value !== undefined && values.includes(value);
-    case "NotIn":
-      return value === undefined || !values.includes(value);
-    case "Exists":
-      return value !== undefined;
-    case "DoesNotExist":
-      return value === undefined;
-    case "Gt":
-    case "Lt": {
-      if (value === undefined || !/^-?[0-9]+$/.test(value)) return false;
-      const bound = Number(values[0]);
-      return operator === "Gt" ? Number(value) > bound : Number(value) < bound;
-    }
-    default:
-      return false;
-  }
 }
 
 /** A kubelet minds only NoExecute; the rest is the scheduler's. */
 function checkTaints(pod: Pod, node: Node): Admission | undefined {
-  const tolerations = pod.spec?.tolerations ?? [];
   const bad = (node.spec?.taints ?? []).find(
-    (taint) => taint.effect === "NoExecute" && !tolerations.some((toleration) => tolerates(toleration, taint)),
+    (taint) => taint.effect === "NoExecute" && !isTolerated(taint, pod.spec?.tolerations),
   );
   if (bad === undefined) return undefined;
   return refuse("TaintToleration", `Predicate TaintToleration failed: node(s) had untolerated taint(s) {${bad.key}}`);
-}
-
-export function tolerates(toleration: Toleration, taint: Taint): boolean {
-  if (toleration.effect && toleration.effect !== taint.effect) return false;
-  if (toleration.key && toleration.key !== taint.key) return false;
-  if (!toleration.key && toleration.operator !== "Exists") return false;
-  switch (toleration.operator ?? "Equal") {
-    case "Exists":
-      return true;
-    case "Equal":
-      return (toleration.value ?? "") === (taint.value ?? "");
-    case "Gt":
-      return Number(taint.value) > Number(toleration.value);
-    case "Lt":
-      return Number(taint.value) < Number(toleration.value);
-    default:
-      return false;
-  }
 }

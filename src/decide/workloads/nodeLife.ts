@@ -4,10 +4,10 @@
  */
 import type { JsonObject } from "../../model/json.ts";
 import type { Lease, Node, NodeCondition, Pod, PodCondition, Taint } from "../../model/kubernetes.generated.ts";
+import { isTolerated, notReadyTaint, sameTaint, tolerates, unreachableTaint } from "../../model/taints.ts";
 import { formatTime, timeToMs } from "../../model/time.ts";
 import { type Decision, Draft, earliest } from "./draft.ts";
 import { byName, isLeaving, podCondition } from "./podFacts.ts";
-import { isTolerated, notReadyTaint, sameTaint, tolerates, unreachableTaint } from "./taints.ts";
 
 export interface NodePicture {
   readonly node: Node;

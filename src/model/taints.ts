@@ -1,5 +1,5 @@
 /** Taints and what tolerates them. */
-import type { Taint, Toleration } from "../../model/kubernetes.generated.ts";
+import type { Taint, Toleration } from "./kubernetes.generated.ts";
 
 export const notReadyTaint = "node.kubernetes.io/not-ready";
 export const unreachableTaint = "node.kubernetes.io/unreachable";

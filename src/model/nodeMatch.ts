@@ -1,5 +1,5 @@
 /** Whether a pod asks for this node: its node selector, the node affinity that it requires, and its tolerations. */
-import type { Node, NodeSelectorRequirement, NodeSelectorTerm, PodSpec } from "../../model/kubernetes.generated.ts";
+import type { Node, NodeSelectorRequirement, NodeSelectorTerm, PodSpec } from "./kubernetes.generated.ts";
 
 export function matchesNode(spec: PodSpec | undefined, node: Node): boolean {
   for (const [key, value] of Object.entries(spec?.nodeSelector ?? {})) {

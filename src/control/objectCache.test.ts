@@ -189,6 +189,26 @@ describe("a cache", () => {
     expect(metrics.value("muster_handler_failures_total", { kind: "/configmaps" })).toBe(1);
   });
 
+  test("a transform or an index that fails on one object is reported, and the cache goes on", async () => {
+    const { cache, log, put, api } = await started({
+      transform: (object) => {
+        if (object.metadata.name === "odd") throw new Error("cannot be read");
+        return object;
+      },
+    });
+    cache.index((object) => {
+      if (object.metadata.name === "odd") throw new Error("cannot be indexed");
+      return [object.metadata.name];
+    });
+    cache.start();
+    await settle();
+    await put("odd", "1");
+    await put("even", "2");
+    await settle();
+    expect(inCache(cache)).toEqual(inServer(api));
+    expect(log.lines.filter(({ level }) => level === "error").length).toBeGreaterThanOrEqual(2);
+  });
+
   test("waits for the revision of our own write", async () => {
     const { cache, put, kube, clock } = await started();
     cache.start();

@@ -53,7 +53,7 @@ export class ObjectCache<T extends KubeObject = KubeObject> {
     this.options = options;
     this.kind = kindOf(options.resource);
     this.table = new KindTable<T>({
-      ...(options.transform && { transform: options.transform }),
+      ...(options.transform && { transform: (object: T) => this.transformed(object) }),
       ...(options.freeze !== undefined && { freeze: options.freeze }),
     });
     this.reflector = new Reflector(options, (event) => this.receive(event as KindEvent<T>));
@@ -152,9 +152,21 @@ export class ObjectCache<T extends KubeObject = KubeObject> {
     this.pending.push(event);
     if (this.isTelling) return;
     this.isTelling = true;
-    // A sink must not throw into whoever wrote: mistakes of followers and handlers end here.
-    for (let next = this.pending.shift(); next !== undefined; next = this.pending.shift()) this.apply(next);
-    this.isTelling = false;
+    // A sink must not throw into whoever wrote: mistakes of transforms, indexes, followers and handlers end here.
+    try {
+      for (let next = this.pending.shift(); next !== undefined; next = this.pending.shift()) this.apply(next);
+    } finally {
+      this.isTelling = false;
+    }
+  }
+
+  /** An object that the transform cannot understand is kept as it came: better too much of it than nothing at all. */
+  private transformed(object: T): T {
+    let result = object;
+    this.guard(() => {
+      result = this.options.transform?.(object) ?? object;
+    });
+    return result;
   }
 
   private apply(event: KindEvent<T>): void {
@@ -166,7 +178,7 @@ export class ObjectCache<T extends KubeObject = KubeObject> {
     }
     if (event.type === "relistBegins") return;
     const isNewList = event.type === "relistDone";
-    for (const index of this.indexes) for (const change of changes) index.apply(change);
+    for (const index of this.indexes) for (const change of changes) this.guard(() => index.apply(change));
     for (const follower of this.followers) this.guard(() => follower(changes, isNewList));
     for (const change of changes) {
       const told: CacheEvent<T> = { ...change, isOld: isFirstList };

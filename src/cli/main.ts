@@ -65,6 +65,16 @@ races
   .addOption(outputOption())
   .action(async (name, _, command) => (await import("./races.ts")).runRace(name, command.optsWithGlobals()));
 
+/** The command was called wrongly. Told apart from 1, which can mean that an invariant broke. */
+const usageCodes = new Set([
+  "bad-number",
+  "benchmark-unknown",
+  "port-invalid",
+  "race-unknown",
+  "scenario-unknown",
+  "variant-unknown",
+]);
+
 try {
   await program.parseAsync();
 } catch (error) {
@@ -76,7 +86,7 @@ function report(error: unknown): number {
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
   if (error instanceof UserError) {
     process.stderr.write(`muster: ${error.message} (${error.code})\n  try: ${error.cure}\n`);
-    return 1;
+    return usageCodes.has(error.code) ? 2 : 1;
   }
   process.stderr.write(`muster: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
   return 1;

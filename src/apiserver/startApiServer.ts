@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
+import type { AdmissionHook } from "../model/admissionHook.ts";
 import { UserError } from "../model/userError.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { KeyFiles } from "../ports/keyFiles.ts";
@@ -39,6 +40,8 @@ export interface ApiServerOptions {
   readonly retention?: Partial<Retention>;
   readonly freeze?: boolean;
   readonly admission?: ApiOptions["admission"];
+  /** Rules about writes that run in this process. */
+  readonly hooks?: readonly AdmissionHook[];
   /** Where webhooks that name a service are found: `{"ns/name:port": "https://127.0.0.1:8443"}`. */
   readonly webhookServices?: Readonly<Record<string, string>>;
   /** Told once that the disk has failed; the server can only be read from then on. */
@@ -124,6 +127,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
       options.admission ??
       createAdmission({
         services: options.webhookServices ?? {},
+        hooks: options.hooks ?? [],
         observe: (webhook, seconds) =>
           metrics.observe(
             "apiserver_admission_webhook_admission_duration_seconds",

@@ -1,6 +1,8 @@
+import type { AdmissionHook } from "../../model/admissionHook.ts";
 import type { Admission } from "../admission.ts";
 import type { Core } from "../verbs/core.ts";
 import { type ObserveCall, WebhookCaller } from "./callWebhook.ts";
+import { Hooks } from "./hooks.ts";
 import { Policies } from "./policies.ts";
 import { checkQuota } from "./quota/checkQuota.ts";
 import { quotaLedgerOf } from "./quota/quotaLedger.ts";
@@ -10,6 +12,8 @@ export interface AdmissionOptions {
   /** `{"ns/name:port": "https://127.0.0.1:8443"}`: where webhooks that name a service are found. */
   readonly services?: ServiceAddresses;
   readonly observe?: ObserveCall;
+  /** Rules that run in this process, before the webhooks. */
+  readonly hooks?: readonly AdmissionHook[];
 }
 
 /**
@@ -18,20 +22,26 @@ export interface AdmissionOptions {
  */
 export function createAdmission(options: AdmissionOptions = {}): (core: () => Core) => Admission {
   return (lazyCore) => {
-    let parts: { core: Core; caller: WebhookCaller; webhooks: Webhooks; policies: Policies } | undefined;
+    let parts: { core: Core; caller: WebhookCaller; hooks: Hooks; webhooks: Webhooks; policies: Policies } | undefined;
     // The core holds the admission and the admission the core: it is there by the time of the first write.
     const ready = (): NonNullable<typeof parts> => {
       if (parts !== undefined) return parts;
       const core = lazyCore();
       const caller = new WebhookCaller(core.clock, options.observe);
       const webhooks = new Webhooks(core, caller, options.services ?? {});
-      parts = { core, caller, webhooks, policies: new Policies(core) };
+      parts = { core, caller, hooks: new Hooks(core, options.hooks ?? []), webhooks, policies: new Policies(core) };
       return parts;
     };
     return {
-      mutate: (attributes) => ready().webhooks.mutate(attributes),
+      mutate(attributes) {
+        const { hooks, webhooks } = ready();
+        const changed = hooks.mutate(attributes);
+        if (changed === undefined) return webhooks.mutate(attributes);
+        return webhooks.mutate({ ...attributes, object: changed }) ?? Promise.resolve(changed);
+      },
       validate(attributes) {
-        const { policies, webhooks } = ready();
+        const { hooks, policies, webhooks } = ready();
+        hooks.validate(attributes);
         policies.validate(attributes);
         return webhooks.validate(attributes);
       },

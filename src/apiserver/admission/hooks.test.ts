@@ -1,0 +1,58 @@
+import { expect, test } from "vitest";
+import type { AdmissionHook } from "../../model/admissionHook.ts";
+import type { FieldError } from "../../model/fieldError.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { inProcessKube } from "../kubeApi.ts";
+import { TestApi } from "../testing/testApi.ts";
+import { createAdmission } from "./createAdmission.ts";
+
+const pods = { group: "", version: "v1", plural: "pods" };
+const podAt = (name: string): KubeObject =>
+  ({
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { name, namespace: "default" },
+    spec: { containers: [{ name: "c", image: "i" }] },
+  }) as unknown as KubeObject;
+
+const labels: AdmissionHook = {
+  name: "labels.muster.dev",
+  type: "mutating",
+  resource: pods,
+  operations: ["CREATE"],
+  review: ({ object }) => ({
+    allowed: true,
+    object: { ...object, metadata: { ...object?.metadata, labels: { queue: "research" } } } as KubeObject,
+  }),
+};
+
+const onlyOne: AdmissionHook = {
+  name: "only-one.muster.dev",
+  type: "validating",
+  resource: pods,
+  operations: ["CREATE", "DELETE"],
+  review: ({ operation, object }, lookup) => {
+    if (operation === "DELETE") return { allowed: false, message: "pods stay" };
+    if (object?.metadata.labels?.["queue"] !== "research") return { allowed: false, message: "no queue" };
+    if (lookup.list(pods, "default").length === 0) return { allowed: true };
+    const errors = [
+      { type: "Forbidden", field: "metadata.name", body: "Forbidden: there is a pod already" },
+    ] satisfies FieldError[];
+    return { allowed: false, message: "one is enough", errors };
+  },
+};
+
+test("hooks change a write, then judge it as changed, with field errors as causes and refusals by name", async () => {
+  const api = await TestApi.start({ admission: createAdmission({ hooks: [labels, onlyOne] }) });
+  const kube = inProcessKube(api.core, { user: { username: "u", groups: [] }, fieldManager: "t" });
+  const first = await kube.create(pods, podAt("a"));
+  expect(first).toMatchObject({ ok: true, value: { metadata: { labels: { queue: "research" } } } });
+  const second = await kube.create(pods, podAt("b"));
+  expect(second).toMatchObject({ ok: false, reason: "Invalid" });
+  const gone = await kube.delete({ ...pods, namespace: "default", name: "a" });
+  expect(gone).toMatchObject({
+    ok: false,
+    reason: "Forbidden",
+    message: 'admission webhook "only-one.muster.dev" denied the request: pods stay',
+  });
+});

@@ -1,0 +1,78 @@
+import type { AdmissionHook, AdmissionLookup, AdmissionRequest, AdmissionVerdict } from "../../model/admissionHook.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { failure, invalidObject } from "../../model/status.ts";
+import type { AdmissionAttributes } from "../admission.ts";
+import type { Core } from "../verbs/core.ts";
+
+/** Asks the hooks that run in this process: rules of parts of the control plane about the writes of everybody. */
+export class Hooks {
+  private readonly byResource = new Map<string, AdmissionHook[]>();
+  private readonly lookup: AdmissionLookup;
+
+  constructor(core: Core, hooks: readonly AdmissionHook[]) {
+    for (const hook of hooks) {
+      const key = keyOf(hook.resource, hook.subresource ?? "");
+      const others = this.byResource.get(key);
+      if (others === undefined) this.byResource.set(key, [hook]);
+      else others.push(hook);
+    }
+    this.lookup = lookupIn(core);
+  }
+
+  /** The changed object, or undefined when nobody changed it. Throws a StatusError when one refuses. */
+  mutate(attributes: AdmissionAttributes): KubeObject | undefined {
+    let changed: KubeObject | undefined;
+    for (const hook of this.matching("mutating", attributes)) {
+      const verdict = this.ask(hook, changed === undefined ? attributes : { ...attributes, object: changed });
+      if (verdict.object !== undefined) changed = verdict.object;
+    }
+    return changed;
+  }
+
+  /** Throws a StatusError when one refuses. */
+  validate(attributes: AdmissionAttributes): void {
+    // A deletion has nothing to change, but who changes objects may refuse it all the same.
+    if (attributes.operation === "DELETE") {
+      for (const hook of this.matching("mutating", attributes)) this.ask(hook, attributes);
+    }
+    for (const hook of this.matching("validating", attributes)) this.ask(hook, attributes);
+  }
+
+  private *matching(type: AdmissionHook["type"], attributes: AdmissionAttributes): Generator<AdmissionHook> {
+    if (attributes.operation === "CONNECT") return;
+    for (const hook of this.byResource.get(keyOf(attributes.type, attributes.subresource)) ?? []) {
+      if (hook.type === type && hook.operations.includes(attributes.operation)) yield hook;
+    }
+  }
+
+  private ask(hook: AdmissionHook, attributes: AdmissionAttributes): AdmissionVerdict & { allowed: true } {
+    const { operation, namespace, name, object, oldObject, user, dryRun } = attributes;
+    const request = { operation, namespace, name, object, oldObject, user, dryRun } as AdmissionRequest;
+    const verdict = hook.review(request, this.lookup);
+    if (verdict.allowed) {
+      for (const warning of verdict.warnings ?? []) attributes.warn(warning);
+      return verdict;
+    }
+    const { group, kind } = attributes.type;
+    if (verdict.errors !== undefined) throw invalidObject({ group, kind }, name, verdict.errors);
+    throw failure(
+      403,
+      "Forbidden",
+      `admission webhook ${JSON.stringify(hook.name)} denied the request: ${verdict.message}`,
+    );
+  }
+}
+
+function keyOf({ group, plural }: { group: string; plural: string }, subresource: string): string {
+  return `${group}/${plural}/${subresource}`;
+}
+
+function lookupIn(core: Core): AdmissionLookup {
+  return {
+    get: ({ group, plural }, namespace, name) => core.store.get(`${group}/${plural}`, namespace, name)?.object(),
+    list: ({ group, plural }, namespace) => {
+      const collection = core.store.collection(`${group}/${plural}`);
+      return [...collection.at(core.store.revision, namespace)].map((version) => version.object());
+    },
+  };
+}

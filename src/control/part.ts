@@ -1,0 +1,23 @@
+import type { AdmissionHook } from "../model/admissionHook.ts";
+import type { KubeObject } from "../model/object.ts";
+import type { Controllers } from "./controllers.ts";
+
+/** What goes into a cluster: an object without what only the server can know. */
+export type NewObject = Omit<KubeObject, "metadata"> & {
+  readonly metadata: Partial<KubeObject["metadata"]> & { readonly name: string };
+};
+
+/** A part of the control plane, which `muster up` and `muster run --controllers` start by its name. */
+export interface Part {
+  readonly name: string;
+  /** One line for people who choose. */
+  readonly about: string;
+  /** The CustomResourceDefinitions that it works on. */
+  readonly definitions?: readonly NewObject[];
+  /** Objects that a cluster with this part has from its first moment; created when they are missing, never changed. */
+  readonly startObjects?: readonly NewObject[];
+  /** Rules about writes. The embedded server calls them in process, a real one by webhook. */
+  readonly hooks?: readonly AdmissionHook[];
+  /** Adds caches and controllers. Nothing runs before `controllers.start()`. */
+  add(controllers: Controllers): void;
+}

@@ -1,0 +1,19 @@
+import { UserError } from "../model/userError.ts";
+import type { Part } from "./part.ts";
+
+/** Every part that can be started by its name alone, in the order in which they are told about. */
+export const parts: readonly Part[] = [];
+
+/** The parts of these names, in their own order; a name that nobody has is refused. */
+export function partsNamed(names: readonly string[], known: readonly Part[] = parts): Part[] {
+  for (const name of names) {
+    if (known.some((part) => part.name === name)) continue;
+    const choice = known.map((part) => part.name).join(", ");
+    throw new UserError(
+      "controller-unknown",
+      `there is no controller ${JSON.stringify(name)}`,
+      `choose from: ${choice}`,
+    );
+  }
+  return known.filter(({ name }) => names.includes(name));
+}

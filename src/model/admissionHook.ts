@@ -1,0 +1,49 @@
+import type { FieldError } from "./fieldError.ts";
+import type { KubeObject } from "./object.ts";
+
+/** A write, as a hook sees it. */
+export interface AdmissionRequest {
+  readonly operation: "CREATE" | "UPDATE" | "DELETE";
+  readonly namespace: string;
+  /** Empty while a name is still to be made from `generateName`. */
+  readonly name: string;
+  /** Undefined on DELETE. Shared: a hook that changes it answers with another object. */
+  readonly object: KubeObject | undefined;
+  /** Undefined on CREATE. */
+  readonly oldObject: KubeObject | undefined;
+  readonly user: { readonly username: string; readonly groups: readonly string[] };
+  readonly dryRun: boolean;
+}
+
+export type AdmissionVerdict =
+  /** With an object: the write goes on with that one (mutating hooks alone). */
+  | { readonly allowed: true; readonly object?: KubeObject; readonly warnings?: readonly string[] }
+  /** Field errors make it 422 Invalid, with a cause for each; otherwise it is 403 with the message. */
+  | { readonly allowed: false; readonly message: string; readonly errors?: readonly FieldError[] };
+
+/** What a hook may look up: in the server's own process the newest objects, elsewhere a cache that may lag. */
+export interface AdmissionLookup {
+  get(resource: HookResource, namespace: string, name: string): KubeObject | undefined;
+  /** All of a namespace, or of all namespaces when it is empty, in order of name. */
+  list(resource: HookResource, namespace: string): readonly KubeObject[];
+}
+
+export interface HookResource {
+  readonly group: string;
+  readonly plural: string;
+}
+
+/**
+ * A rule about writes that a part of the control plane brings along: what is a webhook in a real cluster is a function
+ * call in the embedded one. Pure and synchronous, so that a write never leaves its turn of the event loop for it.
+ */
+export interface AdmissionHook {
+  /** Shown to whoever is refused: `queues.validate.muster.dev`. */
+  readonly name: string;
+  readonly type: "mutating" | "validating";
+  readonly resource: HookResource & { readonly version: string };
+  /** `status`, `scale`; left out for the object itself. */
+  readonly subresource?: string;
+  readonly operations: readonly AdmissionRequest["operation"][];
+  review(request: AdmissionRequest, lookup: AdmissionLookup): AdmissionVerdict;
+}

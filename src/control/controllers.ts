@@ -49,7 +49,8 @@ export class Controllers {
   readonly health = new Health();
   /** Whether the caches are whole. */
   readonly readiness = new Health();
-  private readonly ports: ControlPorts;
+  /** What controllers may use of the outside; its API is the one of a leader. */
+  readonly ports: ControlPorts;
   private readonly options: ControllersOptions;
   private readonly caches = new Map<string, ObjectCache>();
   private readonly controllers: Controller[] = [];
@@ -59,10 +60,10 @@ export class Controllers {
   private isLeading = false;
 
   constructor(ports: ControlPorts, options: ControllersOptions) {
-    this.ports = ports;
     this.options = options;
     this.lease = options.lease === undefined ? undefined : new Lease({ ...ports, ...options.lease });
     this.kube = this.lease === undefined ? ports.kube : fencedKube(ports.kube, this.lease, options.fieldManager);
+    this.ports = { ...ports, kube: this.kube };
     this.health.add("ping", () => undefined);
     this.readiness.add("caches", () => {
       const missing = this.unsynced();

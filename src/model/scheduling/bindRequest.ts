@@ -1,0 +1,50 @@
+import type { ObjectMeta } from "../object.ts";
+import { schedulingGroup } from "./keys.ts";
+
+/** The scheduler's durable intent: this pod on that node, with these devices. The binder carries it out. */
+export type BindRequest = {
+  apiVersion: string;
+  kind: string;
+  metadata: ObjectMeta;
+  spec?: BindRequestSpec;
+  status?: BindRequestStatus;
+};
+
+export type BindRequestSpec = {
+  /** A pod of the same namespace; which one of that name, the owner reference's UID says. */
+  podName?: string;
+  selectedNode?: string;
+  receivedResourceType?: ReceivedResourceType;
+  receivedGPU?: { count?: number; portion?: string };
+  /** One id for each physical GPU that is shared. */
+  selectedGPUGroups?: string[];
+  resourceClaimAllocations?: { name?: string; allocation?: unknown }[];
+  extendedResourceClaimAllocation?: unknown;
+  predictedNUMAZones?: { zone?: string; amount?: Record<string, string> }[];
+  /** How many failed attempts are followed by another one; none is no second try. */
+  backoffLimit?: number | null;
+};
+
+export type ReceivedResourceType = "Regular" | "Fraction" | "MigInstance" | "";
+
+export type BindRequestStatus = {
+  /** Empty is pending. */
+  phase?: "Pending" | "Succeeded" | "Failed" | "";
+  reason?: string;
+  failedAttempts?: number;
+};
+
+export const bindRequestRef = { group: schedulingGroup, version: "v1alpha2", plural: "bindrequests" } as const;
+export const bindRequestApiVersion = "scheduling.run.ai/v1alpha2";
+
+/** Failed, and nobody will try again. */
+export function isFinallyFailed({ spec, status }: BindRequest): boolean {
+  if (status?.phase !== "Failed") return false;
+  const limit = spec?.backoffLimit;
+  return limit === undefined || limit === null || (status.failedAttempts ?? 0) >= limit;
+}
+
+/** The UID of the pod that it is for; a namesake of that pod has no part in it. */
+export function podUidOf({ metadata }: BindRequest): string | undefined {
+  return metadata.ownerReferences?.find(({ kind, apiVersion }) => kind === "Pod" && apiVersion === "v1")?.uid;
+}

@@ -1,0 +1,88 @@
+/** The labels, annotations and names by which users, scheduler, binder and nodes speak about queues, gangs and shares of GPUs. */
+
+export const schedulingGroup = "scheduling.run.ai";
+export const kaiGroup = "kai.scheduler";
+
+/** Pods with this scheduler name are ours; so are those of the default scheduler on an embedded cluster. */
+export const kaiSchedulerName = "kai-scheduler";
+export const defaultSchedulerName = "default-scheduler";
+
+export const labelKeys = {
+  queue: "kai.scheduler/queue",
+  nodePool: "kai.scheduler/node-pool",
+  subGroup: "kai.scheduler/subgroup-name",
+  taskPriority: "kai.scheduler/task-priority",
+  preemptibility: "kai.scheduler/preemptibility",
+  priorityClass: "priorityClassName",
+  project: "project",
+  /** On a reservation pod, and on a pod that shares one GPU: the group's id. */
+  gpuGroup: "runai-gpu-group",
+  /** On a pod that shares several GPUs: one label for each group, `<prefix><group>`. */
+  gpuGroupPrefix: "runai-gpu-group/",
+  /** On a BindRequest. */
+  selectedNode: "selected-node",
+  app: "app",
+  gpuMemory: "nvidia.com/gpu.memory",
+  gpuCount: "nvidia.com/gpu.count",
+  gpuProduct: "nvidia.com/gpu.product",
+  migStrategy: "nvidia.com/mig.strategy",
+  gpuWorker: "node-role.kubernetes.io/gpu-worker",
+  cpuWorker: "node-role.kubernetes.io/cpu-worker",
+  migWorker: "node-role.kubernetes.io/mig-enabled",
+  /** On a pod that stands in for shares of GPUs towards a cluster autoscaler. */
+  scalingPodName: "shared-gpu-pod-name",
+  scalingPodNamespace: "shared-gpu-pod-namespace",
+} as const;
+
+export const annotationKeys = {
+  gpuFraction: "gpu-fraction",
+  gpuMemory: "gpu-memory",
+  gpuFractionDevices: "gpu-fraction-num-devices",
+  gpuFractionContainer: "gpu-fraction-container-name",
+  mps: "mps",
+  receivedResourceType: "received-resource-type",
+  sharedGpuConfigMap: "runai/shared-gpu-configmap",
+  podGroup: "pod-group-name",
+  /** On a reservation pod: the UUID of its GPU, despite the name. */
+  reservedGpu: "run.ai/reserve_for_gpu_index",
+  skipPodGrouper: "kai.scheduler/skip-podgrouper",
+  topOwner: "kai.scheduler/top-owner-metadata",
+  staleSince: "kai.scheduler/stale-podgroup-timestamp",
+  lastStart: "kai.scheduler/last-start-timestamp",
+  lastEviction: "kai.scheduler/last-eviction-timestamp",
+  batchMinMember: "kai.scheduler/batch-min-member",
+  preemptionDelay: "kai.scheduler/preemption-delay",
+  stalenessGracePeriod: "kai.scheduler/staleness-grace-period",
+  topology: "kai.scheduler/topology",
+  topologyRequired: "kai.scheduler/topology-required-placement",
+  topologyPreferred: "kai.scheduler/topology-preferred-placement",
+  segmentSize: "kai.scheduler/segment-size",
+  segmentTopologyRequired: "kai.scheduler/segment-topology-required-placement",
+  segmentTopologyPreferred: "kai.scheduler/segment-topology-preferred-placement",
+  /** On the BindRequests of one gang: who belongs together, and how many there must be before any of them starts. */
+  commit: "muster.dev/commit",
+  commitSize: "muster.dev/commit-size",
+} as const;
+
+export const reservationNamespace = "kai-resource-reservation";
+export const reservationAppLabel = "kai-resource-reservation";
+export const scalingNamespace = "kai-scale-adjust";
+
+/** A reservation pod is known by its namespace and its app label, both: a user can have the one or the other by chance. */
+export function isReservationPod(pod: { metadata: { namespace?: string; labels?: Record<string, string> } }): boolean {
+  return (
+    pod.metadata.namespace === reservationNamespace && pod.metadata.labels?.[labelKeys.app] === reservationAppLabel
+  );
+}
+
+/** Ids of the GPU groups that a pod's labels name, in order. */
+export function gpuGroupsOfLabels(labels: Readonly<Record<string, string>> | undefined): string[] {
+  if (labels === undefined) return [];
+  const single = labels[labelKeys.gpuGroup];
+  if (single !== undefined) return [single];
+  const groups: string[] = [];
+  for (const key of Object.keys(labels)) {
+    if (key.startsWith(labelKeys.gpuGroupPrefix)) groups.push(key.slice(labelKeys.gpuGroupPrefix.length));
+  }
+  return groups.sort();
+}

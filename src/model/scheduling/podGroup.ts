@@ -1,0 +1,185 @@
+import { duplicate, type FieldError, forbidden, invalid, required } from "../fieldError.ts";
+import type { Condition, Time } from "../kubernetes.generated.ts";
+import type { ObjectMeta } from "../object.ts";
+import { schedulingGroup } from "./keys.ts";
+import type { ResourceAmounts } from "./queue.ts";
+
+/** The pods of one workload: how many must be placed together, in which queue, how close to each other. */
+export type PodGroup = {
+  apiVersion: string;
+  kind: string;
+  metadata: ObjectMeta;
+  spec?: PodGroupSpec;
+  status?: PodGroupStatus;
+};
+
+export type PodGroupSpec = {
+  /** Gang size without subgroups; none is 1, and 0 is no gang at all. */
+  minMember?: number | null;
+  /** How many of the direct subgroups must be satisfied; none is all. */
+  minSubGroup?: number | null;
+  queue?: string;
+  priorityClassName?: string;
+  preemptibility?: "preemptible" | "non-preemptible" | "";
+  topologyConstraint?: TopologyConstraint;
+  subGroups?: SubGroup[];
+  /** Whether pending pods get PodScheduled=False; none is yes. */
+  markUnschedulable?: boolean | null;
+  /** 1: one attempt per node pool. -1 or none: for ever. */
+  schedulingBackoff?: number | null;
+  /** For how long the group evicts nobody. */
+  preemptionDelay?: string | null;
+  /** For how long less than the minimum may run; negative is for ever. */
+  stalenessGracePeriod?: string | null;
+};
+
+export type SubGroup = {
+  name: string;
+  parent?: string | null;
+  /** On leaves. */
+  minMember?: number | null;
+  /** On inner subgroups. */
+  minSubGroup?: number | null;
+  topologyConstraint?: TopologyConstraint | null;
+};
+
+export type TopologyConstraint = {
+  topology?: string;
+  requiredTopologyLevel?: string;
+  preferredTopologyLevel?: string;
+};
+
+export type PodGroupStatus = {
+  phase?: string;
+  conditions?: Condition[];
+  schedulingConditions?: SchedulingCondition[];
+  resourcesStatus?: PodGroupResourcesStatus;
+  [field: string]: unknown;
+};
+
+export type SchedulingCondition = {
+  type: string;
+  nodePool: string;
+  /** The older, single form. */
+  reason?: string;
+  message?: string;
+  reasons?: UnschedulableExplanation[];
+  lastTransitionTime?: Time;
+  status?: string;
+  /** A growing number, as text. */
+  transitionID?: string;
+};
+
+export type UnschedulableExplanation = {
+  reason: UnschedulableReason;
+  message?: string;
+  details?: { queueDetails?: QueueDetails };
+};
+
+export type UnschedulableReason =
+  | "OverLimit"
+  | "NonPreemptibleOverQuota"
+  | "QueueDoesNotExist"
+  | "PreemptionDelayNotElapsed"
+  | "PodSchedulingErrors";
+
+export type QueueDetails = {
+  name: string;
+  queueRequestedResources?: ResourceAmounts;
+  queueDeservedResources?: ResourceAmounts;
+  queueAllocatedResources?: ResourceAmounts;
+  queueAllocatedNonPreemptibleResources?: ResourceAmounts;
+  queueResourceLimits?: ResourceAmounts;
+  podGroupRequestedResources?: ResourceAmounts;
+  podGroupRequestedNonPreemptibleResources?: ResourceAmounts;
+};
+
+export type PodGroupResourcesStatus = {
+  allocated?: ResourceAmounts;
+  allocatedNonPreemptible?: ResourceAmounts;
+  requested?: ResourceAmounts;
+};
+
+export const podGroupRef = { group: schedulingGroup, version: "v2alpha2", plural: "podgroups" } as const;
+export const podGroupApiVersion = "scheduling.run.ai/v2alpha2";
+
+export const unschedulableOnNodePool = "UnschedulableOnNodePool";
+/** What stands for no node pool in a condition. */
+export const defaultNodePool = "default";
+
+/** Below this value a workload may be evicted for others, unless it says otherwise. */
+export const nonPreemptiblePriority = 100;
+export const defaultPriority = 50;
+
+/** The priority classes that workloads of KAI name. */
+export const shippedPriorityClasses: readonly { readonly name: string; readonly value: number }[] = [
+  { name: "train", value: 50 },
+  { name: "build-preemptible", value: 75 },
+  { name: "build", value: 100 },
+  { name: "inference", value: 125 },
+];
+
+/** What a definition cannot say about the tree of subgroups. Problems refuse the write, warnings only accompany it. */
+export function validatePodGroup(
+  spec: PodGroupSpec | undefined,
+  operation: "CREATE" | "UPDATE",
+): { errors: FieldError[]; warnings: string[] } {
+  const errors: FieldError[] = [];
+  const warnings: string[] = [];
+  if (isSet(spec?.minMember) && isSet(spec?.minSubGroup)) {
+    errors.push(forbidden("spec.minSubGroup", "minMember and minSubGroup exclude each other"));
+  }
+  const subGroups = spec?.subGroups ?? [];
+  const byName = new Map<string, SubGroup>();
+  for (const [at, group] of subGroups.entries()) {
+    if (byName.has(group.name)) errors.push(duplicate(`spec.subGroups[${at}].name`, group.name));
+    else byName.set(group.name, group);
+  }
+  const childCounts = new Map<string, number>();
+  for (const [at, group] of subGroups.entries()) {
+    const field = `spec.subGroups[${at}]`;
+    const parent = group.parent ?? "";
+    childCounts.set(parent, (childCounts.get(parent) ?? 0) + 1);
+    if (parent !== "" && !byName.has(parent)) {
+      errors.push(invalid(`${field}.parent`, parent, "no subgroup has this name"));
+    } else if (isInCycle(group, byName)) {
+      errors.push(invalid(`${field}.parent`, parent, "the subgroups form a circle"));
+    }
+    if (isSet(group.minMember) && isSet(group.minSubGroup)) {
+      errors.push(forbidden(`${field}.minSubGroup`, "minMember and minSubGroup exclude each other"));
+    }
+  }
+  const warnOfTooMany = (field: string, wanted: number | null | undefined, children: number): void => {
+    if (isSet(wanted) && wanted > children) {
+      warnings.push(`${field}: ${wanted} subgroups are required and only ${children} exist, so it can never start`);
+    }
+  };
+  for (const [at, group] of subGroups.entries()) {
+    const field = `spec.subGroups[${at}]`;
+    const children = childCounts.get(group.name) ?? 0;
+    if (children === 0) {
+      if (!isSet(group.minMember)) errors.push(required(`${field}.minMember`, "a subgroup of pods has a minimum"));
+      if (isSet(group.minSubGroup)) errors.push(forbidden(`${field}.minSubGroup`, "it has no subgroups of its own"));
+      continue;
+    }
+    warnOfTooMany(`${field}.minSubGroup`, group.minSubGroup, children);
+    if (!isSet(group.minMember)) continue;
+    const detail = "a subgroup that has subgroups has no pods of its own";
+    if (operation === "CREATE") errors.push(forbidden(`${field}.minMember`, detail));
+    else warnings.push(`${field}.minMember: ${detail}`);
+  }
+  if (subGroups.length > 0) warnOfTooMany("spec.minSubGroup", spec?.minSubGroup, childCounts.get("") ?? 0);
+  return { errors, warnings };
+}
+
+function isSet(value: number | null | undefined): value is number {
+  return value !== undefined && value !== null;
+}
+
+function isInCycle(group: SubGroup, byName: ReadonlyMap<string, SubGroup>): boolean {
+  let steps = 0;
+  for (let at: SubGroup | undefined = group; at !== undefined; at = byName.get(at.parent ?? "")) {
+    if (++steps > byName.size) return true;
+  }
+  return false;
+}

@@ -1,0 +1,85 @@
+import type { ObjectMeta } from "../object.ts";
+import { kaiGroup } from "./keys.ts";
+
+/** One scheduler for one node pool, and how it should behave there. */
+export type SchedulingShard = {
+  apiVersion: string;
+  kind: string;
+  metadata: ObjectMeta;
+  spec?: SchedulingShardSpec;
+  status?: { [field: string]: unknown };
+};
+
+export type SchedulingShardSpec = {
+  /** The node pool; empty is what has no such label. */
+  partitionLabelValue?: string;
+  placementStrategy?: { gpu?: PlacementStrategy; cpu?: PlacementStrategy };
+  queueDepthPerAction?: Record<string, number>;
+  minRuntime?: { preemptMinRuntime?: string; reclaimMinRuntime?: string };
+  kValue?: number;
+  usageDBConfig?: { [field: string]: unknown };
+  scenarioSearchBudgets?: { [field: string]: unknown };
+  plugins?: Record<string, PluginSetting>;
+  actions?: Record<string, ActionSetting>;
+  args?: Record<string, string>;
+  goMemLimitRatio?: number;
+  goMemLimit?: string;
+};
+
+export type PlacementStrategy = "binpack" | "spread";
+export type PluginSetting = { enabled?: boolean; priority?: number; arguments?: Record<string, string> };
+export type ActionSetting = { enabled?: boolean; priority?: number };
+
+export const schedulingShardRef = { group: kaiGroup, version: "v1", plural: "schedulingshards" } as const;
+export const kaiConfigRef = { group: kaiGroup, version: "v1", plural: "configs" } as const;
+
+/** The one Config that is acted on. */
+export const kaiConfigName = "kai-config";
+
+/** The installation's settings; sections that nothing here reads are kept as they were written. */
+export type KaiConfig = {
+  apiVersion: string;
+  kind: string;
+  metadata: ObjectMeta;
+  spec?: KaiConfigSpec;
+  status?: { [field: string]: unknown };
+};
+
+export type KaiConfigSpec = {
+  namespace?: string;
+  global?: {
+    schedulerName?: string;
+    queueLabelKey?: string;
+    nodePoolLabelKey?: string;
+    namespaceLabelSelector?: Record<string, string>;
+    podLabelSelector?: Record<string, string>;
+    [field: string]: unknown;
+  };
+  binder?: {
+    replicas?: number;
+    maxConcurrentReconciles?: number;
+    volumeBindingTimeoutSeconds?: number;
+    cdiEnabled?: boolean;
+    resourceReservation?: {
+      image?: { [field: string]: unknown };
+      allocationTimeout?: number;
+      namespace?: string;
+      serviceAccountName?: string;
+      appLabel?: string;
+      runtimeClassName?: string;
+      podResources?: { [field: string]: unknown };
+      [field: string]: unknown;
+    };
+    plugins?: Record<string, PluginSetting>;
+    [field: string]: unknown;
+  };
+  admission?: {
+    gpuSharing?: boolean;
+    blockNvidiaVisibleDevices?: boolean;
+    gpuFractionRuntimeClassName?: string;
+    gpuPodRuntimeClassName?: string;
+    queueLabelSelector?: boolean;
+    [field: string]: unknown;
+  };
+  [field: string]: unknown;
+};

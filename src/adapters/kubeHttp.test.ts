@@ -75,6 +75,21 @@ const writes: [string, (kube: KubeApi) => Promise<Outcome<unknown>>][] = [
   ["evict", (kube) => kube.evict(map)],
 ];
 
+test("a write that waited for a free connection longer than it may leave is Fenced, and never sent", async () => {
+  const held: (() => void)[] = [];
+  const { kube, server } = await scene([(response) => void held.push(() => json(200, object)(response, {} as never))]);
+  const before = Array.from({ length: 64 }, () => kube.patch(map, { type: "merge", body: {} }));
+  await until(() => held.length === 64);
+  let leader = true;
+  const late = kube.create(maps, object, { mayLeave: () => leader });
+  await settle(20);
+  leader = false;
+  for (const answer of held) answer();
+  expect((await Promise.all(before)).map(reason)).toEqual(Array(64).fill("ok"));
+  expect(reason(await late)).toBe("Fenced");
+  expect(server.requests).toHaveLength(64);
+});
+
 describe("a request", () => {
   test("says who asks, and what it can read", async () => {
     const { kube, server } = await scene([json(200, object)], {}, { userAgent: "muster/1 (test)" });
@@ -372,6 +387,18 @@ describe("credentials", () => {
     expect(asked).toEqual([false, true]);
     expect(server.requests).toHaveLength(2);
     expect(server.requests[1]?.body).toBe(server.requests[0]?.body);
+  });
+
+  test("that had to be asked for again hold a write back that may no longer leave", async () => {
+    const { source } = rotating("old", "new");
+    const { kube, server } = await scene([onlyFor("new", json(201, object))], { credentials: source });
+    let leader = true;
+    server.requests.push = (...sent) => {
+      leader = false;
+      return Array.prototype.push.apply(server.requests, sent);
+    };
+    expect(reason(await kube.create(maps, object, { mayLeave: () => leader }))).toBe("Fenced");
+    expect(server.requests).toHaveLength(1);
   });
 
   test("that are refused and do not change end as Unauthorized after one request", async () => {

@@ -84,6 +84,7 @@ interface Request {
   readonly body?: unknown;
   readonly contentType?: string;
   readonly cancel?: Cancel | undefined;
+  readonly mayLeave?: (() => boolean) | undefined;
 }
 
 class KubeOverHttp implements KubeHttp {
@@ -114,24 +115,24 @@ class KubeOverHttp implements KubeHttp {
 
   async get(ref: ObjectRef, options: CallOptions = {}): Promise<Outcome<KubeObject>> {
     if (ref.name === "") return nameless;
-    return this.object({ method: "GET", path: objectPath(ref), cancel: options.cancel });
+    return this.object({ method: "GET", path: objectPath(ref), ...limitsIn(options) });
   }
 
   async list(kind: ResourceRef, options: ListOptions = {}): Promise<Outcome<KubeList>> {
     const path = `${collectionPath(kind, options.namespace ?? "")}${listQuery(options)}`;
-    const answer = await this.json({ method: "GET", path, cancel: options.cancel });
+    const answer = await this.json({ method: "GET", path, ...limitsIn(options) });
     return answer.ok ? succeeded(listIn(answer.value)) : answer;
   }
 
   create(kind: ResourceRef, object: KubeObject, options: WriteOptions = {}): Promise<Outcome<KubeObject>> {
     const path = `${collectionPath(kind, object.metadata?.namespace ?? "")}${this.writeQuery(options)}`;
-    return this.object({ method: "POST", path, body: object, cancel: options.cancel });
+    return this.object({ method: "POST", path, body: object, ...limitsIn(options) });
   }
 
   async update(ref: ObjectRef, object: KubeObject, options: WriteOptions = {}): Promise<Outcome<KubeObject>> {
     if (ref.name === "") return nameless;
     const path = `${objectPath(ref)}${this.writeQuery(options)}`;
-    return this.object({ method: "PUT", path, body: object, cancel: options.cancel });
+    return this.object({ method: "PUT", path, body: object, ...limitsIn(options) });
   }
 
   async patch(ref: ObjectRef, patch: Patch, options: WriteOptions = {}): Promise<Outcome<KubeObject>> {
@@ -139,29 +140,27 @@ class KubeOverHttp implements KubeHttp {
     const force = patch.type === "apply" && patch.force === true ? true : undefined;
     const path = `${objectPath(ref)}${this.writeQuery(options, { force })}`;
     const contentType = patchTypes[patch.type];
-    return this.object({ method: "PATCH", path, body: patch.body, contentType, cancel: options.cancel });
+    return this.object({ method: "PATCH", path, body: patch.body, contentType, ...limitsIn(options) });
   }
 
   async delete(ref: ObjectRef, options: DeleteOptions = {}): Promise<Outcome<KubeObject | undefined>> {
     if (ref.name === "") return nameless;
     const body = deleteBody(options);
-    const answer = await this.object({ method: "DELETE", path: objectPath(ref), body, cancel: options.cancel });
+    const answer = await this.object({ method: "DELETE", path: objectPath(ref), body, ...limitsIn(options) });
     return answer.ok && answer.value.kind === "Status" ? succeeded(undefined) : answer;
   }
 
   async bind(pod: ObjectRef, target: BindTarget, options: WriteOptions = {}): Promise<Outcome<undefined>> {
     if (pod.name === "") return nameless;
     const path = `${objectPath({ ...pod, subresource: "binding" })}${this.writeQuery(options)}`;
-    const { cancel } = options;
-    return nothingOf(await this.json({ method: "POST", path, body: bindingBody(pod, target), cancel }));
+    return nothingOf(await this.json({ method: "POST", path, body: bindingBody(pod, target), ...limitsIn(options) }));
   }
 
   async evict(pod: ObjectRef, options: DeleteOptions = {}): Promise<Outcome<undefined>> {
     if (pod.name === "") return nameless;
     const query = queryText({ dryRun: options.dryRun === true ? "All" : undefined });
     const path = `${objectPath({ ...pod, subresource: "eviction" })}${query}`;
-    const { cancel } = options;
-    return nothingOf(await this.json({ method: "POST", path, body: evictionBody(pod, options), cancel }));
+    return nothingOf(await this.json({ method: "POST", path, body: evictionBody(pod, options), ...limitsIn(options) }));
   }
 
   watch(kind: ResourceRef, options: WatchOptions, sink: WatchSink): Watch {
@@ -299,12 +298,12 @@ class KubeOverHttp implements KubeHttp {
     }
   }
 
-  private send({ method, path, body, contentType, cancel }: Request, held: HeldCredentials) {
+  private send({ method, path, body, contentType, cancel, mayLeave }: Request, held: HeldCredentials) {
     const agent = this.agents.for("calls", held.credentials);
     const sent = body === undefined ? {} : { body: JSON.stringify(body) };
     const headers = this.headersFor(held, this.options.gzip !== false);
     if (body !== undefined) headers["content-type"] = contentType ?? "application/json";
-    const limits = { clock: this.clock, timeoutMs: this.requestMs, cancel };
+    const limits = { clock: this.clock, timeoutMs: this.requestMs, cancel, mayLeave };
     return exchange(this.endpoint, agent, { method, path: this.endpoint.prefix + path, headers, ...sent }, limits);
   }
 
@@ -317,7 +316,7 @@ class KubeOverHttp implements KubeHttp {
 
   private broken({ method, path }: Request, broken: Broken): Refusal {
     const refusal = refusalOfBroken(broken);
-    if (broken.why !== "cancelled") {
+    if (broken.why !== "cancelled" && broken.why !== "withdrawn") {
       this.log.warn({ method, path, reason: refusal.reason, cause: broken.error }, "a request got no answer");
     }
     return refusal;
@@ -352,6 +351,10 @@ class KubeOverHttp implements KubeHttp {
       this.log.warn({ warning, method, path }, "the API server warns");
     }
   }
+}
+
+function limitsIn({ cancel, mayLeave }: CallOptions): Pick<Request, "cancel" | "mayLeave"> {
+  return { cancel, mayLeave };
 }
 
 const closedRefusal: Refusal = refused("Unavailable", "the connection to the cluster was closed");

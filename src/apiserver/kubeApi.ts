@@ -5,6 +5,7 @@ import { badRequest, methodNotAllowed, StatusError, unknownPath } from "../model
 import type { Cancel } from "../ports/cancel.ts";
 import type {
   BindTarget,
+  CallOptions,
   DeleteOptions,
   KubeApi,
   KubeList,
@@ -127,7 +128,7 @@ class InProcessKube implements KubeApi {
   }
 
   create(kind: ResourceRef, object: KubeObject, options: WriteOptions = {}): Promise<Outcome<KubeObject>> {
-    return this.writing(options.cancel, async () => {
+    return this.writing(options, async () => {
       const namespace = object.metadata?.namespace ?? "";
       const target = this.target({ ...kind, namespace, name: "" }, "create");
       return written(target, await createObject(this.core, target, sentByUs(object), this.call(options)));
@@ -135,7 +136,7 @@ class InProcessKube implements KubeApi {
   }
 
   update(ref: ObjectRef, object: KubeObject, options: WriteOptions = {}): Promise<Outcome<KubeObject>> {
-    return this.writing(options.cancel, async () => {
+    return this.writing(options, async () => {
       const target = this.target(ref, "update");
       const sent = sentByUs(object);
       const call = { ...this.call(options), demandCreate: () => this.demandCreate(ref) };
@@ -145,7 +146,7 @@ class InProcessKube implements KubeApi {
   }
 
   patch(ref: ObjectRef, patch: Patch, options: WriteOptions = {}): Promise<Outcome<KubeObject>> {
-    return this.writing(options.cancel, async () => {
+    return this.writing(options, async () => {
       const target = this.target(ref, "patch");
       const sent = sentByUs(patch.body);
       const call: PatchCall = {
@@ -159,7 +160,7 @@ class InProcessKube implements KubeApi {
   }
 
   delete(ref: ObjectRef, options: DeleteOptions = {}): Promise<Outcome<KubeObject | undefined>> {
-    return this.writing(options.cancel, async () => {
+    return this.writing(options, async () => {
       const target = this.target(ref, "delete");
       const { version, gone } = await deleteObject(this.core, target, options, this.call(options));
       const { resource } = target;
@@ -168,7 +169,7 @@ class InProcessKube implements KubeApi {
   }
 
   bind(pod: ObjectRef, to: BindTarget, options: WriteOptions = {}): Promise<Outcome<undefined>> {
-    return this.writing(options.cancel, async () => {
+    return this.writing(options, async () => {
       const target = this.target({ ...pod, subresource: "binding" }, "create");
       await bindObject(this.core, target, bindingOf(pod, to), this.call(options));
       return undefined;
@@ -176,7 +177,7 @@ class InProcessKube implements KubeApi {
   }
 
   evict(pod: ObjectRef, options: DeleteOptions = {}): Promise<Outcome<undefined>> {
-    return this.writing(options.cancel, async () => {
+    return this.writing(options, async () => {
       const target = this.target({ ...pod, subresource: "eviction" }, "create");
       await evictObject(this.core, target, evictionOf(pod), options, this.call(options));
       return undefined;
@@ -241,7 +242,8 @@ class InProcessKube implements KubeApi {
     return this.outcome(cancel, run, "Unavailable");
   }
 
-  private writing<T>(cancel: Cancel | undefined, run: () => Promise<T>): Promise<Outcome<T>> {
+  private writing<T>({ cancel, mayLeave }: CallOptions, run: () => Promise<T>): Promise<Outcome<T>> {
+    if (mayLeave?.() === false) return Promise.resolve(refused("Fenced", "taken back before it was sent"));
     return this.outcome(cancel, run, "Unknown");
   }
 

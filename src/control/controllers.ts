@@ -24,7 +24,10 @@ export interface ControllersOptions {
   /** Who owns the fields that are written. */
   readonly fieldManager: string;
   /** Only one of many processes acts; without it this one always does. */
-  readonly lease?: Pick<LeaseOptions, "namespace" | "name" | "identity" | "times">;
+  readonly lease?: Pick<LeaseOptions, "namespace" | "name" | "identity" | "times"> & {
+    /** A connection of its own: renewals must not wait behind the writes that they allow. */
+    readonly kube?: KubeApi;
+  };
   /** How long running turns may take to end when everything stops. */
   readonly graceMs?: number;
   /** For tests: whoever writes to a shared object throws. */

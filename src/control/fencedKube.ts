@@ -3,6 +3,7 @@ import type { KubeObject } from "../model/object.ts";
 import { type Outcome, type Refusal, refused } from "../model/outcome.ts";
 import type {
   BindTarget,
+  CallOptions,
   DeleteOptions,
   KubeApi,
   ObjectRef,
@@ -20,7 +21,8 @@ const fieldManagerLengthMax = 128;
 
 /**
  * The API as a leader may use it. From the moment that the lease can no longer be proven no write leaves; one that left before has
- * the preconditions of its intent. Reads are free.
+ * the preconditions of its intent. Reads are free. The proof is asked for twice: here, and by the client when the bytes are about
+ * to leave, because a write may wait in between for a free connection or for new credentials, longer than a proof lasts.
  *
  * Every write says in which epoch it was decided: in the name of the field manager (`muster-scheduler/7.host-a`), which ends up in the
  * object's managedFields; in the annotation `muster.dev/epoch` for an apply, where the manager's name is an identity and
@@ -31,8 +33,11 @@ export function fencedKube(kube: KubeApi, lease: Pick<Lease, "isProven" | "epoch
     const { epoch } = lease;
     return lease.isProven && epoch !== undefined ? send(epoch) : Promise.resolve(fenced());
   };
+  // A later epoch of our own does not count: what is sent was decided in this one.
+  const leaving = <O extends CallOptions>(options: O | undefined, epoch: Epoch): O =>
+    ({ ...options, mayLeave: () => lease.isProven && lease.epoch === epoch }) as O;
   const stamped = (options: WriteOptions | undefined, epoch: Epoch): WriteOptions => ({
-    ...options,
+    ...leaving(options, epoch),
     fieldManager: `${options?.fieldManager ?? fieldManager}/${epochText(epoch)}`.slice(0, fieldManagerLengthMax),
   });
   return {
@@ -47,12 +52,13 @@ export function fencedKube(kube: KubeApi, lease: Pick<Lease, "isProven" | "epoch
       guarded((epoch) => {
         if (patch.type !== "apply") return kube.patch(ref, patch, stamped(options, epoch));
         const body = annotated(patch.body, epochText(epoch));
-        return kube.patch(ref, { ...patch, body }, { ...options, fieldManager: options?.fieldManager ?? fieldManager });
+        const named = { ...options, fieldManager: options?.fieldManager ?? fieldManager };
+        return kube.patch(ref, { ...patch, body }, leaving(named, epoch));
       }),
-    delete: (ref: ObjectRef, options?: DeleteOptions) => guarded(() => kube.delete(ref, options)),
+    delete: (ref: ObjectRef, options?: DeleteOptions) => guarded((epoch) => kube.delete(ref, leaving(options, epoch))),
     bind: (pod: ObjectRef, binding: BindTarget, options?: WriteOptions) =>
       guarded((epoch) => kube.bind(pod, binding, stamped(options, epoch))),
-    evict: (pod: ObjectRef, options?: DeleteOptions) => guarded(() => kube.evict(pod, options)),
+    evict: (pod: ObjectRef, options?: DeleteOptions) => guarded((epoch) => kube.evict(pod, leaving(options, epoch))),
   };
 }
 

@@ -41,6 +41,11 @@ export interface ObjectRef extends ResourceRef {
 export interface CallOptions {
   /** The caller gives up; for a write the outcome is then unknown. */
   readonly cancel?: Cancel;
+  /**
+   * Asked when nothing of the request has left yet and everything that it had to wait for is there (a connection,
+   * credentials), and again before it is sent again. False: it stays here, and the outcome is `Fenced`.
+   */
+  readonly mayLeave?: () => boolean;
 }
 
 export interface ListOptions extends CallOptions {

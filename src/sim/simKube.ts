@@ -46,12 +46,12 @@ export class SimKube implements KubeApi {
   }
 
   get(ref: ObjectRef, options: CallOptions = {}): Promise<Outcome<KubeObject>> {
-    const call = { verb: "get", ...about(ref), write: false, cancel: options.cancel };
+    const call = { verb: "get", ...about(ref), write: false, ...limits(options) };
     return this.call(call, () => this.server.get(ref), this.learnOne(ref));
   }
 
   list(kind: ResourceRef, options: ListOptions = {}): Promise<Outcome<KubeList>> {
-    const { cancel, ...asked } = options;
+    const { cancel, mayLeave: _, ...asked } = options;
     const call = { verb: "list", resource: resourceOf(kind), namespace: "", name: "", write: false, cancel };
     const key = this.world.chance.nth(`${this.actor.name}|list|${resourceOf(kind)}`);
     return this.call(
@@ -70,41 +70,41 @@ export class SimKube implements KubeApi {
   create(kind: ResourceRef, object: KubeObject, options: WriteOptions = {}): Promise<Outcome<KubeObject>> {
     const { namespace = "", name, generateName } = object.metadata;
     const ref = { ...kind, namespace, name: name || `${generateName ?? ""}*` };
-    const call = { verb: "create", ...about(ref), write: true, cancel: options.cancel, named: Boolean(name) };
+    const call = { verb: "create", ...about(ref), write: true, ...limits(options), named: Boolean(name) };
     return this.call(call, () => this.server.create(kind, object, sendable(options)), this.learnOne(kind));
   }
 
   update(ref: ObjectRef, object: KubeObject, options: WriteOptions = {}): Promise<Outcome<KubeObject>> {
     const { uid, resourceVersion } = object.metadata;
     const preconditions = { ...(uid ? { uid } : {}), ...(resourceVersion ? { resourceVersion } : {}) };
-    const call = { verb: "update", ...about(ref), write: true, cancel: options.cancel, preconditions };
+    const call = { verb: "update", ...about(ref), write: true, ...limits(options), preconditions };
     return this.call(call, () => this.server.update(ref, object, sendable(options)), this.learnOne(ref));
   }
 
   patch(ref: ObjectRef, patch: Patch, options: WriteOptions = {}): Promise<Outcome<KubeObject>> {
     const preconditions = preconditionsIn(patch);
-    const call = { verb: "patch", ...about(ref), write: true, cancel: options.cancel, preconditions };
+    const call = { verb: "patch", ...about(ref), write: true, ...limits(options), preconditions };
     return this.call(call, () => this.server.patch(ref, patch, sendable(options)), this.learnOne(ref));
   }
 
   delete(ref: ObjectRef, options: DeleteOptions = {}): Promise<Outcome<KubeObject | undefined>> {
-    const { cancel, ...asked } = options;
+    const { cancel, mayLeave, ...asked } = options;
     const preconditions = options.preconditions ?? {};
-    const call = { verb: "delete", ...about(ref), write: true, cancel, preconditions };
+    const call = { verb: "delete", ...about(ref), write: true, cancel, mayLeave, preconditions };
     return this.call(call, () => this.server.delete(ref, asked));
   }
 
   bind(pod: ObjectRef, binding: BindTarget, options: WriteOptions = {}): Promise<Outcome<undefined>> {
     const { uid, resourceVersion } = binding;
     const preconditions = { ...(uid ? { uid } : {}), ...(resourceVersion ? { resourceVersion } : {}) };
-    const call = { verb: "bind", ...about(pod), write: true, cancel: options.cancel, preconditions };
+    const call = { verb: "bind", ...about(pod), write: true, ...limits(options), preconditions };
     return this.call(call, () => this.server.bind(pod, binding, sendable(options)));
   }
 
   evict(pod: ObjectRef, options: DeleteOptions = {}): Promise<Outcome<undefined>> {
-    const { cancel, ...asked } = options;
+    const { cancel, mayLeave, ...asked } = options;
     const preconditions = options.preconditions ?? {};
-    const call = { verb: "evict", ...about(pod), write: true, cancel, preconditions };
+    const call = { verb: "evict", ...about(pod), write: true, cancel, mayLeave, preconditions };
     return this.call(call, () => this.server.evict(pod, asked));
   }
 
@@ -118,6 +118,7 @@ export class SimKube implements KubeApi {
     if (actor.life !== this.life) return new Promise(() => {});
     if (about.cancel?.cancelled === true)
       return Promise.resolve(refused("Unavailable", "cancelled before it was sent"));
+    if (about.mayLeave?.() === false) return Promise.resolve(refused("Fenced", "taken back before it was sent"));
     const target = objectKey(about.resource, about.namespace, about.name);
     const key = world.chance.nth(`${actor.name}|${about.verb}|${target}`);
     const fate = fateOf(drawFate(world, key, about.write));
@@ -257,6 +258,7 @@ interface CallAbout {
   readonly name: string;
   readonly write: boolean;
   readonly cancel?: Cancel | undefined;
+  readonly mayLeave?: (() => boolean) | undefined;
   readonly preconditions?: { readonly uid?: string; readonly resourceVersion?: string };
   readonly named?: boolean;
 }
@@ -271,8 +273,13 @@ function resourceOf({ group, plural }: ResourceRef): string {
 }
 
 /** The server does not wait for a caller that lives in another process. */
-function sendable<T extends CallOptions>({ cancel: _, ...options }: T): Omit<T, "cancel"> {
+/** What concerns the caller stays with it. */
+function sendable<T extends CallOptions>({ cancel: _, mayLeave: __, ...options }: T): Omit<T, "cancel" | "mayLeave"> {
   return options;
+}
+
+function limits({ cancel, mayLeave }: CallOptions): Pick<CallAbout, "cancel" | "mayLeave"> {
+  return { cancel, mayLeave };
 }
 
 function preconditionsIn(patch: Patch): { uid?: string; resourceVersion?: string } {

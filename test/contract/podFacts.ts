@@ -23,6 +23,21 @@ export function podFacts(world: () => ContractWorld): void {
     });
   });
 
+  test("a write that may not leave is Fenced, and nothing happens", async () => {
+    const { uid } = (await make("a")).metadata;
+    const mayLeave = () => false;
+    expectRefused(await world().api.bind(named("a"), { node: "n1", uid }, { mayLeave }), "Fenced");
+    expectRefused(await world().api.delete(named("a"), { mayLeave }), "Fenced");
+    const patch = { type: "merge", body: { metadata: { labels: { moved: "on" } } } } as const;
+    expectRefused(await world().api.patch(named("a"), patch, { mayLeave }), "Fenced");
+    expectRefused(await world().api.evict(named("a"), { mayLeave }), "Fenced");
+    expectRefused(await world().api.create(pods, pod(own(), "b"), { mayLeave }), "Fenced");
+    const now = await read("a");
+    expect(now["spec"]).not.toHaveProperty("nodeName");
+    expect(now.metadata).not.toHaveProperty("labels");
+    expectRefused(await world().api.get(named("b")), "NotFound");
+  });
+
   test("a pod is bound once", async () => {
     const { uid } = (await make("a")).metadata;
     value(await world().api.bind(named("a"), { node: "n1", uid }));

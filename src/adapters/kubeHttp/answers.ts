@@ -35,6 +35,7 @@ export function refusalIn(code: number, headers: IncomingHttpHeaders, bytes: Buf
 
 /** What a request without an answer means. */
 export function refusalOfBroken({ sent, why, error }: Broken): Refusal {
+  if (why === "withdrawn") return refused("Fenced", error.message);
   if (why === "tooLarge") return refused("Invalid", `${error.message}: ask for less at once`);
   return refused(sent ? "Unknown" : "Unavailable", error.message || (error as NodeJS.ErrnoException).code || why);
 }

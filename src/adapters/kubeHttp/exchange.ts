@@ -29,7 +29,7 @@ export interface Broken {
   readonly sent: boolean;
   /** It met a kept connection that the other side had given up. */
   readonly onKeptConnection: boolean;
-  readonly why: "cancelled" | "timeout" | "connection" | "tooLarge";
+  readonly why: "cancelled" | "timeout" | "connection" | "tooLarge" | "withdrawn";
   readonly error: Error;
 }
 
@@ -57,32 +57,38 @@ export function endpointOf(server: string): Endpoint & { prefix: string } {
   };
 }
 
+/** Whoever asked for the request took it back before a byte of it left. */
+export class Withdrawn extends Error {}
+
 /** Starts a request, and knows whether the other side can have seen it. */
 export class Sending {
   readonly request: ClientRequest;
   private connected = false;
 
-  constructor(endpoint: Endpoint, agent: HttpAgent, what: HttpRequest) {
+  constructor(endpoint: Endpoint, agent: HttpAgent, what: HttpRequest, mayLeave: () => boolean = () => true) {
     const { method, path, headers, body } = what;
     const open = endpoint.isTls ? httpsRequest : httpRequest;
     const { host, port } = endpoint;
     const length = body === undefined ? {} : { "content-length": String(Buffer.byteLength(body)) };
     this.request = open({ host, port, agent, method, path, headers: { ...headers, ...length } });
     this.request.on("socket", (socket: Socket) => {
-      // Before the handshake is over nothing of the request has left.
-      if (this.request.reusedSocket || (!endpoint.isTls && !socket.connecting)) this.connected = true;
-      else socket.once(endpoint.isTls ? "secureConnect" : "connect", () => this.markConnected());
+      // Before the handshake is over nothing of the request has left, and nothing may: it can still be taken back.
+      const leave = (): void => {
+        if (!mayLeave()) {
+          this.request.destroy(new Withdrawn("taken back before it was sent"));
+          return;
+        }
+        this.connected = true;
+        this.request.end(body);
+      };
+      if (this.request.reusedSocket || (!endpoint.isTls && !socket.connecting)) leave();
+      else socket.once(endpoint.isTls ? "secureConnect" : "connect", leave);
     });
     this.request.setNoDelay(true);
-    this.request.end(body);
   }
 
   get sent(): boolean {
     return this.connected;
-  }
-
-  private markConnected(): void {
-    this.connected = true;
   }
 }
 
@@ -91,12 +97,17 @@ export function exchange(
   endpoint: Endpoint,
   agent: HttpAgent,
   what: HttpRequest,
-  limits: { readonly clock: Clock; readonly timeoutMs: number; readonly cancel?: Cancel | undefined },
+  limits: {
+    readonly clock: Clock;
+    readonly timeoutMs: number;
+    readonly cancel?: Cancel | undefined;
+    readonly mayLeave?: (() => boolean) | undefined;
+  },
 ): Promise<Answered | Broken> {
   return new Promise((resolve) => {
     let sending: Sending;
     try {
-      sending = new Sending(endpoint, agent, what);
+      sending = new Sending(endpoint, agent, what, limits.mayLeave);
     } catch (error) {
       // Characters that no header may hold: the request was never made.
       resolve({ kind: "broken", sent: false, onKeptConnection: false, why: "connection", error: error as Error });
@@ -122,7 +133,7 @@ export function exchange(
       fail("timeout", new Error(`no answer within ${limits.timeoutMs} ms`)),
     );
     let forgetCancel = (): void => {};
-    request.on("error", (error) => fail("connection", error));
+    request.on("error", (error) => fail(error instanceof Withdrawn ? "withdrawn" : "connection", error));
     request.on("close", () => {
       if (!answering) fail("connection", new Error("the connection closed before the answer came"));
     });

@@ -49,6 +49,27 @@ sim
   .addOption(outputOption())
   .action(async (options) => (await import("./sim.ts")).replaySim(options));
 
+program
+  .command("run")
+  .description("run controllers against a cluster until a signal, with health and metrics over HTTP")
+  .option("--kubeconfig <file>", "which cluster (default: the embedded one of the data folder, else kubectl's)")
+  .option("--context <name>", "which context of the kubeconfig")
+  .option("--data-dir <folder>", "where an embedded cluster keeps its kubeconfig", ".muster")
+  .option("--controllers <names>", "which ones, with commas between; all when left out")
+  .option("--install", "define the kinds that they work on, where the cluster lacks them")
+  .option("--leader-elect", "act only while holding a Lease, so that many may run")
+  .option("--lease-namespace <name>", "where the Lease is", "kube-system")
+  .option("--lease-name <name>", "what it is called", "muster")
+  .option("--identity <name>", "who we are; must be unique (default: the host's name and a random word)")
+  .option("--status-address <host:port>", "where /healthz, /readyz and /metrics are served", "127.0.0.1:8081")
+  .addOption(
+    new Option("--log-level <level>", "what is written to standard error")
+      .choices(["debug", "info", "warn", "error"])
+      .default("info"),
+  )
+  .addOption(outputOption())
+  .action(async (options) => (await import("./run.ts")).runControllers(options));
+
 const races = program
   .command("races")
   .description("the race museum: control-plane races that were reported, with the mistake and without it")
@@ -69,6 +90,7 @@ races
 const usageCodes = new Set([
   "bad-number",
   "benchmark-unknown",
+  "controller-unknown",
   "port-invalid",
   "race-unknown",
   "scenario-unknown",

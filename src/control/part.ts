@@ -1,10 +1,13 @@
 import type { AdmissionHook } from "../model/admissionHook.ts";
-import type { KubeObject } from "../model/object.ts";
+import type { ObjectMeta } from "../model/object.ts";
 import type { Controllers } from "./controllers.ts";
 
 /** What goes into a cluster: an object without what only the server can know. */
-export type NewObject = Omit<KubeObject, "metadata"> & {
-  readonly metadata: Partial<KubeObject["metadata"]> & { readonly name: string };
+export type NewObject = {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: Partial<ObjectMeta> & { readonly name: string };
+  readonly [field: string]: unknown;
 };
 
 /** A part of the control plane, which `muster up` and `muster run --controllers` start by its name. */

@@ -1,0 +1,24 @@
+import { existsSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { inClusterConnection, isInCluster } from "../adapters/inCluster.ts";
+import { loadKubeconfig } from "../adapters/kubeconfig.ts";
+import type { KubeConnection } from "../adapters/kubeHttp/connection.ts";
+
+/** Flags by which a person says which cluster is meant. */
+export interface ClusterFlags {
+  readonly kubeconfig?: string;
+  readonly context?: string;
+  readonly dataDir?: string;
+}
+
+/**
+ * Which cluster is meant: the kubeconfig or context that was asked for; else the one that `muster up` or `muster
+ * apiserver` runs on this data folder; else the cluster whose pod we are; else what kubectl would take.
+ */
+export async function findCluster(flags: ClusterFlags): Promise<KubeConnection> {
+  const { kubeconfig, context } = flags;
+  if (kubeconfig !== undefined || context !== undefined) return loadKubeconfig({ path: kubeconfig, context });
+  const embedded = join(resolve(flags.dataDir ?? ".muster"), "kubeconfig");
+  if (existsSync(embedded)) return loadKubeconfig({ path: embedded });
+  return isInCluster() ? inClusterConnection() : loadKubeconfig();
+}

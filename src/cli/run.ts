@@ -1,0 +1,126 @@
+import { randomUUID } from "node:crypto";
+import { hostname } from "node:os";
+import { kubeHttp } from "../adapters/kubeHttp.ts";
+import { pinoLog } from "../adapters/pinoLog.ts";
+import { prometheus } from "../adapters/prometheus.ts";
+import { systemClock } from "../adapters/systemClock.ts";
+import { systemRandom } from "../adapters/systemRandom.ts";
+import { Controllers } from "../control/controllers.ts";
+import { ensureDefinitions, missingDefinitions } from "../control/ensureObjects.ts";
+import type { Part } from "../control/part.ts";
+import { parts, partsNamed } from "../control/parts.ts";
+import type { Outcome } from "../model/outcome.ts";
+import { UserError } from "../model/userError.ts";
+import { type ClusterFlags, findCluster } from "./findCluster.ts";
+import { parsePort } from "./parsePort.ts";
+import { startStatusServer } from "./statusServer.ts";
+import { untilSignal } from "./untilSignal.ts";
+
+export interface RunFlags extends ClusterFlags {
+  readonly controllers?: string;
+  readonly install?: boolean;
+  readonly leaderElect?: boolean;
+  readonly leaseNamespace: string;
+  readonly leaseName: string;
+  readonly identity?: string;
+  readonly statusAddress: string;
+  readonly logLevel: "debug" | "info" | "warn" | "error";
+  readonly output: "text" | "json";
+}
+
+/** Runs controllers against any cluster until a signal. */
+export async function runControllers(flags: RunFlags): Promise<void> {
+  const chosen = chosenParts(flags.controllers);
+  const listen = hostAndPort(flags.statusAddress);
+  const clock = systemClock();
+  const random = systemRandom();
+  const log = pinoLog({ level: flags.logLevel });
+  const metrics = prometheus({
+    onProblem: (problem) => log.warn({ ...problem }, "a metric cannot be counted"),
+  });
+  const connection = await findCluster(flags);
+  const fieldManager = "muster";
+  const kube = kubeHttp(connection, { clock, log }, { fieldManager });
+  // Renewals have connections of their own: they must not wait behind the writes that they allow.
+  const leaseKube = kubeHttp(connection, { clock, log }, { fieldManager, requestMs: 5_000 });
+  const identity = flags.identity ?? `${hostname()}_${randomUUID().slice(0, 8)}`;
+  const lease =
+    flags.leaderElect === true
+      ? { namespace: flags.leaseNamespace, name: flags.leaseName, identity, kube: leaseKube }
+      : undefined;
+  const controllers = new Controllers(
+    { kube, clock, random, log, metrics },
+    { fieldManager, ...(lease === undefined ? {} : { lease }) },
+  );
+  const status = await startStatusServer(
+    { health: controllers.health, readiness: controllers.readiness, metrics },
+    listen,
+  );
+  const closeAll = async (): Promise<void> => {
+    await controllers.stop();
+    kube.close();
+    leaseKube.close();
+    await status.stop();
+  };
+  try {
+    await requireDefinitions({ kube, clock }, chosen, flags.install === true);
+    for (const part of chosen) part.add(controllers);
+    const signal = untilSignal();
+    const started = await Promise.race([controllers.start(), signal]);
+    if (started === true) {
+      sayReady(flags, { server: connection.server, status: status.url, chosen });
+      await signal;
+    }
+  } finally {
+    await closeAll();
+  }
+}
+
+function chosenParts(names: string | undefined): Part[] {
+  if (names === undefined) return [...parts];
+  const wanted = names.split(",").map((name) => name.trim());
+  return partsNamed(wanted.filter((name) => name !== ""));
+}
+
+async function requireDefinitions(
+  ports: Parameters<typeof ensureDefinitions>[0],
+  chosen: readonly Part[],
+  install: boolean,
+): Promise<void> {
+  if (install) {
+    mustSucceed(await ensureDefinitions(ports, chosen), "the definitions could not be installed");
+    return;
+  }
+  const missing = mustSucceed(await missingDefinitions(ports.kube, chosen), "the cluster could not be asked");
+  if (missing.length === 0) return;
+  throw new UserError(
+    "definitions-missing",
+    `the cluster does not know ${missing.join(", ")}`,
+    "pass --install to define them, or leave out the controllers that need them with --controllers",
+  );
+}
+
+function mustSucceed<T>(outcome: Outcome<T>, what: string): T {
+  if (outcome.ok) return outcome.value;
+  throw new UserError(
+    "cluster-refused",
+    `${what}: ${outcome.message} (${outcome.reason})`,
+    "see that the cluster answers (`kubectl get --raw /readyz`) and that these credentials may do it",
+  );
+}
+
+function hostAndPort(address: string): { host: string; port: number } {
+  const colon = address.lastIndexOf(":");
+  const host = address.slice(0, Math.max(0, colon)).replace(/^\[|\]$/g, "");
+  return { host: host === "" ? "0.0.0.0" : host, port: parsePort(address.slice(colon + 1), "--status-address") };
+}
+
+function sayReady(flags: RunFlags, about: { server: string; status: string; chosen: readonly Part[] }): void {
+  const names = about.chosen.map(({ name }) => name);
+  if (flags.output === "json") {
+    const shown = { ready: true, api: about.server, status: about.status, controllers: names };
+    process.stdout.write(`${JSON.stringify(shown)}\n`);
+  } else {
+    process.stdout.write(`ready: ${names.join(", ")} on ${about.server}, status ${about.status}\n`);
+  }
+}

@@ -1,0 +1,103 @@
+import { equalJson, type Json } from "../model/json.ts";
+import type { KubeObject } from "../model/object.ts";
+import { splitApiVersion } from "../model/object.ts";
+import type { Outcome } from "../model/outcome.ts";
+import type { Clock } from "../ports/clock.ts";
+import type { KubeApi, ObjectRef, ResourceRef } from "../ports/kubeApi.ts";
+import type { NewObject, Part } from "./part.ts";
+
+const definitionsRef: ResourceRef = {
+  group: "apiextensions.k8s.io",
+  version: "v1",
+  plural: "customresourcedefinitions",
+};
+
+/** How long a server may take to serve a kind that was just defined. */
+const servedWithinMs = 30_000;
+const lookEveryMs = 20;
+
+/** The definitions of these parts that the cluster lacks or has otherwise, by name. */
+export async function missingDefinitions(kube: KubeApi, parts: readonly Part[]): Promise<Outcome<string[]>> {
+  const missing: string[] = [];
+  for (const definition of definitionsOf(parts)) {
+    const found = await kube.get(definitionNamed(definition));
+    if (!found.ok && found.reason !== "NotFound") return found;
+    if (!found.ok) missing.push(definition.metadata.name);
+  }
+  return { ok: true, value: missing };
+}
+
+/**
+ * Makes the cluster know the kinds of these parts: defines what is missing, updates what is older, and waits until all of it is
+ * served. What the cluster cannot do ends it with the refusal.
+ */
+export async function ensureDefinitions(
+  ports: { readonly kube: KubeApi; readonly clock: Clock },
+  parts: readonly Part[],
+): Promise<Outcome<undefined>> {
+  const { kube } = ports;
+  const definitions = definitionsOf(parts);
+  for (const definition of definitions) {
+    const outcome = await ensureDefinition(kube, definition);
+    if (!outcome.ok) return outcome;
+  }
+  for (const definition of definitions) {
+    const outcome = await untilServed(ports, definition);
+    if (!outcome.ok) return outcome;
+  }
+  return { ok: true, value: undefined };
+}
+
+/** Creates the objects that the parts want to be there from the first moment. What exists is left as it is. */
+export async function ensureStartObjects(
+  kube: KubeApi,
+  parts: readonly Part[],
+  pluralOf: (object: NewObject) => string,
+): Promise<Outcome<undefined>> {
+  for (const object of parts.flatMap(({ startObjects = [] }) => startObjects)) {
+    const kind = { ...splitApiVersion(object.apiVersion), plural: pluralOf(object) };
+    const outcome = await kube.create(kind, object as unknown as KubeObject);
+    if (!outcome.ok && outcome.reason !== "AlreadyExists") return outcome;
+  }
+  return { ok: true, value: undefined };
+}
+
+function definitionsOf(parts: readonly Part[]): NewObject[] {
+  const byName = new Map(
+    parts.flatMap(({ definitions = [] }) => definitions).map((each) => [each.metadata.name, each]),
+  );
+  return [...byName.values()];
+}
+
+function definitionNamed({ metadata }: NewObject): ObjectRef {
+  return { ...definitionsRef, namespace: "", name: metadata.name };
+}
+
+async function ensureDefinition(kube: KubeApi, definition: NewObject): Promise<Outcome<unknown>> {
+  const created = await kube.create(definitionsRef, definition as unknown as KubeObject);
+  if (created.ok || created.reason !== "AlreadyExists") return created;
+  const found = await kube.get(definitionNamed(definition));
+  if (!found.ok) return found;
+  const merged = { ...(found.value["spec"] as object), ...(definition["spec"] as object) };
+  if (equalJson(found.value["spec"] as Json, merged as Json)) return found;
+  return kube.update(definitionNamed(definition), { ...found.value, spec: merged });
+}
+
+async function untilServed(
+  { kube, clock }: { readonly kube: KubeApi; readonly clock: Clock },
+  definition: NewObject,
+): Promise<Outcome<undefined>> {
+  const lastMs = clock.nowMs() + servedWithinMs;
+  const { group, names, versions } = definition["spec"] as {
+    group: string;
+    names: { plural: string };
+    versions: { name: string; served: boolean }[];
+  };
+  const version = versions.find(({ served }) => served)?.name ?? "";
+  for (;;) {
+    const found = await kube.list({ group, version, plural: names.plural }, { limit: 1 });
+    if (found.ok) return { ok: true, value: undefined };
+    if (found.reason !== "NotFound" || clock.nowMs() >= lastMs) return found;
+    await new Promise<void>((resolve) => clock.after(lookEveryMs, resolve));
+  }
+}

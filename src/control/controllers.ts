@@ -105,6 +105,11 @@ export class Controllers {
     return cache as unknown as ObjectCache<T>;
   }
 
+  /** Every cache that somebody has asked for, in the order of their keys. */
+  allCaches(): readonly ObjectCache[] {
+    return this.sortedCaches();
+  }
+
   add(options: ControllerOptions): Controller {
     const controller = new Controller(this.ports, options);
     this.controllers.push(controller);

@@ -5,7 +5,7 @@ import type { Cancel } from "../ports/cancel.ts";
 import { type KindChange, type KindEvent, KindTable, type KindView } from "../snapshot/kindTable.ts";
 import { spread } from "./backoff.ts";
 import { CacheIndex, type IndexKeys } from "./cacheIndex.ts";
-import { Reflector, type ReflectorOptions } from "./reflector.ts";
+import { Reflector, type ReflectorOptions, type Selection } from "./reflector.ts";
 
 export interface ObjectCacheOptions<T extends KubeObject> extends ReflectorOptions {
   /** Drops what nobody reads, before anybody sees it. */
@@ -70,6 +70,16 @@ export class ObjectCache<T extends KubeObject = KubeObject> {
     this.stopResync?.();
     for (const waiter of this.waiters) waiter.resolve(false);
     this.waiters = [];
+  }
+
+  /** What of the kind is followed. */
+  get selection(): Selection {
+    return this.options.selection ?? {};
+  }
+
+  get isOfWholeKind(): boolean {
+    const { namespace = "", labelSelector = "", fieldSelector = "" } = this.selection;
+    return namespace === "" && labelSelector === "" && fieldSelector === "";
   }
 
   /** Whether the first list has been told whole. */

@@ -23,7 +23,7 @@ export const lateMsMax = 8_000;
 export function drawFate(world: World, key: string, write: boolean): number {
   const strikes = (kind: string, perMille: number, code: (delayMs: number) => number): number =>
     world.decide(kind, key, (dice, strength) =>
-      dice.oneIn(perMille * strength) ? code(dice.between(1, lateMsMax)) : 0,
+      dice.perMille(perMille * strength) ? code(dice.between(1, lateMsMax)) : 0,
     );
   if (!write) return strikes("busy", 15, (roll) => 50 + (roll % 3)) || strikes("timeout-before", 8, () => 20);
   return (

@@ -21,7 +21,7 @@ test("the n-th call of the same kind has a key of its own", () => {
 test("what is decided can be played again from the list, and what is not on it means nothing unusual", () => {
   const first = new Chance(3);
   const keys = Array.from({ length: 40 }, (_, n) => `key ${n}`);
-  const drawn = keys.map((key) => first.decide(key, (dice) => (dice.oneIn(300) ? dice.between(1, 9) : 0)));
+  const drawn = keys.map((key) => first.decide(key, (dice) => (dice.perMille(300) ? dice.between(1, 9) : 0)));
   const again = new Chance(99, first.decisions);
   expect(keys.map((key) => again.decide(key, () => 5))).toEqual(drawn);
   expect(new Chance(3, []).decide("key 0", () => 5)).toBe(0);

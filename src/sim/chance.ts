@@ -84,9 +84,9 @@ export class Dice implements Random {
     return low + this.below(high - low + 1);
   }
 
-  /** True in `perMille` of 1,000 cases. */
-  oneIn(perMille: number): boolean {
-    return this.below(1000) < perMille;
+  /** True in so many of 1,000 cases. */
+  perMille(cases: number): boolean {
+    return this.below(1000) < cases;
   }
 }
 

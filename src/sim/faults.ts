@@ -61,7 +61,7 @@ export class Swarm {
     for (const { name } of kinds) {
       const dice = new Dice(hashText(chance.seed, `swarm|${name}`));
       if (only !== undefined && !only.includes(name)) continue;
-      if (dice.oneIn(550)) swarm.strengths.set(name, dice.between(1, 3) as Strength);
+      if (dice.perMille(550)) swarm.strengths.set(name, dice.between(1, 3) as Strength);
     }
     return swarm;
   }

@@ -27,6 +27,8 @@ export interface Checks {
   sent?(call: CallRecord): string | undefined;
   /** An answer or an event reached a process. */
   learned?(actor: string, life: number, told: Told): void;
+  /** Nothing comes of a call any more that has not come by now: the server has decided about it, or it was lost on its way. */
+  over?(call: CallRecord): void;
   /** A process says what it believes. */
   observe?(actor: string, what: string, value: unknown): string | undefined;
   /** A process came to life, with nothing in its memory. */

@@ -24,7 +24,7 @@ export function planProcessFaults(world: World): void {
 /** When (in milliseconds from the beginning) and how hard are two decisions, so that each can be taken out. */
 function plan(world: World, actor: Actor, kind: string, time: number, strike: (lengthMs: number) => void): void {
   const atMs = world.decide(kind, `${actor.name}|${time}`, (dice, strength) =>
-    dice.oneIn(250 * strength) ? dice.between(1, world.scenario.shakenMs) : 0,
+    dice.perMille(250 * strength) ? dice.between(1, world.scenario.shakenMs) : 0,
   );
   if (atMs === 0) return;
   const lengthMs = world.decide(kind, `${actor.name}|${time}|length`, (dice) => dice.between(1, 9_000));

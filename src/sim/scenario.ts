@@ -1,3 +1,4 @@
+import type { NewObject, Part } from "../control/part.ts";
 import type { KubeApi } from "../ports/kubeApi.ts";
 import type { ActorSpec } from "./actor.ts";
 import type { Invariant } from "./invariant.ts";
@@ -6,6 +7,12 @@ import type { Invariant } from "./invariant.ts";
 export interface Scenario {
   readonly name: string;
   readonly about: string;
+  /** Parts whose definitions are served, whose hooks are asked, and whose start objects exist. Processes are apart from that. */
+  readonly parts?: readonly Part[];
+  /** CustomResourceDefinitions that are served from the first moment, besides those of the parts. */
+  readonly definitions?: readonly NewObject[];
+  /** Whether the server's own loops run (garbage collection, namespaces, disruption budgets), as they do in a real one. */
+  readonly serverLoops?: boolean;
   /** Makes what is there from the first moment. Nothing goes wrong yet. */
   setUp?(kube: KubeApi): Promise<void>;
   /** Called anew for every run, so that no two runs share state. */

@@ -1,3 +1,4 @@
+import { gpuLabels } from "./example/gpuLabels.ts";
 import { mistakes } from "./guineaPig/podSet.ts";
 import { podSetScenario } from "./guineaPig/scenario.ts";
 import { exhibits, variantsOf } from "./museum/museum.ts";
@@ -6,6 +7,7 @@ import type { Scenario } from "./scenario.ts";
 /** Everything that can be played by name. */
 export function scenarios(): readonly Scenario[] {
   return [
+    gpuLabels,
     podSetScenario(),
     ...mistakes.map((mistake) => podSetScenario(mistake)),
     ...exhibits.flatMap((exhibit) => variantsOf(exhibit).map(({ scenario }) => scenario)),

@@ -70,7 +70,7 @@ export class SimKube implements KubeApi {
   create(kind: ResourceRef, object: KubeObject, options: WriteOptions = {}): Promise<Outcome<KubeObject>> {
     const { namespace = "", name, generateName } = object.metadata;
     const ref = { ...kind, namespace, name: name || `${generateName ?? ""}*` };
-    const call = { verb: "create", ...about(ref), write: true, ...limits(options), named: Boolean(name) };
+    const call = { verb: "create", ...about(ref), write: true, ...limits(options), object, named: Boolean(name) };
     return this.call(call, () => this.server.create(kind, object, sendable(options)), this.learnOne(kind));
   }
 
@@ -142,6 +142,7 @@ export class SimKube implements KubeApi {
         if (fate.kind === "crash-after") world.kill(actor, `after ${about.verb} ${target}`);
         world.act(record, key, run).then(
           (outcome) => {
+            world.over(record);
             if (answering) answer(outcome, wayUs + (tie % wayUs) + this.slow(key, "answer"));
           },
           (error: unknown) => world.fail("bug", "the server does not throw", String(error)),
@@ -162,13 +163,16 @@ export class SimKube implements KubeApi {
           answer(refused("Unknown", "timed out"), timeoutUs);
           break;
         case "timeout-before":
+          world.over(record);
           answer(refused(about.write ? "Unknown" : "Unavailable", "timed out"), timeoutUs);
           break;
         case "conflict":
         case "busy":
+          world.over(record);
           answer(fate.refusal, thereUs + wayUs);
           break;
         case "crash-before":
+          world.over(record);
           world.kill(actor, `before it sent ${about.verb} ${target}`);
           break;
       }
@@ -192,6 +196,7 @@ export class SimKube implements KubeApi {
       sentOwnMs: world.ownMs(actor),
       seen: actor.knowledge.get(key),
       preconditions: about.preconditions ?? {},
+      object: about.object,
       named: about.named ?? true,
       fault: fate.kind === "none" ? "" : fate.kind,
     };
@@ -199,7 +204,7 @@ export class SimKube implements KubeApi {
 
   private slow(key: string, way: string): number {
     return this.world.decide("slow-call", `${key}|${way}`, (dice, strength) => {
-      if (!dice.oneIn(60 * strength)) return 0;
+      if (!dice.perMille(60 * strength)) return 0;
       const span = dice.below(20);
       return dice.between(500, span === 0 ? 3_000_000 : span < 6 ? 300_000 : 20_000);
     });
@@ -209,7 +214,7 @@ export class SimKube implements KubeApi {
     const { world } = this;
     if (asked.limit !== undefined && asked.limit > 1) {
       const page = world.decide("partial-page", key, (dice, strength) =>
-        dice.oneIn(200 * strength) ? dice.between(1, 2) : 0,
+        dice.perMille(200 * strength) ? dice.between(1, 2) : 0,
       );
       if (page === 2 && asked.continueToken !== undefined) {
         return Promise.resolve(refused("Expired", "the continue token is too old"));
@@ -220,7 +225,7 @@ export class SimKube implements KubeApi {
     const lenient = resourceVersion !== undefined && resourceVersionMatch !== "Exact" && continueToken === undefined;
     if (!lenient) return this.server.list(kind, asked);
     const lagMs = world.decide("stale-read", key, (dice, strength) =>
-      dice.oneIn(250 * strength) ? dice.between(1, 5_000) : 0,
+      dice.perMille(250 * strength) ? dice.between(1, 5_000) : 0,
     );
     if (lagMs === 0) return this.server.list(kind, asked);
     const revision = Math.max(
@@ -260,6 +265,7 @@ interface CallAbout {
   readonly cancel?: Cancel | undefined;
   readonly mayLeave?: (() => boolean) | undefined;
   readonly preconditions?: { readonly uid?: string; readonly resourceVersion?: string };
+  readonly object?: KubeObject;
   readonly named?: boolean;
 }
 

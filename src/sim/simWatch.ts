@@ -43,7 +43,7 @@ export class SimWatch implements Watch {
     this.initialSet = about.options.sendInitialEvents === true ? [] : undefined;
     this.key = world.chance.nth(`${actor.name}|watch|${resource}`);
     this.tie = hashText(world.chance.seed, this.key);
-    const refusedWith = world.decide("busy", this.key, (dice, strength) => (dice.oneIn(30 * strength) ? 1 : 0));
+    const refusedWith = world.decide("busy", this.key, (dice, strength) => (dice.perMille(30 * strength) ? 1 : 0));
     world.later(wayUs + (this.tie % wayUs), this.tie, () => {
       if (!this.wanted()) return;
       if (refusedWith === 0) this.connect();
@@ -78,7 +78,7 @@ export class SimWatch implements Watch {
     const { world, resource } = this.about;
     if (event.type === "BOOKMARK") {
       const stalled = world.decide("bookmark-stall", world.chance.nth(`${this.key}|bookmark`), (dice, strength) =>
-        dice.oneIn(300 * strength) ? 1 : 0,
+        dice.perMille(300 * strength) ? 1 : 0,
       );
       // The end of the initial set is no mere bookmark: without it the client would wait for ever.
       if (stalled === 0 || event.initialEventsEnd) this.deliver(event, 0, 1);
@@ -87,7 +87,7 @@ export class SimWatch implements Watch {
     const key = world.chance.nth(`${this.key}|${event.type}|${event.object.metadata.name}`);
     const broken = this.breaks(key);
     if (broken === "lost") return;
-    const copies = 1 + world.decide("duplicate-event", key, (dice, strength) => (dice.oneIn(40 * strength) ? 1 : 0));
+    const copies = 1 + world.decide("duplicate-event", key, (dice, strength) => (dice.perMille(40 * strength) ? 1 : 0));
     this.deliver(event, this.lagUs(key, event.type, resource), copies);
     if (broken === "cut") this.end(undefined, 0);
   }
@@ -96,7 +96,7 @@ export class SimWatch implements Watch {
   private breaks(key: string): "lost" | "cut" | undefined {
     const { world, actor } = this.about;
     const lostMs = world.decide("dropped-event", key, (dice, strength) =>
-      dice.oneIn(8 * strength) ? dice.between(1, 2_000) : 0,
+      dice.perMille(8 * strength) ? dice.between(1, 2_000) : 0,
     );
     if (lostMs > 0) {
       world.fault(actor.name, `loses events of ${this.about.resource} for ${lostMs} ms`);
@@ -104,13 +104,13 @@ export class SimWatch implements Watch {
       this.end(refused("Expired", "events were lost: list again"), lostMs * 1000);
       return "lost";
     }
-    const gap = world.decide("compaction-gap", key, (dice, strength) => (dice.oneIn(8 * strength) ? 1 : 0));
+    const gap = world.decide("compaction-gap", key, (dice, strength) => (dice.perMille(8 * strength) ? 1 : 0));
     if (gap > 0) {
       world.fault(actor.name, `the past is forgotten, and the watch of ${this.about.resource} ends`);
       world.core.store.compact(world.core.store.revision);
       return "cut";
     }
-    const cut = world.decide("stream-cut", key, (dice, strength) => (dice.oneIn(15 * strength) ? 1 : 0));
+    const cut = world.decide("stream-cut", key, (dice, strength) => (dice.perMille(15 * strength) ? 1 : 0));
     return cut > 0 ? "cut" : undefined;
   }
 
@@ -121,12 +121,12 @@ export class SimWatch implements Watch {
     const delayed = world.decide("watch-delay", key, (dice, strength) => {
       const scale = hashText(seed, `lag|${actor.name}|${resource}|${type}`) % 4;
       const most = scale === 0 ? 2_000 : scale === 1 ? 20_000 : scale === 2 ? 200_000 : 1_000_000;
-      return dice.oneIn(250 * strength) ? dice.between(1, most) : 0;
+      return dice.perMille(250 * strength) ? dice.between(1, most) : 0;
     });
     const overtaken = world.decide("watch-reorder", `${key}|late`, (dice, strength) => {
       // One kind in two is slow as a whole, for this watcher.
       if (hashText(seed, `slow|${actor.name}|${resource}`) % 2 === 0) return 0;
-      return dice.oneIn(60 * strength) ? dice.between(10_000, 3_000_000) : 0;
+      return dice.perMille(60 * strength) ? dice.between(10_000, 3_000_000) : 0;
     });
     return delayed + overtaken;
   }

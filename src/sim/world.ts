@@ -1,4 +1,6 @@
+import { createAdmission } from "../apiserver/admission/createAdmission.ts";
 import { noAdmission } from "../apiserver/admission.ts";
+import { startControllers } from "../apiserver/controllers/controllers.ts";
 import { createApi } from "../apiserver/createApi.ts";
 import { inProcessKube } from "../apiserver/kubeApi.ts";
 import type { Registry } from "../apiserver/registry.ts";
@@ -6,11 +8,14 @@ import { ObjectStore } from "../apiserver/storage/objectStore.ts";
 import type { StoreEvent } from "../apiserver/storage/storeEvent.ts";
 import { WatchHub } from "../apiserver/storage/watchHub.ts";
 import type { Core } from "../apiserver/verbs/core.ts";
+import type { NewObject } from "../control/part.ts";
+import type { KubeObject } from "../model/object.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { KubeApi } from "../ports/kubeApi.ts";
 import type { Log } from "../ports/log.ts";
 import type { Random } from "../ports/random.ts";
 import { Actor, type ActorPorts } from "./actor.ts";
+import { canonicalJson } from "./canonicalJson.ts";
 import { Chance, type Decision, type Dice, hashText } from "./chance.ts";
 import { type Strength, Swarm } from "./faults.ts";
 import { type CallRecord, History, objectKey } from "./history.ts";
@@ -22,17 +27,36 @@ import { SimKube } from "./simKube.ts";
 /** The first moment of every run: New Year of 2026. */
 const epochMs = 1_767_225_600_000;
 
-/** Worlds share the table of kinds, which nobody changes, and nothing else. */
-let sharedRegistry: Registry | undefined;
+/** Worlds with the same definitions share the table of kinds, which nobody changes after, and nothing else. */
+const registries = new Map<string, Promise<Registry>>();
 
-async function builtinRegistry(): Promise<Registry> {
-  if (sharedRegistry === undefined) {
-    const idle: Clock = { nowMs: () => epochMs, after: () => () => {} };
-    const random = new Chance(0).stream("registry");
-    sharedRegistry = (await createApi({ clock: idle, random, controllers: false })).core.registry;
+function registryWith(definitions: readonly NewObject[]): Promise<Registry> {
+  const key = definitions.length === 0 ? "" : canonicalJson(definitions);
+  let registry = registries.get(key);
+  if (registry === undefined) {
+    registry = buildRegistry(definitions);
+    registries.set(key, registry);
   }
-  return sharedRegistry;
+  return registry;
 }
+
+async function buildRegistry(definitions: readonly NewObject[]): Promise<Registry> {
+  const idle: Clock = { nowMs: () => epochMs, after: () => () => {} };
+  const random = new Chance(0).stream("registry");
+  const { core } = await createApi({ clock: idle, random, controllers: false });
+  const kube = inProcessKube(core, simulatedCaller);
+  for (const definition of definitions) {
+    const outcome = await kube.create(definitionKind, definition as KubeObject);
+    if (!outcome.ok) throw new Error(`definition ${definition.metadata.name} is refused: ${outcome.message}`);
+  }
+  return core.registry;
+}
+
+const simulatedCaller = {
+  user: { username: "simulated", groups: ["system:masters"] },
+  fieldManager: "simulated",
+} as const;
+const definitionKind = { group: "apiextensions.k8s.io", version: "v1", plural: "customresourcedefinitions" };
 
 const askedMax = 100_000;
 
@@ -46,6 +70,7 @@ const scenery: CallRecord = {
   sentOwnMs: 0,
   seen: undefined,
   preconditions: {},
+  object: undefined,
   named: true,
   fault: "",
 };
@@ -72,7 +97,7 @@ export class World {
   private readonly checks: { readonly invariant: Invariant; readonly checks: Checks }[] = [];
   private acting: CallRecord = scenery;
   private serverRandom: Random;
-  private over = false;
+  private hasEnded = false;
   /** How often processes asked their ports in this step. */
   private asked = 0;
   /** Time and revision of each commit, for reads of the past. */
@@ -96,18 +121,34 @@ export class World {
     store.onEvent((event) => this.committed(event));
     const hub = new WatchHub(store, clock, indexedFields);
     const random = { uint32: () => this.serverRandom.uint32() };
-    this.core = { store, hub, registry, clock, random, admission: noAdmission };
-    const user = { username: "simulated", groups: ["system:masters"] };
-    this.kube = inProcessKube(this.core, { user, fieldManager: "simulated" });
+    const hooks = (scenario.parts ?? []).flatMap((part) => part.hooks ?? []);
+    const admission = hooks.length === 0 ? noAdmission : createAdmission({ hooks })(() => this.core);
+    this.core = { store, hub, registry, clock, random, admission };
+    this.kube = inProcessKube(this.core, simulatedCaller);
+    if (scenario.serverLoops === true)
+      startControllers(this.core, { log: (what, error) => this.loopFailed(what, error) });
     const observed = { store, nowUs: () => this.nowUs, nowMsOf: (name: string) => this.ownMs(this.actor(name)) };
     for (const invariant of scenario.invariants) this.checks.push({ invariant, checks: invariant.begin(observed) });
   }
 
   static async create(scenario: Scenario, seed: number, script?: readonly Decision[]): Promise<World> {
-    const world = new World(scenario, new Chance(seed, script), await builtinRegistry());
+    const parts = scenario.parts ?? [];
+    const definitions = [...parts.flatMap((part) => part.definitions ?? []), ...(scenario.definitions ?? [])];
+    const world = new World(scenario, new Chance(seed, script), await registryWith(definitions));
     await scenario.setUp?.(world.kube);
+    for (const object of parts.flatMap(({ startObjects }) => startObjects ?? [])) await world.createStartObject(object);
     for (const spec of scenario.actors()) world.actors.push(new Actor(spec));
     return world;
+  }
+
+  private async createStartObject(start: NewObject): Promise<void> {
+    const object = start as KubeObject;
+    const { apiVersion, kind, metadata } = object;
+    const resource = this.core.registry.kind(apiVersion, kind)?.type;
+    if (resource === undefined) throw new Error(`start object ${metadata.name} is of unknown kind ${kind}`);
+    const outcome = await this.kube.create(resource, object);
+    if (outcome.ok || outcome.reason === "AlreadyExists") return;
+    throw new Error(`start object ${metadata.name} is refused: ${outcome.message}`);
   }
 
   get nowUs(): number {
@@ -148,7 +189,7 @@ export class World {
   play(): Promise<void> {
     return new Promise<void>((resolve) => {
       const step = (): void => {
-        if (this.over || this.violation !== undefined || !this.runNext()) resolve();
+        if (this.hasEnded || this.violation !== undefined || !this.runNext()) resolve();
         // The microtasks that this one waits behind, and those that they start, run before the next tick.
         else void Promise.resolve().then(afterMicrotasks);
       };
@@ -181,11 +222,11 @@ export class World {
   }
 
   end(): void {
-    this.over = true;
+    this.hasEnded = true;
   }
 
   get isOver(): boolean {
-    return this.over;
+    return this.hasEnded;
   }
 
   /** A process that asks and asks within one step never lets time pass. Told from a slow one by sheer number. */
@@ -262,7 +303,7 @@ export class World {
         if (actor.life !== life) return () => {};
         const key = this.chance.nth(`${name}|timer`);
         const slackMs = this.decide("slow-timer", key, (dice, strength) =>
-          dice.oneIn(20 * strength) ? dice.between(1, 200) : 0,
+          dice.perMille(20 * strength) ? dice.between(1, 200) : 0,
         );
         let cancelled = false;
         const cancel = this.post(
@@ -333,6 +374,11 @@ export class World {
     }
   }
 
+  /** The loops try again by themselves; what they report is only a mistake when it is an exception of ours. */
+  private loopFailed(what: string, error: unknown): void {
+    this.history.add({ what: "note", atUs: this.nowUs, actor: "server", text: `${what}: ${describe(error)}` });
+  }
+
   /** The newest revision that a replica has which is behind by this much. */
   revisionBefore(lagUs: number): number {
     const until = this.nowUs - lagUs;
@@ -353,6 +399,10 @@ export class World {
       const wrong = checks.sent?.(call);
       if (wrong !== undefined) this.fail(invariant.id, invariant.fact, wrong);
     }
+  }
+
+  over(call: CallRecord): void {
+    for (const { checks } of this.checks) checks.over?.(call);
   }
 
   learned(actor: Actor, told: Told): void {

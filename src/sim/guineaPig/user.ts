@@ -31,7 +31,7 @@ const actions: readonly Act[] = [
   // A new set, and sometimes a pod of it made by hand in the same breath.
   async (ports, dice) => {
     const made = await ports.kube.create(setKind, setNamed(setName(dice), dice.below(4)));
-    if (made.ok && dice.oneIn(400))
+    if (made.ok && dice.perMille(400))
       await ports.kube.create(podKind, podOf(made.value, `${made.value.metadata.name}-0`));
   },
   scale,

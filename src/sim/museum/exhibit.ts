@@ -33,6 +33,8 @@ export interface Variant {
 }
 
 export interface BuggyVariant extends Variant {
+  /** The invariant that catches it, where that is not the exhibit's. */
+  readonly invariant?: string;
   /** It fails within this many first seeds. */
   readonly firstSeeds: number;
   /** What chance has to decide for it to fail every time; everything else is calm. */

@@ -17,7 +17,8 @@ function watchCache(ports: ActorPorts, honest: boolean): KubeApi {
         },
         event: (event) => {
           if (broken) return;
-          const bad = event.type === "DELETED" && ports.choose("undecodable", (dice) => (dice.oneIn(80) ? 1 : 0)) > 0;
+          const bad =
+            event.type === "DELETED" && ports.choose("undecodable", (dice) => (dice.perMille(80) ? 1 : 0)) > 0;
           if (!bad) return sink.event(event);
           ports.note(`the watch cache cannot decode the deletion of ${event.object.metadata.name}`);
           // The mistake: it leaves the event out and goes on, so that nobody ever learns of it.

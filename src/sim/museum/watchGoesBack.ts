@@ -12,7 +12,7 @@ function shakyStore(ports: ActorPorts, losesSilently: boolean): KubeApi {
   return Object.assign(Object.create(kube) as KubeApi, {
     watch: (...[kind, options, sink]: Parameters<KubeApi["watch"]>) => {
       const from = Number(options.resourceVersion ?? "0");
-      const back = ports.choose("resumes-behind", (dice) => (dice.oneIn(300) ? dice.between(1, 5) : 0));
+      const back = ports.choose("resumes-behind", (dice) => (dice.perMille(300) ? dice.between(1, 5) : 0));
       const resourceVersion = String(Math.max(1, from - back));
       let ended = false;
       const watch = kube.watch(
@@ -25,7 +25,7 @@ function shakyStore(ports: ActorPorts, losesSilently: boolean): KubeApi {
           event: (event) => {
             if (ended) return;
             const starved =
-              event.type !== "BOOKMARK" && ports.choose("starves", (dice) => (dice.oneIn(40) ? 1 : 0)) > 0;
+              event.type !== "BOOKMARK" && ports.choose("starves", (dice) => (dice.perMille(40) ? 1 : 0)) > 0;
             if (!starved) return sink.event(event);
             ports.note("the watch starves and its buffer overflows");
             if (losesSilently) return;

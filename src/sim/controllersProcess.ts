@@ -1,0 +1,52 @@
+import { Controllers, type ControllersOptions } from "../control/controllers.ts";
+import type { LeaseOptions, LeaseTimes } from "../control/lease.ts";
+import type { ObjectCache } from "../control/objectCache.ts";
+import type { Metrics } from "../ports/metrics.ts";
+import type { ActorPorts, ActorSpec } from "./actor.ts";
+
+/** Runs last seconds, so a lease must not last a quarter of a minute. */
+export const simLeaseTimes: LeaseTimes = { durationMs: 3_000, renewDeadlineMs: 2_200, retryMs: 700 };
+
+/** How a simulated process runs its controllers. What is left out is as a real process has it, only faster. */
+export interface ControllersProcessOptions extends Omit<Partial<ControllersOptions>, "lease"> {
+  /** Only one process at a time acts; its identity is the process's name. */
+  readonly lease?: Pick<LeaseOptions, "namespace" | "name">;
+}
+
+/** A process of a scenario that runs controllers on the crank, as `muster run` does. */
+export function controllersProcess(
+  name: string,
+  add: (controllers: Controllers, ports: ActorPorts) => void,
+  options: ControllersProcessOptions = {},
+): ActorSpec {
+  return { name, run: (ports) => runControllers(ports, add, options) };
+}
+
+/** Runs controllers until the process is asked to end, and tells the invariants what their caches show. */
+export async function runControllers(
+  ports: ActorPorts,
+  add: (controllers: Controllers, ports: ActorPorts) => void,
+  options: ControllersProcessOptions = {},
+): Promise<void> {
+  const { lease, ...rest } = options;
+  const led = lease === undefined ? {} : { lease: { ...lease, identity: ports.name, times: simLeaseTimes } };
+  const controllers = new Controllers(
+    { ...ports, metrics: noMetrics },
+    { fieldManager: ports.name, graceMs: 5_000, ...rest, ...led },
+  );
+  add(controllers, ports);
+  for (const cache of controllers.allCaches()) observeCache(ports, cache);
+  const stopped = new Promise<void>((resolve) => {
+    ports.cancel.onCancel(resolve);
+  }).then(() => controllers.stop());
+  await Promise.all([controllers.start(), stopped]);
+}
+
+/** Tells the invariants what a cache shows (I9), and up to which revision (I8). A cache of a selection shows too little for the first. */
+export function observeCache(ports: ActorPorts, cache: ObjectCache): void {
+  if (cache.isOfWholeKind) ports.observe("mirror", { kind: cache.kind, objects: () => cache.view().objects });
+  const key = cache.isOfWholeKind ? cache.kind : `${cache.kind} ${JSON.stringify(cache.selection)}`;
+  cache.onChanges(() => ports.observe("revision", { kind: key, revision: Number(cache.revision) }));
+}
+
+export const noMetrics: Metrics = { count: () => {}, gauge: () => {}, observe: () => {} };

@@ -1,0 +1,31 @@
+/** Who may touch what the operator has made (the authorizer of section 6.5): the operator, those who are exempt, and nobody else. */
+import type { AdmissionLookup, AdmissionRequest, AdmissionVerdict } from "../admissionHook.ts";
+import { annotations, labels, managedByValue, places } from "./keys.ts";
+import type { GangSettings } from "./settings.ts";
+
+/** The user that the operator writes as; in the embedded server its parts write as the system itself. */
+export const operatorUsers = ["system:serviceaccount:muster-system:muster", "system:muster"];
+
+export function authorizeChild(
+  { operation, object, oldObject, namespace, user }: AdmissionRequest,
+  lookup: AdmissionLookup,
+  kind: string,
+  { authorizer }: GangSettings,
+): AdmissionVerdict {
+  // The state before the write decides, so that taking the labels away does not help.
+  const judged = operation === "CREATE" ? object : oldObject;
+  if (judged?.metadata.labels?.[labels.managedBy] !== managedByValue) return { allowed: true };
+  const setName = judged.metadata.labels?.[labels.partOf];
+  const set = setName === undefined ? undefined : lookup.get(places.PodCliqueSet, namespace, setName);
+  if (set === undefined) {
+    return { allowed: true, warnings: [`${kind} ${judged.metadata.name} belongs to no PodCliqueSet that exists`] };
+  }
+  if (set.metadata.annotations?.[annotations.disableProtection] === "true") return { allowed: true };
+  if (operation === "DELETE" && kind === "Pod") return { allowed: true };
+  if (operatorUsers.includes(user.username) || authorizer.exemptUsers.includes(user.username)) return { allowed: true };
+  if (user.groups.includes("system:masters") && user.username.startsWith("system:")) return { allowed: true };
+  return {
+    allowed: false,
+    message: `${kind} ${judged.metadata.name} is managed by PodCliqueSet ${setName}: change that, or set its annotation ${annotations.disableProtection} to "true"`,
+  };
+}

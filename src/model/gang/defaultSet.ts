@@ -1,0 +1,61 @@
+/**
+ * What a PodCliqueSet is taken to say where it says nothing (D1 to D6). Runs on create and update, after the defaults of the schema
+ * and before its checks.
+ */
+import type { KubeObject } from "../object.ts";
+import type { CliqueTemplate, GroupTemplate, PodCliqueSet } from "./types.ts";
+
+export function defaultSet(given: KubeObject): KubeObject {
+  const set = given as unknown as PodCliqueSet;
+  const template = set.spec?.template;
+  if (template === undefined || template === null) return given;
+  const filled: PodCliqueSet = {
+    ...set,
+    spec: {
+      ...set.spec,
+      template: {
+        ...template,
+        ...(Array.isArray(template.cliques) && { cliques: template.cliques.map(defaultClique) }),
+        ...(Array.isArray(template.podCliqueScalingGroups) && {
+          podCliqueScalingGroups: template.podCliqueScalingGroups.map(defaultGroup),
+        }),
+        terminationDelay: template.terminationDelay ?? "4h",
+        headlessServiceConfig: template.headlessServiceConfig ?? { publishNotReadyAddresses: true },
+      },
+    },
+  };
+  return filled as unknown as KubeObject;
+}
+
+/** A missing or zero number of replicas is one, and the minimum is all of them: also when neither is given (Q4). */
+function defaultClique(clique: CliqueTemplate): CliqueTemplate {
+  const spec = clique?.spec;
+  if (spec === undefined || spec === null) return clique;
+  const replicas = (spec.replicas ?? 0) === 0 ? 1 : spec.replicas;
+  const { autoScalingConfig } = spec;
+  return {
+    ...clique,
+    spec: {
+      ...spec,
+      roleName: spec.roleName ?? "",
+      replicas,
+      minAvailable: spec.minAvailable ?? replicas,
+      ...(spec.podSpec && {
+        podSpec: {
+          ...spec.podSpec,
+          restartPolicy: spec.podSpec.restartPolicy ?? "Always",
+          terminationGracePeriodSeconds: spec.podSpec.terminationGracePeriodSeconds ?? 30,
+        },
+      }),
+      ...(autoScalingConfig && {
+        autoScalingConfig: { ...autoScalingConfig, minReplicas: autoScalingConfig.minReplicas ?? replicas },
+      }),
+    },
+  };
+}
+
+function defaultGroup(group: GroupTemplate): GroupTemplate {
+  const { scaleConfig } = group ?? {};
+  if (scaleConfig === undefined || scaleConfig === null) return group;
+  return { ...group, scaleConfig: { ...scaleConfig, minReplicas: scaleConfig.minReplicas ?? group.replicas ?? 1 } };
+}

@@ -1,0 +1,95 @@
+/** What Grove's webhooks do, as functions: defaults and checks of PodCliqueSets, checks of topology bindings, the authorizer. */
+import type { AdmissionHook, AdmissionLookup, AdmissionRequest, AdmissionVerdict } from "../admissionHook.ts";
+import { describeFieldError } from "../fieldError.ts";
+import type { KubeObject } from "../object.ts";
+import { authorizeChild } from "./authorizeChild.ts";
+import { defaultSet } from "./defaultSet.ts";
+import type { Findings } from "./findings.ts";
+import { type GangKind, places } from "./keys.ts";
+import type { GangSettings } from "./settings.ts";
+import type { ClusterTopologyBinding, PodCliqueSet } from "./types.ts";
+import { validateSet } from "./validateSet.ts";
+import { isTopologyRepair, validateSetUpdate } from "./validateSetUpdate.ts";
+import { validateBinding, validateSetTopology } from "./validateTopology.ts";
+
+export function gangHooks(settings: GangSettings): AdmissionHook[] {
+  return [
+    {
+      name: "podcliqueset-defaulting-webhook.grove.io",
+      type: "mutating",
+      resource: places.PodCliqueSet,
+      operations: ["CREATE", "UPDATE"],
+      review: ({ object }) =>
+        object === undefined ? { allowed: true } : { allowed: true, object: defaultSet(object) },
+    },
+    {
+      name: "podcliqueset-validating-webhook.grove.io",
+      type: "validating",
+      resource: places.PodCliqueSet,
+      operations: ["CREATE", "UPDATE"],
+      review: (request, lookup) => reviewSet(request, lookup, settings),
+    },
+    {
+      name: "clustertopology-validating-webhook.grove.io",
+      type: "validating",
+      resource: places.ClusterTopologyBinding,
+      operations: ["CREATE", "UPDATE"],
+      review: ({ object }) => verdictOf(validateBinding(as<ClusterTopologyBinding>(object), settings)),
+    },
+    ...(settings.authorizer.enabled ? authorizerHooks(settings) : []),
+  ];
+}
+
+function reviewSet(
+  { operation, object, oldObject }: AdmissionRequest,
+  lookup: AdmissionLookup,
+  settings: GangSettings,
+): AdmissionVerdict {
+  const set = as<PodCliqueSet>(object);
+  // A set on its way out only loses its finalizer.
+  if (set.metadata.deletionTimestamp !== undefined) return { allowed: true };
+  const isCreate = operation === "CREATE";
+  const always = validateSet(set, settings, isCreate);
+  if (always.errors.length > 0) return verdictOf(always);
+  const bindingNamed = (name: string): ClusterTopologyBinding | undefined =>
+    as<ClusterTopologyBinding | undefined>(lookup.get(places.ClusterTopologyBinding, "", name));
+  if (isCreate) return verdictOf(always, validateSetTopology(set, settings, bindingNamed));
+  const before = as<PodCliqueSet>(oldObject);
+  const changed = validateSetUpdate(set, before);
+  if (changed.errors.length > 0 || !isTopologyRepair(set, before)) return verdictOf(always, changed);
+  return verdictOf(always, changed, validateSetTopology(set, settings, bindingNamed));
+}
+
+const protectedKinds: readonly [GangKind, AdmissionRequest["operation"][]][] = [
+  ["Secret", ["UPDATE", "DELETE"]],
+  ["ServiceAccount", ["UPDATE", "DELETE"]],
+  ["Service", ["UPDATE", "DELETE"]],
+  ["Pod", ["UPDATE"]],
+  ["Role", ["UPDATE", "DELETE"]],
+  ["RoleBinding", ["UPDATE", "DELETE"]],
+  ["HorizontalPodAutoscaler", ["UPDATE", "DELETE"]],
+  ["PodClique", ["CREATE", "UPDATE", "DELETE"]],
+  ["PodCliqueScalingGroup", ["CREATE", "UPDATE", "DELETE"]],
+  ["PodGang", ["CREATE", "UPDATE", "DELETE"]],
+];
+
+function authorizerHooks(settings: GangSettings): AdmissionHook[] {
+  return protectedKinds.map(([kind, operations]) => ({
+    name: `authorizer-webhook.${places[kind].plural}.grove.io`,
+    type: "validating",
+    resource: places[kind],
+    operations,
+    review: (request, lookup) => authorizeChild(request, lookup, kind, settings),
+  }));
+}
+
+function verdictOf(...all: readonly Findings[]): AdmissionVerdict {
+  const errors = all.flatMap((each) => each.errors);
+  const warnings = all.flatMap((each) => each.warnings);
+  if (errors.length > 0) return { allowed: false, message: errors.map(describeFieldError).join(", "), errors };
+  return warnings.length > 0 ? { allowed: true, warnings } : { allowed: true };
+}
+
+function as<T>(object: KubeObject | undefined): T {
+  return object as unknown as T;
+}

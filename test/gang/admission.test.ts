@@ -1,0 +1,617 @@
+/** What a PodCliqueSet and a topology binding may say: the rules by their numbers, at the API server. */
+import { beforeAll, describe, expect, test } from "vitest";
+import { createAdmission } from "../../src/apiserver/admission/createAdmission.ts";
+import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
+import { TestApi } from "../../src/apiserver/testing/testApi.ts";
+import { gangDefinitions } from "../../src/model/gang/definitions.ts";
+import { gangHooks } from "../../src/model/gang/hooks.ts";
+import { places } from "../../src/model/gang/keys.ts";
+import { defaultGangSettings, type GangSettings } from "../../src/model/gang/settings.ts";
+import type { GroupTemplate, PodCliqueSet } from "../../src/model/gang/types.ts";
+import { copyJson } from "../../src/model/json.ts";
+import type { KubeObject } from "../../src/model/object.ts";
+import type { KubeApi } from "../../src/ports/kubeApi.ts";
+import { clique, pcs } from "./setBuilder.ts";
+
+const definitions = { group: "apiextensions.k8s.io", version: "v1", plural: "customresourcedefinitions" };
+
+async function serverWith(settings: Partial<GangSettings> = {}): Promise<{ kube: KubeApi; api: TestApi }> {
+  const hooks = gangHooks({ ...defaultGangSettings, ...settings });
+  const api = await TestApi.start({ admission: createAdmission({ hooks }) });
+  const user = { username: "someone", groups: ["system:masters"] };
+  const kube = inProcessKube(api.core, { user, fieldManager: "test" });
+  for (const each of gangDefinitions) {
+    expect(await kube.create(definitions, copyJson(each) as unknown as KubeObject)).toMatchObject({ ok: true });
+  }
+  await api.settle();
+  await kube.create(places.ClusterTopologyBinding, binding("grove-topology"));
+  return { kube, api };
+}
+
+const levels = ["zone", "block", "rack", "host"].map((domain) => ({ domain, key: `example.com/${domain}` }));
+const binding = (name: string, spec: object = { levels }): KubeObject =>
+  ({
+    apiVersion: "grove.io/v1alpha1",
+    kind: "ClusterTopologyBinding",
+    metadata: { name },
+    spec,
+  }) as unknown as KubeObject;
+
+let server: Awaited<ReturnType<typeof serverWith>>;
+beforeAll(async () => {
+  server = await serverWith();
+});
+
+let made = 0;
+async function create(set: PodCliqueSet, kube = server.kube) {
+  made++;
+  const named = { ...set, metadata: { ...set.metadata, name: set.metadata.name || `s${made}` } };
+  return kube.create(places.PodCliqueSet, copyJson(named) as unknown as KubeObject);
+}
+
+const a = clique({ name: "a" });
+const b = clique({ name: "b" });
+const group = (fields: Partial<GroupTemplate> = {}): GroupTemplate => ({ name: "g", cliqueNames: ["a"], ...fields });
+
+describe("defaults", () => {
+  test("a set that says little is taken to mean the usual", async () => {
+    const bare = pcs("", [{ name: "a", spec: { podSpec: { containers: [{ name: "c", image: "i" }] } } } as never], {
+      groups: [group({ scaleConfig: { maxReplicas: 3 } })],
+    });
+    const outcome = await create(bare);
+    expect(outcome).toMatchObject({
+      ok: true,
+      value: {
+        spec: {
+          replicas: 1,
+          template: {
+            cliqueStartupType: "CliqueStartupTypeAnyOrder",
+            terminationDelay: "4h",
+            headlessServiceConfig: { publishNotReadyAddresses: true },
+            cliques: [
+              {
+                spec: {
+                  roleName: "",
+                  replicas: 1,
+                  minAvailable: 1,
+                  podSpec: { restartPolicy: "Always", terminationGracePeriodSeconds: 30 },
+                },
+              },
+            ],
+            podCliqueScalingGroups: [{ replicas: 1, minAvailable: 1, scaleConfig: { minReplicas: 1 } }],
+          },
+        },
+      },
+    });
+  });
+
+  test("the minimum and the lower bound of scaling are the replicas", async () => {
+    const set = pcs("", [clique({ name: "a", replicas: 3, spec: { autoScalingConfig: { maxReplicas: 5 } } })]);
+    expect(await create(set)).toMatchObject({
+      ok: true,
+      value: {
+        spec: { template: { cliques: [{ spec: { minAvailable: 3, autoScalingConfig: { minReplicas: 3 } } }] } },
+      },
+    });
+  });
+});
+
+const share = (fields: object) => ({ name: "t", scope: "AllReplicas", ...fields }) as never;
+const claimTemplate = (name: string, requests: unknown[] = [{ name: "gpu", exactly: { deviceClassName: "g" } }]) =>
+  ({ name, templateSpec: { spec: { devices: { requests } } } }) as never;
+const explicit = { cliqueStartupType: "CliqueStartupTypeExplicit" as const };
+const pack = (required: string, more: object = {}) => ({ topologyName: "grove-topology", pack: { required }, ...more });
+
+describe("refused", () => {
+  const long = "x".repeat(43);
+  test.each<{ rule: string; set: PodCliqueSet; says: string }>([
+    { rule: "V1: a name that is no DNS subdomain", set: pcs("Bad_Name", [a]), says: "metadata.name" },
+    {
+      rule: "V2: fewer than no replicas",
+      set: pcs("", [a], { replicas: -1 }),
+      says: "spec.replicas: Invalid value: -1",
+    },
+    {
+      rule: "V3: a start-up type that does not exist",
+      set: pcs("", [a], { template: { cliqueStartupType: "Sometimes" as never } }),
+      says: "spec.template.cliqueStartupType",
+    },
+    {
+      rule: "V4: a claim template without a device request",
+      set: pcs("", [a], { template: { resourceClaimTemplates: [claimTemplate("t", [])] } }),
+      says: "spec.template.resourceClaimTemplates[0].templateSpec.spec.devices.requests: Required",
+    },
+    {
+      rule: "V4: two claim templates of one name",
+      set: pcs("", [a], { template: { resourceClaimTemplates: [claimTemplate("t"), claimTemplate("t")] } }),
+      says: "spec.template.resourceClaimTemplates[1].name: Duplicate",
+    },
+    {
+      rule: "V5: the same claim shared twice",
+      set: pcs("", [a], { template: { resourceSharing: [share({}), share({})] } }),
+      says: "spec.template.resourceSharing[1].name: Duplicate",
+    },
+    {
+      rule: "V5: a scope that does not exist",
+      set: pcs("", [a], { template: { resourceSharing: [share({ scope: "Some" })] } }),
+      says: "spec.template.resourceSharing[0].scope",
+    },
+    {
+      rule: "V5: a namespace for a template of the set itself",
+      set: pcs("", [a], {
+        template: { resourceClaimTemplates: [claimTemplate("t")], resourceSharing: [share({ namespace: "x" })] },
+      }),
+      says: "spec.template.resourceSharing[0].namespace: Invalid",
+    },
+    {
+      rule: "V6: a filter that names nobody",
+      set: pcs("", [a], { template: { resourceSharing: [share({ filter: {} })] } }),
+      says: "spec.template.resourceSharing[0].filter: Required",
+    },
+    {
+      rule: "V6: a filter that names a clique that is not there",
+      set: pcs("", [a], { template: { resourceSharing: [share({ filter: { childCliqueNames: ["z"] } })] } }),
+      says: "childCliqueNames[0]: Not found",
+    },
+    {
+      rule: "V7: a group's filter that names a clique of no member",
+      set: pcs("", [a, b], { groups: [group({ resourceSharing: [share({ filter: { childCliqueNames: ["b"] } })] })] }),
+      says: "podCliqueScalingGroups[0].resourceSharing[0].filter.childCliqueNames[0]: Not found",
+    },
+    { rule: "V8: no clique at all", set: pcs("", []), says: "spec.template.cliques: Required" },
+    {
+      rule: "V9: a clique name that is no DNS subdomain",
+      set: pcs("", [clique({ name: "A_b" })]),
+      says: "cliques[0].name",
+    },
+    {
+      rule: "V9: a label that is none",
+      set: pcs("", [clique({ name: "a", more: { labels: { "not a key": "x" } } })]),
+      says: "spec.template.cliques[0].labels",
+    },
+    {
+      rule: "V10: names that do not fit, on the clique",
+      set: pcs("set", [clique({ name: long })]),
+      says: "spec.template.cliques[0].name: Invalid",
+    },
+    {
+      rule: "V10: names that do not fit, on the group",
+      set: pcs("set", [clique({ name: "a" })], { groups: [group({ name: long })] }),
+      says: "spec.template.podCliqueScalingGroups[0].name: Invalid",
+    },
+    {
+      rule: "V11: two cliques of one role",
+      set: pcs("", [clique({ name: "a" }), clique({ name: "b", spec: { roleName: "role-a" } })]),
+      says: "spec.template.cliques[1].spec.roleName: Duplicate",
+    },
+    {
+      rule: "V12: two schedulers",
+      set: pcs("", [a, clique({ name: "b", pod: { schedulerName: "kai-scheduler" } })]),
+      says: "all cliques have the same scheduler",
+    },
+    {
+      rule: "V12: a scheduler that is not switched on",
+      set: pcs("", [clique({ name: "a", pod: { schedulerName: "volcano" } })]),
+      says: "must be one of default-scheduler, kai-scheduler",
+    },
+    {
+      rule: "V13: no pods",
+      set: pcs("", [clique({ name: "a", replicas: -1, min: 1 })]),
+      says: "spec.replicas: Invalid",
+    },
+    {
+      rule: "V13: a minimum of none",
+      set: pcs("", [clique({ name: "a", min: 0 })]),
+      says: "spec.minAvailable: Invalid",
+    },
+    {
+      rule: "V13: a minimum above the replicas",
+      set: pcs("", [clique({ name: "a", replicas: 1, min: 2 })]),
+      says: "spec.template.cliques[0].spec.minAvailable: Invalid value: 2",
+    },
+    {
+      rule: "V14: a clique that starts after itself",
+      set: pcs("", [clique({ name: "a", after: ["a"] })], { template: explicit }),
+      says: "spec.template.cliques[0].spec.startsAfter[0]: Invalid",
+    },
+    {
+      rule: "V14: a clique that starts after one that is not there",
+      set: pcs("", [clique({ name: "a", after: ["z"] })], { template: explicit }),
+      says: "startsAfter[0]: Not found",
+    },
+    {
+      rule: "V14: the same clique twice",
+      set: pcs("", [clique({ name: "a", after: ["b", "b"] }), b], { template: explicit }),
+      says: "startsAfter[1]: Duplicate",
+    },
+    {
+      rule: "V14: a circle",
+      set: pcs("", [clique({ name: "a", after: ["b"] }), clique({ name: "b", after: ["a"] })], { template: explicit }),
+      says: "in a circle",
+    },
+    {
+      rule: "V15: scaling below the minimum",
+      set: pcs("", [
+        clique({ name: "a", replicas: 2, spec: { autoScalingConfig: { minReplicas: 1, maxReplicas: 3 } } }),
+      ]),
+      says: "autoScalingConfig.minReplicas: Invalid",
+    },
+    {
+      rule: "V15: an upper bound below the replicas",
+      set: pcs("", [clique({ name: "a", replicas: 4, spec: { autoScalingConfig: { maxReplicas: 3 } } })]),
+      says: "autoScalingConfig.maxReplicas: Invalid",
+    },
+    {
+      rule: "V16: a group of a clique that is not there",
+      set: pcs("", [a], { groups: [group({ cliqueNames: ["z"] })] }),
+      says: "podCliqueScalingGroups[0].cliqueNames[0]: Not found",
+    },
+    {
+      rule: "V16: a clique in two groups",
+      set: pcs("", [a], { groups: [group(), group({ name: "h" })] }),
+      says: "podCliqueScalingGroups[1].cliqueNames[0]: Duplicate",
+    },
+    {
+      rule: "V16: a group's minimum above its replicas",
+      set: pcs("", [a], { groups: [group({ replicas: 1, minAvailable: 2 })] }),
+      says: "podCliqueScalingGroups[0].minAvailable: Invalid",
+    },
+    {
+      rule: "V16: a group that scales below its minimum",
+      set: pcs("", [a], {
+        groups: [group({ replicas: 2, minAvailable: 2, scaleConfig: { minReplicas: 1, maxReplicas: 3 } })],
+      }),
+      says: "scaleConfig.minReplicas: Invalid",
+    },
+    {
+      rule: "V17: a member of a group that scales by itself",
+      set: pcs("", [clique({ name: "a", spec: { autoScalingConfig: { maxReplicas: 2 } } })], { groups: [group()] }),
+      says: "spec.template.cliques[0].spec.autoScalingConfig: Forbidden",
+    },
+    {
+      rule: "V18: no delay before termination",
+      set: pcs("", [a], { template: { terminationDelay: "0s" } }),
+      says: "spec.template.terminationDelay: Invalid",
+    },
+    {
+      rule: "V18: a delay that is no duration",
+      set: pcs("", [a], { template: { terminationDelay: "soon" } }),
+      says: "is no duration",
+    },
+    {
+      rule: "V20: spread constraints",
+      set: pcs("", [clique({ name: "a", pod: { topologySpreadConstraints: [{ maxSkew: 1 }] } })]),
+      says: "podSpec.topologySpreadConstraints: Forbidden",
+    },
+    {
+      rule: "V20: a node",
+      set: pcs("", [clique({ name: "a", pod: { nodeName: "n" } })]),
+      says: "podSpec.nodeName: Forbidden",
+    },
+    {
+      rule: "V21: a variable twice",
+      set: pcs("", [
+        clique({ name: "a", pod: { containers: [{ name: "c", image: "i", env: [{ name: "X" }, { name: "X" }] }] } }),
+      ]),
+      says: "containers[0].env[1].name: Duplicate",
+    },
+    {
+      rule: "V22: MNNVL while it is switched off",
+      set: pcs("", [a], { metadata: { annotations: { "grove.io/mnnvl-group": "x" } } }),
+      says: "automatic MNNVL is switched off",
+    },
+    {
+      rule: "V23: this project's scheduler without a queue",
+      set: pcs("", [clique({ name: "a", pod: { schedulerName: "kai-scheduler" } })]),
+      says: "needs the label kai.scheduler/queue",
+    },
+    {
+      rule: "V24: a topology that does not exist",
+      set: pcs("", [a], { template: { topologyConstraint: pack("rack", { topologyName: "nope" }) } }),
+      says: "spec.template.topologyConstraint.topologyName: Not found",
+    },
+    {
+      rule: "V24: a domain that the topology lacks",
+      set: pcs("", [a], { template: { topologyConstraint: pack("pod") } }),
+      says: "pack.required: Invalid",
+    },
+    {
+      rule: "V24: a set that is packed closer than its clique",
+      set: pcs("", [clique({ name: "a", more: { topologyConstraint: pack("zone") } })], {
+        template: { topologyConstraint: pack("rack") },
+      }),
+      says: "spec.template.cliques[0].topologyConstraint.pack.required: Invalid",
+    },
+    {
+      rule: "V24: a constraint without a topology",
+      set: pcs("", [a], { template: { topologyConstraint: { pack: { required: "rack" } } } }),
+      says: "spec.template.topologyConstraint.topologyName: Required",
+    },
+    {
+      rule: "C1: packDomain on the set",
+      set: pcs("", [a], { template: { topologyConstraint: { topologyName: "grove-topology", packDomain: "rack" } } }),
+      says: "packDomain is no longer accepted",
+    },
+    {
+      rule: "C1: packDomain on a clique",
+      set: pcs("", [
+        clique({ name: "a", more: { topologyConstraint: { topologyName: "grove-topology", packDomain: "rack" } } }),
+      ]),
+      says: "packDomain is no longer accepted in a clique",
+    },
+    {
+      rule: "C1: packDomain on a group",
+      set: pcs("", [a], {
+        groups: [group({ topologyConstraint: { topologyName: "grove-topology", packDomain: "rack" } })],
+      }),
+      says: "packDomain is no longer accepted in a scaling group",
+    },
+    {
+      rule: "C2: a constraint that constrains nothing",
+      set: pcs("", [a], { template: { topologyConstraint: { topologyName: "grove-topology" } } }),
+      says: "a topology constraint needs pack",
+    },
+    {
+      rule: "C3: both ways of saying it",
+      set: pcs("", [a], { template: { topologyConstraint: pack("rack", { packDomain: "rack" }) } }),
+      says: "exclude each other",
+    },
+    {
+      rule: "C4: an empty pack",
+      set: pcs("", [a], { template: { topologyConstraint: { topologyName: "grove-topology", pack: {} } } }),
+      says: "pack needs required or preferred",
+    },
+  ])("$rule", async ({ set, says }) => {
+    const outcome = await create(set);
+    expect(outcome).toMatchObject({ ok: false, reason: "Invalid", message: expect.stringContaining(says) });
+  });
+});
+
+describe("accepted", () => {
+  test.each<{ fact: string; set: PodCliqueSet; warns?: string }>([
+    {
+      fact: "startsAfter means nothing without the explicit order",
+      set: pcs("", [clique({ name: "a", after: ["z"] })]),
+    },
+    {
+      fact: "a topology is inherited from the level above",
+      set: pcs("", [clique({ name: "a", more: { topologyConstraint: { pack: { required: "host" } } } })], {
+        template: { topologyConstraint: pack("rack") },
+      }),
+    },
+    {
+      fact: "Q2: a group whose upper bound is too low, with a warning",
+      set: pcs("", [a], { groups: [group({ replicas: 3, scaleConfig: { maxReplicas: 2 } })] }),
+      warns: "scaleConfig.maxReplicas",
+    },
+    {
+      fact: "Q6: another restart policy, with a warning that is true",
+      set: pcs("", [clique({ name: "a", pod: { restartPolicy: "Never" } })]),
+      warns: "restartPolicy",
+    },
+    {
+      fact: "a queue that all cliques agree on",
+      set: pcs("", [
+        clique({
+          name: "a",
+          pod: { schedulerName: "kai-scheduler" },
+          more: { labels: { "kai.scheduler/queue": "test" } },
+        }),
+      ]),
+    },
+    {
+      fact: "MNNVL that is opted out of",
+      set: pcs("", [a], { metadata: { annotations: { "grove.io/mnnvl-group": "none" } } }),
+    },
+  ])("$fact", async ({ set }) => {
+    expect(await create(set)).toMatchObject({ ok: true });
+  });
+
+  test("topology is refused whole where it is switched off", async () => {
+    const { kube } = await serverWith({ topologyAware: false });
+    const outcome = await create(pcs("", [a], { template: { topologyConstraint: pack("rack") } }), kube);
+    expect(outcome).toMatchObject({ ok: false, message: expect.stringContaining("switched off") });
+  });
+});
+
+describe("a change", () => {
+  const base = () =>
+    pcs("", [clique({ name: "a", replicas: 2, min: 1, after: ["b"] }), clique({ name: "b" }), clique({ name: "c" })], {
+      groups: [group({ cliqueNames: ["c"], replicas: 2 })],
+      template: { ...explicit, topologyConstraint: pack("rack"), resourceSharing: [share({ name: "ext" })] },
+    });
+  test.each<{ rule: string; edit: (set: PodCliqueSet) => void; says?: string }>([
+    {
+      rule: "U1: a clique more",
+      edit: ({ spec }) => {
+        spec.template.cliques.push(clique({ name: "d" }));
+      },
+      says: "cliques: Forbidden",
+    },
+    {
+      rule: "U1: another order of cliques",
+      edit: ({ spec }) => {
+        spec.template.cliques.reverse();
+      },
+      says: "order of starting",
+    },
+    {
+      rule: "U2: another role",
+      edit: ({ spec }) => {
+        spec.template.cliques[0]!.spec.roleName = "x";
+      },
+      says: "roleName",
+    },
+    {
+      rule: "U2: another minimum",
+      edit: ({ spec }) => {
+        spec.template.cliques[0]!.spec.minAvailable = 2;
+      },
+      says: "minAvailable",
+    },
+    {
+      rule: "U2: another start",
+      edit: ({ spec }) => {
+        spec.template.cliques[0]!.spec.startsAfter = ["c"];
+      },
+      says: "startsAfter",
+    },
+    {
+      rule: "U3: another start-up type",
+      edit: ({ spec }) => {
+        spec.template.cliqueStartupType = "CliqueStartupTypeAnyOrder";
+      },
+      says: "cliqueStartupType",
+    },
+    {
+      rule: "U3: other sharing",
+      edit: ({ spec }) => {
+        spec.template.resourceSharing = [];
+      },
+      says: "resourceSharing",
+    },
+    {
+      rule: "U4: another minimum of a group",
+      edit: ({ spec }) => {
+        spec.template.podCliqueScalingGroups![0]!.minAvailable = 2;
+      },
+      says: "podCliqueScalingGroups[0].minAvailable",
+    },
+    {
+      rule: "U4: a group less",
+      edit: ({ spec }) => {
+        spec.template.podCliqueScalingGroups = [];
+      },
+      says: "Forbidden",
+    },
+    {
+      rule: "U5: another topology",
+      edit: ({ spec }) => {
+        spec.template.topologyConstraint = pack("zone");
+      },
+      says: "topologyConstraint",
+    },
+    {
+      rule: "U6: MNNVL added",
+      edit: ({ metadata }) => {
+        metadata.annotations = { "grove.io/mnnvl-group": "none" };
+      },
+      says: "grove.io/mnnvl-group",
+    },
+    {
+      rule: "replicas, image, delay, priority and strategy may change",
+      edit: ({ spec }) => {
+        spec.replicas = 3;
+        spec.updateStrategy = { type: "OnDelete" };
+        spec.template.terminationDelay = "10s";
+        spec.template.priorityClassName = "build";
+        spec.template.cliques[0]!.spec.podSpec.containers[0]!.image = "registry/app:2";
+      },
+    },
+  ])("$rule", async ({ edit, says }) => {
+    const made = await create(base());
+    expect(made).toMatchObject({ ok: true });
+    if (!made.ok) return;
+    const next = copyJson(made.value) as unknown as PodCliqueSet;
+    edit(next);
+    const ref = { ...places.PodCliqueSet, namespace: "default", name: made.value.metadata.name };
+    const outcome = await server.kube.update(ref, next as unknown as KubeObject);
+    if (says === undefined) expect(outcome).toMatchObject({ ok: true });
+    else expect(outcome).toMatchObject({ ok: false, reason: "Invalid", message: expect.stringContaining(says) });
+  });
+});
+
+describe("a topology binding is refused", () => {
+  const to = (schedulerName: string) => ({ schedulerName, topologyReference: "t" });
+  test.each([
+    [
+      "V25: a domain twice",
+      { levels: [levels[0], { ...levels[1], domain: "zone" }] },
+      "spec.levels[1].domain: Duplicate",
+    ],
+    [
+      "V25: a key twice",
+      { levels: [levels[0], { ...levels[1], key: levels[0]?.key }] },
+      "spec.levels[1].key: Duplicate",
+    ],
+    [
+      "V26: a scheduler twice",
+      { levels, schedulerTopologyBindings: [to("kai-scheduler"), to("kai-scheduler")] },
+      "spec.schedulerTopologyReferences[1].schedulerName: Duplicate",
+    ],
+    ["V27: a scheduler that is not on", { levels, schedulerTopologyBindings: [to("volcano")] }, "is not switched on"],
+    [
+      "V28: a scheduler without topology",
+      { levels, schedulerTopologyBindings: [to("default-scheduler")] },
+      "knows no topology",
+    ],
+    ["no level", { levels: [] }, "spec.levels"],
+  ])("%s", async (_, spec, says) => {
+    const outcome = await server.kube.create(places.ClusterTopologyBinding, binding("bad", spec));
+    expect(outcome).toMatchObject({ ok: false, reason: "Invalid", message: expect.stringContaining(says) });
+  });
+});
+
+test("the authorizer lets only the operator touch children, unless their set says otherwise", async () => {
+  const { kube, api } = await serverWith({ authorizer: { enabled: true, exemptUsers: ["helper"] } });
+  await create(pcs("s", [a]), kube);
+  const as = (username: string) =>
+    inProcessKube(api.core, { user: { username, groups: ["system:masters"] }, fieldManager: "t" });
+  const child = (name: string) => ({
+    apiVersion: "grove.io/v1alpha1",
+    kind: "PodClique",
+    metadata: {
+      name,
+      namespace: "default",
+      labels: { "app.kubernetes.io/managed-by": "grove-operator", "app.kubernetes.io/part-of": "s" },
+    },
+    spec: { roleName: "", replicas: 1, podSpec: { containers: [{ name: "c" }] } },
+  });
+  const make = (username: string, name: string) =>
+    as(username).create(places.PodClique, child(name) as unknown as KubeObject);
+  expect(await make("someone", "x")).toMatchObject({ ok: false, reason: "Forbidden" });
+  expect(await make("helper", "x")).toMatchObject({ ok: true });
+  expect(await make("system:muster", "y")).toMatchObject({ ok: true });
+  const body = { metadata: { annotations: { "grove.io/disable-managed-resource-protection": "true" } } };
+  await kube.patch({ ...places.PodCliqueSet, namespace: "default", name: "s" }, { type: "merge", body });
+  expect(await make("someone", "z")).toMatchObject({ ok: true });
+});
+
+test("scale subresources and short names are Grove's", async () => {
+  for (const each of gangDefinitions) {
+    const { names, versions } = each.spec as unknown as {
+      names: { kind: string; shortNames: string[] };
+      versions: { subresources: object; additionalPrinterColumns: { name: string }[] }[];
+    };
+    const columns = versions[0]!.additionalPrinterColumns.map(({ name }) => name).join(" ");
+    expect({
+      kind: names.kind,
+      short: names.shortNames[0],
+      scale: "scale" in versions[0]!.subresources,
+      columns,
+    }).toEqual(
+      {
+        PodCliqueSet: {
+          kind: "PodCliqueSet",
+          short: "pcs",
+          scale: true,
+          columns: "Replicas Available Updated PCLQs-Updated PCLQs-Total PCSGs-Updated PCSGs-Total Age",
+        },
+        PodClique: {
+          kind: "PodClique",
+          short: "pclq",
+          scale: true,
+          columns: "MinAvail Replicas Ready Scheduled Updated Gated MinBreached Age",
+        },
+        PodCliqueScalingGroup: {
+          kind: "PodCliqueScalingGroup",
+          short: "pcsg",
+          scale: true,
+          columns: "MinAvail Replicas Available Scheduled Updated PCLQs-Updated PCLQs-Total MinBreached Age",
+        },
+        PodGang: { kind: "PodGang", short: "pg", scale: false, columns: "Phase Age" },
+        ClusterTopologyBinding: { kind: "ClusterTopologyBinding", short: "ct", scale: false, columns: "Domains Age" },
+      }[names.kind],
+    );
+  }
+});

@@ -240,6 +240,44 @@ export function claimNamesOf(pod: Pod): string[] | undefined {
   return extended === undefined ? names : [...names, extended];
 }
 
+/** Whether containers of the pod may use the claim: it names it and has not ended. */
+export function mayUse(pod: Pod, claim: { readonly namespace: string; readonly name: string }): boolean {
+  const phase = pod.status?.phase;
+  if (phase === "Succeeded" || phase === "Failed" || (pod.metadata.namespace ?? "") !== claim.namespace) return false;
+  return hasClaims(pod) && (claimNamesOf(pod)?.includes(claim.name) ?? false);
+}
+
+export function hasClaims(pod: Pod): boolean {
+  return (pod.spec?.resourceClaims ?? []).length > 0 || pod.status?.extendedResourceClaimStatus !== undefined;
+}
+
+/** The nodes whose devices of a driver the claim has been given: pools are named after nodes. */
+export function nodesOfClaim(claim: ResourceClaim, driver: string): string[] {
+  const results = claim.status?.allocation?.devices?.results ?? [];
+  return [...new Set(results.filter((each) => each.driver === driver).map(({ pool }) => pool))];
+}
+
+/**
+ * What was prepared before the node's memory was lost: the claim's own status says so, and it is believed while somebody
+ * here may still use it.
+ */
+export function rememberPrepared(
+  claim: ResourceClaim,
+  users: readonly Pod[],
+  node: { readonly name: string; readonly driver: string },
+): PreparedClaim | undefined {
+  const ours = (claim.status?.devices ?? []).filter(
+    ({ driver, pool, conditions }) =>
+      driver === node.driver &&
+      pool === node.name &&
+      conditions?.some(({ type, reason }) => type === "Ready" && (reason === "Prepared" || reason === "Unhealthy")),
+  );
+  if (ours.length === 0) return undefined;
+  const { uid, name, namespace = "" } = claim.metadata;
+  const state = users.length > 0 ? "prepared" : "unpreparing";
+  return { claimUid: uid, namespace, name, state, sinceMs: 0, devices: ours.map(({ device }) => device) };
+}
+
 /** Whether everything the pod claims is allocated, reserved for it and prepared here. */
 export function claimsPrepared(
   pod: Pod,

@@ -64,7 +64,7 @@ export function nextForSlices(input: SlicesInput): Next {
   return { writes, wakeAtMs: state.nextMs };
 }
 
-function sliceName(node: string, driver: string, i: number): string {
+export function sliceName(node: string, driver: string, i: number): string {
   return `${node}-${driver}-${i}`;
 }
 

@@ -33,6 +33,9 @@ export interface NodeInput {
 export interface NodeNext extends Next {
   /** Whether the pods of this node may be written: the node is alive and ours. */
   readonly held: boolean;
+  /** The two halves of `wakeAtMs`: a driver that keeps them apart renews a lease without looking at the whole node. */
+  readonly leaseWakeMs: number | undefined;
+  readonly lifeWakeMs: number | undefined;
   readonly state: NodeState;
 }
 
@@ -40,23 +43,30 @@ export function nextForNode(input: NodeInput): NodeNext {
   const { node, sim, options, nowMs } = input;
   const state = settledState(input);
   // A silent node writes nothing at all; what the cluster makes of the silence is the cluster's business.
-  if (!state.alive) return { writes: [], wakeAtMs: state.nextMs, held: false, state };
+  const wake = (leaseWakeMs: number | undefined, lifeWakeMs: number | undefined) => ({
+    wakeAtMs: earliest(leaseWakeMs, lifeWakeMs),
+    leaseWakeMs,
+    lifeWakeMs,
+  });
+  if (!state.alive) return { writes: [], ...wake(undefined, state.nextMs), held: false, state };
   const { uid } = node.metadata;
   if (state.deleted) {
     const writes: NodeWrite[] =
       node.metadata.deletionTimestamp === undefined
         ? [{ kind: "delete", ref: nodeRef(sim.name), expected: identityOf(node.metadata), graceSeconds: 0 }]
         : [];
-    return { writes, wakeAtMs: undefined, held: false, state };
+    return { writes, ...wake(undefined, undefined), held: false, state };
   }
   const lease = options.leases
     ? nextForLease({ name: sim.name, uid }, input.lease, options, nowMs)
     : { held: true, writes: [], wakeAtMs: undefined };
   const writes: NodeWrite[] = [...lease.writes];
-  if (!lease.held) return { writes, wakeAtMs: earliest(lease.wakeAtMs, state.nextMs), held: false, state };
+  if (!lease.held) return { writes, ...wake(lease.wakeAtMs, state.nextMs), held: false, state };
   const metadata = metadataWrites(input, state);
   // That patch gives the object a new version, on which the status is decided in the next turn.
-  if (metadata.length > 0) return { writes: [...writes, ...metadata], wakeAtMs: nowMs, held: true, state };
+  if (metadata.length > 0) {
+    return { writes: [...writes, ...metadata], ...wake(lease.wakeAtMs, nowMs), held: true, state };
+  }
   const status = nextStatus(node, sim, state, nowMs);
   const heartbeatMs = lastHeartbeatMs(node) + options.heartbeatMs;
   let wakeMs = heartbeatMs;
@@ -66,7 +76,7 @@ export function nextForNode(input: NodeInput): NodeNext {
     writes.push(...healthEvents(node, status, state));
   }
   if (state.draining) writes.push(...drainWrites(node, input.pods()));
-  return { writes, wakeAtMs: earliest(lease.wakeAtMs, wakeMs, state.nextMs), held: true, state };
+  return { writes, ...wake(lease.wakeAtMs, earliest(wakeMs, state.nextMs)), held: true, state };
 }
 
 /** Partitions are not changed under a pod: a reconfiguration that is not done yet waits until no device is held. */

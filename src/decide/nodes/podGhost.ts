@@ -1,4 +1,5 @@
 import { isAdmitted } from "./admission.ts";
+import { claimNamesOf } from "./claimLife.ts";
 import { assignmentOf } from "./devices.ts";
 import { numberParam, podFaultsAt } from "./faults.ts";
 import type { Ghost, PodInput } from "./podInput.ts";
@@ -12,7 +13,8 @@ import { isRunning, viewPod } from "./podStatus.ts";
 export function ghostOf(input: Pick<PodInput, "pod" | "sim" | "faults" | "options" | "nowMs">): Ghost | undefined {
   const { pod, sim, faults, options, nowMs } = input;
   const devices = Object.values(assignmentOf(pod)).flatMap((each) => Object.values(each).flat());
-  if (devices.length === 0 || !isAdmitted(pod)) return undefined;
+  const hasClaims = (claimNamesOf(pod) ?? []).length > 0;
+  if ((devices.length === 0 && !hasClaims) || !isAdmitted(pod)) return undefined;
   const view = viewPod(pod, {});
   const running = [...view.inits, ...view.mains].filter(isRunning);
   const [slow] = podFaultsAt(faults, ["slow-release"], { node: sim.name, pod: pod.metadata, nowMs });
@@ -32,5 +34,5 @@ export function ghostOf(input: Pick<PodInput, "pod" | "sim" | "faults" | "option
     }).stopMs;
   });
   const untilMs = nowMs + extraMs + Math.max(0, ...stops);
-  return untilMs > nowMs ? { podUid: pod.metadata.uid, devices: [...new Set(devices)], untilMs } : undefined;
+  return untilMs > nowMs ? { podUid: pod.metadata.uid, pod, devices: [...new Set(devices)], untilMs } : undefined;
 }

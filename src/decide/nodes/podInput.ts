@@ -47,6 +47,8 @@ export interface PodNext extends Next {
 /** A pod that the API has forgotten and the node has not. */
 export interface Ghost {
   readonly podUid: string;
+  /** Its last state: what it claimed stays prepared for it. */
+  readonly pod: Pod;
   readonly devices: readonly string[];
   readonly untilMs: number;
 }

@@ -273,6 +273,12 @@ function podCidrOf(ordinal: number): string {
   return `10.${(ordinal >> 8) & 255}.${ordinal & 255}.0/24`;
 }
 
+/** The ordinal that a node's range of pod addresses was made from. */
+export function ordinalOf(node: Node): number | undefined {
+  const match = /^10\.([0-9]{1,3})\.([0-9]{1,3})\.0\/24$/.exec(node.spec?.podCIDR ?? "");
+  return match === null ? undefined : Number(match[1]) * 256 + Number(match[2]);
+}
+
 export function countsAsText(counts: Readonly<Record<string, number>>): Record<string, string> {
   return Object.fromEntries(Object.entries(counts).map(([name, count]) => [name, String(count)]));
 }

@@ -1,0 +1,206 @@
+import { claimLifeDefaults, claimsPrepared, hasClaims } from "../../decide/nodes/claimLife.ts";
+import type { Fault } from "../../decide/nodes/faults.ts";
+import { earliest, type NodeWrite, podRef } from "../../decide/nodes/nodeWrite.ts";
+import type { PodLifeOptions, PodNext } from "../../decide/nodes/podInput.ts";
+import { nextForPod } from "../../decide/nodes/podLife.ts";
+import { isReservationPod, nextForReservation } from "../../decide/nodes/reservationAgent.ts";
+import type { Node, Pod } from "../../model/kubernetes.generated.ts";
+import type { Refusal } from "../../model/outcome.ts";
+import type { Cancel } from "../../ports/cancel.ts";
+import type { NodeAgent } from "./nodeAgent.ts";
+import { type NodesWorld, patienceMs, tell } from "./nodesWorld.ts";
+import type { PodRecord } from "./podRecord.ts";
+import { type ApiWrite, sendWrite } from "./sendWrite.ts";
+import { podStages, stagePod } from "./stageTurns.ts";
+
+/** Counts the pods that a node refused. Scheduler tests want it at zero. */
+export const admissionFailures = "muster_node_admission_failures_total";
+
+/** A pod takes this many steps in one turn at most: what goes on for longer goes on in the next. */
+const stepsMax = 8;
+
+/**
+ * The pods of a node that are due. Each is decided on what all the others have decided so far, so no two get one
+ * device; their writes are then on their way side by side.
+ */
+export async function turnPods(world: NodesWorld, agent: NodeAgent, node: Node, cancel: Cancel): Promise<void> {
+  const nowMs = world.ports.clock.nowMs();
+  const due: PodRecord[] = [];
+  for (const record of agent.pods.values()) {
+    if (record.isDirty || (record.wakeAtMs !== undefined && record.wakeAtMs <= nowMs)) due.push(record);
+  }
+  if (due.length === 0) return;
+  if (due.length > 1) due.sort((a, b) => (a.key < b.key ? -1 : 1));
+  const { faults } = world.faults.of(node);
+  let next = 0;
+  const work = async (): Promise<void> => {
+    for (let record = due[next++]; record !== undefined; record = due[next++]) {
+      if (cancel.cancelled) return;
+      await turnPod(world, agent, record, { node, faults, cancel });
+    }
+  };
+  const workers = Math.min(due.length, world.options.writesPerNode);
+  if (workers === 1) await work();
+  else await Promise.all(Array.from({ length: workers }, work));
+}
+
+interface PodTurn {
+  readonly node: Node;
+  readonly faults: readonly Fault[];
+  readonly cancel: Cancel;
+}
+
+async function turnPod(world: NodesWorld, agent: NodeAgent, record: PodRecord, turn: PodTurn): Promise<void> {
+  if (record.unknown !== undefined) {
+    const { write, refusals } = record.unknown;
+    if (!(await send(world, agent, record, write, { turn, refusals }))) return;
+  }
+  const stages = podStages(world);
+  for (let step = 0; step < stepsMax; step++) {
+    // Gone, or bound elsewhere under the same name.
+    if (agent.pods.get(record.key) !== record) return;
+    record.isDirty = false;
+    if (stages !== undefined) {
+      if (!(await stagePod(world, agent, record, { ...turn, stages }))) return;
+      continue;
+    }
+    const next = decide(world, agent, record, turn);
+    record.wakeAtMs = next.wakeAtMs;
+    const writes = next.writes.filter(isApiWrite);
+    if (writes.length === 0) record.memory = next.memory;
+    for (const write of writes) {
+      if (!(await send(world, agent, record, write, { turn, refusals: next.refusals }))) return;
+      // What it remembers is of the state that it has just written.
+      record.memory = next.memory;
+    }
+    for (const write of next.writes) if (write.kind === "event") tell(world, write);
+    if (writes.length === 0) return;
+  }
+  record.isDirty = true;
+}
+
+function isApiWrite(write: NodeWrite): write is ApiWrite {
+  return write.kind !== "event";
+}
+
+function decide(world: NodesWorld, agent: NodeAgent, record: PodRecord, { node, faults }: PodTurn): PodNext {
+  const { options, ports } = world;
+  const { pod, memory } = record;
+  const { sim, state, ghosts } = agent;
+  if (state === undefined) throw new Error("a pod is looked at before its node");
+  const nowMs = ports.clock.nowMs();
+  const life: PodLifeOptions = {
+    clusterSeed: options.seed,
+    delays: options.delays,
+    gates: options.gates,
+    events: options.events,
+  };
+  const next = nextForPod({
+    pod,
+    node,
+    sim,
+    state,
+    faults,
+    pods: () => agent.podsNow(),
+    ghosts,
+    claimsPrepared: areClaimsPrepared(world, agent, pod),
+    memory,
+    options: life,
+    nowMs,
+  });
+  if (next.writes.some(isApiWrite) || !isReservationPod(pod, options.reservation)) return next;
+  const agentNext = nextForReservation({ pod, sim, state, faults, memory, options: options.reservation, nowMs });
+  return { ...next, writes: agentNext.writes, wakeAtMs: earliest(next.wakeAtMs, agentNext.wakeAtMs) };
+}
+
+function areClaimsPrepared({ dra, options }: NodesWorld, agent: NodeAgent, pod: Pod): boolean {
+  if (!hasClaims(pod)) return true;
+  if (dra === undefined) return false;
+  const driver = options.dra?.driver ?? claimLifeDefaults.driver;
+  const lookUp = (namespace: string, name: string) => dra.claims.latest(`${namespace}/${name}`);
+  return claimsPrepared(pod, lookUp, agent.prepared, { name: agent.name, driver });
+}
+
+/** True when it happened. What was decided counts from before the write leaves. */
+async function send(
+  world: NodesWorld,
+  agent: NodeAgent,
+  record: PodRecord,
+  write: ApiWrite,
+  { turn, refusals }: { turn: PodTurn; refusals: number },
+): Promise<boolean> {
+  const { ports } = world;
+  if (write.kind === "update") record.decided(write.object as unknown as Pod);
+  const absentAt = world.podCache.revision;
+  const outcome = await sendWrite(ports.kube, write, {
+    absentAt,
+    why: "the node reports",
+    cancel: turn.cancel,
+  });
+  if (outcome.ok) {
+    record.unknown = undefined;
+    record.failures = 0;
+    const { object } = outcome.value;
+    if (object !== undefined && write.kind !== "delete") record.answered(object as unknown as Pod);
+    if (refusals > 0) countRefusal(world, agent, object as unknown as Pod | undefined);
+    if (hasClaims(record.pod)) agent.claimsAreDirty = true;
+    return true;
+  }
+  await refused(world, record, write, { outcome, refusals, cancel: turn.cancel });
+  return false;
+}
+
+function countRefusal({ ports }: NodesWorld, { name }: NodeAgent, pod: Pod | undefined): void {
+  const reason = pod?.status?.reason ?? "";
+  ports.metrics.count(admissionFailures, { reason });
+  const { namespace, name: podName } = pod?.metadata ?? {};
+  ports.log.warn({ node: name, namespace, pod: podName, reason }, "a node refused a pod");
+}
+
+async function refused(
+  { ports }: NodesWorld,
+  record: PodRecord,
+  write: ApiWrite,
+  { outcome, refusals, cancel }: { outcome: Refusal; refusals: number; cancel: Cancel },
+): Promise<void> {
+  record.failures++;
+  const waitMs = Math.max(outcome.retryAfterMs ?? 0, patienceMs(record.failures));
+  record.wakeAtMs = ports.clock.nowMs() + waitMs;
+  switch (outcome.reason) {
+    case "Unknown":
+      // It may still happen: its devices are taken until it is known.
+      if (write.kind === "update") record.unknown = { write, refusals };
+      return;
+    case "TooManyRequests":
+    case "Unavailable":
+    case "Fenced":
+      // This attempt did nothing, but an earlier one of unknown fate may still land.
+      if (record.unknown === undefined) record.undecide();
+      return;
+    case "Conflict":
+    case "Expired":
+    case "AlreadyExists":
+    case "NotFound": {
+      // The object has moved on, perhaps by our own write of unknown fate: what it says now counts before others decide.
+      const { metadata } = record.pod;
+      const fresh = await ports.kube.get(podRef(metadata), { cancel });
+      if (!fresh.ok && fresh.reason !== "NotFound") return;
+      record.unknown = undefined;
+      record.undecide();
+      if (fresh.ok && fresh.value.metadata.uid === metadata.uid) {
+        record.answered(fresh.value as unknown as Pod);
+        record.isDirty = true;
+      }
+      return;
+    }
+    case "Invalid":
+    case "Forbidden":
+    case "Unauthorized":
+      record.unknown = undefined;
+      record.undecide();
+      ports.log.error(
+        { pod: record.key, write: write.kind, reason: outcome.reason, message: outcome.message },
+        "a write of a node is refused for good",
+      );
+  }
+}

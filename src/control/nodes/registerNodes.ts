@@ -1,0 +1,63 @@
+import { nodeObject, ordinalOf, type SimNode, simNode } from "../../decide/nodes/simNode.ts";
+import type { Node } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import type { ControlPorts } from "../controllers.ts";
+import type { TurnResult } from "../loop.ts";
+import { turnResultOf } from "../loop.ts";
+import type { ObjectCache } from "../objectCache.ts";
+import { Channel } from "../sources.ts";
+import type { NodesOptions } from "./nodesOptions.ts";
+import { kinds } from "./nodesWorld.ts";
+
+/**
+ * Makes the nodes of the pools that do not exist, once in the life of a process: a node that somebody deletes stays away until
+ * the next start, as a real one would until its kubelet starts again.
+ */
+export class RegisterNodes {
+  readonly channel = new Channel();
+  private readonly wanted = new Map<string, SimNode>();
+  private readonly options: NodesOptions;
+  private readonly ports: ControlPorts;
+  private readonly nodes: ObjectCache<Node>;
+  private usedOrdinals: Set<number> | undefined;
+  private nextOrdinal = 0;
+
+  constructor(options: NodesOptions, ports: ControlPorts, nodes: ObjectCache<Node>) {
+    this.options = options;
+    this.ports = ports;
+    this.nodes = nodes;
+    for (const { name: pool, profile, count } of options.pools) {
+      for (let index = 0; index < count; index++) {
+        const sim = simNode({ clusterSeed: options.seed, pool, profile, index });
+        this.wanted.set(sim.name, sim);
+        this.channel.push(sim.name);
+      }
+    }
+  }
+
+  async reconcile(name: string): Promise<TurnResult> {
+    const sim = this.wanted.get(name);
+    if (sim === undefined) return undefined;
+    if (this.nodes.get(name) === undefined) {
+      const nowMs = this.ports.clock.nowMs();
+      const object = nodeObject(sim, { ordinal: this.ordinal(), nowMs, kwokTaint: this.options.kwokTaint });
+      const outcome = await this.ports.kube.create(kinds.nodes, object as unknown as KubeObject);
+      if (!outcome.ok && outcome.reason !== "AlreadyExists") return turnResultOf(outcome);
+    }
+    this.wanted.delete(name);
+    return undefined;
+  }
+
+  /** Addresses follow from it, so one that an earlier start has given is not given again. */
+  private ordinal(): number {
+    if (this.usedOrdinals === undefined) {
+      this.usedOrdinals = new Set();
+      for (const [, node] of this.nodes.view().objects) {
+        const used = ordinalOf(node);
+        if (used !== undefined) this.usedOrdinals.add(used);
+      }
+    }
+    while (this.usedOrdinals.has(this.nextOrdinal)) this.nextOrdinal++;
+    return this.nextOrdinal++;
+  }
+}

@@ -1,0 +1,351 @@
+import type { Fault } from "../../decide/nodes/faults.ts";
+import { nextForLease } from "../../decide/nodes/nodeLease.ts";
+import { type NodeLifeOptions, nextForNode } from "../../decide/nodes/nodeLife.ts";
+import { nodeStateAt } from "../../decide/nodes/nodeState.ts";
+import { earliest, eventTarget, type NodeWrite } from "../../decide/nodes/nodeWrite.ts";
+import { ghostOf } from "../../decide/nodes/podGhost.ts";
+import { isSimulated, simNodeOf } from "../../decide/nodes/simNode.ts";
+import type { Lease, Node, Pod } from "../../model/kubernetes.generated.ts";
+import type { Cancel } from "../../ports/cancel.ts";
+import type { Turn } from "../loop.ts";
+import type { CacheEvent } from "../objectCache.ts";
+import { Channel } from "../sources.ts";
+import { turnClaims, turnSlices } from "./deviceTurns.ts";
+import { NodeAgent } from "./nodeAgent.ts";
+import { type NodesWorld, patienceMs, placeOf, tell } from "./nodesWorld.ts";
+import { PodRecord } from "./podRecord.ts";
+import { turnPods } from "./podTurns.ts";
+import { type ApiWrite, sendWrite } from "./sendWrite.ts";
+import { nodeStages, stageNode } from "./stageTurns.ts";
+import type { Wakes } from "./wakes.ts";
+
+/** A turn goes on while there is something to do, but lets others have theirs. */
+const roundsMax = 6;
+
+/**
+ * Plays every node that carries KWOK's annotation and whose lease is ours. A node has one turn at a time, in which it looks at
+ * itself, its slices, its claims and those of its pods that are due: what one pod was given is known before the next one asks.
+ */
+export class SimNodes {
+  readonly channel = new Channel();
+  readonly wakes: Wakes;
+  private readonly world: NodesWorld;
+  private readonly agents = new Map<string, NodeAgent>();
+  private readonly pods = new Map<string, Map<string, PodRecord>>();
+
+  constructor(world: NodesWorld, wakes: Wakes) {
+    this.world = world;
+    this.wakes = wakes;
+  }
+
+  get size(): number {
+    return this.agents.size;
+  }
+
+  agent(node: string): NodeAgent | undefined {
+    return this.agents.get(node);
+  }
+
+  // --- what the watches tell
+
+  nodeChanged(event: CacheEvent<Node>): void {
+    const { name } = event.object.metadata;
+    const agent = this.agents.get(name);
+    if (agent === undefined && event.type !== "deleted" && !isSimulated(event.object)) return;
+    if (agent !== undefined) agent.nodeIsDirty = true;
+    this.stir(name, agent);
+  }
+
+  leaseChanged({ object }: CacheEvent<Lease>): void {
+    const { name, namespace } = object.metadata;
+    if (namespace !== "kube-node-lease") return;
+    const agent = this.agents.get(name);
+    // Our own renewals are no news.
+    if (agent === undefined || (agent.isHeld && object.spec?.holderIdentity === this.world.options.holder)) return;
+    agent.leaseWakeMs = 0;
+    this.stir(name, agent);
+  }
+
+  podChanged(event: CacheEvent<Pod>): void {
+    const { key } = event;
+    const before = event.type === "added" ? undefined : event.before.spec?.nodeName;
+    const after = event.type === "deleted" ? undefined : event.object.spec?.nodeName;
+    if (before && before !== after) this.podLeft(before, key, event.object);
+    if (!after) return;
+    let records = this.pods.get(after);
+    if (records === undefined) {
+      records = new Map();
+      this.pods.set(after, records);
+    }
+    const record = records.get(key);
+    if (record === undefined) records.set(key, new PodRecord(key, event.object));
+    else record.observe(event.object);
+    this.podStirs(after, event.object);
+  }
+
+  private podLeft(node: string, key: string, pod: Pod): void {
+    const records = this.pods.get(node);
+    const record = records?.get(key);
+    if (records === undefined || record === undefined) return;
+    records.delete(key);
+    const agent = this.agents.get(node);
+    if (agent === undefined) {
+      if (records.size === 0) this.pods.delete(node);
+      return;
+    }
+    const { options, ports } = this.world;
+    const ghost = ghostOf({
+      pod,
+      sim: agent.sim,
+      faults: this.faultsOf(agent),
+      options: { clusterSeed: options.seed, delays: options.delays, gates: options.gates, events: options.events },
+      nowMs: ports.clock.nowMs(),
+    });
+    if (ghost !== undefined) agent.ghosts.push(ghost);
+    this.podStirs(node, pod);
+  }
+
+  private podStirs(node: string, pod: Pod): void {
+    const agent = this.agents.get(node);
+    if (agent === undefined) return;
+    if ((pod.spec?.resourceClaims ?? []).length > 0) agent.claimsAreDirty = true;
+    this.stir(node, agent);
+  }
+
+  /** A claim or a slice that concerns the node has changed. */
+  devicesChanged(node: string, what: "claims" | "slices"): void {
+    const agent = this.agents.get(node);
+    if (agent === undefined) return;
+    if (what === "slices") agent.slicesAreDirty = true;
+    else {
+      agent.claimsAreDirty = true;
+      for (const record of agent.pods.values()) {
+        if ((record.pod.spec?.resourceClaims ?? []).length > 0) record.isDirty = true;
+      }
+    }
+    this.stir(node, agent);
+  }
+
+  /** The cluster's faults or the stages are others now. */
+  everythingChanged(): void {
+    for (const name of [...this.agents.keys()].sort()) {
+      const agent = this.agents.get(name);
+      if (agent === undefined) continue;
+      agent.nodeIsDirty = true;
+      agent.stirAll();
+      this.stir(name, agent);
+    }
+  }
+
+  private stir(name: string, agent: NodeAgent | undefined): void {
+    // A turn that is under way looks again before it ends.
+    if (agent?.isBusy !== true) this.channel.push(name);
+  }
+
+  // --- turns
+
+  async reconcile(name: string, { cancel }: Turn): Promise<undefined> {
+    const node = this.world.nodes.latest(name);
+    if (node === undefined || !isSimulated(node)) {
+      this.forget(name);
+      return undefined;
+    }
+    const agent = this.agentOf(node);
+    if (this.world.ports.clock.nowMs() < agent.stillUntilMs) {
+      this.wakes.set(name, agent.stillUntilMs);
+      return undefined;
+    }
+    agent.isBusy = true;
+    try {
+      await this.turn(agent, cancel);
+    } finally {
+      agent.isBusy = false;
+    }
+    if (this.agents.get(name) !== agent) return undefined;
+    const nowMs = this.world.ports.clock.nowMs();
+    this.wakes.set(name, agent.nextMs(nowMs));
+    return undefined;
+  }
+
+  private agentOf(node: Node): NodeAgent {
+    const { name, uid } = node.metadata;
+    const known = this.agents.get(name);
+    if (known?.uid === uid) return known;
+    const records = this.pods.get(name) ?? new Map<string, PodRecord>();
+    this.pods.set(name, records);
+    const { options } = this.world;
+    const agent = new NodeAgent(name, uid, simNodeOf(node, options.seed, options.profiles), records);
+    this.agents.set(name, agent);
+    agent.stirAll();
+    return agent;
+  }
+
+  private forget(name: string): void {
+    this.agents.delete(name);
+    this.world.faults.forget(name);
+    this.wakes.set(name, undefined);
+    if (this.pods.get(name)?.size === 0) this.pods.delete(name);
+  }
+
+  private faultsOf({ name }: NodeAgent): readonly Fault[] {
+    const node = this.world.nodes.latest(name);
+    return node === undefined ? [] : this.world.faults.of(node).faults;
+  }
+
+  private async turn(agent: NodeAgent, cancel: Cancel): Promise<void> {
+    const { world } = this;
+    const { clock } = world.ports;
+    for (let round = 0; round < roundsMax && !cancel.cancelled; round++) {
+      const node = world.nodes.latest(agent.name);
+      if (node === undefined || node.metadata.uid !== agent.uid) return;
+      const nowMs = clock.nowMs();
+      if (!(await this.turnNode(agent, node, nowMs, cancel))) return;
+      const latest = world.nodes.latest(agent.name);
+      if (!agent.isHeld || latest === undefined) return;
+      this.dropGhosts(agent, nowMs);
+      if (agent.claimsAreDirty || isDue(agent.claimsWakeMs, nowMs)) await turnClaims(world, agent, latest, cancel);
+      if (agent.slicesAreDirty || isDue(agent.slicesWakeMs, nowMs)) await turnSlices(world, agent, latest, cancel);
+      await turnPods(world, agent, latest, cancel);
+      const nextMs = agent.nextMs(clock.nowMs());
+      if (nextMs === undefined || nextMs > clock.nowMs()) return;
+    }
+  }
+
+  private dropGhosts(agent: NodeAgent, nowMs: number): void {
+    if (agent.ghosts.length === 0) return;
+    const left = agent.ghosts.filter(({ untilMs }) => untilMs > nowMs);
+    if (left.length === agent.ghosts.length) return;
+    agent.ghosts = left;
+    agent.claimsAreDirty = true;
+  }
+
+  /** The lease and the node itself. False when a write was refused: the turn ends here. */
+  private async turnNode(agent: NodeAgent, node: Node, nowMs: number, cancel: Cancel): Promise<boolean> {
+    const { options } = this.world;
+    const isNodeDue = agent.nodeIsDirty || agent.state === undefined || isDue(agent.nodeWakeMs, nowMs);
+    if (!isNodeDue && !(options.leases && isDue(agent.leaseWakeMs, nowMs))) return true;
+    const wasHeld = agent.isHeld;
+    const isDone = isNodeDue
+      ? await this.turnWholeNode(agent, node, nowMs, cancel)
+      : await this.turnLease(agent, nowMs, cancel);
+    if (agent.isHeld && !wasHeld) agent.stirAll();
+    return isDone;
+  }
+
+  private lifeOptions(): NodeLifeOptions {
+    const { holder, leaseSeconds, seed, heartbeatMs, leases } = this.world.options;
+    return { holder, leaseSeconds, clusterSeed: seed, heartbeatMs, leases };
+  }
+
+  /** The common case of a quiet cluster: nothing but a renewal. */
+  private async turnLease(agent: NodeAgent, nowMs: number, cancel: Cancel): Promise<boolean> {
+    if (agent.state?.alive === false) {
+      agent.leaseWakeMs = undefined;
+      return true;
+    }
+    const lease = this.world.leases.latest(`kube-node-lease/${agent.name}`);
+    const next = nextForLease({ name: agent.name, uid: agent.uid }, lease, this.lifeOptions(), nowMs);
+    agent.isHeld = next.held;
+    agent.leaseWakeMs = next.wakeAtMs;
+    for (const write of next.writes) {
+      if (!(await this.send(agent, write, cancel))) return false;
+      agent.isHeld = true;
+    }
+    return true;
+  }
+
+  private async turnWholeNode(agent: NodeAgent, node: Node, nowMs: number, cancel: Cancel): Promise<boolean> {
+    const { world } = this;
+    const { faults, problems } = world.faults.of(node);
+    const stages = nodeStages(world);
+    if (stages !== undefined) {
+      agent.state = nodeStateAt(faults, agent.name, nowMs);
+      agent.nodeIsDirty = false;
+      if (world.options.leases && !(await this.turnLease(agent, nowMs, cancel))) return false;
+      if (!world.options.leases) agent.isHeld = true;
+      if (agent.isHeld) await stageNode(world, agent, { node, stages, cancel });
+      return true;
+    }
+    const lease = world.leases.latest(`kube-node-lease/${agent.name}`);
+    const next = nextForNode({
+      node,
+      sim: agent.sim,
+      lease,
+      faults,
+      pods: () => agent.podsNow(),
+      options: this.lifeOptions(),
+      nowMs,
+    });
+    agent.nodeIsDirty = false;
+    if (next.state !== agent.state) agent.stirAll();
+    agent.state = next.state;
+    agent.isHeld = next.held;
+    agent.nodeWakeMs = next.lifeWakeMs;
+    agent.leaseWakeMs = next.leaseWakeMs;
+    this.tellProblems(agent, node, problems);
+    let hasWritten = false;
+    for (const write of next.writes) {
+      if (write.kind === "event") {
+        tell(world, write);
+        continue;
+      }
+      if (write.kind === "evict") {
+        await this.evict(agent, write, cancel);
+        continue;
+      }
+      if (!(await this.send(agent, write, cancel))) return false;
+      hasWritten = true;
+    }
+    // What was written is decided on again: the lease may be held by now, and a patch comes before the status.
+    if (hasWritten) agent.nodeIsDirty = true;
+    return true;
+  }
+
+  private tellProblems(agent: NodeAgent, node: Node, problems: readonly string[]): void {
+    const message = problems.join("; ");
+    if (message === agent.toldProblems) return;
+    agent.toldProblems = message;
+    const regarding = eventTarget(node);
+    if (message !== "")
+      tell(this.world, { kind: "event", regarding, type: "Warning", reason: "InvalidFault", message });
+  }
+
+  /** A budget may forbid it: it is asked for again after a while, as `kubectl drain` does, and the node goes on. */
+  private async evict(agent: NodeAgent, write: ApiWrite, cancel: Cancel): Promise<void> {
+    const { ports } = this.world;
+    const outcome = await sendWrite(ports.kube, write, { absentAt: "0", why: "the node is drained", cancel });
+    if (!outcome.ok) agent.nodeWakeMs = earliest(agent.nodeWakeMs, ports.clock.nowMs() + evictAgainMs);
+  }
+
+  /** True when it happened. After a refusal the object is read again, and the node keeps still for a moment. */
+  private async send(agent: NodeAgent, write: NodeWrite, cancel: Cancel): Promise<boolean> {
+    if (write.kind === "event") return true;
+    const { ports, nodes, leases } = this.world;
+    const why = write.ref.plural === "leases" ? "the node lives" : "the node reports";
+    const outcome = await sendWrite(ports.kube, write, { absentAt: "0", why, cancel });
+    const key = placeOf(write.ref);
+    const learn = (object: unknown): void => {
+      if (write.ref.plural === "leases") leases.answered(key, object as Lease);
+      else if (write.ref.plural === "nodes") nodes.answered(key, object as Node);
+    };
+    if (outcome.ok) {
+      agent.failures = 0;
+      if (write.kind !== "delete" && outcome.value.object !== undefined) learn(outcome.value.object);
+      return true;
+    }
+    agent.failures++;
+    const waitMs = Math.max(outcome.retryAfterMs ?? 0, patienceMs(agent.failures));
+    agent.stillUntilMs = ports.clock.nowMs() + waitMs;
+    agent.nodeIsDirty = true;
+    const { subresource: _part, ...ref } = write.ref;
+    const fresh = await ports.kube.get(ref, { cancel });
+    if (fresh.ok) learn(fresh.value);
+    return false;
+  }
+}
+
+const evictAgainMs = 5_000;
+
+function isDue(wakeMs: number | undefined, nowMs: number): boolean {
+  return wakeMs !== undefined && wakeMs <= nowMs;
+}

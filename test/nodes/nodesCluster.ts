@@ -1,0 +1,130 @@
+/** A cluster in memory with simulated nodes that run by themselves, and a clock that the test moves. */
+import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
+import { seededRandom } from "../../src/apiserver/testing/seededRandom.ts";
+import { TestApi } from "../../src/apiserver/testing/testApi.ts";
+import { Controllers } from "../../src/control/controllers.ts";
+import { MetricsBook } from "../../src/control/metricsBook.ts";
+import type { NodesOptions } from "../../src/control/nodes/nodesOptions.ts";
+import { nodesPart } from "../../src/control/nodes/nodesPart.ts";
+import { FaultyKube } from "../../src/control/testing/faultyKube.ts";
+import { KeptLog } from "../../src/control/testing/keptLog.ts";
+import { fastDelays } from "../../src/decide/nodes/podPlan.ts";
+import { parsePool, profilesWith } from "../../src/decide/nodes/profiles.ts";
+import type { Node, Pod } from "../../src/model/kubernetes.generated.ts";
+import type { KubeObject } from "../../src/model/object.ts";
+
+export interface ClusterOptions {
+  readonly pools?: readonly string[];
+  readonly options?: Partial<NodesOptions>;
+}
+
+export interface NodesProcess {
+  readonly controllers: Controllers;
+  readonly kube: FaultyKube;
+  readonly log: KeptLog;
+  readonly metrics: MetricsBook;
+  stop(): Promise<void>;
+}
+
+/** What a node and its pods did. Nothing has run before `start`. */
+export class NodesCluster {
+  readonly api: TestApi;
+  readonly admin;
+
+  private constructor(api: TestApi) {
+    this.api = api;
+    this.admin = inProcessKube(api.core, {
+      user: { username: "admin", groups: ["system:masters"] },
+      fieldManager: "admin",
+    });
+  }
+
+  static async create(): Promise<NodesCluster> {
+    const cluster = new NodesCluster(await TestApi.start());
+    for (const definition of nodesPart().part.definitions ?? []) {
+      await cluster.api.create("apiextensions.k8s.io/customresourcedefinitions", definition);
+    }
+    await cluster.api.settle();
+    return cluster;
+  }
+
+  /** One process with the nodes part. */
+  async start(given: ClusterOptions = {}): Promise<NodesProcess> {
+    const { api } = this;
+    const holder = given.options?.holder ?? "muster";
+    const user = { username: holder, groups: ["system:masters"] };
+    const kube = new FaultyKube(inProcessKube(api.core, { user, fieldManager: holder }));
+    const log = new KeptLog();
+    const metrics = new MetricsBook();
+    const controllers = new Controllers(
+      { kube, clock: api.clock, random: seededRandom(1), log, metrics },
+      { fieldManager: holder, freeze: true },
+    );
+    const pools = (given.pools ?? ["h100=1"]).map((text) => parsePool(text, profilesWith()));
+    nodesPart({ pools, seed: "s", delays: fastDelays, ...given.options }).part.add(controllers);
+    const started = controllers.start();
+    await this.run(0.1);
+    await started;
+    await this.run(0.1);
+    return {
+      controllers,
+      kube,
+      log,
+      metrics,
+      stop: async () => {
+        const stopped = controllers.stop();
+        await this.run(0.01);
+        await stopped;
+      },
+    };
+  }
+
+  async run(seconds: number): Promise<void> {
+    await this.api.clock.advance(seconds * 1000);
+  }
+
+  async pod(name: string, spec: object = {}, metadata: object = {}): Promise<Pod> {
+    return (await this.api.create("/pods", podOf(name, spec, metadata))) as unknown as Pod;
+  }
+
+  look(name: string): Pod | undefined {
+    return this.api.get("/pods", name.includes("/") ? name : `default/${name}`) as unknown as Pod | undefined;
+  }
+
+  node(name = "h100-0"): Node | undefined {
+    return this.api.get("/nodes", name) as unknown as Node | undefined;
+  }
+
+  all<T = KubeObject>(resource: string): T[] {
+    return [...this.api.core.store.collection(resource).all()].map((version) => version.object() as unknown as T);
+  }
+
+  phases(): string[] {
+    return this.all<Pod>("/pods")
+      .map(({ metadata, status }) => `${metadata.name} ${status?.phase}`)
+      .sort();
+  }
+}
+
+export function podOf(name: string, spec: object = {}, metadata: object = {}): object {
+  const containers = [{ name: "c", image: "registry/app:1", resources: gpus(1) }];
+  return {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { name, namespace: "default", ...metadata },
+    spec: { nodeName: "h100-0", containers, ...spec },
+  };
+}
+
+export function gpus(count: number): object {
+  return { limits: { "nvidia.com/gpu": String(count) } };
+}
+
+export function withGpus(count: number): object {
+  return { containers: [{ name: "c", image: "registry/app:1", resources: gpus(count) }] };
+}
+
+export function readyOf(object: Pod | Node | undefined): string | undefined {
+  const conditions = (object?.status?.conditions ?? []) as { type: string; status: string }[];
+  return conditions.find(({ type }) => type === "Ready")?.status;
+}

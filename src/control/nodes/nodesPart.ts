@@ -121,7 +121,8 @@ function draWorld(controllers: Controllers, driver: string): DraWorld {
     claims: ownClaims,
     slicesOf: (node) => {
       const known = new Map<string, ResourceSlice>();
-      for (const slice of byNode.get(node)) known.set(slice.metadata.name, ownSlices.latest(slice.metadata.name) ?? slice);
+      for (const slice of byNode.get(node))
+        known.set(slice.metadata.name, ownSlices.latest(slice.metadata.name) ?? slice);
       // Those that exist only in answers so far.
       for (let i = 0; ; i++) {
         const unseen = ownSlices.latest(sliceName(node, driver, i));
@@ -147,7 +148,10 @@ function deviceSources(controllers: Controllers, world: NodesWorld, sim: SimNode
     }),
     follows(controllers.cache<ResourceClaim>(kinds.claims), (event) => {
       const { object } = event;
-      const concerned = new Set([...nodesOfClaim(object, driver), ...(world.preparedOn.get(object.metadata.uid) ?? [])]);
+      const concerned = new Set([
+        ...nodesOfClaim(object, driver),
+        ...(world.preparedOn.get(object.metadata.uid) ?? []),
+      ]);
       if (event.type === "updated") for (const node of nodesOfClaim(event.before, driver)) concerned.add(node);
       for (const { resource, name } of object.status?.reservedFor ?? []) {
         if (resource !== "pods") continue;

@@ -1,0 +1,76 @@
+/**
+ * Which type of machine a scaling group belongs to. A prefix says too little: `t4-small` begins with `t4`, and a group
+ * with no type in its name is the management group. So: the tag first, then the longest known key that ends where the
+ * name has a dash; each group belongs to one type or to none.
+ */
+import type { ScalingGroup } from "../../model/inventory/cloud.ts";
+import type { DriftEvent, GpuTypeRow } from "../../model/inventory/rows.ts";
+
+export interface GroupNames {
+  /** What the names of our groups begin with: `pytorch-gpu-dev`. */
+  readonly prefix: string;
+  /** Other names of a type: `t4-az2` is `t4`. */
+  readonly aliases: Readonly<Record<string, string>>;
+}
+
+export interface AssignedGroups {
+  /** By type; every physical type has an entry. */
+  readonly byType: ReadonlyMap<string, readonly ScalingGroup[]>;
+  /** Our own groups that no type claims. Groups of other teams are nobody's business. */
+  readonly unassigned: readonly ScalingGroup[];
+}
+
+/** A type that is a part of another's machines (a MIG slice) owns no group. */
+export function isVirtual(type: GpuTypeRow, types: readonly GpuTypeRow[]): boolean {
+  const physical = labelValueOf(type);
+  return physical !== type.gpuType && types.some(({ gpuType }) => gpuType === physical);
+}
+
+export function labelValueOf(type: GpuTypeRow): string {
+  return type.nodeLabelValue ?? type.gpuType;
+}
+
+export function assignGroups(
+  groups: readonly ScalingGroup[],
+  types: readonly GpuTypeRow[],
+  names: GroupNames,
+): AssignedGroups {
+  const physical = types.filter((type) => !isVirtual(type, types)).map(({ gpuType }) => gpuType);
+  const keys = new Map<string, string>(physical.map((gpuType) => [gpuType, gpuType]));
+  for (const [alias, gpuType] of Object.entries(names.aliases)) {
+    if (keys.has(gpuType) && !keys.has(alias)) keys.set(alias, gpuType);
+  }
+  const longestFirst = [...keys.keys()].sort((a, b) => b.length - a.length || (a < b ? -1 : 1));
+  const lead = `${names.prefix}-gpu-nodes-`;
+  const typeOf = ({ name, tags }: ScalingGroup): string | undefined => {
+    const tag = tags["GpuType"];
+    if (tag !== undefined && tag !== "" && keys.has(tag)) return keys.get(tag);
+    if (!name.startsWith(lead)) return undefined;
+    const suffix = name.slice(lead.length);
+    const key = longestFirst.find((known) => suffix === known || suffix.startsWith(`${known}-`));
+    return key === undefined ? undefined : keys.get(key);
+  };
+  const byType = new Map<string, ScalingGroup[]>(physical.map((gpuType) => [gpuType, []]));
+  const unassigned: ScalingGroup[] = [];
+  // By name, and once: the cloud's order means nothing, and a page may repeat what another had.
+  const once = new Map(groups.map((group) => [group.name, group]));
+  for (const group of [...once.values()].sort((a, b) => (a.name < b.name ? -1 : 1))) {
+    const type = typeOf(group);
+    if (type !== undefined) byType.get(type)?.push(group);
+    else if (group.name.startsWith(names.prefix) || group.tags["GpuType"] !== undefined) unassigned.push(group);
+  }
+  return { byType, unassigned };
+}
+
+/** What a person should know of groups that no type claims. */
+export function unassignedDrift(unassigned: readonly ScalingGroup[]): DriftEvent[] {
+  return unassigned.map(({ name, tags, instances }) => ({
+    entity: "group",
+    entityId: name,
+    field: "gpu_type",
+    old: null,
+    new: tags["GpuType"] ?? null,
+    action: "reported",
+    reason: `asgs_unassigned: no type of this name; its ${instances.length} instances count for none`,
+  }));
+}

@@ -1,0 +1,110 @@
+/** One node as capacity: what it has of a resource, what is taken, what is free, and whether anything may start there. */
+import type { Node, Pod } from "../../model/kubernetes.generated.ts";
+import { parseQuantity, QuantityError, unitsOf } from "../../model/quantity.ts";
+import type { ClusterPicture } from "./clusterPicture.ts";
+import { holdsItsNode, isReservationPod, isWarm, unitsRequested } from "./podUse.ts";
+import { instanceIdOf, type NodeRules, whyNotSchedulable } from "./schedulableNode.ts";
+
+export interface NodeUse {
+  readonly name: string;
+  readonly instanceId: string | undefined;
+  readonly allocatable: number;
+  readonly capacity: number;
+  readonly used: number;
+  readonly free: number;
+  /** Pods that hold something here, with how much. */
+  readonly holders: readonly { readonly pod: Pod; readonly units: number }[];
+  /** Reservations without GPUs that live here. */
+  readonly reservations: readonly Pod[];
+  /** Why nothing new can start here, or undefined. */
+  readonly closed: string | undefined;
+  /** An amount could not be read: nothing is known about this node. */
+  readonly unknown: string | undefined;
+}
+
+/** Everything about the cluster that counting needs, sorted once. */
+export class ClusterIndex {
+  readonly nodes: readonly Node[];
+  private readonly pods = new Map<string, Pod[]>();
+  private readonly devices: ReadonlyMap<string, readonly string[]>;
+  private readonly published = new Map<string, number>();
+  private readonly byLabel = new Map<string, Node[]>();
+
+  constructor(picture: ClusterPicture, nodeLabel: string) {
+    this.nodes = [...picture.nodes].sort((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
+    for (const pod of picture.pods) {
+      if (!holdsItsNode(pod)) continue;
+      const node = pod.spec?.nodeName ?? "";
+      const here = this.pods.get(node);
+      if (here === undefined) this.pods.set(node, [pod]);
+      else here.push(pod);
+    }
+    for (const here of this.pods.values()) here.sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
+    for (const node of this.nodes) {
+      const value = node.metadata.labels?.[nodeLabel];
+      if (value === undefined) continue;
+      const same = this.byLabel.get(value);
+      if (same === undefined) this.byLabel.set(value, [node]);
+      else same.push(node);
+    }
+    this.devices = picture.devicesByPod;
+    for (const [node, count] of picture.devicesByNode) this.published.set(node, count);
+  }
+
+  labelled(value: string): readonly Node[] {
+    return this.byLabel.get(value) ?? [];
+  }
+
+  use(node: Node, resource: string, rules: NodeRules, nowMs: number): NodeUse {
+    const { name } = node.metadata;
+    const closed = whyNotSchedulable(node, rules, nowMs);
+    const instanceId = instanceIdOf(node);
+    const nothing = { name, instanceId, closed, allocatable: 0, capacity: 0, used: 0, free: 0, holders: [] };
+    try {
+      const allocatable = this.amount(node, node.status?.allocatable, resource);
+      const capacity = Math.max(allocatable, this.amount(node, node.status?.capacity, resource));
+      const holders: { pod: Pod; units: number }[] = [];
+      const reservations: Pod[] = [];
+      const seen = new Set<string>();
+      let used = 0;
+      for (const pod of this.pods.get(name) ?? []) {
+        if (isReservationPod(pod)) reservations.push(pod);
+        const units = unitsRequested(pod, resource) + this.claimed(pod, resource, seen);
+        if (units === 0) continue;
+        holders.push({ pod, units });
+        if (!isWarm(pod)) used += units;
+      }
+      const free = Math.max(0, allocatable - used);
+      return { ...nothing, allocatable, capacity, used, free, holders, reservations, unknown: undefined };
+    } catch (error) {
+      if (!(error instanceof QuantityError)) throw error;
+      return { ...nothing, reservations: [], unknown: error.message };
+    }
+  }
+
+  private amount(node: Node, list: Readonly<Record<string, string>> | undefined, resource: string): number {
+    const text = list?.[resource];
+    if (text !== undefined) return Number(unitsOf(parseQuantity(text)));
+    // A node whose GPUs are handed out by claims alone lists none of them.
+    return resource === wholeGpu ? (this.published.get(node.metadata.name) ?? 0) : 0;
+  }
+
+  /** Devices beyond those that the pod's own requests were answered with. */
+  private claimed(pod: Pod, resource: string, seen: Set<string>): number {
+    if (resource !== wholeGpu) return 0;
+    let count = 0;
+    for (const device of this.devices.get(pod.metadata.uid) ?? []) {
+      if (seen.has(device)) continue;
+      seen.add(device);
+      count++;
+    }
+    return count;
+  }
+}
+
+/** Claims hand out whole GPUs; slices are asked for by their own resource. */
+const wholeGpu = "nvidia.com/gpu";
+
+function keyOf(pod: Pod): string {
+  return `${pod.metadata.namespace ?? ""}/${pod.metadata.name}`;
+}

@@ -1,0 +1,412 @@
+/**
+ * What to write about disks: one decision for every volume and every row, from one read of the database, then one of the
+ * cloud. Nothing is cleared because something was not found: absence is asked for twice and remembered from an earlier
+ * run, a claim that is still good is never dropped, and each write carries the version of the row that it was decided on.
+ */
+import type { CloudVolume, VolumeModification } from "../../model/inventory/cloud.ts";
+import {
+  type DiskChange,
+  type DiskImport,
+  type DiskRow,
+  type DriftEvent,
+  liveReservationStatuses,
+  type ReservationRow,
+} from "../../model/inventory/rows.ts";
+import { type Also, type Bucket, type DiskTally, noCounters } from "./diskCounters.ts";
+import type { DiskMatches, VolumeMatch } from "./matchDisks.ts";
+import type { Read } from "./planAvailability.ts";
+import { holdOf, isQuarantined, type VolumeTags } from "./readVolume.ts";
+import type { SnapshotSets, SnapshotSummary } from "./snapshotSets.ts";
+
+export interface DiskInput {
+  readonly rows: readonly DiskRow[];
+  readonly matches: DiskMatches;
+  /** Reservations that may still hold a disk, by id. */
+  readonly reservations: ReadonlyMap<string, ReservationRow>;
+  readonly snapshots: Read<SnapshotSets>;
+  /** Volumes and users about whom the snapshot read is unknown, when only a part of it failed. */
+  readonly snapshotsUnknown?: ReadonlySet<string>;
+  readonly modifications: ReadonlyMap<string, VolumeModification>;
+  /** Asked for again, and absent again. */
+  readonly confirmedAbsent: { readonly volumeIds: ReadonlySet<string>; readonly users: ReadonlySet<string> };
+  /** The database's clock when the rows were read. */
+  readonly nowMs: number;
+  readonly rules: DiskRules;
+}
+
+export interface DiskRules {
+  /** How long a claim without an attached volume is believed, when the row does not say. */
+  readonly leaseMs: number;
+  /** A claim on a disk without a volume is looked at only when the row has been still for so long. */
+  readonly staleClaimMs: number;
+  readonly operationMsMax: number;
+  /** How long ago an earlier run must have found the volume missing. */
+  readonly missingMs: number;
+}
+
+export const diskRulesDefault: DiskRules = {
+  leaseMs: 30 * 60_000,
+  staleClaimMs: 10 * 60_000,
+  operationMsMax: 60 * 60_000,
+  missingMs: 0,
+};
+
+export type DiskWrite =
+  | {
+      readonly kind: "update";
+      readonly diskId: string;
+      readonly rowVersion: number;
+      readonly change: DiskChange;
+      /** The volume whose bucket the outcome belongs to; undefined for rows without one. */
+      readonly volumeId: string | undefined;
+      readonly drift: readonly DriftEvent[];
+    }
+  | {
+      readonly kind: "insert";
+      readonly row: DiskImport;
+      readonly volumeId: string;
+      readonly drift: readonly DriftEvent[];
+    };
+
+export interface DiskPlan {
+  readonly writes: readonly DiskWrite[];
+  readonly reports: readonly DriftEvent[];
+  readonly tally: DiskTally;
+}
+
+export function planDisks(input: DiskInput): DiskPlan {
+  return new Planner(input).plan();
+}
+
+class Planner {
+  private readonly input: DiskInput;
+  private readonly writes: DiskWrite[] = [];
+  private readonly reports: DriftEvent[] = [];
+  private readonly buckets = new Map<string, Bucket>();
+  private readonly also: Record<Also, number> = noCounters();
+
+  constructor(input: DiskInput) {
+    this.input = input;
+  }
+
+  plan(): DiskPlan {
+    const { matches, rows } = this.input;
+    for (const match of matches.volumes) this.buckets.set(match.volume.id, this.decideVolume(match));
+    for (const row of matches.shadowed) {
+      this.also.db_duplicate++;
+      this.report(
+        "disk",
+        nameOf(row),
+        "ebs_volume_id",
+        `db_duplicate: another row has ${row.volumeId} by better right`,
+      );
+    }
+    let active = 0;
+    let deleted = 0;
+    let unlinked = 0;
+    for (const { row, successor } of matches.loose) {
+      const taken = successor !== undefined && this.willLink(row);
+      if (row.isDeleted && row.volumeId !== null) deleted++;
+      else if (taken) continue;
+      else if (row.volumeId === null) unlinked++;
+      else active++;
+      // A row that a successor waits for was looked at together with it.
+      if (successor === undefined) this.decideLoose(row);
+    }
+    const tally: DiskTally = {
+      buckets: this.buckets,
+      also: this.also,
+      rows: { all: rows.length, orphanedActive: active, orphanedDeleted: deleted, unlinked },
+    };
+    return { writes: this.writes, reports: this.reports, tally };
+  }
+
+  // --- volumes
+
+  private decideVolume(match: VolumeMatch): Bucket {
+    const { volume } = match;
+    if (isQuarantined(volume)) {
+      this.also.quarantined_seen++;
+      this.report("volume", volume.id, "gpu-dev-quarantined", "quarantined_seen: set aside by an older service");
+    }
+    switch (match.is) {
+      case "linked":
+        return this.decideLinked(match.volume, match.row, match.tags);
+      case "ofName":
+        return this.decideLink(match.volume, match.row);
+      case "new":
+        return this.decideImport(match.volume, match.tags);
+      case "duplicate": {
+        const { sizeGb, createdMs } = volume;
+        const made = new Date(createdMs).toISOString();
+        const what = `${sizeGb} GiB, made ${made}, ${holdOf(volume)}, ${this.snapshotsOf(volume.id)} snapshots`;
+        this.report("volume", volume.id, "disk", `duplicates: ${show(match.tags)}: ${match.why} (${what})`);
+        return "duplicates";
+      }
+      case "nameHeldByDeleted":
+        this.report("volume", volume.id, "disk", `name_held_by_deleted: ${show(match.tags)} is a deleted disk's name`);
+        return "name_conflict";
+      case "transient":
+        if (volume.state === "error") this.report("volume", volume.id, "state", "the volume is in state error");
+        return "skipped_transient";
+      case "missingTags":
+        return "skipped_missing_tags";
+      case "invalid":
+        this.report("volume", volume.id, "disk", `skipped_invalid: ${match.why}`);
+        return "skipped_invalid";
+    }
+  }
+
+  private decideLinked(volume: CloudVolume, row: DiskRow, tags: VolumeTags | undefined): Bucket {
+    if (this.inFlight(row)) return "skipped_in_flight";
+    if (row.isDeleted) {
+      this.also.deleted_but_present++;
+      this.report("disk", nameOf(row), "ebs_volume_id", `deleted_but_present: the volume ${volume.id} still exists`);
+    }
+    if (tags !== undefined && tags.user !== row.userId) {
+      this.also.owner_conflict++;
+      this.report("disk", nameOf(row), "user_id", `owner_conflict: the tags of ${volume.id} say ${tags.user}`);
+    } else if (tags !== undefined && tags.disk !== row.diskName) {
+      this.also.tag_drift++;
+      this.report("disk", nameOf(row), "disk_name", `tag_drift: the tags of ${volume.id} say ${tags.disk}`);
+    }
+    return this.write(row, this.sync(volume, row), volume.id, `as ${volume.id} is`) ? "updated" : "synced";
+  }
+
+  private decideLink(volume: CloudVolume, row: DiskRow): Bucket {
+    if (this.inFlight(row)) return "skipped_in_flight";
+    if (row.volumeId !== null && !this.isLongGone(row)) {
+      this.markMissing(row);
+      return "skipped_unconfirmed";
+    }
+    const why = row.volumeId === null ? `linked to ${volume.id}` : `replaced: ${row.volumeId} is gone`;
+    const { snapshots } = this.input;
+    if (volume.snapshotId !== "" && snapshots.ok && snapshots.value.belongs(volume.snapshotId, row.diskId) !== true) {
+      this.also.lineage_mismatch++;
+      const text = `lineage_mismatch: ${volume.id} was made from ${volume.snapshotId}, which is none of its snapshots`;
+      this.report("disk", nameOf(row), "ebs_volume_id", text);
+    }
+    this.also[row.volumeId === null ? "linked" : "replaced"]++;
+    this.write(row, { ...this.sync(volume, row), volumeId: volume.id }, volume.id, why);
+    return "updated";
+  }
+
+  private decideImport(volume: CloudVolume, tags: VolumeTags): Bucket {
+    const held = holdOf(volume) === "held";
+    const reservation = tags.reservation === undefined ? undefined : this.input.reservations.get(tags.reservation);
+    const isLive = reservation !== undefined && liveReservationStatuses.includes(reservation.status);
+    const found = this.snapshots(`new:${volume.id}`, volume.id, tags.user);
+    const row: DiskImport = {
+      userId: tags.user,
+      diskName: tags.disk,
+      volumeId: volume.id,
+      sizeGb: volume.sizeGb,
+      createdMs: volume.createdMs,
+      inUse: held,
+      reservationId: held && isLive ? reservation.reservationId : null,
+      isBackingUp: found?.isBackingUp ?? false,
+      snapshotCount: found?.completed ?? 0,
+      lastSnapshotMs: found?.lastCompletedMs ?? null,
+      volumeState: volume.state,
+    };
+    const drift: DriftEvent = {
+      entity: "disk",
+      entityId: `${tags.user}/${tags.disk}`,
+      field: "ebs_volume_id",
+      old: null,
+      new: volume.id,
+      action: "applied",
+      reason: "imported: the cloud has it and the database had not",
+    };
+    this.writes.push({ kind: "insert", row, volumeId: volume.id, drift: [drift] });
+    return "created";
+  }
+
+  // --- rows without a volume
+
+  private decideLoose(row: DiskRow): void {
+    if (row.isDeleted) return;
+    if (this.inFlight(row)) {
+      this.also.skipped_in_flight_rows++;
+      return;
+    }
+    const claimed = row.inUse || row.reservationId !== null;
+    const found = this.snapshots(row.diskId, row.volumeId ?? "", row.userId);
+    const change: DiskChange = found === undefined ? {} : snapshotChange(row, found);
+    if (!claimed || this.hasLiveClaim(row) || this.input.matches.heldElsewhere.has(row.diskId)) {
+      this.write(row, change, undefined, "its snapshots say so");
+      return;
+    }
+    const released: DiskChange = {
+      ...change,
+      ...(row.inUse ? { inUse: false } : {}),
+      ...(row.reservationId === null ? {} : { reservationId: null }),
+    };
+    if (row.volumeId === null) {
+      const still = this.input.nowMs - row.lastUpdatedMs >= this.input.rules.staleClaimMs;
+      if (!still || !this.input.confirmedAbsent.users.has(row.userId)) {
+        this.write(row, change, undefined, "its snapshots say so");
+        return;
+      }
+      this.also.stale_claim++;
+      this.write(row, released, undefined, "stale_claim: it has no volume, and its reservation is over");
+    } else if (this.isLongGone(row)) {
+      this.write(row, released, undefined, `orphaned: the volume ${row.volumeId} is gone, and nobody claims the disk`);
+    } else this.markMissing(row, change);
+  }
+
+  /** Absent in two reads of this run, and in those of an earlier one. */
+  private isLongGone({ volumeId, missingSinceMs }: DiskRow): boolean {
+    if (volumeId === null || !this.input.confirmedAbsent.volumeIds.has(volumeId)) return false;
+    return missingSinceMs !== null && this.input.nowMs - missingSinceMs >= this.input.rules.missingMs;
+  }
+
+  private willLink(row: DiskRow): boolean {
+    return (row.volumeId === null || this.isLongGone(row)) && !this.isInFlight(row);
+  }
+
+  private markMissing(row: DiskRow, change: DiskChange = {}): void {
+    if (row.volumeId === null || !this.input.confirmedAbsent.volumeIds.has(row.volumeId)) {
+      this.also.reappeared++;
+      this.write(row, change, undefined, "its snapshots say so");
+      return;
+    }
+    const mark = row.missingSinceMs === null ? { missing: true, volumeState: "missing" } : {};
+    if (row.missingSinceMs === null) this.also.marked_missing++;
+    this.write(row, { ...change, ...mark }, undefined, `the volume ${row.volumeId} is not there; the next run decides`);
+  }
+
+  // --- shared
+
+  private inFlight(row: DiskRow): boolean {
+    if (this.isInFlight(row)) return true;
+    if (isRunning(row.operationStatus)) {
+      this.also.stale_operation++;
+      this.report("disk", nameOf(row), "operation_status", `stale_operation: ${row.operationStatus} for too long`);
+    }
+    return false;
+  }
+
+  private isInFlight({ operationStatus, lastUpdatedMs }: DiskRow): boolean {
+    const young = this.input.nowMs - lastUpdatedMs < this.input.rules.operationMsMax;
+    return isRunning(operationStatus) && young;
+  }
+
+  private hasLiveClaim(row: DiskRow): boolean {
+    const { nowMs, rules, reservations } = this.input;
+    if (nowMs >= (row.claimExpiresMs ?? row.lastUpdatedMs + rules.leaseMs)) return false;
+    if (row.reservationId === null) return row.inUse && row.claimExpiresMs !== null;
+    const reservation = reservations.get(row.reservationId);
+    return reservation !== undefined && liveReservationStatuses.includes(reservation.status);
+  }
+
+  private sync(volume: CloudVolume, row: DiskRow): DiskChange {
+    const change: { -readonly [Key in keyof DiskChange]: DiskChange[Key] } = {};
+    if (volume.sizeGb !== row.sizeGb) {
+      // A resize that fails takes the size back; it counts from the moment when it cannot fail any more.
+      const modification = this.input.modifications.get(volume.id);
+      if (modification?.state === "modifying") {
+        this.also.resizing++;
+        this.report("disk", nameOf(row), "size_gb", `resizing to ${modification.targetSizeGb} GiB`);
+      } else change.sizeGb = volume.sizeGb;
+    }
+    if (volume.state !== row.volumeState) change.volumeState = volume.state;
+    if (row.missingSinceMs !== null) change.missing = false;
+    const hold = holdOf(volume);
+    if (hold === "held" && !row.inUse) {
+      change.inUse = true;
+      this.also.unexpected_attach++;
+      const by = volume.attachments.map(({ instanceId, state }) => `${instanceId} ${state}`).join(", ");
+      this.report("disk", nameOf(row), "in_use", `unexpected_attach: ${volume.id} is held by ${by}`);
+    }
+    const claimed = row.inUse || row.reservationId !== null;
+    if (hold === "free" && claimed) {
+      if (this.hasLiveClaim(row) || this.input.matches.heldElsewhere.has(row.diskId)) this.also.claims_kept++;
+      else {
+        if (row.inUse) change.inUse = false;
+        if (row.reservationId !== null) change.reservationId = null;
+      }
+    }
+    const found = this.snapshots(row.diskId, volume.id, row.userId);
+    return found === undefined ? change : { ...change, ...snapshotChange(row, found) };
+  }
+
+  /** Undefined when the snapshots of this disk could not be read: then nothing about them is written. */
+  private snapshots(key: string, volumeId: string, user: string): SnapshotSummary | undefined {
+    const { snapshots, snapshotsUnknown } = this.input;
+    if (!snapshots.ok || snapshotsUnknown?.has(volumeId) === true || snapshotsUnknown?.has(user) === true) {
+      this.also.snapshot_unknown++;
+      return undefined;
+    }
+    const found = snapshots.value.summary(key);
+    for (const id of found?.failed ?? []) this.report("volume", volumeId, "snapshot", `the snapshot ${id} failed`);
+    return found;
+  }
+
+  private snapshotsOf(volumeId: string): string {
+    const { snapshots } = this.input;
+    return snapshots.ok ? String(snapshots.value.summary(`other:${volumeId}`)?.completed ?? 0) : "unknown";
+  }
+
+  /** Writes what differs, and tells what it was. Returns whether there was anything to write. */
+  private write(row: DiskRow, change: DiskChange, volumeId: string | undefined, reason: string): boolean {
+    if (Object.keys(change).length === 0) return false;
+    const drift = driftOf(row, change, reason);
+    this.writes.push({ kind: "update", diskId: row.diskId, rowVersion: row.rowVersion, change, volumeId, drift });
+    return true;
+  }
+
+  private report(entity: DriftEvent["entity"], entityId: string, field: string, reason: string): void {
+    this.reports.push({ entity, entityId, field, old: null, new: null, action: "reported", reason });
+  }
+}
+
+function snapshotChange(row: DiskRow, found: SnapshotSummary): DiskChange {
+  const { completed, isBackingUp, lastCompletedMs } = found;
+  return {
+    ...(completed === row.snapshotCount ? {} : { snapshotCount: completed }),
+    ...(isBackingUp === row.isBackingUp ? {} : { isBackingUp }),
+    // Forward only: pruning old snapshots does not make the last one older.
+    ...(lastCompletedMs === undefined || lastCompletedMs <= (row.lastSnapshotMs ?? -1)
+      ? {}
+      : { lastSnapshotMs: lastCompletedMs }),
+  };
+}
+
+function driftOf(row: DiskRow, change: DiskChange, reason: string): DriftEvent[] {
+  const found: DriftEvent[] = [];
+  const add = (field: string, old: unknown, now: unknown): void => {
+    const text = (value: unknown): string | null => (value === null || value === undefined ? null : String(value));
+    found.push({ ...applied, entityId: nameOf(row), field, old: text(old), new: text(now), reason });
+  };
+  if (change.volumeId !== undefined) add("ebs_volume_id", row.volumeId, change.volumeId);
+  if (change.sizeGb !== undefined) add("size_gb", row.sizeGb, change.sizeGb);
+  if (change.inUse !== undefined) add("in_use", row.inUse, change.inUse);
+  if (change.reservationId !== undefined) add("reservation_id", row.reservationId, null);
+  if (change.isBackingUp !== undefined) add("is_backing_up", row.isBackingUp, change.isBackingUp);
+  if (change.snapshotCount !== undefined) add("snapshot_count", row.snapshotCount, change.snapshotCount);
+  if (change.lastSnapshotMs !== undefined) {
+    add("last_snapshot_at", isoOf(row.lastSnapshotMs), isoOf(change.lastSnapshotMs));
+  }
+  if (change.missing !== undefined) add("missing_since", isoOf(row.missingSinceMs), change.missing ? "now" : null);
+  else if (change.volumeState !== undefined) add("volume_state", row.volumeState, change.volumeState);
+  return found;
+}
+
+const applied = { entity: "disk", action: "applied" } as const;
+
+function isoOf(atMs: number | null): string | null {
+  return atMs === null ? null : new Date(atMs).toISOString();
+}
+
+function isRunning(status: string | null): boolean {
+  return status !== null && status !== "" && status !== "completed" && status !== "failed";
+}
+
+function nameOf({ userId, diskName }: DiskRow): string {
+  return `${userId}/${diskName}`;
+}
+
+function show({ user, disk }: VolumeTags): string {
+  return `${user}/${disk}`;
+}

@@ -1,0 +1,203 @@
+/**
+ * Snapshots belong to a disk, not to a volume: volumes are deleted after each session and made again from the newest
+ * snapshot. The set of a disk is what was taken of its current volume, and what carries its user and name. Pages are
+ * folded as they arrive: two hundred thousand snapshots are never held at once.
+ */
+import type { CloudSnapshot } from "../../model/inventory/cloud.ts";
+
+/** A disk as snapshots know it. */
+export interface SnapshotOwner {
+  readonly key: string;
+  readonly user: string;
+  readonly disk: string;
+  readonly volumeId: string | undefined;
+  /** What a full pass counted before the window, when only the window is read. */
+  readonly base?: SnapshotBase;
+}
+
+/** Whole snapshots that were begun before a fixed day: they can only be pruned, and the next full pass sees that. */
+export interface SnapshotBase {
+  readonly completed: number;
+  readonly lastCompletedMs: number | null;
+}
+
+/** Where the window of an incremental pass begins: the day before this one, in UTC. */
+export function windowStartMs(nowMs: number): number {
+  const dayMs = 86_400_000;
+  return (Math.floor(nowMs / dayMs) - 1) * dayMs;
+}
+
+/** Prefixes for the cloud's filter by begin: one for each day of the window, and tomorrow for clocks that are ahead. */
+export function windowDays(fromMs: number, nowMs: number): string[] {
+  const dayMs = 86_400_000;
+  const days: string[] = [];
+  for (let atMs = fromMs; atMs <= nowMs + dayMs; atMs += dayMs) {
+    days.push(`${new Date(atMs).toISOString().slice(0, 10)}*`);
+  }
+  return days;
+}
+
+export interface SnapshotSummary {
+  readonly completed: number;
+  /** One is being taken that is newer than the newest whole one. */
+  readonly isBackingUp: boolean;
+  /** When the newest whole one was begun; undefined when there is none. */
+  readonly lastCompletedMs: number | undefined;
+  readonly failed: readonly string[];
+}
+
+export interface SnapshotRules {
+  /** Only snapshots of the current volume, as the first service counted. */
+  readonly scope: "disk" | "volume";
+  /** Whoever copies snapshots for its own purposes copies the tags as well; its own tags begin with one of these. */
+  readonly foreignTagPrefixes: readonly string[];
+  readonly foreignDescriptions: readonly string[];
+}
+
+export const snapshotRulesDefault: SnapshotRules = {
+  scope: "disk",
+  foreignTagPrefixes: ["wiz"],
+  foreignDescriptions: ["Created by Wiz", "wiz-"],
+};
+
+/** A copy has no volume of its own. */
+const copiedVolume = "vol-ffffffff";
+
+export function isForeign({ volumeId, tags, description }: CloudSnapshot, rules: SnapshotRules): boolean {
+  if (volumeId === copiedVolume) return true;
+  if (rules.foreignDescriptions.some((mark) => description.startsWith(mark))) return true;
+  for (const key of Object.keys(tags)) {
+    if (rules.foreignTagPrefixes.some((prefix) => key.toLowerCase().startsWith(prefix))) return true;
+  }
+  return false;
+}
+
+interface Tally {
+  completed: number;
+  lastCompletedMs: number;
+  lastPendingMs: number;
+  baseCompleted: number;
+  baseLastMs: number;
+  /** What was begun before the window is in its base already. */
+  readonly hasBase: boolean;
+  failed: string[];
+}
+
+export interface SnapshotPass {
+  /** `window`: what was begun before `baseBeforeMs` is in the bases already. */
+  readonly reads: "all" | "window";
+  readonly baseBeforeMs: number;
+  /** Snapshots whose disk somebody will ask for. */
+  readonly wantedIds?: Iterable<string>;
+}
+
+/** Folds snapshots into one small summary for each disk. */
+export class SnapshotSets {
+  readonly seen: { snapshots: number; foreign: number; softDeleted: number; repeated: number };
+  private readonly rules: SnapshotRules;
+  private readonly byVolume = new Map<string, string[]>();
+  private readonly byName = new Map<string, string[]>();
+  private readonly tallies = new Map<string, Tally>();
+  private readonly volumesSeen = new Set<string>();
+  private readonly ids = new Set<string>();
+  private readonly wanted: ReadonlySet<string>;
+  private readonly lineage = new Map<string, Set<string>>();
+
+  private readonly pass: SnapshotPass;
+
+  constructor(owners: readonly SnapshotOwner[], rules: SnapshotRules, pass: SnapshotPass) {
+    this.seen = { snapshots: 0, foreign: 0, softDeleted: 0, repeated: 0 };
+    this.rules = rules;
+    this.pass = pass;
+    this.wanted = new Set(pass.wantedIds ?? []);
+    for (const { key, user, disk, volumeId, base } of owners) {
+      if (volumeId !== undefined) push(this.byVolume, volumeId, key);
+      if (rules.scope === "disk") push(this.byName, `${user}\n${disk}`, key);
+      const known = pass.reads === "window" ? base : undefined;
+      this.tallies.set(key, {
+        completed: known?.completed ?? 0,
+        lastCompletedMs: known?.lastCompletedMs ?? -1,
+        lastPendingMs: -1,
+        baseCompleted: 0,
+        baseLastMs: -1,
+        hasBase: known !== undefined,
+        failed: [],
+      });
+    }
+  }
+
+  add(snapshot: CloudSnapshot): void {
+    // A page may repeat what the one before it had.
+    if (this.ids.has(snapshot.id)) {
+      this.seen.repeated++;
+      return;
+    }
+    this.ids.add(snapshot.id);
+    this.seen.snapshots++;
+    this.volumesSeen.add(snapshot.volumeId);
+    if (isForeign(snapshot, this.rules)) {
+      this.seen.foreign++;
+      return;
+    }
+    const { tags } = snapshot;
+    const disk = tags["disk_name"] || tags["disk-name"] || "";
+    const named = this.byName.get(`${tags["gpu-dev-user"] ?? ""}\n${disk}`) ?? [];
+    const held = this.byVolume.get(snapshot.volumeId) ?? [];
+    if (this.wanted.has(snapshot.id)) this.lineage.set(snapshot.id, new Set([...named, ...held]));
+    if (tags["delete-date"] !== undefined) {
+      this.seen.softDeleted++;
+      return;
+    }
+    for (const key of held) this.count(key, snapshot);
+    for (const key of named) if (!held.includes(key)) this.count(key, snapshot);
+  }
+
+  private count(key: string, { id, state, startedMs }: CloudSnapshot): void {
+    const tally = this.tallies.get(key);
+    if (tally === undefined) return;
+    if (state === "completed") {
+      if (startedMs < this.pass.baseBeforeMs) {
+        if (tally.hasBase) return;
+        tally.baseCompleted++;
+        tally.baseLastMs = Math.max(tally.baseLastMs, startedMs);
+      }
+      tally.completed++;
+      tally.lastCompletedMs = Math.max(tally.lastCompletedMs, startedMs);
+    } else if (state === "pending") tally.lastPendingMs = Math.max(tally.lastPendingMs, startedMs);
+    else if (state === "error") tally.failed.push(id);
+  }
+
+  /** Whether anything was listed that was taken of this volume. */
+  sawVolume(volumeId: string): boolean {
+    return this.volumesSeen.has(volumeId);
+  }
+
+  /** Whether the snapshot is one of the disk's; undefined when it was not listed. */
+  belongs(snapshotId: string, key: string): boolean | undefined {
+    return this.lineage.get(snapshotId)?.has(key);
+  }
+
+  /** After a full pass: what the next windows build on. */
+  base(key: string): SnapshotBase {
+    const tally = this.tallies.get(key);
+    if (tally === undefined || tally.baseLastMs < 0) return { completed: 0, lastCompletedMs: null };
+    return { completed: tally.baseCompleted, lastCompletedMs: tally.baseLastMs };
+  }
+
+  summary(key: string): SnapshotSummary | undefined {
+    const tally = this.tallies.get(key);
+    if (tally === undefined) return undefined;
+    return {
+      completed: tally.completed,
+      isBackingUp: tally.lastPendingMs > tally.lastCompletedMs,
+      lastCompletedMs: tally.lastCompletedMs < 0 ? undefined : tally.lastCompletedMs,
+      failed: tally.failed.sort(),
+    };
+  }
+}
+
+function push(map: Map<string, string[]>, at: string, key: string): void {
+  const here = map.get(at);
+  if (here === undefined) map.set(at, [key]);
+  else here.push(key);
+}

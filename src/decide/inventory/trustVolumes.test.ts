@@ -1,0 +1,47 @@
+import { expect, test } from "vitest";
+import { trustRulesDefault, whyNotTrusted } from "./trustVolumes.ts";
+
+const identity = { account: "1", region: "r" };
+const last = { volumes: 100, identity };
+
+test.each([
+  { fact: "as many as before", seen: { volumes: 100, liveLinkedRows: 90, identity }, trusted: true },
+  { fact: "a third fewer at once", seen: { volumes: 66, liveLinkedRows: 90, identity }, trusted: false },
+  {
+    fact: "a third fewer of a handful",
+    seen: { volumes: 2, liveLinkedRows: 3, identity },
+    before: { volumes: 3, identity },
+    trusted: true,
+  },
+  {
+    fact: "none, though disks have volumes",
+    seen: { volumes: 0, liveLinkedRows: 1, identity },
+    before: undefined,
+    trusted: false,
+  },
+  {
+    fact: "none again, after somebody said that it is so",
+    seen: { volumes: 0, liveLinkedRows: 1, identity },
+    before: { volumes: 0, identity },
+    trusted: true,
+  },
+  {
+    fact: "none, and nobody expects any",
+    seen: { volumes: 0, liveLinkedRows: 0, identity },
+    before: undefined,
+    trusted: true,
+  },
+  {
+    fact: "another account",
+    seen: { volumes: 100, liveLinkedRows: 90, identity: { account: "2", region: "r" } },
+    trusted: false,
+  },
+  {
+    fact: "another region",
+    seen: { volumes: 100, liveLinkedRows: 90, identity: { account: "1", region: "s" } },
+    trusted: false,
+  },
+])("a listing is believed or not: $fact (D-7)", ({ seen, trusted, ...rest }) => {
+  const before = "before" in rest ? rest.before : last;
+  expect(whyNotTrusted(seen, before, trustRulesDefault) === undefined).toBe(trusted);
+});

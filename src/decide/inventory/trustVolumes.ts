@@ -1,0 +1,44 @@
+/**
+ * Whether a listing of volumes can be believed. The wrong region, account or credentials answer with an empty list and
+ * no error; acting on it would free every disk at once.
+ */
+import type { CloudIdentity } from "../../model/inventory/cloud.ts";
+
+export interface TrustRules {
+  /** The part of the volumes that may be gone since the last good run. */
+  readonly dropMax: number;
+  /** Fewer than this are never a suspicious number to lose, unless all are gone. */
+  readonly dropCountMin: number;
+}
+
+export const trustRulesDefault: TrustRules = { dropMax: 0.3, dropCountMin: 5 };
+
+export interface LastGoodRun {
+  readonly volumes: number;
+  readonly identity: CloudIdentity;
+}
+
+/** Why not, or undefined. */
+export function whyNotTrusted(
+  seen: { readonly volumes: number; readonly liveLinkedRows: number; readonly identity: CloudIdentity },
+  last: LastGoodRun | undefined,
+  rules: TrustRules,
+): string | undefined {
+  const { volumes, liveLinkedRows, identity } = seen;
+  if (last !== undefined && last.identity.account !== identity.account) {
+    return `this is account ${identity.account}; the last good run was in ${last.identity.account}`;
+  }
+  if (last !== undefined && last.identity.region !== identity.region) {
+    return `this is region ${identity.region}; the last good run was in ${last.identity.region}`;
+  }
+  // Disks rest without a volume, so none at all can be true; but a person has to say so once.
+  if (volumes === 0 && liveLinkedRows > 0 && last?.volumes !== 0) {
+    return `the cloud lists no volume, and ${liveLinkedRows} disks have one`;
+  }
+  if (last === undefined) return undefined;
+  const lost = last.volumes - volumes;
+  if (lost >= rules.dropCountMin && lost > last.volumes * rules.dropMax) {
+    return `the cloud lists ${volumes} volumes; the last good run saw ${last.volumes}`;
+  }
+  return undefined;
+}

@@ -70,6 +70,31 @@ program
   .addOption(outputOption())
   .action(async (options) => (await import("./run.ts")).runControllers(options));
 
+program
+  .command("up")
+  .description(
+    "a GPU cluster in one process: API server, simulated nodes, all controllers; Ctrl-C stops it, the data folder survives",
+  )
+  .option("--pool <profile=count>", "simulated nodes; may be given several times", collect, ["h100=4"])
+  .option("--port <number>", "port of the API server; 0 picks a free one", "6443")
+  .option("--host <address>", "address to listen on", "127.0.0.1")
+  .option("--data-dir <folder>", "where everything is kept", ".muster")
+  .option("--memory", "keep nothing: objects live in memory, and only the kubeconfig is written")
+  .option("--kubeconfig <file>", "where the kubeconfig is written (default: kubeconfig in the data folder)")
+  .option("--demo", "load a small story: a cluster with something going on")
+  .addOption(
+    new Option("--log-level <level>", "what is written to standard error")
+      .choices(["debug", "info", "warn", "error"])
+      .default("warn"),
+  )
+  .addOption(outputOption())
+  .action(async (options) => (await import("./up.ts")).runUp(options));
+
+/** A flag that may be given several times; the first one replaces the default. */
+function collect(value: string, before: readonly string[] & { isGiven?: boolean }): readonly string[] {
+  return Object.assign([...(before.isGiven === true ? before : []), value], { isGiven: true });
+}
+
 const races = program
   .command("races")
   .description("the race museum: control-plane races that were reported, with the mistake and without it")

@@ -1,0 +1,87 @@
+import { pinoLog } from "../adapters/pinoLog.ts";
+import { prometheus } from "../adapters/prometheus.ts";
+import { systemClock } from "../adapters/systemClock.ts";
+import { systemRandom } from "../adapters/systemRandom.ts";
+import { inProcessKube } from "../apiserver/kubeApi.ts";
+import { Controllers } from "../control/controllers.ts";
+import { ensureDefinitions, ensureStartObjects } from "../control/ensureObjects.ts";
+import { nodesPart } from "../control/nodes/nodesPart.ts";
+import type { Part } from "../control/part.ts";
+import { parts } from "../control/parts.ts";
+import { parsePool, profilesWith } from "../decide/nodes/profiles.ts";
+import type { Outcome } from "../model/outcome.ts";
+import { applyManifests } from "./applyManifests.ts";
+import { demoFolder } from "./demo/demoFolder.ts";
+import { type EmbeddedServerFlags, startEmbeddedServer } from "./embeddedServer.ts";
+import { untilSignal } from "./untilSignal.ts";
+
+export interface UpFlags extends EmbeddedServerFlags {
+  /** `profile=count` or `name:profile=count`. */
+  readonly pool: readonly string[];
+  readonly demo?: boolean;
+  readonly logLevel: "debug" | "info" | "warn" | "error";
+  readonly output: "text" | "json";
+}
+
+/** Everything in one process: API server, simulated nodes, all controllers. Runs until a signal; the data folder survives. */
+export async function runUp(flags: UpFlags): Promise<void> {
+  const clock = systemClock();
+  const random = systemRandom();
+  const log = pinoLog({ level: flags.logLevel });
+  const metrics = prometheus({ onProblem: (problem) => log.warn({ ...problem }, "a metric cannot be counted") });
+  const profiles = profilesWith();
+  const pools = flags.pool.map((text) => parsePool(text, profiles));
+  const nodes = nodesPart({ pools, profiles });
+  const running: Part[] = [...parts, nodes.part];
+  const hooks = running.flatMap((part) => part.hooks ?? []);
+  const embedded = await startEmbeddedServer(flags, { clock, random }, { hooks });
+  const { server, kubeconfig } = embedded;
+  const { core } = server;
+  const kube = inProcessKube(core, { user: controllerUser, fieldManager: "muster" });
+  const controllers = new Controllers({ kube, clock, random, log, metrics }, { fieldManager: "muster" });
+  let problem: unknown;
+  try {
+    mustSucceed(await ensureDefinitions({ kube, clock }, running));
+    mustSucceed(
+      await ensureStartObjects(kube, running, ({ apiVersion, kind }) => pluralOf(core.registry, apiVersion, kind)),
+    );
+    for (const part of running) part.add(controllers);
+    const signal = untilSignal();
+    const started = await Promise.race([controllers.start(), signal, embedded.diskFailure]);
+    if (started === true) {
+      if (flags.demo === true) await applyManifests(kube, core.registry, demoFolder);
+      sayReady(flags.output, { api: server.url, kubeconfig });
+      problem = await Promise.race([signal, embedded.diskFailure]);
+    } else problem = started;
+  } finally {
+    await controllers.stop();
+    await embedded.stop().catch(() => {});
+  }
+  if (problem instanceof Error) throw problem;
+}
+
+/** The controllers of the cluster itself: they may do everything. */
+const controllerUser = { username: "system:muster", groups: ["system:masters", "system:authenticated"] };
+
+function pluralOf(
+  registry: { kind(apiVersion: string, kind: string): { type: { plural: string } } | undefined },
+  apiVersion: string,
+  kind: string,
+): string {
+  const found = registry.kind(apiVersion, kind);
+  if (found === undefined) throw new Error(`a part starts with a ${apiVersion} ${kind}, which it does not define`);
+  return found.type.plural;
+}
+
+function mustSucceed(outcome: Outcome<undefined>): void {
+  if (!outcome.ok) throw new Error(`${outcome.reason}: ${outcome.message}`);
+}
+
+function sayReady(output: "text" | "json", { api, kubeconfig }: { api: string; kubeconfig: string }): void {
+  if (output === "json") {
+    process.stdout.write(`${JSON.stringify({ ready: true, api, kubeconfig, dashboard: null })}\n`);
+    return;
+  }
+  process.stdout.write(`ready: api ${api}, kubeconfig ${kubeconfig}\n`);
+  process.stdout.write(`try: kubectl --kubeconfig ${kubeconfig} get nodes\n`);
+}

@@ -1,0 +1,230 @@
+/** Looks, judges, and looks again while that may help: the driver of `muster verify`. All rules are in decide/verify. */
+import { kindsFor } from "../../decide/verify/checks.ts";
+import { classify } from "../../decide/verify/classify.ts";
+import { type ClusterSnapshot, isServed, objectsOf } from "../../decide/verify/clusterSnapshot.ts";
+import { type Judgement, judge, type Looked, resultOf, resultWithout } from "../../decide/verify/judge.ts";
+import type { KindName } from "../../decide/verify/readKinds.ts";
+import { isOpen, Newcomers, nextLookMs } from "../../decide/verify/settling.ts";
+import type { VerifyConfig } from "../../decide/verify/verifyConfig.ts";
+import { type AttemptLine, exitCodes, type VerifyError, type VerifyResult } from "../../decide/verify/verifyResult.ts";
+import type { Pod } from "../../model/kubernetes.generated.ts";
+import type { Refusal, RefusalReason } from "../../model/outcome.ts";
+import type { Cancel } from "../../ports/cancel.ts";
+import type { Clock } from "../../ports/clock.ts";
+import type { KubeApi } from "../../ports/kubeApi.ts";
+import { CancelSource } from "../cancelSource.ts";
+import { PodWaker } from "./podWaker.ts";
+import { takeSnapshot, withKind } from "./takeSnapshot.ts";
+
+export interface VerifyPorts {
+  readonly kube: KubeApi;
+  readonly clock: Clock;
+  /** Only goes forwards, whatever happens to the clock on the wall. */
+  readonly monotonicMs: () => number;
+}
+
+export interface RunOptions {
+  readonly cluster: string;
+  /** Somebody may interrupt; `interrupted` then says by what. */
+  readonly cancel?: Cancel;
+  readonly interrupted?: () => { readonly message: string; readonly exitCode: number };
+  /** Told of every look that was not the last. */
+  readonly attempt?: (line: AttemptLine) => void;
+}
+
+/** A look that was begun in time may end a little later; one that never ends must not take the report with it. */
+const overrunMs = 10_000;
+
+export async function runVerify(ports: VerifyPorts, config: VerifyConfig, options: RunOptions): Promise<VerifyResult> {
+  const run = new Run(ports, config, options);
+  return run.run();
+}
+
+class Run {
+  private readonly ports: VerifyPorts;
+  private readonly config: VerifyConfig;
+  private readonly options: RunOptions;
+  private readonly startMs: number;
+  private readonly newcomers: Newcomers;
+  private readonly history: AttemptLine[] = [];
+  private attempts = 0;
+  private lookedAtMs = 0;
+
+  constructor(ports: VerifyPorts, config: VerifyConfig, options: RunOptions) {
+    this.ports = ports;
+    this.config = config;
+    this.options = options;
+    this.startMs = ports.monotonicMs();
+    this.newcomers = new Newcomers(config.graceMs);
+  }
+
+  async run(): Promise<VerifyResult> {
+    const kinds = kindsFor(this.config.checks);
+    for (;;) {
+      this.attempts++;
+      this.lookedAtMs = this.attempts === 1 ? 0 : this.elapsedMs();
+      const isLast = !isOpen(this.config, this.lookedAtMs);
+      const limit = this.limit();
+      const taken = await takeSnapshot(this.ports.kube, kinds, { nowMs: this.nowMs, cancel: limit.cancel });
+      limit.done();
+      if (this.options.cancel?.cancelled === true) return this.interrupted();
+      if (!taken.ok) {
+        const error = errorOf(taken.kind, taken.refusal);
+        if (isLast || this.config.compat === "aicr" || !passes(taken.refusal.reason)) return this.without(error);
+        this.note({ why: error.message });
+        await this.wait(undefined, undefined);
+      } else {
+        const { snapshot } = taken;
+        this.newcomers.look(objectsOf<Pod>(snapshot, "pods"), this.lookedAtMs);
+        const judgement = this.judge(snapshot);
+        if (isLast || judgement.waitingFor.length === 0) return this.tell(snapshot, judgement);
+        const unscheduled = [...judgement.tally.unscheduled, ...judgement.tally.settling];
+        this.note({
+          counts: withSettling(judgement),
+          neverTried: unscheduled.filter((pod) => classify(snapshot, pod).class === "never tried").length,
+          why: judgement.waitingFor.join("; "),
+        });
+        await this.wait(snapshot, unscheduled);
+      }
+      if (this.options.cancel?.cancelled === true) return this.interrupted();
+    }
+  }
+
+  private judge(snapshot: ClusterSnapshot): Judgement {
+    return judge(snapshot, this.config, (pod) => this.newcomers.isYoung(pod, this.lookedAtMs));
+  }
+
+  /** The last word. Events are read only now, and only when there is a pod to explain; at the revision of everything else. */
+  private async tell(snapshot: ClusterSnapshot, judgement: Judgement): Promise<VerifyResult> {
+    const { unscheduled, settling } = judgement.tally;
+    if (unscheduled.length + settling.length === 0 || isServed(snapshot, "events")) {
+      return resultOf(snapshot, judgement, this.config, this.looked());
+    }
+    const limit = this.limit();
+    const taken = await withKind(this.ports.kube, snapshot, "events", { nowMs: this.nowMs, cancel: limit.cancel });
+    limit.done();
+    if (taken.ok) return resultOf(taken.snapshot, this.judge(taken.snapshot), this.config, this.looked());
+    // Events explain; a verdict does not hang on them.
+    const warning = `events could not be read: ${taken.refusal.message}`;
+    const told = { ...judgement, warnings: [...judgement.warnings, warning] };
+    return resultOf(snapshot, told, this.config, this.looked());
+  }
+
+  private async wait(snapshot: ClusterSnapshot | undefined, unscheduled: readonly Pod[] | undefined): Promise<void> {
+    const { clock, kube } = this.ports;
+    const nowMs = this.elapsedMs();
+    const untilMs = nextLookMs(this.config, this.lookedAtMs, nowMs);
+    if (untilMs <= nowMs) return;
+    const excluded = new Set(this.config.excluded);
+    await new Promise<void>((resolve) => {
+      const cleanUp: (() => void)[] = [];
+      const wake = (): void => {
+        for (const each of cleanUp.splice(0)) each();
+        resolve();
+      };
+      cleanUp.push(clock.after(untilMs - nowMs, wake));
+      if (snapshot !== undefined) {
+        const waker = new PodWaker(
+          { kube, clock },
+          {
+            revision: snapshot.revision,
+            isInScope: ({ metadata }) => !excluded.has(metadata.namespace ?? ""),
+            unscheduled: (unscheduled ?? []).map(({ metadata }) => metadata.uid),
+            wake,
+          },
+        );
+        cleanUp.push(() => waker.stop());
+      }
+      const forget = this.options.cancel?.onCancel(wake);
+      if (forget !== undefined) cleanUp.push(forget);
+    });
+  }
+
+  /** Gives up a look that takes far longer than the window, and when somebody interrupts. */
+  private limit(): { cancel: Cancel; done: () => void } {
+    const source = new CancelSource();
+    const leftMs = Math.max(0, this.config.settleMs - this.elapsedMs()) + overrunMs;
+    const stopTimer = this.ports.clock.after(leftMs, () => source.cancel());
+    const forget = this.options.cancel?.onCancel(() => source.cancel());
+    return {
+      cancel: source,
+      done: () => {
+        stopTimer();
+        forget?.();
+      },
+    };
+  }
+
+  private note(line: Omit<AttemptLine, "attempt" | "waitedMs">): void {
+    const whole: AttemptLine = { attempt: this.attempts, waitedMs: this.lookedAtMs, ...line };
+    this.history.push(whole);
+    this.options.attempt?.(whole);
+  }
+
+  private looked(): Looked {
+    return {
+      cluster: this.options.cluster,
+      attempts: this.attempts,
+      waitedMs: this.lookedAtMs,
+      wallMs: this.elapsedMs(),
+      history: this.history,
+    };
+  }
+
+  private without(error: VerifyError): VerifyResult {
+    return resultWithout(error, exitCodes.noSnapshot, this.config, this.looked());
+  }
+
+  private interrupted(): VerifyResult {
+    const { message, exitCode } = this.options.interrupted?.() ?? { message: "interrupted", exitCode: 130 };
+    return resultWithout({ class: "interrupted", message }, exitCode, this.config, this.looked());
+  }
+
+  private readonly nowMs = (): number => this.ports.clock.nowMs();
+
+  private elapsedMs(): number {
+    return Math.round(this.ports.monotonicMs() - this.startMs);
+  }
+}
+
+/** While the window is open nobody is excused: every pod without a node is on the line. */
+function withSettling({ tally: { counts } }: Judgement): AttemptLine["counts"] {
+  return { ...counts, unscheduled: counts.unscheduled + counts.settling, settling: 0 };
+}
+
+/** Worth another try: the API may be back in a moment. What it refuses on purpose it will refuse again. */
+function passes(reason: RefusalReason): boolean {
+  return reason === "TooManyRequests" || reason === "Unavailable" || reason === "Unknown" || reason === "Expired";
+}
+
+export function errorOf(kind: KindName, { reason, message }: Refusal): VerifyError {
+  return { class: classOf(reason), message: `Failed to list ${kind}: ${message}${hintOf(kind, reason)}` };
+}
+
+function hintOf(kind: KindName, reason: RefusalReason): string {
+  if (reason !== "Forbidden") return "";
+  return ` (deploy/verify-clusterrole.yaml has the rights; or leave out, with --check, the checks that read ${kind})`;
+}
+
+function classOf(reason: RefusalReason): VerifyError["class"] {
+  switch (reason) {
+    case "Unauthorized":
+      return "unauthorized";
+    case "Forbidden":
+      return "forbidden";
+    case "NotFound":
+      return "no-api";
+    case "TooManyRequests":
+      return "busy";
+    case "Unavailable":
+      return "unreachable";
+    case "Unknown":
+    case "Expired":
+      return "unreadable";
+    case "Conflict":
+    case "AlreadyExists":
+    case "Invalid":
+    case "Fenced":
+      return "refused";
+  }
+}

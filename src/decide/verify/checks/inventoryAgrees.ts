@@ -1,0 +1,75 @@
+import type { Node } from "../../../model/kubernetes.generated.ts";
+import { nanoOf } from "../../nodes/podRequests.ts";
+import { type Check, type Evidence, judged, notApplicable } from "../check.ts";
+import { type ClusterSnapshot, isServed, objectsOf } from "../clusterSnapshot.ts";
+import { newestDevices } from "./claimsHold.ts";
+
+const gpu = "nvidia.com/gpu";
+const gpuDriver = "gpu.nvidia.com";
+
+export const inventoryAgrees: Check = {
+  id: "S10",
+  title: "a node's labels, its allocatable GPUs and its resource slices tell of the same GPUs",
+  byDefault: true,
+  settles: true,
+  needs: ["nodes", "resourceslices"],
+  run: ({ snapshot }) => {
+    const nodes = objectsOf<Node>(snapshot, "nodes").filter(
+      ({ metadata, status }) =>
+        metadata.labels?.["nvidia.com/gpu.count"] !== undefined || status?.capacity?.[gpu] !== undefined,
+    );
+    if (nodes.length === 0) return notApplicable("no node has GPUs");
+    const published = publishedByNode(snapshot);
+    const evidence: Evidence[] = nodes.flatMap((node) =>
+      problemsOf(node, published.get(node.metadata.name)).map((problem) => ({
+        object: `nodes/${node.metadata.name}`,
+        problem,
+      })),
+    );
+    return judged(evidence, `${nodes.length} nodes with GPUs`);
+  },
+};
+
+/** How many whole GPUs the driver publishes for each node; partitions are no GPUs of their own. */
+function publishedByNode(snapshot: ClusterSnapshot): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>();
+  if (!isServed(snapshot, "resourceslices")) return counts;
+  for (const { device, slice } of newestDevices(snapshot).values()) {
+    const node = device.nodeName ?? slice.spec.nodeName ?? "";
+    if (slice.spec.driver !== gpuDriver || node === "") continue;
+    const type = device.attributes?.["type"]?.string ?? device.attributes?.[`${gpuDriver}/type`]?.string ?? "gpu";
+    if (type === "gpu") counts.set(node, (counts.get(node) ?? 0) + 1);
+  }
+  return counts;
+}
+
+function problemsOf({ metadata, status }: Node, published: number | undefined): string[] {
+  const labels = metadata.labels ?? {};
+  const problems: string[] = [];
+  const labelled = labels["nvidia.com/gpu.count"];
+  const count = labelled !== undefined && /^[0-9]+$/.test(labelled) ? Number(labelled) : undefined;
+  if (labelled !== undefined && count === undefined) problems.push(`its label gpu.count is ${labelled}`);
+  const capacity = unitsOf(status?.capacity?.[gpu]);
+  const allocatable = unitsOf(status?.allocatable?.[gpu]);
+  const isCut = (labels["nvidia.com/mig.strategy"] ?? "none") !== "none";
+  const replicas = Number(labels["nvidia.com/gpu.replicas"] ?? "1");
+  if (allocatable !== undefined && capacity !== undefined && allocatable > capacity) {
+    problems.push(`${allocatable} GPUs are allocatable, ${capacity} are there`);
+  }
+  // A node cut into partitions counts those, and one whose GPUs are only claimed counts none.
+  if (!isCut && count !== undefined && allocatable !== undefined) {
+    const expected = count * (Number.isInteger(replicas) && replicas > 0 ? replicas : 1);
+    if (allocatable !== expected) problems.push(`${allocatable} GPUs are allocatable, its labels say ${expected}`);
+  }
+  if (!isCut && count !== undefined && published !== undefined && published !== count) {
+    problems.push(`${published} GPUs are in its resource slices, its labels say ${count}`);
+  }
+  if (count === undefined && capacity !== undefined && published !== undefined && published !== capacity) {
+    problems.push(`${published} GPUs are in its resource slices, its capacity is ${capacity}`);
+  }
+  return problems;
+}
+
+function unitsOf(text: string | undefined): number | undefined {
+  return text === undefined ? undefined : Number(nanoOf(text) / 1_000_000_000n);
+}

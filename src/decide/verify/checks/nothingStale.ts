@@ -1,0 +1,55 @@
+import type { Node, Pod } from "../../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../../model/object.ts";
+import { timeToMs } from "../../../model/time.ts";
+import { type Check, type Evidence, judged } from "../check.ts";
+import { objectsOf } from "../clusterSnapshot.ts";
+import { record, text } from "../gangs.ts";
+import { isFinished, placementOf, podName } from "../placement.ts";
+
+/** A bind, its reservation and the retries of both take less than this. */
+const bindMsMax = 120_000;
+/** Clocks differ, and a node needs a moment to say that a pod has gone. */
+const slackMs = 30_000;
+
+export const nothingStale: Check = {
+  id: "S15",
+  title: "nothing lingers: bind requests past their time, pods past their grace, pods on cordoned nodes",
+  byDefault: false,
+  settles: true,
+  needs: ["pods", "nodes", "bindrequests"],
+  run: ({ snapshot, tally, config }) => {
+    const nowMs = snapshot.takenAtMs;
+    const excluded = new Set(config.excluded);
+    const evidence: Evidence[] = [
+      ...objectsOf(snapshot, "bindrequests").flatMap((request) => staleRequest(request, nowMs)),
+      ...tally.pods.flatMap((pod) => overdue(pod, nowMs)),
+      ...objectsOf<Node>(snapshot, "nodes")
+        .filter(({ spec }) => spec?.unschedulable === true)
+        .flatMap(({ metadata }) =>
+          (placementOf(snapshot).liveByNode.get(metadata.name) ?? [])
+            .filter((pod) => !excluded.has(pod.metadata.namespace ?? "") && !isOfDaemonSet(pod))
+            .map((pod) => ({ object: podName(pod), problem: `is on the cordoned node ${metadata.name}` })),
+        ),
+    ];
+    return judged(evidence, "nothing lingers");
+  },
+};
+
+function staleRequest(request: KubeObject, nowMs: number): Evidence[] {
+  const { namespace = "", name, creationTimestamp } = request.metadata;
+  const ageMs = nowMs - (timeToMs(creationTimestamp) ?? nowMs);
+  const phase = text(record(request["status"])["phase"]);
+  if (ageMs <= bindMsMax || phase === "Succeeded") return [];
+  const problem = `${phase === "" ? "unfinished" : phase} for ${Math.floor(ageMs / 1000)} s`;
+  return [{ object: `bindrequests/${namespace}/${name}`, problem }];
+}
+
+function overdue(pod: Pod, nowMs: number): Evidence[] {
+  const untilMs = timeToMs(pod.metadata.deletionTimestamp);
+  if (untilMs === undefined || isFinished(pod) || nowMs - untilMs <= slackMs) return [];
+  return [{ object: podName(pod), problem: `should have gone ${Math.floor((nowMs - untilMs) / 1000)} s ago` }];
+}
+
+function isOfDaemonSet({ metadata }: Pod): boolean {
+  return metadata.ownerReferences?.some(({ kind }) => kind === "DaemonSet") === true;
+}

@@ -1,0 +1,32 @@
+/** Resource claims by name, and which claim an entry of a pod means. */
+import type { Pod, PodResourceClaim, ResourceClaim } from "../../model/kubernetes.generated.ts";
+import { type ClusterSnapshot, objectsOf } from "./clusterSnapshot.ts";
+
+const known = new WeakMap<ClusterSnapshot, ReadonlyMap<string, ResourceClaim>>();
+
+/** `namespace/name` to claim. */
+export function claimsByKey(snapshot: ClusterSnapshot): ReadonlyMap<string, ResourceClaim> {
+  let index = known.get(snapshot);
+  if (index === undefined) {
+    const claims = objectsOf<ResourceClaim>(snapshot, "resourceclaims");
+    index = new Map(claims.map((claim) => [`${claim.metadata.namespace ?? ""}/${claim.metadata.name}`, claim]));
+    known.set(snapshot, index);
+  }
+  return index;
+}
+
+export type ClaimOfPod =
+  | { readonly type: "named"; readonly name: string }
+  /** Nobody has made the claim from its template yet, or nobody has recorded its name. */
+  | { readonly type: "not made"; readonly template: string }
+  /** The record says that the pod needs none. */
+  | { readonly type: "none" };
+
+export function claimOfPod(pod: Pod, entry: PodResourceClaim): ClaimOfPod {
+  if (entry.resourceClaimName !== undefined) return { type: "named", name: entry.resourceClaimName };
+  const recorded = pod.status?.resourceClaimStatuses?.find(({ name }) => name === entry.name);
+  if (recorded === undefined) return { type: "not made", template: entry.resourceClaimTemplateName ?? "" };
+  return recorded.resourceClaimName === undefined
+    ? { type: "none" }
+    : { type: "named", name: recorded.resourceClaimName };
+}

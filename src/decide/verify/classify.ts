@@ -1,0 +1,83 @@
+/** Why a pod has no node, as far as a snapshot can tell. */
+import type { Pod } from "../../model/kubernetes.generated.ts";
+import { claimOfPod, claimsByKey } from "./claims.ts";
+import { type ClusterSnapshot, isServed } from "./clusterSnapshot.ts";
+import { gangOfPod, isMet, shortfall } from "./gangs.ts";
+import type { PodEvent } from "./podEvents.ts";
+
+export type UnscheduledClass =
+  /** No scheduler has looked at it yet: latency, not a refusal. */
+  "never tried" | "refused" | "gated" | "waiting for claim" | "waiting for gang" | "nominated";
+
+export interface Classified {
+  readonly class: UnscheduledClass;
+  /** The sentence behind it. */
+  readonly why: string;
+  /** What the scheduler counted, most frequent first. */
+  readonly reasons: readonly CountedReason[];
+}
+
+export interface CountedReason {
+  readonly nodes: number;
+  readonly reason: string;
+}
+
+/** Order matters: a gate explains why nobody tried, and a nomination is newer than the refusal before it. */
+export function classify(snapshot: ClusterSnapshot, pod: Pod, events: readonly PodEvent[] = []): Classified {
+  const scheduled = pod.status?.conditions?.find(({ type }) => type === "PodScheduled");
+  const gates = pod.spec?.schedulingGates ?? [];
+  if (gates.length > 0 || scheduled?.reason === "SchedulingGated") {
+    return plain("gated", `held by ${gates.map(({ name }) => name).join(", ") || "a scheduling gate"}`);
+  }
+  const nominated = pod.status?.nominatedNodeName ?? "";
+  if (nominated !== "") return plain("nominated", `preemption makes room on ${nominated}`);
+  const missing = missingClaim(snapshot, pod);
+  if (missing !== undefined) return plain("waiting for claim", missing);
+  const gang = gangOfPod(snapshot, pod);
+  const isThere = (member: Pod): boolean => (member.spec?.schedulingGates ?? []).length === 0 && isAlive(member);
+  if (gang !== undefined && !isMet(gang.need, isThere)) {
+    return plain("waiting for gang", `${gang.name}: ${shortfall(gang.need, isThere)}`);
+  }
+  const refusal = events.find(({ reason }) => reason === "FailedScheduling")?.message;
+  const message = scheduled?.status === "False" ? scheduled.message || refusal : refusal;
+  const wasTried = refusal !== undefined || (scheduled?.status === "False" && scheduled.reason !== undefined);
+  if (!wasTried) return plain("never tried", "no scheduling attempt is recorded");
+  const why = message ?? scheduled?.reason ?? "refused";
+  return { class: "refused", why, reasons: countedReasons(why) };
+}
+
+function plain(name: UnscheduledClass, why: string): Classified {
+  return { class: name, why, reasons: [] };
+}
+
+function isAlive({ metadata, status }: Pod): boolean {
+  return metadata.deletionTimestamp === undefined && status?.phase !== "Failed";
+}
+
+/** A claim that the pod names and that is not there. One that is there and not allocated is the scheduler's own business. */
+function missingClaim(snapshot: ClusterSnapshot, pod: Pod): string | undefined {
+  const entries = pod.spec?.resourceClaims ?? [];
+  if (entries.length === 0 || !isServed(snapshot, "resourceclaims")) return undefined;
+  for (const entry of entries) {
+    const claim = claimOfPod(pod, entry);
+    if (claim.type === "none") continue;
+    if (claim.type === "not made") return `no claim has been made from the template ${claim.template}`;
+    const found = claimsByKey(snapshot).get(`${pod.metadata.namespace ?? ""}/${claim.name}`);
+    if (found === undefined) return `the claim ${claim.name} does not exist`;
+    if (found.metadata.deletionTimestamp !== undefined) return `the claim ${claim.name} is being deleted`;
+  }
+  return undefined;
+}
+
+/** `0/6 nodes are available: 2 Insufficient cpu, 4 node(s) had ...` in numbers. */
+export function countedReasons(message: string): readonly CountedReason[] {
+  const start = message.indexOf("nodes are available:");
+  if (start < 0) return [];
+  const rest = message.slice(start + "nodes are available:".length).replace(/\.?\s*preemption:.*$/s, "");
+  const reasons: CountedReason[] = [];
+  for (const part of rest.split(/,\s+(?=[0-9]+ )|\.\s+(?=[0-9]+ )/)) {
+    const match = /^\s*([0-9]+)\s+(.+?)\.?\s*$/s.exec(part);
+    if (match !== null) reasons.push({ nodes: Number(match[1]), reason: match[2] ?? "" });
+  }
+  return reasons.sort((a, b) => b.nodes - a.nodes || (a.reason < b.reason ? -1 : 1));
+}

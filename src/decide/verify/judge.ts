@@ -1,0 +1,255 @@
+/** One snapshot in, one judgement out: whether to look again, and what to say if this was the last look. */
+import { humanAge } from "../../model/humanDuration.ts";
+import type { ContainerStatus, Pod } from "../../model/kubernetes.generated.ts";
+import { formatQuantity } from "../../model/quantity.ts";
+import { formatTime } from "../../model/time.ts";
+import { podRequests } from "../nodes/podRequests.ts";
+import type { Check } from "./check.ts";
+import { chosenChecks } from "./checks.ts";
+import { claimOfPod } from "./claims.ts";
+import { classify } from "./classify.ts";
+import type { ClusterSnapshot } from "./clusterSnapshot.ts";
+import { gangOfPod } from "./gangs.ts";
+import { podKey } from "./placement.ts";
+import { eventsOfPods } from "./podEvents.ts";
+import { type PodTally, tallyPods } from "./podTally.ts";
+import type { VerifyConfig } from "./verifyConfig.ts";
+import {
+  type CheckResult,
+  type ConfigShown,
+  compatCode,
+  exitCodes,
+  type FailedContainer,
+  type FailedPod,
+  type SnapshotShown,
+  type UnscheduledPod,
+  type Verdict,
+  type VerifyResult,
+} from "./verifyResult.ts";
+
+export interface Judgement {
+  readonly tally: PodTally;
+  readonly checks: readonly CheckResult[];
+  /** What more time may bring; empty when there is nothing to wait for. */
+  readonly waitingFor: readonly string[];
+  readonly verdict: Verdict;
+  readonly exitCode: number;
+  readonly warnings: readonly string[];
+}
+
+/** `young` is asked about unscheduled pods; see tallyPods. */
+export function judge(
+  snapshot: ClusterSnapshot,
+  config: VerifyConfig,
+  young: (pod: Pod) => boolean = () => false,
+): Judgement {
+  const tally = tallyPods(snapshot, config, young);
+  const ran = chosenChecks(config.checks).map((check) => ({ check, result: runCheck(check, snapshot, tally, config) }));
+  const checks = ran.map(({ result }) => result);
+  const failedChecks = ran.filter(({ result }) => result.status === "failed");
+  const gateClosed = failedChecks.some(({ check }) => check.id === "gitops");
+  const { counts } = tally;
+  const isEmpty = counts.total === 0;
+  const tooFew = counts.total < config.expectMin;
+  const notRunning = config.requireRunning ? tally.starting.length : 0;
+  const asksAboutPods = config.checks.includes("S1");
+  const podsFailed = asksAboutPods && counts.failed > 0;
+
+  const waitingFor: string[] = [];
+  for (const { check, result } of failedChecks) {
+    if (check.settles && check.id !== "S1") waitingFor.push(`${check.id}: ${result.message}`);
+  }
+  if (asksAboutPods && counts.unscheduled + counts.settling > 0) {
+    waitingFor.push(`${counts.unscheduled + counts.settling} unscheduled`);
+  }
+  if (tooFew) waitingFor.push(`${config.expectMin - counts.total} of ${config.expectMin} expected pods`);
+  if (notRunning > 0) waitingFor.push(`${notRunning} bound and not running`);
+  // A failed pod stays failed. Before the gate is open it may still be replaced.
+  const hopeless = podsFailed && !gateClosed;
+
+  const warnings: string[] = [];
+  let verdict: Verdict = "pass";
+  let exitCode: number = exitCodes.pass;
+  if (gateClosed) [verdict, exitCode] = ["fail", exitCodes.gitops];
+  else if (isEmpty && !passesEmpty(config) && asksAboutPods) [verdict, exitCode] = ["empty", exitCodes.empty];
+  else if (failedChecks.length > 0 || podsFailed || tooFew || notRunning > 0) {
+    [verdict, exitCode] = ["fail", exitCodes.failed];
+  } else if (isEmpty && asksAboutPods) warnings.push("No pods were created - bundle may be empty");
+  if (counts.settling > 0 && !config.strict) {
+    warnings.push(`${counts.settling} pods appeared less than ${config.graceMs / 1000}s ago and have no node yet`);
+  }
+  if (!snapshot.coherent) {
+    warnings.push(`not all kinds are of one revision: ${snapshot.incoherent.join("; ")}`);
+  }
+  return {
+    tally,
+    checks,
+    waitingFor: hopeless ? [] : waitingFor,
+    verdict,
+    exitCode: compatCode(exitCode, config.compat),
+    warnings,
+  };
+}
+
+function passesEmpty({ allowEmpty, compat }: VerifyConfig): boolean {
+  return allowEmpty || compat === "aicr";
+}
+
+function runCheck(check: Check, snapshot: ClusterSnapshot, tally: PodTally, config: VerifyConfig): CheckResult {
+  const { id, title } = check;
+  try {
+    const { status, message, evidence } = check.run({ snapshot, tally, config });
+    return { id, title, status, message, details: evidence };
+  } catch (error) {
+    // An object that a check cannot read must not hide what the other checks found. It is no pass either.
+    const message = `the check could not be made: ${error instanceof Error ? error.message : String(error)}`;
+    return { id, title, status: "failed", message, details: [] };
+  }
+}
+
+/** How the looking went, which the snapshot itself does not know. */
+export interface Looked {
+  readonly cluster: string;
+  readonly attempts: number;
+  readonly waitedMs: number;
+  readonly wallMs: number;
+  readonly history: VerifyResult["history"];
+}
+
+/** Everything that is told, from the final snapshot and nothing else. */
+export function resultOf(
+  snapshot: ClusterSnapshot,
+  judgement: Judgement,
+  config: VerifyConfig,
+  looked: Looked,
+): VerifyResult {
+  const { tally, checks, verdict, exitCode, warnings } = judgement;
+  const listed = [...tally.unscheduled, ...tally.settling];
+  const events = eventsOfPods(snapshot, listed);
+  const show = (pod: Pod): UnscheduledPod => unscheduledPod(snapshot, pod, events.byUid.get(pod.metadata.uid) ?? []);
+  return {
+    verdict,
+    exitCode,
+    ...looked,
+    snapshot: snapshotShown(snapshot),
+    counts: tally.counts,
+    distribution: sortedDistribution(tally.distribution),
+    unscheduled: tally.unscheduled.map(show),
+    settling: tally.settling.map(show),
+    failed: tally.failed.map(failedPod),
+    ignoredJobs: tally.ignoredJobs.map(podKey),
+    excusedFailures: tally.excusedFailures.map(podKey),
+    notRunning: config.requireRunning ? tally.starting.map(podKey) : [],
+    eventsOmitted: events.omitted,
+    checks,
+    warnings,
+    config: configShown(config),
+  };
+}
+
+/** A run that ended without a snapshot, or before its verdict. */
+export function resultWithout(
+  error: NonNullable<VerifyResult["error"]>,
+  exitCode: number,
+  config: VerifyConfig,
+  looked: Looked,
+): VerifyResult {
+  const id = error.class === "setup" ? "setup" : "snapshot";
+  const title = error.class === "setup" ? "the run can begin" : "a snapshot of the cluster can be taken";
+  return {
+    verdict: "error",
+    exitCode: compatCode(exitCode, config.compat),
+    ...looked,
+    unscheduled: [],
+    settling: [],
+    failed: [],
+    ignoredJobs: [],
+    excusedFailures: [],
+    notRunning: [],
+    eventsOmitted: 0,
+    checks: [{ id, title, status: "other", message: error.message, details: [] }],
+    warnings: [],
+    config: configShown(config),
+    error,
+  };
+}
+
+export function configShown(config: VerifyConfig): ConfigShown {
+  const { profile, gitopsRoot, compat, checks, ...rest } = config;
+  return {
+    ...rest,
+    checks,
+    profile: profile?.name ?? null,
+    gitopsRoot: gitopsRoot ?? null,
+    compat: compat ?? null,
+  };
+}
+
+function snapshotShown(snapshot: ClusterSnapshot): SnapshotShown {
+  const versions: Record<string, string> = {};
+  const counts: Record<string, number | null> = {};
+  for (const [name, kind] of snapshot.kinds) {
+    if (kind.served) versions[name] = kind.revision;
+    counts[name] = kind.served ? kind.objects.length : null;
+  }
+  const { revision, coherent, incoherent, takenAtMs } = snapshot;
+  return { resourceVersion: revision, coherent, incoherent, versions, takenAt: formatTime(takenAtMs), counts };
+}
+
+function sortedDistribution(distribution: ReadonlyMap<string, number>): Record<string, number> {
+  return Object.fromEntries([...distribution].sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+function unscheduledPod(snapshot: ClusterSnapshot, pod: Pod, events: UnscheduledPod["events"]): UnscheduledPod {
+  const { class: name, why, reasons } = classify(snapshot, pod, events);
+  const requests: Record<string, string> = {};
+  for (const [resource, nano] of [...podRequests(pod)].sort(([a], [b]) => (a < b ? -1 : 1))) {
+    requests[resource] = formatQuantity({ nano, format: resource === "memory" ? "binarySI" : "decimalSI" });
+  }
+  const claims = (pod.spec?.resourceClaims ?? []).map((entry) => {
+    const claim = claimOfPod(pod, entry);
+    return claim.type === "named" ? claim.name : `${entry.name} (${claim.type})`;
+  });
+  return {
+    namespace: pod.metadata.namespace ?? "",
+    name: pod.metadata.name,
+    uid: pod.metadata.uid,
+    phase: pod.status?.phase ?? "Pending",
+    age: humanAge(pod.metadata.creationTimestamp, snapshot.takenAtMs),
+    class: name,
+    why,
+    reasons,
+    scheduler: pod.spec?.schedulerName ?? "",
+    requests,
+    gang: gangOfPod(snapshot, pod)?.name ?? null,
+    claims,
+    events,
+  };
+}
+
+function failedPod({ metadata, spec, status }: Pod): FailedPod {
+  const containers = [
+    ...(status?.initContainerStatuses ?? []).flatMap((each) => failedContainer(each, true)),
+    ...(status?.containerStatuses ?? []).flatMap((each) => failedContainer(each, false)),
+  ];
+  return {
+    namespace: metadata.namespace ?? "",
+    name: metadata.name,
+    node: spec?.nodeName === undefined || spec.nodeName === "" ? null : spec.nodeName,
+    reason: status?.reason ?? containers.find(({ reason }) => reason !== "")?.reason ?? "Unknown",
+    message: status?.message ?? "",
+    containers,
+  };
+}
+
+/** Every container that ended badly, those of initialisation included: the first one is not always the culprit. */
+function failedContainer({ name, state, lastState }: ContainerStatus, init: boolean): FailedContainer[] {
+  const ended = state?.terminated ?? lastState?.terminated;
+  if (ended !== undefined) {
+    if (ended.exitCode === 0) return [];
+    return [{ name, init, reason: ended.reason ?? "", exitCode: ended.exitCode, message: ended.message ?? "" }];
+  }
+  const waiting = state?.waiting;
+  if (waiting === undefined) return [];
+  return [{ name, init, reason: waiting.reason ?? "", exitCode: null, message: waiting.message ?? "" }];
+}

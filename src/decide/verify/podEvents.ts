@@ -1,0 +1,81 @@
+/**
+ * The newest events of exactly the pods that are asked about, matched by UID. Events of other pods, of pods that have been placed
+ * since, and of namesakes are somebody else's story.
+ */
+import type { Pod } from "../../model/kubernetes.generated.ts";
+import type { ObjectMeta } from "../../model/object.ts";
+import { timeToMs } from "../../model/time.ts";
+import { type ClusterSnapshot, objectsOf } from "./clusterSnapshot.ts";
+
+export interface PodEvent {
+  readonly reason: string;
+  readonly message: string;
+  readonly count: number;
+  /** When it was last seen; undefined when the event does not say. */
+  readonly at: string | undefined;
+}
+
+export const eventsPerPod = 5;
+export const eventsInAll = 50;
+
+interface CoreEvent {
+  readonly metadata: ObjectMeta;
+  readonly involvedObject?: { readonly kind?: string; readonly uid?: string };
+  readonly reason?: string;
+  readonly message?: string;
+  readonly count?: number;
+  readonly firstTimestamp?: string | null;
+  readonly lastTimestamp?: string | null;
+  readonly eventTime?: string | null;
+  readonly series?: { readonly count?: number; readonly lastObservedTime?: string };
+}
+
+export interface EventsOfPods {
+  /** Newest first; pods without events are missing. */
+  readonly byUid: ReadonlyMap<string, readonly PodEvent[]>;
+  /** How many were left out because of the caps. */
+  readonly omitted: number;
+}
+
+export function eventsOfPods(snapshot: ClusterSnapshot, pods: readonly Pod[]): EventsOfPods {
+  const wanted = new Set(pods.map(({ metadata }) => metadata.uid));
+  const found = new Map<string, CoreEvent[]>();
+  for (const event of objectsOf<CoreEvent>(snapshot, "events")) {
+    const uid = event.involvedObject?.uid ?? "";
+    if (event.involvedObject?.kind !== "Pod" || !wanted.has(uid)) continue;
+    const there = found.get(uid);
+    if (there === undefined) found.set(uid, [event]);
+    else there.push(event);
+  }
+  const byUid = new Map<string, readonly PodEvent[]>();
+  let shown = 0;
+  let omitted = 0;
+  for (const { metadata } of pods) {
+    const events = (found.get(metadata.uid) ?? []).sort(newestFirst);
+    const kept = events.slice(0, Math.max(0, Math.min(eventsPerPod, eventsInAll - shown)));
+    shown += kept.length;
+    omitted += events.length - kept.length;
+    if (kept.length > 0) byUid.set(metadata.uid, kept.map(told));
+  }
+  return { byUid, omitted };
+}
+
+function told(event: CoreEvent): PodEvent {
+  return {
+    reason: event.reason ?? "",
+    message: event.message ?? "",
+    count: event.series?.count ?? event.count ?? 1,
+    at: lastSeen(event),
+  };
+}
+
+function lastSeen(event: CoreEvent): string | undefined {
+  return event.series?.lastObservedTime || event.lastTimestamp || event.eventTime || event.firstTimestamp || undefined;
+}
+
+/** Events that say nothing about time come last; equal times are ordered by name, so that the order is always the same. */
+function newestFirst(a: CoreEvent, b: CoreEvent): number {
+  const [left, right] = [timeToMs(lastSeen(a)) ?? 0, timeToMs(lastSeen(b)) ?? 0];
+  if (left !== right) return right - left;
+  return a.metadata.name < b.metadata.name ? -1 : 1;
+}

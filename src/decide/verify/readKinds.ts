@@ -1,0 +1,49 @@
+/** The kinds that a snapshot for verification may hold. Which of them are read follows from the checks that are asked for. */
+export type KindName = keyof typeof readKinds;
+
+export interface ReadKind {
+  readonly group: string;
+  /** Newest first; a cluster is asked for the next one only when it does not serve the one before. */
+  readonly versions: readonly [string, ...string[]];
+  readonly plural: string;
+  /** Every cluster has it: a 404 then means that whoever answers is no Kubernetes API. */
+  readonly builtin?: true;
+}
+
+export const readKinds = {
+  pods: { group: "", versions: ["v1"], plural: "pods", builtin: true },
+  nodes: { group: "", versions: ["v1"], plural: "nodes", builtin: true },
+  jobs: { group: "batch", versions: ["v1"], plural: "jobs", builtin: true },
+  replicasets: { group: "apps", versions: ["v1"], plural: "replicasets", builtin: true },
+  deployments: { group: "apps", versions: ["v1"], plural: "deployments", builtin: true },
+  statefulsets: { group: "apps", versions: ["v1"], plural: "statefulsets", builtin: true },
+  daemonsets: { group: "apps", versions: ["v1"], plural: "daemonsets", builtin: true },
+  resourceclaims: { group: "resource.k8s.io", versions: ["v1", "v1beta2"], plural: "resourceclaims" },
+  resourceslices: { group: "resource.k8s.io", versions: ["v1", "v1beta2"], plural: "resourceslices" },
+  podgroups: { group: "scheduling.run.ai", versions: ["v2alpha2"], plural: "podgroups" },
+  bindrequests: { group: "scheduling.run.ai", versions: ["v1alpha2"], plural: "bindrequests" },
+  queues: { group: "scheduling.run.ai", versions: ["v2"], plural: "queues" },
+  topologies: { group: "kai.scheduler", versions: ["v1alpha1"], plural: "topologies" },
+  podgangs: { group: "scheduler.grove.io", versions: ["v1alpha1"], plural: "podgangs" },
+  applications: { group: "argoproj.io", versions: ["v1alpha1"], plural: "applications" },
+  gitrepositories: { group: "source.toolkit.fluxcd.io", versions: ["v1", "v1beta2"], plural: "gitrepositories" },
+  ocirepositories: { group: "source.toolkit.fluxcd.io", versions: ["v1", "v1beta2"], plural: "ocirepositories" },
+  kustomizations: { group: "kustomize.toolkit.fluxcd.io", versions: ["v1"], plural: "kustomizations" },
+  helmreleases: { group: "helm.toolkit.fluxcd.io", versions: ["v2", "v2beta2"], plural: "helmreleases" },
+  artifactgenerators: {
+    group: "source.extensions.fluxcd.io",
+    versions: ["v1beta1"],
+    plural: "artifactgenerators",
+  },
+  events: { group: "", versions: ["v1"], plural: "events", builtin: true },
+} as const satisfies Record<string, ReadKind>;
+
+export const allKinds = Object.keys(readKinds) as readonly KindName[];
+
+export function readKind(name: KindName): ReadKind {
+  return readKinds[name];
+}
+
+export function isKindName(text: string): text is KindName {
+  return Object.hasOwn(readKinds, text);
+}

@@ -1,0 +1,150 @@
+/** The answer as an object. Every number, list and sentence of every report comes from here, and this from one snapshot. */
+import type { CheckId, CheckStatus, Evidence } from "./check.ts";
+import type { CountedReason, UnscheduledClass } from "./classify.ts";
+import type { PodEvent } from "./podEvents.ts";
+import type { PodCounts } from "./podTally.ts";
+
+export interface VerifyResult {
+  readonly verdict: Verdict;
+  readonly exitCode: number;
+  readonly attempts: number;
+  /** From the first look to the last, in milliseconds. */
+  readonly waitedMs: number;
+  /** The whole run. */
+  readonly wallMs: number;
+  readonly cluster: string;
+  /** Missing when none could be taken. */
+  readonly snapshot?: SnapshotShown;
+  readonly counts?: PodCounts;
+  readonly distribution?: Readonly<Record<string, number>>;
+  readonly unscheduled: readonly UnscheduledPod[];
+  readonly settling: readonly UnscheduledPod[];
+  readonly failed: readonly FailedPod[];
+  readonly ignoredJobs: readonly string[];
+  readonly excusedFailures: readonly string[];
+  /** Bound pods that do not run yet; filled when they were waited for. */
+  readonly notRunning: readonly string[];
+  /** Events that the caps left out. */
+  readonly eventsOmitted: number;
+  readonly checks: readonly CheckResult[];
+  /** The looks before the last one, in order. */
+  readonly history: readonly AttemptLine[];
+  readonly warnings: readonly string[];
+  readonly config: ConfigShown;
+  readonly error?: VerifyError;
+}
+
+/** `fail`: the cluster is not as it should be. `error`: nobody knows. `empty`: there was nothing to look at. */
+export type Verdict = "pass" | "fail" | "error" | "empty";
+
+export interface SnapshotShown {
+  readonly resourceVersion: string;
+  readonly coherent: boolean;
+  /** Which kinds are of another revision, and why. */
+  readonly incoherent: readonly string[];
+  readonly versions: Readonly<Record<string, string>>;
+  readonly takenAt: string;
+  /** Objects of each kind; null for a kind that is not served. */
+  readonly counts: Readonly<Record<string, number | null>>;
+}
+
+export interface UnscheduledPod {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly phase: string;
+  readonly age: string;
+  readonly class: UnscheduledClass;
+  readonly why: string;
+  readonly reasons: readonly CountedReason[];
+  readonly scheduler: string;
+  readonly requests: Readonly<Record<string, string>>;
+  readonly gang: string | null;
+  readonly claims: readonly string[];
+  readonly events: readonly PodEvent[];
+}
+
+export interface FailedPod {
+  readonly namespace: string;
+  readonly name: string;
+  readonly node: string | null;
+  readonly reason: string;
+  readonly message: string;
+  readonly containers: readonly FailedContainer[];
+}
+
+export interface FailedContainer {
+  readonly name: string;
+  readonly init: boolean;
+  readonly reason: string;
+  readonly exitCode: number | null;
+  readonly message: string;
+}
+
+export interface CheckResult {
+  readonly id: CheckId | "setup" | "snapshot" | "gang-barrier";
+  readonly title: string;
+  readonly status: CheckStatus;
+  readonly message: string;
+  readonly details: readonly Evidence[];
+}
+
+/** One look that was not the last. */
+export interface AttemptLine {
+  readonly attempt: number;
+  readonly waitedMs: number;
+  readonly counts?: PodCounts;
+  /** How many unscheduled pods no scheduler had tried. */
+  readonly neverTried?: number;
+  /** What is still missing, or why there was no snapshot. */
+  readonly why: string;
+}
+
+export interface ConfigShown {
+  readonly settleMs: number;
+  readonly intervalMs: number;
+  readonly graceMs: number;
+  readonly excluded: readonly string[];
+  readonly checks: readonly string[];
+  readonly allowEmpty: boolean;
+  readonly expectMin: number;
+  readonly expectWorkloads: readonly string[];
+  readonly ignoreJobs: boolean;
+  readonly failOnEvicted: boolean;
+  readonly strict: boolean;
+  readonly requireRunning: boolean;
+  readonly profile: string | null;
+  readonly gitopsRoot: string | null;
+  readonly compat: string | null;
+}
+
+export interface VerifyError {
+  readonly class: ErrorClass;
+  readonly message: string;
+}
+
+export type ErrorClass =
+  | "unreachable"
+  | "unauthorized"
+  | "forbidden"
+  | "no-api"
+  | "refused"
+  | "busy"
+  | "unreadable"
+  | "budget"
+  | "setup"
+  | "interrupted";
+
+export const exitCodes = {
+  pass: 0,
+  failed: 1,
+  usage: 2,
+  noSnapshot: 3,
+  empty: 4,
+  gitops: 50,
+} as const;
+
+/** Scripts written for the shell harness know one code for everything that is not a pass. */
+export function compatCode(exitCode: number, compat: "aicr" | undefined): number {
+  return compat === "aicr" && exitCode >= 2 && exitCode <= 4 ? 1 : exitCode;
+}

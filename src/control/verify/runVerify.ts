@@ -67,7 +67,7 @@ class Run {
       const limit = this.limit();
       const taken = await takeSnapshot(this.ports.kube, kinds, { nowMs: this.nowMs, cancel: limit.cancel });
       limit.done();
-      if (this.options.cancel?.cancelled === true) return this.interrupted();
+      if (this.isCancelled()) return this.interrupted();
       if (!taken.ok) {
         const error = errorOf(taken.kind, taken.refusal);
         if (isLast || this.config.compat === "aicr" || !passes(taken.refusal.reason)) return this.without(error);
@@ -86,7 +86,7 @@ class Run {
         });
         await this.wait(snapshot, unscheduled);
       }
-      if (this.options.cancel?.cancelled === true) return this.interrupted();
+      if (this.isCancelled()) return this.interrupted();
     }
   }
 
@@ -180,6 +180,11 @@ class Run {
     return resultWithout({ class: "interrupted", message }, exitCode, this.config, this.looked());
   }
 
+  /** Asked after every wait: a signal may have come meanwhile. */
+  private isCancelled(): boolean {
+    return this.options.cancel?.cancelled === true;
+  }
+
   private readonly nowMs = (): number => this.ports.clock.nowMs();
 
   private elapsedMs(): number {
@@ -188,7 +193,7 @@ class Run {
 }
 
 /** While the window is open nobody is excused: every pod without a node is on the line. */
-function withSettling({ tally: { counts } }: Judgement): AttemptLine["counts"] {
+function withSettling({ tally: { counts } }: Judgement): NonNullable<AttemptLine["counts"]> {
   return { ...counts, unscheduled: counts.unscheduled + counts.settling, settling: 0 };
 }
 

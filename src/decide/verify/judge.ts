@@ -10,7 +10,7 @@ import { claimOfPod } from "./claims.ts";
 import { classify } from "./classify.ts";
 import type { ClusterSnapshot } from "./clusterSnapshot.ts";
 import { gangOfPod } from "./gangs.ts";
-import { podKey } from "./placement.ts";
+import { podKey, podName } from "./placement.ts";
 import { eventsOfPods } from "./podEvents.ts";
 import { type PodTally, tallyPods } from "./podTally.ts";
 import type { VerifyConfig } from "./verifyConfig.ts";
@@ -18,6 +18,7 @@ import {
   type CheckResult,
   type ConfigShown,
   compatCode,
+  type ExtraId,
   exitCodes,
   type FailedContainer,
   type FailedPod,
@@ -45,7 +46,8 @@ export function judge(
 ): Judgement {
   const tally = tallyPods(snapshot, config, young);
   const ran = chosenChecks(config.checks).map((check) => ({ check, result: runCheck(check, snapshot, tally, config) }));
-  const checks = ran.map(({ result }) => result);
+  const extras = extraResults(tally, config);
+  const checks = [...extras, ...ran.map(({ result }) => result)];
   const failedChecks = ran.filter(({ result }) => result.status === "failed");
   const gateClosed = failedChecks.some(({ check }) => check.id === "gitops");
   const { counts } = tally;
@@ -72,7 +74,7 @@ export function judge(
   let exitCode: number = exitCodes.pass;
   if (gateClosed) [verdict, exitCode] = ["fail", exitCodes.gitops];
   else if (isEmpty && !passesEmpty(config) && asksAboutPods) [verdict, exitCode] = ["empty", exitCodes.empty];
-  else if (failedChecks.length > 0 || podsFailed || tooFew || notRunning > 0) {
+  else if (checks.some(({ status }) => status === "failed")) {
     [verdict, exitCode] = ["fail", exitCodes.failed];
   } else if (isEmpty && asksAboutPods) warnings.push("No pods were created - bundle may be empty");
   if (counts.settling > 0 && !config.strict) {
@@ -89,6 +91,36 @@ export function judge(
     exitCode: compatCode(exitCode, config.compat),
     warnings,
   };
+}
+
+/** Results that come from the count itself. A run passes exactly when none of its results is `failed`. */
+function extraResults({ counts, failed, starting }: PodTally, config: VerifyConfig): CheckResult[] {
+  const results: CheckResult[] = [];
+  const add = (
+    id: ExtraId,
+    title: string,
+    bad: boolean,
+    message: string,
+    details: CheckResult["details"] = [],
+  ): void => {
+    results.push({ id, title, status: bad ? "failed" : "passed", message, details });
+  };
+  if (config.checks.includes("S1")) {
+    const isMissing = counts.total === 0 && !passesEmpty(config);
+    const told = isMissing ? "nothing to verify: no pod is in scope" : `${counts.total} pods in scope`;
+    add("scope", "there is something to verify", isMissing, told);
+    const details = failed.map((pod) => ({ object: podName(pod), problem: `failed: ${failedPod(pod).reason}` }));
+    add("failed-pods", "no pod in scope has failed", failed.length > 0, `${failed.length} pods failed`, details);
+  }
+  if (config.expectMin > 0) {
+    const message = `${counts.total} pods in scope, at least ${config.expectMin} expected`;
+    add("expect-min", "as many pods as expected", counts.total < config.expectMin, message);
+  }
+  if (config.requireRunning) {
+    const details = starting.map((pod) => ({ object: podName(pod), problem: "has a node and does not run" }));
+    add("require-running", "bound pods run", starting.length > 0, `${starting.length} do not run yet`, details);
+  }
+  return results;
 }
 
 function passesEmpty({ allowEmpty, compat }: VerifyConfig): boolean {

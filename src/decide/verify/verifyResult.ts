@@ -82,12 +82,22 @@ export interface FailedContainer {
 }
 
 export interface CheckResult {
-  readonly id: CheckId | "setup" | "snapshot" | "gang-barrier";
+  readonly id: CheckId | ExtraId;
   readonly title: string;
   readonly status: CheckStatus;
   readonly message: string;
   readonly details: readonly Evidence[];
 }
+
+/** What is asked besides the numbered checks: whether there is a run, a snapshot, pods at all, enough of them, in good health. */
+export type ExtraId =
+  | "setup"
+  | "snapshot"
+  | "scope"
+  | "failed-pods"
+  | "expect-min"
+  | "require-running"
+  | "gang-barrier";
 
 /** One look that was not the last. */
 export interface AttemptLine {

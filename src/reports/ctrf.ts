@@ -1,0 +1,49 @@
+/** Common Test Report Format: one test a check. The summary is counted from the tests, so the two cannot disagree. */
+import type { CheckStatus } from "../decide/verify/check.ts";
+import type { VerifyResult } from "../decide/verify/verifyResult.ts";
+import { formatTime } from "../model/time.ts";
+import type { ReportContext } from "./report.ts";
+import { finalLines } from "./text.ts";
+
+const outLines = 1000;
+const outChars = 512;
+
+export function ctrfReport(result: VerifyResult, { startedAtMs, endedAtMs, version }: ReportContext): string {
+  const tests = result.checks.map(({ id, title, status, message, details }) => ({
+    name: `${id} ${title}`,
+    status,
+    duration: 0,
+    suite: ["muster verify", result.cluster],
+    message,
+    stdout: details.slice(0, outLines).map(({ object, problem }) => `${object}: ${problem}`.slice(0, outChars)),
+  }));
+  const count = (wanted: CheckStatus): number => tests.filter(({ status }) => status === wanted).length;
+  const report = {
+    reportFormat: "CTRF",
+    specVersion: "0.0.1",
+    timestamp: formatTime(endedAtMs),
+    generatedBy: "muster verify",
+    results: {
+      tool: { name: "muster", version },
+      summary: {
+        tests: tests.length,
+        passed: count("passed"),
+        failed: count("failed"),
+        skipped: count("skipped"),
+        pending: 0,
+        other: count("other"),
+        start: startedAtMs,
+        stop: endedAtMs,
+      },
+      tests,
+      environment: { appName: "muster", appVersion: version, testEnvironment: result.cluster },
+      extra: {
+        verdict: result.verdict,
+        exitCode: result.exitCode,
+        resourceVersion: result.snapshot?.resourceVersion ?? null,
+        lines: finalLines(result).slice(0, outLines),
+      },
+    },
+  };
+  return `${JSON.stringify(report, undefined, 2)}\n`;
+}

@@ -1,0 +1,66 @@
+/** For GitHub Actions: annotations, which it reads from the output, and a summary, which it shows on the page of the run. */
+import { secondsText } from "../decide/verify/duration.ts";
+import type { VerifyResult } from "../decide/verify/verifyResult.ts";
+import { countsText } from "./text.ts";
+
+/** GitHub keeps ten annotations of a kind a step; the first ones should be the telling ones. */
+const annotationsMax = 10;
+
+export function githubAnnotations(result: VerifyResult): string {
+  const lines: string[] = [];
+  if (result.error !== undefined) lines.push(command("error", result.error.class, result.error.message));
+  for (const { id, status, message } of result.checks) {
+    if (status === "failed") lines.push(command("error", id, message));
+  }
+  for (const pod of result.unscheduled) {
+    lines.push(command("error", "unscheduled", `${pod.namespace}/${pod.name}: ${pod.class}: ${pod.why}`));
+  }
+  for (const pod of result.failed) {
+    lines.push(command("error", "failed", `${pod.namespace}/${pod.name}: ${pod.reason}`));
+  }
+  const errors = lines.slice(0, annotationsMax);
+  const warnings = result.warnings.slice(0, annotationsMax).map((text) => command("warning", "warning", text));
+  return [...errors, ...warnings].map((line) => `${line}\n`).join("");
+}
+
+function command(level: "error" | "warning", title: string, message: string): string {
+  const encoded = (text: string): string => text.replace(/%/g, "%25").replace(/\r/g, "%0D").replace(/\n/g, "%0A");
+  const property = encoded(`muster verify ${title}`).replace(/:/g, "%3A").replace(/,/g, "%2C");
+  return `::${level} title=${property}::${encoded(message)}`;
+}
+
+const rowsMax = 50;
+
+/** Markdown. */
+export function githubSummary(result: VerifyResult): string {
+  const { counts, snapshot, verdict } = result;
+  const lines = [`## muster verify: ${verdict}`, ""];
+  if (result.error !== undefined) lines.push(`**${result.error.class}**: ${cell(result.error.message)}`, "");
+  if (counts !== undefined && snapshot !== undefined) {
+    const looked = `attempts ${result.attempts}, waited ${secondsText(result.waitedMs)} s`;
+    lines.push(`${countsText(counts)}; revision ${snapshot.resourceVersion}; ${looked}`, "");
+  }
+  lines.push("| Check | Result | |", "| --- | --- | --- |");
+  for (const { id, title, status, message } of result.checks) {
+    lines.push(`| ${id} ${cell(title)} | ${status} | ${cell(message)} |`);
+  }
+  if (result.unscheduled.length > 0) {
+    lines.push("", "| Unscheduled pod | Class | Why |", "| --- | --- | --- |");
+    for (const pod of result.unscheduled.slice(0, rowsMax)) {
+      lines.push(`| ${cell(`${pod.namespace}/${pod.name}`)} | ${pod.class} | ${cell(pod.why)} |`);
+    }
+    if (result.unscheduled.length > rowsMax) lines.push(`| and ${result.unscheduled.length - rowsMax} more | | |`);
+  }
+  if (result.failed.length > 0) {
+    lines.push("", "| Failed pod | Reason | Message |", "| --- | --- | --- |");
+    for (const pod of result.failed.slice(0, rowsMax)) {
+      lines.push(`| ${cell(`${pod.namespace}/${pod.name}`)} | ${cell(pod.reason)} | ${cell(pod.message)} |`);
+    }
+    if (result.failed.length > rowsMax) lines.push(`| and ${result.failed.length - rowsMax} more | | |`);
+  }
+  return `${lines.join("\n")}\n`;
+}
+
+function cell(text: string): string {
+  return text.replace(/\s+/g, " ").replace(/\|/g, "\\|").replace(/</g, "&lt;");
+}

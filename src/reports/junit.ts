@@ -1,0 +1,56 @@
+/** JUnit's XML: `failure` for what the cluster got wrong, `error` for what nobody could find out. */
+import type { CheckResult, VerifyResult } from "../decide/verify/verifyResult.ts";
+import { formatTime } from "../model/time.ts";
+import type { ReportContext } from "./report.ts";
+import { finalLines } from "./text.ts";
+
+export function junitReport(result: VerifyResult, { startedAtMs }: ReportContext): string {
+  const count = (wanted: CheckResult["status"]): number =>
+    result.checks.filter(({ status }) => status === wanted).length;
+  const totals = attributes({
+    name: "muster verify",
+    tests: String(result.checks.length),
+    failures: String(count("failed")),
+    errors: String(count("other")),
+    skipped: String(count("skipped")),
+    time: (result.wallMs / 1000).toFixed(3),
+  });
+  const about = attributes({ timestamp: formatTime(startedAtMs).replace(/Z$/, ""), hostname: result.cluster });
+  const cases = result.checks.map((check) => testCase(check, result.cluster)).join("");
+  return (
+    `<?xml version="1.0" encoding="UTF-8"?>\n<testsuites${totals}>\n  <testsuite${totals}${about}>\n${cases}` +
+    `    <system-out>${escaped(finalLines(result).join("\n"))}</system-out>\n  </testsuite>\n</testsuites>\n`
+  );
+}
+
+function testCase({ id, title, status, message, details }: CheckResult, cluster: string): string {
+  const head = attributes({ classname: `muster verify.${cluster}`, name: `${id} ${title}`, time: "0.000" });
+  const text = escaped(details.map(({ object, problem }) => `${object}: ${problem}`).join("\n"));
+  const said = attributes({ message });
+  switch (status) {
+    case "passed":
+      return `    <testcase${head}/>\n`;
+    case "skipped":
+      return `    <testcase${head}>\n      <skipped${said}/>\n    </testcase>\n`;
+    case "failed":
+      return `    <testcase${head}>\n      <failure${said} type="${id}">${text}</failure>\n    </testcase>\n`;
+    case "other":
+      return `    <testcase${head}>\n      <error${said} type="${id}">${text}</error>\n    </testcase>\n`;
+  }
+}
+
+function attributes(values: Readonly<Record<string, string>>): string {
+  return Object.entries(values)
+    .map(([name, value]) => ` ${name}="${escaped(value).replace(/\n/g, "&#10;")}"`)
+    .join("");
+}
+
+/** Characters that XML 1.0 cannot say at all are replaced: one stray byte in a pod's message must not break the report. */
+function escaped(text: string): string {
+  return text
+    .replace(/(?![\t\n\r])[\p{Cc}\p{Cs}\uFFFE\uFFFF]/gu, "\uFFFD")
+    .replace(/&/g, "&amp;")
+    .replace(/</g, "&lt;")
+    .replace(/>/g, "&gt;")
+    .replace(/"/g, "&quot;");
+}

@@ -90,6 +90,45 @@ program
   .addOption(outputOption())
   .action(async (options) => (await import("./up.ts")).runUp(options));
 
+program
+  .command("verify")
+  .description("is everything placed that should be: one snapshot, a bounded wait, a verdict; see docs/verify.md")
+  .option("--settle <duration>", "how long pods may settle; 0 is one look (default: 60s)")
+  .option("--interval <duration>", "pause between looks, at least 1s (default: 5s)")
+  .option("--until <time>", "absolute end of the window, as a time or seconds since 1970")
+  .option("--allow-empty", "an empty scope passes with a warning")
+  .option("--expect-min <number>", "at least this many pods are in scope")
+  .option("--expect-workload <names...>", "each of these has pods")
+  .option("--ignore-jobs", "leave out pods of every Job, not only of hooks")
+  .option("--fail-on-evicted", "an evicted pod fails even when it was replaced")
+  .option("--strict", "pods that are still settling fail")
+  .option("--require-running", "also wait until bound pods run")
+  .option("--check <ids...>", "run these checks only: S1 to S15, gitops, gang-barrier, default, all")
+  .option("--exclude-namespace <names...>", "namespaces out of scope, instead of the usual ones")
+  .option("--profile <name>", "the shape that GPU nodes must have (check S11)")
+  .option("--gitops-root <name>", "the root Application or Kustomization (check gitops)")
+  .option("--report <format=file...>", "write a report: text, json, ctrf, junit or github; may be repeated")
+  .option("--snapshot <file>", "verify a saved snapshot, without a cluster")
+  .option("--allow-context <names...>", "contexts besides the embedded cluster that active proofs may write to")
+  .option("--kubeconfig <file>", "which cluster (default: the embedded one of the data folder, else kubectl's)")
+  .option("--context <name>", "which context of the kubeconfig")
+  .option("--data-dir <folder>", "where an embedded cluster keeps its kubeconfig", ".muster")
+  .addOption(new Option("--compat <harness>", "decide as the shell harness did").choices(["aicr"]))
+  .addOption(outputOption())
+  .action(async (options) => (await import("./verify.ts")).runVerifyCommand(options));
+
+program
+  .command("snapshot")
+  .description("a cluster at one revision, as a file")
+  .command("save")
+  .description("write it; `muster verify --snapshot` reads it")
+  .argument("<file>", "where to; a name in .gz is packed")
+  .option("--kubeconfig <file>", "which cluster (default: the embedded one of the data folder, else kubectl's)")
+  .option("--context <name>", "which context of the kubeconfig")
+  .option("--data-dir <folder>", "where an embedded cluster keeps its kubeconfig", ".muster")
+  .addOption(outputOption())
+  .action(async (file, options) => (await import("./snapshot.ts")).saveSnapshot(file, options));
+
 /** A flag that may be given several times; the first one replaces the default. */
 function collect(value: string, before: readonly string[] & { isGiven?: boolean }): readonly string[] {
   return Object.assign([...(before.isGiven === true ? before : []), value], { isGiven: true });

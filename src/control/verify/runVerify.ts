@@ -3,6 +3,7 @@ import { kindsFor } from "../../decide/verify/checks.ts";
 import { classify } from "../../decide/verify/classify.ts";
 import { type ClusterSnapshot, isServed, objectsOf } from "../../decide/verify/clusterSnapshot.ts";
 import { type Judgement, judge, type Looked, resultOf, resultWithout } from "../../decide/verify/judge.ts";
+import { podKey } from "../../decide/verify/placement.ts";
 import type { KindName } from "../../decide/verify/readKinds.ts";
 import { isOpen, Newcomers, nextLookMs } from "../../decide/verify/settling.ts";
 import type { VerifyConfig } from "../../decide/verify/verifyConfig.ts";
@@ -34,6 +35,9 @@ export interface RunOptions {
 
 /** A look that was begun in time may end a little later; one that never ends must not take the report with it. */
 const overrunMs = 10_000;
+
+/** How many pods a line about a wait names. */
+const namedMax = 5;
 
 export async function runVerify(ports: VerifyPorts, config: VerifyConfig, options: RunOptions): Promise<VerifyResult> {
   const run = new Run(ports, config, options);
@@ -83,6 +87,7 @@ class Run {
           counts: withSettling(judgement),
           neverTried: unscheduled.filter((pod) => classify(snapshot, pod).class === "never tried").length,
           why: judgement.waitingFor.join("; "),
+          pods: unscheduled.slice(0, namedMax).map(podKey),
         });
         await this.wait(snapshot, unscheduled);
       }

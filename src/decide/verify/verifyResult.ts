@@ -108,6 +108,8 @@ export interface AttemptLine {
   readonly neverTried?: number;
   /** What is still missing, or why there was no snapshot. */
   readonly why: string;
+  /** The first pods without a node, by name. */
+  readonly pods?: readonly string[];
 }
 
 export interface ConfigShown {

@@ -1,0 +1,189 @@
+import { readFile } from "node:fs/promises";
+import { performance } from "node:perf_hooks";
+import { gunzipSync } from "node:zlib";
+import { type KubeHttp, kubeHttp } from "../adapters/kubeHttp.ts";
+import { pinoLog } from "../adapters/pinoLog.ts";
+import { systemClock } from "../adapters/systemClock.ts";
+import { CancelSource } from "../control/cancelSource.ts";
+import { runVerify } from "../control/verify/runVerify.ts";
+import { secondsText } from "../decide/verify/duration.ts";
+import { judge, type Looked, resultOf, resultWithout } from "../decide/verify/judge.ts";
+import { budgetMs, reserveMs } from "../decide/verify/settling.ts";
+import { parseSnapshot } from "../decide/verify/snapshotFile.ts";
+import type { VerifyConfig } from "../decide/verify/verifyConfig.ts";
+import {
+  type AttemptLine,
+  compatCode,
+  exitCodes,
+  type VerifyError,
+  type VerifyResult,
+} from "../decide/verify/verifyResult.ts";
+import { timeToMs } from "../model/time.ts";
+import { UserError } from "../model/userError.ts";
+import { attemptText } from "../reports/text.ts";
+import { findCluster } from "./findCluster.ts";
+import { type Asked, askedFor, type VerifyFlags } from "./verifyFlags.ts";
+import { Progress } from "./verifyProgress.ts";
+import { deliverReports } from "./verifyReports.ts";
+
+/** A call that takes longer is given up and tried again. */
+const requestMs = 30_000;
+
+/** Is everything placed that should be, and how do we know. The exit code is the answer; see docs/verify.md. */
+export async function runVerifyCommand(flags: VerifyFlags): Promise<void> {
+  // Whoever reads our output may stop reading; that is no verdict.
+  for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
+  let asked: Asked;
+  try {
+    asked = askedFor(flags, process.env);
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    process.stderr.write(toldError(error));
+    process.exitCode = compatCode(exitCodes.usage, flags.compat);
+    return;
+  }
+  const startedAtMs = Date.now();
+  const result = await verified(asked, flags);
+  const context = {
+    startedAtMs: flags.snapshot === undefined ? startedAtMs : takenAtMs(result, startedAtMs),
+    endedAtMs: flags.snapshot === undefined ? Date.now() : takenAtMs(result, startedAtMs),
+    version: process.env["npm_package_version"] ?? "0.1.0",
+  };
+  process.exitCode = result.exitCode;
+  deliverReports(result, context, {
+    reports: asked.reports,
+    output: flags.output,
+    env: process.env,
+    out: (text) => void process.stdout.write(text),
+    err: (text) => void process.stderr.write(text),
+  });
+  if (result.error !== undefined) process.stderr.write(`muster: ${result.error.message}\n`);
+}
+
+/** A saved snapshot gives the same report whenever it is read. */
+function takenAtMs({ snapshot }: VerifyResult, otherwiseMs: number): number {
+  return timeToMs(snapshot?.takenAt) ?? otherwiseMs;
+}
+
+async function verified(asked: Asked, flags: VerifyFlags): Promise<VerifyResult> {
+  if (flags.snapshot !== undefined) return ofFile(flags.snapshot, asked.config);
+  const config = withBudget(asked, Date.now());
+  if ("error" in config) return withoutRun(config.error, asked.config, "");
+  const signals = new Signals();
+  let kube: KubeHttp | undefined;
+  let cluster = "";
+  try {
+    const connection = await findCluster(flags);
+    cluster = connection.server;
+    const clock = systemClock();
+    kube = kubeHttp(
+      connection,
+      { clock, log: pinoLog({ level: "error" }) },
+      { fieldManager: "muster-verify", requestMs, gzip: !isLocal(cluster) },
+    );
+    const progress = new Progress(process.stderr, config.settleMs, flags.output === "text");
+    const ports = { kube, clock, monotonicMs: () => performance.now() };
+    const result = await runVerify(ports, config, {
+      cluster,
+      cancel: signals.cancel,
+      interrupted: () => signals.interrupted(),
+      attempt: (line) => {
+        progress.attempt(line);
+        sayAttempt(line, config, flags.output, progress.isLive);
+      },
+    });
+    progress.end();
+    return result;
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    return withoutRun(
+      { class: "setup", message: `${error.message} (${error.code}); try: ${error.cure}` },
+      config,
+      cluster,
+    );
+  } finally {
+    kube?.close();
+    signals.stop();
+  }
+}
+
+/** Plain lines where nobody watches. What went wrong goes where errors go. */
+function sayAttempt(line: AttemptLine, config: VerifyConfig, output: "text" | "json", isLive: boolean): void {
+  const text = `${attemptText(line, config.settleMs)}\n`;
+  if (line.counts === undefined || output === "json") process.stderr.write(text);
+  else if (!isLive) process.stdout.write(text);
+}
+
+/** Packing costs more than it saves when the server is on this machine. */
+function isLocal(server: string): boolean {
+  const { hostname } = new URL(server);
+  return hostname === "localhost" || hostname === "127.0.0.1" || hostname === "[::1]";
+}
+
+async function ofFile(file: string, config: VerifyConfig): Promise<VerifyResult> {
+  let text: string;
+  try {
+    const bytes = await readFile(file);
+    text = (file.endsWith(".gz") ? gunzipSync(bytes) : bytes).toString("utf8");
+    const snapshot = parseSnapshot(text, file);
+    const looked = { cluster: `snapshot ${file}`, attempts: 1, waitedMs: 0, wallMs: 0, history: [] };
+    return resultOf(snapshot, judge(snapshot, config), config, looked);
+  } catch (error) {
+    const why =
+      error instanceof UserError
+        ? `${error.message} (${error.code})`
+        : `cannot read the snapshot ${file}: ${error instanceof Error ? error.message : String(error)}`;
+    return withoutRun({ class: "unreadable", message: why }, config, `snapshot ${file}`);
+  }
+}
+
+function withoutRun(error: VerifyError, config: VerifyConfig, cluster: string): VerifyResult {
+  const looked: Looked = { cluster, attempts: 0, waitedMs: 0, wallMs: 0, history: [] };
+  return resultWithout(error, exitCodes.noSnapshot, config, looked);
+}
+
+/** Under an absolute end the window shrinks, so that there is time left to tell what was found. */
+function withBudget({ config, untilMs }: Asked, nowMs: number): VerifyConfig | { error: VerifyError } {
+  if (untilMs === undefined) return config;
+  const budget = budgetMs(config.settleMs, untilMs, nowMs);
+  if (budget.ok) return { ...config, settleMs: budget.budgetMs };
+  const left = secondsText(Math.max(0, Math.floor((untilMs - nowMs) / 1000) * 1000));
+  const message = `only ${left}s are left until --until, of which ${secondsText(reserveMs)}s are kept for the report: too little to verify`;
+  return { error: { class: "budget", message } };
+}
+
+function toldError({ message, code, cure }: UserError): string {
+  return `muster: ${message} (${code})\n  try: ${cure}\n`;
+}
+
+const signalNumbers = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 } as const;
+type SignalName = keyof typeof signalNumbers;
+
+/** The first signal asks for a report, the second one for an end. */
+class Signals {
+  private readonly source = new CancelSource();
+  private received: SignalName | undefined;
+
+  constructor() {
+    for (const name of Object.keys(signalNumbers) as SignalName[]) process.on(name, this.receive);
+  }
+
+  get cancel(): CancelSource {
+    return this.source;
+  }
+
+  interrupted(): { message: string; exitCode: number } {
+    const name = this.received ?? "SIGINT";
+    return { message: `interrupted by ${name}`, exitCode: 128 + signalNumbers[name] };
+  }
+
+  stop(): void {
+    for (const name of Object.keys(signalNumbers) as SignalName[]) process.off(name, this.receive);
+  }
+
+  private readonly receive = (name: SignalName): void => {
+    if (this.received !== undefined) process.exit(128 + signalNumbers[name]);
+    this.received = name;
+    this.source.cancel();
+  };
+}

@@ -1,12 +1,17 @@
 /** Whether a pod asks for this node: its node selector, the node affinity that it requires, and its tolerations. */
-import type { Node, NodeSelectorRequirement, NodeSelectorTerm, PodSpec } from "./kubernetes.generated.ts";
+import type { Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodSpec } from "./kubernetes.generated.ts";
 
 export function matchesNode(spec: PodSpec | undefined, node: Node): boolean {
   for (const [key, value] of Object.entries(spec?.nodeSelector ?? {})) {
     if (node.metadata.labels?.[key] !== value) return false;
   }
   const required = spec?.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution;
-  return required === undefined || required.nodeSelectorTerms.some((term) => matchesTerm(term, node));
+  return required === undefined || matchesNodeSelector(required, node);
+}
+
+/** Terms are alternatives. */
+export function matchesNodeSelector(selector: NodeSelector, node: Node): boolean {
+  return selector.nodeSelectorTerms.some((term) => matchesTerm(term, node));
 }
 
 /** A term that asks for nothing matches nothing. */

@@ -1,33 +1,10 @@
 /** Expressions inside specs, judged when they are written rather than when they run. */
 
-import { compile } from "../../model/cel/cel.ts";
+import { compileDeviceExpression, deviceCostMax, deviceExpressionBytesMax } from "../../model/cel/device.ts";
 import { CelSyntaxError } from "../../model/cel/lexer.ts";
 import { parse } from "../../model/cel/parse.ts";
-import {
-  boolType,
-  type CelType,
-  dynType,
-  mapType,
-  objectType,
-  quantityType,
-  stringType,
-} from "../../model/cel/types.ts";
 import { type FieldError, forbidden, invalid, required, tooLong } from "../../model/fieldError.ts";
 import { utf8Bytes } from "./contentSize.ts";
-
-const expressionBytesMax = 10 * 1024;
-const costMax = 1_000_000;
-/** Attributes and capacities of a device together are no more than this. */
-const entriesMax = 32;
-
-const deviceVariables: Record<string, CelType> = {
-  device: objectType("Device", {
-    driver: stringType,
-    attributes: mapType(stringType, mapType(stringType, dynType, entriesMax), entriesMax),
-    capacity: mapType(stringType, mapType(stringType, quantityType, entriesMax), entriesMax),
-    allowMultipleAllocations: boolType,
-  }),
-};
 
 /** Verdicts come again with every claim that is stamped from one template. */
 const verdicts = new Map<string, FieldError | null>();
@@ -46,10 +23,11 @@ export function checkDeviceExpression(expression: string | undefined, path: stri
 }
 
 function deviceVerdict(expression: string): FieldError | null {
-  const result = compile(expression, { variables: deviceVariables, result: boolType });
-  if (!result.ok) return invalid("", expression, `compilation failed: ${result.errors.join("\n")}`);
+  const result = compileDeviceExpression(expression);
+  if (!result.ok) return invalid("", expression, result.message);
   // Where a size is not declared the estimate is infinite, and the limit at run time has the last word.
-  const isTooComplex = result.program.costMax > costMax && Number.isFinite(result.program.costMax);
+  const { costMax } = result.program;
+  const isTooComplex = costMax > deviceCostMax && Number.isFinite(costMax);
   return isTooComplex ? forbidden("", "too complex, exceeds cost limit") : null;
 }
 
@@ -69,8 +47,8 @@ function checkLength(expression: string | undefined, path: string, errors: Field
     errors.push(required(path));
     return false;
   }
-  if (utf8Bytes(expression) > expressionBytesMax) {
-    errors.push(tooLong(path, expressionBytesMax));
+  if (utf8Bytes(expression) > deviceExpressionBytesMax) {
+    errors.push(tooLong(path, deviceExpressionBytesMax));
     return false;
   }
   return true;

@@ -1,0 +1,216 @@
+import type { GroupView } from "../../decide/bind/judgeGroup.ts";
+import { deviceOf, hasEnded, holdersOf, isGoing, pinsDevicesLabel, podsRef } from "../../decide/bind/reservation.ts";
+import { keyOf, keyOfObject } from "../../model/intent.ts";
+import type { Node, Pod } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { isAtLeast } from "../../model/revision.ts";
+import { type BindRequest, bindRequestRef, podUidOf } from "../../model/scheduling/bindRequest.ts";
+import {
+  annotationKeys,
+  gpuGroupsOfLabels,
+  isReservationPod,
+  labelKeys,
+  scalingNamespace,
+} from "../../model/scheduling/keys.ts";
+import type { Controllers } from "../controllers.ts";
+import type { ObjectCache } from "../objectCache.ts";
+
+export const nodesRef = { group: "", version: "v1", plural: "nodes" } as const;
+const gpu = "nvidia.com/gpu";
+
+/** What the binder sees: pods, nodes and BindRequests, found by group, node, gang and UID. */
+export class BindWorld {
+  readonly pods: NewestOf;
+  readonly nodes: NewestOf;
+  readonly requests: NewestOf;
+  readonly requestsByGroup;
+  readonly requestsByCommit;
+  readonly requestsByPod;
+  private readonly reservationsByGroup;
+  private readonly usersByGroup;
+  private readonly podsByNode;
+  private readonly scalingPods;
+
+  constructor(controllers: Controllers) {
+    this.pods = new NewestOf(controllers.cache(podsRef));
+    this.nodes = new NewestOf(controllers.cache(nodesRef));
+    this.requests = new NewestOf(controllers.cache(bindRequestRef));
+    const { cache: pods } = this.pods;
+    const { cache: requests } = this.requests;
+    this.reservationsByGroup = pods.index((pod) =>
+      isReservationPod(pod) ? gpuGroupsOfLabels(pod.metadata.labels) : [],
+    );
+    this.usersByGroup = pods.index((pod) => (isReservationPod(pod) ? [] : gpuGroupsOfLabels(pod.metadata.labels)));
+    this.podsByNode = pods.index((pod) => nodeOf(pod));
+    this.scalingPods = pods.index(({ metadata }) => (metadata.namespace === scalingNamespace ? [""] : []));
+    this.requestsByGroup = requests.index((object) => groupsOf(asRequest(object)));
+    this.requestsByCommit = requests.index(({ metadata }) => {
+      const commit = metadata.annotations?.[annotationKeys.commit];
+      return commit === undefined ? [] : [`${metadata.namespace}/${commit}`];
+    });
+    this.requestsByPod = requests.index((object) => [
+      keyOf(object.metadata.namespace, asRequest(object).spec?.podName ?? ""),
+    ]);
+  }
+
+  /** Every group that anything in the cluster names. */
+  groups(): string[] {
+    const all = [this.reservationsByGroup, this.usersByGroup, this.requestsByGroup].flatMap((index) => index.values());
+    return [...new Set(all)].sort();
+  }
+
+  /** The nodes on which something of the group is or is going to be. */
+  nodesOf(group: string): string[] {
+    const nodes = new Set<string>();
+    for (const pod of [...this.reservations(group), ...this.users(group)])
+      for (const node of nodeOf(pod)) nodes.add(node);
+    for (const object of this.requestsByGroup.get(group)) nodes.add(asRequest(object).spec?.selectedNode ?? "");
+    return [...nodes].filter((node) => node !== "").sort();
+  }
+
+  reservations(group: string): Pod[] {
+    return this.pods
+      .among(this.reservationsByGroup.get(group), (pod) => isReservationPod(pod) && isOf(pod, group))
+      .map(asPod);
+  }
+
+  view(group: string, node: string): GroupView {
+    const reservations = this.reservations(group).filter((pod) => pod.spec?.nodeName === node);
+    const holders = reservations.flatMap((pod) => [...holdersOf(pod)]).map(([uid, key]) => this.podOf(uid, key));
+    return {
+      group,
+      node,
+      reservations,
+      users: this.users(group),
+      requests: this.requestsByGroup.get(group).map((object) => asRequest(this.requests.newest(object))),
+      holders: [...new Set(holders)].filter((pod) => pod !== undefined),
+      canPin: this.nodes.get(keyOf("", node))?.metadata.labels?.[pinsDevicesLabel] === "true",
+    };
+  }
+
+  /** GPUs of a node that nobody has: neither whole-GPU pods nor reservations, which are such pods. */
+  freeGpus(node: Node): number {
+    const taken = this.onNode(node.metadata.name).reduce((sum, pod) => sum + (hasEnded(pod) ? 0 : gpusOf(pod)), 0);
+    return Number(node.status?.allocatable?.[gpu] ?? 0) - taken;
+  }
+
+  /** Device to group, of the reservations of a node. */
+  devices(node: string): Map<string, string> {
+    const devices = new Map<string, string>();
+    for (const pod of this.onNode(node)) {
+      if (!isReservationPod(pod) || hasEnded(pod) || isGoing(pod)) continue;
+      const device = deviceOf(pod);
+      const [group] = gpuGroupsOfLabels(pod.metadata.labels);
+      if (device !== undefined && group !== undefined && !devices.has(device)) devices.set(device, group);
+    }
+    return devices;
+  }
+
+  get isScalingUp(): boolean {
+    return this.scalingPods.get("").some((object) => {
+      const pod = asPod(object);
+      // One that is stuck on its way out brings no machine any more.
+      return !isGoing(pod) && pod.spec?.nodeName === undefined;
+    });
+  }
+
+  private users(group: string): Pod[] {
+    return this.pods
+      .among(this.usersByGroup.get(group), (pod) => !isReservationPod(pod) && isOf(pod, group))
+      .map(asPod);
+  }
+
+  private onNode(node: string): Pod[] {
+    return this.pods.among(this.podsByNode.get(node), (pod) => nodeOf(pod).includes(node)).map(asPod);
+  }
+
+  private podOf(uid: string, key: string): Pod | undefined {
+    const found = this.pods.get(key);
+    return found?.metadata.uid === uid ? asPod(found) : undefined;
+  }
+}
+
+/**
+ * A kind as its cache shows it, or newer where our own writes have told us more: the answer to a write is the object after it,
+ * long before the watch brings it. What the cache has passed is forgotten.
+ */
+export class NewestOf {
+  readonly cache: ObjectCache;
+  private readonly ours = new Map<string, KubeObject>();
+
+  constructor(cache: ObjectCache) {
+    this.cache = cache;
+  }
+
+  /** The API answered with this. */
+  learn(object: KubeObject): void {
+    if (isAtLeast(this.cache.revision, object.metadata.resourceVersion)) return;
+    this.ours.set(keyOfObject(object), object);
+  }
+
+  get(key: string): KubeObject | undefined {
+    const seen = this.cache.get(key);
+    return this.ourOwn(key, seen) ?? seen;
+  }
+
+  newest(seen: KubeObject): KubeObject {
+    return this.ourOwn(keyOfObject(seen), seen) ?? seen;
+  }
+
+  /** These as they are now, and those of ours that the cache does not show yet, as far as they belong. */
+  among(seen: readonly KubeObject[], belongs: (object: KubeObject) => boolean): KubeObject[] {
+    if (this.ours.size === 0) return [...seen];
+    const found = new Map(seen.map((object) => [keyOfObject(object), this.newest(object)]));
+    for (const [key, object] of [...this.ours].sort(([a], [b]) => (a < b ? -1 : 1))) {
+      if (this.ourOwn(key, this.cache.get(key)) !== undefined) found.set(key, object);
+    }
+    return [...found.values()].filter(belongs);
+  }
+
+  private ourOwn(key: string, seen: KubeObject | undefined): KubeObject | undefined {
+    const ours = this.ours.get(key);
+    if (ours === undefined) return undefined;
+    const { resourceVersion } = ours.metadata;
+    const isPassed =
+      isAtLeast(this.cache.revision, resourceVersion) ||
+      (seen !== undefined && isAtLeast(seen.metadata.resourceVersion, resourceVersion));
+    if (!isPassed) return ours;
+    this.ours.delete(key);
+    return undefined;
+  }
+}
+
+export function asPod(object: KubeObject): Pod {
+  return object as unknown as Pod;
+}
+
+export function asRequest(object: KubeObject): BindRequest {
+  return object as unknown as BindRequest;
+}
+
+export function groupsOf({ spec }: BindRequest): string[] {
+  return spec?.receivedResourceType === "Fraction" ? (spec.selectedGPUGroups ?? []) : [];
+}
+
+export function isFor(request: BindRequest, pod: Pod): boolean {
+  return (podUidOf(request) ?? pod.metadata.uid) === pod.metadata.uid;
+}
+
+function isOf({ metadata }: KubeObject, group: string): boolean {
+  return gpuGroupsOfLabels(metadata.labels).includes(group);
+}
+
+function nodeOf(object: KubeObject | Pod): string[] {
+  const { nodeName } = (object as Pod).spec ?? {};
+  return nodeName === undefined || nodeName === "" ? [] : [nodeName];
+}
+
+/** Whole GPUs that its containers hold; those that run one after the other share. */
+function gpusOf({ spec }: Pod): number {
+  const of = (containers: readonly { resources?: { limits?: Record<string, string> } }[]): number[] =>
+    containers.map(({ resources }) => Number(resources?.limits?.[gpu] ?? 0));
+  const running = of(spec?.containers ?? []).reduce((sum, each) => sum + each, 0);
+  return Math.max(running, ...of(spec?.initContainers ?? []));
+}
+
+export const groupLabels = { single: labelKeys.gpuGroup, prefix: labelKeys.gpuGroupPrefix } as const;

@@ -1,0 +1,144 @@
+/**
+ * What should become of a group's reservation, from one look at the group. The same function judges the cache, to find out
+ * whether there may be something to do, and a consistent read at one revision, before anything is destroyed.
+ */
+import type { Pod } from "../../model/kubernetes.generated.ts";
+import { type BindRequest, isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";
+import { gpuGroupsOfLabels } from "../../model/scheduling/keys.ts";
+import { devicesOf, hasEnded, holdersOf, isGoing } from "./reservation.ts";
+
+/** Everything that concerns one group on one node. */
+export interface GroupView {
+  readonly group: string;
+  readonly node: string;
+  /** Its reservation pods on this node; one, unless something went wrong. */
+  readonly reservations: readonly Pod[];
+  /** The pods that carry the group's label. */
+  readonly users: readonly Pod[];
+  /** The BindRequests that name the group. */
+  readonly requests: readonly BindRequest[];
+  /** The pods whose UIDs the reservations name as holders, as far as they exist. */
+  readonly holders: readonly Pod[];
+  /** Whether the node can give a new reservation the device of a lost one. */
+  readonly canPin: boolean;
+}
+
+export type GroupVerdict =
+  | { readonly type: "keep"; readonly why: string }
+  /** These pods are in nobody's bind any more: take the group off them, so that writes of an old bind conflict. */
+  | { readonly type: "release"; readonly pods: readonly Pod[]; readonly why: string }
+  /** These UIDs rely on the reservation no more. */
+  | { readonly type: "drop"; readonly reservation: Pod; readonly uids: readonly string[]; readonly why: string }
+  | { readonly type: "delete"; readonly reservation: Pod; readonly why: string }
+  /** Pods run without a reservation: somebody else may get their device. */
+  | { readonly type: "restore"; readonly users: readonly Pod[]; readonly device: string; readonly why: string }
+  | { readonly type: "evict"; readonly users: readonly Pod[]; readonly why: string };
+
+const nothing: GroupVerdict = { type: "keep", why: "there is no reservation and nobody needs one" };
+
+export function judgeGroup(view: GroupView): GroupVerdict {
+  const { group, node } = view;
+  const live = view.users.filter((pod) => !hasEnded(pod) && isHere(pod, node));
+  const standing = view.reservations.filter((pod) => !hasEnded(pod) && !isGoing(pod));
+  const strays = strayPods(view);
+  if (strays.length > 0) {
+    const names = strays.map(nameOf).join(", ");
+    return { type: "release", pods: strays, why: `no BindRequest of ${names} names group ${group} any more` };
+  }
+  const placed = live.filter((pod) => pod.spec?.nodeName !== undefined);
+  // Over and in nobody's way but of its own name: the next one can only be made when this one is gone.
+  const over = view.reservations.find((pod) => hasEnded(pod) && !isGoing(pod));
+  if (over !== undefined) {
+    return {
+      type: "delete",
+      reservation: over,
+      why: `it ended as ${over.status?.phase}: ${over.status?.reason ?? "no reason given"}`,
+    };
+  }
+  const [reservation] = standing;
+  if (reservation === undefined) {
+    if (placed.length === 0 || view.reservations.some(isGoing)) return nothing;
+    return lost(view, placed);
+  }
+  const [user] = live;
+  if (user !== undefined) return { type: "keep", why: `pod ${nameOf(user)} uses it` };
+  const request = view.requests.find((each) => protects(each, view));
+  if (request !== undefined) return { type: "keep", why: `BindRequest ${nameOf(request)} is going to use it` };
+  for (const each of standing) {
+    const gone = [...holdersOf(each).keys()].filter((uid) => !isHeldBy(uid, view)).sort();
+    if (gone.length > 0) return { type: "drop", reservation: each, uids: gone, why: "its holders are gone" };
+  }
+  const holder = view.holders.find((pod) => isHeldBy(pod.metadata.uid, view));
+  if (holder !== undefined) return { type: "keep", why: `pod ${nameOf(holder)} holds it` };
+  return { type: "delete", reservation, why: `no pod and no BindRequest needs group ${group}` };
+}
+
+/** Whether a BindRequest will still rely on the group's reservation, or has just done so and its pod does not show it yet. */
+export function protects(request: BindRequest, view: Pick<GroupView, "group" | "users" | "holders">): boolean {
+  const { spec, status } = request;
+  if (spec?.receivedResourceType !== "Fraction" || spec.selectedGPUGroups?.includes(view.group) !== true) return false;
+  if (request.metadata.deletionTimestamp !== undefined) return false;
+  if (status?.phase !== "Succeeded") return !isFinallyFailed(request);
+  const uid = podUidOf(request);
+  if (uid === undefined) return false;
+  // Seen with the label, it protects the group by itself; seen without, our look at it is older than the success.
+  if (view.users.some(({ metadata }) => metadata.uid === uid)) return false;
+  return view.holders.some((pod) => pod.metadata.uid === uid && !hasEnded(pod));
+}
+
+/** A pod relies on it from before it is labelled until it is gone, has ended, runs elsewhere or was released. */
+function isHeldBy(uid: string, { holders, node, group }: GroupView): boolean {
+  const pod = holders.find(({ metadata }) => metadata.uid === uid);
+  if (pod === undefined || hasEnded(pod) || !isHere(pod, node)) return false;
+  return pod.spec?.nodeName !== undefined || isLabelled(pod, group) || !wasReleased(pod, group);
+}
+
+/** Pods on no node yet that a bind has labelled or held for, and that nobody binds any more. */
+function strayPods(view: GroupView): Pod[] {
+  const { group, users, holders, requests } = view;
+  const bound = new Set(requests.filter((request) => mayStillBind(request, group)).map(podUidOf));
+  const candidates = new Map<string, Pod>();
+  for (const pod of [...users, ...holders]) candidates.set(pod.metadata.uid, pod);
+  return [...candidates.values()].filter((pod) => {
+    if (pod.spec?.nodeName !== undefined || hasEnded(pod) || bound.has(pod.metadata.uid)) return false;
+    return isLabelled(pod, group) || !wasReleased(pod, group);
+  });
+}
+
+function mayStillBind(request: BindRequest, group: string): boolean {
+  if (request.spec?.selectedGPUGroups?.includes(group) !== true) return false;
+  return request.metadata.deletionTimestamp === undefined && !isFinallyFailed(request);
+}
+
+/** On a pod: the groups that were taken off it, so that an old bind's writes conflict. */
+export const releasedAnnotation = "muster.dev/released-groups";
+
+export function wasReleased(pod: Pod, group: string): boolean {
+  return (pod.metadata.annotations?.[releasedAnnotation] ?? "").split(",").includes(group);
+}
+
+function isHere(pod: Pod, node: string): boolean {
+  return pod.spec?.nodeName === undefined || pod.spec.nodeName === node;
+}
+
+function lost(view: GroupView, placed: readonly Pod[]): GroupVerdict {
+  const devices = new Set(placed.map((pod) => devicesOf(pod)[view.group]));
+  const [device] = devices;
+  const names = placed.map(nameOf).join(", ");
+  if (view.canPin && devices.size === 1 && device !== undefined) {
+    const why = `the reservation of group ${view.group} was lost; ${names} keeps device ${device}`;
+    return { type: "restore", users: placed, device, why };
+  }
+  const users = placed.filter((pod) => !isGoing(pod));
+  if (users.length === 0) return { type: "keep", why: `the reservation was lost, and ${names} is going` };
+  const why = `the reservation of group ${view.group} was lost and node ${view.node} cannot give its device again; ${names} must go`;
+  return { type: "evict", users, why };
+}
+
+function isLabelled(pod: Pod, group: string): boolean {
+  return gpuGroupsOfLabels(pod.metadata.labels).includes(group);
+}
+
+function nameOf({ metadata }: Pod | BindRequest): string {
+  return `${metadata.namespace}/${metadata.name}`;
+}

@@ -1,0 +1,249 @@
+/**
+ * The next step of a bind, from what is observed. Nothing about a bind is remembered outside the cluster: whoever looks at the
+ * same objects takes the same step, so a binder that died is continued by the next one where it was.
+ *
+ *   reserve -> hold -> wait for the device -> label -> configure -> claims, volumes -> bind -> say so
+ */
+import { expectedOf, type Intent, type NewObject } from "../../model/intent.ts";
+import type { JsonObject } from "../../model/json.ts";
+import type { Node, Pod } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import type { Revision } from "../../model/revision.ts";
+import { type BindRequest, isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";
+import { annotationKeys, gpuGroupsOfLabels, labelKeys } from "../../model/scheduling/keys.ts";
+import { releasedAnnotation } from "./judgeGroup.ts";
+import {
+  deviceOf,
+  devicesAnnotation,
+  hasEnded,
+  holdersOf,
+  holdersPatch,
+  isGoing,
+  newReservation,
+  podsRef,
+  type ReservationOptions,
+} from "./reservation.ts";
+import { sharedGpuConfig } from "./sharedGpuConfig.ts";
+
+/** What a bind looks at. */
+export interface BindView {
+  readonly request: BindRequest;
+  /** The pod of that name; undefined when there is none as far as we know. */
+  readonly pod: Pod | undefined;
+  readonly node: Node | undefined;
+  /** BindRequests that belong to the same gang commit, this one included. */
+  readonly commitSize: number;
+  /** Reservation pods that carry a group's label, wherever they are. */
+  readonly reservations: (group: string) => readonly Pod[];
+  /** GPUs of the node that can still be reserved: what it has less what whole-GPU pods and reservations hold. */
+  readonly freeGpus: number;
+  /** A cluster autoscaler is bringing machines for shares of GPUs. */
+  readonly isScalingUp: boolean;
+  /** Device ids that other groups of the node report. */
+  readonly otherDevices: ReadonlyMap<string, string>;
+  /** What this turn has made sure of already; asked for again after a restart, and harmless then. */
+  readonly done: ReadonlySet<"configured" | "claimed" | "volumes">;
+  /** Since when we wait for the node to say which device it gave. */
+  readonly waitingSinceMs: number | undefined;
+  /** Of the look at pods: what is not there was not there at this revision. */
+  readonly podsRevision: Revision;
+  readonly nowMs: number;
+}
+
+export type BindStep =
+  /** Nothing to do, now or ever. */
+  | { readonly type: "done" }
+  /** Somebody else has to do something first. */
+  | { readonly type: "wait"; readonly why: string; readonly untilMs?: number; readonly forDevice?: boolean }
+  /** What the cache does not show may be there all the same: ask the API. */
+  | { readonly type: "look"; readonly what: "pod" | "node" }
+  | { readonly type: "write"; readonly intent: Intent }
+  | { readonly type: "configure"; readonly maps: readonly NewObject[] }
+  | { readonly type: "claim" }
+  | { readonly type: "volumes" }
+  | { readonly type: "succeeded"; readonly why: string }
+  /** This attempt is over. */
+  | { readonly type: "failed"; readonly why: string }
+  /** A request of an old form: its author makes a new one. */
+  | { readonly type: "discard"; readonly why: string };
+
+export interface BindOptions {
+  readonly reservation: ReservationOptions;
+  readonly cdi: boolean;
+}
+
+export function nextBindStep(view: BindView, options: BindOptions): BindStep {
+  const { request, pod, node } = view;
+  const { spec = {}, status } = request;
+  if (request.metadata.deletionTimestamp !== undefined) return { type: "done" };
+  if (status?.phase === "Succeeded" || isFinallyFailed(request)) return { type: "done" };
+  const wanted = Number(request.metadata.annotations?.[annotationKeys.commitSize] ?? "0");
+  if (view.commitSize < wanted) {
+    return { type: "wait", why: `${view.commitSize} of ${wanted} BindRequests of its gang exist` };
+  }
+  if (pod === undefined) return { type: "look", what: "pod" };
+  const uid = podUidOf(request);
+  if (uid !== undefined && pod.metadata.uid !== uid) {
+    return { type: "failed", why: `pod ${pod.metadata.name} is another one by now: ${pod.metadata.uid}, not ${uid}` };
+  }
+  const placed = pod.spec?.nodeName;
+  if (placed !== undefined) return { type: "succeeded", why: boundWhy(placed, spec.selectedNode) };
+  if (hasEnded(pod) || isGoing(pod)) return { type: "failed", why: `pod ${pod.metadata.name} is ending` };
+  if (node === undefined) return { type: "look", what: "node" };
+  const isShared = spec.receivedResourceType === "Fraction";
+  const groups = isShared ? (spec.selectedGPUGroups ?? []) : [];
+  if (isShared && groups.length === 0) {
+    return { type: "discard", why: "it asks for a share of a GPU and names no group" };
+  }
+  const devices: string[] = [];
+  for (const group of groups) {
+    const step = reserve(view, pod, group, options);
+    if (typeof step !== "string") return step;
+    const other = view.otherDevices.get(step);
+    if (other !== undefined && !groups.includes(other)) {
+      return { type: "failed", why: `groups ${group} and ${other} were both given device ${step}` };
+    }
+    devices.push(step);
+  }
+  const label = labelPod(view, pod, groups, devices);
+  if (label !== undefined) return { type: "write", intent: label };
+  if (isShared && !view.done.has("configured")) {
+    const maps = sharedGpuConfig(pod, { devices, portion: spec.receivedGPU?.portion ?? "", cdi: options.cdi });
+    return { type: "configure", maps };
+  }
+  const hasClaims =
+    (spec.resourceClaimAllocations ?? []).length > 0 || (spec.extendedResourceClaimAllocation ?? null) !== null;
+  if (hasClaims && !view.done.has("claimed")) return { type: "claim" };
+  if (hasVolumes(pod) && !view.done.has("volumes")) return { type: "volumes" };
+  const why = `pod ${pod.metadata.name} belongs on node ${node.metadata.name}`;
+  const intent: Intent = {
+    type: "bind",
+    target: podTarget(pod),
+    expected: expected(pod),
+    node: node.metadata.name,
+    why,
+  };
+  return { type: "write", intent };
+}
+
+/** The device of a group once it can be relied on, or the step that comes before. */
+function reserve(view: BindView, pod: Pod, group: string, { reservation: options }: BindOptions): BindStep | string {
+  const node = view.request.spec?.selectedNode ?? "";
+  const all = view.reservations(group);
+  const elsewhere = all.find((each) => each.spec?.nodeName !== node && !hasEnded(each) && !isGoing(each));
+  if (elsewhere !== undefined) {
+    return { type: "failed", why: `group ${group} is reserved on node ${elsewhere.spec?.nodeName}, not on ${node}` };
+  }
+  const here = all.filter((each) => each.spec?.nodeName === node);
+  if (here.some(isGoing)) return { type: "wait", why: `the last reservation of group ${group} is going` };
+  const over = here.find(hasEnded);
+  if (over !== undefined) {
+    const { phase, reason = "no reason given", message = "" } = over.status ?? {};
+    return {
+      type: "failed",
+      why: `the node refused the reservation of group ${group}: ${phase}, ${reason} ${message}`.trim(),
+    };
+  }
+  const [found] = here;
+  if (found === undefined) {
+    if (view.isScalingUp) return { type: "failed", why: "the cluster is being scaled up for shares of GPUs" };
+    if (view.freeGpus <= 0) {
+      return {
+        type: "failed",
+        why: `node ${node} has no GPU left for group ${group}: all are held by pods and reservations`,
+      };
+    }
+    const object = newReservation({ node, group, users: [pod], options });
+    const target = { ...podsRef, namespace: object.metadata.namespace ?? "", name: object.metadata.name };
+    const why = `pod ${pod.metadata.name} shares a GPU of node ${node}`;
+    return { type: "write", intent: { type: "create", target, absentAt: view.podsRevision, object, why } };
+  }
+  const holders = holdersOf(found);
+  if (!holders.has(pod.metadata.uid)) {
+    const more = new Map(holders).set(pod.metadata.uid, `${pod.metadata.namespace ?? ""}/${pod.metadata.name}`);
+    const why = `pod ${pod.metadata.name} is going to rely on it`;
+    return {
+      type: "write",
+      intent: { type: "patch", target: podTarget(found), expected: expected(found), patch: holdersPatch(more), why },
+    };
+  }
+  const device = deviceOf(found);
+  if (device !== undefined) return device;
+  const untilMs = (view.waitingSinceMs ?? view.nowMs) + options.allocationTimeoutMs;
+  if (view.nowMs >= untilMs) {
+    const seconds = options.allocationTimeoutMs / 1000;
+    return { type: "failed", why: `node ${node} did not say within ${seconds} s which device group ${group} has` };
+  }
+  return {
+    type: "wait",
+    why: `node ${node} has not said yet which device group ${group} has`,
+    untilMs,
+    forDevice: true,
+  };
+}
+
+/** What the pod must carry before it is bound; undefined when it does. */
+function labelPod(
+  { request }: BindView,
+  pod: Pod,
+  groups: readonly string[],
+  devices: readonly string[],
+): Intent | undefined {
+  const { receivedResourceType = "", predictedNUMAZones = [] } = request.spec ?? {};
+  const isMulti = groups.length > 1;
+  const labels: JsonObject = {};
+  const current = pod.metadata.labels ?? {};
+  for (const group of gpuGroupsOfLabels(current)) {
+    if (groups.includes(group)) continue;
+    // Of an earlier attempt on another GPU.
+    if (current[labelKeys.gpuGroup] === group) labels[labelKeys.gpuGroup] = null;
+    else labels[`${labelKeys.gpuGroupPrefix}${group}`] = null;
+  }
+  for (const group of groups) {
+    const key = isMulti ? `${labelKeys.gpuGroupPrefix}${group}` : labelKeys.gpuGroup;
+    if (current[key] !== group) labels[key] = group;
+  }
+  const wanted: JsonObject = { [annotationKeys.receivedResourceType]: receivedResourceType };
+  if (groups.length > 0) {
+    wanted[devicesAnnotation] = JSON.stringify(
+      Object.fromEntries(groups.map((group, at) => [group, devices[at] ?? ""])),
+    );
+    wanted[releasedAnnotation] = null;
+  }
+  if (predictedNUMAZones.length > 0) wanted[numaAnnotation] = JSON.stringify(predictedNUMAZones);
+  const annotations: JsonObject = {};
+  for (const [key, value] of Object.entries(wanted)) {
+    if ((pod.metadata.annotations?.[key] ?? null) !== value) annotations[key] = value;
+  }
+  if (Object.keys(labels).length === 0 && Object.keys(annotations).length === 0) return undefined;
+  const why =
+    groups.length === 0
+      ? "what it was given"
+      : `it uses ${groups.length === 1 ? "group" : "groups"} ${groups.join(", ")}`;
+  return {
+    type: "patch",
+    target: podTarget(pod),
+    expected: expected(pod),
+    patch: { metadata: { labels, annotations } },
+    why,
+  };
+}
+
+const numaAnnotation = "kai.scheduler/numa-placement-predicted";
+
+function boundWhy(placed: string, selected: string | undefined): string {
+  return placed === selected ? `bound to ${placed}` : `bound to ${placed} by somebody else, not to ${selected}`;
+}
+
+/** Only claims have to be waited for; everything else is there or is the kubelet's business. */
+function hasVolumes({ spec }: Pod): boolean {
+  return (spec?.volumes ?? []).some(({ persistentVolumeClaim }) => persistentVolumeClaim !== undefined);
+}
+
+function podTarget({ metadata }: Pod): typeof podsRef & { namespace: string; name: string } {
+  return { ...podsRef, namespace: metadata.namespace ?? "", name: metadata.name };
+}
+
+function expected(pod: Pod): ReturnType<typeof expectedOf> {
+  return expectedOf(pod as unknown as KubeObject);
+}

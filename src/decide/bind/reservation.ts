@@ -1,0 +1,150 @@
+/**
+ * The reservation pod: a pod that holds one whole GPU of a node, so that others can share it. Its life is governed by who
+ * holds it: who relies on it first writes itself on it, and then every delete that was decided before conflicts.
+ *
+ *   binder                               somebody who cleans up
+ *                                        t0  reads R at revision 7: nobody holds it
+ *   t1  writes its pod's UID on R  --->  R is at revision 8
+ *   t2  labels and binds its pod
+ *                                        t3  deletes R if it is still at revision 7: refused, however late it lands
+ */
+import type { NewObject } from "../../model/intent.ts";
+import { isObject, type JsonObject } from "../../model/json.ts";
+import type { Pod } from "../../model/kubernetes.generated.ts";
+import { annotationKeys, labelKeys, reservationAppLabel, reservationNamespace } from "../../model/scheduling/keys.ts";
+import { sha256Hex } from "../../model/sha256.ts";
+
+/** On a reservation pod: the pods that rely on it, as JSON from UID to `namespace/name`. */
+export const holdersAnnotation = "muster.dev/holders";
+/** On a reservation pod that replaces a lost one: the device that it must get, where the node can choose. */
+export const pinAnnotation = "muster.dev/pin-device";
+/** On a node that gives a pod the device that the pod's annotation asks for. */
+export const pinsDevicesLabel = "muster.dev/pins-devices";
+/** On a pod that shares GPUs: the device of each of its groups, as JSON. */
+export const devicesAnnotation = "muster.dev/gpu-devices";
+
+export const podsRef = { group: "", version: "v1", plural: "pods" } as const;
+const gpu = "nvidia.com/gpu";
+
+export interface ReservationOptions {
+  readonly image: string;
+  readonly serviceAccountName: string;
+  readonly runtimeClassName?: string;
+  /** Processor and memory for the pod, besides its GPU. */
+  readonly podResources?: Readonly<Record<string, Readonly<Record<string, string>>>>;
+  readonly podSecurityContext?: JsonObject;
+  readonly containerSecurityContext?: JsonObject;
+  /** How long a node may take to say which device it is. */
+  readonly allocationTimeoutMs: number;
+}
+
+export const reservationDefaults: ReservationOptions = {
+  image: "resource-reservation",
+  serviceAccountName: "kai-resource-reservation",
+  allocationTimeoutMs: 40_000,
+};
+
+/** One name per node and group, so that two who reserve at once make one pod. Others derive the same. */
+export function reservationName(node: string, group: string): string {
+  return `gpu-reservation-${sha256Hex(`${node}/${group}`, 8)}`;
+}
+
+/** The pod to create. It is born with its first holder. */
+export function newReservation(about: {
+  readonly node: string;
+  readonly group: string;
+  readonly users: readonly Pod[];
+  readonly pinnedDevice?: string | undefined;
+  readonly options: ReservationOptions;
+}): NewObject {
+  const { node, group, users, pinnedDevice, options } = about;
+  const [first] = users;
+  const { podSecurityContext, containerSecurityContext, runtimeClassName } = options;
+  const amounts = (of: "requests" | "limits"): Record<string, string> => {
+    const { [gpu]: _, ...others } = options.podResources?.[of] ?? {};
+    return { ...others, [gpu]: "1" };
+  };
+  const holders: Record<string, string> = {};
+  for (const { metadata } of users) holders[metadata.uid] = `${metadata.namespace ?? ""}/${metadata.name}`;
+  return {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: {
+      name: reservationName(node, group),
+      namespace: reservationNamespace,
+      labels: { [labelKeys.app]: reservationAppLabel, [labelKeys.gpuGroup]: group },
+      annotations: {
+        "karpenter.sh/do-not-disrupt": "true",
+        [holdersAnnotation]: JSON.stringify(holders),
+        ...(pinnedDevice === undefined ? {} : { [pinAnnotation]: pinnedDevice }),
+      },
+    },
+    spec: {
+      nodeName: node,
+      serviceAccountName: options.serviceAccountName,
+      ...(first?.spec?.tolerations === undefined ? {} : { tolerations: first.spec.tolerations }),
+      ...(runtimeClassName === undefined ? {} : { runtimeClassName }),
+      ...(podSecurityContext === undefined ? {} : { securityContext: podSecurityContext }),
+      containers: [
+        {
+          name: "resource-reservation",
+          image: options.image,
+          imagePullPolicy: "IfNotPresent",
+          env: [
+            { name: "POD_NAME", valueFrom: { fieldRef: { fieldPath: "metadata.name" } } },
+            { name: "POD_NAMESPACE", valueFrom: { fieldRef: { fieldPath: "metadata.namespace" } } },
+          ],
+          resources: { requests: amounts("requests"), limits: amounts("limits") },
+          ...(containerSecurityContext === undefined ? {} : { securityContext: containerSecurityContext }),
+        },
+      ],
+    },
+  };
+}
+
+/** Who relies on it: UID to `namespace/name`. Text that is no such list names nobody. */
+export function holdersOf(reservation: Pod): ReadonlyMap<string, string> {
+  const text = reservation.metadata.annotations?.[holdersAnnotation];
+  return new Map(Object.entries(textsIn(text)));
+}
+
+/** The patch that makes these the holders. */
+export function holdersPatch(holders: ReadonlyMap<string, string>): JsonObject {
+  const sorted = Object.fromEntries([...holders].sort(([a], [b]) => (a < b ? -1 : 1)));
+  return { metadata: { annotations: { [holdersAnnotation]: JSON.stringify(sorted) } } };
+}
+
+/** The device that its node gave it, once the node has said so. */
+export function deviceOf(reservation: Pod): string | undefined {
+  const device = reservation.metadata.annotations?.[annotationKeys.reservedGpu];
+  return device === "" ? undefined : device;
+}
+
+/** The devices of the groups of a pod that shares GPUs, as its binder wrote them. */
+export function devicesOf(pod: Pod): Readonly<Record<string, string>> {
+  return textsIn(pod.metadata.annotations?.[devicesAnnotation]);
+}
+
+/** Over: it runs no more and will never run again. */
+export function hasEnded(pod: Pod): boolean {
+  const phase = pod.status?.phase;
+  return phase === "Succeeded" || phase === "Failed";
+}
+
+export function isGoing(pod: Pod): boolean {
+  return pod.metadata.deletionTimestamp !== undefined;
+}
+
+function textsIn(text: string | undefined): Record<string, string> {
+  if (text === undefined) return {};
+  try {
+    const parsed: unknown = JSON.parse(text);
+    if (!isObject(parsed)) return {};
+    return Object.fromEntries(Object.entries(parsed).filter(([, value]) => typeof value === "string")) as Record<
+      string,
+      string
+    >;
+  } catch {
+    return {};
+  }
+}

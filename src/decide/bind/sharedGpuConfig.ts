@@ -1,0 +1,104 @@
+/**
+ * The two ConfigMaps through which the container of a pod that shares GPUs learns which ones. Their names stand in the pod's
+ * annotation since it was admitted; the kubelet waits for them.
+ */
+import type { NewObject } from "../../model/intent.ts";
+import type { Container, Pod } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { annotationKeys } from "../../model/scheduling/keys.ts";
+
+export const configMapsRef = { group: "", version: "v1", plural: "configmaps" } as const;
+
+export const variables = {
+  devices: "NVIDIA_VISIBLE_DEVICES",
+  portion: "GPU_PORTION",
+  /** The older name of the portion. */
+  gpus: "RUNAI_NUM_OF_GPUS",
+  /** Written only where somebody else created it: kept in step. */
+  legacyDevices: "RUNAI-VISIBLE-DEVICES",
+} as const;
+
+const cdiPrefix = "k8s.device-plugin.nvidia.com/gpu=";
+
+export interface FractionContainer {
+  readonly container: Container;
+  /** `0`, or `i0` for an init container. */
+  readonly place: string;
+}
+
+/** The container that gets the share: the one that the annotation names, else the first. */
+export function fractionContainer(pod: Pod): FractionContainer | undefined {
+  const name = pod.metadata.annotations?.[annotationKeys.gpuFractionContainer];
+  const { initContainers = [], containers = [] } = pod.spec ?? { containers: [] };
+  if (name === undefined) {
+    const [container] = containers;
+    return container === undefined ? undefined : { container, place: "0" };
+  }
+  const init = initContainers.findIndex((each) => each.name === name);
+  if (init >= 0) return { container: initContainers[init] as Container, place: `i${init}` };
+  const at = containers.findIndex((each) => each.name === name);
+  return at < 0 ? undefined : { container: containers[at] as Container, place: String(at) };
+}
+
+/** Names of both, or undefined for a pod that admission has not seen. */
+export function configMapNames(pod: Pod): { capabilities: string; environment: string } | undefined {
+  const prefix = pod.metadata.annotations?.[annotationKeys.sharedGpuConfigMap];
+  const found = fractionContainer(pod);
+  if (prefix === undefined || found === undefined) return undefined;
+  const capabilities = `${prefix}-${found.place}`;
+  return { capabilities, environment: `${capabilities}-evar` };
+}
+
+/** Both ConfigMaps, whole: what a bind writes is not put together from parts that others may have changed. */
+export function sharedGpuConfig(
+  pod: Pod,
+  share: { readonly devices: readonly string[]; readonly portion: string; readonly cdi: boolean },
+): NewObject[] {
+  const names = configMapNames(pod);
+  const found = fractionContainer(pod);
+  if (names === undefined || found === undefined) return [];
+  const devices = share.devices.map((device) => (share.cdi ? `${cdiPrefix}${device}` : device)).join(",");
+  const fromMap = (found.container.env ?? []).some(
+    ({ name, valueFrom }) => name === variables.devices && valueFrom?.configMapKeyRef !== undefined,
+  );
+  const visible = { [variables.devices]: devices };
+  const portion = { [variables.gpus]: share.portion, [variables.portion]: share.portion };
+  return [
+    configMap(pod, names.capabilities, { ...(fromMap ? visible : {}), ...portion }),
+    configMap(pod, names.environment, fromMap ? {} : visible),
+  ];
+}
+
+/**
+ * What becomes of one that exists: of the same pod, its values are brought up to date and other keys stay; of another owner,
+ * it is replaced. Undefined when it is right already.
+ */
+export function mergedConfigMap(existing: KubeObject, wanted: NewObject): KubeObject | undefined {
+  const data = (existing["data"] ?? {}) as Record<string, string>;
+  const values = wanted["data"] as Record<string, string>;
+  const ownedBy = wanted.metadata["ownerReferences"] as KubeObject["metadata"]["ownerReferences"];
+  const isSameOwner = existing.metadata.ownerReferences?.some(({ uid }) => uid === ownedBy?.[0]?.uid) === true;
+  if (!isSameOwner) {
+    return { ...existing, metadata: { ...existing.metadata, ownerReferences: ownedBy ?? [] }, data: values };
+  }
+  const legacy = data[variables.legacyDevices];
+  const devices = values[variables.devices];
+  const merged: Record<string, string> = { ...data, ...values };
+  if (legacy !== undefined && devices !== undefined) merged[variables.legacyDevices] = devices;
+  const isRight = Object.keys(merged).every((key) => merged[key] === data[key]);
+  return isRight ? undefined : { ...existing, data: merged };
+}
+
+function configMap(pod: Pod, name: string, data: Record<string, string>): NewObject {
+  const { namespace = "", uid, name: podName } = pod.metadata;
+  return {
+    apiVersion: "v1",
+    kind: "ConfigMap",
+    metadata: {
+      name,
+      namespace,
+      ownerReferences: [{ apiVersion: "v1", kind: "Pod", name: podName, uid }],
+    },
+    data,
+  };
+}

@@ -1,8 +1,9 @@
 import { UserError } from "../model/userError.ts";
+import { binderPart } from "./bind/binderPart.ts";
 import type { Part } from "./part.ts";
 
 /** Every part that can be started by its name alone, in the order in which they are told about. */
-export const parts: readonly Part[] = [];
+export const parts: readonly Part[] = [binderPart()];
 
 /** The parts of these names, in their own order; a name that nobody has is refused. */
 export function partsNamed(names: readonly string[], known: readonly Part[] = parts): Part[] {

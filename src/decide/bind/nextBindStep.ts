@@ -43,6 +43,8 @@ export interface BindView {
   readonly otherDevices: ReadonlyMap<string, string>;
   /** What this turn has made sure of already; asked for again after a restart, and harmless then. */
   readonly done: ReadonlySet<"configured" | "claimed" | "volumes">;
+  /** Whether the pod was read from the API in this turn. */
+  readonly hasLooked: boolean;
   /** Since when we wait for the node to say which device it gave. */
   readonly waitingSinceMs: number | undefined;
   /** Of the look at pods: what is not there was not there at this revision. */
@@ -84,6 +86,8 @@ export function nextBindStep(view: BindView, options: BindOptions): BindStep {
   if (pod === undefined) return { type: "look", what: "pod" };
   const uid = podUidOf(request);
   if (uid !== undefined && pod.metadata.uid !== uid) {
+    // The cache may still show the one before.
+    if (!view.hasLooked) return { type: "look", what: "pod" };
     return { type: "failed", why: `pod ${pod.metadata.name} is another one by now: ${pod.metadata.uid}, not ${uid}` };
   }
   const placed = pod.spec?.nodeName;

@@ -1,0 +1,394 @@
+import { type BindOptions, type BindStep, type BindView, nextBindStep } from "../../decide/bind/nextBindStep.ts";
+import { releasePod } from "../../decide/bind/releasePod.ts";
+import { hasEnded, holdersOf, holdersPatch, podsRef } from "../../decide/bind/reservation.ts";
+import { applyIntent } from "../../intents/applyIntent.ts";
+import { lookAgain } from "../../intents/lookAgain.ts";
+import { expectedOf, type Intent, keyOf } from "../../model/intent.ts";
+import type { Node, Pod } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import type { Outcome, Refusal } from "../../model/outcome.ts";
+import { type BindRequest, bindRequestRef, isFinallyFailed } from "../../model/scheduling/bindRequest.ts";
+import { annotationKeys, gpuGroupsOfLabels } from "../../model/scheduling/keys.ts";
+import { formatTime } from "../../model/time.ts";
+import type { Cancel } from "../../ports/cancel.ts";
+import type { Controllers } from "../controllers.ts";
+import type { EventRecorder } from "../eventRecorder.ts";
+import { type Turn, type TurnResult, turnResultOf } from "../loop.ts";
+import { asPod, asRequest, type BindWorld, groupsOf, isFor, nodesRef } from "./bindWorld.ts";
+import { askForVolumes, deleteConfigMaps, deleteExtendedClaim, writeClaims, writeConfigMaps } from "./bindWrites.ts";
+
+export interface BinderOptions extends BindOptions {
+  /** How long volumes may take. */
+  readonly volumeTimeoutMs: number;
+}
+
+/** A bind of a gang of devices takes a handful of steps a group; more than this is a circle. */
+const stepsMax = 400;
+const volumesEveryMs = 1_000;
+
+/** What is remembered of a BindRequest between turns, and may be lost: it only makes us patient. */
+interface Patience {
+  readonly uid: string;
+  deviceSinceMs?: number;
+  volumesSinceMs?: number;
+  retryAtMs?: number;
+}
+
+/** Carries out BindRequests, one step after the other, each decided from what is there. */
+export class BindTurns {
+  private readonly controllers: Controllers;
+  private readonly world: BindWorld;
+  private readonly recorder: EventRecorder;
+  private readonly options: BinderOptions;
+  private readonly patience = new Map<string, Patience>();
+
+  constructor(controllers: Controllers, world: BindWorld, recorder: EventRecorder, options: BinderOptions) {
+    this.controllers = controllers;
+    this.world = world;
+    this.recorder = recorder;
+    this.options = options;
+  }
+
+  async reconcile(key: string, { cancel }: Turn): Promise<TurnResult> {
+    const found = this.world.requests.get(key);
+    if (found === undefined) {
+      this.patience.delete(key);
+      return undefined;
+    }
+    const { nowMs } = this;
+    const patience = this.patienceOf(key, found.metadata.uid);
+    if (asRequest(found).status?.phase === "Failed" && patience.retryAtMs !== undefined && nowMs < patience.retryAtMs) {
+      return { requeueAfterMs: patience.retryAtMs - nowMs };
+    }
+    const attempt = new Attempt(key, asRequest(found), patience);
+    try {
+      return await this.attempt(attempt, cancel);
+    } catch (error) {
+      // Ours to mend, but the request must not hang: whoever waits for it hears that it failed.
+      this.controllers.ports.log.error({ bindRequest: key, error }, "a bind failed by a mistake of ours");
+      return this.fail(attempt, `internal error: ${error instanceof Error ? error.message : String(error)}`, cancel);
+    }
+  }
+
+  private async attempt(attempt: Attempt, cancel: Cancel): Promise<TurnResult> {
+    for (let steps = 0; steps < stepsMax; steps++) {
+      const step = nextBindStep(this.view(attempt), this.options);
+      const result = await this.take(attempt, step, cancel);
+      if (result !== "next") return result;
+    }
+    return this.fail(attempt, `no end after ${stepsMax} steps`, cancel);
+  }
+
+  /** Takes one step; "next" when there is another one. */
+  private async take(attempt: Attempt, step: BindStep, cancel: Cancel): Promise<TurnResult | "next"> {
+    const { kube } = this.controllers;
+    const { request, patience } = attempt;
+    switch (step.type) {
+      case "done":
+        return undefined;
+      case "wait":
+        if (step.forDevice === true) patience.deviceSinceMs ??= this.nowMs;
+        this.controllers.ports.log.debug({ bindRequest: attempt.key, why: step.why }, "a bind waits");
+        return step.untilMs === undefined ? undefined : { requeueAfterMs: Math.max(0, step.untilMs - this.nowMs) };
+      case "look":
+        return this.look(attempt, step.what, cancel);
+      case "write":
+        return this.write(attempt, step.intent, cancel);
+      case "configure":
+        return this.after(attempt, "configured", await writeConfigMaps({ kube, cancel }, step.maps), cancel);
+      case "claim": {
+        const outcome = await writeClaims({ kube, cancel }, request, this.podOf(request) as Pod);
+        if (outcome.ok) this.world.pods.learn(outcome.value as unknown as KubeObject);
+        return this.after(attempt, "claimed", outcome, cancel);
+      }
+      case "volumes":
+        return this.volumes(attempt, cancel);
+      case "succeeded":
+        return this.succeed(attempt, step.why, cancel);
+      case "failed":
+        return this.fail(attempt, step.why, cancel);
+      case "discard": {
+        const { target, expected } = this.on(request);
+        const outcome = await applyIntent(kube, { type: "delete", target, expected, why: step.why }, { cancel });
+        return outcome.ok || outcome.reason === "NotFound" ? undefined : turnResultOf(outcome);
+      }
+    }
+  }
+
+  private async look(attempt: Attempt, what: "pod" | "node", cancel: Cancel): Promise<TurnResult | "next"> {
+    const { podName = "", selectedNode = "" } = attempt.request.spec ?? {};
+    const namespace = attempt.request.metadata.namespace ?? "";
+    const { pods, nodes } = this.world;
+    const target =
+      what === "pod" ? { ...podsRef, namespace, name: podName } : { ...nodesRef, namespace: "", name: selectedNode };
+    const kind = what === "pod" ? pods : nodes;
+    const fresh = await lookAgain(this.controllers.kube, target, { atLeast: kind.cache.revision, cancel });
+    if (!fresh.ok) return turnResultOf(fresh);
+    const { object } = fresh.value;
+    if (object === undefined) return this.fail(attempt, `there is no ${what} ${target.name}`, cancel);
+    kind.learn(object);
+    attempt.looked.add(what);
+    if (what === "pod") attempt.pod = asPod(object);
+    else attempt.node = object as unknown as Node;
+    return "next";
+  }
+
+  private async write(attempt: Attempt, intent: Intent, cancel: Cancel): Promise<TurnResult | "next"> {
+    const outcome = await applyIntent(this.controllers.kube, intent, { cancel });
+    if (outcome.ok) {
+      if (intent.type === "bind") return this.succeed(attempt, `bound to ${intent.node}`, cancel);
+      if (outcome.value.object !== undefined) this.learn(attempt, outcome.value.object);
+      return "next";
+    }
+    // A reservation of that name is there and will be seen: somebody else was first, or an earlier try of ours landed.
+    if (intent.type === "create" && outcome.reason === "AlreadyExists") return { again: outcome.message };
+    return this.refused(attempt, outcome, cancel);
+  }
+
+  private learn(attempt: Attempt, object: KubeObject): void {
+    this.world.pods.learn(object);
+    if (object.metadata.uid === attempt.pod?.metadata.uid) attempt.pod = asPod(object);
+  }
+
+  private async volumes(attempt: Attempt, cancel: Cancel): Promise<TurnResult | "next"> {
+    const { request, patience } = attempt;
+    const pod = this.podOf(request, attempt) as Pod;
+    const outcome = await askForVolumes({ kube: this.controllers.kube, cancel }, pod, request.spec?.selectedNode ?? "");
+    if (!outcome.ok) return this.refused(attempt, outcome, cancel);
+    const { waiting } = outcome.value;
+    if (waiting === undefined) {
+      attempt.done.add("volumes");
+      return "next";
+    }
+    patience.volumesSinceMs ??= this.nowMs;
+    const { volumeTimeoutMs } = this.options;
+    if (this.nowMs >= patience.volumesSinceMs + volumeTimeoutMs) {
+      return this.fail(attempt, `${waiting} after ${volumeTimeoutMs / 1000} s`, cancel);
+    }
+    return { requeueAfterMs: volumesEveryMs };
+  }
+
+  private async after(
+    attempt: Attempt,
+    what: "configured" | "claimed",
+    outcome: Outcome<unknown>,
+    cancel: Cancel,
+  ): Promise<TurnResult | "next"> {
+    if (!outcome.ok) return this.refused(attempt, outcome, cancel);
+    attempt.done.add(what);
+    return "next";
+  }
+
+  /** What the API will refuse again and again ends the attempt; everything else is tried again from what is there then. */
+  private refused(attempt: Attempt, refusal: Refusal, cancel: Cancel): Promise<TurnResult> | TurnResult {
+    switch (refusal.reason) {
+      case "Invalid":
+      case "Forbidden":
+      case "NotFound":
+        return this.fail(attempt, refusal.message, cancel);
+      default:
+        return turnResultOf(refusal);
+    }
+  }
+
+  private async succeed(attempt: Attempt, why: string, cancel: Cancel): Promise<TurnResult> {
+    const { request } = attempt;
+    const { selectedNode = "" } = request.spec ?? {};
+    const isElsewhere = !why.endsWith(`bound to ${selectedNode}`);
+    const { reason: _, ...before } = request.status ?? {};
+    const status = { ...before, phase: "Succeeded" as const, ...(isElsewhere ? { reason: why } : {}) };
+    const outcome = await this.writeStatus(attempt, status, cancel);
+    if (!outcome.ok) return outcome.reason === "NotFound" ? undefined : turnResultOf(outcome);
+    this.controllers.ports.log.info({ bindRequest: attempt.key, node: selectedNode, why }, "bound");
+    this.controllers.ports.metrics.count("muster_binds_total", { result: "succeeded" });
+    const note = `Pod ${attempt.key} was ${why}`;
+    await this.tell(attempt, { status: "True", reason: "Bound", message: note }, cancel);
+    return undefined;
+  }
+
+  /** Says so first, which is durable, and then takes back what the attempt wrote. Whoever comes after a crash finds the rest. */
+  private async fail(attempt: Attempt, why: string, cancel: Cancel): Promise<TurnResult> {
+    const { request, patience } = attempt;
+    const limit = request.spec?.backoffLimit ?? 0;
+    const before = request.status?.failedAttempts ?? 0;
+    const failedAttempts = before < limit ? before + 1 : before;
+    const status = { ...request.status, phase: "Failed" as const, reason: why, failedAttempts };
+    const outcome = await this.writeStatus(attempt, status, cancel);
+    if (!outcome.ok) return outcome.reason === "NotFound" ? undefined : turnResultOf(outcome);
+    const { log, metrics } = this.controllers.ports;
+    log.warn({ bindRequest: attempt.key, node: request.spec?.selectedNode, failedAttempts, why }, "a bind failed");
+    metrics.count("muster_binds_total", { result: "failed" });
+    const message = `Failed to bind pod ${attempt.key} to node ${request.spec?.selectedNode ?? ""}: ${why}`;
+    await this.tell(attempt, { status: "False", reason: "BindingError", message }, cancel);
+    await this.takeBack(attempt, why, cancel);
+    delete patience.deviceSinceMs;
+    delete patience.volumesSinceMs;
+    if (isFinallyFailed({ ...request, status })) return undefined;
+    const delayMs = 1000 * 2 ** before;
+    patience.retryAtMs = this.nowMs + delayMs;
+    return { requeueAfterMs: delayMs };
+  }
+
+  /** Each part is tried, whatever becomes of the others: the groups' own turns find what is left. */
+  private async takeBack(attempt: Attempt, why: string, cancel: Cancel): Promise<void> {
+    const { kube } = this.controllers;
+    const { request } = attempt;
+    const pod = this.podOf(request, attempt);
+    if (pod === undefined || !isFor(request, pod) || pod.spec?.nodeName !== undefined) return;
+    const problems: string[] = [];
+    const note = (outcome: Outcome<unknown>): void => {
+      if (!outcome.ok && outcome.reason !== "NotFound") problems.push(outcome.message);
+    };
+    const groups = groupsOf(request);
+    if (groups.length > 0 && !hasEnded(pod)) {
+      const carried = gpuGroupsOfLabels(pod.metadata.labels).filter((group) => groups.includes(group));
+      const held = groups.filter((group) =>
+        this.world.reservations(group).some((each) => holdersOf(each).has(pod.metadata.uid)),
+      );
+      const toRelease = [...new Set([...carried, ...held])];
+      if (toRelease.length > 0) {
+        const released = await applyIntent(kube, releasePod(pod, toRelease, why), { cancel });
+        note(released);
+        if (released.ok) {
+          if (released.value.object !== undefined) this.learn(attempt, released.value.object);
+          for (const group of held) note(await this.letGo(group, pod.metadata.uid, cancel));
+        }
+      }
+      note(await deleteConfigMaps({ kube, cancel }, pod));
+    }
+    if ((request.spec?.extendedResourceClaimAllocation ?? null) !== null)
+      note(await deleteExtendedClaim({ kube, cancel }, pod));
+    if (problems.length > 0)
+      this.controllers.ports.log.warn({ bindRequest: attempt.key, problems }, "not all could be taken back");
+  }
+
+  private async letGo(group: string, uid: string, cancel: Cancel): Promise<Outcome<unknown>> {
+    for (const reservation of this.world.reservations(group)) {
+      const holders = new Map(holdersOf(reservation));
+      if (!holders.delete(uid)) continue;
+      const { namespace = "", name } = reservation.metadata;
+      const target = { ...podsRef, namespace, name };
+      const expected = expectedOf(reservation as unknown as KubeObject);
+      const why = "its bind failed";
+      const outcome = await applyIntent(
+        this.controllers.kube,
+        { type: "patch", target, expected, patch: holdersPatch(holders), why },
+        { cancel },
+      );
+      if (!outcome.ok) return outcome;
+      if (outcome.value.object !== undefined) this.world.pods.learn(outcome.value.object);
+    }
+    return { ok: true, value: undefined };
+  }
+
+  private async writeStatus(
+    attempt: Attempt,
+    status: BindRequest["status"],
+    cancel: Cancel,
+  ): Promise<Outcome<unknown>> {
+    const { request } = attempt;
+    const { target, expected } = this.on(request);
+    const object = { ...request, status } as unknown as KubeObject;
+    const why = status?.reason ?? status?.phase ?? "";
+    const outcome = await applyIntent(
+      this.controllers.kube,
+      { type: "status", target, expected, object, why },
+      { cancel },
+    );
+    if (outcome.ok && outcome.value.object !== undefined) this.world.requests.learn(outcome.value.object);
+    return outcome;
+  }
+
+  /** The same sentence as condition and as event. Whether it arrives changes nothing about the bind. */
+  private async tell(
+    attempt: Attempt,
+    said: { readonly status: "True" | "False"; readonly reason: string; readonly message: string },
+    cancel: Cancel,
+  ): Promise<void> {
+    const pod = this.podOf(attempt.request, attempt);
+    if (pod === undefined || !isFor(attempt.request, pod)) return;
+    const type = said.status === "True" ? "Normal" : "Warning";
+    const regarding = pod as unknown as KubeObject;
+    this.recorder.record(regarding, { type, reason: said.reason, action: "Binding", note: said.message });
+    const { namespace = "", name, uid } = pod.metadata;
+    const before = pod.status?.conditions?.find((condition) => condition.type === "PodBound");
+    if (before?.status === said.status && before.message === said.message) return;
+    const lastTransitionTime = before?.status === said.status ? before.lastTransitionTime : formatTime(this.nowMs);
+    const condition = {
+      type: "PodBound",
+      ...said,
+      ...(lastTransitionTime === undefined ? {} : { lastTransitionTime }),
+    };
+    // Conditions are merged by type, so whatever the node writes at the same time stays; the UID keeps it off a namesake.
+    const body = { metadata: { uid }, status: { conditions: [condition] } };
+    const ref = { ...podsRef, namespace, name, subresource: "status" };
+    const outcome = await this.controllers.kube.patch(ref, { type: "strategic", body }, { cancel });
+    if (outcome.ok) this.learn(attempt, outcome.value);
+  }
+
+  private view(attempt: Attempt): BindView {
+    const { request, key } = attempt;
+    const { world } = this;
+    const { selectedNode = "" } = request.spec ?? {};
+    const node = (world.nodes.get(keyOf("", selectedNode)) as unknown as Node | undefined) ?? attempt.node;
+    const commit = request.metadata.annotations?.[annotationKeys.commit];
+    const otherDevices = world.devices(selectedNode);
+    return {
+      request,
+      pod: this.podOf(request, attempt),
+      node,
+      commitSize:
+        commit === undefined ? 0 : world.requestsByCommit.get(`${request.metadata.namespace}/${commit}`).length,
+      reservations: (group) => world.reservations(group),
+      freeGpus: node === undefined ? 0 : world.freeGpus(node),
+      isScalingUp: world.isScalingUp,
+      otherDevices,
+      done: attempt.done,
+      hasLooked: attempt.looked.has("pod"),
+      waitingSinceMs: this.patience.get(key)?.deviceSinceMs,
+      podsRevision: world.pods.cache.revision,
+      nowMs: this.nowMs,
+    };
+  }
+
+  /** The pod as the cache or our own writes have it; where neither does, as we last looked. */
+  private podOf({ metadata, spec }: BindRequest, attempt?: Attempt): Pod | undefined {
+    const found = this.world.pods.get(keyOf(metadata.namespace, spec?.podName ?? ""));
+    return found === undefined ? attempt?.pod : asPod(found);
+  }
+
+  private patienceOf(key: string, uid: string): Patience {
+    const known = this.patience.get(key);
+    if (known?.uid === uid) return known;
+    const fresh: Patience = { uid };
+    this.patience.set(key, fresh);
+    return fresh;
+  }
+
+  private on({ metadata }: BindRequest): { target: Intent["target"]; expected: ReturnType<typeof expectedOf> } {
+    const { namespace = "", name, uid, resourceVersion } = metadata;
+    return { target: { ...bindRequestRef, namespace, name }, expected: { uid, resourceVersion } };
+  }
+
+  private get nowMs(): number {
+    return this.controllers.ports.clock.nowMs();
+  }
+}
+
+/** One turn of one BindRequest. */
+class Attempt {
+  readonly key: string;
+  readonly request: BindRequest;
+  readonly patience: Patience;
+  readonly done = new Set<"configured" | "claimed" | "volumes">();
+  readonly looked = new Set<"pod" | "node">();
+  /** Read from the API because the cache did not have it. */
+  pod: Pod | undefined;
+  node: Node | undefined;
+
+  constructor(key: string, request: BindRequest, patience: Patience) {
+    this.key = key;
+    this.request = request;
+    this.patience = patience;
+  }
+}

@@ -1,0 +1,97 @@
+import { fractionHooks } from "../../decide/bind/admitFraction.ts";
+import { reservationDefaults } from "../../decide/bind/reservation.ts";
+import { keyOf } from "../../model/intent.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { bindRequestDefinition } from "../../model/scheduling/definitions.ts";
+import { annotationKeys, gpuGroupsOfLabels, reservationNamespace } from "../../model/scheduling/keys.ts";
+import type { Controllers } from "../controllers.ts";
+import { EventRecorder } from "../eventRecorder.ts";
+import type { NewObject, Part } from "../part.ts";
+import { forMapped, forObject, kindSource, timerSource } from "../sources.ts";
+import { type BinderOptions, BindTurns } from "./bindTurns.ts";
+import { asRequest, BindWorld, groupsOf } from "./bindWorld.ts";
+import { GroupTurns } from "./groupTurns.ts";
+
+export const binderDefaults: BinderOptions = { reservation: reservationDefaults, cdi: false, volumeTimeoutMs: 120_000 };
+
+const concurrency = 10;
+/** Everything is driven by events; the sweep is for what nobody has thought of. */
+const sweepMs = 60_000;
+
+/** Carries BindRequests out: fractions of GPUs, claims, volumes, gangs. */
+export function binderPart(given: Partial<BinderOptions> = {}): Part {
+  const options = { ...binderDefaults, ...given };
+  return {
+    name: "binder",
+    about: "carries out BindRequests: shares of GPUs, claims, volumes",
+    definitions: [bindRequestDefinition as unknown as NewObject],
+    startObjects: [
+      { apiVersion: "v1", kind: "Namespace", metadata: { name: reservationNamespace } },
+      {
+        apiVersion: "v1",
+        kind: "ServiceAccount",
+        metadata: { name: options.reservation.serviceAccountName, namespace: reservationNamespace },
+      },
+    ],
+    hooks: fractionHooks(),
+    add: (controllers) => addBinder(controllers, options),
+  };
+}
+
+function addBinder(controllers: Controllers, options: BinderOptions): void {
+  const { ports } = controllers;
+  const world = new BindWorld(controllers);
+  const recorder = new EventRecorder({
+    ...ports,
+    kube: controllers.kube,
+    controller: "muster.dev/binder",
+    instance: "binder",
+  });
+  const binds = new BindTurns(controllers, world, recorder, options);
+  const groups = new GroupTurns(controllers, world, recorder, options.reservation);
+  const { cache: pods } = world.pods;
+  const { cache: requests } = world.requests;
+  const keyOfObject = ({ metadata }: KubeObject): string => keyOf(metadata.namespace, metadata.name);
+  const sameCommit = (object: KubeObject): string[] => {
+    const commit = object.metadata.annotations?.[annotationKeys.commit];
+    if (commit === undefined) return [keyOfObject(object)];
+    return world.requestsByCommit.get(`${object.metadata.namespace}/${commit}`).map(keyOfObject);
+  };
+  const groupsOfPod = ({ metadata }: KubeObject): string[] => gpuGroupsOfLabels(metadata.labels);
+  controllers.add({
+    name: "bind",
+    concurrency,
+    sources: [
+      kindSource(requests, forObject()),
+      kindSource(requests, forMapped(sameCommit)),
+      kindSource(
+        pods,
+        forMapped((pod) => world.requestsByPod.get(keyOfObject(pod)).map(keyOfObject)),
+      ),
+      kindSource(
+        pods,
+        forMapped((pod) => groupsOfPod(pod).flatMap((group) => world.requestsByGroup.get(group).map(keyOfObject))),
+      ),
+    ],
+    reconcile: (key, turn) => binds.reconcile(key, turn),
+  });
+  controllers.add({
+    name: "gpu-groups",
+    concurrency,
+    sources: [
+      kindSource(pods, forMapped(groupsOfPod)),
+      kindSource(
+        requests,
+        forMapped((object) => groupsOf(asRequest(object))),
+      ),
+      // A pod that holds a reservation may go before it was labelled.
+      kindSource(
+        pods,
+        forMapped((pod) => world.requestsByPod.get(keyOfObject(pod)).flatMap((object) => groupsOf(asRequest(object)))),
+      ),
+      timerSource(ports, sweepMs, () => world.groups()),
+      { start: () => () => recorder.stop() },
+    ],
+    reconcile: (group, turn) => groups.reconcile(group, turn),
+  });
+}

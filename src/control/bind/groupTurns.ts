@@ -1,0 +1,117 @@
+import { type GroupVerdict, judgeGroup } from "../../decide/bind/judgeGroup.ts";
+import { releasePod } from "../../decide/bind/releasePod.ts";
+import {
+  holdersOf,
+  holdersPatch,
+  newReservation,
+  podsRef,
+  type ReservationOptions,
+} from "../../decide/bind/reservation.ts";
+import { applyIntent } from "../../intents/applyIntent.ts";
+import { expectedOf, type Intent } from "../../model/intent.ts";
+import type { Pod } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import type { Revision } from "../../model/revision.ts";
+import type { Controllers } from "../controllers.ts";
+import type { EventRecorder } from "../eventRecorder.ts";
+import { type Turn, type TurnResult, turnResultOf } from "../loop.ts";
+import type { BindWorld } from "./bindWorld.ts";
+import { readGroup } from "./readGroup.ts";
+
+/**
+ * Keeps a group's reservation as long as anybody needs it. The cache only says where to look: whatever is done rests on a
+ * consistent read at one revision, and carries the state that was read.
+ */
+export class GroupTurns {
+  private readonly controllers: Controllers;
+  private readonly world: BindWorld;
+  private readonly recorder: EventRecorder;
+  private readonly options: ReservationOptions;
+
+  constructor(controllers: Controllers, world: BindWorld, recorder: EventRecorder, options: ReservationOptions) {
+    this.controllers = controllers;
+    this.world = world;
+    this.recorder = recorder;
+    this.options = options;
+  }
+
+  async reconcile(group: string, turn: Turn): Promise<TurnResult> {
+    for (const node of this.world.nodesOf(group)) {
+      const seen = judgeGroup(this.world.view(group, node));
+      if (seen.type === "keep") continue;
+      const result = await this.lookAgain(group, node, turn);
+      if (result !== undefined) return result;
+    }
+    return undefined;
+  }
+
+  private async lookAgain(group: string, node: string, { cancel }: Turn): Promise<TurnResult> {
+    const { kube, ports } = this.controllers;
+    const atLeast = this.world.pods.cache.revision;
+    const fresh = await readGroup(kube, { group, node }, { atLeast, cancel });
+    if (!fresh.ok) return turnResultOf(fresh);
+    const verdict = judgeGroup(fresh.value);
+    if (verdict.type === "keep") {
+      ports.log.debug({ group, node, why: verdict.why }, "a reservation stays");
+      // The cache says otherwise and will catch up; should it have nothing more to tell, we ask again.
+      return { requeueAfterMs: lagMs };
+    }
+    for (const intent of this.intentsOf(verdict, { group, node, atLeast })) {
+      const outcome = await applyIntent(kube, intent, { cancel });
+      ports.log.info(
+        { group, node, what: intent.type, why: intent.why, outcome: outcome.ok ? "ok" : outcome.reason },
+        "reservation",
+      );
+      if (!outcome.ok) return outcome.reason === "NotFound" ? { again: "it is gone" } : turnResultOf(outcome);
+      if (outcome.value.object !== undefined && intent.type !== "delete") this.world.pods.learn(outcome.value.object);
+    }
+    // One step may be followed by another: a holder that was dropped was perhaps the last one.
+    return { requeueAfterMs: 0 };
+  }
+
+  private intentsOf(verdict: GroupVerdict, about: { group: string; node: string; atLeast: Revision }): Intent[] {
+    const { group, node, atLeast } = about;
+    switch (verdict.type) {
+      case "keep":
+        return [];
+      case "release":
+        return verdict.pods.map((pod) => releasePod(pod, [group], verdict.why));
+      case "drop": {
+        const { reservation, uids, why } = verdict;
+        const left = new Map([...holdersOf(reservation)].filter(([uid]) => !uids.includes(uid)));
+        return [{ type: "patch", ...on(reservation), patch: holdersPatch(left), why }];
+      }
+      case "delete":
+        return [{ type: "delete", ...on(verdict.reservation), gracePeriodSeconds: 0, why: verdict.why }];
+      case "restore": {
+        const object = newReservation({
+          ...about,
+          users: verdict.users,
+          pinnedDevice: verdict.device,
+          options: this.options,
+        });
+        const target = { ...podsRef, namespace: object.metadata.namespace ?? "", name: object.metadata.name };
+        this.warn(verdict.users, "ReservationRestored", verdict.why);
+        return [{ type: "create", target, absentAt: atLeast, object, why: verdict.why }];
+      }
+      case "evict":
+        this.controllers.ports.log.warn({ group, node, why: verdict.why }, "pods lost their reservation");
+        this.warn(verdict.users, "ReservationLost", verdict.why);
+        return verdict.users.map((pod) => ({ type: "evict", ...on(pod), why: verdict.why }));
+    }
+  }
+
+  private warn(pods: readonly Pod[], reason: string, note: string): void {
+    for (const pod of pods) {
+      this.recorder.record(pod as unknown as KubeObject, { type: "Warning", reason, action: "Reserving", note });
+    }
+  }
+}
+
+/** How long a cache may lag behind an answer before we ask again. */
+const lagMs = 2_000;
+
+function on(pod: Pod): { target: Intent["target"]; expected: ReturnType<typeof expectedOf> } {
+  const { namespace = "", name } = pod.metadata;
+  return { target: { ...podsRef, namespace, name }, expected: expectedOf(pod as unknown as KubeObject) };
+}

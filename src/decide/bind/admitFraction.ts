@@ -1,0 +1,202 @@
+/**
+ * What pods that ask for a share of a GPU may say, and what is added to them: the container learns its devices from ConfigMaps
+ * that the binder writes later, and the kubelet waits for those. Adding twice changes nothing.
+ */
+import type { AdmissionHook, AdmissionRequest, AdmissionVerdict } from "../../model/admissionHook.ts";
+import { describeFieldError, type FieldError, forbidden, invalid } from "../../model/fieldError.ts";
+import type { Container, EnvVar, Pod } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { quantityError } from "../../model/quantity.ts";
+import { annotationKeys, kaiSchedulerName } from "../../model/scheduling/keys.ts";
+import { sha256Hex } from "../../model/sha256.ts";
+import { podsRef } from "./reservation.ts";
+import { type FractionContainer, fractionContainer, variables } from "./sharedGpuConfig.ts";
+
+export interface FractionRules {
+  /** Whether GPUs may be shared at all. */
+  readonly gpuSharing: boolean;
+  /** The runtime class of pods that share, unless they name one. */
+  readonly runtimeClassName: string | undefined;
+  /** The schedulers whose pods are meant. */
+  readonly schedulerNames: readonly string[];
+}
+
+export const fractionRules: FractionRules = {
+  gpuSharing: true,
+  runtimeClassName: undefined,
+  schedulerNames: [kaiSchedulerName],
+};
+
+const wholeGpu = "nvidia.com/gpu";
+const wholeNumber = /^[0-9]+$/;
+const float = /^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$/;
+
+export function fractionHooks(rules: FractionRules = fractionRules): AdmissionHook[] {
+  const concerns = ({ object }: AdmissionRequest): Pod | undefined => {
+    const pod = object as unknown as Pod | undefined;
+    return pod !== undefined && rules.schedulerNames.includes(pod.spec?.schedulerName ?? "") ? pod : undefined;
+  };
+  return [
+    {
+      name: "shares.mutate.bind.muster.dev",
+      type: "mutating",
+      resource: podsRef,
+      operations: ["CREATE"],
+      review(request) {
+        const pod = concerns(request);
+        if (pod === undefined || fractionErrors(pod, rules).length > 0) return { allowed: true };
+        const changed = sharedPod(pod, rules);
+        return changed === undefined ? { allowed: true } : { allowed: true, object: changed as unknown as KubeObject };
+      },
+    },
+    {
+      name: "shares.validate.bind.muster.dev",
+      type: "validating",
+      resource: podsRef,
+      operations: ["CREATE", "UPDATE"],
+      review(request) {
+        const pod = concerns(request);
+        return pod === undefined ? { allowed: true } : verdictOf(fractionErrors(pod, rules));
+      },
+    },
+  ];
+}
+
+/** What is wrong with how the pod asks for GPUs; the first thing alone, as one cure changes the others. */
+export function fractionErrors(pod: Pod, rules: FractionRules): FieldError[] {
+  const annotations = pod.metadata.annotations ?? {};
+  const at = (key: string): string => `metadata.annotations[${key}]`;
+  const { gpuFraction, gpuMemory, gpuFractionDevices, gpuFractionContainer, mps } = annotationKeys;
+  const fraction = annotations[gpuFraction];
+  const memory = annotations[gpuMemory];
+  const devices = annotations[gpuFractionDevices];
+  const isShared = fraction !== undefined || memory !== undefined;
+  if (isShared && !rules.gpuSharing) {
+    const key = fraction === undefined ? gpuMemory : gpuFraction;
+    return [forbidden(at(key), "sharing of GPUs is switched off; ask for whole ones")];
+  }
+  if (annotations[mps] === "true" && !isShared)
+    return [forbidden(at(mps), `may be set only beside ${gpuFraction} or ${gpuMemory}`)];
+  if (fraction !== undefined && hasWholeGpu(pod)) {
+    return [forbidden(at(gpuFraction), `may not be set beside a limit of ${wholeGpu}`)];
+  }
+  if (memory !== undefined && (fraction !== undefined || hasWholeGpu(pod))) {
+    return [
+      forbidden(
+        at(gpuMemory),
+        `may not be set beside ${fraction === undefined ? `a limit of ${wholeGpu}` : gpuFraction}`,
+      ),
+    ];
+  }
+  if (devices !== undefined && !isShared) {
+    return [forbidden(at(gpuFractionDevices), `may be set only beside ${gpuFraction} or ${gpuMemory}`)];
+  }
+  if (memory !== undefined && !isPositiveWhole(memory)) {
+    return [invalid(at(gpuMemory), memory, "must be a whole number of MiB above 0")];
+  }
+  if (fraction !== undefined) {
+    const share = float.test(fraction) ? Number(fraction) : Number.NaN;
+    if (!(share > 0 && share < 1)) {
+      return [
+        invalid(
+          at(gpuFraction),
+          fraction,
+          "must be a decimal number above 0 and below 1.0; for a whole GPU set a limit",
+        ),
+      ];
+    }
+    if (quantityError(fraction) !== undefined) {
+      return [invalid(at(gpuFraction), fraction, "must be written as a decimal number, or in scientific notation")];
+    }
+  }
+  if (devices !== undefined && !isPositiveWhole(devices)) {
+    return [invalid(at(gpuFractionDevices), devices, "must be a whole number above 0")];
+  }
+  const container = annotations[gpuFractionContainer];
+  if (isShared && container !== undefined && fractionContainer(pod) === undefined) {
+    return [invalid(at(gpuFractionContainer), container, "must be the name of a container of the pod")];
+  }
+  return [];
+}
+
+/** The pod with everything that a share needs; undefined when there is nothing to add. */
+export function sharedPod(pod: Pod, rules: FractionRules): Pod | undefined {
+  const annotations = pod.metadata.annotations ?? {};
+  const isShared = annotationKeys.gpuFraction in annotations || annotationKeys.gpuMemory in annotations;
+  const found = fractionContainer(pod);
+  if (!isShared || found === undefined || pod.spec === undefined) return undefined;
+  const prefix = annotations[annotationKeys.sharedGpuConfigMap] ?? configMapPrefix(pod, found.place);
+  const capabilities = `${prefix}-${found.place}`;
+  const container = withConfig(found.container, capabilities);
+  const volume = { name: volumeName(capabilities), configMap: { name: capabilities } };
+  const volumes = pod.spec.volumes ?? [];
+  const { runtimeClassName } = rules;
+  return {
+    ...pod,
+    metadata: { ...pod.metadata, annotations: { ...annotations, [annotationKeys.sharedGpuConfigMap]: prefix } },
+    spec: {
+      ...pod.spec,
+      ...replaced(pod.spec, found, container),
+      volumes: volumes.some(({ name }) => name === volume.name) ? volumes : [...volumes, volume],
+      ...(runtimeClassName === undefined || pod.spec.runtimeClassName !== undefined ? {} : { runtimeClassName }),
+    },
+  };
+}
+
+function replaced(
+  spec: NonNullable<Pod["spec"]>,
+  { container, place }: FractionContainer,
+  changed: Container,
+): Pick<NonNullable<Pod["spec"]>, "containers" | "initContainers"> {
+  const swap = (each: Container): Container => (each === container ? changed : each);
+  if (!place.startsWith("i")) return { containers: spec.containers.map(swap) };
+  return { containers: spec.containers, initContainers: (spec.initContainers ?? []).map(swap) };
+}
+
+function withConfig(container: Container, capabilities: string): Container {
+  const names = [variables.devices, variables.gpus, variables.portion];
+  const added: EnvVar[] = names.map((name) => ({
+    name,
+    valueFrom: { configMapKeyRef: { name: capabilities, key: name } },
+  }));
+  const env = [...(container.env ?? []).filter(({ name }) => !(names as string[]).includes(name)), ...added];
+  const environment = `${capabilities}-evar`;
+  const envFrom = container.envFrom ?? [];
+  const isThere = envFrom.some(({ configMapRef }) => configMapRef?.name === environment);
+  const source = { configMapRef: { name: environment, optional: false } };
+  return { ...container, env, envFrom: isThere ? envFrom : [...envFrom, source] };
+}
+
+/**
+ * `<base>-<7 characters>-shared-gpu`. The characters are worked out from the pod and not drawn; pods that share a base and everything else
+ * are told apart by their UID, which the server has given them by now.
+ */
+function configMapPrefix(pod: Pod, place: string): string {
+  const { ownerReferences = [], name, generateName = "", uid, namespace = "" } = pod.metadata;
+  const base = ownerReferences[0]?.name ?? (name || generateName);
+  const digits = place.replace(/^i/, "").length;
+  const cut = base.slice(0, 63 - 13 - 10 - digits - 1 - 5).replace(/[.-]+$/, "");
+  return `${cut}-${sha256Hex(`${namespace}/${name}/${uid}`, 4).slice(0, 7)}-shared-gpu`;
+}
+
+/** Names of volumes know no dots. */
+function volumeName(configMap: string): string {
+  return `${configMap}-vol`
+    .toLowerCase()
+    .replace(/[^a-z0-9-]/g, "-")
+    .replace(/^-+|-+$/g, "");
+}
+
+function hasWholeGpu({ spec }: Pod): boolean {
+  const all = [...(spec?.containers ?? []), ...(spec?.initContainers ?? [])];
+  return all.some(({ resources }) => resources?.limits?.[wholeGpu] !== undefined);
+}
+
+function isPositiveWhole(text: string): boolean {
+  return wholeNumber.test(text) && Number(text) > 0 && Number.isSafeInteger(Number(text));
+}
+
+function verdictOf(errors: readonly FieldError[]): AdmissionVerdict {
+  if (errors.length === 0) return { allowed: true };
+  return { allowed: false, message: errors.map(describeFieldError).join(", "), errors };
+}

@@ -1,0 +1,152 @@
+/** A cluster in memory with simulated nodes and the binder, whose scheduler is the test; time is moved by the test. */
+import { createAdmission } from "../../src/apiserver/admission/createAdmission.ts";
+import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
+import { settle } from "../../src/apiserver/testing/manualClock.ts";
+import { seededRandom } from "../../src/apiserver/testing/seededRandom.ts";
+import { TestApi } from "../../src/apiserver/testing/testApi.ts";
+import { binderPart } from "../../src/control/bind/binderPart.ts";
+import type { BinderOptions } from "../../src/control/bind/bindTurns.ts";
+import { Controllers } from "../../src/control/controllers.ts";
+import { MetricsBook } from "../../src/control/metricsBook.ts";
+import { nodesPart } from "../../src/control/nodes/nodesPart.ts";
+import { FaultyKube } from "../../src/control/testing/faultyKube.ts";
+import { KeptLog } from "../../src/control/testing/keptLog.ts";
+import { fastDelays } from "../../src/decide/nodes/podPlan.ts";
+import { parsePool, profilesWith } from "../../src/decide/nodes/profiles.ts";
+import type { ConfigMap, Pod } from "../../src/model/kubernetes.generated.ts";
+import type { KubeObject } from "../../src/model/object.ts";
+import { type BindRequest, bindRequestApiVersion } from "../../src/model/scheduling/bindRequest.ts";
+import { isReservationPod } from "../../src/model/scheduling/keys.ts";
+
+const requests = "scheduling.run.ai/bindrequests";
+
+export class BindCluster {
+  readonly api: TestApi;
+  /** Every reservation pod that was ever deleted. */
+  readonly lost: string[] = [];
+  readonly log = new KeptLog();
+  readonly metrics = new MetricsBook();
+  readonly kube: FaultyKube;
+  readonly admin;
+  private binder: Controllers | undefined;
+
+  private constructor(api: TestApi) {
+    this.api = api;
+    const user = { username: "muster", groups: ["system:masters"] };
+    this.kube = new FaultyKube(inProcessKube(api.core, { user, fieldManager: "muster" }));
+    this.admin = inProcessKube(api.core, { user, fieldManager: "admin" });
+    api.core.store.onEvent(({ current, previous }) => {
+      const isGone =
+        current.resource === "/pods" && api.core.store.get("/pods", current.namespace, current.name) === undefined;
+      if (isGone && previous !== undefined && isReservationPod(previous.object())) this.lost.push(current.name);
+    });
+  }
+
+  static async create(pools: readonly string[] = ["h100=1"]): Promise<BindCluster> {
+    const hooks = binderPart().hooks ?? [];
+    const api = await TestApi.start({ admission: createAdmission({ hooks }) });
+    const cluster = new BindCluster(api);
+    const { part: nodes } = nodesPart({
+      pools: pools.map((text) => parsePool(text, profilesWith())),
+      seed: "s",
+      delays: fastDelays,
+    });
+    for (const definition of [...(nodes.definitions ?? []), ...(binderPart().definitions ?? [])]) {
+      await api.create("apiextensions.k8s.io/customresourcedefinitions", definition);
+    }
+    await api.settle();
+    await api.create("/namespaces", {
+      apiVersion: "v1",
+      kind: "Namespace",
+      metadata: { name: "kai-resource-reservation" },
+    });
+    const kubelets = cluster.controllers();
+    nodes.add(kubelets);
+    const started = kubelets.start();
+    await cluster.run(0.2);
+    await started;
+    return cluster;
+  }
+
+  /** Starts a binder; an earlier one is not asked to stop, as after a crash. */
+  async startBinder(options: Partial<BinderOptions> = {}): Promise<Controllers> {
+    this.binder = this.controllers();
+    binderPart(options).add(this.binder);
+    const started = this.binder.start();
+    await this.run(0.05);
+    await started;
+    return this.binder;
+  }
+
+  async pod(name: string, annotations: Record<string, string> = {}, more: Record<string, unknown> = {}): Promise<Pod> {
+    const created = await this.admin.create({ group: "", version: "v1", plural: "pods" }, {
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: { name, namespace: "default", annotations },
+      spec: { schedulerName: "kai-scheduler", containers: [{ name: "main", image: "i" }], ...more },
+    } as unknown as KubeObject);
+    if (!created.ok) throw new Error(created.message);
+    return created.value as unknown as Pod;
+  }
+
+  async request(
+    pod: Pod,
+    spec: NonNullable<BindRequest["spec"]>,
+    annotations: Record<string, string> = {},
+  ): Promise<void> {
+    const { name, uid } = pod.metadata;
+    await this.api.create(requests, {
+      apiVersion: bindRequestApiVersion,
+      kind: "BindRequest",
+      metadata: {
+        name,
+        namespace: "default",
+        annotations,
+        ownerReferences: [{ apiVersion: "v1", kind: "Pod", name, uid }],
+      },
+      spec: { podName: name, receivedGPU: { count: 1, portion: "0.25" }, receivedResourceType: "Fraction", ...spec },
+    });
+  }
+
+  async run(seconds: number): Promise<void> {
+    for (let at = 0; at < Math.ceil(seconds * 20); at++) {
+      await settle();
+      await this.api.clock.advance(50);
+      await settle();
+    }
+  }
+
+  pods(): Pod[] {
+    return this.all<Pod>("/pods").filter((pod) => !isReservationPod(pod));
+  }
+
+  reservations(): Pod[] {
+    return this.all<Pod>("/pods").filter(isReservationPod);
+  }
+
+  phase(name: string): string {
+    const { status } = (this.api.get(requests, `default/${name}`) as unknown as BindRequest | undefined) ?? {};
+    return status?.phase ?? "";
+  }
+
+  requestOf(name: string): BindRequest | undefined {
+    return this.api.get(requests, `default/${name}`) as unknown as BindRequest | undefined;
+  }
+
+  configMap(name: string): ConfigMap | undefined {
+    return this.api.get("/configmaps", `default/${name}`) as unknown as ConfigMap | undefined;
+  }
+
+  private all<T>(resource: string): T[] {
+    return this.api.names(resource).map((key) => this.api.get(resource, key) as unknown as T);
+  }
+
+  private controllers(): Controllers {
+    const { clock } = this.api;
+    const { kube, log, metrics } = this;
+    return new Controllers(
+      { kube, clock, random: seededRandom(1), log, metrics },
+      { fieldManager: "muster", freeze: true },
+    );
+  }
+}

@@ -5,6 +5,7 @@ import type { AdmissionHook } from "../model/admissionHook.ts";
 import { UserError } from "../model/userError.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { KeyFiles } from "../ports/keyFiles.ts";
+import type { PodAgent } from "../ports/podAgent.ts";
 import type { Random } from "../ports/random.ts";
 import type { OpenReport, Store } from "../ports/store.ts";
 import { createAdmission } from "./admission/createAdmission.ts";
@@ -18,9 +19,10 @@ import { Exchange } from "./http/exchange.ts";
 import { Faults } from "./http/faults.ts";
 import { type HandlerWorld, handle, shuttingDown } from "./http/handler.ts";
 import { Metrics } from "./http/metrics.ts";
+import { metricsResources } from "./http/metricsApi.ts";
 import { Query } from "./http/query.ts";
+import { onUpgrade, type Upgrade } from "./http/upgrade.ts";
 import { FrameCache, type WatchStream } from "./http/watchStream.ts";
-import type { PodAgent } from "./podAgent.ts";
 import type { Retention } from "./storage/objectStore.ts";
 
 export interface ApiServerOptions {
@@ -82,7 +84,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     hosts: host === "127.0.0.1" ? [] : [host],
   });
   const state: { world: HandlerWorld | undefined; stopping: boolean } = { world: undefined, stopping: false };
-  const onRequest = (request: IncomingMessage, response: ServerResponse): void => {
+  const onRequest = (request: IncomingMessage, response: ServerResponse, upgrade?: Upgrade): void => {
     const { world } = state;
     options.onRequest?.(request, response);
     if (world === undefined || state.stopping) {
@@ -90,7 +92,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
       new Exchange(request, response, at).sendStatus(shuttingDown().status);
       return;
     }
-    void handle(world, request, response);
+    void handle(world, request, response, upgrade);
   };
   const server: Server = tls
     ? createTlsServer(
@@ -102,9 +104,10 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
           rejectUnauthorized: false,
           ALPNProtocols: ["http/1.1"],
         },
-        onRequest,
+        (request, response) => onRequest(request, response),
       )
-    : createServer(onRequest);
+    : createServer((request, response) => onRequest(request, response));
+  onUpgrade(server, onRequest);
   server.keepAliveTimeout = 90_000;
   server.requestTimeout = 0;
   server.maxRequestsPerSocket = 0;
@@ -176,6 +179,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
       serverAddress: `${host}:${port}`,
       nowMs: () => clock.nowMs(),
       issuer: tokens,
+      more: options.agent?.nodeUsage === undefined ? [] : metricsResources,
     }),
     faults,
     inFlight,

@@ -3,18 +3,18 @@ import type { Cancel } from "./cancel.ts";
 
 /**
  * Whoever runs pods answers for them: simulated nodes, or a bridge to real ones. The server speaks the protocols; the agent
- * says what comes out. Without an agent such requests answer 501.
+ * says what comes out. What an agent leaves out answers 501.
  */
 export interface PodAgent {
   /** Text in pieces; ends when the log ends, or runs on when it is followed. */
-  log(pod: Pod, options: LogOptions, stopped: Cancel): AsyncIterable<string>;
+  log?(pod: Pod, options: LogOptions, stopped: Cancel): AsyncIterable<string>;
   /** Runs until the command has ended. A refusal is an exception, before anything was written. */
-  exec(pod: Pod, command: ExecCommand, streams: ExecStreams): Promise<ExecEnd>;
+  exec?(pod: Pod, command: ExecCommand, streams: ExecStreams): Promise<ExecEnd>;
   /** To what runs already. */
-  attach(pod: Pod, container: string, streams: ExecStreams): Promise<ExecEnd>;
+  attach?(pod: Pod, container: string, streams: ExecStreams): Promise<ExecEnd>;
   /** How much is in use now; undefined where nothing is known. */
-  podUsage(pod: Pod): PodUsage | undefined;
-  nodeUsage(node: Node): Usage | undefined;
+  podUsage?(pod: Pod): PodUsage | undefined;
+  nodeUsage?(node: Node): Usage | undefined;
 }
 
 /** Which lines of a log are wanted. */

@@ -3,7 +3,7 @@ import type { TokenIssuer } from "../auth/serviceAccountToken.ts";
 import { aggregatedContentType, Discovery, type TaggedDocument } from "../discovery.ts";
 import { type CustomOpenApi, OpenApi, openApiV2, openApiV2Type } from "../openapi.ts";
 import type { Registry } from "../registry.ts";
-import { builtinResources } from "../resources.ts";
+import { builtinResources, type ResourceType } from "../resources.ts";
 import { serverVersion } from "../version.ts";
 import type { Exchange } from "./exchange.ts";
 import type { Offer } from "./negotiate.ts";
@@ -20,12 +20,21 @@ export class Documents {
   private discovery: { revision: number; documents: Discovery } | undefined;
   private openApiRevision = -1;
   private readonly issuer: TokenIssuer | undefined;
+  private readonly more: readonly ResourceType[];
 
-  constructor(options: { registry: Registry; serverAddress: string; nowMs: () => number; issuer?: TokenIssuer }) {
+  constructor(options: {
+    registry: Registry;
+    serverAddress: string;
+    nowMs: () => number;
+    issuer?: TokenIssuer;
+    /** What is answered besides the registry. */
+    more?: readonly ResourceType[];
+  }) {
     this.registry = options.registry;
     this.serverAddress = options.serverAddress;
     this.nowMs = options.nowMs;
     this.issuer = options.issuer;
+    this.more = options.more ?? [];
     this.openApi = new OpenApi(builtinResources(), serverVersion.gitVersion);
   }
 
@@ -49,7 +58,7 @@ export class Documents {
   private current(): Discovery {
     const { revision } = this.registry;
     if (this.discovery?.revision !== revision) {
-      const types = this.registry.all().map((resource) => resource.type);
+      const types = [...this.registry.all().map((resource) => resource.type), ...this.more];
       this.discovery = { revision, documents: new Discovery(types, this.serverAddress) };
     }
     return this.discovery.documents;

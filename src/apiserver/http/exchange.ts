@@ -1,5 +1,6 @@
 import { Buffer } from "node:buffer";
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
 import { constants, gzip } from "node:zlib";
 import type { Json } from "../../model/json.ts";
 import { badRequest, type Status, unsupportedMediaType } from "../../model/status.ts";
@@ -11,6 +12,7 @@ import { decodeYamlBody, parseYaml, toYaml } from "../wire/yaml.ts";
 import { readBody } from "./body.ts";
 import { negotiate, type Offer, type Representation } from "./negotiate.ts";
 import type { Query } from "./query.ts";
+import type { Upgrade } from "./upgrade.ts";
 
 /** Larger answers are compressed when the client accepts it and is not on this machine. */
 const gzipBytesMin = 128 * 1024;
@@ -24,13 +26,15 @@ export class Exchange {
   readonly query: Query;
   readonly auditId: string;
   user: UserInfo;
+  /** Present when the client asks for another protocol on this connection. */
+  readonly upgrade: Upgrade | undefined;
   private readonly warnings: string[] = [];
   private readonly warn_: (text: string) => void;
 
   constructor(
     request: IncomingMessage,
     response: ServerResponse,
-    at: { path: string; query: Query; auditId: string; user: UserInfo },
+    at: { path: string; query: Query; auditId: string; user: UserInfo; upgrade?: Upgrade | undefined },
   ) {
     this.request = request;
     this.response = response;
@@ -39,6 +43,7 @@ export class Exchange {
     this.query = at.query;
     this.auditId = at.auditId;
     this.user = at.user;
+    this.upgrade = at.upgrade;
     this.warn_ = (text) => {
       if (!this.warnings.includes(text)) this.warnings.push(text);
     };
@@ -130,6 +135,15 @@ export class Exchange {
     // What is left of a body that was refused unread would otherwise be taken for the next request.
     if (!this.request.complete) extra["Connection"] = "close";
     this.sendBytes(status.code, "application/json", Buffer.from(`${JSON.stringify(status)}\n`), extra);
+  }
+
+  /** The connection is somebody else's from here on; the request counts as open until it ends. */
+  detach(): void {
+    const { response, upgrade } = this;
+    if (upgrade === undefined) return;
+    response.statusCode = 101;
+    response.detachSocket(upgrade.socket as Socket);
+    upgrade.socket.once("close", () => response.emit("close"));
   }
 
   wantsGzip(): boolean {

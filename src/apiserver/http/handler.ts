@@ -21,6 +21,7 @@ import { type Faults, faultError } from "./faults.ts";
 import { Query } from "./query.ts";
 import { handleResource, isWatching, type ResourceWorld, verbOf } from "./resourceHandler.ts";
 import { parseRoute, type Route } from "./route.ts";
+import type { Upgrade } from "./upgrade.ts";
 
 export interface HandlerWorld extends ResourceWorld {
   readonly documents: Documents;
@@ -33,7 +34,12 @@ export interface HandlerWorld extends ResourceWorld {
 }
 
 /** One request from the first byte to the last. Never throws: what goes wrong becomes a Status. */
-export async function handle(world: HandlerWorld, request: IncomingMessage, response: ServerResponse): Promise<void> {
+export async function handle(
+  world: HandlerWorld,
+  request: IncomingMessage,
+  response: ServerResponse,
+  upgrade?: Upgrade,
+): Promise<void> {
   const startedNs = process.hrtime.bigint();
   world.inFlight.count++;
   const { path, search } = splitUrl(request.url ?? "/");
@@ -42,6 +48,7 @@ export async function handle(world: HandlerWorld, request: IncomingMessage, resp
     query: new Query(search),
     auditId: newUid(world.core.random),
     user: anonymous,
+    upgrade,
   });
   const route = parseRoute(path);
   const watching = route.kind === "resource" && isWatching(exchange, route);

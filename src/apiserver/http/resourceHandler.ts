@@ -12,6 +12,7 @@ import { replaceObject } from "../verbs/update.ts";
 import { objectOffers, sendList, sendObject, watchEncoder } from "./answer.ts";
 import type { Exchange } from "./exchange.ts";
 import type { Metrics } from "./metrics.ts";
+import { answerMetrics, metricsGroup } from "./metricsApi.ts";
 import { patchTypeOf, requireBody } from "./requestBody.ts";
 import { callOf, deleteOptionsOf, patchCallOf, readOptions, watchOptions } from "./requestOptions.ts";
 import type { ResourceRoute } from "./route.ts";
@@ -71,6 +72,10 @@ export async function handleResource(world: ResourceWorld, exchange: Exchange, r
       name: route.name === "" ? pinnedName(exchange.query.text("fieldSelector")) : route.name,
     }),
   );
+  if (route.group === metricsGroup && world.agent?.nodeUsage !== undefined) {
+    answerMetrics(core, world.agent, exchange, route, verb);
+    return;
+  }
   const resource = core.registry.find(route.group, route.version, route.plural);
   if (resource === undefined || !scopeFits(resource, route)) throw unknownPath();
   if (resource.deprecation !== undefined) exchange.warn(resource.deprecation);

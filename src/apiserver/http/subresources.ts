@@ -2,12 +2,13 @@ import { isObject } from "../../model/json.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { badRequest, failure, methodNotAllowed, success, unknownPath } from "../../model/status.ts";
+import type { PodAgent } from "../../ports/podAgent.ts";
+import { demandAccess, resourceAccess } from "../auth/access.ts";
 import type { TokenSources } from "../auth/authenticate.ts";
 import type { RbacAuthorizer } from "../auth/rbac.ts";
 import { reviews } from "../auth/reviews.ts";
 import { answerTokenRequest } from "../auth/tokenRequest.ts";
 import { decodeAs } from "../builtinResource.ts";
-import type { PodAgent } from "../podAgent.ts";
 import type { Subresource } from "../resources.ts";
 import { schemaFor } from "../schema/builtinSchemas.ts";
 import { bindObject } from "../verbs/bind.ts";
@@ -20,6 +21,7 @@ import { patchScale, readScale, replaceScale } from "../verbs/scale.ts";
 import { replaceObject } from "../verbs/update.ts";
 import { sendObject } from "./answer.ts";
 import type { Exchange } from "./exchange.ts";
+import { readRemoteCommand, serveRemoteCommand, stoppedWith } from "./remoteCommand.ts";
 import { patchTypeOf, requireBody } from "./requestBody.ts";
 import { callOf, deleteOptionsOf, patchCallOf } from "./requestOptions.ts";
 
@@ -63,7 +65,10 @@ export async function handleSubresource(
       return;
     case "exec":
     case "attach":
+      await connect(world, exchange, target, subresource);
+      return;
     case "portforward":
+      throw world.agent?.exec === undefined ? notImplemented(target, subresource) : nothingListens(target);
     case "proxy":
       throw notImplemented(target, subresource);
     default:
@@ -186,6 +191,40 @@ async function handleVirtual(world: SubresourceWorld, exchange: Exchange, target
   exchange.sendJson(201, answer, exchange.negotiate());
 }
 
+/** A command in a container, or what a container says from now on. */
+async function connect(
+  world: SubresourceWorld,
+  exchange: Exchange,
+  target: Target,
+  what: "exec" | "attach",
+): Promise<void> {
+  const { core, agent } = world;
+  // Whoever upgrades a GET runs a command all the same, so the right to `get` is not enough.
+  demandAccess(
+    world.rbac,
+    exchange.user,
+    resourceAccess({
+      verb: "create",
+      resource: target.resource.type.plural,
+      subresource: what,
+      namespace: target.namespace,
+      name: target.name,
+    }),
+  );
+  const version = await getObject(core, { ...target, subresource: "" });
+  if (agent?.[what] === undefined) throw notImplemented(target, what);
+  const pod = version.object() as unknown as Pod;
+  const { phase } = pod.status ?? {};
+  if (!pod.spec?.nodeName) throw badRequest(`pod ${target.name} does not have a host assigned`);
+  if (phase === "Succeeded" || phase === "Failed") {
+    throw badRequest(`cannot ${what} into a container of a completed pod; current phase is ${phase}`);
+  }
+  const asked = exchange.query.text("container") ?? "";
+  const annotated = pod.metadata.annotations?.["kubectl.kubernetes.io/default-container"] ?? "";
+  const container = containerOf(pod, asked === "" ? annotated || (pod.spec.containers[0]?.name ?? "") : asked);
+  serveRemoteCommand(agent, exchange, readRemoteCommand(exchange, what, pod, container));
+}
+
 async function log(world: SubresourceWorld, exchange: Exchange, target: Target): Promise<void> {
   const { core, agent } = world;
   const { query, response } = exchange;
@@ -194,8 +233,6 @@ async function log(world: SubresourceWorld, exchange: Exchange, target: Target):
   const container = containerOf(pod, query.text("container") ?? "");
   if (!pod.spec?.nodeName) throw badRequest(`pod ${target.name} does not have a host assigned`);
   if (agent?.log === undefined) throw notImplemented(target, "log");
-  const stopped = new AbortController();
-  response.on("close", () => stopped.abort());
   const lines = agent.log(
     pod,
     {
@@ -208,7 +245,7 @@ async function log(world: SubresourceWorld, exchange: Exchange, target: Target):
       tailLines: query.integer("tailLines"),
       limitBytes: query.integer("limitBytes"),
     },
-    stopped.signal,
+    stoppedWith(response),
   );
   const text = lines[Symbol.asyncIterator]();
   // The first piece decides: an agent that refuses does so before the headers are out.
@@ -237,6 +274,11 @@ function containerOf(pod: Pod, asked: string): string {
   }
   if ([...regular, ...init, ...ephemeral].includes(asked)) return asked;
   throw badRequest(`container ${asked} is not valid for pod ${name}`);
+}
+
+function nothingListens(target: Target): Error {
+  const message = "containers of simulated nodes listen on no port, so nothing can be forwarded to them";
+  return failure(501, "NotImplemented", message, { name: target.name, kind: target.resource.type.plural });
 }
 
 function notImplemented(target: Target, what: string): Error {

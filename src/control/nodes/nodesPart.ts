@@ -3,6 +3,7 @@ import { sliceName } from "../../decide/nodes/draDriver.ts";
 import type { Lease, Node, Pod, ResourceClaim, ResourceSlice } from "../../model/kubernetes.generated.ts";
 import { stageDefinition } from "../../model/kwok/definitions.ts";
 import type { KubeObject } from "../../model/object.ts";
+import type { PodAgent } from "../../ports/podAgent.ts";
 import type { Controllers } from "../controllers.ts";
 import { EventRecorder } from "../eventRecorder.ts";
 import type { NewObject, Part } from "../part.ts";
@@ -13,22 +14,24 @@ import { type DraWorld, kinds, type NodesWorld, tell } from "./nodesWorld.ts";
 import { OwnWrites } from "./ownWrites.ts";
 import { RegisterNodes } from "./registerNodes.ts";
 import { SimNodes } from "./simNodes.ts";
+import { SimPodAgent } from "./simPodAgent.ts";
 import { StageBook } from "./stageBook.ts";
 import { Wakes } from "./wakes.ts";
 
 /** Simulated nodes as a part of the control plane. What is left out is as `nodesDefaults` says. */
-export function nodesPart(given: Partial<NodesOptions> = {}): { part: Part } {
+export function nodesPart(given: Partial<NodesOptions> = {}): { part: Part; agent: PodAgent } {
   const options: NodesOptions = { ...nodesDefaults, ...given };
+  const agent = new SimPodAgent();
   const part: Part = {
     name: "nodes",
     about: "simulated nodes: they run pods like kubelets with GPUs, and run nothing",
     ...(options.stages ? { definitions: [stageDefinition as unknown as NewObject] } : {}),
-    add: (controllers) => addNodes(controllers, options),
+    add: (controllers) => addNodes(controllers, options, agent),
   };
-  return { part };
+  return { part, agent };
 }
 
-function addNodes(controllers: Controllers, options: NodesOptions): void {
+function addNodes(controllers: Controllers, options: NodesOptions, agent: SimPodAgent): void {
   const { ports } = controllers;
   const nodes = controllers.cache<Node>(kinds.nodes);
   const pods = controllers.cache<Pod>(kinds.pods);
@@ -52,6 +55,7 @@ function addNodes(controllers: Controllers, options: NodesOptions): void {
     startMs: ports.clock.nowMs(),
   };
   const sim = new SimNodes(world, new Wakes(ports.clock));
+  agent.bind({ clock: ports.clock, nodeAgent: (node) => sim.agent(node), pod: (key) => pods.get(key) });
   const quiet = (start: () => () => void): Source => ({ start });
   const sources: Source[] = [
     sim.channel,

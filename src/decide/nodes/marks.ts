@@ -23,6 +23,13 @@ export const marks = {
   exitCode: "sim.muster.dev/exit-code",
   message: "sim.muster.dev/message",
   failures: "sim.muster.dev/failures",
+  /** What a container says: the first lines of its log, and how often it says something. */
+  log: "sim.muster.dev/log",
+  logEvery: "sim.muster.dev/log-every",
+  /** Answers to `exec`, as JSON: command line to text, or to `{stdout, stderr, exitCode}`. */
+  exec: "sim.muster.dev/exec",
+  /** How busy the GPUs of a pod are, in percent: `80`, or a range `60-90`. */
+  gpuUtilisation: "sim.muster.dev/gpu-utilization",
 } as const;
 
 /** KWOK's knob of a stage: `stageKnob("pod-ready", "delay")`. */

@@ -15,9 +15,9 @@ import { stringify } from "yaml";
 import { systemClock } from "../../../src/adapters/systemClock.ts";
 import { systemRandom } from "../../../src/adapters/systemRandom.ts";
 import { kubeconfigText } from "../../../src/apiserver/auth/kubeconfig.ts";
-import type { PodAgent } from "../../../src/apiserver/podAgent.ts";
 import { type ApiServer, startApiServer } from "../../../src/apiserver/startApiServer.ts";
 import type { KubeObject } from "../../../src/model/object.ts";
+import type { PodAgent } from "../../../src/ports/podAgent.ts";
 import {
   generalise,
   isDiscovery,

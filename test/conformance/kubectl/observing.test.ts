@@ -1,4 +1,4 @@
-import type { PodAgent } from "../../../src/apiserver/podAgent.ts";
+import type { PodAgent } from "../../../src/ports/podAgent.ts";
 import type { Manifest } from "../world.ts";
 import { kubectlRows } from "./kubectlRows.ts";
 import { deployment, node, pod, running } from "./manifests.ts";
@@ -19,7 +19,7 @@ class ToldAgent implements PodAgent {
     const wanted = options.tailLines === undefined ? lines : lines.slice(-options.tailLines);
     for (const line of wanted) yield `${options.timestamps ? "2026-01-01T00:00:00Z " : ""}${line}\n`;
     if (!options.follow) return;
-    const aborted = new Promise<boolean>((done) => stopped.addEventListener("abort", () => done(false)));
+    const aborted = new Promise<boolean>((done) => stopped.onCancel(() => done(false)));
     while (await Promise.race([new Promise<boolean>((done) => this.more.push(() => done(true))), aborted])) {
       yield "and one more\n";
     }

@@ -1,0 +1,29 @@
+import type { Buffer } from "node:buffer";
+import { type IncomingMessage, type Server, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import type { Duplex } from "node:stream";
+
+/** The socket of a request that asks for another protocol, and what came on it already. */
+export interface Upgrade {
+  readonly socket: Duplex;
+  readonly head: Buffer;
+}
+
+/**
+ * Requests that ask for another protocol go the way of all others, with the socket in hand: who asks, may they, is the pod
+ * there. A refusal is an ordinary answer; only who agrees takes the socket over.
+ */
+export function onUpgrade(
+  server: Server,
+  answer: (request: IncomingMessage, response: ServerResponse, upgrade: Upgrade) => void,
+): void {
+  server.on("upgrade", (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+    // The connection may break while nobody looks.
+    socket.on("error", () => socket.destroy());
+    const response = new ServerResponse(request);
+    response.shouldKeepAlive = false;
+    response.assignSocket(socket as Socket);
+    response.on("finish", () => socket.end());
+    answer(request, response, { socket, head });
+  });
+}

@@ -1,0 +1,110 @@
+/** An API server with simulated nodes on the clock of this machine, for clients that are programs of their own. */
+import { execFile, spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { systemClock } from "../../src/adapters/systemClock.ts";
+import { systemRandom } from "../../src/adapters/systemRandom.ts";
+import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
+import { type ApiServer, startApiServer } from "../../src/apiserver/startApiServer.ts";
+import { Controllers } from "../../src/control/controllers.ts";
+import { MetricsBook } from "../../src/control/metricsBook.ts";
+import type { NodesOptions } from "../../src/control/nodes/nodesOptions.ts";
+import { nodesPart } from "../../src/control/nodes/nodesPart.ts";
+import { KeptLog } from "../../src/control/testing/keptLog.ts";
+import { fastDelays } from "../../src/decide/nodes/podPlan.ts";
+import { parsePool, profilesWith } from "../../src/decide/nodes/profiles.ts";
+import type { KubeObject } from "../../src/model/object.ts";
+
+export const hasKubectl = spawnSync("kubectl", ["version", "--client"], { stdio: "ignore" }).status === 0;
+
+export interface LiveCluster {
+  readonly server: ApiServer;
+  readonly admin: ReturnType<typeof inProcessKube>;
+  readonly folder: string;
+  readonly kubeconfig: string;
+  readonly metrics: MetricsBook;
+  readonly log: KeptLog;
+  kubectl(args: readonly string[], options?: { input?: string; env?: Record<string, string> }): Promise<Said>;
+  /** Looks again and again until it is so. */
+  until(isSo: () => boolean | Promise<boolean>): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export interface Said {
+  readonly stdout: string;
+  readonly stderr: string;
+  readonly code: number;
+}
+
+export async function liveCluster(
+  options: { pools?: string[]; nodes?: Partial<NodesOptions> } = {},
+): Promise<LiveCluster> {
+  const clock = systemClock();
+  const pools = (options.pools ?? ["h100=1"]).map((text) => parsePool(text, profilesWith()));
+  const { part, agent } = nodesPart({ pools, seed: "s", delays: fastDelays, ...options.nodes });
+  const server = await startApiServer({ clock, random: systemRandom(), agent });
+  const admin = inProcessKube(server.core, {
+    user: { username: "admin", groups: ["system:masters"] },
+    fieldManager: "admin",
+  });
+  const crds = { group: "apiextensions.k8s.io", version: "v1", plural: "customresourcedefinitions" };
+  for (const definition of part.definitions ?? []) await admin.create(crds, definition as unknown as KubeObject);
+  const kube = inProcessKube(server.core, {
+    user: { username: "nodes", groups: ["system:masters"] },
+    fieldManager: "nodes",
+  });
+  const log = new KeptLog();
+  const metrics = new MetricsBook();
+  const controllers = new Controllers(
+    { kube, clock, random: systemRandom(), log, metrics },
+    { fieldManager: "nodes", graceMs: 100 },
+  );
+  part.add(controllers);
+  const folder = mkdtempSync(join(tmpdir(), "muster-nodes-"));
+  const kubeconfig = join(folder, "kubeconfig");
+  writeFileSync(kubeconfig, server.kubeconfig);
+  await controllers.start();
+  return {
+    server,
+    admin,
+    folder,
+    kubeconfig,
+    metrics,
+    log,
+    kubectl: (args, { input = "", env = {} } = {}) =>
+      run("kubectl", ["--kubeconfig", kubeconfig, ...args], { input, env }),
+    until: async (isSo) => {
+      const deadline = Date.now() + 20_000;
+      while (!(await isSo())) {
+        if (Date.now() > deadline) throw new Error("it never became so");
+        await new Promise((resolve) => setTimeout(resolve, 20));
+      }
+    },
+    stop: async () => {
+      await controllers.stop();
+      await server.stop();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Not spawnSync: the server runs in this very process and has to answer. */
+export function run(
+  program: string,
+  args: readonly string[],
+  { input = "", env = {} }: { input?: string; env?: Record<string, string> } = {},
+): Promise<Said> {
+  return new Promise((resolve) => {
+    const child = execFile(
+      program,
+      [...args],
+      { env: { ...process.env, ...env }, timeout: 60_000 },
+      (error, stdout, stderr) => {
+        const code = error === null ? 0 : typeof error.code === "number" ? error.code : 1;
+        resolve({ stdout, stderr, code });
+      },
+    );
+    child.stdin?.end(input);
+  });
+}

@@ -3,6 +3,8 @@
  * heap, so the sums close in every run, whatever became of the writes.
  */
 
+import type { WriteOutcome } from "../../model/inventory/writes.ts";
+
 /** Where a volume ends up. */
 export type Bucket =
   | "synced"
@@ -55,13 +57,6 @@ export interface DiskTally {
     readonly orphanedDeleted: number;
     readonly unlinked: number;
   };
-}
-
-/** What became of one write. */
-export interface WriteOutcome {
-  readonly volumeId: string | undefined;
-  /** `changed`: somebody else had changed the row, or taken the name, since it was read. */
-  readonly result: "written" | "changed" | "failed";
 }
 
 export type DiskCounters = Readonly<Record<Bucket | Also, number>> & {

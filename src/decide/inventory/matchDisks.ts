@@ -4,9 +4,10 @@
  */
 import type { CloudVolume } from "../../model/inventory/cloud.ts";
 import type { DiskRow } from "../../model/inventory/rows.ts";
+import type { SnapshotBase } from "../../model/inventory/writes.ts";
 import { pickVolume } from "./pickVolume.ts";
 import { holdOf, isAddressable, isGone, isStable, tagsOf, type VolumeTags } from "./readVolume.ts";
-import type { SnapshotBase, SnapshotOwner } from "./snapshotSets.ts";
+import type { SnapshotOwner } from "./snapshotSets.ts";
 
 export interface MatchRules {
   readonly nameFallback: boolean;

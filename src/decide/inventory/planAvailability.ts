@@ -4,6 +4,7 @@
  */
 import type { ScalingGroup } from "../../model/inventory/cloud.ts";
 import type { AvailabilityNumbers, DriftEvent, GpuTypeRow, ReservationRow } from "../../model/inventory/rows.ts";
+import type { TypeWrite } from "../../model/inventory/writes.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { assignGroups, type GroupNames, isVirtual, labelValueOf, unassignedDrift } from "./assignGroups.ts";
 import type { ClusterPicture } from "./clusterPicture.ts";
@@ -25,16 +26,8 @@ export interface AvailabilityInput {
   readonly nowMs: number;
 }
 
-/** What one type should say. Numbers that could not be learned are the old ones. */
-export interface TypePlan {
-  readonly gpuType: string;
-  readonly numbers: AvailabilityNumbers;
-  /** Some number differs from what the row says. */
-  readonly changed: boolean;
-}
-
 export interface AvailabilityPlan {
-  readonly types: readonly TypePlan[];
+  readonly types: readonly TypeWrite[];
   readonly drift: readonly DriftEvent[];
   readonly counters: AvailabilityCounters;
 }
@@ -81,7 +74,7 @@ export function planAvailability(input: AvailabilityInput): AvailabilityPlan {
   if (input.cluster.ok) {
     for (const { metadata } of input.cluster.value.pods) podKeys.add(`${metadata.namespace ?? ""}/${metadata.name}`);
   }
-  const plans: TypePlan[] = [];
+  const plans: TypeWrite[] = [];
   for (const type of active) {
     const perNode = type.maxPerNode ?? type.maxGpus;
     if (perNode < 0) {

@@ -12,6 +12,7 @@ import {
   liveReservationStatuses,
   type ReservationRow,
 } from "../../model/inventory/rows.ts";
+import type { DiskWrite } from "../../model/inventory/writes.ts";
 import { type Also, type Bucket, type DiskTally, noCounters } from "./diskCounters.ts";
 import type { DiskMatches, VolumeMatch } from "./matchDisks.ts";
 import type { Read } from "./planAvailability.ts";
@@ -50,23 +51,6 @@ export const diskRulesDefault: DiskRules = {
   operationMsMax: 60 * 60_000,
   missingMs: 0,
 };
-
-export type DiskWrite =
-  | {
-      readonly kind: "update";
-      readonly diskId: string;
-      readonly rowVersion: number;
-      readonly change: DiskChange;
-      /** The volume whose bucket the outcome belongs to; undefined for rows without one. */
-      readonly volumeId: string | undefined;
-      readonly drift: readonly DriftEvent[];
-    }
-  | {
-      readonly kind: "insert";
-      readonly row: DiskImport;
-      readonly volumeId: string;
-      readonly drift: readonly DriftEvent[];
-    };
 
 export interface DiskPlan {
   readonly writes: readonly DiskWrite[];

@@ -4,6 +4,7 @@
  * folded as they arrive: two hundred thousand snapshots are never held at once.
  */
 import type { CloudSnapshot } from "../../model/inventory/cloud.ts";
+import type { SnapshotBase } from "../../model/inventory/writes.ts";
 
 /** A disk as snapshots know it. */
 export interface SnapshotOwner {
@@ -13,12 +14,6 @@ export interface SnapshotOwner {
   readonly volumeId: string | undefined;
   /** What a full pass counted before the window, when only the window is read. */
   readonly base?: SnapshotBase;
-}
-
-/** Whole snapshots that were begun before a fixed day: they can only be pruned, and the next full pass sees that. */
-export interface SnapshotBase {
-  readonly completed: number;
-  readonly lastCompletedMs: number | null;
 }
 
 /** Where the window of an incremental pass begins: the day before this one, in UTC. */

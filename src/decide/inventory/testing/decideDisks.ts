@@ -1,7 +1,8 @@
 /** A whole phase of disks in one call, as the runner makes it, with a cloud that answers at once. */
 import type { CloudSnapshot, CloudVolume, VolumeModification } from "../../../model/inventory/cloud.ts";
 import type { DiskRow, ReservationRow } from "../../../model/inventory/rows.ts";
-import { brokenSums, type DiskCounters, settleCounters, type WriteOutcome } from "../diskCounters.ts";
+import type { WriteOutcome } from "../../../model/inventory/writes.ts";
+import { brokenSums, type DiskCounters, settleCounters } from "../diskCounters.ts";
 import { matchDisks, snapshotOwners, suspectsOf } from "../matchDisks.ts";
 import { type DiskPlan, type DiskRules, diskRulesDefault, planDisks } from "../planDisks.ts";
 import { SnapshotSets, snapshotRulesDefault } from "../snapshotSets.ts";

@@ -1,0 +1,67 @@
+import type {
+  CloudIdentity,
+  CloudSnapshot,
+  CloudVolume,
+  ScalingGroup,
+  VolumeModification,
+} from "../model/inventory/cloud.ts";
+import type { Cancel } from "./cancel.ts";
+
+/**
+ * A cloud, read only: there is no way to change anything in it. A listing is whole or it has failed; pages are handed
+ * over as they arrive, and what was handed over before a failure must be thrown away.
+ */
+export interface Cloud {
+  identity(options?: CloudCallOptions): Promise<CloudRead<CloudIdentity>>;
+  scalingGroups(
+    onPage: (groups: readonly ScalingGroup[]) => void,
+    options?: CloudCallOptions,
+  ): Promise<CloudRead<undefined>>;
+  volumes(
+    which: VolumeFilter,
+    onPage: (volumes: readonly CloudVolume[]) => void,
+    options?: CloudCallOptions,
+  ): Promise<CloudRead<undefined>>;
+  snapshots(
+    which: SnapshotFilter,
+    onPage: (snapshots: readonly CloudSnapshot[]) => void,
+    options?: CloudCallOptions,
+  ): Promise<CloudRead<undefined>>;
+  modifications(
+    volumeIds: readonly string[],
+    options?: CloudCallOptions,
+  ): Promise<CloudRead<readonly VolumeModification[]>>;
+  /** How often the cloud was asked since this was made, and how often it said "not now". */
+  usage(): CloudUsage;
+}
+
+/** `tagged`: everything that carries our tag. The others are the questions that are asked again before acting on absence. */
+export type VolumeFilter =
+  | { readonly type: "tagged" }
+  | { readonly type: "ids"; readonly ids: readonly string[] }
+  | { readonly type: "users"; readonly users: readonly string[] };
+
+export type SnapshotFilter =
+  | { readonly type: "tagged" }
+  /** One part of the tagged ones, so that parts can be read side by side. */
+  | { readonly type: "startedOn"; readonly prefixes: readonly string[] }
+  | { readonly type: "pending" }
+  | { readonly type: "volumes"; readonly ids: readonly string[] }
+  | { readonly type: "users"; readonly users: readonly string[] };
+
+export interface CloudCallOptions {
+  readonly cancel?: Cancel;
+}
+
+export type CloudRead<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly reason: CloudRefusal; readonly why: string };
+
+/** Denied and Expired need a person; the others may be gone in the next run. */
+export type CloudRefusal = "Throttled" | "Denied" | "Expired" | "Malformed" | "Unavailable" | "Cancelled";
+
+export interface CloudUsage {
+  readonly calls: Readonly<Record<string, number>>;
+  readonly retries: number;
+  readonly throttles: number;
+}

@@ -1,0 +1,252 @@
+/** The database port over tables in memory: held to the same contract as PostgreSQL, with answers that can be late or lost. */
+import { type DriftEvent, liveReservationStatuses } from "../../model/inventory/rows.ts";
+import type { DiskWrite, TypeWrite, WriteOutcome } from "../../model/inventory/writes.ts";
+import type {
+  Answer,
+  Beginning,
+  DisksRead,
+  InventoryDatabase,
+  InventoryReads,
+  InventoryRun,
+  RunEnd,
+  RunStart,
+  SnapshotMemory,
+  TypesRead,
+  TypesWritten,
+} from "../../ports/database.ts";
+import { ConstraintError, type MemoryTables } from "./memoryTables.ts";
+
+/** What becomes of a question: it is answered, it never arrives, or its answer is lost after it was carried out. */
+export type CallFate = "answered" | "lostBefore" | "lostAfter";
+
+/** Waits as long as a question takes on its way, then says what becomes of it. */
+export type Hop = (what: string) => Promise<CallFate>;
+
+const atOnce: Hop = async () => "answered";
+
+export class MemoryDatabase implements InventoryDatabase {
+  private readonly tables: MemoryTables;
+  private readonly hop: Hop;
+  private readonly author: string;
+
+  constructor(tables: MemoryTables, author = "reconciler", hop: Hop = atOnce) {
+    this.tables = tables;
+    this.hop = hop;
+    this.author = author;
+  }
+
+  look(): InventoryReads {
+    return {
+      types: () => ask(this.hop, "types", () => readTypes(this.tables)),
+      disks: () => ask(this.hop, "disks", () => readDisks(this.tables)),
+    };
+  }
+
+  begin(start: RunStart): Promise<Answer<Beginning>> {
+    return ask(this.hop, "begin", (): Beginning => {
+      const { tables } = this;
+      const { paused } = tables;
+      const row = {
+        runId: tables.nextId("run"),
+        kind: start.kind,
+        startedMs: tables.nowMs(),
+        finishedMs: null,
+        identity: null,
+        counters: {},
+        error: "",
+      };
+      const skipped = (error: string): void => {
+        tables.runs.push({ ...row, finishedMs: tables.nowMs(), fence: null, status: "skipped", error });
+      };
+      if (paused !== undefined && start.evenIfPaused !== true) {
+        skipped(`paused by ${paused.by}`);
+        return { status: "paused", by: paused.by, reason: paused.reason };
+      }
+      if (tables.lockedBy !== undefined) {
+        skipped("another run holds the lock");
+        return { status: "locked" };
+      }
+      const fence = ++tables.fence;
+      tables.runs.push({ ...row, fence, status: "running" });
+      const run = new MemoryInventoryRun(tables, this.hop, { runId: row.runId, fence, author: this.author });
+      tables.lockedBy = run;
+      return { status: "begun", run };
+    });
+  }
+}
+
+class MemoryInventoryRun implements InventoryRun {
+  readonly runId: string;
+  readonly fence: number;
+  private readonly tables: MemoryTables;
+  private readonly hop: Hop;
+  private readonly author: string;
+
+  constructor(tables: MemoryTables, hop: Hop, begun: { runId: string; fence: number; author: string }) {
+    this.tables = tables;
+    this.hop = hop;
+    this.runId = begun.runId;
+    this.fence = begun.fence;
+    this.author = begun.author;
+  }
+
+  types(): Promise<Answer<TypesRead>> {
+    return ask(this.hop, "types", () => readTypes(this.tables));
+  }
+
+  disks(): Promise<Answer<DisksRead>> {
+    return ask(this.hop, "disks", () => readDisks(this.tables));
+  }
+
+  writeTypes(types: readonly TypeWrite[], drift: readonly DriftEvent[]): Promise<Answer<TypesWritten>> {
+    return this.fenced("writeTypes", () => {
+      const { tables } = this;
+      for (const { numbers } of types) {
+        const { state, availableGpus, totalClusterGpus } = numbers;
+        const counts = [availableGpus, totalClusterGpus, numbers.maxReservable, numbers.runningInstances];
+        if (counts.some((count) => count < 0)) throw new ConstraintError("a count below zero");
+        if (state === "fresh" && availableGpus > totalClusterGpus) throw new ConstraintError("more free than there is");
+      }
+      let written = 0;
+      let confirmed = 0;
+      const unknown: string[] = [];
+      for (const { gpuType, numbers, changed } of types) {
+        const row = tables.types.get(gpuType);
+        if (row === undefined) {
+          unknown.push(gpuType);
+          continue;
+        }
+        if (!changed && numbers.state !== "fresh") continue;
+        const lastUpdateMs = numbers.state === "fresh" ? tables.nowMs() : row.lastUpdateMs;
+        tables.types.set(gpuType, { ...row, numbers, lastUpdateMs });
+        if (changed) written++;
+        else confirmed++;
+      }
+      for (const event of drift) if (event.action !== "reported") tables.addDrift(this.runId, "gpu", event);
+      return { written, confirmed, unknown };
+    });
+  }
+
+  writeDisks(writes: readonly DiskWrite[]): Promise<Answer<readonly WriteOutcome[]>> {
+    return this.fenced("writeDisks", () =>
+      writes.map((write): WriteOutcome => {
+        try {
+          const isDone = this.tables.apply(write, this.author);
+          for (const event of write.drift) {
+            const reason = "the row has changed since it was read";
+            this.tables.addDrift(this.runId, "disks", isDone ? event : { ...event, action: "refused", reason });
+          }
+          return { volumeId: write.volumeId, result: isDone ? "written" : "changed" };
+        } catch (error) {
+          if (!(error instanceof ConstraintError)) throw error;
+          return { volumeId: write.volumeId, result: "failed", why: error.message };
+        }
+      }),
+    );
+  }
+
+  report(phase: "gpu" | "disks", reports: readonly DriftEvent[]): Promise<Answer<{ opened: number; closed: number }>> {
+    return this.fenced("report", () => {
+      const { tables } = this;
+      const wanted = new Map(reports.map((event) => [keyOf(event), event]));
+      let closed = 0;
+      for (const [at, event] of tables.drift.entries()) {
+        if (event.phase !== phase || event.action !== "reported" || event.closedMs !== null) continue;
+        if (wanted.delete(keyOf(event))) continue;
+        tables.drift[at] = { ...event, closedMs: tables.nowMs() };
+        closed++;
+      }
+      for (const event of wanted.values()) tables.addDrift(this.runId, phase, event);
+      return { opened: wanted.size, closed };
+    });
+  }
+
+  rememberSnapshots({ fullAtMs, baseBeforeMs, bases }: SnapshotMemory): Promise<Answer<{ written: number }>> {
+    return this.fenced("rememberSnapshots", () => {
+      let written = 0;
+      for (const [diskId, base] of bases) {
+        const before = this.tables.bases.get(diskId);
+        if (!this.tables.disks.has(diskId)) continue;
+        if (before?.completed === base.completed && before.lastCompletedMs === base.lastCompletedMs) continue;
+        this.tables.bases.set(diskId, base);
+        written++;
+      }
+      this.tables.snapshots = { fullAtMs, baseBeforeMs };
+      return { written };
+    });
+  }
+
+  finish(end: RunEnd): Promise<Answer<undefined>> {
+    return ask(this.hop, "finish", () => {
+      const row = this.tables.runs.find(({ runId }) => runId === this.runId);
+      if (row === undefined) return undefined;
+      row.finishedMs = this.tables.nowMs();
+      row.status = end.status;
+      row.identity = end.identity ?? null;
+      row.counters = end.counters;
+      row.error = end.error;
+      return undefined;
+    });
+  }
+
+  async release(): Promise<void> {
+    if (this.tables.lockedBy === this) this.tables.lockedBy = undefined;
+  }
+
+  private fenced<T>(what: string, run: () => T): Promise<Answer<T>> {
+    return ask(this.hop, what, run, () =>
+      this.tables.fence === this.fence ? undefined : `fence ${this.tables.fence} has replaced ${this.fence}`,
+    );
+  }
+}
+
+async function ask<T>(
+  hop: Hop,
+  what: string,
+  run: () => T,
+  fencedBy: () => string | undefined = () => undefined,
+): Promise<Answer<T>> {
+  const fate = await hop(what);
+  if (fate === "lostBefore") return { ok: false, reason: "Unavailable", why: `${what}: no connection` };
+  const fenced = fencedBy();
+  if (fenced !== undefined) return { ok: false, reason: "Fenced", why: fenced };
+  try {
+    const value = run();
+    if (fate === "lostAfter") return { ok: false, reason: "Unavailable", why: `${what}: the connection broke` };
+    return { ok: true, value };
+  } catch (error) {
+    if (error instanceof ConstraintError) return { ok: false, reason: "Refused", why: error.message };
+    throw error;
+  }
+}
+
+function readTypes(tables: MemoryTables): TypesRead {
+  return { types: [...tables.types.values()], reservations: live(tables), nowMs: tables.nowMs() };
+}
+
+function readDisks(tables: MemoryTables): DisksRead {
+  const known = new Set(tables.users);
+  if (known.size > 0) for (const { userId } of tables.disks.values()) known.add(userId);
+  const good = tables.runs.findLast(({ counters, identity }) => {
+    const { disks } = counters as { disks?: { status?: string } };
+    return disks?.status === "ok" && identity !== null;
+  });
+  const { disks } = (good?.counters ?? {}) as { disks?: { aws_volumes?: number } };
+  const { identity } = good ?? {};
+  return {
+    rows: [...tables.disks.values()].map(({ createdMs: _, ...row }) => row),
+    reservations: live(tables),
+    knownUsers: known.size === 0 ? undefined : [...known],
+    lastGood: identity === null || identity === undefined ? undefined : { volumes: disks?.aws_volumes ?? 0, identity },
+    snapshotPass: tables.snapshots === undefined ? undefined : { ...tables.snapshots, bases: new Map(tables.bases) },
+    nowMs: tables.nowMs(),
+  };
+}
+
+function live(tables: MemoryTables) {
+  return [...tables.reservations.values()].filter(({ status }) => liveReservationStatuses.includes(status));
+}
+
+function keyOf({ entity, entityId, field, reason }: DriftEvent): string {
+  return [entity, entityId, field, reason].join("\n");
+}

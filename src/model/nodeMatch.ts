@@ -15,7 +15,7 @@ export function matchesNodeSelector(selector: NodeSelector, node: Node): boolean
 }
 
 /** A term that asks for nothing matches nothing. */
-function matchesTerm({ matchExpressions = [], matchFields = [] }: NodeSelectorTerm, node: Node): boolean {
+export function matchesTerm({ matchExpressions = [], matchFields = [] }: NodeSelectorTerm, node: Node): boolean {
   if (matchExpressions.length === 0 && matchFields.length === 0) return false;
   return (
     matchExpressions.every((each) => holds(each, node.metadata.labels?.[each.key])) &&

@@ -1,0 +1,92 @@
+import { allocate } from "./allocate.ts";
+import type { Cluster } from "./cluster.ts";
+import type { Job } from "./job.ts";
+import { type Obstacle, Session } from "./session.ts";
+import type { ActionName } from "./settings.ts";
+import type { EvictionReason } from "./statement.ts";
+import type { Task } from "./task.ts";
+
+/** A pod gets a node, now. */
+export interface PlannedBind {
+  readonly task: Task;
+  readonly node: string;
+  readonly groups: readonly string[];
+  /** Memory of one GPU of the node: what a share is a part of. */
+  readonly gpuMemoryMiB: number;
+  readonly allocations: readonly { readonly name: string; readonly allocation: unknown }[];
+}
+
+export interface PlannedEviction {
+  readonly task: Task;
+  readonly reason: EvictionReason;
+}
+
+/** What was decided for one job; all of it or none. */
+export interface PlannedJob {
+  readonly job: Job;
+  readonly action: ActionName;
+  readonly binds: readonly PlannedBind[];
+  /** Pods that will get this node when what is being released there is free. */
+  readonly pipelined: readonly { readonly task: Task; readonly node: string }[];
+}
+
+/** The outcome of one cycle. The cluster is as it was before: a plan changes nothing until it is carried out. */
+export interface Plan {
+  readonly jobs: readonly PlannedJob[];
+  readonly evictions: readonly PlannedEviction[];
+  /** What keeps the others waiting. */
+  readonly obstacles: ReadonlyMap<Job, Obstacle>;
+  /** When time alone may change the answer. */
+  readonly wakeMs: number | undefined;
+}
+
+/** Actions by name, run in the order of the settings. */
+export type Action = (session: Session) => void;
+
+export const actions: Partial<Record<ActionName, Action>> = { allocate };
+
+/** Decides what to do now. `inspect` sees the cluster with everything tried, before it is taken back. */
+export function cycle(cluster: Cluster, nowMs: number, inspect?: (session: Session) => void): Plan {
+  const session = new Session(cluster, nowMs);
+  for (const name of cluster.settings.actions) actions[name]?.(session);
+  const plan = planOf(session);
+  inspect?.(session);
+  session.statement.rollback(0);
+  return plan;
+}
+
+function planOf({ statement, decided, obstacles, wakeMs }: Session): Plan {
+  const binds = new Map<Job, PlannedBind[]>();
+  const pipelined = new Map<Job, { task: Task; node: string }[]>();
+  const evictions: PlannedEviction[] = [];
+  for (const task of statement.touchedSince(0)) {
+    const reason = statement.evictionOf(task);
+    if (reason !== undefined) {
+      evictions.push({ task, reason });
+      continue;
+    }
+    const holding = task.holdings.at(-1);
+    if (holding === undefined || task.job === undefined) continue;
+    const { node, groups } = holding;
+    if (task.status === "allocated") {
+      const { gpuMemoryMiB, name } = node;
+      const allocations = statement.devicesOf(task)?.allocations ?? [];
+      append(binds, task.job, { task, node: name, groups, gpuMemoryMiB, allocations });
+    } else if (task.status === "pipelined") {
+      append(pipelined, task.job, { task, node: node.name });
+    }
+  }
+  const jobs = [...decided].map(([job, action]) => ({
+    job,
+    action,
+    binds: binds.get(job) ?? [],
+    pipelined: pipelined.get(job) ?? [],
+  }));
+  return { jobs, evictions, obstacles: new Map(obstacles), wakeMs };
+}
+
+function append<V>(map: Map<Job, V[]>, job: Job, value: V): void {
+  const known = map.get(job);
+  if (known === undefined) map.set(job, [value]);
+  else known.push(value);
+}

@@ -1,0 +1,40 @@
+import type { NodeState } from "./nodeState.ts";
+import type { Task } from "./task.ts";
+
+/**
+ * The seam to who allocates devices for claims. The scheduler asks about pods that have claims and tells what it has tried;
+ * what is told between two calls of `checkpoint` and `rollback` is taken back by the latter.
+ */
+export interface DeviceClaims {
+  /** How many GPUs the pod's claims count for in its queue. */
+  gpusOf(task: Task): number;
+  /** Why no node can satisfy the claims as they are (one is missing, or being deleted), or undefined. */
+  problemOf(task: Task): string | undefined;
+  /** Devices on this node for all claims of the pod, given what was assumed before; or why there are none. */
+  fit(task: Task, node: NodeState): DeviceFit;
+  /** The pod gets this node and these devices; they are taken from now on. */
+  assume(task: Task, node: NodeState, fit: DeviceFit & { ok: true }): void;
+  /** The pod is evicted: its devices will be free. */
+  release(task: Task): void;
+  checkpoint(): number;
+  rollback(checkpoint: number): void;
+}
+
+export type DeviceFit =
+  | {
+      readonly ok: true;
+      /** For the BindRequest: by the name of the claim in the pod, an AllocationResult. */
+      readonly allocations: readonly { readonly name: string; readonly allocation: unknown }[];
+    }
+  | { readonly ok: false; readonly why: string };
+
+/** Nobody allocates devices here: pods with claims wait, and say so. */
+export const noDeviceClaims: DeviceClaims = {
+  gpusOf: () => 0,
+  problemOf: () => "nothing here allocates devices for resource claims",
+  fit: () => ({ ok: false, why: "nothing here allocates devices for resource claims" }),
+  assume: () => {},
+  release: () => {},
+  checkpoint: () => 0,
+  rollback: () => {},
+};

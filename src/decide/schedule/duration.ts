@@ -1,0 +1,23 @@
+/** Durations as Go writes them: `1h30m`, `10s`, `250ms`, `-1s`. */
+
+const whole = /^([+-]?)((?:[0-9]+(?:\.[0-9]+)?(?:h|ms|m|s|us|µs|ns))+|0)$/;
+const part = /([0-9]+(?:\.[0-9]+)?)(h|ms|m|s|us|µs|ns)/g;
+const msPer: Readonly<Record<string, number>> = {
+  h: 3_600_000,
+  m: 60_000,
+  s: 1_000,
+  ms: 1,
+  us: 1e-3,
+  µs: 1e-3,
+  ns: 1e-6,
+};
+
+/** Undefined when there is none, or when it cannot be understood. */
+export function durationToMs(text: string | null | undefined): number | undefined {
+  if (text === undefined || text === null) return undefined;
+  const match = whole.exec(text);
+  if (match === null) return undefined;
+  let sum = 0;
+  for (const [, amount, unit] of (match[2] ?? "").matchAll(part)) sum += Number(amount) * (msPer[unit ?? ""] ?? 0);
+  return match[1] === "-" ? -sum : sum;
+}

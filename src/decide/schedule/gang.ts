@@ -1,0 +1,185 @@
+import { type GroupNode, type Job, PodSet } from "./job.ts";
+import type { Task } from "./task.ts";
+
+/** Which pods of a job are placed next, and whether enough of them exist. */
+
+/** Pods to place in one step, all or none, by the pod set they belong to. */
+export interface Step {
+  readonly tasks: readonly Task[];
+  readonly bySet: ReadonlyMap<PodSet, readonly Task[]>;
+  /** The requirement is not met yet: without this step the job does not run at all. */
+  readonly isGang: boolean;
+}
+
+export function isSatisfied(node: GroupNode): boolean {
+  if (node.podSet !== undefined) return node.podSet.allocated >= node.podSet.min;
+  return countWhere(node.children, isSatisfied) >= node.minChildren;
+}
+
+/** Enough pods exist and are not gated. */
+export function isReady(node: GroupNode): boolean {
+  if (node.podSet !== undefined) return node.podSet.ready >= node.podSet.min;
+  return countWhere(node.children, isReady) >= node.minChildren;
+}
+
+/** Some pod set of what must run has fewer pods than it needs. Subgroups beyond the required number do not count. */
+export function isBelowMinimum(node: GroupNode): boolean {
+  if (node.podSet !== undefined) return node.podSet.used < node.podSet.min;
+  return countWhere(node.children, (child) => !isBelowMinimum(child)) < node.minChildren;
+}
+
+/** Below its minimum, exactly at it, or above: in this order jobs of one priority are served. */
+export function elasticRank(job: Job): number {
+  if (!isSatisfied(job.root)) return 0;
+  return surplusOf(job.root) > 0 ? 2 : 1;
+}
+
+function surplusOf(node: GroupNode): number {
+  if (node.podSet !== undefined) return node.podSet.allocated - node.podSet.min;
+  const satisfied = node.children.filter(isSatisfied);
+  let surplus = Math.max(0, satisfied.length - node.minChildren);
+  for (const child of node.children) surplus += Math.max(0, isSatisfied(child) ? surplusOf(child) : 0);
+  return surplus;
+}
+
+/** What to try next, best first. In the gang phase there is one step; an elastic job may grow in several ways. */
+export function nextSteps(job: Job): readonly Step[] {
+  if (!isSatisfied(job.root)) {
+    const tasks = missing(job.root);
+    return tasks === undefined || tasks.length === 0 ? [] : [stepOf(tasks, true)];
+  }
+  return growths(job.root).map((tasks) => stepOf(tasks, false));
+}
+
+function stepOf(tasks: readonly Task[], isGang: boolean): Step {
+  const bySet = new Map<PodSet, Task[]>();
+  for (const task of tasks) {
+    const set = task.podSet ?? new PodSet("", 0);
+    const list = bySet.get(set);
+    if (list === undefined) bySet.set(set, [task]);
+    else list.push(task);
+  }
+  return { tasks, bySet, isGang };
+}
+
+/** The pods that bring a node to its minimum; undefined when there are not enough. */
+function missing(node: GroupNode): Task[] | undefined {
+  if (node.podSet !== undefined) {
+    const { podSet } = node;
+    const wanted = podSet.min - podSet.allocated;
+    if (wanted <= 0) return [];
+    const pending = pendingOf(podSet, wanted);
+    return pending.length < wanted ? undefined : pending;
+  }
+  let wanted = node.minChildren - countWhere(node.children, isSatisfied);
+  const tasks: Task[] = [];
+  for (const child of node.children.filter((each) => !isSatisfied(each)).sort(byProgress)) {
+    if (wanted <= 0) break;
+    const needed = missing(child);
+    if (needed === undefined) continue;
+    tasks.push(...needed);
+    wanted--;
+  }
+  return wanted > 0 ? undefined : tasks;
+}
+
+/** One more pod of a pod set, or one more subgroup with its whole minimum. */
+function growths(node: GroupNode): Task[][] {
+  if (node.podSet !== undefined) {
+    const pending = pendingOf(node.podSet, 1);
+    return pending.length > 0 ? [pending] : [];
+  }
+  const ways: Task[][] = [];
+  for (const child of [...node.children].sort(bySubGroupOrder)) {
+    if (isSatisfied(child)) {
+      ways.push(...growths(child));
+      continue;
+    }
+    const tasks = missing(child);
+    if (tasks !== undefined && tasks.length > 0) ways.push(tasks);
+  }
+  return ways;
+}
+
+function pendingOf(set: PodSet, count: number): Task[] {
+  const pending: Task[] = [];
+  if (set.pending === 0) return pending;
+  for (const task of set.inOrder()) {
+    if (pending.length >= count) break;
+    if (task.status === "pending") pending.push(task);
+  }
+  return pending;
+}
+
+/** What has begun is finished first. */
+function byProgress(a: GroupNode, b: GroupNode): number {
+  return allocatedOf(b) - allocatedOf(a);
+}
+
+/** Unsatisfied before satisfied, required before optional, then who has less of what it needs, then the name. */
+export function bySubGroupOrder(a: GroupNode, b: GroupNode): number {
+  const [doneA, doneB] = [isSatisfied(a), isSatisfied(b)];
+  if (doneA !== doneB) return doneA ? 1 : -1;
+  if (!doneA) return 0;
+  const [needA, needB] = [thresholdOf(a), thresholdOf(b)];
+  if (needA > 0 !== needB > 0) return needA > 0 ? -1 : 1;
+  const [haveA, haveB] = [progressOf(a), progressOf(b)];
+  const byRatio = needA > 0 ? haveA * needB - haveB * needA : haveA - haveB;
+  return byRatio !== 0 ? byRatio : a.name < b.name ? -1 : a.name > b.name ? 1 : 0;
+}
+
+function thresholdOf(node: GroupNode): number {
+  return node.podSet !== undefined ? node.podSet.min : node.minChildren;
+}
+
+function progressOf(node: GroupNode): number {
+  return node.podSet !== undefined ? node.podSet.allocated : countWhere(node.children, isSatisfied);
+}
+
+function allocatedOf(node: GroupNode): number {
+  if (node.podSet !== undefined) return node.podSet.allocated;
+  let sum = 0;
+  for (const child of node.children) sum += allocatedOf(child);
+  return sum;
+}
+
+/**
+ * What can be taken from a running job in one step: one pod beyond a minimum, else a whole subgroup that is not required, else everything.
+ * The last in order go first.
+ */
+export function nextVictims(job: Job, isVictim: (task: Task) => boolean): readonly Task[] {
+  return surplusVictims(job.root, isVictim) ?? allOf(job.root).filter(isVictim);
+}
+
+/** Only what the job can do without; undefined when there is nothing of that kind. */
+export function surplusVictims(node: GroupNode, isVictim: (task: Task) => boolean): readonly Task[] | undefined {
+  if (node.podSet !== undefined) {
+    const { podSet } = node;
+    if (podSet.allocated <= podSet.min) return undefined;
+    const last = podSet.inOrder().findLast((task) => isVictim(task));
+    return last === undefined ? undefined : [last];
+  }
+  const children = [...node.children].sort(bySubGroupOrder).reverse();
+  for (const child of children) {
+    if (!isSatisfied(child)) continue;
+    const below = surplusVictims(child, isVictim);
+    if (below !== undefined) return below;
+  }
+  if (countWhere(node.children, isSatisfied) <= node.minChildren) return undefined;
+  for (const child of children) {
+    if (!isSatisfied(child)) continue;
+    const tasks = allOf(child).filter(isVictim);
+    if (tasks.length > 0) return tasks;
+  }
+  return undefined;
+}
+
+export function allOf(node: GroupNode): Task[] {
+  return node.podSet !== undefined ? [...node.podSet.inOrder()] : node.children.flatMap(allOf);
+}
+
+function countWhere(nodes: readonly GroupNode[], holds: (node: GroupNode) => boolean): number {
+  let count = 0;
+  for (const node of nodes) if (holds(node)) count++;
+  return count;
+}

@@ -1,0 +1,234 @@
+import type { Pod } from "../../model/kubernetes.generated.ts";
+import { annotationKeys } from "../../model/scheduling/keys.ts";
+import {
+  nonPreemptiblePriority,
+  type PodGroup,
+  type PodGroupSpec,
+  type SubGroup,
+  type TopologyConstraint,
+} from "../../model/scheduling/podGroup.ts";
+import { timeToMs } from "../../model/time.ts";
+import { durationToMs } from "./duration.ts";
+import type { QueueState } from "./queueTree.ts";
+import { type Vector, zeroVector } from "./resources.ts";
+import { compareTasks, isAliveStatus, isAllocatedStatus, isUsedStatus, type Task, type TaskStatus } from "./task.ts";
+
+/** Pods of one subgroup, or all pods of a job without subgroups. */
+export class PodSet {
+  readonly name: string;
+  readonly min: number;
+  readonly tasks = new Set<Task>();
+  /** How many of its pods have which status. */
+  readonly counts = new Map<TaskStatus, number>();
+  private ordered: Task[] | undefined;
+
+  constructor(name: string, min: number) {
+    this.name = name;
+    this.min = min;
+  }
+
+  add(task: Task): void {
+    this.tasks.add(task);
+    this.ordered = undefined;
+    this.shift(task.status, 1);
+  }
+
+  remove(task: Task): void {
+    if (!this.tasks.delete(task)) return;
+    this.ordered = undefined;
+    this.shift(task.status, -1);
+  }
+
+  shift(status: TaskStatus, by: number): void {
+    this.counts.set(status, (this.counts.get(status) ?? 0) + by);
+  }
+
+  count(isCounted: Readonly<Record<TaskStatus, boolean>>): number {
+    let sum = 0;
+    for (const [status, count] of this.counts) if (isCounted[status]) sum += count;
+    return sum;
+  }
+
+  countOf(status: TaskStatus): number {
+    return this.counts.get(status) ?? 0;
+  }
+
+  /** In the order in which they are placed. */
+  inOrder(): readonly Task[] {
+    this.ordered ??= [...this.tasks].sort(compareTasks);
+    return this.ordered;
+  }
+
+  get allocated(): number {
+    return this.count(isAllocatedStatus);
+  }
+
+  get used(): number {
+    return this.count(isUsedStatus);
+  }
+
+  /** Pods that exist and could be placed. */
+  get ready(): number {
+    return this.count(isAliveStatus) - this.countOf("gated");
+  }
+
+  get pending(): number {
+    return this.countOf("pending");
+  }
+}
+
+/** A subgroup in the tree of a job: of pods, or of other subgroups. */
+export interface GroupNode {
+  readonly name: string;
+  readonly podSet: PodSet | undefined;
+  readonly children: readonly GroupNode[];
+  /** How many children must be satisfied. */
+  readonly minChildren: number;
+  readonly topology: TopologyConstraint | undefined;
+}
+
+export const defaultPodSet = "default";
+
+/** A workload: pods that are placed together, in a queue, with a priority. */
+export class Job {
+  readonly id: string;
+  /** The group, or for a pod without one the pod itself. */
+  owner: PodGroup | Pod;
+  readonly isGroup: boolean;
+  readonly tasks = new Set<Task>();
+  root: GroupNode;
+  podSets: readonly PodSet[];
+  spec: PodGroupSpec;
+  queueName: string;
+  queue: QueueState | undefined;
+  priority: number;
+  allocated: Vector = zeroVector();
+  /** What its pending pods ask for; undefined until it is asked for again. */
+  pendingVector: Vector | undefined;
+  /** Pods that name a subgroup that the group does not have. */
+  readonly strays = new Set<Task>();
+
+  constructor(id: string, owner: PodGroup | Pod, isGroup: boolean, spec: PodGroupSpec, priority: number) {
+    this.id = id;
+    this.owner = owner;
+    this.isGroup = isGroup;
+    this.spec = spec;
+    this.queueName = spec.queue ?? "";
+    this.priority = priority;
+    this.root = gangTree(spec);
+    this.podSets = podSetsOf(this.root);
+  }
+
+  get uid(): string {
+    return this.owner.metadata.uid;
+  }
+
+  get namespace(): string {
+    return this.owner.metadata.namespace ?? "";
+  }
+
+  get name(): string {
+    return this.owner.metadata.name;
+  }
+
+  get createdMs(): number {
+    return timeToMs(this.owner.metadata.creationTimestamp) ?? 0;
+  }
+
+  get isPreemptible(): boolean {
+    const { preemptibility } = this.spec;
+    if (preemptibility === "preemptible") return true;
+    if (preemptibility === "non-preemptible") return false;
+    return this.priority < nonPreemptiblePriority;
+  }
+
+  get pendingCount(): number {
+    let sum = 0;
+    for (const set of this.podSets) sum += set.pending;
+    return sum;
+  }
+
+  get allocatedCount(): number {
+    let sum = 0;
+    for (const set of this.podSets) sum += set.allocated;
+    return sum;
+  }
+
+  annotationMs(key: string): number | undefined {
+    return timeToMs(this.owner.metadata.annotations?.[key]);
+  }
+
+  get lastStartMs(): number | undefined {
+    return this.annotationMs(annotationKeys.lastStart);
+  }
+
+  /** Until when it evicts nobody. */
+  get preemptsFromMs(): number {
+    const delayMs = durationToMs(this.spec.preemptionDelay) ?? 0;
+    if (delayMs <= 0) return 0;
+    return Math.max(this.createdMs, this.annotationMs(annotationKeys.lastEviction) ?? 0) + delayMs;
+  }
+
+  /** Rebuilds the tree for another spec; its pods find their places again. */
+  reshape(spec: PodGroupSpec): void {
+    this.spec = spec;
+    this.queueName = spec.queue ?? "";
+    this.root = gangTree(spec);
+    this.podSets = podSetsOf(this.root);
+    this.strays.clear();
+    for (const task of this.tasks) this.seat(task);
+    this.pendingVector = undefined;
+  }
+
+  /** Gives a pod its place in the tree. */
+  seat(task: Task): void {
+    const name = (this.spec.subGroups?.length ?? 0) === 0 ? defaultPodSet : task.subGroupName;
+    task.podSet = this.podSets.find((set) => set.name === name);
+    if (task.podSet === undefined) this.strays.add(task);
+    else task.podSet.add(task);
+  }
+
+  unseat(task: Task): void {
+    task.podSet?.remove(task);
+    task.podSet = undefined;
+    this.strays.delete(task);
+  }
+}
+
+/** The tree that the spec describes; without subgroups, one pod set. */
+export function gangTree(spec: PodGroupSpec): GroupNode {
+  const subGroups = spec.subGroups ?? [];
+  const topology = spec.topologyConstraint;
+  if (subGroups.length === 0) {
+    const podSet = new PodSet(defaultPodSet, spec.minMember ?? 1);
+    return { name: defaultPodSet, podSet, children: [], minChildren: 0, topology };
+  }
+  const childrenOf = new Map<string, SubGroup[]>();
+  for (const group of subGroups) {
+    const parent = group.parent ?? "";
+    childrenOf.set(parent, [...(childrenOf.get(parent) ?? []), group]);
+  }
+  const build = (group: SubGroup, depth: number): GroupNode => {
+    // Admission refuses circles; an object from before it was there must not hang us.
+    const below = depth > subGroups.length ? [] : (childrenOf.get(group.name) ?? []);
+    const own = group.topologyConstraint ?? undefined;
+    if (below.length === 0) {
+      const podSet = new PodSet(group.name, group.minMember ?? 1);
+      return { name: group.name, podSet, children: [], minChildren: 0, topology: own };
+    }
+    const children = below.map((child) => build(child, depth + 1));
+    return {
+      name: group.name,
+      podSet: undefined,
+      children,
+      minChildren: group.minSubGroup ?? children.length,
+      topology: own,
+    };
+  };
+  const children = (childrenOf.get("") ?? []).map((child) => build(child, 0));
+  return { name: "", podSet: undefined, children, minChildren: spec.minSubGroup ?? children.length, topology };
+}
+
+function podSetsOf(node: GroupNode): PodSet[] {
+  return node.podSet !== undefined ? [node.podSet] : node.children.flatMap(podSetsOf);
+}

@@ -1,0 +1,102 @@
+import type { Cluster } from "./cluster.ts";
+import type { Step } from "./gang.ts";
+import { allOf } from "./gang.ts";
+import type { GroupNode, Job } from "./job.ts";
+import { anywhere, type Candidates, placeTask } from "./placeTask.ts";
+import type { Statement } from "./statement.ts";
+import { isAllocatedStatus, type Task } from "./task.ts";
+import { candidateSets } from "./topologyDomains.ts";
+
+export type GangVerdict =
+  | { readonly ok: true; readonly isPipelined: boolean }
+  | {
+      readonly ok: false;
+      /** How many found a place before the first that did not. */
+      readonly placed: number;
+      readonly failed: Task | undefined;
+      readonly why: string | undefined;
+    };
+
+/**
+ * Places all pods of a step or none of them: half a gang holds GPUs and trains nothing. If any of them must wait for something to be
+ * released, all wait: none starts before the whole gang can.
+ */
+export function placeStep(
+  cluster: Cluster,
+  statement: Statement,
+  job: Job,
+  step: Step,
+  candidates: Candidates = anywhere,
+): GangVerdict {
+  const start = statement.checkpoint();
+  const failure: { placed: number; failed: Task | undefined; why: string | undefined } = {
+    placed: 0,
+    failed: undefined,
+    why: undefined,
+  };
+  if (!placeNode(cluster, statement, job.root, step, candidates, failure)) {
+    statement.rollback(start);
+    return { ok: false, ...failure };
+  }
+  const isPipelined = step.tasks.some(({ status }) => status === "pipelined");
+  if (isPipelined && mustWaitTogether(job)) statement.pipelineAll(step.tasks);
+  return { ok: true, isPipelined };
+}
+
+function placeNode(
+  cluster: Cluster,
+  statement: Statement,
+  node: GroupNode,
+  step: Step,
+  within: Candidates,
+  failure: { placed: number; failed: Task | undefined; why: string | undefined },
+): boolean {
+  const ours = node.podSet === undefined ? membersOf(node, step) : (step.bySet.get(node.podSet) ?? []);
+  if (ours.length === 0) return true;
+  const running = node.topology === undefined ? [] : allOf(node).filter(({ status }) => isAllocatedStatus[status]);
+  const choice = candidateSets(cluster, node.topology, within, ours, running);
+  if (!choice.ok) {
+    failure.why ??= choice.why;
+    failure.failed ??= ours[0];
+    return false;
+  }
+  for (const set of choice.sets) {
+    const before = statement.checkpoint();
+    if (placeIn(cluster, statement, node, step, ours, set, failure)) return true;
+    statement.rollback(before);
+  }
+  return false;
+}
+
+function membersOf(node: GroupNode, step: Step): readonly Task[] {
+  if (node.podSet !== undefined) return step.bySet.get(node.podSet) ?? [];
+  return node.children.flatMap((child) => membersOf(child, step));
+}
+
+function placeIn(
+  cluster: Cluster,
+  statement: Statement,
+  node: GroupNode,
+  step: Step,
+  ours: readonly Task[],
+  set: Candidates,
+  failure: { placed: number; failed: Task | undefined; why: string | undefined },
+): boolean {
+  if (node.podSet === undefined) {
+    return node.children.every((child) => placeNode(cluster, statement, child, step, set, failure));
+  }
+  for (const [at, task] of ours.entries()) {
+    if (placeTask(cluster, statement, task, set)) continue;
+    if (failure.failed === undefined || at > failure.placed) {
+      failure.failed = task;
+      failure.placed = at;
+    }
+    return false;
+  }
+  return true;
+}
+
+/** A pod set that would start with fewer pods than its minimum. */
+function mustWaitTogether(job: Job): boolean {
+  return job.podSets.some((set) => set.countOf("pipelined") > 0 && set.allocated - set.countOf("pipelined") < set.min);
+}

@@ -1,0 +1,153 @@
+import { uuid5 } from "../../model/uuid5.ts";
+import type { Cluster } from "./cluster.ts";
+import type { DeviceFit } from "./deviceClaims.ts";
+import { nowhere } from "./fit.ts";
+import { isShared, shareMemoryMiB } from "./gpuRequest.ts";
+import type { GroupUse, NodeState } from "./nodeState.ts";
+import { socialRules } from "./social.ts";
+import type { Statement } from "./statement.ts";
+import type { Task } from "./task.ts";
+
+/** Where a task may go. */
+export interface Candidates {
+  /** Indexes in order; undefined is everywhere. */
+  readonly nodes: readonly number[] | undefined;
+  /** What lies closer to the rest of the gang is worth more. */
+  readonly bonus?: ((at: number) => number) | undefined;
+}
+
+export const anywhere: Candidates = { nodes: undefined };
+
+/** KAI weighs others' company a million times, closeness in a topology a hundred thousand times. */
+const companyUnit = 1e6 * 1e9;
+export const closenessUnit = 1e5 * 1e9;
+
+/** What no node and no eviction can cure, or undefined. */
+export function problemOf(cluster: Cluster, task: Task): string | undefined {
+  const { shape } = task;
+  if (shape.problem !== undefined) return shape.problem;
+  if (cluster.configMaps !== undefined) {
+    for (const name of shape.configMaps) {
+      if (!cluster.configMaps.has(`${task.namespace}/${name}`))
+        return `ConfigMap ${task.namespace}/${name} does not exist`;
+    }
+  }
+  if (shape.volumeClaims.length > 0) {
+    const problem = cluster.volumes.problemOf(task);
+    if (problem !== undefined) return problem;
+  }
+  return shape.hasDeviceClaims ? cluster.devices.problemOf(task) : undefined;
+}
+
+export interface Spot {
+  readonly node: NodeState;
+  readonly groups: readonly string[];
+  /** It fits without waiting. */
+  readonly isNow: boolean;
+  readonly devices: (DeviceFit & { ok: true }) | undefined;
+}
+
+/** The best place for a task as things stand, or undefined. */
+export function findSpot(cluster: Cluster, task: Task, candidates: Candidates = anywhere): Spot | undefined {
+  const { fit, table } = cluster;
+  const { shape } = task;
+  if (problemOf(cluster, task) !== undefined) return undefined;
+  const rules = cluster.terms.isEmpty && shape.isLocal ? undefined : socialRules(task, cluster.terms, table, fit);
+  const nominated = task.pod.status?.nominatedNodeName;
+  const isFree = shape.isLocal && rules === undefined && candidates.bonus === undefined;
+  let at: number;
+  if (isFree && nominated === undefined && candidates.nodes === undefined) {
+    at = fit.best(shape);
+  } else {
+    const all = candidates.nodes ?? table.nodes.map((_, index) => index);
+    const allowed = isFree ? all : all.filter((index) => isAllowed(cluster, task, index, rules));
+    // A node that was promised to the pod is taken if it still fits.
+    const promised = nominated === undefined ? undefined : table.get(nominated)?.index;
+    const isPromised = promised !== undefined && allowed.includes(promised) && fit.score(shape, promised) >= 0;
+    if (isPromised) at = promised;
+    else at = bestOf(cluster, task, allowed, candidates, rules);
+  }
+  return at === nowhere ? undefined : spotAt(cluster, task, at);
+}
+
+function bestOf(
+  cluster: Cluster,
+  task: Task,
+  nodes: readonly number[],
+  { bonus }: Candidates,
+  rules: ReturnType<typeof socialRules>,
+): number {
+  const { fit, table } = cluster;
+  if (rules === undefined && bonus === undefined) return fit.bestAmong(task.shape, nodes);
+  const raw = nodes.map((at) => rules?.score(table.nodes[at] as NodeState) ?? 0);
+  const least = raw.reduce((a, b) => Math.min(a, b), 0);
+  const most = raw.reduce((a, b) => Math.max(a, b), 0);
+  const company = new Map(
+    nodes.map((at, i) => [at, most > least ? Math.round((((raw[i] ?? 0) - least) * 100) / (most - least)) : 0]),
+  );
+  return fit.bestAmong(task.shape, nodes, (at) => (company.get(at) ?? 0) * companyUnit + (bonus?.(at) ?? 0));
+}
+
+function isAllowed(cluster: Cluster, task: Task, at: number, rules: ReturnType<typeof socialRules>): boolean {
+  const node = cluster.table.nodes[at] as NodeState;
+  if (cluster.fit.score(task.shape, at) < 0) return false;
+  if (rules !== undefined && rules.refuses(node) !== undefined) return false;
+  if (task.shape.volumeClaims.length > 0 && cluster.volumes.refuses(task, node) !== undefined) return false;
+  return !task.shape.hasDeviceClaims || cluster.devices.fit(task, node).ok;
+}
+
+function spotAt(cluster: Cluster, task: Task, at: number): Spot | undefined {
+  const { fit, table } = cluster;
+  const node = table.nodes[at] as NodeState;
+  let devices: (DeviceFit & { ok: true }) | undefined;
+  if (task.shape.hasDeviceClaims) {
+    const found = cluster.devices.fit(task, node);
+    if (!found.ok) return undefined;
+    devices = found;
+  }
+  const isNow = fit.fitsNow(task.shape, at) && fit.fitsLater(task.shape, at);
+  const groups = isShared(task.shape.gpu) ? chooseGroups(cluster, task, node, isNow) : [];
+  return groups === undefined ? undefined : { node, groups, isNow, devices };
+}
+
+/** The GPUs that a task shares: packed together or spread out, existing ones before new ones when packing. */
+function chooseGroups(cluster: Cluster, task: Task, node: NodeState, isNow: boolean): string[] | undefined {
+  const { gpu } = task.shape;
+  if (gpu.type === "none" || gpu.type === "whole") return [];
+  const wanted = shareMemoryMiB(gpu, node.gpuMemoryMiB);
+  const memoryOf = ({ usedMiB, laterMiB }: GroupUse): number => (isNow ? Math.max(usedMiB, laterMiB) : laterMiB);
+  const joinable = [...node.groups.values()]
+    .filter((group) => memoryOf(group) + wanted <= node.gpuMemoryMiB)
+    .sort((a, b) => memoryOf(b) - memoryOf(a) || (a.id < b.id ? -1 : 1));
+  const left = (isNow ? cluster.table.idle : cluster.table.later)[2]?.[node.index] ?? 0;
+  const chosen: string[] = [];
+  let fresh = 0;
+  if (cluster.settings.gpuStrategy === "spread") {
+    // A GPU that nobody shares yet is the emptiest of all.
+    joinable.reverse();
+    fresh = Math.min(gpu.devices, left);
+  } else {
+    fresh = Math.max(0, gpu.devices - joinable.length);
+  }
+  if (fresh > left) return undefined;
+  for (const { id } of joinable) if (chosen.length < gpu.devices - fresh) chosen.push(id);
+  // Derived from the pod, so that deciding twice names the same group.
+  for (let ordinal = 0; chosen.length < gpu.devices; ordinal++) {
+    const id = uuid5(task.uid, String(ordinal));
+    if (!chosen.includes(id) && !node.groups.has(id)) chosen.push(id);
+  }
+  return chosen;
+}
+
+/** Finds a place and takes it. */
+export function placeTask(
+  cluster: Cluster,
+  statement: Statement,
+  task: Task,
+  candidates: Candidates = anywhere,
+): boolean {
+  const spot = findSpot(cluster, task, candidates);
+  if (spot === undefined) return false;
+  statement.place(task, spot.node, spot.groups, !spot.isNow, spot.devices);
+  return true;
+}

@@ -1,0 +1,127 @@
+import { defaultNodePool, type PodGroup, unschedulableOnNodePool } from "../../model/scheduling/podGroup.ts";
+import type { Cluster } from "./cluster.ts";
+import { isReady, nextSteps, type Step } from "./gang.ts";
+import { type GateRefusal, gateRefusal, placedRefusal, requestOf } from "./gates.ts";
+import type { Job } from "./job.ts";
+import { placeStep } from "./placeGang.ts";
+import { shareOut } from "./queueShares.ts";
+import type { QueueState } from "./queueTree.ts";
+import type { Vector } from "./resources.ts";
+import type { ActionName } from "./settings.ts";
+import { Statement } from "./statement.ts";
+import type { Task } from "./task.ts";
+
+/** Why a job did not get what it waits for, as the decision found it; words are made of it later, where somebody wants them. */
+export type Obstacle =
+  | { readonly type: "gate"; readonly refusal: GateRefusal }
+  | { readonly type: "queue"; readonly why: "missing" | "orphan" | "inner" }
+  | { readonly type: "notReady" }
+  | { readonly type: "stray"; readonly task: Task }
+  | { readonly type: "attempted" }
+  | { readonly type: "delay"; readonly untilMs: number }
+  | {
+      readonly type: "placement";
+      readonly step: Step;
+      readonly placed: number;
+      readonly failed: Task | undefined;
+      readonly why: string | undefined;
+    };
+
+/** One cycle: the cluster at one moment, what is tried on it, and what came of it. */
+export class Session {
+  readonly cluster: Cluster;
+  readonly nowMs: number;
+  readonly statement: Statement;
+  readonly total: Vector;
+  readonly obstacles = new Map<Job, Obstacle>();
+  /** Jobs for which something was decided, and by which action. */
+  readonly decided = new Map<Job, ActionName>();
+  /** When time alone may change an answer: the next such moment. */
+  private nextMs = Number.POSITIVE_INFINITY;
+
+  constructor(cluster: Cluster, nowMs: number) {
+    this.cluster = cluster;
+    this.nowMs = nowMs;
+    cluster.refresh(nowMs);
+    this.statement = new Statement(cluster);
+    this.total = cluster.total();
+    const pending: { queue: QueueState; vector: Vector }[] = [];
+    for (const job of cluster.waiting) {
+      if (job.queue !== undefined) pending.push({ queue: job.queue, vector: cluster.pendingVector(job) });
+    }
+    shareOut(cluster.queues, this.total, pending, cluster.settings.kValue);
+  }
+
+  /** Somebody wants to be asked again at a time. */
+  wakeAt(ms: number): void {
+    if (ms > this.nowMs) this.nextMs = Math.min(this.nextMs, ms);
+  }
+
+  get wakeMs(): number | undefined {
+    return Number.isFinite(this.nextMs) ? this.nextMs : undefined;
+  }
+
+  /** Jobs of queues that may be tried, in no order; what keeps the others from it is noted. */
+  candidates(): Job[] {
+    const jobs: Job[] = [];
+    for (const job of this.cluster.waiting) {
+      if (!job.isGroup) continue;
+      const obstacle = this.obstacleBefore(job);
+      if (obstacle === undefined) jobs.push(job);
+      else this.obstacles.set(job, obstacle);
+    }
+    return jobs;
+  }
+
+  private obstacleBefore(job: Job): Obstacle | undefined {
+    const { queues, settings } = this.cluster;
+    if (job.queue === undefined) {
+      return { type: "queue", why: queues.orphans.has(job.queueName) ? "orphan" : "missing" };
+    }
+    if (!job.queue.isLeaf) return { type: "queue", why: "inner" };
+    const [stray] = job.strays;
+    if (stray !== undefined && !isReady(job.root)) return { type: "stray", task: stray };
+    if (!isReady(job.root)) return { type: "notReady" };
+    return hadItsAttempt(job, settings.nodePool) ? { type: "attempted" } : undefined;
+  }
+
+  /** Tries to place the next step of a job with what is free. True when something was placed. */
+  tryPlace(job: Job): boolean {
+    const steps = nextSteps(job);
+    for (const step of steps) {
+      const obstacle = this.tryStep(job, step);
+      if (obstacle === undefined) return true;
+      if (!this.obstacles.has(job)) this.obstacles.set(job, obstacle);
+    }
+    return false;
+  }
+
+  tryStep(job: Job, step: Step): Obstacle | undefined {
+    const { cluster, statement } = this;
+    if (job.queue !== undefined) {
+      const refusal = gateRefusal(job.queue, job.isPreemptible, requestOf(cluster, step.tasks));
+      if (refusal !== undefined) return { type: "gate", refusal };
+    }
+    const start = statement.checkpoint();
+    const verdict = placeStep(cluster, statement, job, step);
+    if (!verdict.ok) {
+      return { type: "placement", step, placed: verdict.placed, failed: verdict.failed, why: verdict.why };
+    }
+    if (job.queue !== undefined && step.tasks.some(({ shape }) => shape.gpu.type === "memory")) {
+      const refusal = placedRefusal(job);
+      if (refusal !== undefined) {
+        statement.rollback(start);
+        return { type: "gate", refusal };
+      }
+    }
+    return undefined;
+  }
+}
+
+/** A group that wants one attempt had it, and nobody has cleared the condition that says so. */
+function hadItsAttempt(job: Job, nodePool: string): boolean {
+  if (job.spec.schedulingBackoff !== 1) return false;
+  const conditions = (job.owner as PodGroup).status?.schedulingConditions ?? [];
+  const last = conditions.at(-1);
+  return last?.type === unschedulableOnNodePool && last.nodePool === (nodePool === "" ? defaultNodePool : nodePool);
+}

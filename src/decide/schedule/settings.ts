@@ -1,0 +1,54 @@
+import type { PlacementStrategy } from "../../model/scheduling/schedulingShard.ts";
+
+/** How one scheduler behaves; the defaults are KAI's. Times are in milliseconds. */
+export interface Settings {
+  /** The node pool it works on; empty is what has no such label. */
+  readonly nodePool: string;
+  readonly gpuStrategy: PlacementStrategy;
+  readonly cpuStrategy: PlacementStrategy;
+  /** How many jobs of a queue an action looks at. */
+  readonly queueDepth: Readonly<Record<string, number>>;
+  readonly preemptMinRuntimeMs: number;
+  readonly reclaimMinRuntimeMs: number;
+  readonly reclaimMinRuntimeMethod: "lca" | "queue";
+  /** How strongly use in the past counts against a queue. */
+  readonly kValue: number;
+  /** Negative: a gang that fell below its minimum is left alone. */
+  readonly stalenessGraceMs: number;
+  /** Zero: nothing is moved to make room; negative: without bound. */
+  readonly consolidationJobsMax: number;
+  readonly usesSignatures: boolean;
+  readonly hasFullHierarchy: boolean;
+  readonly allowsConsolidatingReclaim: boolean;
+  readonly reclaimerSaturationMultiplier: number;
+  readonly restrictsNodes: boolean;
+  readonly showsNodesInErrors: boolean;
+  readonly stuckInReleasingMs: number;
+  /** How many sets of victims are tried for one job before it waits for the next change. Counted, not timed: a decision replays. */
+  readonly scenariosPerJob: number;
+  readonly actions: readonly ActionName[];
+}
+
+export type ActionName = "allocate" | "consolidation" | "reclaim" | "preempt" | "stalegangeviction";
+
+export const defaultSettings: Settings = {
+  nodePool: "",
+  gpuStrategy: "binpack",
+  cpuStrategy: "binpack",
+  queueDepth: {},
+  preemptMinRuntimeMs: 0,
+  reclaimMinRuntimeMs: 0,
+  reclaimMinRuntimeMethod: "lca",
+  kValue: 1,
+  stalenessGraceMs: 60_000,
+  consolidationJobsMax: 16,
+  usesSignatures: true,
+  hasFullHierarchy: true,
+  allowsConsolidatingReclaim: true,
+  reclaimerSaturationMultiplier: 1,
+  restrictsNodes: false,
+  showsNodesInErrors: false,
+  stuckInReleasingMs: 120_000,
+  scenariosPerJob: 2_000,
+  actions: ["allocate", "consolidation", "reclaim", "preempt", "stalegangeviction"],
+};

@@ -1,0 +1,145 @@
+import { assert } from "../../model/assert.ts";
+import type { Cluster } from "./cluster.ts";
+import type { DeviceFit } from "./deviceClaims.ts";
+import type { Job } from "./job.ts";
+import type { Holding, HoldState, NodeState } from "./nodeState.ts";
+import type { Task, TaskStatus } from "./task.ts";
+
+/** Why a pod is evicted, and for whom. */
+export interface EvictionReason {
+  readonly action: "reclaim" | "preempt" | "consolidation" | "stalegangeviction";
+  readonly evictor: Job | undefined;
+  readonly why: string;
+}
+
+/** What a task was before something was tried with it. */
+interface Before {
+  readonly task: Task;
+  readonly status: TaskStatus;
+  readonly holdings: readonly Holding[];
+  readonly states: readonly HoldState[];
+  readonly devicesAt: number;
+  readonly eviction: EvictionReason | undefined;
+  readonly devices: (DeviceFit & { ok: true }) | undefined;
+}
+
+/**
+ * Tries decisions on the cluster and takes them back. Every step notes what it changed; rolling back restores it in
+ * reverse, exactly. What is left at the end is the plan.
+ */
+export class Statement {
+  private readonly cluster: Cluster;
+  private readonly befores: Before[] = [];
+  private readonly evictions = new Map<Task, EvictionReason>();
+  private readonly devices = new Map<Task, DeviceFit & { ok: true }>();
+
+  constructor(cluster: Cluster) {
+    this.cluster = cluster;
+  }
+
+  /** A place to come back to. */
+  checkpoint(): number {
+    return this.befores.length;
+  }
+
+  rollback(checkpoint: number): void {
+    while (this.befores.length > checkpoint) {
+      const { task, status, holdings, states, devicesAt, eviction, devices } = this.befores.pop() as Before;
+      this.cluster.restore(task, holdings, states, status);
+      this.cluster.devices.rollback(devicesAt);
+      setOrDelete(this.evictions, task, eviction);
+      setOrDelete(this.devices, task, devices);
+    }
+  }
+
+  /** Gives a waiting task a place: now, or as soon as what is being released there is free. */
+  place(
+    task: Task,
+    node: NodeState,
+    groups: readonly string[],
+    isPipelined: boolean,
+    devices?: DeviceFit & { ok: true },
+  ): void {
+    assert(task.status === "pending", () => `pod ${task.key} is ${task.status}, not pending`);
+    this.note(task);
+    this.cluster.setHoldings(task, [{ node, groups, state: isPipelined ? "pipelined" : "used" }]);
+    if (devices !== undefined) {
+      this.cluster.devices.assume(task, node, devices);
+      this.devices.set(task, devices);
+    }
+    this.cluster.setStatus(task, isPipelined ? "pipelined" : "allocated");
+  }
+
+  evict(task: Task, reason: EvictionReason): void {
+    this.note(task);
+    this.cluster.setHoldStates(task, "releasing");
+    if (task.shape.hasDeviceClaims) this.cluster.devices.release(task);
+    this.cluster.setStatus(task, "releasing");
+    this.evictions.set(task, reason);
+  }
+
+  /** An evicted task finds another place; what replaces it will go there. The same place again means that it stays. */
+  replace(task: Task, node: NodeState, groups: readonly string[]): void {
+    assert(this.evictions.has(task), () => `pod ${task.key} was not evicted`);
+    const [old] = task.holdings;
+    if (old !== undefined && old.node === node && sameGroups(old.groups, groups)) {
+      this.unevict(task);
+      return;
+    }
+    this.note(task);
+    this.cluster.addHolding(task, node, groups, "pipelined");
+    this.cluster.setStatus(task, "pipelined");
+  }
+
+  unevict(task: Task): void {
+    this.note(task);
+    const before = this.befores.find((each) => each.task === task) as Before;
+    this.cluster.setHoldStates(task, "used");
+    this.cluster.setStatus(task, before.status);
+    this.evictions.delete(task);
+  }
+
+  /** What was given now becomes a promise: no part of a gang starts before all of it can. */
+  pipelineAll(tasks: Iterable<Task>): void {
+    for (const task of tasks) {
+      if (task.status !== "allocated") continue;
+      this.note(task);
+      this.cluster.setHoldStates(task, "pipelined");
+      this.cluster.setStatus(task, "pipelined");
+    }
+  }
+
+  evictionOf(task: Task): EvictionReason | undefined {
+    return this.evictions.get(task);
+  }
+
+  devicesOf(task: Task): (DeviceFit & { ok: true }) | undefined {
+    return this.devices.get(task);
+  }
+
+  /** Tasks that were changed since a checkpoint, each once, in order. */
+  touchedSince(checkpoint: number): readonly Task[] {
+    return [...new Set(this.befores.slice(checkpoint).map(({ task }) => task))];
+  }
+
+  private note(task: Task): void {
+    this.befores.push({
+      task,
+      status: task.status,
+      holdings: task.holdings,
+      states: task.holdings.map(({ state }) => state),
+      devicesAt: this.cluster.devices.checkpoint(),
+      eviction: this.evictions.get(task),
+      devices: this.devices.get(task),
+    });
+  }
+}
+
+function sameGroups(a: readonly string[], b: readonly string[]): boolean {
+  return a.length === b.length && a.every((group, at) => group === b[at]);
+}
+
+function setOrDelete<V>(map: Map<Task, V>, task: Task, value: V | undefined): void {
+  if (value === undefined) map.delete(task);
+  else map.set(task, value);
+}

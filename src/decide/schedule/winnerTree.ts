@@ -1,0 +1,43 @@
+/** The node with the highest score, kept up to date: a change of one node costs a walk from its leaf to the root. Ties go to the lower place. */
+export class WinnerTree {
+  /** How far of the change log is in it. */
+  cursor = -1;
+  private readonly leaves: number;
+  private readonly count: number;
+  /** A binary tree in an array: the root is 1, the children of i are 2i and 2i + 1. */
+  private readonly best: Float64Array;
+
+  constructor(count: number) {
+    this.count = count;
+    this.leaves = 1;
+    while (this.leaves < count) this.leaves *= 2;
+    this.best = new Float64Array(2 * this.leaves).fill(-1);
+  }
+
+  fill(scoreOf: (at: number) => number): void {
+    const { best, leaves } = this;
+    for (let at = 0; at < this.count; at++) best[leaves + at] = scoreOf(at);
+    for (let i = leaves - 1; i > 0; i--) best[i] = Math.max(best[2 * i] as number, best[2 * i + 1] as number);
+  }
+
+  set(at: number, score: number): void {
+    const { best } = this;
+    let i = this.leaves + at;
+    if (best[i] === score) return;
+    best[i] = score;
+    for (i >>= 1; i > 0; i >>= 1) {
+      const higher = Math.max(best[2 * i] as number, best[2 * i + 1] as number);
+      if (best[i] === higher) return;
+      best[i] = higher;
+    }
+  }
+
+  /** The place of the highest score; -1 when no score is above -1. */
+  winner(): number {
+    const { best, leaves } = this;
+    if (this.count === 0 || (best[1] as number) < 0) return -1;
+    let i = 1;
+    while (i < leaves) i = (best[2 * i] as number) >= (best[2 * i + 1] as number) ? 2 * i : 2 * i + 1;
+    return i - leaves;
+  }
+}

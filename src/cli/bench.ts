@@ -1,10 +1,12 @@
 import { UserError } from "../model/userError.ts";
 import { benchApiServer } from "./bench/apiserver.ts";
 import { type Figure, figureLine, figureTable, verdict } from "./bench/figure.ts";
+import { benchNodes } from "./bench/nodes.ts";
 import { benchSimulator } from "./bench/simulator.ts";
 
 const benchmarks: Readonly<Record<string, (say: (text: string) => void) => AsyncGenerator<Figure>>> = {
   apiserver: benchApiServer,
+  nodes: benchNodes,
   simulator: benchSimulator,
 };
 

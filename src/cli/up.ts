@@ -34,7 +34,7 @@ export async function runUp(flags: UpFlags): Promise<void> {
   const nodes = nodesPart({ pools, profiles });
   const running: Part[] = [...parts, nodes.part];
   const hooks = running.flatMap((part) => part.hooks ?? []);
-  const embedded = await startEmbeddedServer(flags, { clock, random }, { hooks });
+  const embedded = await startEmbeddedServer(flags, { clock, random }, { hooks, agent: nodes.agent });
   const { server, kubeconfig } = embedded;
   const { core } = server;
   const kube = inProcessKube(core, { user: controllerUser, fieldManager: "muster" });

@@ -52,8 +52,13 @@ export function canonicalMicroTime(text: string): string | null {
 
 /** A clock reading as Time; what is finer than a second is cut off. */
 export function formatTime(epochMs: number): string {
-  return formatInstant({ seconds: Math.floor(epochMs / 1000), nanos: 0 });
+  const seconds = Math.floor(epochMs / 1000);
+  // Whoever stamps many objects does so within one second.
+  if (seconds !== lastFormatted.seconds) lastFormatted = { seconds, text: formatInstant({ seconds, nanos: 0 }) };
+  return lastFormatted.text;
 }
+
+let lastFormatted = { seconds: Number.NaN, text: "" };
 
 /** A clock reading as MicroTime. */
 export function formatMicroTime(epochMs: number): string {

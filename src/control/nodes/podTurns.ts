@@ -74,7 +74,8 @@ async function turnPod(world: NodesWorld, agent: NodeAgent, record: PodRecord, t
       record.memory = next.memory;
     }
     for (const write of next.writes) if (write.kind === "event") tell(world, write);
-    if (writes.length === 0) return;
+    const isDueAgain = next.wakeAtMs !== undefined && next.wakeAtMs <= world.ports.clock.nowMs();
+    if (writes.length === 0 || (!isDueAgain && !record.isDirty)) return;
   }
   record.isDirty = true;
 }

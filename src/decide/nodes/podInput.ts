@@ -38,6 +38,7 @@ export interface PodInput {
 }
 
 export interface PodNext extends Next {
+  /** `wakeAtMs` holds for the state that the writes make: unless it is now, nothing is due right after them. */
   /** To be handed in next time. */
   readonly memory: PodMemory;
   /** 1 when the node refused the pod in this step; scheduler tests want the sum at zero. */

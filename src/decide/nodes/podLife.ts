@@ -45,7 +45,7 @@ export function nextForPod(input: PodInput): PodNext {
     if (due.ends === true && step.hasMoved()) return step.result(nowMs);
     due.act();
     step.settlePhase();
-    if (step.isOver()) return step.result(undefined);
+    if (step.isOver()) return step.result(pod.metadata.deletionTimestamp === undefined ? undefined : nowMs);
   }
 }
 
@@ -188,12 +188,13 @@ function stopPod(input: PodInput): PodNext {
   }
   const wasRunning = [...view.mains, ...view.inits].some(hasEnded);
   const writes: NodeWrite[] = [];
-  if (wasRunning || graceMs === 0) {
+  const graceIsOver = wasRunning || graceMs === 0;
+  if (graceIsOver) {
     // The object is let go in the next turn, on the version that this write makes.
     const allWell = view.mains.length > 0 && view.mains.every(({ status }) => status.state?.terminated?.exitCode === 0);
     view.status.phase = allWell ? "Succeeded" : "Failed";
     writes.push(...step.result(undefined).writes);
   } else
     writes.push({ kind: "delete", ref: podRef(pod.metadata), expected: identityOf(pod.metadata), graceSeconds: 0 });
-  return { writes, wakeAtMs: undefined, memory, refusals: 0 };
+  return { writes, wakeAtMs: graceIsOver ? nowMs : undefined, memory, refusals: 0 };
 }

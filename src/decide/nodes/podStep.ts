@@ -59,6 +59,7 @@ export class PodStep {
   readonly events: NodeEvent[] = [];
   #assignment: Assignment;
   #annotations: Record<string, string> | undefined;
+  readonly #plans = new Map<string, { readonly restarts: number; readonly plan: ContainerPlan }>();
 
   constructor(input: PodInput, view: PodView) {
     this.input = input;
@@ -171,7 +172,12 @@ export class PodStep {
     const isWaitingAgain =
       status.state?.running === undefined && (status.state?.terminated ?? status.lastState?.terminated);
     const restarts = status.restartCount + (isWaitingAgain ? 1 : 0);
-    return planContainer({ ...this.planInput(), container, role, restarts });
+    // A plan follows from what does not change within a step, and every rule asks for it.
+    const known = this.#plans.get(container.name);
+    if (known?.restarts === restarts) return known.plan;
+    const plan = planContainer({ ...this.planInput(), container, role, restarts });
+    this.#plans.set(container.name, { restarts, plan });
+    return plan;
   }
 
   /** What happens to one container next. `sinceMs` is when it was first allowed to start. */

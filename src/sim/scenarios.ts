@@ -1,3 +1,4 @@
+import { bindScenario } from "./bind/scenario.ts";
 import { gpuLabels } from "./example/gpuLabels.ts";
 import { mistakes } from "./guineaPig/podSet.ts";
 import { podSetScenario } from "./guineaPig/scenario.ts";
@@ -7,6 +8,7 @@ import type { Scenario } from "./scenario.ts";
 /** Everything that can be played by name. */
 export function scenarios(): readonly Scenario[] {
   return [
+    bindScenario,
     gpuLabels,
     podSetScenario(),
     ...mistakes.map((mistake) => podSetScenario(mistake)),

@@ -25,6 +25,7 @@ export interface BinderOptions extends BindOptions {
 /** A bind of a gang of devices takes a handful of steps a group; more than this is a circle. */
 const stepsMax = 400;
 const volumesEveryMs = 1_000;
+const conditionTriesMax = 4;
 
 /** What is remembered of a BindRequest between turns, and may be lost: it only makes us patient. */
 interface Patience {
@@ -310,20 +311,38 @@ export class BindTurns {
     const type = said.status === "True" ? "Normal" : "Warning";
     const regarding = pod as unknown as KubeObject;
     this.recorder.record(regarding, { type, reason: said.reason, action: "Binding", note: said.message });
-    const { namespace = "", name, uid } = pod.metadata;
-    const before = pod.status?.conditions?.find((condition) => condition.type === "PodBound");
-    if (before?.status === said.status && before.message === said.message) return;
-    const lastTransitionTime = before?.status === said.status ? before.lastTransitionTime : formatTime(this.nowMs);
-    const condition = {
-      type: "PodBound",
-      ...said,
-      ...(lastTransitionTime === undefined ? {} : { lastTransitionTime }),
-    };
-    // Conditions are merged by type, so whatever the node writes at the same time stays; the UID keeps it off a namesake.
-    const body = { metadata: { uid }, status: { conditions: [condition] } };
-    const ref = { ...podsRef, namespace, name, subresource: "status" };
-    const outcome = await this.controllers.kube.patch(ref, { type: "strategic", body }, { cancel });
-    if (outcome.ok) this.learn(attempt, outcome.value);
+    await this.writeCondition(attempt, pod, said, cancel);
+  }
+
+  private async writeCondition(
+    attempt: Attempt,
+    regarded: Pod,
+    said: { readonly status: "True" | "False"; readonly reason: string; readonly message: string },
+    cancel: Cancel,
+  ): Promise<void> {
+    const { kube } = this.controllers;
+    const ref = { ...podsRef, namespace: regarded.metadata.namespace ?? "", name: regarded.metadata.name };
+    let pod: Pod = regarded;
+    for (let tries = 0; tries < conditionTriesMax; tries++) {
+      const before = pod.status?.conditions?.find((condition) => condition.type === "PodBound");
+      if (before?.status === said.status && before.message === said.message) return;
+      const lastTransitionTime = before?.status === said.status ? before.lastTransitionTime : formatTime(this.nowMs);
+      const condition = {
+        type: "PodBound",
+        ...said,
+        ...(lastTransitionTime === undefined ? {} : { lastTransitionTime }),
+      };
+      const { uid, resourceVersion } = pod.metadata;
+      // Merged by type: whatever the node has written there stays.
+      const body = { metadata: { uid, resourceVersion }, status: { conditions: [condition] } };
+      const outcome = await kube.patch({ ...ref, subresource: "status" }, { type: "strategic", body }, { cancel });
+      if (outcome.ok) return this.learn(attempt, outcome.value);
+      // The node writes to the pod at the same moment, again and again.
+      if (outcome.reason !== "Conflict") return;
+      const fresh = await kube.get(ref, { cancel });
+      if (!fresh.ok || fresh.value.metadata.uid !== uid) return;
+      pod = asPod(fresh.value);
+    }
   }
 
   private view(attempt: Attempt): BindView {

@@ -1,0 +1,124 @@
+/** What must hold about reservations, whoever is in a hurry. */
+
+import type { ObjectStore } from "../../apiserver/storage/objectStore.ts";
+import { deviceOf, devicesOf, hasEnded } from "../../decide/bind/reservation.ts";
+import type { Pod } from "../../model/kubernetes.generated.ts";
+import type { BindRequest } from "../../model/scheduling/bindRequest.ts";
+import { isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";
+import { gpuGroupsOfLabels, isReservationPod } from "../../model/scheduling/keys.ts";
+import type { Invariant } from "../invariant.ts";
+
+const requestsKey = "scheduling.run.ai/bindrequests";
+
+/** A reservation is never taken from under a pod that is labelled with its group, and no pod is bound without one. */
+export const reservationsOutliveTheirUsers: Invariant = {
+  id: "I2",
+  fact: "a reservation is there from before a pod is bound to its group until the pod is gone",
+  begin: ({ store }) => ({
+    commit: ({ type, event, call }) => {
+      if (event.current.resource !== "/pods") return undefined;
+      const before = event.previous?.object() as unknown as Pod | undefined;
+      const now = event.current.object() as unknown as Pod;
+      if (isReservationPod(now)) {
+        if (type !== "DELETED" || before === undefined) return undefined;
+        const user = usersOf(store, before)[0];
+        if (user === undefined) return undefined;
+        return `${call.actor} deleted the reservation ${now.metadata.name} under ${user.metadata.name}`;
+      }
+      const node = now.spec?.nodeName;
+      if (type === "DELETED" || node === undefined || before?.spec?.nodeName === node) return undefined;
+      for (const group of gpuGroupsOfLabels(now.metadata.labels)) {
+        const reservation = pods(store).find(
+          (pod) => isReservationPod(pod) && isOf(pod, group, node) && !hasEnded(pod),
+        );
+        if (reservation === undefined)
+          return `${now.metadata.name} was bound to ${node} without a reservation of ${group}`;
+        const device = deviceOf(reservation);
+        if (device === undefined)
+          return `${now.metadata.name} was bound before the node had said which device ${group} has`;
+        const told = devicesOf(now)[group];
+        if (told !== device) return `${now.metadata.name} was told device ${told} of ${group}, which has ${device}`;
+      }
+      return undefined;
+    },
+    atRest: () => {
+      for (const pod of pods(store)) {
+        if (isReservationPod(pod)) {
+          if (usersOf(store, pod).length === 0)
+            return `nobody uses the reservation ${pod.metadata.name}, and it is still there`;
+          continue;
+        }
+        if (pod.spec?.nodeName !== undefined || pod.metadata.deletionTimestamp !== undefined) continue;
+        const groups = gpuGroupsOfLabels(pod.metadata.labels);
+        if (groups.length > 0) return `${pod.metadata.name} is not bound and carries ${groups.join(", ")}`;
+      }
+      return undefined;
+    },
+  }),
+};
+
+/** Two reservations of one group would hold two GPUs, and half of its users would be told the wrong one. */
+export const oneReservationPerGroup: Invariant = {
+  id: "I3",
+  fact: "a node has one reservation for a group",
+  begin: ({ store }) => ({
+    commit: ({ type, event }) => {
+      if (type !== "ADDED" || event.current.resource !== "/pods") return undefined;
+      const now = event.current.object() as unknown as Pod;
+      if (!isReservationPod(now)) return undefined;
+      const [group = ""] = gpuGroupsOfLabels(now.metadata.labels);
+      const all = pods(store).filter(
+        (pod) => isReservationPod(pod) && isOf(pod, group, now.spec?.nodeName ?? "") && !hasEnded(pod),
+      );
+      return all.length > 1
+        ? `${all.map(({ metadata }) => metadata.name).join(" and ")} are both of ${group}`
+        : undefined;
+    },
+  }),
+};
+
+/** Of what was asked for, all is done or refused, and what is done is true. */
+export const requestsEnd: Invariant = {
+  id: "I11",
+  fact: "every BindRequest ends: its pod is bound, or it has failed for good",
+  begin: ({ store }) => ({
+    commit: ({ event, type }) => {
+      const { previous, current } = event;
+      if (current.resource !== requestsKey || type !== "MODIFIED" || previous === undefined) return undefined;
+      const before = (previous.object() as unknown as BindRequest).status?.phase;
+      const now = (current.object() as unknown as BindRequest).status?.phase;
+      return before === "Succeeded" && now !== before ? `${current.name} succeeded and then became ${now}` : undefined;
+    },
+    atRest: () => {
+      const byUid = new Map(pods(store).map((pod) => [pod.metadata.uid, pod]));
+      for (const version of store.collection(requestsKey).all()) {
+        const request = version.object() as unknown as BindRequest;
+        const pod = byUid.get(podUidOf(request) ?? "");
+        const isBound = pod?.spec?.nodeName !== undefined;
+        if (request.status?.phase === "Succeeded" && !isBound)
+          return `${version.name} succeeded, and its pod is not bound`;
+        if (request.status?.phase !== "Succeeded" && !isFinallyFailed(request)) return `${version.name} has not ended`;
+      }
+      return undefined;
+    },
+  }),
+};
+
+function pods(store: ObjectStore): Pod[] {
+  return [...store.collection("/pods").all()].map((version) => version.object() as unknown as Pod);
+}
+
+function isOf(pod: Pod, group: string, node: string): boolean {
+  return pod.spec?.nodeName === node && gpuGroupsOfLabels(pod.metadata.labels).includes(group);
+}
+
+/** Pods that carry the group of a reservation and may run on its node. */
+function usersOf(store: ObjectStore, reservation: Pod): Pod[] {
+  const [group = ""] = gpuGroupsOfLabels(reservation.metadata.labels);
+  const node = reservation.spec?.nodeName;
+  return pods(store).filter((pod) => {
+    if (isReservationPod(pod) || hasEnded(pod)) return false;
+    if (pod.spec?.nodeName !== undefined && pod.spec.nodeName !== node) return false;
+    return gpuGroupsOfLabels(pod.metadata.labels).includes(group);
+  });
+}

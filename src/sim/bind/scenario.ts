@@ -93,7 +93,7 @@ const scheduler: ActorSpec = {
   },
 };
 
-async function submit(ports: ActorPorts, number: number): Promise<void> {
+export async function submit(ports: ActorPorts, number: number): Promise<void> {
   const name = `p${number}`;
   const ref = { ...podsRef, namespace: "default", name };
   const found = await ports.kube.get(ref);
@@ -123,7 +123,7 @@ async function clearOld({ kube }: ActorPorts, pod: Pod): Promise<void> {
   await kube.delete(ref, { preconditions: { uid, resourceVersion } });
 }
 
-async function takeAway({ kube }: ActorPorts, name: string): Promise<void> {
+export async function takeAway({ kube }: ActorPorts, name: string): Promise<void> {
   const ref = { ...podsRef, namespace: "default", name };
   const found = await kube.get(ref);
   if (!found.ok) return;

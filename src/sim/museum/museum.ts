@@ -5,6 +5,7 @@ import { bindByName } from "./bindByName.ts";
 import type { BuggyVariant, Exhibit, Variant } from "./exhibit.ts";
 import { lateStatus } from "./lateStatus.ts";
 import { lostDelete } from "./lostDelete.ts";
+import { lostReservation, twoReservations } from "./lostReservation.ts";
 import { mergedRecreate } from "./mergedRecreate.ts";
 import { mutationCache } from "./mutationCache.ts";
 import { ownWrites } from "./ownWrites.ts";
@@ -14,6 +15,8 @@ import { watchGoesBack } from "./watchGoesBack.ts";
 
 /** The race museum. Parts add their own exhibits here. */
 export const exhibits: readonly Exhibit[] = [
+  lostReservation,
+  twoReservations,
   mergedRecreate,
   bindByName,
   strippedLabel,

@@ -1,0 +1,64 @@
+import { isTrue } from "../../decide/workloads/condition.ts";
+import { decideCronJob } from "../../decide/workloads/cronJob.ts";
+import type { CronJob, Job } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import type { Committed } from "../commit.ts";
+import type { Controllers } from "../controllers.ts";
+import { forObject, forOwner, kindSource } from "../sources.ts";
+import { cronJobKind, jobKind } from "./kinds.ts";
+import { addOwnerController, type Told } from "./ownerTurns.ts";
+import { isTelling, normal, warning } from "./podOwner.ts";
+import type { Room } from "./room.ts";
+
+/** Makes the Jobs of CronJobs when they are due. */
+export function addCronJobs(controllers: Controllers, room: Room): void {
+  const { desk, jobs, cronJobs } = room;
+  const recorder = room.recorder("cronjob-controller");
+  const byNamespace = jobs.cache.index(({ metadata }) => [metadata.namespace ?? ""]);
+
+  const decide = (object: KubeObject, nowMs: number): Told => {
+    const cronJob = object as unknown as CronJob;
+    const inNamespace = byNamespace.get(cronJob.metadata.namespace ?? "") as unknown as readonly Job[];
+    const decision = decideCronJob({ revision: desk.revisionOf([jobKind]), cronJob, jobs: inNamespace }, nowMs);
+    return { ...decision, tell: (committed) => tell(cronJob, committed) };
+  };
+
+  const tell = (cronJob: CronJob, committed: readonly Committed[]): void => {
+    const regarding = cronJob as unknown as KubeObject;
+    for (const { intent, outcome } of committed) {
+      const { plural, name } = intent.target;
+      if (intent.type === "status" && outcome.ok) tellCompleted(cronJob, intent.object as unknown as CronJob);
+      if (plural !== jobKind.plural) continue;
+      if (intent.type === "create" && outcome.ok) {
+        recorder.record(regarding, normal("SuccessfulCreate", "Create", `Created job ${name}`));
+      } else if (intent.type === "create" && isTelling(outcome)) {
+        recorder.record(regarding, warning("FailedCreate", "Create", `Error creating job: ${outcome.message}`));
+      } else if (intent.type === "delete" && outcome.ok) {
+        recorder.record(regarding, normal("SuccessfulDelete", "Delete", `Deleted job ${name}`));
+      }
+    }
+  };
+
+  /** A Job that was active and is not any more. */
+  const tellCompleted = (before: CronJob, after: CronJob): void => {
+    const active = new Set((after.status?.active ?? []).map(({ uid }) => uid));
+    for (const { uid, name = "" } of before.status?.active ?? []) {
+      if (active.has(uid)) continue;
+      const job = jobs.get(before.metadata.namespace, name);
+      if (job === undefined) continue;
+      const end = isTrue(job.status?.conditions, "Complete") ? "Complete" : "Failed";
+      const note = `Saw completed job: ${name}, condition: ${end}`;
+      recorder.record(before as unknown as KubeObject, normal("SawCompletedJob", "Finish", note));
+    }
+  };
+
+  addOwnerController(controllers, desk, {
+    name: "cronjob-controller",
+    kind: cronJobKind,
+    sources: [
+      kindSource(cronJobs.cache, forObject()),
+      kindSource(jobs.cache, forOwner({ group: "batch", kind: "CronJob" })),
+    ],
+    decide,
+  });
+}

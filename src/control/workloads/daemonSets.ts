@@ -1,0 +1,61 @@
+import { decideDaemonSet } from "../../decide/workloads/daemonSet.ts";
+import { templateHash } from "../../decide/workloads/template.ts";
+import { equalJson } from "../../model/json.ts";
+import type { DaemonSet, Node } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import type { Controllers } from "../controllers.ts";
+import type { CacheEvent } from "../objectCache.ts";
+import { forObject, forOwner, kindSource } from "../sources.ts";
+import { controllerRevisionKind, daemonSetKind, podKind } from "./kinds.ts";
+import { addOwnerController, type Told } from "./ownerTurns.ts";
+import { dependentSource, tellPods } from "./podOwner.ts";
+import type { Room } from "./room.ts";
+import { revisionsFor } from "./statefulSets.ts";
+
+const owner = { group: "apps", kind: "DaemonSet" };
+
+/** Keeps one pod of each DaemonSet on every node that it is meant for. */
+export function addDaemonSets(controllers: Controllers, room: Room): void {
+  const { desk, pods, nodes, daemonSets, revisions } = room;
+  const recorder = room.recorder("daemonset-controller");
+
+  const decide = (object: KubeObject, nowMs: number): Told => {
+    const daemonSet = object as unknown as DaemonSet;
+    const hash = templateHash(daemonSet.spec?.template, daemonSet.status?.collisionCount);
+    const decision = decideDaemonSet(
+      {
+        revision: desk.revisionOf([podKind, controllerRevisionKind]),
+        daemonSet,
+        nodes: [...nodes.cache.view().objects].map(([, node]) => node as unknown as Node),
+        pods: pods.candidatesOf(daemonSet),
+        isTaken: (name) => pods.has(daemonSet.metadata.namespace, name),
+        revisions: revisionsFor(room, daemonSet, hash),
+      },
+      nowMs,
+    );
+    return { ...decision, tell: (committed) => tellPods(recorder, daemonSet, committed) };
+  };
+
+  const everySet = (): string[] => [...daemonSets.cache.view().objects].map(([key]) => key);
+  addOwnerController(controllers, desk, {
+    name: "daemonset-controller",
+    kind: daemonSetKind,
+    sources: [
+      kindSource(daemonSets.cache, forObject()),
+      dependentSource(pods.cache, daemonSets.cache, owner),
+      kindSource(revisions.cache, forOwner(owner)),
+      kindSource(nodes.cache, everySet, isAboutPlacement),
+    ],
+    decide,
+  });
+}
+
+/** A heartbeat says nothing about where pods belong. */
+function isAboutPlacement(event: CacheEvent): boolean {
+  if (event.type !== "updated") return true;
+  const [before, after] = [event.before as unknown as Node, event.object as unknown as Node];
+  return (
+    !equalJson(before.metadata.labels ?? {}, after.metadata.labels ?? {}) ||
+    !equalJson(before.spec?.taints ?? [], after.spec?.taints ?? [])
+  );
+}

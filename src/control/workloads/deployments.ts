@@ -1,0 +1,100 @@
+import { decideDeployment } from "../../decide/workloads/deployment.ts";
+import { sizeOf } from "../../decide/workloads/deploymentScale.ts";
+import { controllerOf } from "../../decide/workloads/ownership.ts";
+import { isFinished } from "../../decide/workloads/podFacts.ts";
+import { templateHash } from "../../decide/workloads/template.ts";
+import { keyOf } from "../../model/intent.ts";
+import type { Deployment, Pod, ReplicaSet } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import type { Committed } from "../commit.ts";
+import type { Controllers } from "../controllers.ts";
+import type { EventRecorder } from "../eventRecorder.ts";
+import type { CacheEvent } from "../objectCache.ts";
+import { forObject, kindSource } from "../sources.ts";
+import { deploymentKind, replicaSetKind } from "./kinds.ts";
+import { addOwnerController, type Told } from "./ownerTurns.ts";
+import { dependentSource, isTelling, normal, warning } from "./podOwner.ts";
+import type { Room } from "./room.ts";
+
+/** Turns Deployments into ReplicaSets. */
+export function addDeployments(controllers: Controllers, room: Room): void {
+  const { desk, pods, deployments, replicaSets } = room;
+  const recorder = room.recorder("deployment-controller");
+
+  const decide = (object: KubeObject, nowMs: number): Told => {
+    const deployment = object as unknown as Deployment;
+    const sets = replicaSets.candidatesOf(deployment);
+    const namesake = namesakeOf(deployment);
+    if (namesake !== undefined && !sets.includes(namesake)) sets.push(namesake);
+    const isRecreate = deployment.spec?.strategy?.type === "Recreate";
+    const decision = decideDeployment(
+      {
+        revision: desk.revisionOf([replicaSetKind]),
+        deployment,
+        replicaSets: sets,
+        pods: isRecreate ? sets.flatMap((set) => pods.ownedBy(set)) : [],
+      },
+      nowMs,
+    );
+    const sizes = new Map(sets.map((set) => [set.metadata.name, sizeOf(set)]));
+    return { ...decision, tell: (committed) => tellSizes(recorder, deployment, sizes, committed) };
+  };
+
+  /** Whoever has the name that the next ReplicaSet would get. */
+  const namesakeOf = ({ metadata, spec, status }: Deployment): ReplicaSet | undefined =>
+    replicaSets.get(metadata.namespace, `${metadata.name}-${templateHash(spec?.template, status?.collisionCount)}`);
+
+  /** Recreate goes on when the last old pod is gone; nobody else waits for pods. */
+  const waiting = ({ object }: CacheEvent): string[] => {
+    const owner = controllerOf(object.metadata);
+    if (owner?.kind !== "ReplicaSet") return [];
+    const set = replicaSets.get(object.metadata.namespace, owner.name);
+    const above = set === undefined ? undefined : controllerOf(set.metadata);
+    const deployment = above && deployments.get(object.metadata.namespace, above.name);
+    if (deployment?.spec?.strategy?.type !== "Recreate") return [];
+    return [keyOf(object.metadata.namespace, deployment.metadata.name)];
+  };
+
+  addOwnerController(controllers, desk, {
+    name: "deployment-controller",
+    kind: deploymentKind,
+    sources: [
+      kindSource(deployments.cache, forObject()),
+      dependentSource(replicaSets.cache, deployments.cache, { group: "apps", kind: "Deployment" }),
+      kindSource(pods.cache, waiting, hasEnded),
+    ],
+    decide,
+  });
+}
+
+function hasEnded(event: CacheEvent): boolean {
+  return event.type === "deleted" || isFinished(event.object as unknown as Pod);
+}
+
+function tellSizes(
+  recorder: EventRecorder,
+  deployment: Deployment,
+  sizes: ReadonlyMap<string, number>,
+  committed: readonly Committed[],
+): void {
+  const regarding = deployment as unknown as KubeObject;
+  for (const { intent, outcome } of committed) {
+    if (intent.target.plural !== replicaSetKind.plural) continue;
+    const { name } = intent.target;
+    if (intent.type === "create" && isTelling(outcome)) {
+      const note = `Failed to create new replica set "${name}": ${outcome.message}`;
+      recorder.record(regarding, warning("ReplicaSetCreateError", "Create", note));
+    }
+    if (!outcome.ok) continue;
+    const to = wantedSize(intent.type === "create" ? intent.object : intent.type === "patch" ? intent.patch : {});
+    const from = intent.type === "create" ? 0 : (sizes.get(name) ?? 0);
+    if (to === undefined || to === from) continue;
+    const how = to > from ? "up" : "down";
+    const note = `Scaled ${how} replica set ${name} from ${from} to ${to}`;
+    recorder.record(regarding, normal("ScalingReplicaSet", "Scale", note));
+  }
+}
+
+function wantedSize(written: object): number | undefined {
+  return (written as { spec?: { replicas?: number } }).spec?.replicas;
+}

@@ -1,0 +1,148 @@
+import { isTrue } from "../../decide/workloads/condition.ts";
+import { decideJob, decideOrphanedJobPod } from "../../decide/workloads/job.ts";
+import { isTracked } from "../../decide/workloads/jobTally.ts";
+import { controllerOf } from "../../decide/workloads/ownership.ts";
+import { lookAgain, lookAgainAtAll } from "../../intents/lookAgain.ts";
+import { keyOf } from "../../model/intent.ts";
+import type { Job, JobCondition, Pod } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { isAtLeast, laterOf, type Revision } from "../../model/revision.ts";
+import type { Committed } from "../commit.ts";
+import type { Controllers } from "../controllers.ts";
+import type { EventRecorder } from "../eventRecorder.ts";
+import { type Turn, type TurnResult, turnResultOf } from "../loop.ts";
+import { forObject, kindSource } from "../sources.ts";
+import { jobKind, podKind } from "./kinds.ts";
+import { addOwnerController, resultOf, type Told } from "./ownerTurns.ts";
+import { dependentSource, normal, tellPods, warning } from "./podOwner.ts";
+import type { Room } from "./room.ts";
+
+/** Pods as a consistent read shows them, for a Job whose status is newer than what the watch has shown. */
+interface FreshPods {
+  readonly revision: Revision;
+  readonly pods: readonly Pod[];
+}
+
+/** Runs the pods of Jobs and counts each of them once. */
+export function addJobs(controllers: Controllers, room: Room): void {
+  const { desk, pods, jobs } = room;
+  const { kube, ports } = controllers;
+  const recorder = room.recorder("job-controller");
+  /** Pods that somebody has to count, by the key of their Job, also when that is gone. */
+  const tracked = pods.cache.index((object) => {
+    const owner = controllerOf(object.metadata);
+    if (owner?.kind !== "Job" || !isTracked(object as unknown as Pod)) return [];
+    return [keyOf(object.metadata.namespace, owner.name)];
+  });
+  const fresh = new Map<string, FreshPods>();
+
+  const decide = (object: KubeObject, nowMs: number): Told => {
+    const job = object as unknown as Job;
+    const { namespace, uid } = job.metadata;
+    const read = fresh.get(uid);
+    const isNewer = read !== undefined && !isAtLeast(pods.cache.revision, read.revision);
+    if (!isNewer) fresh.delete(uid);
+    const decision = decideJob(
+      {
+        revision: desk.revisionOf([podKind]),
+        job,
+        pods: isNewer ? read.pods : pods.candidatesOf(job),
+        podsRevision: isNewer ? read.revision : pods.cache.revision,
+        isTaken: (name) =>
+          pods.has(namespace, name) || (isNewer && read.pods.some((pod) => pod.metadata.name === name)),
+      },
+      nowMs,
+    );
+    const tell = (committed: readonly Committed[]): void => {
+      tellPods(recorder, job, committed);
+      tellConditions(recorder, job, committed);
+    };
+    return { ...decision, tell };
+  };
+
+  const before = async (key: string, turn: Turn): Promise<TurnResult> => {
+    const released = await releaseOrphans(key, turn);
+    if (released !== undefined) return released;
+    const job = jobs.cache.get(key) as unknown as Job | undefined;
+    if (job === undefined || !hasMissing(job)) return undefined;
+    return readPods(job, turn);
+  };
+
+  /** Pods that wait to be counted by a Job that is gone. That our cache lacks the Job proves nothing. */
+  const releaseOrphans = async (key: string, { cancel }: Turn): Promise<TurnResult> => {
+    const known = jobs.cache.get(key);
+    const strays = tracked
+      .get(key)
+      .filter(({ metadata }) => controllerOf(metadata)?.uid !== known?.metadata.uid) as unknown as Pod[];
+    const [first] = strays;
+    if (first === undefined) return undefined;
+    const { namespace = "" } = first.metadata;
+    const name = key.slice(namespace.length + 1);
+    const atLeast = laterOf(pods.cache.revision, jobs.cache.revision);
+    const looked = await lookAgain(kube, { ...jobKind, namespace, name }, { atLeast, cancel });
+    if (!looked.ok) return turnResultOf(looked) ?? { again: looked.message };
+    const job = looked.value.object as unknown as Job | undefined;
+    const intents = strays.flatMap((pod) => decideOrphanedJobPod(pod, job).intents);
+    if (intents.length === 0) return undefined;
+    const committed = await desk.carryOut({ controller: "job-controller", key }, intents, cancel);
+    // The watch will show what was written, and clear the desk.
+    return resultOf({ intents, wakeAtMs: undefined }, committed, ports.clock.nowMs()) ?? { requeueAfterMs: 1000 };
+  };
+
+  /** Whether the status names pods that the watch does not show, and the watch may just be behind. */
+  const hasMissing = (job: Job): boolean => {
+    const { uid, resourceVersion } = job.metadata;
+    if (isAtLeast(pods.cache.revision, resourceVersion)) return false;
+    const read = fresh.get(uid);
+    if (read !== undefined && isAtLeast(read.revision, resourceVersion)) return false;
+    const { succeeded = [], failed = [] } = job.status?.uncountedTerminatedPods ?? {};
+    if (succeeded.length + failed.length === 0) return false;
+    const shown = new Set(pods.ownedBy(job).map(({ metadata }) => metadata.uid));
+    return [...succeeded, ...failed].some((each) => !shown.has(each));
+  };
+
+  const readPods = async (job: Job, { cancel }: Turn): Promise<TurnResult> => {
+    const { namespace = "", uid, resourceVersion } = job.metadata;
+    const looked = await lookAgainAtAll(kube, podKind, { namespace }, { atLeast: resourceVersion, cancel });
+    if (!looked.ok) return turnResultOf(looked) ?? { again: looked.message };
+    fresh.set(uid, { revision: looked.value.revision, pods: looked.value.items as unknown as Pod[] });
+    return undefined;
+  };
+
+  jobs.cache.onEvent((event) => {
+    if (event.type === "deleted") fresh.delete(event.object.metadata.uid);
+  });
+  addOwnerController(controllers, desk, {
+    name: "job-controller",
+    kind: jobKind,
+    sources: [
+      kindSource(jobs.cache, forObject()),
+      dependentSource(pods.cache, jobs.cache, { group: "batch", kind: "Job" }),
+    ],
+    before,
+    decide,
+  });
+}
+
+/** The end of a Job, and its pauses, when they are stored. */
+function tellConditions(recorder: EventRecorder, job: Job, committed: readonly Committed[]): void {
+  const regarding = job as unknown as KubeObject;
+  const before = job.status?.conditions;
+  for (const { intent, outcome } of committed) {
+    if (intent.type !== "status" || intent.target.plural !== jobKind.plural || !outcome.ok) continue;
+    const after = (intent.object as unknown as Job).status?.conditions ?? [];
+    for (const condition of after) {
+      const was: JobCondition | undefined = before?.find(({ type }) => type === condition.type);
+      if (was?.status === condition.status) continue;
+      const { type, status, reason = "", message = "" } = condition;
+      if (type === "Complete" && status === "True") {
+        recorder.record(regarding, normal("Completed", "Complete", "Job completed"));
+      } else if (type === "Failed" && status === "True") recorder.record(regarding, warning(reason, "Fail", message));
+      else if (type === "Suspended" && status === "True") {
+        recorder.record(regarding, normal("Suspended", "Suspend", "Job suspended"));
+      } else if (type === "Suspended" && isTrue(before, "Suspended")) {
+        recorder.record(regarding, normal("Resumed", "Resume", "Job resumed"));
+      }
+    }
+  }
+}

@@ -1,0 +1,202 @@
+import { decideNodeLife, decideTaintEviction } from "../../decide/workloads/nodeLife.ts";
+import { lookAgain } from "../../intents/lookAgain.ts";
+import { equalJson } from "../../model/json.ts";
+import type { Lease, Node, NodeCondition, Pod } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import type { CacheIndex } from "../cacheIndex.ts";
+import type { Committed } from "../commit.ts";
+import type { Controllers } from "../controllers.ts";
+import { type Turn, type TurnResult, turnResultOf } from "../loop.ts";
+import type { CacheEvent } from "../objectCache.ts";
+import { Channel, forObject, kindSource } from "../sources.ts";
+import { leaseKind, nodeKind } from "./kinds.ts";
+import { addOwnerController, type Told } from "./ownerTurns.ts";
+import { normal } from "./podOwner.ts";
+import type { Room } from "./room.ts";
+
+const leaseNamespace = "kube-node-lease";
+
+/** Sees which nodes have gone silent, marks and taints them, and evicts what does not tolerate that. */
+export function addNodeLives(controllers: Controllers, room: Room, podsByNode: CacheIndex): void {
+  const { desk, nodes, pods } = room;
+  const { ports, kube } = controllers;
+  const recorder = room.recorder("node-controller");
+  const leases = controllers.cache(leaseKind);
+  const signs = new Signs();
+  const regained = new Channel();
+  const podsOn = (name: string): readonly Pod[] => podsByNode.get(name) as unknown as readonly Pod[];
+
+  nodes.cache.onEvent((event) => {
+    const { name } = event.object.metadata;
+    const before = signs.areAllSilent;
+    if (event.type === "deleted") signs.forget(name);
+    else signs.heard(name, "status", heartbeatOf(event.object), ports.clock.nowMs());
+    if (event.type !== "deleted") signs.answers(name, readyOf(event.object) !== "Unknown");
+    // When the last node falls silent, or the first one speaks again, the others are judged differently.
+    if (before !== signs.areAllSilent) for (const [key] of nodes.cache.view().objects) regained.push(key);
+    if (event.type === "added" && !event.isOld) {
+      const note = `Node ${name} event: Registered Node ${name} in Controller`;
+      recorder.record(event.object, normal("RegisteredNode", "Register", note));
+    }
+  });
+  leases.onEvent(({ type, object }) => {
+    if (object.metadata.namespace !== leaseNamespace || type === "deleted") return;
+    signs.heard(object.metadata.name, "lease", renewalOf(object), ports.clock.nowMs());
+  });
+
+  const pictureOf = (node: Node) => {
+    const { name } = node.metadata;
+    const lease = leases.get(`${leaseNamespace}/${name}`) as unknown as Lease | undefined;
+    const seenMs = signs.seenMs(name);
+    return {
+      node,
+      lease,
+      pods: podsOn(name),
+      allSilent: signs.areAllSilent,
+      ...(seenMs !== undefined && { seenMs }),
+    };
+  };
+
+  const decideLife = (object: KubeObject, nowMs: number): Told => {
+    const node = object as unknown as Node;
+    const decision = decideNodeLife(pictureOf(node), nowMs);
+    return { ...decision, tell: (committed) => tellSilence(node, committed) };
+  };
+
+  const tellSilence = ({ metadata }: Node, committed: readonly Committed[]): void => {
+    for (const { intent, outcome } of committed) {
+      if (intent.type !== "status" || !outcome.ok) continue;
+      const note =
+        intent.target.plural === nodeKind.plural
+          ? `Node ${metadata.name} status is now: NodeNotReady`
+          : "Node is not ready";
+      recorder.record(intent.object, normal("NodeNotReady", "Mark", note));
+    }
+  };
+
+  /** A watch that lags looks like a silent node: before a node is given up its lease is read again. */
+  const listenAgain = async (key: string, { cancel }: Turn): Promise<TurnResult> => {
+    const node = nodes.cache.get(key);
+    if (node === undefined) return undefined;
+    const { intents } = decideNodeLife(pictureOf(node as unknown as Node), ports.clock.nowMs());
+    if (!intents.some(({ type, target }) => type === "status" && target.plural === nodeKind.plural)) return undefined;
+    const target = { ...leaseKind, namespace: leaseNamespace, name: key };
+    const fresh = await lookAgain(kube, target, { atLeast: leases.revision, cancel });
+    if (!fresh.ok) return turnResultOf(fresh) ?? { again: fresh.message };
+    const { object } = fresh.value;
+    if (object !== undefined) signs.heard(key, "lease", renewalOf(object), ports.clock.nowMs());
+    return undefined;
+  };
+
+  addOwnerController(controllers, desk, {
+    name: "node-lifecycle-controller",
+    kind: nodeKind,
+    sources: [kindSource(nodes.cache, forObject(), isMoreThanHeartbeat), regained, room.recordersEnd],
+    before: listenAgain,
+    decide: decideLife,
+  });
+
+  const decideEviction = (object: KubeObject, nowMs: number): Told => {
+    const node = object as unknown as Node;
+    const decision = decideTaintEviction({ node, pods: podsOn(node.metadata.name) }, nowMs);
+    const tell = (committed: readonly Committed[]): void => {
+      for (const { intent, outcome } of committed) {
+        if (intent.type !== "delete" || !outcome.ok) continue;
+        const pod = outcome.value.object ?? pods.cache.get(`${intent.target.namespace}/${intent.target.name}`);
+        const note = `Marking for deletion Pod ${intent.target.namespace}/${intent.target.name}`;
+        if (pod !== undefined) recorder.record(pod, normal("TaintManagerEviction", "Evict", note));
+      }
+    };
+    return { ...decision, tell };
+  };
+
+  /** Only pods on a node that drives pods away matter. */
+  const nodeOfPod = ({ object }: CacheEvent): string[] => {
+    const { nodeName = "" } = (object as unknown as Pod).spec ?? {};
+    return nodeName !== "" && hasNoExecute(nodes.get(undefined, nodeName)) ? [nodeName] : [];
+  };
+  addOwnerController(controllers, desk, {
+    name: "taint-eviction-controller",
+    kind: nodeKind,
+    sources: [kindSource(nodes.cache, forObject(), areTaintsChanged), kindSource(pods.cache, nodeOfPod)],
+    decide: decideEviction,
+  });
+}
+
+/** When each node last gave a sign of life, by our own clock: a node whose clock is wrong is not dead. */
+class Signs {
+  private readonly seen = new Map<string, { readonly signs: Map<string, string>; atMs: number }>();
+  private readonly answering = new Set<string>();
+  private readonly silent = new Set<string>();
+
+  /** Counts if it is another one than the last of its sort: a lease and a status are two sorts. */
+  heard(name: string, sort: "lease" | "status", sign: string | undefined, nowMs: number): void {
+    if (sign === undefined) return;
+    let known = this.seen.get(name);
+    if (known === undefined) {
+      known = { signs: new Map(), atMs: nowMs };
+      this.seen.set(name, known);
+    }
+    if (known.signs.get(sort) === sign) return;
+    known.signs.set(sort, sign);
+    known.atMs = nowMs;
+  }
+
+  seenMs(name: string): number | undefined {
+    return this.seen.get(name)?.atMs;
+  }
+
+  answers(name: string, isAnswering: boolean): void {
+    (isAnswering ? this.answering : this.silent).add(name);
+    (isAnswering ? this.silent : this.answering).delete(name);
+  }
+
+  forget(name: string): void {
+    this.seen.delete(name);
+    this.answering.delete(name);
+    this.silent.delete(name);
+  }
+
+  get areAllSilent(): boolean {
+    return this.answering.size === 0 && this.silent.size > 0;
+  }
+}
+
+function conditionsOf(object: KubeObject): readonly NodeCondition[] {
+  return (object as unknown as Node).status?.conditions ?? [];
+}
+
+function readyOf(object: KubeObject): string | undefined {
+  return conditionsOf(object).find(({ type }) => type === "Ready")?.status;
+}
+
+/** What only the node itself writes; the conditions that we set to Unknown keep its last word. */
+function heartbeatOf(object: KubeObject): string | undefined {
+  const times = conditionsOf(object).flatMap(({ lastHeartbeatTime }) => lastHeartbeatTime ?? []);
+  return times.length === 0 ? undefined : times.join();
+}
+
+function renewalOf(lease: KubeObject): string | undefined {
+  return (lease as unknown as Lease).spec?.renewTime;
+}
+
+function hasNoExecute(node: Node | undefined): boolean {
+  return node?.spec?.taints?.some(({ effect }) => effect === "NoExecute") === true;
+}
+
+function areTaintsChanged(event: CacheEvent): boolean {
+  const taintsOf = (object: KubeObject) => (object as unknown as Node).spec?.taints ?? [];
+  if (event.type !== "updated") return hasNoExecute(event.object as unknown as Node);
+  return !equalJson(taintsOf(event.before), taintsOf(event.object));
+}
+
+/** Thousands of nodes say every few seconds that nothing has changed; silence is found by a timer, not by them. */
+function isMoreThanHeartbeat(event: CacheEvent): boolean {
+  if (event.type !== "updated") return true;
+  const told = (object: KubeObject) => {
+    const { spec, metadata } = object as unknown as Node;
+    const conditions = conditionsOf(object).map(({ type, status }) => [type, status]);
+    return [conditions, spec?.taints ?? [], spec?.unschedulable ?? false, metadata.deletionTimestamp ?? ""];
+  };
+  return !equalJson(told(event.before), told(event.object));
+}

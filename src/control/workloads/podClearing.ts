@@ -1,0 +1,91 @@
+import { isFinished, isLeaving } from "../../decide/workloads/podFacts.ts";
+import { decidePodGc, podGcDefaults } from "../../decide/workloads/podGc.ts";
+import { lookAgain } from "../../intents/lookAgain.ts";
+import type { Node, Pod } from "../../model/kubernetes.generated.ts";
+import { laterOf } from "../../model/revision.ts";
+import type { CacheIndex } from "../cacheIndex.ts";
+import type { Controllers } from "../controllers.ts";
+import { type Turn, type TurnResult, turnResultOf } from "../loop.ts";
+import type { CacheEvent } from "../objectCache.ts";
+import { Channel, kindSource, timerSource } from "../sources.ts";
+import { nodeKind } from "./kinds.ts";
+import { resultOf } from "./ownerTurns.ts";
+import type { Room } from "./room.ts";
+
+const name = "pod-garbage-collector";
+const only = "pods";
+const everyMs = 20_000;
+
+/** Clears away pods that nobody else will: of nodes that are gone, ended long ago, or never placed. */
+export function addPodClearing(controllers: Controllers, room: Room, podsByNode: CacheIndex): void {
+  const { desk, pods, nodes } = room;
+  const { kube, ports } = controllers;
+  /** By what makes a pod worth a look; a pod that just runs is in none of them. */
+  const suspects = pods.cache.index((object) => {
+    const pod = object as unknown as Pod;
+    if (isLeaving(pod)) return ["leaving"];
+    return isFinished(pod) ? ["ended"] : [];
+  });
+  let missingSinceMs: ReadonlyMap<string, number> = new Map();
+
+  const look = (): readonly Pod[] => {
+    const found: unknown[] = [...suspects.get("leaving")];
+    const ended = suspects.get("ended");
+    if (ended.length > podGcDefaults.endedMax) found.push(...ended);
+    const seen = new Set(found);
+    for (const node of podsByNode.values()) {
+      if (nodes.has(undefined, node)) continue;
+      for (const pod of podsByNode.get(node)) if (!seen.has(pod)) found.push(pod);
+    }
+    return found as Pod[];
+  };
+
+  const turn = async (key: string, { cancel }: Turn): Promise<TurnResult> => {
+    const author = { controller: name, key };
+    const state = await desk.settle(author, cancel);
+    if (state === "waiting") return undefined;
+    if (state !== "clear") return turnResultOf(state) ?? { again: state.message };
+    const nowMs = ports.clock.nowMs();
+    const suspected = look();
+    const known = [...nodes.cache.view().objects].map(([, node]) => node as unknown as Node);
+    const decision = decidePodGc({ pods: suspected, nodes: known, missingSinceMs }, nowMs);
+    missingSinceMs = new Map(decision.missing.map((node) => [node, missingSinceMs.get(node) ?? nowMs]));
+    const nodeOf = new Map(suspected.map(({ metadata, spec }) => [keyOfPod(metadata), spec?.nodeName ?? ""]));
+    const atLeast = laterOf(pods.cache.revision, nodes.cache.revision);
+    const present = new Set<string>();
+    for (const missing of decision.missing) {
+      if (!decision.intents.some(({ target }) => nodeOf.get(keyOfPod(target)) === missing)) continue;
+      // That our cache lacks the node proves nothing.
+      const fresh = await lookAgain(kube, { ...nodeKind, namespace: "", name: missing }, { atLeast, cancel });
+      if (!fresh.ok) return turnResultOf(fresh) ?? { again: fresh.message };
+      if (fresh.value.object !== undefined) present.add(missing);
+    }
+    const intents = decision.intents.filter(({ target }) => !present.has(nodeOf.get(keyOfPod(target)) ?? ""));
+    const committed = await desk.carryOut(author, intents, cancel);
+    return resultOf({ intents, wakeAtMs: decision.wakeAtMs }, committed, ports.clock.nowMs());
+  };
+
+  const cleared = new Channel();
+  desk.onClear(name, (key) => cleared.push(key));
+  const one = (): string[] => [only];
+  controllers.add({
+    name,
+    sources: [
+      timerSource(ports, everyMs, one),
+      kindSource(pods.cache, one, isUnplacedAndLeaving),
+      kindSource(nodes.cache, one, ({ type }) => type === "deleted"),
+      cleared,
+    ],
+    backoff: { baseMs: 100, maxMs: 30_000 },
+    reconcile: turn,
+  });
+}
+
+function keyOfPod({ namespace = "", name: podName }: { namespace?: string; name: string }): string {
+  return `${namespace}/${podName}`;
+}
+
+function isUnplacedAndLeaving(event: CacheEvent): boolean {
+  const pod = event.object as unknown as Pod;
+  return event.type !== "deleted" && isLeaving(pod) && (pod.spec?.nodeName ?? "") === "";
+}

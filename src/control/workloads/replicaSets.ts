@@ -1,0 +1,74 @@
+import { decideReplicaSet, type ReplicaSetPicture } from "../../decide/workloads/replicaSet.ts";
+import { keyOf } from "../../model/intent.ts";
+import type { ReplicaSet } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import type { Committed } from "../commit.ts";
+import type { Controllers } from "../controllers.ts";
+import { forObject, kindSource } from "../sources.ts";
+import { podKind, replicaSetKind } from "./kinds.ts";
+import { addOwnerController, type Told } from "./ownerTurns.ts";
+import { dependentSource, isTelling, tellPods } from "./podOwner.ts";
+import type { Room } from "./room.ts";
+
+/** Keeps as many pods as each ReplicaSet wants. */
+export function addReplicaSets(controllers: Controllers, room: Room): void {
+  const { desk, pods, replicaSets } = room;
+  const recorder = room.recorder("replicaset-controller");
+  /** Why the last creates or deletes of a set were refused, until they are not. */
+  const failures = new Map<string, NonNullable<ReplicaSetPicture["failure"]>>();
+
+  const decide = (object: KubeObject, nowMs: number): Told => {
+    const replicaSet = object as unknown as ReplicaSet;
+    const { namespace, name, uid } = replicaSet.metadata;
+    const failure = failures.get(uid);
+    const decision = decideReplicaSet(
+      {
+        revision: desk.revisionOf([podKind]),
+        replicaSet,
+        pods: pods.candidatesOf(replicaSet),
+        isTaken: (podName) => pods.has(namespace, podName),
+        relatedPods: siblings(replicaSet).flatMap((sibling) => pods.ownedBy(sibling)),
+        ...(failure && { failure }),
+      },
+      nowMs,
+    );
+    const tell = (committed: readonly Committed[]): void => {
+      tellPods(recorder, replicaSet, committed);
+      const failed = failureIn(committed);
+      if (failed !== undefined) failures.set(uid, failed);
+      // The condition goes in the next turn, which nothing else would begin.
+      else if (failures.delete(uid)) controller.queue.addAfter(keyOf(namespace, name), 5);
+    };
+    return { ...decision, tell };
+  };
+
+  /** Sets of the same Deployment; their pods count when a node is relieved. Only asked for when pods may go. */
+  const siblings = (replicaSet: ReplicaSet): ReplicaSet[] => {
+    const owner = replicaSet.metadata.ownerReferences?.find(({ controller }) => controller === true);
+    if (owner === undefined || pods.ownedBy(replicaSet).length <= (replicaSet.spec?.replicas ?? 1)) return [];
+    return replicaSets.ownedBy({ metadata: owner }).filter(({ metadata }) => metadata.uid !== replicaSet.metadata.uid);
+  };
+
+  replicaSets.cache.onEvent((event) => {
+    if (event.type === "deleted") failures.delete(event.object.metadata.uid);
+  });
+  const controller = addOwnerController(controllers, desk, {
+    name: "replicaset-controller",
+    kind: replicaSetKind,
+    sources: [
+      kindSource(replicaSets.cache, forObject()),
+      dependentSource(pods.cache, replicaSets.cache, { group: "apps", kind: "ReplicaSet" }),
+    ],
+    decide,
+  });
+}
+
+/** The pods themselves: what else a set writes fails for other reasons. */
+function failureIn(committed: readonly Committed[]): ReplicaSetPicture["failure"] {
+  for (const { intent, outcome } of committed) {
+    if (intent.target.plural !== podKind.plural || !isTelling(outcome)) continue;
+    if (intent.type === "create") return { reason: "FailedCreate", message: outcome.message };
+    if (intent.type === "delete") return { reason: "FailedDelete", message: outcome.message };
+  }
+  return undefined;
+}

@@ -1,0 +1,110 @@
+import { controllerOf } from "../../decide/workloads/ownership.ts";
+import { keyOfObject } from "../../model/intent.ts";
+import { type LabelRequirements, matchesLabels } from "../../model/labelSelector.ts";
+import type { KubeObject } from "../../model/object.ts";
+import type { KindChange } from "../../snapshot/kindTable.ts";
+import type { ObjectCache } from "../objectCache.ts";
+
+export interface SelectorIndexOptions {
+  /** Who selects: Services, ReplicaSets. */
+  readonly selectors: ObjectCache;
+  /** Pure. Undefined: selects nothing. */
+  readonly requirementsOf: (selector: KubeObject) => LabelRequirements | undefined;
+  /** What is selected: pods. */
+  readonly objects: ObjectCache;
+  /** Leave out what need not be looked at. Pure. */
+  readonly isEligible?: (object: KubeObject) => boolean;
+  /** Whether `selectedBy` is asked; without it only who selects is known, and a new selector costs nothing. */
+  readonly keepsMembers?: boolean;
+}
+
+interface Entry {
+  readonly requirements: LabelRequirements;
+  readonly members: Set<string>;
+}
+
+/**
+ * Who selects an object, and what somebody selects, in the same namespace, kept up with both caches: a change of a pod
+ * asks the selectors of its own namespace once and scans no pods.
+ */
+export class SelectorIndex {
+  private readonly options: SelectorIndexOptions;
+  /** By namespace, then by key of the selector. */
+  private readonly entries = new Map<string, Map<string, Entry>>();
+
+  constructor(options: SelectorIndexOptions) {
+    this.options = options;
+    const { selectors, objects } = options;
+    for (const [key, object] of selectors.view().objects) this.putSelector(key, object);
+    selectors.onChanges((changes) => {
+      for (const change of changes) this.selectorChanged(change);
+    });
+    if (options.keepsMembers !== true) return;
+    objects.onChanges((changes) => {
+      for (const change of changes) this.objectChanged(change);
+    });
+  }
+
+  /** Keys of those that select the object. */
+  selectorsOf(object: KubeObject): string[] {
+    if (this.options.isEligible?.(object) === false) return [];
+    const here = this.entries.get(object.metadata.namespace ?? "");
+    if (here === undefined) return [];
+    const keys: string[] = [];
+    for (const [key, { requirements }] of here) {
+      if (matchesLabels(requirements, object.metadata.labels)) keys.push(key);
+    }
+    return keys;
+  }
+
+  /** What the selector of this key selects, in order of key. */
+  selectedBy({ metadata }: KubeObject): KubeObject[] {
+    const entry = this.entries.get(metadata.namespace ?? "")?.get(keyOfObject({ metadata } as KubeObject));
+    if (entry === undefined) return [];
+    return [...entry.members].sort().flatMap((key) => this.options.objects.get(key) ?? []);
+  }
+
+  private selectorChanged(change: KindChange): void {
+    const namespace = change.object.metadata.namespace ?? "";
+    if (change.type === "deleted") {
+      const here = this.entries.get(namespace);
+      here?.delete(change.key);
+      if (here?.size === 0) this.entries.delete(namespace);
+    } else this.putSelector(change.key, change.object);
+  }
+
+  private putSelector(key: string, selector: KubeObject): void {
+    const namespace = selector.metadata.namespace ?? "";
+    const here = this.entries.get(namespace);
+    const requirements = this.options.requirementsOf(selector);
+    const before = here?.get(key);
+    if (requirements === undefined) {
+      here?.delete(key);
+      return;
+    }
+    if (before !== undefined && JSON.stringify(before.requirements) === JSON.stringify(requirements)) return;
+    const entry: Entry = { requirements, members: new Set() };
+    if (here === undefined) this.entries.set(namespace, new Map([[key, entry]]));
+    else here.set(key, entry);
+    if (this.options.keepsMembers !== true) return;
+    for (const [objectKey, object] of this.options.objects.view().objects) {
+      if (object.metadata.namespace !== selector.metadata.namespace) continue;
+      if (this.options.isEligible?.(object) === false) continue;
+      if (matchesLabels(requirements, object.metadata.labels)) entry.members.add(objectKey);
+    }
+  }
+
+  private objectChanged(change: KindChange): void {
+    const here = this.entries.get(change.object.metadata.namespace ?? "");
+    if (here === undefined) return;
+    const isThere = change.type !== "deleted" && this.options.isEligible?.(change.object) !== false;
+    for (const { requirements, members } of here.values()) {
+      if (isThere && matchesLabels(requirements, change.object.metadata.labels)) members.add(change.key);
+      else members.delete(change.key);
+    }
+  }
+}
+
+export function isOrphan({ metadata }: KubeObject): boolean {
+  return controllerOf(metadata) === undefined;
+}

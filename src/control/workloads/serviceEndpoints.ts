@@ -1,0 +1,101 @@
+import type { Decision } from "../../decide/workloads/draft.ts";
+import { decideEndpointSlices } from "../../decide/workloads/endpointSlice.ts";
+import { decideEndpoints } from "../../decide/workloads/endpoints.ts";
+import { keyOf } from "../../model/intent.ts";
+import type { EndpointSlice, Node, Pod, Service } from "../../model/kubernetes.generated.ts";
+import { type LabelRequirements, selectorRequirements } from "../../model/labelSelector.ts";
+import type { KubeObject } from "../../model/object.ts";
+import type { CacheIndex } from "../cacheIndex.ts";
+import type { Controllers } from "../controllers.ts";
+import type { CacheEvent } from "../objectCache.ts";
+import { forMapped, forObject, forOwner, kindSource, type Source } from "../sources.ts";
+import { endpointSliceKind, endpointsKind, serviceKind } from "./kinds.ts";
+import { addOwnerController } from "./ownerTurns.ts";
+import type { Room } from "./room.ts";
+import { SelectorIndex } from "./selectorIndex.ts";
+
+const zoneLabel = "topology.kubernetes.io/zone";
+const serviceLabel = "kubernetes.io/service-name";
+
+/** Tells by slices, and by Endpoints as well, which pods are behind each Service. */
+export function addServiceEndpoints(controllers: Controllers, room: Room, podsByNode: CacheIndex): void {
+  const { desk, pods, nodes, services, slices, endpoints } = room;
+  const behind = new SelectorIndex({
+    selectors: services.cache,
+    requirementsOf: podSelector,
+    objects: pods.cache,
+    keepsMembers: true,
+  });
+  const slicesByService = slices.cache.index(({ metadata }) => {
+    const service = metadata.labels?.[serviceLabel];
+    return service === undefined ? [] : [keyOf(metadata.namespace, service)];
+  });
+  const podsOf = (service: KubeObject): Pod[] => behind.selectedBy(service) as unknown as Pod[];
+
+  const decideSlices = (object: KubeObject): Decision => {
+    const service = object as unknown as Service;
+    const { namespace, name } = service.metadata;
+    const selected = podsOf(object);
+    const names = new Set(selected.map(({ spec }) => spec?.nodeName ?? ""));
+    return decideEndpointSlices({
+      revision: desk.revisionOf([endpointSliceKind]),
+      service,
+      pods: selected,
+      nodes: [...names].flatMap((node): Node | Node[] => nodes.get(undefined, node) ?? []),
+      slices: slicesByService.get(keyOf(namespace, name)) as unknown as readonly EndpointSlice[],
+    });
+  };
+
+  const decideOld = (object: KubeObject): Decision => {
+    const service = object as unknown as Service;
+    const { namespace, name } = service.metadata;
+    return decideEndpoints({
+      revision: desk.revisionOf([endpointsKind]),
+      service,
+      pods: podsOf(object),
+      endpoints: endpoints.get(namespace, name),
+    });
+  };
+
+  const ofPods: Source = kindSource(
+    pods.cache,
+    forMapped((pod) => behind.selectorsOf(pod)),
+  );
+  const ofZones: Source = kindSource(
+    nodes.cache,
+    ({ object }) => new Set(podsByNode.get(object.metadata.name).flatMap((pod) => behind.selectorsOf(pod))),
+    isZoneChanged,
+  );
+  addOwnerController(controllers, desk, {
+    name: "endpointslice-controller",
+    kind: serviceKind,
+    sources: [
+      kindSource(services.cache, forObject()),
+      ofPods,
+      ofZones,
+      kindSource(slices.cache, forOwner({ group: "", kind: "Service" })),
+    ],
+    decide: decideSlices,
+  });
+  addOwnerController(controllers, desk, {
+    name: "endpoints-controller",
+    kind: serviceKind,
+    sources: [
+      kindSource(services.cache, forObject()),
+      ofPods,
+      kindSource(endpoints.cache, ({ key }) => (services.cache.get(key) === undefined ? [] : [key])),
+    ],
+    decide: decideOld,
+  });
+}
+
+function podSelector(service: KubeObject): LabelRequirements | undefined {
+  const { selector } = (service as unknown as Service).spec ?? {};
+  if (selector === undefined || Object.keys(selector).length === 0) return undefined;
+  return selectorRequirements({ matchLabels: selector });
+}
+
+function isZoneChanged(event: CacheEvent): boolean {
+  const zoneOf = ({ metadata }: KubeObject): string | undefined => metadata.labels?.[zoneLabel];
+  return event.type === "updated" && zoneOf(event.before) !== zoneOf(event.object);
+}

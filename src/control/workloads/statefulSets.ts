@@ -1,0 +1,122 @@
+import { claimNameOf, ordinalOf, podNameOf } from "../../decide/workloads/statefulPod.ts";
+import { decideStatefulSet } from "../../decide/workloads/statefulSet.ts";
+import { templateHash } from "../../decide/workloads/template.ts";
+import { keyOf } from "../../model/intent.ts";
+import type { ControllerRevision, PersistentVolumeClaim, Pod, StatefulSet } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import type { Committed } from "../commit.ts";
+import type { Controllers } from "../controllers.ts";
+import type { EventRecorder } from "../eventRecorder.ts";
+import { forMapped, forObject, forOwner, kindSource } from "../sources.ts";
+import { controllerRevisionKind, podKind, statefulSetKind, volumeClaimKind } from "./kinds.ts";
+import { addOwnerController, type Told } from "./ownerTurns.ts";
+import { dependentSource, isTelling, normal, warning } from "./podOwner.ts";
+import type { Room } from "./room.ts";
+
+const owner = { group: "apps", kind: "StatefulSet" };
+
+/** Keeps the numbered pods of StatefulSets and their claims. */
+export function addStatefulSets(controllers: Controllers, room: Room): void {
+  const { desk, pods, statefulSets, revisions, volumeClaims } = room;
+  const recorder = room.recorder("statefulset-controller");
+
+  const decide = (object: KubeObject, nowMs: number): Told => {
+    const statefulSet = object as unknown as StatefulSet;
+    const decision = decideStatefulSet(
+      {
+        revision: desk.revisionOf([podKind, volumeClaimKind, controllerRevisionKind]),
+        statefulSet,
+        pods: podsFor(statefulSet),
+        claims: claimsFor(statefulSet),
+        revisions: revisionsFor(room, statefulSet, templateHash(statefulSet.spec?.template, collisions(statefulSet))),
+      },
+      nowMs,
+    );
+    return { ...decision, tell: (committed) => tell(recorder, statefulSet, committed) };
+  };
+
+  /** Its own, orphans, and strangers that sit on a name that it needs. */
+  const podsFor = (set: StatefulSet): Pod[] => {
+    const found = pods.candidatesOf(set);
+    const known = new Set(found.map(({ metadata }) => metadata.uid));
+    for (const ordinal of ordinalsOf(set)) {
+      const pod = pods.get(set.metadata.namespace, podNameOf(set, ordinal));
+      if (pod !== undefined && !known.has(pod.metadata.uid)) found.push(pod);
+    }
+    return found;
+  };
+
+  /** Under the names that the set gives, for pods that it wants and for those that it has. */
+  const claimsFor = (set: StatefulSet): PersistentVolumeClaim[] => {
+    const templates = set.spec?.volumeClaimTemplates ?? [];
+    if (templates.length === 0) return [];
+    const ordinals = new Set(ordinalsOf(set));
+    for (const pod of pods.ownedBy(set)) {
+      const ordinal = ordinalOf(set, pod);
+      if (ordinal !== undefined) ordinals.add(ordinal);
+    }
+    const { namespace } = set.metadata;
+    return [...ordinals].flatMap((ordinal) =>
+      templates.flatMap((template) => volumeClaims.get(namespace, claimNameOf(set, template, ordinal)) ?? []),
+    );
+  };
+
+  /** A claim carries the set's selector as labels and its name in its own; a wrong guess costs one idle turn. */
+  const setsOfClaim = ({ metadata }: KubeObject): string[] => {
+    const keys: string[] = [];
+    // data-web-0 may be claim `data` of `web` or of `data-web`: every suffix is tried.
+    const parts = metadata.name.split("-").slice(0, -1);
+    for (let at = 1; at < parts.length; at++) {
+      const name = parts.slice(at).join("-");
+      if (statefulSets.has(metadata.namespace, name)) keys.push(keyOf(metadata.namespace, name));
+    }
+    return keys;
+  };
+
+  addOwnerController(controllers, desk, {
+    name: "statefulset-controller",
+    kind: statefulSetKind,
+    sources: [
+      kindSource(statefulSets.cache, forObject()),
+      dependentSource(pods.cache, statefulSets.cache, owner),
+      kindSource(revisions.cache, forOwner(owner)),
+      kindSource(volumeClaims.cache, forMapped(setsOfClaim)),
+    ],
+    decide,
+  });
+}
+
+function ordinalsOf({ spec }: StatefulSet): number[] {
+  const start = spec?.ordinals?.start ?? 0;
+  return Array.from({ length: spec?.replicas ?? 1 }, (_, i) => start + i);
+}
+
+function collisions({ status }: { status?: { collisionCount?: number } }): number | undefined {
+  return status?.collisionCount;
+}
+
+/** Its own, orphans, and whoever has the name that the revision of the template would get. */
+export function revisionsFor(
+  { revisions }: Room,
+  owning: { apiVersion: string; kind: string; metadata: StatefulSet["metadata"] },
+  hash: string,
+): ControllerRevision[] {
+  const found = revisions.candidatesOf(owning);
+  const namesake = revisions.get(owning.metadata.namespace, `${owning.metadata.name}-${hash}`);
+  if (namesake !== undefined && !found.includes(namesake)) found.push(namesake);
+  return found;
+}
+
+function tell(recorder: EventRecorder, set: StatefulSet, committed: readonly Committed[]): void {
+  const regarding = set as unknown as KubeObject;
+  for (const { intent, outcome } of committed) {
+    const { plural, name } = intent.target;
+    const what = plural === "pods" ? "Pod" : plural === volumeClaimKind.plural ? "Claim" : undefined;
+    if (what === undefined || (intent.type !== "create" && intent.type !== "delete")) continue;
+    const [verb, action] = intent.type === "create" ? (["create", "Create"] as const) : (["delete", "Delete"] as const);
+    const about = `${verb} ${what} ${name} in StatefulSet ${set.metadata.name}`;
+    if (outcome.ok) recorder.record(regarding, normal(`Successful${action}`, action, `${about} successful`));
+    else if (isTelling(outcome))
+      recorder.record(regarding, warning(`Failed${action}`, action, `${about} failed error: ${outcome.message}`));
+  }
+}

@@ -1,0 +1,34 @@
+import type { Pod } from "../../model/kubernetes.generated.ts";
+import type { Part } from "../part.ts";
+import { addCronJobs } from "./cronJobs.ts";
+import { addDaemonSets } from "./daemonSets.ts";
+import { addDeployments } from "./deployments.ts";
+import { addJobs } from "./jobs.ts";
+import { addNodeLives } from "./nodeLives.ts";
+import { addPodClearing } from "./podClearing.ts";
+import { addReplicaSets } from "./replicaSets.ts";
+import { Room } from "./room.ts";
+import { addServiceEndpoints } from "./serviceEndpoints.ts";
+import { addStatefulSets } from "./statefulSets.ts";
+
+/** The controllers that a cluster has anyway. Those that the API server runs itself (budgets, clean-up, accounts) are not here. */
+export const workloads: Part = {
+  name: "workloads",
+  about: "Deployments, StatefulSets, DaemonSets, Jobs, CronJobs, endpoints, and what becomes of silent nodes",
+  add(controllers) {
+    const room = new Room(controllers);
+    const podsByNode = room.pods.cache.index((object) => {
+      const { nodeName = "" } = (object as unknown as Pod).spec ?? {};
+      return nodeName === "" ? [] : [nodeName];
+    });
+    addDeployments(controllers, room);
+    addReplicaSets(controllers, room);
+    addStatefulSets(controllers, room);
+    addDaemonSets(controllers, room);
+    addJobs(controllers, room);
+    addCronJobs(controllers, room);
+    addServiceEndpoints(controllers, room, podsByNode);
+    addNodeLives(controllers, room, podsByNode);
+    addPodClearing(controllers, room, podsByNode);
+  },
+};

@@ -1,0 +1,131 @@
+import type { Controllers } from "../../control/controllers.ts";
+import { type TurnResult, turnResultOf } from "../../control/loop.ts";
+import { kindSource } from "../../control/sources.ts";
+import type { Pod, PodCondition } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { formatTime, timeToMs } from "../../model/time.ts";
+
+const pods = { group: "", version: "v1", plural: "pods" } as const;
+
+/** How long a pod takes to be ready, and how it ends; undefined: it runs for ever. */
+export interface TinyLife {
+  readonly startMs: number;
+  readonly ends?: { readonly afterMs: number; readonly exitCode: number };
+}
+
+/** Says by a pod what becomes of it. Pure, so that a restart of the kubelet changes nothing. */
+export type LifeOf = (pod: Pod) => TinyLife;
+
+/** The least that nodes must do for other controllers to be tried: pods become ready, end, and go when they are asked to. */
+export function tinyKubelet(controllers: Controllers, lifeOf: LifeOf = () => ({ startMs: 50 })): void {
+  const cache = controllers.cache(pods);
+  const { clock } = controllers.ports;
+  controllers.add({
+    name: "tiny-kubelet",
+    concurrency: 16,
+    backoff: { baseMs: 20, maxMs: 2_000 },
+    sources: [
+      kindSource(
+        cache,
+        ({ key }) => [key],
+        ({ type, object }) => type !== "deleted" && isBound(object),
+      ),
+    ],
+    reconcile: async (key, { cancel }): Promise<TurnResult> => {
+      const object = cache.get(key);
+      if (object === undefined || !isBound(object)) return undefined;
+      const pod = object as unknown as Pod;
+      const { namespace = "", name, uid, resourceVersion } = pod.metadata;
+      const ref = { ...pods, namespace, name };
+      const step = nextStep(pod, lifeOf(pod), clock.nowMs());
+      if (step === undefined) return undefined;
+      if ("waitMs" in step) return { requeueAfterMs: step.waitMs };
+      const outcome =
+        step.status === undefined
+          ? await controllers.kube.delete(ref, {
+              preconditions: { uid, resourceVersion },
+              gracePeriodSeconds: 0,
+              cancel,
+            })
+          : await controllers.kube.update(
+              { ...ref, subresource: "status" },
+              { ...object, status: { ...pod.status, ...step.status } },
+              { cancel },
+            );
+      return outcome.ok ? { requeueAfterMs: 1 } : turnResultOf(outcome);
+    },
+  });
+}
+
+type Step = { waitMs: number } | { status: object | undefined } | undefined;
+
+function nextStep(pod: Pod, { startMs, ends }: TinyLife, nowMs: number): Step {
+  const { metadata, status } = pod;
+  const phase = status?.phase ?? "Pending";
+  const isOver = phase === "Succeeded" || phase === "Failed";
+  const now = formatTime(nowMs);
+  if (metadata.deletionTimestamp !== undefined) {
+    if (!isOver) return { status: ended(pod, 137, now) };
+    // A finalizer keeps the object: asked for once without grace, there is nothing left to ask for.
+    return metadata.deletionGracePeriodSeconds === 0 ? undefined : { status: undefined };
+  }
+  if (isOver) return undefined;
+  const beganMs = timeToMs(status?.startTime);
+  if (beganMs === undefined) return { status: { startTime: now } };
+  if (phase === "Pending") {
+    if (nowMs < beganMs + startMs) return { waitMs: beganMs + startMs - nowMs };
+    return { status: running(pod, now) };
+  }
+  if (ends !== undefined && nowMs >= beganMs + startMs + ends.afterMs)
+    return { status: ended(pod, ends.exitCode, now) };
+  // Somebody said that the node had gone silent; it has not.
+  const ready = status?.conditions?.find(({ type }) => type === "Ready");
+  if (ready?.status !== "True") return { status: { conditions: withReady(pod, "True", now) } };
+  return ends === undefined ? undefined : { waitMs: Math.max(1, beganMs + startMs + ends.afterMs - nowMs) };
+}
+
+function running(pod: Pod, now: string): object {
+  const ip = `10.${hash(pod.metadata.uid) % 256}.${hash(`${pod.metadata.uid}/`) % 256}.${(hash(pod.metadata.name) % 254) + 1}`;
+  const containerStatuses = (pod.spec?.containers ?? []).map(({ name, image = "" }) => ({
+    name,
+    image,
+    imageID: "",
+    ready: true,
+    started: true,
+    restartCount: 0,
+    state: { running: { startedAt: now } },
+  }));
+  const conditions = withReady(pod, "True", now);
+  return { phase: "Running", conditions, containerStatuses, podIP: ip, podIPs: [{ ip }] };
+}
+
+function ended(pod: Pod, exitCode: number, now: string): object {
+  const containerStatuses = (pod.spec?.containers ?? []).map(({ name, image = "" }) => ({
+    name,
+    image,
+    imageID: "",
+    ready: false,
+    started: false,
+    restartCount: 0,
+    state: { terminated: { exitCode, finishedAt: now, startedAt: now } },
+  }));
+  const conditions = withReady(pod, "False", now);
+  return { phase: exitCode === 0 ? "Succeeded" : "Failed", conditions, containerStatuses };
+}
+
+function withReady({ status }: Pod, value: string, now: string): PodCondition[] {
+  const before = status?.conditions ?? [];
+  const kept = before.filter(({ type }) => type !== "Ready" && type !== "ContainersReady");
+  const said = { status: value, lastTransitionTime: now };
+  return [...kept, { type: "ContainersReady", ...said }, { type: "Ready", ...said }];
+}
+
+function isBound(object: KubeObject): boolean {
+  return ((object as unknown as Pod).spec?.nodeName ?? "") !== "";
+}
+
+function hash(text: string): number {
+  let value = 0x811c9dc5;
+  for (let at = 0; at < text.length; at++) value = Math.imul(value ^ text.charCodeAt(at), 0x01000193);
+  return value >>> 0;
+}

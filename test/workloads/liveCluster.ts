@@ -1,0 +1,149 @@
+/** An API server in memory with the cluster's own controllers, the default scheduler and nodes, on a clock that the test moves. */
+import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
+import { seededRandom } from "../../src/apiserver/testing/seededRandom.ts";
+import { TestApi } from "../../src/apiserver/testing/testApi.ts";
+import { Controllers } from "../../src/control/controllers.ts";
+import { defaultScheduler } from "../../src/control/defaultScheduler.ts";
+import { MetricsBook } from "../../src/control/metricsBook.ts";
+import type { Part } from "../../src/control/part.ts";
+import { KeptLog } from "../../src/control/testing/keptLog.ts";
+import { workloads } from "../../src/control/workloads/workloads.ts";
+import type * as k from "../../src/model/kubernetes.generated.ts";
+import type { KubeObject } from "../../src/model/object.ts";
+import { formatTime } from "../../src/model/time.ts";
+import { type LifeOf, tinyKubelet } from "../../src/sim/workloads/tinyKubelet.ts";
+
+const caller = {
+  user: { username: "system:kube-controller-manager", groups: ["system:masters"] },
+  fieldManager: "kcm",
+};
+
+export interface LiveClusterOptions {
+  readonly nodes?: number;
+  readonly parts?: readonly Part[];
+  readonly lifeOf?: LifeOf;
+  readonly allocatable?: Record<string, string>;
+}
+
+export class LiveCluster {
+  readonly test: TestApi;
+  readonly controllers: Controllers;
+  readonly log = new KeptLog();
+  private readonly beating = new Set<string>();
+
+  private constructor(test: TestApi, options: LiveClusterOptions) {
+    this.test = test;
+    const { clock } = test;
+    const ports = { kube: inProcessKube(test.core, caller), clock, random: seededRandom(7), log: this.log };
+    this.controllers = new Controllers({ ...ports, metrics: new MetricsBook() }, { fieldManager: "kcm", freeze: true });
+    for (const part of options.parts ?? [workloads, defaultScheduler]) part.add(this.controllers);
+    tinyKubelet(this.controllers, options.lifeOf);
+  }
+
+  static async start(options: LiveClusterOptions = {}): Promise<LiveCluster> {
+    const test = await TestApi.start();
+    const cluster = new LiveCluster(test, options);
+    await test
+      .create("/namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name: "kube-node-lease" } })
+      .catch(() => undefined);
+    for (let i = 0; i < (options.nodes ?? 2); i++) await cluster.addNode(`n${i}`, options.allocatable);
+    await cluster.controllers.start();
+    await cluster.pass(0);
+    return cluster;
+  }
+
+  async addNode(name: string, allocatable: Record<string, string> = {}): Promise<void> {
+    await this.test.create("/nodes", { apiVersion: "v1", kind: "Node", metadata: { name } });
+    await this.setNode(name, (node) => {
+      node.status = { ...node.status, allocatable: { cpu: "8", memory: "32Gi", pods: "110", ...allocatable } };
+    });
+    this.beating.add(name);
+    await this.beat(name);
+  }
+
+  /** The node says no more. */
+  silence(name: string): void {
+    this.beating.delete(name);
+  }
+
+  speak(name: string): void {
+    this.beating.add(name);
+  }
+
+  private async beat(name: string): Promise<void> {
+    const time = formatTime(this.test.clock.nowMs());
+    await this.setNode(name, (node) => {
+      const ready = { type: "Ready", status: "True", reason: "KubeletReady", message: "" };
+      node.status = { ...node.status, conditions: [{ ...ready, lastHeartbeatTime: time, lastTransitionTime: time }] };
+    });
+  }
+
+  private async setNode(name: string, change: (node: k.Node) => void): Promise<void> {
+    await this.test.edit("/nodes", name, (object) => change(object as unknown as k.Node), "status");
+  }
+
+  /** Time passes; nodes that live say so every ten seconds. */
+  async pass(ms: number): Promise<void> {
+    await this.test.settle();
+    for (let left = ms; left > 0; left -= 10_000) {
+      await this.test.clock.advance(Math.min(left, 10_000));
+      for (const name of this.beating) if (this.test.get("/nodes", name) !== undefined) await this.beat(name);
+    }
+    await this.test.settle();
+  }
+
+  all<T>(resource: string): T[] {
+    return [...this.test.core.store.collection(resource).all()].map((version) => version.object()) as T[];
+  }
+
+  get<T = KubeObject>(resource: string, path: string): T {
+    const found = this.test.get(resource, path);
+    if (found === undefined) throw new Error(`no ${resource} ${path}`);
+    return found as T;
+  }
+
+  async edit<T>(resource: string, path: string, change: (object: T) => void): Promise<void> {
+    await this.test.edit(resource, path, (object) => change(object as T));
+  }
+
+  /** How many objects have changed since. */
+  get revision(): number {
+    return this.test.core.store.revision;
+  }
+
+  /** Reasons of the events about an object. */
+  events(name: string): string[] {
+    type Event = {
+      reason: string;
+      note?: string;
+      message?: string;
+      regarding?: { name: string };
+      involvedObject?: { name: string };
+    };
+    return this.all<Event>("/events")
+      .filter((event) => (event.regarding ?? event.involvedObject)?.name === name)
+      .map(({ reason, note, message }) => `${reason}: ${note ?? message ?? ""}`);
+  }
+
+  async stop(): Promise<void> {
+    const stopped = this.controllers.stop();
+    await this.pass(0);
+    await stopped;
+  }
+}
+
+const labels = { app: "x" };
+
+export function podSpec(more: object = {}): object {
+  return { containers: [{ name: "c", image: "i" }], ...more };
+}
+
+export function template(more: object = {}): object {
+  return { metadata: { labels }, spec: podSpec(more) };
+}
+
+export function named(apiVersion: string, kind: string, spec: object, name = "x"): object {
+  return { apiVersion, kind, metadata: { name, namespace: "default" }, spec };
+}
+
+export const selector = { matchLabels: labels };

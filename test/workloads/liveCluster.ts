@@ -1,4 +1,5 @@
 /** An API server in memory with the cluster's own controllers, the default scheduler and nodes, on a clock that the test moves. */
+import { createAdmission } from "../../src/apiserver/admission/createAdmission.ts";
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
 import { seededRandom } from "../../src/apiserver/testing/seededRandom.ts";
 import { TestApi } from "../../src/apiserver/testing/testApi.ts";
@@ -41,7 +42,7 @@ export class LiveCluster {
   }
 
   static async start(options: LiveClusterOptions = {}): Promise<LiveCluster> {
-    const test = await TestApi.start();
+    const test = await TestApi.start({ admission: createAdmission() });
     const cluster = new LiveCluster(test, options);
     await test
       .create("/namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name: "kube-node-lease" } })

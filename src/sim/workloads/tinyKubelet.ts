@@ -1,11 +1,14 @@
 import type { Controllers } from "../../control/controllers.ts";
 import { type TurnResult, turnResultOf } from "../../control/loop.ts";
+import { conditionChanged } from "../../control/predicates.ts";
 import { kindSource } from "../../control/sources.ts";
-import type { Pod, PodCondition } from "../../model/kubernetes.generated.ts";
+import { keyOfObject } from "../../model/intent.ts";
+import type { Node, Pod, PodCondition } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { formatTime, timeToMs } from "../../model/time.ts";
 
 const pods = { group: "", version: "v1", plural: "pods" } as const;
+const nodes = { group: "", version: "v1", plural: "nodes" } as const;
 
 /** How long a pod takes to be ready, and how it ends; undefined: it runs for ever. */
 export interface TinyLife {
@@ -19,6 +22,8 @@ export type LifeOf = (pod: Pod) => TinyLife;
 /** The least that nodes must do for other controllers to be tried: pods become ready, end, and go when they are asked to. */
 export function tinyKubelet(controllers: Controllers, lifeOf: LifeOf = () => ({ startMs: 50 })): void {
   const cache = controllers.cache(pods);
+  const nodeCache = controllers.cache(nodes);
+  const byNode = cache.index((object) => (isBound(object) ? [nodeNameOf(object)] : []));
   const { clock } = controllers.ports;
   controllers.add({
     name: "tiny-kubelet",
@@ -30,10 +35,13 @@ export function tinyKubelet(controllers: Controllers, lifeOf: LifeOf = () => ({ 
         ({ key }) => [key],
         ({ type, object }) => type !== "deleted" && isBound(object),
       ),
+      kindSource(nodeCache, ({ key }) => byNode.get(key).map(keyOfObject), conditionChanged("Ready")),
     ],
     reconcile: async (key, { cancel }): Promise<TurnResult> => {
       const object = cache.get(key);
       if (object === undefined || !isBound(object)) return undefined;
+      // The kubelet of a node that has gone silent, or is gone, does nothing.
+      if (!isReady(nodeCache.get(nodeNameOf(object)))) return undefined;
       const pod = object as unknown as Pod;
       const { namespace = "", name, uid, resourceVersion } = pod.metadata;
       const ref = { ...pods, namespace, name };
@@ -120,8 +128,17 @@ function withReady({ status }: Pod, value: string, now: string): PodCondition[] 
   return [...kept, { type: "ContainersReady", ...said }, { type: "Ready", ...said }];
 }
 
+function nodeNameOf(object: KubeObject): string {
+  return (object as unknown as Pod).spec?.nodeName ?? "";
+}
+
 function isBound(object: KubeObject): boolean {
-  return ((object as unknown as Pod).spec?.nodeName ?? "") !== "";
+  return nodeNameOf(object) !== "";
+}
+
+function isReady(node: KubeObject | undefined): boolean {
+  const conditions = (node as unknown as Node | undefined)?.status?.conditions;
+  return conditions?.some(({ type, status }) => type === "Ready" && status === "True") === true;
 }
 
 function hash(text: string): number {

@@ -18,7 +18,18 @@ export interface ClusterFlags {
 export async function findCluster(flags: ClusterFlags): Promise<KubeConnection> {
   const { kubeconfig, context } = flags;
   if (kubeconfig !== undefined || context !== undefined) return loadKubeconfig({ path: kubeconfig, context });
-  const embedded = join(resolve(flags.dataDir ?? ".muster"), "kubeconfig");
+  const embedded = embeddedKubeconfig(flags);
   if (existsSync(embedded)) return loadKubeconfig({ path: embedded });
   return isInCluster() ? inClusterConnection() : loadKubeconfig();
+}
+
+/** Whether the flags mean the cluster of the data folder. */
+export function isEmbedded(flags: ClusterFlags): boolean {
+  const embedded = embeddedKubeconfig(flags);
+  if (flags.context !== undefined || !existsSync(embedded)) return false;
+  return flags.kubeconfig === undefined || resolve(flags.kubeconfig) === embedded;
+}
+
+function embeddedKubeconfig(flags: ClusterFlags): string {
+  return join(resolve(flags.dataDir ?? ".muster"), "kubeconfig");
 }

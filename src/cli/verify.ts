@@ -5,7 +5,10 @@ import { type KubeHttp, kubeHttp } from "../adapters/kubeHttp.ts";
 import { pinoLog } from "../adapters/pinoLog.ts";
 import { systemClock } from "../adapters/systemClock.ts";
 import { CancelSource } from "../control/cancelSource.ts";
+import { proveGangBarrier } from "../control/verify/gangBarrier.ts";
+import { guardTarget } from "../control/verify/guardTarget.ts";
 import { runVerify } from "../control/verify/runVerify.ts";
+import type { CheckFinding } from "../decide/verify/check.ts";
 import { secondsText } from "../decide/verify/duration.ts";
 import { judge, type Looked, resultOf, resultWithout } from "../decide/verify/judge.ts";
 import { budgetMs, reserveMs } from "../decide/verify/settling.ts";
@@ -20,8 +23,9 @@ import {
 } from "../decide/verify/verifyResult.ts";
 import { timeToMs } from "../model/time.ts";
 import { UserError } from "../model/userError.ts";
+import type { Clock } from "../ports/clock.ts";
 import { attemptText } from "../reports/text.ts";
-import { findCluster } from "./findCluster.ts";
+import { findCluster, isEmbedded } from "./findCluster.ts";
 import { type Asked, askedFor, type VerifyFlags } from "./verifyFlags.ts";
 import { Progress } from "./verifyProgress.ts";
 import { deliverReports } from "./verifyReports.ts";
@@ -93,7 +97,8 @@ async function verified(asked: Asked, flags: VerifyFlags): Promise<VerifyResult>
       },
     });
     progress.end();
-    return result;
+    if (!asked.proveBarrier || result.error?.class === "interrupted") return result;
+    return withBarrier(result, await proveBarrier({ kube, clock }, flags), config);
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
     return withoutRun(
@@ -105,6 +110,28 @@ async function verified(asked: Asked, flags: VerifyFlags): Promise<VerifyResult>
     kube?.close();
     signals.stop();
   }
+}
+
+async function proveBarrier(ports: { kube: KubeHttp; clock: Clock }, flags: VerifyFlags): Promise<CheckFinding> {
+  const refusal = await guardTarget(ports, {
+    isEmbedded: isEmbedded(flags),
+    context: flags.context,
+    allowedContexts: flags.allowContext ?? [],
+  });
+  if (refusal !== undefined) return { status: "other", message: refusal, evidence: [] };
+  return proveGangBarrier(ports, { id: ports.clock.nowMs().toString(36) });
+}
+
+/** An active proof says nothing about pods, so an empty cluster is no objection when nothing else was asked for. */
+function withBarrier(result: VerifyResult, finding: CheckFinding, config: VerifyConfig): VerifyResult {
+  const { status, message, evidence } = finding;
+  const title = "a gang waits until all of it fits, and is then bound";
+  const check = { id: "gang-barrier", title, status, message, details: evidence } as const;
+  const checks = [...result.checks, check];
+  if (result.verdict !== "pass" || status === "passed" || status === "skipped") return { ...result, checks };
+  if (status === "failed") return { ...result, checks, verdict: "fail", exitCode: exitCodes.failed };
+  const exitCode = compatCode(exitCodes.noSnapshot, config.compat);
+  return { ...result, checks, verdict: "error", exitCode, error: { class: "refused", message } };
 }
 
 /** Plain lines where nobody watches. What went wrong goes where errors go. */

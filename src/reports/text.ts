@@ -8,10 +8,11 @@ const listedMax = 100;
 
 /** One look that was not the last. */
 export function attemptText({ attempt, waitedMs, counts, neverTried, why }: AttemptLine, settleMs: number): string {
+  const clean = why.replace(/\p{Cc}+/gu, " ");
   const when = `waited=${secondsText(waitedMs)}s, deadline=${secondsText(settleMs)}s`;
-  if (counts === undefined) return `[WARN] Attempt ${attempt}: no snapshot (${when}): ${why}`;
+  if (counts === undefined) return `[WARN] Attempt ${attempt}: no snapshot (${when}): ${clean}`;
   const tried = neverTried === undefined || neverTried === 0 ? "" : `; ${neverTried} with zero scheduling attempts`;
-  return `[INFO] Attempt ${attempt}: ${countsText(counts)} (${when}${tried}; waiting for ${why})`;
+  return `[INFO] Attempt ${attempt}: ${countsText(counts)} (${when}${tried}; waiting for ${clean})`;
 }
 
 /** The whole report, the earlier looks included. */
@@ -20,8 +21,12 @@ export function textReport(result: VerifyResult): string {
   return [...lines, ...finalLines(result)].map((line) => `${line}\n`).join("");
 }
 
-/** What is told when the last look is over. */
+/** What is told when the last look is over. Nothing in it can be a line or a command of its own to a terminal or a log. */
 export function finalLines(result: VerifyResult): string[] {
+  return rawLines(result).map((line) => line.replace(/\p{Cc}+/gu, " "));
+}
+
+function rawLines(result: VerifyResult): string[] {
   const lines: string[] = [];
   const info = (text: string): void => void lines.push(`[INFO] ${text}`);
   const error = (text: string): void => void lines.push(`[ERROR] ${text}`);

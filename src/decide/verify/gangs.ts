@@ -2,6 +2,8 @@
 import { isObject } from "../../model/json.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
+import { annotationKeys, labelKeys } from "../../model/scheduling/keys.ts";
+import { levelIndex, type TopologyLevel } from "../../model/scheduling/topology.ts";
 import { type ClusterSnapshot, objectsOf } from "./clusterSnapshot.ts";
 import { placementOf } from "./placement.ts";
 
@@ -24,8 +26,6 @@ export interface DomainRule {
   readonly members: readonly Pod[];
 }
 
-const podGroupAnnotation = "pod-group-name";
-const subgroupLabel = "kai.scheduler/subgroup-name";
 /** Deeper trees than this do not exist; a cycle would be endless. */
 const depthMax = 16;
 
@@ -70,7 +70,7 @@ export function shortfall(need: GangNeed, counts: (pod: Pod) => boolean): string
 function podGroupGangs(snapshot: ClusterSnapshot, groups: readonly KubeObject[]): Gang[] {
   const members = new Map<string, Pod[]>();
   for (const pod of objectsOf<Pod>(snapshot, "pods")) {
-    const group = pod.metadata.annotations?.[podGroupAnnotation];
+    const group = pod.metadata.annotations?.[annotationKeys.podGroup];
     if (group === undefined) continue;
     const key = `${pod.metadata.namespace ?? ""}/${group}`;
     const there = members.get(key);
@@ -121,7 +121,7 @@ function inSubtree(all: readonly Fields[], name: string, members: readonly Pod[]
 }
 
 function membersNamed(members: readonly Pod[], name: string): readonly Pod[] {
-  return members.filter(({ metadata }) => metadata.labels?.[subgroupLabel] === name);
+  return members.filter(({ metadata }) => metadata.labels?.[labelKeys.subGroup] === name);
 }
 
 /** Two nodes are in one domain when they agree on its level and on every level above it. */
@@ -130,9 +130,9 @@ function domainRules(snapshot: ClusterSnapshot, constraint: unknown, members: re
   if (required === "") return [];
   const wanted = text(record(constraint)["topology"]);
   const topology = objectsOf(snapshot, "topologies").find(({ metadata }) => metadata.name === wanted);
-  const levels = list(record(topology?.["spec"])["levels"]).map((level) => text(record(level)["nodeLabel"]));
-  const at = levels.indexOf(required);
-  const labels = at < 0 ? [required] : levels.slice(0, at + 1);
+  const levels = list(record(topology?.["spec"])["levels"]) as readonly TopologyLevel[];
+  const at = levelIndex(levels, required);
+  const labels = at < 0 ? [required] : levels.slice(0, at + 1).map(({ nodeLabel }) => nodeLabel);
   return labels.map((label) => ({ label, members }));
 }
 

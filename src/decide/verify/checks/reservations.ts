@@ -1,15 +1,11 @@
 /** GPU shares: reservation pods that hold a whole GPU for a group, and the pods that use parts of it. */
 import type { Pod } from "../../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../../model/object.ts";
 import { parseQuantity, QuantityError } from "../../../model/quantity.ts";
+import { type BindRequest, isFinallyFailed, podUidOf } from "../../../model/scheduling/bindRequest.ts";
+import { annotationKeys, gpuGroupsOfLabels, isReservationPod, labelKeys } from "../../../model/scheduling/keys.ts";
 import { type Check, type Evidence, judged, notApplicable } from "../check.ts";
 import { type ClusterSnapshot, isServed, objectsOf } from "../clusterSnapshot.ts";
-import { list, record, text, whole } from "../gangs.ts";
 import { isFinished, placementOf, podName } from "../placement.ts";
-
-const groupLabel = "runai-gpu-group";
-const reservationApp = "kai-resource-reservation";
-const deviceAnnotation = "run.ai/reserve_for_gpu_index";
 
 interface Shares {
   readonly reservations: readonly Reservation[];
@@ -36,17 +32,13 @@ function sharesOf(snapshot: ClusterSnapshot): Shares {
   const reservations: Reservation[] = [];
   const users: User[] = [];
   for (const pod of objectsOf<Pod>(snapshot, "pods")) {
-    const { labels } = pod.metadata;
-    if (labels === undefined || isFinished(pod)) continue;
+    if (pod.metadata.labels === undefined || isFinished(pod)) continue;
+    const groups = gpuGroupsOfLabels(pod.metadata.labels);
     const node = pod.spec?.nodeName ?? "";
-    if (labels["app"] === reservationApp) {
-      // One that is on its way out holds nothing for anybody.
-      if (pod.metadata.deletionTimestamp === undefined)
-        reservations.push({ pod, node, group: labels[groupLabel] ?? "" });
-      continue;
-    }
-    for (const [key, value] of Object.entries(labels)) {
-      if (key === groupLabel || key.startsWith(`${groupLabel}/`)) users.push({ pod, node, group: value });
+    if (!isReservationPod(pod)) users.push(...groups.map((group) => ({ pod, node, group })));
+    // One that is on its way out holds nothing for anybody.
+    else if (pod.metadata.deletionTimestamp === undefined) {
+      reservations.push({ pod, node, group: groups[0] ?? "" });
     }
   }
   const shares = { reservations, users };
@@ -68,7 +60,11 @@ export const noOrphans: Check = {
         : notApplicable("BindRequests are not served and no GPU is shared");
     }
     const used = new Set(users.map(({ group }) => group));
-    const intended = new Set(objectsOf(snapshot, "bindrequests").filter(isActive).flatMap(groupsOf));
+    const podsByUid = new Map(objectsOf<Pod>(snapshot, "pods").map((pod) => [pod.metadata.uid, pod]));
+    const requests = objectsOf<BindRequest>(snapshot, "bindrequests");
+    const intended = new Set(
+      requests.filter((each) => isActive(each, podsByUid)).flatMap(({ spec }) => spec?.selectedGPUGroups ?? []),
+    );
     const held = new Set(reservations.map(({ node, group }) => `${node}/${group}`));
     const evidence: Evidence[] = [];
     for (const { pod, group } of reservations) {
@@ -86,20 +82,16 @@ export const noOrphans: Check = {
   },
 };
 
-/** Bind requests that may still need their groups: not done, and not out of tries. */
-function isActive(request: KubeObject): boolean {
-  const type = text(record(request["spec"])["receivedResourceType"]);
-  if (type !== "" && type !== "Fraction") return false;
-  const status = record(request["status"]);
-  const phase = text(status["phase"]);
-  if (phase === "Succeeded") return false;
-  if (phase !== "Failed") return true;
-  const limit = whole(record(request["spec"])["backoffLimit"]) ?? 0;
-  return (whole(status["failedAttempts"]) ?? 0) < limit;
-}
-
-function groupsOf(request: KubeObject): string[] {
-  return list(record(request["spec"])["selectedGPUGroups"]).map(text);
+/**
+ * Bind requests that may still need their groups: not done, and not out of tries. One that says it succeeded needs them
+ * until its pod carries the label, which is when the pod itself begins to count.
+ */
+function isActive(request: BindRequest, podsByUid: ReadonlyMap<string, Pod>): boolean {
+  const type = request.spec?.receivedResourceType ?? "";
+  if ((type !== "" && type !== "Fraction") || isFinallyFailed(request)) return false;
+  if (request.status?.phase !== "Succeeded") return true;
+  const pod = podsByUid.get(podUidOf(request) ?? "");
+  return pod !== undefined && !isFinished(pod) && gpuGroupsOfLabels(pod.metadata.labels).length === 0;
 }
 
 export const sharesFit: Check = {
@@ -114,7 +106,7 @@ export const sharesFit: Check = {
     const evidence = [
       ...duplicates(reservations, "one reservation", ({ node, group }) => `group ${group} on ${node}`),
       ...duplicates(reservations, "one group", ({ pod, node }) => {
-        const device = pod.metadata.annotations?.[deviceAnnotation] ?? "";
+        const device = pod.metadata.annotations?.[annotationKeys.reservedGpu] ?? "";
         return device === "" || node === "" ? undefined : `GPU ${device} on ${node}`;
       }),
       ...overfull(snapshot, users),
@@ -161,7 +153,7 @@ function overfull(snapshot: ClusterSnapshot, users: readonly User[]): Evidence[]
     sums.set(key, sum);
   }
   for (const { node, group, nano, memory, pods } of sums.values()) {
-    const label = nodes.get(node)?.metadata.labels?.["nvidia.com/gpu.memory"] ?? "";
+    const label = nodes.get(node)?.metadata.labels?.[labelKeys.gpuMemory] ?? "";
     const total = /^[0-9]+$/.test(label) ? BigInt(label) : 0n;
     const tooMuch = total > 0n ? nano * total + memory * whole1 > total * whole1 : nano > whole1;
     if (!tooMuch) continue;
@@ -175,8 +167,8 @@ const whole1 = 1_000_000_000n;
 
 /** What the pod takes of each of its GPUs: a portion in billionths, or memory in MiB. */
 function shareOf({ metadata }: Pod): { nano: bigint; memory: bigint } | undefined {
-  const fraction = metadata.annotations?.["gpu-fraction"];
-  const memory = metadata.annotations?.["gpu-memory"];
+  const fraction = metadata.annotations?.[annotationKeys.gpuFraction];
+  const memory = metadata.annotations?.[annotationKeys.gpuMemory];
   if (fraction === undefined) {
     return memory !== undefined && /^[0-9]+$/.test(memory) ? { nano: 0n, memory: BigInt(memory) } : undefined;
   }

@@ -1,0 +1,771 @@
+/** Flakes that were seen in the field, as timelines: what the cluster did, and what must be said about it. */
+import { describe, expect, test } from "vitest";
+import { ManualClock } from "../../src/apiserver/testing/manualClock.ts";
+import { guardTarget } from "../../src/control/verify/guardTarget.ts";
+import { budgetMs } from "../../src/decide/verify/settling.ts";
+import type { KubeObject } from "../../src/model/object.ts";
+import { type Refusal, refused } from "../../src/model/outcome.ts";
+import { anHourAgo, custom, event, job, node, owner, pod, pods, refusedBy, startMs } from "./builders.ts";
+import { play } from "./play.ts";
+import { type ListCall, type Moment, ScriptedApi } from "./scriptedApi.ts";
+
+const nodes = [node("n1"), node("n2")];
+const unbound = (key: string, status: object = {}): KubeObject => pod(key, { node: "", status });
+
+/** One pod waits from the start and gets its node at `boundAtS`. */
+function waitsUntil(boundAtS: number, key: string, others: readonly KubeObject[] = []): Moment[] {
+  return [
+    { atS: 0, nodes, pods: [...others, unbound(key)] },
+    { atS: boundAtS, pods: [...others, pod(key)] },
+  ];
+}
+
+/** One pod waits for ever. */
+function waitsForEver(waiting: readonly KubeObject[], more: Partial<Moment> = {}): Moment[] {
+  return [{ atS: 0, nodes, pods: [...pods(3), ...waiting], ...more }];
+}
+
+const tooLarge = {
+  kind: "Status",
+  apiVersion: "v1",
+  metadata: {},
+  status: "Failure",
+  code: 504,
+  reason: "Timeout",
+  details: { causes: [{ reason: "ResourceVersionTooLarge", message: "Too large resource version" }] },
+} as const;
+
+const count = (text: string, line: string): number => text.split(line).length - 1;
+
+describe("settling", () => {
+  test("TC1 a pod that is made and bound between two queries: all numbers are of one instant, and it passes", async () => {
+    const { text, exitCode, result } = await play({ moments: waitsUntil(3, "team/late", pods(19)) });
+    expect(exitCode).toBe(0);
+    expect(result?.attempts).toBe(2);
+    expect(text).toContain("Attempt 1: 20 total, 19 running, 1 pending (1 unscheduled), 0 failed");
+    expect(text).toContain("Pod status: 20 total, 20 running, 0 pending (0 unscheduled), 0 failed (attempts=2");
+    expect(count(text, "Attempt ")).toBe(1);
+    expect(count(text, "Pod status:")).toBe(1);
+    expect(text).not.toContain("Unscheduled pods:");
+  });
+
+  test("TC1 and when the instant has nothing unscheduled it is one look", async () => {
+    const { exitCode, result, text } = await play({ moments: [{ atS: 0, nodes, pods: pods(20) }] });
+    expect({ exitCode, attempts: result?.attempts, waited: result?.waitedMs }).toEqual({
+      exitCode: 0,
+      attempts: 1,
+      waited: 0,
+    });
+    expect(text).toContain(
+      "Pod status: 20 total, 20 running, 0 pending (0 unscheduled), 0 failed (attempts=1, waited=0s)",
+    );
+  });
+
+  test("TC2 a pod that no scheduler has tried yet is waited for", async () => {
+    const key = "cert-manager/cert-manager-786cc54854-kngvm";
+    const other = pod("cert-manager/other", { phase: "Pending" });
+    const { text, exitCode, result } = await play({ moments: waitsUntil(12, key, [other]) });
+    expect(exitCode).toBe(0);
+    expect(result?.attempts).toBeGreaterThan(1);
+    expect(text).toContain("Attempt 1: 2 total, 0 running, 2 pending (1 unscheduled), 0 failed");
+    expect(text).toMatch(/Attempt 1: .*1 with zero scheduling attempts/);
+    expect(result?.history[0]?.pods).toEqual([key]);
+  });
+
+  test("TC3 eleven run and the operator's pod is late: it passes", async () => {
+    const key = "skyhook/skyhook-operator-controller-manager-596b99b857-8shfm";
+    const { text, exitCode } = await play({ moments: waitsUntil(21, key, pods(11)) });
+    expect(exitCode).toBe(0);
+    expect(text).toContain("Attempt 1: 12 total, 11 running, 1 pending (1 unscheduled), 0 failed");
+    expect(text).toContain(
+      "Pod status: 12 total, 12 running, 0 pending (0 unscheduled), 0 failed (attempts=6, waited=25s)",
+    );
+  });
+
+  test("a watch ends the wait when the pod is bound, not when the interval is over", async () => {
+    const { exitCode, result, tookS } = await play({ moments: waitsUntil(7, "team/late", pods(2)), watches: true });
+    expect(exitCode).toBe(0);
+    expect(result?.waitedMs).toBe(7_250);
+    expect(tookS).toBeLessThanOrEqual(7.5);
+  });
+
+  test("TC7 a pod that asks for more than any node has: thirteen looks, sixty seconds, its reasons", async () => {
+    const message = "0/6 nodes are available: 4 Insufficient nvidia.com/gpu, 2 node(s) had untolerated taint {a: b}.";
+    const greedy = pod("team/nine-gpus", { node: "", requests: { "nvidia.com/gpu": "9" }, status: refusedBy(message) });
+    const events = [event(greedy, "FailedScheduling", message, "2026-05-28T11:59:00Z")];
+    const { text, exitCode, result, api } = await play({ moments: waitsForEver([greedy], { events }) });
+    expect(exitCode).toBe(1);
+    expect(result).toMatchObject({ attempts: 13, waitedMs: 60_000, verdict: "fail" });
+    expect(api.calls.filter(({ kind }) => kind === "pods").map(({ atS }) => atS)).toEqual([
+      0, 5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 55, 60,
+    ]);
+    expect(text).toContain("team/nine-gpus Pending <none>");
+    expect(text).toContain("refused: 4 Insufficient nvidia.com/gpu, 2 node(s) had untolerated taint {a: b}");
+    expect(text).toContain("team/nine-gpus: 2026-05-28T11:59:00Z FailedScheduling (x1): 0/6 nodes are available");
+    expect(text).toContain("asks nvidia.com/gpu=9");
+  });
+
+  test("TC17 a window of nothing is one look, and it fails", async () => {
+    const { exitCode, result } = await play({ moments: waitsForEver([unbound("team/p")]) }, { settle: "0" });
+    expect({ exitCode, attempts: result?.attempts }).toEqual({ exitCode: 1, attempts: 1 });
+  });
+
+  test("TC18 an interval longer than the window is cut: the last look is at the deadline", async () => {
+    const { exitCode, result, api } = await play(
+      { moments: waitsUntil(70, "team/p") },
+      { interval: "100", settle: "60" },
+    );
+    expect(exitCode).toBe(1);
+    expect(result).toMatchObject({ attempts: 2, waitedMs: 60_000 });
+    expect(api.calls.filter(({ kind }) => kind === "pods").map(({ atS }) => atS)).toEqual([0, 60]);
+  });
+
+  test("TC25 bound pods that have not started are scheduled", async () => {
+    const starting = ["a", "b", "c"].map((name) => pod(`team/${name}`, { phase: "Pending" }));
+    const { exitCode, text } = await play({ moments: [{ atS: 0, nodes, pods: starting }] });
+    expect(exitCode).toBe(0);
+    expect(text).toContain("3 total, 0 running, 3 pending (0 unscheduled), 0 failed");
+    expect(text).toContain("PASSED: all 3 pods accounted for: 3 bound and starting");
+  });
+
+  test("TC25 and with --require-running it waits until they run, or says which do not", async () => {
+    const at = (phase: string): KubeObject[] => ["a", "b"].map((name) => pod(`team/${name}`, { phase }));
+    const moments = [
+      { atS: 0, nodes, pods: at("Pending") },
+      { atS: 14, pods: at("Running") },
+    ];
+    const good = await play({ moments }, { requireRunning: true });
+    expect({ exitCode: good.exitCode, waitedMs: good.result?.waitedMs }).toEqual({ exitCode: 0, waitedMs: 15_000 });
+    const never = await play({ moments: moments.slice(0, 1) }, { requireRunning: true });
+    expect(never.exitCode).toBe(1);
+    expect(never.text).toContain("Pods that do not run:");
+    expect(never.text).toContain("team/a");
+  });
+
+  const churn: Moment[] = [
+    { atS: 0, nodes, pods: [unbound("team/a")] },
+    { atS: 10, pods: [pod("team/a"), unbound("team/b1")] },
+    { atS: 20, pods: [pod("team/a"), pod("team/b1"), unbound("team/b2")] },
+    { atS: 58, pods: [pod("team/a"), pod("team/b1"), pod("team/b2"), unbound("team/b3")] },
+  ];
+  test("TC26 a pod that appeared two seconds before the deadline is settling and does not fail the run", async () => {
+    const { exitCode, text, result } = await play({ moments: churn });
+    expect(exitCode).toBe(0);
+    expect(result?.counts).toMatchObject({ unscheduled: 0, settling: 1 });
+    expect(text).toContain("Settling pods:");
+    expect(text).toContain("team/b3");
+  });
+
+  test("TC26 and with --strict it does", async () => {
+    const { exitCode } = await play({ moments: churn }, { strict: true });
+    expect(exitCode).toBe(1);
+  });
+
+  test("TC26 and a pod that has been there longer than the grace fails as any other", async () => {
+    const moments = [
+      ...churn.slice(0, 3),
+      { atS: 44, pods: [pod("team/a"), pod("team/b1"), pod("team/b2"), unbound("team/b3")] },
+    ];
+    const { exitCode, text } = await play({ moments });
+    expect(exitCode).toBe(1);
+    expect(text).toContain("team/b3 Pending <none>");
+  });
+});
+
+describe("what does not count, and what does", () => {
+  test("TC4 events of others are not shown; a pod without events was not tried", async () => {
+    const coredns = pod("kube-system/coredns-1", { node: "" });
+    const provisioner = pod("local-path-storage/provisioner", { node: "" });
+    const taint = "0/1 nodes are available: 1 node(s) had untolerated taint {nfd-excluded: true}.";
+    const events = [
+      event(coredns, "FailedScheduling", taint, "2026-05-28T11:50:00Z"),
+      event(coredns, "FailedScheduling", taint, "2026-05-28T11:55:00Z"),
+      event(provisioner, "FailedScheduling", taint, "2026-05-28T11:56:00Z"),
+    ];
+    const { text, exitCode } = await play({
+      moments: waitsForEver([unbound("a/p"), coredns, provisioner], { events }),
+    });
+    expect(exitCode).toBe(1);
+    expect(text).toContain("a/p: no FailedScheduling event: scheduler has not tried it");
+    expect(text).not.toContain("coredns");
+    expect(text).not.toContain("nfd-excluded");
+  });
+
+  test("TC8 a hook's Job may wait for ever, and is counted as ignored", async () => {
+    const hook = pod("team/migrate-x", { node: "", owner: owner("Job", "migrate") });
+    const jobs = [job("team/migrate", { annotations: { "helm.sh/hook": "post-install" } })];
+    const { exitCode, text, result } = await play({ moments: waitsForEver([hook], { jobs }) });
+    expect({ exitCode, attempts: result?.attempts }).toEqual({ exitCode: 0, attempts: 1 });
+    expect(text).toContain("ignored (Job hook): 1: team/migrate-x");
+    expect(result?.counts).toMatchObject({ ignoredJobs: 1, pending: 1, unscheduled: 0 });
+  });
+
+  test("TC8 a Job that is no hook is waited for, unless --ignore-jobs", async () => {
+    const training = pod("team/train-x", { node: "", owner: owner("Job", "train") });
+    const moments = waitsForEver([training], { jobs: [job("team/train")] });
+    expect((await play({ moments })).exitCode).toBe(1);
+    expect((await play({ moments }, { ignoreJobs: true })).exitCode).toBe(0);
+  });
+
+  test.each(["JobSet", "PyTorchJob", "CronJob", "TrainJob", "RayJob"])(
+    "TC9 pods of a %s are no Job pods: they are unscheduled",
+    async (kind) => {
+      const of = owner(kind, "train", "example.io/v1");
+      const members = ["a", "b"].map((name) => pod(`team/${name}`, { node: "", owner: of }));
+      const { exitCode, text, result } = await play({
+        moments: [{ atS: 0, nodes, pods: [pod("team/ok"), ...members] }],
+      });
+      expect(exitCode).toBe(1);
+      expect(result?.counts?.unscheduled).toBe(2);
+      expect(text).toContain("3 total, 1 running, 2 pending (2 unscheduled), 0 failed (attempts=13, waited=60s)");
+    },
+  );
+
+  const oom = pod("team/oom", {
+    phase: "Failed",
+    status: {
+      initContainerStatuses: [{ name: "prepare", state: { terminated: { exitCode: 0, reason: "Completed" } } }],
+      containerStatuses: [
+        { name: "main", state: { terminated: { exitCode: 137, reason: "OOMKilled" } } },
+        { name: "side", state: { terminated: { exitCode: 1, reason: "Error", message: "lost its peer" } } },
+      ],
+    },
+  });
+
+  test("TC10 a failed pod stays failed: no waiting, and the block is of this snapshot", async () => {
+    const elsewhere = pod("kube-system/broken", { phase: "Failed" });
+    const { exitCode, text, result, tookS } = await play({
+      moments: [{ atS: 0, nodes, pods: [...pods(4), oom, elsewhere] }],
+    });
+    expect({ exitCode, attempts: result?.attempts, tookS }).toEqual({ exitCode: 1, attempts: 1, tookS: 0 });
+    expect(text).toContain("5 total, 4 running, 0 pending (0 unscheduled), 1 failed");
+    expect(text).toContain("Failed pods:");
+    expect(text).toContain("team/oom on n1: OOMKilled");
+    expect(text).toContain("container main: OOMKilled, exit code 137");
+    expect(text).toContain("container side: Error, exit code 1: lost its peer");
+    expect(text).not.toContain("kube-system/broken");
+  });
+
+  test("TC10 a failed pod of a Job that still tries is not held against anybody; of one that gave up it is", async () => {
+    const failed = pod("team/try-1", { phase: "Failed", owner: owner("Job", "try") });
+    const at = (status: object): Moment[] => [
+      { atS: 0, nodes, pods: [...pods(2), failed], jobs: [job("team/try", { status })] },
+    ];
+    const tries = await play({ moments: at({ active: 1, failed: 1 }) });
+    expect(tries.exitCode).toBe(0);
+    expect(tries.text).toContain("failed and made up for: 1: team/try-1");
+    const gaveUp = await play({ moments: at({ conditions: [{ type: "Failed", status: "True" }] }) });
+    expect(gaveUp.exitCode).toBe(1);
+  });
+
+  test("an evicted pod that was replaced is no failure, unless --fail-on-evicted", async () => {
+    const set = owner("ReplicaSet", "web", "apps/v1");
+    const evicted = pod("team/web-1", { phase: "Failed", owner: set, status: { reason: "Evicted" } });
+    const next = pod("team/web-2", { owner: set, created: "2026-05-28T11:30:00Z" });
+    const moments = [{ atS: 0, nodes, pods: [evicted, next] }];
+    expect((await play({ moments })).exitCode).toBe(0);
+    expect((await play({ moments }, { failOnEvicted: true })).exitCode).toBe(1);
+    expect(
+      (await play({ moments: [{ atS: 0, nodes, pods: [evicted, pod("team/web-0", { owner: set })] }] })).exitCode,
+    ).toBe(1);
+  });
+
+  test("TC11 a failed and an unscheduled pod: both blocks, no waiting", async () => {
+    const { exitCode, text, result } = await play({
+      moments: [{ atS: 0, nodes, pods: [...pods(4), oom, unbound("team/p")] }],
+    });
+    expect({ exitCode, attempts: result?.attempts }).toEqual({ exitCode: 1, attempts: 1 });
+    expect(text).toContain("6 total, 4 running, 1 pending (1 unscheduled), 1 failed");
+    expect(text).toContain("Unscheduled pods:");
+    expect(text).toContain("Failed pods:");
+  });
+
+  test.each([
+    { name: "TC12 nothing was created", there: [] },
+    { name: "TC13 only excluded namespaces have pods", there: [pod("flux-system/source"), pod("kube-system/dns")] },
+  ])("$name: nothing to verify, unless that is allowed", async ({ there }) => {
+    const moments = [{ atS: 0, nodes, pods: there }];
+    const strict = await play({ moments });
+    expect({ exitCode: strict.exitCode, verdict: strict.result?.verdict }).toEqual({ exitCode: 4, verdict: "empty" });
+    expect(strict.text).toContain("nothing to verify");
+    const allowed = await play({ moments }, { allowEmpty: true });
+    expect(allowed.exitCode).toBe(0);
+    expect(allowed.text).toContain("[WARN] No pods were created - bundle may be empty");
+  });
+
+  test("a namespace is excluded by its whole name", async () => {
+    const moments = [{ atS: 0, nodes, pods: [unbound("kube-system-extra/p")] }];
+    expect((await play({ moments }, { settle: "0" })).exitCode).toBe(1);
+    expect(
+      (await play({ moments }, { settle: "0", excludeNamespace: ["kube-system-extra"], allowEmpty: true })).exitCode,
+    ).toBe(0);
+  });
+
+  test("TC19 more events than anybody reads: the newest five of each pod, and the last line is printed", async () => {
+    const waiting = unbound("team/p", refusedBy("0/2 nodes are available: 2 Insufficient cpu."));
+    const events = Array.from({ length: 300 }, (_, at) => {
+      const time = new Date(startMs - (300 - at) * 1000).toISOString().replace(".000", "");
+      return event(waiting, "FailedScheduling", `try ${at}`, time);
+    });
+    const { text, exitCode, result } = await play({ moments: waitsForEver([waiting], { events }) });
+    expect(exitCode).toBe(1);
+    expect(result?.unscheduled[0]?.events.map(({ message }) => message)).toEqual([
+      "try 299",
+      "try 298",
+      "try 297",
+      "try 296",
+      "try 295",
+    ]);
+    expect(text).toContain("and 295 older events");
+    expect(text).toContain("Scheduling validation FAILED");
+  });
+
+  test("TC20 with an expectation of components, pods of some of them never pass", async () => {
+    const web = pods(5, "web").map((each) => ({ ...each, metadata: { ...each.metadata, labels: { app: "web" } } }));
+    const late = pod("gpu-operator/operator-x", { owner: owner("ReplicaSet", "gpu-operator", "apps/v1") });
+    const short = await play({ moments: [{ atS: 0, nodes, pods: web }] }, { expectWorkload: ["web", "gpu-operator"] });
+    expect(short.exitCode).toBe(1);
+    expect(short.result?.waitedMs).toBe(60_000);
+    expect(short.text).toContain("component gpu-operator has no pods");
+    const moments = [
+      { atS: 0, nodes, pods: web },
+      { atS: 30, pods: [...web, late] },
+    ];
+    const inTime = await play({ moments }, { expectWorkload: ["web", "gpu-operator"] });
+    expect({ exitCode: inTime.exitCode, waitedMs: inTime.result?.waitedMs }).toEqual({ exitCode: 0, waitedMs: 30_000 });
+    const few = await play({ moments: [{ atS: 0, nodes, pods: pods(13) }] }, { expectMin: "35" });
+    expect(few.exitCode).toBe(1);
+    expect(few.text).toContain("13 pods in scope, at least 35 expected");
+  });
+});
+
+describe("without a snapshot there is no verdict", () => {
+  test("TC5 an API that cannot be reached is tried until the deadline; no counts are printed", async () => {
+    const refuse = () => refused("Unavailable", "connect ECONNREFUSED 127.0.0.1:6443");
+    const { exitCode, text, result } = await play({ moments: waitsForEver([]), refuse });
+    expect(exitCode).toBe(3);
+    expect(text).toContain("Failed to list pods: connect ECONNREFUSED");
+    expect(text).not.toContain("Pod status:");
+    expect(result).toMatchObject({ verdict: "error", attempts: 13, error: { class: "unreachable" } });
+    expect(result?.counts).toBeUndefined();
+  });
+
+  test.each([
+    { reason: "Unauthorized", cls: "unauthorized" },
+    { reason: "Forbidden", cls: "forbidden" },
+  ] as const)("TC6 $reason in the middle of the window ends it at once", async ({ reason, cls }) => {
+    const refuse = ({ nth }: { nth: number }) => (nth > 1 ? refused(reason, "no") : undefined);
+    const { exitCode, result, tookS } = await play({ moments: waitsForEver([unbound("team/p")]), refuse });
+    expect(exitCode).toBe(3);
+    expect(result?.error?.class).toBe(cls);
+    expect(tookS).toBeLessThanOrEqual(5.5);
+  });
+
+  test.each(["TooManyRequests", "Unavailable", "Unknown"] as const)(
+    "TC6 %s is tried again until the deadline, then nobody knows",
+    async (reason) => {
+      const refuse = ({ nth }: { nth: number }) => (nth > 1 ? refused(reason, "try later") : undefined);
+      const { exitCode, result, text } = await play({ moments: waitsForEver([unbound("team/p")]), refuse });
+      expect(exitCode).toBe(3);
+      expect(result).toMatchObject({ attempts: 13, waitedMs: 60_000 });
+      expect(text).toContain("try later");
+      expect(text).not.toContain("Pod status:");
+    },
+  );
+
+  test("an API without pods is no Kubernetes: a 404 ends it at once", async () => {
+    const { exitCode, result, tookS } = await play({
+      moments: [],
+      refuse: () => refused("NotFound", "404 page not found"),
+    });
+    expect({ exitCode, cls: result?.error?.class, tookS }).toEqual({ exitCode: 3, cls: "no-api", tookS: 0 });
+  });
+
+  test("TC32 a throttled API is an error of the infrastructure, status other, and not a failed check", async () => {
+    const refuse = () => refused("TooManyRequests", "too many requests");
+    const { exitCode, result } = await play({ moments: waitsForEver([]), refuse }, { settle: "10" });
+    expect(exitCode).toBe(3);
+    expect(result?.checks).toEqual([expect.objectContaining({ id: "snapshot", status: "other" })]);
+    expect(result?.error?.class).toBe("busy");
+  });
+
+  test("TC33 one throttled read of gangs does not end the run", async () => {
+    const refuse = ({ kind, nth }: { kind: string; nth: number }) =>
+      kind === "podgroups" && nth === 1 ? refused("TooManyRequests", "slow down") : undefined;
+    const podgroups = [custom("scheduling.run.ai/v2alpha2", "PodGroup", "team/g", { spec: { minMember: 1 } })];
+    const moments = [{ atS: 0, nodes, pods: pods(2), podgroups }];
+    const { exitCode, result } = await play({ moments, refuse });
+    expect(exitCode).toBe(0);
+    expect(result).toMatchObject({ attempts: 2, waitedMs: 5_000 });
+    expect(result?.checks.find(({ id }) => id === "S5")?.status).toBe("passed");
+  });
+
+  test("TC33 and a forbidden one ends it: an error is not the absence of gangs", async () => {
+    const refuse = ({ kind }: { kind: string }) => (kind === "podgroups" ? refused("Forbidden", "no") : undefined);
+    const { exitCode, text } = await play({ moments: [{ atS: 0, nodes, pods: pods(2) }], refuse });
+    expect(exitCode).toBe(3);
+    expect(text).toContain("Failed to list podgroups: no (deploy/verify-clusterrole.yaml has the rights");
+  });
+
+  test("TC31 a list whose token expired is begun again; two revisions are never mixed", async () => {
+    const moments = [
+      { atS: 0, nodes, pods: pods(5, "old") },
+      { atS: 0.1, pods: pods(7, "new") },
+    ];
+    let expired = 0;
+    const refuse = ({ options }: { options: { continueToken?: string } }) =>
+      options.continueToken !== undefined && expired++ === 0 ? refused("Expired", "the token is too old") : undefined;
+    const { exitCode, result, api } = await play({ moments, refuse, pageSize: 2 });
+    expect(exitCode).toBe(0);
+    expect(result?.counts?.total).toBe(5);
+    expect(result?.snapshot?.coherent).toBe(true);
+    expect(
+      api.calls.filter(({ kind, options }) => kind === "pods" && options.continueToken === undefined),
+    ).toHaveLength(2);
+  });
+
+  // The pods are of revision 100 at any time; a plain list of nodes is then of revision 101.
+  const nodesElsewhere = (why: Refusal) => ({
+    moments: [
+      { atS: 0, nodes, pods: pods(1) },
+      { atS: 0, nodes: [...nodes, node("n3")] },
+    ],
+    refuse: ({ kind, options }: ListCall) => {
+      if (kind === "pods") return undefined;
+      return kind === "nodes" && options.resourceVersionMatch === "Exact" ? why : undefined;
+    },
+  });
+  test.each([
+    { name: "is forgotten, three times over", why: refused("Expired", "compacted"), podLists: 3 },
+    { name: "is of another store", why: { ...refused("Unknown", "too large"), status: tooLarge }, podLists: 1 },
+  ])("V1 a kind whose past $name is read as it is, and the result says so", async ({ why, podLists }) => {
+    const script = nodesElsewhere(why);
+    let lists = 0;
+    const { exitCode, result, text, api } = await play({
+      ...script,
+      refuse: (call) => {
+        if (call.kind === "nodes" && call.options.resourceVersionMatch !== "Exact") lists++;
+        return script.refuse(call);
+      },
+      revisionOf: { nodes: "7" },
+    });
+    expect({ exitCode, lists, podLists: api.listsByKind["pods"] }).toEqual({ exitCode: 0, lists: 1, podLists });
+    expect(result?.snapshot).toMatchObject({ coherent: false, versions: { nodes: "7" } });
+    expect(result?.snapshot?.incoherent).toEqual([`nodes at 7: ${why.message}`]);
+    expect(text).toContain("not all kinds at one revision");
+  });
+});
+
+describe("durations", () => {
+  const moments = waitsForEver([unbound("team/p")]);
+
+  test("TC14 an interval of nothing is refused before any call", async () => {
+    const { exitCode, text, api } = await play({ moments }, { env: { KWOK_VERIFY_PODS_INTERVAL: "0" } });
+    expect({ exitCode, calls: api.calls.length }).toEqual({ exitCode: 2, calls: 0 });
+    expect(text).toContain('KWOK_VERIFY_PODS_INTERVAL must be at least 1 second, got "0"');
+  });
+
+  test.each([
+    ["08", 8],
+    ["09", 9],
+    ["007", 7],
+    ["0", 0],
+  ])("TC15 %s seconds are %d, whatever a shell makes of them", async (text, seconds) => {
+    const { result } = await play({ moments }, { env: { KWOK_VERIFY_PODS_DEADLINE: text } });
+    expect(result?.config.settleMs).toBe(seconds * 1000);
+    expect(result?.waitedMs).toBe(seconds * 1000);
+  });
+
+  test.each(["abc", "2.5", "-1", "+5", " 5"])("TC16 %j is refused, by name and value", async (text) => {
+    for (const variable of ["KWOK_VERIFY_PODS_DEADLINE", "KWOK_VERIFY_PODS_INTERVAL"]) {
+      const played = await play({ moments }, { env: { [variable]: text } });
+      expect({ exitCode: played.exitCode, calls: played.api.calls.length }).toEqual({ exitCode: 2, calls: 0 });
+      expect(played.text).toContain(variable);
+      expect(played.text).toContain(JSON.stringify(text));
+    }
+    const byFlag = await play({ moments }, { settle: text });
+    expect(byFlag.exitCode).toBe(2);
+    expect(byFlag.text).toContain(`--settle must be a duration, got ${JSON.stringify(text)}`);
+  });
+
+  test("flags win over variables, variables over defaults, and an empty variable is none", async () => {
+    const env = { KWOK_VERIFY_PODS_DEADLINE: "20", KWOK_VERIFY_PODS_INTERVAL: "" };
+    expect((await play({ moments }, { env })).result?.config).toMatchObject({ settleMs: 20_000, intervalMs: 5_000 });
+    expect((await play({ moments }, { env, settle: "1m30s" })).result?.config.settleMs).toBe(90_000);
+  });
+
+  test("TC29 an absolute end shortens the window and keeps time to speak; too little is said at once", () => {
+    expect(budgetMs(60_000, startMs + 300_000, startMs)).toEqual({ ok: true, budgetMs: 60_000 });
+    expect(budgetMs(60_000, startMs + 50_000, startMs)).toEqual({ ok: true, budgetMs: 20_000 });
+    expect(budgetMs(60_000, startMs + 33_000, startMs).ok).toBe(false);
+    expect(budgetMs(0, startMs + 30_000, startMs)).toEqual({ ok: true, budgetMs: 0 });
+  });
+});
+
+describe("the GitOps gate", () => {
+  const release = (name: string, ready: boolean): KubeObject =>
+    custom("helm.toolkit.fluxcd.io/v2", "HelmRelease", `apps/${name}`, {
+      status: { conditions: [{ type: "Ready", status: ready ? "True" : "False", message: "dependency not ready" }] },
+    });
+  const application = (
+    name: string,
+    sync: string,
+    health: string,
+    more: { phase?: string; of?: string } = {},
+  ): KubeObject =>
+    custom("argoproj.io/v1alpha1", "Application", `argocd/${name}`, {
+      metadata: more.of === undefined ? {} : { annotations: { "argocd.argoproj.io/tracking-id": `${more.of}:x` } },
+      status: {
+        sync: { status: sync },
+        health: { status: health },
+        ...(more.phase === undefined ? {} : { operationState: { phase: more.phase } }),
+      },
+    });
+  const check = ["default", "gitops"];
+
+  test("TC21 one ready release of thirteen opens nothing: all of them must be", async () => {
+    const blocked = Array.from({ length: 12 }, (_, at) => release(`r${at}`, false));
+    const helmreleases = [release("first", true), ...blocked];
+    const { exitCode, text } = await play({ moments: [{ atS: 0, nodes, pods: pods(3), helmreleases }] }, { check });
+    expect(exitCode).toBe(50);
+    expect(text).toContain("is not released: dependency not ready (and 11 more)");
+  });
+
+  test("TC22 conditions share one deadline: what needs thirty seconds has them", async () => {
+    const root = application("stack", "Synced", "Healthy", { phase: "Succeeded" });
+    const moments = [
+      { atS: 0, nodes, pods: pods(3), applications: [root, application("a", "OutOfSync", "Missing", { of: "stack" })] },
+      { atS: 30, applications: [root, application("a", "OutOfSync", "Healthy", { of: "stack" })] },
+    ];
+    const { exitCode, result } = await play({ moments }, { check });
+    expect({ exitCode, waitedMs: result?.waitedMs }).toEqual({ exitCode: 0, waitedMs: 30_000 });
+  });
+
+  test("TC23 no Application at all is not all of them", async () => {
+    const { exitCode, text } = await play({ moments: [{ atS: 0, nodes, pods: pods(3), applications: [] }] }, { check });
+    expect(exitCode).toBe(50);
+    expect(text).toContain("there is no Application and no Flux object");
+  });
+
+  test.each([
+    { name: "synced and healthy", sync: "Synced", health: "Healthy", opens: true },
+    { name: "synced and progressing", sync: "Synced", health: "Progressing", opens: true },
+    { name: "changed by its own operator", sync: "OutOfSync", health: "Healthy", opens: true },
+    { name: "synced and degraded", sync: "Synced", health: "Degraded", opens: true },
+    { name: "not there", sync: "OutOfSync", health: "Missing", opens: false },
+    { name: "unknown", sync: "Unknown", health: "Unknown", opens: false },
+    { name: "out of sync and degraded", sync: "OutOfSync", health: "Degraded", opens: false },
+  ])("a child that is $name: the gate opens $opens", async ({ sync, health, opens }) => {
+    const root = application("stack", "Synced", "Healthy", { phase: "Succeeded" });
+    const applications = [root, application("child", sync, health, { of: "stack" })];
+    const { exitCode } = await play(
+      { moments: [{ atS: 0, nodes, pods: pods(1), applications }] },
+      { check, settle: "0" },
+    );
+    expect(exitCode).toBe(opens ? 0 : 50);
+  });
+
+  test("the root must have succeeded, and exist when it is named", async () => {
+    const at = (phase: string): Moment[] => [
+      { atS: 0, nodes, pods: pods(1), applications: [application("stack", "Synced", "Healthy", { phase })] },
+    ];
+    expect((await play({ moments: at("Running") }, { check, settle: "0" })).exitCode).toBe(50);
+    expect((await play({ moments: at("Succeeded") }, { check, settle: "0" })).exitCode).toBe(0);
+    expect((await play({ moments: at("Succeeded") }, { check, settle: "0", gitopsRoot: "other" })).exitCode).toBe(50);
+  });
+
+  test("a release that was handed over counts although its pods never become ready", async () => {
+    const handed = custom("helm.toolkit.fluxcd.io/v2", "HelmRelease", "apps/r", {
+      status: { conditions: [{ type: "Released", status: "True" }], history: [{ status: "deployed" }] },
+    });
+    const stalled = custom("helm.toolkit.fluxcd.io/v2", "HelmRelease", "apps/r", {
+      status: {
+        conditions: [
+          { type: "Released", status: "True" },
+          { type: "Stalled", status: "True" },
+        ],
+        history: [{ status: "deployed" }],
+      },
+    });
+    const at = (helmreleases: KubeObject[]) => ({ moments: [{ atS: 0, nodes, pods: pods(1), helmreleases }] });
+    expect((await play(at([handed]), { check, settle: "0" })).exitCode).toBe(0);
+    expect((await play(at([stalled]), { check, settle: "0" })).exitCode).toBe(50);
+  });
+});
+
+describe("the rest", () => {
+  test("TC24 simulated nodes that the label index shows half a second late are waited for, not refused", async () => {
+    const clock = new ManualClock(startMs);
+    const fake = node("sim-0", { labels: { type: "kwok" } });
+    const kube = new ScriptedApi(clock, {
+      moments: [
+        { atS: 0, nodes: [] },
+        { atS: 0.1, nodes: [fake] },
+      ],
+    });
+    const asked = guardTarget({ kube, clock }, { isEmbedded: true, context: undefined, allowedContexts: [] });
+    for (let step = 0; step < 13; step++) await clock.advance(500);
+    expect(await asked).toBeUndefined();
+    expect(kube.calls.length).toBe(2);
+  });
+
+  test("TC24 a cluster without simulated nodes is refused after ten looks, and one that nobody named at once", async () => {
+    const clock = new ManualClock(startMs);
+    const kube = new ScriptedApi(clock, { moments: [{ atS: 0, nodes: [] }] });
+    const asked = guardTarget({ kube, clock }, { isEmbedded: false, context: "kind-a", allowedContexts: ["kind-a"] });
+    for (let step = 0; step < 13; step++) await clock.advance(500);
+    expect(await asked).toContain("refusing to run: this is no simulated cluster");
+    expect(kube.calls.length).toBe(10);
+    const prod = await guardTarget(
+      { kube, clock },
+      { isEmbedded: false, context: "prod", allowedContexts: ["kind-a"] },
+    );
+    expect(prod).toContain("refusing to run");
+    expect(kube.calls.length).toBe(10);
+  });
+
+  test("TC30 a recipe for arm64 GB300 on amd64 H100 nodes is not green", async () => {
+    const labels = {
+      "nvidia.com/gpu.present": "true",
+      "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3",
+      "nvidia.com/gpu.count": "8",
+      "nvidia.com/gpu.memory": "81559",
+    };
+    const h100 = node("gpu-0", { labels, allocatable: { "nvidia.com/gpu": "8" } });
+    const moments = [{ atS: 0, nodes: [h100], pods: [pod("team/p", { node: "gpu-0" })] }];
+    const { exitCode, text } = await play({ moments }, { profile: "gb300" });
+    expect(exitCode).toBe(1);
+    expect(text).toContain("arch is amd64, profile gb300 has arm64");
+    expect(text).toContain("GPU product is NVIDIA-H100-80GB-HBM3, profile gb300 has NVIDIA-GB300");
+    expect(text).toContain("GPU count is 8, profile gb300 has 4");
+    expect((await play({ moments }, { profile: "h100" })).exitCode).toBe(0);
+    expect((await play({ moments }, { profile: "h900" })).exitCode).toBe(2);
+  });
+
+  test("TC34 a signal in the middle of the wait leaves a report with one entry of status other", async () => {
+    const { exitCode, result, text } = await play({ moments: waitsForEver([unbound("team/p")]) }, { interruptAtS: 12 });
+    expect(exitCode).toBe(143);
+    expect(result?.checks).toEqual([expect.objectContaining({ status: "other", message: "interrupted by SIGTERM" })]);
+    expect(text).toContain("Attempt 3:");
+    expect(text).toContain("interrupted by SIGTERM");
+  });
+});
+
+describe("--compat aicr", () => {
+  const aicr = { compat: "aicr" } as const;
+
+  test.each([
+    {
+      name: "any list error fails at once",
+      script: { moments: [], refuse: () => refused("Unavailable", "down") },
+      exitCode: 1,
+      attempts: 1,
+    },
+    {
+      name: "every pod owned by a Job is left out, hook or not",
+      script: {
+        moments: [{ atS: 0, nodes, pods: [...pods(1), pod("team/j", { node: "", owner: owner("Job", "j") })] }],
+      },
+      exitCode: 0,
+      attempts: 1,
+    },
+    {
+      name: "but a JobSet is no Job",
+      script: { moments: [{ atS: 0, nodes, pods: [pod("team/j", { node: "", owner: owner("JobSet", "j") })] }] },
+      exitCode: 1,
+      attempts: 13,
+    },
+    {
+      name: "any failed pod is terminal",
+      script: {
+        moments: [
+          {
+            atS: 0,
+            nodes,
+            pods: [pod("team/f", { phase: "Failed", owner: owner("Job", "j") })],
+            jobs: [job("team/j")],
+          },
+        ],
+      },
+      exitCode: 1,
+      attempts: 1,
+    },
+    {
+      name: "an empty scope passes with the warning",
+      script: { moments: [{ atS: 0, nodes, pods: [] }] },
+      exitCode: 0,
+      attempts: 1,
+    },
+    {
+      name: "a pod that has just appeared has no grace",
+      script: {
+        moments: [
+          { atS: 0, nodes, pods: pods(1) as KubeObject[] },
+          { atS: 0.2, pods: [...pods(1), unbound("team/z")] },
+        ],
+      },
+      exitCode: 0,
+      attempts: 1,
+    },
+  ])("$name", async ({ script, exitCode, attempts }) => {
+    const played = await play(script, aicr);
+    expect({ exitCode: played.exitCode, attempts: played.result?.attempts }).toEqual({ exitCode, attempts });
+  });
+
+  test("a pod that appeared two seconds before the end fails the run", async () => {
+    const moments = [
+      { atS: 0, nodes, pods: [unbound("team/a")] },
+      { atS: 58, pods: [pod("team/a"), unbound("team/b")] },
+    ];
+    expect((await play({ moments }, aicr)).exitCode).toBe(1);
+    expect((await play({ moments })).exitCode).toBe(0);
+  });
+
+  test("a bad tunable is 1, a closed gate stays 50, a signal stays itself", async () => {
+    const moments = waitsForEver([unbound("team/p", { created: anHourAgo })]);
+    expect((await play({ moments }, { ...aicr, settle: "abc" })).exitCode).toBe(1);
+    expect(
+      (await play({ moments: [{ atS: 0, nodes, pods: pods(1), applications: [] }] }, { ...aicr, check: ["gitops"] }))
+        .exitCode,
+    ).toBe(50);
+    expect((await play({ moments }, { ...aicr, interruptAtS: 7 })).exitCode).toBe(143);
+  });
+});
+
+test("with nothing unscheduled every kind is listed exactly once, and events not at all", async () => {
+  const { exitCode, api } = await play({
+    moments: [
+      {
+        atS: 0,
+        nodes,
+        pods: pods(20),
+        podgroups: [],
+        podgangs: [],
+        topologies: [],
+        bindrequests: [],
+        resourceclaims: [],
+        resourceslices: [],
+      },
+    ],
+  });
+  expect(exitCode).toBe(0);
+  expect(api.listsByKind).toEqual({
+    pods: 1,
+    nodes: 1,
+    jobs: 1,
+    podgroups: 1,
+    podgangs: 1,
+    topologies: 1,
+    resourceclaims: 1,
+    resourceslices: 1,
+    bindrequests: 1,
+    deployments: 1,
+    replicasets: 1,
+    statefulsets: 1,
+    daemonsets: 1,
+  });
+  const others = api.calls.filter(({ kind }) => kind !== "pods");
+  expect(others.map(({ options }) => [options.resourceVersion, options.resourceVersionMatch])).toEqual(
+    others.map(() => ["100", "Exact"]),
+  );
+});

@@ -5,6 +5,7 @@ import { guardTarget } from "../../src/control/verify/guardTarget.ts";
 import { budgetMs } from "../../src/decide/verify/settling.ts";
 import type { KubeObject } from "../../src/model/object.ts";
 import { type Refusal, refused } from "../../src/model/outcome.ts";
+import type { Status } from "../../src/model/status.ts";
 import { anHourAgo, custom, event, job, node, owner, pod, pods, refusedBy, startMs } from "./builders.ts";
 import { play } from "./play.ts";
 import { type ListCall, type Moment, ScriptedApi } from "./scriptedApi.ts";
@@ -25,7 +26,7 @@ function waitsForEver(waiting: readonly KubeObject[], more: Partial<Moment> = {}
   return [{ atS: 0, nodes, pods: [...pods(3), ...waiting], ...more }];
 }
 
-const tooLarge = {
+const tooLarge: Status = {
   kind: "Status",
   apiVersion: "v1",
   metadata: {},
@@ -33,7 +34,7 @@ const tooLarge = {
   code: 504,
   reason: "Timeout",
   details: { causes: [{ reason: "ResourceVersionTooLarge", message: "Too large resource version" }] },
-} as const;
+};
 
 const count = (text: string, line: string): number => text.split(line).length - 1;
 

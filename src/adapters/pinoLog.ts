@@ -6,6 +6,8 @@ export interface PinoLogOptions {
   readonly level?: "debug" | "info" | "warn" | "error";
   /** On every line: which program, which replica. */
   readonly fields?: LogFields;
+  /** `upper` writes `"level":"ERROR"`, for operators who grep. */
+  readonly levels?: "lower" | "upper";
   /** Where lines go; standard error unless said otherwise. */
   readonly destination?: DestinationStream;
 }
@@ -21,7 +23,7 @@ export function pinoLog(options: PinoLogOptions = {}): Log {
       base: options.fields ?? null,
       messageKey: "message",
       timestamp: stdTimeFunctions.isoTime,
-      formatters: { level: (label) => ({ level: label }) },
+      formatters: { level: (label) => ({ level: options.levels === "upper" ? label.toUpperCase() : label }) },
       // Errors have no enumerable fields: as plain JSON they would read `{}`.
       serializers: { cause: stdSerializers.err, error: stdSerializers.err },
     },

@@ -29,6 +29,7 @@ export class PostgresRun implements InventoryRun {
   private readonly client: PoolClient;
   private readonly updatedBy: string;
   private released = false;
+  private last: Promise<unknown> = Promise.resolve();
   private broken: Error | undefined;
 
   constructor(client: PoolClient, begun: { runId: string; fence: number; updatedBy: string }) {
@@ -273,6 +274,7 @@ export class PostgresRun implements InventoryRun {
   }
 
   async release(): Promise<void> {
+    await this.last;
     if (this.released) return;
     this.released = true;
     try {
@@ -295,7 +297,18 @@ export class PostgresRun implements InventoryRun {
     );
   }
 
-  private async ask<T>(run: () => Promise<T>): Promise<Answer<T>> {
+  /** Both phases of a run share the connection: one has it at a time, or their transactions would mingle. */
+  private inTurn<T>(run: () => Promise<T>): Promise<T> {
+    const turn = this.last.then(run);
+    this.last = turn.catch(() => {});
+    return turn;
+  }
+
+  private ask<T>(run: () => Promise<T>): Promise<Answer<T>> {
+    return this.inTurn(() => this.askNow(run));
+  }
+
+  private async askNow<T>(run: () => Promise<T>): Promise<Answer<T>> {
     if (this.broken !== undefined) return answerOf(this.broken);
     try {
       return { ok: true, value: await run() };
@@ -304,7 +317,12 @@ export class PostgresRun implements InventoryRun {
     }
   }
 
-  private async transaction<T>(run: () => Promise<T>): Promise<Answer<T>> {
+  private transaction<T>(run: () => Promise<T>): Promise<Answer<T>> {
+    return this.inTurn(() => this.transactNow(run));
+  }
+
+  private async transactNow<T>(run: () => Promise<T>): Promise<Answer<T>> {
+    if (this.released) return { ok: false, reason: "Fenced", why: "the run has given its lock back" };
     if (this.broken !== undefined) return answerOf(this.broken);
     try {
       await this.client.query("begin");

@@ -58,7 +58,8 @@ export class ClusterIndex {
   use(node: Node, resource: string, rules: NodeRules, nowMs: number): NodeUse {
     const { name } = node.metadata;
     const closed = whyNotSchedulable(node, rules, nowMs);
-    const instanceId = instanceIdOf(node);
+    // Where no cloud made the node, its name is all that identifies the machine.
+    const instanceId = instanceIdOf(node) ?? name;
     const nothing = { name, instanceId, closed, allocatable: 0, capacity: 0, used: 0, free: 0, holders: [] };
     try {
       const allocatable = this.amount(node, node.status?.allocatable, resource);

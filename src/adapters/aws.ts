@@ -1,0 +1,399 @@
+/**
+ * AWS by its own SDK, read only. The clients are large and loaded when they are first used. Retries are ours and not the
+ * SDK's, so that each is counted, waits by our clock, and slows down everything else that asks for the same.
+ */
+import type { AutoScalingClient } from "@aws-sdk/client-auto-scaling";
+import type { EC2Client } from "@aws-sdk/client-ec2";
+import type { EKSClient } from "@aws-sdk/client-eks";
+import type { STSClient } from "@aws-sdk/client-sts";
+import type {
+  CloudIdentity,
+  CloudSnapshot,
+  CloudVolume,
+  ScalingGroup,
+  VolumeModification,
+} from "../model/inventory/cloud.ts";
+import { UserError } from "../model/userError.ts";
+import type { Clock } from "../ports/clock.ts";
+import type { Cloud, CloudCallOptions, CloudRead, CloudUsage, SnapshotFilter, VolumeFilter } from "../ports/cloud.ts";
+import type { Log } from "../ports/log.ts";
+import type { Metrics } from "../ports/metrics.ts";
+import type { Random } from "../ports/random.ts";
+import { groupOf, modificationOf, snapshotOf, volumeOf } from "./aws/convert.ts";
+import { eksToken } from "./aws/eksToken.ts";
+import { type Failure, failureOf, UnrelatedAnswer } from "./aws/failure.ts";
+import { type BucketSize, TokenBucket } from "./aws/tokenBucket.ts";
+import type { KubeConnection } from "./kubeHttp/connection.ts";
+
+export interface AwsOptions {
+  readonly region: string;
+  /** Where the services are, when they are not AWS's own; `AWS_ENDPOINT_URL*` do the same. */
+  readonly endpoint?: string;
+  readonly credentials?: { readonly accessKeyId: string; readonly secretAccessKey: string };
+  readonly volumePage?: number;
+  readonly snapshotPage?: number;
+  readonly attemptsMax?: number;
+  readonly bucket?: BucketSize;
+  /** Longer than this, and an answer is not waited for. */
+  readonly requestMs?: number;
+}
+
+export interface AwsPorts {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+  readonly metrics: Metrics;
+}
+
+export interface Aws extends Cloud {
+  /** How to reach the API of an EKS cluster from outside of it. */
+  cluster(name: string): Promise<KubeConnection>;
+  close(): void;
+}
+
+const bucketDefault: BucketSize = { size: 90, perSecond: 18 };
+const attemptsDefault = 8;
+/** An answer that makes no sense is asked for again, but not as patiently as one that says "later". */
+const malformedAttemptsMax = 3;
+const groupPage = 100;
+/** A filter takes two hundred values. */
+const filterValuesMax = 200;
+const pagesMax = 100_000;
+
+export function awsCloud(options: AwsOptions, ports: AwsPorts): Aws {
+  return new AwsCloud(options, ports);
+}
+
+class AwsCloud implements Aws {
+  private readonly options: AwsOptions;
+  private readonly ports: AwsPorts;
+  private readonly buckets = new Map<string, TokenBucket>();
+  private readonly calls: Record<string, number> = {};
+  private retries = 0;
+  private throttles = 0;
+  private clients: Promise<Clients> | undefined;
+  private eks: Promise<EKSClient> | undefined;
+
+  constructor(options: AwsOptions, ports: AwsPorts) {
+    this.options = options;
+    this.ports = ports;
+  }
+
+  usage(): CloudUsage {
+    return { calls: { ...this.calls }, retries: this.retries, throttles: this.throttles };
+  }
+
+  async identity(options: CloudCallOptions = {}): Promise<CloudRead<CloudIdentity>> {
+    const { sts, GetCallerIdentityCommand } = await this.load();
+    return this.ask("GetCallerIdentity", options, async () => {
+      const { Account } = await sts.send(new GetCallerIdentityCommand({}));
+      if (Account === undefined) throw new UnrelatedAnswer("the answer to GetCallerIdentity names no account");
+      return { account: Account, region: this.options.region };
+    });
+  }
+
+  async scalingGroups(
+    onPage: (groups: readonly ScalingGroup[]) => void,
+    options: CloudCallOptions = {},
+  ): Promise<CloudRead<undefined>> {
+    const { autoScaling, DescribeAutoScalingGroupsCommand } = await this.load();
+    return this.pages("DescribeAutoScalingGroups", options, async (token) => {
+      const page = { MaxRecords: groupPage, ...(token === undefined ? {} : { NextToken: token }) };
+      const answer = await autoScaling.send(new DescribeAutoScalingGroupsCommand(page));
+      const items = expectList(answer.AutoScalingGroups, "AutoScalingGroups").map(groupOf);
+      return { token: answer.NextToken, deliver: () => onPage(items) };
+    });
+  }
+
+  async volumes(
+    which: VolumeFilter,
+    onPage: (volumes: readonly CloudVolume[]) => void,
+    options: CloudCallOptions = {},
+  ): Promise<CloudRead<undefined>> {
+    const { ec2, DescribeVolumesCommand } = await this.load();
+    const { volumePage = 500 } = this.options;
+    return this.each(volumeFilters(which), options, (Filters) =>
+      this.pages("DescribeVolumes", options, async (token) => {
+        const page = { Filters, MaxResults: volumePage, ...(token === undefined ? {} : { NextToken: token }) };
+        const answer = await ec2.send(new DescribeVolumesCommand(page));
+        const items = expectList(answer.Volumes, "Volumes").map(volumeOf);
+        return { token: answer.NextToken, deliver: () => onPage(items) };
+      }),
+    );
+  }
+
+  async snapshots(
+    which: SnapshotFilter,
+    onPage: (snapshots: readonly CloudSnapshot[]) => void,
+    options: CloudCallOptions = {},
+  ): Promise<CloudRead<undefined>> {
+    const { ec2, DescribeSnapshotsCommand } = await this.load();
+    const { snapshotPage = 1000 } = this.options;
+    return this.each(snapshotFilters(which), options, (Filters) =>
+      this.pages("DescribeSnapshots", options, async (token) => {
+        const page = {
+          OwnerIds: ["self"],
+          Filters,
+          MaxResults: snapshotPage,
+          ...(token === undefined ? {} : { NextToken: token }),
+        };
+        const answer = await ec2.send(new DescribeSnapshotsCommand(page));
+        const items = expectList(answer.Snapshots, "Snapshots").map(snapshotOf);
+        return { token: answer.NextToken, deliver: () => onPage(items) };
+      }),
+    );
+  }
+
+  async modifications(
+    volumeIds: readonly string[],
+    options: CloudCallOptions = {},
+  ): Promise<CloudRead<readonly VolumeModification[]>> {
+    const { ec2, DescribeVolumesModificationsCommand } = await this.load();
+    const found: VolumeModification[] = [];
+    const filters = batches(volumeIds).map((ids) => [{ Name: "volume-id", Values: ids }]);
+    const read = await this.each(filters, options, (Filters) =>
+      this.pages("DescribeVolumesModifications", options, async (token) => {
+        const page = { Filters, MaxResults: 500, ...(token === undefined ? {} : { NextToken: token }) };
+        const answer = await ec2.send(new DescribeVolumesModificationsCommand(page));
+        const items = expectList(answer.VolumesModifications, "VolumesModifications").map(modificationOf);
+        return { token: answer.NextToken, deliver: () => found.push(...items) };
+      }),
+    );
+    return read.ok ? { ok: true, value: found } : read;
+  }
+
+  async cluster(name: string): Promise<KubeConnection> {
+    this.eks ??= import("@aws-sdk/client-eks").then(({ EKSClient }) => new EKSClient(this.config()));
+    const { DescribeClusterCommand } = await import("@aws-sdk/client-eks");
+    const eks = await this.eks;
+    const answer = await this.ask("DescribeCluster", {}, async () => {
+      const { cluster } = await eks.send(new DescribeClusterCommand({ name }));
+      if (cluster === undefined) throw new UnrelatedAnswer("the answer to DescribeCluster has no cluster");
+      return cluster;
+    });
+    if (!answer.ok) {
+      throw new UserError(
+        "cluster-unreachable",
+        `Failed to setup Kubernetes client: EKS cluster ${name}: ${answer.why}`,
+        "set EKS_CLUSTER_NAME and AWS_REGION to an existing cluster, or pass --kubeconfig",
+      );
+    }
+    const { endpoint = "", certificateAuthority } = answer.value;
+    const { sts } = await this.load();
+    return {
+      server: endpoint,
+      namespace: "default",
+      authority: Buffer.from(certificateAuthority?.data ?? "", "base64").toString("utf8"),
+      credentials: async () => {
+        const credentials = await sts.config.credentials();
+        const { region } = this.options;
+        const where = this.options.endpoint ?? process.env["AWS_ENDPOINT_URL_STS"] ?? process.env["AWS_ENDPOINT_URL"];
+        const token = eksToken({
+          cluster: name,
+          region,
+          credentials,
+          nowMs: this.ports.clock.nowMs(),
+          ...(where === undefined ? {} : { endpoint: where }),
+        });
+        // Accepted for fifteen minutes; used for fourteen, and replaced a minute before that.
+        return { authorization: `Bearer ${token}`, goodForMs: 13 * 60_000 };
+      },
+    };
+  }
+
+  close(): void {
+    void this.clients?.then(({ ec2, autoScaling, sts }) => {
+      ec2.destroy();
+      autoScaling.destroy();
+      sts.destroy();
+    });
+    void this.eks?.then((eks) => eks.destroy());
+  }
+
+  // --- asking
+
+  /** Several lists, one after the other; the first that fails fails all. */
+  private async each<F>(
+    filters: readonly F[],
+    options: CloudCallOptions,
+    read: (filter: F) => Promise<CloudRead<undefined>>,
+  ): Promise<CloudRead<undefined>> {
+    for (const filter of filters) {
+      if (options.cancel?.cancelled === true) return cancelled;
+      const answer = await read(filter);
+      if (!answer.ok) return answer;
+    }
+    return { ok: true, value: undefined };
+  }
+
+  /** Every page until there is no token. An empty page is a page; a page that is not there ends the list as failed. */
+  private async pages(
+    operation: string,
+    options: CloudCallOptions,
+    read: (token: string | undefined) => Promise<{ token: string | undefined; deliver: () => void }>,
+  ): Promise<CloudRead<undefined>> {
+    let token: string | undefined;
+    for (let count = 1; count <= pagesMax; count++) {
+      const answer = await this.ask(operation, options, () => read(token));
+      if (!answer.ok) return answer;
+      answer.value.deliver();
+      const next = answer.value.token;
+      if (next === undefined || next === "") return { ok: true, value: undefined };
+      if (next === token) {
+        return { ok: false, reason: "Malformed", why: `${operation}: page ${count} leads to itself` };
+      }
+      token = next;
+    }
+    return { ok: false, reason: "Malformed", why: `${operation}: more than ${pagesMax} pages` };
+  }
+
+  private async ask<T>(operation: string, options: CloudCallOptions, call: () => Promise<T>): Promise<CloudRead<T>> {
+    const bucket = this.bucketOf(operation);
+    const { attemptsMax = attemptsDefault } = this.options;
+    const { log, metrics, random } = this.ports;
+    for (let attempt = 1; ; attempt++) {
+      await this.wait(bucket.take(), options);
+      if (options.cancel?.cancelled === true) return cancelled;
+      this.calls[operation] = (this.calls[operation] ?? 0) + 1;
+      metrics.count("muster_inventory_aws_calls_total", { operation });
+      let failure: Failure;
+      try {
+        const value = await call();
+        bucket.accepted();
+        return { ok: true, value };
+      } catch (error) {
+        failure = failureOf(error);
+      }
+      if (failure.reason === "Throttled") {
+        this.throttles++;
+        bucket.refused();
+        metrics.count("muster_inventory_aws_throttles_total", { operation });
+      }
+      const most = failure.reason === "Malformed" ? Math.min(malformedAttemptsMax, attemptsMax) : attemptsMax;
+      if (!failure.again || attempt >= most) {
+        return { ok: false, reason: failure.reason, why: `${operation}: ${failure.why} (attempt ${attempt})` };
+      }
+      this.retries++;
+      const ceilingMs = Math.min(20_000, 100 * 2 ** attempt);
+      const pauseMs = ceilingMs / 2 + (random.uint32() % (ceilingMs / 2));
+      log.warn({ operation, attempt, reason: failure.reason, why: failure.why, pauseMs }, "the cloud is asked again");
+      await this.wait(pauseMs, options);
+    }
+  }
+
+  private wait(ms: number, { cancel }: CloudCallOptions): Promise<void> {
+    if (ms <= 0 || cancel?.cancelled === true) return Promise.resolve();
+    return new Promise((done) => {
+      let forget = (): void => {};
+      const stop = this.ports.clock.after(ms, () => {
+        forget();
+        done();
+      });
+      forget =
+        cancel?.onCancel(() => {
+          stop();
+          done();
+        }) ?? forget;
+    });
+  }
+
+  private bucketOf(operation: string): TokenBucket {
+    let bucket = this.buckets.get(operation);
+    if (bucket === undefined) {
+      bucket = new TokenBucket(this.ports.clock, this.options.bucket ?? bucketDefault);
+      this.buckets.set(operation, bucket);
+    }
+    return bucket;
+  }
+
+  private config() {
+    const { region, endpoint, credentials, requestMs = 60_000 } = this.options;
+    return {
+      region,
+      // One attempt: we repeat, not the SDK.
+      maxAttempts: 1,
+      requestHandler: { requestTimeout: requestMs, connectionTimeout: 10_000 },
+      ...(endpoint === undefined ? {} : { endpoint }),
+      ...(credentials === undefined ? {} : { credentials }),
+    };
+  }
+
+  private load(): Promise<Clients> {
+    this.clients ??= loadClients(this.config());
+    return this.clients;
+  }
+}
+
+const cancelled = { ok: false, reason: "Cancelled", why: "the run was told to stop" } as const;
+
+interface Clients {
+  readonly ec2: EC2Client;
+  readonly autoScaling: AutoScalingClient;
+  readonly sts: STSClient;
+  readonly DescribeVolumesCommand: typeof import("@aws-sdk/client-ec2").DescribeVolumesCommand;
+  readonly DescribeSnapshotsCommand: typeof import("@aws-sdk/client-ec2").DescribeSnapshotsCommand;
+  readonly DescribeVolumesModificationsCommand: typeof import("@aws-sdk/client-ec2").DescribeVolumesModificationsCommand;
+  readonly DescribeAutoScalingGroupsCommand: typeof import("@aws-sdk/client-auto-scaling").DescribeAutoScalingGroupsCommand;
+  readonly GetCallerIdentityCommand: typeof import("@aws-sdk/client-sts").GetCallerIdentityCommand;
+}
+
+async function loadClients(config: object): Promise<Clients> {
+  const [ec2, autoScaling, sts] = await Promise.all([
+    import("@aws-sdk/client-ec2"),
+    import("@aws-sdk/client-auto-scaling"),
+    import("@aws-sdk/client-sts"),
+  ]);
+  return {
+    ec2: new ec2.EC2Client(config),
+    autoScaling: new autoScaling.AutoScalingClient(config),
+    sts: new sts.STSClient(config),
+    DescribeVolumesCommand: ec2.DescribeVolumesCommand,
+    DescribeSnapshotsCommand: ec2.DescribeSnapshotsCommand,
+    DescribeVolumesModificationsCommand: ec2.DescribeVolumesModificationsCommand,
+    DescribeAutoScalingGroupsCommand: autoScaling.DescribeAutoScalingGroupsCommand,
+    GetCallerIdentityCommand: sts.GetCallerIdentityCommand,
+  };
+}
+
+/** An answer without its list is no empty list. */
+function expectList<T>(items: readonly T[] | undefined, name: string): readonly T[] {
+  if (items === undefined) throw new UnrelatedAnswer(`the answer has no ${name}: it is not about what was asked`);
+  return items;
+}
+
+type Filters = { Name: string; Values: string[] }[];
+
+const ours: Filters = [{ Name: "tag-key", Values: ["gpu-dev-user"] }];
+
+/** By filter and never by id: one id that does not exist fails a whole list of ids. */
+function volumeFilters(which: VolumeFilter): Filters[] {
+  switch (which.type) {
+    case "tagged":
+      return [ours];
+    case "ids":
+      return batches(which.ids).map((Values) => [{ Name: "volume-id", Values }]);
+    case "users":
+      return batches(which.users).map((Values) => [{ Name: "tag:gpu-dev-user", Values }]);
+  }
+}
+
+function snapshotFilters(which: SnapshotFilter): Filters[] {
+  switch (which.type) {
+    case "tagged":
+      return [ours];
+    case "startedOn":
+      return batches(which.prefixes).map((Values) => [...ours, { Name: "start-time", Values }]);
+    case "pending":
+      return [[...ours, { Name: "status", Values: ["pending"] }]];
+    case "volumes":
+      return batches(which.ids).map((Values) => [{ Name: "volume-id", Values }]);
+    case "users":
+      return batches(which.users).map((Values) => [{ Name: "tag:gpu-dev-user", Values }]);
+  }
+}
+
+function batches(values: readonly string[]): string[][] {
+  const found: string[][] = [];
+  for (let at = 0; at < values.length; at += filterValuesMax) found.push(values.slice(at, at + filterValuesMax));
+  return found;
+}

@@ -1,0 +1,50 @@
+/**
+ * How fast we may ask. The cloud keeps such a bucket for each operation and refuses whoever empties it; keeping our own,
+ * a little behind, costs a short wait instead of a refusal. When we are refused all the same, others ask too: we slow down
+ * by half and recover slowly.
+ */
+import type { Clock } from "../../ports/clock.ts";
+
+export interface BucketSize {
+  readonly size: number;
+  readonly perSecond: number;
+}
+
+export class TokenBucket {
+  private readonly clock: Clock;
+  private readonly limits: BucketSize;
+  private level: number;
+  private perSecond: number;
+  private atMs: number;
+
+  constructor(clock: Clock, limits: BucketSize) {
+    this.clock = clock;
+    this.limits = limits;
+    this.level = limits.size;
+    this.perSecond = limits.perSecond;
+    this.atMs = clock.nowMs();
+  }
+
+  /** Takes one, and returns how long to wait before using it. */
+  take(): number {
+    this.refill();
+    this.level -= 1;
+    return this.level >= 0 ? 0 : Math.ceil((-this.level / this.perSecond) * 1000);
+  }
+
+  refused(): void {
+    this.refill();
+    this.level = Math.min(this.level, 0);
+    this.perSecond = Math.max(0.5, this.perSecond / 2);
+  }
+
+  accepted(): void {
+    this.perSecond = Math.min(this.limits.perSecond, this.perSecond * 1.05);
+  }
+
+  private refill(): void {
+    const nowMs = this.clock.nowMs();
+    this.level = Math.min(this.limits.size, this.level + (Math.max(0, nowMs - this.atMs) / 1000) * this.perSecond);
+    this.atMs = nowMs;
+  }
+}

@@ -1,0 +1,11 @@
+/** The cloud says no, in its own words. */
+export class CloudError extends Error {
+  readonly code: string;
+  readonly status: number;
+
+  constructor(code: string, status: number, message: string) {
+    super(message);
+    this.code = code;
+    this.status = status;
+  }
+}

@@ -30,6 +30,63 @@ program
   .addOption(outputOption())
   .action(async (names, options) => (await import("./bench.ts")).runBench(names, options));
 
+const fault = program
+  .command("fault")
+  .description("break a simulated node or its pods, on purpose and on time")
+  .argument("<kind>", "what breaks; `muster fault kinds` lists them with their parameters")
+  .argument("[parameters...]", "of the kind, such as --device 3")
+  .option("--node <names>", "which nodes, with commas between")
+  .option("--pod <namespace/name>", "which pod")
+  .option("-l, --selector <labels>", "which pods, by labels: app=web,tier=front")
+  .option("-n, --namespace <name>", "of the pods")
+  .option("--for <duration>", "how long; for ever when left out")
+  .option("--in <duration>", "when it begins; now when left out")
+  .option("--kubeconfig <file>", "which cluster (default: the embedded one of the data folder, else kubectl's)")
+  .option("--context <name>", "which context of the kubeconfig")
+  .option("--data-dir <folder>", "where an embedded cluster keeps its kubeconfig", ".muster")
+  .addOption(outputOption())
+  .allowUnknownOption()
+  .action(async (kind, words, options) => (await import("./fault.ts")).injectFault(kind, words, options));
+fault
+  .command("list")
+  .description("the faults of the cluster and of its nodes' annotations")
+  .action(async (_, command) => (await import("./fault.ts")).showFaults(command.optsWithGlobals()));
+fault
+  .command("clear")
+  .description("end faults")
+  .argument("[ids...]", "as `muster fault list` shows them")
+  .option("--all", "all of them")
+  .action(async (ids, _, command) => (await import("./fault.ts")).clearFault(ids, command.optsWithGlobals()));
+fault
+  .command("kinds")
+  .description("every kind of fault, what can be seen of it, and its parameters")
+  .action(async (_, command) => (await import("./fault.ts")).showKinds(command.optsWithGlobals()));
+
+const nodes = program.command("nodes").description("nodes of the cluster");
+nodes
+  .command("sim")
+  .description("play simulated nodes on any API server until a signal; only nodes with KWOK's annotation are touched")
+  .option("--pool <profile=count>", "nodes to make; may be given several times", collect, [])
+  .option("--profile-file <file>", "node profiles of your own as YAML; may be given several times", collect, [])
+  .option("--seed <text>", "from which names of devices and delays follow", "muster")
+  .addOption(
+    new Option("--delays <speed>", "how long pods take").choices(["fast", "lively", "general"]).default("lively"),
+  )
+  .option("--taint", "give new nodes KWOK's taint")
+  .option("--install", "define KWOK's Stage, where the cluster lacks it")
+  .option("--holder <name>", "who holds the leases; must be unique (default: the host's name and a random word)")
+  .option("--lease-seconds <number>", "how long a lease lasts", "40")
+  .option("--kubeconfig <file>", "which cluster (default: the embedded one of the data folder, else kubectl's)")
+  .option("--context <name>", "which context of the kubeconfig")
+  .option("--data-dir <folder>", "where an embedded cluster keeps its kubeconfig", ".muster")
+  .addOption(
+    new Option("--log-level <level>", "what is written to standard error")
+      .choices(["debug", "info", "warn", "error"])
+      .default("warn"),
+  )
+  .addOption(outputOption())
+  .action(async (options) => (await import("./nodesSim.ts")).runNodesSim(options));
+
 const sim = program
   .command("sim")
   .description("play seeds: orders of events, faults and crashes that controllers must survive");
@@ -154,6 +211,9 @@ races
 const usageCodes = new Set([
   "bad-number",
   "benchmark-unknown",
+  "fault-invalid",
+  "fault-unknown",
+  "fault-unnamed",
   "controller-unknown",
   "port-invalid",
   "race-unknown",

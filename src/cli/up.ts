@@ -37,6 +37,7 @@ export async function runUp(flags: UpFlags): Promise<void> {
   const embedded = await startEmbeddedServer(flags, { clock, random }, { hooks, agent: nodes.agent });
   const { server, kubeconfig } = embedded;
   const { core } = server;
+  server.faults.setPressure(nodes.pressure, random);
   const kube = inProcessKube(core, { user: controllerUser, fieldManager: "muster" });
   const controllers = new Controllers({ kube, clock, random, log, metrics }, { fieldManager: "muster" });
   let problem: unknown;

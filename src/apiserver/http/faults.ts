@@ -1,4 +1,5 @@
 import { failure } from "../../model/status.ts";
+import type { Random } from "../../ports/random.ts";
 
 /** A fault for tests: what happens to the next requests of a kind. Reachable only from within the process. */
 export interface Fault {
@@ -25,9 +26,37 @@ const reasons: Record<number, string> = {
   504: "Timeout",
 };
 
+/** How the whole API misbehaves: a share of calls is refused, all are slow, and watches are late. */
+export interface Pressure {
+  readonly status: number;
+  readonly share: number;
+  readonly delayMs: number;
+  readonly watchDelayMs: number;
+}
+
 /** The faults that are armed. */
 export class Faults {
   private armed: Fault[] = [];
+  private pressureNow: () => Pressure | undefined = () => undefined;
+  private random: Random | undefined;
+
+  /** Whoever is asked for the pressure of the moment; chance decides which calls it hits. */
+  setPressure(pressureNow: () => Pressure | undefined, random: Random): void {
+    this.pressureNow = pressureNow;
+    this.random = random;
+  }
+
+  get watchDelayMs(): number {
+    return this.pressureNow()?.watchDelayMs ?? 0;
+  }
+
+  /** What the pressure does to one call. */
+  press(): { readonly delayMs: number; readonly status: number | undefined } | undefined {
+    const pressure = this.pressureNow();
+    if (pressure === undefined || this.random === undefined) return undefined;
+    const isHit = this.random.uint32() / 2 ** 32 < pressure.share;
+    return { delayMs: pressure.delayMs, status: isHit ? pressure.status : undefined };
+  }
 
   arm(fault: Fault): () => void {
     this.armed.push(fault);
@@ -51,7 +80,7 @@ export class Faults {
   }
 }
 
-export function faultError(code: NonNullable<Fault["code"]>): Error {
+export function faultError(code: number): Error {
   return failure(code, reasons[code] ?? "InternalError", "a fault was injected", {
     retryAfterSeconds: code === 429 ? 1 : 0,
   });

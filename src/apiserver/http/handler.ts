@@ -17,7 +17,7 @@ import { impersonate } from "../auth/impersonate.ts";
 import { newUid } from "../verbs/core.ts";
 import type { Documents } from "./documents.ts";
 import { Exchange } from "./exchange.ts";
-import { type Faults, faultError } from "./faults.ts";
+import { faultError } from "./faults.ts";
 import { Query } from "./query.ts";
 import { handleResource, isWatching, type ResourceWorld, verbOf } from "./resourceHandler.ts";
 import { parseRoute, type Route } from "./route.ts";
@@ -25,7 +25,6 @@ import type { Upgrade } from "./upgrade.ts";
 
 export interface HandlerWorld extends ResourceWorld {
   readonly documents: Documents;
-  readonly faults: Faults;
   /** Requests that have not been answered yet, watches included. */
   readonly inFlight: { count: number };
   /** Names of checks that are not well, for /readyz. */
@@ -105,6 +104,7 @@ async function answer(world: HandlerWorld, exchange: Exchange, route: Route, ver
     exchange.response.end = ((..._: unknown[]) => exchange.response.destroy()) as typeof exchange.response.end;
   }
   if (route.kind === "resource") {
+    await underPressure(world);
     await handleResource(world, exchange, route);
     return;
   }
@@ -119,6 +119,14 @@ async function answer(world: HandlerWorld, exchange: Exchange, route: Route, ver
     return;
   }
   throw unknownPath();
+}
+
+/** A fault of the whole API, if there is one now. Health and discovery are spared: the server is well, only pressed. */
+async function underPressure({ faults, core }: HandlerWorld): Promise<void> {
+  const pressed = faults.press();
+  if (pressed === undefined) return;
+  if (pressed.delayMs > 0) await new Promise<void>((resolve) => core.clock.after(pressed.delayMs, resolve));
+  if (pressed.status !== undefined) throw faultError(pressed.status);
 }
 
 /** Who is asking: by certificate or token, and on whose behalf. */

@@ -11,6 +11,7 @@ import { getObject, listObjects, pinnedName, selectionOf, watchObjects } from ".
 import { replaceObject } from "../verbs/update.ts";
 import { objectOffers, sendList, sendObject, watchEncoder } from "./answer.ts";
 import type { Exchange } from "./exchange.ts";
+import type { Faults } from "./faults.ts";
 import type { Metrics } from "./metrics.ts";
 import { answerMetrics, metricsGroup } from "./metricsApi.ts";
 import { patchTypeOf, requireBody } from "./requestBody.ts";
@@ -25,6 +26,7 @@ export interface ResourceWorld extends SubresourceWorld {
   readonly authorizer: Authorizer;
   readonly frames: FrameCache;
   readonly metrics: Metrics;
+  readonly faults: Faults;
   /** Open watches, so that a stop can end them. */
   readonly streams: Set<WatchStream>;
 }
@@ -183,11 +185,16 @@ async function watch(world: ResourceWorld, exchange: Exchange, target: Target): 
     exchange.head(200, "application/json");
     exchange.response.flushHeaders();
     exchange.request.socket.setNoDelay(true);
-    const stream = new WatchStream(exchange.response, encode, () => {
+    const ended = (): void => {
       stop();
       streams.delete(stream);
       metrics.add("apiserver_watch_events_total", labels, stream.delivered);
-    });
+    };
+    const late = {
+      ms: () => world.faults.watchDelayMs,
+      after: (delayMs: number, run: () => void) => core.clock.after(delayMs, run),
+    };
+    const stream: WatchStream = new WatchStream(exchange.response, encode, ended, late);
     streams.add(stream);
     return stream;
   };

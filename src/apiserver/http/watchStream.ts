@@ -15,11 +15,18 @@ const flushBytes = 256 * 1024;
 /** Turns one event into one line. */
 export type EncodeEvent = (event: WatchEvent) => Buffer;
 
+/** By how much a fault makes watches late. */
+export interface Lateness {
+  ms(): number;
+  after(delayMs: number, run: () => void): () => void;
+}
+
 /** One watch on one connection: frames gather until the end of the turn and leave in one chunk. */
 export class WatchStream {
   private readonly response: ServerResponse;
   private readonly encode: EncodeEvent;
   private readonly ended: () => void;
+  private readonly late: Lateness | undefined;
   private pending: Buffer[] = [];
   private pendingBytes = 0;
   private flushQueued = false;
@@ -27,7 +34,8 @@ export class WatchStream {
   private open = true;
   delivered = 0;
 
-  constructor(response: ServerResponse, encode: EncodeEvent, ended: () => void) {
+  constructor(response: ServerResponse, encode: EncodeEvent, ended: () => void, late?: Lateness) {
+    this.late = late;
     this.response = response;
     this.encode = encode;
     this.ended = ended;
@@ -88,10 +96,13 @@ export class WatchStream {
     }
     if (this.flushQueued || this.blocked) return;
     this.flushQueued = true;
-    queueMicrotask(() => {
+    const flush = (): void => {
       this.flushQueued = false;
       this.flush();
-    });
+    };
+    const lateMs = this.late?.ms() ?? 0;
+    if (lateMs > 0) this.late?.after(lateMs, flush);
+    else queueMicrotask(flush);
   }
 
   private flush(): void {

@@ -1,8 +1,10 @@
 import { nodesOfClaim } from "../../decide/nodes/claimLife.ts";
 import { sliceName } from "../../decide/nodes/draDriver.ts";
+import { type ApiPressure, apiPressureAt } from "../../decide/nodes/faults.ts";
 import type { Lease, Node, Pod, ResourceClaim, ResourceSlice } from "../../model/kubernetes.generated.ts";
 import { stageDefinition } from "../../model/kwok/definitions.ts";
 import type { KubeObject } from "../../model/object.ts";
+import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { PodAgent } from "../../ports/podAgent.ts";
 import type { Controllers } from "../controllers.ts";
 import { EventRecorder } from "../eventRecorder.ts";
@@ -18,20 +20,47 @@ import { SimPodAgent } from "./simPodAgent.ts";
 import { StageBook } from "./stageBook.ts";
 import { Wakes } from "./wakes.ts";
 
+export interface Nodes {
+  readonly part: Part;
+  /** Speaks for the containers; the embedded server asks it for logs, commands and usage. */
+  readonly agent: PodAgent;
+  /** How the API should misbehave now; the embedded server obeys. */
+  pressure(): ApiPressure | undefined;
+  /** Gives the leases back after everything has stopped, so that the next simulator need not wait until they run out. */
+  release(kube: KubeApi): Promise<void>;
+}
+
 /** Simulated nodes as a part of the control plane. What is left out is as `nodesDefaults` says. */
-export function nodesPart(given: Partial<NodesOptions> = {}): { part: Part; agent: PodAgent } {
+export function nodesPart(given: Partial<NodesOptions> = {}): Nodes {
   const options: NodesOptions = { ...nodesDefaults, ...given };
   const agent = new SimPodAgent();
+  let added: { readonly world: NodesWorld; readonly sim: SimNodes } | undefined;
   const part: Part = {
     name: "nodes",
     about: "simulated nodes: they run pods like kubelets with GPUs, and run nothing",
     ...(options.stages ? { definitions: [stageDefinition as unknown as NewObject] } : {}),
-    add: (controllers) => addNodes(controllers, options, agent),
+    add: (controllers) => {
+      added = addNodes(controllers, options, agent);
+    },
   };
-  return { part, agent };
+  return {
+    part,
+    agent,
+    pressure: () => {
+      const faults = added?.world.faults.ofCluster.faults ?? [];
+      return faults.length === 0 || added === undefined
+        ? undefined
+        : apiPressureAt(faults, added.world.ports.clock.nowMs());
+    },
+    release: async (kube) => added?.sim.release(kube),
+  };
 }
 
-function addNodes(controllers: Controllers, options: NodesOptions, agent: SimPodAgent): void {
+function addNodes(
+  controllers: Controllers,
+  options: NodesOptions,
+  agent: SimPodAgent,
+): { world: NodesWorld; sim: SimNodes } {
   const { ports } = controllers;
   const nodes = controllers.cache<Node>(kinds.nodes);
   const pods = controllers.cache<Pod>(kinds.pods);
@@ -98,6 +127,7 @@ function addNodes(controllers: Controllers, options: NodesOptions, agent: SimPod
     concurrency: options.concurrency,
     reconcile: (key) => register.reconcile(key),
   });
+  return { world, sim };
 }
 
 /** Listens to a cache without a key of its own: who listens decides what to wake. */

@@ -2,11 +2,12 @@ import type { Fault } from "../../decide/nodes/faults.ts";
 import { nextForLease } from "../../decide/nodes/nodeLease.ts";
 import { type NodeLifeOptions, nextForNode } from "../../decide/nodes/nodeLife.ts";
 import { nodeStateAt } from "../../decide/nodes/nodeState.ts";
-import { earliest, eventTarget, type NodeWrite } from "../../decide/nodes/nodeWrite.ts";
+import { earliest, eventTarget, leaseRef, type NodeWrite } from "../../decide/nodes/nodeWrite.ts";
 import { ghostOf } from "../../decide/nodes/podGhost.ts";
 import { isSimulated, simNodeOf } from "../../decide/nodes/simNode.ts";
 import type { Lease, Node, Pod } from "../../model/kubernetes.generated.ts";
 import type { Cancel } from "../../ports/cancel.ts";
+import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { Turn } from "../loop.ts";
 import type { CacheEvent } from "../objectCache.ts";
 import { Channel } from "../sources.ts";
@@ -135,6 +136,22 @@ export class SimNodes {
       agent.stirAll();
       this.stir(name, agent);
     }
+  }
+
+  /** Gives back the leases that are ours, many at a time. */
+  async release(kube: KubeApi): Promise<void> {
+    const { holder } = this.world.options;
+    const names = [...this.agents.values()].filter(({ isHeld }) => isHeld).map(({ name }) => name);
+    const lane = async (): Promise<void> => {
+      for (let name = names.pop(); name !== undefined; name = names.pop()) {
+        const lease = this.world.leases.latest(`kube-node-lease/${name}`);
+        if (lease?.spec?.holderIdentity !== holder) continue;
+        const { uid, resourceVersion } = lease.metadata;
+        const body = { metadata: { uid, resourceVersion }, spec: { holderIdentity: null } };
+        await kube.patch(leaseRef(name), { type: "merge", body });
+      }
+    };
+    await Promise.all(Array.from({ length: 16 }, lane));
   }
 
   private stir(name: string, agent: NodeAgent | undefined): void {

@@ -1,0 +1,147 @@
+import { randomUUID } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { hostname } from "node:os";
+import { kubeHttp } from "../adapters/kubeHttp.ts";
+import { pinoLog } from "../adapters/pinoLog.ts";
+import { prometheus } from "../adapters/prometheus.ts";
+import { systemClock } from "../adapters/systemClock.ts";
+import { systemRandom } from "../adapters/systemRandom.ts";
+import { Controllers } from "../control/controllers.ts";
+import { ensureDefinitions } from "../control/ensureObjects.ts";
+import { nodesPart } from "../control/nodes/nodesPart.ts";
+import { kinds } from "../control/nodes/nodesWorld.ts";
+import { draDefaults } from "../decide/nodes/draDevices.ts";
+import { type Delays, fastDelays, generalDelays, livelyDelays } from "../decide/nodes/podPlan.ts";
+import type { Profile } from "../decide/nodes/profile.ts";
+import { parsePool, parseProfiles, profilesWith } from "../decide/nodes/profiles.ts";
+import type { Outcome } from "../model/outcome.ts";
+import { UserError } from "../model/userError.ts";
+import type { KubeApi, ResourceRef } from "../ports/kubeApi.ts";
+import { type ClusterFlags, findCluster } from "./findCluster.ts";
+import { untilSignal } from "./untilSignal.ts";
+
+export interface NodesSimFlags extends ClusterFlags {
+  readonly pool: readonly string[];
+  readonly profileFile: readonly string[];
+  readonly seed: string;
+  readonly delays: "fast" | "lively" | "general";
+  readonly taint?: boolean;
+  readonly install?: boolean;
+  readonly holder?: string;
+  readonly leaseSeconds: string;
+  readonly logLevel: "debug" | "info" | "warn" | "error";
+  readonly output: "text" | "json";
+}
+
+const delaysByName: Readonly<Record<NodesSimFlags["delays"], Delays>> = {
+  fast: fastDelays,
+  lively: livelyDelays,
+  general: generalDelays,
+};
+
+/** Simulated nodes against any API server, until a signal. Only nodes with KWOK's annotation are touched, under their leases. */
+export async function runNodesSim(flags: NodesSimFlags): Promise<void> {
+  const profiles = profilesWith(await readProfiles(flags.profileFile));
+  const pools = flags.pool.map((text) => parsePool(text, profiles));
+  const leaseSeconds = positive(flags.leaseSeconds, "--lease-seconds");
+  const clock = systemClock();
+  const random = systemRandom();
+  const log = pinoLog({ level: flags.logLevel });
+  const metrics = prometheus({ onProblem: (problem) => log.warn({ ...problem }, "a metric cannot be counted") });
+  const connection = await findCluster(flags);
+  const kube = kubeHttp(connection, { clock, log }, { fieldManager: "muster-nodes" });
+  const holder = flags.holder ?? `${hostname()}-${randomUUID().slice(0, 8)}`;
+  try {
+    if (flags.install === true) mustSucceed(await ensureDefinitions({ kube, clock }, [nodesPart().part]));
+    const dra = await isServed(kube, kinds.slices);
+    const stages = await isServed(kube, kinds.stages);
+    const nodes = nodesPart({
+      pools,
+      profiles,
+      seed: flags.seed,
+      holder,
+      leaseSeconds,
+      kwokTaint: flags.taint === true,
+      delays: delaysByName[flags.delays],
+      dra: dra ? draDefaults : undefined,
+      stages,
+      concurrency: 32,
+      writesPerNode: 8,
+    });
+    const controllers = new Controllers(
+      { kube, clock, random, log, metrics },
+      { fieldManager: "muster-nodes", graceMs: 5_000 },
+    );
+    nodes.part.add(controllers);
+    const signal = untilSignal();
+    const started = await Promise.race([controllers.start(), signal]);
+    if (started === true) {
+      sayReady(flags, {
+        api: connection.server,
+        holder,
+        dra,
+        stages,
+        nodes: pools.reduce((sum, { count }) => sum + count, 0),
+      });
+      await signal;
+    }
+    await controllers.stop();
+    // Whoever comes next need not wait until they run out.
+    await nodes.release(kube);
+  } finally {
+    kube.close();
+  }
+}
+
+async function readProfiles(files: readonly string[]): Promise<Profile[]> {
+  const profiles: Profile[] = [];
+  for (const file of files) {
+    const text = await readFile(file, "utf8").catch((cause: Error) => {
+      throw new UserError(
+        "profile-file-unreadable",
+        `cannot read ${file}: ${cause.message}`,
+        "pass --profile-file with a YAML file that exists and that you may read",
+        { cause },
+      );
+    });
+    profiles.push(...parseProfiles(text, file));
+  }
+  return profiles;
+}
+
+/** Whether the server knows the kind; anything but a plain "no such thing" is told. */
+async function isServed(kube: KubeApi, kind: ResourceRef): Promise<boolean> {
+  const found = await kube.list(kind, { limit: 1 });
+  if (found.ok) return true;
+  if (found.reason === "NotFound") return false;
+  mustSucceed(found);
+  return false;
+}
+
+function mustSucceed<T>(outcome: Outcome<T>): void {
+  if (outcome.ok) return;
+  throw new UserError(
+    "cluster-refused",
+    `the cluster said no: ${outcome.message} (${outcome.reason})`,
+    "see that the cluster answers (`kubectl get --raw /readyz`) and that these credentials may do it",
+  );
+}
+
+function positive(text: string, flag: string): number {
+  const number = Number(text);
+  if (/^[0-9]+$/.test(text) && number > 0) return number;
+  throw new UserError("bad-number", `${flag} ${text} is no whole number above 0`, `pass ${flag} with one, such as 40`);
+}
+
+function sayReady(
+  flags: NodesSimFlags,
+  about: { api: string; holder: string; nodes: number; dra: boolean; stages: boolean },
+): void {
+  if (flags.output === "json") {
+    process.stdout.write(`${JSON.stringify({ ready: true, ...about })}\n`);
+    return;
+  }
+  process.stdout.write(`ready: ${about.nodes} nodes of pools on ${about.api}, leases held as ${about.holder}\n`);
+  if (!about.dra) process.stdout.write("the server does not know resource.k8s.io/v1: no slices, no claims\n");
+  if (!about.stages) process.stdout.write("the server does not know KWOK's Stage: pass --install to define it\n");
+}

@@ -5,7 +5,7 @@
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { type BindRequest, isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";
 import { gpuGroupsOfLabels } from "../../model/scheduling/keys.ts";
-import { devicesOf, hasEnded, holdersOf, isGoing } from "./reservation.ts";
+import { deviceOf, devicesOf, hasEnded, holdersOf, isGoing } from "./reservation.ts";
 
 /** Everything that concerns one group on one node. */
 export interface GroupView {
@@ -59,6 +59,14 @@ export function judgeGroup(view: GroupView): GroupVerdict {
   if (reservation === undefined) {
     if (placed.length === 0 || view.reservations.some(isGoing)) return nothing;
     return lost(view, placed);
+  }
+  const spare = spareReservation(standing, live, view);
+  if (spare !== undefined) {
+    return {
+      type: "delete",
+      reservation: spare,
+      why: `group ${group} has another reservation, whose device its pods use`,
+    };
   }
   const [user] = live;
   if (user !== undefined) return { type: "keep", why: `pod ${nameOf(user)} uses it` };
@@ -115,6 +123,15 @@ export const releasedAnnotation = "muster.dev/released-groups";
 
 export function wasReleased(pod: Pod, group: string): boolean {
   return (pod.metadata.annotations?.[releasedAnnotation] ?? "").split(",").includes(group);
+}
+
+/** Of several reservations, one that no pod was told about and nobody holds, as long as another one is in use. */
+function spareReservation(standing: readonly Pod[], live: readonly Pod[], view: GroupView): Pod | undefined {
+  if (standing.length < 2) return undefined;
+  const told = new Set(live.map((pod) => devicesOf(pod)[view.group]));
+  const isUsed = (reservation: Pod): boolean => told.has(deviceOf(reservation));
+  if (!standing.some(isUsed)) return undefined;
+  return standing.find((pod) => !isUsed(pod) && ![...holdersOf(pod).keys()].some((uid) => isHeldBy(uid, view)));
 }
 
 function isHere(pod: Pod, node: string): boolean {

@@ -1,0 +1,114 @@
+import { describe, expect, test } from "vitest";
+import type { Pod } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { fractionErrors, fractionHooks, fractionRules, sharedPod } from "./admitFraction.ts";
+import { userPod } from "./testWorld.ts";
+
+function asking(annotations: Record<string, string>, spec: object = {}, name = "f"): Pod {
+  return userPod({ name, node: undefined, groups: [], annotations, spec: { schedulerName: "kai-scheduler", ...spec } });
+}
+
+const wholeGpu = { resources: { limits: { "nvidia.com/gpu": "1" } } };
+const withGpu = {
+  containers: [
+    { name: "main", image: "i" },
+    { name: "side", image: "i", ...wholeGpu },
+  ],
+};
+const withInit = {
+  containers: [{ name: "main", image: "i" }],
+  initContainers: [{ name: "init", image: "i", ...wholeGpu }],
+};
+
+describe("a share of a GPU", () => {
+  test.each(["0", "1", "1.5", "-0.5", "NaN", "0x1p-1", "abc", ""])("M11: %s is refused", (fraction) => {
+    expect(fractionErrors(asking({ "gpu-fraction": fraction }), fractionRules)).toMatchObject([
+      { field: "metadata.annotations[gpu-fraction]" },
+    ]);
+  });
+
+  test.each(["0.5", "5e-1", "0.01"])("M11: %s is accepted", (fraction) => {
+    expect(fractionErrors(asking({ "gpu-fraction": fraction }), fractionRules)).toEqual([]);
+  });
+
+  test.each([
+    ["0", 1],
+    ["-1", 1],
+    ["1.5", 1],
+    ["10Gi", 1],
+    ["99999999999999999999", 1],
+    ["1024", 0],
+  ])("M12: a memory of %s has %i errors", (memory, errors) => {
+    expect(fractionErrors(asking({ "gpu-memory": memory }), fractionRules)).toHaveLength(errors);
+  });
+
+  test.each([
+    ["devices without a share", { "gpu-fraction-num-devices": "2" }, {}],
+    ["no devices", { "gpu-fraction": "0.5", "gpu-fraction-num-devices": "0" }, {}],
+    ["devices that are no number", { "gpu-fraction": "0.5", "gpu-fraction-num-devices": "x" }, {}],
+    ["a part and an amount of memory", { "gpu-fraction": "0.5", "gpu-memory": "1024" }, {}],
+    ["MPS without a share", { mps: "true" }, {}],
+    ["M10: a share beside a whole GPU of another container", { "gpu-fraction": "0.5" }, withGpu],
+    ["M10: memory beside a whole GPU of an init container", { "gpu-memory": "1024" }, withInit],
+    ["M8: a container that is not there", { "gpu-fraction": "0.5", "gpu-fraction-container-name": "x" }, {}],
+  ])("M13: %s is refused", (_, annotations, spec) => {
+    expect(fractionErrors(asking(annotations as Record<string, string>, spec), fractionRules)).toHaveLength(1);
+  });
+
+  test("M15: where sharing is off a share is refused, and a whole GPU is not", () => {
+    const rules = { ...fractionRules, gpuSharing: false };
+    expect(fractionErrors(asking({ "gpu-fraction": "0.5" }), rules)).toHaveLength(1);
+    expect(fractionErrors(asking({}, withGpu), rules)).toEqual([]);
+  });
+});
+
+describe("a pod that shares", () => {
+  test("M9: gets its variables, its volume and its source once, however often it is looked at", () => {
+    const once = sharedPod(asking({ "gpu-fraction": "0.5" }), fractionRules) as Pod;
+    const prefix = once.metadata.annotations?.["runai/shared-gpu-configmap"];
+    expect(prefix).toMatch(/^f-[0-9a-z]{7}-shared-gpu$/);
+    const map = `${prefix}-0`;
+    expect(once.spec?.containers[0]).toMatchObject({
+      env: [{ name: "NVIDIA_VISIBLE_DEVICES" }, { name: "RUNAI_NUM_OF_GPUS" }, { name: "GPU_PORTION" }],
+      envFrom: [{ configMapRef: { name: `${map}-evar`, optional: false } }],
+    });
+    expect(once.spec?.volumes).toEqual([{ name: `${map}-vol`, configMap: { name: map } }]);
+    expect(sharedPod(once, fractionRules)).toEqual(once);
+  });
+
+  test("M1, M2: has names that are allowed, whatever its own is", () => {
+    const dotted = sharedPod(asking({ "gpu-fraction": "0.5" }, {}, "a.b.c"), fractionRules) as Pod;
+    expect(dotted.spec?.volumes?.[0]?.name).toMatch(/^[a-z0-9-]+$/);
+    const long = sharedPod(
+      asking({ "gpu-fraction": "0.5" }, {}, `${"a".repeat(33)}.-b${"c".repeat(100)}`),
+      fractionRules,
+    ) as Pod;
+    const prefix = long.metadata.annotations?.["runai/shared-gpu-configmap"] ?? "";
+    expect(prefix).toMatch(/^a{33}-[0-9a-z]{7}-shared-gpu$/);
+    expect(long.spec?.volumes?.[0]?.name.length).toBeLessThanOrEqual(63);
+  });
+
+  test("M7: an init container is told apart in the name", () => {
+    const spec = { containers: [{ name: "main", image: "i" }], initContainers: [{ name: "init", image: "i" }] };
+    const pod = sharedPod(
+      asking({ "gpu-fraction": "0.5", "gpu-fraction-container-name": "init" }, spec),
+      fractionRules,
+    ) as Pod;
+    expect(pod.spec?.initContainers?.[0]?.envFrom?.[0]?.configMapRef?.name).toMatch(/-i0-evar$/);
+    expect(pod.spec?.containers[0]).not.toHaveProperty("env");
+  });
+
+  test("M14: of another scheduler is left alone, and so is one that shares nothing", () => {
+    const [mutating, validating] = fractionHooks();
+    const review = (pod: Pod) => {
+      const about = { operation: "CREATE" as const, namespace: "team", name: "f", oldObject: undefined, dryRun: false };
+      const request = { ...about, object: pod as unknown as KubeObject, user: { username: "u", groups: [] } };
+      const lookup = { get: () => undefined, list: () => [] };
+      return [mutating?.review(request, lookup), validating?.review(request, lookup)];
+    };
+    const other = userPod({ annotations: { "gpu-fraction": "7" }, spec: { schedulerName: "default-scheduler" } });
+    expect(review(other)).toEqual([{ allowed: true }, { allowed: true }]);
+    expect(review(asking({}))).toEqual([{ allowed: true }, { allowed: true }]);
+    expect(review(asking({ "gpu-fraction": "7" }))).toMatchObject([{ allowed: true }, { allowed: false }]);
+  });
+});

@@ -1,0 +1,179 @@
+import { describe, expect, test } from "vitest";
+import { isReservationPod } from "../../model/scheduling/keys.ts";
+import { type GroupView, judgeGroup, releasedAnnotation } from "./judgeGroup.ts";
+import { group, request, reserved, userPod } from "./testWorld.ts";
+
+const f = userPod({ device: "GPU-1" });
+const unbound = userPod({ node: undefined, phase: "Pending" });
+const unlabelled = userPod({ node: undefined, phase: "Pending", groups: [] });
+
+const cases: { name: string; view: Partial<GroupView>; verdict: string }[] = [
+  { name: "Y1: a reservation that nobody needs is deleted", view: { reservations: [reserved()] }, verdict: "delete" },
+  {
+    name: "Y5: a pending pod without a reservation stays",
+    view: { users: [unbound], requests: [request()] },
+    verdict: "keep",
+  },
+  {
+    name: "Y6: a running pod keeps the reservation",
+    view: { reservations: [reserved()], users: [f] },
+    verdict: "keep",
+  },
+  {
+    name: "Y7: so does a pending one that is being bound",
+    view: { reservations: [reserved()], users: [unbound], requests: [request()] },
+    verdict: "keep",
+  },
+  {
+    name: "Y8: a pod that succeeded does not",
+    view: { reservations: [reserved()], users: [userPod({ phase: "Succeeded" })] },
+    verdict: "delete",
+  },
+  {
+    name: "Y8: nor one that failed",
+    view: { reservations: [reserved()], users: [userPod({ phase: "Failed" })] },
+    verdict: "delete",
+  },
+  {
+    name: "Y12: an active BindRequest keeps it before its pod is seen",
+    view: { reservations: [reserved()], requests: [request()] },
+    verdict: "keep",
+  },
+  {
+    name: "Y13: a BindRequest that succeeded does not when its pod is gone",
+    view: { reservations: [reserved()], requests: [request({ phase: "Succeeded" })] },
+    verdict: "delete",
+  },
+  {
+    name: "Y13b: it does while its pod is there and not seen with the label yet",
+    view: {
+      reservations: [reserved({ holders: { "uid-f": "team/f" } })],
+      requests: [request({ phase: "Succeeded" })],
+      holders: [unlabelled],
+    },
+    verdict: "keep",
+  },
+  {
+    name: "Y14: a BindRequest that failed without retries left does not",
+    view: { reservations: [reserved()], requests: [request({ phase: "Failed" })] },
+    verdict: "delete",
+  },
+  {
+    name: "Y14: nor one that has used them up",
+    view: { reservations: [reserved()], requests: [request({ phase: "Failed", attempts: 3, limit: 3 })] },
+    verdict: "delete",
+  },
+  {
+    name: "Y15: a BindRequest of another group does not",
+    view: { reservations: [reserved()], requests: [request({ groups: ["Z"] })] },
+    verdict: "delete",
+  },
+  {
+    name: "Y16: one of this group beside one of another does",
+    view: { reservations: [reserved()], requests: [request({ groups: ["Z"], name: "z" }), request()] },
+    verdict: "keep",
+  },
+  {
+    name: "Y18: a BindRequest that failed and will be tried again does",
+    view: { reservations: [reserved()], requests: [request({ phase: "Failed", attempts: 1, limit: 3 })] },
+    verdict: "keep",
+  },
+  {
+    name: "a BindRequest of another type that lists groups does not",
+    view: { reservations: [reserved()], requests: [request({ type: "Regular" })] },
+    verdict: "delete",
+  },
+  {
+    name: "Y20: a pod that is going keeps it until it is gone",
+    view: { reservations: [reserved()], users: [userPod({ isGoing: true })] },
+    verdict: "keep",
+  },
+  {
+    name: "Y21: a pod of a lost node keeps it",
+    view: { reservations: [reserved()], users: [userPod({ phase: "Unknown" })] },
+    verdict: "keep",
+  },
+  {
+    name: "Y22: a reservation that the node refused is removed, also under a pending pod",
+    view: { reservations: [reserved({ phase: "Failed" })], users: [unbound], requests: [request()] },
+    verdict: "delete",
+  },
+  {
+    name: "a pod that holds it and is not labelled yet keeps it while it is being bound",
+    view: {
+      reservations: [reserved({ holders: { "uid-f": "team/f" } })],
+      holders: [unlabelled],
+      requests: [request()],
+    },
+    verdict: "keep",
+  },
+  {
+    name: "a holder that nobody binds any more is written to first",
+    view: { reservations: [reserved({ holders: { "uid-f": "team/f" } })], holders: [unlabelled] },
+    verdict: "release",
+  },
+  {
+    name: "and only then dropped",
+    view: {
+      reservations: [reserved({ holders: { "uid-f": "team/f" } })],
+      holders: [userPod({ node: undefined, phase: "Pending", groups: [], annotations: { [releasedAnnotation]: "X" } })],
+    },
+    verdict: "drop",
+  },
+  {
+    name: "a holder that is gone is dropped before the reservation may be deleted",
+    view: { reservations: [reserved({ holders: { "uid-f": "team/f" } })] },
+    verdict: "drop",
+  },
+  {
+    name: "a labelled pod that is not bound and that nobody binds any more is let go",
+    view: { reservations: [reserved()], users: [unbound] },
+    verdict: "release",
+  },
+  {
+    name: "a pod of the group on another node does not keep it",
+    view: { reservations: [reserved()], users: [userPod({ node: "n2" })] },
+    verdict: "delete",
+  },
+  {
+    name: "H11: a lost reservation is made again on the same device where the node can do that",
+    view: { users: [f], canPin: true },
+    verdict: "restore",
+  },
+  { name: "H11: elsewhere its pods are evicted", view: { users: [f] }, verdict: "evict" },
+  {
+    name: "two pods that were told different devices cannot both keep theirs",
+    view: { users: [f, userPod({ name: "g", device: "GPU-2" })], canPin: true },
+    verdict: "evict",
+  },
+  {
+    name: "a reservation that is going is waited for",
+    view: { reservations: [reserved({ isGoing: true })], users: [f] },
+    verdict: "keep",
+  },
+  { name: "nothing at all is nothing to do", view: {}, verdict: "keep" },
+];
+
+describe("a group's reservation", () => {
+  test.each(cases)("$name", ({ view, verdict }) => {
+    expect(judgeGroup(group(view)).type).toBe(verdict);
+  });
+
+  test("Y19: of two, the one whose device no pod was told is removed", () => {
+    const spare = reserved({ name: "r2", device: "GPU-2" });
+    const verdict = judgeGroup(group({ reservations: [spare, reserved()], users: [f] }));
+    expect(verdict).toMatchObject({ type: "delete", reservation: { metadata: { name: "r2" } } });
+  });
+
+  test("the reason names who needs it", () => {
+    expect(judgeGroup(group({ reservations: [reserved()], requests: [request()] }))).toEqual({
+      type: "keep",
+      why: "BindRequest team/f is going to use it",
+    });
+  });
+
+  test("Y24: a pod of a user in that namespace is no reservation", () => {
+    const pod = userPod();
+    expect(isReservationPod({ metadata: { ...pod.metadata, namespace: "kai-resource-reservation" } })).toBe(false);
+  });
+});

@@ -1,0 +1,233 @@
+import { describe, expect, test } from "vitest";
+import type { Pod } from "../../model/kubernetes.generated.ts";
+import { annotationKeys } from "../../model/scheduling/keys.ts";
+import { type BindView, nextBindStep } from "./nextBindStep.ts";
+import { devicesAnnotation, newReservation, reservationDefaults, reservationName } from "./reservation.ts";
+import { node, request, reserved, userPod } from "./testWorld.ts";
+
+const waitingPod = userPod({ node: undefined, phase: "Pending", groups: [] });
+const held = { "uid-f": "team/f" };
+const options = { reservation: reservationDefaults, cdi: false };
+
+function view(given: Partial<BindView> & { reserved?: readonly Pod[] } = {}): BindView {
+  const { reserved: reservations = [], ...rest } = given;
+  return {
+    request: request(),
+    pod: waitingPod,
+    node: node(),
+    commitSize: 0,
+    reservations: (group) => reservations.filter(({ metadata }) => metadata.labels?.["runai-gpu-group"] === group),
+    freeGpus: 8,
+    isScalingUp: false,
+    otherDevices: new Map(),
+    done: new Set(),
+    hasLooked: false,
+    waitingSinceMs: undefined,
+    podsRevision: "9",
+    nowMs: 0,
+    ...rest,
+  };
+}
+
+const step = (given: Parameters<typeof view>[0] = {}) => nextBindStep(view(given), options);
+
+describe("a bind of a share", () => {
+  test("V4, V5: makes the reservation first, with its pod as holder", () => {
+    expect(step({ reserved: [reserved({ group: "Z" })] })).toMatchObject({
+      type: "write",
+      intent: {
+        type: "create",
+        object: {
+          metadata: { name: reservationName("n1", "X"), annotations: { "muster.dev/holders": JSON.stringify(held) } },
+        },
+      },
+    });
+  });
+
+  test("joins a reservation that is there by writing itself on it, on the state that it saw", () => {
+    expect(step({ reserved: [reserved()] })).toMatchObject({
+      type: "write",
+      intent: { type: "patch", target: { name: "r" }, expected: { uid: "uid-r", resourceVersion: "5" } },
+    });
+  });
+
+  test("V2: waits for a device as long as the node may take, and no longer", () => {
+    const silent = reserved({ device: "", holders: held });
+    expect(step({ reserved: [silent] })).toMatchObject({ type: "wait", untilMs: 40_000, forDevice: true });
+    expect(step({ reserved: [silent], waitingSinceMs: 10_000, nowMs: 49_999 })).toMatchObject({ type: "wait" });
+    expect(step({ reserved: [silent], waitingSinceMs: 10_000, nowMs: 50_000 })).toMatchObject({ type: "failed" });
+  });
+
+  test("V1: labels its pod once the device is known", () => {
+    const next = step({ reserved: [reserved({ device: "4", holders: held })] });
+    expect(next).toMatchObject({
+      type: "write",
+      intent: {
+        type: "patch",
+        target: { name: "f" },
+        expected: { uid: "uid-f", resourceVersion: "5" },
+        patch: {
+          metadata: { labels: { "runai-gpu-group": "X" }, annotations: { [devicesAnnotation]: '{"X":"4"}' } },
+        },
+      },
+    });
+  });
+
+  test("takes labels of an earlier attempt off", () => {
+    const before = userPod({ node: undefined, phase: "Pending", groups: ["old"] });
+    expect(step({ pod: before, reserved: [reserved({ holders: held })] })).toMatchObject({
+      intent: { patch: { metadata: { labels: { "runai-gpu-group": "X" } } } },
+    });
+  });
+
+  test("configures, then binds, with the UID and the version of the pod", () => {
+    const labelled = userPod({
+      node: undefined,
+      phase: "Pending",
+      device: "GPU-1",
+      annotations: {
+        [annotationKeys.receivedResourceType]: "Fraction",
+        "runai/shared-gpu-configmap": "f-abc-shared-gpu",
+      },
+    });
+    const ready = { pod: labelled, reserved: [reserved({ holders: held })] };
+    const configure = step(ready);
+    expect(configure).toMatchObject({ type: "configure" });
+    expect(configure.type === "configure" && configure.maps.map(({ metadata }) => metadata.name)).toEqual([
+      "f-abc-shared-gpu-0",
+      "f-abc-shared-gpu-0-evar",
+    ]);
+    expect(step({ ...ready, done: new Set(["configured"]) })).toMatchObject({
+      intent: { type: "bind", node: "n1", expected: { uid: "uid-f", resourceVersion: "5" } },
+    });
+  });
+
+  test("V11: makes no new reservation while the cluster is scaled up, and joins those that are there", () => {
+    expect(step({ isScalingUp: true })).toMatchObject({ type: "failed" });
+    expect(step({ isScalingUp: true, reserved: [reserved()] })).toMatchObject({ type: "write" });
+  });
+
+  test("fails at once where no GPU is free, instead of waiting for a device that cannot come", () => {
+    expect(step({ freeGpus: 0 })).toMatchObject({ type: "failed", why: expect.stringContaining("no GPU left") });
+  });
+
+  test("V17: a reservation that is going is not relied on", () => {
+    expect(step({ reserved: [reserved({ isGoing: true })] })).toMatchObject({ type: "wait" });
+  });
+
+  test("V21: a reservation that the node refused fails the attempt at once", () => {
+    expect(step({ reserved: [reserved({ phase: "Failed" })] })).toMatchObject({ type: "failed" });
+  });
+
+  test("V22: a reservation of that group on another node is not taken", () => {
+    expect(step({ reserved: [reserved({ node: "n2" })] })).toMatchObject({ type: "failed" });
+  });
+
+  test("a device that another group reports too is an alarm", () => {
+    const next = step({ reserved: [reserved({ holders: held })], otherDevices: new Map([["GPU-1", "Z"]]) });
+    expect(next).toMatchObject({ type: "failed", why: "groups X and Z were both given device GPU-1" });
+  });
+
+  test("K10: of the old form without groups is discarded", () => {
+    expect(step({ request: request({ groups: [] }) })).toMatchObject({ type: "discard" });
+  });
+
+  test("of several groups labels each by its own key", () => {
+    const several = request({ groups: ["X", "Y"] });
+    const both = [reserved({ holders: held }), reserved({ group: "Y", name: "s", device: "GPU-2", holders: held })];
+    expect(step({ request: several, reserved: both })).toMatchObject({
+      intent: { patch: { metadata: { labels: { "runai-gpu-group/X": "X", "runai-gpu-group/Y": "Y" } } } },
+    });
+  });
+});
+
+describe("a bind", () => {
+  test("K2: asks the API before it believes that its pod is not there", () => {
+    expect(step({ pod: undefined })).toEqual({ type: "look", what: "pod" });
+    expect(step({ node: undefined })).toEqual({ type: "look", what: "node" });
+  });
+
+  test("K18: for another pod of that name fails, once the API has said so", () => {
+    const other = userPod({ uid: "other", node: undefined, groups: [] });
+    expect(step({ pod: other })).toEqual({ type: "look", what: "pod" });
+    expect(step({ pod: other, hasLooked: true })).toMatchObject({ type: "failed" });
+  });
+
+  test("K3, K4: of a pod that is on a node has succeeded, and says so if it is another node", () => {
+    expect(step({ pod: userPod() })).toEqual({ type: "succeeded", why: "bound to n1" });
+    expect(step({ pod: userPod({ node: "n2" }) })).toEqual({
+      type: "succeeded",
+      why: "bound to n2 by somebody else, not to n1",
+    });
+  });
+
+  test("of a gang does not begin before all of its BindRequests exist", () => {
+    const gang = request({ annotations: { [annotationKeys.commit]: "c", [annotationKeys.commitSize]: "3" } });
+    expect(step({ request: gang, commitSize: 2 })).toMatchObject({ type: "wait" });
+    expect(step({ request: gang, commitSize: 3 })).toMatchObject({ type: "write" });
+  });
+
+  test.each([
+    ["Succeeded", request({ phase: "Succeeded" }), "done"],
+    ["Failed without retries", request({ phase: "Failed" }), "done"],
+    ["Failed with its retries used up", request({ phase: "Failed", attempts: 3, limit: 3 }), "done"],
+    ["Failed with retries left", request({ phase: "Failed", attempts: 2, limit: 3 }), "write"],
+  ])("that has %s is %s", (_, given, type) => {
+    expect(step({ request: given })).toMatchObject({ type });
+  });
+
+  test("of no share needs nothing but the label and the bind", () => {
+    const plain = request({ type: "Regular", groups: [] });
+    expect(step({ request: plain })).toMatchObject({ intent: { type: "patch" } });
+    const told = userPod({
+      node: undefined,
+      groups: [],
+      annotations: { [annotationKeys.receivedResourceType]: "Regular" },
+    });
+    expect(step({ request: plain, pod: told })).toMatchObject({ intent: { type: "bind" } });
+  });
+
+  test("with claims and volumes writes those first", () => {
+    const volumes = [{ name: "v", persistentVolumeClaim: { claimName: "c" } }];
+    const annotations = { [annotationKeys.receivedResourceType]: "Regular" };
+    const pod = userPod({ node: undefined, groups: [], annotations, spec: { volumes } });
+    const given = request({ type: "Regular", groups: [], spec: { resourceClaimAllocations: [{ name: "gpu" }] } });
+    expect(step({ request: given, pod })).toEqual({ type: "claim" });
+    expect(step({ request: given, pod, done: new Set(["claimed"]) })).toEqual({ type: "volumes" });
+    expect(step({ request: given, pod, done: new Set(["claimed", "volumes"]) })).toMatchObject({
+      intent: { type: "bind" },
+    });
+  });
+});
+
+describe("a reservation pod", () => {
+  const tolerations = [{ key: "gpu", operator: "Exists" }];
+  const make = (given: object = {}) =>
+    newReservation({
+      node: "n1",
+      group: "X",
+      users: [userPod({ spec: { tolerations } })],
+      options: { ...reservationDefaults, ...given },
+    }) as unknown as Pod;
+
+  test("V18: tolerates what its pod tolerates", () => {
+    expect(make().spec?.tolerations).toEqual(tolerations);
+  });
+
+  test("V19: asks for one GPU, whatever its options say, and for their processor and memory", () => {
+    const podResources = { requests: { cpu: "10m", "nvidia.com/gpu": "4" }, limits: { "nvidia.com/gpu": "4" } };
+    expect(make({ podResources }).spec?.containers[0]?.resources).toEqual({
+      requests: { cpu: "10m", "nvidia.com/gpu": "1" },
+      limits: { "nvidia.com/gpu": "1" },
+    });
+  });
+
+  test("V20: has the security contexts of its options, or none", () => {
+    expect(make().spec).not.toHaveProperty("securityContext");
+    expect(make({ podSecurityContext: { runAsUser: 7 } }).spec?.securityContext).toEqual({ runAsUser: 7 });
+  });
+
+  test("is not moved by a cluster autoscaler", () => {
+    expect(make().metadata.annotations?.["karpenter.sh/do-not-disrupt"]).toBe("true");
+  });
+});

@@ -17,6 +17,7 @@ import type { ConfigMap, Pod } from "../../src/model/kubernetes.generated.ts";
 import type { KubeObject } from "../../src/model/object.ts";
 import { type BindRequest, bindRequestApiVersion } from "../../src/model/scheduling/bindRequest.ts";
 import { isReservationPod } from "../../src/model/scheduling/keys.ts";
+import type { KubeApi } from "../../src/ports/kubeApi.ts";
 
 const requests = "scheduling.run.ai/bindrequests";
 
@@ -60,7 +61,7 @@ export class BindCluster {
       kind: "Namespace",
       metadata: { name: "kai-resource-reservation" },
     });
-    const kubelets = cluster.controllers();
+    const kubelets = cluster.controllers(cluster.admin);
     nodes.add(kubelets);
     const started = kubelets.start();
     await cluster.run(0.2);
@@ -70,7 +71,7 @@ export class BindCluster {
 
   /** Starts a binder; an earlier one is not asked to stop, as after a crash. */
   async startBinder(options: Partial<BinderOptions> = {}): Promise<Controllers> {
-    this.binder = this.controllers();
+    this.binder = this.controllers(this.kube);
     binderPart(options).add(this.binder);
     const started = this.binder.start();
     await this.run(0.05);
@@ -141,9 +142,9 @@ export class BindCluster {
     return this.api.names(resource).map((key) => this.api.get(resource, key) as unknown as T);
   }
 
-  private controllers(): Controllers {
+  private controllers(kube: KubeApi): Controllers {
     const { clock } = this.api;
-    const { kube, log, metrics } = this;
+    const { log, metrics } = this;
     return new Controllers(
       { kube, clock, random: seededRandom(1), log, metrics },
       { fieldManager: "muster", freeze: true },

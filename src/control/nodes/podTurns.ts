@@ -109,7 +109,9 @@ function decide(world: NodesWorld, agent: NodeAgent, record: PodRecord, { node, 
     options: life,
     nowMs,
   });
-  if (next.writes.some(isApiWrite) || !isReservationPod(pod, options.reservation)) return next;
+  if (!isReservationPod(pod, options.reservation)) return next;
+  // What runs inside it looks at the state that these writes make.
+  if (next.writes.some(isApiWrite)) return { ...next, wakeAtMs: nowMs };
   const agentNext = nextForReservation({ pod, sim, state, faults, memory, options: options.reservation, nowMs });
   return { ...next, writes: agentNext.writes, wakeAtMs: earliest(next.wakeAtMs, agentNext.wakeAtMs) };
 }

@@ -1,0 +1,291 @@
+/** What becomes of attempts: retries, failures, restarts, and what they leave behind. */
+import { describe, expect, test } from "vitest";
+import { deviceOf, holdersOf } from "../../src/decide/bind/reservation.ts";
+import type { Pod } from "../../src/model/kubernetes.generated.ts";
+import { refused } from "../../src/model/outcome.ts";
+import { BindCluster } from "./bindCluster.ts";
+
+const half = { "gpu-fraction": "0.5" };
+const onNode = { selectedNode: "h100-0", selectedGPUGroups: ["g"] };
+const allocationTimeoutMs = 40_000;
+
+function conditionOf(pod: Pod | undefined): string | undefined {
+  const found = pod?.status?.conditions?.find(({ type }) => type === "PodBound");
+  return found === undefined ? undefined : `${found.status} ${found.reason}`;
+}
+
+async function withPod(annotations: Record<string, string> = half) {
+  const cluster = await BindCluster.create();
+  const pod = await cluster.pod("f", annotations);
+  return { cluster, pod };
+}
+
+/** Refuses the first calls of a kind. */
+function failing(cluster: BindCluster, verb: string, what: string, times: number): () => number {
+  let left = times;
+  cluster.kube.faults = {
+    before: (called, about) => {
+      if (called !== verb || !about.includes(what) || left === 0) return undefined;
+      left--;
+      return refused("Invalid", "not today");
+    },
+  };
+  return () => times - left;
+}
+
+describe("an attempt", () => {
+  test("K1: for a node that is not there fails with the reason", async () => {
+    const { cluster, pod } = await withPod();
+    await cluster.request(pod, { ...onNode, selectedNode: "nowhere" });
+    await cluster.startBinder();
+    await cluster.run(2);
+    expect(cluster.requestOf("f")?.status).toMatchObject({ phase: "Failed", reason: "there is no node nowhere" });
+    expect(conditionOf(cluster.pods()[0])).toBe("False BindingError");
+  });
+
+  test("K2: for a pod that is not there fails with the reason", async () => {
+    const { cluster, pod } = await withPod();
+    await cluster.request(pod, { ...onNode, podName: "other" });
+    await cluster.startBinder();
+    await cluster.run(2);
+    expect(cluster.requestOf("f")?.status).toMatchObject({ phase: "Failed", reason: "there is no pod other" });
+  });
+
+  test("K5: without a limit is the only one, and counts nothing", async () => {
+    const { cluster, pod } = await withPod();
+    await cluster.request(pod, onNode);
+    const refusals = failing(cluster, "bind", "", 9);
+    await cluster.startBinder();
+    await cluster.run(30);
+    expect(refusals()).toBe(1);
+    expect(cluster.requestOf("f")?.status).toEqual({ phase: "Failed", reason: "not today", failedAttempts: 0 });
+  });
+
+  test("K6, K7: is followed by others up to the limit, each later than the one before, and each is written down", async () => {
+    const { cluster, pod } = await withPod();
+    await cluster.request(pod, { ...onNode, backoffLimit: 3 });
+    const refusals = failing(cluster, "bind", "", 9);
+    await cluster.startBinder();
+    const seen: number[] = [];
+    for (let tenth = 0; tenth < 200; tenth++) {
+      await cluster.run(0.1);
+      const attempts = cluster.requestOf("f")?.status?.failedAttempts ?? 0;
+      if (attempts > (seen.length === 0 ? 0 : seen.length)) seen.push(tenth / 10);
+    }
+    expect(cluster.requestOf("f")?.status).toMatchObject({ phase: "Failed", failedAttempts: 3 });
+    expect(refusals()).toBe(3);
+    const [first = 0, second = 0, third = 0] = seen;
+    expect(second - first).toBeGreaterThanOrEqual(1);
+    expect(third - second).toBeGreaterThanOrEqual(2);
+  });
+
+  test("K11, K13: that fails at the bind takes labels and ConfigMaps back, leaves other labels, and the reservation goes", async () => {
+    const { cluster, pod } = await withPod();
+    await cluster.admin.patch(
+      { group: "", version: "v1", plural: "pods", namespace: "default", name: "f" },
+      { type: "merge", body: { metadata: { labels: { mine: "stays" } } } },
+    );
+    await cluster.request(pod, onNode);
+    failing(cluster, "bind", "", 9);
+    await cluster.startBinder();
+    await cluster.run(5);
+    expect(cluster.requestOf("f")?.status?.phase).toBe("Failed");
+    expect(cluster.pods()[0]?.metadata.labels).toEqual({ mine: "stays" });
+    const prefix = pod.metadata.annotations?.["runai/shared-gpu-configmap"];
+    expect([cluster.configMap(`${prefix}-0`), cluster.configMap(`${prefix}-0-evar`)]).toEqual([undefined, undefined]);
+    expect(cluster.reservations()).toEqual([]);
+  });
+
+  test("K12: takes back what it can when a part of that is refused", async () => {
+    const { cluster, pod } = await withPod();
+    await cluster.request(pod, onNode);
+    cluster.kube.faults = {
+      before: (verb, what) =>
+        verb === "bind" || (verb === "delete" && what.includes("shared-gpu")) ? refused("Forbidden", "no") : undefined,
+    };
+    await cluster.startBinder();
+    await cluster.run(5);
+    expect(cluster.pods()[0]?.metadata.labels ?? {}).toEqual({});
+    expect(cluster.reservations()).toEqual([]);
+  });
+
+  test("K14, K15: that fails once and then succeeds ends with one reservation, its device, and True after False", async () => {
+    const { cluster, pod } = await withPod();
+    await cluster.request(pod, { ...onNode, backoffLimit: 3 });
+    failing(cluster, "bind", "", 1);
+    await cluster.startBinder();
+    await cluster.run(0.8);
+    expect(conditionOf(cluster.pods()[0])).toBe("False BindingError");
+    await cluster.run(5);
+    expect(cluster.requestOf("f")?.status).toMatchObject({ phase: "Succeeded", failedAttempts: 1 });
+    expect(conditionOf(cluster.pods()[0])).toBe("True Bound");
+    const [reservation] = cluster.reservations();
+    const prefix = pod.metadata.annotations?.["runai/shared-gpu-configmap"];
+    expect(cluster.configMap(`${prefix}-0`)?.data?.["NVIDIA_VISIBLE_DEVICES"]).toBe(
+      reservation && deviceOf(reservation),
+    );
+    expect(cluster.reservations()).toHaveLength(1);
+  });
+
+  test("K17: whose pod is deleted in the middle leaves nothing", async () => {
+    const { cluster, pod } = await withPod();
+    await cluster.request(pod, onNode);
+    await cluster.startBinder();
+    await cluster.run(0.1);
+    expect(cluster.reservations()).toHaveLength(1);
+    await cluster.api.delete("/pods", "default/f");
+    await cluster.run(20);
+    expect([cluster.pods(), cluster.reservations(), cluster.requestOf("f")]).toEqual([[], [], undefined]);
+  });
+
+  test("K21: whose bind was done and whose answer was lost has succeeded", async () => {
+    const { cluster, pod } = await withPod();
+    await cluster.request(pod, onNode);
+    let lost = 0;
+    cluster.kube.faults = {
+      after: (verb) => (verb === "bind" && lost++ === 0 ? refused("Unknown", "timed out") : undefined),
+    };
+    await cluster.startBinder();
+    await cluster.run(5);
+    expect(cluster.phase("f")).toBe("Succeeded");
+    expect(cluster.reservations()).toHaveLength(1);
+    expect(cluster.lost).toEqual([]);
+  });
+
+  test("K25: whose success could not be written is told again until it is", async () => {
+    const { cluster, pod } = await withPod();
+    await cluster.request(pod, onNode);
+    let refusals = 3;
+    cluster.kube.faults = {
+      before: (verb, what) =>
+        verb === "update" && what.includes("bindrequests") && refusals-- > 0
+          ? refused("Unavailable", "busy")
+          : undefined,
+    };
+    await cluster.startBinder();
+    await cluster.run(10);
+    expect(cluster.phase("f")).toBe("Succeeded");
+  });
+
+  test.each([1, 2, 3, 4, 5, 6])(
+    "K22, K23, K24: a binder that dies before its write number %i is continued by the next, with the same reservation",
+    async (number) => {
+      const { cluster, pod } = await withPod();
+      await cluster.request(pod, onNode);
+      let writes = 0;
+      let dead = false;
+      cluster.kube.faults = {
+        before: (verb, what) => {
+          if (["get", "list", "watch"].includes(verb) || what.startsWith("events")) return undefined;
+          if (++writes === number) dead = true;
+          return dead ? refused("Unavailable", "dead") : undefined;
+        },
+      };
+      const first = await cluster.startBinder();
+      await cluster.run(1);
+      expect(dead).toBe(true);
+      void first.stop();
+      dead = false;
+      writes = Number.NEGATIVE_INFINITY;
+      await cluster.startBinder();
+      await cluster.run(10);
+      expect(cluster.phase("f")).toBe("Succeeded");
+      expect(cluster.reservations().map((each) => [...holdersOf(each).keys()])).toEqual([[pod.metadata.uid]]);
+      expect(cluster.lost).toEqual([]);
+    },
+  );
+});
+
+describe("a reservation", () => {
+  test("V6: whose device is not said in time fails the bind and goes", async () => {
+    const { cluster, pod } = await withPod();
+    await cluster.request(pod, onNode);
+    const never = [{ kind: "reservation-never" }];
+    await cluster.admin.patch(
+      { group: "", version: "v1", plural: "nodes", namespace: "", name: "h100-0" },
+      { type: "merge", body: { metadata: { annotations: { "sim.muster.dev/faults": JSON.stringify(never) } } } },
+    );
+    await cluster.startBinder();
+    await cluster.run(allocationTimeoutMs / 1000 + 5);
+    expect(cluster.requestOf("f")?.status).toMatchObject({ phase: "Failed" });
+    expect(cluster.requestOf("f")?.status?.reason).toContain("did not say within 40 s");
+    expect(cluster.reservations()).toEqual([]);
+  });
+
+  test("V7: that cannot be created fails the bind and leaves nothing", async () => {
+    const { cluster, pod } = await withPod();
+    await cluster.request(pod, onNode);
+    failing(cluster, "create", "pods", 9);
+    await cluster.startBinder();
+    await cluster.run(3);
+    expect(cluster.requestOf("f")?.status).toMatchObject({ phase: "Failed", reason: "not today" });
+    expect(cluster.reservations()).toEqual([]);
+  });
+
+  test("V23: of a pod that shares three GPUs goes when the second one cannot be had", async () => {
+    const { cluster, pod } = await withPod({ ...half, "gpu-fraction-num-devices": "3" });
+    const whole = { resources: { limits: { "nvidia.com/gpu": "7" } } };
+    await cluster.pod("taker", {}, { nodeName: "h100-0", containers: [{ name: "c", image: "i", ...whole }] });
+    await cluster.run(1);
+    await cluster.request(pod, { selectedNode: "h100-0", selectedGPUGroups: ["a", "b", "c"] });
+    await cluster.startBinder();
+    await cluster.run(5);
+    expect(cluster.requestOf("f")?.status).toMatchObject({ phase: "Failed" });
+    expect(cluster.requestOf("f")?.status?.reason).toContain("no GPU left for group b");
+    expect(cluster.pods().find(({ metadata }) => metadata.name === "f")?.metadata.labels ?? {}).toEqual({});
+    expect(cluster.reservations()).toEqual([]);
+  });
+
+  test("H1, H3: stays while one of its pods runs and goes when the last has ended", async () => {
+    const cluster = await BindCluster.create();
+    for (const [name, seconds] of [
+      ["a", "10s"],
+      ["b", "20s"],
+    ] as const) {
+      const pod = await cluster.pod(
+        name,
+        { ...half, "sim.muster.dev/run-duration": seconds },
+        { restartPolicy: "Never" },
+      );
+      await cluster.request(pod, onNode);
+    }
+    await cluster.startBinder();
+    await cluster.run(14);
+    expect(cluster.pods().map(({ status }) => status?.phase)).toEqual(["Succeeded", "Running"]);
+    expect(cluster.reservations()).toHaveLength(1);
+    await cluster.run(15);
+    expect(cluster.pods().map(({ status }) => status?.phase)).toEqual(["Succeeded", "Succeeded"]);
+    expect(cluster.reservations()).toEqual([]);
+  });
+
+  test("H4: of a pod on two GPUs goes with it, both of them", async () => {
+    const cluster = await BindCluster.create();
+    const annotations = { ...half, "gpu-fraction-num-devices": "2", "sim.muster.dev/run-duration": "10s" };
+    const pod = await cluster.pod("f", annotations, { restartPolicy: "Never" });
+    await cluster.request(pod, { selectedNode: "h100-0", selectedGPUGroups: ["a", "b"] });
+    await cluster.startBinder();
+    await cluster.run(5);
+    expect(cluster.reservations()).toHaveLength(2);
+    expect(cluster.pods()[0]?.metadata.labels).toMatchObject({ "runai-gpu-group/a": "a", "runai-gpu-group/b": "b" });
+    const prefix = pod.metadata.annotations?.["runai/shared-gpu-configmap"];
+    expect(cluster.configMap(`${prefix}-0`)?.data?.["NVIDIA_VISIBLE_DEVICES"]?.split(",")).toHaveLength(2);
+    await cluster.run(15);
+    expect(cluster.pods()[0]?.status?.phase).toBe("Succeeded");
+    expect(cluster.reservations()).toEqual([]);
+  });
+
+  test("H11: that a user deletes is not answered on the word of the cache, and its pod is evicted with the reason", async () => {
+    const { cluster, pod } = await withPod();
+    await cluster.request(pod, onNode);
+    await cluster.startBinder();
+    await cluster.run(5);
+    const [reservation] = cluster.reservations();
+    await cluster.api.delete("/pods", `kai-resource-reservation/${reservation?.metadata.name}`);
+    await cluster.run(40);
+    expect(cluster.pods()).toEqual([]);
+    const events = cluster.api
+      .names("/events")
+      .map((key) => cluster.api.get("/events", key) as unknown as { reason: string });
+    expect(events.map(({ reason }) => reason)).toContain("ReservationLost");
+  });
+});

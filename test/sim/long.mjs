@@ -1,5 +1,6 @@
 // Plays the seed counts that were promised, and says what came of them: `npm run sim:long`.
-//   the guinea pig 10,000 seeds; six mutants until found; 200 seeds twice, in two processes; every exhibit 1,000 seeds.
+//   the guinea pig 10,000 seeds; six mutants until found; 200 seeds twice, in two processes; every exhibit 1,000 seeds;
+//   verify among 200 pods 1,000 seeds.
 // Numbers may be scaled down for a quick look: `npm run sim:long -- --scale 0.01`.
 import { spawnSync } from "node:child_process";
 import { dirname, join } from "node:path";
@@ -61,6 +62,11 @@ for (const mistake of mistakes) {
   check(`mutant ${mistake}`, ok, detail);
 }
 process.stdout.write(`median over the six mutants: ${medians.sort((a, b) => a - b)[3]} seeds\n`);
+
+const verify = muster(["sim", "run", "--scenario", "verify", "--seeds", scaled(1_000)]);
+const verifyDetail = `${verify.answer.seeds} seeds, ${verify.answer.violations.length} violations; ${rate(verify.answer)}`;
+check("verify while 200 pods are made and bound", verify.answer.violations.length === 0, verifyDetail);
+if (verify.status !== 0) process.stdout.write(verify.told);
 
 for (const race of muster(["races"]).answer.races) {
   for (const { name, failsWithinSeeds } of race.variants) {

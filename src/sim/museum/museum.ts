@@ -3,6 +3,7 @@ import { runSeeds, type SeedsResult } from "../runSeeds.ts";
 import { backInTime } from "./backInTime.ts";
 import { bindByName } from "./bindByName.ts";
 import type { BuggyVariant, Exhibit, Variant } from "./exhibit.ts";
+import { fiveQueries43 } from "./fiveQueries.ts";
 import { lateStatus } from "./lateStatus.ts";
 import { lostDelete } from "./lostDelete.ts";
 import { lostReservation, twoReservations } from "./lostReservation.ts";
@@ -20,6 +21,7 @@ export const exhibits: readonly Exhibit[] = [
   mergedRecreate,
   bindByName,
   strippedLabel,
+  fiveQueries43,
   backInTime,
   lostDelete,
   watchGoesBack,

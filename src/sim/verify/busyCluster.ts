@@ -1,0 +1,70 @@
+/** A cluster in the middle of a roll-out: somebody makes pods, somebody binds them, nodes start them. */
+import type { KubeObject } from "../../model/object.ts";
+import type { ActorSpec } from "../actor.ts";
+import { Mirror } from "../mirror.ts";
+import { at, every, kinds, person, plain, pod, process } from "../museum/exhibit.ts";
+
+export interface Rollout {
+  readonly pods: number;
+  /** Pause between two pods. */
+  readonly everyMs: number;
+  /** How often the scheduler and the nodes look. */
+  readonly paceMs: number;
+}
+
+export function busyCluster({ pods, everyMs, paceMs }: Rollout): ActorSpec[] {
+  return [
+    person("owner", async (ports) => {
+      for (let index = 0; index < pods; index++) {
+        // A create whose fate is unknown is sent again: its name is taken if it happened.
+        for (;;) {
+          const made = await ports.kube.create(kinds.pods, pod(podName(index)));
+          if (made.ok || made.reason === "AlreadyExists") break;
+          await ports.sleep(20);
+        }
+        await ports.sleep(everyMs + (ports.random.uint32() % everyMs));
+      }
+    }),
+    process("scheduler", async (ports) => {
+      const mirror = new Mirror(ports, kinds.pods);
+      const bindAll = async (): Promise<void> => {
+        for (const found of [...mirror.objects.values()]) {
+          if (nodeOf(found) !== "") continue;
+          const { uid, resourceVersion, name } = found.metadata;
+          await ports.kube.bind(at(kinds.pods, name), { node: "n1", uid, resourceVersion });
+        }
+      };
+      await Promise.all([mirror.run(), every(ports, paceMs, bindAll)]);
+    }),
+    process("kubelet", async (ports) => {
+      const mirror = new Mirror(ports, kinds.pods);
+      const startAll = async (): Promise<void> => {
+        for (const found of [...mirror.objects.values()]) {
+          if (nodeOf(found) === "" || phaseOf(found) !== "Pending") continue;
+          const running = { ...found, status: { ...(found["status"] as object), phase: "Running" } };
+          await ports.kube.update({ ...at(kinds.pods, found.metadata.name), subresource: "status" }, running);
+        }
+      };
+      await Promise.all([mirror.run(), every(ports, paceMs, startAll)]);
+    }),
+  ];
+}
+
+/** The node that everything runs on. */
+export function busyNode(): KubeObject {
+  const allocatable = { cpu: "64", memory: "256Gi", pods: "1000" };
+  const conditions = [{ type: "Ready", status: "True", reason: "KubeletReady" }];
+  return plain("v1", "Node", "", "n1", { status: { capacity: allocatable, allocatable, conditions } });
+}
+
+function podName(index: number): string {
+  return `p${String(index).padStart(4, "0")}`;
+}
+
+function nodeOf(found: KubeObject): string {
+  return (found["spec"] as { nodeName?: string }).nodeName ?? "";
+}
+
+function phaseOf(found: KubeObject): string {
+  return (found["status"] as { phase?: string } | undefined)?.phase ?? "Pending";
+}

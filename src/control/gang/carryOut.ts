@@ -1,0 +1,172 @@
+/** Carries a decision out: what must be announced first, then what is written, then what is taken away after a second look. */
+import type { GangDecision, NamedAnnouncement, Removal } from "../../decide/gang/gangDraft.ts";
+import { lookAgain } from "../../intents/lookAgain.ts";
+import { places } from "../../model/gang/keys.ts";
+import { expectedOf, type Intent, intentId, kindOf } from "../../model/intent.ts";
+import type { KubeObject } from "../../model/object.ts";
+import type { Refusal } from "../../model/outcome.ts";
+import { formatMicroTime } from "../../model/time.ts";
+import type { Cancel } from "../../ports/cancel.ts";
+import type { Effect } from "../../snapshot/ledger.ts";
+import { commit, resolveUnknown } from "../commit.ts";
+import { type TurnResult, turnResultOf } from "../loop.ts";
+import { type GangWorld, type Presence, presenceOf } from "./gangWorld.ts";
+
+export interface GangTurn {
+  /** Controller and key. */
+  readonly key: string;
+  readonly cancel: Cancel;
+  /** Has the turn's key looked at again. */
+  readonly wake: () => void;
+}
+
+/** How many writes of one decision are on their way at once at most; it begins with one. */
+const parallelMax = 16;
+
+export async function carryOut(world: GangWorld, decision: GangDecision, turn: GangTurn): Promise<TurnResult> {
+  for (const announcement of decision.announcements) {
+    const refusal = await announce(world, announcement, turn);
+    if (refusal !== undefined) return turnResultOf(refusal) ?? { again: refusal.message };
+  }
+  const refusal =
+    (await inBatches(decision.intents, (intent) => write(world, intent, turn))) ??
+    (await inBatches(await grounded(world, decision.removals, turn), (removal) => takeAway(world, removal, turn)));
+  for (const { regarding, ...note } of decision.notes) world.recorder.record(regarding as KubeObject, note);
+  if (refusal !== undefined) return turnResultOf(refusal);
+  if (decision.wakeAtMs === undefined) return undefined;
+  return { requeueAfterMs: Math.max(1, decision.wakeAtMs - world.nowMs) };
+}
+
+/** One, two, four and so on: when the API refuses one it would refuse them all. */
+async function inBatches<T>(
+  items: readonly T[],
+  run: (item: T) => Promise<Refusal | undefined>,
+): Promise<Refusal | undefined> {
+  let size = 1;
+  for (let at = 0; at < items.length; at += size, size = Math.min(size * 2, parallelMax)) {
+    const running = items.slice(at, at + size).map(run);
+    let first: Refusal | undefined;
+    for (const each of running) {
+      const refusal = await each;
+      first ??= refusal;
+    }
+    if (first !== undefined) return first;
+  }
+  return undefined;
+}
+
+async function write(world: GangWorld, intent: Intent, turn: GangTurn): Promise<Refusal | undefined> {
+  const state = world.picture.stateOf(intent);
+  // It is on its way, or done and not shown yet: the watch will wake whom it concerns.
+  if (state === "sent" || state === "sentAgain" || state === "acknowledged" || state === "settling") return undefined;
+  const effects = effectsOf(intent);
+  const id = intentId(intent);
+  if (effects.length > 0) world.expect(id, turn.wake);
+  const [committed] = await commit(world.picture, world.controllers.kube, [{ intent, effects }], {
+    cancel: turn.cancel,
+  });
+  const outcome = committed?.outcome;
+  if (outcome === undefined || outcome.ok) return undefined;
+  if (outcome.reason === "Unknown") world.doubt(turn.key, intent);
+  return outcome;
+}
+
+function effectsOf(intent: Intent): readonly Effect<Presence>[] {
+  if (kindOf(intent.target) !== kindOf(places.Pod) || intent.type !== "create") return [];
+  return presenceOf(intent.object as unknown as KubeObject);
+}
+
+/** Leaves out what rests on something that no longer holds. */
+async function grounded(world: GangWorld, removals: readonly Removal[], turn: GangTurn): Promise<Removal[]> {
+  const holds = new Map<Removal["ground"], boolean>();
+  const kept: Removal[] = [];
+  for (const removal of removals) {
+    const { ground } = removal;
+    if (ground === undefined) {
+      kept.push(removal);
+      continue;
+    }
+    let isStill = holds.get(ground);
+    if (isStill === undefined) {
+      const fresh = await lookAgain(world.controllers.kube, ground.target, {
+        atLeast: world.picture.snapshot().kind(kindOf(ground.target)).revision,
+        cancel: turn.cancel,
+      });
+      // An error is no answer; the next turn asks again.
+      if (!fresh.ok) turn.wake();
+      isStill = fresh.ok && ground.holds(fresh.value.object);
+      holds.set(ground, isStill);
+    }
+    if (isStill) kept.push(removal);
+  }
+  return kept;
+}
+
+/** Looks at the victim again and deletes exactly what it looked at. */
+async function takeAway(
+  world: GangWorld,
+  { intent, stillRight }: Removal,
+  turn: GangTurn,
+): Promise<Refusal | undefined> {
+  const { kube } = world.controllers;
+  const atLeast = world.picture.snapshot().kind(kindOf(intent.target)).revision;
+  const fresh = await lookAgain(kube, intent.target, { atLeast, cancel: turn.cancel });
+  if (!fresh.ok) return fresh;
+  const victim = fresh.value.object;
+  if (victim?.metadata.uid !== intent.expected.uid || victim.metadata.deletionTimestamp !== undefined) return undefined;
+  if (!stillRight(victim)) return undefined;
+  const now: Intent = { ...intent, expected: expectedOf(victim) };
+  const gone = kindOf(intent.target) === kindOf(places.Pod) ? presenceOf(victim) : [];
+  const effects = gone.map(({ key }): Effect<Presence> => ({ key, value: "gone" }));
+  if (effects.length > 0) world.expect(intentId(now), turn.wake);
+  const [committed] = await commit(world.picture, kube, [{ intent: now, effects }], { cancel: turn.cancel });
+  const outcome = committed?.outcome;
+  if (outcome === undefined || outcome.ok) return undefined;
+  if (outcome.reason === "NotFound") return undefined;
+  if (outcome.reason === "Unknown") world.doubt(turn.key, now);
+  return outcome;
+}
+
+/** Writes an Event whose name follows from what it tells: who finds it there has told it already. */
+async function announce(
+  world: GangWorld,
+  { name, regarding, type, reason, action, note }: NamedAnnouncement,
+  turn: GangTurn,
+): Promise<Refusal | undefined> {
+  const { apiVersion, kind, metadata } = regarding;
+  const namespace = metadata.namespace ?? "default";
+  const event = {
+    apiVersion: "events.k8s.io/v1",
+    kind: "Event",
+    metadata: { name, namespace },
+    eventTime: formatMicroTime(world.nowMs),
+    reportingController: "muster.dev/gang",
+    reportingInstance: "muster",
+    type,
+    reason,
+    action,
+    note,
+    regarding: { apiVersion, kind, namespace, name: metadata.name, uid: metadata.uid },
+  };
+  const outcome = await world.controllers.kube.create(places.Event, event as unknown as KubeObject, {
+    cancel: turn.cancel,
+  });
+  return outcome.ok || outcome.reason === "AlreadyExists" ? undefined : outcome;
+}
+
+/**
+ * Ends what nobody knows the outcome of, of an earlier turn of this key. Names are derived and deletes carry their state, so what is decided
+ * again instead can happen once at most; if the old one lands after all, the watch shows it. False: nobody could say.
+ */
+export async function settleDoubts(world: GangWorld, turn: GangTurn): Promise<boolean> {
+  for (const intent of world.takeDoubts(turn.key)) {
+    if (world.picture.stateOf(intent) !== "unknown") continue;
+    const outcome = await resolveUnknown(world.picture, world.controllers.kube, intent, { cancel: turn.cancel });
+    if (!outcome.ok) {
+      world.doubt(turn.key, intent);
+      return false;
+    }
+    if (!outcome.value) for (const { id } of world.picture.abandon(intent)) world.ended(id);
+  }
+  return true;
+}

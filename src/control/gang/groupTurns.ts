@@ -1,0 +1,83 @@
+/** The turns of PodCliqueScalingGroups: members, updates, the end of broken replicas, status. */
+import { decideGroup } from "../../decide/gang/decideGroup.ts";
+import { recheckGroupReplica } from "../../decide/gang/termination.ts";
+import { groveGroup } from "../../model/gang/keys.ts";
+import { setReplicaOf } from "../../model/gang/setFacts.ts";
+import type { PodCliqueScalingGroup, PodCliqueSet } from "../../model/gang/types.ts";
+import { keyOf, keyOfObject } from "../../model/intent.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { type TurnResult, turnResultOf } from "../loop.ts";
+import { fieldChanged } from "../predicates.ts";
+import { Channel, forMapped, forObject, forOwner, kindSource } from "../sources.ts";
+import { carryOut, type GangTurn, settleDoubts } from "./carryOut.ts";
+import { whatCliquesRead } from "./cliqueTurns.ts";
+import type { GangWorld } from "./gangWorld.ts";
+import { readReplica, recordTermination } from "./readReplica.ts";
+
+export function addGroupTurns(world: GangWorld): void {
+  const { settings } = world;
+  const again = new Channel();
+  world.controllers.add({
+    name: "gang-groups",
+    concurrency: settings.concurrency.podCliqueScalingGroup,
+    sources: [
+      again,
+      kindSource(world.groups, forObject()),
+      kindSource(world.cliques, forOwner({ group: groveGroup, kind: "PodCliqueScalingGroup" })),
+      kindSource(
+        world.sets,
+        forMapped((set) => world.groupsBySet.get(keyOfObject(set)).map(keyOfObject)),
+        fieldChanged((set) => whatCliquesRead(set as unknown as PodCliqueSet)),
+      ),
+      kindSource(
+        world.claims,
+        forOwner({ group: groveGroup, kind: "PodCliqueScalingGroup" }),
+        fieldChanged(() => 0),
+      ),
+    ],
+    reconcile: async (key, { cancel }) => {
+      const turn = { key: `groups ${key}`, cancel, wake: () => again.push(key) };
+      if (!(await settleDoubts(world, turn))) return { again: "what was sent before is in doubt" };
+      const group = world.groups.get(key);
+      if (group === undefined) return undefined;
+      const { namespace, uid } = group.metadata;
+      const set = world.setOf(group);
+      const { ends, ...decision } = decideGroup(
+        {
+          absentAt: world.absentAt(),
+          settings,
+          group,
+          set,
+          cliques: world.cliquesByOwner.get(uid),
+          isTaken: (name) => world.cliques.get(keyOf(namespace, name)) !== undefined,
+          claims: world.claimsByOwner.get(uid),
+          templateNamed: world.templateNamed,
+        },
+        world.nowMs,
+      );
+      const [index] = ends;
+      if (index !== undefined && set !== undefined) return endReplica(world, { set, group, index }, turn);
+      return carryOut(world, decision, turn);
+    },
+  });
+}
+
+/** Reads everything again, and puts on record what has to go. The record is what the next turn acts on. */
+async function endReplica(
+  world: GangWorld,
+  { set, group, index }: { set: PodCliqueSet; group: PodCliqueScalingGroup; index: number },
+  turn: GangTurn,
+): Promise<TurnResult> {
+  const fresh = await readReplica(world, { set, setReplica: setReplicaOf(group) ?? 0, cancel: turn.cancel });
+  if (!fresh.ok) return turnResultOf(fresh) ?? { again: fresh.message };
+  const verdict = recheckGroupReplica(
+    fresh.value,
+    { groupName: group.metadata.name, index, policy: world.settings.fullLossPolicy },
+    world.nowMs,
+  );
+  // It has recovered, and the conditions will say so: they are what woke us.
+  if ("notAnyMore" in verdict) return { again: verdict.notAnyMore };
+  const object = fresh.value.groups.find(({ metadata }) => metadata.uid === group.metadata.uid);
+  if (object === undefined) return undefined;
+  return recordTermination(world, object as unknown as KubeObject, verdict, turn);
+}

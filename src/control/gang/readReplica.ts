@@ -1,0 +1,85 @@
+/**
+ * Before a gang ends: everything about its replica is read again, by consistent reads at or beyond what was decided on, and what has to go is
+ * written down on the object that owns the decision. Both carry the state that was read: who came in between makes the record fail.
+ */
+
+import { targetOf } from "../../decide/gang/gangDraft.ts";
+import type { FreshReplica } from "../../decide/gang/termination.ts";
+import { lookAgain, lookAgainAtAll } from "../../intents/lookAgain.ts";
+import { labels, managedByValue, places } from "../../model/gang/keys.ts";
+import type { GangTermination, PodClique, PodCliqueScalingGroup, PodCliqueSet } from "../../model/gang/types.ts";
+import { expectedOf, type Intent, kindOf } from "../../model/intent.ts";
+import type { Pod } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { type Outcome, refused } from "../../model/outcome.ts";
+import { laterOf } from "../../model/revision.ts";
+import type { Cancel } from "../../ports/cancel.ts";
+import { commit } from "../commit.ts";
+import { type TurnResult, turnResultOf } from "../loop.ts";
+import type { GangTurn } from "./carryOut.ts";
+import { controllerRef, type GangWorld } from "./gangWorld.ts";
+
+export async function readReplica(
+  world: GangWorld,
+  { set, setReplica, cancel }: { readonly set: PodCliqueSet; readonly setReplica: number; readonly cancel: Cancel },
+): Promise<Outcome<FreshReplica>> {
+  const { kube } = world.controllers;
+  const { name, namespace = "default", uid } = set.metadata;
+  const labelSelector = `${labels.managedBy}=${managedByValue},${labels.partOf}=${name},${labels.setReplica}=${setReplica}`;
+  const atLeastOf = (place: { group: string; plural: string }) => world.picture.snapshot().kind(kindOf(place)).revision;
+  const freshSet = await lookAgain(kube, targetOf("PodCliqueSet", set.metadata), {
+    atLeast: atLeastOf(places.PodCliqueSet),
+    cancel,
+  });
+  if (!freshSet.ok) return freshSet;
+  const owner = freshSet.value.object;
+  if (owner?.metadata.uid !== uid) return refused("NotFound", `set ${name} is gone`);
+  // Children first: a pod that is read later than its clique was bound no earlier than the clique says.
+  const lists: KubeObject[][] = [];
+  let revision = freshSet.value.revision;
+  for (const place of [places.PodCliqueScalingGroup, places.PodClique, places.Pod]) {
+    const atLeast = laterOf(atLeastOf(place), revision);
+    const found = await lookAgainAtAll(kube, place, { namespace, labelSelector }, { atLeast, cancel });
+    if (!found.ok) return found;
+    revision = found.value.revision;
+    lists.push([...found.value.items]);
+  }
+  const [groups = [], cliques = [], pods = []] = lists;
+  const own = groups.filter((group) => controllerRef(group)?.uid === uid);
+  const owners = new Set([uid, ...own.map(({ metadata }) => metadata.uid)]);
+  return {
+    ok: true,
+    value: {
+      set: owner as unknown as PodCliqueSet,
+      setReplica,
+      groups: own as unknown as PodCliqueScalingGroup[],
+      cliques: cliques.filter((clique) => owners.has(controllerRef(clique)?.uid ?? "")) as unknown as PodClique[],
+      pods: pods as unknown as Pod[],
+    },
+  };
+}
+
+/** Puts a termination on record, on the set or the group as it was just read. */
+export async function recordTermination(
+  world: GangWorld,
+  object: KubeObject,
+  termination: GangTermination,
+  turn: GangTurn,
+): Promise<TurnResult> {
+  const status = (object["status"] ?? {}) as { gangTerminations?: GangTermination[] };
+  const others = (status.gangTerminations ?? []).filter(
+    ({ replicaIndex }) => replicaIndex !== termination.replicaIndex,
+  );
+  const intent: Intent = {
+    type: "status",
+    target: targetOf(object.kind, object.metadata),
+    expected: expectedOf(object),
+    object: { ...object, status: { ...status, gangTerminations: [...others, termination] } },
+    why: termination.because,
+  };
+  const [committed] = await commit(world.picture, world.controllers.kube, [{ intent, effects: [] }], {
+    cancel: turn.cancel,
+  });
+  if (committed === undefined || committed.outcome.ok) return undefined;
+  return turnResultOf(committed.outcome) ?? { again: committed.outcome.message };
+}

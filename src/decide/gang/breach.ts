@@ -1,0 +1,113 @@
+/**
+ * Whether a clique or a group has less than its minimum: the tables of sections 4.2, 4.3 and 4.6, first matching row wins. A clique of which
+ * nothing is scheduled looks the same whether it has not started or has lost everything; what is made of it is the policy.
+ */
+import type { FullLossPolicy } from "../../model/gang/settings.ts";
+import type { Said } from "./gangConditions.ts";
+import type { PodCounts } from "./podClasses.ts";
+
+export const breachType = "MinAvailableBreached";
+export const scheduledType = "PodCliqueScheduled";
+export const terminationType = "GangTerminationInProgress";
+
+const updating: Said = {
+  type: breachType,
+  status: "Unknown",
+  reason: "UpdateInProgress",
+  message: "An update is in progress",
+};
+
+const below = (scheduled: number, minAvailable: number): Said => ({
+  type: breachType,
+  status: "True",
+  reason: "ScheduledReplicasBelowMinAvailable",
+  message: `Scheduled replicas (${scheduled}) below MinAvailable (${minAvailable})`,
+});
+
+export interface CliqueFacts {
+  readonly minAvailable: number;
+  readonly isUpdating: boolean;
+  readonly counts: Pick<PodCounts, "scheduled" | "readyOrStarting">;
+}
+
+export function cliqueBreach({ minAvailable, isUpdating, counts }: CliqueFacts, policy: FullLossPolicy): Said {
+  const { scheduled, readyOrStarting } = counts;
+  if (isUpdating) return updating;
+  if (scheduled === 0 && policy === "Suppress") {
+    return {
+      type: breachType,
+      status: "False",
+      reason: "InsufficientScheduledPods",
+      message: `No replica is scheduled (MinAvailable ${minAvailable}): the breach is suppressed, because a clique without any scheduled replica cannot be told from one that has not started`,
+    };
+  }
+  if (scheduled < minAvailable) return below(scheduled, minAvailable);
+  const numbers = `${readyOrStarting} ready or starting, ${minAvailable} required`;
+  return readyOrStarting < minAvailable
+    ? { type: breachType, status: "True", reason: "InsufficientReadyPods", message: `Too few pods: ${numbers}` }
+    : { type: breachType, status: "False", reason: "SufficientReadyPods", message: `Enough pods: ${numbers}` };
+}
+
+export function cliqueScheduled(scheduled: number, minAvailable: number): Said {
+  const isEnough = scheduled >= minAvailable;
+  return {
+    type: scheduledType,
+    status: isEnough ? "True" : "False",
+    reason: isEnough ? "SufficientScheduledPods" : "InsufficientScheduledPods",
+    message: `${scheduled} of at least ${minAvailable} pods are scheduled`,
+  };
+}
+
+/** A replica of a group, by what its cliques say. */
+export interface GroupReplicaFacts {
+  /** All its cliques exist and stay. */
+  readonly isComplete: boolean;
+  /** Complete, and every clique has its minimum scheduled. */
+  readonly isScheduled: boolean;
+  /** Some clique of it is in breach. */
+  readonly isBreached: boolean;
+}
+
+export interface GroupFacts {
+  readonly minAvailable: number;
+  readonly isUpdating: boolean;
+  /** One for each replica that is asked for. */
+  readonly replicas: readonly GroupReplicaFacts[];
+}
+
+export function groupBreach({ minAvailable, isUpdating, replicas }: GroupFacts, policy: FullLossPolicy): Said {
+  if (isUpdating) return updating;
+  const scheduled = replicas.filter((replica) => replica.isScheduled).length;
+  if (policy === "Suppress") {
+    if (scheduled === 0) {
+      return {
+        type: breachType,
+        status: "False",
+        reason: "InsufficientScheduledPodCliqueScalingGroupReplicas",
+        message: `No replica is scheduled (MinAvailable ${minAvailable}): the breach is suppressed, because a group without any scheduled replica cannot be told from one that has not started`,
+      };
+    }
+    if (scheduled < minAvailable) return below(scheduled, minAvailable);
+    // Only those that are scheduled can be missing by their health; the others are not counted in the first place.
+    const healthy = replicas.filter((replica) => replica.isScheduled && !replica.isBreached).length;
+    return available(healthy, minAvailable);
+  }
+  return available(replicas.filter((replica) => replica.isComplete && !replica.isBreached).length, minAvailable);
+}
+
+function available(healthy: number, minAvailable: number): Said {
+  const numbers = `${healthy} not in breach, MinAvailable ${minAvailable}`;
+  return healthy < minAvailable
+    ? {
+        type: breachType,
+        status: "True",
+        reason: "InsufficientAvailablePodCliqueScalingGroupReplicas",
+        message: `Too few replicas: ${numbers}`,
+      }
+    : {
+        type: breachType,
+        status: "False",
+        reason: "SufficientAvailablePodCliqueScalingGroupReplicas",
+        message: `Enough replicas: ${numbers}`,
+      };
+}

@@ -1,0 +1,110 @@
+/**
+ * How a clique of its own is brought to a new template (section 3.9): what is not ready goes at once, what is ready goes one by one, each
+ * only after the one before is replaced. Nothing is remembered but in the status: which pod was chosen is written before it goes.
+ */
+import { labels } from "../../model/gang/keys.ts";
+import { strategyOf } from "../../model/gang/setFacts.ts";
+import type { CliqueUpdateProgress, PodClique, PodCliqueSet } from "../../model/gang/types.ts";
+import type { Pod } from "../../model/kubernetes.generated.ts";
+import { formatTime } from "../../model/time.ts";
+import { byAge, isReady } from "../workloads/podFacts.ts";
+import { isLeaving } from "./gangLabels.ts";
+import { isForeignHash } from "./hashes.ts";
+
+export interface CliqueUpdate {
+  readonly progress: CliqueUpdateProgress | undefined;
+  /** Pods to take away now. */
+  readonly victims: readonly Pod[];
+}
+
+export function isRunning(progress: { readonly updateEndedAt?: string } | undefined): boolean {
+  return progress !== undefined && progress.updateEndedAt === undefined;
+}
+
+/** The hash that a pod of the clique should have. */
+export function targetHash({ status, metadata }: PodClique): string | undefined {
+  const progress = status?.updateProgress;
+  return isRunning(progress) ? progress?.podTemplateHash : metadata.labels?.[labels.templateHash];
+}
+
+export const hashOf = (object: { metadata: { labels?: Record<string, string> } }): string | undefined =>
+  object.metadata.labels?.[labels.templateHash];
+
+/** Whether the set's turn has come to this replica, or has passed it. */
+export function isTurnOf(set: PodCliqueSet, setReplica: number): boolean {
+  const progress = set.status?.updateProgress;
+  if (progress === undefined || progress.updateEndedAt !== undefined) return true;
+  return (progress.currentlyUpdating ?? []).some(
+    ({ replicaIndex, updateEndedAt }) => replicaIndex === setReplica && updateEndedAt === undefined,
+  );
+}
+
+export function cliqueUpdate(
+  { set, clique, setReplica, pods }: { set: PodCliqueSet; clique: PodClique; setReplica: number; pods: readonly Pod[] },
+  nowMs: number,
+): CliqueUpdate {
+  const begun = beginUpdate(set, clique, setReplica, nowMs);
+  if (begun === undefined || !isRunning(begun)) return { progress: begun, victims: [] };
+  return stepUpdate(begun, clique, pods, nowMs);
+}
+
+function beginUpdate(
+  set: PodCliqueSet,
+  { status, metadata }: PodClique,
+  setReplica: number,
+  nowMs: number,
+): CliqueUpdateProgress | undefined {
+  const progress = status?.updateProgress;
+  const generation = set.status?.currentGenerationHash;
+  const template = metadata.labels?.[labels.templateHash];
+  const realised = status?.currentPodCliqueSetGenerationHash;
+  if (generation === undefined || template === undefined || realised === undefined) return progress;
+  if (isForeignHash(realised) || isForeignHash(template)) return progress;
+  if (progress === undefined ? realised === generation : progress.podCliqueSetGenerationHash === generation) {
+    // The same change may have been edited again before it was applied here: the label is the newest word.
+    return progress !== undefined && isRunning(progress) && progress.podTemplateHash !== template
+      ? { ...progress, podTemplateHash: template }
+      : progress;
+  }
+  const isOnDelete = strategyOf(set) === "OnDelete";
+  if (!isOnDelete && !isTurnOf(set, setReplica)) return progress;
+  const now = formatTime(nowMs);
+  return {
+    updateStartedAt: now,
+    podCliqueSetGenerationHash: generation,
+    podTemplateHash: template,
+    ...(isOnDelete && { updateEndedAt: now }),
+  };
+}
+
+function stepUpdate(
+  progress: CliqueUpdateProgress,
+  { spec }: PodClique,
+  pods: readonly Pod[],
+  nowMs: number,
+): CliqueUpdate {
+  const minAvailable = spec.minAvailable ?? spec.replicas;
+  const staying = pods.filter((pod) => !isLeaving(pod));
+  const old = staying.filter((pod) => hashOf(pod) !== progress.podTemplateHash);
+  const newReady = staying.filter((pod) => hashOf(pod) === progress.podTemplateHash && isReady(pod)).length;
+  const notReady = old.filter((pod) => !isReady(pod));
+  if (notReady.length > 0) return { progress, victims: notReady };
+  const selected = progress.readyPodsSelectedToUpdate;
+  const completed = selected?.completed ?? [];
+  const current = old.find(({ metadata }) => metadata.name === selected?.current);
+  if (current !== undefined) return { progress, victims: [current] };
+  const isCurrentDone = selected === undefined || newReady >= completed.length + 1;
+  if (!isCurrentDone) return { progress, victims: [] };
+  const ready = pods.filter(isReady).length;
+  if (old.length > 0) {
+    if (ready < minAvailable) return { progress, victims: [] };
+    const [oldest] = [...old].sort(byAge);
+    if (oldest === undefined) return { progress, victims: [] };
+    const done = selected === undefined ? completed : [...completed, selected.current];
+    const readyPodsSelectedToUpdate = { current: oldest.metadata.name, ...(done.length > 0 && { completed: done }) };
+    return { progress: { ...progress, readyPodsSelectedToUpdate }, victims: [] };
+  }
+  // The replacements of those that were not ready are waited for as well (Q18).
+  if (newReady < Math.min(minAvailable, spec.replicas)) return { progress, victims: [] };
+  return { progress: { ...progress, updateEndedAt: formatTime(nowMs) }, victims: [] };
+}

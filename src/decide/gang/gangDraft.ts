@@ -1,0 +1,165 @@
+/**
+ * A decision in the making: what to write, what to take away after a second look, when to be asked again. One object has
+ * one intent in a decision; whoever has two things to say about it says the other in the next turn.
+ */
+import { assert } from "../../model/assert.ts";
+import { type GangKind, places } from "../../model/gang/keys.ts";
+import {
+  type DeleteIntent,
+  expectedOf,
+  type Intent,
+  type IntentTarget,
+  keyOf,
+  type NewObject,
+} from "../../model/intent.ts";
+import { equalJson, type JsonObject } from "../../model/json.ts";
+import type { KubeObject, ObjectMeta } from "../../model/object.ts";
+import type { Revision } from "../../model/revision.ts";
+import { earliest } from "../workloads/draft.ts";
+
+export type Known = { apiVersion: string; kind: string; metadata: ObjectMeta };
+
+/** Up to where nothing is known to have the name of a new object. */
+export type AbsentAt = (kind: GangKind) => Revision;
+
+/** Something to take away, and what must still hold when it is looked at again. */
+export interface Removal {
+  readonly intent: DeleteIntent;
+  /** Pure. Asked with the victim as it is then. */
+  readonly stillRight: (fresh: KubeObject) => boolean;
+  /** What the removal rests on beside the victim: looked at first, once for all removals that name it. */
+  readonly ground?: { readonly target: IntentTarget; readonly holds: (fresh: KubeObject | undefined) => boolean };
+}
+
+/** What people are told about an object. */
+export interface Announcement {
+  readonly regarding: Known;
+  readonly type: "Normal" | "Warning";
+  readonly reason: string;
+  readonly action: string;
+  readonly note: string;
+}
+
+/** An Event that must exist before anything of this decision is written: what is written says that it does. */
+export interface NamedAnnouncement extends Announcement {
+  readonly name: string;
+}
+
+export interface GangDecision {
+  readonly announcements: readonly NamedAnnouncement[];
+  readonly intents: readonly Intent[];
+  readonly removals: readonly Removal[];
+  /** Best effort: what people read beside the object. */
+  readonly notes: readonly Announcement[];
+  readonly wakeAtMs: number | undefined;
+  /** What is still missing, in words. Empty: everything is as it should be. */
+  readonly waits: readonly string[];
+}
+
+export function targetOf(kind: string, { namespace = "", name }: { namespace?: string; name: string }): IntentTarget {
+  const place = places[kind as GangKind];
+  assert(place !== undefined, () => `the gang operator writes no ${kind}`);
+  return { group: place.group, version: place.version, plural: place.plural, namespace, name };
+}
+
+export class GangDraft {
+  readonly announcements: NamedAnnouncement[] = [];
+  readonly intents: Intent[] = [];
+  readonly removals: Removal[] = [];
+  readonly notes: Announcement[] = [];
+  readonly waits: string[] = [];
+  readonly #absentAt: AbsentAt;
+  readonly #touched = new Set<string>();
+  #wakeAtMs: number | undefined;
+
+  constructor(absentAt: AbsentAt) {
+    this.#absentAt = absentAt;
+  }
+
+  create(object: NewObject, why: string): void {
+    const target = targetOf(object.kind, object.metadata);
+    this.#touch(target);
+    this.intents.push({ type: "create", target, absentAt: this.#absentAt(object.kind as GangKind), object, why });
+  }
+
+  patch(object: Known, patch: JsonObject, why: string, subresource?: string): void {
+    const target = targetOf(object.kind, object.metadata);
+    this.#touch(target);
+    const intent = { type: "patch", target, expected: expectedOf(object as KubeObject), patch, why } as const;
+    this.intents.push(subresource === undefined ? intent : { ...intent, subresource });
+  }
+
+  /** Replaces the status if it says something new. */
+  status(object: Known & { status?: unknown }, status: object, why: string): boolean {
+    const next = JSON.parse(JSON.stringify(status)) as JsonObject;
+    if (equalJson(next, object.status ?? {}) || this.has(object)) return false;
+    const target = targetOf(object.kind, object.metadata);
+    this.#touch(target);
+    const written = { ...object, status: next } as unknown as KubeObject;
+    this.intents.push({ type: "status", target, expected: expectedOf(object as KubeObject), object: written, why });
+    return true;
+  }
+
+  remove(object: Known, why: string, more: Partial<Pick<Removal, "stillRight" | "ground">> = {}): void {
+    if (object.metadata.deletionTimestamp !== undefined || this.has(object)) return;
+    const target = targetOf(object.kind, object.metadata);
+    this.#touch(target);
+    const intent: DeleteIntent = { type: "delete", target, expected: expectedOf(object as KubeObject), why };
+    const { stillRight = () => true, ground } = more;
+    this.removals.push({ intent, stillRight, ...(ground && { ground }) });
+  }
+
+  announce(announcement: NamedAnnouncement): void {
+    this.announcements.push(announcement);
+  }
+
+  note(note: Announcement): void {
+    this.notes.push(note);
+  }
+
+  wait(why: string): void {
+    this.waits.push(why);
+  }
+
+  wakeAt(atMs: number | undefined): void {
+    this.#wakeAtMs = earliest(this.#wakeAtMs, atMs);
+  }
+
+  has(object: Known): boolean {
+    return this.#touched.has(placeOf(targetOf(object.kind, object.metadata)));
+  }
+
+  decision(): GangDecision {
+    const { announcements, intents, removals, notes, waits } = this;
+    return { announcements, intents, removals, notes, waits, wakeAtMs: this.#wakeAtMs };
+  }
+
+  #touch(target: IntentTarget): void {
+    const place = placeOf(target);
+    assert(!this.#touched.has(place), () => `two intents for ${place} in one decision`);
+    this.#touched.add(place);
+  }
+}
+
+function placeOf(target: IntentTarget): string {
+  return `${target.group}/${target.plural}/${keyOf(target.namespace, target.name)}`;
+}
+
+/** Adds or takes away a finalizer, if that changes anything. */
+export function keepFinalizer(draft: GangDraft, object: Known, finalizer: string): boolean {
+  const { finalizers = [] } = object.metadata;
+  if (finalizers.includes(finalizer)) return true;
+  draft.patch(object, { metadata: { finalizers: [...finalizers, finalizer] } }, "it is not to vanish unseen");
+  return false;
+}
+
+export function dropFinalizer(draft: GangDraft, object: Known, finalizer: string): void {
+  const { finalizers = [] } = object.metadata;
+  if (!finalizers.includes(finalizer)) return;
+  const rest = finalizers.filter((each) => each !== finalizer);
+  draft.patch(
+    object,
+    { metadata: { finalizers: rest.length === 0 ? null : rest } },
+    "nothing is left to do for it: its owner's collector takes the rest",
+  );
+}

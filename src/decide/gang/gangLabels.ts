@@ -1,0 +1,37 @@
+/** Labels that say what an object belongs to. */
+import { labels, managedByValue } from "../../model/gang/keys.ts";
+import type { ObjectMeta, OwnerReference } from "../../model/object.ts";
+import type { Known } from "./gangDraft.ts";
+
+export function defaultLabels(set: string): Record<string, string> {
+  return { [labels.managedBy]: managedByValue, [labels.partOf]: set };
+}
+
+/** Names with colons are no label values. */
+export function childLabels(set: string, component: string, name: string): Record<string, string> {
+  return { ...defaultLabels(set), [labels.component]: component, [labels.name]: name.replaceAll(":", "-") };
+}
+
+/** The selector that says the same, in the order of its keys. */
+export function selectorText(selected: Readonly<Record<string, string>>): string {
+  return Object.entries(selected)
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([key, value]) => `${key}=${value}`)
+    .join(",");
+}
+
+export function ownerOf({ apiVersion, kind, metadata }: Known): OwnerReference {
+  return { apiVersion, kind, name: metadata.name, uid: metadata.uid, controller: true, blockOwnerDeletion: true };
+}
+
+export function isManaged({ metadata }: { metadata: ObjectMeta }): boolean {
+  return metadata.labels?.[labels.managedBy] === managedByValue;
+}
+
+export function setNameOf({ metadata }: { metadata: ObjectMeta }): string | undefined {
+  return isManaged({ metadata }) ? metadata.labels?.[labels.partOf] : undefined;
+}
+
+export function isLeaving({ metadata }: { metadata: ObjectMeta }): boolean {
+  return metadata.deletionTimestamp !== undefined;
+}

@@ -1,0 +1,54 @@
+/** What a clique asks about its pods (section 4.1). */
+import type { ContainerStatus, Pod } from "../../model/kubernetes.generated.ts";
+import { isFinished, isReady, podCondition } from "../workloads/podFacts.ts";
+import { isLeaving } from "./gangLabels.ts";
+
+/** Has a node. A pod that has ended holds none any more (Q16). */
+export function isScheduled(pod: Pod): boolean {
+  return podCondition(pod, "PodScheduled")?.status === "True" && !isFinished(pod);
+}
+
+export function isGated(pod: Pod): boolean {
+  const scheduled = podCondition(pod, "PodScheduled");
+  return scheduled?.status === "False" && scheduled.reason === "SchedulingGated";
+}
+
+/** Some container has ended badly before. What it does now is not asked: it swings between two states. */
+export function isErrored(pod: Pod): boolean {
+  if (isReady(pod)) return false;
+  const { initContainerStatuses = [], containerStatuses = [] } = pod.status ?? {};
+  return [...initContainerStatuses, ...containerStatuses].some(
+    ({ lastState }) => (lastState?.terminated?.exitCode ?? 0) !== 0,
+  );
+}
+
+/** Runs and does not answer. A pod that still pulls, initialises or starts is not meant. */
+export function isStartedNotReady(pod: Pod): boolean {
+  if (isReady(pod) || isErrored(pod)) return false;
+  return (pod.status?.containerStatuses ?? []).some(
+    ({ started, ready }: ContainerStatus) => started === true && !ready,
+  );
+}
+
+export interface PodCounts {
+  /** Not asked to go. */
+  readonly live: number;
+  readonly ready: number;
+  readonly scheduled: number;
+  readonly gated: number;
+  /** Scheduled, and nothing speaks against them. */
+  readonly readyOrStarting: number;
+}
+
+export function countPods(pods: readonly Pod[]): PodCounts {
+  let [live, ready, scheduled, gated, bad] = [0, 0, 0, 0, 0];
+  for (const pod of pods) {
+    if (!isLeaving(pod)) live++;
+    if (isReady(pod)) ready++;
+    if (isScheduled(pod)) {
+      scheduled++;
+      if (isErrored(pod) || isStartedNotReady(pod)) bad++;
+    } else if (isGated(pod)) gated++;
+  }
+  return { live, ready, scheduled, gated, readyOrStarting: scheduled - bad };
+}

@@ -1,0 +1,197 @@
+/**
+ * The end of a gang that has had less than its minimum for too long (section 4.4). It goes in steps that survive the death of whoever takes
+ * them: the cliques are read again and put on record by UID, then they go, and the record goes when the last of them has. A clique
+ * that was made since is another one and stays.
+ *
+ * How long a breach has lasted is the condition's own time, so a restart shortens and lengthens nothing.
+ */
+import { labels } from "../../model/gang/keys.ts";
+import {
+  groupMinAvailable,
+  groupReplicaOf,
+  groupReplicas,
+  setReplicaOf,
+  standaloneCliques,
+  terminationDelayMs,
+} from "../../model/gang/setFacts.ts";
+import type { FullLossPolicy } from "../../model/gang/settings.ts";
+import type { GangTermination, PodClique, PodCliqueScalingGroup, PodCliqueSet } from "../../model/gang/types.ts";
+import type { Pod } from "../../model/kubernetes.generated.ts";
+import { formatTime, timeToMs } from "../../model/time.ts";
+import { controllerOf } from "../workloads/ownership.ts";
+import { breachType, cliqueBreach, groupBreach, terminationType } from "./breach.ts";
+import { isBreached, wasEverScheduled } from "./cliqueStatus.ts";
+import { isRunning } from "./cliqueUpdate.ts";
+import { conditionOf } from "./gangConditions.ts";
+import { isLeaving } from "./gangLabels.ts";
+import { type GroupReplica, groupReplicasOf, homeOfGroup } from "./groupFacts.ts";
+import { cliqueName } from "./names.ts";
+import { countPods } from "./podClasses.ts";
+
+export function terminationOf(
+  replicaIndex: number,
+  cliques: readonly PodClique[],
+  because: string,
+  nowMs: number,
+): GangTermination {
+  const podCliques = cliques
+    .map(({ metadata }) => ({ name: metadata.name, uid: metadata.uid }))
+    .sort((a, b) => (a.name < b.name ? -1 : 1));
+  return { replicaIndex, startedAt: formatTime(nowMs), because, podCliques };
+}
+
+/** A breach that counts towards an end, and when that is. */
+export interface Breach {
+  readonly name: string;
+  readonly sinceMs: number;
+}
+
+/** Whether a clique's breach may end anything. One that was never scheduled has not started, under the policy that calls that a breach. */
+export function cliqueCandidate(clique: PodClique, policy: FullLossPolicy): Breach | undefined {
+  if (isLeaving(clique) || !isBreached(clique)) return undefined;
+  if (policy === "Terminate" && !wasEverScheduled(clique)) return undefined;
+  return { name: clique.metadata.name, sinceMs: timeToMs(conditionOf(clique, breachType)?.lastTransitionTime) ?? 0 };
+}
+
+export function groupCandidate(group: PodCliqueScalingGroup, policy: FullLossPolicy): Breach | undefined {
+  if (isLeaving(group) || !isBreached(group)) return undefined;
+  if (policy === "Terminate") {
+    if (group.status?.everHealthy !== true) return undefined;
+    if (conditionOf(group, terminationType)?.status === "True") return undefined;
+  }
+  return { name: group.metadata.name, sinceMs: timeToMs(conditionOf(group, breachType)?.lastTransitionTime) ?? 0 };
+}
+
+export type Verdict =
+  | { readonly verdict: "calm" }
+  | { readonly verdict: "wait"; readonly untilMs: number; readonly because: string }
+  | { readonly verdict: "end"; readonly because: string };
+
+/** The breach that has lasted longest decides. */
+export function judge(breaches: readonly Breach[], delayMs: number, nowMs: number): Verdict {
+  let first: Breach | undefined;
+  for (const breach of breaches) if (first === undefined || breach.sinceMs < first.sinceMs) first = breach;
+  if (first === undefined) return { verdict: "calm" };
+  const untilMs = first.sinceMs + delayMs;
+  const because = `${first.name} has had less than its minimum since ${formatTime(first.sinceMs)}`;
+  return untilMs <= nowMs ? { verdict: "end", because } : { verdict: "wait", untilMs, because };
+}
+
+export interface ReplicaGangs {
+  readonly set: PodCliqueSet;
+  readonly setReplica: number;
+  /** Those of the replica. */
+  readonly groups: readonly PodCliqueScalingGroup[];
+  readonly cliques: readonly PodClique[];
+}
+
+/** Whether a whole replica of the set must end. */
+export function judgeSetReplica(
+  { set, setReplica, groups, cliques }: ReplicaGangs,
+  policy: FullLossPolicy,
+  nowMs: number,
+): Verdict {
+  const standalone: PodClique[] = [];
+  for (const { name } of standaloneCliques(set)) {
+    const whole = cliqueName(set.metadata.name, setReplica, name);
+    const clique = cliques.find(({ metadata }) => metadata.name === whole);
+    // What is not there yet cannot be judged, and the replica not without it.
+    if (clique === undefined || isLeaving(clique)) return { verdict: "calm" };
+    standalone.push(clique);
+  }
+  const breaches = [
+    ...standalone.flatMap((clique) => cliqueCandidate(clique, policy) ?? []),
+    ...groups.flatMap((group) => groupCandidate(group, policy) ?? []),
+  ];
+  return judge(breaches, terminationDelayMs(set), nowMs);
+}
+
+/** Which replicas of a group must end by themselves; the others of the group must be enough for it. */
+export function judgeGroupReplicas(
+  group: PodCliqueScalingGroup,
+  replicas: readonly GroupReplica[],
+  { set, policy }: { readonly set: PodCliqueSet; readonly policy: FullLossPolicy },
+  nowMs: number,
+): { readonly index: number; readonly verdict: Verdict }[] {
+  if (isRunning(group.status?.updateProgress)) return [];
+  const judged = replicas.flatMap(({ index, cliques }) => {
+    const breaches = cliques.flatMap((clique) => cliqueCandidate(clique, policy) ?? []);
+    return breaches.length === 0 ? [] : [{ index, verdict: judge(breaches, terminationDelayMs(set), nowMs) }];
+  });
+  const rest = groupReplicas(group.spec) - judged.length;
+  return rest < groupMinAvailable(group.spec) ? [] : judged;
+}
+
+/** A world that was read again: everything about one replica of a set. */
+export interface FreshReplica extends ReplicaGangs {
+  readonly pods: readonly Pod[];
+}
+
+/**
+ * The replica as its pods say it is now: each clique's condition is worked out again, so that a recovery that has not reached the
+ * conditions counts as well. Times stay: a breach that goes on is as old as it is.
+ */
+export function asPodsSay(fresh: FreshReplica, policy: FullLossPolicy): FreshReplica {
+  const cliques = fresh.cliques.map((clique): PodClique => {
+    const pods = fresh.pods.filter(({ metadata }) => controllerOf(metadata)?.uid === clique.metadata.uid);
+    const minAvailable = clique.spec.minAvailable ?? clique.spec.replicas;
+    const isUpdating = isRunning(clique.status?.updateProgress);
+    const counts = countPods(pods);
+    const said = cliqueBreach({ minAvailable, isUpdating, counts }, policy);
+    const scheduled = { type: "PodCliqueScheduled", status: counts.scheduled >= minAvailable ? "True" : "False" };
+    return withSaid(clique, [said, scheduled as typeof said]);
+  });
+  const groups = fresh.groups.map((group): PodCliqueScalingGroup => {
+    const home = homeOfGroup(fresh.set, group);
+    if (home === undefined) return group;
+    const own = cliques.filter(({ metadata }) => metadata.labels?.[labels.group] === group.metadata.name);
+    const replicas = groupReplicasOf(group, home, own);
+    const isUpdating = isRunning(group.status?.updateProgress);
+    const facts = { minAvailable: groupMinAvailable(home.template), isUpdating, replicas };
+    return withSaid(group, [groupBreach(facts, policy)]);
+  });
+  return { ...fresh, cliques, groups };
+}
+
+/** Only the status is taken over: what it says is new, when it began is old. */
+function withSaid<T extends PodClique | PodCliqueScalingGroup>(
+  object: T,
+  said: readonly { readonly type: string; readonly status: string }[],
+): T {
+  const conditions = (object.status?.conditions ?? []).map((condition) => {
+    const now = said.find(({ type }) => type === condition.type);
+    return now === undefined ? condition : { ...condition, status: now.status };
+  });
+  return { ...object, status: { ...object.status, conditions } } as T;
+}
+
+/** The second look before a replica of the set ends: everything of it that is there and stays, or why not. */
+export function recheckSetReplica(
+  fresh: FreshReplica,
+  policy: FullLossPolicy,
+  nowMs: number,
+): GangTermination | { readonly notAnyMore: string } {
+  const now = asPodsSay(fresh, policy);
+  const verdict = judgeSetReplica(now, policy, nowMs);
+  if (verdict.verdict !== "end") return { notAnyMore: "the replica has recovered" };
+  const victims = fresh.cliques.filter((clique) => !isLeaving(clique) && setReplicaOf(clique) === fresh.setReplica);
+  return terminationOf(fresh.setReplica, victims, verdict.because, nowMs);
+}
+
+/** The same for one replica of a group. */
+export function recheckGroupReplica(
+  fresh: FreshReplica,
+  { groupName, index, policy }: { readonly groupName: string; readonly index: number; readonly policy: FullLossPolicy },
+  nowMs: number,
+): GangTermination | { readonly notAnyMore: string } {
+  const now = asPodsSay(fresh, policy);
+  const group = now.groups.find(({ metadata }) => metadata.name === groupName);
+  const home = group === undefined ? undefined : homeOfGroup(now.set, group);
+  if (group === undefined || home === undefined) return { notAnyMore: "the group is gone" };
+  const own = now.cliques.filter(({ metadata }) => metadata.labels?.[labels.group] === groupName);
+  const judged = judgeGroupReplicas(group, groupReplicasOf(group, home, own), { set: now.set, policy }, nowMs);
+  const mine = judged.find((each) => each.index === index)?.verdict;
+  if (mine?.verdict !== "end") return { notAnyMore: "the replica has recovered, or too few others are left" };
+  const victims = own.filter((clique) => !isLeaving(clique) && groupReplicaOf(clique) === index);
+  return terminationOf(index, victims, mine.because, nowMs);
+}

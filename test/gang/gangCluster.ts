@@ -1,0 +1,314 @@
+/** A whole cluster in memory for gangs: API server with the rules, the operator, simulated nodes, a scheduler, and a clock that the test moves. */
+import { createAdmission } from "../../src/apiserver/admission/createAdmission.ts";
+import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
+import { seededRandom } from "../../src/apiserver/testing/seededRandom.ts";
+import { TestApi } from "../../src/apiserver/testing/testApi.ts";
+import { Controllers } from "../../src/control/controllers.ts";
+import { gangPart } from "../../src/control/gang/gangPart.ts";
+import { MetricsBook } from "../../src/control/metricsBook.ts";
+import { nodesPart } from "../../src/control/nodes/nodesPart.ts";
+import { KeptLog } from "../../src/control/testing/keptLog.ts";
+import { fastDelays } from "../../src/decide/nodes/podPlan.ts";
+import { gangHooks } from "../../src/model/gang/hooks.ts";
+import { labels, places } from "../../src/model/gang/keys.ts";
+import { defaultGangSettings, type GangSettings } from "../../src/model/gang/settings.ts";
+import type { PodClique, PodCliqueScalingGroup, PodCliqueSet, PodGang } from "../../src/model/gang/types.ts";
+import { copyJson } from "../../src/model/json.ts";
+import type { Node, Pod, ResourceClaim } from "../../src/model/kubernetes.generated.ts";
+import type { KubeObject } from "../../src/model/object.ts";
+import type { PodGroup } from "../../src/model/scheduling/podGroup.ts";
+import type { Topology } from "../../src/model/scheduling/topology.ts";
+import { formatTime } from "../../src/model/time.ts";
+import type { KubeApi, ResourceRef } from "../../src/ports/kubeApi.ts";
+import { schedulePods } from "./toyScheduler.ts";
+
+const definitions: ResourceRef = {
+  group: "apiextensions.k8s.io",
+  version: "v1",
+  plural: "customresourcedefinitions",
+};
+const nodePlace: ResourceRef = { group: "", version: "v1", plural: "nodes" };
+
+export interface GangClusterOptions {
+  readonly nodes?: number;
+  readonly cordoned?: number;
+  readonly settings?: Partial<GangSettings>;
+  readonly podsPerNode?: number;
+  readonly nodeLabels?: (index: number) => Record<string, string>;
+}
+
+export class GangCluster {
+  readonly api: TestApi;
+  readonly kube: KubeApi;
+  readonly settings: GangSettings;
+  readonly log = new KeptLog();
+  readonly metrics = new MetricsBook();
+  private readonly podsPerNode: number;
+  private operator: Controllers | undefined;
+
+  private constructor(api: TestApi, settings: GangSettings, podsPerNode: number) {
+    this.api = api;
+    this.settings = settings;
+    this.podsPerNode = podsPerNode;
+    this.kube = inProcessKube(api.core, {
+      user: { username: "admin", groups: ["system:masters"] },
+      fieldManager: "admin",
+    });
+  }
+
+  static async start(options: GangClusterOptions = {}): Promise<GangCluster> {
+    const settings = { ...defaultGangSettings, ...options.settings };
+    const api = await TestApi.start({ admission: createAdmission({ hooks: gangHooks(settings) }) });
+    const cluster = new GangCluster(api, settings, options.podsPerNode ?? 1);
+    const { part: nodes } = nodesPart({ seed: "s", delays: fastDelays, leases: false, dra: undefined, events: "none" });
+    for (const definition of [...(gangPart(settings).definitions ?? []), ...(nodes.definitions ?? [])]) {
+      const made = await cluster.kube.create(definitions, copyJson(definition) as unknown as KubeObject);
+      if (!made.ok) throw new Error(made.message);
+    }
+    await api.settle();
+    for (let index = 0; index < (options.nodes ?? 10); index++) {
+      const isCordoned = index >= (options.nodes ?? 10) - (options.cordoned ?? 0);
+      await cluster.addNode(index, { isCordoned, labels: options.nodeLabels?.(index) ?? {} });
+    }
+    await cluster.startOperator();
+    const user = { username: "nodes", groups: ["system:masters"] };
+    const kube = inProcessKube(api.core, { user, fieldManager: "nodes" });
+    const ports = { kube, clock: api.clock, random: seededRandom(2), log: cluster.log, metrics: cluster.metrics };
+    const kubelets = new Controllers(ports, { fieldManager: "nodes", freeze: true });
+    nodes.add(kubelets);
+    const started = kubelets.start();
+    await cluster.run(0.1);
+    await started;
+    return cluster;
+  }
+
+  async startOperator(): Promise<void> {
+    const user = { username: "system:muster", groups: ["system:masters"] };
+    const kube = inProcessKube(this.api.core, { user, fieldManager: "muster" });
+    const ports = { kube, clock: this.api.clock, random: seededRandom(1), log: this.log, metrics: this.metrics };
+    this.operator = new Controllers(ports, { fieldManager: "muster", freeze: true });
+    gangPart(this.settings).add(this.operator);
+    const started = this.operator.start();
+    await this.run(0.1);
+    await started;
+  }
+
+  async stopOperator(): Promise<void> {
+    const stopped = this.operator?.stop();
+    await this.run(0.05);
+    await stopped;
+  }
+
+  /** Time passes; the scheduler looks every now and then. */
+  async run(seconds: number): Promise<void> {
+    const stepMs = Math.min(100, seconds * 1000);
+    for (let left = seconds * 1000; left > 0; left -= stepMs) await this.api.clock.advance(Math.min(stepMs, left));
+  }
+
+  /** Until nothing changes any more; time passes by less than a second for each round. */
+  async settle(rounds = 60): Promise<void> {
+    let quiet = 0;
+    for (let round = 0; round < rounds && quiet < 2; round++) {
+      const before = this.api.core.store.revision;
+      await this.api.clock.advance(60);
+      const bound = await this.schedule();
+      await this.api.clock.advance(60);
+      quiet = bound === 0 && this.api.core.store.revision === before ? quiet + 1 : 0;
+    }
+    const mistakes = this.log.errors;
+    if (mistakes.length > 0)
+      throw new Error(
+        `mistakes: ${JSON.stringify(
+          this.log.lines.filter(({ level }) => level === "error"),
+          errorText,
+        )}`,
+      );
+  }
+
+  /** Lets a long time pass in a few steps, with the scheduler at work. */
+  async pass(seconds: number): Promise<void> {
+    for (let step = 0; step < 5; step++) {
+      await this.api.clock.advance((seconds * 1000) / 5);
+      await this.settle();
+    }
+  }
+
+  schedule(): Promise<number> {
+    return schedulePods(this.kube, {
+      nodes: this.all<Node>("/nodes"),
+      pods: this.pods(),
+      podGroups: this.all<PodGroup>("scheduling.run.ai/podgroups"),
+      topologies: this.all<Topology>("kai.scheduler/topologies"),
+      podsPerNode: this.podsPerNode,
+    });
+  }
+
+  async addNode(index: number, options: { isCordoned?: boolean; labels?: Record<string, string> } = {}): Promise<void> {
+    const name = nodeName(index);
+    const allocatable = { cpu: "64", memory: "512Gi", pods: "250" };
+    await this.api.create("/nodes", {
+      apiVersion: "v1",
+      kind: "Node",
+      metadata: {
+        name,
+        annotations: { "kwok.x-k8s.io/node": "fake" },
+        labels: { "kubernetes.io/hostname": name, ...options.labels },
+      },
+      spec: { ...(options.isCordoned && { unschedulable: true }) },
+      status: { capacity: allocatable, allocatable },
+    });
+    const now = formatTime(this.api.clock.nowMs());
+    await this.api.edit(
+      "/nodes",
+      name,
+      (node) => {
+        node["status"] = {
+          capacity: allocatable,
+          allocatable,
+          conditions: [
+            {
+              type: "Ready",
+              status: "True",
+              reason: "KubeletReady",
+              message: "",
+              lastHeartbeatTime: now,
+              lastTransitionTime: now,
+            },
+          ],
+        };
+      },
+      "status",
+    );
+  }
+
+  async cordon(node: string, isCordoned = true): Promise<void> {
+    const body = { spec: { unschedulable: isCordoned ? true : null } };
+    await this.must(this.kube.patch({ ...nodePlace, namespace: "", name: node }, { type: "merge", body }));
+  }
+
+  /** Lets the scheduler use so many more nodes. */
+  async uncordon(count: number): Promise<void> {
+    const closed = this.all<Node>("/nodes").filter(({ spec }) => spec?.unschedulable === true);
+    for (const { metadata } of closed.slice(0, count)) await this.cordon(metadata.name, false);
+    await this.settle();
+  }
+
+  async apply(set: PodCliqueSet): Promise<void> {
+    await this.must(this.kube.create(places.PodCliqueSet, copyJson(set) as unknown as KubeObject));
+    await this.settle();
+  }
+
+  async change(name: string, edit: (set: PodCliqueSet) => void): Promise<void> {
+    const next = copyJson(this.set(name));
+    edit(next);
+    await this.must(this.kube.update(at(places.PodCliqueSet, name), next as unknown as KubeObject));
+  }
+
+  async scale(
+    kind: "PodCliqueSet" | "PodClique" | "PodCliqueScalingGroup",
+    name: string,
+    replicas: number,
+  ): Promise<void> {
+    const ref = { ...at(places[kind], name), subresource: "scale" };
+    await this.must(this.kube.patch(ref, { type: "merge", body: { spec: { replicas } } }));
+    await this.settle();
+  }
+
+  async deletePod(name: string): Promise<void> {
+    await this.must(this.kube.delete(at(places.Pod, name), { gracePeriodSeconds: 0 }));
+  }
+
+  /** The node of a pod is closed and the pod is taken away: its replacement has nowhere to go. */
+  async losePod(pod: Pod): Promise<void> {
+    await this.cordon(pod.spec?.nodeName ?? "");
+    await this.deletePod(pod.metadata.name);
+    await this.settle();
+  }
+
+  set(name: string): PodCliqueSet {
+    return this.api.get("grove.io/podcliquesets", `default/${name}`) as unknown as PodCliqueSet;
+  }
+
+  clique(name: string): PodClique {
+    return this.api.get("grove.io/podcliques", `default/${name}`) as unknown as PodClique;
+  }
+
+  group(name: string): PodCliqueScalingGroup {
+    return this.api.get("grove.io/podcliquescalinggroups", `default/${name}`) as unknown as PodCliqueScalingGroup;
+  }
+
+  gang(name: string): PodGang {
+    return this.api.get("scheduler.grove.io/podgangs", `default/${name}`) as unknown as PodGang;
+  }
+
+  claims(): string[] {
+    return this.all<ResourceClaim>("resource.k8s.io/resourceclaims").map(({ metadata }) => metadata.name);
+  }
+
+  all<T = KubeObject>(resource: string): T[] {
+    return [...this.api.core.store.collection(resource).all()].map((version) => version.object() as unknown as T);
+  }
+
+  names(resource: string): string[] {
+    return this.all(resource).map(({ metadata }) => metadata.name);
+  }
+
+  pods(clique?: string): Pod[] {
+    const all = this.all<Pod>("/pods");
+    return clique === undefined ? all : all.filter(({ metadata }) => metadata.labels?.[labels.clique] === clique);
+  }
+
+  uids(clique?: string): string[] {
+    return this.pods(clique)
+      .filter(({ metadata }) => metadata.deletionTimestamp === undefined)
+      .map(({ metadata }) => metadata.uid)
+      .sort();
+  }
+
+  readyPods(clique?: string): number {
+    return this.pods(clique).filter(isReady).length;
+  }
+
+  scheduledPods(clique?: string): number {
+    return this.pods(clique).filter(({ spec }) => (spec?.nodeName ?? "") !== "").length;
+  }
+
+  /** As they are stored: in the older form. */
+  events(reason: string): { regarding: { name: string; kind: string }; note: string; type: string }[] {
+    type Stored = { reason: string; involvedObject: { name: string; kind: string }; message: string; type: string };
+    return this.all<Stored>(this.eventResource)
+      .filter((event) => event.reason === reason)
+      .map(({ involvedObject, message, type }) => ({ regarding: involvedObject, note: message, type }));
+  }
+
+  private get eventResource(): string {
+    return this.api.core.store.resources().find((resource) => resource.endsWith("/events")) ?? "/events";
+  }
+
+  async must<T>(outcome: Promise<{ ok: true; value: T } | { ok: false; message: string }>): Promise<T> {
+    const result = await outcome;
+    if (!result.ok) throw new Error(result.message);
+    return result.value;
+  }
+}
+
+function errorText(_key: string, value: unknown): unknown {
+  return value instanceof Error ? value.stack : value;
+}
+
+export const nodeName = (index: number): string => `n${String(index).padStart(2, "0")}`;
+
+export function at(place: ResourceRef, name: string) {
+  return { ...place, namespace: "default", name };
+}
+
+export function isReady({ status }: Pod): boolean {
+  return status?.conditions?.find(({ type }) => type === "Ready")?.status === "True";
+}
+
+export function conditionOf(
+  object: { status?: { conditions?: { type: string; status: string; reason: string; message: string }[] } },
+  type: string,
+) {
+  return object.status?.conditions?.find((condition) => condition.type === type);
+}

@@ -1,0 +1,203 @@
+/** Gang termination (GT-1 to GT-6) under both policies, with the clock moved by the test. */
+import { describe, expect, test } from "vitest";
+import type { FullLossPolicy } from "../../src/model/gang/settings.ts";
+import type { PodCliqueSet } from "../../src/model/gang/types.ts";
+import { conditionOf, GangCluster } from "./gangCluster.ts";
+import { quick, workload1, workload2, workload5gt } from "./workloads.ts";
+
+async function running(workload: PodCliqueSet, policy: FullLossPolicy = "Suppress"): Promise<GangCluster> {
+  const cluster = await GangCluster.start({ nodes: 10, settings: { fullLossPolicy: policy } });
+  await cluster.apply(workload);
+  expect(cluster.readyPods()).toBe(10);
+  return cluster;
+}
+
+async function lose(cluster: GangCluster, clique: string, count: number): Promise<void> {
+  const pods = cluster.pods(clique).filter(({ spec }) => (spec?.nodeName ?? "") !== "");
+  for (const pod of pods.slice(0, count)) await cluster.losePod(pod);
+}
+
+const breach = (cluster: GangCluster, clique: string) => conditionOf(cluster.clique(clique), "MinAvailableBreached");
+
+describe.each<FullLossPolicy>(["Suppress", "Terminate"])("%s", (policy) => {
+  test("GT-1: one of two pods below the minimum ends the whole replica after the delay, not before", async () => {
+    const cluster = await running(workload1({ template: quick }), policy);
+    const before = cluster.uids();
+    await lose(cluster, "workload1-0-pc-a", 1);
+    expect(breach(cluster, "workload1-0-pc-a")).toMatchObject({
+      status: "True",
+      reason: "ScheduledReplicasBelowMinAvailable",
+      message: "Scheduled replicas (1) below MinAvailable (2)",
+    });
+    await cluster.pass(5);
+    expect(cluster.uids().filter((uid) => before.includes(uid))).toHaveLength(9);
+    await cluster.pass(20);
+    const after = cluster.uids();
+    expect({ pods: after.length, old: after.filter((uid) => before.includes(uid)) }).toEqual({ pods: 10, old: [] });
+    await cluster.uncordon(1);
+    expect(cluster.readyPods()).toBe(10);
+    expect(cluster.set("workload1").status?.gangTerminations).toBeUndefined();
+    expect(cluster.events("PodCliqueSetReplicaDeleteSuccessful")).toHaveLength(1);
+    await cluster.pass(60);
+    expect(cluster.uids()).toEqual(after);
+  });
+
+  test("GT-2: a group below its minimum ends the whole replica", async () => {
+    const cluster = await running(workload1({ template: quick }), policy);
+    const before = cluster.uids();
+    await lose(cluster, "workload1-0-sg-x-0-pc-c", 1);
+    await cluster.pass(25);
+    const after = cluster.uids();
+    expect({ pods: after.length, old: after.filter((uid) => before.includes(uid)) }).toEqual({ pods: 10, old: [] });
+    await cluster.uncordon(1);
+    expect(cluster.readyPods()).toBe(10);
+  });
+
+  test("GT-6: a pod above the minimum of a scaled gang ends nothing", async () => {
+    const cluster = await running(workload2({ template: quick }), policy);
+    const before = cluster.uids();
+    await lose(cluster, "workload2-0-sg-x-1-pc-c", 1);
+    await cluster.pass(25);
+    expect(cluster.uids().filter((uid) => before.includes(uid))).toHaveLength(9);
+    await cluster.uncordon(1);
+    expect(cluster.readyPods()).toBe(10);
+  });
+
+  test("a recovery within the delay cancels the end", async () => {
+    const cluster = await running(workload1({ template: quick }), policy);
+    const before = cluster.uids();
+    await lose(cluster, "workload1-0-pc-a", 1);
+    await cluster.pass(5);
+    await cluster.uncordon(1);
+    expect(breach(cluster, "workload1-0-pc-a")?.status).toBe("False");
+    await cluster.pass(60);
+    expect(cluster.uids().filter((uid) => before.includes(uid))).toHaveLength(9);
+    expect(cluster.readyPods()).toBe(10);
+  });
+
+  test("an operator that was away ends the gang when the time that is on record is over", async () => {
+    const cluster = await running(workload1({ template: quick }), policy);
+    const before = cluster.uids();
+    await lose(cluster, "workload1-0-pc-a", 1);
+    await cluster.stopOperator();
+    await cluster.api.clock.advance(6_000);
+    await cluster.startOperator();
+    await cluster.settle();
+    expect(cluster.uids().filter((uid) => before.includes(uid))).toHaveLength(9);
+    await cluster.pass(8);
+    expect(cluster.uids().filter((uid) => before.includes(uid))).toHaveLength(0);
+  });
+});
+
+describe("everything lost", () => {
+  test("GT-3 under Terminate: the last scheduled pod of a clique ends the replica", async () => {
+    const cluster = await running(workload2({ template: quick }), "Terminate");
+    const before = cluster.uids();
+    await lose(cluster, "workload2-0-pc-a", 1);
+    await cluster.pass(25);
+    expect(cluster.uids().filter((uid) => before.includes(uid))).toHaveLength(9);
+    await lose(cluster, "workload2-0-pc-a", 1);
+    await cluster.pass(25);
+    const after = cluster.uids();
+    expect({ pods: after.length, old: after.filter((uid) => before.includes(uid)) }).toEqual({ pods: 10, old: [] });
+    await cluster.uncordon(2);
+    expect(cluster.readyPods()).toBe(10);
+  });
+
+  test("GT-3 under Suppress: nothing ends, the condition says why, one Event tells of it, also across a restart", async () => {
+    const cluster = await running(workload2({ template: quick }));
+    const before = cluster.uids();
+    await lose(cluster, "workload2-0-pc-a", 2);
+    expect(breach(cluster, "workload2-0-pc-a")).toMatchObject({
+      status: "False",
+      reason: "InsufficientScheduledPods",
+      message: expect.stringContaining("suppressed"),
+    });
+    await cluster.stopOperator();
+    await cluster.startOperator();
+    await cluster.pass(1_800);
+    expect(cluster.uids().filter((uid) => before.includes(uid))).toHaveLength(8);
+    const events = cluster.events("AllScheduledReplicasLost");
+    expect(events.map(({ regarding, type }) => [regarding.kind, regarding.name, type])).toEqual([
+      ["PodClique", "workload2-0-pc-a", "Warning"],
+    ]);
+    expect(events[0]?.note).toContain("suppressed");
+    await cluster.uncordon(2);
+    expect(cluster.readyPods()).toBe(10);
+  });
+
+  test("GT-4 under Terminate: a group replica ends alone while the others are enough, then all end", async () => {
+    const cluster = await running(workload2({ template: quick }), "Terminate");
+    const [a, zero, one] = ["workload2-0-pc-a", "workload2-0-sg-x-0", "workload2-0-sg-x-1"];
+    const uidsOf = (prefix: string) => [...cluster.uids(`${prefix}-pc-b`), ...cluster.uids(`${prefix}-pc-c`)];
+    const [aUids, zeroUids, oneUids] = [cluster.uids(a), uidsOf(zero), uidsOf(one)];
+    await lose(cluster, `${zero}-pc-c`, 1);
+    await cluster.pass(25);
+    expect(uidsOf(zero).filter((uid) => zeroUids.includes(uid))).toHaveLength(3);
+    await lose(cluster, `${zero}-pc-c`, 2);
+    await cluster.pass(25);
+    expect(uidsOf(zero).filter((uid) => zeroUids.includes(uid))).toEqual([]);
+    expect(uidsOf(one)).toEqual(oneUids);
+    expect(cluster.uids(a)).toEqual(aUids);
+    await lose(cluster, `${one}-pc-c`, 1);
+    await cluster.pass(25);
+    expect(cluster.uids(a)).toEqual(aUids);
+    await lose(cluster, `${one}-pc-c`, 3);
+    await cluster.pass(60);
+    expect(cluster.uids(a).filter((uid) => aUids.includes(uid))).toEqual([]);
+    await cluster.uncordon(10);
+    expect(cluster.readyPods()).toBe(10);
+  });
+
+  test("GT-4 and GT-5 under Suppress: nothing ends", async () => {
+    const cluster = await running(workload2({ template: quick }));
+    const before = cluster.uids();
+    await lose(cluster, "workload2-0-sg-x-0-pc-c", 3);
+    await cluster.pass(60);
+    expect(cluster.uids().filter((uid) => before.includes(uid))).toHaveLength(7);
+    expect(cluster.events("AllScheduledReplicasLost").map(({ regarding }) => regarding.name)).toEqual([
+      "workload2-0-sg-x-0-pc-c",
+    ]);
+    await cluster.uncordon(3);
+    expect(cluster.readyPods()).toBe(10);
+  });
+
+  test("GT-5 under Terminate: only the group replica that lost everything ends", async () => {
+    const cluster = await running(workload5gt({ template: quick }), "Terminate");
+    const zero = ["workload5-gt-0-sg-x-0-pc-b", "workload5-gt-0-sg-x-0-pc-c"];
+    const before = cluster.uids();
+    const zeroUids = zero.flatMap((name) => cluster.uids(name));
+    await lose(cluster, "workload5-gt-0-sg-x-0-pc-c", 3);
+    await cluster.pass(25);
+    const kept = cluster.uids().filter((uid) => before.includes(uid));
+    expect(kept).toHaveLength(6);
+    expect(kept.filter((uid) => zeroUids.includes(uid))).toEqual([]);
+    await cluster.uncordon(3);
+    expect(cluster.readyPods()).toBe(10);
+    expect(cluster.group("workload5-gt-0-sg-x").status?.gangTerminations).toBeUndefined();
+  });
+
+  test("under Terminate a gang that never started is left alone", async () => {
+    const cluster = await GangCluster.start({ nodes: 2, settings: { fullLossPolicy: "Terminate" } });
+    await cluster.apply(workload1({ template: quick }));
+    const before = cluster.uids();
+    expect(breach(cluster, "workload1-0-pc-a")?.status).toBe("True");
+    await cluster.pass(3_600);
+    expect(cluster.uids()).toEqual(before);
+    expect(cluster.events("AllScheduledReplicasLost")).toEqual([]);
+  });
+});
+
+test("with the default scheduler a flicker below the minimum that is shorter than the delay ends nothing", async () => {
+  const cluster = await GangCluster.start({ nodes: 1 });
+  await cluster.apply(workload1({ template: quick, scheduler: "default-scheduler" }));
+  const before = cluster.uids();
+  // One pod has a node; which one is the scheduler's choice, and some clique is below its minimum for a while.
+  expect(cluster.scheduledPods()).toBe(1);
+  await cluster.pass(4);
+  for (let index = 1; index < 10; index++) await cluster.addNode(index);
+  await cluster.settle();
+  await cluster.pass(120);
+  expect(cluster.uids()).toEqual(before);
+  expect(cluster.readyPods()).toBe(10);
+});

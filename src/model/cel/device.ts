@@ -9,7 +9,7 @@ import { type CelProgram, compile } from "./cel.ts";
 import { CelQuantity, CelSemver } from "./library/kubernetes.ts";
 import { parseSemver } from "./library/semver.ts";
 import { parse } from "./parse.ts";
-import { boolType, type CelType, dynType, mapType, objectType, quantityType, stringType } from "./types.ts";
+import { boolType, type CelType, mapType, objectType, quantityType, stringType } from "./types.ts";
 import { CelDefaultedMap, type CelValue, type JsonMap } from "./values.ts";
 
 /** Attributes and capacities of a device together are no more than this. */
@@ -21,12 +21,14 @@ const textMax = 64;
 export const deviceCostMax = 1_000_000;
 export const deviceExpressionBytesMax = 10 * 1024;
 
-const boundedText: CelType = { ...stringType, max: textMax } as CelType;
+const boundedText: CelType = { kind: "string", max: textMax };
+/** A value of any type; where it is a text it is no longer than this. */
+const boundedValue: CelType = { kind: "dyn", max: textMax };
 
 export const deviceVariables: Readonly<Record<string, CelType>> = {
   device: objectType("Device", {
     driver: boundedText,
-    attributes: mapType(stringType, mapType(stringType, dynType, entriesMax), entriesMax),
+    attributes: mapType(stringType, mapType(stringType, boundedValue, entriesMax), entriesMax),
     capacity: mapType(stringType, mapType(stringType, quantityType, entriesMax), entriesMax),
     allowMultipleAllocations: boolType,
   }),

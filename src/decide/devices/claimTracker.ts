@@ -1,0 +1,295 @@
+/**
+ * Which devices are given away, from everything that is known: the claims of the watch, writes that are on their way (the ledger),
+ * answers that the watch has not caught up with, and decisions whose writes have not been sent yet.
+ *
+ * A device counts as long as any of them says so, under one key, so it is counted once. Nothing here waits: between a claim's
+ * leaving one of the four and its being in the next there is no moment in which somebody else could look.
+ *
+ *   upstream                                    here
+ *   t0  reader copies the cache (no D)
+ *   t1  writer: D into the cache, out of flight  one call: D in the answers, then out of the pending ones
+ *   t2  reader copies what is in flight (no D)   a reader runs before or after it, never between
+ */
+
+import { keyOf, keyOfObject, kindOf } from "../../model/intent.ts";
+import type { AllocationResult, ResourceClaim } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { parseQuantity } from "../../model/quantity.ts";
+import { compareRevisions, isRevision } from "../../model/revision.ts";
+import type { KindChange, KindTable } from "../../snapshot/kindTable.ts";
+import type { Ended } from "../../snapshot/ledger.ts";
+import { Picture, type PictureKind } from "../../snapshot/picture.ts";
+import type { AllocatedState } from "./allocatedState.ts";
+import { type DeviceUse, deviceEffects, useKey, usesOf } from "./deviceUse.ts";
+
+export const claimKind = { group: "resource.k8s.io", version: "v1", plural: "resourceclaims" };
+
+/** A decision that is not written down yet, and who waits for it. */
+interface Pending {
+  readonly claim: ResourceClaim;
+  /** UIDs of pods. A set: whoever asks twice or leaves twice changes nothing. */
+  readonly holders: Set<string>;
+}
+
+export type Signalled =
+  | { readonly ok: true; readonly is: "new" | "joined" }
+  /** The claim has an allocation already: there is nothing to decide any more. */
+  | { readonly ok: true; readonly is: "allocated" }
+  | { readonly ok: false; readonly why: string };
+
+export type Assumed =
+  | { readonly ok: true }
+  | { readonly ok: false; readonly reason: "NotFound" | "OutOfSync" | "Invalid" };
+
+export interface GatheredState {
+  readonly devices: readonly string[];
+  readonly sharedIds: readonly { readonly device: string; readonly shareId: string }[];
+  /** Device to capacity name to billionths. */
+  readonly capacity: ReadonlyMap<string, ReadonlyMap<string, bigint>>;
+}
+
+export interface ClaimTrackerOptions {
+  /** The claims; fed by who follows the watch. */
+  readonly claims: KindTable;
+  /** Further kinds that decisions want to see in the same picture. */
+  readonly kinds?: Readonly<Record<string, PictureKind<DeviceUse>>>;
+  /** Told of a device that may have become free or taken. */
+  readonly onDevice?: (device: string) => void;
+}
+
+export class ClaimTracker implements AllocatedState {
+  /** The claims with what was decided about them. Commit decisions through it. */
+  readonly picture: Picture<DeviceUse>;
+  private readonly table: KindTable;
+  private readonly onDevice: (device: string) => void;
+  private readonly pending = new Map<string, Pending>();
+  private readonly answers = new Map<string, ResourceClaim>();
+  /** Key of a use to the claims that hold it by a decision or an answer. */
+  private readonly extra = new Map<string, Map<string, DeviceUse>>();
+  private readonly taken = new Set<string>();
+  private readonly shares = new Map<string, Map<string, DeviceUse>>();
+  private readonly sums = new Map<string, ReadonlyMap<string, bigint>>();
+  private revisionCount = 0;
+
+  constructor({ claims, kinds = {}, onDevice = () => {} }: ClaimTrackerOptions) {
+    this.table = claims;
+    this.onDevice = onDevice;
+    // While it is being built the picture cannot be asked yet.
+    let isReady = false;
+    this.picture = new Picture<DeviceUse>(
+      { ...kinds, [kindOf(claimKind)]: { table: claims, effects: deviceEffects } },
+      { onEffect: (key) => (isReady ? this.recount(key) : undefined) },
+    );
+    isReady = true;
+    for (const [key] of this.picture.snapshot().counted()) this.recount(key);
+  }
+
+  /** Grows with every change of what is given away. */
+  get revision(): number {
+    return this.revisionCount;
+  }
+
+  /** The claims' table was changed like this. The picture is first, so that nothing is uncounted in between. */
+  observed(changes: readonly KindChange[], isNewList = false): readonly Ended[] {
+    const ended = this.picture.observed(kindOf(claimKind), changes, isNewList);
+    for (const change of changes) {
+      const answer = this.answers.get(change.key);
+      if (answer === undefined) continue;
+      const isOver =
+        change.type === "deleted" ||
+        change.object.metadata.uid !== answer.metadata.uid ||
+        compareRevisions(change.object.metadata.resourceVersion, answer.metadata.resourceVersion) >= 0;
+      if (isOver) this.forgetAnswer(change.key);
+    }
+    return ended;
+  }
+
+  // Claims.
+
+  /** The newest that is known. */
+  get(namespace: string, name: string): ResourceClaim | undefined {
+    const key = keyOf(namespace, name);
+    return this.answers.get(key) ?? (this.table.get(key) as ResourceClaim | undefined);
+  }
+
+  *list(): Iterable<ResourceClaim> {
+    for (const [key, claim] of this.table.view().objects) yield this.answers.get(key) ?? (claim as ResourceClaim);
+  }
+
+  // Decisions that are not written down yet.
+
+  claimHasPendingAllocation(uid: string): boolean {
+    return this.pending.has(uid);
+  }
+
+  pendingAllocation(uid: string): AllocationResult | undefined {
+    return this.pending.get(uid)?.claim.status?.allocation;
+  }
+
+  pendingHolders(uid: string): readonly string[] {
+    return [...(this.pending.get(uid)?.holders ?? [])].sort();
+  }
+
+  /**
+   * From now on the claim counts as allocated like this. Who comes second joins the first and gets the first's allocation.
+   * `isUnborn`: the claim exists in nobody's API yet, so it need not be known.
+   */
+  signalClaimPendingAllocation(claim: ResourceClaim, holder: string, { isUnborn = false } = {}): Signalled {
+    const { uid, namespace = "", name } = claim.metadata;
+    const known = this.pending.get(uid);
+    if (known !== undefined) {
+      known.holders.add(holder);
+      return { ok: true, is: "joined" };
+    }
+    if (!isUnborn) {
+      const latest = this.get(namespace, name);
+      if (latest === undefined) return { ok: false, why: `ResourceClaim ${keyOf(namespace, name)} is not there` };
+      // A decision from an old look: the claim was allocated meanwhile, and counting ours would hide that.
+      if (latest.metadata.uid === uid && latest.status?.allocation !== undefined) return { ok: true, is: "allocated" };
+    }
+    this.pending.set(uid, { claim, holders: new Set([holder]) });
+    for (const use of usesOf(claim)) this.addExtra(use);
+    return { ok: true, is: "new" };
+  }
+
+  /** The holder lets go; with the last one, or with force, the decision is dropped. True when it was. */
+  removeClaimPendingAllocation(uid: string, holder: string, { force = false } = {}): boolean {
+    const known = this.pending.get(uid);
+    if (known === undefined) return false;
+    known.holders.delete(holder);
+    if (known.holders.size > 0 && !force) return false;
+    this.pending.delete(uid);
+    this.dropExtra(known.claim);
+    return true;
+  }
+
+  // Answers.
+
+  /** The API has said that the claim is like this now. */
+  assumeClaimAfterApiCall(claim: KubeObject): Assumed {
+    if (claim.kind !== "ResourceClaim" || !isRevision(claim.metadata.resourceVersion))
+      return { ok: false, reason: "Invalid" };
+    const key = keyOfObject(claim);
+    const latest = this.answers.get(key) ?? (this.table.get(key) as ResourceClaim | undefined);
+    if (latest === undefined) return { ok: false, reason: "NotFound" };
+    if (!isRevision(latest.metadata.resourceVersion)) return { ok: false, reason: "Invalid" };
+    if (compareRevisions(claim.metadata.resourceVersion, latest.metadata.resourceVersion) < 0) {
+      return { ok: false, reason: "OutOfSync" };
+    }
+    const before = this.answers.get(key);
+    const answer = claim as unknown as ResourceClaim;
+    this.answers.set(key, answer);
+    for (const use of usesOf(answer)) this.addExtra(use);
+    if (before !== undefined) this.dropExtra(before);
+    return { ok: true };
+  }
+
+  /** The watch's word counts again. */
+  assumedClaimRestore(namespace: string, name: string): void {
+    this.forgetAnswer(keyOf(namespace, name));
+  }
+
+  // What is given away.
+
+  isTaken(device: string): boolean {
+    return this.taken.has(device);
+  }
+
+  isShared(device: string): boolean {
+    return this.shares.has(device);
+  }
+
+  /** Summed up from the shares whenever they have changed. */
+  consumed(device: string): ReadonlyMap<string, bigint> | undefined {
+    const known = this.sums.get(device);
+    if (known !== undefined) return known.size === 0 ? undefined : known;
+    const sums = new Map<string, bigint>();
+    for (const { consumed } of this.shares.get(device)?.values() ?? []) {
+      for (const [name, amount] of Object.entries(consumed ?? {})) {
+        sums.set(name, (sums.get(name) ?? 0n) + parseQuantity(amount).nano);
+      }
+    }
+    this.sums.set(device, sums);
+    return sums.size === 0 ? undefined : sums;
+  }
+
+  listAllAllocatedDevices(): string[] {
+    return [...new Set([...this.taken, ...this.shares.keys()])].sort();
+  }
+
+  /** A copy, for who wants to keep it. Decisions read the tracker itself. */
+  gatherAllocatedState(consumableCapacity = true): GatheredState {
+    if (!consumableCapacity) return { devices: this.listAllAllocatedDevices(), sharedIds: [], capacity: new Map() };
+    const sharedIds = [...this.shares]
+      .flatMap(([device, ids]) => [...ids.keys()].map((shareId) => ({ device, shareId })))
+      .sort((a, b) => (useText(a) < useText(b) ? -1 : 1));
+    const capacity = new Map<string, ReadonlyMap<string, bigint>>();
+    for (const device of [...this.shares.keys()].sort()) {
+      const sums = this.consumed(device);
+      if (sums !== undefined) capacity.set(device, sums);
+    }
+    return { devices: [...this.taken].sort(), sharedIds, capacity };
+  }
+
+  private forgetAnswer(key: string): void {
+    const answer = this.answers.get(key);
+    if (answer === undefined) return;
+    this.answers.delete(key);
+    this.dropExtra(answer);
+  }
+
+  private addExtra(use: DeviceUse): void {
+    const key = useKey(use);
+    const known = this.extra.get(key);
+    if (known === undefined) this.extra.set(key, new Map([[use.claimUid, use]]));
+    else known.set(use.claimUid, use);
+    this.recount(key);
+  }
+
+  /** What the claim held by a decision or an answer, unless another one of the two still says so. */
+  private dropExtra(claim: ResourceClaim): void {
+    const { uid } = claim.metadata;
+    const still = new Set<string>();
+    for (const other of [
+      this.pending.get(uid)?.claim,
+      this.answers.get(keyOf(claim.metadata.namespace, claim.metadata.name)),
+    ]) {
+      if (other?.metadata.uid === uid) for (const use of usesOf(other)) still.add(useKey(use));
+    }
+    for (const use of usesOf(claim)) {
+      const key = useKey(use);
+      if (still.has(key)) continue;
+      const known = this.extra.get(key);
+      known?.delete(uid);
+      if (known?.size === 0) this.extra.delete(key);
+      this.recount(key);
+    }
+  }
+
+  /** Looks at everybody who holds the key again. Nothing is ever counted up or down. */
+  private recount(key: string): void {
+    const space = key.indexOf(" ");
+    const device = space < 0 ? key : key.slice(0, space);
+    const values = this.picture.values(key);
+    const use = values[0] ?? this.extra.get(key)?.values().next().value;
+    this.revisionCount++;
+    if (space < 0) {
+      if (use === undefined) this.taken.delete(device);
+      else this.taken.add(device);
+    } else {
+      const shareId = key.slice(space + 1);
+      const known = this.shares.get(device);
+      if (use === undefined) {
+        known?.delete(shareId);
+        if (known?.size === 0) this.shares.delete(device);
+      } else if (known === undefined) this.shares.set(device, new Map([[shareId, use]]));
+      else known.set(shareId, use);
+      this.sums.delete(device);
+    }
+    this.onDevice(device);
+  }
+}
+
+function useText({ device, shareId }: { device: string; shareId: string }): string {
+  return `${device} ${shareId}`;
+}

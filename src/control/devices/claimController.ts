@@ -1,0 +1,269 @@
+import { generateClaims } from "../../decide/devices/generateClaims.ts";
+import { deleteProtection } from "../../decide/devices/podClaims.ts";
+import { type Known, releaseClaim, withoutProtection } from "../../decide/devices/releaseClaim.ts";
+import { destroyAfterLooking, type FreshObject, lookAgain } from "../../intents/lookAgain.ts";
+import { type Intent, kindOf } from "../../model/intent.ts";
+import type { Node, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import type { Outcome } from "../../model/outcome.ts";
+import { laterOf } from "../../model/revision.ts";
+import type { Cancel } from "../../ports/cancel.ts";
+import { commit } from "../commit.ts";
+import type { EventRecorder } from "../eventRecorder.ts";
+import { type Turn, type TurnResult, turnResultOf } from "../loop.ts";
+import { kindSource, type Source } from "../sources.ts";
+import { asKube, type DeviceWorld, deviceKinds, podKeyOf } from "./deviceWorld.ts";
+
+/** Server-side apply wants the name that Kubernetes' own controller has, so that the two never fight over a pod's status. */
+const fieldManager = "ResourceClaimController";
+
+/** Makes claims from templates, takes reservations of pods that are over off their claims, and gives devices back. */
+export function addClaimController(world: DeviceWorld, recorder: EventRecorder): void {
+  const controller = new ClaimController(world, recorder);
+  world.controllers.add({
+    name: "claims",
+    sources: controller.sources(),
+    concurrency: 16,
+    reconcile: (key, turn) => controller.reconcile(key, turn),
+  });
+}
+
+const podTurn = "pod ";
+const claimTurn = "claim ";
+
+class ClaimController {
+  private readonly world: DeviceWorld;
+  private readonly recorder: EventRecorder;
+
+  constructor(world: DeviceWorld, recorder: EventRecorder) {
+    this.world = world;
+    this.recorder = recorder;
+  }
+
+  sources(): Source[] {
+    const { pods, claims, templates, nodes, podsByClaim, podsByTemplate } = this.world;
+    return [
+      kindSource(pods, (event) => {
+        const states = event.type === "updated" ? [event.before, event.object] : [event.object];
+        const keys = new Set<string>();
+        for (const pod of states) {
+          if ((pod.spec?.resourceClaims?.length ?? 0) === 0 && pod.status?.extendedResourceClaimStatus === undefined)
+            continue;
+          keys.add(podTurn + event.key);
+          for (const key of claimsOf(pod)) keys.add(claimTurn + key);
+        }
+        return keys;
+      }),
+      kindSource(claims, (event) => {
+        const keys = [claimTurn + event.key];
+        for (const pod of podsByClaim.get(event.key)) keys.push(podTurn + podKeyOf(pod));
+        for (const { kind, name } of event.object.metadata.ownerReferences ?? []) {
+          if (kind === "Pod") keys.push(`${podTurn}${event.object.metadata.namespace ?? ""}/${name}`);
+        }
+        return keys;
+      }),
+      kindSource(templates, ({ key }) => podsByTemplate.get(key).map((pod) => podTurn + podKeyOf(pod))),
+      // A node that goes, or is fenced, no longer holds anything.
+      kindSource(nodes, (event) => {
+        const isNews =
+          event.type === "deleted" ||
+          (event.type === "updated" && event.before.spec?.taints !== event.object.spec?.taints);
+        return isNews ? this.claimsOnNode(event.object.metadata.name) : [];
+      }),
+    ];
+  }
+
+  reconcile(key: string, turn: Turn): Promise<TurnResult> {
+    return key.startsWith(podTurn)
+      ? this.pod(key.slice(podTurn.length), turn)
+      : this.claim(key.slice(claimTurn.length), turn);
+  }
+
+  private async pod(key: string, { cancel }: Turn): Promise<TurnResult> {
+    const { pods, claims, templates, claimsByOwner, tracker } = this.world;
+    const pod = pods.get(key);
+    if (pod === undefined) return undefined;
+    const { namespace = "", uid } = pod.metadata;
+    const generated = generateClaims({
+      pod,
+      templateOf: (name) => templates.get(`${namespace}/${name}`),
+      claimOf: (name) => tracker.get(namespace, name),
+      owned: claimsByOwner.get(uid),
+      absentAt: claims.revision,
+    });
+    for (const name of generated.missing) {
+      const note = `ResourceClaimTemplate ${name} does not exist`;
+      this.recorder.record(asKube(pod), {
+        type: "Warning",
+        reason: "FailedResourceClaimCreation",
+        action: "Creating",
+        note,
+      });
+    }
+    for (const intent of generated.creates) {
+      const outcome = await this.send(intent, cancel);
+      if (outcome.ok) continue;
+      if (outcome.reason === "Forbidden" || outcome.reason === "Invalid") {
+        const note = `cannot create ResourceClaim: ${outcome.message}`;
+        this.recorder.record(asKube(pod), {
+          type: "Warning",
+          reason: "FailedResourceClaimCreation",
+          action: "Creating",
+          note,
+        });
+      }
+      // Forbidden may end: a namespace gets its label, a quota is raised.
+      return outcome.reason === "Invalid" ? { giveUp: outcome.message } : again(outcome);
+    }
+    // The claims' own events lead back here, and then the status is written.
+    for (const intent of [...(generated.status === undefined ? [] : [generated.status]), ...generated.reserves]) {
+      const outcome = await this.send(intent, cancel);
+      if (!outcome.ok) return again(outcome);
+    }
+    return undefined;
+  }
+
+  private async claim(key: string, { cancel }: Turn): Promise<TurnResult> {
+    const { tracker, controllers } = this.world;
+    const [namespace = "", name = ""] = key.split("/");
+    const pods = new Map<string, Known<Pod>>();
+    const nodes = new Map<string, Known<Node>>();
+    for (let round = 0; round < 4; round++) {
+      const claim = tracker.get(namespace, name);
+      if (claim === undefined) return undefined;
+      const verdict = releaseClaim({
+        claim,
+        podOf: (pod) => pods.get(pod) ?? this.cachedPod(namespace, pod, claim),
+        nodeOf: (node) => nodes.get(node) ?? this.cachedNode(node),
+      });
+      switch (verdict.kind) {
+        case "none":
+          return undefined;
+        case "wait":
+          // What the node writes about it wakes us.
+          return undefined;
+        case "look":
+          for (const pod of verdict.pods) {
+            const fresh = await this.look({ ...deviceKinds.pods, namespace, name: pod }, cancel);
+            if (!fresh.ok) return again(fresh);
+            pods.set(pod, fresh.value.object === undefined ? "gone" : { object: fresh.value.object as unknown as Pod });
+          }
+          for (const node of verdict.nodes) {
+            const fresh = await this.look({ ...deviceKinds.nodes, namespace: "", name: node }, cancel);
+            if (!fresh.ok) return again(fresh);
+            nodes.set(
+              node,
+              fresh.value.object === undefined ? "gone" : { object: fresh.value.object as unknown as Node },
+            );
+          }
+          continue;
+        case "delete": {
+          const atLeast = laterOf(this.world.claims.revision, this.world.pods.revision);
+          const outcome = await destroyAfterLooking(
+            controllers.kube,
+            verdict.intent,
+            ({ object }) => this.stillOver(object, namespace, pods),
+            { atLeast, cancel },
+          );
+          return outcome.ok ? undefined : again(outcome);
+        }
+        case "write": {
+          const outcome = await this.send(verdict.intent, cancel);
+          if (!outcome.ok) return again(outcome);
+          await this.dropProtection(outcome.value, cancel);
+          continue;
+        }
+      }
+    }
+    return { again: "the claim changes faster than it can be looked at" };
+  }
+
+  /** A claim that was just given back needs its protection no longer. If this is lost, its next use or its deletion sees to it. */
+  private async dropProtection(written: { object?: KubeObject }, cancel: Cancel): Promise<void> {
+    const claim = written.object as unknown as ResourceClaim | undefined;
+    if (claim === undefined || claim.status?.allocation !== undefined) return;
+    if (claim.metadata.finalizers?.includes(deleteProtection) !== true) return;
+    await this.send(withoutProtection(claim), cancel);
+  }
+
+  private stillOver(
+    object: KubeObject | undefined,
+    namespace: string,
+    pods: ReadonlyMap<string, Known<Pod>>,
+  ): { still: Extract<Intent, { type: "delete" }> } | { notAnyMore: string } {
+    if (object === undefined) return { notAnyMore: "it is gone" };
+    const claim = object as unknown as ResourceClaim;
+    const verdict = releaseClaim({
+      claim,
+      podOf: (pod) => pods.get(pod) ?? this.cachedPod(namespace, pod, claim),
+      nodeOf: () => "unseen",
+    });
+    return verdict.kind === "delete" ? { still: verdict.intent } : { notAnyMore: "it is in use" };
+  }
+
+  /** A pod that the cache does not show, or shows with another identity than the claim's, is looked for in the API. */
+  private cachedPod(namespace: string, name: string, claim: ResourceClaim): Known<Pod> {
+    const pod = this.world.pods.get(`${namespace}/${name}`);
+    if (pod === undefined) return "unseen";
+    const isNamed = claim.status?.reservedFor?.some(({ uid }) => uid === pod.metadata.uid) === true;
+    const isOwner = claim.metadata.ownerReferences?.some(({ uid }) => uid === pod.metadata.uid) === true;
+    return isNamed || isOwner ? { object: pod } : "unseen";
+  }
+
+  private cachedNode(name: string): Known<Node> {
+    const node = this.world.nodes.get(name);
+    return node === undefined ? "unseen" : { object: node };
+  }
+
+  private claimsOnNode(node: string): string[] {
+    const keys: string[] = [];
+    for (const pod of this.world.podsByNode.get(node)) for (const key of claimsOf(pod)) keys.push(claimTurn + key);
+    for (const [key, claim] of this.world.claims.view().objects) {
+      if ((claim.status?.reservedFor?.length ?? 0) > 0) keys.push(claimTurn + key);
+    }
+    return keys;
+  }
+
+  private look(
+    target: { group: string; version: string; plural: string; namespace: string; name: string },
+    cancel: Cancel,
+  ): Promise<Outcome<FreshObject>> {
+    const cache = target.plural === "pods" ? this.world.pods : this.world.nodes;
+    // A reservation was written by who had seen the pod: the read must not be older than the claim.
+    const atLeast = laterOf(cache.revision, this.world.claims.revision);
+    return lookAgain(this.world.controllers.kube, target, { atLeast, cancel });
+  }
+
+  private async send(intent: Intent, cancel: Cancel): Promise<Outcome<{ object?: KubeObject }>> {
+    const { tracker, controllers } = this.world;
+    const options = { cancel, ...(intent.type === "apply" && { fieldManager }) };
+    const [committed] = await commit(tracker.picture, controllers.kube, [{ intent, effects: [] }], options);
+    const outcome = committed?.outcome ?? {
+      ok: false as const,
+      reason: "Unknown" as const,
+      message: "nothing was sent",
+    };
+    if (outcome.ok && outcome.value.object !== undefined && kindOf(intent.target) === kindOf(deviceKinds.claims)) {
+      tracker.assumeClaimAfterApiCall(outcome.value.object);
+    }
+    return outcome;
+  }
+}
+
+function claimsOf(pod: Pod): string[] {
+  const { namespace = "" } = pod.metadata;
+  const names = new Set<string>();
+  for (const { resourceClaimName } of pod.spec?.resourceClaims ?? [])
+    if (resourceClaimName) names.add(resourceClaimName);
+  for (const { resourceClaimName } of pod.status?.resourceClaimStatuses ?? []) {
+    if (resourceClaimName) names.add(resourceClaimName);
+  }
+  const own = pod.status?.extendedResourceClaimStatus?.resourceClaimName;
+  if (own !== undefined) names.add(own);
+  return [...names].map((name) => `${namespace}/${name}`);
+}
+
+function again(outcome: Extract<Outcome<unknown>, { ok: false }>): TurnResult {
+  // "Not found" is no end here: the object left while we were deciding, and its going wakes us.
+  return turnResultOf(outcome);
+}

@@ -1,0 +1,519 @@
+import { deallocate, mayDeallocate, nextBindStep, unreserve } from "../../decide/devices/bindClaim.ts";
+import { concernedBy } from "../../decide/devices/claimHints.ts";
+import { deviceEffects } from "../../decide/devices/deviceUse.ts";
+import { mappedResources } from "../../decide/devices/extendedResources.ts";
+import { nodeProblem } from "../../decide/devices/nodeRoom.ts";
+import {
+  askNode,
+  bindingOf,
+  type ClaimNeeds,
+  defaultBindingTimeoutMs,
+  prepareClaims,
+} from "../../decide/devices/placeClaims.ts";
+import { claimsOfPod, deleteProtection, isFinished, type PodClaim } from "../../decide/devices/podClaims.ts";
+import { withoutProtection } from "../../decide/devices/releaseClaim.ts";
+import { applyIntent } from "../../intents/applyIntent.ts";
+import { lookAgain } from "../../intents/lookAgain.ts";
+import { expectedOf, type Intent, kindOf } from "../../model/intent.ts";
+import { equalJson, type JsonObject } from "../../model/json.ts";
+import type { AllocationResult, Node, Pod, PodCondition, ResourceClaim } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import type { Outcome, Refusal } from "../../model/outcome.ts";
+import { firstRevision, laterOf } from "../../model/revision.ts";
+import { formatTime } from "../../model/time.ts";
+import type { Cancel } from "../../ports/cancel.ts";
+import { commit, resolveUnknown } from "../commit.ts";
+import type { EventRecorder } from "../eventRecorder.ts";
+import { type Turn, type TurnResult, turnResultOf } from "../loop.ts";
+import { Channel, kindSource, type Source } from "../sources.ts";
+import { asKube, type DeviceWorld, deviceKinds, podKeyOf } from "./deviceWorld.ts";
+import { ExtendedClaims } from "./extendedClaims.ts";
+
+export interface ClaimSchedulerOptions {
+  readonly schedulerName: string;
+  readonly bindingTimeoutMs: number;
+}
+
+export const claimSchedulerDefaults: ClaimSchedulerOptions = {
+  schedulerName: "default-scheduler",
+  bindingTimeoutMs: defaultBindingTimeoutMs,
+};
+
+/** Places pods that have claims, one decision at a time and many bindings at once. Pods without claims are somebody else's. */
+export function addClaimScheduler(
+  world: DeviceWorld,
+  recorder: EventRecorder,
+  given: Partial<ClaimSchedulerOptions> = {},
+): void {
+  const scheduler = new ClaimScheduler(world, recorder, { ...claimSchedulerDefaults, ...given });
+  world.controllers.add({
+    name: "claim-scheduler",
+    sources: scheduler.sources(),
+    concurrency: 32,
+    reconcile: (key, turn) => scheduler.reconcile(key, turn),
+  });
+}
+
+/** Whether a pod is for who places claims: it names some, or asks for resources that classes stand for. */
+export function isForClaims(pod: Pod, world: DeviceWorld): boolean {
+  if ((pod.spec?.resourceClaims?.length ?? 0) > 0) return true;
+  const extended = world.extendedResources();
+  return mappedResources(pod, (resource) => extended.classFor(resource)).length > 0;
+}
+
+/** How long a sweep waits for the watch before it begins again. */
+const sweepWaitMs = 10_000;
+
+/** A pod with its node, whose bind the watch has not shown yet. */
+interface Placed {
+  readonly pod: Pod;
+  readonly node: string;
+}
+
+interface Waits {
+  readonly why: string;
+  /** Nothing will happen by itself that changes it. */
+  readonly isMistake: boolean;
+}
+
+interface Decision {
+  readonly needs: ClaimNeeds;
+  readonly node: string;
+  readonly allocations: ReadonlyMap<string, AllocationResult>;
+}
+
+class ClaimScheduler {
+  private readonly world: DeviceWorld;
+  private readonly recorder: EventRecorder;
+  private readonly options: ClaimSchedulerOptions;
+  private readonly extended: ExtendedClaims;
+  /** Pods for which nothing was found; anything that frees or adds devices wakes them. */
+  private readonly waiting = new Set<string>();
+  private readonly wake = new Channel();
+  private readonly placed = new Map<string, Placed>();
+  /** Where the search for a node begins; nodes take turns. */
+  private nextNode = 0;
+  /** The epoch in which claims of earlier ones were made safe, or undefined. */
+  private sweptIn: string | undefined;
+  private sweeping: Promise<Outcome<unknown>> | undefined;
+
+  constructor(world: DeviceWorld, recorder: EventRecorder, options: ClaimSchedulerOptions) {
+    this.world = world;
+    this.recorder = recorder;
+    this.options = options;
+    this.extended = new ExtendedClaims(world);
+  }
+
+  sources(): Source[] {
+    const { pods, claims, slices, rules, classes, nodes, podsByClaim } = this.world;
+    const all = (): string[] => [...this.waiting].sort();
+    return [
+      this.wake,
+      kindSource(pods, (event) => {
+        if (event.type === "deleted") this.placed.delete(event.object.metadata.uid);
+        else if (event.object.spec?.nodeName) this.placed.delete(event.object.metadata.uid);
+        // Whoever leaves a node makes room on it.
+        if (event.type === "deleted" || isFinished(event.object)) return [event.key, ...all()];
+        return this.isOurs(event.object) ? [event.key] : [];
+      }),
+      kindSource(claims, (event) => {
+        const before = event.type === "added" ? undefined : event.before;
+        const after = event.type === "deleted" ? undefined : event.object;
+        const isFinalStateUnknown = event.type === "deleted" && event.isFinalStateUnknown;
+        const concerned = concernedBy({ before, after, isFinalStateUnknown }, (key) =>
+          podsByClaim.get(key).map(podKeyOf),
+        );
+        return concerned === "all" ? all() : concerned;
+      }),
+      kindSource(slices, all),
+      kindSource(rules, all),
+      kindSource(classes, all),
+      kindSource(nodes, (event) => (event.type === "updated" && isHeartbeat(event.before, event.object) ? [] : all())),
+    ];
+  }
+
+  async reconcile(key: string, { cancel }: Turn): Promise<TurnResult> {
+    const swept = await this.sweep(cancel);
+    if (!swept.ok) return turnResultOf(swept) ?? { again: swept.message };
+    const pod = this.world.pods.get(key);
+    if (pod === undefined || !this.isOurs(pod) || this.placed.has(pod.metadata.uid)) {
+      this.waiting.delete(key);
+      return undefined;
+    }
+    const decision = this.decide(pod);
+    if ("leftover" in decision) return this.removeLeftover(decision.leftover, cancel);
+    if ("deallocate" in decision) return this.giveBack(decision.deallocate, pod, cancel);
+    if ("why" in decision) {
+      this.waiting.add(key);
+      await this.say(pod, decision.why, cancel);
+      return decision.isMistake ? { again: decision.why } : undefined;
+    }
+    this.waiting.delete(key);
+    return this.carryOut(pod, decision, cancel);
+  }
+
+  /**
+   * A predecessor may have sent an allocation that has not landed. It can only land on a claim that got its finalizer first and has not
+   * changed since; taking the finalizer off changes it, and the late write meets a conflict. Before that nothing is given away.
+   */
+  private async sweep(cancel: Cancel): Promise<Outcome<unknown>> {
+    const { lease } = this.world.controllers;
+    const epoch = lease === undefined ? "alone" : lease.epoch === undefined ? undefined : JSON.stringify(lease.epoch);
+    if (epoch === undefined) return { ok: false, reason: "Fenced", message: "we do not lead" };
+    if (this.sweptIn === epoch) return { ok: true, value: undefined };
+    this.sweeping ??= this.sweepOnce(epoch, cancel).finally(() => {
+      this.sweeping = undefined;
+    });
+    return this.sweeping;
+  }
+
+  private async sweepOnce(epoch: string, cancel: Cancel): Promise<Outcome<unknown>> {
+    const { controllers, claims } = this.world;
+    const listed = await controllers.kube.list(deviceKinds.claims, { cancel });
+    if (!listed.ok) return listed;
+    let newest = firstRevision;
+    for (const item of listed.value.items) {
+      const claim = item as unknown as ResourceClaim;
+      newest = laterOf(newest, claim.metadata.resourceVersion);
+      if (claim.status?.allocation !== undefined) continue;
+      if (claim.metadata.finalizers?.includes(deleteProtection) !== true) continue;
+      // Not by way of the ledger: the claim is as the list has it, whatever the watch shows yet.
+      const outcome = await applyIntent(controllers.kube, withoutProtection(claim), { cancel });
+      if (!outcome.ok && outcome.reason !== "NotFound") return outcome;
+    }
+    // What landed before must be known before anything is decided.
+    if (!(await claims.waitForRevision(newest, { cancel, timeoutMs: sweepWaitMs }))) {
+      return { ok: false, reason: "Unavailable", message: "the claims' cache lags behind" };
+    }
+    this.sweptIn = epoch;
+    return { ok: true, value: undefined };
+  }
+
+  private isOurs(pod: Pod): boolean {
+    if (pod.spec?.schedulerName !== undefined && pod.spec.schedulerName !== this.options.schedulerName) return false;
+    if (pod.spec?.nodeName || pod.metadata.deletionTimestamp !== undefined || isFinished(pod)) return false;
+    if ((pod.spec?.schedulingGates?.length ?? 0) > 0) return false;
+    return isForClaims(pod, this.world);
+  }
+
+  /** Nothing is awaited here: what is decided counts before anybody else decides. */
+  private decide(
+    pod: Pod,
+  ): Decision | Waits | { readonly deallocate: readonly ResourceClaim[] } | { readonly leftover: ResourceClaim } {
+    const { world } = this;
+    const { tracker, selectors, features } = world;
+    const own = claimsOfPod(pod, (namespace, name) => tracker.get(namespace, name));
+    if (!own.ok) return { why: own.why, isMistake: false };
+    const leftover = this.extended.leftoverOf(pod);
+    if (leftover !== undefined && leftover.status?.allocation === undefined) return { leftover };
+    const book = world.sliceBook();
+    const nowMs = world.controllers.ports.clock.nowMs();
+    const reasons = new Map<string, number>();
+    const unavailable = new Set<string>();
+    let best: { decision: Decision; score: number } | undefined;
+    const nodes = [...world.nodes.view().objects.values()];
+    const prepared = new Map<string, ReturnType<typeof prepareClaims>>();
+    for (let i = 0; i < nodes.length; i++) {
+      const node = nodes[(this.nextNode + i) % nodes.length] as Node;
+      const name = node.metadata.name;
+      const split = this.extended.on(pod, node);
+      if (typeof split === "string") {
+        count(reasons, split);
+        continue;
+      }
+      const problem = nodeProblem(pod, node, this.podsOn(name), split.byClaims);
+      if (problem !== undefined) {
+        count(reasons, problem);
+        continue;
+      }
+      const special = leftover === undefined ? this.extended.variant(pod, split) : { entry: "", claim: leftover };
+      const claims: readonly PodClaim[] = special === undefined ? own.claims : [...own.claims, special];
+      let ready = prepared.get(split.key);
+      if (ready === undefined) {
+        const pendingAllocation = (uid: string) => tracker.pendingAllocation(uid);
+        const classOf = (each: string) => world.classOf(each);
+        ready = prepareClaims({ pod, claims, pendingAllocation, classOf, selectors, features });
+        prepared.set(split.key, ready);
+      }
+      if (ready.kind === "skip") return { why: "the pod has no claims", isMistake: false };
+      if (ready.kind !== "ready") return { why: ready.why, isMistake: ready.kind === "error" };
+      const { bindingTimeoutMs } = this.options;
+      const verdict = askNode(ready.needs, node, { book, state: tracker, features, nowMs, bindingTimeoutMs });
+      if (verdict.kind === "error") return { why: verdict.why, isMistake: true };
+      if (verdict.kind === "unschedulable") {
+        count(reasons, verdict.why);
+        for (const uid of verdict.unavailable) unavailable.add(uid);
+        continue;
+      }
+      const decision = { needs: ready.needs, node: name, allocations: verdict.allocations };
+      if (best === undefined || verdict.score > best.score) best = { decision, score: verdict.score };
+      // Without alternatives every node that fits is as good as any other.
+      if (!hasAlternatives(claims)) break;
+    }
+    if (best === undefined) return this.nothingFits(pod, own.claims, unavailable, reasons, nodes.length);
+    this.nextNode = (nodes.findIndex(({ metadata }) => metadata.name === best.decision.node) + 1) % nodes.length;
+    return this.reserve(pod, best.decision);
+  }
+
+  /** A claim that keeps its only pod from every node is given back, one at a time. */
+  private nothingFits(
+    pod: Pod,
+    claims: readonly PodClaim[],
+    unavailable: ReadonlySet<string>,
+    reasons: ReadonlyMap<string, number>,
+    nodes: number,
+  ): Waits | { deallocate: readonly ResourceClaim[] } {
+    const candidates = claims
+      .map(({ claim }) => claim)
+      .filter((claim) => unavailable.has(claim.metadata.uid) && mayDeallocate(claim, pod));
+    if (candidates[0] !== undefined) return { deallocate: [candidates[0]] };
+    const parts = [...reasons].sort(([a], [b]) => (a < b ? -1 : 1)).map(([reason, n]) => `${n} ${reason}`);
+    return { why: `0/${nodes} nodes are available: ${parts.join(", ")}.`, isMistake: false };
+  }
+
+  /** From here on the devices are taken, for everybody who looks. */
+  private reserve(pod: Pod, decision: Decision): Decision | Waits {
+    const { tracker } = this.world;
+    for (const claim of decision.needs.toAllocate) {
+      const allocation = decision.allocations.get(claim.metadata.uid) as AllocationResult;
+      const finalizers = [...new Set([...(claim.metadata.finalizers ?? []), deleteProtection])];
+      const decided = {
+        ...claim,
+        metadata: { ...claim.metadata, finalizers },
+        status: { ...claim.status, allocation },
+      };
+      const isUnborn = this.extended.isUnborn(claim);
+      const signalled = tracker.signalClaimPendingAllocation(decided, pod.metadata.uid, { isUnborn });
+      if (signalled.ok && signalled.is === "new") continue;
+      this.letGo(pod, decision);
+      return { why: signalled.ok ? "a claim was allocated meanwhile" : signalled.why, isMistake: true };
+    }
+    this.placed.set(pod.metadata.uid, { pod, node: decision.node });
+    return decision;
+  }
+
+  private letGo(pod: Pod, { needs }: Decision): void {
+    this.placed.delete(pod.metadata.uid);
+    for (const claim of needs.toAllocate) {
+      this.world.tracker.removeClaimPendingAllocation(claim.metadata.uid, pod.metadata.uid);
+    }
+  }
+
+  private async carryOut(pod: Pod, decision: Decision, cancel: Cancel): Promise<TurnResult> {
+    let refusal: { why: string; outcome: Refusal | undefined } | { waitMs: number } | undefined;
+    for (const { claim } of decision.needs.claims) {
+      refusal = await this.bindClaim(pod, claim, decision, cancel);
+      if (refusal !== undefined) break;
+    }
+    refusal ??= await this.bindPod(pod, decision, cancel);
+    // Whatever was written counts by the ledger now, also what nobody knows the end of; only then the decision is dropped.
+    if (refusal === undefined) {
+      for (const claim of decision.needs.toAllocate) {
+        this.world.tracker.removeClaimPendingAllocation(claim.metadata.uid, pod.metadata.uid);
+      }
+      const note = `Successfully assigned ${podKeyOf(pod)} to ${decision.node}`;
+      this.recorder.record(asKube(pod), { type: "Normal", reason: "Scheduled", action: "Binding", note });
+      return undefined;
+    }
+    this.letGo(pod, decision);
+    if ("waitMs" in refusal) return { requeueAfterMs: refusal.waitMs };
+    const { outcome, why } = refusal;
+    // Unknown may still happen: the pod may be bound, and its claims must stay reserved for it.
+    if (outcome?.reason !== "Unknown" && outcome?.reason !== "Fenced") await this.unreserveAll(pod, decision, cancel);
+    const result = outcome === undefined ? undefined : turnResultOf(outcome);
+    return result ?? { again: why };
+  }
+
+  private async bindClaim(
+    pod: Pod,
+    decided: ResourceClaim,
+    decision: Decision,
+    cancel: Cancel,
+  ): Promise<{ why: string; outcome: Refusal | undefined } | { waitMs: number } | undefined> {
+    const { world } = this;
+    const { tracker, controllers } = world;
+    const { uid } = decided.metadata;
+    const isNew = decision.needs.toAllocate.some(({ metadata }) => metadata.uid === uid);
+    const allocation = isNew ? decision.allocations.get(uid) : undefined;
+    let claim: ResourceClaim | undefined = decided;
+    if (this.extended.isUnborn(decided)) {
+      const born = await this.extended.create(decided, cancel);
+      if (!born.ok) return { why: born.message, outcome: born };
+      claim = born.value;
+    } else claim = tracker.get(decided.metadata.namespace ?? "", decided.metadata.name);
+    for (let attempt = 0; attempt < 8; attempt++) {
+      if (claim === undefined) return { why: `claim ${decided.metadata.name} is gone`, outcome: undefined };
+      const nowMs = controllers.ports.clock.nowMs();
+      const expectedUid = this.extended.isUnborn(decided) ? claim.metadata.uid : uid;
+      const step = nextBindStep({ claim, uid: expectedUid, allocation, pod, nowMs });
+      if (step.kind === "failed") return { why: step.why, outcome: undefined };
+      if (step.kind === "done") break;
+      const outcome: Outcome<{ object?: KubeObject }> = await this.send(step.intent, cancel);
+      if (outcome.ok) {
+        claim = outcome.value.object as unknown as ResourceClaim | undefined;
+        continue;
+      }
+      if (outcome.reason === "Unknown") {
+        const known = await resolveUnknown(tracker.picture, controllers.kube, step.intent, { cancel });
+        if (!known.ok || !known.value) return { why: outcome.message, outcome };
+      } else if (outcome.reason !== "Conflict") return { why: outcome.message, outcome };
+      // Everything is looked at again, from the first step.
+      const fresh = await lookAgain(controllers.kube, step.intent.target, { atLeast: world.claims.revision, cancel });
+      if (!fresh.ok) return { why: fresh.message, outcome: fresh };
+      claim = fresh.value.object as unknown as ResourceClaim | undefined;
+      if (claim !== undefined) tracker.assumeClaimAfterApiCall(asKube(claim));
+    }
+    return claim === undefined ? undefined : this.bindingWait(pod, claim, controllers.ports.clock.nowMs());
+  }
+
+  private bindingWait(
+    pod: Pod,
+    claim: ResourceClaim,
+    nowMs: number,
+  ): { why: string; outcome: Refusal | undefined } | { waitMs: number } | undefined {
+    const verdict = bindingOf(claim, nowMs, this.options.bindingTimeoutMs);
+    switch (verdict.kind) {
+      case "ready":
+        return undefined;
+      case "waiting": {
+        const note = `waiting for binding conditions: ${verdict.why}`;
+        this.recorder.record(asKube(pod), {
+          type: "Normal",
+          reason: "BindingConditionsPending",
+          action: "Binding",
+          note,
+        });
+        return { waitMs: Math.max(1, Math.min(5_000, verdict.untilMs - nowMs)) };
+      }
+      case "failed":
+      case "timedOut":
+        // The next look finds the claim unavailable and gives it back.
+        return { waitMs: 1 };
+    }
+  }
+
+  private async bindPod(
+    pod: Pod,
+    { node, needs }: Decision,
+    cancel: Cancel,
+  ): Promise<{ why: string; outcome: Refusal } | undefined> {
+    const mapped = await this.extended.recordOn(pod, needs, cancel);
+    if (!mapped.ok) return { why: mapped.message, outcome: mapped };
+    const latest = mapped.value ?? pod;
+    const { namespace = "", name } = pod.metadata;
+    const intent: Intent = {
+      type: "bind",
+      target: { ...deviceKinds.pods, namespace, name },
+      expected: expectedOf(asKube(latest)),
+      node,
+      why: `its claims are reserved on ${node}`,
+    };
+    const outcome = await this.send(intent, cancel);
+    return outcome.ok ? undefined : { why: outcome.message, outcome };
+  }
+
+  private async unreserveAll(pod: Pod, { needs }: Decision, cancel: Cancel): Promise<void> {
+    for (const { claim } of needs.claims) {
+      const latest = this.world.tracker.get(claim.metadata.namespace ?? "", claim.metadata.name);
+      const intent = latest === undefined ? undefined : unreserve(latest, pod);
+      // Best effort: if it fails the claim's controller finds a reservation of a pod that is not there, or the next try uses it.
+      if (intent !== undefined) await this.send(intent, cancel);
+    }
+  }
+
+  private async removeLeftover(claim: ResourceClaim, cancel: Cancel): Promise<TurnResult> {
+    const isProtected = claim.metadata.finalizers?.includes(deleteProtection) === true;
+    const intent = isProtected ? withoutProtection(claim) : this.extended.deletionOf(claim);
+    const outcome = await this.send(intent, cancel);
+    return outcome.ok || outcome.reason === "NotFound" ? { requeueAfterMs: 1 } : turnResultOf(outcome);
+  }
+
+  private async giveBack(claims: readonly ResourceClaim[], pod: Pod, cancel: Cancel): Promise<TurnResult> {
+    for (const claim of claims) {
+      if (claim.status?.reservedFor?.some(({ uid }) => uid === pod.metadata.uid) === true) {
+        // A bind of ours may still be on its way to the pod. Writing to the pod first makes it miss.
+        const touched = await this.touch(
+          pod,
+          `gives back claim ${claim.metadata.name}, with which it fits nowhere`,
+          cancel,
+        );
+        if (!touched.ok) return turnResultOf(touched);
+      }
+      const outcome = await this.send(deallocate(claim, `pod ${pod.metadata.name} fits nowhere with it`), cancel);
+      if (!outcome.ok) return turnResultOf(outcome);
+    }
+    // The claims' events lead back here.
+    this.waiting.add(podKeyOf(pod));
+    return { requeueAfterMs: 1 };
+  }
+
+  /** The pod says why it waits, once for each reason. */
+  private async say(pod: Pod, why: string, cancel: Cancel): Promise<void> {
+    const before = pod.status?.conditions?.find(({ type }) => type === "PodScheduled");
+    if (before?.status === "False" && before.message === why) return;
+    await this.touch(pod, why, cancel);
+    this.recorder.record(asKube(pod), { type: "Warning", reason: "FailedScheduling", action: "Scheduling", note: why });
+  }
+
+  private touch(pod: Pod, why: string, cancel: Cancel): Promise<Outcome<unknown>> {
+    const conditions = pod.status?.conditions ?? [];
+    const before = conditions.find(({ type }) => type === "PodScheduled");
+    const nowMs = this.world.controllers.ports.clock.nowMs();
+    const lastTransitionTime = before?.status === "False" ? before.lastTransitionTime : formatTime(nowMs);
+    const condition: PodCondition = { type: "PodScheduled", status: "False", reason: "Unschedulable", message: why };
+    if (lastTransitionTime !== undefined) condition.lastTransitionTime = lastTransitionTime;
+    const next = [...conditions.filter(({ type }) => type !== "PodScheduled"), condition];
+    const { namespace = "", name } = pod.metadata;
+    const intent: Intent = {
+      type: "patch",
+      target: { ...deviceKinds.pods, namespace, name },
+      expected: expectedOf(asKube(pod)),
+      patch: { status: { conditions: next } } as unknown as JsonObject,
+      subresource: "status",
+      why,
+    };
+    return this.send(intent, cancel);
+  }
+
+  private *podsOn(node: string): Iterable<Pod> {
+    yield* this.world.podsByNode.get(node);
+    for (const each of this.placed.values()) if (each.node === node) yield each.pod;
+  }
+
+  private async send(intent: Intent, cancel: Cancel): Promise<Outcome<{ object?: KubeObject }>> {
+    const { tracker, controllers } = this.world;
+    const isClaim = kindOf(intent.target) === kindOf(deviceKinds.claims);
+    const effects = isClaim && intent.type === "status" ? deviceEffects(intent.object) : [];
+    const [committed] = await commit(tracker.picture, controllers.kube, [{ intent, effects }], { cancel });
+    const outcome = committed?.outcome ?? {
+      ok: false as const,
+      reason: "Unknown" as const,
+      message: "nothing was sent",
+    };
+    if (isClaim && outcome.ok && outcome.value.object !== undefined) {
+      tracker.assumeClaimAfterApiCall(outcome.value.object);
+    }
+    return outcome;
+  }
+}
+
+function hasAlternatives(claims: readonly PodClaim[]): boolean {
+  return claims.some(({ claim }) =>
+    claim.spec.devices?.requests?.some(({ firstAvailable }) => (firstAvailable?.length ?? 0) > 0),
+  );
+}
+
+function count(reasons: Map<string, number>, reason: string): void {
+  reasons.set(reason, (reasons.get(reason) ?? 0) + 1);
+}
+
+/** A heartbeat changes nothing that decides about placing. */
+function isHeartbeat(before: Node, after: Node): boolean {
+  const ready = (node: Node) => node.status?.conditions?.find(({ type }) => type === "Ready")?.status;
+  return (
+    ready(before) === ready(after) &&
+    equalJson(before.spec ?? {}, after.spec ?? {}) &&
+    equalJson(before.metadata.labels ?? {}, after.metadata.labels ?? {}) &&
+    equalJson(before.status?.allocatable ?? {}, after.status?.allocatable ?? {})
+  );
+}

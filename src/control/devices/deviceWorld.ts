@@ -1,0 +1,139 @@
+import { ClaimTracker, claimKind } from "../../decide/devices/claimTracker.ts";
+import { ExtendedResources } from "../../decide/devices/extendedResources.ts";
+import { allFeatures } from "../../decide/devices/features.ts";
+import { SliceBook } from "../../decide/devices/pools.ts";
+import { SelectorCache } from "../../decide/devices/selectors.ts";
+import { TaintedSlices } from "../../decide/devices/taintedSlices.ts";
+import { kindOf } from "../../model/intent.ts";
+import type {
+  DeviceClass,
+  DeviceTaintRule,
+  Node,
+  Pod,
+  ResourceClaim,
+  ResourceClaimTemplate,
+  ResourceSlice,
+} from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import type { ResourceRef } from "../../ports/kubeApi.ts";
+import type { KindTable } from "../../snapshot/kindTable.ts";
+import type { CacheIndex } from "../cacheIndex.ts";
+import type { Controllers } from "../controllers.ts";
+import type { ObjectCache } from "../objectCache.ts";
+
+const group = "resource.k8s.io";
+
+export const deviceKinds = {
+  pods: { group: "", version: "v1", plural: "pods" },
+  nodes: { group: "", version: "v1", plural: "nodes" },
+  claims: claimKind,
+  templates: { group, version: "v1", plural: "resourceclaimtemplates" },
+  slices: { group, version: "v1", plural: "resourceslices" },
+  classes: { group, version: "v1", plural: "deviceclasses" },
+  rules: { group, version: "v1", plural: "devicetaintrules" },
+} as const satisfies Record<string, ResourceRef>;
+
+/** What all who deal with devices look at: the caches, one picture of them, and what is worked out from slices, rules and classes. */
+export class DeviceWorld {
+  readonly controllers: Controllers;
+  readonly pods: ObjectCache<Pod>;
+  readonly nodes: ObjectCache<Node>;
+  readonly claims: ObjectCache<ResourceClaim>;
+  readonly templates: ObjectCache<ResourceClaimTemplate>;
+  readonly slices: ObjectCache<ResourceSlice>;
+  readonly classes: ObjectCache<DeviceClass>;
+  readonly rules: ObjectCache<DeviceTaintRule>;
+  readonly tracker: ClaimTracker;
+  readonly selectors = new SelectorCache();
+  readonly tainted = new TaintedSlices();
+  readonly features = allFeatures;
+  /** `namespace/claim` to the pods that name it, also by what was generated for them. */
+  readonly podsByClaim: CacheIndex<Pod>;
+  readonly podsByNode: CacheIndex<Pod>;
+  readonly claimsByOwner: CacheIndex<ResourceClaim>;
+  readonly podsByTemplate: CacheIndex<Pod>;
+  private book: SliceBook | undefined;
+  private extended: ExtendedResources | undefined;
+
+  constructor(controllers: Controllers) {
+    this.controllers = controllers;
+    this.pods = controllers.cache<Pod>(deviceKinds.pods);
+    this.nodes = controllers.cache<Node>(deviceKinds.nodes);
+    this.claims = controllers.cache<ResourceClaim>(deviceKinds.claims);
+    this.templates = controllers.cache<ResourceClaimTemplate>(deviceKinds.templates);
+    this.slices = controllers.cache<ResourceSlice>(deviceKinds.slices);
+    this.classes = controllers.cache<DeviceClass>(deviceKinds.classes);
+    this.rules = controllers.cache<DeviceTaintRule>(deviceKinds.rules);
+    const pods = kindOf(deviceKinds.pods);
+    this.tracker = new ClaimTracker({
+      claims: this.claims.table as unknown as KindTable,
+      kinds: { [pods]: { table: this.pods.table as unknown as KindTable } },
+    });
+    this.claims.onChanges((changes, isNewList) => void this.tracker.observed(changes, isNewList));
+    this.pods.onChanges((changes, isNewList) => void this.tracker.picture.observed(pods, changes, isNewList));
+    this.slices.onChanges((changes) => {
+      for (const { type, key, object } of changes) {
+        const slice = type === "deleted" ? undefined : (object as unknown as ResourceSlice);
+        if (this.tainted.setSlice(key, slice)) this.book = undefined;
+      }
+    });
+    this.rules.onChanges((changes) => {
+      for (const { type, key, object } of changes) {
+        const rule = type === "deleted" ? undefined : (object as unknown as DeviceTaintRule);
+        if (this.tainted.setRule(key, rule)) this.book = undefined;
+      }
+    });
+    this.classes.onChanges(() => {
+      this.extended = undefined;
+    });
+    this.podsByClaim = this.pods.index(claimKeysOf);
+    this.podsByNode = this.pods.index((pod) => (pod.spec?.nodeName ? [pod.spec.nodeName] : []));
+    this.podsByTemplate = this.pods.index(templateKeysOf);
+    this.claimsByOwner = this.claims.index(({ metadata }) =>
+      (metadata.ownerReferences ?? []).filter(({ controller }) => controller === true).map(({ uid }) => uid),
+    );
+  }
+
+  sliceBook(): SliceBook {
+    this.book ??= new SliceBook(this.tainted.list(), this.features);
+    return this.book;
+  }
+
+  classOf(name: string): DeviceClass | undefined {
+    return this.classes.get(name);
+  }
+
+  extendedResources(): ExtendedResources {
+    this.extended ??= new ExtendedResources(this.classes.view().objects.values());
+    return this.extended;
+  }
+}
+
+function claimKeysOf(pod: Pod): string[] {
+  const { namespace = "" } = pod.metadata;
+  const names = new Set<string>();
+  for (const { resourceClaimName } of pod.spec?.resourceClaims ?? []) {
+    if (resourceClaimName !== undefined) names.add(resourceClaimName);
+  }
+  for (const { resourceClaimName } of pod.status?.resourceClaimStatuses ?? []) {
+    if (resourceClaimName !== undefined) names.add(resourceClaimName);
+  }
+  const own = pod.status?.extendedResourceClaimStatus?.resourceClaimName;
+  if (own !== undefined) names.add(own);
+  return [...names].map((name) => `${namespace}/${name}`);
+}
+
+function templateKeysOf(pod: Pod): string[] {
+  const { namespace = "" } = pod.metadata;
+  return (pod.spec?.resourceClaims ?? []).flatMap(({ resourceClaimTemplateName }) =>
+    resourceClaimTemplateName === undefined ? [] : [`${namespace}/${resourceClaimTemplateName}`],
+  );
+}
+
+export function podKeyOf({ metadata }: Pod): string {
+  return `${metadata.namespace ?? ""}/${metadata.name}`;
+}
+
+export function asKube(object: Pod | ResourceClaim | Node | DeviceTaintRule): KubeObject {
+  return object as unknown as KubeObject;
+}

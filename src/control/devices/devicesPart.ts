@@ -1,0 +1,30 @@
+import { EventRecorder } from "../eventRecorder.ts";
+import type { Part } from "../part.ts";
+import { addClaimController } from "./claimController.ts";
+import { addClaimScheduler, type ClaimSchedulerOptions } from "./claimScheduler.ts";
+import { DeviceWorld } from "./deviceWorld.ts";
+import { addTaintController } from "./taintController.ts";
+
+export interface DevicesOptions extends Partial<ClaimSchedulerOptions> {
+  /** Whether pods with claims are placed here; off where another scheduler asks for devices. */
+  readonly schedules?: boolean;
+}
+
+/** Dynamic Resource Allocation as a part of the control plane. */
+export function devicesPart({ schedules = true, ...given }: DevicesOptions = {}): Part {
+  return {
+    name: "devices",
+    about: "devices for claims: claims from templates, allocation, release, eviction by taints",
+    add(controllers) {
+      const world = new DeviceWorld(controllers);
+      const recorder = new EventRecorder({
+        ...controllers.ports,
+        controller: "muster.dev/devices",
+        instance: "devices",
+      });
+      addClaimController(world, recorder);
+      addTaintController(world, recorder);
+      if (schedules) addClaimScheduler(world, recorder, given);
+    },
+  };
+}

@@ -1,0 +1,253 @@
+import { type Eviction, evictionOfPod, ruleCondition, type TaintView } from "../../decide/devices/taintEviction.ts";
+import { applyIntent } from "../../intents/applyIntent.ts";
+import { destroyAfterLooking } from "../../intents/lookAgain.ts";
+import { selectsDevice } from "../../model/deviceTaints.ts";
+import { expectedOf, type Intent } from "../../model/intent.ts";
+import { equalJson, type JsonObject } from "../../model/json.ts";
+import type {
+  DeviceTaintRule,
+  Pod,
+  PodCondition,
+  ResourceClaim,
+  ResourceSlice,
+} from "../../model/kubernetes.generated.ts";
+import { laterOf } from "../../model/revision.ts";
+import { formatTime } from "../../model/time.ts";
+import type { Cancel } from "../../ports/cancel.ts";
+import type { CacheIndex } from "../cacheIndex.ts";
+import type { EventRecorder } from "../eventRecorder.ts";
+import { type Turn, type TurnResult, turnResultOf } from "../loop.ts";
+import { kindSource, type Source } from "../sources.ts";
+import { asKube, type DeviceWorld, deviceKinds, podKeyOf } from "./deviceWorld.ts";
+
+/** Evicts pods from devices that were tainted with NoExecute, and tells in each rule's status how far that is. */
+export function addTaintController(world: DeviceWorld, recorder: EventRecorder): void {
+  const controller = new TaintController(world, recorder);
+  world.controllers.add({
+    name: "device-taints",
+    sources: controller.sources(),
+    concurrency: 8,
+    reconcile: (key, turn) =>
+      key.startsWith(ruleTurn) ? controller.rule(key.slice(ruleTurn.length), turn) : controller.pod(key, turn),
+  });
+}
+
+const ruleTurn = "rule ";
+/** A rule's status is written no more often than this. */
+const statusEveryMs = 10_000;
+const evictedMax = 500;
+
+class TaintController {
+  private readonly world: DeviceWorld;
+  private readonly recorder: EventRecorder;
+  private readonly slicesByPool: CacheIndex<ResourceSlice>;
+  /** Pods that were told to leave, by UID, with the rule. The oldest are forgotten. */
+  private readonly evicted = new Map<string, string | undefined>();
+  private readonly announced = new Set<string>();
+  private readonly statusAtMs = new Map<string, number>();
+
+  constructor(world: DeviceWorld, recorder: EventRecorder) {
+    this.world = world;
+    this.recorder = recorder;
+    this.slicesByPool = world.slices.index(({ spec }) => [`${spec.driver}/${spec.pool.name}`]);
+  }
+
+  sources(): Source[] {
+    const { pods, claims, slices, rules, podsByClaim } = this.world;
+    return [
+      { start: () => () => this.recorder.stop() },
+      kindSource(pods, (event) => {
+        const hasClaims =
+          (event.object.spec?.resourceClaims?.length ?? 0) > 0 ||
+          event.object.status?.extendedResourceClaimStatus !== undefined;
+        return hasClaims ? [event.key, ...this.evictingRules()] : [];
+      }),
+      kindSource(claims, (event) => [...podsByClaim.get(event.key).map(podKeyOf), ...this.evictingRules()]),
+      kindSource(slices, (event) => {
+        const { driver, pool } = event.object.spec;
+        return this.usersOf((each) => each.driver === driver && each.pool === pool.name);
+      }),
+      kindSource(rules, (event) => {
+        const selectors = [event.object.spec.deviceSelector];
+        if (event.type === "updated") selectors.push(event.before.spec.deviceSelector);
+        const users = this.usersOf((each) => selectors.some((selector) => selectsDevice(selector, each)));
+        return [ruleTurn + event.key, ...users];
+      }),
+    ];
+  }
+
+  async pod(key: string, { cancel }: Turn): Promise<TurnResult> {
+    const { pods, controllers } = this.world;
+    const pod = pods.get(key);
+    const nowMs = controllers.ports.clock.nowMs();
+    const eviction = pod === undefined ? undefined : evictionOfPod(pod, this.claimsOf(pod), this.view(nowMs));
+    if (pod === undefined || eviction === undefined) {
+      if (pod !== undefined && this.announced.delete(pod.metadata.uid)) {
+        const note = "Cancelling deletion of the pod";
+        this.recorder.record(asKube(pod), {
+          type: "Normal",
+          reason: "DeviceTaintManagerEviction",
+          action: "Cancelling",
+          note,
+        });
+      }
+      return undefined;
+    }
+    if (eviction.atMs > nowMs) {
+      this.announced.add(pod.metadata.uid);
+      return { requeueAfterMs: eviction.atMs - nowMs };
+    }
+    return this.evict(pod, eviction, cancel);
+  }
+
+  private async evict(pod: Pod, eviction: Eviction, cancel: Cancel): Promise<TurnResult> {
+    const { controllers, pods, claims } = this.world;
+    const { namespace = "", name } = pod.metadata;
+    const target = { ...deviceKinds.pods, namespace, name };
+    const nowMs = controllers.ports.clock.nowMs();
+    if (
+      !pod.status?.conditions?.some(({ type, reason }) => type === "DisruptionTarget" && reason === disruptionReason)
+    ) {
+      const condition: PodCondition = {
+        type: "DisruptionTarget",
+        status: "True",
+        reason: disruptionReason,
+        message: `Device Taint manager: deleting due to NoExecute taint: ${eviction.why}`,
+        lastTransitionTime: formatTime(nowMs),
+      };
+      const conditions = [
+        ...(pod.status?.conditions ?? []).filter(({ type }) => type !== "DisruptionTarget"),
+        condition,
+      ];
+      const patch = { status: { conditions } } as unknown as JsonObject;
+      const marked: Intent = {
+        type: "patch",
+        target,
+        expected: expectedOf(asKube(pod)),
+        patch,
+        subresource: "status",
+        why: eviction.why,
+      };
+      const outcome = await applyIntent(controllers.kube, marked, { cancel });
+      if (!outcome.ok) return turnResultOf(outcome);
+      // Its event leads back here; then the pod goes.
+      return undefined;
+    }
+    const atLeast = laterOf(pods.revision, claims.revision);
+    const intent = { type: "delete" as const, target, expected: expectedOf(asKube(pod)), why: eviction.why };
+    const outcome = await destroyAfterLooking(
+      controllers.kube,
+      intent,
+      ({ object }) => {
+        if (object === undefined) return { notAnyMore: "it is gone" };
+        const fresh = object as unknown as Pod;
+        const again = evictionOfPod(fresh, this.claimsOf(fresh), this.view(controllers.ports.clock.nowMs()));
+        if (again === undefined) return { notAnyMore: "the taint is gone" };
+        return { still: { ...intent, expected: expectedOf(object) } };
+      },
+      { atLeast, cancel },
+    );
+    if (!outcome.ok) return turnResultOf(outcome);
+    if ("notAnyMore" in outcome.value) return undefined;
+    this.announced.delete(pod.metadata.uid);
+    this.evicted.set(pod.metadata.uid, eviction.rule);
+    for (const oldest of this.evicted.keys()) {
+      if (this.evicted.size <= evictedMax) break;
+      this.evicted.delete(oldest);
+    }
+    const note = `Marking for deletion: ${eviction.why}`;
+    this.recorder.record(asKube(pod), {
+      type: "Warning",
+      reason: "DeviceTaintManagerEviction",
+      action: "Evicting",
+      note,
+    });
+    return undefined;
+  }
+
+  async rule(name: string, { cancel }: Turn): Promise<TurnResult> {
+    const { rules, controllers } = this.world;
+    const rule = rules.get(name);
+    if (rule === undefined) {
+      this.statusAtMs.delete(name);
+      return undefined;
+    }
+    const nowMs = controllers.ports.clock.nowMs();
+    const waitMs = (this.statusAtMs.get(name) ?? Number.NEGATIVE_INFINITY) + statusEveryMs - nowMs;
+    if (waitMs > 0) return { requeueAfterMs: waitMs };
+    // What a rule without effect would do if it had one.
+    const isTrial = rule.spec.taint.effect === "None";
+    const asked = isTrial
+      ? { ...rule, spec: { ...rule.spec, taint: { ...rule.spec.taint, effect: "NoExecute" } } }
+      : rule;
+    const namespaces = new Set<string>();
+    let pending = 0;
+    for (const pod of this.podsOf(asked)) {
+      if (evictionOfPod(pod, this.claimsOf(pod), { slicesOfPool: () => [], rules: [asked], nowMs }) === undefined)
+        continue;
+      pending++;
+      namespaces.add(pod.metadata.namespace ?? "");
+    }
+    let evicted = 0;
+    for (const by of this.evicted.values()) if (by === name) evicted++;
+    const counts = { pending: isTrial ? 0 : pending, evicted, wouldEvict: pending, namespaces: namespaces.size };
+    const condition = ruleCondition(rule, counts, nowMs);
+    const before = rule.status?.conditions?.find(({ type }) => type === condition.type);
+    if (before !== undefined && equalJson(before, condition)) return undefined;
+    const others = (rule.status?.conditions ?? []).filter(({ type }) => type !== condition.type);
+    const object = { ...rule, status: { ...rule.status, conditions: [...others, condition] } };
+    const target = { ...deviceKinds.rules, namespace: "", name };
+    const intent: Intent = {
+      type: "status",
+      target,
+      expected: expectedOf(asKube(rule)),
+      object: asKube(object),
+      why: condition.message,
+    };
+    const outcome = await applyIntent(controllers.kube, intent, { cancel });
+    if (!outcome.ok) return turnResultOf(outcome);
+    this.statusAtMs.set(name, nowMs);
+    return undefined;
+  }
+
+  private view(nowMs: number): TaintView {
+    return {
+      slicesOfPool: (driver, pool) => this.slicesByPool.get(`${driver}/${pool}`),
+      rules: [...this.world.rules.view().objects.values()] as DeviceTaintRule[],
+      nowMs,
+    };
+  }
+
+  private claimsOf(pod: Pod): ResourceClaim[] {
+    const { claims } = this.world;
+    const { namespace = "" } = pod.metadata;
+    const names = new Set<string>();
+    for (const { resourceClaimName } of pod.spec?.resourceClaims ?? [])
+      if (resourceClaimName) names.add(resourceClaimName);
+    for (const { resourceClaimName } of pod.status?.resourceClaimStatuses ?? [])
+      if (resourceClaimName) names.add(resourceClaimName);
+    const own = pod.status?.extendedResourceClaimStatus?.resourceClaimName;
+    if (own !== undefined) names.add(own);
+    return [...names].flatMap((name) => claims.get(`${namespace}/${name}`) ?? []);
+  }
+
+  private usersOf(isMeant: (device: { driver: string; pool: string; device: string }) => boolean): string[] {
+    const keys = new Set<string>();
+    for (const [key, claim] of this.world.claims.view().objects) {
+      if (claim.status?.allocation?.devices?.results?.some(isMeant) !== true) continue;
+      for (const pod of this.world.podsByClaim.get(key)) keys.add(podKeyOf(pod));
+    }
+    return [...keys].sort();
+  }
+
+  private podsOf(rule: DeviceTaintRule): Pod[] {
+    const keys = this.usersOf((each) => selectsDevice(rule.spec.deviceSelector, each));
+    return keys.flatMap((key) => this.world.pods.get(key) ?? []);
+  }
+
+  private evictingRules(): string[] {
+    return [...this.world.rules.view().objects.keys()].map((name) => ruleTurn + name);
+  }
+}
+
+const disruptionReason = "DeletionByDeviceTaintManager";

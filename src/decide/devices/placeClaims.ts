@@ -1,0 +1,223 @@
+/**
+ * The claims of one pod against nodes: what is needed is worked out once, each node is asked, and what it answers is kept by the claims'
+ * UIDs. Nothing here writes or waits.
+ */
+import type {
+  AllocatedDeviceStatus,
+  AllocationResult,
+  DeviceClass,
+  DeviceRequestAllocationResult,
+  Node,
+  Pod,
+  ResourceClaim,
+} from "../../model/kubernetes.generated.ts";
+import { matchesNodeSelector } from "../../model/nodeMatch.ts";
+import { timeToMs } from "../../model/time.ts";
+import { allocate } from "./allocate.ts";
+import type { AllocatedState } from "./allocatedState.ts";
+import { type ClaimPlan, planClaims } from "./claimPlan.ts";
+import type { DeviceFeatures } from "./features.ts";
+import type { PodClaim } from "./podClaims.ts";
+import type { SliceBook } from "./pools.ts";
+import type { SelectorCache } from "./selectors.ts";
+
+export interface ClaimNeeds {
+  readonly pod: Pod;
+  readonly claims: readonly PodClaim[];
+  /** Claims that have an allocation, or share one that is being written for another pod of the same group. */
+  readonly placed: ReadonlyMap<string, AllocationResult>;
+  readonly toAllocate: readonly ResourceClaim[];
+  readonly plan: ClaimPlan | undefined;
+}
+
+export type Prepared =
+  | { readonly kind: "skip" }
+  | { readonly kind: "ready"; readonly needs: ClaimNeeds }
+  /** Some event will change it. */
+  | { readonly kind: "unschedulable"; readonly why: string }
+  /** A mistake; try again later. */
+  | { readonly kind: "error"; readonly why: string };
+
+export interface PrepareInput {
+  readonly pod: Pod;
+  readonly claims: readonly PodClaim[];
+  readonly pendingAllocation: (uid: string) => AllocationResult | undefined;
+  /** Whether the pod may use what is being written for another one: pods of one gang may. */
+  readonly mayJoin?: (uid: string) => boolean;
+  readonly classOf: (name: string) => DeviceClass | undefined;
+  readonly selectors: SelectorCache;
+  readonly features: DeviceFeatures;
+}
+
+export function prepareClaims(input: PrepareInput): Prepared {
+  const { pod, claims } = input;
+  if (claims.length === 0) return { kind: "skip" };
+  const placed = new Map<string, AllocationResult>();
+  const toAllocate: ResourceClaim[] = [];
+  for (const { claim } of claims) {
+    const { uid, name } = claim.metadata;
+    const allocation = claim.status?.allocation;
+    if (allocation !== undefined) {
+      placed.set(uid, allocation);
+      continue;
+    }
+    const pending = input.pendingAllocation(uid);
+    if (pending !== undefined) {
+      if (input.mayJoin?.(uid) !== true) {
+        return { kind: "unschedulable", why: `resourceclaim ${name} is in the process of being allocated` };
+      }
+      placed.set(uid, pending);
+      continue;
+    }
+    const problem = classProblem(claim, input);
+    if (problem !== undefined) return problem;
+    toAllocate.push(claim);
+  }
+  if (toAllocate.length === 0) return { kind: "ready", needs: { pod, claims, placed, toAllocate, plan: undefined } };
+  const planned = planClaims({ ...input, claims: toAllocate });
+  if (!planned.ok) return { kind: "error", why: planned.message };
+  return { kind: "ready", needs: { pod, claims, placed, toAllocate, plan: planned.plan } };
+}
+
+function classProblem(claim: ResourceClaim, { classOf, features }: PrepareInput): Prepared | undefined {
+  for (const { name, exactly, firstAvailable = [] } of claim.spec.devices?.requests ?? []) {
+    if (exactly === undefined && firstAvailable.length === 0) {
+      return { kind: "unschedulable", why: `request ${name}: unsupported request type` };
+    }
+    if (firstAvailable.length > 0 && !features.prioritizedList) {
+      const why = `request ${name}: has subrequests, but the DRAPrioritizedList feature is disabled`;
+      return { kind: "unschedulable", why };
+    }
+    const named = exactly === undefined ? [] : [{ label: name, className: exactly.deviceClassName }];
+    for (const each of firstAvailable) named.push({ label: `${name}/${each.name}`, className: each.deviceClassName });
+    for (const { label, className } of named) {
+      if (className === "") return { kind: "error", why: `request ${label}: unsupported request type` };
+      if (classOf(className) === undefined) {
+        return { kind: "unschedulable", why: `request ${label}: device class ${className} does not exist` };
+      }
+    }
+  }
+  return undefined;
+}
+
+export type NodeVerdict =
+  /** By claim UID; `score` is the sum over alternatives that were chosen. */
+  | { readonly kind: "fits"; readonly allocations: ReadonlyMap<string, AllocationResult>; readonly score: number }
+  /** `unavailable`: claims whose allocation is what keeps the pod away. */
+  | { readonly kind: "unschedulable"; readonly why: string; readonly unavailable: readonly string[] }
+  | { readonly kind: "error"; readonly why: string };
+
+export interface AskInput {
+  readonly book: SliceBook;
+  readonly state: AllocatedState;
+  readonly features: DeviceFeatures;
+  readonly nowMs: number;
+  readonly bindingTimeoutMs?: number;
+  /** Asked at every step of the search; a text ends it. "timeout" means that nothing is known of this node. */
+  readonly stop?: () => "timeout" | "canceled" | undefined;
+}
+
+export const defaultBindingTimeoutMs = 600_000;
+
+export function askNode(needs: ClaimNeeds, node: Node, input: AskInput): NodeVerdict {
+  const unavailable: string[] = [];
+  for (const [uid, allocation] of needs.placed) {
+    const claim = needs.claims.find((each) => each.claim.metadata.uid === uid)?.claim;
+    const { nodeSelector } = allocation;
+    const isReached = nodeSelector === undefined || matchesNodeSelector(nodeSelector, node);
+    if (!isReached || (claim !== undefined && hasFailedBinding(claim, input))) unavailable.push(uid);
+  }
+  const allocations = new Map(needs.placed);
+  if (needs.plan !== undefined) {
+    const { book, state, features, stop } = input;
+    const found = allocate({ plan: needs.plan, book, node, state, features, ...(stop !== undefined && { stop }) });
+    switch (found.kind) {
+      case "doesNotFit":
+        return { kind: "unschedulable", why: "cannot allocate all claims", unavailable };
+      case "failed":
+        if (!found.isNodeLocal) return { kind: "error", why: found.message };
+        return { kind: "unschedulable", why: found.message, unavailable };
+      case "stopped":
+        if (found.why === "timeout") {
+          const why = `node ${node.metadata.name}: timed out trying to allocate devices`;
+          return { kind: "error", why };
+        }
+        return { kind: "unschedulable", why: "asked by caller to stop allocating devices", unavailable };
+      case "allocated":
+        for (const [i, claim] of needs.toAllocate.entries()) {
+          allocations.set(claim.metadata.uid, found.results[i] as AllocationResult);
+        }
+    }
+  }
+  if (unavailable.length > 0) {
+    return { kind: "unschedulable", why: "resourceclaim not available on the node", unavailable };
+  }
+  return { kind: "fits", allocations, score: scoreOf(needs, allocations) };
+}
+
+const alternativesMax = 8;
+
+/** The earlier the alternative, the better: 8 for the first, 7 for the second. */
+function scoreOf({ claims }: ClaimNeeds, allocations: ReadonlyMap<string, AllocationResult>): number {
+  let score = 0;
+  for (const { claim } of claims) {
+    const results = allocations.get(claim.metadata.uid)?.devices?.results ?? [];
+    for (const { name, firstAvailable = [] } of claim.spec.devices?.requests ?? []) {
+      if (firstAvailable.length === 0) continue;
+      const chosen = firstAvailable.findIndex((each) =>
+        results.some(({ request }) => request === `${name}/${each.name}`),
+      );
+      if (chosen >= 0) score += alternativesMax - chosen;
+    }
+  }
+  return score;
+}
+
+/** The best becomes 100, the others their share of it, rounded down. */
+export function normalizedScores(scores: readonly number[]): number[] {
+  const best = Math.max(0, ...scores);
+  return scores.map((score) => (best === 0 ? 0 : Math.floor((score * 100) / best)));
+}
+
+/** Whether a claim that was allocated with conditions can no longer be bound. */
+function hasFailedBinding(claim: ResourceClaim, { features, nowMs, bindingTimeoutMs }: AskInput): boolean {
+  if (!features.bindingConditions) return false;
+  const verdict = bindingOf(claim, nowMs, bindingTimeoutMs ?? defaultBindingTimeoutMs);
+  return verdict.kind === "failed" || verdict.kind === "timedOut";
+}
+
+export type BindingVerdict =
+  | { readonly kind: "ready" }
+  | { readonly kind: "waiting"; readonly untilMs: number; readonly why: string }
+  | { readonly kind: "failed"; readonly why: string }
+  | { readonly kind: "timedOut"; readonly why: string };
+
+/** What the drivers say about devices that have to be made ready before a pod may be bound to them. */
+export function bindingOf(claim: ResourceClaim, nowMs: number, timeoutMs: number): BindingVerdict {
+  let waiting: string | undefined;
+  for (const result of claim.status?.allocation?.devices?.results ?? []) {
+    const { bindingConditions = [], bindingFailureConditions = [] } = result;
+    if (bindingConditions.length === 0) continue;
+    const status = claim.status?.devices?.find((each) => isSameDevice(each, result));
+    const isTrue = (type: string): boolean =>
+      status?.conditions?.some((each) => each.type === type && each.status === "True") === true;
+    const failure = bindingFailureConditions.find(isTrue);
+    if (failure !== undefined) return { kind: "failed", why: `device ${result.device}: ${failure}` };
+    const missing = bindingConditions.find((type) => !isTrue(type));
+    if (missing !== undefined) waiting ??= `device ${result.device}: ${missing}`;
+  }
+  if (waiting === undefined) return { kind: "ready" };
+  const since = claim.status?.allocation?.allocationTimestamp;
+  const untilMs = (timeToMs(since) ?? nowMs) + timeoutMs;
+  return nowMs >= untilMs ? { kind: "timedOut", why: waiting } : { kind: "waiting", untilMs, why: waiting };
+}
+
+/** Upstream leaves the share out, and so mixes up two shares of one device. */
+function isSameDevice(status: AllocatedDeviceStatus, result: DeviceRequestAllocationResult): boolean {
+  return (
+    status.driver === result.driver &&
+    status.pool === result.pool &&
+    status.device === result.device &&
+    status.shareID === result.shareID
+  );
+}

@@ -1,0 +1,69 @@
+/** Which claims a pod uses, and whether they are ready to be looked at. */
+import type { Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
+
+/** Keeps an allocated claim from being deleted. */
+export const deleteProtection = "resource.kubernetes.io/delete-protection";
+/** On a generated claim: the entry of the pod it was made for. */
+export const podClaimNameAnnotation = "resource.kubernetes.io/pod-claim-name";
+
+export interface PodClaim {
+  /** Name of the entry in the pod. */
+  readonly entry: string;
+  readonly claim: ResourceClaim;
+}
+
+export type PodClaims =
+  | { readonly ok: true; readonly claims: readonly PodClaim[] }
+  | { readonly ok: false; readonly why: string };
+
+export type GetClaim = (namespace: string, name: string) => ResourceClaim | undefined;
+
+/** Every claim once, in the order of the pod; two entries may name the same one. */
+export function claimsOfPod(pod: Pod, get: GetClaim): PodClaims {
+  const claims: PodClaim[] = [];
+  const seen = new Set<string>();
+  const { namespace = "" } = pod.metadata;
+  for (const { name: entry, resourceClaimName, resourceClaimTemplateName } of pod.spec?.resourceClaims ?? []) {
+    const isGenerated = resourceClaimName === undefined && resourceClaimTemplateName !== undefined;
+    let name = resourceClaimName;
+    if (isGenerated) {
+      const made = pod.status?.resourceClaimStatuses?.find((each) => each.name === entry);
+      if (made === undefined) return { ok: false, why: `ResourceClaim not created yet for entry ${entry}` };
+      // A template that needs no claim is written down without a name.
+      if (made.resourceClaimName === undefined) continue;
+      name = made.resourceClaimName;
+    }
+    if (name === undefined) return { ok: false, why: `entry ${entry} names neither a claim nor a template` };
+    const claim = get(namespace, name);
+    if (claim === undefined) return { ok: false, why: `ResourceClaim not created yet: ${name}` };
+    if (claim.metadata.deletionTimestamp !== undefined) {
+      return { ok: false, why: `ResourceClaim ${name} is being deleted` };
+    }
+    if (isGenerated && !isOwnedBy(claim, pod)) {
+      return { ok: false, why: `ResourceClaim ${name} was not created for Pod ${namespace}/${pod.metadata.name}` };
+    }
+    if (seen.has(claim.metadata.uid)) continue;
+    seen.add(claim.metadata.uid);
+    claims.push({ entry, claim });
+  }
+  return { ok: true, claims };
+}
+
+export function isOwnedBy(claim: ResourceClaim, pod: Pod): boolean {
+  return (
+    claim.metadata.ownerReferences?.some(({ controller, uid }) => controller === true && uid === pod.metadata.uid) ===
+    true
+  );
+}
+
+export function isReservedFor(claim: ResourceClaim, uid: string): boolean {
+  return claim.status?.reservedFor?.some((each) => each.uid === uid) === true;
+}
+
+/** Finished for good: it will never use a device again. */
+export function isFinished(pod: Pod): boolean {
+  const phase = pod.status?.phase;
+  if (phase === "Succeeded" || phase === "Failed") return true;
+  // Deleted before it was ever given a node: the API binds no pod that is being deleted.
+  return pod.metadata.deletionTimestamp !== undefined && !pod.spec?.nodeName;
+}

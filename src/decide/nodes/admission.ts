@@ -60,8 +60,10 @@ function checkAmounts({ pod, node, ignoreMissing }: AdmissionInput, live: readon
   const allocatable = node.status?.allocatable ?? node.status?.capacity ?? {};
   const podsMax = Number(allocatable["pods"] ?? 110);
   if (live.length + 1 > podsMax) return outOf("pods", 1, live.length, podsMax);
+  // What a claim serves is not the device plugin's: the scheduler wrote down which resources those are.
+  const { requestMappings = [] } = pod.status?.extendedResourceClaimStatus ?? {};
   for (const [name, wanted] of podRequests(pod)) {
-    if (wanted === 0n) continue;
+    if (wanted === 0n || requestMappings.some(({ resourceName }) => resourceName === name)) continue;
     const text = allocatable[name];
     if (text === undefined && (ignoreMissing === true || !isExtended(name))) continue;
     const total = nanoOf(text ?? "0");

@@ -1,0 +1,131 @@
+/** A cluster in memory with simulated nodes and the devices part, and a clock that the test moves. */
+import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
+import { seededRandom } from "../../src/apiserver/testing/seededRandom.ts";
+import { TestApi } from "../../src/apiserver/testing/testApi.ts";
+import { Controllers } from "../../src/control/controllers.ts";
+import { type DevicesOptions, devicesPart } from "../../src/control/devices/devicesPart.ts";
+import { MetricsBook } from "../../src/control/metricsBook.ts";
+import type { NodesOptions } from "../../src/control/nodes/nodesOptions.ts";
+import { nodesPart } from "../../src/control/nodes/nodesPart.ts";
+import { FaultyKube } from "../../src/control/testing/faultyKube.ts";
+import { KeptLog } from "../../src/control/testing/keptLog.ts";
+import { fastDelays } from "../../src/decide/nodes/podPlan.ts";
+import { parsePool, profilesWith } from "../../src/decide/nodes/profiles.ts";
+import type { Pod, ResourceClaim, ResourceClaimSpec } from "../../src/model/kubernetes.generated.ts";
+import type { KubeObject } from "../../src/model/object.ts";
+
+export interface DevicesClusterOptions {
+  readonly pools?: readonly string[];
+  readonly nodes?: Partial<NodesOptions>;
+  readonly devices?: DevicesOptions;
+}
+
+export class DevicesCluster {
+  readonly api: TestApi;
+  readonly log = new KeptLog();
+  readonly kube: FaultyKube;
+  private readonly controllers: Controllers;
+
+  private constructor(api: TestApi, options: DevicesClusterOptions) {
+    this.api = api;
+    const user = { username: "muster", groups: ["system:masters"] };
+    this.kube = new FaultyKube(inProcessKube(api.core, { user, fieldManager: "muster" }));
+    this.controllers = new Controllers(
+      { kube: this.kube, clock: api.clock, random: seededRandom(1), log: this.log, metrics: new MetricsBook() },
+      { fieldManager: "muster", freeze: true },
+    );
+    const pools = (options.pools ?? ["h100=1"]).map((text) => parsePool(text, profilesWith()));
+    nodesPart({ pools, seed: "s", delays: fastDelays, stages: false, ...options.nodes }).part.add(this.controllers);
+    devicesPart(options.devices).add(this.controllers);
+  }
+
+  static async start(options: DevicesClusterOptions = {}): Promise<DevicesCluster> {
+    const api = await TestApi.start();
+    const cluster = new DevicesCluster(api, options);
+    await api.create("resource.k8s.io/deviceclasses", {
+      apiVersion: "resource.k8s.io/v1",
+      kind: "DeviceClass",
+      metadata: { name: "gpu" },
+      spec: { selectors: [{ cel: { expression: 'device.driver == "gpu.nvidia.com"' } }] },
+    });
+    const started = cluster.controllers.start();
+    await cluster.run(0.1);
+    await started;
+    await cluster.run(0.5);
+    return cluster;
+  }
+
+  async stop(): Promise<void> {
+    const stopped = this.controllers.stop();
+    await this.run(0.1);
+    await stopped;
+  }
+
+  async run(seconds: number): Promise<void> {
+    await this.api.clock.advance(seconds * 1000);
+  }
+
+  async template(name: string, spec: ResourceClaimSpec = oneGpu): Promise<void> {
+    await this.api.create("resource.k8s.io/resourceclaimtemplates", {
+      apiVersion: "resource.k8s.io/v1",
+      kind: "ResourceClaimTemplate",
+      metadata: { name, namespace: "default" },
+      spec: { spec },
+    });
+  }
+
+  async claim(name: string, spec: ResourceClaimSpec = oneGpu): Promise<void> {
+    await this.api.create("resource.k8s.io/resourceclaims", {
+      apiVersion: "resource.k8s.io/v1",
+      kind: "ResourceClaim",
+      metadata: { name, namespace: "default" },
+      spec,
+    });
+  }
+
+  async pod(name: string, use: { template?: string; claim?: string }, more: object = {}): Promise<void> {
+    const from =
+      use.template === undefined ? { resourceClaimName: use.claim } : { resourceClaimTemplateName: use.template };
+    await this.api.create("/pods", {
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: { name, namespace: "default" },
+      spec: {
+        containers: [{ name: "c", image: "registry/app:1", resources: { claims: [{ name: "gpu" }] } }],
+        resourceClaims: [{ name: "gpu", ...from }],
+        ...more,
+      },
+    });
+  }
+
+  look(name: string): Pod | undefined {
+    return this.api.get("/pods", `default/${name}`) as unknown as Pod | undefined;
+  }
+
+  claims(): ResourceClaim[] {
+    return this.all<ResourceClaim>("resource.k8s.io/resourceclaims");
+  }
+
+  all<T = KubeObject>(resource: string): T[] {
+    return [...this.api.core.store.collection(resource).all()].map((version) => version.object() as unknown as T);
+  }
+
+  phases(): string[] {
+    return this.all<Pod>("/pods")
+      .map(({ metadata, status, spec }) => `${metadata.name} ${spec?.nodeName ? status?.phase : "waits"}`)
+      .sort();
+  }
+
+  /** `claim device`, of every claim that has one. */
+  given(): string[] {
+    return this.claims()
+      .flatMap(({ metadata, status }) =>
+        (status?.allocation?.devices?.results ?? []).map(({ pool, device }) => `${metadata.name} ${pool}/${device}`),
+      )
+      .sort();
+  }
+}
+
+export const oneGpu: ResourceClaimSpec = {
+  devices: { requests: [{ name: "gpu", exactly: { deviceClassName: "gpu" } }] },
+};

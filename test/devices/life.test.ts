@@ -1,0 +1,184 @@
+/** Claims from birth to release on the embedded server, with simulated nodes: everything is seen from outside, through the API. */
+import { expect, test } from "vitest";
+import { DevicesCluster, oneGpu } from "./devicesCluster.ts";
+
+const protection = "resource.kubernetes.io/delete-protection";
+
+test("a pod with a template gets a claim, a device, a node, and runs", async () => {
+  const cluster = await DevicesCluster.start();
+  await cluster.template("one");
+  await cluster.pod("a", { template: "one" });
+  await cluster.run(6);
+  expect(cluster.phases()).toEqual(["a Running"]);
+  const [claim] = cluster.claims();
+  expect(claim?.metadata.ownerReferences?.[0]).toMatchObject({ kind: "Pod", name: "a", controller: true });
+  expect(claim?.metadata.annotations?.["resource.kubernetes.io/pod-claim-name"]).toBe("gpu");
+  expect(claim?.metadata.finalizers).toEqual([protection]);
+  expect(claim?.status?.reservedFor).toEqual([{ resource: "pods", name: "a", uid: cluster.look("a")?.metadata.uid }]);
+  expect(claim?.status?.allocation?.devices?.results).toMatchObject([
+    { request: "gpu", pool: "h100-0", device: "gpu-0" },
+  ]);
+  expect(cluster.look("a")?.status?.resourceClaimStatuses).toEqual([
+    { name: "gpu", resourceClaimName: claim?.metadata.name },
+  ]);
+  expect(cluster.log.errors).toEqual([]);
+});
+
+test("two pods share one claim, and the device is given back when both are gone", async () => {
+  const cluster = await DevicesCluster.start();
+  await cluster.claim("shared");
+  await cluster.pod("a", { claim: "shared" });
+  await cluster.pod("b", { claim: "shared" });
+  await cluster.run(5);
+  expect(cluster.phases()).toEqual(["a Running", "b Running"]);
+  expect(cluster.given()).toEqual(["shared h100-0/gpu-0"]);
+  await cluster.api.delete("/pods", "default/a");
+  await cluster.run(60);
+  expect(cluster.claims()[0]?.status?.reservedFor?.map(({ name }) => name)).toEqual(["b"]);
+  expect(cluster.given()).toHaveLength(1);
+  await cluster.api.delete("/pods", "default/b");
+  await cluster.run(60);
+  expect(cluster.given()).toEqual([]);
+  expect(cluster.claims()[0]?.status?.reservedFor).toBeUndefined();
+  expect(cluster.claims()[0]?.metadata.finalizers).toBeUndefined();
+  expect(cluster.log.errors).toEqual([]);
+});
+
+test("ten pods for eight devices: eight run, two say why they wait, and get their turn", async () => {
+  const cluster = await DevicesCluster.start();
+  await cluster.template("one");
+  for (let i = 0; i < 10; i++) await cluster.pod(`p${i}`, { template: "one" });
+  await cluster.run(5);
+  expect(cluster.phases().filter((each) => each.endsWith("Running"))).toHaveLength(8);
+  expect(new Set(cluster.given().map((each) => each.split(" ")[1])).size).toBe(8);
+  const waiting = cluster.phases().filter((each) => each.endsWith("waits"));
+  expect(waiting).toHaveLength(2);
+  const name = waiting[0]?.split(" ")[0] ?? "";
+  expect(cluster.look(name)?.status?.conditions?.find(({ type }) => type === "PodScheduled")).toMatchObject({
+    status: "False",
+    reason: "Unschedulable",
+    message: "0/1 nodes are available: 1 cannot allocate all claims.",
+  });
+  const running = cluster.phases().filter((each) => each.endsWith("Running"));
+  for (const each of running.slice(0, 2)) await cluster.api.delete("/pods", `default/${each.split(" ")[0]}`);
+  await cluster.run(90);
+  expect(cluster.phases().filter((each) => each.endsWith("Running"))).toHaveLength(8);
+  expect(cluster.log.errors).toEqual([]);
+});
+
+test("a device whose pod was deleted by force is given to nobody before its node has let go of it", async () => {
+  const cluster = await DevicesCluster.start({ nodes: { unprepareMs: 20_000 } });
+  const all = { devices: { requests: [{ name: "gpu", exactly: { deviceClassName: "gpu", count: 8 } }] } };
+  await cluster.template("all", all);
+  await cluster.pod("old", { template: "all" });
+  await cluster.run(6);
+  await cluster.pod("new", { template: "all" });
+  await cluster.api.delete("/pods", "default/old", { gracePeriodSeconds: 0 });
+  await cluster.run(10);
+  expect(cluster.phases()).toEqual(["new waits"]);
+  await cluster.run(60);
+  expect(cluster.phases()).toEqual(["new Running"]);
+});
+
+test("when the node is gone, nothing is waited for", async () => {
+  const cluster = await DevicesCluster.start({ nodes: { unprepareMs: 3_600_000 } });
+  await cluster.claim("c");
+  await cluster.pod("a", { claim: "c" });
+  await cluster.run(6);
+  await cluster.api.delete("/pods", "default/a", { gracePeriodSeconds: 0 });
+  await cluster.run(10);
+  expect(cluster.given()).toHaveLength(1);
+  await cluster.api.edit("/nodes", "h100-0", (node) => {
+    (node as { spec?: object }).spec = {
+      ...(node as { spec?: object }).spec,
+      taints: [{ key: "node.kubernetes.io/out-of-service", effect: "NoExecute" }],
+    };
+  });
+  await cluster.run(10);
+  expect(cluster.given()).toEqual([]);
+});
+
+test("a taint rule drives a pod from its device, and says so; a toleration with seconds delays it", async () => {
+  const cluster = await DevicesCluster.start({ pools: ["h100=2"] });
+  await cluster.template("one");
+  const tolerant = {
+    devices: {
+      requests: [
+        {
+          name: "gpu",
+          exactly: {
+            deviceClassName: "gpu",
+            tolerations: [{ key: "broken", operator: "Exists", tolerationSeconds: 30 }],
+          },
+        },
+      ],
+    },
+  };
+  await cluster.template("patient", tolerant);
+  await cluster.pod("a", { template: "one" });
+  await cluster.run(2);
+  await cluster.pod("b", { template: "patient" });
+  await cluster.run(6);
+  await cluster.api.create("resource.k8s.io/devicetaintrules", {
+    apiVersion: "resource.k8s.io/v1",
+    kind: "DeviceTaintRule",
+    metadata: { name: "rack-7" },
+    spec: { deviceSelector: { driver: "gpu.nvidia.com" }, taint: { key: "broken", value: "yes", effect: "NoExecute" } },
+  });
+  await cluster.run(20);
+  expect(cluster.phases()).toEqual(["b Running"]);
+  const rule = () => cluster.all<{ status?: { conditions?: object[] } }>("resource.k8s.io/devicetaintrules")[0];
+  expect(rule()?.status?.conditions?.[0]).toMatchObject({
+    type: "EvictionInProgress",
+    status: "True",
+    reason: "PodsPendingEviction",
+  });
+  await cluster.run(60);
+  expect(cluster.phases()).toEqual([]);
+  expect(rule()?.status?.conditions?.[0]).toMatchObject({ status: "False", reason: "Completed" });
+  await cluster.pod("c", { template: "one" });
+  await cluster.run(5);
+  expect(cluster.phases()).toEqual(["c waits"]);
+  expect(cluster.log.errors).toEqual([]);
+});
+
+test("an extended resource is served by a claim where no device plugin offers it", async () => {
+  const cluster = await DevicesCluster.start();
+  await cluster.api.create("resource.k8s.io/deviceclasses", {
+    apiVersion: "resource.k8s.io/v1",
+    kind: "DeviceClass",
+    metadata: { name: "extended" },
+    spec: {
+      selectors: [{ cel: { expression: 'device.driver == "gpu.nvidia.com"' } }],
+      extendedResourceName: "example.com/gpu",
+    },
+  });
+  await cluster.run(1);
+  await cluster.api.create("/pods", {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { name: "a", namespace: "default" },
+    spec: { containers: [{ name: "c", image: "registry/app:1", resources: { limits: { "example.com/gpu": "2" } } }] },
+  });
+  await cluster.run(5);
+  expect(cluster.given().map((each) => each.split(" ")[1])).toEqual(["h100-0/gpu-0", "h100-0/gpu-1"]);
+  expect(cluster.phases()).toEqual(["a Running"]);
+  expect(cluster.look("a")?.status?.extendedResourceClaimStatus).toMatchObject({
+    resourceClaimName: cluster.claims()[0]?.metadata.name,
+    requestMappings: [{ containerName: "c", resourceName: "example.com/gpu", requestName: "container-0-request-0" }],
+  });
+  expect(cluster.log.errors).toEqual([]);
+});
+
+test("a missing template is reported, and the pod goes on when it appears", async () => {
+  const cluster = await DevicesCluster.start();
+  await cluster.pod("a", { template: "later" });
+  await cluster.run(2);
+  expect(cluster.phases()).toEqual(["a waits"]);
+  expect(cluster.all<{ reason?: string }>("/events").map(({ reason }) => reason)).toContain(
+    "FailedResourceClaimCreation",
+  );
+  await cluster.template("later", oneGpu);
+  await cluster.run(6);
+  expect(cluster.phases()).toEqual(["a Running"]);
+});

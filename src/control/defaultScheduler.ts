@@ -20,7 +20,7 @@ import { Channel, kindSource } from "./sources.ts";
 /**
  * A scheduler of one pod at a time and the first node that fits, which keeps an ordinary cluster moving. It knows what a
  * pod asks for, labels, taints, ports and the number of pods on a node; it prefers nothing, and it neither preempts nor
- * reads affinities between pods. The search for a pod begins behind the node that the last pod of the same shape got, and
+ * reads affinities between pods, and pods with claims are not its own. The search for a pod begins behind the node that the last pod of the same shape got, and
  * what did not fit is not searched for again before there is more room somewhere.
  */
 export const defaultScheduler: Part = {
@@ -188,9 +188,6 @@ class DefaultScheduler {
   // --- the search
 
   private find(pod: Pod): { node: string } | { why: string } {
-    if ((pod.spec?.resourceClaims ?? []).length > 0) {
-      return { why: "the default scheduler allocates no devices: the pod has resource claims" };
-    }
     const pinned = nodeNameOf(pod);
     if (pinned !== undefined) {
       const refusal = this.misfit(pod, pinned);
@@ -353,6 +350,8 @@ function isPending(object: KubeObject): boolean {
   const { spec, metadata, status } = object as unknown as Pod;
   if ((spec?.nodeName ?? "") !== "" || metadata.deletionTimestamp !== undefined) return false;
   if ((spec?.schedulingGates ?? []).length > 0 || (status?.phase ?? "Pending") !== "Pending") return false;
+  // Who has claims is placed by who allocates devices, and nobody else says why it waits.
+  if ((spec?.resourceClaims ?? []).length > 0) return false;
   return (spec?.schedulerName ?? name) === name;
 }
 

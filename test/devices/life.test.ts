@@ -160,7 +160,7 @@ test("an extended resource is served by a claim where no device plugin offers it
     metadata: { name: "a", namespace: "default" },
     spec: { containers: [{ name: "c", image: "registry/app:1", resources: { limits: { "example.com/gpu": "2" } } }] },
   });
-  await cluster.run(5);
+  await cluster.run(10);
   expect(cluster.given().map((each) => each.split(" ")[1])).toEqual(["h100-0/gpu-0", "h100-0/gpu-1"]);
   expect(cluster.phases()).toEqual(["a Running"]);
   expect(cluster.look("a")?.status?.extendedResourceClaimStatus).toMatchObject({

@@ -451,6 +451,8 @@ class ClaimScheduler {
   private async say(pod: Pod, why: string, cancel: Cancel): Promise<void> {
     const before = pod.status?.conditions?.find(({ type }) => type === "PodScheduled");
     if (before?.status === "False" && before.message === why) return;
+    // A pod without claims of its own may have another scheduler too, which has said something already.
+    if (before?.status === "False" && (pod.spec?.resourceClaims?.length ?? 0) === 0) return;
     await this.touch(pod, why, cancel);
     this.recorder.record(asKube(pod), { type: "Warning", reason: "FailedScheduling", action: "Scheduling", note: why });
   }

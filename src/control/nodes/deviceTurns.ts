@@ -1,5 +1,6 @@
 /** A node's DRA driver at work: its slices, and the claims that are prepared on it. */
 import {
+  hasClaims,
   lingeringDevices,
   mayUse,
   nextForClaim,
@@ -65,7 +66,7 @@ export async function turnClaims(world: NodesWorld, agent: NodeAgent, node: Node
   // A pod may have been waiting for it, and a device that lingers shows in the slices.
   agent.slicesAreDirty = true;
   for (const record of agent.pods.values()) {
-    if ((record.pod.spec?.resourceClaims ?? []).length > 0) record.isDirty = true;
+    if (hasClaims(record.pod)) record.isDirty = true;
   }
 }
 

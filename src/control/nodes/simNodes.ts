@@ -1,3 +1,4 @@
+import { hasClaims } from "../../decide/nodes/claimLife.ts";
 import type { Fault } from "../../decide/nodes/faults.ts";
 import { nextForLease } from "../../decide/nodes/nodeLease.ts";
 import { type NodeLifeOptions, nextForNode } from "../../decide/nodes/nodeLife.ts";
@@ -109,7 +110,7 @@ export class SimNodes {
   private podStirs(node: string, pod: Pod): void {
     const agent = this.agents.get(node);
     if (agent === undefined) return;
-    if ((pod.spec?.resourceClaims ?? []).length > 0) agent.claimsAreDirty = true;
+    if (hasClaims(pod)) agent.claimsAreDirty = true;
     this.stir(node, agent);
   }
 
@@ -121,7 +122,7 @@ export class SimNodes {
     else {
       agent.claimsAreDirty = true;
       for (const record of agent.pods.values()) {
-        if ((record.pod.spec?.resourceClaims ?? []).length > 0) record.isDirty = true;
+        if (hasClaims(record.pod)) record.isDirty = true;
       }
     }
     this.stir(node, agent);

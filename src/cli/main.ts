@@ -112,7 +112,10 @@ program
   .option("--kubeconfig <file>", "which cluster (default: the embedded one of the data folder, else kubectl's)")
   .option("--context <name>", "which context of the kubeconfig")
   .option("--data-dir <folder>", "where an embedded cluster keeps its kubeconfig", ".muster")
-  .option("--controllers <names>", "which ones, with commas between; all when left out")
+  .option(
+    "--controllers <names>",
+    "which ones, with commas between (default: all but those that a real cluster has itself)",
+  )
   .option("--install", "define the kinds that they work on, where the cluster lacks them")
   .option("--leader-elect", "act only while holding a Lease, so that many may run")
   .option("--lease-namespace <name>", "where the Lease is", "kube-system")

@@ -77,7 +77,7 @@ export async function runControllers(flags: RunFlags): Promise<void> {
 }
 
 function chosenParts(names: string | undefined): Part[] {
-  if (names === undefined) return [...parts];
+  if (names === undefined) return parts.filter(({ isOfEveryCluster }) => isOfEveryCluster !== true);
   const wanted = names.split(",").map((name) => name.trim());
   return partsNamed(wanted.filter((name) => name !== ""));
 }

@@ -26,6 +26,7 @@ import { Channel, kindSource } from "./sources.ts";
 export const defaultScheduler: Part = {
   name: "default-scheduler",
   about: "binds pods of schedulerName default-scheduler, one at a time, to the first node that fits",
+  isOfEveryCluster: true,
   add(controllers) {
     new DefaultScheduler(controllers);
   },

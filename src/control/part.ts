@@ -15,6 +15,8 @@ export interface Part {
   readonly name: string;
   /** One line for people who choose. */
   readonly about: string;
+  /** Every real cluster brings its own: `muster run` starts it only when it is named, as two of them would fight. */
+  readonly isOfEveryCluster?: boolean;
   /** The CustomResourceDefinitions that it works on. */
   readonly definitions?: readonly NewObject[];
   /** Objects that a cluster with this part has from its first moment; created when they are missing, never changed. */

@@ -15,6 +15,7 @@ import { addStatefulSets } from "./statefulSets.ts";
 export const workloads: Part = {
   name: "workloads",
   about: "Deployments, StatefulSets, DaemonSets, Jobs, CronJobs, endpoints, and what becomes of silent nodes",
+  isOfEveryCluster: true,
   add(controllers) {
     const room = new Room(controllers);
     const podsByNode = room.pods.cache.index((object) => {

@@ -1,4 +1,5 @@
 import { assert } from "../../model/assert.ts";
+import { equalJson } from "../../model/json.ts";
 import type { Node, Pod, PriorityClass } from "../../model/kubernetes.generated.ts";
 import {
   defaultSchedulerName,
@@ -12,6 +13,7 @@ import type { Topology } from "../../model/scheduling/topology.ts";
 import { timeToMs } from "../../model/time.ts";
 import { type DeviceClaims, noDeviceClaims } from "./deviceClaims.ts";
 import { Fit } from "./fit.ts";
+import { isBelowMinimum } from "./gang.ts";
 import { Job } from "./job.ts";
 import type { Holding, HoldState, NodeState } from "./nodeState.ts";
 import { NodeTable } from "./nodeTable.ts";
@@ -46,6 +48,10 @@ export class Cluster {
   devices: DeviceClaims = noDeviceClaims;
   /** Jobs that have pods to place. */
   readonly waiting = new Set<Job>();
+  /** Gangs that have pods somewhere, but fewer than they need. */
+  readonly unwell = new Set<Job>();
+  /** Pods that are not tried again before a time, because the last try was refused. */
+  readonly heldBack = new Map<string, { readonly untilMs: number; readonly why: string }>();
   /** Grows with everything that could change a decision. */
   version = 0;
   private readonly groups = new Map<string, PodGroup>();
@@ -72,6 +78,12 @@ export class Cluster {
   // Events
 
   putNode(node: Node): void {
+    const known = this.table.get(node.metadata.name);
+    // Heartbeats change nothing that decides.
+    if (known?.node !== undefined && hasSameFacts(known.node, node)) {
+      known.node = node;
+      return;
+    }
     this.version++;
     this.table.put(node);
   }
@@ -83,12 +95,12 @@ export class Cluster {
   }
 
   putPod(pod: Pod): void {
-    this.version++;
     const { uid } = pod.metadata;
     let task = this.tasks.get(uid);
     if (task === undefined) {
       const scheduler = pod.spec?.schedulerName ?? defaultSchedulerName;
       const isOurs = scheduler === kaiSchedulerName || pod.metadata.namespace === scalingNamespace;
+      this.version++;
       task = new Task(pod, this.shapes.shapeOf(pod), !isOurs);
       this.tasks.set(uid, task);
       this.enrol(task);
@@ -98,6 +110,7 @@ export class Cluster {
       const isSameSpec = task.pod.spec === pod.spec && task.pod.metadata.annotations === pod.metadata.annotations;
       task.pod = pod;
       if (!isSameSpec) {
+        this.version++;
         const shape = this.shapes.shapeOf(pod);
         if (shape === before) {
           this.shapes.release(shape);
@@ -126,6 +139,7 @@ export class Cluster {
     this.setStatus(task, "unknown");
     this.withdraw(task);
     this.tasks.delete(uid);
+    this.heldBack.delete(uid);
     this.releasing.delete(task);
     if (this.shapes.release(task.shape)) this.fit.forget(task.shape);
   }
@@ -134,7 +148,6 @@ export class Cluster {
   setPlaces(uid: string, places: readonly Place[], isBeingEvicted = false): void {
     const task = this.tasks.get(uid);
     if (task === undefined) return;
-    this.version++;
     task.places = onePerNode(places);
     task.isBeingEvicted = isBeingEvicted;
     this.settle(task);
@@ -158,6 +171,7 @@ export class Cluster {
     job.queue = this.queues.byName.get(job.queueName);
     this.chargeJob(job, 1);
     this.noteWaiting(job);
+    this.noteHealth(job);
   }
 
   removePodGroup(id: string): void {
@@ -169,6 +183,7 @@ export class Cluster {
     for (const task of left) this.withdraw(task);
     this.jobs.delete(id);
     this.waiting.delete(job);
+    this.unwell.delete(job);
     for (const task of left) this.enrol(task);
   }
 
@@ -297,8 +312,11 @@ export class Cluster {
     task.podSet?.shift(before, -1);
     task.status = status;
     task.podSet?.shift(status, 1);
+    // Whether a pod is bound, binding or running is all the same to a decision.
+    if (!isAllocatedStatus[before] || !isAllocatedStatus[status]) this.version++;
     const { job } = task;
     if (job === undefined) return;
+    this.noteHealth(job);
     if (before === "pending" || status === "pending") {
       job.pendingVector = undefined;
       this.noteWaiting(job);
@@ -313,10 +331,13 @@ export class Cluster {
     if (before.length === wanted.length && wanted.every((each, at) => sameHolding(before[at], each))) {
       for (const [at, { state }] of wanted.entries()) {
         const holding = before[at] as Holding;
-        if (holding.state !== state) this.table.setState(holding, state);
+        if (holding.state === state) continue;
+        this.version++;
+        this.table.setState(holding, state);
       }
       return;
     }
+    this.version++;
     for (const holding of before) this.drop(task, holding);
     task.holdings = wanted.map(({ node, groups, state }) => {
       this.terms.took(task, node);
@@ -424,6 +445,7 @@ export class Cluster {
     job.pendingVector = undefined;
     if (isAllocatedStatus[task.status]) task.counted = this.recharge(task, this.heldVector(task));
     this.noteWaiting(job);
+    this.noteHealth(job);
   }
 
   private withdraw(task: Task): void {
@@ -440,6 +462,7 @@ export class Cluster {
     job.pendingVector = undefined;
     task.job = undefined;
     this.noteWaiting(job);
+    this.noteHealth(job);
     if (!job.isGroup) {
       this.jobs.delete(job.id);
       this.waiting.delete(job);
@@ -454,6 +477,19 @@ export class Cluster {
     const early = this.withoutGroup.get(id);
     this.withoutGroup.delete(id);
     for (const task of early ?? []) this.join(job, task);
+  }
+
+  /** Notes whether a gang runs with less than it needs. */
+  private noteHealth(job: Job): void {
+    if (!job.isGroup) return;
+    let used = 0;
+    let succeeded = 0;
+    for (const set of job.podSets) {
+      used += set.used;
+      succeeded += set.countOf("succeeded");
+    }
+    if (used > 0 && succeeded === 0 && isBelowMinimum(job.root)) this.unwell.add(job);
+    else this.unwell.delete(job);
   }
 
   private noteWaiting(job: Job): void {
@@ -540,6 +576,22 @@ export class Cluster {
       );
     }
   }
+}
+
+/** Whether two states of a node are the same to a decision. */
+function hasSameFacts(a: Node, b: Node): boolean {
+  if (a.metadata.uid !== b.metadata.uid || a.metadata.deletionTimestamp !== b.metadata.deletionTimestamp) return false;
+  return (
+    (a.metadata.labels === b.metadata.labels || equalJson(a.metadata.labels, b.metadata.labels)) &&
+    equalJson(a.spec?.taints, b.spec?.taints) &&
+    a.spec?.unschedulable === b.spec?.unschedulable &&
+    equalJson(a.status?.allocatable, b.status?.allocatable) &&
+    equalJson(a.status?.conditions?.map(verdictOf), b.status?.conditions?.map(verdictOf))
+  );
+}
+
+function verdictOf({ type, status }: { type: string; status: string }): string {
+  return `${type}=${status}`;
 }
 
 export interface WantedHolding {

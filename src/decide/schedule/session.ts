@@ -18,6 +18,7 @@ export type Obstacle =
   | { readonly type: "notReady" }
   | { readonly type: "stray"; readonly task: Task }
   | { readonly type: "attempted" }
+  | { readonly type: "heldBack"; readonly untilMs: number; readonly why: string }
   | { readonly type: "delay"; readonly untilMs: number }
   | {
       readonly type: "placement";
@@ -89,11 +90,29 @@ export class Session {
   tryPlace(job: Job): boolean {
     const steps = nextSteps(job);
     for (const step of steps) {
+      const held = this.heldBack(step);
+      if (held !== undefined) {
+        this.obstacles.set(job, held);
+        continue;
+      }
       const obstacle = this.tryStep(job, step);
       if (obstacle === undefined) return true;
       if (!this.obstacles.has(job)) this.obstacles.set(job, obstacle);
     }
     return false;
+  }
+
+  /** A bind that was refused is not tried again at once: it would win every cycle, and others would starve behind it. */
+  heldBack(step: Step): Obstacle | undefined {
+    const { heldBack } = this.cluster;
+    if (heldBack.size === 0) return undefined;
+    for (const { uid } of step.tasks) {
+      const held = heldBack.get(uid);
+      if (held === undefined || held.untilMs <= this.nowMs) continue;
+      this.wakeAt(held.untilMs);
+      return { type: "heldBack", ...held };
+    }
+    return undefined;
   }
 
   tryStep(job: Job, step: Step): Obstacle | undefined {

@@ -1,0 +1,171 @@
+import {
+  type GroupFacts,
+  groupChanges,
+  groupPod,
+  newGroup,
+  type WantedGroup,
+} from "../../decide/schedule/grouper/groupPod.ts";
+import type { Workload } from "../../decide/schedule/grouper/workload.ts";
+import { applyIntent } from "../../intents/applyIntent.ts";
+import { expectedOf, type NewObject } from "../../model/intent.ts";
+import type { JsonObject } from "../../model/json.ts";
+import type { Pod } from "../../model/kubernetes.generated.ts";
+import { type KubeObject, type OwnerReference, splitApiVersion } from "../../model/object.ts";
+import type { Refusal } from "../../model/outcome.ts";
+import { annotationKeys, kaiSchedulerName, labelKeys, scalingNamespace } from "../../model/scheduling/keys.ts";
+import type { PodGroup } from "../../model/scheduling/podGroup.ts";
+import type { Cancel } from "../../ports/cancel.ts";
+import type { Controllers } from "../controllers.ts";
+import type { EventRecorder } from "../eventRecorder.ts";
+import { type TurnResult, turnResultOf } from "../loop.ts";
+import type { ObjectCache } from "../objectCache.ts";
+import { refs } from "./scheduleWorld.ts";
+
+/** Nobody owns deeper than this. */
+const chainMax = 16;
+
+/** Plurals that do not follow from their kinds. */
+const plurals: Readonly<Record<string, string>> = { NetworkPolicy: "networkpolicies", PodCliqueSet: "podcliquesets" };
+
+/** Gives every pod of ours its group: finds the workload that it belongs to, makes the group, and names it on the pod. */
+export class GroupTurns {
+  private readonly controllers: Controllers;
+  private readonly recorder: EventRecorder;
+  private readonly pods: ObjectCache;
+  private readonly groups: ObjectCache;
+  private readonly priorityClasses: ObjectCache;
+
+  constructor(controllers: Controllers, recorder: EventRecorder) {
+    this.controllers = controllers;
+    this.recorder = recorder;
+    this.pods = controllers.cache(refs.pods);
+    this.groups = controllers.cache(refs.groups);
+    this.priorityClasses = controllers.cache(refs.priorityClasses);
+  }
+
+  async turn(key: string, cancel: Cancel): Promise<TurnResult> {
+    const object = this.pods.get(key);
+    const pod = object as unknown as Pod | undefined;
+    if (object === undefined || pod === undefined || !this.isOurs(pod)) return undefined;
+    const chain = await this.chainOf(object, cancel);
+    if (!Array.isArray(chain)) {
+      this.warn(object, chain.message);
+      return turnResultOf(chain);
+    }
+    const facts: GroupFacts = {
+      hasPriorityClass: (name) => this.priorityClasses.get(name) !== undefined,
+      existing: (name) => this.groups.get(`${object.metadata.namespace}/${name}`) as unknown as PodGroup | undefined,
+    };
+    const wanted = groupPod(pod, chain, facts);
+    if ("skip" in wanted) return undefined;
+    const refusal = (await this.ensureGroup(wanted, facts, cancel)) ?? (await this.name(object, wanted, cancel));
+    if (refusal === undefined) return undefined;
+    if (refusal.reason !== "Conflict" && refusal.reason !== "Fenced") this.warn(object, refusal.message);
+    return turnResultOf(refusal);
+  }
+
+  /** A pod that has its group and runs has nothing to gain. */
+  private isOurs({ metadata, spec, status }: Pod): boolean {
+    if (spec?.schedulerName !== kaiSchedulerName || metadata.namespace === scalingNamespace) return false;
+    if (metadata.deletionTimestamp !== undefined) return false;
+    if (status?.phase === "Succeeded" || status?.phase === "Failed") return false;
+    const isGrouped = metadata.annotations?.[annotationKeys.podGroup] !== undefined;
+    return !isGrouped || (spec.nodeName ?? "") === "";
+  }
+
+  /** The owners, from the pod's own to the top one. What may not be read ends the chain with what is known of it. */
+  private async chainOf(pod: KubeObject, cancel: Cancel): Promise<Workload[] | Refusal> {
+    const chain: Workload[] = [];
+    let owners: readonly OwnerReference[] = pod.metadata.ownerReferences ?? [];
+    const namespace = pod.metadata.namespace ?? "";
+    while (owners.length > 0 && chain.length < chainMax) {
+      const owner = owners.find(({ controller }) => controller === true) ?? (owners[0] as OwnerReference);
+      const { group, version } = splitApiVersion(owner.apiVersion);
+      const ref = { group, version, plural: plurals[owner.kind] ?? pluralOf(owner.kind), namespace, name: owner.name };
+      const found = await this.controllers.kube.get(ref, { cancel });
+      if (!found.ok) {
+        if (found.reason !== "NotFound" && found.reason !== "Forbidden") return found;
+        const { apiVersion, kind, name, uid } = owner;
+        chain.push({ apiVersion, kind, metadata: { name, uid, namespace } });
+        return chain;
+      }
+      if (found.value.metadata.uid !== owner.uid) {
+        return {
+          ok: false,
+          reason: "Unavailable",
+          message: `${owner.kind} ${owner.name} is another one than the pod's owner`,
+        };
+      }
+      chain.push(found.value as unknown as Workload);
+      owners = found.value.metadata.ownerReferences ?? [];
+    }
+    return chain;
+  }
+
+  private async ensureGroup(wanted: WantedGroup, facts: GroupFacts, cancel: Cancel): Promise<Refusal | undefined> {
+    const existing = facts.existing(wanted.name);
+    const target = { ...refs.groups, namespace: wanted.namespace, name: wanted.name };
+    if (existing === undefined) {
+      const outcome = await applyIntent(
+        this.controllers.kube,
+        {
+          type: "create",
+          target,
+          absentAt: this.groups.revision,
+          object: newGroup(wanted) as unknown as NewObject,
+          why: `${wanted.owner.kind} ${wanted.owner.name} has pods`,
+        },
+        { cancel },
+      );
+      return outcome.ok || outcome.reason === "AlreadyExists" ? undefined : outcome;
+    }
+    const changes = groupChanges(existing, wanted);
+    if (changes === undefined) return undefined;
+    const outcome = await applyIntent(
+      this.controllers.kube,
+      {
+        type: "patch",
+        target,
+        expected: expectedOf(existing as unknown as KubeObject),
+        patch: { spec: changes as unknown as JsonObject },
+        why: `${wanted.owner.kind} ${wanted.owner.name} has changed`,
+      },
+      { cancel },
+    );
+    return outcome.ok ? undefined : outcome;
+  }
+
+  private async name(pod: KubeObject, wanted: WantedGroup, cancel: Cancel): Promise<Refusal | undefined> {
+    const { annotations, labels, namespace = "", name } = pod.metadata;
+    const hasGroup = annotations?.[annotationKeys.podGroup] === wanted.name;
+    const hasSubGroup = wanted.subGroup === undefined || labels?.[labelKeys.subGroup] === wanted.subGroup;
+    if (hasGroup && hasSubGroup) return undefined;
+    const outcome = await applyIntent(
+      this.controllers.kube,
+      {
+        type: "patch",
+        target: { ...refs.pods, namespace, name },
+        expected: expectedOf(pod),
+        patch: {
+          metadata: {
+            annotations: { [annotationKeys.podGroup]: wanted.name },
+            ...(wanted.subGroup !== undefined && { labels: { [labelKeys.subGroup]: wanted.subGroup } }),
+          },
+        },
+        why: `it belongs to ${wanted.owner.kind} ${wanted.owner.name}`,
+      },
+      { cancel },
+    );
+    return outcome.ok || outcome.reason === "NotFound" ? undefined : outcome;
+  }
+
+  private warn(pod: KubeObject, note: string): void {
+    this.recorder.record(pod, { type: "Warning", reason: "PodGrouperWarning", action: "Grouping", note });
+  }
+}
+
+function pluralOf(kind: string): string {
+  const lower = kind.toLowerCase();
+  if (/(s|x|ch|sh)$/.test(lower)) return `${lower}es`;
+  return /[^aeiou]y$/.test(lower) ? `${lower.slice(0, -1)}ies` : `${lower}s`;
+}

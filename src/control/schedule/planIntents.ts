@@ -1,0 +1,119 @@
+import type { Cluster } from "../../decide/schedule/cluster.ts";
+import type { PlannedBind, PlannedJob } from "../../decide/schedule/cycle.ts";
+import { isSatisfied } from "../../decide/schedule/gang.ts";
+import { isShared, portionText } from "../../decide/schedule/gpuRequest.ts";
+import { bindsInOneWrite } from "../../decide/schedule/podShape.ts";
+import type { BindIntent, CreateIntent } from "../../model/intent.ts";
+import { expectedOf } from "../../model/intent.ts";
+import type { KubeObject } from "../../model/object.ts";
+import type { Revision } from "../../model/revision.ts";
+import { bindRequestApiVersion, bindRequestRef } from "../../model/scheduling/bindRequest.ts";
+import { annotationKeys, labelKeys } from "../../model/scheduling/keys.ts";
+import { uuid5 } from "../../model/uuid5.ts";
+import type { Decision } from "../commit.ts";
+import type { Mark } from "./scheduleWorld.ts";
+
+/** What is written for one job: all of it, or none. */
+export interface JobCommit {
+  readonly planned: PlannedJob;
+  readonly decisions: readonly Decision<Mark>[];
+  /** Set when the writes belong together: no bind starts before all of them exist. */
+  readonly commitId: string | undefined;
+}
+
+export interface PlanFacts {
+  readonly cluster: Cluster;
+  /** Up to here nothing has the names of the requests that are made. */
+  readonly requestsRevision: Revision;
+  readonly nodePool: string;
+}
+
+/**
+ * A pod whose binding is one write is bound by that write, which carries the pod's UID and revision. Everything else, and every gang,
+ * becomes BindRequests: durable, so that a restart finds them, and for a gang marked as one set.
+ */
+export function intentsOf(planned: PlannedJob, facts: PlanFacts): JobCommit {
+  const { job, binds } = planned;
+  const isGang = binds.length > 1 && !isSatisfied(job.root);
+  const commitId = isGang
+    ? uuid5(
+        job.uid,
+        binds
+          .map(({ task }) => task.uid)
+          .sort()
+          .join(),
+      )
+    : undefined;
+  const decisions = binds.map((bind) => {
+    const { task } = bind;
+    const isOneWrite = bindsInOneWrite(task.shape) || onlyBoundVolumes(facts.cluster, bind);
+    const intent: BindIntent | CreateIntent =
+      isOneWrite && commitId === undefined
+        ? directBind(bind, facts.nodePool)
+        : bindRequest(bind, facts, commitId, binds.length);
+    const value: Mark = { node: bind.node, groups: [...bind.groups].sort() };
+    return { intent, effects: [{ key: task.uid, value }] };
+  });
+  return { planned, decisions, commitId };
+}
+
+/** Its claims have their volumes, so the pod is all that is written. */
+function onlyBoundVolumes(cluster: Cluster, { task }: PlannedBind): boolean {
+  const { shape } = task;
+  if (shape.volumeClaims.length === 0 || isShared(shape.gpu) || shape.hasDeviceClaims) return false;
+  return cluster.volumes.areAllBound(task);
+}
+
+function directBind({ task, node }: PlannedBind, nodePool: string): BindIntent {
+  const pod = task.pod as unknown as KubeObject;
+  return {
+    type: "bind",
+    target: { group: "", version: "v1", plural: "pods", namespace: task.namespace, name: task.name },
+    expected: expectedOf(pod),
+    node,
+    ...(nodePool !== "" && { labels: { [labelKeys.nodePool]: nodePool } }),
+    why: `${task.key} fits ${node}`,
+  };
+}
+
+const labelValueMax = 63;
+
+function bindRequest(bind: PlannedBind, facts: PlanFacts, commitId: string | undefined, size: number): CreateIntent {
+  const { task, node, groups, gpuMemoryMiB, allocations } = bind;
+  const { gpu } = task.shape;
+  const isFraction = isShared(gpu);
+  const labels: Record<string, string> = {};
+  // A longer name is no legal label.
+  if (node.length <= labelValueMax) labels[labelKeys.selectedNode] = node;
+  if (facts.nodePool !== "") labels[labelKeys.nodePool] = facts.nodePool;
+  return {
+    type: "create",
+    target: { ...bindRequestRef, namespace: task.namespace, name: task.name },
+    absentAt: facts.requestsRevision,
+    object: {
+      apiVersion: bindRequestApiVersion,
+      kind: "BindRequest",
+      metadata: {
+        name: task.name,
+        namespace: task.namespace,
+        labels,
+        ...(commitId !== undefined && {
+          annotations: { [annotationKeys.commit]: commitId, [annotationKeys.commitSize]: String(size) },
+        }),
+        ownerReferences: [{ apiVersion: "v1", kind: "Pod", name: task.name, uid: task.uid }],
+      },
+      spec: {
+        podName: task.name,
+        selectedNode: node,
+        receivedResourceType: isFraction ? "Fraction" : task.shape.asksForMig ? "MigInstance" : "Regular",
+        receivedGPU: {
+          count: gpu.type === "none" ? 0 : gpu.devices,
+          portion: isFraction ? portionText(gpu, gpuMemoryMiB) : gpu.type === "whole" ? "1.00" : "",
+        },
+        ...(groups.length > 0 && { selectedGPUGroups: [...groups] }),
+        ...(allocations.length > 0 && { resourceClaimAllocations: allocations.map((each) => ({ ...each })) }),
+      },
+    },
+    why: `${task.key} fits ${node}`,
+  };
+}

@@ -1,0 +1,44 @@
+import { sentenceOf, type Verdict } from "../../decide/schedule/explain.ts";
+import type { Job } from "../../decide/schedule/job.ts";
+import type { Revision } from "../../model/revision.ts";
+
+/** What is told about one job. */
+export interface Reason {
+  readonly verdict: Verdict;
+  readonly sentence: string;
+  /** The revision that it was found at. */
+  readonly revision: Revision;
+}
+
+/** Why each job waits, as the last cycle found it. Whoever is not in it has no reason to wait. */
+export class ReasonBook {
+  private readonly byJob = new Map<string, Reason>();
+  private readonly push: (key: string) => void;
+
+  /** `push` is told the id of every job whose reason came, changed or went. */
+  constructor(push: (key: string) => void) {
+    this.push = push;
+  }
+
+  get(jobId: string): Reason | undefined {
+    return this.byJob.get(jobId);
+  }
+
+  /** Replaces everything by what a cycle found. */
+  note(revision: Revision, verdicts: ReadonlyMap<Job, Verdict>): void {
+    const now = new Set<string>();
+    for (const [job, verdict] of verdicts) {
+      now.add(job.id);
+      const sentence = sentenceOf(verdict);
+      const known = this.byJob.get(job.id);
+      if (known !== undefined && known.sentence === sentence && known.verdict.reason === verdict.reason) continue;
+      this.byJob.set(job.id, { verdict, sentence, revision });
+      this.push(job.id);
+    }
+    for (const id of [...this.byJob.keys()]) {
+      if (now.has(id)) continue;
+      this.byJob.delete(id);
+      this.push(id);
+    }
+  }
+}

@@ -1,0 +1,237 @@
+import { Cluster } from "../../decide/schedule/cluster.ts";
+import type { Settings } from "../../decide/schedule/settings.ts";
+import type { Place } from "../../decide/schedule/task.ts";
+import { kindOf } from "../../model/intent.ts";
+import type { Namespace, Node, Pod, PriorityClass } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import type { Revision } from "../../model/revision.ts";
+import { type BindRequest, bindRequestRef, isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";
+import { gpuGroupsOfLabels, labelKeys } from "../../model/scheduling/keys.ts";
+import { type PodGroup, podGroupRef } from "../../model/scheduling/podGroup.ts";
+import { type Queue, queueRef } from "../../model/scheduling/queue.ts";
+import { type Topology, topologyRef } from "../../model/scheduling/topology.ts";
+import type { ResourceRef } from "../../ports/kubeApi.ts";
+import type { Effect } from "../../snapshot/ledger.ts";
+import { Picture } from "../../snapshot/picture.ts";
+import type { Controllers } from "../controllers.ts";
+import type { ObjectCache } from "../objectCache.ts";
+
+const core = (plural: string): ResourceRef => ({ group: "", version: "v1", plural });
+const storage = (plural: string): ResourceRef => ({ group: "storage.k8s.io", version: "v1", plural });
+
+export const refs = {
+  pods: core("pods"),
+  nodes: core("nodes"),
+  namespaces: core("namespaces"),
+  configMaps: core("configmaps"),
+  claims: core("persistentvolumeclaims"),
+  volumes: core("persistentvolumes"),
+  classes: storage("storageclasses"),
+  csiNodes: storage("csinodes"),
+  priorityClasses: { group: "scheduling.k8s.io", version: "v1", plural: "priorityclasses" },
+  requests: bindRequestRef,
+  groups: podGroupRef,
+  queues: queueRef,
+  topologies: topologyRef,
+} as const satisfies Record<string, ResourceRef>;
+
+/** What a pod holds, or that it is about to lose it. */
+export type Mark = Place | { readonly isEvicted: true };
+
+/** The key under which an eviction counts beside the place of the same pod. */
+export function evictionKey(uid: string): string {
+  return `${uid}!`;
+}
+
+/**
+ * What the scheduler sees: every kind that decides, folded into one cluster. Where a pod is comes from the picture, which also
+ * counts what was decided and not seen yet; so a decision that is on its way is as true here as one that has arrived.
+ */
+export class ScheduleWorld {
+  readonly cluster: Cluster;
+  readonly picture: Picture<Mark>;
+  readonly pods: ObjectCache;
+  readonly nodes: ObjectCache;
+  readonly requests: ObjectCache;
+  readonly groups: ObjectCache;
+  readonly queues: ObjectCache;
+  /** Every kind that a decision reads. */
+  readonly caches: readonly ObjectCache[];
+  private readonly dirty = new Set<string>();
+
+  constructor(controllers: Controllers, settings: Settings) {
+    this.cluster = new Cluster(settings);
+    const cache = (ref: ResourceRef): ObjectCache => controllers.cache(ref);
+    this.pods = cache(refs.pods);
+    this.nodes = cache(refs.nodes);
+    this.requests = cache(refs.requests);
+    this.groups = cache(refs.groups);
+    this.queues = cache(refs.queues);
+    const others = [refs.namespaces, refs.configMaps, refs.claims, refs.volumes, refs.classes, refs.csiNodes].map(
+      cache,
+    );
+    const [namespaces, configMaps, claims, volumes, classes, csiNodes] = others as [
+      ObjectCache,
+      ObjectCache,
+      ObjectCache,
+      ObjectCache,
+      ObjectCache,
+      ObjectCache,
+    ];
+    const priorityClasses = cache(refs.priorityClasses);
+    const topologies = cache(refs.topologies);
+    this.caches = [
+      this.pods,
+      this.nodes,
+      this.requests,
+      this.groups,
+      this.queues,
+      priorityClasses,
+      topologies,
+      ...others,
+    ];
+    this.picture = new Picture<Mark>(
+      {
+        [kindOf(refs.pods)]: { table: this.pods.table, effects: podEffects },
+        [kindOf(refs.requests)]: { table: this.requests.table, effects: requestEffects },
+        [kindOf(refs.nodes)]: { table: this.nodes.table },
+        [kindOf(refs.groups)]: { table: this.groups.table },
+        [kindOf(refs.queues)]: { table: this.queues.table },
+      },
+      { onEffect: (key) => this.dirty.add(key.endsWith("!") ? key.slice(0, -1) : key) },
+    );
+    const { cluster } = this;
+    const inPool = ({ metadata }: KubeObject): boolean =>
+      (metadata.labels?.[labelKeys.nodePool] ?? "") === settings.nodePool;
+    follow(
+      this.nodes,
+      (object) => cluster.putNode(as<Node>(object)),
+      (_, name) => cluster.removeNode(name),
+      inPool,
+    );
+    follow(
+      this.queues,
+      (object) => cluster.putQueue(as<Queue>(object)),
+      (_, name) => cluster.removeQueue(name),
+      inPool,
+    );
+    follow(
+      this.groups,
+      (object) => cluster.putPodGroup(as<PodGroup>(object)),
+      (_, key) => cluster.removePodGroup(key),
+      inPool,
+    );
+    follow(
+      this.pods,
+      (object) => {
+        cluster.putPod(as<Pod>(object));
+        this.dirty.add(object.metadata.uid);
+      },
+      ({ metadata }) => cluster.removePod(metadata.uid),
+    );
+    follow(
+      priorityClasses,
+      (object) => cluster.putPriorityClass(as<PriorityClass>(object)),
+      (_, name) => cluster.removePriorityClass(name),
+    );
+    follow(
+      topologies,
+      (object) => cluster.putTopology(as<Topology>(object)),
+      (_, name) => cluster.removeTopology(name),
+    );
+    follow(
+      namespaces,
+      (object) => cluster.putNamespace(object.metadata.name, as<Namespace>(object).metadata.labels ?? {}),
+      () => {},
+    );
+    const names = new Set<string>();
+    cluster.configMaps = names;
+    follow(
+      configMaps,
+      (_, key) => {
+        if (!names.has(key)) cluster.touched();
+        names.add(key);
+      },
+      (_, key) => {
+        names.delete(key);
+        cluster.touched();
+      },
+    );
+    const keep = <T>(of: ObjectCache, map: Map<string, T>): void =>
+      follow(
+        of,
+        (object, key) => {
+          map.set(key, as<T>(object));
+          cluster.touched();
+        },
+        (_, key) => {
+          map.delete(key);
+          cluster.touched();
+        },
+      );
+    keep(claims, cluster.volumes.claims);
+    keep(volumes, cluster.volumes.volumes);
+    keep(classes, cluster.volumes.classes);
+    keep(csiNodes, cluster.volumes.csiNodes);
+    for (const [kind, each] of [
+      [kindOf(refs.pods), this.pods],
+      [kindOf(refs.requests), this.requests],
+      [kindOf(refs.nodes), this.nodes],
+      [kindOf(refs.groups), this.groups],
+      [kindOf(refs.queues), this.queues],
+    ] as const) {
+      each.onChanges((changes, isNewList) => this.picture.observed(kind, changes, isNewList));
+    }
+  }
+
+  /** Puts every pod where the picture has it now, and says up to which revision that is true. */
+  settle(): Revision {
+    for (const uid of this.dirty) {
+      const places = this.picture.values(uid).filter((mark): mark is Place => "node" in mark);
+      this.cluster.setPlaces(uid, places, this.picture.values(evictionKey(uid)).length > 0);
+    }
+    this.dirty.clear();
+    return this.picture.snapshot().revision;
+  }
+}
+
+/** A pod that has a node and has not ended holds it, with the GPUs that its labels name. */
+function podEffects(object: KubeObject): readonly Effect<Mark>[] {
+  const { metadata, spec, status } = as<Pod>(object);
+  if (spec?.nodeName === undefined || spec.nodeName === "") return [];
+  if (status?.phase === "Succeeded" || status?.phase === "Failed") return [];
+  return [{ key: metadata.uid, value: { node: spec.nodeName, groups: gpuGroupsOfLabels(metadata.labels) } }];
+}
+
+/** A BindRequest holds its node for its pod until it has failed for good. */
+function requestEffects(object: KubeObject): readonly Effect<Mark>[] {
+  const request = as<BindRequest>(object);
+  const uid = podUidOf(request);
+  if (uid === undefined || isFinallyFailed(request)) return [];
+  const { selectedNode, selectedGPUGroups } = request.spec ?? {};
+  if (selectedNode === undefined || selectedNode === "") return [];
+  return [{ key: uid, value: { node: selectedNode, groups: [...(selectedGPUGroups ?? [])].sort() } }];
+}
+
+function follow(
+  cache: ObjectCache,
+  put: (object: KubeObject, key: string) => void,
+  remove: (object: KubeObject, key: string) => void,
+  isOurs: (object: KubeObject) => boolean = () => true,
+): void {
+  const tell = (object: KubeObject, key: string): void => {
+    if (isOurs(object)) put(object, key);
+    else remove(object, key);
+  };
+  for (const [key, object] of cache.table.view().objects) tell(object, key);
+  cache.onChanges((changes) => {
+    for (const change of changes) {
+      if (change.type === "deleted") remove(change.before, change.key);
+      else tell(change.object, change.key);
+    }
+  });
+}
+
+function as<T>(object: KubeObject): T {
+  return object as unknown as T;
+}

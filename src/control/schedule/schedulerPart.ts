@@ -1,0 +1,106 @@
+import { defaultSettings, type Settings } from "../../decide/schedule/settings.ts";
+import { schedulingDefinitions } from "../../model/scheduling/definitions.ts";
+import { schedulingHooks } from "../../model/scheduling/hooks.ts";
+import { shippedPriorityClasses } from "../../model/scheduling/podGroup.ts";
+import { quickStartQueues } from "../../model/scheduling/queue.ts";
+import type { Controllers } from "../controllers.ts";
+import { EventRecorder } from "../eventRecorder.ts";
+import type { NewObject, Part } from "../part.ts";
+import { Channel, forMapped, forObject, kindSource } from "../sources.ts";
+import { GroupTurns } from "./groupTurns.ts";
+import { ReasonBook } from "./reasonBook.ts";
+import { RequestTurns } from "./requestTurns.ts";
+import { SchedulerTurns } from "./schedulerTurns.ts";
+import { ScheduleWorld } from "./scheduleWorld.ts";
+import { StatusTurns } from "./statusTurns.ts";
+
+/** All pods are decided on together, so there is one key. */
+const cycleKey = "cycle";
+
+/** Queues, gangs and shares of GPUs for pods of `kai-scheduler`; Kubernetes' own rules for those of `default-scheduler`. */
+export function schedulerPart(given: Partial<Settings> = {}): Part {
+  const settings: Settings = { ...defaultSettings, ...given };
+  return {
+    name: "scheduler",
+    about: "places pods: queues, gangs, shares of GPUs, and plain pods",
+    definitions: schedulingDefinitions as unknown as NewObject[],
+    startObjects: [
+      ...shippedPriorityClasses.map(({ name, value }) => ({
+        apiVersion: "scheduling.k8s.io/v1",
+        kind: "PriorityClass",
+        metadata: { name },
+        value,
+      })),
+      ...(quickStartQueues() as unknown as NewObject[]),
+    ],
+    hooks: schedulingHooks,
+    add: (controllers) => addScheduler(controllers, settings),
+  };
+}
+
+export function addScheduler(controllers: Controllers, settings: Settings): ScheduleWorld {
+  const { ports } = controllers;
+  const world = new ScheduleWorld(controllers, settings);
+  const recorder = new EventRecorder({
+    ...ports,
+    kube: controllers.kube,
+    controller: "muster.dev/scheduler",
+    instance: settings.nodePool === "" ? "scheduler" : `scheduler-${settings.nodePool}`,
+  });
+  const told = new Channel();
+  const book = new ReasonBook((key) => told.push(key));
+  const turns = new SchedulerTurns(controllers, world, recorder, ({ revision, verdicts }) =>
+    book.note(revision, verdicts),
+  );
+  controllers.add({
+    name: "scheduler",
+    sources: [
+      ...world.caches.map((cache) => kindSource(cache, () => [cycleKey])),
+      { start: () => () => recorder.stop() },
+    ],
+    reconcile: (_, { cancel }) => turns.turn(cancel),
+  });
+  const status = new StatusTurns(controllers, world, recorder, book);
+  controllers.add({
+    name: "scheduler-status",
+    concurrency: 16,
+    sources: [told],
+    reconcile: (key, { cancel }) => status.turn(key, cancel),
+  });
+  const groups = new GroupTurns(controllers, recorder);
+  controllers.add({
+    name: "pod-grouper",
+    concurrency: 32,
+    sources: [kindSource(world.pods, forObject())],
+    reconcile: (key, { cancel }) => groups.turn(key, cancel),
+  });
+  const requests = new RequestTurns(controllers, world);
+  controllers.add({
+    name: "bind-requests",
+    concurrency: 4,
+    sources: [
+      kindSource(
+        world.requests,
+        forMapped((object) => requests.sameSet(object)),
+      ),
+      kindSource(
+        world.pods,
+        forMapped(({ metadata }) => {
+          const request = world.requests.get(`${metadata.namespace}/${metadata.name}`);
+          return request === undefined ? [] : requests.sameSet(request);
+        }),
+      ),
+      kindSource(world.nodes, (event) => {
+        if (event.type !== "deleted") return [];
+        const gone: string[] = [];
+        for (const [key, object] of world.requests.table.view().objects) {
+          const spec = object["spec"] as { selectedNode?: string } | undefined;
+          if (spec?.selectedNode === event.key) gone.push(key);
+        }
+        return gone;
+      }),
+    ],
+    reconcile: (key, { cancel }) => requests.turn(key, cancel),
+  });
+  return world;
+}

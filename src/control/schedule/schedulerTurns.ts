@@ -1,0 +1,250 @@
+import { cycle, type Plan } from "../../decide/schedule/cycle.ts";
+import { explain, type Verdict } from "../../decide/schedule/explain.ts";
+import type { Job } from "../../decide/schedule/job.ts";
+import type { Session } from "../../decide/schedule/session.ts";
+import { applyIntent, type Written } from "../../intents/applyIntent.ts";
+import { type DeleteIntent, expectedOf, type Intent, keyOf, kindOf } from "../../model/intent.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { type Outcome, refused } from "../../model/outcome.ts";
+import type { Revision } from "../../model/revision.ts";
+import type { Cancel } from "../../ports/cancel.ts";
+import { type Decision, resolveUnknown } from "../commit.ts";
+import type { Controllers } from "../controllers.ts";
+import type { EventRecorder } from "../eventRecorder.ts";
+import type { TurnResult } from "../loop.ts";
+import { evictVictims } from "./evictVictims.ts";
+import { intentsOf, type JobCommit } from "./planIntents.ts";
+import type { Mark, ScheduleWorld } from "./scheduleWorld.ts";
+
+/** Writes on their way at once: enough that one sync of the disk carries many of them. */
+const writesAtOnce = 64;
+/** The first wait after a refused bind; it doubles up to the last. */
+const holdBackMs = 1_000;
+const holdBackMsMax = 300_000;
+
+export interface TurnOutcome {
+  readonly revision: Revision;
+  readonly verdicts: ReadonlyMap<Job, Verdict>;
+}
+
+/**
+ * Turns of the scheduler: the cluster as it is known now, one cycle on it, and its plan written out. Everything that was decided counts
+ * before the first write leaves.
+ */
+export class SchedulerTurns {
+  private readonly controllers: Controllers;
+  private readonly world: ScheduleWorld;
+  private readonly recorder: EventRecorder;
+  private readonly onOutcome: (outcome: TurnOutcome) => void;
+  private decidedVersion = -1;
+  private wakeMs: number | undefined;
+  private readonly refusals = new Map<string, number>();
+  /** Writes that nobody knows the outcome of. */
+  private readonly unknown = new Map<string, Decision<Mark>>();
+
+  constructor(
+    controllers: Controllers,
+    world: ScheduleWorld,
+    recorder: EventRecorder,
+    onOutcome: (outcome: TurnOutcome) => void,
+  ) {
+    this.controllers = controllers;
+    this.world = world;
+    this.recorder = recorder;
+    this.onOutcome = onOutcome;
+  }
+
+  async turn(cancel: Cancel): Promise<TurnResult> {
+    const { world, controllers } = this;
+    const { clock, metrics, log } = controllers.ports;
+    if (this.unknown.size > 0) await this.resolve(cancel);
+    const revision = world.settle();
+    if (!world.picture.snapshot().isComplete) return { again: "the picture is not complete" };
+    const nowMs = clock.nowMs();
+    const { cluster } = world;
+    if (this.isNothingNew(nowMs)) return this.sleep(nowMs);
+    const verdicts = new Map<Job, Verdict>();
+    const plan = cycle(cluster, nowMs, (session) => explainAll(session, verdicts));
+    this.decidedVersion = cluster.version;
+    this.wakeMs = plan.wakeMs;
+    metrics.gauge("kai_e2e_scheduling_latency_milliseconds", {}, clock.nowMs() - nowMs);
+    const hasFailed = await this.carryOut(plan, revision, cancel);
+    this.onOutcome({ revision, verdicts });
+    if (plan.jobs.length > 0 || plan.evictions.length > 0) {
+      log.debug({ revision, jobs: plan.jobs.length, evictions: plan.evictions.length }, "decided");
+    }
+    if (hasFailed) return { again: "a write was refused", atLeastMs: 10 };
+    return this.sleep(clock.nowMs());
+  }
+
+  private isNothingNew(nowMs: number): boolean {
+    const { cluster } = this.world;
+    if (cluster.version === this.decidedVersion) return this.wakeMs === undefined || nowMs < this.wakeMs;
+    return false;
+  }
+
+  private sleep(nowMs: number): TurnResult {
+    if (this.wakeMs === undefined) return undefined;
+    return { requeueAfterMs: Math.max(1, this.wakeMs - nowMs) };
+  }
+
+  /** Sends what was decided. True when something was refused, so that it has to be looked at again. */
+  private async carryOut(plan: Plan, revision: Revision, cancel: Cancel): Promise<boolean> {
+    const { world } = this;
+    const requestsRevision = world.requests.revision;
+    const nodePool = world.cluster.settings.nodePool;
+    const commits: JobCommit[] = [];
+    for (const planned of plan.jobs) {
+      if (planned.binds.length === 0) continue;
+      const commit = intentsOf(planned, { cluster: world.cluster, requestsRevision, nodePool });
+      // A request of that name is still there, for an earlier pod or an earlier try: it goes first.
+      if (commit.decisions.some(({ intent }) => intent.type === "create" && this.isTaken(intent))) continue;
+      commits.push(commit);
+    }
+    const decided = commits.filter(({ decisions }) => {
+      const verdicts = decisions.map(({ intent, effects }) => world.picture.decide(intent, effects));
+      if (!verdicts.includes("stale")) return true;
+      for (const { intent } of decisions) world.picture.abandon(intent);
+      return false;
+    });
+    const writes = decided.flatMap((commit) => commit.decisions.map((decision) => ({ commit, decision })));
+    let hasFailed = decided.length < commits.length;
+    const voided = new Set<JobCommit>();
+    await inParallel(writes, writesAtOnce, async ({ commit, decision }) => {
+      const outcome = await this.send(decision, cancel);
+      if (outcome.ok) {
+        this.bound(commit, decision);
+        return;
+      }
+      hasFailed = true;
+      if (outcome.reason === "Unknown") this.unknown.set(intentKey(decision.intent), decision);
+      else {
+        this.refused(commit, decision, outcome);
+        if (commit.commitId !== undefined) voided.add(commit);
+      }
+    });
+    for (const commit of voided) await this.voidSet(commit, cancel);
+    if (plan.evictions.length > 0) {
+      hasFailed = (await evictVictims(this.controllers, world, this.recorder, plan, revision, cancel)) || hasFailed;
+    }
+    this.tellPipelined(plan);
+    return hasFailed;
+  }
+
+  private isTaken({ target }: Intent): boolean {
+    return this.world.requests.get(keyOf(target.namespace, target.name)) !== undefined;
+  }
+
+  private async send({ intent }: Decision<Mark>, cancel: Cancel): Promise<Outcome<Written>> {
+    const { picture } = this.world;
+    const attempt = picture.send(intent);
+    if (attempt === undefined) return refused("Conflict", "the object is no longer what it was decided on");
+    let outcome: Outcome<Written> = refused("Unknown", "the call ended by a mistake of ours");
+    try {
+      outcome = await applyIntent(this.controllers.kube, intent, { cancel });
+    } finally {
+      picture.answer(intent, outcome, attempt);
+    }
+    return outcome;
+  }
+
+  private bound({ planned }: JobCommit, { intent }: Decision<Mark>): void {
+    const bind = planned.binds.find(
+      ({ task }) => task.name === intent.target.name && task.namespace === intent.target.namespace,
+    );
+    if (bind === undefined) return;
+    this.refusals.delete(bind.task.uid);
+    const note = `placed on ${bind.node}`;
+    this.recorder.record(bind.task.pod as unknown as KubeObject, {
+      type: "Normal",
+      reason: "Scheduled",
+      action: "Binding",
+      note,
+    });
+  }
+
+  /** Who is refused waits, longer each time: it must not win every cycle while others starve behind it. */
+  private refused(
+    { planned }: JobCommit,
+    { intent }: Decision<Mark>,
+    { reason, message }: { reason: string; message: string },
+  ): void {
+    const bind = planned.binds.find(
+      ({ task }) => task.name === intent.target.name && task.namespace === intent.target.namespace,
+    );
+    // A conflict means that our picture was old, and losing the lease that somebody else decides.
+    if (bind === undefined || reason === "Conflict" || reason === "NotFound" || reason === "Fenced") return;
+    const { uid, pod } = bind.task;
+    const count = (this.refusals.get(uid) ?? 0) + 1;
+    this.refusals.set(uid, count);
+    const untilMs = this.controllers.ports.clock.nowMs() + Math.min(holdBackMsMax, holdBackMs * 2 ** (count - 1));
+    this.world.cluster.heldBack.set(uid, { untilMs, why: `the bind to ${bind.node} was refused: ${message}` });
+    this.world.cluster.touched();
+    this.recorder.record(pod as unknown as KubeObject, {
+      type: "Warning",
+      reason: "FailedBinding",
+      action: "Binding",
+      note: `the bind to ${bind.node} was refused: ${message}`,
+    });
+  }
+
+  /** One of a gang could not be written: the others go, and the gang is decided again. */
+  private async voidSet({ decisions }: JobCommit, cancel: Cancel): Promise<void> {
+    for (const { intent } of decisions) {
+      if (intent.type !== "create") continue;
+      const written = await this.controllers.kube.get(intent.target, { cancel });
+      if (!written.ok) continue;
+      const remove: DeleteIntent = {
+        type: "delete",
+        target: intent.target,
+        expected: expectedOf(written.value),
+        why: "another pod of its gang could not get its BindRequest",
+      };
+      await applyIntent(this.controllers.kube, remove, { cancel });
+    }
+  }
+
+  /** Looks at what became of writes that timed out; what is as it was is sent again. */
+  private async resolve(cancel: Cancel): Promise<void> {
+    for (const [key, decision] of [...this.unknown]) {
+      const outcome = await resolveUnknown(this.world.picture, this.controllers.kube, decision.intent, { cancel });
+      if (!outcome.ok) continue;
+      if (outcome.value) {
+        this.unknown.delete(key);
+        continue;
+      }
+      const again = await this.send(decision, cancel);
+      if (again.ok || again.reason !== "Unknown") this.unknown.delete(key);
+    }
+  }
+
+  private tellPipelined(plan: Plan): void {
+    for (const { pipelined } of plan.jobs) {
+      for (const { task, node } of pipelined) {
+        this.recorder.record(task.pod as unknown as KubeObject, {
+          type: "Normal",
+          reason: "Pipelined",
+          action: "Scheduling",
+          note: `waits for what is being released on ${node}`,
+        });
+      }
+    }
+  }
+}
+
+function explainAll(session: Session, verdicts: Map<Job, Verdict>): void {
+  for (const [job, obstacle] of session.obstacles) verdicts.set(job, explain(session, job, obstacle));
+}
+
+function intentKey({ type, target }: Intent): string {
+  return `${type} ${kindOf(target)} ${keyOf(target.namespace, target.name)}`;
+}
+
+/** Runs all, so many at a time, in order. */
+export async function inParallel<T>(all: readonly T[], atOnce: number, run: (each: T) => Promise<void>): Promise<void> {
+  let next = 0;
+  const worker = async (): Promise<void> => {
+    for (let at = next++; at < all.length; at = next++) await run(all[at] as T);
+  };
+  await Promise.all(Array.from({ length: Math.min(atOnce, all.length) }, worker));
+}

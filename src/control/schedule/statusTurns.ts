@@ -1,0 +1,203 @@
+import type { Job } from "../../decide/schedule/job.ts";
+import type { Task } from "../../decide/schedule/task.ts";
+import { applyIntent } from "../../intents/applyIntent.ts";
+import { expectedOf } from "../../model/intent.ts";
+import type { JsonObject } from "../../model/json.ts";
+import type { Pod } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import {
+  defaultNodePool,
+  type PodGroup,
+  type SchedulingCondition,
+  unschedulableOnNodePool,
+} from "../../model/scheduling/podGroup.ts";
+import { formatTime } from "../../model/time.ts";
+import type { Cancel } from "../../ports/cancel.ts";
+import type { Controllers } from "../controllers.ts";
+import type { EventRecorder } from "../eventRecorder.ts";
+import type { TurnResult } from "../loop.ts";
+import type { Reason, ReasonBook } from "./reasonBook.ts";
+import { refs, type ScheduleWorld } from "./scheduleWorld.ts";
+
+/** Numbers in a sentence change with every pod that comes and goes; the same kind of reason is written again this often at most. */
+const refreshMs = 15_000;
+
+/**
+ * Tells on the objects themselves why they wait. What is written is what the last cycle found, about the object as it is now: a pod that
+ * has got a place in the meantime is left alone, and a reason that is gone is taken back.
+ */
+export class StatusTurns {
+  private readonly controllers: Controllers;
+  private readonly world: ScheduleWorld;
+  private readonly recorder: EventRecorder;
+  private readonly book: ReasonBook;
+  private readonly writtenMs = new Map<string, number>();
+
+  constructor(controllers: Controllers, world: ScheduleWorld, recorder: EventRecorder, book: ReasonBook) {
+    this.controllers = controllers;
+    this.world = world;
+    this.recorder = recorder;
+    this.book = book;
+  }
+
+  async turn(jobId: string, cancel: Cancel): Promise<TurnResult> {
+    const job = this.world.cluster.jobs.get(jobId);
+    if (job === undefined) {
+      this.writtenMs.delete(jobId);
+      return undefined;
+    }
+    const reason = this.book.get(jobId);
+    if (reason === undefined) return this.clear(job, cancel);
+    const nowMs = this.controllers.ports.clock.nowMs();
+    const sinceMs = nowMs - (this.writtenMs.get(jobId) ?? Number.NEGATIVE_INFINITY);
+    const isNewKind = !this.isToldAs(job, reason);
+    if (!isNewKind && sinceMs < refreshMs) return { requeueAfterMs: refreshMs - sinceMs };
+    this.writtenMs.set(jobId, nowMs);
+    const groupResult = job.isGroup ? await this.tellGroup(job, reason, nowMs, cancel) : undefined;
+    let podResult: TurnResult;
+    if (job.spec.markUnschedulable !== false && reason.verdict.reason !== "NotReady") {
+      for (const task of job.tasks) {
+        if (task.status === "pending") podResult = (await this.tellPod(task, reason, nowMs, cancel)) ?? podResult;
+      }
+    }
+    return groupResult ?? podResult;
+  }
+
+  /** Whether the object already says this kind of reason. */
+  private isToldAs(job: Job, { verdict }: Reason): boolean {
+    if (!job.isGroup) return conditionOf(job.owner as Pod)?.status === "False";
+    const condition = this.conditionOf(job.owner as PodGroup);
+    return condition?.reasons?.[0]?.reason === verdict.reason;
+  }
+
+  private async tellGroup(job: Job, reason: Reason, nowMs: number, cancel: Cancel): Promise<TurnResult> {
+    const group = job.owner as PodGroup;
+    const { verdict, sentence } = reason;
+    this.recorder.record(group as unknown as KubeObject, {
+      type: "Normal",
+      reason: verdict.reason === "NotReady" ? "NotReady" : "Unschedulable",
+      action: "Scheduling",
+      note: sentence,
+    });
+    // A group that runs is not unschedulable because it could not grow.
+    if (verdict.reason === "NotReady" || job.allocatedCount > 0) return undefined;
+    const known = this.conditionOf(group);
+    const word = verdict.reason === "BindingRefused" ? "PodSchedulingErrors" : verdict.reason;
+    if (known?.message === sentence && known.reasons?.[0]?.reason === word) return undefined;
+    const condition: SchedulingCondition = {
+      type: unschedulableOnNodePool,
+      nodePool: this.poolName,
+      status: "True",
+      reason: word,
+      message: sentence,
+      reasons: [
+        {
+          reason: word,
+          message: sentence,
+          ...(verdict.queueDetails !== undefined && { details: { queueDetails: verdict.queueDetails } }),
+        },
+      ],
+      lastTransitionTime: formatTime(nowMs),
+      transitionID: String(nextTransition(group)),
+    };
+    const others = (group.status?.schedulingConditions ?? []).filter(({ nodePool }) => nodePool !== this.poolName);
+    return this.patchGroup(group, [...others, condition], sentence, cancel);
+  }
+
+  private async tellPod(task: Task, { sentence }: Reason, nowMs: number, cancel: Cancel): Promise<TurnResult> {
+    // The newest state that we know: a pod that has got its node since must not be called unschedulable.
+    const pod = this.world.pods.get(task.key) as unknown as Pod | undefined;
+    if (pod === undefined || pod.metadata.uid !== task.uid || (pod.spec?.nodeName ?? "") !== "") return undefined;
+    const known = conditionOf(pod);
+    const isDefault = task.job?.isGroup === false;
+    if (known?.status !== "False" || known.message !== sentence) {
+      this.recorder.record(pod as unknown as KubeObject, {
+        type: "Warning",
+        reason: isDefault ? "FailedScheduling" : "Unschedulable",
+        action: "Scheduling",
+        note: sentence,
+      });
+    }
+    if (known?.status === "False" && known.message === sentence) return undefined;
+    const others = (pod.status?.conditions ?? []).filter(({ type }) => type !== "PodScheduled");
+    const condition = {
+      type: "PodScheduled",
+      status: "False",
+      reason: "Unschedulable",
+      message: sentence,
+      lastTransitionTime:
+        known?.status === "False" ? (known.lastTransitionTime ?? formatTime(nowMs)) : formatTime(nowMs),
+    };
+    const outcome = await applyIntent(
+      this.controllers.kube,
+      {
+        type: "patch",
+        target: { ...refs.pods, namespace: task.namespace, name: task.name },
+        subresource: "status",
+        expected: expectedOf(pod as unknown as KubeObject),
+        patch: { status: { conditions: [...others, condition] } } as unknown as JsonObject,
+        why: sentence,
+      },
+      { cancel },
+    );
+    // Whoever changed it first is seen soon, and then this is decided again.
+    return outcome.ok || outcome.reason === "NotFound" ? undefined : { again: outcome.message };
+  }
+
+  /** Nothing waits and no bind is on its way: the condition is history. */
+  private async clear(job: Job, cancel: Cancel): Promise<TurnResult> {
+    this.writtenMs.delete(job.id);
+    if (!job.isGroup) return undefined;
+    const group = job.owner as PodGroup;
+    if (this.conditionOf(group) === undefined) return undefined;
+    for (const set of job.podSets) {
+      if (set.pending > 0 || set.countOf("binding") > 0) return { requeueAfterMs: 1_000 };
+    }
+    const others = (group.status?.schedulingConditions ?? []).filter(({ nodePool }) => nodePool !== this.poolName);
+    return this.patchGroup(group, others, "nothing of it waits any more", cancel);
+  }
+
+  private async patchGroup(
+    group: PodGroup,
+    conditions: readonly SchedulingCondition[],
+    why: string,
+    cancel: Cancel,
+  ): Promise<TurnResult> {
+    const { namespace = "", name } = group.metadata;
+    const outcome = await applyIntent(
+      this.controllers.kube,
+      {
+        type: "patch",
+        target: { ...refs.groups, namespace, name },
+        subresource: "status",
+        expected: expectedOf(group as unknown as KubeObject),
+        patch: {
+          status: { schedulingConditions: conditions.length > 0 ? [...conditions] : null },
+        } as unknown as JsonObject,
+        why,
+      },
+      { cancel },
+    );
+    return outcome.ok || outcome.reason === "NotFound" ? undefined : { again: outcome.message };
+  }
+
+  private conditionOf({ status }: PodGroup): SchedulingCondition | undefined {
+    return status?.schedulingConditions?.find(({ nodePool }) => nodePool === this.poolName);
+  }
+
+  private get poolName(): string {
+    const { nodePool } = this.world.cluster.settings;
+    return nodePool === "" ? defaultNodePool : nodePool;
+  }
+}
+
+function conditionOf({ status }: Pod): { status: string; message?: string; lastTransitionTime?: string } | undefined {
+  return status?.conditions?.find(({ type }) => type === "PodScheduled");
+}
+
+function nextTransition({ status }: PodGroup): number {
+  let last = 0;
+  for (const { transitionID } of status?.schedulingConditions ?? [])
+    last = Math.max(last, Number(transitionID ?? 0) || 0);
+  return last + 1;
+}

@@ -1,0 +1,344 @@
+import type { QueueDetails, UnschedulableReason } from "../../model/scheduling/podGroup.ts";
+import { unlimited } from "../../model/scheduling/queue.ts";
+import { formatTime } from "../../model/time.ts";
+import { whyRefused } from "./fit.ts";
+import { isReady } from "./gang.ts";
+import type { GateRefusal } from "./gates.ts";
+import { isShared, shareMemoryMiB } from "./gpuRequest.ts";
+import type { GroupNode, Job } from "./job.ts";
+import type { NodeState } from "./nodeState.ts";
+import { placeTask, problemOf } from "./placeTask.ts";
+import type { QueueState } from "./queueTree.ts";
+import { cpuAt, gpuAt, memoryAt, podsAt, queueResources, type Vector } from "./resources.ts";
+import type { Obstacle, Session } from "./session.ts";
+import { socialRules } from "./social.ts";
+import { isAliveStatus, type Task } from "./task.ts";
+
+/** The one reason why a job waits, with what shows it and what would cure it. The same sentences go wherever somebody asks. */
+export interface Verdict {
+  readonly reason: UnschedulableReason | "NotReady" | "BindingRefused";
+  /** What is the matter, with names and numbers. */
+  readonly message: string;
+  /** What would make it run. */
+  readonly cure: string;
+  readonly queueDetails?: QueueDetails;
+}
+
+export function explain(session: Session, job: Job, obstacle: Obstacle): Verdict {
+  switch (obstacle.type) {
+    case "queue":
+      return explainQueue(job, obstacle.why);
+    case "gate":
+      return explainGate(job, obstacle.refusal);
+    case "notReady":
+      return explainReadiness(job);
+    case "stray": {
+      const { task } = obstacle;
+      const named = task.subGroupName === "" ? "no subgroup" : `subgroup ${task.subGroupName}`;
+      const known = job.podSets.map(({ name }) => name).join(", ");
+      return {
+        reason: "PodSchedulingErrors",
+        message: `pod ${task.key} names ${named}, and group ${job.name} has ${known}`,
+        cure: `set label kai.scheduler/subgroup-name of the pod to one of ${known}`,
+      };
+    }
+    case "attempted":
+      return {
+        reason: "PodSchedulingErrors",
+        message: `group ${job.name} had its one attempt (schedulingBackoff is 1)`,
+        cure: "remove its scheduling condition, or set schedulingBackoff to -1",
+      };
+    case "heldBack":
+      return {
+        reason: "BindingRefused",
+        message: obstacle.why,
+        cure: `it is tried again at ${formatTime(obstacle.untilMs)}`,
+      };
+    case "delay":
+      return {
+        reason: "PreemptionDelayNotElapsed",
+        message: `it may evict nobody before ${formatTime(obstacle.untilMs)} (preemptionDelay), and nothing is free`,
+        cure: "free resources, or wait until then",
+      };
+    case "placement":
+      return explainPlacement(session, job, obstacle);
+  }
+}
+
+function explainQueue({ queueName, name }: Job, why: "missing" | "orphan" | "inner"): Verdict {
+  const reason = "QueueDoesNotExist";
+  if (queueName === "") {
+    return { reason, message: `group ${name} names no queue`, cure: "set label kai.scheduler/queue on the workload" };
+  }
+  switch (why) {
+    case "missing":
+      return {
+        reason,
+        message: `queue ${queueName} does not exist`,
+        cure: `create queue ${queueName}, or name another`,
+      };
+    case "orphan":
+      return {
+        reason,
+        message: `queue ${queueName} is left out: a queue above it does not exist`,
+        cure: `create the parent that queue ${queueName} names`,
+      };
+    case "inner":
+      return {
+        reason,
+        message: `queue ${queueName} has queues below it; only queues without children take workloads`,
+        cure: `name one of the queues below ${queueName}`,
+      };
+  }
+}
+
+function explainGate(job: Job, { reason, queue, resource, requested }: GateRefusal): Verdict {
+  const name = queueResources[resource] ?? "gpu";
+  const show = (vector: Readonly<Vector>): string => amountText(resource, vector[resource] ?? 0);
+  const details = queueDetails(queue, job, requested);
+  if (reason === "OverLimit") {
+    return {
+      reason,
+      message: `queue ${queue.name} has reached its limit of ${name}: the limit is ${show(queue.limit)}, ${show(queue.allocated)} are in use, ${show(requested)} more are asked for`,
+      cure: `raise the ${name} limit of queue ${queue.name} to ${amountText(resource, (queue.allocated[resource] ?? 0) + (requested[resource] ?? 0))}, or wait until its workloads end`,
+      queueDetails: details,
+    };
+  }
+  return {
+    reason,
+    message: `${job.name} cannot be evicted and goes beyond the ${name} quota of queue ${queue.name}: the quota is ${show(queue.deserved)}, work that cannot be evicted uses ${show(queue.allocatedNonPreemptible)}, ${show(requested)} more are asked for`,
+    cure: `use a preemptible workload (label kai.scheduler/preemptibility: preemptible), or raise the ${name} quota of queue ${queue.name}`,
+    queueDetails: details,
+  };
+}
+
+function queueDetails(queue: QueueState, job: Job, requested: Readonly<Vector>): QueueDetails {
+  return {
+    name: queue.name,
+    queueRequestedResources: amountsOf(queue.request),
+    queueDeservedResources: amountsOf(queue.deserved),
+    queueAllocatedResources: amountsOf(queue.allocated),
+    queueAllocatedNonPreemptibleResources: amountsOf(queue.allocatedNonPreemptible),
+    queueResourceLimits: amountsOf(queue.limit),
+    podGroupRequestedResources: amountsOf(requested),
+    ...(!job.isPreemptible && { podGroupRequestedNonPreemptibleResources: amountsOf(requested) }),
+  };
+}
+
+/** As quantities; without bound is left out. */
+export function amountsOf(vector: Readonly<Vector>): Record<string, string> {
+  const amounts: Record<string, string> = {};
+  if (vector[0] !== unlimited)
+    amounts["nvidia.com/gpu"] = vector[0] % 1000 === 0 ? String(vector[0] / 1000) : `${vector[0]}m`;
+  if (vector[1] !== unlimited) amounts["cpu"] = vector[1] % 1000 === 0 ? String(vector[1] / 1000) : `${vector[1]}m`;
+  if (vector[2] !== unlimited) amounts["memory"] = String(vector[2]);
+  return amounts;
+}
+
+export function amountText(resource: number, amount: number): string {
+  if (amount === unlimited) return "unlimited";
+  if (resource === 2) return `${trimmed(amount / 1e9)} GB`;
+  return trimmed(amount / 1000);
+}
+
+function trimmed(value: number): string {
+  return String(Math.round(value * 1000) / 1000);
+}
+
+function explainReadiness(job: Job): Verdict {
+  const parts: string[] = [];
+  const look = (node: GroupNode): void => {
+    if (node.podSet === undefined) {
+      for (const child of node.children) if (!isReady(child)) look(child);
+      return;
+    }
+    const { podSet } = node;
+    const exist = podSet.count(isAliveStatus);
+    const gated = podSet.countOf("gated");
+    const what = job.podSets.length > 1 ? `subgroup ${podSet.name}` : `group ${job.name}`;
+    parts.push(`${what} waits for ${podSet.min} pods, ${exist} exist${gated > 0 ? `, ${gated} of them gated` : ""}`);
+  };
+  look(job.root);
+  return {
+    reason: "NotReady",
+    message: parts.join("; "),
+    cure: "it starts when the missing pods exist and are not gated",
+  };
+}
+
+function explainPlacement(
+  session: Session,
+  job: Job,
+  { step, placed, failed, why }: Obstacle & { type: "placement" },
+): Verdict {
+  const reason = "PodSchedulingErrors";
+  if (failed === undefined) return { reason, message: why ?? "no node fits", cure: "" };
+  const { cluster } = session;
+  const problem = problemOf(cluster, failed);
+  if (problem !== undefined) return { reason, message: `pod ${failed.key}: ${problem}`, cure: cureOfProblem(problem) };
+  const lead =
+    step.tasks.length > 1
+      ? `group ${job.name} needs places for ${step.tasks.length} pods at once and ${placed} were found: `
+      : "";
+  if (why !== undefined)
+    return { reason, message: `${lead}${why}`, cure: "free resources in one domain, or allow a wider one" };
+  const { counts, nearest } = reasonsFor(session, failed, step.tasks.slice(0, placed));
+  const tooLarge = largestNode(session, failed);
+  if (tooLarge !== undefined) return { reason, message: `${lead}${tooLarge.message}`, cure: tooLarge.cure };
+  const total = cluster.table.nodes.filter(({ node }) => node !== undefined).length;
+  const list = [...counts].sort(([a], [b]) => (a < b ? -1 : 1)).map(([text, count]) => `${count} node(s) ${text}`);
+  const message = `${lead}${step.tasks.length > 1 ? `the next, ${failed.name}, fits` : `pod ${failed.key} fits`} 0 of ${total} nodes${list.length > 0 ? `: ${list.join(", ")}` : ""}`;
+  return { reason, message, cure: nearest };
+}
+
+function cureOfProblem(problem: string): string {
+  if (problem.includes("does not exist")) return `create ${problem.replace(" does not exist", "")}`;
+  return problem.includes("annotation") || problem.includes("gpu-")
+    ? "correct the pod's annotations"
+    : "it is tried again when that changes";
+}
+
+/** How many different pods are explained node by node in one cycle; pods of one shape share an explanation. */
+const explanationsMax = 64;
+
+const explained = new WeakMap<Session, Map<number, ReturnType<typeof nodeReasons>>>();
+
+/** Of a gang, the pods before the one that failed are put back for a moment: what they take is why it fails. */
+function reasonsFor(session: Session, task: Task, before: readonly Task[]): ReturnType<typeof nodeReasons> {
+  let known = explained.get(session);
+  if (known === undefined) {
+    known = new Map();
+    explained.set(session, known);
+  }
+  let reasons = before.length === 0 ? known.get(task.shape.id) : undefined;
+  if (reasons !== undefined) return reasons;
+  if (known.size >= explanationsMax)
+    return { counts: new Map(), nearest: "it is tried again whenever something changes" };
+  const start = session.statement.checkpoint();
+  for (const each of before) placeTask(session.cluster, session.statement, each);
+  reasons = nodeReasons(session, task);
+  session.statement.rollback(start);
+  known.set(before.length === 0 ? task.shape.id : -1 - known.size, reasons);
+  return reasons;
+}
+
+/** The sentence that shows in the event, the condition, the log and `muster why`. */
+export function sentenceOf({ message, cure }: Verdict): string {
+  return cure === "" ? message : `${message}. To run: ${cure}`;
+}
+
+interface Miss {
+  readonly node: NodeState;
+  readonly place: number;
+  readonly has: number;
+  readonly wants: number;
+}
+
+/** Why each node is refused, counted by reason, and what the node lacks that comes closest. */
+function nodeReasons(session: Session, task: Task): { counts: Map<string, number>; nearest: string } {
+  const { cluster } = session;
+  const { table, fit, names } = cluster;
+  const counts = new Map<string, number>();
+  const add = (text: string): void => {
+    counts.set(text, (counts.get(text) ?? 0) + 1);
+  };
+  const { shape } = task;
+  const rules = cluster.terms.isEmpty && shape.isLocal ? undefined : socialRules(task, cluster.terms, table, fit);
+  let best: Miss | undefined;
+  for (const node of table.nodes) {
+    const at = node.index;
+    const refusedBy = whyRefused(shape.where, node);
+    if (refusedBy === "gone") continue;
+    if (refusedBy !== undefined) {
+      add(refusalText[refusedBy]);
+      continue;
+    }
+    if (!fit.accepts(shape, at)) {
+      add("do not give GPUs in the form it asks for");
+      continue;
+    }
+    const lack = lackOf(session, task, node);
+    if (lack !== undefined) {
+      add(`have not enough ${placeText(names.names[lack.place] ?? "", lack.place)}`);
+      if (best === undefined || lack.wants - lack.has < best.wants - best.has) best = { node, ...lack };
+      continue;
+    }
+    if (shape.hostPorts.length > 0 && fit.score(shape, at) < 0) add("have the port in use");
+    else if (isShared(shape.gpu) && fit.score(shape, at) < 0) add("have no GPU with enough memory left");
+    else if (rules?.refuses(node) !== undefined) add(`are ruled out by pod ${rules.refuses(node)}`);
+    else if (shape.volumeClaims.length > 0 && cluster.volumes.refuses(task, node) !== undefined) {
+      add(`are ruled out by ${cluster.volumes.refuses(task, node)}`);
+    } else if (shape.hasDeviceClaims) {
+      const verdict = cluster.devices.fit(task, node);
+      if (!verdict.ok) add(verdict.why);
+    } else add("are promised to others");
+  }
+  return { counts, nearest: nearestText(session, best) };
+}
+
+const refusalText = {
+  unhealthy: "are not ready or cordoned",
+  taint: "have taints that it does not tolerate",
+  affinity: "do not match its node selector or affinity",
+} as const;
+
+function lackOf({ cluster }: Session, { shape }: Task, node: NodeState): Omit<Miss, "node"> | undefined {
+  const { idle } = cluster.table;
+  for (const [k, place] of shape.places.entries()) {
+    const has = Math.max(0, idle[place]?.[node.index] ?? 0);
+    const wants = shape.amounts[k] ?? 0;
+    if (has < wants) return { place, has, wants };
+  }
+  return undefined;
+}
+
+/** Checked by trying: with this much more on that node, the pod would fit it. */
+function nearestText({ cluster }: Session, miss: Miss | undefined): string {
+  if (miss === undefined) return "it is tried again whenever something changes";
+  const what = placeText(cluster.names.names[miss.place] ?? "", miss.place);
+  const missing = numberText(miss.wants - miss.has, miss.place);
+  return `${missing} more ${what} free on one node would do; ${miss.node.name} is closest with ${numberText(miss.has, miss.place)} of ${numberText(miss.wants, miss.place)}`;
+}
+
+function largestNode({ cluster }: Session, { shape, key }: Task): { message: string; cure: string } | undefined {
+  for (const [k, place] of shape.places.entries()) {
+    const wants = shape.amounts[k] ?? 0;
+    let most = 0;
+    for (const { capacity } of cluster.table.nodes) most = Math.max(most, capacity[place] ?? 0);
+    if (wants <= most) continue;
+    const what = placeText(cluster.names.names[place] ?? "", place);
+    return {
+      message: `pod ${key} asks for ${numberText(wants, place)} ${what}, and ${most === 0 ? "no node has any" : `the largest node has ${numberText(most, place)}`}`,
+      cure: `ask for at most ${numberText(most, place)} ${what}, or add a node with ${numberText(wants, place)}`,
+    };
+  }
+  const { gpu } = shape;
+  if (gpu.type !== "memory") return undefined;
+  const { mostMiB } = cluster.gpuMemoryRange();
+  if (shareMemoryMiB(gpu, mostMiB) <= mostMiB) return undefined;
+  return {
+    message: `pod ${key} asks for ${gpu.memoryMiB} MiB of GPU memory, and the largest GPU has ${mostMiB}`,
+    cure: `ask for at most ${mostMiB} MiB`,
+  };
+}
+
+function placeText(name: string, place: number): string {
+  switch (place) {
+    case cpuAt:
+      return "CPU cores";
+    case memoryAt:
+      return "memory";
+    case gpuAt:
+      return "GPUs";
+    case podsAt:
+      return "pod slots";
+    default:
+      return name;
+  }
+}
+
+function numberText(amount: number, place: number): string {
+  if (place === cpuAt) return trimmed(amount / 1000);
+  if (place === memoryAt) return `${trimmed(amount / 2 ** 30)} GiB`;
+  return String(amount);
+}

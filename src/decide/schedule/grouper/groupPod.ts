@@ -1,0 +1,160 @@
+import type { Pod } from "../../../model/kubernetes.generated.ts";
+import { annotationKeys, labelKeys } from "../../../model/scheduling/keys.ts";
+import { type PodGroup, type PodGroupSpec, podGroupApiVersion } from "../../../model/scheduling/podGroup.ts";
+import { defaultQueueName } from "../../../model/scheduling/queue.ts";
+import { defaultGrouper, groupers, passedOver } from "./kinds.ts";
+import { kindName, type Workload } from "./workload.ts";
+
+/** The group that a pod should belong to. */
+export interface WantedGroup {
+  readonly name: string;
+  readonly namespace: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly annotations: Readonly<Record<string, string>>;
+  readonly owner: { apiVersion: string; kind: string; name: string; uid: string };
+  readonly spec: PodGroupSpec;
+  /** The pod's subgroup in it. */
+  readonly subGroup: string | undefined;
+}
+
+/** Why a pod gets no group from us. */
+export type NoGroup = { readonly skip: string };
+
+export interface GroupFacts {
+  /** Whether a priority class of this name exists. */
+  readonly hasPriorityClass: (name: string) => boolean;
+  /** A group that exists already under the name, if any. */
+  readonly existing: (name: string) => PodGroup | undefined;
+}
+
+/** Pure: the same pod with the same owners has the same group. The chain goes from the pod's own owner to the top. */
+export function groupPod(pod: Pod, chain: readonly Workload[], facts: GroupFacts): WantedGroup | NoGroup {
+  const annotations = pod.metadata.annotations ?? {};
+  if (annotations[annotationKeys.skipPodGrouper] !== undefined) return { skip: "the pod says so" };
+  if (chain.some(({ metadata }) => metadata.annotations?.[annotationKeys.skipPodGrouper] !== undefined)) {
+    return { skip: "an owner says so" };
+  }
+  if (chain.length === 0 && annotations[annotationKeys.podGroup] !== undefined) return { skip: "it has a group" };
+
+  const self: Workload = { ...pod, apiVersion: "v1", kind: "Pod" };
+  const skipped = chain.filter((owner) => passedOver.has(kindName(owner)));
+  const counted = chain.filter((owner) => !passedOver.has(kindName(owner)));
+  const top = counted.at(-1) ?? self;
+  const labels: Record<string, string> = { ...passedDown(skipped), ...top.metadata.labels };
+  const ownerAnnotations = { ...top.metadata.annotations };
+  const grouper = groupers[kindName(top)] ?? defaultGrouper;
+  const defaultName = `pg-${top.metadata.name}-${top.metadata.uid}`;
+  const draft = grouper({ pod, top, chain: counted, maySubGroup: true });
+  const existing = facts.existing(draft.name ?? defaultName);
+  // A group that was made flat stays flat: its pods carry no subgroup.
+  const isFlat = existing !== undefined && (existing.spec?.subGroups?.length ?? 0) === 0;
+  const grouping = isFlat ? grouper({ pod, top, chain: counted, maySubGroup: false }) : draft;
+
+  const podLabels = pod.metadata.labels ?? {};
+  const nodePool = labels[labelKeys.nodePool] ?? podLabels[labelKeys.nodePool];
+  const priorityClassName = priorityClassOf(pod, labels, grouping.priorityClass, facts);
+  const preemptibility = labels[labelKeys.preemptibility] ?? podLabels[labelKeys.preemptibility];
+  const topology = grouping.topology ?? topologyOf(ownerAnnotations) ?? topologyOf(annotations);
+  const delay = ownerAnnotations[annotationKeys.preemptionDelay] ?? annotations[annotationKeys.preemptionDelay];
+  const grace =
+    ownerAnnotations[annotationKeys.stalenessGracePeriod] ?? annotations[annotationKeys.stalenessGracePeriod];
+  const hasSubGroups = (grouping.subGroups?.length ?? 0) > 0;
+  const { apiVersion, kind, metadata } = top;
+  return {
+    name: grouping.name ?? defaultName,
+    namespace: pod.metadata.namespace ?? "",
+    labels: { ...labels, ...(nodePool !== undefined && { [labelKeys.nodePool]: nodePool }) },
+    annotations: {
+      ...withoutBulk(ownerAnnotations),
+      [annotationKeys.topOwner]: `name: ${metadata.name}\nuid: ${metadata.uid}\napiVersion: ${apiVersion}\nkind: ${kind}\n`,
+    },
+    owner: { apiVersion, kind, name: metadata.name, uid: metadata.uid },
+    spec: {
+      queue: queueOf(pod, labels),
+      priorityClassName,
+      ...(hasSubGroups
+        ? {
+            subGroups: [...(grouping.subGroups ?? [])],
+            ...(grouping.minSubGroup !== undefined && { minSubGroup: grouping.minSubGroup }),
+          }
+        : { minMember: grouping.minMember ?? 1 }),
+      ...((preemptibility === "preemptible" || preemptibility === "non-preemptible") && { preemptibility }),
+      ...(topology !== undefined && { topologyConstraint: topology }),
+      ...(delay !== undefined && { preemptionDelay: delay }),
+      ...(grace !== undefined && { stalenessGracePeriod: grace }),
+    },
+    subGroup: hasSubGroups ? grouping.subGroup : undefined,
+  };
+}
+
+/** Label of the owner, then of the pod; the older label `project` in the same order; else the queue that is always there. */
+function queueOf(pod: Pod, ownerLabels: Readonly<Record<string, string>>): string {
+  const podLabels = pod.metadata.labels ?? {};
+  const named = ownerLabels[labelKeys.queue] ?? podLabels[labelKeys.queue];
+  if (named !== undefined) return named;
+  const project = ownerLabels[labelKeys.project] ?? podLabels[labelKeys.project];
+  if (project === undefined) return defaultQueueName;
+  const pool = podLabels[labelKeys.nodePool];
+  return pool === undefined ? project : `${project}-${pool}`;
+}
+
+function priorityClassOf(
+  pod: Pod,
+  ownerLabels: Readonly<Record<string, string>>,
+  ofKind: string,
+  { hasPriorityClass }: GroupFacts,
+): string {
+  const asked = [
+    ownerLabels[labelKeys.priorityClass],
+    pod.metadata.labels?.[labelKeys.priorityClass],
+    pod.spec?.priorityClassName,
+  ];
+  return asked.find((name) => name !== undefined && name !== "" && hasPriorityClass(name)) ?? ofKind;
+}
+
+function topologyOf(annotations: Readonly<Record<string, string>>): PodGroupSpec["topologyConstraint"] | undefined {
+  const topology = annotations[annotationKeys.topology];
+  const required = annotations[annotationKeys.topologyRequired];
+  const preferred = annotations[annotationKeys.topologyPreferred];
+  if (topology === undefined) return undefined;
+  return {
+    topology,
+    ...(required !== undefined && { requiredTopologyLevel: required }),
+    ...(preferred !== undefined && { preferredTopologyLevel: preferred }),
+  };
+}
+
+function passedDown(skipped: readonly Workload[]): Record<string, string> {
+  return Object.assign({}, ...skipped.map(({ metadata }) => metadata.labels ?? {})) as Record<string, string>;
+}
+
+/** kubectl keeps whole manifests in annotations; a group needs no copy. */
+function withoutBulk(annotations: Readonly<Record<string, string>>): Record<string, string> {
+  const { "kubectl.kubernetes.io/last-applied-configuration": _, ...rest } = annotations;
+  return rest;
+}
+
+/** The object to create. */
+export function newGroup(
+  wanted: WantedGroup,
+): Omit<PodGroup, "metadata"> & { metadata: { name: string; [field: string]: unknown } } {
+  const { name, namespace, labels, annotations, owner, spec } = wanted;
+  return {
+    apiVersion: podGroupApiVersion,
+    kind: "PodGroup",
+    metadata: { name, namespace, labels, annotations, ownerReferences: [{ ...owner }] },
+    spec,
+  };
+}
+
+/** What has to change in a group that exists; what users and others may have set stays. Undefined when nothing has. */
+export function groupChanges(existing: PodGroup, wanted: WantedGroup): Partial<PodGroupSpec> | undefined {
+  const { queue: _queue, topologyConstraint, ...rest } = wanted.spec;
+  const desired: Record<string, unknown> = { ...rest, ...(topologyConstraint !== undefined && { topologyConstraint }) };
+  const changes: Record<string, unknown> = {};
+  const current = (existing.spec ?? {}) as Record<string, unknown>;
+  for (const [key, value] of Object.entries(desired)) {
+    if (JSON.stringify(current[key]) !== JSON.stringify(value)) changes[key] = value;
+  }
+  return Object.keys(changes).length === 0 ? undefined : (changes as Partial<PodGroupSpec>);
+}

@@ -1,0 +1,71 @@
+import { isObject, type JsonObject } from "../../../model/json.ts";
+import type { Pod } from "../../../model/kubernetes.generated.ts";
+import { splitApiVersion } from "../../../model/object.ts";
+import type { PodGroupSpec, SubGroup } from "../../../model/scheduling/podGroup.ts";
+
+/** An owner of a pod. Where it cannot be read, what the owner reference says of it is all there is. */
+export interface Workload {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: {
+    readonly name: string;
+    readonly uid: string;
+    readonly namespace?: string;
+    readonly labels?: Readonly<Record<string, string>>;
+    readonly annotations?: Readonly<Record<string, string>>;
+  };
+  readonly spec?: unknown;
+  readonly status?: unknown;
+}
+
+/** What a kind of workload says about its group. */
+export interface Grouping {
+  /** Without it `pg-<owner>-<uid>`. */
+  readonly name?: string;
+  readonly minMember?: number;
+  readonly minSubGroup?: number;
+  readonly subGroups?: readonly SubGroup[];
+  /** The subgroup that this pod belongs to. */
+  readonly subGroup?: string;
+  readonly priorityClass: string;
+  readonly topology?: PodGroupSpec["topologyConstraint"];
+}
+
+export interface GroupingInput {
+  readonly pod: Pod;
+  /** The owner that names the group. */
+  readonly top: Workload;
+  /** From the pod's own owner to the top one. */
+  readonly chain: readonly Workload[];
+  /** The group has subgroups already, or does not exist. */
+  readonly maySubGroup: boolean;
+}
+
+export function kindName({ apiVersion, kind }: Workload): string {
+  return `${splitApiVersion(apiVersion).group}/${kind}`;
+}
+
+export function field(value: unknown, ...path: readonly string[]): unknown {
+  let at: unknown = value;
+  for (const key of path) at = isObject(at) ? at[key] : undefined;
+  return at;
+}
+
+export function numberAt(value: unknown, ...path: readonly string[]): number | undefined {
+  const found = field(value, ...path);
+  return typeof found === "number" && Number.isInteger(found) && found >= 0 ? found : undefined;
+}
+
+export function objectAt(value: unknown, ...path: readonly string[]): JsonObject {
+  const found = field(value, ...path);
+  return isObject(found) ? found : {};
+}
+
+export function listAt(value: unknown, ...path: readonly string[]): readonly unknown[] {
+  const found = field(value, ...path);
+  return Array.isArray(found) ? found : [];
+}
+
+export function wholeNumber(text: string | undefined): number | undefined {
+  return text !== undefined && /^[0-9]{1,9}$/.test(text) ? Number(text) : undefined;
+}

@@ -1,0 +1,176 @@
+/** A cluster in memory with simulated nodes, the scheduler and the binder; time is moved by the test. */
+import { createAdmission } from "../../src/apiserver/admission/createAdmission.ts";
+import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
+import { settle } from "../../src/apiserver/testing/manualClock.ts";
+import { seededRandom } from "../../src/apiserver/testing/seededRandom.ts";
+import { TestApi } from "../../src/apiserver/testing/testApi.ts";
+import { binderPart } from "../../src/control/bind/binderPart.ts";
+import { Controllers } from "../../src/control/controllers.ts";
+import { MetricsBook } from "../../src/control/metricsBook.ts";
+import { nodesPart } from "../../src/control/nodes/nodesPart.ts";
+import { schedulerPart } from "../../src/control/schedule/schedulerPart.ts";
+import { FaultyKube } from "../../src/control/testing/faultyKube.ts";
+import { KeptLog } from "../../src/control/testing/keptLog.ts";
+import { fastDelays } from "../../src/decide/nodes/podPlan.ts";
+import { parsePool, profilesWith } from "../../src/decide/nodes/profiles.ts";
+import type { Settings } from "../../src/decide/schedule/settings.ts";
+import type { Pod } from "../../src/model/kubernetes.generated.ts";
+import type { KubeObject } from "../../src/model/object.ts";
+import { isReservationPod } from "../../src/model/scheduling/keys.ts";
+import type { PodGroup } from "../../src/model/scheduling/podGroup.ts";
+import type { Queue } from "../../src/model/scheduling/queue.ts";
+
+export class ScheduleCluster {
+  readonly api: TestApi;
+  readonly log = new KeptLog();
+  readonly metrics = new MetricsBook();
+  readonly kube: FaultyKube;
+  readonly admin;
+
+  private constructor(api: TestApi) {
+    this.api = api;
+    const user = { username: "muster", groups: ["system:masters"] };
+    this.kube = new FaultyKube(inProcessKube(api.core, { user, fieldManager: "muster" }));
+    this.admin = inProcessKube(api.core, { user, fieldManager: "admin" });
+  }
+
+  static async create(
+    pools: readonly string[] = ["h100=2"],
+    settings: Partial<Settings> = {},
+  ): Promise<ScheduleCluster> {
+    const scheduler = schedulerPart(settings);
+    const binder = binderPart();
+    const { part: nodes } = nodesPart({
+      pools: pools.map((text) => parsePool(text, profilesWith())),
+      seed: "s",
+      delays: fastDelays,
+    });
+    const hooks = [...(scheduler.hooks ?? []), ...(binder.hooks ?? [])];
+    const api = await TestApi.start({ admission: createAdmission({ hooks }) });
+    const cluster = new ScheduleCluster(api);
+    const seen = new Set<string>();
+    for (const definition of [
+      ...(nodes.definitions ?? []),
+      ...(scheduler.definitions ?? []),
+      ...(binder.definitions ?? []),
+    ]) {
+      if (seen.has(definition.metadata.name)) continue;
+      seen.add(definition.metadata.name);
+      await api.create("apiextensions.k8s.io/customresourcedefinitions", definition);
+    }
+    await api.settle();
+    await api.create("/namespaces", {
+      apiVersion: "v1",
+      kind: "Namespace",
+      metadata: { name: "kai-resource-reservation" },
+    });
+    for (const object of scheduler.startObjects ?? []) {
+      await api.create(
+        object.kind === "Queue" ? "scheduling.run.ai/queues" : "scheduling.k8s.io/priorityclasses",
+        object,
+      );
+    }
+    for (const part of [nodes, scheduler, binder]) {
+      const controllers = cluster.controllers();
+      part.add(controllers);
+      const started = controllers.start();
+      await cluster.run(0.2);
+      await started;
+    }
+    return cluster;
+  }
+
+  async create(resource: string, object: unknown): Promise<KubeObject> {
+    return (await this.api.create(resource, object as KubeObject)) as unknown as KubeObject;
+  }
+
+  async pod(
+    name: string,
+    more: {
+      gpus?: number;
+      annotations?: Record<string, string>;
+      labels?: Record<string, string>;
+      spec?: object;
+      scheduler?: string;
+    } = {},
+  ): Promise<Pod> {
+    const { gpus = 0, annotations = {}, labels = {}, spec = {}, scheduler = "kai-scheduler" } = more;
+    const requests = { cpu: "1", memory: "1Gi", ...(gpus > 0 && { "nvidia.com/gpu": String(gpus) }) };
+    const limits = gpus > 0 ? { "nvidia.com/gpu": String(gpus) } : {};
+    const created = await this.admin.create({ group: "", version: "v1", plural: "pods" }, {
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: { name, namespace: "default", annotations, labels },
+      spec: {
+        schedulerName: scheduler,
+        containers: [{ name: "main", image: "i", resources: { requests, limits } }],
+        ...spec,
+      },
+    } as unknown as KubeObject);
+    if (!created.ok) throw new Error(created.message);
+    return created.value as unknown as Pod;
+  }
+
+  async group(name: string, spec: object): Promise<void> {
+    await this.create("scheduling.run.ai/podgroups", {
+      apiVersion: "scheduling.run.ai/v2alpha2",
+      kind: "PodGroup",
+      metadata: { name, namespace: "default" },
+      spec: { queue: "default-queue", ...spec },
+    });
+  }
+
+  async queue(name: string, spec: object): Promise<void> {
+    await this.create("scheduling.run.ai/queues", {
+      apiVersion: "scheduling.run.ai/v2",
+      kind: "Queue",
+      metadata: { name },
+      spec,
+    });
+  }
+
+  async run(seconds: number): Promise<void> {
+    for (let at = 0; at < Math.ceil(seconds * 20); at++) {
+      await settle();
+      await this.api.clock.advance(50);
+      await settle();
+    }
+  }
+
+  pods(): Pod[] {
+    return this.all<Pod>("/pods").filter((pod) => !isReservationPod(pod));
+  }
+
+  pod1(name: string): Pod {
+    return this.api.get("/pods", `default/${name}`) as unknown as Pod;
+  }
+
+  groups(): PodGroup[] {
+    return this.all<PodGroup>("scheduling.run.ai/podgroups");
+  }
+
+  queue1(name: string): Queue {
+    return this.api.get("scheduling.run.ai/queues", name) as unknown as Queue;
+  }
+
+  requests(): KubeObject[] {
+    return this.all<KubeObject>("scheduling.run.ai/bindrequests");
+  }
+
+  events(): { reason?: string; note?: string; regarding?: { kind?: string; name?: string } }[] {
+    return this.all("events.k8s.io/events");
+  }
+
+  all<T>(resource: string): T[] {
+    return this.api.names(resource).map((key) => this.api.get(resource, key) as unknown as T);
+  }
+
+  private controllers(): Controllers {
+    const { clock } = this.api;
+    const { kube, log, metrics } = this;
+    return new Controllers(
+      { kube, clock, random: seededRandom(1), log, metrics },
+      { fieldManager: "muster", freeze: true },
+    );
+  }
+}

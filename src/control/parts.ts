@@ -1,13 +1,13 @@
 import { UserError } from "../model/userError.ts";
 import { binderPart } from "./bind/binderPart.ts";
-import { defaultScheduler } from "./defaultScheduler.ts";
 import { devicesPart } from "./devices/devicesPart.ts";
 import { gangPart } from "./gang/gangPart.ts";
 import type { Part } from "./part.ts";
+import { schedulerPart } from "./schedule/schedulerPart.ts";
 import { workloads } from "./workloads/workloads.ts";
 
 /** Every part that can be started by its name alone, in the order in which they are told about. */
-export const parts: readonly Part[] = [workloads, defaultScheduler, devicesPart(), binderPart(), gangPart()];
+export const parts: readonly Part[] = [workloads, schedulerPart(), devicesPart(), binderPart(), gangPart()];
 
 /** The parts of these names, in their own order; a name that nobody has is refused. */
 export function partsNamed(names: readonly string[], known: readonly Part[] = parts): Part[] {

@@ -157,8 +157,8 @@ export class ScheduleCluster {
     return this.all<KubeObject>("scheduling.run.ai/bindrequests");
   }
 
-  events(): { reason?: string; note?: string; regarding?: { kind?: string; name?: string } }[] {
-    return this.all("events.k8s.io/events");
+  events(): { reason?: string; message?: string; note?: string }[] {
+    return this.all("/events");
   }
 
   all<T>(resource: string): T[] {

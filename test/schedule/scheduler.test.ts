@@ -44,7 +44,7 @@ describe("on a cluster with simulated nodes", () => {
         reasons: [{ reason: "PodSchedulingErrors", message: sentence }],
       },
     ]);
-    expect(cluster.events().some(({ note }) => note === sentence)).toBe(true);
+    expect(cluster.events().some(({ note, message }) => (note ?? message) === sentence)).toBe(true);
 
     await cluster.group("small", { minMember: 2 });
     for (const at of [0, 1]) await cluster.pod(`small-${at}`, { gpus: 8, annotations: { "pod-group-name": "small" } });

@@ -34,7 +34,7 @@ export interface RunOptions {
 }
 
 /** A look that was begun in time may end a little later; one that never ends must not take the report with it. */
-const overrunMs = 10_000;
+const overrunMs = 5_000;
 
 /** How many pods a line about a wait names. */
 const namedMax = 5;

@@ -55,7 +55,7 @@ export class PostgresForTests {
   }
 
   async stop(): Promise<void> {
-    for (const database of this.open) await database.close().catch(() => {});
+    for (const database of this.open) if (!database.pool.ended) await database.close().catch(() => {});
     await this.server?.stop();
     rmSync(this.folder, { recursive: true, force: true });
   }

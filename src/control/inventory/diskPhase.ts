@@ -1,0 +1,234 @@
+/**
+ * Phase 2. The order of the reads is the heart of it: the database first, with the versions of its rows, then the cloud.
+ * What the application does in between is simply not in our view, and the versions refuse what we decided without it:
+ *
+ *   reconciler                 application               cloud
+ *   t0  read rows, versions
+ *                              claim disk d (version+1)
+ *                              create volume        -->  v exists
+ *   t1  read volumes: v is there, or is not yet
+ *   t2  write d if its version is still the one of t0: refused, looked at again by the next run
+ *
+ * The other way round a volume made between the two reads looks deleted, and the claim that made it is dropped.
+ */
+import { brokenSums, settleCounters } from "../../decide/inventory/diskCounters.ts";
+import { type DiskMatches, matchDisks, snapshotOwners, suspectsOf } from "../../decide/inventory/matchDisks.ts";
+import { type DiskPlan, type DiskRules, planDisks } from "../../decide/inventory/planDisks.ts";
+import { isGone } from "../../decide/inventory/readVolume.ts";
+import type { SnapshotRules } from "../../decide/inventory/snapshotSets.ts";
+import { type TrustRules, whyNotTrusted } from "../../decide/inventory/trustVolumes.ts";
+import { assert } from "../../model/assert.ts";
+import type { CloudIdentity, CloudVolume, VolumeModification } from "../../model/inventory/cloud.ts";
+import type { WriteOutcome } from "../../model/inventory/writes.ts";
+import type { Cancel } from "../../ports/cancel.ts";
+import type { Cloud } from "../../ports/cloud.ts";
+import type { InventoryReads, InventoryRun } from "../../ports/database.ts";
+import type { Log } from "../../ports/log.ts";
+import { endedEarly, type PhaseResult } from "./phase.ts";
+import { readSnapshots } from "./readSnapshots.ts";
+
+export interface DiskPhaseInput {
+  readonly reads: InventoryReads;
+  /** Undefined for a dry run: nothing is written. */
+  readonly run: InventoryRun | undefined;
+  readonly cloud: Cloud;
+  readonly identity: CloudIdentity;
+  readonly rules: DiskPhaseRules;
+  readonly cancel: Cancel;
+  readonly log: Log;
+}
+
+export interface DiskPhaseRules {
+  readonly disks: DiskRules;
+  readonly snapshots: SnapshotRules;
+  readonly trust: TrustRules;
+  /** A person has looked: the listing is believed however short it is. */
+  readonly acceptDrop: boolean;
+  readonly nameFallback: boolean;
+  readonly snapshotsFullEveryMs: number;
+  readonly batchRows: number;
+}
+
+/** Ids and names in one line: enough to begin with, not enough to drown in. */
+const namedMax = 20;
+
+export async function diskPhase(input: DiskPhaseInput): Promise<PhaseResult<DiskPlan>> {
+  const { reads, run, cloud, rules, cancel, log, identity } = input;
+  const read = await reads.disks();
+  if (!read.ok) return endedEarly("failed", `database: ${read.why}`, { counters: { errors: 1 } });
+  const { rows, reservations, knownUsers, lastGood, snapshotPass, nowMs } = read.value;
+  const volumes: CloudVolume[] = [];
+  const listed = await cloud.volumes({ type: "tagged" }, (page) => volumes.push(...page), { cancel });
+  if (!listed.ok) {
+    const status = listed.reason === "Cancelled" ? "deadline" : "failed";
+    return endedEarly(status, `cloud: ${listed.why}`, { counters: { errors: 1 } });
+  }
+  const seen = {
+    volumes: new Set(volumes.map(({ id }) => id)).size,
+    liveLinkedRows: rows.filter(({ isDeleted, volumeId }) => !isDeleted && volumeId !== null).length,
+    identity,
+  };
+  const doubt = whyNotTrusted(seen, lastGood, rules.trust);
+  if (doubt !== undefined && !rules.acceptDrop) {
+    log.error({ doubt, ...seen }, "the cloud's answer is not believed");
+    return endedEarly("refused", `${doubt}; run with --accept-drop if that is so`);
+  }
+  const matches = matchDisks(rows, volumes, {
+    nameFallback: rules.nameFallback,
+    knownUsers: knownUsers === undefined ? undefined : new Set(knownUsers),
+  });
+  const problems: string[] = [];
+  const confirmedAbsent = await confirmAbsence(cloud, matches, problems, cancel);
+  const modifications = await readModifications(cloud, matches, problems, cancel);
+  const snapshots = await readSnapshots({
+    cloud,
+    owners: snapshotOwners(matches, snapshotPass?.bases ?? new Map()),
+    rules: rules.snapshots,
+    wantedIds: volumes.map(({ snapshotId }) => snapshotId).filter((id) => id !== ""),
+    volumesListed: new Set(volumes.map(({ id }) => id)),
+    memory: snapshotPass,
+    fullEveryMs: rules.snapshotsFullEveryMs,
+    nowMs,
+    cancel,
+  });
+  problems.push(...snapshots.problems);
+  if (cancel.cancelled) return endedEarly("deadline", "the time was up before anything was written");
+  const plan = planDisks({
+    rows,
+    matches,
+    reservations: new Map(reservations.map((row) => [row.reservationId, row])),
+    snapshots: snapshots.sets,
+    snapshotsUnknown: snapshots.unknown,
+    modifications,
+    confirmedAbsent,
+    nowMs,
+    rules: rules.disks,
+  });
+  warnOfSkipped(matches, log);
+  const rowsRead = rows.length;
+  if (run === undefined) {
+    const planned = plan.writes.map(({ volumeId }) => ({ volumeId, result: "written" as const }));
+    const counters = settleCounters(plan.tally, planned);
+    const status = problems.length > 0 ? "partial" : "ok";
+    return {
+      plan,
+      drift: plan.reports,
+      report: { status, counters, problems, rowsRead, rowsWritten: 0, durationMs: 0 },
+    };
+  }
+  const outcomes: WriteOutcome[] = [];
+  let isOutOfTime = false;
+  for (let at = 0; at < plan.writes.length; at += rules.batchRows) {
+    if (cancel.cancelled) {
+      isOutOfTime = true;
+      break;
+    }
+    const batch = plan.writes.slice(at, at + rules.batchRows);
+    const written = await run.writeDisks(batch);
+    if (!written.ok) {
+      const counters = { ...settleRest(plan, outcomes), errors: 1 };
+      const rowsWritten = outcomes.filter(({ result }) => result === "written").length;
+      return { ...endedEarly("failed", `database: ${written.why}`, { counters, rowsRead, rowsWritten }), drift: [] };
+    }
+    outcomes.push(...written.value);
+  }
+  for (const { volumeId, result, why } of outcomes) {
+    if (result !== "failed") continue;
+    log.error({ volumeId, why }, "Error reconciling volume");
+    problems.push(`${volumeId ?? "a row"}: ${why}`);
+  }
+  const reported = await run.report("disks", plan.reports);
+  if (!reported.ok) problems.push(`database: ${reported.why}`);
+  if (snapshots.memory !== undefined && !isOutOfTime) {
+    const remembered = await run.rememberSnapshots(snapshots.memory);
+    if (!remembered.ok) problems.push(`database: ${remembered.why}`);
+  }
+  const counters = isOutOfTime ? settleRest(plan, outcomes) : settleCounters(plan.tally, outcomes);
+  const broken = isOutOfTime ? [] : brokenSums(settleCounters(plan.tally, outcomes));
+  assert(broken.length === 0, broken.join("; "));
+  return {
+    plan,
+    drift: [...plan.reports, ...plan.writes.flatMap(({ drift }) => drift)],
+    report: {
+      status: isOutOfTime ? "deadline" : problems.length > 0 ? "partial" : "ok",
+      counters,
+      problems,
+      rowsRead,
+      rowsWritten: outcomes.filter(({ result }) => result === "written").length,
+      durationMs: 0,
+    },
+  };
+}
+
+/** Of a phase that broke off: what was not tried is as if somebody had changed it. */
+function settleRest(plan: DiskPlan, outcomes: readonly WriteOutcome[]): Readonly<Record<string, number>> {
+  const rest = plan.writes.slice(outcomes.length).map(({ volumeId }) => ({ volumeId, result: "changed" as const }));
+  return settleCounters(plan.tally, [...outcomes, ...rest]);
+}
+
+/** Asks again for exactly what seems to be gone. A question that fails confirms nothing. */
+async function confirmAbsence(
+  cloud: Cloud,
+  matches: DiskMatches,
+  problems: string[],
+  cancel: Cancel,
+): Promise<{ volumeIds: ReadonlySet<string>; users: ReadonlySet<string> }> {
+  const suspects = suspectsOf(matches);
+  const volumeIds = new Set(suspects.volumeIds);
+  const users = new Set(suspects.users);
+  if (volumeIds.size > 0) {
+    const found = (page: readonly CloudVolume[]): void => {
+      for (const volume of page) if (!isGone(volume)) volumeIds.delete(volume.id);
+    };
+    const read = await cloud.volumes({ type: "ids", ids: suspects.volumeIds }, found, { cancel });
+    if (!read.ok) {
+      volumeIds.clear();
+      problems.push(`cloud: what seems to be gone could not be confirmed: ${read.why}`);
+    }
+  }
+  if (users.size > 0) {
+    // A volume of the disk's user that was not there a moment ago may be the disk's.
+    const known = new Set(matches.volumes.map(({ volume }) => volume.id));
+    const found = (page: readonly CloudVolume[]): void => {
+      for (const { id, tags } of page) if (!known.has(id)) users.delete(tags["gpu-dev-user"] ?? "");
+    };
+    const read = await cloud.volumes({ type: "users", users: suspects.users }, found, { cancel });
+    if (!read.ok) {
+      users.clear();
+      problems.push(`cloud: what seems to be gone could not be confirmed: ${read.why}`);
+    }
+  }
+  return { volumeIds, users };
+}
+
+/** Only volumes whose size is news are asked about. Not knowing, no new size is written; not being allowed to know, it is. */
+async function readModifications(
+  cloud: Cloud,
+  matches: DiskMatches,
+  problems: string[],
+  cancel: Cancel,
+): Promise<ReadonlyMap<string, VolumeModification>> {
+  const grown = matches.volumes.flatMap((match) =>
+    (match.is === "linked" || match.is === "ofName") && match.row.sizeGb !== match.volume.sizeGb ? [match.volume] : [],
+  );
+  if (grown.length === 0) return new Map();
+  const read = await cloud.modifications(
+    grown.map(({ id }) => id),
+    { cancel },
+  );
+  if (read.ok) return new Map(read.value.map((each) => [each.volumeId, each]));
+  problems.push(`cloud: ${read.why}`);
+  if (read.reason === "Denied") return new Map();
+  return new Map(grown.map(({ id, sizeGb }) => [id, { volumeId: id, state: "modifying", targetSizeGb: sizeGb }]));
+}
+
+/** One line for all of them, however many there are. */
+function warnOfSkipped(matches: DiskMatches, log: Log): void {
+  for (const is of ["missingTags", "invalid"] as const) {
+    const skipped = matches.volumes.filter((match) => match.is === is).map(({ volume }) => volume.id);
+    if (skipped.length === 0) continue;
+    const message =
+      is === "missingTags" ? "volumes without their tags are skipped" : "volumes that nobody can name are skipped";
+    log.warn({ count: skipped.length, volumes: skipped.slice(0, namedMax) }, message);
+  }
+}

@@ -1,0 +1,107 @@
+/** Phase 1: one read of the types, one of the cloud's groups, one of the cluster; all types in one transaction. */
+import type { GroupNames } from "../../decide/inventory/assignGroups.ts";
+import type { ClusterPicture } from "../../decide/inventory/clusterPicture.ts";
+import { groupsOfNodes } from "../../decide/inventory/groupsOfNodes.ts";
+import { type AvailabilityPlan, planAvailability, type Read } from "../../decide/inventory/planAvailability.ts";
+import type { NodeRules } from "../../decide/inventory/schedulableNode.ts";
+import type { ScalingGroup } from "../../model/inventory/cloud.ts";
+import type { DriftEvent } from "../../model/inventory/rows.ts";
+import type { Cancel } from "../../ports/cancel.ts";
+import type { Cloud } from "../../ports/cloud.ts";
+import type { InventoryReads, InventoryRun } from "../../ports/database.ts";
+import type { Log } from "../../ports/log.ts";
+import { endedEarly, type PhaseResult } from "./phase.ts";
+
+export interface GpuPhaseInput {
+  readonly reads: InventoryReads;
+  /** Undefined for a dry run: nothing is written. */
+  readonly run: InventoryRun | undefined;
+  /** Undefined where there is no cloud: then the nodes are the machines. */
+  readonly cloud: Cloud | undefined;
+  readonly cluster: (cancel: Cancel) => Promise<Read<ClusterPicture>>;
+  readonly names: GroupNames;
+  readonly nodeRules?: NodeRules;
+  readonly cancel: Cancel;
+  readonly log: Log;
+}
+
+export interface GpuPhaseResult extends PhaseResult<AvailabilityPlan> {
+  readonly clusterRevision: string | undefined;
+}
+
+export async function gpuPhase(input: GpuPhaseInput): Promise<GpuPhaseResult> {
+  const { reads, run, cancel, log } = input;
+  const none = { clusterRevision: undefined };
+  const types = await reads.types();
+  if (!types.ok) return { ...endedEarly("failed", `database: ${types.why}`), ...none };
+  const [groupsRead, cluster] = await Promise.all([readGroups(input.cloud, cancel), input.cluster(cancel)]);
+  if (cancel.cancelled) return { ...endedEarly("deadline", "the time was up before anything was written"), ...none };
+  const groups =
+    input.cloud === undefined && cluster.ok
+      ? { ok: true as const, value: groupsOfNodes(cluster.value.nodes, input.names.prefix) }
+      : groupsRead;
+  const plan = planAvailability({
+    types: types.value.types,
+    groups,
+    cluster,
+    reservations: types.value.reservations,
+    names: input.names,
+    ...(input.nodeRules === undefined ? {} : { nodeRules: input.nodeRules }),
+    nowMs: types.value.nowMs,
+  });
+  const problems: string[] = [];
+  if (!groups.ok) problems.push(`cloud: ${groups.why}`);
+  if (!cluster.ok) problems.push(`cluster: ${cluster.why}`);
+  for (const { reason } of plan.drift.filter(({ reason: text }) => text.startsWith("No ASGs found"))) {
+    log.warn({ reason }, "No ASGs found matching pattern");
+  }
+  let rowsWritten = 0;
+  const drift: DriftEvent[] = [...plan.drift];
+  if (run !== undefined) {
+    const written = await run.writeTypes(plan.types, plan.drift);
+    if (!written.ok) return { ...endedEarly("failed", `database: ${written.why}`), ...none };
+    rowsWritten = written.value.written;
+    for (const gpuType of written.value.unknown) {
+      const reason = "the type was removed while the run was under way";
+      drift.push({
+        entity: "gpu_type",
+        entityId: gpuType,
+        field: "gpu_type",
+        old: gpuType,
+        new: null,
+        action: "reported",
+        reason,
+      });
+    }
+    const reported = await run.report(
+      "gpu",
+      drift.filter(({ action }) => action === "reported"),
+    );
+    if (!reported.ok) problems.push(`database: ${reported.why}`);
+  }
+  const bothFailed = !groups.ok && !cluster.ok;
+  const whole = problems.length === 0 && plan.counters.types_stale === 0 && plan.counters.types_skipped === 0;
+  const stale = plan.types.filter(({ numbers }) => numbers.state !== "fresh" && numbers.error !== "");
+  if (problems.length === 0)
+    problems.push(...new Set(stale.map(({ gpuType, numbers }) => `${gpuType}: ${numbers.error}`)));
+  return {
+    plan,
+    drift,
+    clusterRevision: cluster.ok ? cluster.value.revision : undefined,
+    report: {
+      status: bothFailed ? "failed" : whole ? "ok" : "partial",
+      counters: { ...plan.counters },
+      problems,
+      rowsRead: types.value.types.length,
+      rowsWritten,
+      durationMs: 0,
+    },
+  };
+}
+
+async function readGroups(cloud: Cloud | undefined, cancel: Cancel): Promise<Read<readonly ScalingGroup[]>> {
+  if (cloud === undefined) return { ok: false, why: "there is no cloud, and the cluster could not be read" };
+  const groups: ScalingGroup[] = [];
+  const read = await cloud.scalingGroups((page) => groups.push(...page), { cancel });
+  return read.ok ? { ok: true, value: groups } : { ok: false, why: read.why };
+}

@@ -1,0 +1,23 @@
+/** What a run does unless somebody says otherwise. */
+import { diskRulesDefault } from "../../decide/inventory/planDisks.ts";
+import { snapshotRulesDefault } from "../../decide/inventory/snapshotSets.ts";
+import { trustRulesDefault } from "../../decide/inventory/trustVolumes.ts";
+import type { InventoryOptions } from "./runInventory.ts";
+
+export const inventoryDefaults: InventoryOptions = {
+  kind: "all",
+  dryRun: false,
+  updatedBy: "muster",
+  // The one pool that Terraform calls by another name than Kubernetes does.
+  names: { prefix: "pytorch-gpu-dev", aliases: { "t4-az2": "t4" } },
+  disks: {
+    disks: diskRulesDefault,
+    snapshots: snapshotRulesDefault,
+    trust: trustRulesDefault,
+    acceptDrop: false,
+    nameFallback: false,
+    snapshotsFullEveryMs: 3_600_000,
+    batchRows: 1_000,
+  },
+  deadlineMs: 600_000,
+};

@@ -1,0 +1,66 @@
+/**
+ * Nodes, pods and claims at one revision: pods first, whose list takes longest, then the others as they were at that very
+ * revision. A list that is refused, or breaks off between two pages, makes the cluster unknown.
+ */
+import { type ClusterPicture, clusterPicture } from "../../decide/inventory/clusterPicture.ts";
+import type { Read } from "../../decide/inventory/planAvailability.ts";
+import type { Node, Pod, ResourceClaim, ResourceSlice } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import type { Cancel } from "../../ports/cancel.ts";
+import type { KubeApi, ListOptions, ResourceRef } from "../../ports/kubeApi.ts";
+
+const pods = { group: "", version: "v1", plural: "pods" };
+const nodes = { group: "", version: "v1", plural: "nodes" };
+const claims = { group: "resource.k8s.io", version: "v1", plural: "resourceclaims" };
+const slices = { group: "resource.k8s.io", version: "v1", plural: "resourceslices" };
+const pageSize = 500;
+/** Pods that have ended hold nothing, and there can be many. */
+const livePods = "status.phase!=Succeeded,status.phase!=Failed";
+
+interface Listed {
+  readonly items: readonly KubeObject[];
+  readonly revision: string;
+}
+
+export async function readCluster(kube: KubeApi, cancel?: Cancel): Promise<Read<ClusterPicture>> {
+  const stop = cancel === undefined ? {} : { cancel };
+  const podList = await listAll(kube, pods, { ...stop, fieldSelector: livePods });
+  if (!podList.ok) return podList;
+  const { revision } = podList.value;
+  const rest = await Promise.all([nodes, claims, slices].map((kind) => listAt(kube, kind, revision, stop)));
+  for (const list of rest) if (!list.ok) return list;
+  const [nodeList, claimList, sliceList] = rest.map((list) => (list.ok ? list.value : { items: [], revision }));
+  const picture = clusterPicture({
+    nodes: (nodeList?.items ?? []) as unknown as Node[],
+    pods: podList.value.items as unknown as Pod[],
+    claims: (claimList?.items ?? []) as unknown as ResourceClaim[],
+    slices: (sliceList?.items ?? []) as unknown as ResourceSlice[],
+    revision,
+  });
+  return { ok: true, value: picture };
+}
+
+/** As it was at a revision; where the past is already forgotten, as it is now. */
+async function listAt(kube: KubeApi, kind: ResourceRef, revision: string, options: ListOptions): Promise<Read<Listed>> {
+  const exact: ListOptions = { ...options, resourceVersion: revision, resourceVersionMatch: "Exact" };
+  const then = await listAll(kube, kind, exact);
+  return then.ok ? then : listAll(kube, kind, options);
+}
+
+async function listAll(kube: KubeApi, kind: ResourceRef, options: ListOptions): Promise<Read<Listed>> {
+  const items: KubeObject[] = [];
+  let page: ListOptions = { ...options, limit: pageSize };
+  for (;;) {
+    const outcome = await kube.list(kind, page);
+    if (!outcome.ok) {
+      // A cluster that does not know claims has none.
+      if (outcome.reason === "NotFound" && kind.group !== "") return { ok: true, value: { items: [], revision: "" } };
+      return { ok: false, why: `list of ${kind.plural}: ${outcome.reason}: ${outcome.message}` };
+    }
+    items.push(...outcome.value.items);
+    const { continueToken, revision } = outcome.value;
+    if (continueToken === undefined || continueToken === "") return { ok: true, value: { items, revision } };
+    const { resourceVersion: _, resourceVersionMatch: __, ...next } = page;
+    page = { ...next, continueToken };
+  }
+}

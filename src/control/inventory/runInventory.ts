@@ -1,0 +1,269 @@
+/**
+ * One run of the inventory: take the lock, reconcile both halves, tell what was done, and stop in time. The halves do not
+ * wait for each other, and one that fails does not take the other with it.
+ */
+import type { GroupNames } from "../../decide/inventory/assignGroups.ts";
+import type { ClusterPicture } from "../../decide/inventory/clusterPicture.ts";
+import type { AvailabilityPlan, Read } from "../../decide/inventory/planAvailability.ts";
+import type { DiskPlan } from "../../decide/inventory/planDisks.ts";
+import type { NodeRules } from "../../decide/inventory/schedulableNode.ts";
+import type { CloudIdentity } from "../../model/inventory/cloud.ts";
+import type { DriftEvent } from "../../model/inventory/rows.ts";
+import type { Cancel } from "../../ports/cancel.ts";
+import type { Clock } from "../../ports/clock.ts";
+import type { Cloud, CloudUsage } from "../../ports/cloud.ts";
+import type { InventoryDatabase, InventoryReads, InventoryRun, RunKind, RunStatus } from "../../ports/database.ts";
+import type { Log } from "../../ports/log.ts";
+import type { Metrics } from "../../ports/metrics.ts";
+import { CancelSource } from "../cancelSource.ts";
+import { type DiskPhaseRules, diskPhase } from "./diskPhase.ts";
+import { gpuPhase } from "./gpuPhase.ts";
+import { endedEarly, type PhaseReport, type PhaseResult } from "./phase.ts";
+
+export interface InventoryPorts {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  readonly database: InventoryDatabase;
+  /** Undefined where there is no cloud: availability from the cluster alone, and no disks. */
+  readonly cloud: Cloud | undefined;
+  readonly cluster: (cancel: Cancel) => Promise<Read<ClusterPicture>>;
+}
+
+export interface InventoryOptions {
+  readonly kind: RunKind;
+  readonly dryRun: boolean;
+  readonly updatedBy: string;
+  readonly names: GroupNames;
+  readonly nodeRules?: NodeRules;
+  readonly disks: DiskPhaseRules;
+  /** When the run has to be over; it stops by itself some time before. 0: never. */
+  readonly deadlineMs: number;
+  readonly evenIfPaused?: boolean;
+  readonly failIfLocked?: boolean;
+  readonly cancel?: Cancel;
+}
+
+export interface InventoryPlan {
+  readonly types: AvailabilityPlan["types"];
+  readonly disks: DiskPlan["writes"];
+  readonly reports: readonly DriftEvent[];
+}
+
+export interface RunReport {
+  readonly runId: string | null;
+  readonly kind: RunKind;
+  readonly dryRun: boolean;
+  readonly status: RunStatus;
+  readonly exitCode: number;
+  readonly startedMs: number;
+  readonly durationMs: number;
+  readonly phases: { readonly gpu?: PhaseReport; readonly disks?: PhaseReport };
+  readonly identity: CloudIdentity | null;
+  /** What the cluster was read at. */
+  readonly clusterRevision: string | null;
+  readonly cloud: CloudUsage;
+  readonly error: string;
+  readonly plan: InventoryPlan;
+}
+
+/** Time to finish a batch, write the record and leave. */
+const marginMs = 30_000;
+
+export async function runInventory(ports: InventoryPorts, options: InventoryOptions): Promise<RunReport> {
+  const { clock, log, metrics } = ports;
+  const startedMs = clock.nowMs();
+  const timer = new CancelSource();
+  const stopTimer =
+    options.deadlineMs > 0 ? clock.after(Math.max(0, options.deadlineMs - marginMs), () => timer.cancel()) : () => {};
+  const stopAsked = options.cancel?.onCancel(() => timer.cancel()) ?? (() => {});
+  try {
+    const report = options.dryRun
+      ? await reconcile(ports, options, ports.database.look(), undefined, timer, startedMs)
+      : await locked(ports, options, timer, startedMs);
+    tell(report, metrics, log);
+    return report;
+  } finally {
+    stopTimer();
+    stopAsked();
+  }
+}
+
+async function locked(
+  ports: InventoryPorts,
+  options: InventoryOptions,
+  cancel: Cancel,
+  startedMs: number,
+): Promise<RunReport> {
+  const { kind, updatedBy, evenIfPaused = false } = options;
+  const begun = await ports.database.begin({ kind, updatedBy, evenIfPaused });
+  if (!begun.ok) return ended(ports, options, startedMs, "failed", 1, `database: ${begun.why}`);
+  const { value } = begun;
+  if (value.status === "locked") {
+    const code = options.failIfLocked === true ? 4 : 0;
+    return ended(ports, options, startedMs, "skipped", code, "another run holds the lock");
+  }
+  if (value.status === "paused") {
+    const why = `the inventory is paused by ${value.by}${value.reason === "" ? "" : `: ${value.reason}`}`;
+    return ended(ports, options, startedMs, "skipped", 0, why);
+  }
+  const { run } = value;
+  try {
+    const report = await reconcile(ports, options, run, run, cancel, startedMs);
+    const { status, identity, error, phases } = report;
+    const finished = await run.finish({
+      status,
+      ...(identity === null ? {} : { identity, cloudReadMs: startedMs }),
+      ...(report.clusterRevision === null ? {} : { clusterRevision: report.clusterRevision }),
+      counters: {
+        ...(phases.gpu === undefined ? {} : { gpu: { status: phases.gpu.status, ...phases.gpu.counters } }),
+        ...(phases.disks === undefined ? {} : { disks: { status: phases.disks.status, ...phases.disks.counters } }),
+        aws: report.cloud,
+        duration_ms: report.durationMs,
+      },
+      error,
+    });
+    if (!finished.ok) ports.log.error({ runId: run.runId, why: finished.why }, "the record of the run was not written");
+    return report;
+  } finally {
+    await run.release();
+  }
+}
+
+async function reconcile(
+  ports: InventoryPorts,
+  options: InventoryOptions,
+  reads: InventoryReads,
+  run: InventoryRun | undefined,
+  cancel: Cancel,
+  startedMs: number,
+): Promise<RunReport> {
+  const { clock, log, cloud } = ports;
+  const { kind, names, nodeRules } = options;
+  const timed = async <Result extends PhaseResult<unknown>>(phase: Promise<Result>): Promise<Result> => {
+    const beganMs = clock.nowMs();
+    const result = await phase;
+    return { ...result, report: { ...result.report, durationMs: clock.nowMs() - beganMs } };
+  };
+  let identity: CloudIdentity | null = null;
+  const wantsGpu = kind !== "disks";
+  const wantsDisks = kind !== "gpu" && cloud !== undefined;
+  const gpuInput = { reads, run, cloud, cluster: ports.cluster, names, cancel, log };
+  const gpu = wantsGpu ? timed(gpuPhase(nodeRules === undefined ? gpuInput : { ...gpuInput, nodeRules })) : undefined;
+  const disks = wantsDisks
+    ? timed(
+        (async (): Promise<PhaseResult<DiskPlan>> => {
+          const who = await cloud.identity({ cancel });
+          if (!who.ok) {
+            const isLate = who.reason === "Cancelled";
+            return endedEarly(isLate ? "deadline" : "failed", `cloud: ${who.why}`, { counters: { errors: 1 } });
+          }
+          identity = who.value;
+          return diskPhase({ reads, run, cloud, identity: who.value, rules: options.disks, cancel, log });
+        })(),
+      )
+    : undefined;
+  const [gpuResult, diskResult] = await Promise.all([gpu, disks]);
+  const found = [gpuResult?.report, diskResult?.report].filter((report) => report !== undefined);
+  const status = worst(found.map((report) => report.status));
+  const problems = found.flatMap((report) => report.problems);
+  return {
+    runId: run?.runId ?? null,
+    kind,
+    dryRun: options.dryRun,
+    status,
+    exitCode: exitCodes[status],
+    startedMs,
+    durationMs: clock.nowMs() - startedMs,
+    phases: {
+      ...(gpuResult === undefined ? {} : { gpu: gpuResult.report }),
+      ...(diskResult === undefined ? {} : { disks: diskResult.report }),
+    },
+    identity,
+    clusterRevision: gpuResult?.clusterRevision ?? null,
+    cloud: cloud?.usage() ?? noUsage,
+    error: problems.join("; "),
+    plan: {
+      types: gpuResult?.plan?.types ?? [],
+      disks: diskResult?.plan?.writes ?? [],
+      reports: [...(gpuResult?.plan?.drift ?? []), ...(diskResult?.plan?.reports ?? [])],
+    },
+  };
+}
+
+const noUsage: CloudUsage = { calls: {}, retries: 0, throttles: 0 };
+
+const exitCodes: Readonly<Record<RunStatus, number>> = {
+  ok: 0,
+  skipped: 0,
+  failed: 1,
+  partial: 2,
+  deadline: 3,
+  refused: 5,
+};
+
+/** What a person should hear of first. */
+const severity: readonly RunStatus[] = ["deadline", "refused", "failed", "partial", "ok"];
+
+function worst(statuses: readonly RunStatus[]): RunStatus {
+  return severity.find((status) => statuses.includes(status)) ?? "ok";
+}
+
+function ended(
+  ports: InventoryPorts,
+  options: InventoryOptions,
+  startedMs: number,
+  status: RunStatus,
+  exitCode: number,
+  error: string,
+): RunReport {
+  return {
+    runId: null,
+    kind: options.kind,
+    dryRun: options.dryRun,
+    status,
+    exitCode,
+    startedMs,
+    durationMs: ports.clock.nowMs() - startedMs,
+    phases: {},
+    identity: null,
+    clusterRevision: null,
+    cloud: ports.cloud?.usage() ?? noUsage,
+    error,
+    plan: { types: [], disks: [], reports: [] },
+  };
+}
+
+/** The summary in the log, and the numbers for alerts. */
+function tell(report: RunReport, metrics: Metrics, log: Log): void {
+  const { status, phases, plan, durationMs, startedMs } = report;
+  const { gpu, disks } = phases;
+  if (report.dryRun) return;
+  metrics.count("muster_inventory_runs_total", { status });
+  if (status === "ok" || status === "partial") {
+    metrics.gauge("muster_inventory_last_success_timestamp_seconds", {}, (startedMs + durationMs) / 1000);
+  }
+  for (const [phase, found] of Object.entries({ gpu, disks })) {
+    if (found === undefined) continue;
+    metrics.observe("muster_inventory_phase_seconds", { phase }, found.durationMs / 1000);
+    if (found.status !== "ok") metrics.count("muster_inventory_errors_total", { phase, reason: found.status });
+  }
+  if (gpu !== undefined) {
+    metrics.gauge("muster_inventory_types", { state: "active" }, gpu.counters["types_active"] ?? 0);
+    metrics.gauge("muster_inventory_types", { state: "stale" }, gpu.counters["types_stale"] ?? 0);
+    for (const { gpuType, numbers } of plan.types) {
+      metrics.gauge("muster_inventory_available_gpus", { gpu_type: gpuType }, numbers.availableGpus);
+    }
+  }
+  if (disks !== undefined) {
+    for (const [name, value] of Object.entries(disks.counters)) {
+      metrics.gauge("muster_inventory_disks", { counter: name }, value);
+    }
+  }
+  for (const { drift } of plan.disks) {
+    for (const { field, action } of drift) metrics.count("muster_inventory_drift_total", { field, action });
+  }
+  const fields = { ...report, plan: undefined };
+  if (status === "failed" || status === "refused" || status === "deadline") log.error(fields, "inventory run FAILED");
+  else log.info(fields, status === "ok" ? "inventory run SUCCESS" : `inventory run ${status.toUpperCase()}`);
+}

@@ -141,7 +141,8 @@ class DefaultScheduler {
     const [committed] = await commit(this.picture, kube, [{ intent, effects }], { cancel: turn.cancel });
     if (committed === undefined) return undefined;
     const { outcome } = committed;
-    if (!outcome.ok && outcome.reason === "Unknown") this.inDoubt.set(uid, intent);
+    // Also a refusal leaves it in doubt, if it was sent again: it says nothing about the first attempt.
+    if (this.picture.stateOf(intent) === "unknown") this.inDoubt.set(uid, intent);
     else this.inDoubt.delete(uid);
     if (!outcome.ok) return turnResultOf(outcome) ?? { again: outcome.message };
     const note = `Successfully assigned ${namespace}/${podName} to ${node}`;

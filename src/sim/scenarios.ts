@@ -5,6 +5,7 @@ import { podSetScenario } from "./guineaPig/scenario.ts";
 import { exhibits, variantsOf } from "./museum/museum.ts";
 import type { Scenario } from "./scenario.ts";
 import { verifyScenario } from "./verify/scenario.ts";
+import { workloadsScenario } from "./workloads/scenario.ts";
 
 /** Everything that can be played by name. */
 export function scenarios(): readonly Scenario[] {
@@ -12,6 +13,7 @@ export function scenarios(): readonly Scenario[] {
     bindScenario,
     gpuLabels,
     podSetScenario(),
+    workloadsScenario,
     ...mistakes.map((mistake) => podSetScenario(mistake)),
     verifyScenario(),
     ...exhibits.flatMap((exhibit) => variantsOf(exhibit).map(({ scenario }) => scenario)),

@@ -7,6 +7,7 @@ import type { KubeObject } from "../../model/object.ts";
 import type { Committed } from "../commit.ts";
 import type { Controllers } from "../controllers.ts";
 import type { EventRecorder } from "../eventRecorder.ts";
+import type { CacheEvent } from "../objectCache.ts";
 import { forMapped, forObject, forOwner, kindSource } from "../sources.ts";
 import { controllerRevisionKind, podKind, statefulSetKind, volumeClaimKind } from "./kinds.ts";
 import { addOwnerController, type Told } from "./ownerTurns.ts";
@@ -73,6 +74,12 @@ export function addStatefulSets(controllers: Controllers, room: Room): void {
     return keys;
   };
 
+  /** A stranger that goes leaves its name to the set. */
+  const namesakes = ({ object: { metadata } }: CacheEvent): string[] => {
+    const name = metadata.name.slice(0, metadata.name.lastIndexOf("-"));
+    return statefulSets.has(metadata.namespace, name) ? [keyOf(metadata.namespace, name)] : [];
+  };
+
   addOwnerController(controllers, desk, {
     name: "statefulset-controller",
     kind: statefulSetKind,
@@ -81,6 +88,7 @@ export function addStatefulSets(controllers: Controllers, room: Room): void {
       dependentSource(pods.cache, statefulSets.cache, owner),
       kindSource(revisions.cache, forOwner(owner)),
       kindSource(volumeClaims.cache, forMapped(setsOfClaim)),
+      kindSource(pods.cache, namesakes, ({ type }) => type === "deleted"),
     ],
     decide,
   });

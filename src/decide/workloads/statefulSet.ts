@@ -12,7 +12,7 @@ import { selectorRequirements } from "../../model/labelSelector.ts";
 import type { Revision } from "../../model/revision.ts";
 import { forgetRevisions, presentRevision, revisionHashLabel, templateOf } from "./controllerRevision.ts";
 import { type Decision, Draft, withoutZeros } from "./draft.ts";
-import { claim, isOwnedBy } from "./ownership.ts";
+import { claim } from "./ownership.ts";
 import { availableAtMs, byAge, byName, isAvailable, isFinished, isLeaving, isReady } from "./podFacts.ts";
 import { shareOf } from "./shareOf.ts";
 import { claimNameOf, claimOwners, newClaim, ordinalOf, podNameOf, statefulPod } from "./statefulPod.ts";
@@ -200,8 +200,8 @@ class Roll {
         draft.create(picture.revision, newClaim(set, template, ordinal), `pod ${ordinal} of ${name} needs it`);
     }
     const podName = podNameOf(set, ordinal);
-    // A stranger has the name; when it goes, that wakes us.
-    if (picture.pods.some((pod) => isHere(pod, podName) && !isOwnedBy(pod, set))) return;
+    // A stranger has the name, or a pod that we are just letting go; when it goes, that wakes us.
+    if (picture.pods.some((pod) => isHere(pod, podName))) return;
     const identity = this.usesCurrent(ordinal)
       ? { ordinal, revision: this.current, template: this.currentTemplate }
       : { ordinal, revision: this.update, template: set.spec?.template ?? {} };

@@ -1,0 +1,335 @@
+import type { ObjectStore } from "../../apiserver/storage/objectStore.ts";
+import { formatIndexes, indexOf, isIndexed, parseIndexes } from "../../decide/workloads/jobIndexes.ts";
+import { isTracked } from "../../decide/workloads/jobTally.ts";
+import { isOver } from "../../decide/workloads/jobVerdict.ts";
+import { controllerOf } from "../../decide/workloads/ownership.ts";
+import { isActive } from "../../decide/workloads/podFacts.ts";
+import { podNameLabel } from "../../decide/workloads/statefulPod.ts";
+import type {
+  DaemonSet,
+  Deployment,
+  Job,
+  Node,
+  Pod,
+  ReplicaSet,
+  StatefulSet,
+} from "../../model/kubernetes.generated.ts";
+import { type LabelSelector, matchesLabels, selectorRequirements } from "../../model/labelSelector.ts";
+import type { KubeObject } from "../../model/object.ts";
+import type { Invariant } from "../invariant.ts";
+import { type Held, short } from "../invariants/general.ts";
+
+const pods = "/pods";
+const sets = "apps/replicasets";
+const jobs = "batch/jobs";
+/** How long a decision may take from the picture to the wire, retries included. */
+const decisionUs = 20_000_000;
+
+/**
+ * I19: our own writes count from the moment we were told of them. Nobody can be blamed for a pod that he could not know
+ * of, so a create is judged by what its author had been told when he sent it.
+ */
+export const ownPodsCount = (held: Held): Invariant => ({
+  id: "I19",
+  fact: "no pod is created for a ReplicaSet by somebody who knows of enough pods of it",
+  begin: ({ store, nowUs }) => {
+    const toldPods = new Map<string, number>();
+    const toldReplicas = new Map<string, { atUs: number; replicas: number }[]>();
+    return {
+      learned: (actor, life, { resource, object }) => {
+        const key = `${actor}|${life}|${object.metadata.uid}`;
+        if (resource === pods && !toldPods.has(key)) toldPods.set(key, nowUs());
+        if (resource !== sets) return;
+        const told = toldReplicas.get(key) ?? [];
+        told.push({ atUs: nowUs(), replicas: (object as unknown as ReplicaSet).spec?.replicas ?? 1 });
+        toldReplicas.set(key, told);
+      },
+      commit: ({ type, call, event }) => {
+        if (type !== "ADDED" || event.current.resource !== pods || !held(call.actor)) return undefined;
+        const owner = controllerOf(event.current.object().metadata);
+        if (owner?.kind !== "ReplicaSet") return undefined;
+        const who = `${call.actor}|${call.life}`;
+        const told = toldReplicas.get(`${who}|${owner.uid}`) ?? [];
+        let wanted = 0;
+        told.forEach(({ atUs, replicas }, at) => {
+          if (atUs > call.sentUs) return;
+          const next = told[at + 1];
+          // What was superseded long before cannot have been the reason.
+          if (next === undefined || next.atUs >= call.sentUs - decisionUs) wanted = Math.max(wanted, replicas);
+        });
+        const set = store.get(sets, event.current.namespace, owner.name)?.object() as unknown as ReplicaSet | undefined;
+        const selector = selectorRequirements(set?.spec?.selector);
+        let known = 0;
+        for (const pod of activePods(store, owner.uid)) {
+          // What is no longer selected is being let go.
+          if (!matchesLabels(selector, pod.metadata.labels)) continue;
+          const toldUs = toldPods.get(`${who}|${pod.metadata.uid}`) ?? Number.POSITIVE_INFINITY;
+          if (toldUs < call.sentUs && pod.metadata.name !== event.current.name) known++;
+        }
+        if (known < wanted || wanted === 0) return undefined;
+        return `${call.actor} created ${event.current.key} for ${owner.name}, which asks for ${wanted}, and knew of ${known} live pods`;
+      },
+    };
+  },
+});
+
+/** I19: how far a rollout may go beyond the wanted size, over all sets of the Deployment. */
+export const surgeIsBounded = (held: Held): Invariant => ({
+  id: "I19",
+  fact: "the sets of a Deployment together never grow beyond its size and surge",
+  begin: ({ store, nowUs }) => {
+    const limits = new Map<string, { atUs: number; limit: number }[]>();
+    return {
+      commit: ({ type, call, event }) => {
+        if (event.current.resource === "apps/deployments" && type !== "DELETED") {
+          const { metadata, spec } = event.current.object() as unknown as Deployment;
+          const surge = Number(spec?.strategy?.rollingUpdate?.maxSurge ?? 0);
+          const known = limits.get(metadata.uid) ?? [];
+          known.push({ atUs: nowUs(), limit: (spec?.replicas ?? 1) + surge });
+          limits.set(metadata.uid, known);
+        }
+        if (event.current.resource !== sets || type === "DELETED" || !held(call.actor)) return undefined;
+        const after = event.current.object();
+        const before = event.previous?.object();
+        const owner = controllerOf(after.metadata);
+        if (owner === undefined || sizeOf(after) <= (before === undefined ? 0 : sizeOf(before))) return undefined;
+        let total = 0;
+        for (const version of store.collection(sets).all()) {
+          const set = version.object();
+          if (controllerOf(set.metadata)?.uid === owner.uid) total += sizeOf(set);
+        }
+        const known = limits.get(owner.uid) ?? [];
+        let limit = 0;
+        known.forEach((each, at) => {
+          const next = known[at + 1];
+          if (next === undefined || next.atUs >= call.sentUs - decisionUs) limit = Math.max(limit, each.limit);
+        });
+        if (total <= limit) return undefined;
+        return `${call.actor} grew ${event.current.key}: the sets of ${owner.name} want ${total} pods, and ${limit} may be`;
+      },
+    };
+  },
+});
+
+/** I10: a success is a pod, and a pod is counted once. */
+export const successesCountOnce: Invariant = {
+  id: "I10",
+  fact: "a Job counts no more successes than pods of it have succeeded, and never fewer than before",
+  begin: () => {
+    const succeeded = new Map<string, Set<string>>();
+    const indexes = new Map<string, Set<number>>();
+    const owned = new Map<string, Job>();
+    return {
+      commit: ({ type, event }) => {
+        const { current, previous } = event;
+        if (current.resource === pods && type !== "DELETED") {
+          const pod = current.object() as unknown as Pod;
+          const owner = controllerOf(pod.metadata);
+          if (owner?.kind !== "Job" || pod.status?.phase !== "Succeeded") return undefined;
+          add(succeeded, owner.uid, pod.metadata.uid);
+          const job = owned.get(owner.uid);
+          const index = job === undefined ? undefined : indexOf(job, pod);
+          if (index !== undefined) add(indexes, owner.uid, index);
+        }
+        if (current.resource !== jobs || type === "DELETED") return undefined;
+        const job = current.object() as unknown as Job;
+        const { uid } = job.metadata;
+        owned.set(uid, job);
+        const count = (job.status?.succeeded ?? 0) + (job.status?.uncountedTerminatedPods?.succeeded?.length ?? 0);
+        const there = isIndexed(job) ? (indexes.get(uid)?.size ?? 0) : (succeeded.get(uid)?.size ?? 0);
+        if (count > there) return `${current.key} counts ${count} successes, and ${there} pods have succeeded`;
+        const done = parseIndexes(job.status?.completedIndexes, job.spec?.completions ?? 0);
+        for (const index of done) {
+          if (indexes.get(uid)?.has(index) === true) continue;
+          return `${current.key} has index ${index} of ${formatIndexes(done)} as done, and no pod of it has succeeded`;
+        }
+        const before = previous?.object() as unknown as Job | undefined;
+        if (before?.metadata.uid === uid && (before.status?.succeeded ?? 0) > (job.status?.succeeded ?? 0)) {
+          return `${current.key} went from ${before.status?.succeeded} successes back to ${job.status?.succeeded ?? 0}`;
+        }
+        return undefined;
+      },
+    };
+  },
+};
+
+/** I3 for pods with a number: an identity has one holder. */
+export const oneHolderPerIdentity: Invariant = {
+  id: "I3",
+  fact: "no two pods have the identity of one member of a StatefulSet",
+  begin: ({ store }) => ({
+    commit: ({ type, event }) => {
+      if (type !== "ADDED" || event.current.resource !== pods) return undefined;
+      const pod = event.current.object();
+      const owner = controllerOf(pod.metadata);
+      const identity = pod.metadata.labels?.[podNameLabel];
+      if (owner?.kind !== "StatefulSet") return undefined;
+      if (identity !== pod.metadata.name) return `${event.current.key} says that it is ${identity}`;
+      for (const version of store.collection(pods).all()) {
+        const { metadata } = version.object();
+        if (metadata.uid === pod.metadata.uid || metadata.labels?.[podNameLabel] !== identity) continue;
+        if (controllerOf(metadata)?.kind === "StatefulSet")
+          return `${event.current.key} and ${version.key} are one member`;
+      }
+      return undefined;
+    },
+  }),
+};
+
+/** I7: who takes an object that nobody controls has asked for itself first, by a consistent read. */
+export const adoptsWithAFreshLook = (held: Held): Invariant => ({
+  id: "I7",
+  fact: "an adoption is by an owner whose selector matches, that was read again, and that was not leaving",
+  begin: ({ nowUs }) => {
+    const looked = new Map<string, number>();
+    const told = new Map<string, KubeObject>();
+    return {
+      learned: (actor, life, { resource, object, gone }) => {
+        if (gone || !resource.startsWith("apps/")) return;
+        told.set(`${actor}|${life}|${object.metadata.uid}`, object);
+        looked.set(`${actor}|${life}|${object.metadata.uid}`, nowUs());
+      },
+      commit: ({ type, call, event }) => {
+        if (type !== "MODIFIED" || !held(call.actor)) return undefined;
+        const after = event.current.object();
+        const owner = controllerOf(after.metadata);
+        const before = event.previous?.object();
+        if (owner === undefined || before === undefined || controllerOf(before.metadata) !== undefined)
+          return undefined;
+        const key = `${call.actor}|${call.life}|${owner.uid}`;
+        const known = told.get(key);
+        if (owner.kind === "Job") return undefined;
+        if (known === undefined)
+          return `${call.actor} gave ${event.current.key} to ${owner.name} (${short(owner.uid)}), which it had never seen`;
+        const { selector } = known["spec"] as { selector?: LabelSelector };
+        if (!matchesLabels(selectorRequirements(selector), before.metadata.labels)) {
+          return `${call.actor} gave ${event.current.key} to ${owner.name}, whose selector does not match`;
+        }
+        const agoUs = call.sentUs - (looked.get(key) ?? 0);
+        if (agoUs <= 5_000_000) return undefined;
+        return `${call.actor} gave ${event.current.key} to ${owner.name}, which it had not looked at for ${agoUs / 1e6} s`;
+      },
+    };
+  },
+});
+
+/** I1: what the scheduler gives away is there, also when its own binds are not yet shown to it. */
+export const nodesAreNotOverfull: Invariant = {
+  id: "I1",
+  fact: "no node has more pods bound to it than it can hold",
+  begin: ({ store }) => ({
+    commit: ({ type, event, call }) => {
+      if (type !== "MODIFIED" || event.current.resource !== pods) return undefined;
+      const node = nodeOf(event.current.object());
+      if (node === "" || nodeOf(event.previous?.object()) === node) return undefined;
+      let count = 0;
+      for (const version of store.collection(pods).all()) {
+        const pod = version.object() as unknown as Pod;
+        const hasEnded = pod.status?.phase === "Succeeded" || pod.status?.phase === "Failed";
+        if (pod.spec?.nodeName === node && !hasEnded) count++;
+      }
+      const holder = store.get("/nodes", "", node)?.object() as unknown as Node | undefined;
+      const room = Number(holder?.status?.allocatable?.["pods"] ?? 0);
+      return count <= room
+        ? undefined
+        : `${call.actor} bound ${event.current.key}: ${node} has ${count} pods and room for ${room}`;
+    },
+  }),
+};
+
+/** I17: what the controllers are for. */
+export const workloadsAreDone: Invariant = {
+  id: "I17",
+  fact: "at rest every workload has the pods that it asks for, and nothing lacks its owner",
+  begin: ({ store }) => ({
+    atRest: () => {
+      for (const version of store.collection("apps/deployments").all()) {
+        const wrong = unfinishedDeployment(store, version.object() as unknown as Deployment);
+        if (wrong !== undefined) return `${version.key}: ${wrong}`;
+      }
+      for (const version of store.collection(sets).all()) {
+        const { metadata, spec, status } = version.object() as unknown as ReplicaSet;
+        const live = activePods(store, metadata.uid).length;
+        const wanted = spec?.replicas ?? 1;
+        if (live !== wanted) return `${version.key} asks for ${wanted} pods and has ${live}`;
+        if (status?.replicas !== live) return `${version.key} has ${live} pods and says ${status?.replicas}`;
+      }
+      for (const version of store.collection("apps/statefulsets").all()) {
+        const { metadata, spec, status } = version.object() as unknown as StatefulSet;
+        const live = activePods(store, metadata.uid);
+        if (live.length !== spec?.replicas)
+          return `${version.key} asks for ${spec?.replicas} pods and has ${live.length}`;
+        if ((status?.readyReplicas ?? 0) !== live.length) return `${version.key} is not ready`;
+        if (status?.currentRevision !== status?.updateRevision) return `${version.key} has not rolled`;
+      }
+      const nodes = [...store.collection("/nodes").all()].length;
+      for (const version of store.collection("apps/daemonsets").all()) {
+        const { metadata, status } = version.object() as unknown as DaemonSet;
+        const live = activePods(store, metadata.uid).length;
+        if (live !== nodes) return `${version.key} has ${live} pods on ${nodes} nodes`;
+        if (status?.updatedNumberScheduled !== nodes || status.numberReady !== nodes)
+          return `${version.key} has not rolled`;
+      }
+      for (const version of store.collection(jobs).all()) {
+        const job = version.object() as unknown as Job;
+        if (!isOver(job) && job.spec?.suspend !== true) return `${version.key} has not ended`;
+        const active = activePods(store, job.metadata.uid);
+        if (active.length > 0) return `${version.key} is over or suspended, and ${active[0]?.metadata.name} runs`;
+      }
+      return strayPod(store);
+    },
+  }),
+};
+
+function unfinishedDeployment(store: ObjectStore, { metadata, spec, status }: Deployment): string | undefined {
+  if (spec?.paused === true) return undefined;
+  const own = [...store.collection(sets).all()]
+    .map((version) => version.object() as unknown as ReplicaSet)
+    .filter((set) => controllerOf(set.metadata)?.uid === metadata.uid);
+  const total = own.reduce((sum, set) => sum + (set.spec?.replicas ?? 1), 0);
+  if (total !== (spec?.replicas ?? 1)) return `asks for ${spec?.replicas} pods, and its sets for ${total}`;
+  const { observedGeneration, updatedReplicas = 0, availableReplicas = 0 } = status ?? {};
+  if (observedGeneration !== metadata.generation) return "its status is behind";
+  if (updatedReplicas !== spec?.replicas) return `${updatedReplicas} of ${spec?.replicas} pods are updated`;
+  return availableReplicas === spec.replicas
+    ? undefined
+    : `${availableReplicas} of ${spec.replicas} pods are available`;
+}
+
+function strayPod(store: ObjectStore): string | undefined {
+  const owners: Readonly<Record<string, string>> = {
+    ReplicaSet: sets,
+    StatefulSet: "apps/statefulsets",
+    DaemonSet: "apps/daemonsets",
+    Job: jobs,
+  };
+  for (const version of store.collection(pods).all()) {
+    const pod = version.object();
+    const owner = controllerOf(pod.metadata);
+    const there = owner === undefined ? undefined : store.get(owners[owner.kind] ?? "", version.namespace, owner.name);
+    if (owner !== undefined && there?.side.uid !== owner.uid)
+      return `${version.key} belongs to ${owner.kind} ${owner.name}, which is gone`;
+    if (isTracked(pod as unknown as Pod) && owner === undefined) return `${version.key} waits to be counted by nobody`;
+  }
+  return undefined;
+}
+
+function activePods(store: ObjectStore, uid: string): Pod[] {
+  return [...store.collection(pods).all()]
+    .map((version) => version.object() as unknown as Pod)
+    .filter((pod) => controllerOf(pod.metadata)?.uid === uid && isActive(pod));
+}
+
+function sizeOf(set: KubeObject): number {
+  return (set as unknown as ReplicaSet).spec?.replicas ?? 1;
+}
+
+function nodeOf(object: KubeObject | undefined): string {
+  return (object as unknown as Pod | undefined)?.spec?.nodeName ?? "";
+}
+
+function add<T>(all: Map<string, Set<T>>, key: string, value: T): void {
+  const known = all.get(key);
+  if (known === undefined) all.set(key, new Set([value]));
+  else known.add(value);
+}

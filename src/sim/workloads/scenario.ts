@@ -1,0 +1,146 @@
+import { defaultScheduler } from "../../control/defaultScheduler.ts";
+import { workloads } from "../../control/workloads/workloads.ts";
+import { controllerOf } from "../../decide/workloads/ownership.ts";
+import { kindOf } from "../../model/intent.ts";
+import type { Pod } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { formatMicroTime } from "../../model/time.ts";
+import type { KubeApi } from "../../ports/kubeApi.ts";
+import type { ActorSpec } from "../actor.ts";
+import { hashText } from "../chance.ts";
+import { controllersProcess } from "../controllersProcess.ts";
+import type { Invariant } from "../invariant.ts";
+import {
+  changesWhatItSaw,
+  destroysTheSameObject,
+  destroysWhatItLookedAt,
+  mirrorsAreComplete,
+  neverGoesBack,
+  type ObservedMirror,
+  statusKeepsUp,
+} from "../invariants/general.ts";
+import { oneEpochWrites } from "../invariants/leadership.ts";
+import type { Scenario } from "../scenario.ts";
+import {
+  adoptsWithAFreshLook,
+  nodesAreNotOverfull,
+  oneHolderPerIdentity,
+  ownPodsCount,
+  successesCountOnce,
+  surgeIsBounded,
+  workloadsAreDone,
+} from "./invariants.ts";
+import { type TinyLife, tinyKubelet } from "./tinyKubelet.ts";
+import { workloadUser } from "./user.ts";
+
+const managers = ["ann", "bob"];
+const held = (actor: string): boolean => managers.includes(actor);
+const lease = { namespace: "default", name: "workloads" };
+const nodeNames = ["n0", "n1"];
+const leases = { group: "coordination.k8s.io", version: "v1", plural: "leases" };
+const leaseNamespace = "kube-node-lease";
+
+/** Pods of Jobs end by themselves, and some of them badly; all others run on. */
+function lifeOf(pod: Pod): TinyLife {
+  if (controllerOf(pod.metadata)?.kind !== "Job") return { startMs: 100 };
+  return { startMs: 100, ends: { afterMs: 500, exitCode: hashText(3, pod.metadata.name) % 8 === 0 ? 1 : 0 } };
+}
+
+/** Leases never come to rest, so what is seen of them is always a moment old. */
+const mirrorsOfQuietKinds: Invariant = {
+  ...mirrorsAreComplete,
+  begin: (run) => {
+    const checks = mirrorsAreComplete.begin(run);
+    return {
+      ...checks,
+      observe: (actor, what, value) =>
+        (value as ObservedMirror).kind === kindOf(leases) ? undefined : checks.observe?.(actor, what, value),
+    };
+  },
+};
+
+/** The cluster's own controllers and the default scheduler, with a stand-by, under every fault. */
+export const workloadsScenario: Scenario = {
+  name: "workloads",
+  about: "Deployments, StatefulSets, DaemonSets and Jobs made, scaled, changed and deleted under every fault",
+  parts: [workloads, defaultScheduler],
+  serverLoops: true,
+  setUp,
+  actors: () => [
+    ...managers.map((name) =>
+      controllersProcess(
+        name,
+        (controllers) => {
+          workloads.add(controllers);
+          defaultScheduler.add(controllers);
+        },
+        { lease },
+      ),
+    ),
+    { ...controllersProcess("kubelet", (controllers) => tinyKubelet(controllers, lifeOf)), sheltered: true },
+    heart,
+    workloadUser({ name: "user", acts: 16, spanMs: 18_000 }),
+  ],
+  invariants: [
+    ownPodsCount(held),
+    surgeIsBounded(held),
+    successesCountOnce,
+    oneHolderPerIdentity,
+    adoptsWithAFreshLook(held),
+    nodesAreNotOverfull,
+    destroysTheSameObject(held),
+    destroysWhatItLookedAt(held),
+    changesWhatItSaw(held),
+    oneEpochWrites(held, lease.name),
+    neverGoesBack,
+    mirrorsOfQuietKinds,
+    statusKeepsUp,
+    workloadsAreDone,
+  ],
+  shakenMs: 20_000,
+  settleMs: 180_000,
+  // A Job that has failed tries again after ten seconds.
+  quietMs: 15_000,
+  humming: ["coordination.k8s.io/leases", "/events"],
+};
+
+async function setUp(kube: KubeApi): Promise<void> {
+  const namespaces = { group: "", version: "v1", plural: "namespaces" };
+  for (const name of ["default", leaseNamespace]) {
+    await kube.create(namespaces, { apiVersion: "v1", kind: "Namespace", metadata: { name } } as KubeObject);
+  }
+  const nodes = { group: "", version: "v1", plural: "nodes" };
+  for (const name of nodeNames) {
+    const status = {
+      allocatable: { cpu: "8", pods: "12" },
+      capacity: { cpu: "8", pods: "12" },
+      conditions: [{ type: "Ready", status: "True", reason: "KubeletReady", message: "" }],
+    };
+    const node = { apiVersion: "v1", kind: "Node", metadata: { name }, status } as unknown as KubeObject;
+    const made = await kube.create(nodes, node);
+    if (made.ok) await kube.update({ ...nodes, namespace: "", name, subresource: "status" }, { ...made.value, status });
+    await kube.create(leases, leaseOf(name, 0));
+  }
+}
+
+/** The nodes say that they live, for as long as anybody listens. */
+const heart: ActorSpec = {
+  name: "heart",
+  sheltered: true,
+  run: async ({ kube, clock, cancel, sleep }) => {
+    while (!cancel.cancelled) {
+      for (const name of nodeNames) {
+        const ref = { ...leases, namespace: leaseNamespace, name };
+        const body = { spec: { renewTime: formatMicroTime(clock.nowMs()) } };
+        await kube.patch(ref, { type: "merge", body });
+      }
+      await sleep(5_000);
+    }
+  },
+};
+
+function leaseOf(name: string, nowMs: number): KubeObject {
+  const metadata = { name, namespace: leaseNamespace };
+  const spec = { holderIdentity: name, leaseDurationSeconds: 40, renewTime: formatMicroTime(nowMs) };
+  return { apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata, spec } as unknown as KubeObject;
+}

@@ -1,0 +1,200 @@
+import type { KubeObject } from "../../model/object.ts";
+import type { ResourceRef } from "../../ports/kubeApi.ts";
+import type { ActorPorts, ActorSpec } from "../actor.ts";
+import { lateMsMax } from "../callFate.ts";
+import { Dice } from "../chance.ts";
+
+const pods: ResourceRef = { group: "", version: "v1", plural: "pods" };
+const deployments: ResourceRef = { group: "apps", version: "v1", plural: "deployments" };
+const replicaSets: ResourceRef = { group: "apps", version: "v1", plural: "replicasets" };
+const statefulSets: ResourceRef = { group: "apps", version: "v1", plural: "statefulsets" };
+const daemonSets: ResourceRef = { group: "apps", version: "v1", plural: "daemonsets" };
+const jobs: ResourceRef = { group: "batch", version: "v1", plural: "jobs" };
+const services: ResourceRef = { group: "", version: "v1", plural: "services" };
+
+/** People who run workloads: they make, scale, change, delete and remake them, and lay hands on pods. */
+export function workloadUser(options: { name: string; acts: number; spanMs: number }): ActorSpec {
+  return {
+    name: options.name,
+    finite: true,
+    sheltered: true,
+    run: async (ports) => {
+      for (let act = 0; act < options.acts; act++) {
+        await ports.sleep(Math.floor(options.spanMs / options.acts) + (ports.random.uint32() % 100));
+        const chosen = ports.choose("act", (dice) => dice.between(1, actions.length));
+        if (chosen > 0) await actions[chosen - 1]?.(ports, new Dice(ports.random.uint32()));
+      }
+      // What timed out may still land.
+      await ports.sleep(lateMsMax + 1_000);
+      await putAway(ports);
+    },
+  };
+}
+
+type Act = (ports: ActorPorts, dice: Dice) => Promise<void>;
+
+const actions: readonly Act[] = [
+  (ports, dice) => make(ports, deployments, deployment(dice)),
+  (ports, dice) => make(ports, deployments, deployment(dice)),
+  (ports, dice) => change(ports, deployments, oneOf(dice, deploymentNames), rescaled(dice.below(5))),
+  (ports, dice) => change(ports, deployments, oneOf(dice, deploymentNames), withImage(dice)),
+  (ports, dice) => change(ports, deployments, oneOf(dice, deploymentNames), withImage(dice)),
+  (ports, dice) => change(ports, deployments, oneOf(dice, deploymentNames), paused(dice.perMille(400))),
+  (ports, dice) => remove(ports, deployments, oneOf(dice, deploymentNames), dice),
+  async (ports, dice) => {
+    await remove(ports, deployments, "red", dice);
+    await make(ports, deployments, deployment(dice, "red"));
+  },
+  (ports, dice) => make(ports, statefulSets, statefulSet(dice)),
+  (ports, dice) => change(ports, statefulSets, "db", rescaled(dice.below(4))),
+  (ports, dice) => change(ports, statefulSets, "db", withImage(dice)),
+  async (ports, dice) => {
+    await remove(ports, statefulSets, "db", dice);
+    if (dice.perMille(600)) await make(ports, statefulSets, statefulSet(dice));
+  },
+  (ports, dice) => make(ports, daemonSets, daemonSet(dice)),
+  (ports, dice) => change(ports, daemonSets, "agent", withImage(dice)),
+  (ports, dice) => remove(ports, daemonSets, "agent", dice),
+  (ports, dice) => make(ports, jobs, job(dice)),
+  (ports, dice) => make(ports, jobs, job(dice)),
+  (ports, dice) => change(ports, jobs, oneOf(dice, jobNames), suspended(dice.perMille(300))),
+  (ports, dice) => remove(ports, jobs, oneOf(dice, jobNames), dice),
+  (ports) => make(ports, services, service),
+  // A pod dies by hand.
+  async (ports, dice) => {
+    const pod = await anyPod(ports, dice);
+    if (pod !== undefined) await ports.kube.delete(refTo(pods, pod.metadata.name));
+  },
+  // A pod is taken out of its set for a closer look.
+  async (ports, dice) => {
+    const pod = await anyPod(ports, dice);
+    if (pod === undefined) return;
+    const labels = { ...pod.metadata.labels, app: "debug" };
+    await ports.kube.update(refTo(pods, pod.metadata.name), { ...pod, metadata: { ...pod.metadata, labels } });
+  },
+  // A set is orphaned, and whoever matches takes its pods.
+  async (ports, dice) => {
+    await ports.kube.delete(refTo(deployments, oneOf(dice, deploymentNames)), { propagationPolicy: "Orphan" });
+  },
+  (ports, dice) => make(ports, replicaSets, replicaSet(dice)),
+];
+
+const deploymentNames = ["red", "blue"];
+const jobNames = ["count", "sort"];
+
+/** A pod that was taken out of its set keeps its name until its owner puts it away. */
+async function putAway(ports: ActorPorts): Promise<void> {
+  for (;;) {
+    const found = await ports.kube.list(pods, { labelSelector: "app=debug" });
+    if (found.ok && found.value.items.length === 0) return;
+    for (const { metadata } of found.ok ? found.value.items : []) await ports.kube.delete(refTo(pods, metadata.name));
+    await ports.sleep(500);
+  }
+}
+
+async function make(ports: ActorPorts, kind: ResourceRef, object: object): Promise<void> {
+  await ports.kube.create(kind, object as KubeObject);
+}
+
+async function remove(ports: ActorPorts, kind: ResourceRef, name: string, dice: Dice): Promise<void> {
+  const propagationPolicy = dice.perMille(300) ? "Foreground" : "Background";
+  await ports.kube.delete(refTo(kind, name), { propagationPolicy });
+}
+
+async function change(ports: ActorPorts, kind: ResourceRef, name: string, edit: (spec: Spec) => Spec): Promise<void> {
+  const found = await ports.kube.get(refTo(kind, name));
+  if (!found.ok) return;
+  const spec = edit(found.value["spec"] as Spec);
+  await ports.kube.update(refTo(kind, name), { ...found.value, spec });
+}
+
+type Spec = { replicas?: number; paused?: boolean; template?: { spec?: { containers?: object[] } } } & object;
+
+function rescaled(replicas: number): (spec: Spec) => Spec {
+  return (spec) => ({ ...spec, replicas });
+}
+
+function paused(value: boolean): (spec: Spec) => Spec {
+  return (spec) => ({ ...spec, paused: value });
+}
+
+function suspended(suspend: boolean): (spec: Spec) => Spec {
+  return (spec) => ({ ...spec, suspend });
+}
+
+function withImage(dice: Dice): (spec: Spec) => Spec {
+  const { template } = { template: podTemplate(dice, {}) };
+  return (spec) => ({ ...spec, template: { ...spec.template, spec: { ...spec.template?.spec, ...template.spec } } });
+}
+
+async function anyPod(ports: ActorPorts, dice: Dice): Promise<KubeObject | undefined> {
+  const found = await ports.kube.list(pods);
+  if (!found.ok || found.value.items.length === 0) return undefined;
+  return found.value.items[dice.below(found.value.items.length)];
+}
+
+function oneOf(dice: Dice, names: readonly string[]): string {
+  return names[dice.below(names.length)] as string;
+}
+
+function refTo(kind: ResourceRef, name: string) {
+  return { ...kind, namespace: "default", name };
+}
+
+function podTemplate(dice: Dice, labels: object, restartPolicy?: string) {
+  const image = `registry/app:${dice.between(1, 3)}`;
+  const containers = [{ name: "main", image, resources: { requests: { cpu: "500m" } } }];
+  return { metadata: { labels }, spec: { containers, ...(restartPolicy && { restartPolicy }) } };
+}
+
+function object(apiVersion: string, kind: string, name: string, spec: object): object {
+  return { apiVersion, kind, metadata: { name, namespace: "default" }, spec };
+}
+
+function deployment(dice: Dice, name = oneOf(dice, deploymentNames)): object {
+  const labels = { app: name };
+  const strategy = dice.perMille(250)
+    ? { type: "Recreate" }
+    : { type: "RollingUpdate", rollingUpdate: { maxSurge: 1, maxUnavailable: dice.below(2) } };
+  const spec = { replicas: dice.below(5), selector: { matchLabels: labels }, strategy };
+  return object("apps/v1", "Deployment", name, { ...spec, template: podTemplate(dice, labels) });
+}
+
+/** It selects what a Deployment of the same label has left behind. */
+function replicaSet(dice: Dice): object {
+  const labels = { app: oneOf(dice, deploymentNames) };
+  const spec = { replicas: dice.below(3), selector: { matchLabels: labels }, template: podTemplate(dice, labels) };
+  return object("apps/v1", "ReplicaSet", "keeper", spec);
+}
+
+function statefulSet(dice: Dice): object {
+  const labels = { app: "db" };
+  const podManagementPolicy = dice.perMille(300) ? "Parallel" : "OrderedReady";
+  const spec = { replicas: dice.below(4), serviceName: "db", selector: { matchLabels: labels }, podManagementPolicy };
+  const volumeClaimTemplates = dice.perMille(400)
+    ? [
+        {
+          metadata: { name: "data" },
+          spec: { accessModes: ["ReadWriteOnce"], resources: { requests: { storage: "1Gi" } } },
+        },
+      ]
+    : [];
+  return object("apps/v1", "StatefulSet", "db", { ...spec, template: podTemplate(dice, labels), volumeClaimTemplates });
+}
+
+function daemonSet(dice: Dice): object {
+  const labels = { app: "agent" };
+  return object("apps/v1", "DaemonSet", "agent", {
+    selector: { matchLabels: labels },
+    template: podTemplate(dice, labels),
+  });
+}
+
+function job(dice: Dice): object {
+  const completions = dice.between(1, 4);
+  const completionMode = dice.perMille(400) ? "Indexed" : "NonIndexed";
+  const spec = { completions, parallelism: dice.between(1, 3), completionMode, backoffLimit: 1 };
+  return object("batch/v1", "Job", oneOf(dice, jobNames), { ...spec, template: podTemplate(dice, {}, "Never") });
+}
+
+const service = object("v1", "Service", "front", { selector: { app: "red" }, ports: [{ port: 80 }] });

@@ -34,6 +34,11 @@ export class CacheIndex<T extends KubeObject = KubeObject> {
     return this.get(value)[0];
   }
 
+  /** How many there are, without putting them in order. */
+  count(value: string): number {
+    return this.buckets.get(value)?.objects.size ?? 0;
+  }
+
   /** Every value that any object has, in order. */
   values(): string[] {
     return [...this.buckets.keys()].sort();

@@ -42,7 +42,7 @@ export function addDaemonSets(controllers: Controllers, room: Room): void {
     kind: daemonSetKind,
     sources: [
       kindSource(daemonSets.cache, forObject()),
-      dependentSource(pods.cache, daemonSets.cache, owner),
+      dependentSource(pods, daemonSets.cache, owner),
       kindSource(revisions.cache, forOwner(owner)),
       kindSource(nodes.cache, everySet, isAboutPlacement),
     ],

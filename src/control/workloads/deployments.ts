@@ -60,7 +60,7 @@ export function addDeployments(controllers: Controllers, room: Room): void {
     kind: deploymentKind,
     sources: [
       kindSource(deployments.cache, forObject()),
-      dependentSource(replicaSets.cache, deployments.cache, { group: "apps", kind: "Deployment" }),
+      dependentSource(replicaSets, deployments.cache, { group: "apps", kind: "Deployment" }),
       kindSource(pods.cache, waiting, hasEnded),
     ],
     decide,

@@ -38,6 +38,11 @@ export class Following<T extends Known> {
     return this.owned.get(metadata.uid) as readonly KubeObject[] as unknown as readonly T[];
   }
 
+  /** How many the owner has. */
+  countOf({ metadata }: { metadata: { uid: string } }): number {
+    return this.owned.count(metadata.uid);
+  }
+
   /** Those that the owner has, and those that it may take: what a claim is decided on. */
   candidatesOf({ metadata }: Known): T[] {
     const orphans = this.orphans.get(metadata.namespace ?? "") as readonly KubeObject[] as unknown as readonly T[];

@@ -115,10 +115,7 @@ export function addJobs(controllers: Controllers, room: Room): void {
   addOwnerController(controllers, desk, {
     name: "job-controller",
     kind: jobKind,
-    sources: [
-      kindSource(jobs.cache, forObject()),
-      dependentSource(pods.cache, jobs.cache, { group: "batch", kind: "Job" }),
-    ],
+    sources: [kindSource(jobs.cache, forObject()), dependentSource(pods, jobs.cache, { group: "batch", kind: "Job" })],
     before,
     decide,
   });

@@ -8,15 +8,39 @@ import type { Refusal } from "../../model/outcome.ts";
 import type { Committed } from "../commit.ts";
 import type { EventNote, EventRecorder } from "../eventRecorder.ts";
 import type { ObjectCache } from "../objectCache.ts";
-import { forMapped, kindSource, type Source } from "../sources.ts";
+import { forMapped, type KeysOf, type Source } from "../sources.ts";
+import { lowPriority } from "../workQueue.ts";
+import type { Following } from "./following.ts";
 import { isOrphan, SelectorIndex } from "./selectorIndex.ts";
 
+/** Somebody with so many dependents is woken a millisecond after one of them has changed. */
+const dependentsPerMs = 20;
+const calmMsMax = 100;
+
+/**
+ * Wakes whoever is concerned, the later the more objects he has to look at: a turn over a thousand pods for each of a
+ * thousand events would be a million looks, and nobody notices fifty milliseconds.
+ */
+export function calmSource(cache: ObjectCache, keysOf: KeysOf, sizeOf: (key: string) => number): Source {
+  return {
+    cache,
+    start: (queue) =>
+      cache.onEvent((event) => {
+        const options = event.isOld ? { priority: lowPriority } : {};
+        for (const key of keysOf(event)) {
+          queue.addAfter(key, Math.min(calmMsMax, Math.floor(sizeOf(key) / dependentsPerMs)), options);
+        }
+      }),
+  };
+}
+
 /** Wakes the owner of a dependent, and for a dependent without one everybody who selects it and may adopt it. */
-export function dependentSource(
-  dependents: ObjectCache,
+export function dependentSource<T extends Known>(
+  following: Following<T>,
   owners: ObjectCache,
   owner: { readonly group: string; readonly kind: string },
 ): Source {
+  const dependents = following.cache;
   const selecting = new SelectorIndex({
     selectors: owners,
     requirementsOf: ownSelector,
@@ -29,7 +53,11 @@ export function dependentSource(
     if (controller.kind !== owner.kind || splitApiVersion(controller.apiVersion).group !== owner.group) return nobody;
     return [keyOf(object.metadata.namespace, controller.name)];
   };
-  return kindSource(dependents, forMapped(keys));
+  const sizeOf = (key: string): number => {
+    const owning = owners.get(key);
+    return owning === undefined ? 0 : following.countOf(owning);
+  };
+  return calmSource(dependents, forMapped(keys), sizeOf);
 }
 
 const nobody: string[] = [];

@@ -57,7 +57,7 @@ export function addReplicaSets(controllers: Controllers, room: Room): void {
     kind: replicaSetKind,
     sources: [
       kindSource(replicaSets.cache, forObject()),
-      dependentSource(pods.cache, replicaSets.cache, { group: "apps", kind: "ReplicaSet" }),
+      dependentSource(pods, replicaSets.cache, { group: "apps", kind: "ReplicaSet" }),
     ],
     decide,
   });

@@ -64,6 +64,11 @@ export class SelectorIndex {
     return [...entry.members].sort().flatMap((key) => this.options.objects.get(key) ?? []);
   }
 
+  count(key: string): number {
+    const namespace = key.slice(0, Math.max(0, key.indexOf("/")));
+    return this.entries.get(namespace)?.get(key)?.members.size ?? 0;
+  }
+
   private selectorChanged(change: KindChange): void {
     const namespace = change.object.metadata.namespace ?? "";
     if (change.type === "deleted") {

@@ -11,6 +11,7 @@ import type { CacheEvent } from "../objectCache.ts";
 import { forMapped, forObject, forOwner, kindSource, type Source } from "../sources.ts";
 import { endpointSliceKind, endpointsKind, serviceKind } from "./kinds.ts";
 import { addOwnerController } from "./ownerTurns.ts";
+import { calmSource } from "./podOwner.ts";
 import type { Room } from "./room.ts";
 import { SelectorIndex } from "./selectorIndex.ts";
 
@@ -57,9 +58,10 @@ export function addServiceEndpoints(controllers: Controllers, room: Room, podsBy
     });
   };
 
-  const ofPods: Source = kindSource(
+  const ofPods: Source = calmSource(
     pods.cache,
     forMapped((pod) => behind.selectorsOf(pod)),
+    (key) => behind.count(key),
   );
   const ofZones: Source = kindSource(
     nodes.cache,

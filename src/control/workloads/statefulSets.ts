@@ -85,7 +85,7 @@ export function addStatefulSets(controllers: Controllers, room: Room): void {
     kind: statefulSetKind,
     sources: [
       kindSource(statefulSets.cache, forObject()),
-      dependentSource(pods.cache, statefulSets.cache, owner),
+      dependentSource(pods, statefulSets.cache, owner),
       kindSource(revisions.cache, forOwner(owner)),
       kindSource(volumeClaims.cache, forMapped(setsOfClaim)),
       kindSource(pods.cache, namesakes, ({ type }) => type === "deleted"),

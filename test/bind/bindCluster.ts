@@ -13,6 +13,7 @@ import { FaultyKube } from "../../src/control/testing/faultyKube.ts";
 import { KeptLog } from "../../src/control/testing/keptLog.ts";
 import { fastDelays } from "../../src/decide/nodes/podPlan.ts";
 import { parsePool, profilesWith } from "../../src/decide/nodes/profiles.ts";
+import { reservationDefaults } from "../../src/decide/nodes/reservationAgent.ts";
 import type { ConfigMap, Pod } from "../../src/model/kubernetes.generated.ts";
 import type { KubeObject } from "../../src/model/object.ts";
 import { type BindRequest, bindRequestApiVersion } from "../../src/model/scheduling/bindRequest.ts";
@@ -43,7 +44,10 @@ export class BindCluster {
     });
   }
 
-  static async create(pools: readonly string[] = ["h100=1"]): Promise<BindCluster> {
+  static async create(
+    pools: readonly string[] = ["h100=1"],
+    reservation: { readonly heartbeatMs?: number } = {},
+  ): Promise<BindCluster> {
     const hooks = binderPart().hooks ?? [];
     const api = await TestApi.start({ admission: createAdmission({ hooks }) });
     const cluster = new BindCluster(api);
@@ -51,6 +55,7 @@ export class BindCluster {
       pools: pools.map((text) => parsePool(text, profilesWith())),
       seed: "s",
       delays: fastDelays,
+      reservation: { ...reservationDefaults, ...reservation },
     });
     for (const definition of [...(nodes.definitions ?? []), ...(binderPart().definitions ?? [])]) {
       await api.create("apiextensions.k8s.io/customresourcedefinitions", definition);

@@ -113,7 +113,8 @@ function decide(world: NodesWorld, agent: NodeAgent, record: PodRecord, { node, 
   // What runs inside it looks at the state that these writes make.
   if (next.writes.some(isApiWrite)) return { ...next, wakeAtMs: nowMs };
   const agentNext = nextForReservation({ pod, sim, state, faults, memory, options: options.reservation, nowMs });
-  return { ...next, writes: agentNext.writes, wakeAtMs: earliest(next.wakeAtMs, agentNext.wakeAtMs) };
+  const wakeAtMs = agentNext.writes.length > 0 ? nowMs : earliest(next.wakeAtMs, agentNext.wakeAtMs);
+  return { ...next, writes: agentNext.writes, wakeAtMs };
 }
 
 function areClaimsPrepared({ dra, options }: NodesWorld, agent: NodeAgent, pod: Pod): boolean {

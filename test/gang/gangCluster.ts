@@ -1,4 +1,6 @@
 /** A whole cluster in memory for gangs: API server with the rules, the operator, simulated nodes, a scheduler, and a clock that the test moves. */
+import { readFileSync } from "node:fs";
+import { parseAllDocuments } from "yaml";
 import { createAdmission } from "../../src/apiserver/admission/createAdmission.ts";
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
 import { seededRandom } from "../../src/apiserver/testing/seededRandom.ts";
@@ -191,6 +193,18 @@ export class GangCluster {
     const closed = this.all<Node>("/nodes").filter(({ spec }) => spec?.unschedulable === true);
     for (const { metadata } of closed.slice(0, count)) await this.cordon(metadata.name, false);
     await this.settle();
+  }
+
+  /** Applies every document of an example. */
+  async applyExample(file: string): Promise<void> {
+    const text = readFileSync(new URL(`../../examples/gangs/${file}`, import.meta.url), "utf8");
+    for (const document of parseAllDocuments(text)) {
+      const object = document.toJS() as KubeObject;
+      const resource = this.api.core.registry.kind(object.apiVersion, object.kind);
+      if (resource === undefined) throw new Error(`${object.kind} is not served`);
+      await this.must(this.kube.create(resource.type, object));
+    }
+    await this.settle(200);
   }
 
   async apply(set: PodCliqueSet): Promise<void> {

@@ -93,7 +93,9 @@ function stepUpdate(
   const completed = selected?.completed ?? [];
   const current = old.find(({ metadata }) => metadata.name === selected?.current);
   if (current !== undefined) return { progress, victims: [current] };
-  const isCurrentDone = selected === undefined || newReady >= completed.length + 1;
+  // Where fewer are asked for by now, the chosen one has no successor to wait for.
+  const successors = Math.min(completed.length + 1, spec.replicas - old.length);
+  const isCurrentDone = selected === undefined || newReady >= successors;
   if (!isCurrentDone) return { progress, victims: [] };
   const ready = pods.filter(isReady).length;
   if (old.length > 0) {

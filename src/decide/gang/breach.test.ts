@@ -1,0 +1,254 @@
+/**
+ * The founding document's test plan, row by row, for cliques and groups, under both policies. Every row says type, status, reason and message.
+ * The rows of groups are filled with cliques in breach, so that a row which is asked in another order gives another answer.
+ */
+import { describe, expect, test } from "vitest";
+import type { FullLossPolicy } from "../../model/gang/settings.ts";
+import { cliqueBreach, cliqueScheduled, type GroupReplicaFacts, groupBreach } from "./breach.ts";
+import type { Said } from "./gangConditions.ts";
+
+type Answer = Omit<Said, "type">;
+
+const updating: Answer = { status: "Unknown", reason: "UpdateInProgress", message: "An update is in progress" };
+const below = (scheduled: number, minAvailable: number): Answer => ({
+  status: "True",
+  reason: "ScheduledReplicasBelowMinAvailable",
+  message: `Scheduled replicas (${scheduled}) below MinAvailable (${minAvailable})`,
+});
+const suppressed = (what: "clique" | "group", minAvailable: number): Answer => ({
+  status: "False",
+  reason: what === "clique" ? "InsufficientScheduledPods" : "InsufficientScheduledPodCliqueScalingGroupReplicas",
+  message: `No replica is scheduled (MinAvailable ${minAvailable}): the breach is suppressed, because a ${what} without any scheduled replica cannot be told from one that has not started`,
+});
+const tooFewPods = (found: number, needed: number): Answer => ({
+  status: "True",
+  reason: "InsufficientReadyPods",
+  message: `Too few pods: ${found} ready or starting, ${needed} required`,
+});
+const enoughPods = (found: number, needed: number): Answer => ({
+  status: "False",
+  reason: "SufficientReadyPods",
+  message: `Enough pods: ${found} ready or starting, ${needed} required`,
+});
+
+interface CliqueRow {
+  readonly fact: string;
+  readonly min?: number;
+  readonly scheduled: number;
+  readonly bad?: number;
+  readonly updating?: boolean;
+  readonly Suppress: Answer;
+  readonly Terminate: Answer;
+  readonly isScheduled: boolean;
+}
+
+const same = (answer: Answer) => ({ Suppress: answer, Terminate: answer });
+
+/** minAvailable 3, replicas 4. */
+const cliqueRows: readonly CliqueRow[] = [
+  {
+    fact: "fresh: nothing was ever scheduled",
+    scheduled: 0,
+    Suppress: suppressed("clique", 3),
+    Terminate: below(0, 3),
+    isScheduled: false,
+  },
+  { fact: "partial regression: one of three is left", scheduled: 1, ...same(below(1, 3)), isScheduled: false },
+  { fact: "partial regression: two of three are left", scheduled: 2, ...same(below(2, 3)), isScheduled: false },
+  {
+    fact: "partial regression with pods that fail: the schedule is asked first",
+    scheduled: 2,
+    bad: 2,
+    ...same(below(2, 3)),
+    isScheduled: false,
+  },
+  {
+    fact: "zero after a regression looks like fresh",
+    scheduled: 0,
+    bad: 0,
+    Suppress: suppressed("clique", 3),
+    Terminate: below(0, 3),
+    isScheduled: false,
+  },
+  { fact: "the minimum is scheduled", scheduled: 3, ...same(enoughPods(3, 3)), isScheduled: true },
+  { fact: "one above the minimum fails", scheduled: 4, bad: 1, ...same(enoughPods(3, 3)), isScheduled: true },
+  { fact: "two fail", scheduled: 4, bad: 2, ...same(tooFewPods(2, 3)), isScheduled: true },
+  { fact: "all that is scheduled fails", scheduled: 3, bad: 3, ...same(tooFewPods(0, 3)), isScheduled: true },
+  {
+    fact: "an update wins over nothing scheduled",
+    scheduled: 0,
+    updating: true,
+    ...same(updating),
+    isScheduled: false,
+  },
+  { fact: "an update wins over the regression", scheduled: 2, updating: true, ...same(updating), isScheduled: false },
+  {
+    fact: "an update wins over pods that fail",
+    scheduled: 4,
+    bad: 3,
+    updating: true,
+    ...same(updating),
+    isScheduled: true,
+  },
+  {
+    fact: "a minimum of one has no partial regression",
+    min: 1,
+    scheduled: 1,
+    ...same(enoughPods(1, 1)),
+    isScheduled: true,
+  },
+  {
+    fact: "a minimum of one: zero is suppressed or a breach",
+    min: 1,
+    scheduled: 0,
+    Suppress: suppressed("clique", 1),
+    Terminate: below(0, 1),
+    isScheduled: false,
+  },
+];
+
+describe.each<FullLossPolicy>(["Suppress", "Terminate"])("a clique under %s", (policy) => {
+  test.each(cliqueRows)("$fact", (row) => {
+    const { min = 3, scheduled, bad = 0, updating: isUpdating = false } = row;
+    const counts = { scheduled, readyOrStarting: scheduled - bad };
+    expect(cliqueBreach({ minAvailable: min, isUpdating, counts }, policy)).toEqual({
+      type: "MinAvailableBreached",
+      ...row[policy],
+    });
+  });
+});
+
+test.each(cliqueRows)("PodCliqueScheduled knows no update: $fact", ({ min = 3, scheduled, isScheduled }) => {
+  expect(cliqueScheduled(scheduled, min)).toEqual({
+    type: "PodCliqueScheduled",
+    status: isScheduled ? "True" : "False",
+    reason: isScheduled ? "SufficientScheduledPods" : "InsufficientScheduledPods",
+    message: `${scheduled} of at least ${min} pods are scheduled`,
+  });
+});
+
+const healthy: GroupReplicaFacts = { isComplete: true, isScheduled: true, isBreached: false };
+/** Scheduled, and some clique of it fails. */
+const failing: GroupReplicaFacts = { isComplete: true, isScheduled: true, isBreached: true };
+/** Lost a part of its schedule: in breach, and not scheduled. */
+const regressed: GroupReplicaFacts = { isComplete: true, isScheduled: false, isBreached: true };
+/** Lost all of its schedule: its cliques suppress their breach. */
+const lost: GroupReplicaFacts = { isComplete: true, isScheduled: false, isBreached: false };
+const absent: GroupReplicaFacts = { isComplete: false, isScheduled: false, isBreached: false };
+/** Some clique is missing and the other one is in breach. */
+const torn: GroupReplicaFacts = { isComplete: false, isScheduled: false, isBreached: true };
+
+const tooFew = (found: number, min: number): Answer => ({
+  status: "True",
+  reason: "InsufficientAvailablePodCliqueScalingGroupReplicas",
+  message: `Too few replicas: ${found} not in breach, MinAvailable ${min}`,
+});
+const enough = (found: number, min: number): Answer => ({
+  status: "False",
+  reason: "SufficientAvailablePodCliqueScalingGroupReplicas",
+  message: `Enough replicas: ${found} not in breach, MinAvailable ${min}`,
+});
+
+interface GroupRow {
+  readonly fact: string;
+  readonly min: number;
+  readonly replicas: readonly GroupReplicaFacts[];
+  readonly updating?: boolean;
+  readonly Suppress: Answer;
+  readonly Terminate: Answer;
+}
+
+const groupRows: readonly GroupRow[] = [
+  {
+    fact: "fresh: no clique exists yet",
+    min: 1,
+    replicas: [absent, absent],
+    Suppress: suppressed("group", 1),
+    Terminate: tooFew(0, 1),
+  },
+  {
+    fact: "zero after a regression, all replicas in breach: suppressed before breaches are counted",
+    min: 2,
+    replicas: [regressed, regressed, regressed],
+    Suppress: suppressed("group", 2),
+    Terminate: tooFew(0, 2),
+  },
+  {
+    fact: "partial regression: one of two is scheduled and fails, which does not change the reason",
+    min: 2,
+    replicas: [failing, regressed],
+    Suppress: below(1, 2),
+    Terminate: tooFew(0, 2),
+  },
+  {
+    fact: "partial regression: one of three is scheduled",
+    min: 2,
+    replicas: [healthy, regressed, regressed],
+    Suppress: below(1, 2),
+    Terminate: tooFew(1, 2),
+  },
+  {
+    fact: "enough are scheduled, too many of them fail",
+    min: 2,
+    replicas: [healthy, failing, failing],
+    Suppress: tooFew(1, 2),
+    Terminate: tooFew(1, 2),
+  },
+  {
+    fact: "a replica that lost its schedule is not counted twice",
+    min: 2,
+    replicas: [healthy, healthy, regressed],
+    Suppress: enough(2, 2),
+    Terminate: enough(2, 2),
+  },
+  {
+    fact: "an update wins over a regression in breach",
+    min: 2,
+    replicas: [failing, regressed],
+    updating: true,
+    ...same(updating),
+  },
+  {
+    fact: "an update wins over nothing scheduled",
+    min: 1,
+    replicas: [regressed, torn],
+    updating: true,
+    ...same(updating),
+  },
+  { fact: "2 replicas, minimum 1, one fails: enough", min: 1, replicas: [healthy, failing], ...same(enough(1, 1)) },
+  { fact: "2 replicas, minimum 1, both fail", min: 1, replicas: [failing, failing], ...same(tooFew(0, 1)) },
+  {
+    fact: "5 replicas, minimum 2, one fails: enough",
+    min: 2,
+    replicas: [failing, healthy, healthy, healthy, healthy],
+    ...same(enough(4, 2)),
+  },
+  { fact: "3 replicas, minimum 2, two fail", min: 2, replicas: [healthy, failing, failing], ...same(tooFew(1, 2)) },
+  {
+    fact: "2 replicas, minimum 1, one incomplete and one in breach",
+    min: 1,
+    replicas: [absent, failing],
+    ...same(tooFew(0, 1)),
+  },
+  {
+    fact: "2 replicas, minimum 1, one incomplete and one healthy",
+    min: 1,
+    replicas: [torn, healthy],
+    ...same(enough(1, 1)),
+  },
+  {
+    fact: "everything lost at once: its cliques suppress, and so does the group",
+    min: 1,
+    replicas: [lost, lost],
+    Suppress: suppressed("group", 1),
+    // Under Terminate such cliques are in breach themselves; these are what another policy left behind.
+    Terminate: enough(2, 1),
+  },
+];
+
+describe.each<FullLossPolicy>(["Suppress", "Terminate"])("a group under %s", (policy) => {
+  test.each(groupRows)("$fact", (row) => {
+    const facts = { minAvailable: row.min, isUpdating: row.updating ?? false, replicas: row.replicas };
+    expect(groupBreach(facts, policy)).toEqual({ type: "MinAvailableBreached", ...row[policy] });
+  });
+});

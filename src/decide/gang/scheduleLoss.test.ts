@@ -1,0 +1,77 @@
+/** When `AllScheduledReplicasLost` is told, and when not: the table of the founding document, and deaths in between. */
+import { describe, expect, test } from "vitest";
+import type { FullLossPolicy } from "../../model/gang/settings.ts";
+import type { ScheduleLoss } from "../../model/gang/types.ts";
+import { GangDraft, type Known } from "./gangDraft.ts";
+import { lossEventName, recordLoss } from "./scheduleLoss.ts";
+
+const nowMs = Date.UTC(2026, 0, 1);
+type Stored = Known & { status?: { scheduledReplicas?: number; scheduleLoss?: ScheduleLoss } };
+
+const object = (status?: Stored["status"]): Stored =>
+  ({
+    apiVersion: "grove.io/v1alpha1",
+    kind: "PodClique",
+    metadata: { name: "c", namespace: "default", uid: "u1", resourceVersion: "1" },
+    ...(status && { status }),
+  }) as Stored;
+
+/** One look after the other at the same object, as an operator takes them; a null is its death before the status is written. */
+function play(counts: readonly (number | null)[], policy: FullLossPolicy = "Suppress"): string[] {
+  const told: string[] = [];
+  let stored = object();
+  let isDying = false;
+  for (const count of counts) {
+    if (count === null) {
+      isDying = true;
+      continue;
+    }
+    const draft = new GangDraft(() => "1");
+    const loss = recordLoss(draft, stored, count, policy, nowMs);
+    for (const { name } of draft.announcements) if (!told.includes(name)) told.push(name);
+    if (!isDying) stored = object({ scheduledReplicas: count, ...(loss && { scheduleLoss: loss }) });
+    isDying = false;
+  }
+  return told;
+}
+
+describe.each<FullLossPolicy>(["Suppress", "Terminate"])("%s", (policy) => {
+  test.each<{ fact: string; counts: (number | null)[]; told: number }>([
+    { fact: "some, then none: told", counts: [3, 0, 0], told: 1 },
+    { fact: "none, then none: silence", counts: [0, 0, 0], told: 0 },
+    { fact: "some, then fewer: silence", counts: [3, 1, 1], told: 0 },
+    { fact: "some, then as many: silence", counts: [3, 3, 3], told: 0 },
+    { fact: "some, then more: silence", counts: [1, 3, 3], told: 0 },
+    { fact: "none, then some: silence", counts: [0, 3, 3], told: 0 },
+    { fact: "none for long: told once", counts: [2, 0, 0, 0, 0, 0], told: 1 },
+    { fact: "lost, back, lost again: told twice", counts: [2, 0, 0, 2, 0, 0], told: 2 },
+    { fact: "lost, back and lost again before anybody could tell: told twice", counts: [2, 0, 2, 0, 0], told: 2 },
+    { fact: "death before the loss is on record: the next one sees it and tells", counts: [2, null, 0, 0, 0], told: 1 },
+    { fact: "death after the Event and before that is on record: told once", counts: [2, 0, null, 0, 0, 0], told: 1 },
+    { fact: "death at every step: told once", counts: [2, null, 0, 0, null, 0, null, 0, 0], told: 1 },
+  ])("$fact", ({ counts, told }) => {
+    expect(play(counts, policy)).toHaveLength(told);
+  });
+});
+
+test("the Event says how many there were, and what follows from it", () => {
+  const stored = object({ scheduledReplicas: 0, scheduleLoss: { count: 1, replicas: 3, at: "T", announced: 0 } });
+  const note = (policy: FullLossPolicy): unknown => {
+    const draft = new GangDraft(() => "1");
+    recordLoss(draft, stored, 0, policy, nowMs);
+    return draft.announcements;
+  };
+  expect(note("Suppress")).toMatchObject([
+    { type: "Warning", reason: "AllScheduledReplicasLost", note: expect.stringMatching(/there were 3 .* suppressed/) },
+  ]);
+  expect(note("Terminate")).toMatchObject([
+    { note: expect.stringMatching(/there were 3 .* follows after the termination delay/) },
+  ]);
+});
+
+test("a namesake's loss is another one", () => {
+  const loss = { count: 1, replicas: 3, at: "T", announced: 0 };
+  const other = { ...object(), metadata: { ...object().metadata, uid: "u2" } };
+  expect(lossEventName(other, loss)).not.toBe(lossEventName(object(), loss));
+  expect(lossEventName(object(), { ...loss, count: 2 })).not.toBe(lossEventName(object(), loss));
+});

@@ -1,6 +1,6 @@
 // Plays the seed counts that were promised, and says what came of them: `npm run sim:long`.
 //   the guinea pig 10,000 seeds; six mutants until found; 200 seeds twice, in two processes; every exhibit 1,000 seeds;
-//   verify among 200 pods 1,000 seeds.
+//   and what the parts promise, in the table below.
 // Numbers may be scaled down for a quick look: `npm run sim:long -- --scale 0.01`.
 import { spawnSync } from "node:child_process";
 import { dirname, join } from "node:path";
@@ -63,10 +63,17 @@ for (const mistake of mistakes) {
 }
 process.stdout.write(`median over the six mutants: ${medians.sort((a, b) => a - b)[3]} seeds\n`);
 
-const verify = muster(["sim", "run", "--scenario", "verify", "--seeds", scaled(1_000)]);
-const verifyDetail = `${verify.answer.seeds} seeds, ${verify.answer.violations.length} violations; ${rate(verify.answer)}`;
-check("verify while 200 pods are made and bound", verify.answer.violations.length === 0, verifyDetail);
-if (verify.status !== 0) process.stdout.write(verify.told);
+/** What the parts promise: scenario, seeds, and what is played. */
+const promises = [
+  ["bind", 10_000, "shares of GPUs bound, deleted and bound again"],
+  ["verify", 1_000, "verify while 200 pods are made and bound"],
+];
+for (const [scenario, seeds, about] of promises) {
+  const { answer, told, status } = muster(["sim", "run", "--scenario", scenario, "--seeds", scaled(seeds)]);
+  const detail = `${answer.seeds} seeds, ${answer.violations.length} violations; ${rate(answer)}`;
+  check(about, answer.violations.length === 0, detail);
+  if (status !== 0) process.stdout.write(told);
+}
 
 for (const race of muster(["races"]).answer.races) {
   for (const { name, failsWithinSeeds } of race.variants) {

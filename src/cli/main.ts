@@ -218,6 +218,7 @@ const usageCodes = new Set([
   "fault-unknown",
   "fault-unnamed",
   "controller-unknown",
+  "flags-conflict",
   "port-invalid",
   "race-unknown",
   "scenario-unknown",

@@ -1,7 +1,7 @@
 import { UserError } from "../model/userError.ts";
 import type { Exhibit, Variant } from "../sim/museum/exhibit.ts";
-import { exhibits, findExhibit, isBuggy, playExhibit, variantsOf } from "../sim/museum/museum.ts";
-import { figures, figuresLine, told, wholeNumber } from "./sim.ts";
+import { exhibits, findExhibit, invariantOf, isBuggy, playExhibit, variantsOf } from "../sim/museum/museum.ts";
+import { figures, figuresLine, seedCount, told, wholeNumber } from "./sim.ts";
 
 /** Lists the race museum. */
 export function listRaces(options: { output: "text" | "json" }): void {
@@ -17,6 +17,7 @@ export function listRaces(options: { output: "text" | "json" }): void {
         about: variant.about,
         // Null for the one that must not fail.
         failsWithinSeeds: isBuggy(variant) ? variant.firstSeeds : null,
+        breaks: invariantOf(exhibit, variant) ?? null,
       })),
     }));
     process.stdout.write(`${JSON.stringify({ races: shown })}\n`);
@@ -44,7 +45,7 @@ export async function runRace(name: string, options: RaceOptions): Promise<void>
   const exhibit = exhibitNamed(name);
   const variant = variantNamed(exhibit, options);
   const from = wholeNumber("--from", options.from);
-  const count = wholeNumber("--seeds", options.seeds);
+  const count = seedCount(options.seeds);
   const say = options.output === "json" ? process.stderr : process.stdout;
   say.write(`seeds ${from} to ${from + count - 1} of race ${exhibit.number}, ${exhibit.slug}, ${variant.name}\n`);
   say.write(`${exhibit.title} (${exhibit.source})\n${exhibit.story}\n\n`);
@@ -84,6 +85,13 @@ function exhibitNamed(name: string): Exhibit {
 }
 
 function variantNamed(exhibit: Exhibit, options: { buggy?: boolean; variant?: string }): Variant {
+  if (options.buggy === true && options.variant !== undefined) {
+    throw new UserError(
+      "flags-conflict",
+      "--buggy and --variant are both given, and each names a variant",
+      "pass one of them: --buggy is the first variant with the mistake, --variant any by name",
+    );
+  }
   if (options.variant === undefined)
     return options.buggy === true ? (exhibit.buggy[0] ?? exhibit.fixed) : exhibit.fixed;
   const found = variantsOf(exhibit).find(({ name }) => name === options.variant);

@@ -20,7 +20,7 @@ const toldMax = 3;
 export async function runSim(options: SimRunOptions): Promise<void> {
   const scenario = scenarioNamed(options.scenario);
   const from = wholeNumber("--from", options.from);
-  const count = wholeNumber("--seeds", options.seeds);
+  const count = seedCount(options.seeds);
   const say = options.output === "json" ? process.stderr : process.stdout;
   say.write(`seeds ${from} to ${from + count - 1} of ${scenario.name}\n`);
   const startedMs = Date.now();
@@ -103,6 +103,13 @@ export function figuresLine(result: SeedsResult, wallSeconds: number): string {
     `${perSecond(result.seeds)} seeds/s, ${perSecond(result.events)} events/s, ${perSecond(result.simulatedHours * 3600)} times real time`,
     `hash ${result.hash}`,
   ].join("\n");
+}
+
+/** How many seeds: at least one, since no seed at all would look like a clean run. */
+export function seedCount(text: string): number {
+  const count = wholeNumber("--seeds", text);
+  if (count > 0) return count;
+  throw new UserError("bad-number", "--seeds 0 plays nothing", "pass a number from 1 on, such as --seeds 1000");
 }
 
 export function wholeNumber(flag: string, text: string): number {

@@ -13,6 +13,9 @@ export type Fate =
   | { readonly kind: "conflict"; readonly refusal: Refusal }
   | { readonly kind: "busy"; readonly refusal: Refusal };
 
+/** One way over a quiet network. */
+export const wayUs = 500;
+
 /** How long a client waits before it takes a call for lost. */
 export const timeoutUs = 1_000_000;
 

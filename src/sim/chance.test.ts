@@ -13,6 +13,11 @@ test("a draw does not depend on the draws before it", () => {
   expect(draw(many)).toBe(draw(few));
 });
 
+test("two seeds that differ by 2^32 are two seeds", () => {
+  const draw = (seed: number): number => new Chance(seed).decide("a", (dice) => dice.between(1, 1e9));
+  expect(new Set([7, 7 + 2 ** 32, 7 + 2 ** 33, Number.MAX_SAFE_INTEGER].map(draw)).size).toBe(4);
+});
+
 test("the n-th call of the same kind has a key of its own", () => {
   const chance = new Chance(1);
   expect([chance.nth("a"), chance.nth("a"), chance.nth("b")]).toEqual(["a#1", "a#2", "b#1"]);

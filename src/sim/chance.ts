@@ -90,9 +90,10 @@ export class Dice implements Random {
   }
 }
 
-/** FNV-1a over the text, started from the seed. */
+/** FNV-1a over the text, started from the seed: all 53 bits of it, so that no two seeds are the same run. */
 export function hashText(seed: number, text: string): number {
   let hash = (0x811c9dc5 ^ mix(seed >>> 0)) >>> 0;
+  if (seed > 0xffffffff) hash = mix(hash ^ Math.floor(seed / 0x100000000));
   for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
   return mix(hash >>> 0);
 }

@@ -32,6 +32,13 @@ const known: readonly [concerns: string, name: string, about: string][] = [
   ["api", "compaction-gap", "the past is forgotten: a resumed watch gets 410"],
   ["api", "bookmark-stall", "bookmarks do not arrive"],
   ["api", "stale-read", "reads that allow it are answered by a replica that lags"],
+  [
+    "api",
+    "lagging-replica",
+    "reads that ask for the newest are answered by a replica that lags, under its own revision",
+  ],
+  ["api", "no-streaming", "the server cannot begin a watch with what exists: lists come in pages"],
+  ["api", "client-queue", "a write waits in its client, for a connection or for credentials, before it leaves"],
   ["api", "slow-call", "a request or its answer takes up to seconds"],
   ["api", "conflict", "a write is refused with 409 though nobody was faster"],
   ["api", "timeout-before", "a write times out before it takes effect, and perhaps takes effect much later"],

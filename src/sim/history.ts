@@ -54,10 +54,13 @@ export interface CallRecord {
   readonly life: number;
   readonly verb: string;
   readonly key: string;
+  /** When its author asked for it: what it is judged by is what the author knew then. */
+  readonly askedUs: number;
+  /** When it left. A write may wait in its client before. */
   readonly sentUs: number;
   /** The author's own clock when it sent. */
   readonly sentOwnMs: number;
-  /** The newest state of the object that the author had been told of. */
+  /** The newest state of the object that the author had been told of when it asked. */
   readonly seen: Seen | undefined;
   readonly preconditions: { readonly uid?: string; readonly resourceVersion?: string };
   /** What a create asks for. */

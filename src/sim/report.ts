@@ -46,10 +46,11 @@ function holderOf(object: { [field: string]: unknown } | undefined): unknown {
 function lineOf(entry: Entry): string {
   if (entry.what !== "commit") return `${timeOf(entry.atUs)}  ${entry.actor.padEnd(10)} ${entry.text}`;
   const { call, event, key, type } = entry.commit;
+  const asked = call.sentUs - call.askedUs > 5_000 ? `, decided at ${timeOf(call.askedUs).trim()}` : "";
   const sent = entry.atUs - call.sentUs > 5_000 ? `, sent at ${timeOf(call.sentUs).trim()}` : "";
   const seen = call.seen === undefined ? "" : `, had seen revision ${call.seen.revision}`;
   const effect = type === "DELETED" ? "gone" : type === "ADDED" ? "new" : "changed";
-  return `${timeOf(entry.atUs)}  ${call.actor.padEnd(10)} ${call.verb} ${key}: ${effect} at revision ${event.revision}${seen}${sent}`;
+  return `${timeOf(entry.atUs)}  ${call.actor.padEnd(10)} ${call.verb} ${key}: ${effect} at revision ${event.revision}${seen}${asked}${sent}`;
 }
 
 function timeOf(us: number): string {

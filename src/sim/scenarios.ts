@@ -1,6 +1,6 @@
 import { bindScenario } from "./bind/scenario.ts";
 import { gpuLabels } from "./example/gpuLabels.ts";
-import { mistakes } from "./guineaPig/podSet.ts";
+import { mistakes } from "./guineaPig/mistakes.ts";
 import { podSetScenario } from "./guineaPig/scenario.ts";
 import { exhibits, variantsOf } from "./museum/museum.ts";
 import type { Scenario } from "./scenario.ts";

@@ -1,5 +1,5 @@
 import type { KubeObject } from "../model/object.ts";
-import { type Outcome, refused } from "../model/outcome.ts";
+import { type Outcome, type Refusal, refused } from "../model/outcome.ts";
 import type { Cancel } from "../ports/cancel.ts";
 import type {
   BindTarget,
@@ -17,26 +17,29 @@ import type {
   WriteOptions,
 } from "../ports/kubeApi.ts";
 import type { Actor } from "./actor.ts";
-import { drawFate, type Fate, fateOf, timeoutUs } from "./callFate.ts";
+import { drawFate, type Fate, fateOf, timeoutUs, wayUs } from "./callFate.ts";
 import { hashText } from "./chance.ts";
-import { type CallRecord, objectKey } from "./history.ts";
+import { type CallRecord, objectKey, type Seen } from "./history.ts";
 import { SimWatch } from "./simWatch.ts";
 import type { World } from "./world.ts";
 
-/** One way over a quiet network. */
-const wayUs = 500;
+/** A list comes in pages of so many at most, whatever was asked for. */
+const pageSize = 2;
 
 /**
- * The API as one process sees it: the server's own verbs behind a network that is slow, loses answers and lies about
- * nothing. Every call is two steps on the schedule, its arrival at the server and the arrival of the answer.
+ * The API as one process sees it: the server's own verbs behind a network that is slow and loses answers, and in
+ * some runs behind replicas that lag. A write may first wait in its client; then every call is two steps on the schedule, its arrival at
+ * the server and the arrival of the answer.
  */
 export class SimKube implements KubeApi {
   private readonly world: World;
   private readonly actor: Actor;
   private readonly life: number;
   private readonly server: KubeApi;
-  /** Pages of lists that are not whole yet. */
+  /** What the pages so far had of lists that are not whole yet, by the token of the next one. */
   private readonly pages = new Map<string, KubeObject[]>();
+  /** Whether the server can begin a watch with what exists. */
+  private canStream: boolean | undefined;
 
   constructor(world: World, actor: Actor, server: KubeApi) {
     this.world = world;
@@ -57,14 +60,20 @@ export class SimKube implements KubeApi {
     return this.call(
       call,
       () => this.listNow(kind, asked, key),
-      (list) => this.learnList(resourceOf(kind), list, asked.continueToken !== undefined),
+      (list) => this.learnList(resourceOf(kind), list, asked),
     );
   }
 
   watch(kind: ResourceRef, options: WatchOptions, sink: WatchSink): Watch {
     const resource = resourceOf(kind);
     if (this.actor.life !== this.life) return { stop: () => {} };
-    return new SimWatch({ world: this.world, actor: this.actor, server: this.server, kind, resource, options, sink });
+    const { world, actor, server } = this;
+    this.canStream ??=
+      world.decide("no-streaming", world.chance.nth(`${actor.name}|dialect`), (dice, strength) =>
+        dice.perMille(300 * strength) ? 1 : 0,
+      ) === 0;
+    const about = { world, actor, server, kind, resource, options, sink, canStream: this.canStream };
+    return new SimWatch(about);
   }
 
   create(kind: ResourceRef, object: KubeObject, options: WriteOptions = {}): Promise<Outcome<KubeObject>> {
@@ -113,16 +122,32 @@ export class SimKube implements KubeApi {
     run: () => Promise<Outcome<T>>,
     learn: (value: T) => void = () => {},
   ): Promise<Outcome<T>> {
-    const { world, actor } = this;
+    const { world, actor, life } = this;
     // A dead process hears no answers. Its code may still be running to its next await.
-    if (actor.life !== this.life) return new Promise(() => {});
-    if (about.cancel?.cancelled === true)
-      return Promise.resolve(refused("Unavailable", "cancelled before it was sent"));
-    if (about.mayLeave?.() === false) return Promise.resolve(refused("Fenced", "taken back before it was sent"));
+    if (actor.life !== life) return new Promise(() => {});
+    const taken = takenBack(about);
+    if (taken !== undefined) return Promise.resolve(taken);
     const target = objectKey(about.resource, about.namespace, about.name);
     const key = world.chance.nth(`${actor.name}|${about.verb}|${target}`);
+    const asked = { askedUs: world.nowUs, seen: actor.knowledge.get(target) };
+    const waitUs = about.write ? this.queuedUs(key) : 0;
+    if (waitUs === 0) return this.leave({ about, run, learn, target, key, asked });
+    return new Promise<Outcome<T>>((resolve) => {
+      const forget = about.cancel?.onCancel(() => resolve(refused("Unavailable", "cancelled before it was sent")));
+      world.post({ actor, life }, waitUs, hashText(world.chance.seed, key), () => {
+        forget?.();
+        const late = takenBack(about);
+        if (late !== undefined) resolve(late);
+        else void this.leave({ about, run, learn, target, key, asked }).then(resolve);
+      });
+    });
+  }
+
+  /** The bytes leave. From here on the network decides. */
+  private leave<T>({ about, run, learn, target, key, asked }: Leaving<T>): Promise<Outcome<T>> {
+    const { world, actor, life } = this;
     const fate = fateOf(drawFate(world, key, about.write));
-    const record = this.record(about, target, fate);
+    const record = this.record(about, target, fate, asked);
     world.sent(record);
     if (fate.kind !== "none") world.fault(actor.name, `${fate.kind}: ${about.verb} ${target}`);
     return new Promise<Outcome<T>>((resolve) => {
@@ -130,7 +155,7 @@ export class SimKube implements KubeApi {
       let forget = (): void => {};
       let givenUp = false;
       const answer = (outcome: Outcome<T>, delayUs: number): void => {
-        world.post({ actor, life: this.life }, delayUs, tie, () => {
+        world.post({ actor, life }, delayUs, tie, () => {
           forget();
           if (givenUp) return;
           world.history.count(world.nowUs, key, outcome.ok ? "ok" : outcome.reason);
@@ -148,6 +173,7 @@ export class SimKube implements KubeApi {
           (error: unknown) => world.fail("bug", "the server does not throw", String(error)),
         );
       };
+      const lost = (): void => world.over(record);
       const thereUs = wayUs + ((tie >>> 8) % wayUs) + this.slow(key, "request");
       switch (fate.kind) {
         case "none":
@@ -163,16 +189,16 @@ export class SimKube implements KubeApi {
           answer(refused("Unknown", "timed out"), timeoutUs);
           break;
         case "timeout-before":
-          world.over(record);
+          lost();
           answer(refused(about.write ? "Unknown" : "Unavailable", "timed out"), timeoutUs);
           break;
         case "conflict":
         case "busy":
-          world.over(record);
+          lost();
           answer(fate.refusal, thereUs + wayUs);
           break;
         case "crash-before":
-          world.over(record);
+          lost();
           world.kill(actor, `before it sent ${about.verb} ${target}`);
           break;
       }
@@ -180,26 +206,39 @@ export class SimKube implements KubeApi {
       forget =
         about.cancel?.onCancel(() => {
           givenUp = true;
-          if (actor.life === this.life) resolve(refused("Unknown", "cancelled while waiting for the answer"));
+          if (actor.life === life) resolve(refused("Unknown", "cancelled while waiting for the answer"));
         }) ?? forget;
     });
   }
 
-  private record(about: CallAbout, key: string, fate: Fate): CallRecord {
+  private record(
+    about: CallAbout,
+    key: string,
+    fate: Fate,
+    asked: { askedUs: number; seen: Seen | undefined },
+  ): CallRecord {
     const { world, actor } = this;
     return {
       actor: actor.name,
       life: actor.life,
       verb: about.verb,
       key,
+      ...asked,
       sentUs: world.nowUs,
       sentOwnMs: world.ownMs(actor),
-      seen: actor.knowledge.get(key),
       preconditions: about.preconditions ?? {},
       object: about.object,
       named: about.named ?? true,
       fault: fate.kind === "none" ? "" : fate.kind,
     };
+  }
+
+  /** How long a write waits in its client, for a free connection or for new credentials. */
+  private queuedUs(key: string): number {
+    return this.world.decide("client-queue", key, (dice, strength) => {
+      if (!dice.perMille(40 * strength)) return 0;
+      return dice.between(500, dice.below(4) === 0 ? 5_000_000 : 200_000);
+    });
   }
 
   private slow(key: string, way: string): number {
@@ -210,50 +249,59 @@ export class SimKube implements KubeApi {
     });
   }
 
-  private listNow(kind: ResourceRef, asked: ListOptions, key: string): Promise<Outcome<KubeList>> {
+  private listNow(kind: ResourceRef, options: ListOptions, key: string): Promise<Outcome<KubeList>> {
     const { world } = this;
-    if (asked.limit !== undefined && asked.limit > 1) {
+    // Small pages, so that a list of a small world is a chain of them.
+    const asked = options.limit === undefined ? options : { ...options, limit: Math.min(options.limit, pageSize) };
+    const { resourceVersion, resourceVersionMatch, continueToken, limit } = asked;
+    if (limit !== undefined) {
       const page = world.decide("partial-page", key, (dice, strength) =>
-        dice.perMille(200 * strength) ? dice.between(1, 2) : 0,
+        dice.perMille(150 * strength) ? dice.between(1, 2) : 0,
       );
-      if (page === 2 && asked.continueToken !== undefined) {
+      if (page === 2 && continueToken !== undefined) {
         return Promise.resolve(refused("Expired", "the continue token is too old"));
       }
-      if (page > 0) return this.server.list(kind, { ...asked, limit: Math.max(1, asked.limit >> 1) });
+      if (page > 0) return this.server.list(kind, { ...asked, limit: 1 });
     }
-    const { resourceVersion, resourceVersionMatch, continueToken } = asked;
-    const lenient = resourceVersion !== undefined && resourceVersionMatch !== "Exact" && continueToken === undefined;
-    if (!lenient) return this.server.list(kind, asked);
-    const lagMs = world.decide("stale-read", key, (dice, strength) =>
-      dice.perMille(250 * strength) ? dice.between(1, 5_000) : 0,
+    if (resourceVersionMatch === "Exact" || continueToken !== undefined) return this.server.list(kind, asked);
+    // Who names no version is promised the newest; that the promise was broken shows in the revision of the answer.
+    const fault = resourceVersion === undefined ? "lagging-replica" : "stale-read";
+    const lagMs = world.decide(fault, key, (dice, strength) =>
+      dice.perMille((fault === "stale-read" ? 250 : 40) * strength) ? dice.between(1, 5_000) : 0,
     );
     if (lagMs === 0) return this.server.list(kind, asked);
-    const revision = Math.max(
-      world.revisionBefore(lagMs * 1000),
-      Number(resourceVersion),
-      world.core.store.compactedRevision,
-      1,
-    );
-    const { limit: _, ...rest } = asked;
-    return this.server.list(kind, { ...rest, resourceVersion: String(revision), resourceVersionMatch: "Exact" });
+    const revision = String(Math.max(world.revisionBefore(lagMs * 1000), Number(resourceVersion ?? "0")));
+    return this.server.list(kind, { ...asked, resourceVersion: revision, resourceVersionMatch: "Exact" });
   }
 
   /** A list is known when its last page is there: what is known of half of it is not known to be the state of anything. */
-  private learnList(resource: string, list: KubeList, isContinued: boolean): void {
-    const before = isContinued ? (this.pages.get(resource) ?? []) : [];
+  private learnList(resource: string, list: KubeList, asked: ListOptions): void {
+    const { continueToken: continued, fieldSelector = "" } = asked;
+    const before = continued === undefined ? [] : (this.pages.get(continued) ?? []);
     const items = [...before, ...list.items];
+    if (continued !== undefined) this.pages.delete(continued);
     if (list.continueToken !== undefined) {
-      this.pages.set(resource, items);
+      this.pages.set(list.continueToken, items);
       return;
     }
-    this.pages.delete(resource);
-    for (const object of items) this.world.learned(this.actor, { resource, object, gone: false, via: "stream" });
+    // Who asks for one by name looks at it; he does not follow the kind.
+    const via = fieldSelector.includes("metadata.name=") ? "answer" : "stream";
+    for (const object of items) this.world.learned(this.actor, { resource, object, gone: false, via });
   }
 
   private learnOne(kind: ResourceRef): (object: KubeObject) => void {
     const resource = resourceOf(kind);
     return (object) => this.world.learned(this.actor, { resource, object, gone: false, via: "answer" });
   }
+}
+
+interface Leaving<T> {
+  readonly about: CallAbout;
+  readonly run: () => Promise<Outcome<T>>;
+  readonly learn: (value: T) => void;
+  readonly target: string;
+  readonly key: string;
+  readonly asked: { readonly askedUs: number; readonly seen: Seen | undefined };
 }
 
 interface CallAbout {
@@ -267,6 +315,12 @@ interface CallAbout {
   readonly preconditions?: { readonly uid?: string; readonly resourceVersion?: string };
   readonly object?: KubeObject;
   readonly named?: boolean;
+}
+
+/** Why a call may not leave any more, if so. */
+function takenBack({ cancel, mayLeave }: CallAbout): Refusal | undefined {
+  if (cancel?.cancelled === true) return refused("Unavailable", "cancelled before it was sent");
+  return mayLeave?.() === false ? refused("Fenced", "taken back before it was sent") : undefined;
 }
 
 function about(ref: ObjectRef): { resource: string; namespace: string; name: string } {

@@ -1,6 +1,7 @@
 import { type Outcome, refused } from "../model/outcome.ts";
 import type { KubeApi, ResourceRef, Watch, WatchEvent, WatchOptions, WatchSink } from "../ports/kubeApi.ts";
 import type { Actor } from "./actor.ts";
+import { wayUs } from "./callFate.ts";
 import { hashText } from "./chance.ts";
 import type { Told } from "./invariant.ts";
 import type { World } from "./world.ts";
@@ -13,10 +14,9 @@ export interface SimWatchOptions {
   readonly resource: string;
   readonly options: WatchOptions;
   readonly sink: WatchSink;
+  /** Whether the server can begin a watch with what exists. */
+  readonly canStream: boolean;
 }
-
-/** One way over a quiet network. */
-const wayUs = 500;
 
 /**
  * A stream of events on its way to one process. Within the stream order is kept, as TCP keeps it: an event that is late
@@ -35,6 +35,8 @@ export class SimWatch implements Watch {
   private initialSet: Told[] | undefined;
   /** What happens from here on is lost; the end of the stream is on its way. */
   private deaf = false;
+  /** The end is on its way, and the server sends nothing more. */
+  private isEnding = false;
 
   constructor(about: SimWatchOptions) {
     const { world, actor, resource } = about;
@@ -46,7 +48,7 @@ export class SimWatch implements Watch {
     const refusedWith = world.decide("busy", this.key, (dice, strength) => (dice.perMille(30 * strength) ? 1 : 0));
     world.later(wayUs + (this.tie % wayUs), this.tie, () => {
       if (!this.wanted()) return;
-      if (refusedWith === 0) this.connect();
+      if (refusedWith === 0) this.begin();
       else this.end(refused("TooManyRequests", "too many watches", { retryAfterMs: 200 }), 0);
     });
   }
@@ -60,8 +62,41 @@ export class SimWatch implements Watch {
     return this.open && this.about.actor.life === this.life;
   }
 
-  private connect(): void {
+  private begin(): void {
+    const { world, options, canStream } = this.about;
+    if (options.sendInitialEvents !== true) {
+      this.connect(options);
+      return;
+    }
+    if (!canStream) {
+      this.end(refused("Invalid", "sendInitialEvents is not known here"), 0);
+      return;
+    }
+    const lagMs = world.decide("lagging-replica", this.key, (dice, strength) =>
+      dice.perMille(40 * strength) ? dice.between(1, 5_000) : 0,
+    );
+    if (lagMs === 0) this.connect(options);
+    else void this.beginBehind(String(world.revisionBefore(lagMs * 1000)));
+  }
+
+  /** A replica that lags tells what it has, and says how old that is. */
+  private async beginBehind(resourceVersion: string): Promise<void> {
     const { server, kind, options } = this.about;
+    const { sendInitialEvents: _, ...rest } = options;
+    const { allowBookmarks: _bookmarks, timeoutSeconds: _timeout, ...selection } = rest;
+    const list = await server.list(kind, { ...selection, resourceVersion, resourceVersionMatch: "Exact" });
+    if (!this.wanted()) return;
+    if (!list.ok) {
+      this.end(list, 0);
+      return;
+    }
+    for (const object of list.value.items) this.arrived({ type: "ADDED", object });
+    this.arrived({ type: "BOOKMARK", revision: list.value.revision, initialEventsEnd: true });
+    if (this.wanted() && !this.deaf && !this.isEnding) this.connect({ ...rest, resourceVersion: list.value.revision });
+  }
+
+  private connect(options: WatchOptions): void {
+    const { server, kind } = this.about;
     this.inner = server.watch(kind, options, {
       event: (event) => this.arrived(event),
       ended: (why) => this.end(why, 0),
@@ -74,7 +109,7 @@ export class SimWatch implements Watch {
       this.inner?.stop();
       return;
     }
-    if (this.deaf) return;
+    if (this.deaf || this.isEnding) return;
     const { world, resource } = this.about;
     if (event.type === "BOOKMARK") {
       const stalled = world.decide("bookmark-stall", world.chance.nth(`${this.key}|bookmark`), (dice, strength) =>
@@ -165,6 +200,7 @@ export class SimWatch implements Watch {
 
   private end(why: Outcome<never> | undefined, delayUs: number): void {
     const { world, actor, sink } = this.about;
+    this.isEnding = true;
     this.inner?.stop();
     const atUs = Math.max(this.lastUs, world.nowUs + wayUs + delayUs);
     this.lastUs = atUs;

@@ -66,6 +66,7 @@ const scenery: CallRecord = {
   life: 0,
   verb: "set-up",
   key: "",
+  askedUs: 0,
   sentUs: 0,
   sentOwnMs: 0,
   seen: undefined,
@@ -389,7 +390,7 @@ export class World {
       if ((this.commitUs[middle] as number) <= until) low = middle + 1;
       else high = middle;
     }
-    return this.commitRevision[low - 1] ?? 0;
+    return Math.max(this.commitRevision[low - 1] ?? 0, this.core.store.compactedRevision, 1);
   }
 
   // --- what the invariants are told

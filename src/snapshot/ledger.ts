@@ -138,10 +138,15 @@ export class Ledger<V> {
   private readonly kinds = new Map<string, KindEntries<V>>();
   private readonly overlay = new ChunkedMap<readonly Overlay<V>[]>();
   private readonly onEffect: (key: string) => void;
+  private readonly onIntent: (id: string, state: IntentState) => void;
   private waits = 0;
 
-  constructor(onEffect: (key: string) => void = () => {}) {
+  constructor(
+    onEffect: (key: string) => void = () => {},
+    onIntent: (id: string, state: IntentState) => void = () => {},
+  ) {
     this.onEffect = onEffect;
+    this.onIntent = onIntent;
   }
 
   get size(): number {
@@ -270,6 +275,7 @@ export class Ledger<V> {
     if (others === undefined) byKey.set(intent.key, [entry]);
     else others.push(entry);
     this.lay(entry);
+    this.onIntent(entry.id, state);
     return "entered";
   }
 
@@ -290,13 +296,18 @@ export class Ledger<V> {
     const next = transitions[entry.state][input];
     assert(next !== undefined, () => `intent ${entry.id} is ${entry.state} and cannot ${input}`);
     if (next === entry.state) return [];
+    if (next === "observed" || next === "rejected" || next === "abandoned") return [this.end(entry, next)];
     entry.state = next;
-    if (next === "observed" || next === "rejected" || next === "abandoned") {
-      this.leave(entry);
-      return [{ id: entry.id, end: next }];
-    }
     if (next === "acknowledged") this.lay(entry);
+    this.onIntent(entry.id, next);
     return [];
+  }
+
+  private end(entry: Entry<V>, end: IntentEnd): Ended {
+    entry.state = end;
+    this.leave(entry);
+    this.onIntent(entry.id, end);
+    return { id: entry.id, end };
   }
 
   /** A write that took effect on a state rules out every other that was decided on the same one. */
@@ -304,9 +315,7 @@ export class Ledger<V> {
     const ended: Ended[] = [];
     for (const rival of [...(this.kinds.get(winner.kind)?.byKey.get(winner.key) ?? [])]) {
       if (rival === winner || !rulesOut(winner.basis, rival.basis)) continue;
-      rival.state = "rejected";
-      this.leave(rival);
-      ended.push({ id: rival.id, end: "rejected" });
+      ended.push(this.end(rival, "rejected"));
     }
     return ended;
   }
@@ -341,13 +350,23 @@ export class Ledger<V> {
       return;
     }
     for (const key of new Set(entry.effects.map((effect) => effect.key))) {
-      const overlay = (this.overlay.get(key) ?? []).filter(({ intent }) => intent !== entry.id);
+      const overlay = (this.overlay.get(key) ?? []).filter(
+        ({ intent }) => intent !== entry.id && !(isCertain && this.isOutdatedBy(intent, entry)),
+      );
       for (const effect of entry.effects) {
         if (effect.key === key) overlay.push({ intent: entry.id, holder, value: effect.value, isCertain });
       }
       this.overlay.set(key, overlay.sort(byIntent));
       this.onEffect(key);
     }
+  }
+
+  /** Of two writes that both took effect on one object, the later one was decided on what the earlier one left. */
+  private isOutdatedBy(id: string, { kind, key, basis }: Entry<V>): boolean {
+    const earlier = this.entries.get(id);
+    if (earlier?.state !== "acknowledged" || earlier.kind !== kind || earlier.key !== key) return false;
+    const { untilRevision } = earlier;
+    return "uid" in basis && untilRevision !== undefined && isAtLeast(basis.resourceVersion, untilRevision);
   }
 
   private kindEntries(kind: string): KindEntries<V> {

@@ -14,6 +14,7 @@ import {
   type Ended,
   hasMovedOn,
   holderOf,
+  type IntentState,
   Ledger,
 } from "./ledger.ts";
 import type { Held, Snapshot } from "./snapshot.ts";
@@ -31,6 +32,11 @@ export interface PictureOptions<V> {
   readonly isSame?: (a: V, b: V) => boolean;
   /** Told of every key whose values may have changed, for who keeps packed arrays. */
   readonly onEffect?: (key: string) => void;
+  /**
+   * Told of every state that an intent enters. An end of which no event tells (a list lacks what we never saw) wakes nobody
+   * but through this. Called in the middle of a change: note it, and look at the picture later.
+   */
+  readonly onIntent?: (id: string, state: IntentState) => void;
 }
 
 /**
@@ -54,7 +60,7 @@ export class Picture<V = never> {
     this.kinds = new Map(Object.entries(kinds).sort(([a], [b]) => (a < b ? -1 : 1)));
     this.isSame = options.isSame ?? equalJson;
     this.onEffect = options.onEffect ?? (() => {});
-    this.ledger = new Ledger<V>((key) => this.onEffect(key));
+    this.ledger = new Ledger<V>((key) => this.onEffect(key), options.onIntent);
     for (const [name, { table }] of this.kinds) {
       for (const [key, object] of table.view().objects) this.observe(name, [{ type: "added", key, object }]);
     }

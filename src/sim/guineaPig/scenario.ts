@@ -1,4 +1,7 @@
+import type { Controllers } from "../../control/controllers.ts";
 import type { KubeObject } from "../../model/object.ts";
+import type { ActorPorts, ActorSpec } from "../actor.ts";
+import { controllersProcess } from "../controllersProcess.ts";
 import {
   changesWhatItSaw,
   destroysTheSameObject,
@@ -10,8 +13,18 @@ import {
 } from "../invariants/general.ts";
 import { oneEpochWrites } from "../invariants/leadership.ts";
 import type { Scenario } from "../scenario.ts";
-import { absenceIsAsked, claimedPodsStay, ownWritesCount, setsAreFilled } from "./invariants.ts";
-import { type Mistake, PodSetController, setKind } from "./podSet.ts";
+import {
+  absenceIsAsked,
+  claimedPodsStay,
+  ownCreatesCount,
+  ownWritesCount,
+  removedIsRemoved,
+  setsAreFilled,
+} from "./invariants.ts";
+import { leadsForEver } from "./leadsForEver.ts";
+import type { Mistake } from "./mistakes.ts";
+import { PodSets } from "./podSet.ts";
+import { setKind } from "./podSetObjects.ts";
 import { setNamed, user } from "./user.ts";
 
 const controllers = ["ann", "bob"];
@@ -27,10 +40,7 @@ export function podSetScenario(mistake?: Mistake): Scenario {
       await kube.create(setKind, setNamed("red", 2));
     },
     actors: () => [
-      ...controllers.map((name) => ({
-        name,
-        run: (ports: ConstructorParameters<typeof PodSetController>[0]) => new PodSetController(ports, mistake).run(),
-      })),
+      ...controllers.map((name) => process(name, mistake)),
       user({ name: "user", acts: 14, spanMs: 18_000 }),
     ],
     invariants: [
@@ -40,6 +50,8 @@ export function podSetScenario(mistake?: Mistake): Scenario {
       destroysWhatItLookedAt(held),
       changesWhatItSaw(held),
       ownWritesCount(held),
+      ownCreatesCount(held),
+      removedIsRemoved,
       oneEpochWrites(held, "pod-sets"),
       neverGoesBack,
       mirrorsAreComplete,
@@ -52,6 +64,14 @@ export function podSetScenario(mistake?: Mistake): Scenario {
     quietMs: 10_000,
     humming: ["coordination.k8s.io/leases"],
   };
+}
+
+function process(name: string, mistake: Mistake | undefined): ActorSpec {
+  const add = (controllers: Controllers, ports: ActorPorts): void => {
+    new PodSets(controllers, ports, mistake);
+  };
+  if (mistake === "keeps-leading") return { name, run: (ports) => leadsForEver(ports, add) };
+  return controllersProcess(name, add, { lease: { namespace: "default", name: "pod-sets" } });
 }
 
 const namespaceDefault = { apiVersion: "v1", kind: "Namespace", metadata: { name: "default" } } as KubeObject;

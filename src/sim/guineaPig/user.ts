@@ -2,7 +2,7 @@ import type { KubeObject } from "../../model/object.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
 import { lateMsMax } from "../callFate.ts";
 import { Dice } from "../chance.ts";
-import { claimAnnotation, isClaimed, podKind, podOf, refTo, setKind, setLabel } from "./podSet.ts";
+import { claimAnnotation, isClaimed, podKind, podOf, refTo, setKind, setLabel } from "./podSetObjects.ts";
 
 const setNames = ["red", "blue"];
 

@@ -110,35 +110,53 @@ export const mirrorsAreComplete: Invariant = {
   },
 };
 
-/** I11: an intent is decided once and ends once. */
+/** Intents in doubt that a process cannot end, as it tells the invariants: it does not lead, or nobody wants them any more. */
+export interface ObservedKept {
+  ids(): Iterable<string>;
+}
+
+/** I11: an intent is decided once and ends once. What is in doubt may stay so, if its owner says that it knows. */
 export const intentsEndOnce: Invariant = {
   id: "I11",
   fact: "every intent ends applied, rejected or abandoned, once",
   begin: () => {
-    const open = new Map<string, string>();
+    /** By actor: the ids that are open. */
+    const open = new Map<string, Set<string>>();
+    const kept = new Map<string, ObservedKept>();
     return {
       born: (actor) => {
         // Intents that live in memory die with it.
-        for (const [id, owner] of open) if (owner === actor) open.delete(id);
+        open.delete(actor);
+        kept.delete(actor);
       },
       observe: (actor, what, value) => {
+        if (what === "kept") kept.set(actor, value as ObservedKept);
         if (what !== "intent") return undefined;
         const { id, state } = value as { id: string; state: string };
-        const key = `${actor}: ${id}`;
+        const mine = open.get(actor) ?? new Set();
+        open.set(actor, mine);
         if (state === "decided") {
-          if (open.has(key)) return `${actor} decided ${id} while it was open`;
-          open.set(key, actor);
-          return undefined;
-        }
-        return open.delete(key) ? undefined : `${id} of ${actor} became ${state} and was not open`;
+          if (mine.has(id)) return `${actor} decided ${id} while it was open`;
+          mine.add(id);
+        } else if (isEnd(state)) {
+          if (!mine.delete(id)) return `${id} of ${actor} became ${state} and was not open`;
+        } else if (!mine.has(id)) return `${id} of ${actor} is ${state} and was not decided`;
+        return undefined;
       },
       atRest: () => {
-        const [left] = open;
-        return left === undefined ? undefined : `${left[0]} never ended`;
+        for (const [actor, ids] of open) {
+          const excused = new Set(kept.get(actor)?.ids() ?? []);
+          for (const id of ids) if (!excused.has(id)) return `${id} of ${actor} never ended`;
+        }
+        return undefined;
       },
     };
   },
 };
+
+function isEnd(state: string): boolean {
+  return state === "observed" || state === "rejected" || state === "abandoned";
+}
 
 /** I22: a status speaks of the object that it is attached to, and not of an older one. */
 export const statusKeepsUp: Invariant = {

@@ -1,13 +1,36 @@
-import { neverGoesBack } from "../invariants/general.ts";
+import type { ActorPorts } from "../actor.ts";
+import { runControllers } from "../controllersProcess.ts";
+import { mirrorsAreComplete, neverGoesBack } from "../invariants/general.ts";
 import { at, configMap, type Exhibit, every, kinds, person, process, scene } from "./exhibit.ts";
+
+/** The product's own cache: whatever answers, its picture never goes back. */
+function follow(ports: ActorPorts): Promise<void> {
+  return runControllers(ports, (controllers) => void controllers.cache(kinds.configMaps));
+}
+
+/** The mistake: 0 means "anything will do", also what is older than what this client has seen. */
+function listAnything(ports: ActorPorts): Promise<void> {
+  return every(ports, 200, async () => {
+    const list = await ports.kube.list(kinds.configMaps, { resourceVersion: "0" });
+    if (list.ok) ports.observe("revision", { kind: "/configmaps", revision: Number(list.value.revision) });
+  });
+}
 
 const play = (variant: string, floor: boolean) =>
   scene({
     slug: "back-in-time",
     variant,
     about: "a client lists again, and each time another replica of the API may answer",
-    faults: ["stale-read", "slow-call"],
-    invariants: [neverGoesBack],
+    faults: [
+      "stale-read",
+      "lagging-replica",
+      "no-streaming",
+      "partial-page",
+      "dropped-event",
+      "compaction-gap",
+      "slow-call",
+    ],
+    invariants: [neverGoesBack, mirrorsAreComplete],
     setUp: async (kube) => {
       await kube.create(kinds.configMaps, configMap("c"));
     },
@@ -21,20 +44,7 @@ const play = (variant: string, floor: boolean) =>
           });
         }
       }),
-      process("kubelet", async (ports) => {
-        let newest = "0";
-        const relist = async (): Promise<void> => {
-          // The mistake: 0 means "anything will do", also what is older than what this client has seen.
-          const options = floor
-            ? ({ resourceVersion: newest, resourceVersionMatch: "NotOlderThan" } as const)
-            : ({ resourceVersion: "0" } as const);
-          const list = await ports.kube.list(kinds.configMaps, options);
-          if (!list.ok) return;
-          newest = list.value.revision;
-          ports.observe("revision", { kind: "configmaps", revision: Number(newest) });
-        };
-        await every(ports, 200, relist);
-      }),
+      process("kubelet", floor ? follow : listAnything),
     ],
   });
 
@@ -50,15 +60,20 @@ export const backInTime: Exhibit = {
   the connection breaks
   list, any revision     ------------------------------->  31: pod p exists
   runs p again, on this node, while it runs on another
-  A client names the newest revision it has seen: older answers wait or are refused.`,
-  fixed: { name: "fixed", about: "lists ask for at least what was seen before", scenario: play("fixed", true) },
+  A client remembers the newest revision it has seen, and refuses an answer that is older.`,
+  fixed: { name: "fixed", about: "an older list is refused, and asked for again", scenario: play("fixed", true) },
   buggy: [
     {
       name: "any-revision",
       about: "lists take what they get",
       scenario: play("any-revision", false),
       firstSeeds: 20,
-      schedule: [{ key: "kubelet|list|/configmaps#4|stale-read", value: 700 }],
+      schedule: [
+        { key: "kubelet|list|/configmaps#4|stale-read", value: 700 },
+        // The same for who follows by a watch: it loses an event, and a replica that lags tells it what there is.
+        { key: "kubelet|watch|/configmaps#1|MODIFIED|c#9|dropped-event", value: 100 },
+        { key: "kubelet|watch|/configmaps#2|lagging-replica", value: 700 },
+      ],
     },
   ],
 };

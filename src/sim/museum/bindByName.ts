@@ -1,6 +1,11 @@
+import type { Controllers } from "../../control/controllers.ts";
+import { turnResultOf } from "../../control/loop.ts";
+import { forObject, kindSource } from "../../control/sources.ts";
+import { expectedOf, type Intent } from "../../model/intent.ts";
+import type { ActorPorts } from "../actor.ts";
+import { controllersProcess } from "../controllersProcess.ts";
 import type { Invariant } from "../invariant.ts";
-import { Mirror } from "../mirror.ts";
-import { at, type Exhibit, every, kinds, person, pod, process, scene } from "./exhibit.ts";
+import { at, carryOut, type Exhibit, kinds, person, pictureOf, pod, scene } from "./exhibit.ts";
 
 const boundAsAsked: Invariant = {
   id: "I7",
@@ -19,6 +24,30 @@ const boundAsAsked: Invariant = {
   }),
 };
 
+/** Binds every pod to the node that it wants. */
+function bindPods(controllers: Controllers, ports: ActorPorts, byUid: boolean): void {
+  const pods = controllers.cache(kinds.pods);
+  const picture = pictureOf(controllers, [kinds.pods]);
+  controllers.add({
+    name: "scheduler",
+    sources: [kindSource(pods, forObject())],
+    reconcile: async (key, turn) => {
+      const found = pods.get(key);
+      if (found === undefined || (found["spec"] as { nodeName?: string }).nodeName) return undefined;
+      const { name, labels } = found.metadata;
+      const node = labels?.["wants"] ?? "";
+      const target = at(kinds.pods, name);
+      if (byUid) {
+        const intent: Intent = { type: "bind", target, node, expected: expectedOf(found), why: `${name} wants it` };
+        return carryOut(picture, controllers.kube, { intent, effects: [] }, turn);
+      }
+      // The mistake: whoever has this name by then gets the node. An empty UID asks for no check.
+      const outcome = await ports.kube.bind(target, { node, uid: "" });
+      return outcome.ok ? undefined : turnResultOf(outcome);
+    },
+  });
+}
+
 const play = (variant: string, byUid: boolean) =>
   scene({
     slug: "bind-by-name",
@@ -35,20 +64,7 @@ const play = (variant: string, byUid: boolean) =>
           await ports.sleep(250);
         }
       }),
-      process("scheduler", async (ports) => {
-        const mirror = new Mirror(ports, kinds.pods);
-        const bindAll = async (): Promise<void> => {
-          for (const found of mirror.objects.values()) {
-            const { uid, resourceVersion, name, labels } = found.metadata;
-            if ((found["spec"] as { nodeName?: string }).nodeName) continue;
-            const node = labels?.["wants"] ?? "";
-            // The mistake: whoever has this name by then gets the node. An empty UID asks for no check.
-            const binding = byUid ? { node, uid, resourceVersion } : { node, uid: "" };
-            await ports.kube.bind(at(kinds.pods, name), binding);
-          }
-        };
-        await Promise.all([mirror.run(), every(ports, 20, bindAll)]);
-      }),
+      controllersProcess("scheduler", (controllers, ports) => bindPods(controllers, ports, byUid)),
     ],
   });
 

@@ -1,7 +1,12 @@
+import { commit, type Decision, resolveUnknown } from "../../control/commit.ts";
+import type { Controllers } from "../../control/controllers.ts";
+import { type Turn, type TurnResult, turnResultOf } from "../../control/loop.ts";
 import type { KubeObject } from "../../model/object.ts";
 import type { KubeApi, ObjectRef, ResourceRef } from "../../ports/kubeApi.ts";
+import type { Effect } from "../../snapshot/ledger.ts";
+import { Picture, type PictureOptions } from "../../snapshot/picture.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
-import type { Decision } from "../chance.ts";
+import type { Decision as Drawn } from "../chance.ts";
 import type { Invariant } from "../invariant.ts";
 import type { Scenario } from "../scenario.ts";
 
@@ -38,7 +43,7 @@ export interface BuggyVariant extends Variant {
   /** It fails within this many first seeds. */
   readonly firstSeeds: number;
   /** What chance has to decide for it to fail every time; everything else is calm. */
-  readonly schedule: readonly Decision[];
+  readonly schedule: readonly Drawn[];
 }
 
 /** What the scenes of the museum have in common. Late writes land within eight seconds, so silence is longer than that. */
@@ -107,6 +112,41 @@ export function pod(name: string, metadata: object = {}, spec: object = {}): Kub
 /** A person or a part of the scenery: ends by itself, and nothing strikes it. */
 export function person(name: string, run: (ports: ActorPorts) => Promise<void>): ActorSpec {
   return { name, run, finite: true, sheltered: true };
+}
+
+/** One picture of some kinds, kept true by their caches. What objects hold is said by kind, as the group and plural name it. */
+export function pictureOf<V = never>(
+  controllers: Controllers,
+  kindRefs: readonly ResourceRef[],
+  effects: Readonly<Record<string, (object: KubeObject) => readonly Effect<V>[]>> = {},
+  options: PictureOptions<V> = {},
+): Picture<V> {
+  const caches = kindRefs.map((kind) => controllers.cache(kind));
+  const tables = caches.map(({ kind, table }) => {
+    const held = effects[kind];
+    return [kind, held === undefined ? { table } : { table, effects: held }] as const;
+  });
+  const picture = new Picture<V>(Object.fromEntries(tables), options);
+  for (const cache of caches) {
+    cache.onChanges((changes, isNewList) => picture.observed(cache.kind, changes, isNewList));
+  }
+  return picture;
+}
+
+/** Carries out one decision as the product does: what is in doubt is looked at first, and sent again if that proves nothing. */
+export async function carryOut<V>(
+  picture: Picture<V>,
+  kube: KubeApi,
+  decision: Decision<V>,
+  { cancel }: Turn,
+): Promise<TurnResult> {
+  if (picture.stateOf(decision.intent) === "unknown") {
+    const resolved = await resolveUnknown(picture, kube, decision.intent, { cancel });
+    if (!resolved.ok) return turnResultOf(resolved);
+    if (resolved.value) return { requeueAfterMs: 20 };
+  }
+  const [committed] = await commit(picture, kube, [decision], { cancel });
+  return committed === undefined || committed.outcome.ok ? undefined : turnResultOf(committed.outcome);
 }
 
 /** A process that runs until it is asked to end. */

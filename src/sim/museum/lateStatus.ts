@@ -1,8 +1,38 @@
-import type { KubeObject } from "../../model/object.ts";
+import type { Controllers } from "../../control/controllers.ts";
+import { turnResultOf } from "../../control/loop.ts";
+import { forObject, kindSource } from "../../control/sources.ts";
+import { expectedOf, type Intent } from "../../model/intent.ts";
+import type { ActorPorts } from "../actor.ts";
+import { controllersProcess } from "../controllersProcess.ts";
 import { setNamed } from "../guineaPig/user.ts";
 import { statusKeepsUp } from "../invariants/general.ts";
-import { Mirror } from "../mirror.ts";
-import { at, type Exhibit, every, kinds, person, process, scene } from "./exhibit.ts";
+import { at, carryOut, type Exhibit, kinds, person, pictureOf, scene } from "./exhibit.ts";
+
+/** Says in the status of every set which generation of it was seen. */
+function report(controllers: Controllers, ports: ActorPorts, guarded: boolean): void {
+  const sets = controllers.cache(kinds.replicaSets);
+  const picture = pictureOf(controllers, [kinds.replicaSets]);
+  controllers.add({
+    name: "reporter",
+    sources: [kindSource(sets, forObject())],
+    reconcile: async (key, turn) => {
+      const set = sets.get(key);
+      const { observedGeneration: told } = (set?.["status"] ?? {}) as { observedGeneration?: number };
+      const { generation: observedGeneration = 0 } = set?.metadata ?? {};
+      if (set === undefined || told === observedGeneration) return undefined;
+      const target = at(kinds.replicaSets, set.metadata.name);
+      const patch = { status: { replicas: 0, observedGeneration } };
+      if (guarded) {
+        const why = "the status is behind";
+        const intent: Intent = { type: "patch", subresource: "status", target, expected: expectedOf(set), patch, why };
+        return carryOut(picture, controllers.kube, { intent, effects: [] }, turn);
+      }
+      // The mistake: a patch without a version is as good tomorrow as today.
+      const outcome = await ports.kube.patch({ ...target, subresource: "status" }, { type: "merge", body: patch });
+      return outcome.ok ? undefined : turnResultOf(outcome);
+    },
+  });
+}
 
 const play = (variant: string, guarded: boolean) =>
   scene({
@@ -22,20 +52,7 @@ const play = (variant: string, guarded: boolean) =>
           await ports.kube.patch(at(kinds.replicaSets, "web"), { type: "merge", body });
         }
       }),
-      process("reporter", async (ports) => {
-        const mirror = new Mirror(ports, kinds.replicaSets);
-        const report = async (): Promise<void> => {
-          const set: KubeObject | undefined = mirror.objects.get("default/web");
-          const { observedGeneration: told } = (set?.["status"] ?? {}) as { observedGeneration?: number };
-          const { generation: observedGeneration = 0, resourceVersion = "" } = set?.metadata ?? {};
-          if (set === undefined || told === observedGeneration) return;
-          // The mistake: a patch without a version is as good tomorrow as today.
-          const precondition = guarded ? { metadata: { resourceVersion } } : {};
-          const body = { status: { replicas: 0, observedGeneration }, ...precondition };
-          await ports.kube.patch({ ...at(kinds.replicaSets, "web"), subresource: "status" }, { type: "merge", body });
-        };
-        await Promise.all([mirror.run(), every(ports, 30, report)]);
-      }),
+      controllersProcess("reporter", (controllers, ports) => report(controllers, ports, guarded)),
     ],
   });
 

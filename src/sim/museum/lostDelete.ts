@@ -1,8 +1,8 @@
 import { refused } from "../../model/outcome.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { ActorPorts } from "../actor.ts";
+import { runControllers } from "../controllersProcess.ts";
 import { mirrorsAreComplete } from "../invariants/general.ts";
-import { Mirror } from "../mirror.ts";
 import { at, configMap, type Exhibit, kinds, person, process, scene } from "./exhibit.ts";
 
 /** A watch cache between the client and the store, which now and then meets a deletion that it cannot decode. */
@@ -48,9 +48,11 @@ const play = (variant: string, honest: boolean) =>
           await ports.kube.delete(at(kinds.configMaps, `c${round}`));
         }
       }),
-      process("reader", async (ports) => {
-        await new Mirror({ ...ports, kube: watchCache(ports, honest) }, kinds.configMaps).run();
-      }),
+      process("reader", (ports) =>
+        runControllers({ ...ports, kube: watchCache(ports, honest) }, (controllers) => {
+          controllers.cache(kinds.configMaps);
+        }),
+      ),
     ],
   });
 

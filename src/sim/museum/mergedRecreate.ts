@@ -1,37 +1,34 @@
-import type { KubeObject } from "../../model/object.ts";
+import type { Controllers } from "../../control/controllers.ts";
+import type { KindChange } from "../../snapshot/kindTable.ts";
 import type { ActorPorts } from "../actor.ts";
+import { controllersProcess } from "../controllersProcess.ts";
 import type { Invariant } from "../invariant.ts";
-import { Mirror, type MirrorChange } from "../mirror.ts";
-import { at, type Exhibit, every, kinds, person, pod, process, scene } from "./exhibit.ts";
+import { at, type Exhibit, every, kinds, person, pictureOf, pod, scene } from "./exhibit.ts";
 
-/** How many pods a node holds, as the scheduler counts them. */
-class NodeCount {
-  private readonly uids = new Set<string>();
-  private readonly ports: ActorPorts;
-  private readonly atomic: boolean;
-
-  constructor(ports: ActorPorts, atomic: boolean) {
-    this.ports = ports;
-    this.atomic = atomic;
-  }
-
-  get held(): number {
-    return this.uids.size;
-  }
-
-  async changed(change: MirrorChange, objects: ReadonlyMap<string, KubeObject>): Promise<void> {
-    if (change.type === "ADDED" || change.type === "MODIFIED") this.uids.add(change.object.metadata.uid);
-    if (change.type === "DELETED") this.uids.delete(change.object.metadata.uid);
-    if (change.type !== "LIST") return;
-    for (const [key, old] of change.before) {
-      const now = objects.get(key);
-      if (now?.metadata.uid === old.metadata.uid) continue;
-      this.uids.delete(old.metadata.uid);
-      // The mistake: the lock is given back between taking the old pod out and putting the new one in.
-      if (!this.atomic) await this.ports.sleep(2);
+/** Counts the pods of the node, and says what it counts. */
+function countPods(controllers: Controllers, ports: ActorPorts, atomic: boolean): void {
+  const pods = controllers.cache(kinds.pods);
+  const picture = pictureOf<string>(controllers, [kinds.pods], {
+    "/pods": ({ metadata }) => [{ key: metadata.uid, value: "n1" }],
+  });
+  const careless = new Set<string>();
+  const inTwoSteps = async (changes: readonly KindChange[]): Promise<void> => {
+    for (const { type, object } of changes) {
+      if (type !== "deleted") careless.add(object.metadata.uid);
+      else {
+        careless.delete(object.metadata.uid);
+        // The mistake: the lock is given back between taking the old pod out and putting the new one in.
+        await ports.sleep(2);
+      }
     }
-    for (const object of objects.values()) this.uids.add(object.metadata.uid);
-  }
+  };
+  if (!atomic) pods.onChanges((changes) => void inTwoSteps(changes));
+  const report = (): void => {
+    if (!pods.hasSynced) return;
+    const { revision, counted } = picture.snapshot();
+    ports.observe("picture", { revision: Number(revision), held: atomic ? [...counted()].length : careless.size });
+  };
+  void every(ports, 1, report);
 }
 
 const numbersFromOneRevision: Invariant = {
@@ -77,16 +74,7 @@ const play = (variant: string, atomic: boolean) =>
           await ports.kube.create(kinds.pods, pod("a", {}, { nodeName: "n1" }));
         }
       }),
-      process("scheduler", async (ports) => {
-        const count = new NodeCount(ports, atomic);
-        const mirror: Mirror = new Mirror(ports, kinds.pods, (change) => {
-          void count.changed(change, mirror.objects);
-        });
-        const report = (): void => {
-          if (mirror.synced) ports.observe("picture", { revision: mirror.revision, held: count.held });
-        };
-        await Promise.all([mirror.run(), every(ports, 1, report)]);
-      }),
+      controllersProcess("scheduler", (controllers, ports) => countPods(controllers, ports, atomic)),
     ],
   });
 

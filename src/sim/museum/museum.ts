@@ -60,6 +60,11 @@ export async function playExhibit(
   return { onSchedule, onSeeds: await runSeeds(variant.scenario, seeds) };
 }
 
+/** The invariant that must break; undefined for the variant without the mistake. */
+export function invariantOf(exhibit: Exhibit, variant: Variant): string | undefined {
+  return isBuggy(variant) ? (variant.invariant ?? exhibit.invariant) : undefined;
+}
+
 export function isBuggy(variant: Variant): variant is BuggyVariant {
   return "schedule" in variant;
 }

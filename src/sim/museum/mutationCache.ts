@@ -1,8 +1,13 @@
+import type { Controllers } from "../../control/controllers.ts";
+import { turnResultOf } from "../../control/loop.ts";
+import { Channel, forObject, kindSource, type Source } from "../../control/sources.ts";
+import type { Intent, NewObject } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/object.ts";
+import type { Effect } from "../../snapshot/ledger.ts";
 import type { ActorPorts } from "../actor.ts";
+import { controllersProcess } from "../controllersProcess.ts";
 import type { Invariant } from "../invariant.ts";
-import { Mirror } from "../mirror.ts";
-import { at, configMap, type Exhibit, every, kinds, person, process, scene } from "./exhibit.ts";
+import { at, carryOut, configMap, type Exhibit, kinds, person, pictureOf, scene } from "./exhibit.ts";
 
 const sliceIsThere: Invariant = {
   id: "I8",
@@ -13,33 +18,76 @@ const sliceIsThere: Invariant = {
   }),
 };
 
-/** Keeps one slice in existence. Its own writes are remembered in a layer over the watch. */
-async function keepSlice(ports: ActorPorts, listens: boolean): Promise<void> {
-  const own = new Map<string, KubeObject>();
-  /** What the watch shows replaces what we remember, as soon as it is as new. */
-  const compare = (): void => {
-    const slice = mirror.objects.get("default/slice");
-    const remembered = own.get("slice");
-    if (slice !== undefined && remembered !== undefined && isAsNew(slice, remembered)) own.delete("slice");
-    // The fix: what the watch has passed is not remembered, whether the watch shows it or not.
-    if (listens) forgetPassed(own, mirror.revision);
-  };
-  const mirror: Mirror = new Mirror(ports, kinds.configMaps, compare);
-  const reconcile = async (): Promise<void> => {
-    if (!mirror.synced) return;
-    if ((mirror.objects.get("default/slice") ?? own.get("slice")) !== undefined) return;
-    const outcome = await ports.kube.create(kinds.configMaps, configMap("slice"));
-    if (!outcome.ok) return;
-    // The mistake: the watch may have shown this write, and its deletion, before the answer came.
-    own.set("slice", outcome.value);
-    compare();
-  };
-  await Promise.all([mirror.run(), every(ports, 50, reconcile)]);
+const slice = at(kinds.configMaps, "slice");
+
+/** Keeps one slice in existence. Its own writes count until the watch has passed their revision. */
+function keepSlice(controllers: Controllers): void {
+  const maps = controllers.cache(kinds.configMaps);
+  // What a list ends wakes nobody: there is no event for what came and went unseen.
+  const ended = new Channel();
+  const exists = ({ metadata }: KubeObject): readonly Effect<true>[] => [{ key: metadata.name, value: true }];
+  const picture = pictureOf<true>(
+    controllers,
+    [kinds.configMaps],
+    { "/configmaps": exists },
+    {
+      onIntent: (_, state) => {
+        if (state === "observed") ended.push("default/slice");
+      },
+    },
+  );
+  controllers.add({
+    name: "slices",
+    sources: [kindSource(maps, forObject()), wakeOnce, ended],
+    reconcile: (_, turn) => {
+      // What the watch shows counts, and what we decided; only what is in doubt wants another try.
+      const isInDoubt = picture.unknownIntents().length > 0;
+      if (picture.values("slice").length > 0 && !isInDoubt) return undefined;
+      const object = configMap("slice");
+      const intent: Intent = {
+        type: "create",
+        target: slice,
+        absentAt: maps.revision,
+        object: object as unknown as NewObject,
+        why: "there must be a slice",
+      };
+      return carryOut(picture, controllers.kube, { intent, effects: exists(object) }, turn);
+    },
+  });
 }
 
-function forgetPassed(own: Map<string, KubeObject>, revision: number): void {
-  for (const [name, { metadata }] of own) if (Number(metadata.resourceVersion) <= revision) own.delete(name);
+/** The mistake: a layer over the watch remembers own writes until the watch shows them. */
+function rememberSlice(controllers: Controllers, ports: ActorPorts): void {
+  const maps = controllers.cache(kinds.configMaps);
+  let own: KubeObject | undefined;
+  /** What the watch shows replaces what we remember, as soon as it is as new. */
+  const compare = (): void => {
+    const shown = maps.get("default/slice");
+    if (shown !== undefined && own !== undefined && isAsNew(shown, own)) own = undefined;
+  };
+  maps.onChanges(compare);
+  controllers.add({
+    name: "slices",
+    sources: [kindSource(maps, forObject()), wakeOnce],
+    reconcile: async () => {
+      if ((maps.get("default/slice") ?? own) !== undefined) return undefined;
+      const outcome = await ports.kube.create(kinds.configMaps, configMap("slice"));
+      if (!outcome.ok) return turnResultOf(outcome);
+      // The watch may have shown this write, and its deletion, before the answer came.
+      own = outcome.value;
+      compare();
+      return undefined;
+    },
+  });
 }
+
+/** There is nothing to see before the first slice. */
+const wakeOnce: Source = {
+  start: (queue) => {
+    queue.add("default/slice");
+    return () => {};
+  },
+};
 
 function isAsNew(a: KubeObject, b: KubeObject): boolean {
   return Number(a.metadata.resourceVersion) >= Number(b.metadata.resourceVersion);
@@ -59,7 +107,7 @@ const play = (variant: string, listens: boolean) =>
           await ports.kube.delete(at(kinds.configMaps, "slice"));
         }
       }),
-      process("controller", (ports) => keepSlice(ports, listens)),
+      controllersProcess("controller", listens ? keepSlice : rememberSlice),
     ],
   });
 

@@ -1,8 +1,13 @@
+import type { Controllers } from "../../control/controllers.ts";
+import { type TurnResult, turnResultOf } from "../../control/loop.ts";
+import { forMapped, forObject, kindSource } from "../../control/sources.ts";
+import { lookAgain } from "../../intents/lookAgain.ts";
+import { expectedOf, type Intent } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/object.ts";
 import type { ActorPorts } from "../actor.ts";
+import { controllersProcess } from "../controllersProcess.ts";
 import type { Invariant } from "../invariant.ts";
-import { Mirror } from "../mirror.ts";
-import { at, configMap, type Exhibit, every, kinds, person, plain, process, scene } from "./exhibit.ts";
+import { at, carryOut, configMap, type Exhibit, kinds, person, pictureOf, plain, scene } from "./exhibit.ts";
 
 const label = "domain";
 
@@ -21,45 +26,82 @@ const placedDomainsKeepTheirLabel: Invariant = {
   }),
 };
 
-/** Labels the node for a live domain, and cleans up after a dead one. */
-class DomainController {
-  private readonly ports: ActorPorts;
-  private readonly byUid: boolean;
+/** Labels the node with the UID of the live domain, and cleans up after a dead one. */
+function placeByUid(controllers: Controllers): void {
+  const domains = controllers.cache(kinds.configMaps);
+  const nodes = controllers.cache(kinds.nodes);
+  const picture = pictureOf(controllers, [kinds.configMaps, kinds.nodes]);
+  const relabel = (node: KubeObject, mark: string | null, why: string): Intent => ({
+    type: "patch",
+    target: at(kinds.nodes, "n1"),
+    expected: expectedOf(node),
+    patch: { metadata: { labels: { [label]: mark } } },
+    why,
+  });
+  controllers.add({
+    name: "domains",
+    sources: [
+      kindSource(domains, forObject()),
+      kindSource(
+        nodes,
+        forMapped(() => ["default/d"]),
+      ),
+    ],
+    reconcile: async (key, turn) => {
+      const node = nodes.get("n1");
+      const domain = domains.get(key);
+      const mark = node?.metadata.labels?.[label];
+      if (node === undefined) return undefined;
+      const act = (intent: Intent): Promise<TurnResult> =>
+        carryOut(picture, controllers.kube, { intent, effects: [] }, turn);
+      if (domain === undefined) {
+        if (mark === undefined) return undefined;
+        // Not in our picture is not gone: looked up afresh before anything is stripped.
+        const fresh = await lookAgain(controllers.kube, at(kinds.configMaps, "d"), { atLeast: domains.revision });
+        if (!fresh.ok) return turnResultOf(fresh);
+        if (fresh.value.object?.metadata.uid === mark) return { requeueAfterMs: 20 };
+        return act(relabel(node, null, "its domain is gone"));
+      }
+      if (domain.metadata.annotations?.["placed"] !== undefined) return undefined;
+      if (mark !== domain.metadata.uid) return act(relabel(node, domain.metadata.uid, "a domain is placed here"));
+      const object = { ...domain, metadata: { ...domain.metadata, annotations: { placed: "n1" } } };
+      const target = at(kinds.configMaps, "d");
+      return act({ type: "update", target, expected: expectedOf(domain), object, why: "the node has its label" });
+    },
+  });
+}
 
-  constructor(ports: ActorPorts, byUid: boolean) {
-    this.ports = ports;
-    this.byUid = byUid;
-  }
-
-  private mark(domain: KubeObject): string {
-    return this.byUid ? domain.metadata.uid : domain.metadata.name;
-  }
-
-  async ensure(domain: KubeObject): Promise<void> {
-    const { kube } = this.ports;
-    if (domain.metadata.annotations?.["placed"] !== undefined) return;
+/** The mistakes: the label says which name, not which domain, and the strip asks for no version. */
+function placeByName(controllers: Controllers, { kube }: ActorPorts): void {
+  const domains = controllers.cache(kinds.configMaps);
+  const cleanUp = async (dead: KubeObject): Promise<void> => {
     const node = await kube.get(at(kinds.nodes, "n1"));
-    if (!node.ok) return;
-    const { labels } = node.value.metadata;
-    if (labels?.[label] !== this.mark(domain)) {
-      const metadata = { ...node.value.metadata, labels: { ...labels, [label]: this.mark(domain) } };
-      const outcome = await kube.update(at(kinds.nodes, "n1"), { ...node.value, metadata });
-      if (!outcome.ok) return;
-    }
-    const metadata = { ...domain.metadata, annotations: { placed: "n1" } };
-    await kube.update(at(kinds.configMaps, "d"), { ...domain, metadata });
-  }
-
-  async cleanUp(dead: KubeObject): Promise<void> {
-    const { kube } = this.ports;
-    const node = await kube.get(at(kinds.nodes, "n1"));
-    if (!node.ok || node.value.metadata.labels?.[label] !== this.mark(dead)) return;
-    const { resourceVersion } = node.value.metadata;
-    // The mistake: the label says which name, not which domain, and the strip asks for no version.
-    const precondition = this.byUid ? { resourceVersion } : {};
-    const body = { metadata: { labels: { [label]: null }, ...precondition } };
+    if (!node.ok || node.value.metadata.labels?.[label] !== dead.metadata.name) return;
+    const body = { metadata: { labels: { [label]: null } } };
     await kube.patch(at(kinds.nodes, "n1"), { type: "merge", body });
-  }
+  };
+  domains.onEvent((event) => {
+    if (event.type === "deleted") void cleanUp(event.object);
+  });
+  controllers.add({
+    name: "domains",
+    sources: [kindSource(domains, forObject())],
+    reconcile: async (key) => {
+      const domain = domains.get(key);
+      if (domain === undefined || domain.metadata.annotations?.["placed"] !== undefined) return undefined;
+      const node = await kube.get(at(kinds.nodes, "n1"));
+      if (!node.ok) return turnResultOf(node);
+      const { labels } = node.value.metadata;
+      if (labels?.[label] !== domain.metadata.name) {
+        const metadata = { ...node.value.metadata, labels: { ...labels, [label]: domain.metadata.name } };
+        const outcome = await kube.update(at(kinds.nodes, "n1"), { ...node.value, metadata });
+        if (!outcome.ok) return turnResultOf(outcome);
+      }
+      const metadata = { ...domain.metadata, annotations: { placed: "n1" } };
+      const outcome = await kube.update(at(kinds.configMaps, "d"), { ...domain, metadata });
+      return outcome.ok ? undefined : turnResultOf(outcome);
+    },
+  });
 }
 
 const play = (variant: string, byUid: boolean) =>
@@ -82,16 +124,7 @@ const play = (variant: string, byUid: boolean) =>
           await ports.kube.create(kinds.configMaps, configMap("d"));
         }
       }),
-      process("controller", async (ports) => {
-        const controller = new DomainController(ports, byUid);
-        const mirror = new Mirror(ports, kinds.configMaps, (change) => {
-          if (change.type === "DELETED") void controller.cleanUp(change.object);
-        });
-        const ensureAll = async (): Promise<void> => {
-          for (const domain of mirror.objects.values()) await controller.ensure(domain);
-        };
-        await Promise.all([mirror.run(), every(ports, 10, ensureAll)]);
-      }),
+      controllersProcess("controller", byUid ? placeByUid : placeByName),
     ],
   });
 

@@ -1,49 +1,74 @@
+import type { Controllers } from "../../control/controllers.ts";
+import { Lease } from "../../control/lease.ts";
+import { timerSource } from "../../control/sources.ts";
+import { expectedOf, type Intent } from "../../model/intent.ts";
+import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { ActorPorts } from "../actor.ts";
+import { noMetrics, runControllers, simLeaseTimes } from "../controllersProcess.ts";
 import { oneEpochWrites } from "../invariants/leadership.ts";
-import { at, configMap, type Exhibit, every, kinds, process, scene } from "./exhibit.ts";
-import { SimpleLease } from "./simpleLease.ts";
+import { at, carryOut, configMap, type Exhibit, kinds, pictureOf, process, scene } from "./exhibit.ts";
 
 const workers = ["left", "right"];
 
-/** Counts, in an object that only the leader may write. */
-async function work(ports: ActorPorts, fenced: boolean): Promise<void> {
-  // One begins first, so that a schedule can say whom it means.
-  if (ports.name === "right") await ports.sleep(300);
-  const lease = new SimpleLease(ports, "counter", () => {});
-  const count = async (): Promise<void> => {
-    // The mistake: that we led when we last looked does not mean that we lead.
-    const mayWrite = (): boolean => (fenced ? lease.isLeading : lease.ledOnce);
-    if (!mayWrite()) return;
-    const found = await ports.kube.get(at(kinds.configMaps, "count"));
-    if (!found.ok || !mayWrite()) return;
-    const { metadata, data } = found.value as unknown as { metadata: object; data?: Record<string, string> };
-    const next = String(Number(data?.["count"] ?? "0") + 1);
-    await ports.kube.update(at(kinds.configMaps, "count"), {
-      ...found.value,
-      metadata: { ...found.value.metadata, ...metadata },
-      data: { count: next, by: ports.name },
-    });
-  };
-  const untilCalm = async (): Promise<void> => {
-    for (let round = 0; round < 60 && !ports.cancel.cancelled; round++) {
-      await count();
-      await ports.sleep(150);
-    }
-  };
-  await Promise.all([lease.run(), untilCalm(), every(ports, 1_000, () => {})]);
+/** Counts, in an object that only the leader may write, until things become calm. */
+function count(controllers: Controllers, ports: ActorPorts, kube: KubeApi): void {
+  const maps = controllers.cache(kinds.configMaps);
+  const picture = pictureOf(controllers, [kinds.configMaps]);
+  let rounds = 0;
+  controllers.add({
+    name: "counter",
+    sources: [timerSource(ports, 150, () => ["default/count"])],
+    reconcile: (key, turn) => {
+      const found = maps.get(key);
+      if (found === undefined || rounds++ >= 60) return undefined;
+      const next = String(Number((found["data"] as { count?: string } | undefined)?.count ?? "0") + 1);
+      const intent: Intent = {
+        type: "update",
+        target: at(kinds.configMaps, "count"),
+        expected: expectedOf(found),
+        object: { ...found, data: { count: next, by: ports.name } },
+        why: "the leader counts",
+      };
+      return carryOut(picture, kube, { intent, effects: [] }, turn);
+    },
+  });
 }
 
-const play = (variant: string, fenced: boolean) => ({
+/** One begins first, so that a schedule can say whom it means. */
+async function inTurn(ports: ActorPorts): Promise<void> {
+  if (ports.name === "right") await ports.sleep(300);
+}
+
+async function fenced(ports: ActorPorts): Promise<void> {
+  await inTurn(ports);
+  const lease = { namespace: "default", name: "counter" };
+  await runControllers(ports, (controllers) => count(controllers, ports, controllers.kube), { lease });
+}
+
+/** The mistake: that we led when we last looked does not mean that we lead. Nothing asks before a write. */
+async function unfenced(ports: ActorPorts): Promise<void> {
+  await inTurn(ports);
+  const place = { namespace: "default", name: "counter", identity: ports.name, times: simLeaseTimes };
+  const lease = new Lease({ ...ports, metrics: noMetrics, ...place });
+  await new Promise<void>((resolve) => {
+    lease.start({ acquired: () => resolve(), lost: () => {} });
+    ports.cancel.onCancel(resolve);
+  });
+  if (!ports.cancel.cancelled) await runControllers(ports, (controllers) => count(controllers, ports, ports.kube));
+  await lease.stop();
+}
+
+const play = (variant: string, isFenced: boolean) => ({
   ...scene({
     slug: "two-leaders",
     variant,
     about: "two processes share a lease, and one of them stands still for longer than it holds",
-    faults: ["two-leaders", "pause", "clock-step", "slow-call", "timeout-before"],
+    faults: ["two-leaders", "pause", "clock-step", "slow-call", "client-queue", "timeout-before"],
     invariants: [oneEpochWrites((actor) => workers.includes(actor), "counter")],
     setUp: async (kube) => {
       await kube.create(kinds.configMaps, configMap("count"));
     },
-    actors: () => workers.map((name) => process(name, (ports) => work(ports, fenced))),
+    actors: () => workers.map((name) => process(name, isFenced ? fenced : unfenced)),
     humming: ["coordination.k8s.io/leases"],
   }),
   shakenMs: 12_000,

@@ -1,9 +1,10 @@
+import { keyOfObject } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { refused } from "../../model/outcome.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { ActorPorts } from "../actor.ts";
+import { runControllers } from "../controllersProcess.ts";
 import { mirrorsAreComplete, neverGoesBack } from "../invariants/general.ts";
-import { keyOf, Mirror } from "../mirror.ts";
 import { at, configMap, type Exhibit, kinds, person, process, scene } from "./exhibit.ts";
 
 /** A store whose watches break two promises: after a partition they repeat the past, and a starved one loses events. */
@@ -11,13 +12,13 @@ function shakyStore(ports: ActorPorts, losesSilently: boolean): KubeApi {
   const { kube } = ports;
   return Object.assign(Object.create(kube) as KubeApi, {
     watch: (...[kind, options, sink]: Parameters<KubeApi["watch"]>) => {
-      const from = Number(options.resourceVersion ?? "0");
+      const { resourceVersion: from } = options;
       const back = ports.choose("resumes-behind", (dice) => (dice.perMille(300) ? dice.between(1, 5) : 0));
-      const resourceVersion = String(Math.max(1, from - back));
+      const resumed = from === undefined ? {} : { resourceVersion: String(Math.max(1, Number(from) - back)) };
       let ended = false;
       const watch = kube.watch(
         kind,
-        { ...options, resourceVersion },
+        { ...options, ...resumed },
         {
           ended: (why) => {
             if (!ended) sink.ended(why);
@@ -53,8 +54,8 @@ async function believeEverything(ports: ActorPorts, kube: KubeApi): Promise<void
         {
           event: (event) => {
             if (event.type === "BOOKMARK") return;
-            if (event.type === "DELETED") objects.delete(keyOf(event.object));
-            else objects.set(keyOf(event.object), event.object);
+            if (event.type === "DELETED") objects.delete(keyOfObject(event.object));
+            else objects.set(keyOfObject(event.object), event.object);
             // The mistake: an event may be older than what is known already.
             revision = event.object.metadata.resourceVersion;
             ports.observe("revision", { kind: "configmaps", revision: Number(revision) });
@@ -89,7 +90,7 @@ const play = (variant: string, options: { believes: boolean; losesSilently: bool
       process("reader", async (ports) => {
         const kube = shakyStore(ports, options.losesSilently);
         if (options.believes) await believeEverything(ports, kube);
-        else await new Mirror({ ...ports, kube }, kinds.configMaps).run();
+        else await runControllers({ ...ports, kube }, (controllers) => void controllers.cache(kinds.configMaps));
       }),
     ],
   });
@@ -125,6 +126,7 @@ export const watchGoesBack: Exhibit = {
     },
     {
       name: "loses-when-starved",
+      invariant: "I9",
       about: "the store leaves events out and goes on",
       scenario: play("loses-when-starved", { believes: false, losesSilently: true }),
       firstSeeds: 50,

@@ -1,0 +1,85 @@
+import type { KubeObject, OwnerReference } from "../../model/object.ts";
+import type { ObjectRef, ResourceRef } from "../../ports/kubeApi.ts";
+import type { Effect } from "../../snapshot/ledger.ts";
+
+/** What the guinea pig, its users and its invariants agree on: pods, sets, and who belongs to whom. */
+export const podKind: ResourceRef = { group: "", version: "v1", plural: "pods" };
+export const setKind: ResourceRef = { group: "apps", version: "v1", plural: "replicasets" };
+
+/** Who uses a pod says so on it. */
+export const claimAnnotation = "example.com/claimed-by";
+/** On the pod that goes first when its set asks for fewer. */
+export const firstToGoAnnotation = "example.com/first-to-go";
+/** Which set a pod without an owner would like to belong to. */
+export const setLabel = "set";
+
+/** Whether a pod counts for a set: shown by the watch, or decided and not yet shown. */
+export type Presence = "live" | "gone";
+
+/** A live pod counts for its set, under a name that the watch and an intent share. */
+export function effectsOf(pod: KubeObject): readonly Effect<Presence>[] {
+  const owner = controllerOf(pod);
+  if (owner === undefined || hasEnded(pod) || isGoing(pod)) return [];
+  return [{ key: `${owner.uid}/${pod.metadata.name}`, value: "live" }];
+}
+
+/** The sets that a pod matters to: its owner, or the one it would like to have. */
+export function setsOf(pod: KubeObject): string[] {
+  const name = controllerOf(pod)?.name ?? pod.metadata.labels?.[setLabel];
+  return name === undefined ? [] : [`default/${name}`];
+}
+
+export function isOrphan(pod: KubeObject, setKey: string, set: KubeObject | undefined): boolean {
+  const owner = controllerOf(pod);
+  if (owner === undefined || isGoing(pod) || `default/${owner.name}` !== setKey) return false;
+  return owner.uid !== set?.metadata.uid;
+}
+
+export function isStray(pod: KubeObject, setName: string): boolean {
+  if (controllerOf(pod) !== undefined || pod.metadata.labels?.[setLabel] !== setName) return false;
+  return !isGoing(pod) && !hasEnded(pod);
+}
+
+export function refTo(kind: ResourceRef, name: string): ObjectRef {
+  return { ...kind, namespace: "default", name };
+}
+
+export function controllerOf(object: KubeObject): OwnerReference | undefined {
+  return object.metadata.ownerReferences?.find(({ controller }) => controller === true);
+}
+
+export function isClaimed(object: KubeObject): boolean {
+  return object.metadata.annotations?.[claimAnnotation] !== undefined;
+}
+
+export function hasEnded(pod: KubeObject): boolean {
+  const { phase } = (pod["status"] ?? {}) as { phase?: string };
+  return phase === "Failed" || phase === "Succeeded";
+}
+
+export function isGoing(object: KubeObject): boolean {
+  return object.metadata.deletionTimestamp !== undefined;
+}
+
+export function replicasOf(set: KubeObject): number {
+  return (set["spec"] as { replicas?: number }).replicas ?? 1;
+}
+
+export function ownerReference(set: KubeObject): OwnerReference {
+  const { name, uid } = set.metadata;
+  return { apiVersion: "apps/v1", kind: "ReplicaSet", name, uid, controller: true };
+}
+
+export function podOf(set: KubeObject, name: string): KubeObject {
+  return {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: {
+      name,
+      namespace: "default",
+      labels: { [setLabel]: set.metadata.name },
+      ownerReferences: [ownerReference(set)],
+    },
+    spec: { containers: [{ name: "main", image: "registry/app:1" }] },
+  } as unknown as KubeObject;
+}

@@ -1,7 +1,8 @@
 /** A cluster in the middle of a roll-out: somebody makes pods, somebody binds them, nodes start them. */
+import type { ObjectCache } from "../../control/objectCache.ts";
 import type { KubeObject } from "../../model/object.ts";
-import type { ActorSpec } from "../actor.ts";
-import { Mirror } from "../mirror.ts";
+import type { ActorPorts, ActorSpec } from "../actor.ts";
+import { runControllers } from "../controllersProcess.ts";
 import { at, every, kinds, person, plain, pod, process } from "../museum/exhibit.ts";
 
 export interface Rollout {
@@ -26,28 +27,37 @@ export function busyCluster({ pods, everyMs, paceMs }: Rollout): ActorSpec[] {
       }
     }),
     process("scheduler", async (ports) => {
-      const mirror = new Mirror(ports, kinds.pods);
+      const { pods: cache, following } = followPods(ports);
       const bindAll = async (): Promise<void> => {
-        for (const found of [...mirror.objects.values()]) {
+        for (const [, found] of cache.view().objects) {
           if (nodeOf(found) !== "") continue;
           const { uid, resourceVersion, name } = found.metadata;
           await ports.kube.bind(at(kinds.pods, name), { node: "n1", uid, resourceVersion });
         }
       };
-      await Promise.all([mirror.run(), every(ports, paceMs, bindAll)]);
+      await Promise.all([following, every(ports, paceMs, bindAll)]);
     }),
     process("kubelet", async (ports) => {
-      const mirror = new Mirror(ports, kinds.pods);
+      const { pods: cache, following } = followPods(ports);
       const startAll = async (): Promise<void> => {
-        for (const found of [...mirror.objects.values()]) {
+        for (const [, found] of cache.view().objects) {
           if (nodeOf(found) === "" || phaseOf(found) !== "Pending") continue;
           const running = { ...found, status: { ...(found["status"] as object), phase: "Running" } };
           await ports.kube.update({ ...at(kinds.pods, found.metadata.name), subresource: "status" }, running);
         }
       };
-      await Promise.all([mirror.run(), every(ports, paceMs, startAll)]);
+      await Promise.all([following, every(ports, paceMs, startAll)]);
     }),
   ];
+}
+
+/** All pods, kept true by a watch until the process is asked to end. */
+function followPods(ports: ActorPorts): { pods: ObjectCache; following: Promise<void> } {
+  let pods: ObjectCache | undefined;
+  const following = runControllers(ports, (controllers) => {
+    pods = controllers.cache(kinds.pods);
+  });
+  return { pods: pods as unknown as ObjectCache, following };
 }
 
 /** The node that everything runs on. */

@@ -87,6 +87,7 @@ export const fiveQueries43: Exhibit = {
     },
     {
       name: "error-is-zero",
+      invariant: "I21",
       about: "a list that fails counts as an empty one",
       scenario: play("error-is-zero", (ports) => fiveQueries(ports, true)),
       firstSeeds: 20,

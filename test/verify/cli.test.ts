@@ -149,7 +149,7 @@ describe("a cluster that is scheduled", () => {
       roleRef: { apiGroup: rbac.group, kind: "ClusterRole", name: role.metadata.name },
       subjects: [{ apiGroup: rbac.group, kind: "User", name: "reader" }],
     } as unknown as KubeObject);
-    const after = await start(["verify", "--kubeconfig", mine, "--settle", "0", "--check", "all"]).done;
+    const after = await start(["verify", "--kubeconfig", mine, "--settle", "0", "--check", "all", "gitops"]).done;
     expect(after.code).toBe(50); // The gate is among all checks, and there is nothing behind it: rights were enough.
     expect((await start(["verify", "--kubeconfig", mine]).done).code).toBe(0);
     const saved = await start(["snapshot", "save", "mine.json", "--kubeconfig", mine]).done;

@@ -20,5 +20,5 @@ const unitMs: Readonly<Record<string, number>> = { h: 3_600_000, m: 60_000, s: 1
 
 /** `5` for five seconds, `2.5` when it is not whole. */
 export function secondsText(ms: number): string {
-  return ms % 1000 === 0 ? String(ms / 1000) : (ms / 1000).toFixed(1);
+  return String(Math.round(ms / 100) / 10);
 }

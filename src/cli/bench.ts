@@ -3,11 +3,13 @@ import { benchApiServer } from "./bench/apiserver.ts";
 import { type Figure, figureLine, figureTable, verdict } from "./bench/figure.ts";
 import { benchNodes } from "./bench/nodes.ts";
 import { benchSimulator } from "./bench/simulator.ts";
+import { benchVerify } from "./bench/verify.ts";
 
 const benchmarks: Readonly<Record<string, (say: (text: string) => void) => AsyncGenerator<Figure>>> = {
   apiserver: benchApiServer,
   nodes: benchNodes,
   simulator: benchSimulator,
+  verify: benchVerify,
 };
 
 /** Runs benchmarks by name and prints what was measured. Never fails on a slow figure: machines differ. */

@@ -342,11 +342,6 @@ describe("an API that does not answer as it should ends in 3, with the cause, wi
         response.end(list.slice(0, 20));
       },
     },
-    {
-      name: "an answer that never comes",
-      cause: "Failed to list pods",
-      answer: () => {},
-    },
   ];
   const status = (response: Parameters<RequestListener>[1], code: number, reason: string): void => {
     const message = code === 403 ? "pods is forbidden: no" : reason;

@@ -21,6 +21,8 @@ export interface Script {
   readonly moments: readonly Moment[];
   /** Asked before every list; an answer is the refusal that the caller gets. */
   readonly refuse?: (call: ListCall) => Refusal | undefined;
+  /** Asked before every list: true is a call that nobody answers. */
+  readonly hang?: (call: ListCall) => boolean;
   /** Changes of pods are told to watchers. Without it a watch is silent. */
   readonly watches?: boolean;
   /** Kinds that are kept in another store: plain lists of them have its revision. */
@@ -63,6 +65,11 @@ export class ScriptedApi implements KubeApi {
     const nth = this.calls.filter((call) => call.kind === kind).length + 1;
     const call = { kind, atS: this.nowS, nth, options };
     this.calls.push(call);
+    if (this.script.hang?.(call) === true) {
+      return new Promise((resolve) => {
+        options.cancel?.onCancel(() => resolve(refused("Unknown", "the caller gave up")));
+      });
+    }
     const refusal = this.script.refuse?.(call);
     if (refusal !== undefined) return refusal;
     const token = options.continueToken === undefined ? undefined : options.continueToken.split("/").map(Number);

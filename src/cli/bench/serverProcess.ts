@@ -16,7 +16,15 @@ import { benchNode, benchPod } from "./workload.ts";
  */
 export type Command =
   | { do: "start"; dataDir?: string; tls: boolean }
-  | { do: "fillPods"; count: number; offset?: number; namespace?: string; owner?: { name: string; uid: string } }
+  | {
+      do: "fillPods";
+      count: number;
+      offset?: number;
+      namespace?: string;
+      owner?: { name: string; uid: string };
+      /** So many pods are put on each node; without it they have none. */
+      perNode?: number;
+    }
   | { do: "fillNodes"; count: number }
   | { do: "churn"; count: number; pods: number; pauseEvery: number }
   | { do: "usage" }
@@ -41,6 +49,9 @@ async function obey(command: Command): Promise<unknown> {
         if (command.owner !== undefined) {
           const owner = { apiVersion: "v1", kind: "ConfigMap", ...command.owner };
           Object.assign(pod.metadata, { ownerReferences: [owner] });
+        }
+        if (command.perNode !== undefined) {
+          Object.assign(pod.spec, { nodeName: benchNode(Math.floor(at / command.perNode)).metadata.name });
         }
         return pod;
       });

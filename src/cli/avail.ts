@@ -1,0 +1,67 @@
+/** `muster avail` and `muster disks`: what users look at before they ask for a machine. */
+import type { Log } from "../ports/log.ts";
+import { type DatabaseFlags, openDatabase } from "./inventory/openWorld.ts";
+import { spanOf } from "./inventory/settings.ts";
+import { availabilityRows, availabilityTable, diskState, diskTable } from "./inventory/show.ts";
+import { mustAnswer } from "./inventory.ts";
+import { untilSignal } from "./untilSignal.ts";
+
+const quiet: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
+
+export interface AvailFlags extends DatabaseFlags {
+  readonly watch?: boolean;
+  readonly interval: string;
+  readonly output: "text" | "json";
+}
+
+export async function showAvailability(flags: AvailFlags): Promise<void> {
+  const intervalMs = spanOf("--interval", flags.interval);
+  const { database, close } = await openDatabase(flags, process.env, quiet);
+  const isScreen = process.stdout.isTTY === true && process.env["NO_COLOR"] === undefined;
+  let isOver = false;
+  const signal =
+    flags.watch === true
+      ? untilSignal().then(() => {
+          isOver = true;
+        })
+      : Promise.resolve();
+  try {
+    for (;;) {
+      const view = mustAnswer(await database.reader.availability());
+      if (flags.output === "json") {
+        const shown = { read_at: new Date(view.readMs).toISOString(), types: availabilityRows(view) };
+        process.stdout.write(`${JSON.stringify(shown)}\n`);
+      } else {
+        // Redrawn in place: rows never move, and no zero flashes between two looks.
+        if (flags.watch === true && isScreen) process.stdout.write("\u001b[H\u001b[J");
+        process.stdout.write(`${availabilityTable(view, isScreen)}\n`);
+      }
+      if (flags.watch !== true) return;
+      await Promise.race([signal, new Promise((done) => setTimeout(done, intervalMs))]);
+      if (isOver) return;
+    }
+  } finally {
+    await close();
+  }
+}
+
+export interface DisksFlags extends DatabaseFlags {
+  readonly user?: string;
+  readonly deleted?: boolean;
+  readonly output: "text" | "json";
+}
+
+export async function showDisks(flags: DisksFlags): Promise<void> {
+  const { database, close } = await openDatabase(flags, process.env, quiet);
+  try {
+    const filter = { deleted: flags.deleted ?? false, ...(flags.user === undefined ? {} : { user: flags.user }) };
+    const disks = mustAnswer(await database.reader.disks(filter));
+    const text =
+      flags.output === "json"
+        ? JSON.stringify({ disks: disks.map((disk) => ({ ...disk, state: diskState(disk) })) })
+        : diskTable(disks, Date.now());
+    process.stdout.write(`${text}\n`);
+  } finally {
+    await close();
+  }
+}

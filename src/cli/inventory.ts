@@ -1,0 +1,154 @@
+/** `muster inventory`: run it, look at what it did, hold it. */
+import { userInfo } from "node:os";
+import { pinoLog } from "../adapters/pinoLog.ts";
+import { prometheus } from "../adapters/prometheus.ts";
+import { CancelSource } from "../control/cancelSource.ts";
+import { Health } from "../control/health.ts";
+import { type RunReport, runInventory } from "../control/inventory/runInventory.ts";
+import { UserError } from "../model/userError.ts";
+import type { Answer } from "../ports/database.ts";
+import type { Log } from "../ports/log.ts";
+import type { ClusterFlags } from "./findCluster.ts";
+import { type DatabaseFlags, openDatabase, openWorld } from "./inventory/openWorld.ts";
+import { type RunFlags, runOptions, spanOf } from "./inventory/settings.ts";
+import { driftTable, reportText, runTable } from "./inventory/show.ts";
+import { parsePort } from "./parsePort.ts";
+import { startStatusServer } from "./statusServer.ts";
+import { untilSignal } from "./untilSignal.ts";
+
+interface Output {
+  readonly output: "text" | "json";
+}
+
+export interface InventoryRunFlags extends RunFlags, DatabaseFlags, ClusterFlags, Output {
+  readonly once?: boolean;
+  readonly every?: string;
+  readonly metricsAddress?: string;
+  readonly logLevel: "debug" | "info" | "warn" | "error";
+  readonly logFormat?: string;
+}
+
+/** One run, or one every so often. The exit code says how the last one ended. */
+export async function runInventoryCommand(flags: InventoryRunFlags): Promise<void> {
+  if ((flags.once === true) === (flags.every !== undefined)) {
+    throw new UserError("inventory-setting-invalid", "pass either --once or --every", "pass --once, or --every 5m");
+  }
+  const everyMs = flags.every === undefined ? undefined : spanOf("--every", flags.every);
+  const options = runOptions(flags, process.env);
+  const log = pinoLog({ level: flags.logLevel, levels: "upper" });
+  const metrics = prometheus({ onProblem: (problem) => log.warn({ ...problem }, "a metric cannot be counted") });
+  const address = flags.metricsAddress ?? process.env["MUSTER_METRICS_ADDRESS"];
+  const stop = new CancelSource();
+  const world = await openWorld(flags, process.env, { log, metrics });
+  const status =
+    address === undefined || address === ""
+      ? undefined
+      : await startStatusServer({ health: new Health(), readiness: new Health(), metrics }, listenOn(address));
+  const signal = untilSignal().then(() => stop.cancel());
+  try {
+    for (;;) {
+      const report = await runInventory(world.ports, { ...options, cancel: stop });
+      say(report, flags.output);
+      process.exitCode = report.exitCode;
+      if (everyMs === undefined || stop.cancelled) break;
+      // At multiples of the period, as the CronJob does: two that run beside each other do not drift apart.
+      let timer: NodeJS.Timeout | undefined;
+      const pause = new Promise((done) => {
+        timer = setTimeout(done, everyMs - (Date.now() % everyMs));
+      });
+      await Promise.race([signal, pause]);
+      clearTimeout(timer);
+      if (stop.cancelled) break;
+    }
+  } finally {
+    await status?.stop();
+    await world.close();
+  }
+}
+
+function say(report: RunReport, output: "text" | "json"): void {
+  process.stdout.write(output === "json" ? `${JSON.stringify(report)}\n` : `${reportText(report)}\n`);
+}
+
+function listenOn(address: string): { host: string; port: number } {
+  const at = address.lastIndexOf(":");
+  return {
+    host: address.slice(0, Math.max(0, at)) || "127.0.0.1",
+    port: parsePort(address.slice(at + 1), "--metrics-address"),
+  };
+}
+
+const quiet: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
+
+export async function showRuns(flags: DatabaseFlags & Output & { readonly limit: string }): Promise<void> {
+  const { database, close } = await openDatabase(flags, process.env, quiet);
+  try {
+    const runs = mustAnswer(await database.reader.runs(countOf(flags.limit)));
+    const paused = mustAnswer(await database.reader.paused());
+    if (flags.output === "json") process.stdout.write(`${JSON.stringify({ paused: paused ?? null, runs })}\n`);
+    else {
+      if (paused !== undefined) process.stdout.write(`paused by ${paused.by}: ${paused.reason}\n`);
+      process.stdout.write(`${runTable(runs, Date.now())}\n`);
+    }
+  } finally {
+    await close();
+  }
+}
+
+export async function showDrift(
+  flags: DatabaseFlags &
+    Output & {
+      readonly limit: string;
+      readonly open?: boolean;
+      readonly disk?: string;
+      readonly type?: string;
+      readonly run?: string;
+    },
+): Promise<void> {
+  const { database, close } = await openDatabase(flags, process.env, quiet);
+  try {
+    const events = mustAnswer(
+      await database.reader.drift({
+        limit: countOf(flags.limit),
+        open: flags.open ?? false,
+        ...(flags.disk === undefined ? {} : { entity: "disk", entityId: flags.disk }),
+        ...(flags.type === undefined ? {} : { entity: "gpu_type", entityId: flags.type }),
+        ...(flags.run === undefined ? {} : { runId: flags.run }),
+      }),
+    );
+    const shown = flags.output === "json" ? JSON.stringify({ drift: events }) : driftTable(events, Date.now());
+    process.stdout.write(`${shown}\n`);
+  } finally {
+    await close();
+  }
+}
+
+export async function setPaused(
+  paused: boolean,
+  flags: DatabaseFlags & Output & { readonly reason?: string },
+): Promise<void> {
+  const { database, close } = await openDatabase(flags, process.env, quiet);
+  try {
+    const who = process.env["USER"] || userInfo().username;
+    mustAnswer(paused ? await database.reader.pause(who, flags.reason ?? "") : await database.reader.resume(who));
+    const text = paused ? "paused: runs are skipped until `muster inventory resume`" : "resumed";
+    process.stdout.write(flags.output === "json" ? `${JSON.stringify({ paused })}\n` : `${text}\n`);
+  } finally {
+    await close();
+  }
+}
+
+export function countOf(text: string): number {
+  const count = Number(text);
+  if (/^[0-9]+$/.test(text) && count > 0 && count <= 10_000) return count;
+  throw new UserError("bad-number", `--limit ${text} is no number from 1 to 10000`, "pass a whole number");
+}
+
+export function mustAnswer<T>(answer: Answer<T>): T {
+  if (answer.ok) return answer.value;
+  throw new UserError(
+    "database-failed",
+    `the database said: ${answer.why}`,
+    "see that it runs and that this user may read it",
+  );
+}

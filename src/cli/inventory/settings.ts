@@ -1,0 +1,125 @@
+/** What the environment and the flags say about a run. What makes no sense is refused before anything is opened. */
+
+import { inventoryDefaults } from "../../control/inventory/inventoryDefaults.ts";
+import type { InventoryOptions } from "../../control/inventory/runInventory.ts";
+import { nodeRulesDefault } from "../../decide/inventory/schedulableNode.ts";
+import { durationMs } from "../../decide/nodes/faults.ts";
+import { UserError } from "../../model/userError.ts";
+import type { RunKind } from "../../ports/database.ts";
+
+export type Env = Readonly<Record<string, string | undefined>>;
+
+export interface RunFlags {
+  readonly dryRun?: boolean;
+  readonly phase?: string;
+  readonly acceptDrop?: boolean;
+  readonly failIfLocked?: boolean;
+  readonly evenIfPaused?: boolean;
+  readonly fullSnapshots?: boolean;
+  readonly snapshotScope?: string;
+  readonly nameFallback?: boolean;
+  readonly deadline?: string;
+}
+
+export function runOptions(flags: RunFlags, env: Env): InventoryOptions {
+  const { disks } = inventoryDefaults;
+  const kinds: Readonly<Record<string, RunKind>> = { gpu: "gpu", disks: "disks", all: "all" };
+  const kind = kinds[flags.phase ?? env["MUSTER_PHASE"] ?? "all"];
+  if (kind === undefined) throw usage("--phase", flags.phase ?? "", "gpu, disks, or leave it out for both");
+  const scope = flags.snapshotScope ?? env["MUSTER_SNAPSHOT_SCOPE"] ?? "disk";
+  if (scope !== "disk" && scope !== "volume") throw usage("--snapshot-scope", scope, "disk or volume");
+  const seconds = (name: string, fallbackMs: number): number => {
+    const text = env[name];
+    if (text === undefined || text === "") return fallbackMs;
+    if (!/^[0-9]+(\.[0-9]+)?$/.test(text)) throw usage(name, text, "a number of seconds");
+    return Number(text) * 1000;
+  };
+  const tolerated = env["MUSTER_TOLERATED_TAINTS"];
+  return {
+    ...inventoryDefaults,
+    kind,
+    dryRun: flags.dryRun ?? env["MUSTER_DRY_RUN"] === "true",
+    updatedBy: env["HOSTNAME"] || env["POD_NAME"] || "availability-updater",
+    names: {
+      prefix: env["MUSTER_ASG_PREFIX"] || inventoryDefaults.names.prefix,
+      aliases: { ...inventoryDefaults.names.aliases, ...pairsOf("MUSTER_GPU_TYPE_ALIASES", env) },
+    },
+    nodeRules: {
+      toleratedTaints:
+        tolerated === undefined ? nodeRulesDefault.toleratedTaints : tolerated.split(",").filter(Boolean),
+      heartbeatMsMax: seconds("MUSTER_NODE_HEARTBEAT_SECONDS", nodeRulesDefault.heartbeatMsMax),
+    },
+    disks: {
+      ...disks,
+      disks: {
+        ...disks.disks,
+        leaseMs: seconds("MUSTER_CLAIM_LEASE_SECONDS", disks.disks.leaseMs),
+        staleClaimMs: seconds("MUSTER_STALE_CLAIM_SECONDS", disks.disks.staleClaimMs),
+        missingMs: seconds("MUSTER_MISSING_GRACE_SECONDS", disks.disks.missingMs),
+      },
+      snapshots: { ...disks.snapshots, scope },
+      trust: { ...disks.trust, dropMax: shareOf("MUSTER_DROP_THRESHOLD", env, disks.trust.dropMax) },
+      acceptDrop: flags.acceptDrop ?? false,
+      nameFallback: flags.nameFallback ?? env["MUSTER_NAME_TAG_FALLBACK"] === "true",
+      snapshotsFullEveryMs:
+        flags.fullSnapshots === true ? 0 : seconds("MUSTER_SNAPSHOT_FULL_SECONDS", disks.snapshotsFullEveryMs),
+    },
+    deadlineMs:
+      flags.deadline === undefined ? seconds("MUSTER_DEADLINE_SECONDS", 600_000) : spanOf("--deadline", flags.deadline),
+    failIfLocked: flags.failIfLocked ?? false,
+    evenIfPaused: flags.evenIfPaused ?? false,
+  };
+}
+
+/** A length of time as a person writes it: 5m, 90s. */
+export function spanOf(flag: string, text: string): number {
+  const ms = durationMs(text);
+  if (ms === undefined || ms <= 0) throw usage(flag, text, "a length of time such as 5m or 90s");
+  return ms;
+}
+
+/** Where the database is: the flag, then DATABASE_URL, then POSTGRES_*; undefined means the embedded one. */
+export function databaseUrl(flag: string | undefined, env: Env): string | undefined {
+  const url = flag ?? (env["DATABASE_URL"] === "" ? undefined : env["DATABASE_URL"]);
+  if (url !== undefined) {
+    if (!/^postgres(ql)?:\/\//.test(url))
+      throw usage("--database-url", "(not shown)", "postgresql://user:password@host:5432/name");
+    return url;
+  }
+  const names = ["POSTGRES_HOST", "POSTGRES_USER", "POSTGRES_PASSWORD", "POSTGRES_DB"];
+  const missing = names.filter((name) => (env[name] ?? "") === "");
+  if (missing.length === names.length) return undefined;
+  if (missing.length > 0) {
+    throw new UserError(
+      "database-settings-incomplete",
+      `the environment names a database, but lacks ${missing.join(", ")}`,
+      "set all of POSTGRES_HOST, POSTGRES_USER, POSTGRES_PASSWORD and POSTGRES_DB, or none of them",
+    );
+  }
+  const [host, user, password, name] = names.map((each) => encodeURIComponent(env[each] ?? ""));
+  const port = env["POSTGRES_PORT"] || "5432";
+  if (!/^[0-9]+$/.test(port)) throw usage("POSTGRES_PORT", port, "a port");
+  return `postgresql://${user}:${password}@${host}:${port}/${name}`;
+}
+
+function pairsOf(name: string, env: Env): Record<string, string> {
+  const pairs: Record<string, string> = {};
+  for (const part of (env[name] ?? "").split(",").filter(Boolean)) {
+    const [from = "", to = "", more] = part.split("=");
+    if (from === "" || to === "" || more !== undefined) throw usage(name, part, "name=type, with commas between");
+    pairs[from] = to;
+  }
+  return pairs;
+}
+
+function shareOf(name: string, env: Env, fallback: number): number {
+  const text = env[name];
+  if (text === undefined || text === "") return fallback;
+  const share = Number(text);
+  if (!(share >= 0 && share <= 1)) throw usage(name, text, "a share from 0 to 1, such as 0.3");
+  return share;
+}
+
+function usage(what: string, given: string, wanted: string): UserError {
+  return new UserError("inventory-setting-invalid", `${what} ${given} makes no sense`, `pass ${wanted}`);
+}

@@ -1,0 +1,88 @@
+import { describe, expect, test } from "vitest";
+import { databaseUrl, runOptions } from "../../src/cli/inventory/settings.ts";
+
+const postgres = {
+  POSTGRES_HOST: "db",
+  POSTGRES_USER: "gpudev",
+  POSTGRES_PASSWORD: "p@ss/word",
+  POSTGRES_DB: "gpudev",
+};
+
+describe("where the database is", () => {
+  test.each([
+    {
+      fact: "the flag, before everything",
+      flag: "postgresql://a@b/c",
+      env: { DATABASE_URL: "postgresql://x@y/z", ...postgres },
+      url: "postgresql://a@b/c",
+    },
+    {
+      fact: "DATABASE_URL, before the parts",
+      flag: undefined,
+      env: { DATABASE_URL: "postgresql://x@y/z", ...postgres },
+      url: "postgresql://x@y/z",
+    },
+    {
+      fact: "the parts, on the usual port",
+      flag: undefined,
+      env: postgres,
+      url: "postgresql://gpudev:p%40ss%2Fword@db:5432/gpudev",
+    },
+    {
+      fact: "the parts, on another port",
+      flag: undefined,
+      env: { ...postgres, POSTGRES_PORT: "6000" },
+      url: "postgresql://gpudev:p%40ss%2Fword@db:6000/gpudev",
+    },
+    { fact: "the embedded one when nothing is said", flag: undefined, env: {}, url: undefined },
+  ])("$fact", ({ flag, env, url }) => {
+    expect(databaseUrl(flag, env)).toBe(url);
+  });
+
+  test("a part of the parts is refused, and says what is missing", () => {
+    expect(() => databaseUrl(undefined, { POSTGRES_HOST: "db", POSTGRES_USER: "u" })).toThrow(
+      "POSTGRES_PASSWORD, POSTGRES_DB",
+    );
+  });
+});
+
+describe("what a run is told", () => {
+  test("by nobody: both phases, ten minutes, the document's prefix", () => {
+    expect(runOptions({}, {})).toMatchObject({
+      kind: "all",
+      dryRun: false,
+      deadlineMs: 600_000,
+      names: { prefix: "pytorch-gpu-dev", aliases: { "t4-az2": "t4" } },
+      disks: { acceptDrop: false, nameFallback: false, trust: { dropMax: 0.3 }, disks: { leaseMs: 1_800_000 } },
+    });
+  });
+
+  test("by the environment", () => {
+    const env = {
+      MUSTER_ASG_PREFIX: "lab",
+      MUSTER_CLAIM_LEASE_SECONDS: "60",
+      MUSTER_DROP_THRESHOLD: "0.5",
+      MUSTER_GPU_TYPE_ALIASES: "x=y",
+      HOSTNAME: "pod-1",
+      MUSTER_PHASE: "gpu",
+      MUSTER_TOLERATED_TAINTS: "a,b",
+    };
+    expect(runOptions({}, env)).toMatchObject({
+      kind: "gpu",
+      updatedBy: "pod-1",
+      names: { prefix: "lab", aliases: { "t4-az2": "t4", x: "y" } },
+      nodeRules: { toleratedTaints: ["a", "b"] },
+      disks: { trust: { dropMax: 0.5 }, disks: { leaseMs: 60_000 } },
+    });
+  });
+
+  test.each([
+    { MUSTER_CLAIM_LEASE_SECONDS: "soon" },
+    { MUSTER_DROP_THRESHOLD: "2" },
+    { MUSTER_PHASE: "cpu" },
+    { MUSTER_SNAPSHOT_SCOPE: "all" },
+    { MUSTER_GPU_TYPE_ALIASES: "x" },
+  ])("nonsense is refused: %o", (env) => {
+    expect(() => runOptions({}, env)).toThrow("makes no sense");
+  });
+});

@@ -24,8 +24,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-const main = join(import.meta.dirname, "../../src/cli/main.ts");
-const tsx = join(import.meta.dirname, "../../node_modules/.bin/tsx");
+const main = join(import.meta.dirname, "../../dist/cli/main.js");
 
 interface Ended {
   readonly code: number | null;
@@ -35,7 +34,7 @@ interface Ended {
 
 function muster(args: string[], env: Record<string, string> = {}): Promise<Ended> {
   return new Promise((done) => {
-    const child = spawn(tsx, [main, ...args], {
+    const child = spawn(process.execPath, [main, ...args], {
       cwd: folder,
       env: {
         PATH: process.env["PATH"] ?? "",

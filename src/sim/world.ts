@@ -40,6 +40,11 @@ function registryWith(definitions: readonly NewObject[]): Promise<Registry> {
   return registry;
 }
 
+/** The shared table for one world: nobody changes it, and whoever listened all the same would outlive the world. */
+function withoutListeners(registry: Registry): Registry {
+  return Object.assign(Object.create(registry) as Registry, { onChange: () => {} });
+}
+
 async function buildRegistry(definitions: readonly NewObject[]): Promise<Registry> {
   const idle: Clock = { nowMs: () => epochMs, after: () => () => {} };
   const random = new Chance(0).stream("registry");
@@ -135,7 +140,7 @@ export class World {
   static async create(scenario: Scenario, seed: number, script?: readonly Decision[]): Promise<World> {
     const parts = scenario.parts ?? [];
     const definitions = [...parts.flatMap((part) => part.definitions ?? []), ...(scenario.definitions ?? [])];
-    const world = new World(scenario, new Chance(seed, script), await registryWith(definitions));
+    const world = new World(scenario, new Chance(seed, script), withoutListeners(await registryWith(definitions)));
     await scenario.setUp?.(world.kube);
     for (const object of parts.flatMap(({ startObjects }) => startObjects ?? [])) await world.createStartObject(object);
     for (const spec of scenario.actors()) world.actors.push(new Actor(spec));

@@ -5,7 +5,7 @@ const timerMsMax = 2 ** 31 - 1;
 
 /** The time of this machine. */
 export function systemClock(): Clock {
-  return { nowMs: () => Date.now(), after };
+  return { nowMs: () => Date.now(), monotonicMs: () => performance.now(), after };
 }
 
 function after(delayMs: number, run: () => void): () => void {

@@ -107,7 +107,7 @@ export class Loop {
   /** Never rejects. A turn that does not end keeps its key and its place: two turns of one key would be worse. */
   private async turn(key: string, cancel: CancelSource): Promise<void> {
     const { name, queue, clock, metrics, log, reconcile, deadlineMs = defaultDeadlineMs } = this.options;
-    const startedMs = clock.nowMs();
+    const startedMs = clock.monotonicMs();
     const stopTimer = clock.after(deadlineMs, () => {
       log.warn({ controller: name, key, deadlineMs }, "a turn takes too long and is told to give up");
       cancel.cancel();
@@ -119,7 +119,7 @@ export class Loop {
       result = this.mistake(key, error);
     }
     stopTimer();
-    metrics.observe("muster_turn_seconds", { controller: name }, (clock.nowMs() - startedMs) / 1000);
+    metrics.observe("muster_turn_seconds", { controller: name }, (clock.monotonicMs() - startedMs) / 1000);
     this.follow(key, result);
     this.running.delete(key);
     queue.done(key);

@@ -120,7 +120,7 @@ export class Reflector {
       event: (event) => this.input({ type: "event", event }),
       ended: (why) => this.ended(why),
     };
-    this.openedMs = clock.nowMs();
+    this.openedMs = clock.monotonicMs();
     this.watch = kube.watch(resource, { ...selection, ...how, allowBookmarks: true, timeoutSeconds }, sink);
     // The server should have ended it long ago: the connection is dead and nobody told us.
     this.stopTimer = clock.after(timeoutSeconds * 1000 + overdueMs, () => {
@@ -130,7 +130,7 @@ export class Reflector {
   }
 
   private ended(why: Outcome<never> | undefined): void {
-    const livedMs = this.options.clock.nowMs() - this.openedMs;
+    const livedMs = this.options.clock.monotonicMs() - this.openedMs;
     this.forget();
     if (why !== undefined && !why.ok) {
       this.options.metrics.count("muster_watch_failures_total", { kind: this.kind, reason: why.reason });

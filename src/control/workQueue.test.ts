@@ -2,9 +2,10 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { ManualClock } from "../apiserver/testing/manualClock.ts";
 import { MetricsBook } from "./metricsBook.ts";
+import { SteppedClock } from "./testing/steppedClock.ts";
 import { lowPriority, WorkQueue, type WorkQueueOptions } from "./workQueue.ts";
 
-function newQueue(options: Partial<Pick<WorkQueueOptions, "fairEvery" | "retries">> = {}) {
+function newQueue(options: Partial<Pick<WorkQueueOptions, "fairEvery" | "retries" | "clock">> = {}) {
   const clock = new ManualClock();
   const metrics = new MetricsBook();
   const queue = new WorkQueue({ name: "test", clock, metrics, ...options });
@@ -113,6 +114,25 @@ describe("a work queue", () => {
     await clock.advance(5);
     expect(drain()).toEqual(["a"]);
   });
+
+  test.each([3_600_000, -3_600_000])(
+    "the earlier of two delays counts though the clock steps by %i ms",
+    async (byMs) => {
+      const time = new ManualClock();
+      const clock = new SteppedClock(time);
+      const { queue, drain } = newQueue({ clock });
+      queue.addAfter("a", 1_000);
+      clock.step(byMs);
+      queue.addAfter("a", 5_000);
+      await time.advance(1_000);
+      expect(drain()).toEqual(["a"]);
+      queue.addAfter("a", 5_000);
+      clock.step(byMs);
+      queue.addAfter("a", 1_000);
+      await time.advance(1_000);
+      expect(drain()).toEqual(["a"]);
+    },
+  );
 
   test("a budget spreads the retries of many keys", async () => {
     const { queue, clock, drain } = newQueue({ retries: { perSecond: 10, burst: 3 } });

@@ -67,7 +67,6 @@ export class WorkQueue {
   private readonly failureCounts = new Map<string, number>();
   private readonly retries: RetryBudget | undefined;
   private wholeAtMs = 0;
-  private spentAtMs = 0;
   private readyCount = 0;
   private turns = 0;
   private isClosed = false;
@@ -117,12 +116,12 @@ export class WorkQueue {
       return;
     }
     if (this.isClosed || this.ready.has(key)) return;
-    const dueMs = this.clock.nowMs() + delayMs;
+    const dueMs = this.clock.monotonicMs() + delayMs;
     const before = this.delayed.get(key);
     if (before !== undefined && before.dueMs <= dueMs) return;
     before?.cancel();
     const highest = Math.max(priority, before?.priority ?? priority);
-    // One timer a key: a step of the clock moves no deadline.
+    // One timer a key. Deadlines are compared on a clock that never steps, as timers are kept.
     const cancel = this.clock.after(delayMs, () => {
       this.delayed.delete(key);
       this.add(key, { priority: highest });
@@ -143,10 +142,7 @@ export class WorkQueue {
   private spendRetry(): number {
     if (this.retries === undefined) return 0;
     const { perSecond, burst } = this.retries;
-    const nowMs = this.clock.nowMs();
-    // A clock that stepped back takes the debt with it.
-    if (nowMs < this.spentAtMs) this.wholeAtMs += nowMs - this.spentAtMs;
-    this.spentAtMs = nowMs;
+    const nowMs = this.clock.monotonicMs();
     this.wholeAtMs = Math.max(this.wholeAtMs, nowMs) + 1000 / perSecond;
     return Math.max(0, Math.ceil(this.wholeAtMs - nowMs - (burst * 1000) / perSecond));
   }
@@ -170,7 +166,11 @@ export class WorkQueue {
     this.ready.delete(item.key);
     this.active.set(item.key, { again: undefined });
     this.metrics.gauge("workqueue_depth", this.labels, this.ready.size);
-    this.metrics.observe("workqueue_queue_duration_seconds", this.labels, (this.clock.nowMs() - item.sinceMs) / 1000);
+    this.metrics.observe(
+      "workqueue_queue_duration_seconds",
+      this.labels,
+      (this.clock.monotonicMs() - item.sinceMs) / 1000,
+    );
     return item.key;
   }
 
@@ -196,7 +196,7 @@ export class WorkQueue {
     const before = this.ready.get(key);
     if (before !== undefined && before.priority >= priority) return;
     const order = before?.order ?? this.readyCount++;
-    const item = { key, priority, order, sinceMs: before?.sinceMs ?? this.clock.nowMs() };
+    const item = { key, priority, order, sinceMs: before?.sinceMs ?? this.clock.monotonicMs() };
     this.ready.set(key, item);
     this.urgent.push(item);
     this.oldest.push(item);

@@ -46,7 +46,7 @@ function withoutListeners(registry: Registry): Registry {
 }
 
 async function buildRegistry(definitions: readonly NewObject[]): Promise<Registry> {
-  const idle: Clock = { nowMs: () => epochMs, after: () => () => {} };
+  const idle: Clock = { nowMs: () => epochMs, monotonicMs: () => 0, after: () => () => {} };
   const random = new Chance(0).stream("registry");
   const { core } = await createApi({ clock: idle, random, controllers: false });
   const kube = inProcessKube(core, simulatedCaller);
@@ -119,6 +119,7 @@ export class World {
     this.serverRandom = chance.stream("server");
     const clock: Clock = {
       nowMs: () => this.nowMs,
+      monotonicMs: () => this.schedule.nowUs / 1000,
       after: (delayMs, run) => this.later(delayMs * 1000, 0, run),
     };
     const indexedFields = { "/pods": 0 };
@@ -303,6 +304,10 @@ export class World {
       nowMs: () => {
         this.count(actor);
         return this.ownMs(actor);
+      },
+      monotonicMs: () => {
+        this.count(actor);
+        return this.schedule.nowUs / 1000;
       },
       after: (delayMs, run) => {
         this.count(actor);

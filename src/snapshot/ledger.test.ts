@@ -19,10 +19,12 @@ const steps = {
     if (attempt !== undefined) sent.push(attempt);
     return [];
   },
-  done: (ledger: Ledger<string>, sent: Attempt[]) => ledger.answer(sent.at(-1)!, succeeded({})),
-  doneAt7: (ledger: Ledger<string>, sent: Attempt[]) => ledger.answer(sent.at(-1)!, succeeded({ revision: "7" })),
-  refused: (ledger: Ledger<string>, sent: Attempt[]) => ledger.answer(sent.at(-1)!, refused("Conflict", "moved on")),
-  timeOut: (ledger: Ledger<string>, sent: Attempt[]) => ledger.answer(sent.at(-1)!, refused("Unknown", "timed out")),
+  done: (ledger: Ledger<string>, sent: Attempt[]) => ledger.answer(sent.at(-1)!, succeeded({}), "5"),
+  doneAt7: (ledger: Ledger<string>, sent: Attempt[]) => ledger.answer(sent.at(-1)!, succeeded({ revision: "7" }), "5"),
+  refused: (ledger: Ledger<string>, sent: Attempt[]) =>
+    ledger.answer(sent.at(-1)!, refused("Conflict", "moved on"), "5"),
+  timeOut: (ledger: Ledger<string>, sent: Attempt[]) =>
+    ledger.answer(sent.at(-1)!, refused("Unknown", "timed out"), "5"),
   readSame: (ledger: Ledger<string>) => ledger.read(id, { object: pod("u1", "5").metadata, revision: "9" }),
   readNewer: (ledger: Ledger<string>) => ledger.read(id, { object: pod("u1", "8").metadata, revision: "9" }),
   readGone: (ledger: Ledger<string>) => ledger.read(id, { object: undefined, revision: "9" }),
@@ -127,7 +129,7 @@ describe("an intent that changes an object", () => {
         ?.map(({ value }) => value),
     ).toEqual(["n1", "n2"]);
     const attempt = ledger.send("other");
-    expect(ledger.answer(attempt!, succeeded({}))).toEqual([{ id, end: "rejected" }]);
+    expect(ledger.answer(attempt!, succeeded({}), "5")).toEqual([{ id, end: "rejected" }]);
     expect(ledger.view().get("pod/u1")).toMatchObject([{ value: "n2", isCertain: true }]);
     expect(ledger.decide({ ...rival, id: "third" })).toBe("stale");
   });
@@ -165,4 +167,70 @@ describe("an intent that makes an object", () => {
     ).toEqual(["n1", "n2"]);
     expect(ledger.send(id)).toBeDefined();
   });
+});
+
+describe("a create whose name somebody else had for a moment", () => {
+  const create: Basis = { absentAt: "4" };
+  const namesake = { type: "added", key: "a/p", object: pod("u2", "5") } as const;
+  const namesakeGone = {
+    type: "deleted",
+    key: "a/p",
+    before: pod("u2", "5"),
+    object: pod("u2", "6"),
+    isFinalStateUnknown: false,
+  } as const;
+
+  function sent(): { ledger: Ledger<string>; attempt: Attempt } {
+    const ledger = new Ledger<string>();
+    ledger.decide({ id, kind: "/pods", key: "a/p", basis: create, effects: [{ key: "pod/p", value: "n1" }] });
+    const attempt = ledger.send(id) as Attempt;
+    return { ledger, attempt };
+  }
+
+  test("counts again when the answer says that it was made after the namesake, until the watch shows it", () => {
+    const { ledger, attempt } = sent();
+    expect(ledger.observe("/pods", namesake)).toEqual([{ id, end: "observed" }]);
+    ledger.observe("/pods", namesakeGone);
+    expect(ledger.view().has("pod/p")).toBe(false);
+    ledger.answer(attempt, succeeded({ revision: "7" }), "6");
+    expect(ledger.stateOf(id)).toBe("acknowledged");
+    expect(ledger.view().has("pod/p")).toBe(true);
+    expect(ledger.passed("/pods", "7")).toEqual([{ id, end: "observed" }]);
+    expect(ledger.view().has("pod/p")).toBe(false);
+  });
+
+  test("does not end by the namesake's end when the answer came first", () => {
+    const { ledger, attempt } = sent();
+    ledger.answer(attempt, succeeded({ revision: "7" }), "4");
+    expect(ledger.observe("/pods", namesake)).toEqual([]);
+    expect(ledger.observe("/pods", namesakeGone)).toEqual([]);
+    expect(ledger.compare("/pods", "6", () => pod("u2", "5"))).toEqual([]);
+    expect(ledger.view().has("pod/p")).toBe(true);
+    expect(ledger.observe("/pods", { type: "added", key: "a/p", object: pod("u3", "7") })).toEqual([
+      { id, end: "observed" },
+    ]);
+  });
+
+  test("does not count again when the watch has passed what was made", () => {
+    const { ledger, attempt } = sent();
+    ledger.observe("/pods", { type: "added", key: "a/p", object: pod("u3", "7") });
+    ledger.answer(attempt, succeeded({ revision: "7" }), "7");
+    expect(ledger.stateOf(id)).toBeUndefined();
+  });
+});
+
+test("of two writes that both took effect on one object, the later one counts", () => {
+  const ledger = new Ledger<string>();
+  const intents = [
+    { id: "create", basis: { absentAt: "4" }, value: "live" },
+    { id: "delete", basis: { uid: "u1", resourceVersion: "5" }, value: "gone" },
+  ] as const;
+  const values = (): string[] => (ledger.valuesAt("pod/p") ?? []).map(({ value }) => value);
+  for (const { id: each, basis, value } of intents) {
+    ledger.decide({ id: each, kind: "/pods", key: "a/p", basis, effects: [{ key: "pod/p", value }] });
+    const attempt = ledger.send(each) as Attempt;
+    if (each === "delete") expect(values()).toEqual(["live", "gone"]);
+    ledger.answer(attempt, succeeded(each === "create" ? { revision: "5" } : {}), "4");
+  }
+  expect(values()).toEqual(["gone"]);
 });

@@ -24,7 +24,8 @@ import type { KindChange } from "./kindTable.ts";
  * was decided on, so the first later state of the object either has it or rules it out for ever. That also ends a
  * time-out, whose write may land at any later moment: it counts as possible until the object has moved on.
  *
- * A create has only its name. It ends when the watch shows an object of that name that was made since. One hole is left, and only for who
+ * A create has only its name. It ends when the watch shows an object of that name that was made since; if that was a namesake, the answer
+ * says so, and it counts again. One hole is left, and only for who
  * sends a create again after a time-out: one attempt makes the object, it is seen and deleted, and then the other one lands.
  * Such an object has the right name and owner, and is seen like any other.
  */
@@ -198,11 +199,14 @@ export class Ledger<V> {
     return entry?.state === "sent" || entry?.state === "sentAgain" ? entry : undefined;
   }
 
-  /** What came of an attempt. */
-  answer(attempt: Attempt, outcome: Outcome<Answer>): readonly Ended[] {
+  /** What came of an attempt. `shown` is the revision up to which the watch of its kind has told everything. */
+  answer(attempt: Attempt, outcome: Outcome<Answer>, shown: Revision): readonly Ended[] {
     const entry = this.entries.get(attempt.id);
-    // The watch was faster than the answer.
-    if (entry !== attempt) return [];
+    if (entry !== attempt) {
+      // The watch was faster than the answer, or what it showed was not what we made.
+      if (outcome.ok && entry === undefined) this.countAgain(attempt as Entry<V>, outcome.value, shown);
+      return [];
+    }
     if (!outcome.ok) return this.move(entry, outcome.reason === "Unknown" ? "timedOut" : "refused");
     if (outcome.value.revision !== undefined) this.waitFor(entry, outcome.value.revision);
     return [...this.ruleOutRivals(entry), ...this.move(entry, "done")];
@@ -230,6 +234,7 @@ export class Ledger<V> {
     if (entries === undefined) return [];
     const ended: Ended[] = [];
     for (const entry of [...entries]) {
+      if (isBefore(change.object.metadata.resourceVersion, entry)) continue;
       if (isShownBy(entry.basis, change)) ended.push(...this.move(entry, "shown"));
     }
     return ended;
@@ -241,6 +246,7 @@ export class Ledger<V> {
     for (const [key, entries] of [...(this.kinds.get(kind)?.byKey ?? [])].sort(byKey)) {
       const object = get(key)?.metadata;
       for (const entry of [...entries]) {
+        if (isBefore(revision, entry)) continue;
         if (hasMovedOn(entry.basis, object, revision)) ended.push(...this.move(entry, "shown"));
       }
     }
@@ -270,13 +276,32 @@ export class Ledger<V> {
     const { byKey } = this.kindEntries(intent.kind);
     const others = byKey.get(intent.key);
     if (others?.some((other) => other.state === "acknowledged" && rulesOut(other.basis, intent.basis))) return "stale";
-    const entry: Entry<V> = { ...intent, state, untilRevision: undefined };
-    this.entries.set(intent.id, entry);
-    if (others === undefined) byKey.set(intent.key, [entry]);
+    this.begin({ ...intent, state, untilRevision: undefined });
+    return "entered";
+  }
+
+  private begin(entry: Entry<V>): void {
+    const { byKey } = this.kindEntries(entry.kind);
+    this.entries.set(entry.id, entry);
+    const others = byKey.get(entry.key);
+    if (others === undefined) byKey.set(entry.key, [entry]);
     else others.push(entry);
     this.lay(entry);
-    this.onIntent(entry.id, state);
-    return "entered";
+    this.onIntent(entry.id, entry.state);
+  }
+
+  /**
+   * A create ended because the watch showed its name, and now the API says that it was made later than that: the watch had shown a
+   * namesake, which is gone. It counts again until the watch has passed what we made.
+   */
+  private countAgain(attempt: Entry<V>, { revision }: Answer, shown: Revision): void {
+    if (attempt.state !== "observed" || "uid" in attempt.basis) return;
+    if (revision === undefined || !isLater(revision, shown)) return;
+    this.begin({ ...attempt, state: "decided", untilRevision: undefined });
+    const again = this.entries.get(attempt.id) as Entry<V>;
+    this.move(again, "send");
+    this.waitFor(again, revision);
+    this.move(again, "done");
   }
 
   /** What may be sent again may have another effect this time: both count, since either may happen. */
@@ -391,6 +416,12 @@ export function hasMovedOn(basis: Basis, object: Expected | undefined, atRevisio
   if (object?.uid === basis.uid) return isLater(object.resourceVersion, basis.resourceVersion);
   // A UID never returns: not being there ends it, unless we look at a time before it was made.
   return isAtLeast(atRevision, basis.resourceVersion);
+}
+
+/** Whether the watch is still before what a create made: what it shows of the name is older, and of somebody else. */
+function isBefore(revision: Revision, { basis, state, untilRevision }: Entry<unknown>): boolean {
+  if ("uid" in basis || state !== "acknowledged") return false;
+  return untilRevision !== undefined && isLater(untilRevision, revision);
 }
 
 /** Whether a write that took effect on one state leaves no room for one that was decided on the other. */

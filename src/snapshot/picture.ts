@@ -126,9 +126,10 @@ export class Picture<V = never> {
     this.current = undefined;
     const kind = kindOf(intent.target);
     const answered = attempt ?? this.ledger.onItsWay(intentId(intent));
-    const ended = answered === undefined ? [] : this.ledger.answer(answered, outcome);
+    const { revision } = this.kind(kind).table;
+    const ended = answered === undefined ? [] : this.ledger.answer(answered, outcome, revision);
     // The write may have changed nothing, or the watch may have been faster than the answer.
-    return [...ended, ...this.ledger.passed(kind, this.kind(kind).table.revision)];
+    return [...ended, ...this.ledger.passed(kind, revision)];
   }
 
   /** A consistent read of the intent's object, for an intent whose outcome is unknown. */

@@ -9,7 +9,7 @@ const side = { uid: "u", labels: null, fields: [], owners: null };
 const group = "rbac.authorization.k8s.io";
 
 test("a binding counts as soon as the store has it, and no longer than that", () => {
-  const store = new ObjectStore({ clock: { nowMs: () => 0, after: () => () => undefined } });
+  const store = new ObjectStore({ clock: { nowMs: () => 0, monotonicMs: () => 0, after: () => () => undefined } });
   for (const { resource, object } of bootstrapObjects({ authority: "PEM", port: 1 })) store.put(resource, object, side);
   const rbac = followRbac(store);
   const jo = { username: "jo", groups: ["system:authenticated"] };

@@ -78,6 +78,7 @@ describe("a work queue", () => {
     const turnSizes: number[] = [];
     const counting = {
       nowMs: () => clock.nowMs(),
+      monotonicMs: () => clock.monotonicMs(),
       after: (delayMs: number, run: () => void) =>
         clock.after(delayMs, () => {
           turnSizes.push(0);

@@ -14,6 +14,10 @@ export class ManualClock implements Clock {
     return this.timeMs;
   }
 
+  monotonicMs(): number {
+    return this.timeMs;
+  }
+
   after(delayMs: number, run: () => void): () => void {
     const timer = { atMs: this.timeMs + Math.max(0, delayMs), order: this.started++, run };
     this.timers.push(timer);

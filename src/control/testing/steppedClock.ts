@@ -17,6 +17,10 @@ export class SteppedClock implements Clock {
     return this.clock.nowMs() + this.offsetMs;
   }
 
+  monotonicMs(): number {
+    return this.clock.monotonicMs();
+  }
+
   after(delayMs: number, run: () => void): () => void {
     return this.clock.after(delayMs, run);
   }

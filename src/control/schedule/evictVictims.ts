@@ -9,6 +9,7 @@ import { laterOf, type Revision } from "../../model/revision.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { Controllers } from "../controllers.ts";
 import type { EventRecorder } from "../eventRecorder.ts";
+import type { GroupMarks } from "./groupMarks.ts";
 import { evictionKey, refs, type ScheduleWorld } from "./scheduleWorld.ts";
 
 /**
@@ -19,6 +20,7 @@ export async function evictVictims(
   controllers: Controllers,
   world: ScheduleWorld,
   recorder: EventRecorder,
+  marks: GroupMarks,
   plan: Plan,
   revision: Revision,
   cancel: Cancel,
@@ -47,8 +49,11 @@ export async function evictVictims(
       if (attempt === undefined) continue;
       const outcome = await applyIntent(controllers.kube, intent, { cancel });
       world.picture.answer(intent, outcome, attempt);
-      if (outcome.ok) tell(recorder, controllers, evictions, at);
-      else hasFailed = true;
+      if (outcome.ok) {
+        tell(recorder, controllers, evictions, at);
+        if (task.job !== undefined) marks.evicted(task.job, controllers.ports.clock.nowMs());
+      }
+      if (!outcome.ok) hasFailed = true;
     }
     if (evictor !== undefined) await nominate(controllers, plan, evictor, cancel);
   }

@@ -1,12 +1,16 @@
 import { defaultSettings, type Settings } from "../../decide/schedule/settings.ts";
+import type { KubeObject } from "../../model/object.ts";
 import { schedulingDefinitions } from "../../model/scheduling/definitions.ts";
 import { schedulingHooks } from "../../model/scheduling/hooks.ts";
+import { annotationKeys } from "../../model/scheduling/keys.ts";
 import { shippedPriorityClasses } from "../../model/scheduling/podGroup.ts";
 import { quickStartQueues } from "../../model/scheduling/queue.ts";
 import type { Controllers } from "../controllers.ts";
 import { EventRecorder } from "../eventRecorder.ts";
 import type { NewObject, Part } from "../part.ts";
 import { Channel, forMapped, forObject, kindSource } from "../sources.ts";
+import { AccountTurns } from "./accountTurns.ts";
+import { GroupMarks } from "./groupMarks.ts";
 import { GroupTurns } from "./groupTurns.ts";
 import { ReasonBook } from "./reasonBook.ts";
 import { RequestTurns } from "./requestTurns.ts";
@@ -49,9 +53,12 @@ export function addScheduler(controllers: Controllers, settings: Settings): Sche
   });
   const told = new Channel();
   const book = new ReasonBook((key) => told.push(key));
-  const turns = new SchedulerTurns(controllers, world, recorder, ({ revision, verdicts }) =>
-    book.note(revision, verdicts),
-  );
+  const marked = new Channel();
+  const marks = new GroupMarks(controllers, world, recorder, (key) => marked.push(key));
+  const turns = new SchedulerTurns(controllers, world, recorder, marks, ({ revision, verdicts }) => {
+    book.note(revision, verdicts);
+    marks.noteUnwell();
+  });
   controllers.add({
     name: "scheduler",
     sources: [
@@ -67,6 +74,13 @@ export function addScheduler(controllers: Controllers, settings: Settings): Sche
     sources: [told],
     reconcile: (key, { cancel }) => status.turn(key, cancel),
   });
+  controllers.add({
+    name: "group-marks",
+    concurrency: 8,
+    sources: [marked],
+    reconcile: (key, { cancel }) => marks.turn(key, cancel),
+  });
+  addAccounts(controllers, world);
   const groups = new GroupTurns(controllers, recorder);
   controllers.add({
     name: "pod-grouper",
@@ -103,4 +117,42 @@ export function addScheduler(controllers: Controllers, settings: Settings): Sche
     reconcile: (key, { cancel }) => requests.turn(key, cancel),
   });
   return world;
+}
+
+/** What groups and queues have, on their status. */
+function addAccounts(controllers: Controllers, world: ScheduleWorld): void {
+  const accounts = new AccountTurns(controllers, world);
+  const groupOf = ({ metadata }: KubeObject): string[] => {
+    const name = metadata.annotations?.[annotationKeys.podGroup];
+    return name === undefined ? [] : [`${metadata.namespace}/${name}`];
+  };
+  controllers.add({
+    name: "podgroup-accounts",
+    concurrency: 8,
+    sources: [kindSource(world.pods, forMapped(groupOf)), kindSource(world.groups, forObject())],
+    reconcile: (id, { cancel }) => accounts.groupTurn(id, cancel),
+  });
+  const queuesOf = (id: string): string[] => {
+    const queue = world.cluster.jobs.get(id)?.queue;
+    return queue === undefined ? [] : [...queue.path()].map(({ name }) => name);
+  };
+  const withParent = (object: KubeObject): string[] => {
+    const parent = (object["spec"] as { parentQueue?: string } | undefined)?.parentQueue ?? "";
+    return parent === "" ? [object.metadata.name] : [object.metadata.name, parent];
+  };
+  controllers.add({
+    name: "queue-accounts",
+    sources: [
+      kindSource(world.queues, forMapped(withParent)),
+      kindSource(
+        world.pods,
+        forMapped((pod) => groupOf(pod).flatMap(queuesOf)),
+      ),
+      kindSource(
+        world.groups,
+        forMapped(({ metadata }) => queuesOf(`${metadata.namespace}/${metadata.name}`)),
+      ),
+    ],
+    reconcile: (name, { cancel }) => accounts.queueTurn(name, cancel),
+  });
 }

@@ -13,6 +13,7 @@ import type { Controllers } from "../controllers.ts";
 import type { EventRecorder } from "../eventRecorder.ts";
 import type { TurnResult } from "../loop.ts";
 import { evictVictims } from "./evictVictims.ts";
+import type { GroupMarks } from "./groupMarks.ts";
 import { intentsOf, type JobCommit } from "./planIntents.ts";
 import type { Mark, ScheduleWorld } from "./scheduleWorld.ts";
 
@@ -35,7 +36,10 @@ export class SchedulerTurns {
   private readonly controllers: Controllers;
   private readonly world: ScheduleWorld;
   private readonly recorder: EventRecorder;
+  private readonly marks: GroupMarks;
   private readonly onOutcome: (outcome: TurnOutcome) => void;
+  /** Jobs that had pods running before the plan that is being carried out. */
+  private running: ReadonlySet<Job> = new Set();
   private decidedVersion = -1;
   private wakeMs: number | undefined;
   private readonly refusals = new Map<string, number>();
@@ -46,8 +50,10 @@ export class SchedulerTurns {
     controllers: Controllers,
     world: ScheduleWorld,
     recorder: EventRecorder,
+    marks: GroupMarks,
     onOutcome: (outcome: TurnOutcome) => void,
   ) {
+    this.marks = marks;
     this.controllers = controllers;
     this.world = world;
     this.recorder = recorder;
@@ -94,6 +100,7 @@ export class SchedulerTurns {
     const requestsRevision = world.requests.revision;
     const nodePool = world.cluster.settings.nodePool;
     const commits: JobCommit[] = [];
+    this.running = new Set(plan.jobs.filter(({ job }) => job.allocatedCount > 0).map(({ job }) => job));
     for (const planned of plan.jobs) {
       if (planned.binds.length === 0) continue;
       const commit = intentsOf(planned, { cluster: world.cluster, requestsRevision, nodePool });
@@ -125,7 +132,8 @@ export class SchedulerTurns {
     });
     for (const commit of voided) await this.voidSet(commit, cancel);
     if (plan.evictions.length > 0) {
-      hasFailed = (await evictVictims(this.controllers, world, this.recorder, plan, revision, cancel)) || hasFailed;
+      hasFailed =
+        (await evictVictims(this.controllers, world, this.recorder, this.marks, plan, revision, cancel)) || hasFailed;
     }
     this.tellPipelined(plan);
     return hasFailed;
@@ -154,6 +162,10 @@ export class SchedulerTurns {
     );
     if (bind === undefined) return;
     this.refusals.delete(bind.task.uid);
+    const { clock, metrics } = this.controllers.ports;
+    const nowMs = clock.nowMs();
+    if (!this.running.has(planned.job)) this.marks.started(planned.job, nowMs);
+    metrics.observe("kai_task_scheduling_latency_milliseconds", {}, Math.max(0, nowMs - bind.task.createdMs));
     const note = `placed on ${bind.node}`;
     this.recorder.record(bind.task.pod as unknown as KubeObject, {
       type: "Normal",

@@ -7,7 +7,7 @@ import { isAllocatedStatus } from "./task.ts";
 export function allocate(session: Session): void {
   const { cluster } = session;
   const solos: Job[] = [];
-  for (const job of cluster.waiting) if (!job.isGroup) solos.push(job);
+  for (const job of cluster.waiting) if (!job.isGroup && !session.isSomebodyElses(job)) solos.push(job);
   for (const job of sortedJobs(solos)) serve(session, job);
   const depth = cluster.settings.queueDepth["allocate"];
   const candidates = session.candidates();

@@ -1,5 +1,6 @@
 import { allocate } from "./allocate.ts";
 import type { Cluster } from "./cluster.ts";
+import { consolidate, evictStaleGangs, preempt, reclaim } from "./evictingActions.ts";
 import type { Job } from "./job.ts";
 import { type Obstacle, Session } from "./session.ts";
 import type { ActionName } from "./settings.ts";
@@ -43,12 +44,18 @@ export interface Plan {
 /** Actions by name, run in the order of the settings. */
 export type Action = (session: Session) => void;
 
-export const actions: Partial<Record<ActionName, Action>> = { allocate };
+export const actions: Readonly<Record<ActionName, Action>> = {
+  allocate,
+  consolidation: consolidate,
+  reclaim,
+  preempt,
+  stalegangeviction: evictStaleGangs,
+};
 
 /** Decides what to do now. `inspect` sees the cluster with everything tried, before it is taken back. */
 export function cycle(cluster: Cluster, nowMs: number, inspect?: (session: Session) => void): Plan {
   const session = new Session(cluster, nowMs);
-  for (const name of cluster.settings.actions) actions[name]?.(session);
+  for (const name of cluster.settings.actions) actions[name](session);
   const plan = planOf(session);
   inspect?.(session);
   session.statement.rollback(0);

@@ -192,11 +192,16 @@ export class Fit {
     const node = this.table.nodes[at] as NodeState;
     const wanted = shareMemoryMiB(gpu, node.gpuMemoryMiB);
     let joinable = 0;
+    let lasting = 0;
     for (const group of node.groups.values()) {
       // What is promised to others later is not given away now.
-      if (Math.max(group[memory], group.laterMiB) + wanted <= node.gpuMemoryMiB) joinable++;
+      if (Math.max(group[memory], group.laterMiB) + wanted > node.gpuMemoryMiB) continue;
+      joinable++;
+      if (group.laterHolders > 0) lasting++;
     }
-    const fresh = Math.max(0, gpu.devices - joinable);
+    // A GPU whose sharers are all going is a free device later, and may be promised as one.
+    if ((this.table.later[gpuAt]?.[at] ?? 0) < gpu.devices - lasting) return false;
+    const fresh = Math.max(0, gpu.devices - (left === this.table.later ? lasting : joinable));
     if (fresh === 0) return true;
     // A new group takes a device, and its reservation a pod's slot beside the pod's own.
     if (wanted > node.gpuMemoryMiB) return false;

@@ -162,6 +162,15 @@ export class Job {
     return this.annotationMs(annotationKeys.lastStart);
   }
 
+  /** Since when it is known to run below its minimum. */
+  get staleSinceMs(): number | undefined {
+    return this.annotationMs(annotationKeys.staleSince);
+  }
+
+  get stalenessGraceMs(): number | undefined {
+    return durationToMs(this.spec.stalenessGracePeriod);
+  }
+
   /** Until when it evicts nobody. */
   get preemptsFromMs(): number {
     const delayMs = durationToMs(this.spec.preemptionDelay) ?? 0;

@@ -116,9 +116,14 @@ function chooseGroups(cluster: Cluster, task: Task, node: NodeState, isNow: bool
   if (gpu.type === "none" || gpu.type === "whole") return [];
   const wanted = shareMemoryMiB(gpu, node.gpuMemoryMiB);
   const memoryOf = ({ usedMiB, laterMiB }: GroupUse): number => (isNow ? Math.max(usedMiB, laterMiB) : laterMiB);
-  const joinable = [...node.groups.values()]
+  const isLasting = ({ laterHolders }: GroupUse): number => (laterHolders > 0 ? 0 : 1);
+  const all = [...node.groups.values()]
     .filter((group) => memoryOf(group) + wanted <= node.gpuMemoryMiB)
-    .sort((a, b) => memoryOf(b) - memoryOf(a) || (a.id < b.id ? -1 : 1));
+    .sort((a, b) => isLasting(a) - isLasting(b) || memoryOf(b) - memoryOf(a) || (a.id < b.id ? -1 : 1));
+  // Groups whose sharers are all going count as devices that are free later.
+  const fadingMax = cluster.table.later[2]?.[node.index] ?? 0;
+  let fading = 0;
+  const joinable = all.filter((group) => isLasting(group) === 0 || ++fading <= fadingMax);
   const left = (isNow ? cluster.table.idle : cluster.table.later)[2]?.[node.index] ?? 0;
   const chosen: string[] = [];
   let fresh = 0;

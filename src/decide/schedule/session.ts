@@ -1,5 +1,6 @@
 import { defaultNodePool, type PodGroup, unschedulableOnNodePool } from "../../model/scheduling/podGroup.ts";
 import type { Cluster } from "./cluster.ts";
+import { noDeviceClaims } from "./deviceClaims.ts";
 import { isReady, nextSteps, type Step } from "./gang.ts";
 import { type GateRefusal, gateRefusal, placedRefusal, requestOf } from "./gates.ts";
 import type { Job } from "./job.ts";
@@ -66,12 +67,19 @@ export class Session {
   candidates(): Job[] {
     const jobs: Job[] = [];
     for (const job of this.cluster.waiting) {
-      if (!job.isGroup) continue;
+      if (!job.isGroup || this.isSomebodyElses(job)) continue;
       const obstacle = this.obstacleBefore(job);
       if (obstacle === undefined) jobs.push(job);
       else this.obstacles.set(job, obstacle);
     }
     return jobs;
+  }
+
+  /** Pods with claims of devices are placed by whoever allocates devices, where that is not us. */
+  isSomebodyElses(job: Job): boolean {
+    if (this.cluster.devices !== noDeviceClaims) return false;
+    for (const { shape } of job.tasks) if (shape.hasDeviceClaims) return true;
+    return false;
   }
 
   private obstacleBefore(job: Job): Obstacle | undefined {

@@ -261,7 +261,7 @@ export function evicted(plan: Plan): string[] {
   return plan.evictions.map(({ task }) => task.name).sort();
 }
 
-/** Carries out a plan at once: binds are seen, evicted pods are gone. */
+/** Carries out a plan at once: binds are seen, evicted pods are gone, and their controllers have made others. */
 export function carryOut(cluster: Cluster, plan: Plan): void {
   for (const { binds } of plan.jobs) {
     for (const { task, node: on, groups } of binds) {
@@ -269,5 +269,17 @@ export function carryOut(cluster: Cluster, plan: Plan): void {
       cluster.setPlaces(task.uid, [{ node: on, groups }]);
     }
   }
-  for (const { task } of plan.evictions) cluster.removePod(task.uid);
+  const evictors = new Set(plan.evictions.map(({ reason }) => reason.evictor));
+  for (const { job, pipelined } of plan.jobs) {
+    if (!evictors.has(job)) continue;
+    for (const { task, node: on } of pipelined) {
+      cluster.putPod({ ...task.pod, status: { ...task.pod.status, nominatedNodeName: on } } as Pod);
+    }
+  }
+  for (const { task } of plan.evictions) {
+    cluster.removePod(task.uid);
+    const { nodeName: _, ...spec } = task.pod.spec ?? { containers: [] };
+    const metadata = { ...task.pod.metadata, uid: `${task.uid}+` };
+    cluster.putPod({ ...task.pod, metadata, spec, status: { phase: "Pending" } } as Pod);
+  }
 }

@@ -1,0 +1,129 @@
+import { groupResources, queueRequests, queueStatus } from "../../decide/schedule/accounts.ts";
+import { applyIntent } from "../../intents/applyIntent.ts";
+import { expectedOf } from "../../model/intent.ts";
+import { equalJson, type JsonObject } from "../../model/json.ts";
+import type { KubeObject } from "../../model/object.ts";
+import type { PodGroup } from "../../model/scheduling/podGroup.ts";
+import type { Queue } from "../../model/scheduling/queue.ts";
+import { unlimited } from "../../model/scheduling/queue.ts";
+import type { Cancel } from "../../ports/cancel.ts";
+import type { ResourceRef } from "../../ports/kubeApi.ts";
+import type { Controllers } from "../controllers.ts";
+import type { TurnResult } from "../loop.ts";
+import { refs, type ScheduleWorld } from "./scheduleWorld.ts";
+
+/** Amounts are told at most this often for one object: a burst of pods is one write, not one for each. */
+const tellEveryMs = 1_000;
+
+/** Writes what groups and queues have and ask for on their status, and the same numbers as metrics. */
+export class AccountTurns {
+  private readonly controllers: Controllers;
+  private readonly world: ScheduleWorld;
+  private readonly dueMs = new Map<string, number>();
+
+  constructor(controllers: Controllers, world: ScheduleWorld) {
+    this.controllers = controllers;
+    this.world = world;
+  }
+
+  async groupTurn(id: string, cancel: Cancel): Promise<TurnResult> {
+    const { cluster } = this.world;
+    const job = cluster.jobs.get(id);
+    const group = this.world.groups.get(id);
+    if (job === undefined || group === undefined) return undefined;
+    const waitMs = this.waitMs(`group ${id}`);
+    if (waitMs > 0) return { requeueAfterMs: waitMs };
+    this.world.settle();
+    const wanted = groupResources(cluster, job);
+    const known = (group as unknown as PodGroup).status?.resourcesStatus;
+    if (equalJson(known, wanted)) return undefined;
+    return this.patch(refs.groups, group, { resourcesStatus: replaced(known, wanted) }, cancel);
+  }
+
+  async queueTurn(name: string, cancel: Cancel): Promise<TurnResult> {
+    const { cluster } = this.world;
+    const object = this.world.queues.get(name);
+    if (object === undefined) return undefined;
+    const waitMs = this.waitMs(`queue ${name}`);
+    if (waitMs > 0) return { requeueAfterMs: waitMs };
+    this.world.settle();
+    cluster.refresh(this.controllers.ports.clock.nowMs());
+    const queue = cluster.queues.byName.get(name);
+    if (queue === undefined) return undefined;
+    const wanted = queueStatus(queue, queueRequests(cluster).get(queue) ?? queue.allocated);
+    this.measure(object as unknown as Queue, wanted.allocated ?? {});
+    const { conditions: _, ...known } = (object as unknown as Queue).status ?? {};
+    if (equalJson(known, wanted)) return undefined;
+    return this.patch(refs.queues, object, replaced(known, wanted), cancel);
+  }
+
+  /** The first change of a burst starts the wait, the write at its end tells all of it. */
+  private waitMs(key: string): number {
+    const nowMs = this.controllers.ports.clock.nowMs();
+    const dueMs = this.dueMs.get(key);
+    if (dueMs === undefined) {
+      this.dueMs.set(key, nowMs + tellEveryMs);
+      return tellEveryMs;
+    }
+    if (nowMs < dueMs) return dueMs - nowMs;
+    this.dueMs.delete(key);
+    return 0;
+  }
+
+  private async patch(ref: ResourceRef, object: KubeObject, status: object, cancel: Cancel): Promise<TurnResult> {
+    const { namespace = "", name } = object.metadata;
+    const outcome = await applyIntent(
+      this.controllers.kube,
+      {
+        type: "patch",
+        target: { ...ref, namespace, name },
+        subresource: "status",
+        expected: expectedOf(object),
+        patch: { status } as unknown as JsonObject,
+        why: "what it has and asks for",
+      },
+      { cancel },
+    );
+    return outcome.ok || outcome.reason === "NotFound" ? undefined : { again: outcome.message };
+  }
+
+  private measure({ metadata, spec }: Queue, allocated: Readonly<Record<string, string>>): void {
+    const { metrics } = this.controllers.ports;
+    const labels = {
+      queue_name: metadata.name,
+      queue_metadata_name: metadata.name,
+      queue_display_name: spec.displayName ?? "",
+    };
+    const { gpu, cpu, memory } = spec.resources ?? {};
+    metrics.gauge("kai_queue_info", labels, 1);
+    metrics.gauge("kai_queue_deserved_gpus", labels, gpu?.quota ?? 0);
+    metrics.gauge("kai_queue_quota_cpu_cores", labels, scaled(cpu?.quota, 1 / 1000));
+    metrics.gauge("kai_queue_quota_memory_bytes", labels, scaled(memory?.quota, 1_000_000));
+    metrics.gauge("kai_queue_allocated_gpus", labels, unitsOf(allocated["nvidia.com/gpu"]));
+    metrics.gauge("kai_queue_allocated_cpu_cores", labels, unitsOf(allocated["cpu"]));
+    metrics.gauge("kai_queue_allocated_memory_bytes", labels, unitsOf(allocated["memory"]));
+  }
+}
+
+function scaled(value: number | undefined, by: number): number {
+  return value === undefined ? 0 : value === unlimited ? unlimited : value * by;
+}
+
+function unitsOf(text: string | undefined): number {
+  if (text === undefined) return 0;
+  return text.endsWith("m") ? Number(text.slice(0, -1)) / 1000 : Number(text);
+}
+
+/** A merge patch adds; what is no longer there has to be taken away by name. */
+function replaced(known: object | undefined, wanted: object): Record<string, unknown> {
+  const patch: Record<string, unknown> = {};
+  const before = (known ?? {}) as Record<string, unknown>;
+  for (const [key, value] of Object.entries(wanted)) {
+    const inner = before[key];
+    const isMap = typeof value === "object" && value !== null && !Array.isArray(value);
+    if (isMap && typeof inner === "object" && inner !== null) patch[key] = replaced(inner, value as object);
+    else patch[key] = value;
+  }
+  for (const key of Object.keys(before)) if (!Object.hasOwn(wanted, key)) patch[key] = null;
+  return patch;
+}

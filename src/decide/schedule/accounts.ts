@@ -1,0 +1,51 @@
+import type { PodGroupResourcesStatus } from "../../model/scheduling/podGroup.ts";
+import type { QueueStatus } from "../../model/scheduling/queue.ts";
+import type { Cluster } from "./cluster.ts";
+import { amountsOf } from "./explain.ts";
+import type { Job } from "./job.ts";
+import type { QueueState } from "./queueTree.ts";
+import { addTo, sum, type Vector, zeroVector } from "./resources.ts";
+
+/** What groups and queues have and ask for, as their status says it. */
+
+const gpuMemoryName = "run.ai/gpu.memory";
+
+export function groupResources(cluster: Cluster, job: Job): PodGroupResourcesStatus {
+  let memoryMiB = 0;
+  for (const { status, shape } of job.tasks) {
+    const isOver = status === "succeeded" || status === "failed";
+    if (!isOver && shape.gpu.type === "memory") memoryMiB += shape.gpu.memoryMiB * shape.gpu.devices;
+  }
+  const requested = shown(sum(job.allocated, cluster.pendingVector(job)));
+  if (memoryMiB > 0) requested[gpuMemoryName] = `${memoryMiB}Mi`;
+  return {
+    requested,
+    allocated: shown(job.allocated),
+    allocatedNonPreemptible: job.isPreemptible ? {} : shown(job.allocated),
+  };
+}
+
+/** What every queue asks for: what it has, and what waits in it or below it. */
+export function queueRequests(cluster: Cluster): Map<QueueState, Vector> {
+  const requests = new Map<QueueState, Vector>();
+  for (const queue of cluster.queues.byName.values()) requests.set(queue, [...queue.allocated]);
+  for (const job of cluster.waiting) {
+    for (const queue of job.queue?.path() ?? []) addTo(requests.get(queue) ?? zeroVector(), cluster.pendingVector(job));
+  }
+  return requests;
+}
+
+export function queueStatus(queue: QueueState, requested: Readonly<Vector>): QueueStatus {
+  const children = queue.children.map(({ name }) => name).sort();
+  return {
+    ...(children.length > 0 && { childQueues: children }),
+    allocated: shown(queue.allocated),
+    allocatedNonPreemptible: shown(queue.allocatedNonPreemptible),
+    requested: shown(requested),
+  };
+}
+
+/** Without what is nothing. */
+function shown(vector: Readonly<Vector>): Record<string, string> {
+  return Object.fromEntries(Object.entries(amountsOf(vector)).filter(([, amount]) => amount !== "0"));
+}

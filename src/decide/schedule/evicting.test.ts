@@ -1,0 +1,321 @@
+import { describe, expect, test } from "vitest";
+import { formatTime } from "../../model/time.ts";
+import {
+  carryOut,
+  decide,
+  evicted,
+  gang,
+  group,
+  node,
+  outcome,
+  pod,
+  queue,
+  startMs,
+  together,
+  world,
+} from "./testCluster.ts";
+
+const gpus = (quota: number, limit = -1) => ({ resources: { gpu: { quota, limit, overQuotaWeight: 1 } } });
+const running = (name: string, count: number, on: string, spec: Parameters<typeof group>[1] = {}, words = {}) =>
+  gang(name, count, { gpus: 1, on, ...words }, spec);
+
+describe("reclaim", () => {
+  const two = [queue("mine", gpus(4)), queue("theirs", gpus(4))];
+
+  test("a queue takes back its quota from one that is beyond its own", () => {
+    const cluster = world({
+      queues: two,
+      ...together(
+        ...[0, 1, 2, 3, 4, 5, 6, 7].map((at) =>
+          running(`t${at}`, 1, "n1", { queue: "theirs", createdMs: startMs + at }),
+        ),
+        gang("m", 1, { gpus: 1 }, { queue: "mine" }),
+      ),
+    });
+    const plan = decide(cluster);
+    expect(evicted(plan)).toEqual(["t7-000"]);
+    expect(outcome(plan)).toEqual({ "m-000": "~n1" });
+    expect(plan.evictions[0]?.reason).toMatchObject({ action: "reclaim", evictor: { name: "m" } });
+  });
+
+  test("nobody loses what it deserves", () => {
+    const cluster = world({
+      queues: two,
+      ...together(
+        ...[0, 1, 2, 3].map((at) => running(`t${at}`, 1, "n1", { queue: "theirs" })),
+        running("m", 4, "n1", { queue: "mine" }),
+        gang("more", 1, { gpus: 1 }, { queue: "mine" }),
+      ),
+    });
+    expect(evicted(decide(cluster))).toEqual([]);
+  });
+
+  test("work that cannot be evicted is not", () => {
+    const cluster = world({
+      queues: [queue("mine", gpus(4)), queue("theirs", gpus(8))],
+      ...together(
+        running("t", 8, "n1", { queue: "theirs", preemptibility: "non-preemptible" }),
+        gang("m", 1, { gpus: 1 }, { queue: "mine" }),
+      ),
+    });
+    expect(evicted(decide(cluster))).toEqual([]);
+  });
+
+  test("a gang goes as a whole, an elastic job loses only what it can do without", () => {
+    const whole = world({
+      queues: two,
+      ...together(running("t", 8, "n1", { queue: "theirs" }), gang("m", 1, { gpus: 2 }, { queue: "mine" })),
+    });
+    expect(evicted(decide(whole))).toHaveLength(8);
+    const elastic = world({
+      queues: two,
+      ...together(
+        running("t", 8, "n1", { queue: "theirs", minMember: 2 }),
+        gang("m", 1, { gpus: 2 }, { queue: "mine" }),
+      ),
+    });
+    expect(evicted(decide(elastic))).toHaveLength(2);
+  });
+
+  test("a gang of two nodes gets both or evicts nobody", () => {
+    const full = (on: string) =>
+      Array.from({ length: 8 }, (_, at) => running(`t-${on}-${at}`, 1, on, { queue: "theirs" }));
+    const words = (queues = two) =>
+      world({
+        nodes: [node("n1"), node("n2")],
+        queues,
+        ...together(...full("n1"), ...full("n2"), gang("m", 2, { gpus: 8 }, { queue: "mine" })),
+      });
+    expect(evicted(decide(words()))).toEqual([]);
+    const plan = decide(words([queue("mine", gpus(16)), queue("theirs", gpus(0))]));
+    expect(evicted(plan)).toHaveLength(16);
+    expect(Object.values(outcome(plan)).sort()).toEqual(["~n1", "~n2"]);
+  });
+
+  test("who started not long ago keeps its core, and may lose the rest", () => {
+    const queues = [queue("mine", gpus(4)), queue("theirs", { ...gpus(4), reclaimMinRuntime: "10m" })];
+    const annotations = { "kai.scheduler/last-start-timestamp": formatTime(startMs) };
+    const words = (minMember: number) =>
+      world({
+        queues,
+        ...together(
+          running("t", 8, "n1", { queue: "theirs", minMember, annotations }),
+          gang("m", 1, { gpus: 1 }, { queue: "mine" }),
+        ),
+      });
+    expect(evicted(decide(words(8), startMs + 60_000))).toEqual([]);
+    expect(evicted(decide(words(4), startMs + 60_000))).toHaveLength(1);
+    expect(evicted(decide(words(8), startMs + 601_000))).toHaveLength(8);
+  });
+
+  test("a delay lets an autoscaler go first", () => {
+    const cluster = world({
+      queues: two,
+      ...together(
+        running("t", 8, "n1", { queue: "theirs", minMember: 1 }),
+        gang("m", 1, { gpus: 1 }, { queue: "mine", preemptionDelay: "5m" }),
+      ),
+    });
+    const early = decide(cluster, startMs + 60_000);
+    expect(evicted(early)).toEqual([]);
+    expect([...early.obstacles.values()]).toEqual([{ type: "delay", untilMs: startMs + 300_000 }]);
+    expect(early.wakeMs).toBe(startMs + 300_000);
+    expect(evicted(decide(cluster, startMs + 301_000))).toHaveLength(1);
+  });
+
+  test("nothing is evicted for a job that could not run anyway", () => {
+    const cluster = world({
+      queues: two,
+      ...together(
+        running("t", 8, "n1", { queue: "theirs", minMember: 1 }),
+        gang("m", 1, { gpus: 1, spec: { nodeSelector: { zone: "nowhere" } } as never }, { queue: "mine" }),
+      ),
+    });
+    expect(evicted(decide(cluster))).toEqual([]);
+  });
+
+  test("what is being released is not reclaimed again", () => {
+    const cluster = world({
+      queues: two,
+      ...together(
+        running("t", 7, "n1", { queue: "theirs", minMember: 1 }),
+        {
+          groups: [group("old", { queue: "theirs" })],
+          pods: [pod("leaving", { gpus: 1, on: "n1", group: "old", deletedMs: startMs + 60_000 })],
+        },
+        gang("m", 1, { gpus: 1 }, { queue: "mine" }),
+      ),
+    });
+    const plan = decide(cluster);
+    expect(evicted(plan)).toEqual([]);
+    expect(outcome(plan)).toEqual({ "m-000": "~n1" });
+  });
+
+  test("reclaiming ends: what was taken is not taken back", () => {
+    const cluster = world({
+      queues: two,
+      ...together(
+        ...Array.from({ length: 8 }, (_, at) => running(`t${at}`, 1, "n1", { queue: "theirs" })),
+        ...Array.from({ length: 6 }, (_, at) => gang(`m${at}`, 1, { gpus: 1 }, { queue: "mine" })),
+      ),
+    });
+    let rounds = 0;
+    for (; rounds < 20; rounds++) {
+      const plan = decide(cluster);
+      carryOut(cluster, plan);
+      if (plan.jobs.length === 0 && plan.evictions.length === 0) break;
+    }
+    expect(rounds).toBeLessThan(6);
+    expect(cluster.queues.byName.get("mine")?.allocated[0]).toBe(4000);
+    expect(cluster.queues.byName.get("theirs")?.allocated[0]).toBe(4000);
+  });
+
+  test("in a tree the queues that differ first decide", () => {
+    const queues = [
+      queue("a", gpus(4)),
+      queue("b", gpus(4)),
+      queue("a1", { ...gpus(2), parentQueue: "a" }),
+      queue("a2", { ...gpus(2), parentQueue: "a" }),
+      queue("b1", { ...gpus(4), parentQueue: "b" }),
+    ];
+    const cluster = world({
+      queues,
+      ...together(
+        running("x", 4, "n1", { queue: "a1", minMember: 1 }),
+        running("y", 4, "n1", { queue: "b1", minMember: 1 }),
+        gang("m", 1, { gpus: 1 }, { queue: "a2" }),
+      ),
+    });
+    expect(evicted(decide(cluster))).toEqual(["x-003"]);
+  });
+});
+
+describe("preemption", () => {
+  test("the higher priority goes before the lower one of its queue", () => {
+    const cluster = world({
+      ...together(
+        running("low", 8, "n1", { minMember: 4 }),
+        gang("high", 1, { gpus: 2 }, { priorityClassName: "build-preemptible" }),
+      ),
+    });
+    const plan = decide(cluster);
+    expect(evicted(plan)).toEqual(["low-006", "low-007"]);
+    expect(plan.evictions[0]?.reason.action).toBe("preempt");
+  });
+
+  test("equal priorities do not preempt each other", () => {
+    expect(
+      evicted(decide(world({ ...together(running("low", 8, "n1", { minMember: 1 }), gang("other", 1, { gpus: 1 })) }))),
+    ).toEqual([]);
+  });
+
+  test("who cannot be evicted must fit the quota itself", () => {
+    const words = (quota: number) =>
+      world({
+        queues: [queue("q", gpus(quota))],
+        ...together(
+          running("low", 8, "n1", { minMember: 1 }),
+          gang("high", 1, { gpus: 2 }, { priorityClassName: "inference" }),
+        ),
+      });
+    expect(evicted(decide(words(1)))).toEqual([]);
+    expect(evicted(decide(words(2)))).toHaveLength(2);
+  });
+
+  test("pods of the default scheduler preempt lower priorities on one node", () => {
+    const plain = (name: string, priority: number, on?: string) =>
+      pod(name, { cpu: "30", scheduler: "default-scheduler", priority, ...(on !== undefined && { on }) });
+    const cluster = world({ pods: [plain("low", 1, "n1"), plain("mid", 5, "n1"), plain("high", 10)] });
+    const plan = decide(cluster);
+    expect(evicted(plan)).toEqual(["low"]);
+    expect(outcome(plan)).toEqual({ high: "~n1" });
+    const never = pod("never", {
+      cpu: "30",
+      scheduler: "default-scheduler",
+      priority: 10,
+      spec: { preemptionPolicy: "Never" } as never,
+    });
+    expect(evicted(decide(world({ pods: [plain("low", 1, "n1"), plain("mid", 5, "n1"), never] })))).toEqual([]);
+  });
+});
+
+describe("consolidation", () => {
+  const fragmented = () => ({
+    nodes: [node("n1", { gpus: 4 }), node("n2", { gpus: 4 })],
+    ...together(running("a", 2, "n1", {}), running("b", 2, "n2", {}), gang("big", 1, { gpus: 4 })),
+  });
+
+  test("moves a job so that another fits, and whoever moves has a place", () => {
+    const plan = decide(world(fragmented()));
+    expect(evicted(plan)).toEqual(["b-000", "b-001"]);
+    expect(outcome(plan)).toMatchObject({ "big-000": "~n2" });
+  });
+
+  test("does not move what would find no other place", () => {
+    const large = (name: string, on: string) => running(name, 1, on, {}, { gpus: 3 });
+    const cluster = world({
+      nodes: [node("n1", { gpus: 4 }), node("n2", { gpus: 4 })],
+      ...together(large("a", "n1"), large("b", "n2"), gang("big", 1, { gpus: 2 })),
+    });
+    expect(evicted(decide(cluster))).toEqual([]);
+  });
+
+  test.each([{ consolidationJobsMax: 0 }, { gpuStrategy: "spread" as const }])("is off with %o", (settings) => {
+    expect(evicted(decide(world({ ...fragmented(), settings })))).toEqual([]);
+  });
+
+  test("moves no more jobs than allowed", () => {
+    const words = (consolidationJobsMax: number) =>
+      world({
+        nodes: [node("n1", { gpus: 2 }), node("n2", { gpus: 2 }), node("n3", { gpus: 2 })],
+        settings: { consolidationJobsMax },
+        ...together(
+          running("a", 1, "n1", {}),
+          running("b", 1, "n2", {}),
+          running("c", 1, "n3", {}),
+          gang("big", 2, { gpus: 2 }),
+        ),
+      });
+    expect(evicted(decide(words(1)))).toEqual([]);
+  });
+});
+
+describe("a gang below its minimum", () => {
+  const stale = (annotations: Record<string, string> = {}, spec = {}) =>
+    world({
+      groups: [group("g", { minMember: 3, annotations, ...spec })],
+      pods: [pod("g-0", { gpus: 1, on: "n1", group: "g" })],
+    });
+  const since = { "kai.scheduler/stale-podgroup-timestamp": formatTime(startMs) };
+
+  test("is evicted when it has been so for longer than its grace", () => {
+    expect(evicted(decide(stale(since), startMs + 59_000))).toEqual([]);
+    expect(evicted(decide(stale(since), startMs + 61_000))).toEqual(["g-0"]);
+  });
+
+  test("is left alone as long as nobody has noted since when", () => {
+    expect(evicted(decide(stale(), startMs + 600_000))).toEqual([]);
+  });
+
+  test("is left alone when its grace is negative", () => {
+    expect(evicted(decide(stale(since, { stalenessGracePeriod: "-1s" }), startMs + 600_000))).toEqual([]);
+  });
+
+  test("is not stale when some of it has succeeded", () => {
+    const cluster = stale(since);
+    cluster.putPod(pod("g-1", { gpus: 1, group: "g", phase: "Succeeded" }));
+    expect(evicted(decide(cluster, startMs + 600_000))).toEqual([]);
+  });
+
+  test("is not stale because of a subgroup that is not required", () => {
+    const subGroups = [
+      { name: "a", minMember: 1 },
+      { name: "b", minMember: 5 },
+    ];
+    const cluster = world({
+      groups: [group("g", { minSubGroup: 1, subGroups, annotations: since })],
+      pods: [pod("x", { gpus: 1, on: "n1", group: "g", subGroup: "a" })],
+    });
+    expect(evicted(decide(cluster, startMs + 600_000))).toEqual([]);
+  });
+});

@@ -1,0 +1,270 @@
+import { isSatisfied, type Step, surplusVictims } from "./gang.ts";
+import { isShared } from "./gpuRequest.ts";
+import type { Job } from "./job.ts";
+import type { NodeState } from "./nodeState.ts";
+import { placeStep } from "./placeGang.ts";
+import { findSpot, placeTask, problemOf } from "./placeTask.ts";
+import type { Session } from "./session.ts";
+import type { EvictionReason } from "./statement.ts";
+import { isAllocatedStatus, type Task } from "./task.ts";
+
+/** Whom a job may evict, and when that is fair. */
+export interface VictimRules {
+  readonly reason: EvictionReason;
+  /** Jobs that may lose pods, the first to lose first. */
+  readonly victims: readonly Job[];
+  /** Whether the job may lose more than what it can do without. */
+  readonly mayLoseCore: (job: Job) => boolean;
+  /** Asked before each step, with everything taken so far already gone from the queues' accounts. */
+  readonly mayTake: (job: Job) => boolean;
+  /** Asked at the end, with the job placed. */
+  readonly isFair: () => boolean;
+  /** Every victim must find another place. */
+  readonly replacesAll: boolean;
+  readonly jobsMax: number;
+}
+
+/**
+ * Makes room for the next step of a job by evicting others, and proves it: the job is placed on what they leave. Nothing is left changed
+ * when it fails. First node by node with as little disturbance as possible, pod after pod; if that leads nowhere, everybody
+ * who may go goes, the job is placed, and whoever was not in the way stays after all.
+ */
+export function makeRoom(session: Session, job: Job, step: Step, rules: VictimRules): boolean {
+  const { statement } = session;
+  const start = statement.checkpoint();
+  const search = new Search(session, job, step, rules);
+  if (search.nodeByNode() && search.isAcceptable()) return true;
+  statement.rollback(start);
+  if (!rules.replacesAll && search.everybody() && search.isAcceptable()) return true;
+  statement.rollback(start);
+  return false;
+}
+
+class Search {
+  private readonly session: Session;
+  private readonly job: Job;
+  private readonly step: Step;
+  private readonly rules: VictimRules;
+  private readonly rank: ReadonlyMap<Job, number>;
+  private readonly start: number;
+  private tries = 0;
+
+  constructor(session: Session, job: Job, step: Step, rules: VictimRules) {
+    this.session = session;
+    this.job = job;
+    this.step = step;
+    this.rules = rules;
+    this.rank = new Map(rules.victims.map((each, at) => [each, at]));
+    this.start = session.statement.checkpoint();
+  }
+
+  /** Pod after pod: where it fits, or where the least has to go. */
+  nodeByNode(): boolean {
+    const { cluster, statement } = this.session;
+    if (hasTopology(this.job)) return false;
+    for (const task of this.step.tasks) {
+      if (placeTask(cluster, statement, task)) continue;
+      if (!this.freeNodeFor(task)) return false;
+    }
+    this.waitTogether();
+    return true;
+  }
+
+  /** All who may go, then who need not. */
+  everybody(): boolean {
+    const { cluster, statement } = this.session;
+    for (const victim of this.rules.victims) {
+      for (let unit = this.unitOf(victim); unit.length > 0; unit = this.unitOf(victim)) {
+        if (!this.rules.mayTake(victim)) break;
+        for (const task of unit) statement.evict(task, this.rules.reason);
+      }
+    }
+    if (!placeStep(cluster, statement, this.job, this.step).ok) return false;
+    this.spareTheRest();
+    this.waitTogether();
+    return true;
+  }
+
+  isAcceptable(): boolean {
+    const { statement } = this.session;
+    const evicted = this.evicted();
+    // Somebody else's release was enough: then there is nothing to evict for.
+    if (evicted.length === 0) return true;
+    if (new Set(evicted.map(({ job }) => job)).size > this.rules.jobsMax) return false;
+    if (this.rules.replacesAll) {
+      for (const task of evicted) {
+        const spot = findSpot(this.session.cluster, task);
+        if (spot === undefined) return false;
+        statement.replace(task, spot.node, spot.groups);
+      }
+    }
+    return this.rules.isFair();
+  }
+
+  private evicted(): Task[] {
+    const { statement } = this.session;
+    return statement.touchedSince(this.start).filter((task) => statement.evictionOf(task) !== undefined);
+  }
+
+  /** What goes first from a job: a pod beyond its minimum, a subgroup that it can do without, or all of it. */
+  private unitOf(victim: Job): readonly Task[] {
+    const surplus = surplusVictims(victim.root, isEvictable);
+    if (surplus !== undefined) return surplus;
+    if (!this.rules.mayLoseCore(victim)) return [];
+    return [...victim.tasks].filter(isEvictable);
+  }
+
+  /** Tries the nodes on which the fewest pods have to go, until one works out. */
+  private freeNodeFor(task: Task): boolean {
+    const { cluster, statement } = this.session;
+    const { scenariosPerJob } = cluster.settings;
+    const options: { node: NodeState; units: readonly (readonly Task[])[]; pods: number; worst: number }[] = [];
+    for (const node of cluster.table.nodes) {
+      if (!cluster.fit.accepts(task.shape, node.index)) continue;
+      const units = this.unitsOn(node, task);
+      if (units === undefined) continue;
+      let pods = 0;
+      let worst = 0;
+      for (const unit of units) {
+        pods += unit.length;
+        for (const { job } of unit) worst = Math.max(worst, job === undefined ? 0 : (this.rank.get(job) ?? 0));
+      }
+      options.push({ node, units, pods, worst });
+    }
+    options.sort((a, b) => a.pods - b.pods || a.worst - b.worst || a.node.index - b.node.index);
+    for (const { node, units } of options) {
+      if (++this.tries > scenariosPerJob) return false;
+      const before = statement.checkpoint();
+      if (this.evictUnits(units) && placeTask(cluster, statement, task, { nodes: [node.index] })) return true;
+      statement.rollback(before);
+    }
+    return false;
+  }
+
+  private evictUnits(units: readonly (readonly Task[])[]): boolean {
+    const { statement } = this.session;
+    for (const unit of units) {
+      const job = unit[0]?.job;
+      if (job === undefined || !this.rules.mayTake(job)) return false;
+      for (const task of unit) if (isEvictable(task)) statement.evict(task, this.rules.reason);
+    }
+    return true;
+  }
+
+  /** Whom a node would have to lose for the task to fit, the first to lose first; undefined when that is not enough. */
+  private unitsOn(node: NodeState, task: Task): (readonly Task[])[] | undefined {
+    const { cluster } = this.session;
+    const { places, amounts } = task.shape;
+    const lacking = places.map((place, k) => (amounts[k] ?? 0) - (cluster.table.later[place]?.[node.index] ?? 0));
+    const onNode: Task[] = [];
+    for (const { holder, state } of node.holdings) {
+      const other = holder as Task;
+      if (state === "used" && other.job !== undefined && this.rank.has(other.job) && isEvictable(other))
+        onNode.push(other);
+    }
+    if (onNode.length === 0) return undefined;
+    onNode.sort((a, b) => this.rankOf(a) - this.rankOf(b) || b.createdMs - a.createdMs || (a.uid > b.uid ? -1 : 1));
+    const units: (readonly Task[])[] = [];
+    const taken = new Set<Task>();
+    const surplus = new Map<Job, number>();
+    // What a share lacks is in its GPUs, not in amounts: there everybody who may go is taken together.
+    const isSharing = isShared(task.shape.gpu);
+    for (const other of onNode) {
+      if (!isSharing && lacking.every((each) => each <= 0)) break;
+      if (taken.has(other) || other.job === undefined) continue;
+      const unit = this.unitWith(other, other.job, surplus);
+      if (unit === undefined) continue;
+      units.push(unit);
+      for (const each of unit) {
+        taken.add(each);
+        if (!each.holdings.some((holding) => holding.node === node)) continue;
+        for (const [k, place] of places.entries()) {
+          const at = each.shape.places.indexOf(place);
+          if (at >= 0) lacking[k] = (lacking[k] ?? 0) - (each.shape.amounts[at] ?? 0);
+          else if (place === 2 && each.holdings.some(({ groups }) => groups.length > 0))
+            lacking[k] = (lacking[k] ?? 0) - 1;
+        }
+      }
+    }
+    return units.length > 0 && (isSharing || lacking.every((each) => each <= 0)) ? units : undefined;
+  }
+
+  /** A pod alone where its job can do without it, otherwise with its whole job. */
+  private unitWith(task: Task, job: Job, surplus: Map<Job, number>): readonly Task[] | undefined {
+    const set = task.podSet;
+    const spare = set === undefined ? 0 : set.allocated - set.min - (surplus.get(job) ?? 0);
+    if (spare > 0 && isSatisfied(job.root)) {
+      surplus.set(job, (surplus.get(job) ?? 0) + 1);
+      return [task];
+    }
+    return this.rules.mayLoseCore(job) ? [...job.tasks].filter(isEvictable) : undefined;
+  }
+
+  /** Whoever was evicted and is not in the way stays: the most important first, a gang as a whole. */
+  private spareTheRest(): void {
+    const { cluster, statement } = this.session;
+    const byJob = new Map<Job, Task[]>();
+    for (const task of this.evicted()) {
+      if (task.job === undefined) continue;
+      const known = byJob.get(task.job);
+      if (known === undefined) byJob.set(task.job, [task]);
+      else known.push(task);
+    }
+    const jobs = [...byJob.keys()].sort((a, b) => (this.rank.get(b) ?? 0) - (this.rank.get(a) ?? 0));
+    for (const victim of jobs) {
+      const before = statement.checkpoint();
+      const tasks = byJob.get(victim) ?? [];
+      const stays = tasks.every((task) => {
+        const [holding] = task.holdings;
+        if (holding === undefined) return false;
+        const { node, groups } = holding;
+        if (!cluster.fit.fitsLater(task.shape, node.index)) return false;
+        if (groups.length > 0) {
+          const wanted = findSpot(cluster, task, { nodes: [node.index] });
+          if (wanted === undefined || !wanted.groups.every((group) => groups.includes(group))) return false;
+        }
+        statement.unevict(task);
+        return true;
+      });
+      if (!stays) statement.rollback(before);
+    }
+  }
+
+  /** Nobody of the gang starts before all of it can. */
+  private waitTogether(): void {
+    const { statement } = this.session;
+    if (this.step.tasks.some(({ status }) => status === "pipelined")) statement.pipelineAll(this.step.tasks);
+  }
+
+  private rankOf({ job }: Task): number {
+    return job === undefined ? 0 : (this.rank.get(job) ?? 0);
+  }
+}
+
+/** It has its node and keeps it. What is only on its way is not evicted: it would be bound after that. */
+export function isEvictable(task: Task): boolean {
+  return isAllocatedStatus[task.status] && (task.status === "running" || task.status === "bound");
+}
+
+/** What no eviction can cure: something is missing, or no node is large enough. */
+export function isHopeless(session: Session, step: Step): boolean {
+  const { cluster } = session;
+  return step.tasks.some((task) => {
+    if (problemOf(cluster, task) !== undefined) return true;
+    const { places, amounts } = task.shape;
+    return places.some((place, k) => {
+      for (const { capacity, isHealthy } of cluster.table.nodes) {
+        if (isHealthy && (capacity[place] ?? 0) >= (amounts[k] ?? 0)) return false;
+      }
+      return true;
+    });
+  });
+}
+
+function hasTopology(job: Job): boolean {
+  const { topologyConstraint, subGroups } = job.spec;
+  return (
+    topologyConstraint !== undefined ||
+    (subGroups ?? []).some((each) => (each.topologyConstraint ?? undefined) !== undefined)
+  );
+}

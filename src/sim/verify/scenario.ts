@@ -1,4 +1,5 @@
 import { defaultChecks } from "../../decide/verify/checks.ts";
+import { checkAtRest } from "../invariants/checksHold.ts";
 import { kinds, plain } from "../museum/exhibit.ts";
 import type { Scenario } from "../scenario.ts";
 import { busyCluster, busyNode } from "./busyCluster.ts";
@@ -23,7 +24,14 @@ export function verifyScenario(): Scenario {
       "stream-cut",
       "slow-timer",
     ],
-    invariants: [numbersAddUp, errorsAreUnknown],
+    invariants: [
+      numbersAddUp,
+      errorsAreUnknown,
+      checkAtRest("S1"),
+      checkAtRest("S2"),
+      checkAtRest("S3"),
+      checkAtRest("S4"),
+    ],
     setUp: async (kube) => {
       await kube.create(kinds.namespaces, plain("v1", "Namespace", "", "default"));
       await kube.create(kinds.nodes, busyNode());

@@ -11,6 +11,7 @@ import { Controllers } from "../../src/control/controllers.ts";
 import { MetricsBook } from "../../src/control/metricsBook.ts";
 import type { NodesOptions } from "../../src/control/nodes/nodesOptions.ts";
 import { nodesPart } from "../../src/control/nodes/nodesPart.ts";
+import type { Part } from "../../src/control/part.ts";
 import { KeptLog } from "../../src/control/testing/keptLog.ts";
 import { fastDelays } from "../../src/decide/nodes/podPlan.ts";
 import { parsePool, profilesWith } from "../../src/decide/nodes/profiles.ts";
@@ -38,7 +39,7 @@ export interface Said {
 }
 
 export async function liveCluster(
-  options: { pools?: string[]; nodes?: Partial<NodesOptions> } = {},
+  options: { pools?: string[]; nodes?: Partial<NodesOptions>; parts?: readonly Part[] } = {},
 ): Promise<LiveCluster> {
   const clock = systemClock();
   const pools = (options.pools ?? ["h100=1"]).map((text) => parsePool(text, profilesWith()));
@@ -61,6 +62,7 @@ export async function liveCluster(
     { fieldManager: "nodes", graceMs: 100 },
   );
   part.add(controllers);
+  for (const each of options.parts ?? []) each.add(controllers);
   const folder = mkdtempSync(join(tmpdir(), "muster-nodes-"));
   const kubeconfig = join(folder, "kubeconfig");
   writeFileSync(kubeconfig, server.kubeconfig);

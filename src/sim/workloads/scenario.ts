@@ -1,7 +1,6 @@
 import { defaultScheduler } from "../../control/defaultScheduler.ts";
 import { workloads } from "../../control/workloads/workloads.ts";
 import { controllerOf } from "../../decide/workloads/ownership.ts";
-import { kindOf } from "../../model/intent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { formatMicroTime } from "../../model/time.ts";
@@ -9,14 +8,12 @@ import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { ActorSpec } from "../actor.ts";
 import { hashText } from "../chance.ts";
 import { controllersProcess } from "../controllersProcess.ts";
-import type { Invariant } from "../invariant.ts";
 import {
   changesWhatItSaw,
   destroysTheSameObject,
   destroysWhatItLookedAt,
   mirrorsAreComplete,
   neverGoesBack,
-  type ObservedMirror,
   statusKeepsUp,
 } from "../invariants/general.ts";
 import { oneEpochWrites } from "../invariants/leadership.ts";
@@ -45,19 +42,6 @@ function lifeOf(pod: Pod): TinyLife {
   if (controllerOf(pod.metadata)?.kind !== "Job") return { startMs: 100 };
   return { startMs: 100, ends: { afterMs: 500, exitCode: hashText(3, pod.metadata.name) % 8 === 0 ? 1 : 0 } };
 }
-
-/** Leases never come to rest, so what is seen of them is always a moment old. */
-const mirrorsOfQuietKinds: Invariant = {
-  ...mirrorsAreComplete,
-  begin: (run) => {
-    const checks = mirrorsAreComplete.begin(run);
-    return {
-      ...checks,
-      observe: (actor, what, value) =>
-        (value as ObservedMirror).kind === kindOf(leases) ? undefined : checks.observe?.(actor, what, value),
-    };
-  },
-};
 
 /** The cluster's own controllers and the default scheduler, with a stand-by, under every fault. */
 export const workloadsScenario: Scenario = {
@@ -93,7 +77,7 @@ export const workloadsScenario: Scenario = {
     changesWhatItSaw(held),
     oneEpochWrites(held, lease.name),
     neverGoesBack,
-    mirrorsOfQuietKinds,
+    mirrorsAreComplete,
     statusKeepsUp,
     workloadsAreDone,
   ],

@@ -1,0 +1,27 @@
+/** A slice of the seeds of the scenario `workloads`; `npm run sim:long` plays many more. */
+import { expect, test } from "vitest";
+import { violationReport } from "../../src/sim/report.ts";
+import { withTripwires } from "../../src/sim/runSeed.ts";
+import { runSeeds } from "../../src/sim/runSeeds.ts";
+import type { Scenario } from "../../src/sim/scenario.ts";
+import { shrink } from "../../src/sim/shrink.ts";
+import { workloadsScenario } from "../../src/sim/workloads/scenario.ts";
+
+async function told(scenario: Scenario, range: { from: number; count: number }): Promise<string> {
+  const { broken } = await runSeeds(scenario, range);
+  const [first] = broken;
+  if (first === undefined) return "";
+  return violationReport(scenario, first, await withTripwires(() => shrink(scenario, first)));
+}
+
+test("workloads survive a fixed slice of seeds with all faults on", { timeout: 120_000 }, async () => {
+  expect(await told(workloadsScenario, { from: 1, count: 60 })).toBe("");
+});
+
+test("workloads survive a fresh slice, whose first seed is printed, and change no object that others read", {
+  timeout: 120_000,
+}, async () => {
+  const from = Math.floor(Date.now() / 1000) % 1_000_000_000;
+  process.stdout.write(`fresh slice of workloads: seeds ${from} to ${from + 19}\n`);
+  expect(await told({ ...workloadsScenario, freeze: true }, { from, count: 20 })).toBe("");
+});

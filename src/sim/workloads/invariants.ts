@@ -18,6 +18,7 @@ import { type LabelSelector, matchesLabels, selectorRequirements } from "../../m
 import type { KubeObject } from "../../model/object.ts";
 import type { Invariant } from "../invariant.ts";
 import { type Held, short } from "../invariants/general.ts";
+import { bigNode } from "./user.ts";
 
 const pods = "/pods";
 const sets = "apps/replicasets";
@@ -68,6 +69,52 @@ export const ownPodsCount = (held: Held): Invariant => ({
         }
         if (known < wanted || wanted === 0) return undefined;
         return `${call.actor} created ${event.current.key} for ${owner.name}, which asks for ${wanted}, and knew of ${known} live pods`;
+      },
+    };
+  },
+});
+
+/** A decision to destroy rests on a look that is no older than this. */
+const freshUs = 5_000_000;
+
+/** I13: a pod goes because its set has too many, by a look at the set that is fresh. */
+export const shrinksOnlyWhatIsTooMuch = (held: Held): Invariant => ({
+  id: "I13",
+  fact: "no pod is deleted for a size that its ReplicaSet has not had for seconds",
+  begin: ({ store, nowUs }) => {
+    const wanted = new Map<string, { atUs: number; replicas: number }[]>();
+    /** When each pod was last active: what has just ended may have counted. */
+    const seen = new Map<string, Map<string, number>>();
+    return {
+      commit: ({ type, call, event }) => {
+        const { current, previous } = event;
+        if (current.resource === sets && type !== "DELETED") {
+          const { metadata, spec } = current.object() as unknown as ReplicaSet;
+          const known = wanted.get(metadata.uid) ?? [];
+          if (known.at(-1)?.replicas !== spec?.replicas) known.push({ atUs: nowUs(), replicas: spec?.replicas ?? 1 });
+          wanted.set(metadata.uid, known);
+        }
+        if (current.resource !== pods) return undefined;
+        const before = previous?.object() as unknown as Pod | undefined;
+        const after = current.object() as unknown as Pod;
+        const owner = controllerOf((before ?? after).metadata);
+        if (owner?.kind !== "ReplicaSet") return undefined;
+        const own = seen.get(owner.uid) ?? new Map<string, number>();
+        seen.set(owner.uid, own);
+        own.set(after.metadata.uid, nowUs());
+        const isVictim = call.verb === "delete" && held(call.actor) && before !== undefined && isActive(before);
+        if (!isVictim || store.get(sets, current.namespace, owner.name)?.side.uid !== owner.uid) return undefined;
+        let live = 0;
+        for (const pod of activePods(store, owner.uid)) own.set(pod.metadata.uid, nowUs());
+        for (const lastUs of own.values()) if (nowUs() - lastUs <= decisionUs) live++;
+        const known = wanted.get(owner.uid) ?? [];
+        let least = Number.POSITIVE_INFINITY;
+        known.forEach(({ replicas }, at) => {
+          const next = known[at + 1];
+          if (next === undefined || next.atUs >= call.sentUs - freshUs) least = Math.min(least, replicas);
+        });
+        if (live > least || least === Number.POSITIVE_INFINITY) return undefined;
+        return `${call.actor} deleted ${current.key} of ${owner.name}, which asked for at least ${least} and had ${live}`;
       },
     };
   },
@@ -262,7 +309,9 @@ export const workloadsAreDone: Invariant = {
         if ((status?.readyReplicas ?? 0) !== live.length) return `${version.key} is not ready`;
         if (status?.currentRevision !== status?.updateRevision) return `${version.key} has not rolled`;
       }
-      const nodes = [...store.collection("/nodes").all()].length;
+      const nodes = [...store.collection("/nodes").all()].filter(
+        (version) => version.object().metadata.labels?.["size"] === bigNode.size,
+      ).length;
       for (const version of store.collection("apps/daemonsets").all()) {
         const { metadata, status } = version.object() as unknown as DaemonSet;
         const live = activePods(store, metadata.uid).length;

@@ -23,17 +23,20 @@ import {
   nodesAreNotOverfull,
   oneHolderPerIdentity,
   ownPodsCount,
+  shrinksOnlyWhatIsTooMuch,
   successesCountOnce,
   surgeIsBounded,
   workloadsAreDone,
 } from "./invariants.ts";
 import { type TinyLife, tinyKubelet } from "./tinyKubelet.ts";
-import { workloadUser } from "./user.ts";
+import { bigNode, workloadUser } from "./user.ts";
 
 const managers = ["ann", "bob"];
 const held = (actor: string): boolean => managers.includes(actor);
 const lease = { namespace: "default", name: "workloads" };
-const nodeNames = ["n0", "n1"];
+/** How many pods fit on each. The small one is soon full, so a bind that is forgotten shows. */
+const nodeRooms: Readonly<Record<string, number>> = { n0: 30, small: 1, n1: 30 };
+const nodeNames = Object.keys(nodeRooms);
 const leases = { group: "coordination.k8s.io", version: "v1", plural: "leases" };
 const leaseNamespace = "kube-node-lease";
 
@@ -68,6 +71,7 @@ export const workloadsScenario: Scenario = {
   invariants: [
     ownPodsCount(held),
     surgeIsBounded(held),
+    shrinksOnlyWhatIsTooMuch(held),
     successesCountOnce,
     oneHolderPerIdentity,
     adoptsWithAFreshLook(held),
@@ -82,9 +86,9 @@ export const workloadsScenario: Scenario = {
     workloadsAreDone,
   ],
   shakenMs: 20_000,
-  settleMs: 180_000,
-  // A Job that has failed tries again after ten seconds.
-  quietMs: 15_000,
+  settleMs: 240_000,
+  // A Job that has failed tries again after ten seconds, and three times nine later if the clock was set back.
+  quietMs: 40_000,
   humming: ["coordination.k8s.io/leases", "/events"],
 };
 
@@ -95,12 +99,15 @@ async function setUp(kube: KubeApi): Promise<void> {
   }
   const nodes = { group: "", version: "v1", plural: "nodes" };
   for (const name of nodeNames) {
+    const room = { cpu: "16", pods: String(nodeRooms[name]) };
     const status = {
-      allocatable: { cpu: "8", pods: "12" },
-      capacity: { cpu: "8", pods: "12" },
+      allocatable: room,
+      capacity: room,
       conditions: [{ type: "Ready", status: "True", reason: "KubeletReady", message: "" }],
     };
-    const node = { apiVersion: "v1", kind: "Node", metadata: { name }, status } as unknown as KubeObject;
+    // Daemons stay away from the small node: nobody would make room for them there.
+    const metadata = { name, labels: name === "small" ? {} : bigNode };
+    const node = { apiVersion: "v1", kind: "Node", metadata, status } as unknown as KubeObject;
     const made = await kube.create(nodes, node);
     if (made.ok) await kube.update({ ...nodes, namespace: "", name, subresource: "status" }, { ...made.value, status });
     await kube.create(leases, leaseOf(name, 0));

@@ -12,6 +12,9 @@ const daemonSets: ResourceRef = { group: "apps", version: "v1", plural: "daemons
 const jobs: ResourceRef = { group: "batch", version: "v1", plural: "jobs" };
 const services: ResourceRef = { group: "", version: "v1", plural: "services" };
 
+/** On nodes that daemons belong to. */
+export const bigNode = { size: "big" };
+
 /** People who run workloads: they make, scale, change, delete and remake them, and lay hands on pods. */
 export function workloadUser(options: { name: string; acts: number; spanMs: number }): ActorSpec {
   return {
@@ -69,8 +72,14 @@ const actions: readonly Act[] = [
   async (ports, dice) => {
     const pod = await anyPod(ports, dice);
     if (pod === undefined) return;
-    const labels = { ...pod.metadata.labels, app: "debug" };
-    await ports.kube.update(refTo(pods, pod.metadata.name), { ...pod, metadata: { ...pod.metadata, labels } });
+    await relabel(ports, pod, { was: pod.metadata.labels?.["app"] ?? "", app: "debug" });
+  },
+  // And put back, for whoever selects it.
+  async (ports, dice) => {
+    const found = await ports.kube.list(pods, { labelSelector: "app=debug" });
+    const [pod] = found.ok ? found.value.items : [];
+    const was = pod?.metadata.labels?.["was"] ?? "";
+    if (pod !== undefined && was !== "") await relabel(ports, pod, { app: was, seed: String(dice.below(10)) });
   },
   // A set is orphaned, and whoever matches takes its pods.
   async (ports, dice) => {
@@ -78,6 +87,11 @@ const actions: readonly Act[] = [
   },
   (ports, dice) => make(ports, replicaSets, replicaSet(dice)),
 ];
+
+async function relabel(ports: ActorPorts, pod: KubeObject, changed: Record<string, string>): Promise<void> {
+  const labels = { ...pod.metadata.labels, ...changed };
+  await ports.kube.update(refTo(pods, pod.metadata.name), { ...pod, metadata: { ...pod.metadata, labels } });
+}
 
 const deploymentNames = ["red", "blue"];
 const jobNames = ["count", "sort"];
@@ -184,10 +198,9 @@ function statefulSet(dice: Dice): object {
 
 function daemonSet(dice: Dice): object {
   const labels = { app: "agent" };
-  return object("apps/v1", "DaemonSet", "agent", {
-    selector: { matchLabels: labels },
-    template: podTemplate(dice, labels),
-  });
+  const { metadata, spec } = podTemplate(dice, labels);
+  const template = { metadata, spec: { ...spec, nodeSelector: bigNode } };
+  return object("apps/v1", "DaemonSet", "agent", { selector: { matchLabels: labels }, template });
 }
 
 function job(dice: Dice): object {

@@ -1,5 +1,6 @@
 import { bindScenario } from "./bind/scenario.ts";
 import { gpuLabels } from "./example/gpuLabels.ts";
+import { gangScenario } from "./gang/scenario.ts";
 import { mistakes } from "./guineaPig/mistakes.ts";
 import { podSetScenario } from "./guineaPig/scenario.ts";
 import { exhibits, variantsOf } from "./museum/museum.ts";
@@ -11,6 +12,8 @@ import { workloadsScenario } from "./workloads/scenario.ts";
 export function scenarios(): readonly Scenario[] {
   return [
     bindScenario,
+    gangScenario(),
+    gangScenario("Terminate"),
     gpuLabels,
     podSetScenario(),
     workloadsScenario,

@@ -14,6 +14,7 @@ import { type AbsentAt, dropFinalizer, type GangDecision, GangDraft, keepFinaliz
 import { isLeaving } from "./gangLabels.ts";
 import { isForeignHash } from "./hashes.ts";
 import { cliqueName, groupName, memberName } from "./names.ts";
+import { namesPod } from "./podGangObjects.ts";
 import { podIndexOf, podName, podObject } from "./podObject.ts";
 
 export interface CliquePicture {
@@ -235,9 +236,8 @@ function removeGates(draft: GangDraft, picture: CliquePicture, { set, pods }: Pi
     draft.wait(missing);
     return;
   }
-  const named = new Set(gang.spec.podgroups.flatMap(({ podReferences }) => podReferences.map(({ name }) => name)));
   for (const pod of gated) {
-    if (!named.has(pod.metadata.name)) {
+    if (!namesPod(gang, pod)) {
       draft.wait(`gang ${gangName} does not name ${pod.metadata.name} yet`);
       continue;
     }

@@ -20,7 +20,14 @@ import { conditionOf, withCondition } from "./gangConditions.ts";
 import { type AbsentAt, type GangDecision, GangDraft, targetOf } from "./gangDraft.ts";
 import { isLeaving } from "./gangLabels.ts";
 import { groupObject, groupPatch } from "./groupObject.ts";
-import { type GangShape, type GangSurroundings, gangShapes, podGangObject, referablePods } from "./podGangObjects.ts";
+import {
+  type GangShape,
+  type GangSurroundings,
+  gangShapes,
+  isSameGang,
+  podGangObject,
+  referablePods,
+} from "./podGangObjects.ts";
 import { autoscalerObjects, publishesNotReady, serviceObject } from "./sharedObjects.ts";
 import { judgeSetReplica, type Verdict } from "./termination.ts";
 
@@ -152,8 +159,9 @@ function syncGangs(draft: GangDraft, picture: ReplicaPicture, nowMs: number): vo
     }
     if (isLeaving(stored) || !isOwnedBy(stored, set)) continue;
     const metadata = gangMetadataPatch(stored, object);
-    if (metadata !== undefined || !equalJson(stored.spec, object.spec)) {
-      const spec = equalJson(stored.spec, object.spec) ? undefined : replaced(object.spec, stored.spec);
+    const isSame = isSameGang(stored.spec, object.spec);
+    if (metadata !== undefined || !isSame) {
+      const spec = isSame ? undefined : replaced(object.spec, stored.spec);
       draft.patch(
         stored,
         { ...(metadata && { metadata }), ...(spec && { spec: spec as JsonObject }) },

@@ -91,8 +91,11 @@ export class GangDraft {
 
   /** Replaces the status if it says something new. */
   status(object: Known & { status?: unknown }, status: object, why: string): boolean {
+    const before = object.status ?? {};
+    if (equalJson(status, before) || this.has(object)) return false;
+    // A field that is left out and one that is undefined say the same.
     const next = JSON.parse(JSON.stringify(status)) as JsonObject;
-    if (equalJson(next, object.status ?? {}) || this.has(object)) return false;
+    if (equalJson(next, before)) return false;
     const target = targetOf(object.kind, object.metadata);
     this.#touch(target);
     const written = { ...object, status: next } as unknown as KubeObject;

@@ -28,6 +28,7 @@ import type {
 import { requiredDomain } from "../../model/gang/validateSetUpdate.ts";
 import { topologyNameOf } from "../../model/gang/validateTopology.ts";
 import type { NewObject } from "../../model/intent.ts";
+import { equalJson } from "../../model/json.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { isFinished } from "../workloads/podFacts.ts";
 import { defaultLabels, isLeaving, ownerOf } from "./gangLabels.ts";
@@ -142,7 +143,7 @@ export function podGangSpec(shape: GangShape, { set, pods, binding, settings }: 
     return {
       name,
       podReferences: referablePods(pods, name, shape.name)
-        .map(({ metadata }) => ({ namespace: metadata.namespace ?? "default", name: metadata.name }))
+        .map(({ metadata: { namespace = "default", name: pod, uid } }) => ({ namespace, name: pod, uid }))
         .sort((a, b) => (a.name < b.name ? -1 : 1)),
       minReplicas: minAvailableOf(clique.spec),
       ...(constraint && { topologyConstraint: constraint }),
@@ -160,6 +161,28 @@ export function podGangSpec(shape: GangShape, { set, pods, binding, settings }: 
     ...(parts.length > 0 && { topologyConstraintGroupConfigs: parts }),
     ...(priorityClassName !== "" && { priorityClassName }),
   };
+}
+
+/** Whether a gang names this very pod. An API that keeps no UIDs leaves only the name to go by. */
+export function namesPod({ spec }: PodGang, { metadata }: Pod): boolean {
+  return spec.podgroups.some(({ podReferences }) =>
+    podReferences.some(({ name, uid }) => name === metadata.name && (uid === undefined || uid === metadata.uid)),
+  );
+}
+
+/** Whether a stored gang says what is wanted. One whose references have no UIDs was written by, or to, somebody who keeps none. */
+export function isSameGang(stored: PodGangSpec, wanted: PodGangSpec): boolean {
+  const references = stored.podgroups.flatMap(({ podReferences }) => podReferences);
+  const keepsNone = references.length > 0 && references.every(({ uid }) => uid === undefined);
+  return equalJson(stored, keepsNone ? withoutUids(wanted) : wanted);
+}
+
+function withoutUids(spec: PodGangSpec): PodGangSpec {
+  const podgroups = spec.podgroups.map((group) => ({
+    ...group,
+    podReferences: group.podReferences.map(({ namespace, name }) => ({ namespace, name })),
+  }));
+  return { ...spec, podgroups };
 }
 
 export function hasConstraint({ topologyConstraint, topologyConstraintGroupConfigs, podgroups }: PodGangSpec): boolean {

@@ -239,6 +239,7 @@ const groupStatus = fields({
 });
 
 const packConstraint = fields({ packConstraint: fields({ required: text, preferred: text }) });
+const podReference = fields({ namespace: text, name: text, uid: text }, ["name", "namespace"]);
 const reference = fields({ namespace: text, name: text }, ["name", "namespace"]);
 
 export type GangDefinition = {
@@ -382,11 +383,10 @@ export const podGangDefinition = definition({
   spec: fields(
     {
       podgroups: list(
-        fields({ name: text, podReferences: list(reference), minReplicas: int32, topologyConstraint: packConstraint }, [
-          "name",
-          "podReferences",
-          "minReplicas",
-        ]),
+        fields(
+          { name: text, podReferences: list(podReference), minReplicas: int32, topologyConstraint: packConstraint },
+          ["name", "podReferences", "minReplicas"],
+        ),
       ),
       topologyConstraint: packConstraint,
       topologyConstraintGroupConfigs: list(

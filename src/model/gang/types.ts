@@ -198,9 +198,12 @@ export type PodCliqueScalingGroup = {
 export type PackConstraint = { required?: string; preferred?: string };
 export type GangTopologyConstraint = { packConstraint: PackConstraint };
 
+/** The UID is not in Grove: a pod that was made again has the name of the one before, and is another one. */
+export type PodReference = { namespace: string; name: string; uid?: string };
+
 export type PodGangGroup = {
   name: string;
-  podReferences: { namespace: string; name: string }[];
+  podReferences: PodReference[];
   minReplicas: number;
   topologyConstraint?: GangTopologyConstraint;
 };

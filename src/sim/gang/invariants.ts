@@ -1,0 +1,356 @@
+import type { ObjectStore } from "../../apiserver/storage/objectStore.ts";
+import { cliqueName, groupName, memberName } from "../../decide/gang/names.ts";
+import { controllerOf } from "../../decide/workloads/ownership.ts";
+import { isFinished, isReady } from "../../decide/workloads/podFacts.ts";
+import { gangGate, labels } from "../../model/gang/keys.ts";
+import {
+  groupReplicaOf,
+  groupReplicas,
+  groupsOf,
+  replicasOf,
+  setReplicaOf,
+  standaloneCliques,
+} from "../../model/gang/setFacts.ts";
+import type { FullLossPolicy } from "../../model/gang/settings.ts";
+import type {
+  GangTermination,
+  PodClique,
+  PodCliqueScalingGroup,
+  PodCliqueSet,
+  PodGang,
+} from "../../model/gang/types.ts";
+import type { Pod } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import type { Invariant } from "../invariant.ts";
+import { type Held, short } from "../invariants/general.ts";
+
+const pods = "/pods";
+const sets = "grove.io/podcliquesets";
+const cliques = "grove.io/podcliques";
+const groups = "grove.io/podcliquescalinggroups";
+const gangs = "scheduler.grove.io/podgangs";
+/** How long a decision may take from the picture to the wire, retries included. */
+const decisionUs = 20_000_000;
+
+function all<T>(store: ObjectStore, resource: string): T[] {
+  return [...store.collection(resource).all()].map((version) => version.object() as unknown as T);
+}
+
+const hasGate = ({ spec }: Pod): boolean => (spec?.schedulingGates ?? []).some(({ name }) => name === gangGate);
+const isLeaving = ({ metadata }: { metadata: { deletionTimestamp?: string } }): boolean =>
+  metadata.deletionTimestamp !== undefined;
+const isScheduled = (pod: Pod): boolean =>
+  !isFinished(pod) && pod.status?.conditions?.find(({ type }) => type === "PodScheduled")?.status === "True";
+const said = (object: PodClique | PodCliqueScalingGroup, type: string) =>
+  object.status?.conditions?.find((condition) => condition.type === type);
+
+/** I4: nobody is scheduled before the gang is there. */
+export const gatesWaitForTheGang = (held: Held): Invariant => ({
+  id: "I4",
+  fact: "a pod may be scheduled only when its gang names it and has the minimum of every clique",
+  begin: ({ store }) => ({
+    commit: ({ type, call, event }) => {
+      if (type !== "MODIFIED" || event.current.resource !== pods || !held(call.actor)) return undefined;
+      const pod = event.current.object() as unknown as Pod;
+      const before = event.previous?.object() as unknown as Pod | undefined;
+      if (before === undefined || !hasGate(before) || hasGate(pod)) return undefined;
+      const name = pod.metadata.labels?.[labels.podGang] ?? "";
+      const gang = store.get(gangs, event.current.namespace, name)?.object() as unknown as PodGang | undefined;
+      if (gang === undefined) return `${event.current.key} may be scheduled, and its gang ${name} does not exist`;
+      const named = gang.spec.podgroups.some(({ podReferences }) =>
+        podReferences.some((each) => each.name === pod.metadata.name && each.uid === pod.metadata.uid),
+      );
+      if (!named) return `${event.current.key} may be scheduled, and its gang ${name} does not name it`;
+      if (gang.status?.conditions?.find((each) => each.type === "Initialized")?.status !== "True") {
+        return `${event.current.key} may be scheduled, and its gang ${name} was never whole`;
+      }
+      return undefined;
+    },
+  }),
+});
+
+/** I4, the other half. */
+export const regressionsAreFlagged = (policy: FullLossPolicy): Invariant => ({
+  id: "I4",
+  fact: "at rest the condition of a clique says what its pods say: a part of the minimum is a breach, none of it is what the policy makes of it",
+  begin: ({ store }) => ({
+    atRest: () => {
+      for (const clique of all<PodClique>(store, cliques)) {
+        const own = all<Pod>(store, pods).filter(({ metadata }) => controllerOf(metadata)?.uid === clique.metadata.uid);
+        const scheduled = own.filter(isScheduled).length;
+        const minimum = clique.spec.minAvailable ?? clique.spec.replicas;
+        const isBelow = scheduled < minimum && !(scheduled === 0 && policy === "Suppress");
+        const { status, reason } = said(clique, "MinAvailableBreached") ?? { status: "none", reason: "none" };
+        const where = `${clique.metadata.name} with ${scheduled} of ${minimum} scheduled`;
+        if (isBelow && (status !== "True" || reason !== "ScheduledReplicasBelowMinAvailable"))
+          return `${where} says ${status}/${reason}`;
+        if (!isBelow && status === "True") return `${where} says ${status}/${reason}`;
+        if ((clique.status?.scheduledReplicas ?? 0) !== scheduled)
+          return `${where} says ${clique.status?.scheduledReplicas}`;
+      }
+      return undefined;
+    },
+  }),
+});
+
+/** I19: an announcement is not repeated, and none is left out. */
+export const lossesAreToldOnce: Invariant = {
+  id: "I19",
+  fact: "every loss of all scheduled replicas is told by exactly one Event",
+  begin: ({ store }) => {
+    const losses = new Map<string, number>();
+    const told = new Map<string, number>();
+    const scheduled = (object: KubeObject | undefined): number =>
+      ((object?.["status"] ?? {}) as { scheduledReplicas?: number }).scheduledReplicas ?? 0;
+    return {
+      commit: ({ type, event }) => {
+        const { resource } = event.current;
+        if ((resource === cliques || resource === groups) && type === "MODIFIED") {
+          const { uid } = event.current.side;
+          if (scheduled(event.previous?.object()) > 0 && scheduled(event.current.object()) === 0) {
+            losses.set(uid, (losses.get(uid) ?? 0) + 1);
+          }
+          return undefined;
+        }
+        if (type !== "ADDED" || !resource.endsWith("/events")) return undefined;
+        const { reason, involvedObject } = event.current.object() as unknown as {
+          reason: string;
+          involvedObject: { uid: string; name: string };
+        };
+        if (reason !== "AllScheduledReplicasLost") return undefined;
+        const count = (told.get(involvedObject.uid) ?? 0) + 1;
+        told.set(involvedObject.uid, count);
+        const happened = losses.get(involvedObject.uid) ?? 0;
+        if (count <= happened) return undefined;
+        return `${involvedObject.name} (${short(involvedObject.uid)}) lost everything ${happened} times, and that was told ${count} times`;
+      },
+      atRest: () => {
+        for (const object of [...all<PodClique>(store, cliques), ...all<PodClique>(store, groups)]) {
+          const { uid, name } = object.metadata;
+          const [happened, announced] = [losses.get(uid) ?? 0, told.get(uid) ?? 0];
+          if (happened !== announced)
+            return `${name} lost everything ${happened} times, and that was told ${announced} times`;
+        }
+        return undefined;
+      },
+    };
+  },
+};
+
+interface WithTerminations {
+  readonly status?: { readonly gangTerminations?: readonly GangTermination[] };
+}
+
+const recordsOf = (object: KubeObject | undefined): readonly GangTermination[] =>
+  (object as unknown as WithTerminations | undefined)?.status?.gangTerminations ?? [];
+
+/** I13: a gang ends as a whole, by a decision that is on record, or because nobody asks for it. */
+export const cliquesEndOnRecord = (held: Held): Invariant => ({
+  id: "I13",
+  fact: "a clique is taken away only as part of a gang whose end is on record, or because its replica is not asked for",
+  begin: ({ store, nowUs }) => {
+    const asked = new Map<string, { atUs: number; replicas: number }[]>();
+    const wasFewAsk = (uid: string, index: number, sentUs: number): boolean => {
+      const known = asked.get(uid) ?? [];
+      return known.some(({ replicas }, at) => {
+        const next = known[at + 1];
+        return replicas <= index && (next === undefined || next.atUs >= sentUs - decisionUs);
+      });
+    };
+    return {
+      commit: ({ type, call, event }) => {
+        const { resource } = event.current;
+        if ((resource === sets || resource === groups) && type !== "DELETED") {
+          const { uid } = event.current.side;
+          const object = event.current.object();
+          const replicas =
+            resource === sets
+              ? replicasOf(object as unknown as PodCliqueSet)
+              : groupReplicas((object as unknown as PodCliqueScalingGroup).spec);
+          const known = asked.get(uid) ?? [];
+          if (known.at(-1)?.replicas !== replicas) asked.set(uid, [...known, { atUs: nowUs(), replicas }]);
+          return undefined;
+        }
+        if (resource !== cliques || type !== "MODIFIED" || !held(call.actor)) return undefined;
+        const clique = event.current.object() as unknown as PodClique;
+        const before = event.previous?.object() as unknown as PodClique | undefined;
+        if (before === undefined || isLeaving(before) || !isLeaving(clique)) return undefined;
+        const { uid, namespace = "" } = clique.metadata;
+        const set = store.get(sets, namespace, clique.metadata.labels?.[labels.partOf] ?? "")?.object();
+        const group = store.get(groups, namespace, clique.metadata.labels?.[labels.group] ?? "")?.object();
+        const isOnRecord = [...recordsOf(set), ...recordsOf(group)].some(({ podCliques }) =>
+          podCliques.some((each) => each.uid === uid),
+        );
+        if (isOnRecord || set === undefined || isLeaving(set)) return undefined;
+        if (wasFewAsk(set.metadata.uid, setReplicaOf(clique) ?? 0, call.sentUs)) return undefined;
+        const index = groupReplicaOf(clique);
+        if (group !== undefined && index !== undefined && wasFewAsk(group.metadata.uid, index, call.sentUs))
+          return undefined;
+        return `${call.actor} takes ${event.current.key} away, which is asked for and on no record`;
+      },
+    };
+  },
+});
+
+/** I13: no end without a breach. A condition that was true a moment ago may have been read before it changed. */
+export const endsHaveACause = (held: Held): Invariant => ({
+  id: "I13",
+  fact: "the end of a gang is put on record only while something of it is in breach, or its template has changed",
+  begin: ({ store, nowUs }) => {
+    const breachedUs = new Map<string, number>();
+    return {
+      commit: ({ type, call, event }) => {
+        const { resource } = event.current;
+        if (type === "DELETED") return undefined;
+        const object = event.current.object();
+        if (resource === cliques || resource === groups) {
+          const key = `${object.metadata.labels?.[labels.partOf]}#${object.metadata.labels?.[labels.setReplica]}`;
+          const before = event.previous?.object() as unknown as PodClique | undefined;
+          const isNow = said(object as unknown as PodClique, "MinAvailableBreached")?.status === "True";
+          const was = before !== undefined && said(before, "MinAvailableBreached")?.status === "True";
+          if (isNow || was) breachedUs.set(key, nowUs());
+        }
+        if ((resource !== sets && resource !== groups) || !held(call.actor)) return undefined;
+        const known = new Set(
+          recordsOf(event.previous?.object()).map(({ replicaIndex, startedAt }) => `${replicaIndex} ${startedAt}`),
+        );
+        for (const { replicaIndex, startedAt, because } of recordsOf(object)) {
+          if (known.has(`${replicaIndex} ${startedAt}`) || because === "the template has changed") continue;
+          const set = resource === sets ? object.metadata.name : object.metadata.labels?.[labels.partOf];
+          const index = resource === sets ? String(replicaIndex) : object.metadata.labels?.[labels.setReplica];
+          const isBreached = all<PodClique>(store, cliques).some(
+            (clique) =>
+              clique.metadata.labels?.[labels.partOf] === set &&
+              clique.metadata.labels?.[labels.setReplica] === index &&
+              said(clique, "MinAvailableBreached")?.status === "True",
+          );
+          const lastUs = breachedUs.get(`${set}#${index}`) ?? Number.NEGATIVE_INFINITY;
+          if (isBreached || lastUs >= call.sentUs - decisionUs) continue;
+          return `${call.actor} ends replica ${replicaIndex} of ${event.current.key} (${because}), and nothing of it is in breach`;
+        }
+        return undefined;
+      },
+    };
+  },
+});
+
+/** I19: our own writes count from the moment we were told of them. */
+export const ownPodsOfCliquesCount = (held: Held): Invariant => ({
+  id: "I19",
+  fact: "no pod is created for a clique by somebody who knows of enough pods of it",
+  begin: ({ store, nowUs }) => {
+    const toldPods = new Map<string, number>();
+    const toldReplicas = new Map<string, { atUs: number; replicas: number }[]>();
+    return {
+      learned: (actor, life, { resource, object }) => {
+        const key = `${actor}|${life}|${object.metadata.uid}`;
+        if (resource === pods && !toldPods.has(key)) toldPods.set(key, nowUs());
+        if (resource !== cliques) return;
+        const told = toldReplicas.get(key) ?? [];
+        told.push({ atUs: nowUs(), replicas: (object as unknown as PodClique).spec.replicas });
+        toldReplicas.set(key, told);
+      },
+      commit: ({ type, call, event }) => {
+        if (type !== "ADDED" || event.current.resource !== pods || !held(call.actor)) return undefined;
+        const owner = controllerOf(event.current.object().metadata);
+        if (owner?.kind !== "PodClique") return undefined;
+        const who = `${call.actor}|${call.life}`;
+        let wanted = 0;
+        const told = toldReplicas.get(`${who}|${owner.uid}`) ?? [];
+        told.forEach(({ atUs, replicas }, at) => {
+          if (atUs > call.sentUs) return;
+          const next = told[at + 1];
+          if (next === undefined || next.atUs >= call.sentUs - decisionUs) wanted = Math.max(wanted, replicas);
+        });
+        let known = 0;
+        for (const pod of all<Pod>(store, pods)) {
+          if (controllerOf(pod.metadata)?.uid !== owner.uid || isLeaving(pod) || isFinished(pod)) continue;
+          const toldUs = toldPods.get(`${who}|${pod.metadata.uid}`) ?? Number.POSITIVE_INFINITY;
+          if (toldUs < call.sentUs && pod.metadata.name !== event.current.name) known++;
+        }
+        if (known < wanted || wanted === 0) return undefined;
+        return `${call.actor} created ${event.current.key} for ${owner.name}, which asks for ${wanted}, and knew of ${known} live pods`;
+      },
+    };
+  },
+});
+
+/** I17: what the operator is for. */
+export const gangsAreWhole: Invariant = {
+  id: "I17",
+  fact: "at rest every set has the cliques, pods and gangs that it asks for, all ready and of its template, and nothing else is left",
+  begin: ({ store }) => ({
+    atRest: () => {
+      const wanted = new Set<string>();
+      for (const set of all<PodCliqueSet>(store, sets)) {
+        if (isLeaving(set)) return `${set.metadata.name} does not go`;
+        const wrong = wrongWith(store, set, wanted);
+        if (wrong !== undefined) return `${set.metadata.name}: ${wrong}`;
+      }
+      for (const { metadata } of all<PodClique>(store, cliques))
+        if (!wanted.has(metadata.name)) return `${metadata.name} is left over`;
+      const live = new Set(all<PodClique>(store, cliques).map(({ metadata }) => metadata.uid));
+      for (const { metadata } of all<Pod>(store, pods)) {
+        if (!live.has(controllerOf(metadata)?.uid ?? "")) return `pod ${metadata.name} belongs to no clique`;
+      }
+      return undefined;
+    },
+  }),
+};
+
+function wrongWith(store: ObjectStore, set: PodCliqueSet, wanted: Set<string>): string | undefined {
+  const { name, namespace = "" } = set.metadata;
+  for (let index = 0; index < replicasOf(set); index++) {
+    const names = standaloneCliques(set).map((clique) => ({
+      name: cliqueName(name, index, clique.name),
+      of: clique.name,
+    }));
+    for (const group of groupsOf(set)) {
+      const whole = groupName(name, index, group.name);
+      const object = store.get(groups, namespace, whole)?.object() as unknown as PodCliqueScalingGroup | undefined;
+      if (object === undefined) return `group ${whole} is missing`;
+      if ((object.status?.gangTerminations ?? []).length > 0) return `${whole} has an end on record`;
+      for (let replica = 0; replica < groupReplicas(object.spec); replica++) {
+        for (const member of group.cliqueNames) names.push({ name: memberName(whole, replica, member), of: member });
+      }
+    }
+    for (const { name: whole, of } of names) {
+      wanted.add(whole);
+      const wrong = wrongWithClique(store, set, whole, of);
+      if (wrong !== undefined) return `${whole} ${wrong}`;
+    }
+  }
+  const { status } = set;
+  if ((status?.gangTerminations ?? []).length > 0) return "has an end on record";
+  if (status?.availableReplicas !== replicasOf(set)) return `says ${status?.availableReplicas} replicas are available`;
+  if (status?.updateProgress !== undefined && status.updateProgress.updateEndedAt === undefined)
+    return "says it is being updated";
+  if (status?.updatedReplicas !== replicasOf(set)) return `says ${status?.updatedReplicas} replicas are up to date`;
+  return undefined;
+}
+
+function wrongWithClique(store: ObjectStore, set: PodCliqueSet, whole: string, of: string): string | undefined {
+  const clique = store.get(cliques, set.metadata.namespace ?? "", whole)?.object() as unknown as PodClique | undefined;
+  if (clique === undefined) return "is missing";
+  if (isLeaving(clique)) return "does not go";
+  const own = all<Pod>(store, pods).filter(({ metadata }) => controllerOf(metadata)?.uid === clique.metadata.uid);
+  if (own.length !== clique.spec.replicas) return `asks for ${clique.spec.replicas} pods and has ${own.length}`;
+  const numbers = new Set(own.map(({ metadata }) => metadata.labels?.[labels.podIndex]));
+  if (numbers.size !== own.length) return "has two pods of one number";
+  const template = set.spec.template.cliques.find(({ name }) => name === of);
+  const image = template?.spec.podSpec.containers[0]?.image;
+  for (const pod of own) {
+    if (hasGate(pod)) return `has a pod that is still held back, ${pod.metadata.name}`;
+    if (!isReady(pod)) return `has a pod that is not ready, ${pod.metadata.name}`;
+    if (pod.spec?.containers[0]?.image !== image) return `has a pod of another template, ${pod.metadata.name}`;
+    const gang = store.get(gangs, set.metadata.namespace ?? "", pod.metadata.labels?.[labels.podGang] ?? "")?.object();
+    const named = (gang as unknown as PodGang | undefined)?.spec.podgroups.flatMap(({ podReferences }) =>
+      podReferences.map((each) => each.uid),
+    );
+    if (named?.includes(pod.metadata.uid) !== true)
+      return `has a pod that its gang does not name, ${pod.metadata.name}`;
+  }
+  if (clique.status?.readyReplicas !== own.length)
+    return `says ${clique.status?.readyReplicas} of ${own.length} are ready`;
+  return undefined;
+}

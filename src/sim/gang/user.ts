@@ -1,0 +1,175 @@
+import { places } from "../../model/gang/keys.ts";
+import type { PodCliqueSet } from "../../model/gang/types.ts";
+import type { Node, Pod } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import type { KubeApi, ResourceRef } from "../../ports/kubeApi.ts";
+import type { ActorPorts, ActorSpec } from "../actor.ts";
+import { lateMsMax } from "../callFate.ts";
+import { Dice } from "../chance.ts";
+
+const nodes: ResourceRef = { group: "", version: "v1", plural: "nodes" };
+export const setNames = ["red", "blue"];
+export const nodeNames = ["n0", "n1", "n2"];
+
+/** People who run gangs, and nodes that fail under them: sets are made, scaled, changed, deleted and remade; nodes go with all their pods. */
+export function gangUser(options: { name: string; acts: number; spanMs: number }): ActorSpec {
+  return {
+    name: options.name,
+    finite: true,
+    sheltered: true,
+    run: async (ports) => {
+      for (let act = 0; act < options.acts; act++) {
+        await ports.sleep(Math.floor(options.spanMs / options.acts) + (ports.random.uint32() % 100));
+        const chosen = ports.choose("act", (dice) => dice.between(1, actions.length));
+        if (chosen > 0) await actions[chosen - 1]?.(ports, new Dice(ports.random.uint32()));
+      }
+      // What timed out may still land; then everything has room again.
+      await ports.sleep(lateMsMax + 1_000);
+      for (const name of nodeNames) await until(ports, () => setCordon(ports.kube, name, false));
+    },
+  };
+}
+
+type Act = (ports: ActorPorts, dice: Dice) => Promise<void>;
+
+const actions: readonly Act[] = [
+  make,
+  make,
+  remake,
+  async (ports, dice) => {
+    await ports.kube.delete(refTo(places.PodCliqueSet, oneOf(dice, setNames)));
+  },
+  (ports, dice) => rescale(ports, places.PodCliqueSet, oneOf(dice, setNames), dice.below(3)),
+  (ports, dice) => rescale(ports, places.PodCliqueScalingGroup, `${oneOf(dice, setNames)}-0-pair`, dice.between(1, 3)),
+  (ports, dice) => rescale(ports, places.PodClique, `${oneOf(dice, setNames)}-0-lone`, dice.between(2, 3)),
+  (ports, dice) => changeImage(ports, dice, ["lone"]),
+  (ports, dice) => changeImage(ports, dice, ["lead"]),
+  (ports, dice) => changeImage(ports, dice, ["lone", "lead", "work"]),
+  loseNode,
+  loseNode,
+  loseNode,
+  async (ports, dice) => {
+    await setCordon(ports.kube, oneOf(dice, nodeNames), false);
+  },
+  async (ports) => {
+    for (const name of nodeNames) await setCordon(ports.kube, name, false);
+  },
+  async (ports, dice) => {
+    const pod = await anyPod(ports.kube, dice);
+    if (pod !== undefined) await ports.kube.delete(refTo(places.Pod, pod.metadata.name));
+  },
+  // A kubelet evicts a pod.
+  async (ports, dice) => {
+    const pod = await anyPod(ports.kube, dice);
+    if (pod === undefined) return;
+    const status = { ...(pod["status"] as object), phase: "Failed", reason: "Evicted" };
+    await ports.kube.update({ ...refTo(places.Pod, pod.metadata.name), subresource: "status" }, { ...pod, status });
+  },
+];
+
+async function make({ kube }: ActorPorts, dice: Dice): Promise<void> {
+  await kube.create(places.PodCliqueSet, gangSet(oneOf(dice, setNames), dice.between(1, 2)));
+}
+
+/** Deleted and made again under the same name: another set, while the pods of the first are still there. */
+async function remake({ kube }: ActorPorts, dice: Dice): Promise<void> {
+  const name = oneOf(dice, setNames);
+  await kube.delete(refTo(places.PodCliqueSet, name));
+  await kube.create(places.PodCliqueSet, gangSet(name, 1));
+}
+
+async function rescale({ kube }: ActorPorts, place: ResourceRef, name: string, replicas: number): Promise<void> {
+  await kube.patch(refTo(place, name), { type: "merge", body: { spec: { replicas } } });
+}
+
+async function changeImage({ kube }: ActorPorts, dice: Dice, cliques: readonly string[]): Promise<void> {
+  const found = await kube.get(refTo(places.PodCliqueSet, oneOf(dice, setNames)));
+  if (!found.ok) return;
+  const image = `registry/app:${dice.between(1, 4)}`;
+  const set = found.value as unknown as PodCliqueSet;
+  const template = {
+    ...set.spec.template,
+    cliques: set.spec.template.cliques.map((clique) =>
+      cliques.includes(clique.name)
+        ? {
+            ...clique,
+            spec: { ...clique.spec, podSpec: { ...clique.spec.podSpec, containers: [{ name: "main", image }] } },
+          }
+        : clique,
+    ),
+  };
+  const next = { ...set, spec: { ...set.spec, template } } as unknown as KubeObject;
+  await kube.update(refTo(places.PodCliqueSet, set.metadata.name), next);
+}
+
+/** The machine is gone: nothing new comes to it, and its pods are struck off. */
+async function loseNode(ports: ActorPorts, dice: Dice): Promise<void> {
+  const name = oneOf(dice, nodeNames);
+  await setCordon(ports.kube, name, true);
+  const found = await ports.kube.list(places.Pod);
+  if (!found.ok) return;
+  for (const pod of found.value.items) {
+    const { uid } = pod.metadata;
+    if ((pod as unknown as Pod).spec?.nodeName !== name) continue;
+    await ports.kube.delete(refTo(places.Pod, pod.metadata.name), { preconditions: { uid }, gracePeriodSeconds: 0 });
+  }
+}
+
+async function setCordon(kube: KubeApi, name: string, isCordoned: boolean): Promise<boolean> {
+  const body = { spec: { unschedulable: isCordoned ? true : null } };
+  return (await kube.patch({ ...nodes, namespace: "", name }, { type: "merge", body })).ok;
+}
+
+async function until(ports: ActorPorts, run: () => Promise<boolean>): Promise<void> {
+  while (!(await run())) await ports.sleep(200);
+}
+
+async function anyPod(kube: KubeApi, dice: Dice): Promise<KubeObject | undefined> {
+  const pods = await kube.list(places.Pod);
+  if (!pods.ok || pods.value.items.length === 0) return undefined;
+  return pods.value.items[dice.below(pods.value.items.length)];
+}
+
+function refTo(place: ResourceRef, name: string) {
+  return { ...place, namespace: "default", name };
+}
+
+function oneOf<T>(dice: Dice, items: readonly T[]): T {
+  return items[dice.below(items.length)] as T;
+}
+
+/** Two pods of their own of which both are needed, and pairs of leader and workers of which one pair is needed. */
+export function gangSet(name: string, replicas: number): KubeObject {
+  const clique = (own: string, size: number, minAvailable: number) => ({
+    name: own,
+    spec: {
+      roleName: own,
+      replicas: size,
+      minAvailable,
+      podSpec: { terminationGracePeriodSeconds: 1, containers: [{ name: "main", image: "registry/app:1" }] },
+    },
+  });
+  return {
+    apiVersion: "grove.io/v1alpha1",
+    kind: "PodCliqueSet",
+    metadata: { name, namespace: "default" },
+    spec: {
+      replicas,
+      template: {
+        terminationDelay: "4s",
+        cliques: [clique("lone", 2, 2), clique("lead", 1, 1), clique("work", 2, 2)],
+        podCliqueScalingGroups: [{ name: "pair", cliqueNames: ["lead", "work"], replicas: 2, minAvailable: 1 }],
+      },
+    },
+  } as unknown as KubeObject;
+}
+
+export function gangNode(name: string): KubeObject {
+  const allocatable = { cpu: "8", memory: "64Gi", pods: "20" };
+  const status: Node["status"] = {
+    allocatable,
+    capacity: allocatable,
+    conditions: [{ type: "Ready", status: "True", reason: "KubeletReady", message: "" }],
+  };
+  return { apiVersion: "v1", kind: "Node", metadata: { name }, status } as unknown as KubeObject;
+}

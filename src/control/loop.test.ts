@@ -180,7 +180,7 @@ describe("a loop", () => {
     expect(begun).toEqual(["a", "b"]);
   });
 
-  test.each<[RefusalReason, "done" | "again" | "giveUp"]>([
+  test.each<[RefusalReason, "done" | "again" | "giveUp" | "requeueAfterMs"]>([
     ["NotFound", "done"],
     ["Conflict", "again"],
     ["AlreadyExists", "again"],
@@ -191,7 +191,7 @@ describe("a loop", () => {
     ["TooManyRequests", "again"],
     ["Unavailable", "again"],
     ["Unknown", "again"],
-    ["Fenced", "again"],
+    ["Fenced", "requeueAfterMs"],
   ])("a write that was refused as %s means: %s", (reason, expected) => {
     const result = turnResultOf(refused(reason, "no"));
     expect(result === undefined ? "done" : Object.keys(result)[0]).toBe(expected);

@@ -158,6 +158,8 @@ export class Loop {
   }
 }
 
+const fencedMs = 500;
+
 /** What a refused write usually means for the turn it was part of. */
 export function turnResultOf(refusal: Refusal): TurnResult {
   switch (refusal.reason) {
@@ -166,6 +168,10 @@ export function turnResultOf(refusal: Refusal): TurnResult {
       return undefined;
     case "Invalid":
       return { giveUp: refusal.message };
+    case "Fenced":
+      // Nobody's failure: the lease is renewed or lost within seconds. If this counted as one, a key that met it a dozen
+      // times would wait for minutes after we lead again.
+      return { requeueAfterMs: fencedMs };
     case "Conflict":
     case "AlreadyExists":
     case "Expired":
@@ -173,8 +179,7 @@ export function turnResultOf(refusal: Refusal): TurnResult {
     case "Unauthorized":
     case "TooManyRequests":
     case "Unavailable":
-    case "Unknown":
-    case "Fenced": {
+    case "Unknown": {
       const { retryAfterMs } = refusal;
       const again = `${refusal.reason}: ${refusal.message}`;
       return retryAfterMs === undefined ? { again } : { again, atLeastMs: retryAfterMs };

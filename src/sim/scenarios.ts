@@ -5,6 +5,7 @@ import { mistakes } from "./guineaPig/mistakes.ts";
 import { podSetScenario } from "./guineaPig/scenario.ts";
 import { exhibits, variantsOf } from "./museum/museum.ts";
 import type { Scenario } from "./scenario.ts";
+import { barrierScenario } from "./verify/barrierScenario.ts";
 import { verifyScenario } from "./verify/scenario.ts";
 import { workloadsScenario } from "./workloads/scenario.ts";
 
@@ -19,6 +20,7 @@ export function scenarios(): readonly Scenario[] {
     workloadsScenario,
     ...mistakes.map((mistake) => podSetScenario(mistake)),
     verifyScenario(),
+    barrierScenario(),
     ...exhibits.flatMap((exhibit) => variantsOf(exhibit).map(({ scenario }) => scenario)),
   ];
 }

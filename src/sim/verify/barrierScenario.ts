@@ -1,0 +1,74 @@
+import { binderPart } from "../../control/bind/binderPart.ts";
+import { schedulerPart } from "../../control/schedule/schedulerPart.ts";
+import { proveGangBarrier } from "../../control/verify/gangBarrier.ts";
+import type { CheckFinding } from "../../decide/verify/check.ts";
+import { controllersProcess } from "../controllersProcess.ts";
+import type { Invariant } from "../invariant.ts";
+import { checkAtRest } from "../invariants/checksHold.ts";
+import { kinds, plain } from "../museum/exhibit.ts";
+import type { Scenario } from "../scenario.ts";
+
+const proved = "proved the gang barrier";
+const scheduler = schedulerPart();
+const binder = binderPart();
+
+/** The proof may be hindered by the API, but it may not find half a gang. */
+const gangsWait: Invariant = {
+  id: "I4",
+  fact: "a gang that is one GPU short has nobody bound, and all once the GPU is there",
+  begin: () => ({
+    observe: (_, what, value) => {
+      if (what !== proved) return undefined;
+      const { status, message, evidence } = value as CheckFinding;
+      const told = evidence.map(({ object, problem }) => `${object} ${problem}`).join("; ");
+      return status === "failed" || status === "skipped" ? `${message}: ${told}` : undefined;
+    },
+  }),
+};
+
+/** The active proof of `muster verify --check gang-barrier` against the scheduler and the binder, while calls and watches are late. */
+export function barrierScenario(): Scenario {
+  return {
+    name: "gang-barrier",
+    about:
+      "a gang is made one GPU short, then the GPU comes: verify's own proof, with scheduler and binder under faults",
+    // Both bring the definition of BindRequests; one is enough.
+    parts: [scheduler, { ...binder, definitions: [] }],
+    serverLoops: true,
+    faults: [
+      "slow-call",
+      "busy",
+      "watch-delay",
+      "watch-reorder",
+      "stream-cut",
+      "slow-timer",
+      "conflict",
+      "timeout-after",
+    ],
+    invariants: [gangsWait, checkAtRest("S3"), checkAtRest("S5")],
+    setUp: async (kube) => {
+      await kube.create(kinds.namespaces, plain("v1", "Namespace", "", "default"));
+    },
+    actors: () => [
+      controllersProcess("scheduler", (controllers) => scheduler.add(controllers)),
+      controllersProcess("binder", (controllers) => binder.add(controllers)),
+      {
+        name: "prover",
+        finite: true,
+        sheltered: true,
+        run: async (ports) => {
+          for (let round = 0; ; round++) {
+            const finding = await proveGangBarrier(ports, { id: `r${round}`, bindMs: 60_000 });
+            ports.observe(proved, finding);
+            if (finding.status !== "other") return;
+            await ports.sleep(500);
+          }
+        },
+      },
+    ],
+    shakenMs: 8_000,
+    settleMs: 240_000,
+    quietMs: 3_000,
+    humming: ["coordination.k8s.io/leases", "/events", "events.k8s.io/events"],
+  };
+}

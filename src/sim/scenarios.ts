@@ -7,6 +7,7 @@ import { exhibits, variantsOf } from "./museum/museum.ts";
 import type { Scenario } from "./scenario.ts";
 import { barrierScenario } from "./verify/barrierScenario.ts";
 import { verifyScenario } from "./verify/scenario.ts";
+import { nodeLivesScenario } from "./workloads/nodeLives.ts";
 import { workloadsScenario } from "./workloads/scenario.ts";
 
 /** Everything that can be played by name. */
@@ -18,6 +19,7 @@ export function scenarios(): readonly Scenario[] {
     gpuLabels,
     podSetScenario(),
     workloadsScenario,
+    nodeLivesScenario,
     ...mistakes.map((mistake) => podSetScenario(mistake)),
     verifyScenario(),
     barrierScenario(),

@@ -8,7 +8,7 @@ import type { Committed } from "../commit.ts";
 import type { Controllers } from "../controllers.ts";
 import { type Turn, type TurnResult, turnResultOf } from "../loop.ts";
 import type { CacheEvent } from "../objectCache.ts";
-import { Channel, forObject, kindSource } from "../sources.ts";
+import { Channel, forObject, kindSource, timerSource } from "../sources.ts";
 import { leaseKind, nodeKind } from "./kinds.ts";
 import { addOwnerController, type Told } from "./ownerTurns.ts";
 import { normal } from "./podOwner.ts";
@@ -24,13 +24,17 @@ export function addNodeLives(controllers: Controllers, room: Room, podsByNode: C
   const leases = controllers.cache(leaseKind);
   const signs = new Signs();
   const regained = new Channel();
+  const ticking = timerSource(ports, tickMs, () => {
+    signs.tick();
+    return [];
+  });
   const podsOn = (name: string): readonly Pod[] => podsByNode.get(name) as unknown as readonly Pod[];
 
   nodes.cache.onEvent((event) => {
     const { name } = event.object.metadata;
     const before = signs.areAllSilent;
     if (event.type === "deleted") signs.forget(name);
-    else signs.heard(name, "status", heartbeatOf(event.object), ports.clock.nowMs());
+    else signs.heard(name, "status", heartbeatOf(event.object));
     if (event.type !== "deleted") signs.answers(name, readyOf(event.object) !== "Unknown");
     // When the last node falls silent, or the first one speaks again, the others are judged differently.
     if (before !== signs.areAllSilent) for (const [key] of nodes.cache.view().objects) regained.push(key);
@@ -41,19 +45,19 @@ export function addNodeLives(controllers: Controllers, room: Room, podsByNode: C
   });
   leases.onEvent(({ type, object }) => {
     if (object.metadata.namespace !== leaseNamespace || type === "deleted") return;
-    signs.heard(object.metadata.name, "lease", renewalOf(object), ports.clock.nowMs());
+    signs.heard(object.metadata.name, "lease", renewalOf(object));
   });
 
   const pictureOf = (node: Node) => {
     const { name } = node.metadata;
     const lease = leases.get(`${leaseNamespace}/${name}`) as unknown as Lease | undefined;
-    const seenMs = signs.seenMs(name);
+    const silentMs = signs.silentMs(name);
     return {
       node,
       lease,
       pods: podsOn(name),
       allSilent: signs.areAllSilent,
-      ...(seenMs !== undefined && { seenMs }),
+      ...(silentMs !== undefined && { seenMs: ports.clock.nowMs() - silentMs }),
     };
   };
 
@@ -84,14 +88,14 @@ export function addNodeLives(controllers: Controllers, room: Room, podsByNode: C
     const fresh = await lookAgain(kube, target, { atLeast: leases.revision, cancel });
     if (!fresh.ok) return turnResultOf(fresh) ?? { again: fresh.message };
     const { object } = fresh.value;
-    if (object !== undefined) signs.heard(key, "lease", renewalOf(object), ports.clock.nowMs());
+    if (object !== undefined) signs.heard(key, "lease", renewalOf(object));
     return undefined;
   };
 
   addOwnerController(controllers, desk, {
     name: "node-lifecycle-controller",
     kind: nodeKind,
-    sources: [kindSource(nodes.cache, forObject(), isMoreThanHeartbeat), regained, room.recordersEnd],
+    sources: [kindSource(nodes.cache, forObject(), isMoreThanHeartbeat), regained, ticking, room.recordersEnd],
     before: listenAgain,
     decide: decideLife,
   });
@@ -123,27 +127,40 @@ export function addNodeLives(controllers: Controllers, room: Room, podsByNode: C
   });
 }
 
-/** When each node last gave a sign of life, by our own clock: a node whose clock is wrong is not dead. */
+/** How finely silence is measured. */
+const tickMs = 5_000;
+
+/**
+ * How long each node has been silent, by our own timers: neither a node whose clock is wrong nor a step of our own makes
+ * a node dead. Upstream looks at its nodes as often.
+ */
 class Signs {
-  private readonly seen = new Map<string, { readonly signs: Map<string, string>; atMs: number }>();
+  private readonly seen = new Map<string, { readonly signs: Map<string, string>; tick: number }>();
   private readonly answering = new Set<string>();
   private readonly silent = new Set<string>();
+  private ticks = 0;
+
+  tick(): void {
+    this.ticks++;
+  }
 
   /** Counts if it is another one than the last of its sort: a lease and a status are two sorts. */
-  heard(name: string, sort: "lease" | "status", sign: string | undefined, nowMs: number): void {
+  heard(name: string, sort: "lease" | "status", sign: string | undefined): void {
     if (sign === undefined) return;
     let known = this.seen.get(name);
     if (known === undefined) {
-      known = { signs: new Map(), atMs: nowMs };
+      known = { signs: new Map(), tick: this.ticks };
       this.seen.set(name, known);
     }
     if (known.signs.get(sort) === sign) return;
     known.signs.set(sort, sign);
-    known.atMs = nowMs;
+    known.tick = this.ticks;
   }
 
-  seenMs(name: string): number | undefined {
-    return this.seen.get(name)?.atMs;
+  /** Rather too short than too long: the tick in which the sign came does not count. Undefined: there never was one. */
+  silentMs(name: string): number | undefined {
+    const known = this.seen.get(name);
+    return known === undefined ? undefined : Math.max(0, this.ticks - known.tick - 1) * tickMs;
   }
 
   answers(name: string, isAnswering: boolean): void {

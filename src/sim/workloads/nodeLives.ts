@@ -1,0 +1,243 @@
+import type { ObjectStore } from "../../apiserver/storage/objectStore.ts";
+import { defaultScheduler } from "../../control/defaultScheduler.ts";
+import { workloads } from "../../control/workloads/workloads.ts";
+import { podCondition } from "../../decide/workloads/podFacts.ts";
+import type { Node, Pod } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { formatMicroTime, formatTime } from "../../model/time.ts";
+import type { KubeApi } from "../../ports/kubeApi.ts";
+import type { ActorPorts, ActorSpec } from "../actor.ts";
+import { lateMsMax } from "../callFate.ts";
+import { controllersProcess } from "../controllersProcess.ts";
+import type { Invariant } from "../invariant.ts";
+import {
+  changesWhatItSaw,
+  destroysTheSameObject,
+  destroysWhatItLookedAt,
+  mirrorsAreComplete,
+  neverGoesBack,
+} from "../invariants/general.ts";
+import { oneEpochWrites } from "../invariants/leadership.ts";
+import type { Scenario } from "../scenario.ts";
+import { workloadsAreDone } from "./invariants.ts";
+import { tinyKubelet } from "./tinyKubelet.ts";
+import { bigNode } from "./user.ts";
+
+const managers = ["ann", "bob"];
+const held = (actor: string): boolean => managers.includes(actor);
+const lease = { namespace: "default", name: "workloads" };
+const leases = { group: "coordination.k8s.io", version: "v1", plural: "leases" };
+const nodes = { group: "", version: "v1", plural: "nodes" };
+const leaseNamespace = "kube-node-lease";
+const nodeNames = ["n0", "n1", "n2"];
+const beatMs = 5_000;
+/** How long a node may be silent before it is given up. */
+const graceUs = 40_000_000;
+const shakenMs = 150_000;
+
+/** I21: silence is measured, not guessed: no watch that lags and no clock that jumps makes a node dead. */
+const speakersAreNotGivenUp: Invariant = {
+  id: "I21",
+  fact: "no node is given up that has spoken within its grace",
+  begin: ({ nowUs }) => {
+    const spokeUs = new Map<string, number>();
+    return {
+      commit: ({ type, call, event }) => {
+        const { current, previous } = event;
+        const { name } = current;
+        if (type === "DELETED") return undefined;
+        const isLease = current.resource === "coordination.k8s.io/leases" && current.namespace === leaseNamespace;
+        const isNode = current.resource === "/nodes";
+        if (isLease || (isNode && !held(call.actor))) spokeUs.set(name, nowUs());
+        if (!isNode || !held(call.actor)) return undefined;
+        const [before, after] = [readyOf(previous?.object()), readyOf(current.object())];
+        if (after !== "Unknown" || before === "Unknown") return undefined;
+        const silentUs = nowUs() - (spokeUs.get(name) ?? Number.NEGATIVE_INFINITY);
+        // What was read just before the node spoke again may be written just after.
+        if (silentUs >= graceUs || call.sentUs - (nowUs() - silentUs) < 0) return undefined;
+        return `${call.actor} gave up ${name}, which had spoken ${silentUs / 1e6} s before`;
+      },
+    };
+  },
+};
+
+/** I13: what is evicted or cleared away was on a node that was lost, by a fresh look. */
+const evictsFromLostNodes: Invariant = {
+  id: "I13",
+  fact: "a pod goes for its node's sake only if that node drives pods away, or is gone",
+  begin: ({ store, nowUs }) => {
+    const lostUs = new Map<string, number>();
+    const freshUs = 5_000_000;
+    return {
+      commit: ({ type, call, event }) => {
+        const { current } = event;
+        for (const name of nodeNames) if (isLost(store, name)) lostUs.set(name, nowUs());
+        if (current.resource !== "/pods" || call.verb !== "delete" || !held(call.actor)) return undefined;
+        const pod = (type === "DELETED" ? event.previous?.object() : current.object()) as unknown as Pod | undefined;
+        const reason = pod === undefined ? undefined : podCondition(pod, "DisruptionTarget")?.reason;
+        const node = pod?.spec?.nodeName ?? "";
+        if (reason === undefined || node === "") return undefined;
+        if ((lostUs.get(node) ?? Number.NEGATIVE_INFINITY) >= call.sentUs - freshUs) return undefined;
+        return `${call.actor} deleted ${current.key} (${reason}), and ${node} was not lost`;
+      },
+    };
+  },
+};
+
+/** I17: who is back is used again. */
+const livingNodesAreOpen: Invariant = {
+  id: "I17",
+  fact: "at rest every node that speaks is ready and without taints, and no pod is on a node that is gone",
+  begin: ({ store }) => ({
+    atRest: () => {
+      for (const version of store.collection("/nodes").all()) {
+        const node = version.object() as unknown as Node;
+        if (readyOf(version.object()) !== "True") return `${version.key} is not ready`;
+        if ((node.spec?.taints ?? []).length > 0) return `${version.key} is tainted`;
+      }
+      for (const version of store.collection("/pods").all()) {
+        const { nodeName = "" } = (version.object() as unknown as Pod).spec ?? {};
+        if (nodeName !== "" && store.get("/nodes", "", nodeName) === undefined) return `${version.key} is on no node`;
+      }
+      return undefined;
+    },
+  }),
+};
+
+function isLost(store: ObjectStore, name: string): boolean {
+  const node = store.get("/nodes", "", name)?.object() as unknown as Node | undefined;
+  return node === undefined || node.spec?.taints?.some(({ effect }) => effect === "NoExecute") === true;
+}
+
+function readyOf(object: KubeObject | undefined): string | undefined {
+  const conditions = (object as unknown as Node | undefined)?.status?.conditions;
+  return conditions?.find(({ type }) => type === "Ready")?.status;
+}
+
+/** Nodes fall silent, come back, are deleted and made again, while pods tolerate that for a few seconds. */
+export const nodeLivesScenario: Scenario = {
+  name: "node-lives",
+  about: "nodes fall silent, return, are deleted and made again, and their pods are evicted and replaced",
+  parts: [workloads, defaultScheduler],
+  serverLoops: true,
+  setUp,
+  actors: () => [
+    ...managers.map((name) =>
+      controllersProcess(
+        name,
+        (controllers) => {
+          workloads.add(controllers);
+          defaultScheduler.add(controllers);
+        },
+        { lease },
+      ),
+    ),
+    { ...controllersProcess("kubelet", (controllers) => tinyKubelet(controllers)), sheltered: true },
+    ...nodeNames.map(nodeActor),
+  ],
+  invariants: [
+    speakersAreNotGivenUp,
+    evictsFromLostNodes,
+    livingNodesAreOpen,
+    workloadsAreDone,
+    destroysTheSameObject(held),
+    destroysWhatItLookedAt(held),
+    changesWhatItSaw(held),
+    oneEpochWrites(held, lease.name),
+    neverGoesBack,
+    mirrorsAreComplete,
+  ],
+  shakenMs,
+  settleMs: 300_000,
+  // Longer than the grace of a node, the quarantine of a missing one, and what a clock that was set back adds.
+  quietMs: 80_000,
+  humming: ["coordination.k8s.io/leases", "/events"],
+};
+
+async function setUp(kube: KubeApi): Promise<void> {
+  for (const name of ["default", leaseNamespace]) {
+    const namespace = { apiVersion: "v1", kind: "Namespace", metadata: { name } } as KubeObject;
+    await kube.create({ group: "", version: "v1", plural: "namespaces" }, namespace);
+  }
+  for (const name of nodeNames) await register(kube, name, 0);
+  const labels = { app: "web" };
+  const tolerations = ["not-ready", "unreachable"].map((key) => ({
+    key: `node.kubernetes.io/${key}`,
+    operator: "Exists",
+    effect: "NoExecute",
+    tolerationSeconds: 5,
+  }));
+  const containers = [{ name: "main", image: "registry/app:1" }];
+  const template = { metadata: { labels }, spec: { containers, tolerations } };
+  const kinds = { Deployment: { replicas: 4 }, DaemonSet: {} };
+  for (const [kind, more] of Object.entries(kinds)) {
+    const app = { app: kind };
+    const own = { ...template, metadata: { labels: app } };
+    const spec = { ...more, selector: { matchLabels: app }, template: own };
+    const object = { apiVersion: "apps/v1", kind, metadata: { name: "web", namespace: "default" }, spec };
+    const plural = `${kind.toLowerCase()}s`;
+    await kube.create({ group: "apps", version: "v1", plural }, object as unknown as KubeObject);
+  }
+}
+
+/** A node enters the cluster, or says that it is well. */
+async function register(kube: KubeApi, name: string, nowMs: number): Promise<void> {
+  const room = { cpu: "16", pods: "20" };
+  const status = {
+    allocatable: room,
+    capacity: room,
+    conditions: [
+      {
+        type: "Ready",
+        status: "True",
+        reason: "KubeletReady",
+        message: "",
+        lastHeartbeatTime: formatTime(nowMs),
+        lastTransitionTime: formatTime(nowMs),
+      },
+    ],
+  };
+  const node = { apiVersion: "v1", kind: "Node", metadata: { name, labels: bigNode }, status };
+  const found = await kube.get({ ...nodes, namespace: "", name });
+  const there = found.ok ? found : await kube.create(nodes, node as unknown as KubeObject);
+  if (!there.ok || readyOf(there.value) === "True") return;
+  const next = { ...there.value, status: { ...(there.value["status"] as object), ...status } };
+  await kube.update({ ...nodes, namespace: "", name, subresource: "status" }, next);
+}
+
+async function beat(kube: KubeApi, name: string, nowMs: number): Promise<void> {
+  const ref = { ...leases, namespace: leaseNamespace, name };
+  const spec = { holderIdentity: name, leaseDurationSeconds: 40, renewTime: formatMicroTime(nowMs) };
+  const renewed = await kube.patch(ref, { type: "merge", body: { spec } });
+  if (renewed.ok || renewed.reason !== "NotFound") return;
+  const object = { apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata: ref, spec };
+  const metadata = { name, namespace: leaseNamespace };
+  await kube.create(leases, { ...object, metadata } as unknown as KubeObject);
+}
+
+/** A node and its fate: it speaks, falls silent for a short or a long while, or is taken out of the cluster and put back. */
+function nodeActor(name: string): ActorSpec {
+  return {
+    name: `node-${name}`,
+    sheltered: true,
+    run: async (ports) => {
+      const beginMs = ports.clock.nowMs();
+      while (!ports.cancel.cancelled) {
+        await register(ports.kube, name, ports.clock.nowMs());
+        await beat(ports.kube, name, ports.clock.nowMs());
+        await ports.sleep(beatMs);
+        if (ports.clock.nowMs() - beginMs > shakenMs - 30_000) continue;
+        await suffer(ports, name);
+      }
+    },
+  };
+}
+
+async function suffer(ports: ActorPorts, name: string): Promise<void> {
+  const fate = ports.choose("fate", (dice) => (dice.perMille(120) ? dice.between(1, 4) : 0));
+  if (fate === 0) return;
+  if (fate === 1) await ports.kube.delete({ ...nodes, namespace: "", name });
+  ports.note(fate === 1 ? "is deleted" : "falls silent");
+  // Shorter than the grace; or longer, so that its pods go.
+  await ports.sleep(fate === 2 ? 20_000 : fate === 3 ? 38_000 : lateMsMax + 60_000);
+}

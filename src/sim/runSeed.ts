@@ -36,6 +36,7 @@ export async function runSeed(scenario: Scenario, seed: number, script?: readonl
   tripwires.report((what) => world.fail("I20", "same seed, same history", `${what} was called while the seed ran`));
   for (const actor of world.actors) world.later(0, 0, () => world.start(actor));
   planProcessFaults(world);
+  scenario.planFaults?.(world);
   world.later(restartUs, 0, () => raiseTheDead(world));
   world.later(scenario.shakenMs * 1000, 0, () => calmDown(world));
   await world.play();

@@ -2,6 +2,7 @@ import type { NewObject, Part } from "../control/part.ts";
 import type { KubeApi } from "../ports/kubeApi.ts";
 import type { ActorSpec } from "./actor.ts";
 import type { Invariant } from "./invariant.ts";
+import type { World } from "./world.ts";
 
 /** A small world with a story: who is in it, what must hold, and for how long it is shaken. */
 export interface Scenario {
@@ -18,6 +19,8 @@ export interface Scenario {
   /** Called anew for every run, so that no two runs share state. */
   actors(): ActorSpec[];
   readonly invariants: readonly Invariant[];
+  /** Puts faults of its own kinds on the schedule, besides those of processes. */
+  planFaults?(world: World): void;
   /** The kinds of fault that this story is about; all when left out. */
   readonly faults?: readonly string[];
   /** Simulated time with faults. */

@@ -4,6 +4,7 @@ import { gangScenario } from "./gang/scenario.ts";
 import { mistakes } from "./guineaPig/mistakes.ts";
 import { podSetScenario } from "./guineaPig/scenario.ts";
 import { exhibits, variantsOf } from "./museum/museum.ts";
+import { nodesScenario } from "./nodes/scenario.ts";
 import type { Scenario } from "./scenario.ts";
 import { barrierScenario } from "./verify/barrierScenario.ts";
 import { verifyScenario } from "./verify/scenario.ts";
@@ -17,6 +18,7 @@ export function scenarios(): readonly Scenario[] {
     gangScenario(),
     gangScenario("Terminate"),
     gpuLabels,
+    nodesScenario,
     podSetScenario(),
     workloadsScenario,
     nodeLivesScenario,

@@ -4,6 +4,7 @@ import { earliest } from "../../decide/nodes/nodeWrite.ts";
 import type { Ghost } from "../../decide/nodes/podInput.ts";
 import type { SimNode } from "../../decide/nodes/simNode.ts";
 import type { StageJob } from "../../decide/nodes/stages/stageEngine.ts";
+import type { Revision } from "../../model/revision.ts";
 import type { PodRecord } from "./podRecord.ts";
 
 /** What the process keeps about one node that it plays. Everything in it can be lost: the objects tell the rest. */
@@ -32,6 +33,10 @@ export class NodeAgent {
   readonly prepared = new Map<string, PreparedClaim>();
   hasRemembered = false;
   ghosts: Ghost[] = [];
+  /** The revision of the write by which we took the node; undefined without leases. See podFence. */
+  fence: Revision | undefined;
+  /** Whether every pod that was there at the fence is known. */
+  isWholeAtFence = false;
   /** The faults that could not be read and were told. */
   toldProblems = "";
 
@@ -69,8 +74,21 @@ export class NodeAgent {
     for (const record of this.pods.values()) record.isDirty = true;
   }
 
+  /** The node is ours from this write on. */
+  taken(fence: Revision | undefined, { isFromOther }: { isFromOther: boolean }): void {
+    this.fence = fence;
+    this.isWholeAtFence = false;
+    this.isHeld = true;
+    this.stirAll();
+    // What was remembered of an earlier time may have changed under other hands.
+    if (!isFromOther) return;
+    this.prepared.clear();
+    this.hasRemembered = false;
+    this.ghosts = [];
+  }
+
   /** Pods as they are, with what was decided and not yet seen. */
   *podsNow() {
-    for (const record of this.pods.values()) yield record.pod;
+    for (const record of this.pods.values()) yield record.podForOthers;
   }
 }

@@ -11,7 +11,7 @@ export class PodRecord {
   /** As the watch shows it. */
   seen: Pod;
   /** What we have written or are writing; counts until the watch has passed it. */
-  private own: { readonly pod: Pod; readonly isAnswered: boolean } | undefined;
+  private own: { readonly pod: Pod; readonly isAnswered: boolean; readonly before?: Pod } | undefined;
   memory: PodMemory = {};
   job: StageJob | undefined;
   /** Wants to be looked at now. */
@@ -31,6 +31,17 @@ export class PodRecord {
     return this.own?.pod ?? this.seen;
   }
 
+  /**
+   * As other pods must take it: what we are about to give it is taken, but what it is about to give back is not free before the
+   * API has said so.
+   */
+  get podForOthers(): Pod {
+    const { own } = this;
+    if (own?.before === undefined || own.isAnswered) return this.pod;
+    const { phase } = own.pod.status ?? {};
+    return phase === "Succeeded" || phase === "Failed" ? own.before : own.pod;
+  }
+
   observe(pod: Pod): void {
     this.seen = pod;
     const { own } = this;
@@ -44,7 +55,8 @@ export class PodRecord {
   }
 
   decided(pod: Pod): void {
-    this.own = { pod, isAnswered: false };
+    const before = this.own?.isAnswered === false ? (this.own.before ?? this.seen) : this.pod;
+    this.own = { pod, isAnswered: false, before };
   }
 
   answered(pod: Pod): void {
@@ -54,9 +66,20 @@ export class PodRecord {
     if (this.seen.metadata.resourceVersion === pod.metadata.resourceVersion) this.isDirty = false;
   }
 
+  /** A consistent read has shown this state. */
+  read(pod: Pod): void {
+    const newest = compareRevisions(this.pod.metadata.resourceVersion, pod.metadata.resourceVersion);
+    if (newest < 0) this.own = { pod, isAnswered: true };
+  }
+
   /** The decision will not happen. */
   undecide(): void {
-    if (this.own?.isAnswered === false) this.own = undefined;
+    const { own } = this;
+    if (own === undefined || own.isAnswered) return;
+    const { before } = own;
+    const isNews =
+      before !== undefined && compareRevisions(before.metadata.resourceVersion, this.seen.metadata.resourceVersion) > 0;
+    this.own = isNews ? { pod: before, isAnswered: true } : undefined;
   }
 }
 

@@ -1,14 +1,18 @@
+import { isAdmitted } from "../../decide/nodes/admission.ts";
 import { claimLifeDefaults, claimsPrepared, hasClaims } from "../../decide/nodes/claimLife.ts";
 import type { Fault } from "../../decide/nodes/faults.ts";
+import { holdsLease } from "../../decide/nodes/nodeLease.ts";
 import { earliest, type NodeWrite, podRef } from "../../decide/nodes/nodeWrite.ts";
+import { fenceWrite, mayBeGivenByOthers } from "../../decide/nodes/podFence.ts";
 import type { PodLifeOptions, PodNext } from "../../decide/nodes/podInput.ts";
 import { nextForPod } from "../../decide/nodes/podLife.ts";
 import { isReservationPod, nextForReservation } from "../../decide/nodes/reservationAgent.ts";
+import { keyOfObject } from "../../model/intent.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import type { Refusal } from "../../model/outcome.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { NodeAgent } from "./nodeAgent.ts";
-import { type NodesWorld, patienceMs, tell } from "./nodesWorld.ts";
+import { kinds, type NodesWorld, patienceMs, tell } from "./nodesWorld.ts";
 import type { PodRecord } from "./podRecord.ts";
 import { type ApiWrite, sendWrite } from "./sendWrite.ts";
 import { podStages, stagePod } from "./stageTurns.ts";
@@ -31,17 +35,69 @@ export async function turnPods(world: NodesWorld, agent: NodeAgent, node: Node, 
   }
   if (due.length === 0) return;
   if (due.length > 1) due.sort((a, b) => (a.key < b.key ? -1 : 1));
+  const mayGive = await fencePods(world, agent, cancel);
   const { faults } = world.faults.of(node);
   let next = 0;
   const work = async (): Promise<void> => {
     for (let record = due[next++]; record !== undefined; record = due[next++]) {
-      if (cancel.cancelled) return;
+      // The lease may have run out while we waited for an answer: others may be at work here by now.
+      if (cancel.cancelled || !holdsNode(world, agent)) return;
+      if (!mayGive && isWaiting(record.pod)) {
+        record.isDirty = false;
+        record.wakeAtMs = world.ports.clock.nowMs() + fenceAgainMs;
+        continue;
+      }
       await turnPod(world, agent, record, { node, faults, cancel });
     }
   };
   const workers = Math.min(due.length, world.options.writesPerNode);
   if (workers === 1) await work();
   else await Promise.all(Array.from({ length: workers }, work));
+}
+
+const fenceAgainMs = 100;
+
+function isWaiting(pod: Pod): boolean {
+  return !isAdmitted(pod) && pod.status?.phase !== "Succeeded" && pod.status?.phase !== "Failed";
+}
+
+function holdsNode({ options, leases, ports }: NodesWorld, { name, isHeld }: NodeAgent): boolean {
+  if (!options.leases) return isHeld;
+  return isHeld && holdsLease(leases.latest(`kube-node-lease/${name}`), options.holder, ports.clock.nowMs());
+}
+
+/** True when nothing that a predecessor has sent can give anything any more; see podFence. */
+async function fencePods(world: NodesWorld, agent: NodeAgent, cancel: Cancel): Promise<boolean> {
+  const { fence } = agent;
+  if (fence === undefined || ![...agent.pods.values()].some(({ pod }) => isWaiting(pod))) return true;
+  if (!agent.isWholeAtFence && !(await learnPods(world, agent, cancel))) return false;
+  let isDone = true;
+  for (const record of [...agent.pods.values()].sort((a, b) => (a.key < b.key ? -1 : 1))) {
+    if (!mayBeGivenByOthers(record.pod, fence)) continue;
+    if (!holdsNode(world, agent) || agent.fence !== fence) return false;
+    const write = fenceWrite(record.pod, fence);
+    if (write.kind === "event") continue;
+    const turn = { cancel };
+    if (!(await send(world, agent, record, write, { turn, refusals: 0 }))) isDone = false;
+    // It may have come while the others were written to; nobody has looked at it yet.
+    record.isDirty = true;
+  }
+  return isDone;
+}
+
+/** A consistent look at the pods of the node: the watch may not have told of all that our predecessor knew. */
+async function learnPods({ ports }: NodesWorld, agent: NodeAgent, cancel: Cancel): Promise<boolean> {
+  const listed = await ports.kube.list(kinds.pods, { fieldSelector: `spec.nodeName=${agent.name}`, cancel });
+  if (!listed.ok) return false;
+  for (const item of listed.value.items) {
+    const pod = item as unknown as Pod;
+    const record = agent.pods.get(keyOfObject(item));
+    // One that we have not heard of yet is on its way to us.
+    if (record?.pod.metadata.uid !== pod.metadata.uid) return false;
+    record.read(pod);
+  }
+  agent.isWholeAtFence = true;
+  return true;
 }
 
 interface PodTurn {
@@ -131,7 +187,7 @@ async function send(
   agent: NodeAgent,
   record: PodRecord,
   write: ApiWrite,
-  { turn, refusals }: { turn: PodTurn; refusals: number },
+  { turn, refusals }: { turn: Pick<PodTurn, "cancel">; refusals: number },
 ): Promise<boolean> {
   const { ports } = world;
   if (write.kind === "update") record.decided(write.object as unknown as Pod);
@@ -188,7 +244,11 @@ async function refused(
       // The object has moved on, perhaps by our own write of unknown fate: what it says now counts before others decide.
       const { metadata } = record.pod;
       const fresh = await ports.kube.get(podRef(metadata), { cancel });
-      if (!fresh.ok && fresh.reason !== "NotFound") return;
+      if (!fresh.ok && fresh.reason !== "NotFound") {
+        // This attempt did nothing; an earlier one of unknown fate goes on counting.
+        if (record.unknown === undefined) record.undecide();
+        return;
+      }
       record.unknown = undefined;
       record.undecide();
       if (fresh.ok && fresh.value.metadata.uid === metadata.uid) {

@@ -262,13 +262,11 @@ export class SimNodes {
       return true;
     }
     const lease = this.world.leases.latest(`kube-node-lease/${agent.name}`);
-    const next = nextForLease({ name: agent.name, uid: agent.uid }, lease, this.lifeOptions(), nowMs);
+    const isTaken = agent.fence !== undefined;
+    const next = nextForLease({ name: agent.name, uid: agent.uid, isTaken }, lease, this.lifeOptions(), nowMs);
     agent.isHeld = next.held;
     agent.leaseWakeMs = next.wakeAtMs;
-    for (const write of next.writes) {
-      if (!(await this.send(agent, write, cancel))) return false;
-      agent.isHeld = true;
-    }
+    for (const write of next.writes) if (!(await this.send(agent, write, cancel))) return false;
     return true;
   }
 
@@ -289,6 +287,7 @@ export class SimNodes {
       node,
       sim: agent.sim,
       lease,
+      leaseIsTaken: agent.fence !== undefined,
       faults,
       pods: () => agent.podsNow(),
       options: this.lifeOptions(),
@@ -340,15 +339,20 @@ export class SimNodes {
     if (write.kind === "event") return true;
     const { ports, nodes, leases } = this.world;
     const why = write.ref.plural === "leases" ? "the node lives" : "the node reports";
-    const outcome = await sendWrite(ports.kube, write, { absentAt: "0", why, cancel });
     const key = placeOf(write.ref);
+    const holderBefore = write.ref.plural === "leases" ? leases.latest(key)?.spec?.holderIdentity : undefined;
+    const outcome = await sendWrite(ports.kube, write, { absentAt: "0", why, cancel });
     const learn = (object: unknown): void => {
       if (write.ref.plural === "leases") leases.answered(key, object as Lease);
       else if (write.ref.plural === "nodes") nodes.answered(key, object as Node);
     };
     if (outcome.ok) {
       agent.failures = 0;
-      if (write.kind !== "delete" && outcome.value.object !== undefined) learn(outcome.value.object);
+      const { object } = outcome.value;
+      if (write.kind !== "delete" && object !== undefined) learn(object);
+      if (write.ref.plural === "leases" && !agent.isHeld) {
+        agent.taken(object?.metadata.resourceVersion, { isFromOther: holderBefore !== this.world.options.holder });
+      }
       return true;
     }
     agent.failures++;

@@ -33,6 +33,8 @@ export interface PreparedClaim {
   readonly sinceMs: number;
   /** Names of devices of this node's pool. */
   readonly devices: readonly string[];
+  /** UIDs of the pods it was prepared for: when the claim is gone, a pod may name another claim of the same name. */
+  readonly users: readonly string[];
 }
 
 export interface ClaimLifeOptions {
@@ -91,9 +93,9 @@ export function nextForClaim(input: ClaimInput): ClaimNext {
     }
     case "prepared":
       // Users are asked of the node and not of the claim: a reservation may be taken away while a program still runs.
-      if (input.users.length === 0) return beginUnprepare(input, prepared);
+      if (usersOfPrepared(input, prepared).length === 0) return beginUnprepare(input, prepared);
       return {
-        prepared,
+        prepared: withUsers(prepared, users),
         writes: claim !== undefined && isWanted ? statusWrites(input, claim, mine) : [],
         wakeAtMs: state.nextMs,
       };
@@ -106,6 +108,18 @@ export function nextForClaim(input: ClaimInput): ClaimNext {
       return { prepared: undefined, writes, wakeAtMs: isSame ? undefined : nowMs };
     }
   }
+}
+
+/** Once the claim is gone or is another one, its name says nothing any more. */
+function usersOfPrepared({ claim, users }: ClaimInput, prepared: PreparedClaim): readonly Pod[] {
+  if (claim?.metadata.uid === prepared.claimUid) return users;
+  return users.filter(({ metadata }) => prepared.users.includes(metadata.uid));
+}
+
+/** A claim may be shared: who comes later is a user too. */
+function withUsers(prepared: PreparedClaim, users: readonly Pod[]): PreparedClaim {
+  const more = users.map(({ metadata }) => metadata.uid).filter((uid) => !prepared.users.includes(uid));
+  return more.length === 0 ? prepared : { ...prepared, users: [...prepared.users, ...more] };
 }
 
 function beginPrepare(
@@ -122,7 +136,16 @@ function beginPrepare(
     return refuse(input, claim, "DeviceInUse", `the device is still prepared for claim ${busy.namespace}/${busy.name}`);
   }
   const { uid, name, namespace = "" } = claim.metadata;
-  const prepared: PreparedClaim = { claimUid: uid, namespace, name, state: "preparing", sinceMs: input.nowMs, devices };
+  const users = input.users.filter((pod) => isReservedFor(claim, pod)).map(({ metadata }) => metadata.uid);
+  const prepared: PreparedClaim = {
+    claimUid: uid,
+    namespace,
+    name,
+    state: "preparing",
+    sinceMs: input.nowMs,
+    devices,
+    users,
+  };
   if (input.options.prepareMs > 0) return { prepared, writes: [], wakeAtMs: input.nowMs + input.options.prepareMs };
   return nextForClaim({ ...input, prepared });
 }
@@ -275,7 +298,8 @@ export function rememberPrepared(
   if (ours.length === 0) return undefined;
   const { uid, name, namespace = "" } = claim.metadata;
   const state = users.length > 0 ? "prepared" : "unpreparing";
-  return { claimUid: uid, namespace, name, state, sinceMs: 0, devices: ours.map(({ device }) => device) };
+  const devices = ours.map(({ device }) => device);
+  return { claimUid: uid, namespace, name, state, sinceMs: 0, devices, users: users.map((pod) => pod.metadata.uid) };
 }
 
 /** Whether everything the pod claims is allocated, reserved for it and prepared here. */

@@ -230,7 +230,10 @@ describe("claims", () => {
     const at = { name: "pool-0", driver: "gpu.nvidia.com" };
     const prepared = (state: PreparedClaim["state"]) =>
       new Map([
-        ["uid-c", { claimUid: "uid-c", namespace: "default", name: "c", state, sinceMs: 0, devices: ["gpu-0"] }],
+        [
+          "uid-c",
+          { claimUid: "uid-c", namespace: "default", name: "c", state, sinceMs: 0, devices: ["gpu-0"], users: ["u-p"] },
+        ],
       ]);
     const ask = (given: ResourceClaim | undefined, map: Map<string, PreparedClaim>) =>
       claimsPrepared(pod, () => given, map, at);

@@ -12,6 +12,8 @@ export const marks = {
    * the order of the spec. The node writes it once, with the status that admits the pod.
    */
   devices: "sim.muster.dev/devices",
+  /** Pod annotation of a pod that waited while its node changed hands; see podFence. */
+  fence: "sim.muster.dev/fence",
   /** Node annotation: JSON list of faults, for `kubectl annotate`. */
   faults: "sim.muster.dev/faults",
   /** Pod knobs; see podPlan. Each may be followed by `.<container>` to mean one container only. */

@@ -16,15 +16,27 @@ export interface LeaseOptions {
 
 export const leaseDefaults = { leaseSeconds: 40 };
 
-/** Share of the renew interval by which nodes are spread, so that 5,000 of them do not renew in one instant. */
-const jitter = 0.04;
+/**
+ * Each node has its own moment within the renew interval, by its name, so that 5,000 nodes that were made in one instant do
+ * not renew in one. The first interval is shorter for that; all others are a quarter of the duration.
+ */
+function nextRenewMs(renewedMs: number, node: string, options: LeaseOptions): number {
+  const quarter = (options.leaseSeconds * 1000) / 4;
+  const phase = Math.floor(quarter * seededFraction(options.clusterSeed, "renew", node));
+  return (Math.floor((renewedMs - phase) / quarter) + 1) * quarter + phase;
+}
 
 export interface LeaseNext extends Next {
   /** Whether we may write for the node now. A lease that we are only about to take is not held yet. */
   readonly held: boolean;
 }
 
-type LeaseNode = { readonly name: string; readonly uid: string };
+type LeaseNode = {
+  readonly name: string;
+  readonly uid: string;
+  /** False until this process has written the lease: one that merely bears our name may be of an earlier life. */
+  readonly isTaken?: boolean;
+};
 
 export function nextForLease(
   node: LeaseNode,
@@ -33,7 +45,8 @@ export function nextForLease(
   nowMs: number,
 ): LeaseNext {
   const { holder, leaseSeconds } = options;
-  const renewMs = renewIntervalMs(node.name, options);
+  const { isTaken = true } = node;
+  const renewMs = (leaseSeconds * 1000) / 4;
   const spec = lease?.spec ?? {};
   if (lease === undefined) {
     const object = {
@@ -52,7 +65,11 @@ export function nextForLease(
         leaseTransitions: 0,
       },
     };
-    return { held: false, writes: [{ kind: "create", ref: leaseRef(node.name), object }], wakeAtMs: nowMs + renewMs };
+    return {
+      held: false,
+      writes: [{ kind: "create", ref: leaseRef(node.name), object }],
+      wakeAtMs: nextRenewMs(nowMs, node.name, options),
+    };
   }
   const renewedMs = timeToMs(spec.renewTime);
   const expiresMs = (renewedMs ?? 0) + (spec.leaseDurationSeconds ?? leaseSeconds) * 1000;
@@ -61,8 +78,12 @@ export function nextForLease(
   if (!isMine && !isFree) {
     return { held: false, writes: [], wakeAtMs: Math.min(expiresMs, nowMs + renewMs) };
   }
-  const dueMs = (renewedMs ?? 0) + renewMs;
-  if (isMine && renewedMs !== undefined && nowMs < dueMs) return { held: true, writes: [], wakeAtMs: dueMs };
+  const dueMs = nextRenewMs(renewedMs ?? 0, node.name, options);
+  // A clock that stepped back would otherwise let the lease run out for everybody else.
+  const isAhead = renewedMs !== undefined && renewedMs > nowMs;
+  if (isMine && isTaken && renewedMs !== undefined && nowMs < dueMs && !isAhead) {
+    return { held: true, writes: [], wakeAtMs: dueMs };
+  }
   const object = {
     ...lease,
     spec: {
@@ -76,16 +97,10 @@ export function nextForLease(
   // Our own lease that has run out may have been taken by somebody whose write we have not seen: not held until ours
   // is acknowledged.
   return {
-    held: isMine && nowMs < expiresMs,
+    held: isMine && isTaken && nowMs < expiresMs,
     writes: [{ kind: "update", ref: leaseRef(node.name), object }],
-    wakeAtMs: nowMs + renewMs,
+    wakeAtMs: nextRenewMs(nowMs, node.name, options),
   };
-}
-
-/** A quarter of the duration and a little, fixed for each node. */
-export function renewIntervalMs(node: string, { leaseSeconds, clusterSeed }: LeaseOptions): number {
-  const quarter = (leaseSeconds * 1000) / 4;
-  return Math.floor(quarter * (1 + jitter * seededFraction(clusterSeed, "renew", node)));
 }
 
 /** Whether the lease says that we speak for the node. */

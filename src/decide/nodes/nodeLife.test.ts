@@ -29,7 +29,7 @@ describe("a lease", () => {
   });
   test.each([
     { name: "that is missing is made, and not yet held", lease: undefined, held: false, kinds: ["create"] },
-    { name: "of ours is left alone while it is young", lease: lease("us", 9000), held: true, kinds: [] },
+    { name: "of ours is left alone while it is young", lease: lease("us", 0), held: true, kinds: [] },
     {
       name: "of ours is renewed after a quarter of its time",
       lease: lease("us", 11_000),

@@ -8,6 +8,7 @@ import { nodeConditions, type Trouble } from "./nodeConditions.ts";
 import { type LeaseOptions, nextForLease } from "./nodeLease.ts";
 import { migOf, type NodeState, nodeStateAt } from "./nodeState.ts";
 import { earliest, eventTarget, identityOf, type Next, type NodeWrite, nodeRef, podRef } from "./nodeWrite.ts";
+import { seededBelow } from "./seeded.ts";
 import { bootIdOf, completedStatus, countsAsText, nodeLabels, type SimNode } from "./simNode.ts";
 
 export interface NodeLifeOptions extends LeaseOptions {
@@ -23,6 +24,8 @@ export interface NodeInput {
   readonly node: Node;
   readonly sim: SimNode;
   readonly lease: Lease | undefined;
+  /** Whether this process has written the lease; true where it need not be told apart. */
+  readonly leaseIsTaken?: boolean;
   readonly faults: readonly Fault[];
   /** The pods of this node, asked for only when a decision needs them. */
   readonly pods: () => Iterable<Pod>;
@@ -58,7 +61,7 @@ export function nextForNode(input: NodeInput): NodeNext {
     return { writes, ...wake(undefined, undefined), held: false, state };
   }
   const lease = options.leases
-    ? nextForLease({ name: sim.name, uid }, input.lease, options, nowMs)
+    ? nextForLease({ name: sim.name, uid, isTaken: input.leaseIsTaken ?? true }, input.lease, options, nowMs)
     : { held: true, writes: [], wakeAtMs: undefined };
   const writes: NodeWrite[] = [...lease.writes];
   if (!lease.held) return { writes, ...wake(lease.wakeAtMs, state.nextMs), held: false, state };
@@ -68,11 +71,11 @@ export function nextForNode(input: NodeInput): NodeNext {
     return { writes: [...writes, ...metadata], ...wake(lease.wakeAtMs, nowMs), held: true, state };
   }
   const status = nextStatus(node, sim, state, nowMs);
-  const heartbeatMs = lastHeartbeatMs(node) + options.heartbeatMs;
+  const heartbeatMs = nextHeartbeatMs(node, options);
   let wakeMs = heartbeatMs;
   if (nowMs >= heartbeatMs || !equalButForHeartbeat(status, node.status ?? {})) {
     writes.push({ kind: "update", ref: nodeRef(sim.name, "status"), object: { ...node, status } });
-    wakeMs = nowMs + options.heartbeatMs;
+    wakeMs = nextHeartbeatMs({ ...node, status }, options);
     writes.push(...healthEvents(node, status, state));
   }
   if (state.draining) writes.push(...drainWrites(node, input.pods()));
@@ -130,6 +133,17 @@ function gpuTroubleOf({ gpuFaults }: NodeState): Trouble | undefined {
   };
   const message = gpuFaults.map(({ text }) => text).join("; ");
   return { reason: reasons[first.cause] ?? "Unhealthy", message };
+}
+
+/**
+ * Each node has its own moment within the interval, so that nodes that were made together do not report together. In whole
+ * seconds, which is all that conditions keep: a finer moment would be due again as soon as it was written.
+ */
+function nextHeartbeatMs(node: Node, { heartbeatMs, clusterSeed }: NodeLifeOptions): number {
+  const every = Math.max(1, Math.ceil(heartbeatMs / 1000));
+  const phase = seededBelow(every, clusterSeed, "heartbeat", node.metadata.name);
+  const last = Math.floor(lastHeartbeatMs(node) / 1000);
+  return ((Math.floor((last - phase) / every) + 1) * every + phase) * 1000;
 }
 
 function lastHeartbeatMs(node: Node): number {

@@ -1,0 +1,151 @@
+import { draDefaults } from "../../decide/nodes/draDevices.ts";
+import type { Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import type { ActorPorts, ActorSpec } from "../actor.ts";
+import { Dice } from "../chance.ts";
+
+const podsKind = { group: "", version: "v1", plural: "pods" };
+const claimsKind = { group: "resource.k8s.io", version: "v1", plural: "resourceclaims" };
+
+export interface PeopleOptions {
+  readonly acts: number;
+  readonly spanMs: number;
+  readonly nodes: readonly string[];
+  readonly gpus: number;
+}
+
+type Act = (ports: ActorPorts, dice: Dice, options: PeopleOptions) => Promise<void>;
+
+/** Whoever places pods and takes them away, politely and by force, and believes that a node is dead when it is not. */
+export function people(options: PeopleOptions): ActorSpec {
+  return {
+    name: "people",
+    finite: true,
+    sheltered: true,
+    run: async (ports) => {
+      for (let act = 0; act < options.acts; act++) {
+        await ports.sleep(Math.floor(options.spanMs / options.acts) + (ports.random.uint32() % 100));
+        const chosen = ports.choose("act", (dice) => dice.between(1, actions.length));
+        if (chosen > 0) await actions[chosen - 1]?.(ports, new Dice(ports.random.uint32()), options);
+      }
+    },
+  };
+}
+
+const actions: readonly Act[] = [
+  place,
+  place,
+  place,
+  (ports, dice) => takeAway(ports, dice, 1),
+  (ports, dice) => takeAway(ports, dice, 0),
+  // Replaced by force in one breath: the devices are wanted at once.
+  async (ports, dice, options) => {
+    await takeAway(ports, dice, 0);
+    await place(ports, dice, options);
+  },
+  placeWithClaim,
+  placeWithClaim,
+  // The claim's user goes by force, the claim is given up, and its device goes to another claim at once.
+  async (ports, dice, options) => {
+    const pod = await anyPod(ports, dice, (each) => (each.spec?.resourceClaims ?? []).length > 0);
+    if (pod === undefined) return;
+    await remove(ports, pod, 0);
+    await giveUpClaims(ports);
+    await placeWithClaim(ports, dice, options);
+  },
+  giveUpClaims,
+  // The node controller took the node for dead.
+  async (ports, dice) => {
+    const pod = await anyPod(ports, dice, ({ status }) => status?.phase === "Running");
+    if (pod === undefined) return;
+    const conditions = (pod.status?.conditions ?? []).map((each) =>
+      each.type === "Ready" ? { ...each, status: "False", reason: "NodeNotReady" } : each,
+    );
+    const ref = { ...podsKind, namespace: "default", name: pod.metadata.name, subresource: "status" };
+    await ports.kube.update(ref, { ...pod, status: { ...pod.status, conditions } } as unknown as KubeObject);
+  },
+];
+
+async function place(ports: ActorPorts, dice: Dice, { nodes, gpus }: PeopleOptions): Promise<void> {
+  const name = `p${dice.below(6)}`;
+  const node = nodes[dice.below(nodes.length)] ?? "";
+  const limits = { "nvidia.com/gpu": String(1 + dice.below(gpus)) };
+  await ports.kube.create(podsKind, podNamed(name, node, { resources: { limits } }));
+}
+
+/** As a scheduler does it, one after the other: a claim, its allocation, a pod. Devices that a claim has are not free. */
+async function placeWithClaim(ports: ActorPorts, dice: Dice, { nodes, gpus }: PeopleOptions): Promise<void> {
+  const node = nodes[dice.below(nodes.length)] ?? "";
+  const name = `c${dice.below(6)}`;
+  const listed = await ports.kube.list(claimsKind);
+  if (!listed.ok) return;
+  const claims = listed.value.items as unknown as ResourceClaim[];
+  if (claims.some(({ metadata }) => metadata.name === name)) return;
+  const isTaken = (device: string): boolean =>
+    claims.some(({ status }) =>
+      status?.allocation?.devices?.results?.some((each) => each.pool === node && each.device === device),
+    );
+  const device = Array.from({ length: gpus }, (_, index) => `gpu-${index}`).find((each) => !isTaken(each));
+  if (device === undefined) return;
+  const claim = await ports.kube.create(claimsKind, claimNamed(name));
+  const pod = await ports.kube.create(
+    podsKind,
+    podNamed(name, node, {}, { resourceClaims: [{ name: "gpu", resourceClaimName: name }] }),
+  );
+  if (!claim.ok || !pod.ok) return;
+  const results = [{ request: "r", driver: draDefaults.driver, pool: node, device }];
+  const reservedFor = [{ resource: "pods", name, uid: pod.value.metadata.uid }];
+  const ref = { ...claimsKind, namespace: "default", name, subresource: "status" };
+  await ports.kube.update(ref, { ...claim.value, status: { allocation: { devices: { results } }, reservedFor } });
+}
+
+/** Claims without a user lose what they were given, and go. */
+async function giveUpClaims(ports: ActorPorts): Promise<void> {
+  const claims = await ports.kube.list(claimsKind);
+  const pods = await ports.kube.list(podsKind);
+  if (!claims.ok || !pods.ok) return;
+  for (const claim of claims.value.items) {
+    const { name } = claim.metadata;
+    const pod = pods.value.items.find(({ metadata }) => metadata.name === name) as unknown as Pod | undefined;
+    if (pod !== undefined && pod.status?.phase !== "Succeeded" && pod.status?.phase !== "Failed") continue;
+    const ref = { ...claimsKind, namespace: "default", name };
+    const cleared = await ports.kube.update({ ...ref, subresource: "status" }, { ...claim, status: {} });
+    if (cleared.ok) await ports.kube.delete(ref, { preconditions: { uid: claim.metadata.uid } });
+  }
+}
+
+async function takeAway(ports: ActorPorts, dice: Dice, graceSeconds: number): Promise<void> {
+  const pod = await anyPod(ports, dice, () => true);
+  if (pod !== undefined) await remove(ports, pod, graceSeconds);
+}
+
+async function remove({ kube }: ActorPorts, { metadata }: Pod, gracePeriodSeconds: number): Promise<void> {
+  const { name, uid } = metadata;
+  await kube.delete({ ...podsKind, namespace: "default", name }, { preconditions: { uid }, gracePeriodSeconds });
+}
+
+async function anyPod({ kube }: ActorPorts, dice: Dice, isWanted: (pod: Pod) => boolean): Promise<Pod | undefined> {
+  const listed = await kube.list(podsKind);
+  if (!listed.ok) return undefined;
+  const pods = (listed.value.items as unknown as Pod[]).filter(isWanted);
+  return pods.length === 0 ? undefined : pods[dice.below(pods.length)];
+}
+
+function podNamed(name: string, nodeName: string, container: object, spec: object = {}): KubeObject {
+  const containers = [{ name: "main", image: "registry/app:1", ...container }];
+  return {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { name, namespace: "default" },
+    spec: { nodeName, terminationGracePeriodSeconds: 1, containers, ...spec },
+  } as unknown as KubeObject;
+}
+
+function claimNamed(name: string): KubeObject {
+  return {
+    apiVersion: "resource.k8s.io/v1",
+    kind: "ResourceClaim",
+    metadata: { name, namespace: "default" },
+    spec: { devices: { requests: [{ name: "r", exactly: { deviceClassName: "gpu.nvidia.com" } }] } },
+  } as unknown as KubeObject;
+}

@@ -1,0 +1,97 @@
+import { nodesPart } from "../../control/nodes/nodesPart.ts";
+import type { Part } from "../../control/part.ts";
+import type { Delays } from "../../decide/nodes/podPlan.ts";
+import type { Profile } from "../../decide/nodes/profile.ts";
+import { profilesWith } from "../../decide/nodes/profiles.ts";
+import { nodeObject, simNode } from "../../decide/nodes/simNode.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { controllersProcess } from "../controllersProcess.ts";
+import { faultKinds } from "../faults.ts";
+import { destroysTheSameObject, mirrorsAreComplete, neverGoesBack } from "../invariants/general.ts";
+import type { Scenario } from "../scenario.ts";
+import { devicesAddUp, heldUntilStopped, oneHolderOfADevice } from "./invariants.ts";
+import { planNodeFaults } from "./nodeFaults.ts";
+import { people } from "./people.ts";
+
+const kubelets = ["ann", "bob"];
+const held = (actor: string): boolean => kubelets.includes(actor);
+const clusterSeed = "nodes";
+export const gpusPerNode = 2;
+const stopMs = 500;
+
+const tiny: Profile = {
+  name: "tiny",
+  arch: "amd64",
+  osImage: "Simulated Linux",
+  cpu: "16",
+  memory: "64Gi",
+  storage: "100Gi",
+  maxPods: 20,
+  gpu: { product: "NVIDIA-T4", count: gpusPerNode, memoryMiB: 16_384, driver: "570.86.16" },
+};
+
+const fixed = (ms: number) => ({ minMs: ms, maxMs: ms });
+const delays: Delays = {
+  sandbox: fixed(20),
+  start: fixed(40),
+  initRun: fixed(50),
+  jobRun: fixed(500),
+  stop: fixed(stopMs),
+};
+const profiles = profilesWith([tiny]);
+export const nodeNames = ["n-0", "n-1"];
+
+/** Nodes whose leases run out after seconds, so that they change hands within a run. */
+const kubelet = (holder: string): Part =>
+  nodesPart({
+    pools: [{ name: "n", profile: tiny, count: nodeNames.length }],
+    profiles,
+    seed: clusterSeed,
+    holder,
+    delays,
+    events: "none",
+    leaseSeconds: 4,
+    heartbeatMs: 3_600_000,
+    stages: false,
+  }).part;
+
+function nodeNamed(name: string, nowMs: number): KubeObject {
+  const index = nodeNames.indexOf(name);
+  const sim = simNode({ clusterSeed, pool: "n", profile: tiny, index });
+  return nodeObject(sim, { ordinal: index, nowMs }) as unknown as KubeObject;
+}
+
+/**
+ * Two processes share the nodes by their leases while nodes fall silent, disappear, break and let go slowly. Clocks do not
+ * jump: a node's lease is compared with the wall clock, as kubelets and KWOK do it.
+ */
+export const nodesScenario: Scenario = {
+  name: "nodes",
+  about: "two simulators share nodes that flap, vanish, break and let go slowly, while pods and claims come and go",
+  planFaults: (world) => planNodeFaults(world, { names: nodeNames, gpus: gpusPerNode, nodeObject: nodeNamed }),
+  faults: faultKinds()
+    .map(({ name }) => name)
+    .filter((name) => name !== "clock-step"),
+  setUp: async (kube) => {
+    const namespaces = { group: "", version: "v1", plural: "namespaces" };
+    for (const name of ["default", "kube-system", "kube-node-lease"]) {
+      await kube.create(namespaces, { apiVersion: "v1", kind: "Namespace", metadata: { name } } as KubeObject);
+    }
+  },
+  actors: () => [
+    ...kubelets.map((name) => controllersProcess(name, (controllers) => kubelet(name).add(controllers))),
+    people({ acts: 30, spanMs: 18_000, nodes: nodeNames, gpus: gpusPerNode }),
+  ],
+  invariants: [
+    oneHolderOfADevice,
+    heldUntilStopped(held, stopMs),
+    devicesAddUp(gpusPerNode),
+    destroysTheSameObject(held),
+    neverGoesBack,
+    mirrorsAreComplete,
+  ],
+  shakenMs: 20_000,
+  settleMs: 120_000,
+  quietMs: 10_000,
+  humming: ["coordination.k8s.io/leases"],
+};

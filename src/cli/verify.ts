@@ -23,6 +23,7 @@ import {
 } from "../decide/verify/verifyResult.ts";
 import { timeToMs } from "../model/time.ts";
 import { UserError } from "../model/userError.ts";
+import type { Cancel } from "../ports/cancel.ts";
 import type { Clock } from "../ports/clock.ts";
 import { attemptText } from "../reports/text.ts";
 import { findCluster, isEmbedded } from "./findCluster.ts";
@@ -47,7 +48,9 @@ export async function runVerifyCommand(flags: VerifyFlags): Promise<void> {
     return;
   }
   const startedAtMs = Date.now();
-  const result = await verified(asked, flags);
+  // Held until the reports are out: a signal in between must not take them along.
+  const signals = new Signals();
+  const result = await verified(asked, flags, signals);
   const context = {
     startedAtMs: flags.snapshot === undefined ? startedAtMs : takenAtMs(result, startedAtMs),
     endedAtMs: flags.snapshot === undefined ? Date.now() : takenAtMs(result, startedAtMs),
@@ -62,6 +65,7 @@ export async function runVerifyCommand(flags: VerifyFlags): Promise<void> {
     err: (text) => void process.stderr.write(text),
   });
   if (result.error !== undefined) process.stderr.write(`muster: ${result.error.message}\n`);
+  signals.stop();
 }
 
 /** A saved snapshot gives the same report whenever it is read. */
@@ -69,11 +73,10 @@ function takenAtMs({ snapshot }: VerifyResult, otherwiseMs: number): number {
   return timeToMs(snapshot?.takenAt) ?? otherwiseMs;
 }
 
-async function verified(asked: Asked, flags: VerifyFlags): Promise<VerifyResult> {
+async function verified(asked: Asked, flags: VerifyFlags, signals: Signals): Promise<VerifyResult> {
   if (flags.snapshot !== undefined) return ofFile(flags.snapshot, asked.config);
   const config = withBudget(asked, Date.now());
   if ("error" in config) return withoutRun(config.error, asked.config, "");
-  const signals = new Signals();
   let kube: KubeHttp | undefined;
   let cluster = "";
   try {
@@ -98,7 +101,10 @@ async function verified(asked: Asked, flags: VerifyFlags): Promise<VerifyResult>
     });
     progress.end();
     if (!asked.proveBarrier || result.error?.class === "interrupted") return result;
-    return withBarrier(result, await proveBarrier({ kube, clock }, flags), config);
+    const told = withBarrier(result, await proveBarrier({ kube, clock }, flags, signals.cancel), config);
+    if (!signals.cancel.cancelled) return told;
+    const { message, exitCode } = signals.interrupted();
+    return { ...told, verdict: "error", exitCode, error: { class: "interrupted", message } };
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
     return withoutRun(
@@ -108,18 +114,21 @@ async function verified(asked: Asked, flags: VerifyFlags): Promise<VerifyResult>
     );
   } finally {
     kube?.close();
-    signals.stop();
   }
 }
 
-async function proveBarrier(ports: { kube: KubeHttp; clock: Clock }, flags: VerifyFlags): Promise<CheckFinding> {
+async function proveBarrier(
+  ports: { kube: KubeHttp; clock: Clock },
+  flags: VerifyFlags,
+  cancel: Cancel,
+): Promise<CheckFinding> {
   const refusal = await guardTarget(ports, {
     isEmbedded: isEmbedded(flags),
     context: flags.context,
     allowedContexts: flags.allowContext ?? [],
   });
   if (refusal !== undefined) return { status: "other", message: refusal, evidence: [] };
-  return proveGangBarrier(ports, { id: ports.clock.nowMs().toString(36) });
+  return proveGangBarrier(ports, { id: ports.clock.nowMs().toString(36), cancel });
 }
 
 /** An active proof says nothing about pods, so an empty cluster is no objection when nothing else was asked for. */

@@ -12,7 +12,7 @@ import { linesIn, numbersAddUp, saidLine } from "../../src/sim/verify/observedVe
 import { verifyScenario } from "../../src/sim/verify/scenario.ts";
 
 /** The thousand runs are played by `npm run sim:long`. */
-const slice = 8;
+const slice = 5;
 
 test("200 pods are made and bound while verify loops: no line that cannot be, no pass on an error", async () => {
   const from = 1 + (Date.now() % 100_000);

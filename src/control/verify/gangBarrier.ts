@@ -20,6 +20,7 @@ import type { CheckFinding, Evidence } from "../../decide/verify/check.ts";
 import type { KubeObject } from "../../model/object.ts";
 import type { Outcome } from "../../model/outcome.ts";
 import { podGroupRef } from "../../model/scheduling/podGroup.ts";
+import type { Cancel } from "../../ports/cancel.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { KubeApi, ObjectRef, ResourceRef } from "../../ports/kubeApi.ts";
 
@@ -30,6 +31,8 @@ export interface ProofOptions {
   readonly holdMs?: number;
   /** How long all may take once they fit. */
   readonly bindMs?: number;
+  /** Whoever interrupts gets no proof; what was made is deleted all the same. */
+  readonly cancel?: Cancel;
 }
 
 const namespaces = { group: "", version: "v1", plural: "namespaces" } as const;
@@ -105,6 +108,7 @@ class Proof {
         const message = `with ${shortGpus} GPUs for ${gangSize} members ${bound.length} were bound`;
         return { status: "failed", message, evidence: bound };
       }
+      if (this.isCancelled()) return other("interrupted");
       if (this.clock.nowMs() >= untilMs) break;
       await this.pause();
     }
@@ -127,6 +131,7 @@ class Proof {
         const message = `none of ${gangSize} members was bound while one GPU was short; all were when it came`;
         return { status: "passed", message, evidence: [] };
       }
+      if (this.isCancelled()) return other("interrupted");
       if (this.clock.nowMs() >= untilMs) {
         const message = `all ${gangSize} members fit and ${bound.length} are bound`;
         const missing = { object: `podgroups/${this.namespace}/barrier`, problem: message };
@@ -141,6 +146,10 @@ class Proof {
     for (const { ref, uid } of this.made.reverse()) {
       await this.kube.delete(ref, { preconditions: { uid }, gracePeriodSeconds: 0 });
     }
+  }
+
+  private isCancelled(): boolean {
+    return this.options.cancel?.cancelled === true;
   }
 
   private get namespace(): string {

@@ -69,11 +69,11 @@ function missingClaim(snapshot: ClusterSnapshot, pod: Pod): string | undefined {
   return undefined;
 }
 
-/** `0/6 nodes are available: 2 Insufficient cpu, 4 node(s) had ...` in numbers. */
+/** `0/6 nodes are available: 2 Insufficient cpu, 4 node(s) had ...`, or our own `fits 0 of 6 nodes: ...`, in numbers. */
 export function countedReasons(message: string): readonly CountedReason[] {
-  const start = message.indexOf("nodes are available:");
-  if (start < 0) return [];
-  const rest = message.slice(start + "nodes are available:".length).replace(/\.?\s*preemption:.*$/s, "");
+  const start = /nodes are available:|fits [0-9]+ of [0-9]+ nodes:/.exec(message);
+  if (start === null) return [];
+  const rest = message.slice(start.index + start[0].length).replace(/\.?\s*(?:preemption|To run):.*$/s, "");
   const reasons: CountedReason[] = [];
   for (const part of rest.split(/,\s+(?=[0-9]+ )|\.\s+(?=[0-9]+ )/)) {
     const match = /^\s*([0-9]+)\s+(.+?)\.?\s*$/s.exec(part);

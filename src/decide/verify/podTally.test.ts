@@ -124,6 +124,10 @@ test.each([
     ],
   ],
   ["0/1 nodes are available: 1 Too many pods.", [{ nodes: 1, reason: "Too many pods" }]],
+  [
+    "pod t/p fits 0 of 4 nodes: 4 node(s) have not enough GPUs. To run: 1 more GPUs free on one node would do; h100-3 is closest with 7 of 8",
+    [{ nodes: 4, reason: "node(s) have not enough GPUs" }],
+  ],
   ["no such queue", []],
 ])("the scheduler's message %j is counted", (message, reasons) => {
   expect(countedReasons(message)).toEqual(reasons);

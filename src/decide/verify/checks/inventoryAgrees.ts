@@ -59,7 +59,9 @@ function problemsOf({ metadata, status }: Node, published: number | undefined): 
   // A node cut into partitions counts those, and one whose GPUs are only claimed counts none.
   if (!isCut && count !== undefined && allocatable !== undefined) {
     const expected = count * (Number.isInteger(replicas) && replicas > 0 ? replicas : 1);
-    if (allocatable !== expected) problems.push(`${allocatable} GPUs are allocatable, its labels say ${expected}`);
+    const isClaimedOnly = allocatable === 0 && published === count;
+    if (allocatable !== expected && !isClaimedOnly)
+      problems.push(`${allocatable} GPUs are allocatable, its labels say ${expected}`);
   }
   if (!isCut && count !== undefined && published !== undefined && published !== count) {
     problems.push(`${published} GPUs are in its resource slices, its labels say ${count}`);

@@ -29,8 +29,9 @@ export const nodesFit: Check = {
 /** A node's own pods come from its disk; nobody scheduled them. */
 const mirrorAnnotation = "kubernetes.io/config.mirror";
 
-/** What the cluster puts on a node after pods are there: it says nothing about how they came to be there. */
-const laterTaints = /^node\.kubernetes\.io\//;
+/** What the cluster and its autoscalers put on a node after pods are there: it says nothing about how they came to be there. */
+const laterTaints =
+  /^node\.(?:cloudprovider\.)?kubernetes\.io\/|^ToBeDeletedByClusterAutoscaler$|^karpenter\.sh\/disrupt/;
 
 /** Why the pod should not be on the node; undefined when it may. */
 export function misfit(pod: Pod, node: Node): string | undefined {

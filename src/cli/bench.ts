@@ -4,12 +4,14 @@ import { type Figure, figureLine, figureTable, verdict } from "./bench/figure.ts
 import { benchNodes } from "./bench/nodes.ts";
 import { benchSimulator } from "./bench/simulator.ts";
 import { benchVerify } from "./bench/verify.ts";
+import { benchWorkloads } from "./bench/workloads.ts";
 
 const benchmarks: Readonly<Record<string, (say: (text: string) => void) => AsyncGenerator<Figure>>> = {
   apiserver: benchApiServer,
   nodes: benchNodes,
   simulator: benchSimulator,
   verify: benchVerify,
+  workloads: benchWorkloads,
 };
 
 /** Runs benchmarks by name and prints what was measured. Never fails on a slow figure: machines differ. */

@@ -78,7 +78,9 @@ if (isWanted("mutants")) {
 /** What the parts promise: scenario, seeds, and what is played. */
 const promises = [
   ["bind", 10_000, "shares of GPUs bound, deleted and bound again"],
+  ["node-lives", 500, "nodes that fall silent, return and are deleted"],
   ["verify", 1_000, "verify while 200 pods are made and bound"],
+  ["workloads", 2_000, "Deployments, StatefulSets, DaemonSets and Jobs"],
 ];
 for (const [scenario, seeds, about] of isWanted("parts") ? promises : []) {
   const { answer, told, status } = muster(["sim", "run", "--scenario", scenario, "--seeds", scaled(seeds)]);

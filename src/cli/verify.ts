@@ -88,7 +88,11 @@ async function verified(asked: Asked, flags: VerifyFlags, signals: Signals): Pro
       { clock, log: pinoLog({ level: "error" }) },
       { fieldManager: "muster-verify", requestMs, gzip: !isLocal(cluster) },
     );
-    const progress = new Progress(process.stderr, config.settleMs, flags.output === "text");
+    const progress = new Progress(
+      process.stderr,
+      config.settleMs,
+      flags.output === "text" && process.stdout.isTTY === true,
+    );
     const ports = { kube, clock, monotonicMs: () => performance.now() };
     const result = await runVerify(ports, config, {
       cluster,

@@ -2,19 +2,26 @@ import { performance } from "node:perf_hooks";
 import type { AttemptLine } from "../decide/verify/verifyResult.ts";
 import { countsText } from "../reports/text.ts";
 
+/** As much of a terminal as a line needs. */
+export interface Terminal {
+  readonly isTTY?: boolean;
+  readonly columns?: number;
+  write(text: string): unknown;
+}
+
 /** On a terminal: one line that says what is still missing and how much time is left. Elsewhere it says nothing. */
 export class Progress {
   readonly isLive: boolean;
-  private readonly stream: NodeJS.WriteStream;
+  private readonly stream: Terminal;
   private readonly settleMs: number;
   private readonly startMs = performance.now();
   private timer: NodeJS.Timeout | undefined;
   private line: AttemptLine | undefined;
 
-  constructor(stream: NodeJS.WriteStream, settleMs: number, wanted: boolean) {
+  constructor(stream: Terminal, settleMs: number, wanted: boolean) {
     this.stream = stream;
     this.settleMs = settleMs;
-    this.isLive = wanted && stream.isTTY === true && process.stdout.isTTY === true;
+    this.isLive = wanted && stream.isTTY === true;
   }
 
   attempt(line: AttemptLine): void {

@@ -1,5 +1,6 @@
 import { UserError } from "../model/userError.ts";
 import { benchApiServer } from "./bench/apiserver.ts";
+import { benchBinder } from "./bench/binder.ts";
 import { type Figure, figureLine, figureTable, verdict } from "./bench/figure.ts";
 import { benchNodes } from "./bench/nodes.ts";
 import { benchSimulator } from "./bench/simulator.ts";
@@ -8,6 +9,7 @@ import { benchWorkloads } from "./bench/workloads.ts";
 
 const benchmarks: Readonly<Record<string, (say: (text: string) => void) => AsyncGenerator<Figure>>> = {
   apiserver: benchApiServer,
+  binder: benchBinder,
   nodes: benchNodes,
   simulator: benchSimulator,
   verify: benchVerify,

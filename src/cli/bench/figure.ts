@@ -12,6 +12,7 @@ export interface Figure {
 /** How a figure compares: met, or by what factor it was missed. */
 export function verdict({ value, target }: Figure): string {
   if (target === undefined) return "";
+  if (value === target.value) return "met";
   const factor = target.at === "least" ? target.value / value : value / target.value;
   return factor <= 1 ? "met" : `missed by ${factor.toFixed(2)}x`;
 }

@@ -6,6 +6,7 @@ import { podSetScenario } from "./guineaPig/scenario.ts";
 import { exhibits, variantsOf } from "./museum/museum.ts";
 import { nodesScenario } from "./nodes/scenario.ts";
 import type { Scenario } from "./scenario.ts";
+import { scheduleScenario } from "./schedule/scenario.ts";
 import { barrierScenario } from "./verify/barrierScenario.ts";
 import { verifyScenario } from "./verify/scenario.ts";
 import { nodeLivesScenario } from "./workloads/nodeLives.ts";
@@ -20,6 +21,7 @@ export function scenarios(): readonly Scenario[] {
     gpuLabels,
     nodesScenario,
     podSetScenario(),
+    scheduleScenario,
     workloadsScenario,
     nodeLivesScenario,
     ...mistakes.map((mistake) => podSetScenario(mistake)),

@@ -148,6 +148,13 @@ function closeness(
   const names = cluster.table.nodes.map((node) => domainName(node, prefix));
   const job = tasks[0]?.job;
   const near = new Map<string, number>();
+  const room = new Map<string, number>();
+  let mostRoom = 1;
+  for (const domain of domainsOf(cluster, prefix, [...names.keys()], preferredAt)) {
+    const here = roomIn(cluster, domain, tasks);
+    room.set(domain.name, here);
+    mostRoom = Math.max(mostRoom, here);
+  }
   let countedAt = -1;
   return (at) => {
     // Every placement moves the log, so a gang is counted once for each of its pods and not for each node.
@@ -159,7 +166,10 @@ function closeness(
         if (name !== undefined) near.set(name, (near.get(name) ?? 0) + 1);
       }
     }
-    return Math.min(10, near.get(names[at] ?? "") ?? 0) * closenessUnit + (outer?.(at) ?? 0);
+    const name = names[at] ?? "";
+    // Beside the others; and who begins a new domain begins the roomiest.
+    const worth = (near.get(name) ?? 0) > 0 ? 10 : Math.floor((9 * (room.get(name) ?? 0)) / mostRoom);
+    return worth * closenessUnit + (outer?.(at) ?? 0);
   };
 }
 

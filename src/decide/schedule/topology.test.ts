@@ -1,0 +1,149 @@
+import { describe, expect, test } from "vitest";
+import { cycle } from "./cycle.ts";
+import { explain } from "./explain.ts";
+import { decide, gang, group, node, outcome, pod, startMs, topology, world } from "./testCluster.ts";
+
+const at = (name: string, zone: string, rack: string, gpus = 8) => node(name, { gpus, labels: { zone, rack } });
+const nodes = [
+  at("a1", "a", "r1"),
+  at("a2", "a", "r1"),
+  at("a3", "a", "r2"),
+  at("b1", "b", "r1"),
+  at("b2", "b", "r1"),
+  at("b3", "b", "r1"),
+];
+const topologies = [topology("t", "zone", "rack")];
+const need = (level: string) => ({ topologyConstraint: { topology: "t", requiredTopologyLevel: level } });
+const wish = (level: string, required?: string) => ({
+  topologyConstraint: {
+    topology: "t",
+    preferredTopologyLevel: level,
+    ...(required !== undefined && { requiredTopologyLevel: required }),
+  },
+});
+const placed = (words: Parameters<typeof world>[0]) =>
+  Object.values(outcome(decide(world({ nodes, topologies, ...words })))).sort();
+
+function why(words: Parameters<typeof world>[0]): string {
+  const sentences: string[] = [];
+  cycle(world({ nodes, topologies, ...words }), startMs + 60_000, (session) => {
+    for (const [job, obstacle] of session.obstacles) sentences.push(explain(session, job, obstacle).message);
+  });
+  return sentences.join();
+}
+
+describe("a required level", () => {
+  test("holds the whole gang in one domain, the tightest that can take it", () => {
+    expect(placed(gang("g", 2, { gpus: 8 }, need("rack")))).toEqual(["a1", "a2"]);
+    expect(placed(gang("g", 3, { gpus: 8 }, need("rack")))).toEqual(["b1", "b2", "b3"]);
+  });
+
+  test("does not take a rack of one zone for a rack of the same name in another", () => {
+    expect(placed(gang("g", 4, { gpus: 8 }, need("rack")))).toEqual([]);
+    expect(placed(gang("g", 3, { gpus: 8 }, need("zone")))).toEqual(["a1", "a2", "a3"]);
+  });
+
+  test("that nobody can satisfy is explained by domain", () => {
+    expect(why(gang("g", 4, { gpus: 8 }, need("rack")))).toContain(
+      "not enough resources for the workload in one rack: the roomiest rack, b/r1, has room for 3 of 4 pods",
+    );
+  });
+
+  test("is pinned by the pods that run already", () => {
+    const words = {
+      groups: [group("g", { minMember: 1, ...need("zone") })],
+      pods: [pod("g-0", { gpus: 8, on: "b1", group: "g" }), pod("g-1", { gpus: 8, group: "g" })],
+    };
+    expect(placed(words)[0]).toMatch(/^b/);
+  });
+
+  test("may be named by its alias", () => {
+    const aliased = {
+      ...topology("t"),
+      spec: { levels: [{ nodeLabel: "zone", alias: "area" }, { nodeLabel: "rack" }] },
+    };
+    expect(placed({ topologies: [aliased], ...gang("g", 3, { gpus: 8 }, need("area")) })).toHaveLength(3);
+  });
+});
+
+describe("a preferred level", () => {
+  test("is kept when it can be", () => {
+    expect(placed(gang("g", 2, { gpus: 8 }, wish("rack")))).toEqual(["a1", "a2"]);
+  });
+
+  test("gives way to the required one, and without one to all nodes", () => {
+    expect(placed(gang("g", 3, { gpus: 8 }, wish("rack", "zone")))).toEqual(["b1", "b2", "b3"]);
+    expect(placed(gang("g", 5, { gpus: 8 }, wish("rack")))).toHaveLength(5);
+  });
+
+  test("packs a gang that does not fit one domain into few", () => {
+    const spread = placed(gang("g", 4, { gpus: 8 }, wish("rack")));
+    expect(new Set(spread.map((name) => (name === "a3" ? "a/r2" : `${name[0]}/r1`))).size).toBe(2);
+  });
+});
+
+describe("subgroups", () => {
+  test("are each in a domain of their own, inside that of the whole", () => {
+    const subGroups = ["x", "y"].map((name) => ({
+      name,
+      minMember: 1,
+      topologyConstraint: { topology: "t", requiredTopologyLevel: "rack" },
+    }));
+    const pods = ["x", "y"].map((sub) => pod(sub, { gpus: 8, group: "g", subGroup: sub }));
+    expect(placed({ groups: [group("g", { ...need("zone"), subGroups })], pods })).toHaveLength(2);
+  });
+
+  test("segments of workers each stay in one rack", () => {
+    const subGroups = [0, 1].map((index) => ({
+      name: `s${index}`,
+      minMember: 2,
+      topologyConstraint: { topology: "t", requiredTopologyLevel: "rack" },
+    }));
+    const pods = [0, 1, 2, 3].map((index) =>
+      pod(`w${index}`, { gpus: 8, group: "g", subGroup: `s${Math.floor(index / 2)}` }),
+    );
+    const result = outcome(decide(world({ nodes, topologies, groups: [group("g", { subGroups })], pods })));
+    expect(result["w0"]?.[0]).toBe(result["w1"]?.[0]);
+    expect(result["w2"]?.[0]).toBe(result["w3"]?.[0]);
+  });
+});
+
+describe("a mistake is told", () => {
+  test.each([
+    [
+      "a topology that does not exist",
+      { topologyConstraint: { topology: "nope", requiredTopologyLevel: "rack" } },
+      "Topology nope does not exist",
+    ],
+    ["a level that the topology does not have", need("row"), "Topology t has no level row; it has zone, rack"],
+    [
+      "a preferred level wider than the required one",
+      wish("zone", "rack"),
+      "the preferred level zone is wider than the required level rack",
+    ],
+  ])("%s", (_, spec, says) => {
+    expect(why(gang("g", 1, { gpus: 1 }, spec))).toContain(says);
+  });
+});
+
+test("nodes without the labels are outside the topology", () => {
+  expect(placed({ nodes: [node("plain"), at("a1", "a", "r1")], ...gang("g", 1, { gpus: 8 }, need("rack")) })).toEqual([
+    "a1",
+  ]);
+});
+
+test("a mixed gang is counted by its sums", () => {
+  const words = {
+    groups: [group("g", { minMember: 2, ...need("rack") })],
+    pods: [pod("gpu", { gpus: 8, group: "g" }), pod("cpu", { group: "g" })],
+  };
+  expect(placed(words)).toHaveLength(2);
+});
+
+test("a gang of 512 pods of eight GPUs finds its 512 nodes", () => {
+  const many = Array.from({ length: 512 }, (_, index) =>
+    at(`n${String(index).padStart(3, "0")}`, `z${index % 4}`, `r${index % 32}`),
+  );
+  const cluster = world({ nodes: many, topologies, ...gang("g", 512, { gpus: 8 }, wish("rack")) });
+  expect(Object.keys(outcome(decide(cluster)))).toHaveLength(512);
+});

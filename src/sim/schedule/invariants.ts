@@ -1,0 +1,217 @@
+/** What must hold about placement, whoever is in a hurry. */
+import type { ObjectStore } from "../../apiserver/storage/objectStore.ts";
+import type { Node, Pod } from "../../model/kubernetes.generated.ts";
+import { type BindRequest, isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";
+import {
+  annotationKeys,
+  defaultSchedulerName,
+  gpuGroupsOfLabels,
+  isReservationPod,
+  kaiSchedulerName,
+} from "../../model/scheduling/keys.ts";
+import type { PodGroup } from "../../model/scheduling/podGroup.ts";
+import type { Queue } from "../../model/scheduling/queue.ts";
+import type { Invariant } from "../invariant.ts";
+
+const gpuName = "nvidia.com/gpu";
+const groupsKey = "scheduling.run.ai/podgroups";
+const requestsKey = "scheduling.run.ai/bindrequests";
+const queuesKey = "scheduling.run.ai/queues";
+
+/** Counted from the pods themselves after every bind: whole GPUs, one for each group that is shared, and the shares of each group. */
+export const noGpuTwice: Invariant = {
+  id: "I1",
+  fact: "no node gives out more GPUs than it has, and no GPU more than itself",
+  begin: ({ store }) => ({
+    commit: ({ type, event }) => {
+      if (event.current.resource !== "/pods" || type === "DELETED") return undefined;
+      const now = event.current.object() as unknown as Pod;
+      if (hasEnded(now) && (now.status?.reason ?? "").match(/Admission|OutOf/) !== null) {
+        return `${now.metadata.name} was refused by its node: ${now.status?.reason}`;
+      }
+      const before = event.previous?.object() as unknown as Pod | undefined;
+      const node = now.spec?.nodeName;
+      if (node === undefined || before?.spec?.nodeName === node) return undefined;
+      return overfull(store, node);
+    },
+  }),
+};
+
+function overfull(store: ObjectStore, name: string): string | undefined {
+  const node = store.get("/nodes", "", name)?.object() as unknown as Node | undefined;
+  const has = Number(node?.status?.allocatable?.[gpuName] ?? "0");
+  let whole = 0;
+  const shares = new Map<string, number>();
+  for (const pod of pods(store)) {
+    if (pod.spec?.nodeName !== name || hasEnded(pod)) continue;
+    const groups = gpuGroupsOfLabels(pod.metadata.labels);
+    const share = isReservationPod(pod) ? 0 : Number(pod.metadata.annotations?.[annotationKeys.gpuFraction] ?? "0");
+    for (const group of groups) shares.set(group, (shares.get(group) ?? 0) + share);
+    if (groups.length === 0) whole += gpusOf(pod);
+  }
+  for (const [group, share] of shares) if (share > 1) return `GPU group ${group} of ${name} is shared by ${share}`;
+  return whole + shares.size > has
+    ? `${name} has ${has} GPUs and gave out ${whole} and ${shares.size} shared`
+    : undefined;
+}
+
+/** Half a gang holds GPUs and trains nothing. A gang that was whole and lost pods is another matter. */
+export const gangsStartWhole: Invariant = {
+  id: "I4",
+  fact: "no pod of a gang is bound unless its whole minimum has been decided",
+  begin: ({ store }) => ({
+    commit: ({ type, event }) => {
+      if (event.current.resource !== "/pods" || type !== "MODIFIED") return undefined;
+      const now = event.current.object() as unknown as Pod;
+      const before = event.previous?.object() as unknown as Pod | undefined;
+      const name = now.metadata.annotations?.[annotationKeys.podGroup];
+      if (name === undefined || now.spec?.nodeName === undefined || before?.spec?.nodeName !== undefined)
+        return undefined;
+      const group = store.get(groupsKey, now.metadata.namespace ?? "", name)?.object() as unknown as
+        | PodGroup
+        | undefined;
+      const min = group?.spec?.minMember ?? 1;
+      if (min < 2) return undefined;
+      const decided = members(store, name).filter(
+        (pod) => pod.spec?.nodeName !== undefined || hasRequest(store, pod),
+      ).length;
+      return decided < min
+        ? `${now.metadata.name} was bound while ${decided} of ${min} pods of ${name} have a place`
+        : undefined;
+    },
+    atRest: () => {
+      for (const group of all<PodGroup>(store, groupsKey)) {
+        const min = group.spec?.minMember ?? 1;
+        const pods = members(store, group.metadata.name);
+        const bound = pods.filter((pod) => pod.spec?.nodeName !== undefined).length;
+        // A user may have taken pods away from a gang that ran; that is flagged.
+        const isFlagged = group.metadata.annotations?.[annotationKeys.staleSince] !== undefined;
+        if (bound > 0 && bound < min && !isFlagged)
+          return `${bound} of ${min} pods of ${group.metadata.name} are bound, and nothing says so`;
+      }
+      return undefined;
+    },
+  }),
+};
+
+function members(store: ObjectStore, group: string): Pod[] {
+  return pods(store).filter((pod) => pod.metadata.annotations?.[annotationKeys.podGroup] === group && !hasEnded(pod));
+}
+
+function hasRequest(store: ObjectStore, pod: Pod): boolean {
+  const request = store.get(requestsKey, pod.metadata.namespace ?? "", pod.metadata.name)?.object();
+  return request !== undefined && podUidOf(request as unknown as BindRequest) === pod.metadata.uid;
+}
+
+/** What queues say they have is what their pods have. */
+export const queuesAddUp: Invariant = {
+  id: "I10",
+  fact: "at rest the GPUs that a queue says it has are those of its running pods",
+  begin: ({ store }) => ({
+    atRest: () => {
+      const byQueue = new Map<string, number>();
+      for (const pod of pods(store)) {
+        const group = pod.metadata.annotations?.[annotationKeys.podGroup];
+        if (group === undefined || hasEnded(pod) || pod.spec?.nodeName === undefined) continue;
+        if (pod.metadata.deletionTimestamp !== undefined) continue;
+        const found = store.get(groupsKey, pod.metadata.namespace ?? "", group)?.object() as unknown as
+          | PodGroup
+          | undefined;
+        const queue = found?.spec?.queue ?? "";
+        const share = Number(pod.metadata.annotations?.[annotationKeys.gpuFraction] ?? "0") * 1000;
+        byQueue.set(queue, (byQueue.get(queue) ?? 0) + gpusOf(pod) * 1000 + share);
+      }
+      for (const queue of all<Queue>(store, queuesKey)) {
+        if ((queue.status?.childQueues?.length ?? 0) > 0) continue;
+        const told = milli(queue.status?.allocated?.[gpuName]);
+        const has = byQueue.get(queue.metadata.name) ?? 0;
+        if (told !== has) return `queue ${queue.metadata.name} says ${told} thousandths of GPUs, its pods have ${has}`;
+      }
+      return undefined;
+    },
+  }),
+};
+
+export const placementEnds: Invariant = {
+  id: "I11",
+  fact: "at rest no BindRequest is left that has not ended",
+  begin: ({ store }) => ({
+    atRest: () => {
+      for (const request of all<BindRequest>(store, requestsKey)) {
+        if (request.status?.phase !== "Succeeded" && !isFinallyFailed(request)) {
+          return `BindRequest ${request.metadata.name} has not ended`;
+        }
+      }
+      return undefined;
+    },
+  }),
+};
+
+/** A pod that waits says why, and a pod that does not wait says nothing of the kind. */
+export const reasonsAreCurrent: Invariant = {
+  id: "I18",
+  fact: "at rest every pod that waits says why, and no other does",
+  begin: ({ store }) => ({
+    atRest: () => {
+      for (const pod of pods(store)) {
+        const scheduler = pod.spec?.schedulerName;
+        if ((scheduler !== kaiSchedulerName && scheduler !== defaultSchedulerName) || hasEnded(pod)) continue;
+        if (pod.metadata.deletionTimestamp !== undefined) continue;
+        const condition = pod.status?.conditions?.find(({ type }) => type === "PodScheduled");
+        const isBound = (pod.spec?.nodeName ?? "") !== "";
+        if (isBound && condition?.status === "False")
+          return `${pod.metadata.name} runs and says that it cannot be scheduled`;
+        if (isBound || isInIncompleteGang(store, pod)) continue;
+        if (condition?.status !== "False" || (condition.message ?? "") === "")
+          return `${pod.metadata.name} waits and does not say why`;
+      }
+      return undefined;
+    },
+  }),
+};
+
+/** Its group waits for pods that do not exist; the group says so by an event. */
+function isInIncompleteGang(store: ObjectStore, pod: Pod): boolean {
+  const name = pod.metadata.annotations?.[annotationKeys.podGroup] ?? "";
+  const group = store.get(groupsKey, pod.metadata.namespace ?? "", name)?.object() as unknown as PodGroup | undefined;
+  return members(store, name).length < (group?.spec?.minMember ?? 1);
+}
+
+/** Whoever was evicted was evicted for somebody who runs now, or who left. */
+export const evictionsServe: Invariant = {
+  id: "I16",
+  fact: "at rest nobody still waits for whom others were evicted",
+  begin: ({ store }) => ({
+    atRest: () => {
+      for (const pod of pods(store)) {
+        const isWaiting =
+          (pod.spec?.nodeName ?? "") === "" && pod.metadata.deletionTimestamp === undefined && !hasEnded(pod);
+        if (isWaiting && pod.status?.nominatedNodeName !== undefined && !isInIncompleteGang(store, pod)) {
+          return `others were evicted from ${pod.status.nominatedNodeName} for ${pod.metadata.name}, and it still waits`;
+        }
+      }
+      return undefined;
+    },
+  }),
+};
+
+function gpusOf({ spec }: Pod): number {
+  return Number(spec?.containers[0]?.resources?.requests?.[gpuName] ?? "0");
+}
+
+function milli(text: string | undefined): number {
+  if (text === undefined) return 0;
+  return text.endsWith("m") ? Number(text.slice(0, -1)) : Number(text) * 1000;
+}
+
+function hasEnded({ status }: Pod): boolean {
+  return status?.phase === "Succeeded" || status?.phase === "Failed";
+}
+
+function pods(store: ObjectStore): Pod[] {
+  return all<Pod>(store, "/pods");
+}
+
+function all<T>(store: ObjectStore, key: string): T[] {
+  return [...store.collection(key).all()].map((version) => version.object() as unknown as T);
+}

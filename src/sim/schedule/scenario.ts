@@ -1,0 +1,169 @@
+import { binderPart } from "../../control/bind/binderPart.ts";
+import type { Part } from "../../control/part.ts";
+import { schedulerPart } from "../../control/schedule/schedulerPart.ts";
+import { reservationDefaults } from "../../decide/bind/reservation.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { annotationKeys, defaultSchedulerName, kaiSchedulerName, labelKeys } from "../../model/scheduling/keys.ts";
+import { podGroupApiVersion, podGroupRef } from "../../model/scheduling/podGroup.ts";
+import { queueApiVersion, queueRef } from "../../model/scheduling/queue.ts";
+import type { ActorPorts, ActorSpec } from "../actor.ts";
+import { kubelets } from "../bind/scenario.ts";
+import { controllersProcess } from "../controllersProcess.ts";
+import {
+  changesWhatItSaw,
+  destroysTheSameObject,
+  destroysWhatItLookedAt,
+  mirrorsAreComplete,
+  neverGoesBack,
+} from "../invariants/general.ts";
+import { oneEpochWrites } from "../invariants/leadership.ts";
+import type { Scenario } from "../scenario.ts";
+import {
+  evictionsServe,
+  gangsStartWhole,
+  noGpuTwice,
+  placementEnds,
+  queuesAddUp,
+  reasonsAreCurrent,
+} from "./invariants.ts";
+
+const podsRef = { group: "", version: "v1", plural: "pods" };
+const schedulers = ["ann", "bob"];
+const held = (actor: string): boolean => schedulers.includes(actor);
+const lease = { namespace: "default", name: "scheduler" };
+
+const nodes = kubelets(["l40s=2"]);
+const scheduler = schedulerPart({ stalenessGraceMs: 3_000 });
+/** The kind of its requests is defined by the scheduler already. */
+const binder: Part = {
+  ...binderPart({ reservation: { ...reservationDefaults, allocationTimeoutMs: 4_000 } }),
+  definitions: [],
+};
+
+/** Jobs of two queues come and go, whole, shared and in gangs, while two schedulers quarrel about who leads. */
+export const scheduleScenario: Scenario = {
+  name: "schedule",
+  about:
+    "plain pods, gangs and shares of two queues are placed, evicted and deleted while everything lags, fails and dies",
+  parts: [scheduler, binder, nodes],
+  serverLoops: true,
+  setUp: async (kube) => {
+    await kube.create({ group: "", version: "v1", plural: "namespaces" }, plain("v1", "Namespace", "default"));
+    for (const [name, quota] of [
+      ["red", 4],
+      ["blue", 4],
+    ] as const) {
+      const open = { quota: -1, limit: -1, overQuotaWeight: 1 };
+      const resources = { gpu: { quota, limit: -1, overQuotaWeight: 1 }, cpu: open, memory: open };
+      await kube.create(queueRef, { ...plain(queueApiVersion, "Queue", name), spec: { resources } });
+    }
+  },
+  actors: () => [
+    ...schedulers.map((name) => controllersProcess(name, (controllers) => scheduler.add(controllers), { lease })),
+    controllersProcess("binder", (controllers) => binder.add(controllers)),
+    controllersProcess("kubelets", (controllers) => nodes.add(controllers)),
+    user,
+  ],
+  invariants: [
+    noGpuTwice,
+    gangsStartWhole,
+    changesWhatItSaw(held),
+    destroysTheSameObject(held),
+    queuesAddUp,
+    placementEnds,
+    oneEpochWrites(held, lease.name),
+    destroysWhatItLookedAt(held),
+    evictionsServe,
+    reasonsAreCurrent,
+    neverGoesBack,
+    mirrorsAreComplete,
+  ],
+  shakenMs: 14_000,
+  settleMs: 180_000,
+  quietMs: 10_000,
+  humming: ["coordination.k8s.io/leases", "events.k8s.io/events", "/events"],
+};
+
+/** Submits workloads of all kinds and takes some away. */
+const user: ActorSpec = {
+  name: "user",
+  finite: true,
+  sheltered: true,
+  run: async (ports) => {
+    for (let turn = 0; turn < 24; turn++) {
+      await ports.sleep(500);
+      // 0: nothing. 1 to 12: submit something; 13 to 16: take something away.
+      const what = ports.choose("turn", (dice) => dice.between(1, 16));
+      if (what === 0) continue;
+      if (what > 12) await takeAway(ports, (what - 13) * 5 + (turn % 5));
+      else await submit(ports, what, turn);
+    }
+  },
+};
+
+async function submit(ports: ActorPorts, what: number, turn: number): Promise<void> {
+  const queue = what % 2 === 0 ? "red" : "blue";
+  const name = `w${turn}`;
+  if (what <= 4) {
+    await ports.kube.create(podsRef, pod(name, { gpus: 1 + (what % 3), queue }));
+  } else if (what <= 7) {
+    await ports.kube.create(podsRef, pod(name, { fraction: "0.5", queue }));
+  } else if (what <= 9) {
+    await ports.kube.create(podsRef, pod(name, { scheduler: defaultSchedulerName }));
+  } else {
+    const group = { ...plain(podGroupApiVersion, "PodGroup", name), spec: { queue, minMember: 2 } };
+    await ports.kube.create(podGroupRef, {
+      ...group,
+      metadata: { name, namespace: "default" },
+    } as unknown as KubeObject);
+    for (const member of [0, 1, 2])
+      await ports.kube.create(podsRef, pod(`${name}-${member}`, { gpus: 2, group: name }));
+  }
+}
+
+async function takeAway({ kube }: ActorPorts, turn: number): Promise<void> {
+  for (const name of [`w${turn}`, `w${turn}-0`]) {
+    const ref = { ...podsRef, namespace: "default", name };
+    const found = await kube.get(ref);
+    if (!found.ok) continue;
+    await kube.delete(ref, { preconditions: { uid: found.value.metadata.uid }, gracePeriodSeconds: 1 });
+  }
+}
+
+interface PodWords {
+  readonly gpus?: number;
+  readonly fraction?: string;
+  readonly queue?: string;
+  readonly group?: string;
+  readonly scheduler?: string;
+}
+
+function pod(
+  name: string,
+  { gpus = 0, fraction, queue, group, scheduler: by = kaiSchedulerName }: PodWords,
+): KubeObject {
+  const amounts = { "nvidia.com/gpu": String(gpus) };
+  return {
+    ...plain("v1", "Pod", name),
+    metadata: {
+      name,
+      namespace: "default",
+      labels: queue === undefined ? {} : { [labelKeys.queue]: queue },
+      annotations: {
+        ...(fraction !== undefined && { [annotationKeys.gpuFraction]: fraction }),
+        ...(group !== undefined && { [annotationKeys.podGroup]: group }),
+      },
+    },
+    spec: {
+      schedulerName: by,
+      terminationGracePeriodSeconds: 1,
+      containers: [
+        { name: "main", image: "i", ...(gpus > 0 && { resources: { requests: amounts, limits: amounts } }) },
+      ],
+    },
+  } as unknown as KubeObject;
+}
+
+function plain(apiVersion: string, kind: string, name: string): KubeObject {
+  return { apiVersion, kind, metadata: { name } } as unknown as KubeObject;
+}

@@ -72,7 +72,10 @@ export class Cluster {
       this.isGpuMemoryDirty = true;
     });
     this.fit = new Fit(this.table, settings);
-    this.terms = new PodTerms((namespace) => this.namespaceLabels.get(namespace));
+    this.terms = new PodTerms(
+      (namespace) => this.namespaceLabels.get(namespace),
+      () => this.tasks.values(),
+    );
   }
 
   // Events
@@ -163,7 +166,7 @@ export class Cluster {
       this.makeJob(id, group);
       return;
     }
-    job.owner = group;
+    job.setOwner(group);
     if (before?.metadata.uid === group.metadata.uid && before.spec === group.spec) return;
     this.chargeJob(job, -1);
     job.reshape(group.spec ?? {});
@@ -339,6 +342,7 @@ export class Cluster {
     }
     this.version++;
     for (const holding of before) this.drop(task, holding);
+    task.holdings = [];
     task.holdings = wanted.map(({ node, groups, state }) => {
       this.terms.took(task, node);
       return this.table.hold(task, node, groups, state);
@@ -482,6 +486,8 @@ export class Cluster {
   /** Notes whether a gang runs with less than it needs. */
   private noteHealth(job: Job): void {
     if (!job.isGroup) return;
+    // One pod is enough: whoever has one has enough.
+    if ((job.root.podSet?.min ?? 2) < 2) return;
     let used = 0;
     let succeeded = 0;
     for (const set of job.podSets) {

@@ -57,6 +57,9 @@ export class Fit {
   /** By node: how empty it is, for Kubernetes' own preference. */
   private emptiness = new Float64Array(0);
   private emptinessCursor = 0;
+  private round = 0;
+  /** By node: the round in which it was scored last. */
+  private rounds = new Int32Array(0);
 
   constructor(table: NodeTable, settings: Settings) {
     this.table = table;
@@ -87,7 +90,8 @@ export class Fit {
     }
     index.uses++;
     if (index.tree === undefined) {
-      if (index.uses <= usesBeforeTree && isPlain(shape)) return this.search(shape);
+      // Spreading changes another node each time, so a kept winner would be worth little.
+      if (isPlain(shape) && (index.uses <= usesBeforeTree || shape.rules === "default")) return this.search(shape);
       if (this.treeCount >= treesMax) this.dropTrees();
       index.tree = new WinnerTree(this.table.nodes.length);
       index.tree.cursor = -1;
@@ -97,8 +101,18 @@ export class Fit {
     const changed = tree.cursor < 0 ? undefined : this.table.log.since(tree.cursor);
     tree.cursor = this.table.log.end;
     if (changed === undefined) tree.fill((at) => this.score(shape, at));
-    else for (const at of changed) tree.set(at, this.score(shape, at));
+    else this.refill(tree, shape, changed);
     return tree.winner();
+  }
+
+  /** A node that is filled step by step stands in the log once for each; it is scored once. */
+  private refill(tree: WinnerTree, shape: PodShape, changed: readonly number[]): void {
+    this.round++;
+    for (const at of changed) {
+      if (this.rounds[at] === this.round) continue;
+      this.rounds[at] = this.round;
+      tree.set(at, this.score(shape, at));
+    }
   }
 
   /** The best of some nodes, given in order of name. */
@@ -310,6 +324,7 @@ export class Fit {
       this.eligibilities.clear();
       this.dropTrees();
       this.hasGpus = Uint8Array.from(table.nodes, hasGpus);
+      this.rounds = new Int32Array(table.nodes.length);
       this.emptiness = Float64Array.from(table.nodes, (_, at) => this.emptinessOf(at));
       this.emptinessCursor = table.log.end;
       return;

@@ -95,6 +95,7 @@ export class Job {
   /** The group, or for a pod without one the pod itself. */
   owner: PodGroup | Pod;
   readonly isGroup: boolean;
+  createdMs: number;
   readonly tasks = new Set<Task>();
   root: GroupNode;
   podSets: readonly PodSet[];
@@ -111,6 +112,7 @@ export class Job {
   constructor(id: string, owner: PodGroup | Pod, isGroup: boolean, spec: PodGroupSpec, priority: number) {
     this.id = id;
     this.owner = owner;
+    this.createdMs = timeToMs(owner.metadata.creationTimestamp) ?? 0;
     this.isGroup = isGroup;
     this.spec = spec;
     this.queueName = spec.queue ?? "";
@@ -131,8 +133,9 @@ export class Job {
     return this.owner.metadata.name;
   }
 
-  get createdMs(): number {
-    return timeToMs(this.owner.metadata.creationTimestamp) ?? 0;
+  setOwner(owner: PodGroup | Pod): void {
+    this.owner = owner;
+    this.createdMs = timeToMs(owner.metadata.creationTimestamp) ?? 0;
   }
 
   get isPreemptible(): boolean {

@@ -26,13 +26,18 @@ export class PodTerms {
     Task,
     { node: NodeState; terms: readonly PodTerm[]; antiTerms: readonly PodTerm[] }[]
   >();
-  private readonly placed = new Map<Task, NodeState[]>();
   private version = 0;
   /** Labels of namespaces, for terms that select by them. */
   private readonly namespaceLabels: (namespace: string) => Readonly<Record<string, string>> | undefined;
 
-  constructor(namespaceLabels: (namespace: string) => Readonly<Record<string, string>> | undefined) {
+  private readonly allTasks: () => Iterable<Task>;
+
+  constructor(
+    namespaceLabels: (namespace: string) => Readonly<Record<string, string>> | undefined,
+    allTasks: () => Iterable<Task>,
+  ) {
     this.namespaceLabels = namespaceLabels;
+    this.allTasks = allTasks;
   }
 
   get isEmpty(): boolean {
@@ -77,19 +82,12 @@ export class PodTerms {
 
   /** Every pod that counts is told here when it takes or leaves a node. */
   took(task: Task, node: NodeState): void {
-    const nodes = this.placed.get(task);
-    if (nodes === undefined) this.placed.set(task, [node]);
-    else nodes.push(node);
     if (this.terms.size === 0 && !hasOwnTerms(task)) return;
     this.count(task, node);
   }
 
   left(task: Task, node: NodeState): void {
-    const nodes = this.placed.get(task);
-    if (nodes !== undefined) {
-      nodes.splice(nodes.indexOf(node), 1);
-      if (nodes.length === 0) this.placed.delete(task);
-    }
+    if (this.terms.size === 0) return;
     const counted = this.held.get(task);
     const at = counted?.findIndex((each) => each.node === node) ?? -1;
     if (counted === undefined || at < 0) return;
@@ -134,9 +132,9 @@ export class PodTerms {
     this.terms.set(key, term);
     this.version++;
     // Whoever was placed before the term was known counts from now on.
-    for (const [task, nodes] of this.placed) {
-      if (!this.isMatch(term, task)) continue;
-      for (const node of nodes) {
+    for (const task of this.allTasks()) {
+      if (task.holdings.length === 0 || !this.isMatch(term, task)) continue;
+      for (const { node } of task.holdings) {
         shift(term.matched, node, 1);
         const entry = this.held.get(task)?.find((each) => each.node === node);
         if (entry === undefined) {

@@ -140,7 +140,15 @@ withRun(inventory.command("serve"))
   .option("--token-file <file>", "holds the token (default: MUSTER_API_TOKEN, else one is made in the data folder)")
   .action(async (options) => (await import("./inventoryServe.ts")).serveInventory(options));
 
-const nodes = program.command("nodes").description("nodes of the cluster");
+const withCluster = (command: Command): Command =>
+  command
+    .option("--kubeconfig <file>", "which cluster (default: the embedded one of the data folder, else kubectl's)")
+    .option("--context <name>", "which context of the kubeconfig")
+    .option("--data-dir <folder>", "where an embedded cluster keeps its kubeconfig", ".muster")
+    .addOption(outputOption());
+const nodes = withCluster(program.command("nodes"))
+  .description("GPUs by type of node: total, free, whole nodes, most in one pod")
+  .action(async (options) => (await import("./scheduleView.ts")).showNodes(options));
 nodes
   .command("sim")
   .description("play simulated nodes on any API server until a signal; only nodes with KWOK's annotation are touched")
@@ -255,6 +263,18 @@ program
   .addOption(outputOption())
   .action(async (options) => (await import("./verify.ts")).runVerifyCommand(options));
 
+withCluster(program.command("q"))
+  .description("what waits, in which queue, with what priority, and why")
+  .option("--all", "what runs as well")
+  .action(async (options) => (await import("./scheduleView.ts")).showJobs(options));
+withCluster(program.command("queues"))
+  .description("the tree of queues: quota, limit, fair share, what they have, ask for and have borrowed")
+  .action(async (options) => (await import("./scheduleView.ts")).showQueues(options));
+withCluster(program.command("why"))
+  .description("why a pod or a group waits, and what would make it run")
+  .argument("<name>", "of a pod or a PodGroup: NAME or NAMESPACE/NAME")
+  .action(async (name, options) => (await import("./scheduleView.ts")).showWhy(name, options));
+
 program
   .command("snapshot")
   .description("a cluster at one revision, as a file")
@@ -296,6 +316,7 @@ const usageCodes = new Set([
   "fault-unknown",
   "fault-unnamed",
   "controller-unknown",
+  "workload-unknown",
   "flags-conflict",
   "database-settings-incomplete",
   "inventory-setting-invalid",

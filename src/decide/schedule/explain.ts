@@ -1,8 +1,9 @@
 import type { QueueDetails, UnschedulableReason } from "../../model/scheduling/podGroup.ts";
 import { unlimited } from "../../model/scheduling/queue.ts";
 import { formatTime } from "../../model/time.ts";
+import { cureOf } from "./cure.ts";
 import { whyRefused } from "./fit.ts";
-import { isReady } from "./gang.ts";
+import { isReady, type Step } from "./gang.ts";
 import type { GateRefusal } from "./gates.ts";
 import { isShared, shareMemoryMiB } from "./gpuRequest.ts";
 import type { GroupNode, Job } from "./job.ts";
@@ -182,13 +183,13 @@ function explainPlacement(
       : "";
   if (why !== undefined)
     return { reason, message: `${lead}${why}`, cure: "free resources in one domain, or allow a wider one" };
-  const { counts, nearest } = reasonsFor(session, failed, step.tasks.slice(0, placed));
+  const { counts, cure } = reasonsFor(session, failed, step, placed);
   const tooLarge = largestNode(session, failed);
   if (tooLarge !== undefined) return { reason, message: `${lead}${tooLarge.message}`, cure: tooLarge.cure };
   const total = cluster.table.nodes.filter(({ node }) => node !== undefined).length;
   const list = [...counts].sort(([a], [b]) => (a < b ? -1 : 1)).map(([text, count]) => `${count} node(s) ${text}`);
   const message = `${lead}${step.tasks.length > 1 ? `the next, ${failed.name}, fits` : `pod ${failed.key} fits`} 0 of ${total} nodes${list.length > 0 ? `: ${list.join(", ")}` : ""}`;
-  return { reason, message, cure: nearest };
+  return { reason, message, cure: cure ?? "it is tried again whenever something changes" };
 }
 
 function cureOfProblem(problem: string): string {
@@ -201,10 +202,16 @@ function cureOfProblem(problem: string): string {
 /** How many different pods are explained node by node in one cycle; pods of one shape share an explanation. */
 const explanationsMax = 64;
 
-const explained = new WeakMap<Session, Map<number, ReturnType<typeof nodeReasons>>>();
+interface Explained {
+  readonly counts: ReadonlyMap<string, number>;
+  readonly cure: string | undefined;
+}
+
+const explained = new WeakMap<Session, Map<number, Explained>>();
 
 /** Of a gang, the pods before the one that failed are put back for a moment: what they take is why it fails. */
-function reasonsFor(session: Session, task: Task, before: readonly Task[]): ReturnType<typeof nodeReasons> {
+function reasonsFor(session: Session, task: Task, step: Step, placed: number): Explained {
+  const before = step.tasks.slice(0, placed);
   let known = explained.get(session);
   if (known === undefined) {
     known = new Map();
@@ -212,12 +219,12 @@ function reasonsFor(session: Session, task: Task, before: readonly Task[]): Retu
   }
   let reasons = before.length === 0 ? known.get(task.shape.id) : undefined;
   if (reasons !== undefined) return reasons;
-  if (known.size >= explanationsMax)
-    return { counts: new Map(), nearest: "it is tried again whenever something changes" };
+  if (known.size >= explanationsMax) return { counts: new Map(), cure: undefined };
   const start = session.statement.checkpoint();
   for (const each of before) placeTask(session.cluster, session.statement, each);
-  reasons = nodeReasons(session, task);
+  const counts = nodeReasons(session, task);
   session.statement.rollback(start);
+  reasons = { counts, cure: cureText(session, step) };
   known.set(before.length === 0 ? task.shape.id : -1 - known.size, reasons);
   return reasons;
 }
@@ -227,15 +234,8 @@ export function sentenceOf({ message, cure }: Verdict): string {
   return cure === "" ? message : `${message}. To run: ${cure}`;
 }
 
-interface Miss {
-  readonly node: NodeState;
-  readonly place: number;
-  readonly has: number;
-  readonly wants: number;
-}
-
-/** Why each node is refused, counted by reason, and what the node lacks that comes closest. */
-function nodeReasons(session: Session, task: Task): { counts: Map<string, number>; nearest: string } {
+/** Why each node is refused, counted by reason. */
+function nodeReasons(session: Session, task: Task): Map<string, number> {
   const { cluster } = session;
   const { table, fit, names } = cluster;
   const counts = new Map<string, number>();
@@ -244,7 +244,6 @@ function nodeReasons(session: Session, task: Task): { counts: Map<string, number
   };
   const { shape } = task;
   const rules = cluster.terms.isEmpty && shape.isLocal ? undefined : socialRules(task, cluster.terms, table, fit);
-  let best: Miss | undefined;
   for (const node of table.nodes) {
     const at = node.index;
     const refusedBy = whyRefused(shape.where, node);
@@ -259,8 +258,7 @@ function nodeReasons(session: Session, task: Task): { counts: Map<string, number
     }
     const lack = lackOf(session, task, node);
     if (lack !== undefined) {
-      add(`have not enough ${placeText(names.names[lack.place] ?? "", lack.place)}`);
-      if (best === undefined || lack.wants - lack.has < best.wants - best.has) best = { node, ...lack };
+      add(`have not enough ${placeText(names.names[lack] ?? "", lack)}`);
       continue;
     }
     if (shape.hostPorts.length > 0 && fit.score(shape, at) < 0) add("have the port in use");
@@ -273,7 +271,7 @@ function nodeReasons(session: Session, task: Task): { counts: Map<string, number
       if (!verdict.ok) add(verdict.why);
     } else add("are promised to others");
   }
-  return { counts, nearest: nearestText(session, best) };
+  return counts;
 }
 
 const refusalText = {
@@ -282,22 +280,36 @@ const refusalText = {
   affinity: "do not match its node selector or affinity",
 } as const;
 
-function lackOf({ cluster }: Session, { shape }: Task, node: NodeState): Omit<Miss, "node"> | undefined {
+function lackOf({ cluster }: Session, { shape }: Task, node: NodeState): number | undefined {
   const { idle } = cluster.table;
   for (const [k, place] of shape.places.entries()) {
     const has = Math.max(0, idle[place]?.[node.index] ?? 0);
     const wants = shape.amounts[k] ?? 0;
-    if (has < wants) return { place, has, wants };
+    if (has < wants) return place;
   }
   return undefined;
 }
 
-/** Checked by trying: with this much more on that node, the pod would fit it. */
-function nearestText({ cluster }: Session, miss: Miss | undefined): string {
-  if (miss === undefined) return "it is tried again whenever something changes";
-  const what = placeText(cluster.names.names[miss.place] ?? "", miss.place);
-  const missing = numberText(miss.wants - miss.has, miss.place);
-  return `${missing} more ${what} free on one node would do; ${miss.node.name} is closest with ${numberText(miss.has, miss.place)} of ${numberText(miss.wants, miss.place)}`;
+/** By resource, how much more would have to be free and where. */
+function cureText(session: Session, step: Step): string | undefined {
+  const grants = cureOf(session, step);
+  if (grants === undefined || grants.length === 0) return undefined;
+  const { names } = session.cluster.names;
+  const byPlace = new Map<number, { amount: number; nodes: Set<string> }>();
+  for (const { node, place, amount } of grants) {
+    const known = byPlace.get(place) ?? { amount: 0, nodes: new Set<string>() };
+    known.amount += amount;
+    known.nodes.add(node.name);
+    byPlace.set(place, known);
+  }
+  const parts = [...byPlace].map(([place, { amount, nodes }]) => {
+    const where =
+      nodes.size === 1
+        ? `on ${[...nodes].join()}`
+        : `on ${nodes.size} nodes (${[...nodes].sort().slice(0, 3).join(", ")}${nodes.size > 3 ? ", ..." : ""})`;
+    return `${numberText(amount, place)} more ${placeText(names[place] ?? "", place)} free ${where}`;
+  });
+  return `${parts.join(" and ")} would do`;
 }
 
 function largestNode({ cluster }: Session, { shape, key }: Task): { message: string; cure: string } | undefined {

@@ -1,0 +1,153 @@
+import { kubeHttp } from "../adapters/kubeHttp.ts";
+import { pinoLog } from "../adapters/pinoLog.ts";
+import { systemClock } from "../adapters/systemClock.ts";
+import { errorOf } from "../control/verify/runVerify.ts";
+import { takeSnapshot } from "../control/verify/takeSnapshot.ts";
+import type { Cluster } from "../decide/schedule/cluster.ts";
+import { answerWhy, clusterOf, jobRows, nodeRows, queueRows } from "../decide/schedule/report.ts";
+import { type ClusterSnapshot, objectsOf } from "../decide/verify/clusterSnapshot.ts";
+import { exitCodes } from "../decide/verify/verifyResult.ts";
+import { UserError } from "../model/userError.ts";
+import type { KubeApi, ResourceRef } from "../ports/kubeApi.ts";
+import { type ClusterFlags, findCluster } from "./findCluster.ts";
+
+/** Questions about scheduling, answered from one revision of the cluster by the scheduler's own code. */
+export interface ViewFlags extends ClusterFlags {
+  readonly output: "text" | "json";
+  readonly all?: boolean;
+}
+
+export async function showJobs(flags: ViewFlags): Promise<void> {
+  await withCluster(flags, (cluster, nowMs, revision) => {
+    const rows = jobRows(cluster, nowMs, flags.all === true);
+    if (flags.output === "json") return { revision, jobs: rows };
+    const table = rows.map(({ id, queue, priority, gpus, gang, state, reason }) => [
+      id,
+      queue,
+      String(priority),
+      gpus,
+      gang,
+      state,
+      reason,
+      revision,
+    ]);
+    return table.length === 0
+      ? `nothing waits (revision ${revision})\n`
+      : tableText([["ID", "QUEUE", "PRI", "GPUS", "GANG", "STATE", "REASON", "@REV"], ...table]);
+  });
+}
+
+export async function showQueues(flags: ViewFlags): Promise<void> {
+  await withCluster(flags, (cluster, nowMs, revision) => {
+    const rows = queueRows(cluster, nowMs);
+    if (flags.output === "json") return { revision, queues: rows };
+    const table = rows.map((row) => [
+      `${"  ".repeat(row.depth)}${row.name}`,
+      String(row.priority),
+      row.quota,
+      row.limit,
+      row.fairShare,
+      row.allocated,
+      row.requested,
+      row.borrowed,
+      String(row.pending),
+    ]);
+    const head = ["QUEUE", "PRI", "QUOTA", "LIMIT", "FAIR", "ALLOCATED", "REQUESTED", "BORROWED", "PENDING"];
+    return `${tableText([head, ...table])}GPUs at revision ${revision}\n`;
+  });
+}
+
+export async function showNodes(flags: ViewFlags): Promise<void> {
+  await withCluster(flags, (cluster, nowMs, revision) => {
+    const rows = nodeRows(cluster, nowMs);
+    if (flags.output === "json") return { revision, types: rows };
+    const table = rows.map((row) =>
+      [row.type, row.nodes, row.total, row.free, row.fullNodes, row.maxReservable, row.drained, row.bad].map(String),
+    );
+    const head = ["TYPE", "NODES", "TOTAL", "FREE", "FULL-NODES", "MAX-RESERVABLE", "DRAIN", "BAD"];
+    return `${tableText([head, ...table])}GPUs at revision ${revision}\n`;
+  });
+}
+
+export async function showWhy(name: string, flags: ViewFlags): Promise<void> {
+  await withCluster(flags, (cluster, nowMs, revision) => {
+    const answers = answerWhy(cluster, name, nowMs);
+    if (answers.length === 0) {
+      throw new UserError(
+        "workload-unknown",
+        `no pod and no group is called ${JSON.stringify(name)}`,
+        "name it as NAMESPACE/NAME, or list what waits with `muster q`",
+      );
+    }
+    if (flags.output === "json") return { revision, answers };
+    return answers
+      .map(({ name: who, kind, state, reason, message, cure, next }) => {
+        const lines = [`${kind} ${who}: ${state} (revision ${revision})`];
+        if (reason !== "") lines.push(`  ${reason}: ${message}`);
+        if (cure !== "") lines.push(`  to run: ${cure}`);
+        if (next !== "") lines.push(`  next: ${next}`);
+        if (reason === "" && next === "") lines.push("  nothing keeps it waiting");
+        return `${lines.join("\n")}\n`;
+      })
+      .join("");
+  });
+}
+
+type Answer = string | object;
+
+async function withCluster(
+  flags: ViewFlags,
+  answer: (cluster: Cluster, nowMs: number, revision: string) => Answer,
+): Promise<void> {
+  const connection = await findCluster(flags);
+  const clock = systemClock();
+  const kube = kubeHttp(connection, { clock, log: pinoLog({ level: "error" }) }, { fieldManager: "muster-view" });
+  try {
+    const kinds = ["pods", "nodes", "podgroups", "bindrequests", "queues", "topologies"] as const;
+    const taken = await takeSnapshot(kube, kinds, { nowMs: () => clock.nowMs() });
+    if (!taken.ok) {
+      process.stderr.write(`muster: ${errorOf(taken.kind, taken.refusal).message}\n`);
+      process.exitCode = exitCodes.noSnapshot;
+      return;
+    }
+    const cluster = await clusterFrom(kube, taken.snapshot);
+    const result = answer(cluster, clock.nowMs(), taken.snapshot.revision);
+    process.stdout.write(typeof result === "string" ? result : `${JSON.stringify(result)}\n`);
+  } finally {
+    kube.close();
+  }
+}
+
+async function clusterFrom(kube: KubeApi, snapshot: ClusterSnapshot): Promise<Cluster> {
+  // Priorities and volumes change rarely: they are read beside the snapshot.
+  const list = async <T>(ref: ResourceRef): Promise<readonly T[]> => {
+    const outcome = await kube.list(ref);
+    return outcome.ok ? (outcome.value.items as unknown as T[]) : [];
+  };
+  return clusterOf({
+    pods: objectsOf(snapshot, "pods"),
+    nodes: objectsOf(snapshot, "nodes"),
+    queues: objectsOf(snapshot, "queues"),
+    groups: objectsOf(snapshot, "podgroups"),
+    requests: objectsOf(snapshot, "bindrequests"),
+    topologies: objectsOf(snapshot, "topologies"),
+    priorityClasses: await list({ group: "scheduling.k8s.io", version: "v1", plural: "priorityclasses" }),
+    claims: await list({ group: "", version: "v1", plural: "persistentvolumeclaims" }),
+    volumes: await list({ group: "", version: "v1", plural: "persistentvolumes" }),
+    classes: await list({ group: "storage.k8s.io", version: "v1", plural: "storageclasses" }),
+  });
+}
+
+function tableText(rows: readonly (readonly string[])[]): string {
+  const widths: number[] = [];
+  for (const row of rows) for (const [at, cell] of row.entries()) widths[at] = Math.max(widths[at] ?? 0, cell.length);
+  return rows
+    .map(
+      (row) =>
+        `${row
+          .map((cell, at) => cell.padEnd(widths[at] ?? 0))
+          .join("   ")
+          .trimEnd()}\n`,
+    )
+    .join("");
+}

@@ -1,0 +1,291 @@
+import type {
+  Node,
+  PersistentVolume,
+  PersistentVolumeClaim,
+  Pod,
+  PriorityClass,
+  StorageClass,
+} from "../../model/kubernetes.generated.ts";
+import { type BindRequest, isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";
+import { gpuGroupsOfLabels, labelKeys } from "../../model/scheduling/keys.ts";
+import type { PodGroup } from "../../model/scheduling/podGroup.ts";
+import type { Queue } from "../../model/scheduling/queue.ts";
+import type { Topology } from "../../model/scheduling/topology.ts";
+import { Cluster } from "./cluster.ts";
+import { cycle } from "./cycle.ts";
+import { amountText, explain, sentenceOf } from "./explain.ts";
+import type { Job } from "./job.ts";
+import type { QueueState } from "./queueTree.ts";
+import { gpuAt } from "./resources.ts";
+import { defaultSettings, type Settings } from "./settings.ts";
+import type { Place, Task } from "./task.ts";
+
+/** The objects of a cluster at one revision, from which questions about scheduling are answered. */
+export interface ClusterObjects {
+  readonly pods: readonly Pod[];
+  readonly nodes: readonly Node[];
+  readonly queues: readonly Queue[];
+  readonly groups: readonly PodGroup[];
+  readonly requests: readonly BindRequest[];
+  readonly topologies: readonly Topology[];
+  readonly priorityClasses: readonly PriorityClass[];
+  readonly claims: readonly PersistentVolumeClaim[];
+  readonly volumes: readonly PersistentVolume[];
+  readonly classes: readonly StorageClass[];
+}
+
+/** The cluster as the scheduler would see it. */
+export function clusterOf(objects: ClusterObjects, settings: Settings = defaultSettings): Cluster {
+  const cluster = new Cluster(settings);
+  for (const each of objects.priorityClasses) cluster.putPriorityClass(each);
+  for (const each of objects.nodes) cluster.putNode(each);
+  for (const each of objects.queues) cluster.putQueue(each);
+  for (const each of objects.topologies) cluster.putTopology(each);
+  for (const each of objects.claims)
+    cluster.volumes.claims.set(`${each.metadata.namespace}/${each.metadata.name}`, each);
+  for (const each of objects.volumes) cluster.volumes.volumes.set(each.metadata.name, each);
+  for (const each of objects.classes) cluster.volumes.classes.set(each.metadata.name, each);
+  for (const each of objects.groups) cluster.putPodGroup(each);
+  const places = new Map<string, Place[]>();
+  const add = (uid: string, place: Place): void => {
+    places.set(uid, [...(places.get(uid) ?? []), place]);
+  };
+  for (const request of objects.requests) {
+    const uid = podUidOf(request);
+    const node = request.spec?.selectedNode;
+    if (uid === undefined || node === undefined || isFinallyFailed(request)) continue;
+    add(uid, { node, groups: [...(request.spec?.selectedGPUGroups ?? [])].sort() });
+  }
+  for (const pod of objects.pods) {
+    cluster.putPod(pod);
+    const node = pod.spec?.nodeName;
+    if (node !== undefined && node !== "")
+      add(pod.metadata.uid, { node, groups: gpuGroupsOfLabels(pod.metadata.labels) });
+    cluster.setPlaces(pod.metadata.uid, places.get(pod.metadata.uid) ?? []);
+  }
+  return cluster;
+}
+
+/** One line of what waits and what runs. */
+export interface JobRow {
+  readonly id: string;
+  readonly queue: string;
+  readonly priority: number;
+  readonly gpus: string;
+  /** Placed, minimum and all. */
+  readonly gang: string;
+  readonly state: "Pending" | "Running" | "Waiting" | "Binding";
+  readonly reason: string;
+  readonly message: string;
+}
+
+/** Every job that has something to place, or with `isAll` every job, in the order in which they are served. */
+export function jobRows(cluster: Cluster, nowMs: number, isAll = false): JobRow[] {
+  const verdicts = new Map<Job, { reason: string; message: string }>();
+  const planned = new Map<Job, string>();
+  const plan = cycle(cluster, nowMs, (session) => {
+    for (const [job, obstacle] of session.obstacles) {
+      const verdict = explain(session, job, obstacle);
+      verdicts.set(job, { reason: verdict.reason, message: sentenceOf(verdict) });
+    }
+  });
+  for (const { job, binds, pipelined } of plan.jobs) {
+    planned.set(job, binds.length > 0 ? "fits now" : pipelined.length > 0 ? "waits for a release" : "");
+  }
+  const rows: JobRow[] = [];
+  for (const job of [...cluster.jobs.values()].sort(byLine)) {
+    const waits = job.pendingCount > 0;
+    if (!waits && (!isAll || job.allocatedCount === 0)) continue;
+    const verdict = verdicts.get(job);
+    const binding = job.podSets.some((set) => set.countOf("binding") > 0);
+    rows.push({
+      id: job.isGroup ? job.id : `${job.namespace}/${job.name}`,
+      queue: job.queueName,
+      priority: job.priority,
+      gpus: amountText(0, (cluster.pendingVector(job)[0] ?? 0) + (job.allocated[0] ?? 0)),
+      gang: `${job.allocatedCount}/${job.podSets.reduce((sum, { min }) => sum + min, 0)}/${job.tasks.size}`,
+      state: waits
+        ? planned.get(job) === "waits for a release"
+          ? "Waiting"
+          : "Pending"
+        : binding
+          ? "Binding"
+          : "Running",
+      reason: verdict?.reason ?? planned.get(job) ?? "",
+      message: verdict?.message ?? "",
+    });
+  }
+  return rows;
+}
+
+function byLine(a: Job, b: Job): number {
+  return (
+    (a.queueName < b.queueName ? -1 : a.queueName > b.queueName ? 1 : 0) ||
+    b.priority - a.priority ||
+    a.createdMs - b.createdMs ||
+    (a.id < b.id ? -1 : 1)
+  );
+}
+
+export interface QueueRow {
+  readonly name: string;
+  readonly depth: number;
+  readonly priority: number;
+  readonly quota: string;
+  readonly limit: string;
+  readonly fairShare: string;
+  readonly allocated: string;
+  readonly requested: string;
+  /** Beyond the quota, which others may take back. */
+  readonly borrowed: string;
+  readonly pending: number;
+}
+
+/** The tree of queues with their GPUs, parents before children. */
+export function queueRows(cluster: Cluster, nowMs: number): QueueRow[] {
+  cycle(cluster, nowMs);
+  const pending = new Map<QueueState, number>();
+  for (const job of cluster.waiting) {
+    for (const queue of job.queue?.path() ?? []) pending.set(queue, (pending.get(queue) ?? 0) + 1);
+  }
+  const rows: QueueRow[] = [];
+  const walk = (queues: readonly QueueState[], depth: number): void => {
+    for (const queue of [...queues].sort((a, b) => (a.name < b.name ? -1 : 1))) {
+      const deserved = queue.deserved[0];
+      rows.push({
+        name: queue.name,
+        depth,
+        priority: queue.priority,
+        quota: amountText(0, deserved),
+        limit: amountText(0, queue.limit[0]),
+        fairShare: amountText(0, queue.fairShare[0]),
+        allocated: amountText(0, queue.allocated[0]),
+        requested: amountText(0, queue.request[0]),
+        borrowed: amountText(0, deserved < 0 ? 0 : Math.max(0, queue.allocated[0] - deserved)),
+        pending: pending.get(queue) ?? 0,
+      });
+      walk(queue.children, depth + 1);
+    }
+  };
+  walk(cluster.queues.roots, 0);
+  return rows;
+}
+
+export interface NodeRow {
+  readonly type: string;
+  readonly nodes: number;
+  readonly total: number;
+  readonly free: number;
+  /** Nodes with all of their GPUs free. */
+  readonly fullNodes: number;
+  /** The most that one pod could get. */
+  readonly maxReservable: number;
+  readonly drained: number;
+  readonly bad: number;
+}
+
+/** GPUs by the type of node. */
+export function nodeRows(cluster: Cluster, nowMs: number): NodeRow[] {
+  cluster.refresh(nowMs);
+  const rows = new Map<string, { -readonly [K in keyof NodeRow]: NodeRow[K] }>();
+  for (const state of cluster.table.nodes) {
+    const { node, labels, capacity, index, isHealthy } = state;
+    if (node === undefined) continue;
+    const total = capacity[gpuAt] ?? 0;
+    const type = labels[labelKeys.gpuProduct] ?? (total > 0 ? "GPU" : "no GPU");
+    const row = rows.get(type) ?? {
+      type,
+      nodes: 0,
+      total: 0,
+      free: 0,
+      fullNodes: 0,
+      maxReservable: 0,
+      drained: 0,
+      bad: 0,
+    };
+    rows.set(type, row);
+    row.nodes++;
+    row.total += total;
+    if (node.spec?.unschedulable === true) row.drained++;
+    else if (!isHealthy) row.bad++;
+    else {
+      const free = Math.max(0, cluster.table.idle[gpuAt]?.[index] ?? 0);
+      row.free += free;
+      row.maxReservable = Math.max(row.maxReservable, free);
+      if (total > 0 && free === total) row.fullNodes++;
+    }
+  }
+  return [...rows.values()].sort((a, b) => (a.type < b.type ? -1 : 1));
+}
+
+/** The answer to why a pod or a group waits. */
+export interface WhyAnswer {
+  readonly name: string;
+  readonly kind: "Pod" | "PodGroup";
+  readonly state: string;
+  readonly reason: string;
+  readonly message: string;
+  readonly cure: string;
+  /** What the scheduler would do next, where it would do something. */
+  readonly next: string;
+}
+
+/** Undefined when nothing has the name. A name without a namespace is looked for in all of them. */
+export function answerWhy(cluster: Cluster, name: string, nowMs: number): WhyAnswer[] {
+  const tasks = [...cluster.tasks.values()].filter((task) => task.key === name || task.name === name);
+  const jobs = [...cluster.jobs.values()].filter((job) => job.isGroup && (job.id === name || job.name === name));
+  const answers: WhyAnswer[] = [];
+  let verdictOf: (job: Job | undefined) => Pick<WhyAnswer, "reason" | "message" | "cure"> | undefined = () => undefined;
+  const found = new Map<Job, Pick<WhyAnswer, "reason" | "message" | "cure">>();
+  const plan = cycle(cluster, nowMs, (session) => {
+    for (const [job, obstacle] of session.obstacles) {
+      const { reason, message, cure } = explain(session, job, obstacle);
+      found.set(job, { reason, message, cure });
+    }
+  });
+  verdictOf = (job) => (job === undefined ? undefined : found.get(job));
+  const nextOf = (job: Job | undefined, task?: Task): string => {
+    const planned = plan.jobs.find((each) => each.job === job);
+    const bind = planned?.binds.find((each) => task === undefined || each.task === task);
+    if (bind !== undefined) return `it fits ${bind.node} now`;
+    const promised = planned?.pipelined.find((each) => task === undefined || each.task === task);
+    if (promised === undefined) return "";
+    const evictions = plan.evictions.filter(({ reason }) => reason.evictor === job).map((each) => each.task.key);
+    return `it gets ${promised.node} when what is being released there is free${evictions.length > 0 ? `; to be evicted: ${evictions.join(", ")}` : ""}`;
+  };
+  for (const task of tasks) {
+    const where = task.holdings[0]?.node.name;
+    const verdict = task.status === "pending" ? verdictOf(task.job) : undefined;
+    const isUngrouped = task.status === "pending" && task.job === undefined;
+    answers.push({
+      name: task.key,
+      kind: "Pod",
+      state: where === undefined ? task.status : `${task.status} on ${where}`,
+      reason: isUngrouped ? "NoGroup" : (verdict?.reason ?? ""),
+      message: isUngrouped ? ungrouped(task) : (verdict?.message ?? ""),
+      cure: verdict?.cure ?? "",
+      next: task.status === "pending" ? nextOf(task.job, task) : "",
+    });
+  }
+  for (const job of jobs) {
+    const verdict = verdictOf(job);
+    answers.push({
+      name: job.id,
+      kind: "PodGroup",
+      state: `${job.allocatedCount} of ${job.tasks.size} pods have a place, ${job.pendingCount} wait`,
+      reason: verdict?.reason ?? "",
+      message: verdict?.message ?? "",
+      cure: verdict?.cure ?? "",
+      next: nextOf(job),
+    });
+  }
+  return answers;
+}
+
+function ungrouped(task: Task): string {
+  const scheduler = task.pod.spec?.schedulerName ?? "";
+  if (task.isForeign) return `it belongs to scheduler ${scheduler}`;
+  return task.groupName === undefined
+    ? "its group has not been made yet"
+    : `its group ${task.groupName} does not exist`;
+}

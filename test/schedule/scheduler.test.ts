@@ -34,7 +34,7 @@ describe("on a cluster with simulated nodes", () => {
     expect(new Set(Object.values(phases(cluster.pods())))).toEqual(new Set(["Pending"]));
     const sentence = scheduledOf(cluster.pod1("big-0"))?.message ?? "";
     expect(sentence).toContain("group big needs places for 3 pods at once and 2 were found");
-    expect(sentence).toContain("To run: 8 more GPUs free on h100-0 would do");
+    expect(sentence).toContain("To run: nodes that it accepts have to be added");
     const [group] = cluster.groups();
     expect(group?.status?.schedulingConditions).toMatchObject([
       {

@@ -8,6 +8,8 @@ export interface Reason {
   readonly sentence: string;
   /** The revision that it was found at. */
   readonly revision: Revision;
+  /** How many of its pods wait. */
+  readonly waiting: number;
 }
 
 /** Why each job waits, as the last cycle found it. Whoever is not in it has no reason to wait. */
@@ -31,8 +33,11 @@ export class ReasonBook {
       now.add(job.id);
       const sentence = sentenceOf(verdict);
       const known = this.byJob.get(job.id);
-      if (known !== undefined && known.sentence === sentence && known.verdict.reason === verdict.reason) continue;
-      this.byJob.set(job.id, { verdict, sentence, revision });
+      // More pods of it may wait by now, and each of them says why.
+      const waiting = job.pendingCount;
+      const isSame = known?.sentence === sentence && known.verdict.reason === verdict.reason;
+      if (isSame && known?.waiting === waiting) continue;
+      this.byJob.set(job.id, { verdict, sentence, revision, waiting });
       this.push(job.id);
     }
     for (const id of [...this.byJob.keys()]) {

@@ -50,17 +50,18 @@ export class StatusTurns {
     if (reason === undefined) return this.clear(job, cancel);
     const nowMs = this.controllers.ports.clock.nowMs();
     const sinceMs = nowMs - (this.writtenMs.get(jobId) ?? Number.NEGATIVE_INFINITY);
-    const isNewKind = !this.isToldAs(job, reason);
-    if (!isNewKind && sinceMs < refreshMs) return { requeueAfterMs: refreshMs - sinceMs };
-    this.writtenMs.set(jobId, nowMs);
-    const groupResult = job.isGroup ? await this.tellGroup(job, reason, nowMs, cancel) : undefined;
+    const isRecent = this.isToldAs(job, reason) && sinceMs < refreshMs;
+    if (!isRecent) this.writtenMs.set(jobId, nowMs);
+    const groupResult = job.isGroup && !isRecent ? await this.tellGroup(job, reason, nowMs, cancel) : undefined;
     let podResult: TurnResult;
     if (job.spec.markUnschedulable !== false && reason.verdict.reason !== "NotReady") {
       for (const task of job.tasks) {
-        if (task.status === "pending") podResult = (await this.tellPod(task, reason, nowMs, cancel)) ?? podResult;
+        // A pod that says nothing yet is told at once, whoever of its group was told before.
+        if (task.status !== "pending" || (isRecent && conditionOf(task.pod)?.status === "False")) continue;
+        podResult = (await this.tellPod(task, reason, nowMs, cancel)) ?? podResult;
       }
     }
-    return groupResult ?? podResult;
+    return groupResult ?? podResult ?? (isRecent ? { requeueAfterMs: refreshMs - sinceMs } : undefined);
   }
 
   /** Whether the object already says this kind of reason. */

@@ -423,6 +423,8 @@ export class Cluster {
   /** Finds the job of a pod, if it has one. */
   private enrol(task: Task): void {
     const { pod } = task;
+    // What keeps a GPU for others waits for nobody.
+    if (task.isReservation) return;
     const scheduler = pod.spec?.schedulerName ?? defaultSchedulerName;
     if (scheduler === defaultSchedulerName) {
       const job = new Job(task.uid, pod, false, { minMember: 1 }, pod.spec?.priority ?? 0);

@@ -17,17 +17,18 @@ const grantsMax = 64;
 
 /**
  * What would have to be free for a step to run, found by trying: pod after pod is placed, and where none fits, the node that lacks least
- * is given what it lacks. Undefined when no amount on any node would do. Everything is taken back.
+ * is given what it lacks. Undefined when not even the whole of every node would do; nothing for shares of GPUs and claims, which amounts do not cure.
+ * Everything is taken back.
  */
 export function cureOf(session: Session, step: Step): readonly Grant[] | undefined {
   const { cluster, statement } = session;
-  if (step.tasks.some(({ shape }) => isShared(shape.gpu) || shape.hasDeviceClaims)) return undefined;
+  if (step.tasks.some(({ shape }) => isShared(shape.gpu) || shape.hasDeviceClaims)) return [];
   const start = statement.checkpoint();
   const grants: Grant[] = [];
   const isCured = step.tasks.every((task) => {
     if (placeTask(cluster, statement, task)) return true;
     if (grants.length >= grantsMax) return false;
-    const lacking = leastLacking(session, task);
+    const lacking = leastLacking(session, task, step);
     if (lacking === undefined) return false;
     for (const grant of lacking) give(session, grant, 1);
     grants.push(...lacking);
@@ -42,7 +43,7 @@ export function cureOf(session: Session, step: Step): readonly Grant[] | undefin
 }
 
 /** The node that accepts the pod and lacks the smallest part of what it asks for. */
-function leastLacking({ cluster }: Session, task: Task): Grant[] | undefined {
+function leastLacking({ cluster }: Session, task: Task, step: Step): Grant[] | undefined {
   const { places, amounts } = task.shape;
   let best: { node: NodeState; part: number } | undefined;
   for (const node of cluster.table.nodes) {
@@ -51,8 +52,8 @@ function leastLacking({ cluster }: Session, task: Task): Grant[] | undefined {
     let isLargeEnough = true;
     for (const [k, place] of places.entries()) {
       const wants = amounts[k] ?? 0;
-      // What the node does not have at all cannot become free on it.
-      if ((node.capacity[place] ?? 0) < wants) isLargeEnough = false;
+      // What the node does not have cannot become free on it; what the others of the step were given is theirs.
+      if ((node.capacity[place] ?? 0) - givenOn(node, place, step) < wants) isLargeEnough = false;
       part += Math.max(0, wants - (cluster.table.idle[place]?.[node.index] ?? 0)) / wants;
     }
     if (isLargeEnough && part > 0 && (best === undefined || part < best.part)) best = { node, part };
@@ -65,6 +66,16 @@ function leastLacking({ cluster }: Session, task: Task): Grant[] | undefined {
     if (amount > 0) grants.push({ node, place, amount });
   }
   return grants;
+}
+
+function givenOn(node: NodeState, place: number, step: Step): number {
+  let sum = 0;
+  for (const { holdings, shape } of step.tasks) {
+    if (holdings[0]?.node !== node) continue;
+    const at = shape.places.indexOf(place);
+    if (at >= 0) sum += shape.amounts[at] ?? 0;
+  }
+  return sum;
 }
 
 function give({ cluster }: Session, { node, place, amount }: Grant, times: number): void {

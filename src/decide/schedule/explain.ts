@@ -293,7 +293,9 @@ function lackOf({ cluster }: Session, { shape }: Task, node: NodeState): number 
 /** By resource, how much more would have to be free and where. */
 function cureText(session: Session, step: Step): string | undefined {
   const grants = cureOf(session, step);
-  if (grants === undefined || grants.length === 0) return undefined;
+  if (grants === undefined)
+    return "nodes that it accepts have to be added: those that there are would not do even if they were empty";
+  if (grants.length === 0) return undefined;
   const { names } = session.cluster.names;
   const byPlace = new Map<number, { amount: number; nodes: Set<string> }>();
   for (const { node, place, amount } of grants) {

@@ -67,7 +67,7 @@ export class Session {
   candidates(): Job[] {
     const jobs: Job[] = [];
     for (const job of this.cluster.waiting) {
-      if (!job.isGroup || this.isSomebodyElses(job)) continue;
+      if (!job.isGroup || this.isSomebodyElses(job) || isBeingBound(job)) continue;
       const obstacle = this.obstacleBefore(job);
       if (obstacle === undefined) jobs.push(job);
       else this.obstacles.set(job, obstacle);
@@ -143,6 +143,20 @@ export class Session {
     }
     return undefined;
   }
+}
+
+/**
+ * A gang of which some pods are on their way. Nothing more is decided for it until they have arrived or were taken back:
+ *
+ *   scheduler                          binder                   API
+ *   t0  a and b get requests, one set
+ *   t1  a's request cannot be written: b's is taken back
+ *   t2  c would fit beside a and b                              b's request is still shown
+ *   t3  c is bound                                              c runs alone
+ */
+function isBeingBound(job: Job): boolean {
+  if ((job.root.podSet?.min ?? 2) < 2) return false;
+  return job.podSets.some((set) => set.countOf("binding") > 0);
 }
 
 /** A group that wants one attempt had it, and nobody has cleared the condition that says so. */

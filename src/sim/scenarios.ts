@@ -1,4 +1,5 @@
 import { bindScenario } from "./bind/scenario.ts";
+import { devicesScenarios } from "./devices/scenario.ts";
 import { gpuLabels } from "./example/gpuLabels.ts";
 import { gangScenario } from "./gang/scenario.ts";
 import { mistakes } from "./guineaPig/mistakes.ts";
@@ -16,6 +17,7 @@ import { workloadsScenario } from "./workloads/scenario.ts";
 export function scenarios(): readonly Scenario[] {
   return [
     bindScenario,
+    ...devicesScenarios,
     gangScenario(),
     gangScenario("Terminate"),
     gpuLabels,

@@ -61,6 +61,7 @@ export function isForClaims(pod: Pod, world: DeviceWorld): boolean {
   return mappedResources(pod, (resource) => extended.classFor(resource)).length > 0;
 }
 
+const doubtTurn = "doubt ";
 /** How long a sweep waits for the watch before it begins again. */
 const sweepWaitMs = 10_000;
 
@@ -91,6 +92,8 @@ class ClaimScheduler {
   private readonly waiting = new Set<string>();
   private readonly wake = new Channel();
   private readonly placed = new Map<string, Placed>();
+  /** Allocations whose answers were lost, by the key of their claim. */
+  private readonly inDoubt = new Map<string, Intent>();
   /** Where the search for a node begins; nodes take turns. */
   private nextNode = 0;
   /** The epoch in which claims of earlier ones were made safe, or undefined. */
@@ -102,6 +105,9 @@ class ClaimScheduler {
     this.recorder = recorder;
     this.options = options;
     this.extended = new ExtendedClaims(world);
+    world.onFreed(() => {
+      for (const key of [...this.waiting].sort()) this.wake.push(key);
+    });
   }
 
   sources(): Source[] {
@@ -135,6 +141,7 @@ class ClaimScheduler {
   async reconcile(key: string, { cancel }: Turn): Promise<TurnResult> {
     const swept = await this.sweep(cancel);
     if (!swept.ok) return turnResultOf(swept) ?? { again: swept.message };
+    if (key.startsWith(doubtTurn)) return this.settle(key.slice(doubtTurn.length), cancel);
     const pod = this.world.pods.get(key);
     if (pod === undefined || !this.isOurs(pod) || this.placed.has(pod.metadata.uid)) {
       this.waiting.delete(key);
@@ -355,7 +362,10 @@ class ClaimScheduler {
       }
       if (outcome.reason === "Unknown") {
         const known = await resolveUnknown(tracker.picture, controllers.kube, step.intent, { cancel });
-        if (!known.ok || !known.value) return { why: outcome.message, outcome };
+        if (!known.ok || !known.value) {
+          this.doubt(claim, step.intent);
+          return { why: outcome.message, outcome };
+        }
       } else if (outcome.reason !== "Conflict") return { why: outcome.message, outcome };
       // Everything is looked at again, from the first step.
       const fresh = await lookAgain(controllers.kube, step.intent.target, { atLeast: world.claims.revision, cancel });
@@ -364,6 +374,32 @@ class ClaimScheduler {
       if (claim !== undefined) tracker.assumeClaimAfterApiCall(asKube(claim));
     }
     return claim === undefined ? undefined : this.bindingWait(pod, claim, controllers.ports.clock.nowMs());
+  }
+
+  /** An allocation of which nobody knows whether it will land keeps its devices, until the claim has changed. */
+  private doubt(claim: ResourceClaim, intent: Intent): void {
+    const { namespace = "", name } = claim.metadata;
+    this.inDoubt.set(`${namespace}/${name}`, intent);
+    this.wake.push(`${doubtTurn}${namespace}/${name}`);
+  }
+
+  private async settle(key: string, cancel: Cancel): Promise<TurnResult> {
+    const { tracker, controllers } = this.world;
+    const intent = this.inDoubt.get(key);
+    if (intent === undefined) return undefined;
+    if (tracker.picture.stateOf(intent) === "unknown") {
+      const resolved = await resolveUnknown(tracker.picture, controllers.kube, intent, { cancel });
+      if (!resolved.ok) return turnResultOf(resolved) ?? { again: resolved.message };
+      if (!resolved.value && intent.type === "status") {
+        // Nothing has come of it so far. Changing the claim makes sure that nothing will.
+        const { status: _status, ...rest } = intent.object as unknown as ResourceClaim;
+        const touched = await this.send(withoutProtection(rest), cancel);
+        if (!touched.ok) return turnResultOf(touched) ?? { again: touched.message };
+      }
+    }
+    if (tracker.picture.stateOf(intent) === "unknown") return { again: "the claim has not changed yet" };
+    this.inDoubt.delete(key);
+    return undefined;
   }
 
   private bindingWait(

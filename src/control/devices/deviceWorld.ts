@@ -52,6 +52,7 @@ export class DeviceWorld {
   readonly podsByNode: CacheIndex<Pod>;
   readonly claimsByOwner: CacheIndex<ResourceClaim>;
   readonly podsByTemplate: CacheIndex<Pod>;
+  private readonly freedListeners: (() => void)[] = [];
   private book: SliceBook | undefined;
   private extended: ExtendedResources | undefined;
 
@@ -68,6 +69,9 @@ export class DeviceWorld {
     this.tracker = new ClaimTracker({
       claims: this.claims.table as unknown as KindTable,
       kinds: { [pods]: { table: this.pods.table as unknown as KindTable } },
+      onDevice: (device) => {
+        if (!this.tracker.isTaken(device)) for (const hear of this.freedListeners) hear();
+      },
     });
     this.claims.onChanges((changes, isNewList) => void this.tracker.observed(changes, isNewList));
     this.pods.onChanges((changes, isNewList) => void this.tracker.picture.observed(pods, changes, isNewList));
@@ -92,6 +96,11 @@ export class DeviceWorld {
     this.claimsByOwner = this.claims.index(({ metadata }) =>
       (metadata.ownerReferences ?? []).filter(({ controller }) => controller === true).map(({ uid }) => uid),
     );
+  }
+
+  /** A device, or a share of one, may be free: also because a decision was dropped, of which no watch tells. */
+  onFreed(hear: () => void): void {
+    this.freedListeners.push(hear);
   }
 
   sliceBook(): SliceBook {

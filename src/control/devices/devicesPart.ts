@@ -1,3 +1,4 @@
+import type { Controllers } from "../controllers.ts";
 import { EventRecorder } from "../eventRecorder.ts";
 import type { Part } from "../part.ts";
 import { addClaimController } from "./claimController.ts";
@@ -11,20 +12,20 @@ export interface DevicesOptions extends Partial<ClaimSchedulerOptions> {
 }
 
 /** Dynamic Resource Allocation as a part of the control plane. */
-export function devicesPart({ schedules = true, ...given }: DevicesOptions = {}): Part {
+export function devicesPart(options: DevicesOptions = {}): Part {
   return {
     name: "devices",
     about: "devices for claims: claims from templates, allocation, release, eviction by taints",
-    add(controllers) {
-      const world = new DeviceWorld(controllers);
-      const recorder = new EventRecorder({
-        ...controllers.ports,
-        controller: "muster.dev/devices",
-        instance: "devices",
-      });
-      addClaimController(world, recorder);
-      addTaintController(world, recorder);
-      if (schedules) addClaimScheduler(world, recorder, given);
-    },
+    add: (controllers) => void addDevices(controllers, options),
   };
+}
+
+/** The same, for who wants to look at what the part knows. */
+export function addDevices(controllers: Controllers, { schedules = true, ...given }: DevicesOptions = {}): DeviceWorld {
+  const world = new DeviceWorld(controllers);
+  const recorder = new EventRecorder({ ...controllers.ports, controller: "muster.dev/devices", instance: "devices" });
+  addClaimController(world, recorder);
+  addTaintController(world, recorder);
+  if (schedules) addClaimScheduler(world, recorder, given);
+  return world;
 }

@@ -1,0 +1,149 @@
+/** What must hold about devices, whoever is in a hurry. */
+import type { ObjectStore } from "../../apiserver/storage/objectStore.ts";
+import { useKey, usesOf } from "../../decide/devices/deviceUse.ts";
+import { deviceKey } from "../../decide/devices/poolDevice.ts";
+import type { Pod, ResourceClaim, ResourceSlice } from "../../model/kubernetes.generated.ts";
+import type { Invariant } from "../invariant.ts";
+
+export const claimsKey = "resource.k8s.io/resourceclaims";
+const slicesKey = "resource.k8s.io/resourceslices";
+
+/** I1 as the API shows it: at every revision a device is in one claim, and not in another while a node still has it prepared. */
+export const deviceGivenOnce: Invariant = {
+  id: "I1",
+  fact: "a device is allocated to one claim at a time, and to no other before its node has let go of it",
+  begin: () => {
+    const holders = new Map<string, Map<string, string>>();
+    const held = new Map<string, string[]>();
+    const prepared = new Map<string, string>();
+    return {
+      observe: (_actor, what, value) => {
+        const { device, claimUid } = value as { device: string; claimUid: string };
+        if (what === "prepared") prepared.set(device, claimUid);
+        if (what === "released" && prepared.get(device) === claimUid) prepared.delete(device);
+        return undefined;
+      },
+      commit: ({ type, event, call }) => {
+        if (event.current.resource !== claimsKey) return undefined;
+        const claim = event.current.object() as unknown as ResourceClaim;
+        const { uid, name } = claim.metadata;
+        for (const key of held.get(uid) ?? []) holders.get(key)?.delete(uid);
+        const uses = type === "DELETED" ? [] : usesOf(claim);
+        held.set(uid, uses.map(useKey));
+        for (const use of uses) {
+          const key = useKey(use);
+          const others = holders.get(key) ?? new Map<string, string>();
+          holders.set(key, others);
+          const [other] = others.values();
+          if (other !== undefined) return `${call.actor} gave ${key} to ${name}; ${other} has it`;
+          others.set(uid, name);
+          const user = prepared.get(use.device);
+          if (use.shareId === undefined && user !== undefined && user !== uid) {
+            return `${call.actor} gave ${key} to ${name}; its node still has it prepared for another claim`;
+          }
+        }
+        return undefined;
+      },
+    };
+  },
+};
+
+/** I14: on the node itself. */
+export const devicePreparedOnce: Invariant = {
+  id: "I14",
+  fact: "a node prepares a device for one claim at a time, and lets go of none that a program uses",
+  begin: () => ({
+    observe: (_actor, what, value) => {
+      if (what === "prepared") {
+        const { device, claimUid, holder } = value as { device: string; claimUid: string; holder?: string };
+        return holder === undefined ? undefined : `${device} was prepared for ${claimUid} while it is for ${holder}`;
+      }
+      if (what === "released") {
+        const { device, isUsed } = value as { device: string; isUsed: boolean };
+        return isUsed ? `${device} was let go of under a program that uses it` : undefined;
+      }
+      return undefined;
+    },
+  }),
+};
+
+/** I5 for claims: whoever allocates does so on a claim that is protected from being deleted. */
+export const allocatedIsProtected: Invariant = {
+  id: "I5",
+  fact: "an allocated claim has its finalizer",
+  begin: () => ({
+    commit: ({ type, event, call }) => {
+      if (event.current.resource !== claimsKey || type === "DELETED") return undefined;
+      const claim = event.current.object() as unknown as ResourceClaim;
+      if (claim.status?.allocation === undefined) return undefined;
+      if (claim.metadata.finalizers?.includes("resource.kubernetes.io/delete-protection") === true) return undefined;
+      return `${call.actor} left ${claim.metadata.name} allocated without its finalizer`;
+    },
+  }),
+};
+
+/** I6: what the tracker counts is what the API has, and the sums close. */
+export const countsAreTrue: Invariant = {
+  id: "I6",
+  fact: "at rest the devices that are counted as given are those that the claims have",
+  begin: ({ store }) => {
+    const counts = new Map<string, () => readonly string[]>();
+    return {
+      born: (actor) => {
+        counts.delete(actor);
+      },
+      observe: (actor, what, value) => {
+        if (what === "given") counts.set(actor, value as () => readonly string[]);
+        return undefined;
+      },
+      atRest: () => {
+        const there = new Set<string>();
+        for (const claim of claimsOf(store)) for (const { device } of usesOf(claim)) there.add(device);
+        const wanted = [...there].sort().join(" ");
+        for (const [actor, given] of counts) {
+          const counted = given().join(" ");
+          if (counted !== wanted)
+            return `${actor} counts ${counted || "nothing"}; the claims have ${wanted || "nothing"}`;
+        }
+        return undefined;
+      },
+    };
+  },
+};
+
+/** At rest nobody waits for a device that is free, and nothing is held for who is gone. */
+export const allAreServed: Invariant = {
+  id: "I17",
+  fact: "at rest every device is used by a pod, or no pod waits; and no claim is held for a pod that is gone",
+  begin: ({ store }) => ({
+    atRest: () => {
+      const devices = new Set<string>();
+      for (const version of store.collection(slicesKey).all()) {
+        const { spec } = version.object() as unknown as ResourceSlice;
+        for (const { name } of spec.devices ?? [])
+          devices.add(deviceKey({ driver: spec.driver, pool: spec.pool.name, device: name }));
+      }
+      const used = new Set<string>();
+      const pods = new Map(
+        [...store.collection("/pods").all()].map((version) => [version.side.uid, version.object() as unknown as Pod]),
+      );
+      for (const claim of claimsOf(store)) {
+        for (const { device } of usesOf(claim)) used.add(device);
+        for (const { uid, name } of claim.status?.reservedFor ?? []) {
+          if (!pods.has(uid)) return `claim ${claim.metadata.name} is reserved for ${name}, which is gone`;
+        }
+      }
+      const waiting = [...pods.values()].filter(({ spec }) => !spec?.nodeName).map(({ metadata }) => metadata.name);
+      const free = [...devices].filter((device) => !used.has(device));
+      if (waiting.length > 0 && free.length > 0) return `${waiting.join(", ")} wait while ${free.join(", ")} are free`;
+      for (const { metadata, status, spec } of pods.values()) {
+        if (spec?.nodeName && status?.phase !== "Running") return `${metadata.name} has its node and does not run`;
+      }
+      return undefined;
+    },
+  }),
+};
+
+function claimsOf(store: ObjectStore): ResourceClaim[] {
+  return [...store.collection(claimsKey).all()].map((version) => version.object() as unknown as ResourceClaim);
+}

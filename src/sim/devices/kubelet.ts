@@ -1,0 +1,284 @@
+import type { Controllers } from "../../control/controllers.ts";
+import type { TurnResult } from "../../control/loop.ts";
+import { kindSource } from "../../control/sources.ts";
+import { isReservedFor } from "../../decide/devices/podClaims.ts";
+import { deviceKey } from "../../decide/devices/poolDevice.ts";
+import { equalJson, type JsonObject } from "../../model/json.ts";
+import type { AllocatedDeviceStatus, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import type { ActorPorts, ActorSpec } from "../actor.ts";
+import { runControllers } from "../controllersProcess.ts";
+
+const podsRef = { group: "", version: "v1", plural: "pods" };
+const claimsRef = { group: "resource.k8s.io", version: "v1", plural: "resourceclaims" };
+const startMs = 60;
+
+/** What a node really has, whoever says what: devices by the claim that they are prepared for, and the programs that run. */
+export interface NodeMemory {
+  readonly prepared: Map<string, string>;
+  /** Programs by the UID of their pod. */
+  readonly running: Map<string, Program>;
+}
+
+/** A program that runs: whose it is, and the claims that it uses. */
+export interface Program {
+  readonly podKey: string;
+  readonly claimUids: readonly string[];
+  /** Its pod is gone or going; then it ends. */
+  endsMs: number | undefined;
+}
+
+export interface KubeletOptions {
+  /** How long a program takes to end, and a device to be let go of. */
+  readonly stopMs: number;
+  /** What this node does differently; for exhibits. */
+  readonly mistakes?: readonly ("releases-unused-claims" | "says-nothing")[];
+}
+
+/**
+ * The nodes of a simulated cluster as far as devices go: a claim is prepared before a pod starts and let go of after its last program has
+ * ended, and the claim's status says which. Nothing strikes it but the API's own faults.
+ */
+export function kubelet(name: string, memory: NodeMemory, options: KubeletOptions): ActorSpec {
+  return {
+    name,
+    sheltered: true,
+    run: (ports) => runControllers(ports, (controllers) => addKubelet(controllers, ports, memory, options)),
+  };
+}
+
+function addKubelet(controllers: Controllers, ports: ActorPorts, memory: NodeMemory, options: KubeletOptions): void {
+  const pods = controllers.cache<Pod>(podsRef);
+  const claims = controllers.cache<ResourceClaim>(claimsRef);
+  const agent = new Agent(ports, memory, options, {
+    pod: (key) => pods.get(key),
+    pods: () => pods.view().objects.values(),
+    claim: (key) => claims.get(key),
+    claims: () => claims.view().objects.values(),
+  });
+  controllers.add({
+    name: "kubelet",
+    concurrency: 8,
+    sources: [
+      kindSource(pods, (event) => {
+        const keys = [podTurn + event.key];
+        if (event.type === "deleted")
+          for (const claim of agent.claimsOf(event.object) ?? []) keys.push(claimTurn + keyOf(claim));
+        if (event.type === "deleted") agent.deleted(event.object);
+        return keys;
+      }),
+      kindSource(claims, (event) => [
+        claimTurn + event.key,
+        ...(event.object.status?.reservedFor ?? []).map(
+          ({ name }) => `${podTurn}${event.object.metadata.namespace}/${name}`,
+        ),
+      ]),
+    ],
+    reconcile: (key) =>
+      key.startsWith(podTurn) ? agent.pod(key.slice(podTurn.length)) : agent.claim(key.slice(claimTurn.length)),
+  });
+}
+
+const podTurn = "pod ";
+const claimTurn = "claim ";
+
+function keyOf({ metadata }: ResourceClaim | Pod): string {
+  return `${metadata.namespace}/${metadata.name}`;
+}
+
+interface Look {
+  pod(key: string): Pod | undefined;
+  pods(): Iterable<Pod>;
+  claim(key: string): ResourceClaim | undefined;
+  claims(): Iterable<ResourceClaim>;
+}
+
+class Agent {
+  private readonly ports: ActorPorts;
+  private readonly memory: NodeMemory;
+  private readonly options: KubeletOptions;
+  private readonly look: Look;
+  /** Claims that are being prepared for a program that does not run yet. */
+  private readonly starting = new Set<string>();
+  /** Claims that the mistaken node lets go of, though somebody uses them. */
+  private readonly mistaken = new Set<string>();
+
+  constructor(ports: ActorPorts, memory: NodeMemory, options: KubeletOptions, look: Look) {
+    this.ports = ports;
+    this.memory = memory;
+    this.options = options;
+    this.look = look;
+  }
+
+  deleted(pod: Pod): void {
+    if (this.options.mistakes?.includes("releases-unused-claims") !== true) return;
+    if (this.memory.running.has(pod.metadata.uid)) return;
+    for (const claim of this.claimsOf(pod) ?? []) this.mistaken.add(claim.metadata.uid);
+  }
+
+  async pod(key: string): Promise<TurnResult> {
+    const pod = this.look.pod(key);
+    if (!pod?.spec?.nodeName) return undefined;
+    const { uid, namespace = "", name } = pod.metadata;
+    const program = this.memory.running.get(uid);
+    if (pod.metadata.deletionTimestamp !== undefined) {
+      if (program !== undefined) {
+        program.endsMs ??= this.ports.clock.nowMs() + this.options.stopMs;
+        const leftMs = program.endsMs - this.ports.clock.nowMs();
+        if (leftMs > 0) return { requeueAfterMs: leftMs };
+        this.memory.running.delete(uid);
+      }
+      for (const claim of this.claimsOf(pod) ?? []) {
+        const released = await this.claim(keyOf(claim));
+        if (released !== undefined) return { requeueAfterMs: 100 };
+      }
+      await this.ports.kube.delete({ ...podsRef, namespace, name }, { preconditions: { uid }, gracePeriodSeconds: 0 });
+      return { requeueAfterMs: 1_000 };
+    }
+    if (program !== undefined) return this.sayRunning(pod);
+    return this.start(pod);
+  }
+
+  private async start(pod: Pod): Promise<TurnResult> {
+    const claims = this.claimsOf(pod);
+    if (claims === undefined) return undefined;
+    const claimUids = claims.map(({ metadata }) => metadata.uid);
+    for (const uid of claimUids) this.starting.add(uid);
+    try {
+      for (const claim of claims) {
+        const prepared = await this.prepare(claim, pod);
+        if (prepared !== "done") return prepared === "wait" ? undefined : { requeueAfterMs: 100 };
+      }
+      await this.ports.sleep(startMs);
+      this.memory.running.set(pod.metadata.uid, { podKey: keyOf(pod), claimUids, endsMs: undefined });
+    } finally {
+      for (const uid of claimUids) this.starting.delete(uid);
+    }
+    return this.sayRunning(pod);
+  }
+
+  private async sayRunning(pod: Pod): Promise<TurnResult> {
+    if (pod.status?.phase === "Running") return undefined;
+    const { namespace = "", name, uid } = pod.metadata;
+    const body = { metadata: { uid }, status: { phase: "Running" } } as unknown as JsonObject;
+    const ref = { ...podsRef, namespace, name, subresource: "status" };
+    const outcome = await this.ports.kube.patch(ref, { type: "merge", body });
+    return outcome.ok || outcome.reason === "NotFound" ? undefined : { requeueAfterMs: 200 };
+  }
+
+  claimsOf(pod: Pod): ResourceClaim[] | undefined {
+    const found: ResourceClaim[] = [];
+    for (const { name, resourceClaimName } of pod.spec?.resourceClaims ?? []) {
+      const made = pod.status?.resourceClaimStatuses?.find((each) => each.name === name)?.resourceClaimName;
+      const claimName = resourceClaimName ?? made;
+      const claim = claimName === undefined ? undefined : this.look.claim(`${pod.metadata.namespace}/${claimName}`);
+      if (claim === undefined) return undefined;
+      found.push(claim);
+    }
+    return found;
+  }
+
+  /** Who relies on the claim writes to it first; only then the devices are touched. */
+  private async prepare(claim: ResourceClaim, pod: Pod): Promise<"done" | "wait" | "again"> {
+    const results = claim.status?.allocation?.devices?.results ?? [];
+    if (results.length === 0 || !isReservedFor(claim, pod.metadata.uid)) return "wait";
+    if (claim.metadata.deletionTimestamp !== undefined) return "wait";
+    const { uid } = claim.metadata;
+    const wanted = results.map(
+      ({ driver, pool, device, shareID }): AllocatedDeviceStatus => ({
+        driver,
+        pool,
+        device,
+        ...(shareID !== undefined && { shareID }),
+        conditions: [
+          {
+            type: "Ready",
+            status: "True",
+            reason: "Prepared",
+            message: "",
+            lastTransitionTime: "2026-01-01T00:00:00Z",
+          },
+        ],
+      }),
+    );
+    if (this.options.mistakes?.includes("says-nothing") !== true && !equalJson(claim.status?.devices ?? [], wanted)) {
+      const { namespace = "", name } = claim.metadata;
+      const object = { ...claim, status: { ...claim.status, devices: wanted } } as unknown as KubeObject;
+      const outcome = await this.ports.kube.update({ ...claimsRef, namespace, name, subresource: "status" }, object);
+      if (!outcome.ok) return "again";
+    }
+    for (const result of results) {
+      const device = deviceKey(result);
+      const holder = this.memory.prepared.get(device);
+      if (holder === uid) continue;
+      this.ports.observe("prepared", { device, claimUid: uid, holder });
+      this.memory.prepared.set(device, uid);
+    }
+    return "done";
+  }
+
+  /** Lets go of a claim that nobody uses any more: of the devices first, then the claim says so. */
+  async claim(key: string): Promise<TurnResult> {
+    const cached = this.look.claim(key);
+    const [namespace = "", name = ""] = key.split("/");
+    // The watch may not have shown our own last word about it yet.
+    const fresh = await this.ports.kube.get({ ...claimsRef, namespace, name });
+    if (!fresh.ok && fresh.reason !== "NotFound") return { requeueAfterMs: 100 };
+    const claim = fresh.ok ? (fresh.value as unknown as ResourceClaim) : undefined;
+    let waitMs: number | undefined;
+    for (const uid of new Set([cached?.metadata.uid, claim?.metadata.uid, ...this.orphans()])) {
+      if (uid === undefined) continue;
+      const usedMs = this.usedFor(uid);
+      const isMistaken = this.mistaken.delete(uid);
+      if (usedMs !== undefined && !isMistaken) {
+        if (usedMs > 0) waitMs = Math.min(waitMs ?? usedMs, usedMs);
+        continue;
+      }
+      for (const [device, holder] of [...this.memory.prepared]) {
+        if (holder !== uid) continue;
+        this.memory.prepared.delete(device);
+        this.ports.observe("released", { device, claimUid: uid, isUsed: usedMs !== undefined });
+      }
+      if (claim?.metadata.uid !== uid || claim.status?.devices === undefined || this.isAwaited(claim)) continue;
+      const { devices: _devices, ...status } = claim.status;
+      const object = { ...claim, status } as unknown as KubeObject;
+      const outcome = await this.ports.kube.update({ ...claimsRef, namespace, name, subresource: "status" }, object);
+      if (!outcome.ok && outcome.reason !== "NotFound") return { requeueAfterMs: 100 };
+    }
+    return waitMs === undefined ? undefined : { requeueAfterMs: waitMs };
+  }
+
+  /** Undefined: nobody uses the claim. Otherwise how long at least, or 0 when that is not known. */
+  private usedFor(claimUid: string): number | undefined {
+    if (this.starting.has(claimUid)) return 200;
+    const nowMs = this.ports.clock.nowMs();
+    let leftMs: number | undefined;
+    for (const [podUid, program] of [...this.memory.running]) {
+      if (!program.claimUids.includes(claimUid)) continue;
+      if (this.look.pod(program.podKey)?.metadata.uid === podUid) {
+        leftMs = 0;
+        continue;
+      }
+      // Its pod was deleted by force, and it runs on for a while.
+      program.endsMs ??= nowMs + this.options.stopMs;
+      if (program.endsMs > nowMs) leftMs = Math.max(leftMs ?? 0, program.endsMs - nowMs);
+      else this.memory.running.delete(podUid);
+    }
+    return leftMs;
+  }
+
+  /** A pod that is here and has not started will use it. */
+  private isAwaited(claim: ResourceClaim): boolean {
+    for (const pod of this.look.pods()) {
+      if (pod.metadata.deletionTimestamp === undefined && isReservedFor(claim, pod.metadata.uid)) return true;
+    }
+    return false;
+  }
+
+  /** Claims that are gone from the API and still have devices here. */
+  private orphans(): string[] {
+    const there = new Set<string>();
+    for (const { metadata } of this.look.claims()) there.add(metadata.uid);
+    return [...new Set(this.memory.prepared.values())].filter((uid) => !there.has(uid)).sort();
+  }
+}

@@ -1,0 +1,157 @@
+import type { Controllers } from "../../control/controllers.ts";
+import { addDevices } from "../../control/devices/devicesPart.ts";
+import type { KubeObject } from "../../model/object.ts";
+import type { KubeApi } from "../../ports/kubeApi.ts";
+import type { ActorPorts, ActorSpec } from "../actor.ts";
+import { controllersProcess } from "../controllersProcess.ts";
+import { changesWhatItSaw, destroysTheSameObject, mirrorsAreComplete, neverGoesBack } from "../invariants/general.ts";
+import { oneEpochWrites } from "../invariants/leadership.ts";
+import type { Scenario } from "../scenario.ts";
+import {
+  allAreServed,
+  allocatedIsProtected,
+  countsAreTrue,
+  deviceGivenOnce,
+  devicePreparedOnce,
+} from "./invariants.ts";
+import { kubelet, type NodeMemory } from "./kubelet.ts";
+
+export const podsRef = { group: "", version: "v1", plural: "pods" };
+const nodesRef = { group: "", version: "v1", plural: "nodes" };
+const group = "resource.k8s.io";
+const slicesRef = { group, version: "v1", plural: "resourceslices" };
+const classesRef = { group, version: "v1", plural: "deviceclasses" };
+const templatesRef = { group, version: "v1", plural: "resourceclaimtemplates" };
+
+const allocators = ["ann", "bob"];
+const held = (actor: string): boolean => allocators.includes(actor);
+const lease = { namespace: "default", name: "devices" };
+
+export interface DevicesSize {
+  readonly nodes: number;
+  readonly devices: number;
+  /** How often the user does something. */
+  readonly turns: number;
+  /** At most as many pods as devices, so that all of them must be served. */
+  readonly isExact: boolean;
+}
+
+/** Pods with a claim each come and go, while two processes quarrel about who gives devices away. */
+export function devicesScenario(name: string, size: DevicesSize): Scenario {
+  return {
+    name,
+    about:
+      "pods that claim devices are made, placed, deleted and deleted by force while everything lags, fails and dies",
+    serverLoops: true,
+    setUp: (kube) => setUp(kube, size),
+    actors: () => {
+      const memory: NodeMemory = { prepared: new Map(), running: new Map() };
+      return [
+        ...allocators.map((each) => controllersProcess(each, addObserved, { lease })),
+        kubelet("kubelets", memory, { stopMs: 400 }),
+        user(size),
+      ];
+    },
+    invariants: [
+      deviceGivenOnce,
+      devicePreparedOnce,
+      allocatedIsProtected,
+      countsAreTrue,
+      allAreServed,
+      changesWhatItSaw(held),
+      destroysTheSameObject(held),
+      oneEpochWrites(held, lease.name),
+      neverGoesBack,
+      mirrorsAreComplete,
+    ],
+    shakenMs: 12_000,
+    settleMs: 120_000,
+    // A watch that was refused several times waits up to half a minute before it tries again.
+    quietMs: 35_000,
+    humming: ["coordination.k8s.io/leases", "events.k8s.io/events", "/events"],
+  };
+}
+
+/** The part, and what it counts as given away. */
+export function addObserved(controllers: Controllers, ports: ActorPorts): void {
+  const { tracker } = addDevices(controllers);
+  ports.observe("given", () => tracker.listAllAllocatedDevices());
+}
+
+export async function setUp(kube: KubeApi, { nodes, devices }: Pick<DevicesSize, "nodes" | "devices">): Promise<void> {
+  await kube.create({ group: "", version: "v1", plural: "namespaces" }, plain("v1", "Namespace", "default"));
+  await kube.create(classesRef, plain("resource.k8s.io/v1", "DeviceClass", "gpu", { spec: {} }));
+  const spec = { devices: { requests: [{ name: "gpu", exactly: { deviceClassName: "gpu" } }] } };
+  const template = plain("resource.k8s.io/v1", "ResourceClaimTemplate", "one", { spec: { spec } });
+  await kube.create(templatesRef, { ...template, metadata: { ...template.metadata, namespace: "default" } });
+  for (let n = 0; n < nodes; n++) {
+    const name = `n${n}`;
+    await kube.create(nodesRef, plain("v1", "Node", name));
+    const status = { conditions: [{ type: "Ready", status: "True" }], allocatable: { pods: "1000" } };
+    await kube.patch({ ...nodesRef, namespace: "", name, subresource: "status" }, { type: "merge", body: { status } });
+    for (let first = 0; first < devices; first += 100) {
+      const count = Math.min(100, devices - first);
+      const list = Array.from({ length: count }, (_, i) => ({ name: `d${first + i}` }));
+      const pool = { name, generation: 1, resourceSliceCount: Math.ceil(devices / 100) };
+      const slice = { driver: "gpu.example.com", nodeName: name, pool, devices: list };
+      await kube.create(slicesRef, plain("resource.k8s.io/v1", "ResourceSlice", `${name}-${first}`, { spec: slice }));
+    }
+  }
+}
+
+/** Makes pods, takes some away, some of them by force; at the end there are as many as there are devices, or a few more. */
+function user({ nodes, devices, turns, isExact }: DevicesSize): ActorSpec {
+  const most = nodes * devices + (isExact ? 0 : 2);
+  return {
+    name: "user",
+    finite: true,
+    sheltered: true,
+    run: async (ports) => {
+      for (let turn = 0; turn < turns; turn++) {
+        await ports.sleep(Math.floor(10_000 / turns));
+        // 0: nothing. Then: make that pod, delete one, delete one by force.
+        const what = ports.choose("turn", (dice) => dice.between(1, most * 2));
+        if (what === 0) continue;
+        if (what <= most || turn < turns / 3) await makePod(ports, `p${(what - 1) % most}`);
+        else await takeAway(ports, `p${what - most - 1}`, what % 2 === 0);
+      }
+      for (let i = 0; i < most; i++) await makePod(ports, `p${i}`);
+    },
+  };
+}
+
+export async function makePod(ports: ActorPorts, name: string): Promise<void> {
+  const pod = plain("v1", "Pod", name, {
+    spec: {
+      containers: [{ name: "main", image: "i", resources: { claims: [{ name: "gpu" }] } }],
+      resourceClaims: [{ name: "gpu", resourceClaimTemplateName: "one" }],
+    },
+  });
+  for (let attempt = 0; attempt < 30; attempt++) {
+    const outcome = await ports.kube.create(podsRef, { ...pod, metadata: { ...pod.metadata, namespace: "default" } });
+    if (outcome.ok) return;
+    if (outcome.reason !== "AlreadyExists") {
+      await ports.sleep(200);
+      continue;
+    }
+    const found = await ports.kube.get({ ...podsRef, namespace: "default", name });
+    // A pod that is on its way out still has the name.
+    if (found.ok && found.value.metadata.deletionTimestamp === undefined) return;
+    await ports.sleep(500);
+  }
+}
+
+export async function takeAway({ kube }: ActorPorts, name: string, byForce: boolean): Promise<void> {
+  await kube.delete({ ...podsRef, namespace: "default", name }, { gracePeriodSeconds: byForce ? 0 : 30 });
+}
+
+export function plain(apiVersion: string, kind: string, name: string, fields: object = {}): KubeObject {
+  return { apiVersion, kind, metadata: { name }, ...fields } as unknown as KubeObject;
+}
+
+export const devicesScenarios: readonly Scenario[] = [
+  devicesScenario("devices", { nodes: 2, devices: 3, turns: 24, isExact: false }),
+  devicesScenario("devices/one-node", { nodes: 1, devices: 2, turns: 20, isExact: true }),
+  devicesScenario("devices/three-nodes", { nodes: 3, devices: 8, turns: 40, isExact: true }),
+  devicesScenario("devices/many", { nodes: 8, devices: 100, turns: 10, isExact: true }),
+];

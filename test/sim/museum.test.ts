@@ -14,6 +14,10 @@ describe("the race museum", () => {
     }
   });
 
+  test("has the races about devices", () => {
+    for (const number of [1, 2, 3, 4, 5, 6, 7, 10]) expect(findExhibit(String(number)), `race ${number}`).toBeDefined();
+  });
+
   for (const exhibit of exhibits) {
     describe(`${exhibit.number} ${exhibit.slug}`, () => {
       test("without the mistake no invariant breaks, on the schedule and on seeds", async () => {

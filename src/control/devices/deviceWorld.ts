@@ -1,4 +1,4 @@
-import { ClaimTracker, claimKind } from "../../decide/devices/claimTracker.ts";
+import { ClaimTracker, type ClaimTrackerOptions, claimKind } from "../../decide/devices/claimTracker.ts";
 import { ExtendedResources } from "../../decide/devices/extendedResources.ts";
 import { allFeatures } from "../../decide/devices/features.ts";
 import { SliceBook } from "../../decide/devices/pools.ts";
@@ -33,6 +33,9 @@ export const deviceKinds = {
   rules: { group, version: "v1", plural: "devicetaintrules" },
 } as const satisfies Record<string, ResourceRef>;
 
+/** For exhibits, which keep their mistakes to themselves. */
+export type MakeTracker = (options: ClaimTrackerOptions) => ClaimTracker;
+
 /** What all who deal with devices look at: the caches, one picture of them, and what is worked out from slices, rules and classes. */
 export class DeviceWorld {
   readonly controllers: Controllers;
@@ -56,7 +59,7 @@ export class DeviceWorld {
   private book: SliceBook | undefined;
   private extended: ExtendedResources | undefined;
 
-  constructor(controllers: Controllers) {
+  constructor(controllers: Controllers, makeTracker: MakeTracker = (options) => new ClaimTracker(options)) {
     this.controllers = controllers;
     this.pods = controllers.cache<Pod>(deviceKinds.pods);
     this.nodes = controllers.cache<Node>(deviceKinds.nodes);
@@ -66,7 +69,7 @@ export class DeviceWorld {
     this.classes = controllers.cache<DeviceClass>(deviceKinds.classes);
     this.rules = controllers.cache<DeviceTaintRule>(deviceKinds.rules);
     const pods = kindOf(deviceKinds.pods);
-    this.tracker = new ClaimTracker({
+    this.tracker = makeTracker({
       claims: this.claims.table as unknown as KindTable,
       kinds: { [pods]: { table: this.pods.table as unknown as KindTable } },
       onDevice: (device) => {

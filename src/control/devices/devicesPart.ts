@@ -3,12 +3,13 @@ import { EventRecorder } from "../eventRecorder.ts";
 import type { Part } from "../part.ts";
 import { addClaimController } from "./claimController.ts";
 import { addClaimScheduler, type ClaimSchedulerOptions } from "./claimScheduler.ts";
-import { DeviceWorld } from "./deviceWorld.ts";
+import { DeviceWorld, type MakeTracker } from "./deviceWorld.ts";
 import { addTaintController } from "./taintController.ts";
 
 export interface DevicesOptions extends Partial<ClaimSchedulerOptions> {
   /** Whether pods with claims are placed here; off where another scheduler asks for devices. */
   readonly schedules?: boolean;
+  readonly makeTracker?: MakeTracker;
 }
 
 /** Dynamic Resource Allocation as a part of the control plane. */
@@ -21,8 +22,9 @@ export function devicesPart(options: DevicesOptions = {}): Part {
 }
 
 /** The same, for who wants to look at what the part knows. */
-export function addDevices(controllers: Controllers, { schedules = true, ...given }: DevicesOptions = {}): DeviceWorld {
-  const world = new DeviceWorld(controllers);
+export function addDevices(controllers: Controllers, options: DevicesOptions = {}): DeviceWorld {
+  const { schedules = true, makeTracker, ...given } = options;
+  const world = new DeviceWorld(controllers, makeTracker);
   const recorder = new EventRecorder({ ...controllers.ports, controller: "muster.dev/devices", instance: "devices" });
   addClaimController(world, recorder);
   addTaintController(world, recorder);

@@ -2,6 +2,7 @@ import { runSeed, type SeedResult, withTripwires } from "../runSeed.ts";
 import { runSeeds, type SeedsResult } from "../runSeeds.ts";
 import { backInTime } from "./backInTime.ts";
 import { bindByName } from "./bindByName.ts";
+import { forceDelete, lostFinalizer, wrongUnprepare } from "./claimRelease.ts";
 import type { BuggyVariant, Exhibit, Variant } from "./exhibit.ts";
 import { fiveQueries43 } from "./fiveQueries.ts";
 import { lateStatus } from "./lateStatus.ts";
@@ -10,14 +11,24 @@ import { lostReservation, twoReservations } from "./lostReservation.ts";
 import { mergedRecreate } from "./mergedRecreate.ts";
 import { mutationCache } from "./mutationCache.ts";
 import { ownWrites } from "./ownWrites.ts";
+import { ghostAllocation, releasedTwice } from "./sharedClaims.ts";
 import { strippedLabel } from "./strippedLabel.ts";
+import { assumedTooEarly, lateHandler, tornRead } from "./tornClaims.ts";
 import { twoLeaders } from "./twoLeaders.ts";
 import { watchGoesBack } from "./watchGoesBack.ts";
 
 /** The race museum. Parts add their own exhibits here. */
 export const exhibits: readonly Exhibit[] = [
+  lateHandler,
+  tornRead,
+  assumedTooEarly,
+  lostFinalizer,
+  forceDelete,
+  wrongUnprepare,
+  releasedTwice,
   lostReservation,
   twoReservations,
+  ghostAllocation,
   mergedRecreate,
   bindByName,
   strippedLabel,

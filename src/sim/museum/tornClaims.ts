@@ -1,0 +1,288 @@
+import { addDevices } from "../../control/devices/devicesPart.ts";
+import { ClaimTracker, type ClaimTrackerOptions } from "../../decide/devices/claimTracker.ts";
+import { usesOf } from "../../decide/devices/deviceUse.ts";
+import type { ResourceClaim } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import type { Clock } from "../../ports/clock.ts";
+import type { KindChange } from "../../snapshot/kindTable.ts";
+import type { Ended } from "../../snapshot/ledger.ts";
+import { controllersProcess } from "../controllersProcess.ts";
+import { deviceGivenOnce } from "../devices/invariants.ts";
+import { kubelet, type NodeMemory } from "../devices/kubelet.ts";
+import { makePod, setUp } from "../devices/scenario.ts";
+import { type Exhibit, person, scene } from "./exhibit.ts";
+
+type Assumed = ReturnType<ClaimTracker["assumeClaimAfterApiCall"]>;
+
+/** A tracker as upstream had it: an index of the claims that the watch has shown, and apart from it what is in flight. */
+abstract class TwoMaps extends ClaimTracker {
+  protected readonly clock: Clock;
+  protected readonly index = new Map<string, Set<string>>();
+  protected readonly inFlight = new Map<string, ResourceClaim>();
+
+  constructor(options: ClaimTrackerOptions, clock: Clock) {
+    super(options);
+    this.clock = clock;
+  }
+
+  override signalClaimPendingAllocation(
+    ...given: Parameters<ClaimTracker["signalClaimPendingAllocation"]>
+  ): ReturnType<ClaimTracker["signalClaimPendingAllocation"]> {
+    const [claim] = given;
+    this.inFlight.set(claim.metadata.uid, claim);
+    return super.signalClaimPendingAllocation(...given);
+  }
+
+  override removeClaimPendingAllocation(...given: Parameters<ClaimTracker["removeClaimPendingAllocation"]>): boolean {
+    this.inFlight.delete(given[0]);
+    return super.removeClaimPendingAllocation(...given);
+  }
+
+  protected enter(claim: ResourceClaim): void {
+    for (const { device } of usesOf(claim)) {
+      const holders = this.index.get(device) ?? new Set<string>();
+      holders.add(claim.metadata.uid);
+      this.index.set(device, holders);
+    }
+  }
+
+  protected forget(claim: ResourceClaim): void {
+    for (const [device, holders] of this.index) {
+      holders.delete(claim.metadata.uid);
+      if (holders.size === 0) this.index.delete(device);
+    }
+  }
+
+  protected follow(changes: readonly KindChange[]): void {
+    for (const change of changes) {
+      const claim = change.object as unknown as ResourceClaim;
+      this.forget(claim);
+      if (change.type !== "deleted") this.enter(claim);
+    }
+  }
+
+  protected isInFlight(device: string): boolean {
+    return [...this.inFlight.values()].some((claim) => usesOf(claim).some((use) => use.device === device));
+  }
+}
+
+/** The event has been taken from the queue, and its handler has not run; who assumes the same state does not wait for it. */
+class LateHandler extends TwoMaps {
+  override observed(changes: readonly KindChange[], isNewList = false): readonly Ended[] {
+    const ended = super.observed(changes, isNewList);
+    this.clock.after(handlerMs, () => this.follow(changes));
+    return ended;
+  }
+
+  override assumeClaimAfterApiCall(claim: KubeObject): Assumed {
+    const before = this.get(claim.metadata.namespace ?? "", claim.metadata.name);
+    // From an allocation to the same allocation: nothing to do, it thinks, for the handler has seen to it.
+    const isNews = before?.status?.allocation === undefined;
+    const result = super.assumeClaimAfterApiCall(claim);
+    if (isNews) this.enter(claim as unknown as ResourceClaim);
+    return result;
+  }
+
+  override isTaken(device: string): boolean {
+    return this.index.has(device) || this.isInFlight(device);
+  }
+}
+
+const handlerMs = 40;
+
+/** The cache is copied first, and what is in flight is read later: a claim that moves between the two is in neither. */
+class TornRead extends TwoMaps {
+  private copy: ReadonlySet<string> = new Set();
+  private isCopying = false;
+
+  override observed(changes: readonly KindChange[], isNewList = false): readonly Ended[] {
+    const ended = super.observed(changes, isNewList);
+    this.follow(changes);
+    return ended;
+  }
+
+  override assumeClaimAfterApiCall(claim: KubeObject): Assumed {
+    const result = super.assumeClaimAfterApiCall(claim);
+    this.enter(claim as unknown as ResourceClaim);
+    return result;
+  }
+
+  override isTaken(device: string): boolean {
+    // The reader that began some milliseconds ago still works with its copy.
+    if (!this.isCopying) {
+      this.isCopying = true;
+      this.copy = new Set(this.index.keys());
+      this.clock.after(20, () => {
+        this.isCopying = false;
+      });
+    }
+    return this.copy.has(device) || this.isInFlight(device);
+  }
+}
+
+/** The allocation is assumed on the version that is there; the event of the finalizer is newer, and takes it away. */
+class AssumedTooEarly extends TwoMaps {
+  private readonly assumed = new Map<string, ResourceClaim>();
+
+  override signalClaimPendingAllocation(
+    ...given: Parameters<ClaimTracker["signalClaimPendingAllocation"]>
+  ): ReturnType<ClaimTracker["signalClaimPendingAllocation"]> {
+    const [claim] = given;
+    this.assumed.set(claim.metadata.uid, claim);
+    return super.signalClaimPendingAllocation(...given);
+  }
+
+  override observed(changes: readonly KindChange[], isNewList = false): readonly Ended[] {
+    const ended = super.observed(changes, isNewList);
+    this.follow(changes);
+    for (const { object } of changes) this.assumed.delete(object.metadata.uid);
+    return ended;
+  }
+
+  override isTaken(device: string): boolean {
+    return (
+      this.index.has(device) ||
+      [...this.assumed.values()].some((claim) => usesOf(claim).some((use) => use.device === device))
+    );
+  }
+}
+
+type Make = (options: ClaimTrackerOptions, clock: Clock) => ClaimTracker;
+
+const play = (slug: string, variant: string, about: string, make: Make | undefined) =>
+  scene({
+    slug,
+    variant,
+    about,
+    faults: ["slow-call", "watch-delay", "timeout-after"],
+    invariants: [deviceGivenOnce],
+    humming: ["/events", "events.k8s.io/events"],
+    setUp: async (kube) => {
+      await setUp(kube, { nodes: 1, devices: 8 });
+    },
+    actors: () => {
+      const memory: NodeMemory = { prepared: new Map(), running: new Map() };
+      return [
+        controllersProcess("scheduler", (controllers, ports) => {
+          const makeTracker =
+            make === undefined ? {} : { makeTracker: (options: ClaimTrackerOptions) => make(options, ports.clock) };
+          addDevices(controllers, makeTracker);
+        }),
+        kubelet("kubelet", memory, { stopMs: 400 }),
+        person("user", async (ports) => {
+          for (let i = 0; i < 8; i++) {
+            await ports.sleep(ports.choose("pause", (dice) => dice.between(1, 40)) + 4);
+            await makePod(ports, `p${i}`);
+          }
+        }),
+      ];
+    },
+  });
+
+export const lateHandler: Exhibit = {
+  number: 1,
+  slug: "late-handler",
+  title: "An assumed claim overtakes the event that would have counted its device",
+  source: "kubernetes/kubernetes#136269 (first root cause)",
+  invariant: "I1",
+  story: `
+  informer                      binder of pod p                scheduler of pod q
+  claim C has device D (v2)
+  takes the event, and has      answer: C has D (v2)
+  not run its handler           assume C@v2: same allocation,
+                                nothing to do; returns
+                                C is out of flight
+                                                               cached: no D.  in flight: no D.
+                                                               D is free: q's claim gets it   <-- D twice
+  handler: D is taken
+  What counts must count from one place at one moment; here it is one ledger, and nothing waits in between.`,
+  fixed: {
+    name: "fixed",
+    about: "claims, answers and decisions are counted in one place",
+    scenario: play("late-handler", "fixed", "the product", undefined),
+  },
+  buggy: [
+    {
+      name: "handler-runs-later",
+      about: "the index follows the watch a little later, and assuming does not wait for it",
+      scenario: play(
+        "late-handler",
+        "handler-runs-later",
+        "an index behind the cache",
+        (options, clock) => new LateHandler(options, clock),
+      ),
+      firstSeeds: 30,
+      schedule: [],
+    },
+  ],
+};
+
+export const tornRead: Exhibit = {
+  number: 2,
+  slug: "torn-read",
+  title: "A claim moves from one map to the other while a reader is between them",
+  source: "kubernetes/kubernetes#136269 (second root cause)",
+  invariant: "I1",
+  story: `
+  reader (pod q)                writer (pod p)
+  copies the cache: no D
+                                assume: D is in the cache
+                                C is out of flight
+  reads what is in flight: no D
+  D is free: q's claim gets it                                <-- D twice
+  One revision for both, or a reader that cannot be interrupted: here decisions are taken without waiting.`,
+  fixed: {
+    name: "fixed",
+    about: "a decision reads one state, and nobody writes while it does",
+    scenario: play("torn-read", "fixed", "the product", undefined),
+  },
+  buggy: [
+    {
+      name: "copy-then-read",
+      about: "the cache is copied, then what is in flight is read",
+      scenario: play(
+        "torn-read",
+        "copy-then-read",
+        "two maps read one after the other",
+        (options, clock) => new TornRead(options, clock),
+      ),
+      firstSeeds: 30,
+      schedule: [],
+    },
+  ],
+};
+
+export const assumedTooEarly: Exhibit = {
+  number: 3,
+  slug: "assumed-too-early",
+  title: "The finalizer's own event overwrites an allocation that was assumed too early",
+  source: "kubernetes/kubernetes#123516",
+  invariant: "I1",
+  story: `
+  scheduler                          API                        scheduler's cache
+  assume: C@v1 has D                                            C@v1 + D
+  add the finalizer to C        -->  C@v2, no allocation yet
+                                                                C@v2 arrives: newer, D is gone
+  decide for q: D is free                                       <-- D twice
+  write C's allocation          -->  C@v3 has D
+  A decision counts until the write that carries it has been seen, whatever else happens to the object.`,
+  fixed: {
+    name: "fixed",
+    about: "a decision counts until its own write has ended",
+    scenario: play("assumed-too-early", "fixed", "the product", undefined),
+  },
+  buggy: [
+    {
+      name: "newer-version-wins",
+      about: "the assumed claim is forgotten when any newer version of it is seen",
+      scenario: play(
+        "assumed-too-early",
+        "newer-version-wins",
+        "assumed on the old version",
+        (options, clock) => new AssumedTooEarly(options, clock),
+      ),
+      firstSeeds: 30,
+      schedule: [{ key: "scheduler|watch|resource.k8s.io/resourceslices#1|ADDED|n0-0#1|watch-delay", value: 98_234 }],
+    },
+  ],
+};

@@ -363,7 +363,8 @@ class ClaimScheduler {
       if (outcome.reason === "Unknown") {
         const known = await resolveUnknown(tracker.picture, controllers.kube, step.intent, { cancel });
         if (!known.ok || !known.value) {
-          this.doubt(claim, step.intent);
+          // A reservation in doubt takes nothing that the claim does not have already.
+          if (claim.status?.allocation === undefined) this.doubt(claim, step.intent);
           return { why: outcome.message, outcome };
         }
       } else if (outcome.reason !== "Conflict") return { why: outcome.message, outcome };

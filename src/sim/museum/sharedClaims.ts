@@ -2,15 +2,16 @@ import { nextBindStep } from "../../decide/devices/bindClaim.ts";
 import { ClaimTracker } from "../../decide/devices/claimTracker.ts";
 import { usesOf } from "../../decide/devices/deviceUse.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
+import { assert } from "../../model/assert.ts";
 import type { Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
-import { type KindChange, KindTable } from "../../snapshot/kindTable.ts";
-import type { ActorPorts } from "../actor.ts";
+import type { KindChange, KindTable } from "../../snapshot/kindTable.ts";
+import type { ActorPorts, ActorSpec } from "../actor.ts";
+import { controllersProcess } from "../controllersProcess.ts";
 import { claimsKey, deviceGivenOnce } from "../devices/invariants.ts";
 import { plain, podsRef } from "../devices/scenario.ts";
 import type { Invariant } from "../invariant.ts";
-import { Mirror } from "../mirror.ts";
-import { at, type Exhibit, every, person, pod, process, scene } from "./exhibit.ts";
+import { at, type Exhibit, person, pod, scene } from "./exhibit.ts";
 
 const claims = { group: "resource.k8s.io", version: "v1", plural: "resourceclaims" };
 const spec = { devices: { requests: [{ name: "gpu", exactly: { deviceClassName: "gpu" } }] } };
@@ -20,23 +21,21 @@ async function makeClaim(kube: KubeApi, name: string): Promise<void> {
   await kube.create(claims, { ...claim, metadata: { ...claim.metadata, namespace: "default" } });
 }
 
-/** A tracker that follows the API by a mirror of its own. */
-async function follow(ports: ActorPorts, tracker: ClaimTracker, table: KindTable): Promise<void> {
-  const mirror: Mirror = new Mirror(ports, claims, (change) => {
-    if (change.type === "LIST") {
-      const all = [
-        { type: "relistBegins" as const },
-        ...[...mirror.objects.values()].map((object) => ({ type: "put" as const, object })),
-      ];
-      for (const event of all) table.apply(event);
-      tracker.observed(table.apply({ type: "relistDone", revision: String(mirror.revision) }).changes, true);
-      return;
-    }
-    if (change.type === "BOOKMARK") return;
-    const type = change.type === "DELETED" ? ("removed" as const) : ("put" as const);
-    tracker.observed(table.apply({ type, object: change.object }).changes);
+/** A process whose cache feeds a tracker; others of the scene may ask for it. */
+function trackerProcess(make: (table: KindTable) => ClaimTracker): { spec: ActorSpec; tracker: () => ClaimTracker } {
+  let tracker: ClaimTracker | undefined;
+  const spec = controllersProcess("cache", (controllers, ports) => {
+    const cache = controllers.cache(claims);
+    const made = make(cache.table);
+    tracker = made;
+    cache.onChanges((changes, isNewList) => void made.observed(changes, isNewList));
+    ports.observe("given", () => made.listAllAllocatedDevices());
   });
-  await mirror.run();
+  const wait = (): ClaimTracker => {
+    assert(tracker !== undefined, "the cache has begun before anybody asks");
+    return tracker;
+  };
+  return { spec, tracker: wait };
 }
 
 /** The mistake: sharers are counted, and who gives up is subtracted where it failed and again where it cleans up. */
@@ -93,12 +92,12 @@ const sharedPlay = (variant: string, about: string, make: (table: KindTable) => 
       for (const name of ["shared", "other"]) await makeClaim(kube, name);
     },
     actors: () => {
-      const table = new KindTable();
-      const tracker = make(table);
+      const cache = trackerProcess(make);
       return [
-        process("cache", (ports) => follow(ports, tracker, table)),
+        cache.spec,
         person("scheduler", async (ports) => {
           await ports.sleep(200);
+          const tracker = cache.tracker();
           const shared = tracker.get("default", "shared");
           const other = tracker.get("default", "other");
           if (shared === undefined || other === undefined) return;
@@ -240,15 +239,12 @@ const ghostPlay = (variant: string, about: string, make: (table: KindTable) => C
       await makeClaim(kube, "c");
     },
     actors: () => {
-      const table = new KindTable();
-      const tracker = make(table);
+      const cache = trackerProcess(make);
       return [
-        process("cache", async (ports) => {
-          ports.observe("given", () => tracker.listAllAllocatedDevices());
-          await Promise.all([follow(ports, tracker, table), every(ports, 1_000, () => {})]);
-        }),
+        cache.spec,
         person("scheduler", async (ports) => {
           await ports.sleep(200);
+          const tracker = cache.tracker();
           const claim = tracker.get("default", "c");
           if (claim === undefined) return;
           await carryOut(ports, on(claim, "d0"), "p");

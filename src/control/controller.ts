@@ -55,8 +55,7 @@ export class Controller {
   async stop(graceMs?: number): Promise<void> {
     for (const stop of this.stopSources) stop();
     this.stopSources = [];
-    const paused = this.loop.pause(graceMs);
-    await paused;
+    await this.loop.stop(graceMs);
     this.queue.close();
   }
 

@@ -68,6 +68,7 @@ export class Controllers {
     this.kube = this.lease === undefined ? ports.kube : fencedKube(ports.kube, this.lease, options.fieldManager);
     this.ports = { ...ports, kube: this.kube };
     this.health.add("ping", () => undefined);
+    this.health.add("caches", () => this.lostTrust());
     this.readiness.add("caches", () => {
       const missing = this.unsynced();
       return missing.length === 0 ? undefined : `no list yet of ${missing.join(", ")}`;
@@ -94,6 +95,7 @@ export class Controllers {
       const freeze = this.options.freeze === undefined ? {} : { freeze: this.options.freeze };
       cache = new ObjectCache<T>({
         ...this.ports,
+        onTrust: () => this.turnOrPause(),
         resource,
         selection,
         ...options,
@@ -160,18 +162,36 @@ export class Controllers {
 
   private lead(): void {
     this.isLeading = true;
-    // Turns of an earlier epoch end first: they were told to give up, and their writes are refused.
-    void this.pausing.then(() => {
-      if (this.isLeading && this.phase === "synced") for (const controller of this.controllers) controller.resume();
-    });
+    this.turnOrPause();
   }
 
   private unlead(): void {
     this.isLeading = false;
+    this.turnOrPause();
+  }
+
+  /** Turns are taken by who leads and can believe what it sees. */
+  private turnOrPause(): void {
+    if (this.mayTurn()) {
+      // Turns of an earlier epoch end first: they were told to give up, and their writes are refused.
+      void this.pausing.then(() => {
+        if (this.mayTurn()) for (const controller of this.controllers) controller.resume();
+      });
+      return;
+    }
     const pauses = this.controllers.map((controller) => controller.pause());
     this.pausing = (async () => {
       for (const pause of pauses) await pause;
     })();
+  }
+
+  private mayTurn(): boolean {
+    return this.isLeading && this.phase === "synced" && this.lostTrust() === undefined;
+  }
+
+  private lostTrust(): string | undefined {
+    for (const cache of this.sortedCaches()) if (cache.lostTrust !== undefined) return cache.lostTrust;
+    return undefined;
   }
 
   private unsynced(): string[] {

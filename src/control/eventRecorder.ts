@@ -124,10 +124,17 @@ export class EventRecorder {
     const refilled = Math.max(0, Math.floor((nowMs - before.sinceMs) / refillMs));
     const tokens = Math.min(burst, before.tokens + refilled);
     const sinceMs = before.sinceMs + refilled * refillMs;
-    // Who has used nothing need not be remembered; the map keeps the noisy ones.
-    if (this.allowances.size > seriesMax) this.allowances.clear();
+    // Set anew, so that the first in the map is the one that was quiet for longest.
+    this.allowances.delete(uid);
     this.allowances.set(uid, { tokens: Math.max(0, tokens - 1), sinceMs });
+    if (this.allowances.size > seriesMax) this.forgetQuietest();
     return tokens > 0;
+  }
+
+  /** One that is forgotten may be noisy again at once; forgetting all of them would let everybody. */
+  private forgetQuietest(): void {
+    const [quietest] = this.allowances.keys();
+    if (quietest !== undefined) this.allowances.delete(quietest);
   }
 
   private makeRoom(): void {

@@ -180,6 +180,23 @@ describe("a loop", () => {
     expect(begun).toEqual(["a", "b"]);
   });
 
+  test("a stop leaves a turn behind that does not give up, and says which", async () => {
+    const { reconcile } = heldTurns();
+    const { clock, queue, loop, log } = newLoop(reconcile);
+    loop.resume();
+    queue.add("a");
+    await settle(1);
+    let isStopped = false;
+    void loop.stop(10_000).then(() => {
+      isStopped = true;
+    });
+    await clock.advance(10_000);
+    expect(isStopped).toBe(false);
+    await clock.advance(5_000);
+    expect(isStopped).toBe(true);
+    expect(JSON.stringify(log.lines)).toContain("left behind");
+  });
+
   test.each<[RefusalReason, "done" | "again" | "giveUp" | "requeueAfterMs"]>([
     ["NotFound", "done"],
     ["Conflict", "again"],

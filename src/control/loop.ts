@@ -41,6 +41,8 @@ export interface LoopOptions {
 }
 
 const defaultDeadlineMs = 120_000;
+/** How long a turn that is told to give up may take to do so, when everything stops. */
+const deafMs = 5_000;
 
 /** Gives turns to the keys of a queue. It can be paused, as a follower is, and goes on where it was. */
 export class Loop {
@@ -66,17 +68,38 @@ export class Loop {
   pause(graceMs = 0): Promise<void> {
     this.isOpen = false;
     if (this.running.size === 0) return Promise.resolve();
-    const cancelAll = (): void => {
-      for (const [, source] of [...this.running].sort(([a], [b]) => (a < b ? -1 : 1))) source.cancel();
-    };
-    const stopTimer = graceMs > 0 ? this.options.clock.after(graceMs, cancelAll) : undefined;
-    if (graceMs <= 0) cancelAll();
+    const stopTimer = graceMs > 0 ? this.options.clock.after(graceMs, () => this.cancelAll()) : undefined;
+    if (graceMs <= 0) this.cancelAll();
     return new Promise((resolve) => {
       this.idleWaiters.push(() => {
         stopTimer?.();
         resolve();
       });
     });
+  }
+
+  /** The same for good: a turn that does not give up when it is told to is left behind. Who leads is asked before each of its writes. */
+  async stop(graceMs = 0): Promise<void> {
+    const { clock, log, name } = this.options;
+    const ended = this.pause(graceMs);
+    if (!this.isBusy) return;
+    await new Promise<void>((resolve) => {
+      const stopTimer = clock.after(graceMs + deafMs, () => {
+        log.warn(
+          { controller: name, keys: [...this.running.keys()].sort() },
+          "turns do not give up and are left behind",
+        );
+        resolve();
+      });
+      void ended.then(() => {
+        stopTimer();
+        resolve();
+      });
+    });
+  }
+
+  private cancelAll(): void {
+    for (const [, source] of [...this.running].sort(([a], [b]) => (a < b ? -1 : 1))) source.cancel();
   }
 
   get isBusy(): boolean {

@@ -12,6 +12,8 @@ export interface ObjectCacheOptions<T extends KubeObject> extends ReflectorOptio
   readonly transform?: (object: T) => T;
   /** For tests: whoever writes to a shared object throws. */
   readonly freeze?: boolean;
+  /** Called when what is here can no longer be believed, and when it can again; see `lostTrust`. */
+  readonly onTrust?: () => void;
   /** Tells every object again after this time, a little later by chance. Off unless given. */
   readonly resyncMs?: number;
 }
@@ -27,6 +29,8 @@ export type CacheHandler<T extends KubeObject = KubeObject> = (event: CacheEvent
 /** Hears of all changes of one step, before any handler: a picture is whole before anybody decides from it. */
 export type CacheFollower = (changes: readonly KindChange[], isNewList: boolean) => void;
 
+/** So many older lists in a row are no replica that lags: with their back-off they take minutes. */
+const refusalsMax = 5;
 /** A share of the time between two resyncs by which chance puts the next one off. */
 const resyncSpread = 0.1;
 
@@ -56,7 +60,18 @@ export class ObjectCache<T extends KubeObject = KubeObject> {
       ...(options.transform && { transform: (object: T) => this.transformed(object) }),
       ...(options.freeze !== undefined && { freeze: options.freeze }),
     });
-    this.reflector = new Reflector(options, (event) => this.receive(event as KindEvent<T>));
+    let isTrusted = true;
+    this.reflector = new Reflector(
+      options,
+      (event) => this.receive(event as KindEvent<T>),
+      () => {
+        if (isTrusted === (this.lostTrust === undefined)) return;
+        isTrusted = !isTrusted;
+        if (!isTrusted)
+          options.log.error({ kind: this.kind, why: this.lostTrust }, "the server is behind what is known");
+        options.onTrust?.();
+      },
+    );
   }
 
   start(): void {
@@ -80,6 +95,16 @@ export class ObjectCache<T extends KubeObject = KubeObject> {
   get isOfWholeKind(): boolean {
     const { namespace = "", labelSelector = "", fieldSelector = "" } = this.selection;
     return namespace === "" && labelSelector === "" && fieldSelector === "";
+  }
+
+  /**
+   * Why what is here cannot be believed any more, if so: every list is older than what is known. The server was restored from a backup; its
+   * revisions mean something else now, and with them everything that was decided. Only a restart forgets.
+   */
+  get lostTrust(): string | undefined {
+    if (this.reflector.refusals < refusalsMax) return undefined;
+    const { refusals } = this.reflector;
+    return `${this.kind}: ${refusals} lists in a row are older than revision ${this.revision}, which is known: was the server restored?`;
   }
 
   /** Whether the first list has been told whole. */

@@ -37,6 +37,8 @@ const pageSize = 500;
 const relistBackoff = { baseMs: 800, maxMs: 30_000 };
 /** A server ends a watch after this time, drawn anew for each, so that many do not return at once. */
 const watchSecondsMin = 300;
+/** A server sends a bookmark about every minute: a watch that has said nothing for this long is of a server that is behind us, or mute. */
+const silentMs = 150_000;
 /** How long after that we believe that a silent connection is still one. */
 const overdueMs = 30_000;
 
@@ -44,21 +46,29 @@ const overdueMs = 30_000;
 export class Reflector {
   private readonly options: ReflectorOptions;
   private readonly emit: (event: KindEvent) => void;
+  private readonly onRefusals: () => void;
   private readonly kind: string;
   private state: ReflectorState = idleReflector;
   private watch: Watch | undefined;
   private call: CancelSource | undefined;
   private stopTimer: (() => void) | undefined;
+  private stopSilence: (() => void) | undefined;
   private openedMs = 0;
 
-  constructor(options: ReflectorOptions, emit: (event: KindEvent) => void) {
+  constructor(options: ReflectorOptions, emit: (event: KindEvent) => void, onRefusals: () => void = () => {}) {
     this.options = options;
     this.emit = emit;
+    this.onRefusals = onRefusals;
     this.kind = kindOf(options.resource);
   }
 
   get phase(): ReflectorState["phase"] {
     return this.state.phase;
+  }
+
+  /** Lists in a row that were older than what is known. */
+  get refusals(): number {
+    return this.state.refusals;
   }
 
   start(): void {
@@ -76,6 +86,12 @@ export class Reflector {
   }
 
   private input(input: ReflectorInput): void {
+    const { refusals } = this.state;
+    this.step(input);
+    if (this.state.refusals !== refusals) this.onRefusals();
+  }
+
+  private step(input: ReflectorInput): void {
     const { state, actions } = stepReflector(this.state, input);
     this.state = state;
     for (const action of actions) {
@@ -83,6 +99,7 @@ export class Reflector {
       // What an action emitted was refused: the machine has gone on, and the rest of this step is of the past.
       if (this.state !== state) return;
     }
+    if (state.phase === "live" && state.refusals > 0) this.state = stepReflector(state, { type: "accepted" }).state;
   }
 
   private act(action: ReflectorAction): void {
@@ -107,7 +124,7 @@ export class Reflector {
         this.close();
         return;
       case "wait":
-        this.wait(action.failures, action.why);
+        this.wait(action.failures, action.why, action.atLeastMs ?? 0);
         return;
     }
   }
@@ -122,6 +139,7 @@ export class Reflector {
     };
     this.openedMs = clock.monotonicMs();
     this.watch = kube.watch(resource, { ...selection, ...how, allowBookmarks: true, timeoutSeconds }, sink);
+    this.stopSilence = clock.after(silentMs, () => this.input({ type: "silent" }));
     // The server should have ended it long ago: the connection is dead and nobody told us.
     this.stopTimer = clock.after(timeoutSeconds * 1000 + overdueMs, () => {
       this.watch?.stop();
@@ -154,9 +172,9 @@ export class Reflector {
     });
   }
 
-  private wait(failures: number, why: string): void {
+  private wait(failures: number, why: string, atLeastMs: number): void {
     const { clock, random, log } = this.options;
-    const delayMs = backoffMs(relistBackoff, failures, random);
+    const delayMs = Math.max(atLeastMs, backoffMs(relistBackoff, failures, random));
     log.info({ kind: this.kind, why, failures, delayMs }, "watch waits");
     this.stopTimer?.();
     this.stopTimer = clock.after(delayMs, () => {
@@ -176,5 +194,7 @@ export class Reflector {
     this.call = undefined;
     this.stopTimer?.();
     this.stopTimer = undefined;
+    this.stopSilence?.();
+    this.stopSilence = undefined;
   }
 }

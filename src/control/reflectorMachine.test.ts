@@ -101,10 +101,10 @@ const rows: {
     does: "relistDone 9",
   },
   {
-    name: "a stream that ends before what is known is refused",
+    name: "a stream that ends before what is known is refused, and counted",
     from: { ...streaming, known: "12" },
     input: bookmark("9", true),
-    to: { phase: "waiting", next: "list", failures: 1, known: "12" },
+    to: { phase: "waiting", next: "list", failures: 1, known: "12", refusals: 1 },
     does: "close, wait",
   },
   {
@@ -150,10 +150,10 @@ const rows: {
     does: "wait",
   },
   {
-    name: "an older list than what is known is refused",
-    from: { ...listing, known: "12" },
+    name: "an older list than what is known is refused, and counted",
+    from: { ...listing, known: "12", refusals: 2 },
     input: page("7", ["a"]),
-    to: { phase: "waiting", next: "list", known: "12" },
+    to: { phase: "waiting", next: "list", known: "12", refusals: 3 },
     does: "wait",
   },
   {
@@ -195,7 +195,35 @@ const rows: {
     to: { known: "20" },
     does: "bookmark 20",
   },
-  { name: "an older bookmark does not", from: live, input: bookmark("5"), to: { known: "10" }, does: "" },
+  { name: "a repeated bookmark says nothing", from: live, input: bookmark("10"), to: { known: "10" }, does: "" },
+  {
+    name: "a bookmark that is older than what is known makes it list, to see which of the two is wrong",
+    from: live,
+    input: bookmark("5"),
+    to: { phase: "listing", known: "10" },
+    does: "close, begins, list first",
+  },
+  {
+    name: "a watch that has not said a word makes it list, too",
+    from: live,
+    input: { type: "silent" },
+    to: { phase: "listing", known: "10" },
+    does: "close, begins, list first",
+  },
+  {
+    name: "a watch that has spoken may be silent",
+    from: heard,
+    input: { type: "silent" },
+    to: { phase: "live" },
+    does: "",
+  },
+  {
+    name: "a watch that fails again and again is not tried without a new list",
+    from: { ...live, failures: 3 },
+    input: ended("Unavailable", 5),
+    to: { phase: "waiting", next: "stream", failures: 4 },
+    does: "wait",
+  },
   {
     name: "what works forgives earlier failures",
     from: { ...live, failures: 5 },
@@ -249,8 +277,15 @@ const rows: {
     name: "a list that was refused by who keeps the objects is made again after a wait",
     from: live,
     input: { type: "refused" },
-    to: { phase: "waiting", next: "stream", failures: 1 },
+    to: { phase: "waiting", next: "stream", failures: 1, refusals: 1 },
     does: "close, wait",
+  },
+  {
+    name: "a list that was taken ends the count",
+    from: { ...live, refusals: 4 },
+    input: { type: "accepted" },
+    to: { phase: "live", refusals: 0 },
+    does: "",
   },
   {
     name: "after the wait a watch goes on",
@@ -288,6 +323,16 @@ describe("following a kind", () => {
     const { state, actions } = stepReflector(from, input);
     expect(said(actions)).toBe(does);
     expect(state).toMatchObject(to);
+  });
+
+  test("whoever refuses a watch or a list and says when to come back is obeyed", () => {
+    const busy = refused("TooManyRequests", "busy", { retryAfterMs: 7_000 });
+    const waits = [
+      stepReflector(live, { type: "ended", why: busy, livedMs: 1 }),
+      stepReflector(listing, { type: "page", outcome: busy }),
+      stepReflector(streaming, { type: "ended", why: busy, livedMs: 1 }),
+    ].map(({ actions }) => actions.at(-1));
+    expect(waits).toMatchObject([{ atLeastMs: 7_000 }, { atLeastMs: 7_000 }, { atLeastMs: 7_000 }]);
   });
 
   test("every input in every phase leads somewhere, and what is known never goes back", () => {

@@ -15,6 +15,10 @@ import type { KindEvent } from "../snapshot/kindTable.ts";
  *
  * Everything that fails waits first. A list is always of one revision: a page of another one, or an older list than what is
  * known, begins it again.
+ *
+ * A server that was restored from a backup is behind what is known, and stays so. It shows itself by a watch that says nothing, not
+ * even a bookmark, by a bookmark that is older than what is known, or by watches that fail again and again; all of them end in lists,
+ * which are older and refused, and `refusals` counts those in a row. A picture never goes back, so whoever keeps it says so and wants a restart.
  */
 export interface ReflectorState {
   readonly phase: "idle" | "streaming" | "listing" | "live" | "waiting" | "stopped";
@@ -28,6 +32,8 @@ export interface ReflectorState {
   readonly isPaged: boolean;
   /** The revision of the list whose pages are being read. */
   readonly listRevision: Revision | undefined;
+  /** Lists in a row that were older than what is known. */
+  readonly refusals: number;
   /** Whether this watch has said anything. */
   readonly hasSpoken: boolean;
   /** What follows the wait. */
@@ -41,6 +47,10 @@ export type ReflectorInput =
   | { readonly type: "page"; readonly outcome: Outcome<KubeList> }
   /** Whoever keeps the objects found that the new list contradicts them. */
   | { readonly type: "refused" }
+  /** The new list was taken. */
+  | { readonly type: "accepted" }
+  /** The watch has been open for long enough that it should have said something. */
+  | { readonly type: "silent" }
   /** The wait is over. */
   | { readonly type: "due" }
   | { readonly type: "stop" };
@@ -52,7 +62,7 @@ export type ReflectorAction =
   | { readonly type: "list"; readonly continueToken: string | undefined; readonly isPaged: boolean }
   /** Ends the open watch or the call in flight. */
   | { readonly type: "close" }
-  | { readonly type: "wait"; readonly failures: number; readonly why: string };
+  | { readonly type: "wait"; readonly failures: number; readonly why: string; readonly atLeastMs?: number };
 
 export interface ReflectorStep {
   readonly state: ReflectorState;
@@ -66,17 +76,21 @@ export const idleReflector: ReflectorState = {
   canStream: true,
   isPaged: true,
   listRevision: undefined,
+  refusals: 0,
   hasSpoken: false,
   next: "stream",
 };
 
 /** A watch that said nothing and ended sooner than this was not a watch. */
 const healthyMs = 10_000;
+/** After so many failures in a row a watch is not tried again without a new list. */
+const watchFailuresMax = 3;
 
 export function stepReflector(state: ReflectorState, input: ReflectorInput): ReflectorStep {
   const isOver = state.phase === "stopped";
   if (input.type === "stop" && !isOver) return { state: { ...state, phase: "stopped" }, actions: [{ type: "close" }] };
-  if (input.type === "refused" && !isOver) return fail(state, "the list was refused", relistBy(state), true);
+  if (input.type === "refused" && !isOver) return fail(refusing(state), "the list was refused", relistBy(state), true);
+  if (input.type === "accepted") return stay({ ...state, refusals: 0 });
   switch (state.phase) {
     case "stopped":
       return stay(state);
@@ -99,7 +113,7 @@ function stepStreaming(state: ReflectorState, input: ReflectorInput): ReflectorS
     const { event } = input;
     if (event.type !== "BOOKMARK") return { state, actions: [emitted(event.type, event.object)] };
     if (!event.initialEventsEnd) return stay(state);
-    if (isOlder(state, event.revision)) return fail(state, "the list is older than what is known", "list", true);
+    if (isOlder(state, event.revision)) return fail(refusing(state), olderThanKnown, "list", true);
     const { revision } = event;
     const live: ReflectorState = { ...state, phase: "live", known: revision, hasSpoken: false };
     return { state: live, actions: [{ type: "emit", event: { type: "relistDone", revision } }] };
@@ -107,16 +121,16 @@ function stepStreaming(state: ReflectorState, input: ReflectorInput): ReflectorS
   if (input.type !== "ended") return stay(state);
   if (reasonOf(input.why) === "Invalid") return begin({ ...state, canStream: false }, "list");
   // A stream that does not come to its end is tried the other way.
-  return fail(state, `the stream ended: ${textOf(input.why)}`, "list", false);
+  return fail(state, `the stream ended: ${textOf(input.why)}`, "list", false, input.why);
 }
 
 function stepListing(state: ReflectorState, outcome: Outcome<KubeList>): ReflectorStep {
   if (!outcome.ok) {
     if (outcome.reason === "Expired" && state.isPaged) return begin({ ...state, isPaged: false }, "list");
-    return fail(state, `the list failed: ${textOf(outcome)}`, relistBy(state), false);
+    return fail(state, `the list failed: ${textOf(outcome)}`, relistBy(state), false, outcome);
   }
   const { revision, items, continueToken } = outcome.value;
-  if (isOlder(state, revision)) return fail(state, "the list is older than what is known", "list", false);
+  if (isOlder(state, revision)) return fail(refusing(state), olderThanKnown, "list", false);
   if (state.listRevision !== undefined && state.listRevision !== revision) {
     // The pages are of two moments: together they never were true.
     return fail({ ...state, isPaged: false }, "the pages of the list are of two revisions", "list", false);
@@ -133,6 +147,7 @@ function stepListing(state: ReflectorState, outcome: Outcome<KubeList>): Reflect
 
 function stepLive(state: ReflectorState, input: ReflectorInput): ReflectorStep {
   if (input.type === "event") return stepEvent(state, input.event);
+  if (input.type === "silent" && !state.hasSpoken) return compareByList(state);
   if (input.type !== "ended") return stay(state);
   const { why, livedMs } = input;
   const isHealthy = state.hasSpoken || livedMs >= healthyMs;
@@ -140,13 +155,15 @@ function stepLive(state: ReflectorState, input: ReflectorInput): ReflectorStep {
   const isExpired = reasonOf(why) === "Expired";
   if (isHealthy && isExpired) return begin(calm, relistBy(calm));
   if (isHealthy && (why === undefined || why.ok)) return resume(calm);
-  return fail(calm, `the watch ended: ${textOf(why)}`, isExpired ? relistBy(calm) : "watch", false);
+  const next = isExpired || calm.failures >= watchFailuresMax ? relistBy(calm) : "watch";
+  return fail(calm, `the watch ended: ${textOf(why)}`, next, false, why);
 }
 
 function stepEvent(state: ReflectorState, event: WatchEvent): ReflectorStep {
   const spoken = state.hasSpoken ? state : { ...state, hasSpoken: true, failures: 0 };
   if (event.type === "BOOKMARK") {
     const { revision } = event;
+    if (isOlder(state, revision)) return compareByList(state);
     if (!isNews(state, revision)) return stay(spoken);
     return {
       state: { ...spoken, known: revision },
@@ -169,16 +186,36 @@ function begin(state: ReflectorState, how: "stream" | "list"): ReflectorStep {
   return { state: { ...fresh, phase: "listing" }, actions: [begins, list] };
 }
 
+/** Perhaps the server does not have what we know: a list shows which of us is wrong. */
+function compareByList(state: ReflectorState): ReflectorStep {
+  const { state: listing, actions } = begin(state, "list");
+  return { state: listing, actions: [{ type: "close" }, ...actions] };
+}
+
 function resume(state: ReflectorState): ReflectorStep {
   if (state.known === undefined) return begin(state, relistBy(state));
   return { state: { ...state, phase: "live", hasSpoken: false }, actions: [{ type: "watch", from: state.known }] };
 }
 
-function fail(state: ReflectorState, why: string, next: ReflectorState["next"], isOpen: boolean): ReflectorStep {
+function fail(
+  state: ReflectorState,
+  why: string,
+  next: ReflectorState["next"],
+  isOpen: boolean,
+  refusal?: Outcome<unknown>,
+): ReflectorStep {
   const failures = state.failures + 1;
-  const wait: ReflectorAction = { type: "wait", failures, why };
+  // Who says when to come back is obeyed.
+  const atLeastMs = refusal === undefined || refusal.ok ? undefined : refusal.retryAfterMs;
+  const wait: ReflectorAction = { type: "wait", failures, why, ...(atLeastMs !== undefined && { atLeastMs }) };
   const waiting: ReflectorState = { ...state, phase: "waiting", failures, next };
   return { state: waiting, actions: isOpen ? [{ type: "close" }, wait] : [wait] };
+}
+
+const olderThanKnown = "the list is older than what is known";
+
+function refusing(state: ReflectorState): ReflectorState {
+  return { ...state, refusals: state.refusals + 1 };
 }
 
 function stay(state: ReflectorState): ReflectorStep {

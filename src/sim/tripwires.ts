@@ -1,3 +1,19 @@
+import nodeCrypto from "node:crypto";
+import { syncBuiltinESMExports } from "node:module";
+import timers from "node:timers";
+import timerPromises from "node:timers/promises";
+
+/** Where real chance comes from, besides the global one. */
+const cryptoNames = [
+  "randomBytes",
+  "randomFill",
+  "randomFillSync",
+  "randomInt",
+  "randomUUID",
+  "generateKeyPairSync",
+  "generateKeySync",
+];
+
 /**
  * While seeds run, nothing may reach for real time or real chance: such a call throws, and the seed fails even if
  * somebody swallows the exception. Seeds run one after another in one thread, so the globals are ours meanwhile.
@@ -28,15 +44,27 @@ export class Tripwires {
       }),
     );
     this.replace(Math, "random", trip("Math.random"));
-    for (const name of ["setTimeout", "setInterval", "setImmediate"]) this.replace(globalThis, name, trip(name));
+    const timerNames = ["setTimeout", "setInterval", "setImmediate"];
+    for (const name of timerNames) {
+      this.replace(globalThis, name, trip(name));
+      this.replace(timers, name, trip(`node:timers ${name}`));
+      this.replace(timerPromises, name, trip(`node:timers/promises ${name}`));
+    }
+    this.replace(timerPromises.scheduler, "wait", trip("scheduler.wait"));
+    this.replace(AbortSignal, "timeout", trip("AbortSignal.timeout"));
     this.replace(performance, "now", trip("performance.now"));
-    this.replace(globalThis.crypto, "randomUUID", trip("crypto.randomUUID"));
-    this.replace(globalThis.crypto, "getRandomValues", trip("crypto.getRandomValues"));
+    this.replace(process, "hrtime", Object.assign(trip("process.hrtime"), { bigint: trip("process.hrtime.bigint") }));
+    this.replace(process, "uptime", trip("process.uptime"));
+    for (const name of ["randomUUID", "getRandomValues"]) this.replace(globalThis.crypto, name, trip(`crypto.${name}`));
+    for (const name of cryptoNames) this.replace(nodeCrypto, name, trip(`node:crypto ${name}`));
+    // Who has imported a name of a built-in module gets the wire too.
+    syncBuiltinESMExports();
   }
 
   disarm(): void {
     for (const restore of this.undo.reverse()) restore();
     this.undo = [];
+    syncBuiltinESMExports();
   }
 
   private replace(holder: object, name: string, value: unknown): void {

@@ -37,7 +37,14 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-const quiet = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
+/** What is logged as an error is a mistake of ours, and fails the test. */
+const mistakes: unknown[] = [];
+const quiet = {
+  debug: () => {},
+  info: () => {},
+  warn: () => {},
+  error: (fields: object, message: string) => void mistakes.push({ message, ...fields }),
+};
 const uncounted = { count: () => {}, gauge: () => {}, observe: () => {} };
 const call = { ...systemCall("churn"), force: false };
 
@@ -62,6 +69,7 @@ test(
     await controllers.stop();
     kube.close();
 
+    expect(mistakes).toEqual([]);
     // A run in which nothing happened would prove nothing.
     expect(done.created).toBeGreaterThan(50);
     expect(done.changed).toBeGreaterThan(100);

@@ -49,21 +49,25 @@ async function benchSize(size: number, folder: string, hasPeer: boolean): Promis
     await server.tell({ do: "fillPods", count: size, perNode: podsPerNode });
     const program = fileURLToPath(new URL("../main.js", import.meta.url));
     const args = [program, "verify", "--kubeconfig", file, "--settle", "0", "-o", "json"];
-    const pipeline = `kubectl --kubeconfig "$1" get pods -A -o json | jq "$2"`;
-    const ours: number[] = [];
+    const peer = `kubectl --kubeconfig "$1" get pods -A -o json | jq "$2"`;
+    const ours: Timed[] = [];
     const inside: number[] = [];
-    const theirs: number[] = [];
+    const theirs: Timed[] = [];
     // In turns, so that whatever else the machine does falls on both.
     for (let round = 0; round < roundsOf(size); round++) {
-      const { ms, out } = await timed(process.execPath, args);
-      const result = JSON.parse(out) as VerifyResult;
+      const run = await timed(`"$@"`, [process.execPath, ...args]);
+      const result = JSON.parse(run.out) as VerifyResult;
       if (result.verdict !== "pass" || result.counts?.total !== size) throw new Error(`verify said ${result.verdict}`);
-      ours.push(ms);
+      ours.push(run);
       inside.push(result.wallMs);
-      if (hasPeer) theirs.push((await timed("sh", ["-c", pipeline, "sh", file, jqProgram])).ms);
+      if (hasPeer) theirs.push(await timed(peer, [file, jqProgram]));
     }
-    const peerMs = percentile(theirs, 0.5);
-    const oursMs = percentile(ours, 0.5);
+    const median = (runs: readonly Timed[], of: "ms" | "cpuMs"): number =>
+      percentile(
+        runs.map((run) => run[of]),
+        0.5,
+      );
+    const [oursMs, peerMs] = [median(ours, "ms"), median(theirs, "ms")];
     const name = `${size.toLocaleString("en-US")} pods`;
     return [
       {
@@ -74,6 +78,12 @@ async function benchSize(size: number, folder: string, hasPeer: boolean): Promis
         ...(hasPeer ? { beside: { name: "kubectl get pods -o json | jq, pods only", value: peerMs } } : {}),
       },
       { name: `verify ${name}, without the start of the process`, value: percentile(inside, 0.5), unit: "ms" },
+      {
+        name: `verify ${name}, processor time of the client`,
+        value: median(ours, "cpuMs"),
+        unit: "ms",
+        ...(hasPeer ? { beside: { name: "kubectl and jq", value: median(theirs, "cpuMs") } } : {}),
+      },
       hasPeer
         ? {
             name: `verify ${name}, against kubectl and jq`,
@@ -89,17 +99,40 @@ async function benchSize(size: number, folder: string, hasPeer: boolean): Promis
   }
 }
 
-function timed(command: string, args: readonly string[]): Promise<{ ms: number; out: string }> {
+interface Timed {
+  readonly ms: number;
+  /** Of all processes that were run, whatever else the machine did meanwhile. */
+  readonly cpuMs: number;
+  readonly out: string;
+}
+
+/** Runs a script of the shell, which knows the processor time of its children. */
+function timed(script: string, args: readonly string[]): Promise<Timed> {
   return new Promise((resolve, reject) => {
     const startedMs = performance.now();
-    const child = spawn(command, args, { stdio: ["ignore", "pipe", "inherit"] });
-    const pieces: Buffer[] = [];
-    child.stdout.on("data", (piece: Buffer) => pieces.push(piece));
+    const counting = `${script}\ncode=$?; times >&2; exit $code`;
+    const child = spawn("sh", ["-c", counting, "sh", ...args], { stdio: ["ignore", "pipe", "pipe"] });
+    const out: Buffer[] = [];
+    let err = "";
+    child.stdout.on("data", (piece: Buffer) => out.push(piece));
+    child.stderr.on("data", (piece: Buffer) => {
+      err += piece.toString("utf8");
+    });
     child.on("error", reject);
     child.on("close", (code) => {
-      const out = Buffer.concat(pieces).toString("utf8");
-      if (code === 0) resolve({ ms: performance.now() - startedMs, out });
-      else reject(new Error(`${command} ended with ${code}: ${out.slice(0, 500)}`));
+      const ms = performance.now() - startedMs;
+      if (code === 0) resolve({ ms, cpuMs: childrenMs(err), out: Buffer.concat(out).toString("utf8") });
+      else reject(new Error(`${script} ended with ${code}: ${err.slice(0, 500)}`));
     });
   });
+}
+
+/** The last line of `times`: user and system time of the children, as `0m1.230s 0m0.120s`. */
+function childrenMs(text: string): number {
+  const last = text.trimEnd().split("\n").at(-1) ?? "";
+  let ms = 0;
+  for (const [, minutes = "0", seconds = "0"] of last.matchAll(/([0-9]+)m([0-9.]+)s/g)) {
+    ms += Number(minutes) * 60_000 + Number(seconds) * 1000;
+  }
+  return ms;
 }

@@ -98,6 +98,8 @@ async function verified(asked: Asked, flags: VerifyFlags, signals: Signals): Pro
       cluster,
       cancel: signals.cancel,
       interrupted: () => signals.interrupted(),
+      // Under an absolute end the time for the report is not ours to spend.
+      ...(asked.untilMs === undefined ? {} : { overrunMs: reserveMs - 10_000 }),
       attempt: (line) => {
         progress.attempt(line);
         sayAttempt(line, config, flags.output, progress.isLive);

@@ -29,15 +29,17 @@ export interface RunOptions {
   /** Somebody may interrupt; `interrupted` then says by what. */
   readonly cancel?: Cancel;
   readonly interrupted?: () => { readonly message: string; readonly exitCode: number };
+  /**
+   * A look that was begun in time may end this much later; one that never ends must not take the report with it. A single
+   * call has its own limit, which is the client's.
+   */
+  readonly overrunMs?: number;
   /** Told of every look that was not the last. */
   readonly attempt?: (line: AttemptLine) => void;
 }
 
-/**
- * A look that was begun in time may end later, as long as the list of a large cluster takes; one that never ends must not take the report
- * with it.
- */
-const overrunMs = 20_000;
+/** As long as the lists of a very large cluster take on a busy machine. */
+const overrunMsDefault = 60_000;
 
 /** How many pods a line about a wait names. */
 const namedMax = 5;
@@ -152,6 +154,7 @@ class Run {
   /** Gives up a look that takes far longer than the window, and when somebody interrupts. */
   private limit(): { cancel: Cancel; done: () => void } {
     const source = new CancelSource();
+    const overrunMs = this.options.overrunMs ?? overrunMsDefault;
     const leftMs = Math.max(0, this.config.settleMs - this.elapsedMs()) + overrunMs;
     const stopTimer = this.ports.clock.after(leftMs, () => source.cancel());
     const forget = this.options.cancel?.onCancel(() => source.cancel());

@@ -4,6 +4,7 @@ import { gpuLabels } from "./example/gpuLabels.ts";
 import { gangScenario } from "./gang/scenario.ts";
 import { mistakes } from "./guineaPig/mistakes.ts";
 import { podSetScenario } from "./guineaPig/scenario.ts";
+import { inventoryMistakes, inventoryScenario } from "./inventory/scenario.ts";
 import { exhibits, variantsOf } from "./museum/museum.ts";
 import { nodesScenario } from "./nodes/scenario.ts";
 import type { Scenario } from "./scenario.ts";
@@ -22,6 +23,8 @@ export function scenarios(): readonly Scenario[] {
     gangScenario("Terminate"),
     gpuLabels,
     nodesScenario,
+    inventoryScenario(),
+    ...inventoryMistakes.map((mistake) => inventoryScenario(mistake)),
     podSetScenario(),
     scheduleScenario,
     workloadsScenario,

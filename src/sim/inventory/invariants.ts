@@ -1,0 +1,165 @@
+/** What must hold between users, cloud, cluster and database, whatever the order of events. */
+import type { AvailabilityNumbers, DiskRow } from "../../model/inventory/rows.ts";
+import type { Invariant } from "../invariant.ts";
+import { type Stage, told } from "./stage.ts";
+
+interface DiskWritten {
+  readonly before: DiskRow | undefined;
+  readonly after: DiskRow;
+  readonly by: string;
+}
+
+interface Held {
+  readonly diskId: string;
+  readonly session: string;
+}
+
+/** A disk that is freed under its session is given to the next one, and two machines write to it. */
+export const oneHolder: Invariant = {
+  id: "I14",
+  fact: "a disk has one holder until the machine before has let it go",
+  begin: () => {
+    const holders = new Map<string, string>();
+    return {
+      observe: (_, what, value) => {
+        if (what === told.claims) {
+          const { diskId, session } = value as Held;
+          const before = holders.get(diskId);
+          if (before !== undefined) return `${session} claims ${diskId}, which ${before} still holds`;
+          holders.set(diskId, session);
+        }
+        if (what === told.releases) holders.delete((value as Held).diskId);
+        if (what === told.writesDisk) {
+          const { before, after, by } = value as DiskWritten;
+          const holder = holders.get(after.diskId);
+          if (by === "reconciler" && before?.inUse === true && !after.inUse && holder !== undefined) {
+            return `${after.diskName} was freed under ${holder}`;
+          }
+          if (
+            by === "reconciler" &&
+            before?.reservationId != null &&
+            after.reservationId === null &&
+            holder === before.reservationId
+          ) {
+            return `the claim of ${holder} on ${after.diskName} was dropped`;
+          }
+        }
+        return undefined;
+      },
+    };
+  },
+};
+
+/** What could not be read is not zero, not empty and not gone. */
+export const unknownIsNotZero: Invariant = {
+  id: "I21",
+  fact: "an error while reading is unknown: never zero, never gone",
+  begin: () => {
+    let stage: Stage | undefined;
+    return {
+      observe: (_, what, value) => {
+        if (what === told.begins) stage = value as Stage;
+        if (what === told.writesDisk) {
+          const { before, after, by } = value as DiskWritten;
+          if (by !== "reconciler" || before === undefined) return undefined;
+          // Nobody prunes snapshots on this stage, so a count that falls was never read.
+          if (after.snapshotCount < before.snapshotCount) {
+            return `${after.diskName} had ${before.snapshotCount} snapshots and now has ${after.snapshotCount}`;
+          }
+          if ((before.lastSnapshotMs ?? 0) > (after.lastSnapshotMs ?? 0))
+            return `${after.diskName}: the last snapshot got older`;
+          if (before.isDeleted !== after.isDeleted) return `${after.diskName}: is_deleted was written`;
+          if (before.diskName !== after.diskName || before.userId !== after.userId)
+            return `${after.diskName} was renamed`;
+          if (before.operationStatus !== after.operationStatus) return `${after.diskName}: an operation was wiped`;
+        }
+        if (what === told.writesTypes) {
+          const row = stage?.tables.types.get("h100");
+          if (row === undefined || stage === undefined) return undefined;
+          const running = [...stage.cloud.groups.values()].flatMap(({ instances }) => instances).length;
+          if (running > 0 && row.numbers.totalClusterGpus === 0)
+            return `h100 is said to have no GPUs, and ${running} machines run`;
+        }
+        return undefined;
+      },
+    };
+  },
+};
+
+/** Nodes that flap change what is free, never what there is. */
+export const sumsClose: Invariant = {
+  id: "I15",
+  fact: "free is a part of what can be scheduled, that of what there is, and flaps change nothing else",
+  begin: () => {
+    let stage: Stage | undefined;
+    return {
+      observe: (_, what, value) => {
+        if (what === told.begins) stage = value as Stage;
+        if (what !== told.writesTypes) return undefined;
+        const row = stage?.tables.types.get("h100");
+        if (row === undefined || stage === undefined) return undefined;
+        return wrongNumbers(row.numbers, machinesOf(stage));
+      },
+      atRest: () => {
+        if (stage === undefined) return "the stage was never set";
+        const row = stage.tables.types.get("h100");
+        const { numbers } = row ?? {};
+        if (numbers?.state !== "fresh") return `at rest h100 is ${numbers?.state}: ${numbers?.error}`;
+        const wanted = 8 * machinesOf(stage);
+        return numbers.totalClusterGpus === wanted
+          ? undefined
+          : `h100 has ${wanted} GPUs and says ${numbers.totalClusterGpus}`;
+      },
+    };
+  },
+};
+
+function machinesOf(stage: Stage): number {
+  return [...stage.cloud.groups.values()].flatMap(({ instances }) => instances).length;
+}
+
+function wrongNumbers(numbers: AvailabilityNumbers, machines: number): string | undefined {
+  const { availableGpus, schedulableGpus, totalClusterGpus, maxReservable, fullNodesAvailable, state } = numbers;
+  if (availableGpus < 0 || availableGpus > Math.max(schedulableGpus, totalClusterGpus))
+    return `${availableGpus} free of ${schedulableGpus}`;
+  if (maxReservable > availableGpus) return `${maxReservable} in one reservation, ${availableGpus} free`;
+  if (fullNodesAvailable * 8 > availableGpus) return `${fullNodesAvailable} whole nodes, ${availableGpus} free`;
+  if (state !== "fresh") return undefined;
+  if (availableGpus > totalClusterGpus) return `${availableGpus} free of ${totalClusterGpus}`;
+  return totalClusterGpus % 8 === 0 && totalClusterGpus <= 8 * (machines + 1)
+    ? undefined
+    : `${totalClusterGpus} GPUs on ${machines} machines`;
+}
+
+/** When everybody has gone home, the database says what the cloud has, and nothing is held. */
+export const comesToRest: Invariant = {
+  id: "I17",
+  fact: "after the faults stop database and cloud agree, and nothing is claimed that nobody holds",
+  begin: () => {
+    let stage: Stage | undefined;
+    return {
+      observe: (_, what, value) => {
+        if (what === told.begins) stage = value as Stage;
+        return undefined;
+      },
+      atRest: () => {
+        if (stage === undefined) return "the stage was never set";
+        const names = new Set<string>();
+        for (const row of stage.tables.disks.values()) {
+          if (names.has(row.diskName)) return `there are two disks ${row.diskName}`;
+          names.add(row.diskName);
+          if (row.isDeleted) continue;
+          const volume = row.volumeId === null ? undefined : stage.cloud.volumes.get(row.volumeId);
+          if (row.inUse && (volume?.attachments.length ?? 0) === 0)
+            return `${row.diskName} is claimed by ${row.reservationId}, and nobody holds it`;
+          const own = [...stage.cloud.snapshots.values()].filter(
+            ({ tags, state }) => tags["disk_name"] === row.diskName && state === "completed",
+          );
+          if (own.length > row.snapshotCount)
+            return `${row.diskName} has ${own.length} snapshots and says ${row.snapshotCount}`;
+        }
+        return undefined;
+      },
+    };
+  },
+};

@@ -77,6 +77,7 @@ if (isWanted("mutants")) {
 
 /** What the parts promise: scenario, seeds, and what is played. */
 const promises = [
+  ["inventory", 5_000, "the inventory's race matrix: sessions, renames, faults of cloud and database, two reconcilers"],
   ["bind", 10_000, "shares of GPUs bound, deleted and bound again"],
   ["node-lives", 500, "nodes that fall silent, return and are deleted"],
   ["verify", 1_000, "verify while 200 pods are made and bound"],

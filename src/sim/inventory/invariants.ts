@@ -1,6 +1,6 @@
 /** What must hold between users, cloud, cluster and database, whatever the order of events. */
 import type { AvailabilityNumbers, DiskRow } from "../../model/inventory/rows.ts";
-import type { Invariant } from "../invariant.ts";
+import type { Checks, Invariant } from "../invariant.ts";
 import { type Stage, told } from "./stage.ts";
 
 interface DiskWritten {
@@ -18,36 +18,45 @@ interface Held {
 export const oneHolder: Invariant = {
   id: "I14",
   fact: "a disk has one holder until the machine before has let it go",
-  begin: () => {
-    const holders = new Map<string, string>();
-    return {
-      observe: (_, what, value) => {
-        if (what === told.claims) {
-          const { diskId, session } = value as Held;
-          const before = holders.get(diskId);
-          if (before !== undefined) return `${session} claims ${diskId}, which ${before} still holds`;
-          holders.set(diskId, session);
+  begin: watchHolders,
+};
+
+function watchHolders(): Checks {
+  const holders = new Map<string, string>();
+  return {
+    observe: (_, what, value) => {
+      if (what === told.claims) {
+        const { diskId, session } = value as Held;
+        const before = holders.get(diskId);
+        if (before !== undefined) return `${session} claims ${diskId}, which ${before} still holds`;
+        holders.set(diskId, session);
+      }
+      if (what === told.releases) holders.delete((value as Held).diskId);
+      if (what === told.writesDisk) {
+        const { before, after, by } = value as DiskWritten;
+        const holder = holders.get(after.diskId);
+        if (by === "reconciler" && before?.inUse === true && !after.inUse && holder !== undefined) {
+          return `${after.diskName} was freed under ${holder}`;
         }
-        if (what === told.releases) holders.delete((value as Held).diskId);
-        if (what === told.writesDisk) {
-          const { before, after, by } = value as DiskWritten;
-          const holder = holders.get(after.diskId);
-          if (by === "reconciler" && before?.inUse === true && !after.inUse && holder !== undefined) {
-            return `${after.diskName} was freed under ${holder}`;
-          }
-          if (
-            by === "reconciler" &&
-            before?.reservationId != null &&
-            after.reservationId === null &&
-            holder === before.reservationId
-          ) {
-            return `the claim of ${holder} on ${after.diskName} was dropped`;
-          }
+        if (
+          by === "reconciler" &&
+          before?.reservationId != null &&
+          after.reservationId === null &&
+          holder === before.reservationId
+        ) {
+          return `the claim of ${holder} on ${after.diskName} was dropped`;
         }
-        return undefined;
-      },
-    };
-  },
+      }
+      return undefined;
+    },
+  };
+}
+
+/** The same, for mistakes that begin with taking an absence for a fact. */
+export const absenceIsNoProof: Invariant = {
+  id: "I21",
+  fact: "not found is unknown: nothing is freed because of it",
+  begin: watchHolders,
 };
 
 /** What could not be read is not zero, not empty and not gone. */

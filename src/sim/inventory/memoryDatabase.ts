@@ -42,8 +42,9 @@ export class MemoryDatabase implements InventoryDatabase {
     };
   }
 
-  begin(start: RunStart): Promise<Answer<Beginning>> {
-    return ask(this.hop, "begin", (): Beginning => {
+  async begin(start: RunStart): Promise<Answer<Beginning>> {
+    let taken: object | undefined;
+    const answer = await ask(this.hop, "begin", (): Beginning => {
       const { tables } = this;
       const { paused } = tables;
       const row = {
@@ -70,8 +71,12 @@ export class MemoryDatabase implements InventoryDatabase {
       tables.runs.push({ ...row, fence, status: "running" });
       const run = new MemoryInventoryRun(tables, this.hop, { runId: row.runId, fence, author: this.author });
       tables.lockedBy = run;
+      taken = run;
       return { status: "begun", run };
     });
+    // The connection broke before anybody heard of the lock: it goes with its connection.
+    if (!answer.ok && taken !== undefined && this.tables.lockedBy === taken) this.tables.lockedBy = undefined;
+    return answer;
   }
 }
 
@@ -81,6 +86,7 @@ class MemoryInventoryRun implements InventoryRun {
   private readonly tables: MemoryTables;
   private readonly hop: Hop;
   private readonly author: string;
+  private isBroken = false;
 
   constructor(tables: MemoryTables, hop: Hop, begun: { runId: string; fence: number; author: string }) {
     this.tables = tables;
@@ -91,11 +97,11 @@ class MemoryInventoryRun implements InventoryRun {
   }
 
   types(): Promise<Answer<TypesRead>> {
-    return ask(this.hop, "types", () => readTypes(this.tables));
+    return this.asked("types", () => readTypes(this.tables));
   }
 
   disks(): Promise<Answer<DisksRead>> {
-    return ask(this.hop, "disks", () => readDisks(this.tables));
+    return this.asked("disks", () => readDisks(this.tables));
   }
 
   writeTypes(types: readonly TypeWrite[], drift: readonly DriftEvent[]): Promise<Answer<TypesWritten>> {
@@ -177,7 +183,7 @@ class MemoryInventoryRun implements InventoryRun {
   }
 
   finish(end: RunEnd): Promise<Answer<undefined>> {
-    return ask(this.hop, "finish", () => {
+    return this.asked("finish", () => {
       const row = this.tables.runs.find(({ runId }) => runId === this.runId);
       if (row === undefined) return undefined;
       row.finishedMs = this.tables.nowMs();
@@ -193,8 +199,19 @@ class MemoryInventoryRun implements InventoryRun {
     if (this.tables.lockedBy === this) this.tables.lockedBy = undefined;
   }
 
+  /** All of a run goes over one connection. When it breaks the run is over, and its lock is free. */
+  private async asked<T>(what: string, run: () => T, fencedBy?: () => string | undefined): Promise<Answer<T>> {
+    if (this.isBroken) return { ok: false, reason: "Unavailable", why: `${what}: the connection is gone` };
+    const answer = await ask(this.hop, what, run, fencedBy);
+    if (!answer.ok && answer.reason === "Unavailable") {
+      this.isBroken = true;
+      await this.release();
+    }
+    return answer;
+  }
+
   private fenced<T>(what: string, run: () => T): Promise<Answer<T>> {
-    return ask(this.hop, what, run, () =>
+    return this.asked(what, run, () =>
       this.tables.fence === this.fence ? undefined : `fence ${this.tables.fence} has replaced ${this.fence}`,
     );
   }

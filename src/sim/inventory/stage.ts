@@ -207,7 +207,8 @@ export async function session(
     const snapshot = { id: snapshotId, volumeId, tags: { "gpu-dev-user": user, disk_name: now } };
     stage.cloud.putSnapshot({ ...snapshot, state: "pending" });
     await ports.sleep(jitter(pace.snapshotMs));
-    stage.cloud.putSnapshot({ ...snapshot, state: "completed" });
+    // Its tags may have been changed meanwhile: the disk was renamed.
+    stage.cloud.putSnapshot({ id: snapshotId, volumeId, state: "completed" });
   }
   if (!odd("volume kept", 300)) stage.cloud.deleteVolume(volumeId);
   await ports.sleep(jitter(30));

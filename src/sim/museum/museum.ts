@@ -5,16 +5,23 @@ import { bindByName } from "./bindByName.ts";
 import { forceDelete, lostFinalizer, wrongUnprepare } from "./claimRelease.ts";
 import type { BuggyVariant, Exhibit, Variant } from "./exhibit.ts";
 import { fiveQueries43 } from "./fiveQueries.ts";
+import { forcedDetach } from "./forcedDetach.ts";
 import { lateStatus } from "./lateStatus.ts";
 import { lostDelete } from "./lostDelete.ts";
+import { lostNode } from "./lostNode.ts";
 import { lostReservation, twoReservations } from "./lostReservation.ts";
 import { mergedRecreate } from "./mergedRecreate.ts";
 import { mutationCache } from "./mutationCache.ts";
+import { orphanByAbsence } from "./orphanByAbsence.ts";
 import { ownWrites } from "./ownWrites.ts";
 import { ghostAllocation, releasedTwice } from "./sharedClaims.ts";
 import { strippedLabel } from "./strippedLabel.ts";
 import { assumedTooEarly, lateHandler, tornRead } from "./tornClaims.ts";
+import { revivedReservation } from "./revivedReservation.ts";
+import { shiftedGroups } from "./shiftedGroups.ts";
+import { twinVolumes } from "./twinVolumes.ts";
 import { twoLeaders } from "./twoLeaders.ts";
+import { warmClaim } from "./warmClaim.ts";
 import { watchGoesBack } from "./watchGoesBack.ts";
 
 /** The race museum. Parts add their own exhibits here. */
@@ -26,6 +33,13 @@ export const exhibits: readonly Exhibit[] = [
   forceDelete,
   wrongUnprepare,
   releasedTwice,
+  shiftedGroups,
+  orphanByAbsence,
+  revivedReservation,
+  warmClaim,
+  twinVolumes,
+  forcedDetach,
+  lostNode,
   lostReservation,
   twoReservations,
   ghostAllocation,

@@ -195,7 +195,7 @@ const onlyFirstPage: Mistake = (ports) => ({
 });
 
 /** A database that cannot be read looks empty, and everything is written without a look at versions. */
-const failedReadIsEmpty: Mistake = (ports) => ({
+const failedReadIsEmpty: Mistake = (ports, stage) => ({
   ...ports,
   database: wrapRuns(ports.database, (run) => ({
     ...methodsOf(run),
@@ -212,29 +212,22 @@ const failedReadIsEmpty: Mistake = (ports) => ({
       };
       return { ok: true, value: nothing };
     },
+    // The upsert of the original, over whatever connection the pool has: whoever has the name is overwritten.
     writeDisks: async (writes) => {
-      // The upsert of the original: whoever has the name is overwritten.
-      const forced = await run.disks();
-      if (!forced.ok) return forced;
-      return run.writeDisks(
-        writes.map((write) => {
-          if (write.kind !== "insert") return write;
-          const row = forced.value.rows.find(
-            ({ userId, diskName }) => userId === write.row.userId && diskName === write.row.diskName,
+      for (const write of writes) {
+        if (write.kind !== "insert") continue;
+        const { userId, diskName, volumeId, inUse, snapshotCount, volumeState } = write.row;
+        const row = stage.tables.disk(userId, diskName);
+        if (row === undefined) stage.tables.apply(write, "reconciler");
+        else {
+          const change = { inUse, snapshotCount, volumeState, reservationId: null, operationStatus: null };
+          const isFree = [...stage.tables.disks.values()].every(
+            (other) => other === row || other.volumeId !== volumeId,
           );
-          if (row === undefined) return write;
-          const { volumeId, inUse, snapshotCount, volumeState } = write.row;
-          const change = { volumeId, inUse, snapshotCount, volumeState, reservationId: null };
-          return {
-            kind: "update",
-            diskId: row.diskId,
-            rowVersion: row.rowVersion,
-            change,
-            volumeId: write.volumeId,
-            drift: [],
-          };
-        }),
-      );
+          stage.tables.updateDisk(row.diskId, isFree ? { ...change, volumeId } : change, "reconciler");
+        }
+      }
+      return run.writeDisks(writes.filter((write) => write.kind === "update"));
     },
   })),
 });

@@ -24,6 +24,10 @@ export class HurriedClock implements Clock {
     return this.atMs;
   }
 
+  monotonicMs(): number {
+    return this.atMs;
+  }
+
   pass(ms: number): void {
     this.atMs += ms;
   }

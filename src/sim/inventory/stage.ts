@@ -34,6 +34,7 @@ export class Stage {
   constructor() {
     const clock: Clock = {
       nowMs: () => this.ports?.clock.nowMs() ?? 0,
+      monotonicMs: () => this.ports?.clock.monotonicMs() ?? 0,
       after: () => () => {},
     };
     this.tables = new MemoryTables(() => clock.nowMs());

@@ -24,10 +24,6 @@ export class HurriedClock implements Clock {
     return this.atMs;
   }
 
-  monotonicMs(): number {
-    return this.atMs;
-  }
-
   pass(ms: number): void {
     this.atMs += ms;
   }

@@ -1,8 +1,9 @@
 import type { ObjectStore } from "../../apiserver/storage/objectStore.ts";
 import { defaultScheduler } from "../../control/defaultScheduler.ts";
 import { workloads } from "../../control/workloads/workloads.ts";
+import { controllerOf } from "../../decide/workloads/ownership.ts";
 import { podCondition } from "../../decide/workloads/podFacts.ts";
-import type { Node, Pod } from "../../model/kubernetes.generated.ts";
+import type { CronJob, Node, Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { formatMicroTime, formatTime } from "../../model/time.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
@@ -20,7 +21,7 @@ import {
 import { oneEpochWrites } from "../invariants/leadership.ts";
 import type { Scenario } from "../scenario.ts";
 import { workloadsAreDone } from "./invariants.ts";
-import { tinyKubelet } from "./tinyKubelet.ts";
+import { type TinyLife, tinyKubelet } from "./tinyKubelet.ts";
 import { bigNode } from "./user.ts";
 
 const managers = ["ann", "bob"];
@@ -104,6 +105,31 @@ const livingNodesAreOpen: Invariant = {
   }),
 };
 
+/** I22: a CronJob never forgets for which time it has made a Job. */
+const schedulesMoveOn: Invariant = {
+  id: "I22",
+  fact: "the last schedule of a CronJob never goes back, and each of its Jobs is of another minute",
+  begin: () => {
+    const made = new Set<string>();
+    return {
+      commit: ({ type, event }) => {
+        const { current, previous } = event;
+        if (type === "ADDED" && current.resource === "batch/jobs") {
+          const minute =
+            current.object().metadata.annotations?.["batch.kubernetes.io/cronjob-scheduled-timestamp"] ?? "";
+          if (made.has(minute)) return `${current.key} is the second Job of ${minute}`;
+          made.add(minute);
+        }
+        if (type !== "MODIFIED" || current.resource !== "batch/cronjobs") return undefined;
+        const lastOf = (object: KubeObject | undefined) =>
+          (object as unknown as CronJob | undefined)?.status?.lastScheduleTime ?? "";
+        const [before, after] = [lastOf(previous?.object()), lastOf(current.object())];
+        return after >= before ? undefined : `${current.key} went from ${before} back to ${after}`;
+      },
+    };
+  },
+};
+
 function isLost(store: ObjectStore, name: string): boolean {
   const node = store.get("/nodes", "", name)?.object() as unknown as Node | undefined;
   return node === undefined || node.spec?.taints?.some(({ effect }) => effect === "NoExecute") === true;
@@ -132,13 +158,15 @@ export const nodeLivesScenario: Scenario = {
         { lease },
       ),
     ),
-    { ...controllersProcess("kubelet", (controllers) => tinyKubelet(controllers)), sheltered: true },
+    { ...controllersProcess("kubelet", (controllers) => tinyKubelet(controllers, lifeOf)), sheltered: true },
+    clerk,
     ...nodeNames.map(nodeActor),
   ],
   invariants: [
     speakersAreNotGivenUp,
     evictsFromLostNodes,
     livingNodesAreOpen,
+    schedulesMoveOn,
     workloadsAreDone,
     destroysTheSameObject(held),
     destroysWhatItLookedAt(held),
@@ -152,6 +180,36 @@ export const nodeLivesScenario: Scenario = {
   // Longer than the grace of a node, the quarantine of a missing one, and what a clock that was set back adds.
   quietMs: 80_000,
   humming: ["coordination.k8s.io/leases", "/events"],
+};
+
+/** Pods of Jobs do their work and end; all others run on. */
+function lifeOf(pod: Pod): TinyLife {
+  const isJob = controllerOf(pod.metadata)?.kind === "Job";
+  return isJob ? { startMs: 100, ends: { afterMs: 3_000, exitCode: 0 } } : { startMs: 100 };
+}
+
+const cronJobs = { group: "batch", version: "v1", plural: "cronjobs" };
+
+/** Has a Job made every minute, and stops that before everybody goes home. */
+const clerk: ActorSpec = {
+  name: "clerk",
+  finite: true,
+  sheltered: true,
+  run: async ({ kube, sleep }) => {
+    const ref = { ...cronJobs, namespace: "default", name: "tick" };
+    const template = { spec: { restartPolicy: "Never", containers: [{ name: "main", image: "registry/app:1" }] } };
+    const spec = { schedule: "* * * * *", jobTemplate: { spec: { template } } };
+    const metadata = { name: ref.name, namespace: ref.namespace };
+    const object = { apiVersion: "batch/v1", kind: "CronJob", metadata, spec } as unknown as KubeObject;
+    while (!(await kube.get(ref)).ok) {
+      await kube.create(cronJobs, object);
+      await sleep(1_000);
+    }
+    await sleep(shakenMs - 20_000);
+    for (let isDone = false; !isDone; await sleep(1_000)) {
+      isDone = (await kube.patch(ref, { type: "merge", body: { spec: { suspend: true } } })).ok;
+    }
+  },
 };
 
 async function setUp(kube: KubeApi): Promise<void> {

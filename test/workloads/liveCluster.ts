@@ -7,6 +7,7 @@ import { Controllers } from "../../src/control/controllers.ts";
 import { defaultScheduler } from "../../src/control/defaultScheduler.ts";
 import { MetricsBook } from "../../src/control/metricsBook.ts";
 import type { Part } from "../../src/control/part.ts";
+import { FaultyKube } from "../../src/control/testing/faultyKube.ts";
 import { KeptLog } from "../../src/control/testing/keptLog.ts";
 import { workloads } from "../../src/control/workloads/workloads.ts";
 import type * as k from "../../src/model/kubernetes.generated.ts";
@@ -30,12 +31,15 @@ export class LiveCluster {
   readonly test: TestApi;
   readonly controllers: Controllers;
   readonly log = new KeptLog();
+  /** What the controllers call; a test may break it. */
+  readonly kube: FaultyKube;
   private readonly beating = new Set<string>();
 
   private constructor(test: TestApi, options: LiveClusterOptions) {
     this.test = test;
     const { clock } = test;
-    const ports = { kube: inProcessKube(test.core, caller), clock, random: seededRandom(7), log: this.log };
+    this.kube = new FaultyKube(inProcessKube(test.core, caller));
+    const ports = { kube: this.kube, clock, random: seededRandom(7), log: this.log };
     this.controllers = new Controllers({ ...ports, metrics: new MetricsBook() }, { fieldManager: "kcm", freeze: true });
     for (const part of options.parts ?? [workloads, defaultScheduler]) part.add(this.controllers);
     tinyKubelet(this.controllers, options.lifeOf);

@@ -1,10 +1,11 @@
-/** A slice of the seeds of the scenario `workloads`; `npm run sim:long` plays many more. */
+/** Slices of the seeds of the scenarios `workloads` and `node-lives`; `npm run sim:long` plays many more. */
 import { expect, test } from "vitest";
 import { violationReport } from "../../src/sim/report.ts";
 import { withTripwires } from "../../src/sim/runSeed.ts";
 import { runSeeds } from "../../src/sim/runSeeds.ts";
 import type { Scenario } from "../../src/sim/scenario.ts";
 import { shrink } from "../../src/sim/shrink.ts";
+import { nodeLivesScenario } from "../../src/sim/workloads/nodeLives.ts";
 import { workloadsScenario } from "../../src/sim/workloads/scenario.ts";
 
 async function told(scenario: Scenario, range: { from: number; count: number }): Promise<string> {
@@ -15,7 +16,7 @@ async function told(scenario: Scenario, range: { from: number; count: number }):
 }
 
 test("workloads survive a fixed slice of seeds with all faults on", { timeout: 120_000 }, async () => {
-  expect(await told(workloadsScenario, { from: 1, count: 60 })).toBe("");
+  expect(await told(workloadsScenario, { from: 1, count: 50 })).toBe("");
 });
 
 test("workloads survive a fresh slice, whose first seed is printed, and change no object that others read", {

@@ -3,7 +3,7 @@ import { lookAgain } from "../../intents/lookAgain.ts";
 import { assert } from "../../model/assert.ts";
 import { type Intent, intentId, kindOf } from "../../model/intent.ts";
 import { type Outcome, type Refusal, refused } from "../../model/outcome.ts";
-import type { Revision } from "../../model/revision.ts";
+import { firstRevision, isLater, type Revision } from "../../model/revision.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { ResourceRef } from "../../ports/kubeApi.ts";
 import type { Ended } from "../../snapshot/ledger.ts";
@@ -63,9 +63,9 @@ export class Desk {
     let oldest: Revision | undefined;
     for (const kind of kinds) {
       const { revision } = this.cache(kind);
-      if (oldest === undefined || BigInt(revision) < BigInt(oldest)) oldest = revision;
+      if (oldest === undefined || isLater(oldest, revision)) oldest = revision;
     }
-    return oldest ?? "0";
+    return oldest ?? firstRevision;
   }
 
   /** Called when the last write of a key has been shown. */

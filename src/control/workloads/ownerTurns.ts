@@ -103,6 +103,7 @@ function needsFreshOwner(intent: Intent, owner: KubeObject): boolean {
 export function resultOf(decision: Decision, committed: readonly Committed[], nowMs: number): TurnResult {
   for (const { outcome } of committed) {
     if (outcome.ok || outcome.reason === "NotFound") continue;
+    if (outcome.reason === "Fenced") return turnResultOf(outcome);
     const again = `${outcome.reason}: ${outcome.message}`;
     return outcome.retryAfterMs === undefined ? { again } : { again, atLeastMs: outcome.retryAfterMs };
   }

@@ -35,13 +35,15 @@ const beatMs = 5_000;
 /** How long a node may be silent before it is given up. */
 const graceUs = 40_000_000;
 const shakenMs = 150_000;
+/** How long the answer to a second look may be under way. */
+const freshUs = 5_000_000;
 
 /** I21: silence is measured, not guessed: no watch that lags and no clock that jumps makes a node dead. */
 const speakersAreNotGivenUp: Invariant = {
   id: "I21",
   fact: "no node is given up that has spoken within its grace",
   begin: ({ nowUs }) => {
-    const spokeUs = new Map<string, number>();
+    const spokeUs = new Map<string, number[]>();
     return {
       commit: ({ type, call, event }) => {
         const { current, previous } = event;
@@ -49,14 +51,14 @@ const speakersAreNotGivenUp: Invariant = {
         if (type === "DELETED") return undefined;
         const isLease = current.resource === "coordination.k8s.io/leases" && current.namespace === leaseNamespace;
         const isNode = current.resource === "/nodes";
-        if (isLease || (isNode && !held(call.actor))) spokeUs.set(name, nowUs());
+        if (isLease || (isNode && !held(call.actor))) spokeUs.set(name, [...(spokeUs.get(name) ?? []), nowUs()]);
         if (!isNode || !held(call.actor)) return undefined;
         const [before, after] = [readyOf(previous?.object()), readyOf(current.object())];
         if (after !== "Unknown" || before === "Unknown") return undefined;
-        const silentUs = nowUs() - (spokeUs.get(name) ?? Number.NEGATIVE_INFINITY);
-        // What was read just before the node spoke again may be written just after.
-        if (silentUs >= graceUs || call.sentUs - (nowUs() - silentUs) < 0) return undefined;
-        return `${call.actor} gave up ${name}, which had spoken ${silentUs / 1e6} s before`;
+        // The lease is read just before; what the node says while the answer is under way cannot be known.
+        const known = (spokeUs.get(name) ?? []).findLast((atUs) => atUs <= call.sentUs - freshUs);
+        if (known === undefined || call.sentUs - known >= graceUs - freshUs) return undefined;
+        return `${call.actor} gave up ${name}, which had spoken ${(call.sentUs - known) / 1e6} s before`;
       },
     };
   },
@@ -68,7 +70,6 @@ const evictsFromLostNodes: Invariant = {
   fact: "a pod goes for its node's sake only if that node drives pods away, or is gone",
   begin: ({ store, nowUs }) => {
     const lostUs = new Map<string, number>();
-    const freshUs = 5_000_000;
     return {
       commit: ({ type, call, event }) => {
         const { current } = event;

@@ -19,6 +19,10 @@ test("workloads survive a fixed slice of seeds with all faults on", { timeout: 1
   expect(await told(workloadsScenario, { from: 1, count: 50 })).toBe("");
 });
 
+test("nodes that come and go leave nothing behind, on a fixed slice of seeds", { timeout: 120_000 }, async () => {
+  expect(await told(nodeLivesScenario, { from: 1, count: 12 })).toBe("");
+});
+
 test("workloads survive a fresh slice, whose first seed is printed, and change no object that others read", {
   timeout: 120_000,
 }, async () => {

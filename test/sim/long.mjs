@@ -79,6 +79,8 @@ if (isWanted("mutants")) {
 const promises = [
   ["inventory", 5_000, "the inventory's race matrix: sessions, renames, faults of cloud and database, two reconcilers"],
   ["bind", 10_000, "shares of GPUs bound, deleted and bound again"],
+  ["gang", 5_000, "gangs on nodes that are lost, full loss suppressed"],
+  ["gang/terminate", 5_000, "gangs on nodes that are lost, full loss terminates"],
   ["node-lives", 500, "nodes that fall silent, return and are deleted"],
   ["verify", 1_000, "verify while 200 pods are made and bound"],
   ["workloads", 2_000, "Deployments, StatefulSets, DaemonSets and Jobs"],

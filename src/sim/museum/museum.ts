@@ -6,17 +6,22 @@ import { forceDelete, lostFinalizer, wrongUnprepare } from "./claimRelease.ts";
 import type { BuggyVariant, Exhibit, Variant } from "./exhibit.ts";
 import { fiveQueries43 } from "./fiveQueries.ts";
 import { forcedDetach } from "./forcedDetach.ts";
+import { heldGate } from "./heldGate.ts";
+import { inheritedExpectation } from "./inheritedExpectation.ts";
 import { lateStatus } from "./lateStatus.ts";
 import { lostDelete } from "./lostDelete.ts";
+import { lostGang } from "./lostGang.ts";
 import { lostNode } from "./lostNode.ts";
 import { lostReservation, twoReservations } from "./lostReservation.ts";
 import { mergedRecreate } from "./mergedRecreate.ts";
+import { movedLeader } from "./movedLeader.ts";
 import { mutationCache } from "./mutationCache.ts";
 import { orphanByAbsence } from "./orphanByAbsence.ts";
 import { ownWrites } from "./ownWrites.ts";
 import { revivedReservation } from "./revivedReservation.ts";
 import { ghostAllocation, releasedTwice } from "./sharedClaims.ts";
 import { shiftedGroups } from "./shiftedGroups.ts";
+import { straggler } from "./straggler.ts";
 import { strippedLabel } from "./strippedLabel.ts";
 import { assumedTooEarly, lateHandler, tornRead } from "./tornClaims.ts";
 import { twinVolumes } from "./twinVolumes.ts";
@@ -45,7 +50,12 @@ export const exhibits: readonly Exhibit[] = [
   ghostAllocation,
   mergedRecreate,
   bindByName,
+  inheritedExpectation,
   strippedLabel,
+  straggler,
+  lostGang,
+  heldGate,
+  movedLeader,
   fiveQueries43,
   backInTime,
   lostDelete,

@@ -1,0 +1,175 @@
+import { addGangTurns } from "../../control/gang/gangPart.ts";
+import { places } from "../../model/gang/keys.ts";
+import type { PodClique, PodCliqueStatus } from "../../model/gang/types.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { formatMicroTime } from "../../model/time.ts";
+import type { KubeApi } from "../../ports/kubeApi.ts";
+import type { ActorPorts, ActorSpec } from "../actor.ts";
+import { runControllers } from "../controllersProcess.ts";
+import { lossesAreToldOnce } from "../gang/invariants.ts";
+import type { Invariant } from "../invariant.ts";
+import type { Exhibit } from "./exhibit.ts";
+import { ensureSet, gangScene, loseNode, productOperator, returnNode, sceneSettings } from "./gangScene.ts";
+
+const cliques = "grove.io/podcliques";
+
+const regressionShows: Invariant = {
+  id: "I4",
+  fact: "a clique of which a part of the minimum is scheduled says that it is in breach",
+  begin: () => ({
+    commit: ({ type, event }) => {
+      if (type === "DELETED" || event.current.resource !== cliques) return undefined;
+      const { metadata, spec, status } = event.current.object() as unknown as PodClique;
+      const scheduled = status?.scheduledReplicas ?? 0;
+      const minimum = spec.minAvailable ?? spec.replicas;
+      const said = status?.conditions?.find((condition) => condition.type === "MinAvailableBreached");
+      if (scheduled === 0 || scheduled >= minimum || said === undefined || said.status !== "False") return undefined;
+      return `${metadata.name} has ${scheduled} of ${minimum} scheduled and says ${said.status}/${said.reason}`;
+    },
+  }),
+};
+
+type Change = (kube: KubeApi, ports: ActorPorts) => KubeApi;
+
+/** The product with one thing about its status writes changed. */
+const changedOperator = (change: Change): ActorSpec => ({
+  name: "operator",
+  run: (ports) =>
+    runControllers(
+      { ...ports, kube: change(ports.kube, ports) },
+      (controllers) => void addGangTurns(controllers, sceneSettings),
+    ),
+});
+
+const isCliqueStatus = (ref: { plural: string; subresource?: string }): boolean =>
+  ref.plural === places.PodClique.plural && ref.subresource === "status";
+
+const withStatus = (object: KubeObject, status: PodCliqueStatus): KubeObject => ({ ...object, status });
+
+/** What looks like a start is never a breach: also when it is a loss. */
+const suppressAlways: Change = (kube) => ({
+  ...delegate(kube),
+  update: (ref, object, options) => {
+    const { spec, status = {} } = object as unknown as PodClique;
+    const isBelow = (status.scheduledReplicas ?? 0) < (spec?.minAvailable ?? 0);
+    if (!isCliqueStatus(ref) || !isBelow) return kube.update(ref, object, options);
+    const conditions = (status.conditions ?? []).map((condition) =>
+      condition.type === "MinAvailableBreached"
+        ? { ...condition, status: "False" as const, reason: "InsufficientScheduledPods", message: "it has not started" }
+        : condition,
+    );
+    return kube.update(ref, withStatus(object, { ...status, conditions }), options);
+  },
+});
+
+/** The founding fix: the breach shows, and the Event is told from memory after the status is written. */
+const toldFromMemory: Change = (kube, ports) => ({
+  ...delegate(kube),
+  update: async (ref, object, options) => {
+    if (!isCliqueStatus(ref)) return kube.update(ref, object, options);
+    const { scheduleLoss: _forgotten, ...status } = (object as unknown as PodClique).status ?? {};
+    const stored = await kube.get({ ...ref, subresource: "" });
+    const before = stored.ok ? ((stored.value as unknown as PodClique).status?.scheduledReplicas ?? 0) : 0;
+    const outcome = await kube.update(ref, withStatus(object, status), options);
+    if (outcome.ok && before > 0 && (status.scheduledReplicas ?? 0) === 0) await tell(kube, ports, object);
+    return outcome;
+  },
+});
+
+async function tell(
+  kube: KubeApi,
+  { clock, random }: ActorPorts,
+  { apiVersion, kind, metadata }: KubeObject,
+): Promise<void> {
+  const { name, namespace, uid } = metadata;
+  const event = {
+    apiVersion: "events.k8s.io/v1",
+    kind: "Event",
+    metadata: { name: `${name}.${random.uint32().toString(16)}`, namespace },
+    eventTime: formatMicroTime(clock.nowMs()),
+    reportingController: "grove",
+    reportingInstance: "grove",
+    type: "Warning",
+    reason: "AllScheduledReplicasLost",
+    action: "Observing",
+    note: "all scheduled replicas are lost",
+    regarding: { apiVersion, kind, name, namespace, uid },
+  };
+  await kube.create(places.Event, event as unknown as KubeObject);
+}
+
+/** An object's methods are its own; spreading a class instance would lose them. */
+function delegate(kube: KubeApi): KubeApi {
+  return {
+    get: (...args) => kube.get(...args),
+    list: (...args) => kube.list(...args),
+    watch: (...args) => kube.watch(...args),
+    create: (...args) => kube.create(...args),
+    update: (...args) => kube.update(...args),
+    patch: (...args) => kube.patch(...args),
+    delete: (...args) => kube.delete(...args),
+    bind: (...args) => kube.bind(...args),
+    evict: (...args) => kube.evict(...args),
+  };
+}
+
+const play = (variant: string, operator: () => ActorSpec) =>
+  gangScene({
+    slug: "lost-gang",
+    variant,
+    about: "a gang loses one node, then the other one, again and again, while its operator dies now and then",
+    faults: ["crash-after", "crash-before", "restart", "watch-delay", "slow-call"],
+    invariants: [regressionShows, lossesAreToldOnce],
+    operator,
+    podsPerNode: 1,
+    user: async (ports) => {
+      await ensureSet(ports, "red");
+      for (let round = 0; round < 10; round++) {
+        await ports.sleep(350);
+        await loseNode(ports, "n1");
+        await ports.sleep(50);
+        await loseNode(ports, "n0");
+        await ports.sleep(200);
+        if (round < 9) for (const node of ["n0", "n1"]) await returnNode(ports, node);
+      }
+    },
+  });
+
+export const lostGang: Exhibit = {
+  number: 21,
+  slug: "lost-gang",
+  title: "A gang that has lost its nodes is taken for one that has not started",
+  source: "ai-dynamo/grove#277, #561, #614",
+  invariant: "I4",
+  story: `
+  nodes                 clique (minimum 2)          operator
+  n0, n1                2 scheduled                 all is well
+  n1 is lost            1 scheduled                 suppress always: "not started yet", and nobody ever hears of it
+  n0 is lost            0 scheduled                 founding fix: writes "0 scheduled" ... dies ... the Event is never told:
+                                                    the next one reads "0 before, 0 now" and sees no loss
+
+  Ours: the status write that says "0" counts the loss. The Event's name follows from that count and is told before the
+  status says that it was. Whoever dies when, it is told once.`,
+  fixed: {
+    name: "fixed",
+    about: "the loss is counted by the write that records it, and told once",
+    scenario: play("fixed", productOperator),
+  },
+  buggy: [
+    {
+      name: "suppress-always",
+      about: "fewer than the minimum are scheduled: it has not started",
+      scenario: play("suppress-always", () => changedOperator(suppressAlways)),
+      firstSeeds: 5,
+      schedule: [],
+    },
+    {
+      name: "founding-fix",
+      about: "the breach shows, and the Event is told from memory after the status is written",
+      invariant: "I19",
+      scenario: play("founding-fix", () => changedOperator(toldFromMemory)),
+      firstSeeds: 60,
+      schedule: [{ key: "operator|update|grove.io/podcliques/default/red-0-work#63|crash-after", value: 70 }],
+    },
+  ],
+};

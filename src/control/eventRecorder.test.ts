@@ -70,6 +70,27 @@ describe("events", () => {
     expect(events()).toHaveLength(26);
   });
 
+  test("an object that has used up its allowance stays silent, however many others come along", async () => {
+    const { recorder, pod, kube, metrics } = await started();
+    kube.faults = { before: () => ({ ok: false, reason: "Forbidden", message: "no" }) };
+    const others = (from: number, to: number): void => {
+      for (let n = from; n < to; n++) {
+        recorder.record({ ...pod, metadata: { ...pod.metadata, uid: `other-${n}` } }, failed);
+      }
+    };
+    const dropped = (): number | undefined =>
+      metrics.value("muster_events_dropped_total", { reason: "FailedScheduling" });
+    for (let n = 0; n < 26; n++) recorder.record(pod, { ...failed, note: `no node fits ${n}` });
+    expect(dropped()).toBe(1);
+    others(0, 4_000);
+    recorder.record(pod, { ...failed, note: "once more" });
+    expect(dropped()).toBe(2);
+    others(4_000, 4_300);
+    recorder.record(pod, { ...failed, note: "and again" });
+    expect(dropped()).toBe(3);
+    recorder.stop();
+  });
+
   test("an Event that was cleaned up is made again by the next of its series", async () => {
     const { recorder, pod, events, api, clock } = await started();
     recorder.record(pod, failed);

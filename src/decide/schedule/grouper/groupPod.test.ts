@@ -1,0 +1,320 @@
+import { describe, expect, test } from "vitest";
+import type { Pod } from "../../../model/kubernetes.generated.ts";
+import type { PodGroup } from "../../../model/scheduling/podGroup.ts";
+import { pod } from "../testCluster.ts";
+import { type GroupFacts, groupChanges, groupPod, newGroup, type WantedGroup } from "./groupPod.ts";
+import type { Workload } from "./workload.ts";
+
+const facts: GroupFacts = {
+  hasPriorityClass: (name) => ["train", "build", "inference", "urgent"].includes(name),
+  existing: () => undefined,
+};
+
+function owner(
+  apiVersion: string,
+  kind: string,
+  more: { name?: string; spec?: unknown; labels?: Record<string, string>; annotations?: Record<string, string> } = {},
+): Workload {
+  const { name = "w", spec, labels, annotations } = more;
+  return {
+    apiVersion,
+    kind,
+    metadata: { name, uid: `uid-${name}`, ...(labels && { labels }), ...(annotations && { annotations }) },
+    spec,
+  };
+}
+
+function wanted(chain: Workload[], member: Pod = pod("p"), more: Partial<GroupFacts> = {}): WantedGroup {
+  const group = groupPod(member, chain, { ...facts, ...more });
+  if ("skip" in group) throw new Error(group.skip);
+  return group;
+}
+
+const replicas = (key: string, roles: Record<string, number>, more: object = {}) => ({
+  [key]: Object.fromEntries(Object.entries(roles).map(([role, count]) => [role, { replicas: count }])),
+  ...more,
+});
+
+describe("by kind of workload", () => {
+  test("a bare pod has a group of its own", () => {
+    expect(wanted([])).toMatchObject({
+      name: "pg-p-pod-default-p",
+      spec: { minMember: 1, priorityClassName: "train", queue: "default-queue" },
+    });
+  });
+
+  test("pods of a Spark application share one", () => {
+    const labels = { "spark-app-name": "etl", "spark-app-selector": "spark-42" };
+    expect(wanted([], pod("driver", { labels })).name).toBe("spark-42");
+  });
+
+  test("every replica of a Deployment has its own, for inference", () => {
+    const chain = [owner("apps/v1", "ReplicaSet", { name: "rs" }), owner("apps/v1", "Deployment")];
+    expect(wanted(chain)).toMatchObject({
+      name: "pg-p-pod-default-p",
+      owner: { kind: "Deployment" },
+      spec: { minMember: 1, priorityClassName: "inference" },
+    });
+  });
+
+  test.each(["ReplicaSet", "StatefulSet"])("a %s has one, without a gang", (kind) => {
+    expect(wanted([owner("apps/v1", kind)])).toMatchObject({
+      name: "pg-w-uid-w",
+      spec: { minMember: 1, priorityClassName: "train" },
+    });
+  });
+
+  test("a Job's minimum can be said", () => {
+    expect(wanted([owner("batch/v1", "Job")]).spec.minMember).toBe(1);
+    expect(
+      wanted([owner("batch/v1", "Job", { annotations: { "kai.scheduler/batch-min-member": "4" } })]).spec.minMember,
+    ).toBe(4);
+  });
+
+  test("every Job of a CronJob has its own group", () => {
+    expect(wanted([owner("batch/v1", "Job", { name: "run1" }), owner("batch/v1", "CronJob")]).name).toBe(
+      "pg-run1-uid-run1",
+    );
+  });
+
+  test.each([
+    ["TFJob", "tfReplicaSpecs"],
+    ["XGBoostJob", "xgbReplicaSpecs"],
+    ["JAXJob", "jaxReplicaSpecs"],
+  ])("a %s waits for all its replicas, or for as many as it says", (kind, key) => {
+    expect(wanted([owner("kubeflow.org/v1", kind, { spec: replicas(key, { PS: 1, Worker: 3 }) })]).spec.minMember).toBe(
+      4,
+    );
+    const policy = { runPolicy: { schedulingPolicy: { minAvailable: 2 } } };
+    expect(
+      wanted([owner("kubeflow.org/v1", kind, { spec: replicas(key, { PS: 1, Worker: 3 }, policy) })]).spec.minMember,
+    ).toBe(2);
+  });
+
+  test("a PyTorchJob has master and workers as subgroups", () => {
+    const job = owner("kubeflow.org/v1", "PyTorchJob", {
+      spec: replicas("pytorchReplicaSpecs", { Master: 1, Worker: 3 }),
+    });
+    const worker = pod("p", { labels: { "training.kubeflow.org/replica-type": "worker" } });
+    expect(wanted([job], worker)).toMatchObject({
+      subGroup: "worker",
+      spec: {
+        subGroups: [
+          { name: "master", minMember: 1 },
+          { name: "worker", minMember: 3 },
+        ],
+      },
+    });
+    const elastic = owner("kubeflow.org/v1", "PyTorchJob", {
+      spec: replicas("pytorchReplicaSpecs", { Master: 1, Worker: 3 }, { elasticPolicy: { minReplicas: 2 } }),
+    });
+    expect(wanted([elastic], worker).spec.subGroups?.[1]?.minMember).toBe(1);
+  });
+
+  test("segments of a PyTorchJob are subgroups of the workers, those beyond the minimum optional", () => {
+    const job = owner("kubeflow.org/v1", "PyTorchJob", {
+      annotations: {
+        "kai.scheduler/segment-size": "2",
+        "kai.scheduler/topology": "t",
+        "kai.scheduler/segment-topology-required-placement": "rack",
+      },
+      spec: replicas(
+        "pytorchReplicaSpecs",
+        { Master: 1, Worker: 6 },
+        { runPolicy: { schedulingPolicy: { minAvailable: 5 } } },
+      ),
+    });
+    const worker = pod("p", {
+      labels: { "training.kubeflow.org/replica-type": "worker", "training.kubeflow.org/replica-index": "3" },
+    });
+    const { spec, subGroup } = wanted([job], worker);
+    expect(subGroup).toBe("worker-1");
+    expect(spec.subGroups?.map(({ name, minMember, minSubGroup }) => [name, minMember ?? `of ${minSubGroup}`])).toEqual(
+      [
+        ["master", 1],
+        ["worker", "of 2"],
+        ["worker-0", 2],
+        ["worker-1", 2],
+        ["worker-2", 0],
+      ],
+    );
+    expect(spec.subGroups?.[2]?.topologyConstraint).toEqual({ topology: "t", requiredTopologyLevel: "rack" });
+  });
+
+  test("an MPIJob does not wait for a launcher that comes after its workers", () => {
+    const job = (policy: object) =>
+      owner("kubeflow.org/v2beta1", "MPIJob", {
+        spec: replicas("mpiReplicaSpecs", { Launcher: 1, Worker: 4 }, policy),
+      });
+    expect(wanted([job({})]).spec.minMember).toBe(5);
+    const late = job({ launcherCreationPolicy: "WaitForWorkersReady" });
+    expect(wanted([late]).spec.minMember).toBe(4);
+    expect(wanted([late], pod("l", { labels: { "training.kubeflow.org/job-role": "launcher" } })).spec.minMember).toBe(
+      5,
+    );
+  });
+
+  test("a Ray cluster is a head and groups of workers", () => {
+    const spec = {
+      workerGroupSpecs: [
+        { groupName: "small", minReplicas: 2, replicas: 5 },
+        { groupName: "wide", replicas: 1, numOfHosts: 4 },
+      ],
+    };
+    const cluster = owner("ray.io/v1", "RayCluster", { spec, labels: { "ray.io/priority-class-name": "urgent" } });
+    expect(wanted([cluster], pod("h", { labels: { "ray.io/node-type": "head" } }))).toMatchObject({
+      subGroup: "headgroup",
+      spec: {
+        priorityClassName: "urgent",
+        subGroups: [
+          { name: "headgroup", minMember: 1 },
+          { name: "small", minMember: 2 },
+          { name: "wide", minMember: 4 },
+        ],
+      },
+    });
+    expect(
+      wanted([cluster, owner("ray.io/v1", "RayJob", { name: "j" })], pod("w", { labels: { "ray.io/group": "small" } })),
+    ).toMatchObject({ name: "pg-j-uid-j", subGroup: "small" });
+  });
+
+  test("a JobSet is a tree of replicated jobs", () => {
+    const spec = {
+      replicatedJobs: [
+        { name: "driver", replicas: 1 },
+        { name: "workers", replicas: 2, template: { spec: { parallelism: 4 } } },
+      ],
+    };
+    const labels = { "jobset.sigs.k8s.io/replicatedjob-name": "workers", "jobset.sigs.k8s.io/job-index": "1" };
+    const set = (more: object = {}, annotations = {}) =>
+      wanted(
+        [
+          owner("batch/v1", "Job", { name: "j" }),
+          owner("jobset.x-k8s.io/v1alpha2", "JobSet", { spec: { ...spec, ...more }, annotations }),
+        ],
+        pod("p", { labels }),
+      );
+    expect(set()).toMatchObject({ subGroup: "workers-replica-1", spec: { minSubGroup: 2 } });
+    expect(set().spec.subGroups).toMatchObject([
+      { name: "driver", minSubGroup: 1 },
+      { name: "driver-replica-0", parent: "driver", minMember: 1 },
+      { name: "workers", minSubGroup: 2 },
+      { name: "workers-replica-0", minMember: 4 },
+      { name: "workers-replica-1", minMember: 4 },
+    ]);
+    expect(set({ startupPolicy: { startupPolicyOrder: "InOrder" } }).spec.minSubGroup).toBe(1);
+    expect(set({}, { "kai.scheduler/batch-min-member": "9" }).spec.minSubGroup).toBe(2);
+  });
+
+  test("each group of a LeaderWorkerSet stands alone, and waits for its workers only when they can exist", () => {
+    const lws = (more: object = {}) =>
+      owner("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", { spec: { leaderWorkerTemplate: { size: 4 }, ...more } });
+    const labels = { "leaderworkerset.sigs.k8s.io/group-index": "2", "leaderworkerset.sigs.k8s.io/worker-index": "0" };
+    expect(wanted([lws()], pod("p", { labels }))).toMatchObject({
+      name: "pg-w-uid-w-group-2",
+      subGroup: "leader",
+      spec: { subGroups: [{ minMember: 1 }, { minMember: 3 }] },
+    });
+    expect(wanted([lws({ startupPolicy: "LeaderReady" })], pod("p", { labels })).spec.minMember).toBe(1);
+  });
+
+  test("owners that only pass on are passed over, and their labels are kept", () => {
+    const chain = [
+      owner("jobset.x-k8s.io/v1alpha2", "JobSet"),
+      owner("trainer.kubeflow.org/v1alpha1", "TrainJob", { name: "t", labels: { "kai.scheduler/queue": "team" } }),
+    ];
+    expect(wanted(chain)).toMatchObject({ owner: { kind: "JobSet" }, spec: { queue: "team" } });
+    expect(wanted([owner("argoproj.io/v1alpha1", "Workflow")])).toMatchObject({ owner: { kind: "Pod" } });
+  });
+
+  test("a kind that nobody knows has one group of its owner", () => {
+    expect(wanted([owner("example.com/v1", "Thing")])).toMatchObject({ name: "pg-w-uid-w", spec: { minMember: 1 } });
+    expect(wanted([owner("kubeflow.org/v1", "Notebook")]).spec.priorityClassName).toBe("build");
+  });
+});
+
+describe("for every kind", () => {
+  test.each([
+    ["the label of the owner", { "kai.scheduler/queue": "a" }, { "kai.scheduler/queue": "b" }, "a"],
+    ["the label of the pod", {}, { "kai.scheduler/queue": "b", project: "c" }, "b"],
+    ["the project of the owner", { project: "o" }, { project: "p" }, "o"],
+    ["the project of the pod, with its node pool", {}, { project: "p", "kai.scheduler/node-pool": "gold" }, "p-gold"],
+    ["the queue that is always there", {}, {}, "default-queue"],
+  ])("the queue is %s", (_, ownerLabels, podLabels, queue) => {
+    expect(
+      wanted([owner("batch/v1", "Job", { labels: ownerLabels })], pod("p", { labels: podLabels })).spec.queue,
+    ).toBe(queue);
+  });
+
+  test("the priority class is the owner's, the pod's, then that of the kind; it must exist", () => {
+    const of = (ownerLabels: Record<string, string>, podLabels: Record<string, string>, spec = {}) =>
+      wanted([owner("batch/v1", "Job", { labels: ownerLabels })], pod("p", { labels: podLabels, spec: spec as never }))
+        .spec.priorityClassName;
+    expect(of({ priorityClassName: "urgent" }, { priorityClassName: "build" })).toBe("urgent");
+    expect(of({ priorityClassName: "nobody" }, { priorityClassName: "build" })).toBe("build");
+    expect(of({}, {}, { priorityClassName: "inference" })).toBe("inference");
+    expect(of({}, {})).toBe("train");
+  });
+
+  test("preemptibility, topology, delay and grace are taken over", () => {
+    const annotations = {
+      "kai.scheduler/topology": "t",
+      "kai.scheduler/topology-required-placement": "rack",
+      "kai.scheduler/preemption-delay": "5m",
+      "kai.scheduler/staleness-grace-period": "10s",
+    };
+    const job = owner("batch/v1", "Job", {
+      labels: { "kai.scheduler/preemptibility": "non-preemptible" },
+      annotations,
+    });
+    expect(wanted([job]).spec).toMatchObject({
+      preemptibility: "non-preemptible",
+      topologyConstraint: { topology: "t", requiredTopologyLevel: "rack" },
+      preemptionDelay: "5m",
+      stalenessGracePeriod: "10s",
+    });
+  });
+
+  test.each([
+    ["the pod says so", [] as Workload[], pod("p", { annotations: { "kai.scheduler/skip-podgrouper": "true" } })],
+    [
+      "an owner says so",
+      [owner("batch/v1", "Job", { annotations: { "kai.scheduler/skip-podgrouper": "" } })],
+      pod("p"),
+    ],
+    ["it has a group and no owner", [] as Workload[], pod("p", { group: "mine" })],
+  ])("nothing is grouped when %s", (_, chain, member) => {
+    expect(groupPod(member, chain, facts)).toHaveProperty("skip");
+  });
+
+  test("a group that was made flat stays flat", () => {
+    const job = owner("kubeflow.org/v1", "PyTorchJob", {
+      spec: replicas("pytorchReplicaSpecs", { Master: 1, Worker: 3 }),
+    });
+    const flat = { spec: { minMember: 4 } } as PodGroup;
+    expect(wanted([job], pod("p"), { existing: () => flat })).toMatchObject({
+      subGroup: undefined,
+      spec: { minMember: 4 },
+    });
+  });
+});
+
+describe("a group that exists", () => {
+  const group = (spec: object) => ({ ...newGroup(wanted([owner("batch/v1", "Job")])), spec }) as unknown as PodGroup;
+
+  test("keeps its queue and what the scheduler's users set", () => {
+    const mine = group({
+      ...wanted([owner("batch/v1", "Job")]).spec,
+      queue: "elsewhere",
+      markUnschedulable: false,
+      schedulingBackoff: 1,
+      topologyConstraint: { topology: "x" },
+    });
+    expect(groupChanges(mine, wanted([owner("batch/v1", "Job")]))).toBeUndefined();
+  });
+
+  test("follows its workload", () => {
+    const grown = wanted([owner("batch/v1", "Job", { annotations: { "kai.scheduler/batch-min-member": "3" } })]);
+    expect(groupChanges(group({ ...grown.spec, minMember: 1 }), grown)).toEqual({ minMember: 3 });
+  });
+});

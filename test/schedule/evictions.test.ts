@@ -1,0 +1,136 @@
+import { describe, expect, test } from "vitest";
+import type { Pod } from "../../src/model/kubernetes.generated.ts";
+import { ScheduleCluster } from "./scheduleCluster.ts";
+
+const open = { quota: -1, limit: -1, overQuotaWeight: 1 };
+const gpus = (quota: number) => ({
+  resources: { gpu: { quota, limit: -1, overQuotaWeight: 1 }, cpu: open, memory: open },
+});
+const in_ = (queue: string) => ({ "kai.scheduler/queue": queue });
+const running = (pods: readonly Pod[]): string[] =>
+  pods
+    .filter(({ status }) => status?.phase === "Running")
+    .map(({ metadata }) => metadata.name)
+    .sort();
+
+describe("queues on a running cluster", () => {
+  test("a queue takes back its quota: a victim goes, the newcomer runs in its place, and both are told", async () => {
+    const cluster = await ScheduleCluster.create(["h100=1"]);
+    await cluster.queue("mine", gpus(4));
+    await cluster.queue("theirs", gpus(4));
+    for (let at = 0; at < 8; at++) await cluster.pod(`t${at}`, { gpus: 1, labels: in_("theirs") });
+    await cluster.run(2);
+    expect(running(cluster.pods())).toHaveLength(8);
+    await cluster.pod("m", { gpus: 1, labels: in_("mine") });
+    await cluster.run(5);
+    expect(running(cluster.pods())).toContain("m");
+    expect(running(cluster.pods())).toHaveLength(8);
+    const evictions = cluster.events().filter(({ reason }) => reason === "Evict");
+    expect(evictions).toHaveLength(1);
+    expect(evictions[0]?.note ?? evictions[0]?.message).toContain("of queue mine");
+  });
+
+  test("what queues and groups have is on their status, and goes with their pods", async () => {
+    const cluster = await ScheduleCluster.create(["h100=1"]);
+    await cluster.pod("a", { gpus: 2 });
+    await cluster.pod("b", { gpus: 8 });
+    await cluster.run(4);
+    expect(cluster.queue1("default-queue").status).toMatchObject({
+      allocated: { "nvidia.com/gpu": "2" },
+      requested: { "nvidia.com/gpu": "10" },
+    });
+    expect(cluster.queue1("default-parent-queue").status).toMatchObject({
+      childQueues: ["default-queue"],
+      allocated: { "nvidia.com/gpu": "2" },
+    });
+    const group = cluster.groups().find(({ metadata }) => metadata.name.startsWith("pg-a-"));
+    expect(group?.status?.resourcesStatus).toMatchObject({
+      allocated: { "nvidia.com/gpu": "2" },
+      requested: { "nvidia.com/gpu": "2" },
+    });
+    expect(group?.metadata.annotations?.["kai.scheduler/last-start-timestamp"]).toBeDefined();
+    for (const { metadata } of cluster.pods()) {
+      await cluster.admin.delete(
+        { group: "", version: "v1", plural: "pods", namespace: "default", name: metadata.name },
+        { gracePeriodSeconds: 0 },
+      );
+    }
+    await cluster.run(4);
+    expect(cluster.queue1("default-queue").status?.allocated ?? {}).toEqual({});
+  });
+
+  test("a queue with children cannot be deleted, and one without resources cannot be made", async () => {
+    const cluster = await ScheduleCluster.create(["h100=1"]);
+    await cluster.run(2);
+    const parent = {
+      group: "scheduling.run.ai",
+      version: "v2",
+      plural: "queues",
+      namespace: "",
+      name: "default-parent-queue",
+    };
+    expect(await cluster.admin.delete(parent)).toMatchObject({
+      ok: false,
+      message: expect.stringContaining("default-queue"),
+    });
+    const bare = { apiVersion: "scheduling.run.ai/v2", kind: "Queue", metadata: { name: "x" }, spec: {} };
+    expect(await cluster.admin.create(parent, bare as never)).toMatchObject({ ok: false, reason: "Invalid" });
+  });
+
+  test("a gang that fell below its minimum is evicted after its grace", async () => {
+    const cluster = await ScheduleCluster.create(["h100=1"]);
+    await cluster.group("g", { minMember: 2, stalenessGracePeriod: "5s" });
+    for (const at of [0, 1]) await cluster.pod(`g-${at}`, { gpus: 1, annotations: { "pod-group-name": "g" } });
+    await cluster.run(2);
+    expect(running(cluster.pods())).toHaveLength(2);
+    await cluster.admin.delete(
+      { group: "", version: "v1", plural: "pods", namespace: "default", name: "g-0" },
+      { gracePeriodSeconds: 0 },
+    );
+    await cluster.run(2);
+    expect(cluster.groups()[0]?.metadata.annotations?.["kai.scheduler/stale-podgroup-timestamp"]).toBeDefined();
+    expect(running(cluster.pods())).toEqual(["g-1"]);
+    await cluster.run(45);
+    expect(cluster.pods()).toEqual([]);
+  });
+
+  test("the wait for a pod that no node can take is told once and costs no more writes", async () => {
+    const cluster = await ScheduleCluster.create(["h100=1"]);
+    await cluster.pod("huge", { gpus: 64 });
+    await cluster.run(3);
+    const before = cluster.api.core.store.revision;
+    await cluster.run(60);
+    const message = cluster.pod1("huge").status?.conditions?.find(({ type }) => type === "PodScheduled")?.message;
+    expect(message).toBe(
+      "pod default/huge asks for 64 GPUs, and the largest node has 8. To run: ask for at most 8 GPUs, or add a node with 64",
+    );
+    expect(cluster.api.core.store.revision - before).toBeLessThan(15);
+  });
+
+  test("a set of a gang's requests that nobody completes is taken back, and the gang runs", async () => {
+    const cluster = await ScheduleCluster.create(["h100=1"]);
+    await cluster.group("g", { minMember: 2 });
+    const first = await cluster.pod("g-0", { gpus: 1, annotations: { "pod-group-name": "g" } });
+    await cluster.create("scheduling.run.ai/bindrequests", {
+      apiVersion: "scheduling.run.ai/v1alpha2",
+      kind: "BindRequest",
+      metadata: {
+        name: "g-0",
+        namespace: "default",
+        annotations: { "muster.dev/commit": "half", "muster.dev/commit-size": "2" },
+        ownerReferences: [{ apiVersion: "v1", kind: "Pod", name: "g-0", uid: first.metadata.uid }],
+      },
+      spec: {
+        podName: "g-0",
+        selectedNode: "h100-0",
+        receivedResourceType: "Regular",
+        receivedGPU: { count: 1, portion: "1.00" },
+      },
+    });
+    await cluster.pod("g-1", { gpus: 1, annotations: { "pod-group-name": "g" } });
+    await cluster.run(5);
+    expect(running(cluster.pods())).toEqual([]);
+    await cluster.run(40);
+    expect(running(cluster.pods())).toEqual(["g-0", "g-1"]);
+  });
+});

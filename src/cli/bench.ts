@@ -3,6 +3,7 @@ import { benchApiServer } from "./bench/apiserver.ts";
 import { benchBinder } from "./bench/binder.ts";
 import { type Figure, figureLine, figureTable, verdict } from "./bench/figure.ts";
 import { benchNodes } from "./bench/nodes.ts";
+import { benchScheduler } from "./bench/scheduler.ts";
 import { benchSimulator } from "./bench/simulator.ts";
 import { benchVerify } from "./bench/verify.ts";
 import { benchWorkloads } from "./bench/workloads.ts";
@@ -11,6 +12,7 @@ const benchmarks: Readonly<Record<string, (say: (text: string) => void) => Async
   apiserver: benchApiServer,
   binder: benchBinder,
   nodes: benchNodes,
+  scheduler: benchScheduler,
   simulator: benchSimulator,
   verify: benchVerify,
   workloads: benchWorkloads,

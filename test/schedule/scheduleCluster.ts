@@ -11,6 +11,7 @@ import { nodesPart } from "../../src/control/nodes/nodesPart.ts";
 import { schedulerPart } from "../../src/control/schedule/schedulerPart.ts";
 import { FaultyKube } from "../../src/control/testing/faultyKube.ts";
 import { KeptLog } from "../../src/control/testing/keptLog.ts";
+import { workloads } from "../../src/control/workloads/workloads.ts";
 import { fastDelays } from "../../src/decide/nodes/podPlan.ts";
 import { parsePool, profilesWith } from "../../src/decide/nodes/profiles.ts";
 import type { Settings } from "../../src/decide/schedule/settings.ts";
@@ -70,7 +71,7 @@ export class ScheduleCluster {
         object,
       );
     }
-    for (const part of [nodes, scheduler, binder]) {
+    for (const part of [nodes, workloads, scheduler, binder]) {
       const controllers = cluster.controllers();
       part.add(controllers);
       const started = controllers.start();

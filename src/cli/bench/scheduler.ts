@@ -74,7 +74,12 @@ function timed(cluster: Cluster): { ms: number; cpuMs: number; binds: number; ev
   const plan = cycle(cluster, nowMs);
   const cpuMs = process.cpuUsage(cpu).user / 1000;
   const ms = performance.now() - startedMs;
-  return { ms, cpuMs, binds: plan.jobs.reduce((sum, { binds }) => sum + binds.length, 0), evictions: plan.evictions.length };
+  return {
+    ms,
+    cpuMs,
+    binds: plan.jobs.reduce((sum, { binds }) => sum + binds.length, 0),
+    evictions: plan.evictions.length,
+  };
 }
 
 function* gangFigures(): Generator<Figure> {

@@ -1,6 +1,7 @@
 import { UserError } from "../model/userError.ts";
 import { benchApiServer } from "./bench/apiserver.ts";
 import { benchBinder } from "./bench/binder.ts";
+import { benchDevices } from "./bench/devices.ts";
 import { type Figure, figureLine, figureTable, verdict } from "./bench/figure.ts";
 import { benchNodes } from "./bench/nodes.ts";
 import { benchScheduler } from "./bench/scheduler.ts";
@@ -11,6 +12,7 @@ import { benchWorkloads } from "./bench/workloads.ts";
 const benchmarks: Readonly<Record<string, (say: (text: string) => void) => AsyncGenerator<Figure>>> = {
   apiserver: benchApiServer,
   binder: benchBinder,
+  devices: benchDevices,
   nodes: benchNodes,
   scheduler: benchScheduler,
   simulator: benchSimulator,

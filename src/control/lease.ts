@@ -1,6 +1,7 @@
 import { assert } from "../model/assert.ts";
 import type { KubeObject } from "../model/object.ts";
 import type { Outcome } from "../model/outcome.ts";
+import type { Revision } from "../model/revision.ts";
 import { formatMicroTime } from "../model/time.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { KubeApi, ObjectRef, ResourceRef } from "../ports/kubeApi.ts";
@@ -76,6 +77,7 @@ export class Lease {
   private events: LeaseEvents = { acquired: () => {}, lost: () => {} };
   private state: "stopped" | "following" | "leading" = "stopped";
   private current: Epoch | undefined;
+  private takenRevision: Revision | undefined;
   /** The Lease as we last saw or wrote it; undefined when a request left that unclear. */
   private seen: KubeObject | undefined;
   /** The last state of somebody else's Lease that we saw change, and whether it has run out since. */
@@ -100,6 +102,11 @@ export class Lease {
   /** The epoch we lead in, or undefined. */
   get epoch(): Epoch | undefined {
     return this.current;
+  }
+
+  /** The revision of the write by which we took it. What was written before is in every list that is at least as new. */
+  get takenAt(): Revision | undefined {
+    return this.current === undefined ? undefined : this.takenRevision;
   }
 
   /** Whether we can prove, by our own clock alone, that nobody else leads. A write may leave only while this holds. */
@@ -209,6 +216,7 @@ export class Lease {
       return;
     }
     this.seen = outcome.value;
+    this.takenRevision = outcome.value.metadata.resourceVersion;
     this.state = "leading";
     this.highestNumber = number;
     this.proof = proof;

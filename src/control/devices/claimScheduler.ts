@@ -13,7 +13,7 @@ import {
 import { claimsOfPod, deleteProtection, isFinished, type PodClaim } from "../../decide/devices/podClaims.ts";
 import { withoutProtection } from "../../decide/devices/releaseClaim.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
-import { lookAgain } from "../../intents/lookAgain.ts";
+import { lookAgain, lookAgainAtAll } from "../../intents/lookAgain.ts";
 import { expectedOf, type Intent, kindOf } from "../../model/intent.ts";
 import { equalJson, type JsonObject } from "../../model/json.ts";
 import type { AllocationResult, Node, Pod, PodCondition, ResourceClaim } from "../../model/kubernetes.generated.ts";
@@ -176,7 +176,9 @@ class ClaimScheduler {
 
   private async sweepOnce(epoch: string, cancel: Cancel): Promise<Outcome<unknown>> {
     const { controllers, claims } = this.world;
-    const listed = await controllers.kube.list(deviceKinds.claims, { cancel });
+    // A replica that lags behind may not have what our predecessor wrote; what took us the lease is later than all of that.
+    const atLeast = controllers.lease?.takenAt ?? firstRevision;
+    const listed = await lookAgainAtAll(controllers.kube, deviceKinds.claims, {}, { atLeast, cancel });
     if (!listed.ok) return listed;
     let newest = firstRevision;
     for (const item of listed.value.items) {
@@ -214,6 +216,7 @@ class ClaimScheduler {
     const leftover = this.extended.leftoverOf(pod);
     if (leftover !== undefined && leftover.status?.allocation === undefined) return { leftover };
     const book = world.sliceBook();
+    const full = world.fullNodes();
     const nowMs = world.controllers.ports.clock.nowMs();
     const reasons = new Map<string, number>();
     const unavailable = new Set<string>();
@@ -245,7 +248,7 @@ class ClaimScheduler {
       if (ready.kind === "skip") return { why: "the pod has no claims", isMistake: false };
       if (ready.kind !== "ready") return { why: ready.why, isMistake: ready.kind === "error" };
       const { bindingTimeoutMs } = this.options;
-      const verdict = askNode(ready.needs, node, { book, state: tracker, features, nowMs, bindingTimeoutMs });
+      const verdict = askNode(ready.needs, node, { book, full, state: tracker, features, nowMs, bindingTimeoutMs });
       if (verdict.kind === "error") return { why: verdict.why, isMistake: true };
       if (verdict.kind === "unschedulable") {
         count(reasons, verdict.why);

@@ -1,6 +1,7 @@
 import { ClaimTracker, type ClaimTrackerOptions, claimKind } from "../../decide/devices/claimTracker.ts";
 import { ExtendedResources } from "../../decide/devices/extendedResources.ts";
 import { allFeatures } from "../../decide/devices/features.ts";
+import { FullNodes } from "../../decide/devices/fullNodes.ts";
 import { SliceBook } from "../../decide/devices/pools.ts";
 import { SelectorCache } from "../../decide/devices/selectors.ts";
 import { TaintedSlices } from "../../decide/devices/taintedSlices.ts";
@@ -57,6 +58,7 @@ export class DeviceWorld {
   readonly podsByTemplate: CacheIndex<Pod>;
   private readonly freedListeners: (() => void)[] = [];
   private book: SliceBook | undefined;
+  private full: FullNodes | undefined;
   private extended: ExtendedResources | undefined;
 
   constructor(controllers: Controllers, makeTracker: MakeTracker = (options) => new ClaimTracker(options)) {
@@ -73,6 +75,7 @@ export class DeviceWorld {
       claims: this.claims.table as unknown as KindTable,
       kinds: { [pods]: { table: this.pods.table as unknown as KindTable } },
       onDevice: (device) => {
+        this.full?.changed(device);
         if (!this.tracker.isTaken(device)) for (const hear of this.freedListeners) hear();
       },
     });
@@ -107,8 +110,17 @@ export class DeviceWorld {
   }
 
   sliceBook(): SliceBook {
-    this.book ??= new SliceBook(this.tainted.list(), this.features);
+    if (this.book === undefined) {
+      this.book = new SliceBook(this.tainted.list(), this.features);
+      this.full = undefined;
+    }
     return this.book;
+  }
+
+  fullNodes(): FullNodes {
+    const book = this.sliceBook();
+    this.full ??= new FullNodes(book, this.tracker);
+    return this.full;
   }
 
   classOf(name: string): DeviceClass | undefined {

@@ -17,8 +17,9 @@ import { allocate } from "./allocate.ts";
 import type { AllocatedState } from "./allocatedState.ts";
 import { type ClaimPlan, planClaims } from "./claimPlan.ts";
 import type { DeviceFeatures } from "./features.ts";
+import { type FullNodes, isSkippable } from "./fullNodes.ts";
 import type { PodClaim } from "./podClaims.ts";
-import type { SliceBook } from "./pools.ts";
+import { BadSelector, type SliceBook } from "./pools.ts";
 import type { SelectorCache } from "./selectors.ts";
 
 export interface ClaimNeeds {
@@ -28,6 +29,8 @@ export interface ClaimNeeds {
   readonly placed: ReadonlyMap<string, AllocationResult>;
   readonly toAllocate: readonly ResourceClaim[];
   readonly plan: ClaimPlan | undefined;
+  /** Whether a node without a free device need not be searched, and no other claim has to be told apart there. */
+  readonly isSkippable: boolean;
 }
 
 export type Prepared =
@@ -73,10 +76,13 @@ export function prepareClaims(input: PrepareInput): Prepared {
     if (problem !== undefined) return problem;
     toAllocate.push(claim);
   }
-  if (toAllocate.length === 0) return { kind: "ready", needs: { pod, claims, placed, toAllocate, plan: undefined } };
+  if (toAllocate.length === 0)
+    return { kind: "ready", needs: { pod, claims, placed, toAllocate, plan: undefined, isSkippable: false } };
   const planned = planClaims({ ...input, claims: toAllocate });
   if (!planned.ok) return { kind: "error", why: planned.message };
-  return { kind: "ready", needs: { pod, claims, placed, toAllocate, plan: planned.plan } };
+  const { plan } = planned;
+  const isNodeSkippable = placed.size === 0 && isSkippable(plan);
+  return { kind: "ready", needs: { pod, claims, placed, toAllocate, plan, isSkippable: isNodeSkippable } };
 }
 
 function classProblem(claim: ResourceClaim, { classOf, features }: PrepareInput): Prepared | undefined {
@@ -108,6 +114,8 @@ export type NodeVerdict =
   | { readonly kind: "error"; readonly why: string };
 
 export interface AskInput {
+  /** Spares the search of nodes on which nothing is free. */
+  readonly full?: FullNodes;
   readonly book: SliceBook;
   readonly state: AllocatedState;
   readonly features: DeviceFeatures;
@@ -118,8 +126,10 @@ export interface AskInput {
 }
 
 export const defaultBindingTimeoutMs = 600_000;
+const noDevices: NodeVerdict = { kind: "unschedulable", why: "cannot allocate all claims", unavailable: [] };
 
 export function askNode(needs: ClaimNeeds, node: Node, input: AskInput): NodeVerdict {
+  if (needs.isSkippable && input.full !== undefined && isFullHere(input.full, node)) return noDevices;
   const unavailable: string[] = [];
   for (const [uid, allocation] of needs.placed) {
     const claim = needs.claims.find((each) => each.claim.metadata.uid === uid)?.claim;
@@ -153,6 +163,16 @@ export function askNode(needs: ClaimNeeds, node: Node, input: AskInput): NodeVer
     return { kind: "unschedulable", why: "resourceclaim not available on the node", unavailable };
   }
   return { kind: "fits", allocations, score: scoreOf(needs, allocations) };
+}
+
+/** A slice that cannot be read is the search's to report. */
+function isFullHere(full: FullNodes, node: Node): boolean {
+  try {
+    return full.isFull(node);
+  } catch (error) {
+    if (error instanceof BadSelector) return false;
+    throw error;
+  }
 }
 
 const alternativesMax = 8;

@@ -92,15 +92,15 @@ class Search {
   private readonly constraints: Constraint[][];
   private readonly results: Taken[][];
   /** Claims that hold the device in this attempt. */
-  private readonly holders: (number[] | undefined)[];
+  private readonly holders: (number[] | undefined)[] = [];
   /** Shares of the device that this attempt has made, even those that take nothing. */
-  private readonly shareCounts: Int32Array;
-  private readonly shareSums: (Map<string, bigint> | undefined)[];
+  private readonly shareCounts: (number | undefined)[] = [];
+  private readonly shareSums: (Map<string, bigint> | undefined)[] = [];
   private readonly counters = new Map<Pool, { free: readonly bigint[]; used: bigint[] }>();
-  private readonly verdicts: (Int8Array | undefined)[];
-  private readonly tolerated: (Int8Array | undefined)[];
-  private readonly consumptions: (Consumption | undefined)[][];
-  private readonly allLists: (number[] | undefined)[];
+  private readonly verdicts: ((1 | 2 | undefined)[] | undefined)[] = [];
+  private readonly tolerated: ((1 | 2 | undefined)[] | undefined)[] = [];
+  private readonly consumptions: ((Consumption | undefined)[] | undefined)[] = [];
+  private readonly allLists: (number[] | undefined)[] = [];
   private readonly aids: Aids | undefined;
 
   constructor(input: SearchInput, withAids: boolean, visitsMax: number) {
@@ -110,14 +110,6 @@ class Search {
     this.devices = input.pools.devices;
     this.constraints = this.claims.map(({ makeConstraints }) => makeConstraints());
     this.results = this.claims.map(() => []);
-    this.holders = new Array(this.devices.length);
-    this.shareCounts = new Int32Array(this.devices.length);
-    this.shareSums = new Array(this.devices.length);
-    const { length } = input.plan.options;
-    this.verdicts = new Array(length);
-    this.tolerated = new Array(length);
-    this.consumptions = Array.from({ length }, () => []);
-    this.allLists = new Array(length);
     this.aids = withAids ? new Aids(this.devices.length) : undefined;
   }
 
@@ -284,10 +276,10 @@ class Search {
   private isSelected(option: PlannedOption, at: number): boolean {
     let verdicts = this.verdicts[option.index];
     if (verdicts === undefined) {
-      verdicts = new Int8Array(this.devices.length);
+      verdicts = [];
       this.verdicts[option.index] = verdicts;
     }
-    if (verdicts[at] === 0) {
+    if (verdicts[at] === undefined) {
       const verdict = this.judge(option, at);
       if (typeof verdict === "string") throw new Failure(verdict);
       verdicts[at] = verdict ? 1 : 2;
@@ -312,7 +304,11 @@ class Search {
 
   /** What the option takes of the device; undefined where the device cannot serve it. */
   private consumption(option: PlannedOption, at: number): ReadonlyMap<string, Quantity> | undefined {
-    const known = this.consumptions[option.index] as (Consumption | undefined)[];
+    let known = this.consumptions[option.index];
+    if (known === undefined) {
+      known = [];
+      this.consumptions[option.index] = known;
+    }
     let result = known[at];
     if (result === undefined) {
       const { it } = this.devices[at] as PlacedDevice;
@@ -342,10 +338,10 @@ class Search {
     if (taints === undefined) return true;
     let known = this.tolerated[option.index];
     if (known === undefined) {
-      known = new Int8Array(this.devices.length);
+      known = [];
       this.tolerated[option.index] = known;
     }
-    if (known[at] === 0) known[at] = toleratesAll(option.tolerations, taints) ? 1 : 2;
+    if (known[at] === undefined) known[at] = toleratesAll(option.tolerations, taints) ? 1 : 2;
     return known[at] === 1;
   }
 
@@ -360,7 +356,7 @@ class Search {
     // A further share of a device that is shared already was paid for by the first one.
     const isPaid =
       this.isShareable(it) &&
-      (state.consumed(it.key) !== undefined || state.isShared(it.key) || (this.shareCounts[at] as number) > 0);
+      (state.consumed(it.key) !== undefined || state.isShared(it.key) || (this.shareCounts[at] ?? 0) > 0);
     const paysCounters = consumesCounters && !isPaid;
     if (paysCounters && !this.chargeCounters(placed)) return undefined;
     const refundCounters = (): void => {
@@ -383,7 +379,7 @@ class Search {
     }
     let consumed: ReadonlyMap<string, Quantity> | undefined;
     if (this.isShareable(it)) {
-      this.shareCounts[at] = (this.shareCounts[at] as number) + 1;
+      this.shareCounts[at] = (this.shareCounts[at] ?? 0) + 1;
       consumed = this.consumption(option, at);
       this.addShare(at, consumed, 1n);
     } else {
@@ -396,7 +392,7 @@ class Search {
     return () => {
       results.pop();
       if (this.isShareable(it)) {
-        this.shareCounts[at] = (this.shareCounts[at] as number) - 1;
+        this.shareCounts[at] = (this.shareCounts[at] ?? 0) - 1;
         this.addShare(at, consumed, -1n);
       } else this.holders[at]?.pop();
       for (const constraint of bound) constraint.drop();
@@ -509,7 +505,7 @@ class Search {
    * place, and the second one wherever the first was used, would be an answer too, and it would have been found.
    */
   private likeness(at: number): number | undefined {
-    if ((this.holders[at]?.length ?? 0) > 0 || (this.shareCounts[at] as number) > 0) return undefined;
+    if ((this.holders[at]?.length ?? 0) > 0 || (this.shareCounts[at] ?? 0) > 0) return undefined;
     return this.aids?.likeness[at];
   }
 
@@ -524,7 +520,7 @@ class Search {
         const kind = aids.likeness[at] as number;
         used[kind] = (used[kind] as number) + 1;
       }
-      if ((this.shareCounts[at] as number) > 0) {
+      if ((this.shareCounts[at] ?? 0) > 0) {
         const sums = [...(this.shareSums[at] ?? [])].map(([name, sum]) => `${name}=${sum}`).join("+");
         shares.push(`${at}:${this.shareCounts[at]}:${sums}`);
       }

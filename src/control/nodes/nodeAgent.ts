@@ -79,6 +79,7 @@ export class NodeAgent {
     this.fence = fence;
     this.isWholeAtFence = false;
     this.isHeld = true;
+    this.nodeIsDirty = true;
     this.stirAll();
     // What was remembered of an earlier time may have changed under other hands.
     if (!isFromOther) return;

@@ -7,6 +7,7 @@ import { earliest, eventTarget, leaseRef, type NodeWrite } from "../../decide/no
 import { ghostOf } from "../../decide/nodes/podGhost.ts";
 import { isSimulated, simNodeOf } from "../../decide/nodes/simNode.ts";
 import type { Lease, Node, Pod } from "../../model/kubernetes.generated.ts";
+import { compareRevisions } from "../../model/revision.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { Turn } from "../loop.ts";
@@ -97,7 +98,8 @@ export class SimNodes {
     }
     const { options, ports } = this.world;
     const ghost = ghostOf({
-      pod,
+      // A deletion that was missed shows the last state that was told; our own writes may be ahead of it.
+      pod: newerOf(record.podForOthers, pod),
       sim: agent.sim,
       faults: this.faultsOf(agent),
       options: { clusterSeed: options.seed, delays: options.delays, gates: options.gates, events: options.events },
@@ -246,7 +248,11 @@ export class SimNodes {
     const isDone = isNodeDue
       ? await this.turnWholeNode(agent, node, nowMs, cancel)
       : await this.turnLease(agent, nowMs, cancel);
-    if (agent.isHeld && !wasHeld) agent.stirAll();
+    if (agent.isHeld && !wasHeld) {
+      agent.stirAll();
+      // What others should have said about it is said now.
+      if (!isNodeDue) agent.nodeIsDirty = true;
+    }
     return isDone;
   }
 
@@ -367,6 +373,11 @@ export class SimNodes {
 }
 
 const evictAgainMs = 5_000;
+
+function newerOf(a: Pod, b: Pod): Pod {
+  if (a.metadata.uid !== b.metadata.uid) return b;
+  return compareRevisions(a.metadata.resourceVersion, b.metadata.resourceVersion) > 0 ? a : b;
+}
 
 function isDue(wakeMs: number | undefined, nowMs: number): boolean {
   return wakeMs !== undefined && wakeMs <= nowMs;

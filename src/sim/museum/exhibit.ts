@@ -1,12 +1,15 @@
 import { commit, type Decision, resolveUnknown } from "../../control/commit.ts";
 import type { Controllers } from "../../control/controllers.ts";
 import { type Turn, type TurnResult, turnResultOf } from "../../control/loop.ts";
+import type { ObjectCache } from "../../control/objectCache.ts";
+import { timerSource } from "../../control/sources.ts";
 import type { KubeObject } from "../../model/object.ts";
 import type { KubeApi, ObjectRef, ResourceRef } from "../../ports/kubeApi.ts";
 import type { Effect } from "../../snapshot/ledger.ts";
 import { Picture, type PictureOptions } from "../../snapshot/picture.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
 import type { Decision as Drawn } from "../chance.ts";
+import { controllersProcess } from "../controllersProcess.ts";
 import type { Invariant } from "../invariant.ts";
 import type { Scenario } from "../scenario.ts";
 
@@ -147,6 +150,26 @@ export async function carryOut<V>(
   }
   const [committed] = await commit(picture, kube, [decision], { cancel });
   return committed === undefined || committed.outcome.ok ? undefined : turnResultOf(committed.outcome);
+}
+
+/** A process on the crank that does one thing again and again, from what its caches show. */
+export function repeating(
+  name: string,
+  everyMs: number,
+  kindRefs: readonly ResourceRef[],
+  run: (controllers: Controllers, caches: readonly ObjectCache[]) => Promise<void>,
+): ActorSpec {
+  return controllersProcess(name, (controllers) => {
+    const caches = kindRefs.map((kind) => controllers.cache(kind));
+    controllers.add({
+      name,
+      sources: [timerSource(controllers.ports, everyMs, () => ["all"])],
+      reconcile: async () => {
+        await run(controllers, caches);
+        return undefined;
+      },
+    });
+  });
 }
 
 /** A process that runs until it is asked to end. */

@@ -2,10 +2,12 @@ import { runSeed, type SeedResult, withTripwires } from "../runSeed.ts";
 import { runSeeds, type SeedsResult } from "../runSeeds.ts";
 import { backInTime } from "./backInTime.ts";
 import { bindByName } from "./bindByName.ts";
+import { boughtTwice } from "./boughtTwice.ts";
 import { forceDelete, lostFinalizer, wrongUnprepare } from "./claimRelease.ts";
 import type { BuggyVariant, Exhibit, Variant } from "./exhibit.ts";
 import { fiveQueries43 } from "./fiveQueries.ts";
 import { forcedDetach } from "./forcedDetach.ts";
+import { ghostClaim } from "./ghostClaim.ts";
 import { heldGate } from "./heldGate.ts";
 import { inheritedExpectation } from "./inheritedExpectation.ts";
 import { lateStatus } from "./lateStatus.ts";
@@ -16,8 +18,10 @@ import { lostReservation, twoReservations } from "./lostReservation.ts";
 import { mergedRecreate } from "./mergedRecreate.ts";
 import { movedLeader } from "./movedLeader.ts";
 import { mutationCache } from "./mutationCache.ts";
+import { neverReAdded } from "./neverReAdded.ts";
 import { orphanByAbsence } from "./orphanByAbsence.ts";
 import { ownWrites } from "./ownWrites.ts";
+import { removedWithPod } from "./removedWithPod.ts";
 import { revivedReservation } from "./revivedReservation.ts";
 import { ghostAllocation, releasedTwice } from "./sharedClaims.ts";
 import { shiftedGroups } from "./shiftedGroups.ts";
@@ -64,6 +68,10 @@ export const exhibits: readonly Exhibit[] = [
   ownWrites,
   mutationCache,
   lateStatus,
+  neverReAdded,
+  ghostClaim,
+  removedWithPod,
+  boughtTwice,
 ];
 
 /** By number or by slug. */

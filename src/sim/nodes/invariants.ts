@@ -195,11 +195,14 @@ function conditionOf({ status }: Node | Pod): string | undefined {
   return conditions.find(({ type }) => type === "Ready")?.status;
 }
 
-/** A pod whose claim nobody has allocated to it waits, and is right to. */
+/** A pod whose claim nobody has allocated to it waits, and is right to; so does one whose device somebody has given away twice. */
 function isWaitingForClaim(store: ObjectStore, pod: Pod): boolean {
   return (pod.spec?.resourceClaims ?? []).some(({ resourceClaimName = "" }) => {
     const found = store.get("resource.k8s.io/resourceclaims", pod.metadata.namespace ?? "", resourceClaimName);
     const claim = found?.object() as unknown as ResourceClaim | undefined;
-    return claim?.status?.reservedFor?.some(({ uid }) => uid === pod.metadata.uid) !== true;
+    if (claim?.status?.reservedFor?.some(({ uid }) => uid === pod.metadata.uid) !== true) return true;
+    return (claim.status?.devices ?? []).some(({ conditions }) =>
+      conditions?.some(({ reason }) => reason === "DeviceInUse"),
+    );
   });
 }

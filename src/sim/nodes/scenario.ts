@@ -92,6 +92,7 @@ export const nodesScenario: Scenario = {
   ],
   shakenMs: 20_000,
   settleMs: 120_000,
-  quietMs: 10_000,
+  // A watch that was refused again and again is tried again after half a minute at most.
+  quietMs: 35_000,
   humming: ["coordination.k8s.io/leases"],
 };

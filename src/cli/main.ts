@@ -133,6 +133,17 @@ withDatabase(inventory.command("pause"))
 withDatabase(inventory.command("resume"))
   .description("run again")
   .action(async (options) => (await import("./inventory.ts")).setPaused(false, options));
+inventory
+  .command("manifests")
+  .description("the CronJob and its rights for a real cluster, as YAML")
+  .option("--image <name>", "the image that runs it")
+  .option("--namespace <name>", "where it runs")
+  .option("--role-arn <arn>", "the IAM role of its service account")
+  .option("--region <name>", "the cloud's region")
+  .option("--cluster <name>", "the EKS cluster's name")
+  .option("--iam", "print the IAM policy instead")
+  .addOption(outputOption())
+  .action(async (options) => (await import("./inventory/manifests.ts")).showManifests(options));
 withRun(inventory.command("serve"))
   .description("the inventory over HTTP, for readers that hold a token")
   .option("--port <number>", "port to listen on; 0 picks a free one", "8090")

@@ -184,7 +184,10 @@ export function snapshotOwners(matches: DiskMatches, bases: ReadonlyMap<string, 
     else if (match.is === "duplicate") owners.push({ key: `other:${volumeId}`, user: "", disk: "", volumeId });
   }
   for (const { row, successor } of matches.loose) {
-    if (!row.isDeleted) ofRow(row, successor?.id ?? row.volumeId ?? undefined);
+    if (row.isDeleted) continue;
+    // Until its old volume is known to be gone, that is the disk's volume.
+    const isReplaced = row.volumeId === null || row.missingSinceMs !== null;
+    ofRow(row, (isReplaced ? successor?.id : undefined) ?? row.volumeId ?? undefined);
   }
   return owners;
 }

@@ -59,7 +59,9 @@ async function bundle() {
   const esbuild = await import("esbuild");
   rmSync(join(root, "dist/bundle"), { recursive: true, force: true });
   await esbuild.build({
-    entryPoints: ["dist/cli/main.js", "dist/cli/bench/serverProcess.js"].map((path) => join(root, path)),
+    entryPoints: ["dist/cli/main.js", "dist/cli/bench/serverProcess.js", "dist/cli/bench/cloudProcess.js"].map((path) =>
+      join(root, path),
+    ),
     entryNames: "[name]",
     outdir: join(root, "dist/bundle/program"),
     bundle: true,

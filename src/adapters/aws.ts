@@ -46,6 +46,8 @@ export interface AwsPorts {
 }
 
 export interface Aws extends Cloud {
+  /** Begins to load the clients, so that the first call need not wait for them. */
+  prepare(): void;
   /** How to reach the API of an EKS cluster from outside of it. */
   cluster(name: string): Promise<KubeConnection>;
   close(): void;
@@ -77,6 +79,11 @@ class AwsCloud implements Aws {
   constructor(options: AwsOptions, ports: AwsPorts) {
     this.options = options;
     this.ports = ports;
+  }
+
+  prepare(): void {
+    // What fails here fails again, and is told, when it is needed.
+    void this.load().catch(() => {});
   }
 
   usage(): CloudUsage {

@@ -3,6 +3,7 @@ import { benchApiServer } from "./bench/apiserver.ts";
 import { benchBinder } from "./bench/binder.ts";
 import { benchDevices } from "./bench/devices.ts";
 import { type Figure, figureLine, figureTable, verdict } from "./bench/figure.ts";
+import { benchInventory } from "./bench/inventory.ts";
 import { benchNodes } from "./bench/nodes.ts";
 import { benchScheduler } from "./bench/scheduler.ts";
 import { benchSimulator } from "./bench/simulator.ts";
@@ -13,6 +14,7 @@ const benchmarks: Readonly<Record<string, (say: (text: string) => void) => Async
   apiserver: benchApiServer,
   binder: benchBinder,
   devices: benchDevices,
+  inventory: benchInventory,
   nodes: benchNodes,
   scheduler: benchScheduler,
   simulator: benchSimulator,

@@ -67,7 +67,10 @@ export async function runInventoryCommand(flags: InventoryRunFlags): Promise<voi
 }
 
 function say(report: RunReport, output: "text" | "json"): void {
-  process.stdout.write(output === "json" ? `${JSON.stringify(report)}\n` : `${reportText(report)}\n`);
+  // The plan is what a dry run is for; of a run it is in the drift history, and may be large.
+  const { plan: _, ...told } = report;
+  const json = (): string => JSON.stringify(report.dryRun ? report : told);
+  process.stdout.write(output === "json" ? `${json()}\n` : `${reportText(report)}\n`);
 }
 
 function listenOn(address: string): { host: string; port: number } {

@@ -63,8 +63,10 @@ export async function openWorld(
   const { log, metrics } = tools;
   const clock = systemClock();
   const random = systemRandom();
-  const { database, close } = await openDatabase(flags, env, log);
   const cloud = openCloud(flags, env, { clock, random, log, metrics });
+  // The SDK is large: it is read from disk while the database is opened.
+  cloud?.prepare();
+  const { database, close } = await openDatabase(flags, env, log);
   const kube = await openCluster(flags, env, cloud, { clock, log });
   return {
     ports: {

@@ -208,9 +208,12 @@ async function readModifications(
   problems: string[],
   cancel: Cancel,
 ): Promise<ReadonlyMap<string, VolumeModification>> {
-  const grown = matches.volumes.flatMap((match) =>
-    (match.is === "linked" || match.is === "ofName") && match.row.sizeGb !== match.volume.sizeGb ? [match.volume] : [],
-  );
+  const grown = matches.volumes.flatMap((match) => {
+    if (match.is !== "linked" && match.is !== "ofName") return [];
+    const { sizeGb } = match.row;
+    // A size that nobody has noted yet is no resize.
+    return sizeGb !== null && sizeGb !== match.volume.sizeGb ? [match.volume] : [];
+  });
   if (grown.length === 0) return new Map();
   const read = await cloud.modifications(
     grown.map(({ id }) => id),

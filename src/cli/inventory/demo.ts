@@ -1,0 +1,129 @@
+/** The inventory of `muster up --demo`: the stand-in cloud, the embedded database, and a run every minute. */
+import { mkdir, rm, writeFile } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { awsCloud } from "../../adapters/aws.ts";
+import { openEmbeddedPostgres } from "../../adapters/embeddedPostgres.ts";
+import { openPostgres, type Postgres } from "../../adapters/postgres.ts";
+import { inventoryDefaults } from "../../control/inventory/inventoryDefaults.ts";
+import { readCluster } from "../../control/inventory/readCluster.ts";
+import { runInventory } from "../../control/inventory/runInventory.ts";
+import type { Clock } from "../../ports/clock.ts";
+import type { KubeApi } from "../../ports/kubeApi.ts";
+import type { Log } from "../../ports/log.ts";
+import type { Metrics } from "../../ports/metrics.ts";
+import type { Random } from "../../ports/random.ts";
+import { StandInCloud } from "../../standin/cloud.ts";
+import { type DemoMachine, furnishGroups, furnishVolumes } from "../../standin/demoCloud.ts";
+import { startStandIn } from "../../standin/server.ts";
+import { cloudFile } from "./openWorld.ts";
+
+export interface InventoryDemoOptions {
+  readonly dataDir: string;
+  /** A PostgreSQL of one's own; the embedded one when left out. */
+  readonly databaseUrl?: string;
+  readonly kube: KubeApi;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  readonly everyMs?: number;
+}
+
+export interface InventoryDemo {
+  readonly databaseUrl: string;
+  readonly cloudUrl: string;
+  /** For pages that show the inventory. */
+  readonly database: Postgres;
+  stop(): Promise<void>;
+}
+
+const nodes = { group: "", version: "v1", plural: "nodes" };
+
+/** Starts it and makes the first run. Other commands find database and cloud through the data folder. */
+export async function startInventoryDemo(options: InventoryDemoOptions): Promise<InventoryDemo> {
+  const { clock, random, log, metrics, kube } = options;
+  const dataDir = resolve(options.dataDir);
+  await mkdir(dataDir, { recursive: true });
+  const embedded = options.databaseUrl === undefined ? await openEmbeddedPostgres(dataDir) : undefined;
+  const databaseUrl = options.databaseUrl ?? embedded?.url ?? "";
+  const database = await openPostgres({ url: databaseUrl }, { log });
+  await database.migrate();
+  const cloud = new StandInCloud({ clock, random });
+  furnishVolumes(cloud);
+  const server = await startStandIn(cloud);
+  const file = join(dataDir, cloudFile);
+  await writeFile(file, `${JSON.stringify({ url: server.url, region: cloud.region })}\n`, { mode: 0o600 });
+  const credentials = { accessKeyId: "standin", secretAccessKey: "standin" };
+  const aws = awsCloud({ region: cloud.region, endpoint: server.url, credentials }, { clock, random, log, metrics });
+  await furnishDatabase(database);
+  let isOver = false;
+  let running: Promise<unknown> = Promise.resolve();
+  let stopTimer = (): void => {};
+  const tick = async (): Promise<void> => {
+    furnishGroups(cloud, await labelNodes(kube, database));
+    const ports = { clock, log, metrics, database, cloud: aws, cluster: () => readCluster(kube) };
+    await runInventory(ports, { ...inventoryDefaults, updatedBy: "muster-demo", deadlineMs: 0 });
+    if (!isOver) stopTimer = clock.after(options.everyMs ?? 60_000, start);
+  };
+  const start = (): void => {
+    running = tick().catch((error: unknown) => log.warn({ error }, "a run of the demo's inventory failed"));
+  };
+  start();
+  await running;
+  return {
+    databaseUrl,
+    cloudUrl: server.url,
+    database,
+    stop: async () => {
+      isOver = true;
+      stopTimer();
+      await running;
+      aws.close();
+      await server.stop();
+      await rm(file, { force: true });
+      await database.close();
+      await embedded?.stop();
+    },
+  };
+}
+
+/** What a kubelet of such a cloud says at boot: its machine's type. Simulated nodes know only the kind of machine. */
+async function labelNodes(kube: KubeApi, database: Postgres): Promise<DemoMachine[]> {
+  const { rows } = await database.pool.query<{ gpu_type: string; instance_type: string }>(
+    "select gpu_type, instance_type from gpu_types where is_active",
+  );
+  const byMachine = new Map(rows.map(({ gpu_type, instance_type }) => [instance_type, gpu_type]));
+  const listed = await kube.list(nodes);
+  if (!listed.ok) return [];
+  const machines: DemoMachine[] = [];
+  for (const node of listed.value.items) {
+    const { name, labels = {} } = node.metadata;
+    const gpuType = labels["GpuType"] ?? byMachine.get(labels["node.kubernetes.io/instance-type"] ?? "");
+    if (gpuType === undefined) continue;
+    if (labels["GpuType"] === undefined) {
+      const body = { metadata: { labels: { GpuType: gpuType } } };
+      await kube.patch({ ...nodes, namespace: "", name }, { type: "merge", body });
+    }
+    const { providerID = name } = (node["spec"] ?? {}) as { providerID?: string };
+    machines.push({ id: providerID.split("/").at(-1) ?? name, gpuType });
+  }
+  return machines;
+}
+
+/** Rows that tell other stories than the cloud does; only where they are missing. */
+async function furnishDatabase({ pool }: Postgres): Promise<void> {
+  await pool.query(
+    `insert into reservations (reservation_id, user_id, status, gpu_type, gpu_count, expires_at)
+     values ('demo-1', 'ada', 'active', 'h100', 8, now() + interval '3 hours'), ('demo-2', 'cyn', 'expired', 'h100', 2, now())
+     on conflict do nothing`,
+  );
+  await pool.query(
+    `insert into disks (user_id, disk_name, size_gb, in_use, reservation_id, ebs_volume_id, last_used, last_updated) values
+       ('ada', 'data', 512, true, 'demo-1', 'vol-ada-data', now(), now()),
+       ('bob', 'default', 1024, false, null, null, now() - interval '2 days', now() - interval '2 days'),
+       ('cyn', 'scratch', 1024, true, 'demo-2', 'vol-cyn-scratch', now(), now() - interval '2 hours'),
+       ('cyn', 'new-name', 1024, false, null, 'vol-cyn-old', now() - interval '5 days', now() - interval '5 days'),
+       ('ada', 'resting', 100, false, null, 'vol-long-gone', now() - interval '9 days', now() - interval '9 days')
+     on conflict do nothing`,
+  );
+}

@@ -140,7 +140,9 @@ export class World {
 
   static async create(scenario: Scenario, seed: number, script?: readonly Decision[]): Promise<World> {
     const parts = scenario.parts ?? [];
-    const definitions = [...parts.flatMap((part) => part.definitions ?? []), ...(scenario.definitions ?? [])];
+    const all = [...parts.flatMap((part) => part.definitions ?? []), ...(scenario.definitions ?? [])];
+    // Two parts may bring the same kind: scheduler and binder both speak of BindRequests.
+    const definitions = [...new Map(all.map((definition) => [definition.metadata.name, definition])).values()];
     const world = new World(scenario, new Chance(seed, script), withoutListeners(await registryWith(definitions)));
     await scenario.setUp?.(world.kube);
     for (const object of parts.flatMap(({ startObjects }) => startObjects ?? [])) await world.createStartObject(object);

@@ -389,7 +389,12 @@ function deviceRows(version: string): ResourceType[] {
     { plural: "devicetaintrules", kind: "DeviceTaintRule", cluster: true, status: true },
     { plural: "resourceclaims", kind: "ResourceClaim", status: true },
     { plural: "resourceclaimtemplates", kind: "ResourceClaimTemplate" },
-    { plural: "resourceslices", kind: "ResourceSlice", cluster: true, fields: ["spec.nodeName", "spec.driver"] },
+    {
+      plural: "resourceslices",
+      kind: "ResourceSlice",
+      cluster: true,
+      fields: ["spec.nodeName", "spec.driver", "spec.pool.name"],
+    },
   ];
   const served = version === "v1beta1" ? list.filter(({ kind }) => kind !== "DeviceTaintRule") : list;
   return rows(

@@ -79,6 +79,10 @@ if (isWanted("mutants")) {
 const promises = [
   ["inventory", 5_000, "the inventory's race matrix: sessions, renames, faults of cloud and database, two reconcilers"],
   ["bind", 10_000, "shares of GPUs bound, deleted and bound again"],
+  ["devices", 4_000, "claims on two nodes with three devices each, and two pods too many"],
+  ["devices/one-node", 4_000, "claims on one node with two devices"],
+  ["devices/three-nodes", 2_000, "claims on three nodes with eight devices each"],
+  ["devices/many", 20, "claims on eight nodes with a hundred devices each"],
   ["gang", 5_000, "gangs on nodes that are lost, full loss suppressed"],
   ["gang/terminate", 5_000, "gangs on nodes that are lost, full loss terminates"],
   ["node-lives", 500, "nodes that fall silent, return and are deleted"],

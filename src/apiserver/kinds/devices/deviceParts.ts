@@ -21,6 +21,7 @@ import { checkQualifiedName, labelValueProblem } from "../nameChecks.ts";
 import { checkDriverName } from "./deviceNames.ts";
 
 const rawBytesMax = 10 * 1024;
+const tolerationsMax = 16;
 const taintEffects = ["NoExecute", "NoSchedule", "None"];
 
 export function checkCount(
@@ -82,6 +83,8 @@ export function checkDeviceTolerations(
   path: string,
   errors: FieldError[],
 ): void {
+  // Kubernetes declares this limit and does not check it; a list without end would be walked for every device.
+  checkCount(tolerations, tolerationsMax, path, errors);
   for (const [i, toleration] of (tolerations ?? []).entries()) {
     const at = `${path}[${i}]`;
     if (toleration.key) checkQualifiedName(toleration.key, `${at}.key`, errors);

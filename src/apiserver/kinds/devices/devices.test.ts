@@ -189,6 +189,11 @@ test.each<[string, Draft, string]>([
     'spec.devices.config[0].opaque.parameters: Invalid value: "<value omitted>": must be a valid JSON object',
   ],
   [
+    "more tolerations than a request may have",
+    request({ tolerations: Array.from({ length: 17 }, () => ({ operator: "Exists" })) }),
+    "spec.devices.requests[0].exactly.tolerations: Too many: 17: must have at most 16 items",
+  ],
+  [
     "a toleration with a value for Exists",
     request({ tolerations: [{ key: "a", operator: "Exists", value: "b" }] }),
     'spec.devices.requests[0].exactly.tolerations[0].value: Invalid value: "b": must be empty for operator `Exists`',
@@ -499,6 +504,6 @@ test("a v1beta1 claim is defaulted and judged in its own shape", () => {
   expect(object.apiVersion).toBe("resource.k8s.io/v1beta1");
 });
 
-test("slices are found by node and driver", () => {
-  expect(strategyFor(slices).selectFields?.(create(slices, slice()).object)).toEqual(["n1", "gpu.example.com"]);
+test("slices are found by node, driver and pool", () => {
+  expect(strategyFor(slices).selectFields?.(create(slices, slice()).object)).toEqual(["n1", "gpu.example.com", "n1"]);
 });

@@ -44,7 +44,7 @@ const storedStrategy = strategyOfKind<ResourceSlice>({
     checkImmutable(next.spec?.nodeName, old.spec?.nodeName, "spec.nodeName", errors);
     return errors;
   },
-  selectFields: (slice) => [slice.spec?.nodeName ?? "", slice.spec?.driver ?? ""],
+  selectFields: (slice) => [slice.spec?.nodeName ?? "", slice.spec?.driver ?? "", slice.spec?.pool?.name ?? ""],
 });
 
 export const resourceSliceStrategy = inStoredShape(storedStrategy, { "resource.k8s.io/v1beta1": beta1Slice });

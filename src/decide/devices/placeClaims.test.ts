@@ -1,0 +1,426 @@
+/** From a pod's claims to a verdict on a node, by the names that Kubernetes' own table of its plug-in gives the cases. */
+import { describe, expect, test } from "vitest";
+import type { AllocationResult, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
+import { AllocatedSets } from "./allocatedState.ts";
+import { deallocate, mayDeallocate, nextBindStep, unreserve } from "./bindClaim.ts";
+import { allFeatures, type DeviceFeatures } from "./features.ts";
+import { askNode, bindingOf, normalizedScores, prepareClaims } from "./placeClaims.ts";
+import { claimsOfPod } from "./podClaims.ts";
+import { SliceBook } from "./pools.ts";
+import { SelectorCache } from "./selectors.ts";
+import {
+  claim,
+  classA,
+  classB,
+  device,
+  firstOf,
+  nameSelector,
+  node1,
+  node2,
+  request,
+  slice,
+  taint,
+} from "./testCluster.ts";
+
+const nowMs = Date.parse("2026-01-01T01:00:00Z");
+const pod = (more: { spec?: object; status?: object } = {}): Pod =>
+  ({
+    metadata: { name: "p", namespace: "default", uid: "uid-p", resourceVersion: "1", creationTimestamp: "" },
+    spec: { containers: [], resourceClaims: [{ name: "gpu", resourceClaimName: "c" }], ...more.spec },
+    ...(more.status !== undefined && { status: more.status }),
+  }) as unknown as Pod;
+const ref = { resource: "pods", name: "p", uid: "uid-p" };
+const allocationOn = (node: string, more: object = {}): AllocationResult => ({
+  devices: { results: [{ request: "req-0", driver: "driver-a", pool: "pool-1", device: "d1", ...more }] },
+  nodeSelector: nameSelector(node),
+});
+const plain = claim("c", [request("req-0")]);
+const allocated = (node = "node-1", more: object = {}, status: object = {}): ResourceClaim => ({
+  ...plain,
+  status: { allocation: allocationOn(node, more), ...status },
+});
+const template = { resourceClaims: [{ name: "gpu", resourceClaimTemplateName: "t" }] };
+const made = { resourceClaimStatuses: [{ name: "gpu", resourceClaimName: "c" }] };
+const owned = (uid: string): ResourceClaim => ({
+  ...plain,
+  metadata: {
+    ...plain.metadata,
+    ownerReferences: [{ apiVersion: "v1", kind: "Pod", name: "p", uid, controller: true }],
+  },
+});
+
+describe("PreEnqueue", () => {
+  test.each([
+    { name: "claim-reference", pod: pod(), claims: [plain], why: undefined },
+    { name: "claim-template", pod: pod({ spec: template, status: made }), claims: [owned("uid-p")], why: undefined },
+    { name: "missing-claim", pod: pod(), claims: [], why: "not created yet" },
+    {
+      name: "a template whose claim is not written down yet",
+      pod: pod({ spec: template }),
+      claims: [],
+      why: "not created yet",
+    },
+    {
+      name: "deleted-claim",
+      pod: pod(),
+      claims: [{ ...plain, metadata: { ...plain.metadata, deletionTimestamp: "x" } }],
+      why: "is being deleted",
+    },
+    {
+      name: "wrong-claim",
+      pod: pod({ spec: template, status: made }),
+      claims: [owned("uid-q")],
+      why: "was not created for Pod",
+    },
+    { name: "empty", pod: pod({ spec: { resourceClaims: [] } }), claims: [], why: undefined },
+    {
+      name: "a template that needs no claim",
+      pod: pod({ spec: template, status: { resourceClaimStatuses: [{ name: "gpu" }] } }),
+      claims: [],
+      why: undefined,
+    },
+  ])("$name", ({ pod: each, claims, why }) => {
+    const result = claimsOfPod(each, (_namespace, name) => claims.find(({ metadata }) => metadata.name === name));
+    if (why === undefined) expect(result.ok).toBe(true);
+    else expect(result.ok ? "" : result.why).toContain(why);
+  });
+
+  test("a claim that two entries name is one claim", () => {
+    const twice = pod({
+      spec: {
+        resourceClaims: [
+          { name: "a", resourceClaimName: "c" },
+          { name: "b", resourceClaimName: "c" },
+        ],
+      },
+    });
+    const result = claimsOfPod(twice, () => plain);
+    expect(result.ok && result.claims).toHaveLength(1);
+  });
+});
+
+interface FilterCase {
+  readonly name: string;
+  readonly claims?: readonly ResourceClaim[];
+  readonly slices?: readonly ReturnType<typeof slice>[];
+  readonly taken?: readonly string[];
+  readonly off?: readonly (keyof DeviceFeatures)[];
+  readonly pending?: AllocationResult;
+  readonly mayJoin?: boolean;
+  readonly stop?: () => "timeout" | "canceled" | undefined;
+  readonly expect: string;
+  readonly why?: string;
+}
+
+const oneDevice = [slice("slice-1", { devices: ["d1"] })];
+const failing = 'device.attributes["driver-a"].missing == 1';
+const conditions = { bindingConditions: ["ready"], bindingFailureConditions: ["broken"] };
+const reported = (type: string) => ({
+  devices: [{ driver: "driver-a", pool: "pool-1", device: "d1", conditions: [{ type, status: "True", reason: "r" }] }],
+});
+const since = (time: string, status: object = {}): ResourceClaim => {
+  const base = allocated("node-1", conditions, status);
+  return { ...base, status: { ...base.status, allocation: { ...base.status?.allocation, allocationTimestamp: time } } };
+};
+
+const filters: FilterCase[] = [
+  { name: "empty", claims: [], expect: "skip" },
+  { name: "no-resources", expect: "unschedulable", why: "cannot allocate all claims" },
+  { name: "with-resources", slices: oneDevice, expect: "fits" },
+  {
+    name: "exhausted-resources-in-informer-cache",
+    slices: oneDevice,
+    taken: ["driver-a/pool-1/d1"],
+    expect: "unschedulable",
+  },
+  { name: "other-resources-in-flight-claim", slices: oneDevice, taken: ["driver-a/pool-1/other"], expect: "fits" },
+  {
+    name: "exhausted-resources-in-flight-claim: the claim itself is being allocated for another pod",
+    slices: oneDevice,
+    pending: allocationOn("node-1"),
+    expect: "unschedulable",
+    why: "in the process of being allocated",
+  },
+  {
+    name: "a pod of the same gang joins what is being written",
+    pending: allocationOn("node-1"),
+    mayJoin: true,
+    expect: "fits",
+  },
+  {
+    name: "PreFilterReusesPendingAllocationWithNilNodeSelector",
+    pending: { devices: {} },
+    mayJoin: true,
+    expect: "fits",
+  },
+  {
+    name: "tainted-device-disabled",
+    slices: [slice("s", { devices: [device("d1", { taints: [taint.noSchedule] })] })],
+    off: ["deviceTaints"],
+    expect: "fits",
+  },
+  {
+    name: "tainted-device-enabled",
+    slices: [slice("s", { devices: [device("d1", { taints: [taint.noSchedule] })] })],
+    expect: "unschedulable",
+  },
+  {
+    name: "request-admin-access-with-DRAAdminAccess-featuregate",
+    claims: [claim("c", [request("req-0", { admin: true })])],
+    slices: oneDevice,
+    taken: ["driver-a/pool-1/d1"],
+    expect: "fits",
+  },
+  {
+    name: "request-admin-access-without-DRAAdminAccess-featuregate",
+    claims: [claim("c", [request("req-0", { admin: true })])],
+    slices: oneDevice,
+    off: ["adminAccess"],
+    expect: "error",
+    why: "admin access is requested, but the feature is disabled",
+  },
+  {
+    name: "claim-parameters-CEL-runtime-error",
+    claims: [claim("c", [request("req-0", { where: failing })])],
+    slices: oneDevice,
+    expect: "error",
+    why: "no such key",
+  },
+  {
+    name: "missing-class",
+    claims: [claim("c", [request("req-0", { class: "nobody" })])],
+    slices: oneDevice,
+    expect: "unschedulable",
+    why: "device class nobody does not exist",
+  },
+  {
+    name: "claim-with-prioritized-list-unknown-device-class",
+    claims: [claim("c", [firstOf("req-0", { class: "nobody" })])],
+    slices: oneDevice,
+    expect: "unschedulable",
+    why: "request req-0/sub-0: device class nobody does not exist",
+  },
+  {
+    name: "claim-with-prioritized-list-feature-disabled",
+    claims: [claim("c", [firstOf("req-0", {})])],
+    slices: oneDevice,
+    off: ["prioritizedList"],
+    expect: "unschedulable",
+    why: "has subrequests",
+  },
+  {
+    name: "claim-with-prioritized-list",
+    claims: [claim("c", [firstOf("req-0", {})])],
+    slices: oneDevice,
+    expect: "fits",
+  },
+  {
+    name: "wrong-topology",
+    claims: [allocated("node-2")],
+    expect: "unschedulable",
+    why: "resourceclaim not available on the node",
+  },
+  { name: "good-topology", claims: [allocated("node-1")], expect: "fits" },
+  { name: "reserved-okay", claims: [allocated("node-1", {}, { reservedFor: [ref] })], expect: "fits" },
+  {
+    name: "canceled",
+    slices: oneDevice,
+    stop: () => "canceled",
+    expect: "unschedulable",
+    why: "asked by caller to stop",
+  },
+  {
+    name: "timeout",
+    slices: oneDevice,
+    stop: () => "timeout",
+    expect: "error",
+    why: "node node-1: timed out trying to allocate devices",
+  },
+  { name: "timeout_disabled", slices: oneDevice, stop: () => undefined, expect: "fits" },
+  {
+    name: "bound-claim-with-succeeded-binding-conditions",
+    claims: [since("2026-01-01T00:59:00Z", reported("ready"))],
+    expect: "fits",
+  },
+  {
+    name: "bound-claim-with-failed-binding",
+    claims: [since("2026-01-01T00:59:00Z", reported("broken"))],
+    expect: "unschedulable",
+  },
+  { name: "bound-claim-with-timed-out-binding", claims: [since("2026-01-01T00:00:00Z")], expect: "unschedulable" },
+  { name: "bound-claim-without-binding-conditions", claims: [allocated()], expect: "fits" },
+];
+
+test.each(filters)("Filter: $name", (each) => {
+  const features = { ...allFeatures, ...Object.fromEntries((each.off ?? []).map((name) => [name, false])) };
+  const claims = (each.claims ?? [plain]).map((one) => ({ entry: "gpu", claim: one }));
+  const prepared = prepareClaims({
+    pod: pod(),
+    claims,
+    pendingAllocation: () => each.pending,
+    ...(each.mayJoin !== undefined && { mayJoin: () => each.mayJoin === true }),
+    classOf: (name) => [classA, classB].find(({ metadata }) => metadata.name === name),
+    selectors: new SelectorCache(),
+    features,
+  });
+  const state = new AllocatedSets();
+  for (const key of each.taken ?? []) state.devices.add(key);
+  const verdict =
+    prepared.kind !== "ready"
+      ? prepared
+      : askNode(prepared.needs, node1, {
+          book: new SliceBook(each.slices ?? [], features),
+          state,
+          features,
+          nowMs,
+          ...(each.stop !== undefined && { stop: each.stop }),
+        });
+  expect(verdict.kind).toBe(each.expect);
+  if (each.why !== undefined) expect("why" in verdict ? verdict.why : "").toContain(each.why);
+});
+
+test("CEL-runtime-error-for-one-of-two-nodes: the whole pod fails, because the mistake is the claim's", () => {
+  const broken = claim("c", [request("req-0", { where: failing })]);
+  const features = allFeatures;
+  const prepared = prepareClaims({
+    pod: pod(),
+    claims: [{ entry: "gpu", claim: broken }],
+    pendingAllocation: () => undefined,
+    classOf: () => classA,
+    selectors: new SelectorCache(),
+    features,
+  });
+  if (prepared.kind !== "ready") throw new Error(prepared.kind);
+  const book = new SliceBook([slice("slice-1", { devices: ["d1"] })], features);
+  const ask = (node: typeof node1) =>
+    askNode(prepared.needs, node, { book, state: new AllocatedSets(), features, nowMs }).kind;
+  expect([ask(node2), ask(node1)]).toEqual(["unschedulable", "error"]);
+});
+
+describe("scores", () => {
+  const two = (index: number) => `sub-${index}`;
+  test.each([
+    { name: "single-request, the first alternative", chosen: [0], score: 8 },
+    { name: "single-request, the last alternative", chosen: [7], score: 1 },
+    { name: "multiple-requests", chosen: [0, 3], score: 13 },
+  ])("$name", ({ chosen, score }) => {
+    const options = Array.from({ length: 8 }, () => ({}));
+    const wanted = claim(
+      "c",
+      chosen.map((_, i) => firstOf(`req-${i}`, ...options)),
+    );
+    const results = chosen.map((index, i) => ({
+      request: `req-${i}/${two(index)}`,
+      driver: "d",
+      pool: "p",
+      device: `x${i}`,
+    }));
+    const has: ResourceClaim = { ...wanted, status: { allocation: { devices: { results } } } };
+    const prepared = prepareClaims({
+      pod: pod(),
+      claims: [{ entry: "gpu", claim: has }],
+      pendingAllocation: () => undefined,
+      classOf: () => classA,
+      selectors: new SelectorCache(),
+      features: allFeatures,
+    });
+    if (prepared.kind !== "ready") throw new Error(prepared.kind);
+    const input = { book: new SliceBook([], allFeatures), state: new AllocatedSets(), features: allFeatures, nowMs };
+    expect(askNode(prepared.needs, node1, input)).toMatchObject({ kind: "fits", score });
+  });
+
+  test.each([
+    { name: "empty", scores: [], normal: [] },
+    { name: "single-score", scores: [8], normal: [100] },
+    { name: "all-same", scores: [7, 7], normal: [100, 100] },
+    { name: "single-claim-prioritized-list-scoring", scores: [8, 7], normal: [100, 87] },
+    { name: "multiple-claims-prioritized-list-scoring", scores: [15, 13], normal: [100, 86] },
+    { name: "multiple-requests-prioritized-list-scoring", scores: [16, 15, 14], normal: [100, 93, 87] },
+    { name: "nothing to prefer", scores: [0, 0], normal: [0, 0] },
+  ])("normalise: $name", ({ scores, normal }) => {
+    expect(normalizedScores(scores)).toEqual(normal);
+  });
+});
+
+describe("PreBind", () => {
+  const protectedClaim = {
+    ...plain,
+    metadata: { ...plain.metadata, finalizers: ["resource.kubernetes.io/delete-protection"] },
+  };
+  const wanted = allocationOn("node-1");
+  const step = (each: ResourceClaim, allocation: AllocationResult | undefined) =>
+    nextBindStep({ claim: each, uid: plain.metadata.uid, allocation, pod: pod(), nowMs });
+
+  test("with-resources: the finalizer first, then the allocation with the reservation and its time", () => {
+    expect(step(plain, wanted)).toMatchObject({ kind: "write", intent: { type: "update" } });
+    expect(step(protectedClaim, wanted)).toMatchObject({
+      kind: "write",
+      intent: {
+        type: "status",
+        object: { status: { allocation: { allocationTimestamp: "2026-01-01T01:00:00Z" }, reservedFor: [ref] } },
+      },
+    });
+  });
+
+  test.each([
+    { name: "claim-reference: reserved", claim: allocated(), allocation: undefined, kind: "write" },
+    {
+      name: "reserved-okay",
+      claim: allocated("node-1", {}, { reservedFor: [ref] }),
+      allocation: undefined,
+      kind: "done",
+    },
+    { name: "got allocated elsewhere", claim: allocated("node-2"), allocation: wanted, kind: "failed" },
+    { name: "a gang's other pod wrote the same", claim: allocated(), allocation: wanted, kind: "write" },
+    { name: "bind-failure-concurrent-deallocation", claim: protectedClaim, allocation: undefined, kind: "failed" },
+    {
+      name: "the claim is being deleted",
+      claim: { ...protectedClaim, metadata: { ...protectedClaim.metadata, deletionTimestamp: "x" } },
+      allocation: wanted,
+      kind: "failed",
+    },
+    {
+      name: "a namesake",
+      claim: { ...protectedClaim, metadata: { ...protectedClaim.metadata, uid: "another" } },
+      allocation: wanted,
+      kind: "failed",
+    },
+  ])("$name", ({ claim: each, allocation, kind }) => {
+    expect(step(each, allocation).kind).toBe(kind);
+  });
+
+  test("bind-failure: the pod's name is taken off, the allocation stays", () => {
+    const intent = unreserve(allocated("node-1", {}, { reservedFor: [ref] }), pod());
+    expect(intent).toMatchObject({ type: "status", object: { status: { allocation: wanted } } });
+    expect((intent as { object: { status: object } }).object.status).not.toHaveProperty("reservedFor");
+    expect(unreserve(plain, pod())).toBeUndefined();
+  });
+
+  test("wrong-topology: who counts on nobody but this pod is given back, whole", () => {
+    const mine = allocated("node-2", {}, { reservedFor: [ref], devices: [] });
+    expect(mayDeallocate(mine, pod())).toBe(true);
+    expect(mayDeallocate(allocated("node-2", {}, { reservedFor: [ref, { ...ref, uid: "other" }] }), pod())).toBe(false);
+    expect((deallocate(mine, "") as { object: { status: object } }).object.status).toEqual({});
+  });
+
+  test.each([
+    { name: "nothing to wait for", claim: allocated(), kind: "ready" },
+    {
+      name: "multi-claims-binding-conditions-all-success",
+      claim: since("2026-01-01T00:59:00Z", reported("ready")),
+      kind: "ready",
+    },
+    { name: "bind-claim-with-binding-conditions", claim: since("2026-01-01T00:59:00Z"), kind: "waiting" },
+    { name: "one-fail", claim: since("2026-01-01T00:59:00Z", reported("broken")), kind: "failed" },
+    { name: "prebind-fail-with-binding-timeout", claim: since("2026-01-01T00:00:00Z"), kind: "timedOut" },
+    {
+      name: "what another share of the device says does not count",
+      claim: since("2026-01-01T00:59:00Z", {
+        devices: [{ ...reported("ready").devices[0], shareID: "00000000-0000-4000-8000-000000000000" }],
+      }),
+      kind: "waiting",
+    },
+  ])("binding conditions: $name", ({ claim: each, kind }) => {
+    expect(bindingOf(each as ResourceClaim, nowMs, 600_000).kind).toBe(kind);
+  });
+});

@@ -392,7 +392,7 @@ describe("PreBind", () => {
   test("bind-failure: the pod's name is taken off, the allocation stays", () => {
     const intent = unreserve(allocated("node-1", {}, { reservedFor: [ref] }), pod());
     expect(intent).toMatchObject({ type: "status", object: { status: { allocation: wanted } } });
-    expect((intent as { object: { status: object } }).object.status).not.toHaveProperty("reservedFor");
+    expect((intent as unknown as { object: { status: object } }).object.status).not.toHaveProperty("reservedFor");
     expect(unreserve(plain, pod())).toBeUndefined();
   });
 
@@ -400,7 +400,7 @@ describe("PreBind", () => {
     const mine = allocated("node-2", {}, { reservedFor: [ref], devices: [] });
     expect(mayDeallocate(mine, pod())).toBe(true);
     expect(mayDeallocate(allocated("node-2", {}, { reservedFor: [ref, { ...ref, uid: "other" }] }), pod())).toBe(false);
-    expect((deallocate(mine, "") as { object: { status: object } }).object.status).toEqual({});
+    expect((deallocate(mine, "") as unknown as { object: { status: object } }).object.status).toEqual({});
   });
 
   test.each([

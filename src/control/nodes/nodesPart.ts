@@ -18,6 +18,7 @@ import { RegisterNodes } from "./registerNodes.ts";
 import { SimNodes } from "./simNodes.ts";
 import { SimPodAgent } from "./simPodAgent.ts";
 import { StageBook } from "./stageBook.ts";
+import { StageObjects } from "./stageObjects.ts";
 import { Wakes } from "./wakes.ts";
 
 export interface Nodes {
@@ -101,6 +102,13 @@ function addNodes(
   ];
   if (options.dra !== undefined) sources.push(...deviceSources(controllers, world, sim));
   if (options.stages) {
+    const others = new StageObjects(controllers, world, new Wakes(ports.clock));
+    controllers.add({
+      name: "stages",
+      sources: [others.channel, others.wakes],
+      concurrency: options.concurrency,
+      reconcile: (key, turn) => others.reconcile(key, turn),
+    });
     sources.push(
       follows(controllers.cache(kinds.stages), (event) => {
         const message = stages.changed(event);
@@ -110,6 +118,7 @@ function addNodes(
           const regarding = { apiVersion, kind, namespace: "", name: metadata.name, uid: metadata.uid };
           tell(world, { kind: "event", regarding, type: "Warning", reason: "InvalidStage", message });
         }
+        others.stagesChanged();
         sim.everythingChanged();
       }),
     );

@@ -1,0 +1,74 @@
+import type { Stage } from "../../decide/nodes/stages/stage.ts";
+import { pluralOf, type StageJob } from "../../decide/nodes/stages/stageEngine.ts";
+import { type KubeObject, splitApiVersion } from "../../model/object.ts";
+import type { Controllers } from "../controllers.ts";
+import type { Turn } from "../loop.ts";
+import type { ObjectCache } from "../objectCache.ts";
+import { Channel } from "../sources.ts";
+import type { NodesWorld } from "./nodesWorld.ts";
+import { OwnWrites } from "./ownWrites.ts";
+import { playStages, templateWorld } from "./stageTurns.ts";
+import type { Wakes } from "./wakes.ts";
+
+interface StagedKind {
+  readonly cache: ObjectCache;
+  readonly own: OwnWrites<KubeObject>;
+  readonly jobs: Map<string, StageJob>;
+}
+
+/** Plays stages on kinds that are neither nodes nor pods: volumes, claims, whatever a user has written stages for. */
+export class StageObjects {
+  readonly channel = new Channel();
+  readonly wakes: Wakes;
+  private readonly controllers: Controllers;
+  private readonly world: NodesWorld;
+  private readonly kinds = new Map<string, StagedKind>();
+
+  constructor(controllers: Controllers, world: NodesWorld, wakes: Wakes) {
+    this.controllers = controllers;
+    this.world = world;
+    this.wakes = wakes;
+  }
+
+  /** A kind that has stages for the first time is followed from now on; every object is looked at again. */
+  stagesChanged(): void {
+    for (const [name] of this.world.stages) if (isOther(name)) this.follow(name);
+    for (const [name, { cache, jobs }] of this.kinds) {
+      jobs.clear();
+      for (const [key] of cache.view().objects) this.channel.push(`${name} ${key}`);
+    }
+  }
+
+  async reconcile(place: string, { cancel }: Turn): Promise<undefined> {
+    const [name = "", key = ""] = place.split(" ");
+    const kind = this.kinds.get(name);
+    const object = kind?.own.latest(key);
+    const stages: readonly Stage[] = this.world.stages.get(name) ?? [];
+    if (kind === undefined) return undefined;
+    if (object === undefined || stages.length === 0) {
+      kind.jobs.delete(key);
+      this.wakes.set(place, undefined);
+      return undefined;
+    }
+    const templates = templateWorld(this.world, undefined, undefined);
+    const played = await playStages(this.world, { object, job: kind.jobs.get(key), stages, templates, cancel });
+    if (played.job === undefined) kind.jobs.delete(key);
+    else kind.jobs.set(key, played.job);
+    if (played.written !== undefined) kind.own.answered(key, played.written);
+    this.wakes.set(place, played.again ? this.world.ports.clock.nowMs() : played.wakeAtMs);
+    return undefined;
+  }
+
+  private follow(name: string): void {
+    if (this.kinds.has(name)) return;
+    const at = name.lastIndexOf("/");
+    const [apiVersion, kind] = [name.slice(0, at), name.slice(at + 1)];
+    const cache = this.controllers.cache({ ...splitApiVersion(apiVersion), plural: pluralOf(kind) });
+    this.kinds.set(name, { cache, own: new OwnWrites(cache), jobs: new Map() });
+    cache.onEvent(({ key }) => this.channel.push(`${name} ${key}`));
+  }
+}
+
+function isOther(name: string): boolean {
+  return name !== "v1/Pod" && name !== "v1/Node";
+}

@@ -1,0 +1,86 @@
+/** Simulated nodes on an API in memory with a clock that jumps from timer to timer: hours pass in seconds. */
+import { createApi } from "../../src/apiserver/createApi.ts";
+import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
+import { seededRandom } from "../../src/apiserver/testing/seededRandom.ts";
+import { Controllers } from "../../src/control/controllers.ts";
+import { MetricsBook } from "../../src/control/metricsBook.ts";
+import type { NodesOptions } from "../../src/control/nodes/nodesOptions.ts";
+import { nodesPart } from "../../src/control/nodes/nodesPart.ts";
+import { KeptLog } from "../../src/control/testing/keptLog.ts";
+import { fastDelays } from "../../src/decide/nodes/podPlan.ts";
+import { parsePool, profilesWith } from "../../src/decide/nodes/profiles.ts";
+import type { Clock } from "../../src/ports/clock.ts";
+import { Heap } from "../../src/snapshot/heap.ts";
+
+interface Timer {
+  readonly atMs: number;
+  readonly order: number;
+  run: (() => void) | undefined;
+}
+
+/** Time as a heap of timers. What is ready runs before the next moment comes. */
+export class VirtualClock implements Clock {
+  private timeMs = Date.UTC(2026, 0, 1);
+  private readonly timers = new Heap<Timer>((a, b) => a.atMs - b.atMs || a.order - b.order);
+  private orders = 0;
+
+  nowMs(): number {
+    return this.timeMs;
+  }
+
+  monotonicMs(): number {
+    return this.timeMs;
+  }
+
+  after(delayMs: number, run: () => void): () => void {
+    const timer: Timer = { atMs: this.timeMs + Math.max(0, delayMs), order: this.orders++, run };
+    this.timers.push(timer);
+    return () => {
+      timer.run = undefined;
+    };
+  }
+
+  async advance(ms: number): Promise<void> {
+    const untilMs = this.timeMs + ms;
+    await settled();
+    for (let next = this.timers.first; next !== undefined && next.atMs <= untilMs; next = this.timers.first) {
+      this.timers.pop();
+      if (next.run === undefined) continue;
+      this.timeMs = Math.max(this.timeMs, next.atMs);
+      next.run();
+      // Timers of one moment run together.
+      if (this.timers.first?.atMs !== next.atMs) await settled();
+    }
+    this.timeMs = untilMs;
+    await settled();
+  }
+}
+
+/** Two turns of the event loop: all calls of this API settle without waiting for anything outside. */
+async function settled(): Promise<void> {
+  for (let turn = 0; turn < 2; turn++) await new Promise<void>((resolve) => setImmediate(resolve));
+}
+
+export async function virtualCluster(pools: readonly string[], options: Partial<NodesOptions> = {}) {
+  const clock = new VirtualClock();
+  const { core } = await createApi({ clock, random: seededRandom(1) });
+  const user = { username: "nodes", groups: ["system:masters"] };
+  const kube = inProcessKube(core, { user, fieldManager: "nodes" });
+  const log = new KeptLog();
+  const metrics = new MetricsBook();
+  const controllers = new Controllers(
+    { kube, clock, random: seededRandom(2), log, metrics },
+    { fieldManager: "nodes" },
+  );
+  nodesPart({
+    pools: pools.map((text) => parsePool(text, profilesWith())),
+    delays: fastDelays,
+    events: "warnings",
+    stages: false,
+    ...options,
+  }).part.add(controllers);
+  const started = controllers.start();
+  await clock.advance(1000);
+  await started;
+  return { clock, core, kube, log, metrics, controllers };
+}

@@ -13,6 +13,7 @@ import type { Outcome } from "../model/outcome.ts";
 import { applyManifests } from "./applyManifests.ts";
 import { demoFolder } from "./demo/demoFolder.ts";
 import { type EmbeddedServerFlags, startEmbeddedServer } from "./embeddedServer.ts";
+import type { InventoryDemo, InventoryDemoOptions } from "./inventory/demo.ts";
 import { untilSignal } from "./untilSignal.ts";
 
 export interface UpFlags extends EmbeddedServerFlags {
@@ -41,6 +42,7 @@ export async function runUp(flags: UpFlags): Promise<void> {
   const kube = inProcessKube(core, { user: controllerUser, fieldManager: "muster" });
   const controllers = new Controllers({ kube, clock, random, log, metrics }, { fieldManager: "muster" });
   let problem: unknown;
+  let inventory: Promise<InventoryDemo | undefined> = Promise.resolve(undefined);
   try {
     mustSucceed(await ensureDefinitions({ kube, clock }, running));
     mustSucceed(
@@ -52,13 +54,26 @@ export async function runUp(flags: UpFlags): Promise<void> {
     if (started === true) {
       if (flags.demo === true) await applyManifests(kube, core.registry, demoFolder);
       sayReady(flags.output, { api: server.url, kubeconfig });
+      // Nobody waits for the database: the cluster is ready without it.
+      if (flags.demo === true) inventory = demoInventory({ dataDir: flags.dataDir, kube, clock, random, log, metrics });
       problem = await Promise.race([signal, embedded.diskFailure]);
     } else problem = started;
   } finally {
+    await (await inventory)?.stop();
     await controllers.stop();
     await embedded.stop().catch(() => {});
   }
   if (problem instanceof Error) throw problem;
+}
+
+/** A stand-in cloud and a database; a machine without PostgreSQL for it has a demo without them. */
+async function demoInventory(options: InventoryDemoOptions): Promise<InventoryDemo | undefined> {
+  try {
+    return await (await import("./inventory/demo.ts")).startInventoryDemo(options);
+  } catch (error) {
+    options.log.warn({ error }, "the demo has no inventory");
+    return undefined;
+  }
 }
 
 /** The controllers of the cluster itself: they may do everything. */

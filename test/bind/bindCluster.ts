@@ -9,6 +9,7 @@ import type { BinderOptions } from "../../src/control/bind/bindTurns.ts";
 import { Controllers } from "../../src/control/controllers.ts";
 import { MetricsBook } from "../../src/control/metricsBook.ts";
 import { nodesPart } from "../../src/control/nodes/nodesPart.ts";
+import { schedulerPart } from "../../src/control/schedule/schedulerPart.ts";
 import { FaultyKube } from "../../src/control/testing/faultyKube.ts";
 import { KeptLog } from "../../src/control/testing/keptLog.ts";
 import { fastDelays } from "../../src/decide/nodes/podPlan.ts";
@@ -57,7 +58,11 @@ export class BindCluster {
       delays: fastDelays,
       reservation: { ...reservationDefaults, ...reservation },
     });
-    for (const definition of [...(nodes.definitions ?? []), ...(binderPart().definitions ?? [])]) {
+    const parts = [nodes, binderPart(), schedulerPart()];
+    const definitions = new Map(
+      parts.flatMap((part) => part.definitions ?? []).map((each) => [each.metadata.name, each]),
+    );
+    for (const definition of definitions.values()) {
       await api.create("apiextensions.k8s.io/customresourcedefinitions", definition);
     }
     await api.settle();
@@ -82,6 +87,25 @@ export class BindCluster {
     await this.run(0.05);
     await started;
     return this.binder;
+  }
+
+  /** Starts the scheduler in a process of its own, with the queues that a cluster begins with. */
+  async startScheduler(): Promise<void> {
+    const part = schedulerPart();
+    for (const object of part.startObjects ?? []) {
+      const resource = this.api.core.registry.kind(object.apiVersion, object.kind);
+      const ref = {
+        group: resource?.type.group ?? "",
+        version: resource?.type.version ?? "",
+        plural: resource?.type.plural ?? "",
+      };
+      await this.admin.create(ref, object as unknown as KubeObject);
+    }
+    const scheduler = this.controllers(this.admin);
+    part.add(scheduler);
+    const started = scheduler.start();
+    await this.run(0.05);
+    await started;
   }
 
   async pod(name: string, annotations: Record<string, string> = {}, more: Record<string, unknown> = {}): Promise<Pod> {

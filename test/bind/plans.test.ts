@@ -47,29 +47,3 @@ test("S5: 32 groups on four nodes with ConfigMaps and reservations there already
     data: { GPU_PORTION: "0.25" },
   });
 });
-
-test("S6 without a scheduler: 64 halves on 32 GPUs in five rounds, two a group, and nothing is left in between", async () => {
-  const cluster = await BindCluster.create(["h100=4"]);
-  await cluster.startBinder();
-  for (let round = 0; round < 5; round++) {
-    for (let i = 0; i < 64; i++) {
-      const pod = await cluster.pod(`p${round}-${i}`, { "gpu-fraction": "0.5" });
-      const group = Math.floor(i / 2);
-      await cluster.request(pod, { selectedNode: `h100-${group % 4}`, selectedGPUGroups: [`r${round}g${group}`] });
-    }
-    await cluster.run(4);
-    expect(cluster.pods().map(({ status }) => status?.phase)).toEqual(Array(64).fill("Running"));
-    const users = new Map<string, number>();
-    for (const { metadata } of cluster.pods()) {
-      const group = metadata.labels?.["runai-gpu-group"] ?? "";
-      users.set(group, (users.get(group) ?? 0) + 1);
-    }
-    expect([...users.values()]).toEqual(Array(32).fill(2));
-    expect(cluster.reservations()).toHaveLength(32);
-    expect(cluster.lost).toHaveLength(round * 32);
-    for (const { metadata } of cluster.pods()) await cluster.api.delete("/pods", `default/${metadata.name}`);
-    await cluster.run(5);
-    expect([cluster.pods().length, cluster.reservations().length]).toEqual([0, 0]);
-  }
-  expect(cluster.log.errors).toEqual([]);
-});

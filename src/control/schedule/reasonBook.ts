@@ -1,5 +1,4 @@
 import { sentenceOf, type Verdict } from "../../decide/schedule/explain.ts";
-import type { Job } from "../../decide/schedule/job.ts";
 import type { Revision } from "../../model/revision.ts";
 
 /** What is told about one job. */
@@ -9,6 +8,15 @@ export interface Reason {
   /** The revision that it was found at. */
   readonly revision: Revision;
   /** How many of its pods wait. */
+  readonly waiting: number;
+}
+
+/** A verdict about a job, or about the pods of a group that is not there. */
+export interface Found {
+  /** `namespace/name` of the group, or the UID of a pod without one. */
+  readonly id: string;
+  readonly verdict: Verdict;
+  /** How many pods wait. */
   readonly waiting: number;
 }
 
@@ -27,18 +35,17 @@ export class ReasonBook {
   }
 
   /** Replaces everything by what a cycle found. */
-  note(revision: Revision, verdicts: ReadonlyMap<Job, Verdict>): void {
+  note(revision: Revision, found: readonly Found[]): void {
     const now = new Set<string>();
-    for (const [job, verdict] of verdicts) {
-      now.add(job.id);
+    for (const { id, verdict, waiting } of found) {
+      now.add(id);
       const sentence = sentenceOf(verdict);
-      const known = this.byJob.get(job.id);
+      const known = this.byJob.get(id);
       // More pods of it may wait by now, and each of them says why.
-      const waiting = job.pendingCount;
       const isSame = known?.sentence === sentence && known.verdict.reason === verdict.reason;
       if (isSame && known?.waiting === waiting) continue;
-      this.byJob.set(job.id, { verdict, sentence, revision, waiting });
-      this.push(job.id);
+      this.byJob.set(id, { verdict, sentence, revision, waiting });
+      this.push(id);
     }
     for (const id of [...this.byJob.keys()]) {
       if (now.has(id)) continue;

@@ -1,5 +1,5 @@
 import { cycle, type Plan } from "../../decide/schedule/cycle.ts";
-import { explain, type Verdict } from "../../decide/schedule/explain.ts";
+import { explain, explainMissingGroup } from "../../decide/schedule/explain.ts";
 import type { Job } from "../../decide/schedule/job.ts";
 import type { Session } from "../../decide/schedule/session.ts";
 import { applyIntent, type Written } from "../../intents/applyIntent.ts";
@@ -15,6 +15,7 @@ import type { TurnResult } from "../loop.ts";
 import { evictVictims } from "./evictVictims.ts";
 import type { GroupMarks } from "./groupMarks.ts";
 import { intentsOf, type JobCommit } from "./planIntents.ts";
+import type { Found } from "./reasonBook.ts";
 import type { Mark, ScheduleWorld } from "./scheduleWorld.ts";
 
 /** Writes on their way at once: enough that one sync of the disk carries many of them. */
@@ -25,7 +26,7 @@ const holdBackMsMax = 300_000;
 
 export interface TurnOutcome {
   readonly revision: Revision;
-  readonly verdicts: ReadonlyMap<Job, Verdict>;
+  readonly found: readonly Found[];
 }
 
 /**
@@ -69,13 +70,13 @@ export class SchedulerTurns {
     const nowMs = clock.nowMs();
     const { cluster } = world;
     if (this.isNothingNew(nowMs)) return this.sleep(nowMs);
-    const verdicts = new Map<Job, Verdict>();
-    const plan = cycle(cluster, nowMs, (session) => explainAll(session, verdicts));
+    const found: Found[] = [];
+    const plan = cycle(cluster, nowMs, (session) => explainAll(session, found));
     this.decidedVersion = cluster.version;
     this.wakeMs = plan.wakeMs;
     metrics.gauge("kai_e2e_scheduling_latency_milliseconds", {}, clock.nowMs() - nowMs);
     const hasFailed = await this.carryOut(plan, revision, cancel);
-    this.onOutcome({ revision, verdicts });
+    this.onOutcome({ revision, found });
     if (plan.jobs.length > 0 || plan.evictions.length > 0) {
       log.debug({ revision, jobs: plan.jobs.length, evictions: plan.evictions.length }, "decided");
     }
@@ -244,8 +245,13 @@ export class SchedulerTurns {
   }
 }
 
-function explainAll(session: Session, verdicts: Map<Job, Verdict>): void {
-  for (const [job, obstacle] of session.obstacles) verdicts.set(job, explain(session, job, obstacle));
+function explainAll(session: Session, found: Found[]): void {
+  for (const [job, obstacle] of session.obstacles) {
+    found.push({ id: job.id, verdict: explain(session, job, obstacle), waiting: job.pendingCount });
+  }
+  for (const [id, tasks] of session.cluster.withoutGroup) {
+    found.push({ id, verdict: explainMissingGroup(id), waiting: tasks.size });
+  }
 }
 
 function intentKey({ type, target }: Intent): string {

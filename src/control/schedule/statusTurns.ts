@@ -42,11 +42,11 @@ export class StatusTurns {
 
   async turn(jobId: string, cancel: Cancel): Promise<TurnResult> {
     const job = this.world.cluster.jobs.get(jobId);
+    const reason = this.book.get(jobId);
     if (job === undefined) {
       this.writtenMs.delete(jobId);
-      return undefined;
+      return reason === undefined ? undefined : this.tellPodsWithoutGroup(jobId, reason, cancel);
     }
-    const reason = this.book.get(jobId);
     if (reason === undefined) return this.clear(job, cancel);
     const nowMs = this.controllers.ports.clock.nowMs();
     const sinceMs = nowMs - (this.writtenMs.get(jobId) ?? Number.NEGATIVE_INFINITY);
@@ -62,6 +62,15 @@ export class StatusTurns {
       }
     }
     return groupResult ?? podResult ?? (isRecent ? { requeueAfterMs: refreshMs - sinceMs } : undefined);
+  }
+
+  private async tellPodsWithoutGroup(id: string, reason: Reason, cancel: Cancel): Promise<TurnResult> {
+    const nowMs = this.controllers.ports.clock.nowMs();
+    let result: TurnResult;
+    for (const task of this.world.cluster.withoutGroup.get(id) ?? []) {
+      if (task.status === "pending") result = (await this.tellPod(task, reason, nowMs, cancel)) ?? result;
+    }
+    return result;
   }
 
   /** Whether the object already says this kind of reason. */

@@ -66,6 +66,15 @@ export function explain(session: Session, job: Job, obstacle: Obstacle): Verdict
   }
 }
 
+/** Pods that name a group that is not there. */
+export function explainMissingGroup(id: string): Verdict {
+  return {
+    reason: "PodSchedulingErrors",
+    message: `PodGroup ${id} does not exist, and the pod's annotation pod-group-name names it`,
+    cure: `create PodGroup ${id}, or remove the annotation`,
+  };
+}
+
 function explainQueue({ queueName, name }: Job, why: "missing" | "orphan" | "inner"): Verdict {
   const reason = "QueueDoesNotExist";
   if (queueName === "") {

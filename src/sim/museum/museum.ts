@@ -4,6 +4,7 @@ import { backInTime } from "./backInTime.ts";
 import { bindByName } from "./bindByName.ts";
 import { boughtTwice } from "./boughtTwice.ts";
 import { forceDelete, lostFinalizer, wrongUnprepare } from "./claimRelease.ts";
+import { expiredAssumption, leakedCharge, twoFilters, uncountedBind } from "./doubleBooked.ts";
 import type { BuggyVariant, Exhibit, Variant } from "./exhibit.ts";
 import { fiveQueries43 } from "./fiveQueries.ts";
 import { forcedDetach } from "./forcedDetach.ts";
@@ -52,6 +53,9 @@ export const exhibits: readonly Exhibit[] = [
   lostReservation,
   twoReservations,
   ghostAllocation,
+  twoFilters,
+  uncountedBind,
+  expiredAssumption,
   mergedRecreate,
   bindByName,
   inheritedExpectation,
@@ -60,6 +64,7 @@ export const exhibits: readonly Exhibit[] = [
   lostGang,
   heldGate,
   movedLeader,
+  leakedCharge,
   fiveQueries43,
   backInTime,
   lostDelete,

@@ -80,7 +80,11 @@ export class SchedulerTurns {
     if (plan.jobs.length > 0 || plan.evictions.length > 0) {
       log.debug({ revision, jobs: plan.jobs.length, evictions: plan.evictions.length }, "decided");
     }
-    if (hasFailed) return { again: "a write was refused", atLeastMs: 10 };
+    if (hasFailed) {
+      // What was refused has to be decided again, also when nothing that decides has changed: a bind may meet our own note on its pod.
+      this.decidedVersion = -1;
+      return { again: "a write was refused", atLeastMs: 10 };
+    }
     return this.sleep(clock.nowMs());
   }
 

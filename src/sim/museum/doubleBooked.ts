@@ -1,23 +1,18 @@
 import type { Controllers } from "../../control/controllers.ts";
 import type { TurnResult } from "../../control/loop.ts";
 import { turnResultOf } from "../../control/loop.ts";
-import type { Part } from "../../control/part.ts";
-import { schedulerPart } from "../../control/schedule/schedulerPart.ts";
 import { forObject, kindSource } from "../../control/sources.ts";
-import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
-import { defaultSchedulerName } from "../../model/scheduling/keys.ts";
+import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { ActorPorts } from "../actor.ts";
 import { controllersProcess } from "../controllersProcess.ts";
 import type { Invariant } from "../invariant.ts";
 import type { Scenario } from "../scenario.ts";
 import { noGpuTwice } from "../schedule/invariants.ts";
-import { at, type Exhibit, kinds, person, plain, pod, scene } from "./exhibit.ts";
+import { at, type Exhibit, kinds, person } from "./exhibit.ts";
+import { capacityOf, gpuPod, makeNode, nodeOf, nothingIsLost, placementScene, scheduler } from "./schedulerScene.ts";
 
 /** Races in which one GPU is given to two pods, or is lost to all of them, because of when a scheduler counts what it gave. */
-
-const gpuName = "nvidia.com/gpu";
-const scheduler = schedulerPart();
 
 /** How a scheduler remembers what it has given before the watch shows it. */
 type Memory =
@@ -61,7 +56,7 @@ function naiveScheduler(controllers: Controllers, ports: ActorPorts, memory: Mem
   const place = async (found: KubeObject): Promise<TurnResult> => {
     const { uid, name, resourceVersion } = found.metadata;
     for (const [, node] of nodes.view().objects) {
-      const has = Number((node as unknown as Node).status?.allocatable?.[gpuName] ?? "0");
+      const has = capacityOf(node);
       if (usedOn(node.metadata.name, uid) >= has) continue;
       const chosen = node.metadata.name;
       if (memory === "expiring") given.set(uid, { node: chosen, untilMs: ports.clock.nowMs() + expiryMs });
@@ -91,43 +86,8 @@ function naiveScheduler(controllers: Controllers, ports: ActorPorts, memory: Mem
   });
 }
 
-function nodeOf(object: KubeObject): string {
-  return (object as unknown as Pod).spec?.nodeName ?? "";
-}
-
-/** A pod that waits beside a free GPU waits for ever. */
-const nothingIsLost: Invariant = {
-  id: "I10",
-  fact: "at rest no pod waits while a node has a GPU free",
-  begin: ({ store }) => ({
-    atRest: () => {
-      const pods = [...store.collection("/pods").all()].map((version) => version.object());
-      const waiting = pods.find((each) => nodeOf(each) === "");
-      if (waiting === undefined) return undefined;
-      for (const version of store.collection("/nodes").all()) {
-        const has = Number((version.object() as unknown as Node).status?.allocatable?.[gpuName] ?? "0");
-        const used = pods.filter((each) => nodeOf(each) === version.name).length;
-        if (used < has) return `${waiting.metadata.name} waits, and ${version.name} gave out ${used} of ${has} GPUs`;
-      }
-      return undefined;
-    },
-  }),
-};
-
-function gpuPod(name: string): KubeObject {
-  const amounts = { [gpuName]: "1" };
-  const containers = [{ name: "main", image: "i", resources: { requests: amounts, limits: amounts } }];
-  return pod(name, {}, { schedulerName: defaultSchedulerName, containers });
-}
-
-async function makeNodes(kube: Parameters<NonNullable<Scenario["setUp"]>>[0]): Promise<void> {
-  for (const name of ["n1", "n2"]) {
-    const amounts = { cpu: "8", memory: "16Gi", pods: "20", [gpuName]: "1" };
-    const status = { capacity: amounts, allocatable: amounts, conditions: [{ type: "Ready", status: "True" }] };
-    const made = await kube.create(kinds.nodes, plain("v1", "Node", "", name));
-    if (!made.ok) continue;
-    await kube.update({ ...at(kinds.nodes, name), subresource: "status" }, { ...made.value, status });
-  }
+async function makeNodes(kube: KubeApi): Promise<void> {
+  for (const name of ["n1", "n2"]) await makeNode(kube, name, 1);
 }
 
 function play(
@@ -136,14 +96,13 @@ function play(
   options: { faults: readonly string[]; invariant: Invariant; churn?: boolean },
 ): Scenario {
   const variant = memory ?? "fixed";
-  const scenario = scene({
+  return placementScene({
     slug,
     variant,
     about: "pods that want a GPU each come at once, and there are two",
     faults: options.faults,
     invariants: [options.invariant],
     setUp: makeNodes,
-    humming: ["/events", "events.k8s.io/events"],
     actors: () => [
       person("owner", async (ports) => {
         for (let round = 0; round < 4; round++) {
@@ -161,15 +120,13 @@ function play(
       ),
     ],
   });
-  const parts: readonly Part[] = [scheduler];
-  return { ...scenario, parts };
 }
 
 const slowFaults = ["slow-call", "watch-delay"];
 const boundTwice = (slug: string, memory?: Memory): Scenario =>
   play(slug, memory, { faults: slowFaults, invariant: noGpuTwice });
 const leaked = (slug: string, memory?: Memory): Scenario =>
-  play(slug, memory, { faults: ["slow-call", "conflict"], invariant: nothingIsLost, churn: true });
+  play(slug, memory, { faults: ["slow-call", "conflict"], invariant: nothingIsLost("I10"), churn: true });
 
 export const twoFilters: Exhibit = {
   number: 11,

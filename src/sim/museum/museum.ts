@@ -9,12 +9,14 @@ import type { BuggyVariant, Exhibit, Variant } from "./exhibit.ts";
 import { fiveQueries43 } from "./fiveQueries.ts";
 import { forcedDetach } from "./forcedDetach.ts";
 import { ghostClaim } from "./ghostClaim.ts";
+import { brokenPermit, halfAndHalf } from "./heldAndWaiting.ts";
 import { heldGate } from "./heldGate.ts";
 import { inheritedExpectation } from "./inheritedExpectation.ts";
 import { lateStatus } from "./lateStatus.ts";
 import { lostDelete } from "./lostDelete.ts";
 import { lostGang } from "./lostGang.ts";
 import { lostNode } from "./lostNode.ts";
+import { clearedFlag, lateClaim, leftoverVictims } from "./lostPlaces.ts";
 import { lostReservation, twoReservations } from "./lostReservation.ts";
 import { mergedRecreate } from "./mergedRecreate.ts";
 import { movedLeader } from "./movedLeader.ts";
@@ -56,6 +58,7 @@ export const exhibits: readonly Exhibit[] = [
   twoFilters,
   uncountedBind,
   expiredAssumption,
+  clearedFlag,
   mergedRecreate,
   bindByName,
   inheritedExpectation,
@@ -64,8 +67,12 @@ export const exhibits: readonly Exhibit[] = [
   lostGang,
   heldGate,
   movedLeader,
+  halfAndHalf,
+  brokenPermit,
+  leftoverVictims,
   leakedCharge,
   fiveQueries43,
+  lateClaim,
   backInTime,
   lostDelete,
   watchGoesBack,

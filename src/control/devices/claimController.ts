@@ -41,14 +41,17 @@ class ClaimController {
   }
 
   sources(): Source[] {
-    const { pods, claims, templates, nodes, podsByClaim, podsByTemplate } = this.world;
+    const { pods, claims, templates, nodes, podsByClaim, podsByTemplate, claimsByUser, claimsByOwner } = this.world;
     return [
       kindSource(pods, (event) => {
-        const states = event.type === "updated" ? [event.before, event.object] : [event.object];
         const keys = new Set<string>();
+        const { uid } = event.object.metadata;
+        for (const claim of [...claimsByUser.get(uid), ...claimsByOwner.get(uid)])
+          keys.add(claimTurn + keyOfClaim(claim));
+        const states = event.type === "updated" ? [event.before, event.object] : [event.object];
         for (const pod of states) {
-          if ((pod.spec?.resourceClaims?.length ?? 0) === 0 && pod.status?.extendedResourceClaimStatus === undefined)
-            continue;
+          const hasClaims = (pod.spec?.resourceClaims?.length ?? 0) > 0;
+          if (!hasClaims && pod.status?.extendedResourceClaimStatus === undefined) continue;
           keys.add(podTurn + event.key);
           for (const key of claimsOf(pod)) keys.add(claimTurn + key);
         }
@@ -248,6 +251,10 @@ class ClaimController {
     }
     return outcome;
   }
+}
+
+function keyOfClaim({ metadata }: ResourceClaim): string {
+  return `${metadata.namespace ?? ""}/${metadata.name}`;
 }
 
 function claimsOf(pod: Pod): string[] {

@@ -55,6 +55,8 @@ export class DeviceWorld {
   readonly podsByClaim: CacheIndex<Pod>;
   readonly podsByNode: CacheIndex<Pod>;
   readonly claimsByOwner: CacheIndex<ResourceClaim>;
+  /** By the UIDs that they are reserved for: a pod that we know badly may not say what it uses. */
+  readonly claimsByUser: CacheIndex<ResourceClaim>;
   readonly podsByTemplate: CacheIndex<Pod>;
   private readonly freedListeners: (() => void)[] = [];
   private book: SliceBook | undefined;
@@ -99,6 +101,7 @@ export class DeviceWorld {
     this.podsByClaim = this.pods.index(claimKeysOf);
     this.podsByNode = this.pods.index((pod) => (pod.spec?.nodeName ? [pod.spec.nodeName] : []));
     this.podsByTemplate = this.pods.index(templateKeysOf);
+    this.claimsByUser = this.claims.index(({ status }) => (status?.reservedFor ?? []).map(({ uid }) => uid));
     this.claimsByOwner = this.claims.index(({ metadata }) =>
       (metadata.ownerReferences ?? []).filter(({ controller }) => controller === true).map(({ uid }) => uid),
     );

@@ -1,0 +1,69 @@
+import { spawn } from "node:child_process";
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, test } from "vitest";
+import { openEmbeddedPostgres } from "../../src/adapters/embeddedPostgres.ts";
+import { openPostgres } from "../../src/adapters/postgres.ts";
+import { silentLog } from "./databases.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "muster-embedded-"));
+chmodSync(folder, 0o755);
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const alive = (pid: number): boolean => {
+  try {
+    process.kill(pid, 0);
+    return !readFileSync(`/proc/${pid}/status`, "utf8").includes("State:\tZ");
+  } catch {
+    return false;
+  }
+};
+const postmaster = (dataDir: string): number =>
+  Number(readFileSync(join(dataDir, "postgres/data/postmaster.pid"), "utf8").split("\n")[0]);
+
+describe("the PostgreSQL of the data folder", () => {
+  test("starts, keeps what was written across a restart, and is private", async () => {
+    const dataDir = join(folder, "kept");
+    const first = await openEmbeddedPostgres(dataDir);
+    const database = await openPostgres({ url: first.url }, { log: silentLog });
+    await database.migrate();
+    await database.pool.query("insert into disks (user_id, disk_name) values ('ada', 'd')");
+    await database.close();
+    await first.stop();
+    expect(existsSync(join(dataDir, "postgres/data/postmaster.pid"))).toBe(false);
+    const second = await openEmbeddedPostgres(dataDir);
+    const again = await openPostgres({ url: second.url }, { log: silentLog });
+    expect((await again.pool.query("select disk_name from disks")).rows).toEqual([{ disk_name: "d" }]);
+    await again.close();
+    // Another command finds the one that runs, and leaves it running.
+    const guest = await openEmbeddedPostgres(dataDir);
+    expect(guest.url).toBe(second.url);
+    await guest.stop();
+    expect(alive(postmaster(dataDir))).toBe(true);
+    await second.stop();
+    for (const secret of ["password", "connection.json"])
+      expect(statSync(join(dataDir, "postgres", secret)).mode & 0o077).toBe(0);
+  });
+
+  test.skipIf(process.platform !== "linux")(
+    "does not outlive the process that started it, even after kill -9, and starts again",
+    async () => {
+      const dataDir = join(folder, "killed");
+      const program = join(import.meta.dirname, "../../dist/adapters/embeddedPostgres.js");
+      const script = `const { openEmbeddedPostgres } = await import(${JSON.stringify(program)}); await openEmbeddedPostgres(${JSON.stringify(dataDir)}); console.log("up"); setInterval(() => {}, 1000);`;
+      const child = spawn(process.execPath, ["--input-type=module", "-e", script], {
+        stdio: ["ignore", "pipe", "inherit"],
+      });
+      await new Promise((done) => child.stdout.once("data", done));
+      const pid = postmaster(dataDir);
+      expect(alive(pid)).toBe(true);
+      if (process.getuid?.() === 0) expect(statSync(join(dataDir, "postgres/data")).uid).not.toBe(0);
+      child.kill("SIGKILL");
+      await new Promise((done) => child.once("close", done));
+      const next = await openEmbeddedPostgres(dataDir);
+      expect(alive(pid)).toBe(false);
+      await next.stop();
+    },
+  );
+});

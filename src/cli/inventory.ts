@@ -4,6 +4,7 @@ import { pinoLog } from "../adapters/pinoLog.ts";
 import { prometheus } from "../adapters/prometheus.ts";
 import { CancelSource } from "../control/cancelSource.ts";
 import { Health } from "../control/health.ts";
+import { wakeOnChange } from "../control/inventory/onChange.ts";
 import { type RunReport, runInventory } from "../control/inventory/runInventory.ts";
 import { UserError } from "../model/userError.ts";
 import type { Answer } from "../ports/database.ts";
@@ -23,10 +24,14 @@ interface Output {
 export interface InventoryRunFlags extends RunFlags, DatabaseFlags, ClusterFlags, Output {
   readonly once?: boolean;
   readonly every?: string;
+  readonly onChange?: boolean;
   readonly metricsAddress?: string;
   readonly logLevel: "debug" | "info" | "warn" | "error";
   readonly logFormat?: string;
 }
+
+/** Changes come in bursts. */
+const changeDebounceMs = 2_000;
 
 /** One run, or one every so often. The exit code says how the last one ended. */
 export async function runInventoryCommand(flags: InventoryRunFlags): Promise<void> {
@@ -45,22 +50,34 @@ export async function runInventoryCommand(flags: InventoryRunFlags): Promise<voi
       ? undefined
       : await startStatusServer({ health: new Health(), readiness: new Health(), metrics }, listenOn(address));
   const signal = untilSignal().then(() => stop.cancel());
+  let wake = (): void => {};
+  const stopWatching =
+    flags.onChange === true && everyMs !== undefined && world.kube !== undefined
+      ? wakeOnChange({ kube: world.kube, clock: world.ports.clock }, changeDebounceMs, () => wake())
+      : () => {};
   try {
+    let kind = options.kind;
     for (;;) {
-      const report = await runInventory(world.ports, { ...options, cancel: stop });
+      const report = await runInventory(world.ports, { ...options, kind, cancel: stop });
       say(report, flags.output);
       process.exitCode = report.exitCode;
       if (everyMs === undefined || stop.cancelled) break;
       // At multiples of the period, as the CronJob does: two that run beside each other do not drift apart.
       let timer: NodeJS.Timeout | undefined;
-      const pause = new Promise((done) => {
+      const pause = new Promise<void>((done) => {
         timer = setTimeout(done, everyMs - (Date.now() % everyMs));
       });
-      await Promise.race([signal, pause]);
+      const change = new Promise<"changed">((done) => {
+        wake = () => done("changed");
+      });
+      const woken = await Promise.race([signal, pause, change]);
       clearTimeout(timer);
       if (stop.cancelled) break;
+      // Disks do not change with the cluster: only availability is counted again.
+      kind = woken === "changed" && options.kind !== "disks" ? "gpu" : options.kind;
     }
   } finally {
+    stopWatching();
     await status?.stop();
     await world.close();
   }

@@ -10,6 +10,7 @@ import { systemClock } from "../../adapters/systemClock.ts";
 import { systemRandom } from "../../adapters/systemRandom.ts";
 import { readCluster } from "../../control/inventory/readCluster.ts";
 import type { InventoryPorts } from "../../control/inventory/runInventory.ts";
+import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { Log } from "../../ports/log.ts";
 import type { Metrics } from "../../ports/metrics.ts";
 import { type ClusterFlags, findCluster } from "../findCluster.ts";
@@ -52,6 +53,8 @@ export async function openDatabase(flags: DatabaseFlags, env: Env, log: Log): Pr
 
 export interface OpenWorld {
   readonly ports: InventoryPorts;
+  /** Undefined where the cluster's API could not be found. */
+  readonly kube: KubeApi | undefined;
   close(): Promise<void>;
 }
 
@@ -69,6 +72,7 @@ export async function openWorld(
   const { database, close } = await openDatabase(flags, env, log);
   const kube = await openCluster(flags, env, cloud, { clock, log });
   return {
+    kube: typeof kube === "string" ? undefined : kube.api,
     ports: {
       clock,
       log,

@@ -4,6 +4,7 @@ import { benchBinder } from "./bench/binder.ts";
 import { benchDevices } from "./bench/devices.ts";
 import { type Figure, figureLine, figureTable, verdict } from "./bench/figure.ts";
 import { benchInventory } from "./bench/inventory.ts";
+import { benchGang } from "./bench/gang.ts";
 import { benchNodes } from "./bench/nodes.ts";
 import { benchScheduler } from "./bench/scheduler.ts";
 import { benchSimulator } from "./bench/simulator.ts";
@@ -15,6 +16,7 @@ const benchmarks: Readonly<Record<string, (say: (text: string) => void) => Async
   binder: benchBinder,
   devices: benchDevices,
   inventory: benchInventory,
+  gang: benchGang,
   nodes: benchNodes,
   scheduler: benchScheduler,
   simulator: benchSimulator,

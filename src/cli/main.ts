@@ -275,6 +275,10 @@ program
   .addOption(outputOption())
   .action(async (options) => (await import("./verify.ts")).runVerifyCommand(options));
 
+withCluster(program.command("gangs"))
+  .description("the tree of gangs: minimum, scheduled, ready, breach, and the time left until a gang is ended")
+  .option("-n, --namespace <name>", "only of this namespace")
+  .action(async (options) => (await import("./gangs.ts")).showGangs(options));
 withCluster(program.command("q"))
   .description("what waits, in which queue, with what priority, and why")
   .option("--all", "what runs as well")

@@ -1,0 +1,157 @@
+import { systemClock } from "../../adapters/systemClock.ts";
+import { systemRandom } from "../../adapters/systemRandom.ts";
+import { inProcessKube } from "../../apiserver/kubeApi.ts";
+import { type ApiServer, startApiServer } from "../../apiserver/startApiServer.ts";
+import { Controllers } from "../../control/controllers.ts";
+import { defaultScheduler } from "../../control/defaultScheduler.ts";
+import { ensureDefinitions } from "../../control/ensureObjects.ts";
+import { gangPart } from "../../control/gang/gangPart.ts";
+import { MetricsBook } from "../../control/metricsBook.ts";
+import { nodesPart } from "../../control/nodes/nodesPart.ts";
+import { fastDelays } from "../../decide/nodes/podPlan.ts";
+import { parsePool, profilesWith } from "../../decide/nodes/profiles.ts";
+import { places } from "../../model/gang/keys.ts";
+import { defaultGangSettings } from "../../model/gang/settings.ts";
+import type { PodCliqueSet } from "../../model/gang/types.ts";
+import type { KubeObject } from "../../model/object.ts";
+import type { KubeApi } from "../../ports/kubeApi.ts";
+import type { Figure } from "./figure.ts";
+
+/** Grove's own numbers (its scale tests of 2026-08-16 and, where better, 2026-07-05), on a KWOK cluster with KAI. */
+const grove = { ready10: 5.6, ready1000: 49.3, deleted1000: 37.9 };
+
+/** One set of cliques of two pods, as in Grove's scale tests: how long until all are ready, replaced, gone. */
+export async function* benchGang(say: (text: string) => void): AsyncGenerator<Figure> {
+  for (const replicas of [5, 500]) {
+    const pods = replicas * 2;
+    say(`a set of ${pods} pods`);
+    const measured = await measure(replicas);
+    yield {
+      name: `${pods} pods ready`,
+      value: measured.readySeconds,
+      unit: "s",
+      target: { at: "most", value: pods === 10 ? 0.5 : 10 },
+      beside: { name: "Grove, published", value: pods === 10 ? grove.ready10 : grove.ready1000 },
+    };
+    yield { name: `writes a pod for that (${pods} pods)`, value: measured.writes / pods, unit: "writes" };
+    yield { name: `${pods} pods replaced by a rolling update`, value: measured.updatedSeconds, unit: "s" };
+    yield {
+      name: `${pods} pods gone after the set is deleted`,
+      value: measured.goneSeconds,
+      unit: "s",
+      ...(pods === 1000 && { beside: { name: "Grove, published (#545)", value: grove.deleted1000 } }),
+    };
+  }
+}
+
+async function measure(replicas: number) {
+  const settings = { ...defaultGangSettings, profiles: ["default-scheduler"] as const };
+  const gang = gangPart(settings);
+  const { part: nodes } = nodesPart({
+    pools: [parsePool("cpu=100", profilesWith())],
+    delays: fastDelays,
+    events: "none",
+    leases: false,
+    dra: undefined,
+  });
+  const running = [gang, defaultScheduler, nodes];
+  const server = await startApiServer({ clock: systemClock(), random: systemRandom(), hooks: gang.hooks ?? [] });
+  const kube = inProcessKube(server.core, {
+    user: { username: "system:muster", groups: ["system:masters"] },
+    fieldManager: "muster",
+  });
+  const ports = { kube, clock: systemClock(), random: systemRandom(), log: quiet, metrics: new MetricsBook() };
+  const controllers = new Controllers(ports, { fieldManager: "muster", graceMs: 100 });
+  try {
+    const defined = await ensureDefinitions({ kube, clock: ports.clock }, running);
+    if (!defined.ok) throw new Error(defined.message);
+    for (const part of running) part.add(controllers);
+    await controllers.start();
+    await until(server, () => count(server, "/nodes") === 100);
+    const before = server.core.store.revision;
+    const readySeconds = await timed(async () => {
+      await must(kube.create(places.PodCliqueSet, scaleSet(replicas)));
+      await until(server, () => statusOf(server)?.availableReplicas === replicas);
+    });
+    const writes = server.core.store.revision - before;
+    const updatedSeconds = await timed(() => changeImage(kube, server, replicas));
+    const goneSeconds = await timed(async () => {
+      await must(kube.delete(setRef, { propagationPolicy: "Background" }));
+      await until(
+        server,
+        () =>
+          count(server, "/pods") + count(server, "grove.io/podcliques") + count(server, "grove.io/podcliquesets") === 0,
+      );
+    });
+    return { readySeconds, writes, updatedSeconds, goneSeconds };
+  } finally {
+    await controllers.stop();
+    await server.stop();
+  }
+}
+
+const setRef = { ...places.PodCliqueSet, namespace: "default", name: "scale" };
+
+function scaleSet(replicas: number): KubeObject {
+  const podSpec = {
+    terminationGracePeriodSeconds: 0,
+    containers: [{ name: "main", image: "registry/app:1", resources: { requests: { cpu: "10m" } } }],
+  };
+  const clique = { name: "expert-worker", spec: { roleName: "expert", replicas: 2, minAvailable: 2, podSpec } };
+  const metadata = { name: "scale", namespace: "default" };
+  const spec = { replicas, template: { cliques: [clique] } };
+  return { apiVersion: "grove.io/v1alpha1", kind: "PodCliqueSet", metadata, spec } as unknown as KubeObject;
+}
+
+async function changeImage(kube: KubeApi, server: ApiServer, replicas: number): Promise<void> {
+  const found = await must(kube.get(setRef));
+  const set = JSON.parse(JSON.stringify(found)) as PodCliqueSet;
+  const [container] = set.spec.template.cliques[0]?.spec.podSpec.containers ?? [];
+  if (container !== undefined) container.image = "registry/app:2";
+  await must(kube.update(setRef, set as unknown as KubeObject));
+  await until(server, () => {
+    const status = statusOf(server);
+    return status?.updateProgress?.updateEndedAt !== undefined && status.updatedReplicas === replicas;
+  });
+}
+
+function statusOf({ core }: ApiServer): PodCliqueSet["status"] {
+  const found = core.store.get("grove.io/podcliquesets", "default", "scale")?.object();
+  return (found as unknown as PodCliqueSet | undefined)?.status;
+}
+
+function count({ core }: ApiServer, resource: string): number {
+  return [...core.store.collection(resource).all()].length;
+}
+
+/** Asked after commits, not after time. */
+async function until({ core }: ApiServer, isDone: () => boolean): Promise<void> {
+  if (isDone()) return;
+  await new Promise<void>((resolve) => {
+    let isAsked = false;
+    const stop = core.store.onEvent(() => {
+      if (isAsked) return;
+      isAsked = true;
+      setImmediate(() => {
+        isAsked = false;
+        if (!isDone()) return;
+        stop();
+        resolve();
+      });
+    });
+  });
+}
+
+async function timed(run: () => Promise<void>): Promise<number> {
+  const startedMs = performance.now();
+  await run();
+  return (performance.now() - startedMs) / 1000;
+}
+
+async function must<T>(outcome: Promise<{ ok: true; value: T } | { ok: false; message: string }>): Promise<T> {
+  const result = await outcome;
+  if (!result.ok) throw new Error(result.message);
+  return result.value;
+}
+
+const quiet = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };

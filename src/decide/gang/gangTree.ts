@@ -1,0 +1,162 @@
+/** The tree that `muster gangs` prints: each set, its replicas, groups and cliques, with what each needs and has, and how long it still has. */
+import {
+  groupMinAvailable,
+  groupReplicaOf,
+  groupReplicas,
+  minAvailableOf,
+  replicasOf,
+  setReplicaOf,
+  terminationDelayMs,
+} from "../../model/gang/setFacts.ts";
+import type { GangCondition, PodClique, PodCliqueScalingGroup, PodCliqueSet } from "../../model/gang/types.ts";
+import { timeToMs } from "../../model/time.ts";
+import { controllerOf } from "../workloads/ownership.ts";
+import { breachType, terminationType } from "./breach.ts";
+import { conditionOf } from "./gangConditions.ts";
+
+export interface GangRow {
+  readonly depth: number;
+  readonly kind: "PodCliqueSet" | "Replica" | "PodCliqueScalingGroup" | "GroupReplica" | "PodClique";
+  readonly namespace: string;
+  readonly name: string;
+  readonly replicas: number;
+  readonly minimum: number;
+  readonly scheduled: number;
+  readonly ready: number;
+  /** What is wrong, in one word; empty when nothing is. */
+  readonly breach: string;
+  readonly message: string;
+  /** Until the gang ends, if the breach lasts that long. */
+  readonly leftMs: number | undefined;
+  /** Why it is ending right now. */
+  readonly ending: string;
+}
+
+export interface GangObjects {
+  readonly sets: readonly PodCliqueSet[];
+  readonly groups: readonly PodCliqueScalingGroup[];
+  readonly cliques: readonly PodClique[];
+}
+
+const byName = (a: { metadata: { name: string } }, b: { metadata: { name: string } }): number =>
+  a.metadata.name < b.metadata.name ? -1 : 1;
+
+export function gangTree({ sets, groups, cliques }: GangObjects, nowMs: number): GangRow[] {
+  const rows: GangRow[] = [];
+  const placeOf = ({ metadata }: PodCliqueSet): string => `${metadata.namespace}/${metadata.name}`;
+  for (const set of [...sets].sort((a, b) => (placeOf(a) < placeOf(b) ? -1 : 1))) {
+    const { namespace = "", name, uid } = set.metadata;
+    const ownGroups = groups.filter(({ metadata }) => controllerOf(metadata)?.uid === uid);
+    const owners = new Set([uid, ...ownGroups.map(({ metadata }) => metadata.uid)]);
+    const ownCliques = cliques.filter(({ metadata }) => owners.has(controllerOf(metadata)?.uid ?? ""));
+    const delayMs = terminationDelayMs(set);
+    rows.push({
+      ...empty(0, "PodCliqueSet", namespace, name),
+      replicas: replicasOf(set),
+      minimum: replicasOf(set),
+      ready: set.status?.availableReplicas ?? 0,
+      scheduled: countScheduledReplicas(set, ownCliques),
+    });
+    for (let index = 0; index < replicasOf(set); index++) {
+      const record = set.status?.gangTerminations?.find(({ replicaIndex }) => replicaIndex === index);
+      rows.push({
+        ...empty(1, "Replica", namespace, `${name}-${index}`),
+        ...sum(inReplica(ownCliques, index)),
+        ending: record?.because ?? "",
+      });
+      for (const clique of inReplica(ownCliques, index).sort(byName)) {
+        if (groupReplicaOf(clique) === undefined) rows.push(cliqueRow(2, clique, delayMs, nowMs));
+      }
+      for (const group of ownGroups.filter((each) => setReplicaOf(each) === index).sort(byName)) {
+        rows.push(groupRow(2, group, delayMs, nowMs));
+        const members = ownCliques.filter(({ metadata }) => controllerOf(metadata)?.uid === group.metadata.uid);
+        for (let replica = 0; replica < groupReplicas(group.spec); replica++) {
+          const own = members.filter((clique) => groupReplicaOf(clique) === replica).sort(byName);
+          const ends = group.status?.gangTerminations?.find(({ replicaIndex }) => replicaIndex === replica);
+          const where = empty(3, "GroupReplica", namespace, `${group.metadata.name}-${replica}`);
+          rows.push({ ...where, ...sum(own), ending: ends?.because ?? "" });
+          for (const clique of own) rows.push(cliqueRow(4, clique, delayMs, nowMs));
+        }
+      }
+    }
+  }
+  return rows;
+}
+
+function inReplica(cliques: readonly PodClique[], index: number): PodClique[] {
+  return cliques.filter((clique) => setReplicaOf(clique) === index);
+}
+
+function empty(depth: number, kind: GangRow["kind"], namespace: string, name: string): GangRow {
+  const nothing = {
+    replicas: 0,
+    minimum: 0,
+    scheduled: 0,
+    ready: 0,
+    breach: "",
+    message: "",
+    leftMs: undefined,
+    ending: "",
+  };
+  return { depth, kind, namespace, name, ...nothing };
+}
+
+/** Pods of all cliques together. */
+function sum(cliques: readonly PodClique[]): Pick<GangRow, "replicas" | "minimum" | "scheduled" | "ready"> {
+  let [replicas, minimum, scheduled, ready] = [0, 0, 0, 0];
+  for (const { spec, status } of cliques) {
+    replicas += spec.replicas;
+    minimum += minAvailableOf(spec);
+    scheduled += status?.scheduledReplicas ?? 0;
+    ready += status?.readyReplicas ?? 0;
+  }
+  return { replicas, minimum, scheduled, ready };
+}
+
+function countScheduledReplicas(set: PodCliqueSet, cliques: readonly PodClique[]): number {
+  let count = 0;
+  for (let index = 0; index < replicasOf(set); index++) {
+    const own = inReplica(cliques, index);
+    if (own.length > 0 && own.every(({ spec, status }) => (status?.scheduledReplicas ?? 0) >= minAvailableOf(spec)))
+      count++;
+  }
+  return count;
+}
+
+function breachOf(condition: GangCondition | undefined, delayMs: number, nowMs: number) {
+  if (condition === undefined || condition.status === "False") {
+    const isSuppressed = condition?.message.includes("suppressed") === true;
+    return {
+      breach: isSuppressed ? "suppressed" : "",
+      message: isSuppressed ? condition.message : "",
+      leftMs: undefined,
+    };
+  }
+  if (condition.status === "Unknown") return { breach: "updating", message: condition.message, leftMs: undefined };
+  const sinceMs = timeToMs(condition.lastTransitionTime);
+  const leftMs = sinceMs === undefined ? undefined : Math.max(0, sinceMs + delayMs - nowMs);
+  return { breach: condition.reason, message: condition.message, leftMs };
+}
+
+function cliqueRow(depth: number, clique: PodClique, delayMs: number, nowMs: number): GangRow {
+  const { namespace = "", name } = clique.metadata;
+  return {
+    ...empty(depth, "PodClique", namespace, name),
+    ...sum([clique]),
+    ...breachOf(conditionOf(clique, breachType), delayMs, nowMs),
+  };
+}
+
+function groupRow(depth: number, group: PodCliqueScalingGroup, delayMs: number, nowMs: number): GangRow {
+  const { namespace = "", name } = group.metadata;
+  const isRestarting = conditionOf(group, terminationType)?.status === "True";
+  return {
+    ...empty(depth, "PodCliqueScalingGroup", namespace, name),
+    replicas: groupReplicas(group.spec),
+    minimum: groupMinAvailable(group.spec),
+    scheduled: group.status?.scheduledReplicas ?? 0,
+    ready: group.status?.availableReplicas ?? 0,
+    ...breachOf(conditionOf(group, breachType), delayMs, nowMs),
+    ...(isRestarting && { leftMs: undefined, ending: "it was ended and is starting again" }),
+  };
+}

@@ -215,6 +215,7 @@ program
     "which ones, with commas between (default: all but those that a real cluster has itself)",
   )
   .option("--install", "define the kinds that they work on, where the cluster lacks them")
+  .option("--gang-config <file>", "a Grove OperatorConfiguration for the gang operator")
   .option("--leader-elect", "act only while holding a Lease, so that many may run")
   .option("--lease-namespace <name>", "where the Lease is", "kube-system")
   .option("--lease-name <name>", "what it is called", "muster")
@@ -240,6 +241,7 @@ program
   .option("--memory", "keep nothing: objects live in memory, and only the kubeconfig is written")
   .option("--kubeconfig <file>", "where the kubeconfig is written (default: kubeconfig in the data folder)")
   .option("--demo", "load a small story: a cluster with something going on")
+  .option("--gang-config <file>", "a Grove OperatorConfiguration for the gang operator")
   .addOption(
     new Option("--log-level <level>", "what is written to standard error")
       .choices(["debug", "info", "warn", "error"])

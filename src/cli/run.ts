@@ -12,6 +12,7 @@ import { parts, partsNamed } from "../control/parts.ts";
 import type { Outcome } from "../model/outcome.ts";
 import { UserError } from "../model/userError.ts";
 import { type ClusterFlags, findCluster } from "./findCluster.ts";
+import { withGangConfig } from "./gangConfig.ts";
 import { parsePort } from "./parsePort.ts";
 import { startStatusServer } from "./statusServer.ts";
 import { untilSignal } from "./untilSignal.ts";
@@ -23,6 +24,8 @@ export interface RunFlags extends ClusterFlags {
   readonly leaseNamespace: string;
   readonly leaseName: string;
   readonly identity?: string;
+  /** A Grove OperatorConfiguration. */
+  readonly gangConfig?: string;
   readonly statusAddress: string;
   readonly logLevel: "debug" | "info" | "warn" | "error";
   readonly output: "text" | "json";
@@ -30,7 +33,7 @@ export interface RunFlags extends ClusterFlags {
 
 /** Runs controllers against any cluster until a signal. */
 export async function runControllers(flags: RunFlags): Promise<void> {
-  const chosen = chosenParts(flags.controllers);
+  const chosen = await withGangConfig(chosenParts(flags.controllers), flags.gangConfig);
   const listen = hostAndPort(flags.statusAddress);
   const clock = systemClock();
   const random = systemRandom();

@@ -14,12 +14,15 @@ import { applyManifests } from "./applyManifests.ts";
 import { demoFolder } from "./demo/demoFolder.ts";
 import { type EmbeddedServerFlags, startEmbeddedServer } from "./embeddedServer.ts";
 import type { InventoryDemo, InventoryDemoOptions } from "./inventory/demo.ts";
+import { withGangConfig } from "./gangConfig.ts";
 import { untilSignal } from "./untilSignal.ts";
 
 export interface UpFlags extends EmbeddedServerFlags {
   /** `profile=count` or `name:profile=count`. */
   readonly pool: readonly string[];
   readonly demo?: boolean;
+  /** A Grove OperatorConfiguration. */
+  readonly gangConfig?: string;
   readonly logLevel: "debug" | "info" | "warn" | "error";
   readonly output: "text" | "json";
 }
@@ -33,7 +36,7 @@ export async function runUp(flags: UpFlags): Promise<void> {
   const profiles = profilesWith();
   const pools = flags.pool.map((text) => parsePool(text, profiles));
   const nodes = nodesPart({ pools, profiles });
-  const running: Part[] = [...parts, nodes.part];
+  const running: Part[] = [...(await withGangConfig(parts, flags.gangConfig)), nodes.part];
   const hooks = running.flatMap((part) => part.hooks ?? []);
   const embedded = await startEmbeddedServer(flags, { clock, random }, { hooks, agent: nodes.agent });
   const { server, kubeconfig } = embedded;

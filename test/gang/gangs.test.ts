@@ -1,0 +1,44 @@
+/** What `muster gangs` prints, from a cluster in which a gang is in trouble. */
+import { expect, test } from "vitest";
+import { gangText } from "../../src/cli/gangs.ts";
+import { gangTree } from "../../src/decide/gang/gangTree.ts";
+import { GangCluster } from "./gangCluster.ts";
+import { workload1 } from "./workloads.ts";
+
+test("the tree shows minimum, scheduled, ready, breach and the time that is left", async () => {
+  const cluster = await GangCluster.start({ nodes: 10 });
+  await cluster.apply(workload1({ template: { terminationDelay: "10m" } }));
+  const [victim] = cluster.pods("workload1-0-sg-x-0-pc-c");
+  if (victim !== undefined) await cluster.losePod(victim);
+  await cluster.api.clock.advance(60_000);
+  const rows = gangTree(
+    {
+      sets: cluster.all("grove.io/podcliquesets"),
+      groups: cluster.all("grove.io/podcliquescalinggroups"),
+      cliques: cluster.all("grove.io/podcliques"),
+    },
+    cluster.api.clock.nowMs(),
+  );
+  const said = rows.map(({ depth, name, minimum, replicas, scheduled, ready, breach }) =>
+    [depth, name, minimum, replicas, scheduled, ready, breach].join(" ").trim(),
+  );
+  expect(said).toEqual([
+    "0 workload1 1 1 0 0",
+    "1 workload1-0 10 10 9 9",
+    "2 workload1-0-pc-a 2 2 2 2",
+    "2 workload1-0-sg-x 2 2 1 1 ScheduledReplicasBelowMinAvailable",
+    "3 workload1-0-sg-x-0 4 4 3 3",
+    "4 workload1-0-sg-x-0-pc-b 1 1 1 1",
+    "4 workload1-0-sg-x-0-pc-c 3 3 2 2 ScheduledReplicasBelowMinAvailable",
+    "3 workload1-0-sg-x-1 4 4 4 4",
+    "4 workload1-0-sg-x-1-pc-b 1 1 1 1",
+    "4 workload1-0-sg-x-1-pc-c 3 3 3 3",
+  ]);
+  const breached = rows.find(({ name }) => name === "workload1-0-sg-x-0-pc-c");
+  expect(breached?.leftMs).toBeGreaterThan(8 * 60_000);
+  expect(breached?.leftMs).toBeLessThanOrEqual(9 * 60_000);
+  const text = gangText(rows, "42");
+  expect(text).toContain("GANG");
+  expect(text).toMatch(/ {8}workload1-0-sg-x-0-pc-c +3 +3 +2 +2 +ScheduledReplicasBelowMinAvailable +8m/);
+  expect(text).toContain("at revision 42");
+});

@@ -182,6 +182,10 @@ export const cliquesEndOnRecord = (held: Held): Invariant => ({
           podCliques.some((each) => each.uid === uid),
         );
         if (isOnRecord || set === undefined || isLeaving(set)) return undefined;
+        // A set of this name that was made since asks for other cliques than this one.
+        const owner = controllerOf(clique.metadata)?.uid;
+        const root = owner === group?.metadata.uid && group !== undefined ? controllerOf(group.metadata)?.uid : owner;
+        if (root !== set.metadata.uid) return undefined;
         if (wasFewAsk(set.metadata.uid, setReplicaOf(clique) ?? 0, call.sentUs)) return undefined;
         const index = groupReplicaOf(clique);
         if (group !== undefined && index !== undefined && wasFewAsk(group.metadata.uid, index, call.sentUs))

@@ -13,8 +13,8 @@ import type { Outcome } from "../model/outcome.ts";
 import { applyManifests } from "./applyManifests.ts";
 import { demoFolder } from "./demo/demoFolder.ts";
 import { type EmbeddedServerFlags, startEmbeddedServer } from "./embeddedServer.ts";
-import type { InventoryDemo, InventoryDemoOptions } from "./inventory/demo.ts";
 import { withGangConfig } from "./gangConfig.ts";
+import type { InventoryDemo, InventoryDemoOptions } from "./inventory/demo.ts";
 import { untilSignal } from "./untilSignal.ts";
 
 export interface UpFlags extends EmbeddedServerFlags {

@@ -11,10 +11,11 @@ import type {
 import { formatQuantity } from "../../model/quantity.ts";
 import { seededUuid } from "../nodes/seeded.ts";
 import type { AllocatedState } from "./allocatedState.ts";
+import type { Taken } from "./attempt.ts";
 import type { ClaimPlan, PlannedClaim } from "./claimPlan.ts";
 import type { DeviceFeatures } from "./features.ts";
 import { BadSelector, type NodePools, type Place, type SliceBook } from "./pools.ts";
-import { type SearchInput, search, type Taken } from "./search.ts";
+import { type SearchInput, search } from "./search.ts";
 
 export type Allocation =
   /** One result for each claim of the plan, in its order. */

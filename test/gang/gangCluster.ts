@@ -10,7 +10,7 @@ import { gangPart } from "../../src/control/gang/gangPart.ts";
 import { MetricsBook } from "../../src/control/metricsBook.ts";
 import { nodesPart } from "../../src/control/nodes/nodesPart.ts";
 import { KeptLog } from "../../src/control/testing/keptLog.ts";
-import { fastDelays } from "../../src/decide/nodes/podPlan.ts";
+import { type Delays, fastDelays } from "../../src/decide/nodes/podPlan.ts";
 import { gangHooks } from "../../src/model/gang/hooks.ts";
 import { labels, places } from "../../src/model/gang/keys.ts";
 import { defaultGangSettings, type GangSettings } from "../../src/model/gang/settings.ts";
@@ -36,6 +36,8 @@ export interface GangClusterOptions {
   readonly cordoned?: number;
   readonly settings?: Partial<GangSettings>;
   readonly podsPerNode?: number;
+  /** How long nodes take; nothing takes time when left out. */
+  readonly delays?: Delays;
   readonly nodeLabels?: (index: number) => Record<string, string>;
 }
 
@@ -62,7 +64,13 @@ export class GangCluster {
     const settings = { ...defaultGangSettings, ...options.settings };
     const api = await TestApi.start({ admission: createAdmission({ hooks: gangHooks(settings) }) });
     const cluster = new GangCluster(api, settings, options.podsPerNode ?? 1);
-    const { part: nodes } = nodesPart({ seed: "s", delays: fastDelays, leases: false, dra: undefined, events: "none" });
+    const { part: nodes } = nodesPart({
+      seed: "s",
+      delays: options.delays ?? fastDelays,
+      leases: false,
+      dra: undefined,
+      events: "none",
+    });
     for (const definition of [...(gangPart(settings).definitions ?? []), ...(nodes.definitions ?? [])]) {
       const made = await cluster.kube.create(definitions, copyJson(definition) as unknown as KubeObject);
       if (!made.ok) throw new Error(made.message);

@@ -1,5 +1,6 @@
 /** Start-up order (SO-1 to SO-4) on simulated nodes: the wait is an init container that the node plays, and nothing is pulled. */
 import { expect, test } from "vitest";
+import { type Delays, livelyDelays } from "../../src/decide/nodes/podPlan.ts";
 import { labels } from "../../src/model/gang/keys.ts";
 import type { PodCliqueSet } from "../../src/model/gang/types.ts";
 import type { Pod } from "../../src/model/kubernetes.generated.ts";
@@ -16,8 +17,8 @@ const cliqueOf = ({ metadata }: Pod): string => metadata.labels?.[labels.clique]
 const hasStarted = ({ status }: Pod): boolean =>
   (status?.containerStatuses ?? []).some(({ state }) => state?.running !== undefined);
 
-async function starts(of: () => PodCliqueSet): Promise<Start[]> {
-  const cluster = await GangCluster.start({ nodes: 10 });
+async function starts(of: () => PodCliqueSet, delays?: Delays): Promise<Start[]> {
+  const cluster = await GangCluster.start({ nodes: 10, ...(delays && { delays }) });
   const seen: Start[] = [];
   const started = new Set<string>();
   // Every state of every pod is looked at as it is written.
@@ -35,6 +36,7 @@ async function starts(of: () => PodCliqueSet): Promise<Start[]> {
   });
   await cluster.apply(of());
   await cluster.settle(100);
+  if (delays !== undefined) await cluster.pass(10);
   expect(cluster.readyPods()).toBe(10);
   return seen;
 }
@@ -43,6 +45,17 @@ const startsOf = (seen: readonly Start[], clique: string): Start[] => seen.filte
 
 test("SO-1: in order, all of the minimum: every pc-a is ready before any pc-b, every pc-b before any pc-c", async () => {
   const seen = await starts(workload3);
+  for (const j of [0, 1]) {
+    for (const { ready } of startsOf(seen, `workload3-0-sg-x-${j}-pc-b`)) expect(ready["workload3-0-pc-a"]).toBe(2);
+    for (const { ready } of startsOf(seen, `workload3-0-sg-x-${j}-pc-c`)) {
+      expect([ready["workload3-0-sg-x-0-pc-b"], ready["workload3-0-sg-x-1-pc-b"]]).toEqual([1, 1]);
+    }
+  }
+  expect(seen).toHaveLength(10);
+});
+
+test("SO-1 on nodes that take their time", async () => {
+  const seen = await starts(workload3, livelyDelays);
   for (const j of [0, 1]) {
     for (const { ready } of startsOf(seen, `workload3-0-sg-x-${j}-pc-b`)) expect(ready["workload3-0-pc-a"]).toBe(2);
     for (const { ready } of startsOf(seen, `workload3-0-sg-x-${j}-pc-c`)) {

@@ -160,7 +160,8 @@ export function lightIsGreen({ role, status }: ContainerView): boolean {
 }
 
 export function hasStarted({ status }: ContainerView): boolean {
-  return status.state?.running !== undefined || (status.state?.terminated ?? status.lastState) !== undefined;
+  // The API keeps an empty `lastState` for a container that has never run.
+  return (status.state?.running ?? status.state?.terminated ?? status.lastState?.terminated) !== undefined;
 }
 
 /** Once a main container has started, initialisation is over: a sidecar that ends later does not take it back. */

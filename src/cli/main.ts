@@ -135,6 +135,14 @@ withDatabase(inventory.command("resume"))
   .description("run again")
   .action(async (options) => (await import("./inventory.ts")).setPaused(false, options));
 inventory
+  .command("cloud")
+  .description("the stand-in cloud: EC2, Auto Scaling, STS and EKS as AWS speaks them, from a scenario file")
+  .option("--scenario <file>", "what the cloud has, and what is wrong with it (default: the demo's cloud)")
+  .option("--port <number>", "port to listen on; 0 picks a free one", "4599")
+  .option("--host <address>", "address to listen on", "127.0.0.1")
+  .addOption(outputOption())
+  .action(async (options) => (await import("./inventoryCloud.ts")).serveCloud(options));
+inventory
   .command("manifests")
   .description("the CronJob and its rights for a real cluster, as YAML")
   .option("--image <name>", "the image that runs it")
@@ -336,6 +344,7 @@ const usageCodes = new Set([
   "controller-unknown",
   "workload-unknown",
   "flags-conflict",
+  "cloud-scenario-invalid",
   "database-settings-incomplete",
   "inventory-setting-invalid",
   "port-invalid",

@@ -434,6 +434,28 @@ describe("snapshots between two full passes (N-9)", () => {
   });
 });
 
+test("volumes without their tags are one line in the log, however many there are (C9)", async () => {
+  for (let n = 0; n < 50; n++) world.cloud.createVolume({ id: `v${n}`, tags: { "gpu-dev-user": "ada" } });
+  const lines: { fields: Readonly<Record<string, unknown>>; message: string }[] = [];
+  const log = {
+    ...silentLog,
+    warn: (fields: Readonly<Record<string, unknown>>, message: string) => void lines.push({ fields, message }),
+  };
+  const ports = {
+    clock: systemClock(),
+    log,
+    metrics: world.metrics,
+    database: world.database,
+    cloud: world.aws.aws(),
+    cluster: world.readCluster,
+  };
+  const report = await runInventory(ports, { ...inventoryDefaults, kind: "disks", deadlineMs: 0 });
+  expect(report.phases.disks?.counters).toMatchObject({ skipped_missing_tags: 50, created: 0 });
+  expect(lines).toHaveLength(1);
+  expect(lines[0]?.fields).toMatchObject({ count: 50 });
+  expect(lines[0]?.fields["volumes"]).toHaveLength(20);
+});
+
 test("a role with only the rights it needs can do a whole run, and nothing else (4.3)", async () => {
   await furnish();
   await world.sql("create role reconciler login password 'secret'");

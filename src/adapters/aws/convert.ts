@@ -60,7 +60,10 @@ export function groupOf(group: AutoScalingGroup): ScalingGroup {
 function tagsOf(
   list: readonly { readonly Key?: string | undefined; readonly Value?: string | undefined }[] | undefined,
 ): Tags {
-  const tags: Record<string, string> = Object.create(null);
-  for (const { Key = "", Value = "" } of list ?? []) tags[Key] = Value;
+  const tags: Record<string, string> = {};
+  for (const { Key = "", Value = "" } of list ?? []) {
+    // Anybody who may tag a volume chooses this name. No tag of ours is called so.
+    if (Key !== "__proto__") tags[Key] = Value;
+  }
   return tags;
 }

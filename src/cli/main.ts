@@ -191,7 +191,7 @@ nodes
       .default("warn"),
   )
   .addOption(outputOption())
-  .action(async (options) => (await import("./nodesSim.ts")).runNodesSim(options));
+  .action(async (_, command) => (await import("./nodesSim.ts")).runNodesSim(command.optsWithGlobals()));
 
 const sim = program
   .command("sim")
@@ -347,7 +347,9 @@ const usageCodes = new Set([
   "cloud-scenario-invalid",
   "database-settings-incomplete",
   "inventory-setting-invalid",
+  "pool-malformed",
   "port-invalid",
+  "profile-unknown",
   "race-unknown",
   "scenario-unknown",
   "variant-unknown",

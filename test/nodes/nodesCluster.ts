@@ -80,6 +80,8 @@ export class NodesCluster {
   }
 
   async run(seconds: number): Promise<void> {
+    // What has been written is heard of now, and not at the next timer.
+    await this.api.clock.advance(0);
     await this.api.clock.advance(seconds * 1000);
   }
 

@@ -43,16 +43,16 @@ test("5,000 nodes stay Ready through an hour, and no lease ever comes near its e
 });
 
 test("24 hours with pods that come, run, fail and go: memory does not grow beyond the live objects", async () => {
-  const { core, clock, kube, log, metrics, controllers } = await virtualCluster(["h100=50"]);
+  const { core, clock, kube, log, metrics, controllers } = await virtualCluster(["h100=10"]);
   await clock.advance(5000);
   const heaps: number[] = [];
   let made = 0;
   const hour = async (): Promise<void> => {
     for (let minute = 0; minute < 60; minute++) {
-      for (let index = 0; index < 50; index++) {
+      for (let index = 0; index < 10; index++) {
         const annotations = {
           "sim.muster.dev/run-duration": "40s",
-          ...(index % 10 === 0 ? { "sim.muster.dev/outcome": "Error" } : {}),
+          ...(made % 10 === 0 ? { "sim.muster.dev/outcome": "Error" } : {}),
         };
         const name = `p-${made++}`;
         await kube.create(podsKind, {

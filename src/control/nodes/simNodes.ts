@@ -128,6 +128,8 @@ export class SimNodes {
       for (const record of agent.pods.values()) {
         if (hasClaims(record.pod)) record.isDirty = true;
       }
+      // A device whose claim was taken away while it is in use shows in the slices.
+      if (agent.prepared.size > 0) agent.slicesAreDirty = true;
     }
     this.stir(node, agent);
   }

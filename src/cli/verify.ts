@@ -27,7 +27,7 @@ import type { Cancel } from "../ports/cancel.ts";
 import type { Clock } from "../ports/clock.ts";
 import { attemptText } from "../reports/text.ts";
 import { findCluster, isEmbedded } from "./findCluster.ts";
-import { type Asked, askedFor, type VerifyFlags } from "./verifyFlags.ts";
+import { type Asked, askedFor, claimsOutput, type VerifyFlags } from "./verifyFlags.ts";
 import { Progress } from "./verifyProgress.ts";
 import { deliverReports } from "./verifyReports.ts";
 
@@ -102,7 +102,8 @@ async function verified(asked: Asked, flags: VerifyFlags, signals: Signals): Pro
       ...(asked.untilMs === undefined ? {} : { overrunMs: reserveMs - 10_000 }),
       attempt: (line) => {
         progress.attempt(line);
-        sayAttempt(line, config, flags.output, progress.isLive);
+        const isDocument = flags.output === "json" || claimsOutput(asked.reports);
+        sayAttempt(line, config, isDocument, progress.isLive);
       },
     });
     progress.end();
@@ -149,10 +150,10 @@ function withBarrier(result: VerifyResult, finding: CheckFinding, config: Verify
   return { ...result, checks, verdict: "error", exitCode, error: { class: "refused", message } };
 }
 
-/** Plain lines where nobody watches. What went wrong goes where errors go. */
-function sayAttempt(line: AttemptLine, config: VerifyConfig, output: "text" | "json", isLive: boolean): void {
+/** Plain lines where nobody watches. What went wrong goes where errors go; all of it, when the output is a document. */
+function sayAttempt(line: AttemptLine, config: VerifyConfig, isDocument: boolean, isLive: boolean): void {
   const text = `${attemptText(line, config.settleMs)}\n`;
-  if (line.counts === undefined || output === "json") process.stderr.write(text);
+  if (line.counts === undefined || isDocument) process.stderr.write(text);
   else if (!isLive) process.stdout.write(text);
 }
 

@@ -61,6 +61,7 @@ export function askedFor(flags: VerifyFlags, env: Readonly<Record<string, string
   if (intervalMs < 1000) throw tooOften(flags, env);
   const untilMs = flags.until === undefined ? undefined : until(flags.until);
   const chosen = chosenIds(split(flags.check));
+  refuseUnasked(flags, chosen);
   const given: { -readonly [K in keyof VerifyConfig]?: VerifyConfig[K] } = {
     settleMs,
     intervalMs,
@@ -79,7 +80,7 @@ export function askedFor(flags: VerifyFlags, env: Readonly<Record<string, string
   return {
     config: verifyConfig({ ...given, checks: chosen.ids }),
     ...(untilMs === undefined ? {} : { untilMs }),
-    reports: (flags.report ?? []).map(askedReport),
+    reports: askedReports(flags),
     proveBarrier: chosen.proveBarrier,
   };
 }
@@ -147,6 +148,44 @@ function chosenIds(asked: readonly string[]): { ids: readonly CheckId[]; proveBa
     }
   }
   return { ids: [...ids], proveBarrier: asked.includes(barrier) };
+}
+
+/** What a flag expects must be looked at by a check that runs: an expectation that nobody checks would read as met. */
+function refuseUnasked(flags: VerifyFlags, { ids, proveBarrier }: ReturnType<typeof chosenIds>): void {
+  const judges: readonly { flag: string; given: boolean; by: CheckId }[] = [
+    { flag: "--expect-workload", given: flags.expectWorkload !== undefined, by: "S13" },
+    { flag: "--profile", given: flags.profile !== undefined, by: "S11" },
+    { flag: "--gitops-root", given: flags.gitopsRoot !== undefined, by: "gitops" },
+  ];
+  for (const { flag, given, by } of judges) {
+    if (!given || ids.includes(by)) continue;
+    const cure = flags.check === undefined ? `pass --check default ${by}` : `add ${by} to --check`;
+    throw new UserError("check-missing", `${flag} is a matter of check ${by}, which does not run`, cure);
+  }
+  if (proveBarrier && flags.snapshot !== undefined) {
+    throw new UserError(
+      "flags-conflict",
+      "--snapshot and --check gang-barrier are both given, and a saved snapshot is no cluster to prove anything on",
+      "pass one of them",
+    );
+  }
+}
+
+/** Whoever reads standard output as a document finds one there and nothing else. */
+function askedReports({ report, output }: VerifyFlags): readonly AskedReport[] {
+  const reports = (report ?? []).map(askedReport);
+  const documents = reports.filter(({ file }) => file === "-").length + (output === "json" ? 1 : 0);
+  if (documents <= 1) return reports;
+  throw new UserError(
+    "flags-conflict",
+    "more than one report is to go to standard output",
+    "let one --report FORMAT=-, or -o json, have it, and write the others to files",
+  );
+}
+
+/** Whether standard output belongs to a report, so that lines for people go elsewhere. */
+export function claimsOutput(reports: readonly AskedReport[]): boolean {
+  return reports.some(({ file }) => file === "-");
 }
 
 function askedReport(text: string): AskedReport {

@@ -7,7 +7,7 @@ import { jsonReport } from "../reports/json.ts";
 import { junitReport } from "../reports/junit.ts";
 import type { ReportContext } from "../reports/report.ts";
 import { finalLines, textReport } from "../reports/text.ts";
-import type { AskedReport, ReportFormat } from "./verifyFlags.ts";
+import { type AskedReport, claimsOutput, type ReportFormat } from "./verifyFlags.ts";
 
 export interface ReportTargets {
   readonly reports: readonly AskedReport[];
@@ -43,15 +43,16 @@ export function deliverReports(result: VerifyResult, context: ReportContext, tar
   const onGithub = env["GITHUB_ACTIONS"] === "true";
   const summary = env["GITHUB_STEP_SUMMARY"] ?? "";
   if (onGithub && summary !== "") writeDown(summary, githubSummary(result), "a", err);
+  const say = claimsOutput(reports) ? err : out;
   if (output === "json") out(jsonReport(result));
   else
-    out(
+    say(
       finalLines(result)
         .map((line) => `${line}\n`)
         .join(""),
     );
   if (onGithub || reports.some(({ format }) => format === "github")) {
-    (output === "json" ? err : out)(githubAnnotations(result));
+    (output === "json" ? err : say)(githubAnnotations(result));
   }
 }
 

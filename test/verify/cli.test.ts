@@ -212,6 +212,16 @@ describe("reports", () => {
     expect(readFileSync(join(folder, "r.md"), "utf8")).toContain("## muster verify: pass");
   });
 
+  test("have standard output for themselves when it is theirs: what people read goes to standard error", async () => {
+    await without("team/alone", async () => {
+      const { code, out, err } = await verify(["--settle", "1s", "--interval", "1s", "--report", "ctrf=-"]);
+      expect(code).toBe(1);
+      expect(JSON.parse(out)).toMatchObject({ reportFormat: "CTRF" });
+      expect(err).toContain("Attempt 1:");
+      expect(err).toContain("Scheduling validation FAILED");
+    });
+  });
+
   test("go to GitHub when the run is there: annotations to the output, a summary to its file", async () => {
     await without("team/gh", async () => {
       const summary = join(folder, "summary.md");
@@ -288,6 +298,11 @@ describe("usage", () => {
     [["--until", "soon"], "--until must be a time", 2],
     [["--profile", "h900"], "no node profile is named", 2],
     [["--nonsense"], "unknown option", 2],
+    [["--check", "S1", "--expect-workload", "web"], "--expect-workload is a matter of check S13", 2],
+    [["--check", "S1", "--profile", "h100"], "--profile is a matter of check S11", 2],
+    [["--gitops-root", "stack"], "--gitops-root is a matter of check gitops", 2],
+    [["--snapshot", "x.json", "--check", "gang-barrier"], "a saved snapshot is no cluster", 2],
+    [["--report", "ctrf=-", "-o", "json"], "more than one report is to go to standard output", 2],
     [["--settle", "abc", "--compat", "aicr"], "--settle must be a duration", 1],
   ])("%j ends with code and cure before any call", async (args, message, code) => {
     const ran = await verify(args);

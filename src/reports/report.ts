@@ -4,8 +4,3 @@ export interface ReportContext {
   readonly endedAtMs: number;
   readonly version: string;
 }
-
-/** `gpu-3: 12 pods` and its like. */
-export function counted(count: number, one: string, many = `${one}s`): string {
-  return `${count} ${count === 1 ? one : many}`;
-}

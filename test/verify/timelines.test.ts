@@ -247,6 +247,27 @@ describe("what does not count, and what does", () => {
     expect(text).not.toContain("kube-system/broken");
   });
 
+  test("a pod that fails while it is being deleted is given the window to go, except by the harness", async () => {
+    const leaving = pod("team/old", { phase: "Failed", deleted: anHourAgo });
+    const moments = [
+      { atS: 0, nodes, pods: [...pods(2), leaving] },
+      { atS: 12, pods: pods(2) },
+    ];
+    const gone = await play({ moments });
+    expect(gone.exitCode).toBe(0);
+    expect(gone.text).toContain("3 total, 2 running, 0 pending (0 unscheduled), 1 failed (waited=0s, deadline=60s; ");
+    expect(gone.text).toContain("waiting for 1 failed and being deleted");
+    const stays = await play({ moments: moments.slice(0, 1) });
+    expect({ exitCode: stays.exitCode, waitedMs: stays.result?.waitedMs }).toEqual({ exitCode: 1, waitedMs: 60_000 });
+    const besideAnother = await play({ moments: [{ atS: 0, nodes, pods: [oom, leaving] }] });
+    expect({ exitCode: besideAnother.exitCode, attempts: besideAnother.result?.attempts }).toEqual({
+      exitCode: 1,
+      attempts: 1,
+    });
+    const harness = await play({ moments }, { compat: "aicr" });
+    expect({ exitCode: harness.exitCode, attempts: harness.result?.attempts }).toEqual({ exitCode: 1, attempts: 1 });
+  });
+
   test("TC10 a failed pod of a Job that still tries is not held against anybody; of one that gave up it is", async () => {
     const failed = pod("team/try-1", { phase: "Failed", owner: owner("Job", "try") });
     const at = (status: object): Moment[] => [
@@ -653,10 +674,18 @@ describe("the rest", () => {
   test("TC34 a signal in the middle of the wait leaves a report with one entry of status other", async () => {
     const { exitCode, result, text } = await play({ moments: waitsForEver([unbound("team/p")]) }, { interruptAtS: 12 });
     expect(exitCode).toBe(143);
-    expect(result?.checks).toEqual([expect.objectContaining({ status: "other", message: "interrupted by SIGTERM" })]);
+    expect(result?.checks).toEqual([
+      expect.objectContaining({ id: "verdict", status: "other", message: "interrupted by SIGTERM" }),
+    ]);
     expect(text).toContain("Attempt 3:");
     expect(text).toContain("interrupted by SIGTERM");
   });
+});
+
+test("a signal while events are read ends the run: exit code and report are the signal's", async () => {
+  const script = { moments: waitsForEver([unbound("team/p")]), hang: ({ kind }: ListCall) => kind === "events" };
+  const { exitCode, result, tookS } = await play(script, { settle: "0", interruptAtS: 3 });
+  expect({ exitCode, verdict: result?.verdict, tookS }).toEqual({ exitCode: 143, verdict: "error", tookS: 3 });
 });
 
 describe("--compat aicr", () => {
@@ -701,17 +730,6 @@ describe("--compat aicr", () => {
     {
       name: "an empty scope passes with the warning",
       script: { moments: [{ atS: 0, nodes, pods: [] }] },
-      exitCode: 0,
-      attempts: 1,
-    },
-    {
-      name: "a pod that has just appeared has no grace",
-      script: {
-        moments: [
-          { atS: 0, nodes, pods: pods(1) as KubeObject[] },
-          { atS: 0.2, pods: [...pods(1), unbound("team/z")] },
-        ],
-      },
       exitCode: 0,
       attempts: 1,
     },

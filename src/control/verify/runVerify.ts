@@ -115,6 +115,7 @@ class Run {
     const taken = await withKind(this.ports.kube, snapshot, "events", { nowMs: this.nowMs, cancel: limit.cancel });
     limit.done();
     if (taken.ok) return resultOf(taken.snapshot, this.judge(taken.snapshot), this.config, this.looked());
+    if (this.isCancelled()) return this.interrupted();
     // Events explain; a verdict does not hang on them.
     const warning = `events could not be read: ${taken.refusal.message}`;
     const told = { ...judgement, warnings: [...judgement.warnings, warning] };
@@ -220,7 +221,8 @@ export function errorOf(kind: KindName, { reason, message }: Refusal): VerifyErr
 
 function hintOf(kind: KindName, reason: RefusalReason): string {
   if (reason !== "Forbidden") return "";
-  return ` (deploy/verify-clusterrole.yaml has the rights; or leave out, with --check, the checks that read ${kind})`;
+  const otherwise = kindsFor([]).includes(kind) ? "" : `; or leave out, with --check, the checks that read ${kind}`;
+  return ` (deploy/verify-clusterrole.yaml has the rights${otherwise})`;
 }
 
 function classOf(reason: RefusalReason): VerifyError["class"] {

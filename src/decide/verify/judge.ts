@@ -25,6 +25,7 @@ import {
   type SnapshotShown,
   type UnscheduledPod,
   type Verdict,
+  type VerifyError,
   type VerifyResult,
 } from "./verifyResult.ts";
 
@@ -55,7 +56,9 @@ export function judge(
   const tooFew = counts.total < config.expectMin;
   const notRunning = config.requireRunning ? tally.starting.length : 0;
   const asksAboutPods = config.checks.includes("S1");
-  const podsFailed = asksAboutPods && counts.failed > 0;
+  // Many a pod that is deleted passes through Failed on its way out. The harness did not wait for it to be gone.
+  const leaving = config.compat === "aicr" ? 0 : tally.failed.filter(isLeaving).length;
+  const podsFailed = asksAboutPods && counts.failed > leaving;
 
   const waitingFor: string[] = [];
   for (const { check, result } of failedChecks) {
@@ -64,6 +67,7 @@ export function judge(
   if (asksAboutPods && counts.unscheduled + counts.settling > 0) {
     waitingFor.push(`${counts.unscheduled + counts.settling} unscheduled`);
   }
+  if (asksAboutPods && leaving > 0) waitingFor.push(`${leaving} failed and being deleted`);
   if (tooFew) waitingFor.push(`${config.expectMin - counts.total} of ${config.expectMin} expected pods`);
   if (notRunning > 0) waitingFor.push(`${notRunning} bound and not running`);
   // A failed pod stays failed. Before the gate is open it may still be replaced.
@@ -123,6 +127,10 @@ function extraResults({ counts, failed, starting }: PodTally, config: VerifyConf
   return results;
 }
 
+function isLeaving({ metadata }: Pod): boolean {
+  return metadata.deletionTimestamp !== undefined;
+}
+
 function passesEmpty({ allowEmpty, compat }: VerifyConfig): boolean {
   return allowEmpty || compat === "aicr";
 }
@@ -179,15 +187,21 @@ export function resultOf(
   };
 }
 
+/** How far a run without a verdict came. */
+function missingPart(error: VerifyError): { id: ExtraId; title: string } {
+  if (error.class === "setup") return { id: "setup", title: "the run can begin" };
+  if (error.class === "interrupted") return { id: "verdict", title: "the run comes to a verdict" };
+  return { id: "snapshot", title: "a snapshot of the cluster can be taken" };
+}
+
 /** A run that ended without a snapshot, or before its verdict. */
 export function resultWithout(
-  error: NonNullable<VerifyResult["error"]>,
+  error: VerifyError,
   exitCode: number,
   config: VerifyConfig,
   looked: Looked,
 ): VerifyResult {
-  const id = error.class === "setup" ? "setup" : "snapshot";
-  const title = error.class === "setup" ? "the run can begin" : "a snapshot of the cluster can be taken";
+  const { id, title } = missingPart(error);
   return {
     verdict: "error",
     exitCode: compatCode(exitCode, config.compat),

@@ -89,10 +89,11 @@ export interface CheckResult {
   readonly details: readonly Evidence[];
 }
 
-/** What is asked besides the numbered checks: whether there is a run, a snapshot, pods at all, enough of them, in good health. */
+/** What is asked besides the numbered checks: whether there is a run, a snapshot, a verdict, pods at all, enough of them, in good health. */
 export type ExtraId =
   | "setup"
   | "snapshot"
+  | "verdict"
   | "scope"
   | "failed-pods"
   | "expect-min"

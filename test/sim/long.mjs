@@ -87,6 +87,7 @@ const promises = [
   ["gang/terminate", 5_000, "gangs on nodes that are lost, full loss terminates"],
   ["node-lives", 500, "nodes that fall silent, return and are deleted"],
   ["nodes", 2_000, "simulated nodes that flap, vanish, break and let go slowly, shared by two simulators (I14, I15)"],
+  ["schedule", 5_000, "plain pods, gangs and shares of two queues, and two schedulers that quarrel"],
   ["verify", 1_000, "verify while 200 pods are made and bound"],
   ["workloads", 2_000, "Deployments, StatefulSets, DaemonSets and Jobs"],
 ];

@@ -4,9 +4,9 @@ import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
 import { seededRandom } from "../../src/apiserver/testing/seededRandom.ts";
 import { TestApi } from "../../src/apiserver/testing/testApi.ts";
 import { Controllers } from "../../src/control/controllers.ts";
-import { defaultScheduler } from "../../src/control/defaultScheduler.ts";
 import { MetricsBook } from "../../src/control/metricsBook.ts";
 import type { Part } from "../../src/control/part.ts";
+import { schedulerPart } from "../../src/control/schedule/schedulerPart.ts";
 import { FaultyKube } from "../../src/control/testing/faultyKube.ts";
 import { KeptLog } from "../../src/control/testing/keptLog.ts";
 import { workloads } from "../../src/control/workloads/workloads.ts";
@@ -41,12 +41,18 @@ export class LiveCluster {
     this.kube = new FaultyKube(inProcessKube(test.core, caller));
     const ports = { kube: this.kube, clock, random: seededRandom(7), log: this.log };
     this.controllers = new Controllers({ ...ports, metrics: new MetricsBook() }, { fieldManager: "kcm", freeze: true });
-    for (const part of options.parts ?? [workloads, defaultScheduler]) part.add(this.controllers);
+    for (const part of options.parts ?? [workloads, schedulerPart()]) part.add(this.controllers);
     tinyKubelet(this.controllers, options.lifeOf);
   }
 
   static async start(options: LiveClusterOptions = {}): Promise<LiveCluster> {
     const test = await TestApi.start({ admission: createAdmission() });
+    for (const part of options.parts ?? [schedulerPart()]) {
+      for (const definition of part.definitions ?? []) {
+        await test.create("apiextensions.k8s.io/customresourcedefinitions", definition);
+      }
+    }
+    await test.settle();
     const cluster = new LiveCluster(test, options);
     await test
       .create("/namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name: "kube-node-lease" } })

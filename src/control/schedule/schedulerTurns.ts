@@ -75,6 +75,7 @@ export class SchedulerTurns {
     this.decidedVersion = cluster.version;
     this.wakeMs = plan.wakeMs;
     metrics.gauge("kai_e2e_scheduling_latency_milliseconds", {}, clock.nowMs() - nowMs);
+    this.measure(plan);
     const hasFailed = await this.carryOut(plan, revision, cancel);
     this.onOutcome({ revision, found });
     if (plan.jobs.length > 0 || plan.evictions.length > 0) {
@@ -86,6 +87,24 @@ export class SchedulerTurns {
       return { again: "a write was refused", atLeastMs: 10 };
     }
     return this.sleep(clock.nowMs());
+  }
+
+  private measure(plan: Plan): void {
+    const { metrics } = this.controllers.ports;
+    for (const { action, binds } of plan.jobs) {
+      metrics.count("kai_podgroups_acted_on_by_action", { action });
+      if (binds.length > 0) metrics.count("kai_podgroups_scheduled_by_action", { action });
+    }
+    if (plan.evictions.length > 0) metrics.count("kai_total_preemption_attempts", {});
+    for (const { displayName, name, fairShare, allocated } of this.world.cluster.queues.byName.values()) {
+      const labels = { queue_name: displayName, queue_metadata_name: name, queue_display_name: displayName };
+      metrics.gauge("kai_queue_fair_share_gpu", labels, fairShare[0] / 1000);
+      metrics.gauge("kai_queue_fair_share_cpu_cores", labels, fairShare[1] / 1000);
+      metrics.gauge("kai_queue_fair_share_memory_gb", labels, fairShare[2] / 1e9);
+      metrics.gauge("kai_queue_gpu_usage", labels, allocated[0] / 1000);
+      metrics.gauge("kai_queue_cpu_usage", labels, allocated[1] / 1000);
+      metrics.gauge("kai_queue_memory_usage", labels, allocated[2] / 1e9);
+    }
   }
 
   private isNothingNew(nowMs: number): boolean {

@@ -22,10 +22,18 @@ export class VolumeFacts {
       if (claim === undefined) return `PersistentVolumeClaim ${task.namespace}/${name} does not exist`;
       if (claim.metadata.deletionTimestamp !== undefined) return `PersistentVolumeClaim ${name} is being deleted`;
       if (claim.status?.phase === "Lost") return `PersistentVolumeClaim ${name} has lost its volume`;
-      if (isBound(claim) || this.waitsForConsumer(claim)) continue;
+      if (isBound(claim) || this.waitsForConsumer(claim) || !this.hasStorage) continue;
       return `PersistentVolumeClaim ${name} is not bound yet`;
     }
     return undefined;
+  }
+
+  /**
+   * A cluster without a single class or volume binds no claim, ever. Simulated nodes run pods without their volumes, so there claims
+   * hold nobody back.
+   */
+  private get hasStorage(): boolean {
+    return this.classes.size > 0 || this.volumes.size > 0;
   }
 
   /** Why the pod's volumes keep it from a node, or undefined. */
@@ -70,6 +78,7 @@ export class VolumeFacts {
 
   /** Whether all its claims have their volumes, so that nothing but the pod is written when it is bound. */
   areAllBound(task: Task): boolean {
+    if (!this.hasStorage) return true;
     return task.shape.volumeClaims.every((name) => {
       const claim = this.claims.get(`${task.namespace}/${name}`);
       return claim !== undefined && isBound(claim);

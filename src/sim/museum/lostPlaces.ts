@@ -121,6 +121,15 @@ function greedyPreemptor(controllers: Controllers, ports: ActorPorts): void {
   });
 }
 
+/** A person tries again until it is done: what is left undone would be the story's own flaw. */
+async function insist(ports: ActorPorts, call: () => Promise<{ ok: boolean; reason?: string }>): Promise<void> {
+  for (let tries = 0; tries < 40; tries++) {
+    const outcome = await call();
+    if (outcome.ok || outcome.reason === "AlreadyExists") return;
+    await ports.sleep(100);
+  }
+}
+
 async function twoNodes(kube: KubeApi): Promise<void> {
   await makeNode(kube, "n1", 1);
   await makeNode(kube, "n2", 1);
@@ -196,19 +205,22 @@ const claimScene = (isBuggy: boolean): Scenario =>
             volumeName: `pv-${name}`,
             storageClassName: "",
           };
-          const made = await ports.kube.create(claims, plain("v1", "PersistentVolumeClaim", "default", name, { spec }));
+          const claim = plain("v1", "PersistentVolumeClaim", "default", name, { spec });
+          await insist(ports, () => ports.kube.create(claims, claim));
           const volume = {
             capacity: { storage: "1Gi" },
             accessModes: ["ReadWriteOnce"],
             hostPath: { path: "/d" },
             storageClassName: "",
           };
-          await ports.kube.create(volumes, plain("v1", "PersistentVolume", "", `pv-${name}`, { spec: volume }));
+          const lying = plain("v1", "PersistentVolume", "", `pv-${name}`, { spec: volume });
+          await insist(ports, () => ports.kube.create(volumes, lying));
           const used = { volumes: [{ name: "d", persistentVolumeClaim: { claimName: name } }] };
           await ports.kube.create(kinds.pods, gpuPod(name, { spec: used }));
-          if (!made.ok) continue;
-          const status = { phase: "Bound" };
-          await ports.kube.patch({ ...at(claims, name), subresource: "status" }, { type: "merge", body: { status } });
+          const body = { status: { phase: "Bound" } };
+          await insist(ports, () =>
+            ports.kube.patch({ ...at(claims, name), subresource: "status" }, { type: "merge", body }),
+          );
           await ports.sleep(200);
         }
       }),

@@ -9,6 +9,7 @@ import { Controllers } from "../../src/control/controllers.ts";
 import { gangPart } from "../../src/control/gang/gangPart.ts";
 import { MetricsBook } from "../../src/control/metricsBook.ts";
 import { nodesPart } from "../../src/control/nodes/nodesPart.ts";
+import type { Part } from "../../src/control/part.ts";
 import { KeptLog } from "../../src/control/testing/keptLog.ts";
 import { type Delays, fastDelays } from "../../src/decide/nodes/podPlan.ts";
 import { gangHooks } from "../../src/model/gang/hooks.ts";
@@ -39,6 +40,9 @@ export interface GangClusterOptions {
   /** How long nodes take; nothing takes time when left out. */
   readonly delays?: Delays;
   readonly nodeLabels?: (index: number) => Record<string, string>;
+  /** Other parts beside the operator; with them the toy scheduler rests. */
+  readonly parts?: readonly Part[];
+  readonly nodeMemory?: string;
 }
 
 export class GangCluster {
@@ -48,12 +52,16 @@ export class GangCluster {
   readonly log = new KeptLog();
   readonly metrics = new MetricsBook();
   private readonly podsPerNode: number;
+  private readonly parts: readonly Part[];
+  private readonly nodeMemory: string;
   private operator: Controllers | undefined;
 
-  private constructor(api: TestApi, settings: GangSettings, podsPerNode: number) {
+  private constructor(api: TestApi, settings: GangSettings, options: GangClusterOptions) {
     this.api = api;
     this.settings = settings;
-    this.podsPerNode = podsPerNode;
+    this.podsPerNode = options.podsPerNode ?? 1;
+    this.parts = options.parts ?? [];
+    this.nodeMemory = options.nodeMemory ?? "512Gi";
     this.kube = inProcessKube(api.core, {
       user: { username: "admin", groups: ["system:masters"] },
       fieldManager: "admin",
@@ -62,8 +70,12 @@ export class GangCluster {
 
   static async start(options: GangClusterOptions = {}): Promise<GangCluster> {
     const settings = { ...defaultGangSettings, ...options.settings };
-    const api = await TestApi.start({ admission: createAdmission({ hooks: gangHooks(settings) }) });
-    const cluster = new GangCluster(api, settings, options.podsPerNode ?? 1);
+    const api = await TestApi.start({
+      admission: createAdmission({
+        hooks: [...gangHooks(settings), ...(options.parts ?? []).flatMap(({ hooks = [] }) => hooks)],
+      }),
+    });
+    const cluster = new GangCluster(api, settings, options);
     const { part: nodes } = nodesPart({
       seed: "s",
       delays: options.delays ?? fastDelays,
@@ -71,7 +83,8 @@ export class GangCluster {
       dra: undefined,
       events: "none",
     });
-    for (const definition of [...(gangPart(settings).definitions ?? []), ...(nodes.definitions ?? [])]) {
+    const all = [gangPart(settings), nodes, ...cluster.parts].flatMap(({ definitions: own = [] }) => own);
+    for (const definition of new Map(all.map((each) => [each.metadata.name, each])).values()) {
       const made = await cluster.kube.create(definitions, copyJson(definition) as unknown as KubeObject);
       if (!made.ok) throw new Error(made.message);
     }
@@ -79,6 +92,10 @@ export class GangCluster {
     for (let index = 0; index < (options.nodes ?? 10); index++) {
       const isCordoned = index >= (options.nodes ?? 10) - (options.cordoned ?? 0);
       await cluster.addNode(index, { isCordoned, labels: options.nodeLabels?.(index) ?? {} });
+    }
+    for (const object of cluster.parts.flatMap(({ startObjects = [] }) => startObjects)) {
+      const resource = api.core.registry.kind(object.apiVersion, object.kind);
+      if (resource !== undefined) await cluster.kube.create(resource.type, copyJson(object) as unknown as KubeObject);
     }
     await cluster.startOperator();
     const user = { username: "nodes", groups: ["system:masters"] };
@@ -98,6 +115,7 @@ export class GangCluster {
     const ports = { kube, clock: this.api.clock, random: seededRandom(1), log: this.log, metrics: this.metrics };
     this.operator = new Controllers(ports, { fieldManager: "muster", freeze: true });
     gangPart(this.settings).add(this.operator);
+    for (const part of this.parts) part.add(this.operator);
     const started = this.operator.start();
     await this.run(0.1);
     await started;
@@ -144,6 +162,7 @@ export class GangCluster {
   }
 
   schedule(): Promise<number> {
+    if (this.parts.length > 0) return Promise.resolve(0);
     return schedulePods(this.kube, {
       nodes: this.all<Node>("/nodes"),
       pods: this.pods(),
@@ -155,7 +174,7 @@ export class GangCluster {
 
   async addNode(index: number, options: { isCordoned?: boolean; labels?: Record<string, string> } = {}): Promise<void> {
     const name = nodeName(index);
-    const allocatable = { cpu: "64", memory: "512Gi", pods: "250" };
+    const allocatable = { cpu: "64", memory: this.nodeMemory, pods: "250" };
     await this.api.create("/nodes", {
       apiVersion: "v1",
       kind: "Node",

@@ -216,3 +216,15 @@ test("a token for a cluster is a signed question that names it, and lasts a minu
   expect(url.searchParams.get("X-Amz-Signature")).toMatch(/^[0-9a-f]{64}$/);
   expect(eksToken(input)).toMatch(/^k8s-aws-v1\.[A-Za-z0-9_-]+$/);
 });
+
+test("the token is signed as AWS's own signer signs it", () => {
+  const credentials = {
+    accessKeyId: "AKIDEXAMPLE",
+    secretAccessKey: "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY",
+    sessionToken: "tok/en+==",
+  };
+  const nowMs = Date.parse("2026-11-15T12:00:00Z");
+  const url = new URL(presignedIdentity({ cluster: "dev", region: "us-east-2", credentials, nowMs }));
+  const signature = "b4d1c2b3d25d9bfc5ed948d2bd281a1df128211579fc53420a1b9e4e8fdc3501";
+  expect(url.searchParams.get("X-Amz-Signature")).toBe(signature);
+});

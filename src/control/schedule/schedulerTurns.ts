@@ -3,10 +3,14 @@ import { explain, explainMissingGroup } from "../../decide/schedule/explain.ts";
 import type { Job } from "../../decide/schedule/job.ts";
 import type { Session } from "../../decide/schedule/session.ts";
 import { applyIntent, type Written } from "../../intents/applyIntent.ts";
+import { lookAgainAtAll } from "../../intents/lookAgain.ts";
 import { type DeleteIntent, expectedOf, type Intent, keyOf, kindOf } from "../../model/intent.ts";
+import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { type Outcome, refused } from "../../model/outcome.ts";
-import type { Revision } from "../../model/revision.ts";
+import { firstRevision, laterOf, type Revision } from "../../model/revision.ts";
+import { defaultSchedulerName, kaiSchedulerName } from "../../model/scheduling/keys.ts";
+import { uuid5 } from "../../model/uuid5.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import { type Decision, resolveUnknown } from "../commit.ts";
 import type { Controllers } from "../controllers.ts";
@@ -16,13 +20,17 @@ import { evictVictims } from "./evictVictims.ts";
 import type { GroupMarks } from "./groupMarks.ts";
 import { intentsOf, type JobCommit } from "./planIntents.ts";
 import type { Found } from "./reasonBook.ts";
-import type { Mark, ScheduleWorld } from "./scheduleWorld.ts";
+import { type Mark, refs, type ScheduleWorld } from "./scheduleWorld.ts";
 
 /** Writes on their way at once: enough that one sync of the disk carries many of them. */
 const writesAtOnce = 64;
 /** The first wait after a refused bind; it doubles up to the last. */
 const holdBackMs = 1_000;
 const holdBackMsMax = 300_000;
+
+/** How long our caches may take to show what was there when we took the lease. */
+const takeOverMs = 5_000;
+const epochAnnotation = "muster.dev/scheduler-epoch";
 
 export interface TurnOutcome {
   readonly revision: Revision;
@@ -41,6 +49,8 @@ export class SchedulerTurns {
   private readonly onOutcome: (outcome: TurnOutcome) => void;
   /** Jobs that had pods running before the plan that is being carried out. */
   private running: ReadonlySet<Job> = new Set();
+  /** The epoch in which everything of earlier ones was made harmless. */
+  private tookOverIn: string | undefined;
   private decidedVersion = -1;
   private wakeMs: number | undefined;
   private readonly refusals = new Map<string, number>();
@@ -64,6 +74,8 @@ export class SchedulerTurns {
   async turn(cancel: Cancel): Promise<TurnResult> {
     const { world, controllers } = this;
     const { clock, metrics, log } = controllers.ports;
+    const refusal = await this.takeOver(cancel);
+    if (refusal !== undefined) return { again: refusal, atLeastMs: 50 };
     if (this.unknown.size > 0) await this.resolve(cancel);
     const revision = world.settle();
     if (!world.picture.snapshot().isComplete) return { again: "the picture is not complete" };
@@ -87,6 +99,55 @@ export class SchedulerTurns {
       return { again: "a write was refused", atLeastMs: 10 };
     }
     return this.sleep(clock.nowMs());
+  }
+
+  /**
+   * What an earlier leader has sent may still land. A bind that it decided carries the pod's revision, so writing to every pod that waits
+   * makes each such bind fail; and what had landed before is waited for, so that our picture has it:
+   *
+   *   old leader              API                    new leader
+   *   bind a to n1 ---\\
+   *                    \\      lease is taken     <--
+   *                     \\     a: our mark       <--  mark every pod that waits
+   *                      -->  conflict                n1 is really free
+   */
+  private async takeOver(cancel: Cancel): Promise<string | undefined> {
+    const { controllers, world } = this;
+    const { lease, kube } = controllers;
+    if (lease === undefined) return undefined;
+    if (lease.epoch === undefined) return "we do not lead";
+    const epoch = JSON.stringify(lease.epoch);
+    if (this.tookOverIn === epoch) return undefined;
+    const look = { atLeast: lease.takenAt ?? firstRevision, cancel };
+    const requests = await lookAgainAtAll(kube, refs.requests, {}, look);
+    if (!requests.ok) return requests.message;
+    const pods = await lookAgainAtAll(kube, refs.pods, {}, look);
+    if (!pods.ok) return pods.message;
+    const newestOf = (items: readonly KubeObject[]): Revision =>
+      items.reduce((newest, { metadata }) => laterOf(newest, metadata.resourceVersion), firstRevision);
+    let newest = newestOf(pods.value.items);
+    const mark = uuid5(epoch, "epoch");
+    for (const pod of pods.value.items) {
+      if (!isWaitingForUs(pod)) continue;
+      const { namespace = "", name } = pod.metadata;
+      const patch = { metadata: { annotations: { [epochAnnotation]: mark } } };
+      const target = { ...refs.pods, namespace, name };
+      const why = "another leads now: what was decided before must not land";
+      const outcome = await applyIntent(
+        kube,
+        { type: "patch", target, expected: expectedOf(pod), patch, why },
+        { cancel },
+      );
+      if (outcome.ok) newest = laterOf(newest, outcome.value.revision ?? firstRevision);
+      else if (outcome.reason !== "NotFound") return outcome.message;
+    }
+    const wait = { cancel, timeoutMs: takeOverMs };
+    if (!(await world.pods.waitForRevision(newest, wait))) return "our picture of the pods is older than our lease";
+    if (!(await world.requests.waitForRevision(newestOf(requests.value.items), wait))) {
+      return "our picture of the BindRequests is older than our lease";
+    }
+    this.tookOverIn = epoch;
+    return undefined;
   }
 
   private measure(plan: Plan): void {
@@ -266,6 +327,13 @@ export class SchedulerTurns {
       }
     }
   }
+}
+
+function isWaitingForUs(object: KubeObject): boolean {
+  const { metadata, spec } = object as unknown as Pod;
+  const scheduler = spec?.schedulerName;
+  if (scheduler !== kaiSchedulerName && scheduler !== defaultSchedulerName) return false;
+  return (spec?.nodeName ?? "") === "" && metadata.deletionTimestamp === undefined;
 }
 
 function explainAll(session: Session, found: Found[]): void {

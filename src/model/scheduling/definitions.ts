@@ -108,7 +108,6 @@ export const queueDefinition = definition({
       gpu: described(queueResource, "In devices."),
       cpu: described(queueResource, "In thousandths of a core."),
       memory: described(queueResource, "In millions of bytes."),
-      gpuTypes: described(map(queueResource), "Of Muster: by GPU product, in devices; a part of gpu."),
     }),
   }),
   status: fields({

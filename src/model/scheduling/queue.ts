@@ -31,8 +31,6 @@ export type QueueResources = {
   gpu?: QueueResource;
   cpu?: QueueResource;
   memory?: QueueResource;
-  /** Ours: quota and limit for one type of GPU, by the node label `nvidia.com/gpu.product`. A part of `gpu`, not beside it. */
-  gpuTypes?: Record<string, QueueResource>;
 };
 
 export type QueueResource = {

@@ -110,7 +110,10 @@ const gpuClass = {
   apiVersion: "resource.k8s.io/v1",
   kind: "DeviceClass",
   metadata: { name: "gpu", uid: "class", resourceVersion: "1", creationTimestamp: "" },
-  spec: { selectors: [{ cel: { expression: `device.driver == "${driver}"` } }] },
+  spec: {
+    selectors: [{ cel: { expression: `device.driver == "${driver}"` } }],
+    extendedResourceName: "example.com/gpu",
+  },
 };
 
 /** Decides claims one after the other until the devices, or the claims, are used up; a steady state gives the oldest back. */
@@ -228,23 +231,28 @@ async function* pathological(): AsyncGenerator<Figure> {
   };
 }
 
-/** Pods with template claims on the embedded server: created, claimed, allocated, bound; nothing runs them. */
+/** Pods on the embedded server: created, claimed, allocated, bound; nothing runs them. Half of the devices are used. */
 async function* endToEnd(say: (text: string) => void): AsyncGenerator<Figure> {
-  for (const nodes of [100, 500]) {
+  const runs = [
+    { nodes: 100, what: "template claims", podOf: podAt, threshold: undefined },
+    { nodes: 500, what: "template claims", podOf: podAt, threshold: 56 },
+    { nodes: 500, what: "an extended resource", podOf: extendedPodAt, threshold: 120 },
+  ];
+  for (const { nodes, what, podOf, threshold } of runs) {
     const pods = nodes * 5;
-    say(`end to end: ${pods} pods on ${nodes} nodes x 10 devices, durable`);
+    say(`end to end: ${pods} pods with ${what} on ${nodes} nodes x 10 devices, durable`);
     const directory = await mkdtemp(join(tmpdir(), "muster-bench-devices-"));
     try {
-      const result = await runPods(directory, nodes, pods);
-      const name = `pods with template claims bound, ${nodes} nodes, end to end`;
+      const result = await runPods(directory, nodes, pods, podOf);
       yield {
-        name,
+        name: `pods with ${what} bound, ${nodes} nodes, end to end`,
         value: result.podsPerSecond,
         unit: "pods/s",
-        ...(nodes === 500 && { beside: { name: "upstream's threshold", value: 56 } }),
+        ...(threshold !== undefined && { beside: { name: "upstream's threshold", value: threshold } }),
       };
-      if (nodes === 500)
-        yield { name: "writes a pod, its creation included", value: result.writesPerPod, unit: "writes" };
+      if (nodes === 500) {
+        yield { name: `writes a pod with ${what}, its creation included`, value: result.writesPerPod, unit: "writes" };
+      }
     } finally {
       await rm(directory, { recursive: true, force: true });
     }
@@ -255,6 +263,7 @@ async function runPods(
   directory: string,
   nodeCount: number,
   pods: number,
+  podOf: (i: number) => KubeObject,
 ): Promise<{ podsPerSecond: number; writesPerPod: number }> {
   const clock = systemClock();
   const random = systemRandom();
@@ -322,7 +331,7 @@ async function runPods(
   const startedMs = performance.now();
   let next = 0;
   const lane = async (): Promise<void> => {
-    while (next < pods) await must(kube.create(podsRef, podAt(next++)));
+    while (next < pods) await must(kube.create(podsRef, podOf(next++)));
   };
   await Promise.all(Array.from({ length: 32 }, lane));
   while (bound.size < pods) await new Promise((resolve) => setTimeout(resolve, 10));
@@ -342,6 +351,16 @@ function podAt(i: number): KubeObject {
       containers: [{ name: "main", image: "i", resources: { claims: [{ name: "gpu" }] } }],
       resourceClaims: [{ name: "gpu", resourceClaimTemplateName: "one" }],
     },
+  } as unknown as KubeObject;
+}
+
+function extendedPodAt(i: number): KubeObject {
+  const resources = { limits: { "example.com/gpu": "1" } };
+  return {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { name: `p${i}`, namespace: "default" },
+    spec: { containers: [{ name: "main", image: "i", resources }] },
   } as unknown as KubeObject;
 }
 

@@ -20,7 +20,7 @@ import type { AllocationResult, Node, Pod, PodCondition, ResourceClaim } from ".
 import type { KubeObject } from "../../model/object.ts";
 import type { Outcome, Refusal } from "../../model/outcome.ts";
 import { firstRevision, laterOf } from "../../model/revision.ts";
-import { formatTime } from "../../model/time.ts";
+import { formatTime, timeToMs } from "../../model/time.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import { commit, resolveUnknown } from "../commit.ts";
 import type { EventRecorder } from "../eventRecorder.ts";
@@ -61,6 +61,8 @@ export function isForClaims(pod: Pod, world: DeviceWorld): boolean {
   return mappedResources(pod, (resource) => extended.classFor(resource)).length > 0;
 }
 
+/** For so long a new pod may wait for its claims without saying so. */
+const freshMs = 2_000;
 const doubtTurn = "doubt ";
 /** How long a sweep waits for the watch before it begins again. */
 const sweepWaitMs = 10_000;
@@ -75,6 +77,8 @@ interface Waits {
   readonly why: string;
   /** Nothing will happen by itself that changes it. */
   readonly isMistake: boolean;
+  /** Its claims are not ready; for a pod that was just made that says nothing. */
+  readonly isEarly?: boolean;
 }
 
 interface Decision {
@@ -152,11 +156,18 @@ class ClaimScheduler {
     if ("deallocate" in decision) return this.giveBack(decision.deallocate, pod, cancel);
     if ("why" in decision) {
       this.waiting.add(key);
+      if (decision.isEarly === true && this.isFresh(pod)) return { requeueAfterMs: freshMs };
       await this.say(pod, decision.why, cancel);
       return decision.isMistake ? { again: decision.why } : undefined;
     }
     this.waiting.delete(key);
     return this.carryOut(pod, decision, cancel);
+  }
+
+  /** Claims from templates are made in the same moment as the pod; two writes about their absence would be for nothing. */
+  private isFresh(pod: Pod): boolean {
+    const ageMs = this.world.controllers.ports.clock.nowMs() - (timeToMs(pod.metadata.creationTimestamp) ?? 0);
+    return ageMs >= 0 && ageMs < freshMs;
   }
 
   /**
@@ -212,7 +223,7 @@ class ClaimScheduler {
     const { world } = this;
     const { tracker, selectors, features } = world;
     const own = claimsOfPod(pod, (namespace, name) => tracker.get(namespace, name));
-    if (!own.ok) return { why: own.why, isMistake: false };
+    if (!own.ok) return { why: own.why, isMistake: false, isEarly: true };
     const leftover = this.extended.leftoverOf(pod);
     if (leftover !== undefined && leftover.status?.allocation === undefined) return { leftover };
     const book = world.sliceBook();

@@ -86,7 +86,7 @@ describe("a command", () => {
     [["printenv", "NOT_SET"], "", 1],
     [["sh", "-c", "false || echo or"], "or\n", 0],
     [["sh", "-c", "false && echo and"], "", 1],
-    [["sh", "-c", "echo \"$HOSTNAME\" '$HOSTNAME' ${HOSTNAME}"], "p $HOSTNAME p\n", 0],
+    [["sh", "-c", "echo \"$HOSTNAME\" '$HOSTNAME' $" + "{HOSTNAME}"], "p $HOSTNAME p\n", 0],
     [["bash", "-lc", "true; exit 9"], "", 9],
     [["cat", "/etc/hostname"], "p\n", 0],
     [["nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader"], `0, ${first}\n1, ${second}\n`, 0],

@@ -113,15 +113,20 @@ async function verified(asked: Asked, flags: VerifyFlags, signals: Signals): Pro
     const { message, exitCode } = signals.interrupted();
     return { ...told, verdict: "error", exitCode, error: { class: "interrupted", message } };
   } catch (error) {
-    if (!(error instanceof UserError)) throw error;
-    return withoutRun(
-      { class: "setup", message: `${error.message} (${error.code}); try: ${error.cure}` },
-      config,
-      cluster,
-    );
+    return withoutRun(errorOfRun(error), config, cluster);
   } finally {
     kube?.close();
   }
+}
+
+/** Whatever ends a run, nobody knows about the cluster then: a mistake of ours must not read as one of the cluster's. */
+function errorOfRun(error: unknown): VerifyError {
+  if (error instanceof UserError) {
+    return { class: "setup", message: `${error.message} (${error.code}); try: ${error.cure}` };
+  }
+  process.stderr.write(`muster: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
+  const why = error instanceof Error ? error.message : String(error);
+  return { class: "internal", message: `verify itself failed, or was told what cannot be: ${why}` };
 }
 
 async function proveBarrier(

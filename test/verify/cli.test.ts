@@ -357,6 +357,17 @@ describe("an API that does not answer as it should ends in 3, with the cause, wi
         response.end(list.slice(0, 20));
       },
     },
+    {
+      name: "a pod that cannot be",
+      cause: "verify itself failed, or was told what cannot be",
+      atOnce: true,
+      answer: ({ url = "" }, response) => {
+        const metadata = { name: "p", namespace: "team", uid: "p", ownerReferences: {} };
+        const items = url.startsWith("/api/v1/pods") ? [{ metadata, status: { phase: "Pending" } }] : [];
+        response.writeHead(200, { "Content-Type": "application/json" });
+        response.end(JSON.stringify({ kind: "List", apiVersion: "v1", metadata: { resourceVersion: "7" }, items }));
+      },
+    },
   ];
   const status = (response: Parameters<RequestListener>[1], code: number, reason: string): void => {
     const message = code === 403 ? "pods is forbidden: no" : reason;

@@ -228,6 +228,21 @@ facts("S5", [
     status: "passed",
   },
   {
+    name: "members are in two racks, in a topology with a level that says nothing",
+    objects: {
+      nodes: racks,
+      pods: [member("a", "n1"), member("b", "n2")],
+      podgroups: group({ minMember: 2, topologyConstraint: { topology: "t", requiredTopologyLevel: "r" } }),
+      topologies: [
+        custom("kai.scheduler/v1alpha1", "Topology", "/t", {
+          spec: { levels: [null, { nodeLabel: "rack", alias: "r" }] },
+        }),
+      ],
+    },
+    status: "failed",
+    says: "members are in 2 domains of rack",
+  },
+  {
     name: "a PodGang with one clique below its minimum",
     objects: {
       pods: [pod("t/p-0"), pod("t/d-0", { node: "" })],

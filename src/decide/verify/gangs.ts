@@ -130,7 +130,10 @@ function domainRules(snapshot: ClusterSnapshot, constraint: unknown, members: re
   if (required === "") return [];
   const wanted = text(record(constraint)["topology"]);
   const topology = objectsOf(snapshot, "topologies").find(({ metadata }) => metadata.name === wanted);
-  const levels = list(record(topology?.["spec"])["levels"]) as readonly TopologyLevel[];
+  const levels = list(record(topology?.["spec"])["levels"]).flatMap((level): TopologyLevel[] => {
+    const { nodeLabel, alias } = record(level);
+    return text(nodeLabel) === "" ? [] : [{ nodeLabel: text(nodeLabel), alias: text(alias) }];
+  });
   const at = levelIndex(levels, required);
   const labels = at < 0 ? [required] : levels.slice(0, at + 1).map(({ nodeLabel }) => nodeLabel);
   return labels.map((label) => ({ label, members }));

@@ -190,7 +190,8 @@ export function resultOf(
 /** How far a run without a verdict came. */
 function missingPart(error: VerifyError): { id: ExtraId; title: string } {
   if (error.class === "setup") return { id: "setup", title: "the run can begin" };
-  if (error.class === "interrupted") return { id: "verdict", title: "the run comes to a verdict" };
+  if (error.class === "interrupted" || error.class === "internal")
+    return { id: "verdict", title: "the run comes to a verdict" };
   return { id: "snapshot", title: "a snapshot of the cluster can be taken" };
 }
 

@@ -146,6 +146,7 @@ export type ErrorClass =
   | "unreadable"
   | "budget"
   | "setup"
+  | "internal"
   | "interrupted";
 
 export const exitCodes = {

@@ -37,8 +37,6 @@ export const gitopsConverged: Check = {
   },
 };
 
-// --- Argo CD
-
 /** Sync and health that count as arrived. A simulator never makes every workload healthy, and operators change their own objects. */
 const arms = new Set(["Synced/Healthy", "Synced/Progressing", "OutOfSync/Healthy", "Synced/Degraded"]);
 
@@ -77,8 +75,6 @@ function isRoot({ metadata }: KubeObject, applications: readonly KubeObject[]): 
   if (manager === undefined || manager === metadata.name) return true;
   return !applications.some((other) => other.metadata.name === manager);
 }
-
-// --- Flux
 
 function fluxProblems(snapshot: ClusterSnapshot, { gitopsRoot }: VerifyConfig, hasArgo: boolean): Evidence[] {
   const ready = (kind: KindName): Evidence[] =>

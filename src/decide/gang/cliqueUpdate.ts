@@ -43,7 +43,7 @@ export function cliqueUpdate(
   { set, clique, setReplica, pods }: { set: PodCliqueSet; clique: PodClique; setReplica: number; pods: readonly Pod[] },
   nowMs: number,
 ): CliqueUpdate {
-  const begun = beginUpdate(set, clique, setReplica, nowMs);
+  const begun = beginUpdate(set, clique, { setReplica, pods }, nowMs);
   if (begun === undefined || !isRunning(begun)) return { progress: begun, victims: [] };
   return stepUpdate(begun, clique, pods, nowMs);
 }
@@ -51,14 +51,17 @@ export function cliqueUpdate(
 function beginUpdate(
   set: PodCliqueSet,
   { status, metadata }: PodClique,
-  setReplica: number,
+  { setReplica, pods }: { readonly setReplica: number; readonly pods: readonly Pod[] },
   nowMs: number,
 ): CliqueUpdateProgress | undefined {
   const progress = status?.updateProgress;
   const generation = set.status?.currentGenerationHash;
   const template = metadata.labels?.[labels.templateHash];
   const realised = status?.currentPodCliqueSetGenerationHash;
-  if (generation === undefined || template === undefined || realised === undefined) return progress;
+  if (generation === undefined || template === undefined) return progress;
+  // A new clique is what it is, unless its template was changed while its first pods were on their way.
+  const isOld = (pod: Pod): boolean => !isLeaving(pod) && hashOf(pod) !== template && !isForeignHash(hashOf(pod));
+  if (realised === undefined && progress === undefined && !pods.some(isOld)) return progress;
   if (isForeignHash(realised) || isForeignHash(template)) return progress;
   if (progress === undefined ? realised === generation : progress.podCliqueSetGenerationHash === generation) {
     // The same change may have been edited again before it was applied here: the label is the newest word.

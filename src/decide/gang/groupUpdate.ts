@@ -29,8 +29,9 @@ export function groupUpdate(
   const progress = status?.updateProgress;
   const idle = { progress, realised, terminations: [] };
   if (generation === undefined) return idle;
-  // A group that is new, or was another operator's, is what it is.
-  if (realised === undefined || isForeignHash(realised)) return { ...idle, realised: generation };
+  // A group that is new, or was another operator's, is what it is; unless its template was changed before its first look.
+  const isNew = realised === undefined && progress === undefined && !replicas.some(({ isOld }) => isOld);
+  if (isNew || isForeignHash(realised)) return { ...idle, realised: generation };
   if (realised === generation && !isRunning(progress)) return idle;
   const begun = beginGroupUpdate(progress, home, generation, nowMs);
   if (begun === undefined || begun.podCliqueSetGenerationHash !== generation) return { ...idle, progress: begun };
@@ -76,7 +77,7 @@ interface GroupStep {
   readonly home: GroupHome;
   readonly replicas: readonly GroupReplica[];
   readonly generation: string;
-  readonly realised: string;
+  readonly realised: string | undefined;
 }
 
 function stepGroupUpdate(

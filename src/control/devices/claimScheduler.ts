@@ -1,6 +1,5 @@
 import { deallocate, mayDeallocate, nextBindStep, unreserve } from "../../decide/devices/bindClaim.ts";
 import { concernedBy } from "../../decide/devices/claimHints.ts";
-import { deviceEffects } from "../../decide/devices/deviceUse.ts";
 import { mappedResources } from "../../decide/devices/extendedResources.ts";
 import { nodeProblem } from "../../decide/devices/nodeRoom.ts";
 import {
@@ -12,22 +11,22 @@ import {
 } from "../../decide/devices/placeClaims.ts";
 import { claimsOfPod, deleteProtection, isFinished, type PodClaim } from "../../decide/devices/podClaims.ts";
 import { withoutProtection } from "../../decide/devices/releaseClaim.ts";
-import { applyIntent } from "../../intents/applyIntent.ts";
-import { lookAgain, lookAgainAtAll } from "../../intents/lookAgain.ts";
-import { expectedOf, type Intent, kindOf } from "../../model/intent.ts";
+import { lookAgain } from "../../intents/lookAgain.ts";
+import { expectedOf, type Intent } from "../../model/intent.ts";
 import { equalJson, type JsonObject } from "../../model/json.ts";
 import type { AllocationResult, Node, Pod, PodCondition, ResourceClaim } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import type { Outcome, Refusal } from "../../model/outcome.ts";
-import { firstRevision, laterOf } from "../../model/revision.ts";
 import { formatTime, timeToMs } from "../../model/time.ts";
 import type { Cancel } from "../../ports/cancel.ts";
-import { commit, resolveUnknown } from "../commit.ts";
+import { resolveUnknown } from "../commit.ts";
 import type { EventRecorder } from "../eventRecorder.ts";
 import { type Turn, type TurnResult, turnResultOf } from "../loop.ts";
 import { Channel, kindSource, type Source } from "../sources.ts";
+import { ClaimWrites } from "./claimWrites.ts";
 import { asKube, type DeviceWorld, deviceKinds, podKeyOf } from "./deviceWorld.ts";
 import { ExtendedClaims } from "./extendedClaims.ts";
+import { Takeover } from "./takeover.ts";
 
 export interface ClaimSchedulerOptions {
   readonly schedulerName: string;
@@ -64,8 +63,6 @@ export function isForClaims(pod: Pod, world: DeviceWorld): boolean {
 /** For so long a new pod may wait for its claims without saying so. */
 const freshMs = 2_000;
 const doubtTurn = "doubt ";
-/** How long a sweep waits for the watch before it begins again. */
-const sweepWaitMs = 10_000;
 
 /** A pod with its node, whose bind the watch has not shown yet. */
 interface Placed {
@@ -96,19 +93,18 @@ class ClaimScheduler {
   private readonly waiting = new Set<string>();
   private readonly wake = new Channel();
   private readonly placed = new Map<string, Placed>();
-  /** Allocations whose answers were lost, by the key of their claim. */
-  private readonly inDoubt = new Map<string, Intent>();
+  private readonly writes: ClaimWrites;
   /** Where the search for a node begins; nodes take turns. */
   private nextNode = 0;
-  /** The epoch in which claims of earlier ones were made safe, or undefined. */
-  private sweptIn: string | undefined;
-  private sweeping: Promise<Outcome<unknown>> | undefined;
+  private readonly takeover: Takeover;
 
   constructor(world: DeviceWorld, recorder: EventRecorder, options: ClaimSchedulerOptions) {
     this.world = world;
     this.recorder = recorder;
     this.options = options;
     this.extended = new ExtendedClaims(world);
+    this.takeover = new Takeover(world);
+    this.writes = new ClaimWrites(world, (key) => this.wake.push(doubtTurn + key));
     world.onFreed(() => {
       for (const key of [...this.waiting].sort()) this.wake.push(key);
     });
@@ -143,9 +139,9 @@ class ClaimScheduler {
   }
 
   async reconcile(key: string, { cancel }: Turn): Promise<TurnResult> {
-    const swept = await this.sweep(cancel);
+    const swept = await this.takeover.done(cancel);
     if (!swept.ok) return turnResultOf(swept) ?? { again: swept.message };
-    if (key.startsWith(doubtTurn)) return this.settle(key.slice(doubtTurn.length), cancel);
+    if (key.startsWith(doubtTurn)) return this.writes.settle(key.slice(doubtTurn.length), cancel);
     const pod = this.world.pods.get(key);
     if (pod === undefined || !this.isOurs(pod) || this.placed.has(pod.metadata.uid)) {
       this.waiting.delete(key);
@@ -168,45 +164,6 @@ class ClaimScheduler {
   private isFresh(pod: Pod): boolean {
     const ageMs = this.world.controllers.ports.clock.nowMs() - (timeToMs(pod.metadata.creationTimestamp) ?? 0);
     return ageMs >= 0 && ageMs < freshMs;
-  }
-
-  /**
-   * A predecessor may have sent an allocation that has not landed. It can only land on a claim that got its finalizer first and has not
-   * changed since; taking the finalizer off changes it, and the late write meets a conflict. Before that nothing is given away.
-   */
-  private async sweep(cancel: Cancel): Promise<Outcome<unknown>> {
-    const { lease } = this.world.controllers;
-    const epoch = lease === undefined ? "alone" : lease.epoch === undefined ? undefined : JSON.stringify(lease.epoch);
-    if (epoch === undefined) return { ok: false, reason: "Fenced", message: "we do not lead" };
-    if (this.sweptIn === epoch) return { ok: true, value: undefined };
-    this.sweeping ??= this.sweepOnce(epoch, cancel).finally(() => {
-      this.sweeping = undefined;
-    });
-    return this.sweeping;
-  }
-
-  private async sweepOnce(epoch: string, cancel: Cancel): Promise<Outcome<unknown>> {
-    const { controllers, claims } = this.world;
-    // A replica that lags behind may not have what our predecessor wrote; what took us the lease is later than all of that.
-    const atLeast = controllers.lease?.takenAt ?? firstRevision;
-    const listed = await lookAgainAtAll(controllers.kube, deviceKinds.claims, {}, { atLeast, cancel });
-    if (!listed.ok) return listed;
-    let newest = firstRevision;
-    for (const item of listed.value.items) {
-      const claim = item as unknown as ResourceClaim;
-      newest = laterOf(newest, claim.metadata.resourceVersion);
-      if (claim.status?.allocation !== undefined) continue;
-      if (claim.metadata.finalizers?.includes(deleteProtection) !== true) continue;
-      // Not by way of the ledger: the claim is as the list has it, whatever the watch shows yet.
-      const outcome = await applyIntent(controllers.kube, withoutProtection(claim), { cancel });
-      if (!outcome.ok && outcome.reason !== "NotFound") return outcome;
-    }
-    // What landed before must be known before anything is decided.
-    if (!(await claims.waitForRevision(newest, { cancel, timeoutMs: sweepWaitMs }))) {
-      return { ok: false, reason: "Unavailable", message: "the claims' cache lags behind" };
-    }
-    this.sweptIn = epoch;
-    return { ok: true, value: undefined };
   }
 
   private isOurs(pod: Pod): boolean {
@@ -369,7 +326,7 @@ class ClaimScheduler {
       const step = nextBindStep({ claim, uid: expectedUid, allocation, pod, nowMs });
       if (step.kind === "failed") return { why: step.why, outcome: undefined };
       if (step.kind === "done") break;
-      const outcome: Outcome<{ object?: KubeObject }> = await this.send(step.intent, cancel);
+      const outcome: Outcome<{ object?: KubeObject }> = await this.writes.send(step.intent, cancel);
       if (outcome.ok) {
         claim = outcome.value.object as unknown as ResourceClaim | undefined;
         continue;
@@ -378,7 +335,7 @@ class ClaimScheduler {
         const known = await resolveUnknown(tracker.picture, controllers.kube, step.intent, { cancel });
         if (!known.ok || !known.value) {
           // A reservation in doubt takes nothing that the claim does not have already.
-          if (claim.status?.allocation === undefined) this.doubt(claim, step.intent);
+          if (claim.status?.allocation === undefined) this.writes.doubt(claim, step.intent);
           return { why: outcome.message, outcome };
         }
       } else if (outcome.reason !== "Conflict") return { why: outcome.message, outcome };
@@ -389,32 +346,6 @@ class ClaimScheduler {
       if (claim !== undefined) tracker.assumeClaimAfterApiCall(asKube(claim));
     }
     return claim === undefined ? undefined : this.bindingWait(pod, claim, controllers.ports.clock.nowMs());
-  }
-
-  /** An allocation of which nobody knows whether it will land keeps its devices, until the claim has changed. */
-  private doubt(claim: ResourceClaim, intent: Intent): void {
-    const { namespace = "", name } = claim.metadata;
-    this.inDoubt.set(`${namespace}/${name}`, intent);
-    this.wake.push(`${doubtTurn}${namespace}/${name}`);
-  }
-
-  private async settle(key: string, cancel: Cancel): Promise<TurnResult> {
-    const { tracker, controllers } = this.world;
-    const intent = this.inDoubt.get(key);
-    if (intent === undefined) return undefined;
-    if (tracker.picture.stateOf(intent) === "unknown") {
-      const resolved = await resolveUnknown(tracker.picture, controllers.kube, intent, { cancel });
-      if (!resolved.ok) return turnResultOf(resolved) ?? { again: resolved.message };
-      if (!resolved.value && intent.type === "status") {
-        // Nothing has come of it so far. Changing the claim makes sure that nothing will.
-        const { status: _status, ...rest } = intent.object as unknown as ResourceClaim;
-        const touched = await this.send(withoutProtection(rest), cancel);
-        if (!touched.ok) return turnResultOf(touched) ?? { again: touched.message };
-      }
-    }
-    if (tracker.picture.stateOf(intent) === "unknown") return { again: "the claim has not changed yet" };
-    this.inDoubt.delete(key);
-    return undefined;
   }
 
   private bindingWait(
@@ -459,7 +390,7 @@ class ClaimScheduler {
       node,
       why: `its claims are reserved on ${node}`,
     };
-    const outcome = await this.send(intent, cancel);
+    const outcome = await this.writes.send(intent, cancel);
     return outcome.ok ? undefined : { why: outcome.message, outcome };
   }
 
@@ -468,14 +399,14 @@ class ClaimScheduler {
       const latest = this.world.tracker.get(claim.metadata.namespace ?? "", claim.metadata.name);
       const intent = latest === undefined ? undefined : unreserve(latest, pod);
       // Best effort: if it fails the claim's controller finds a reservation of a pod that is not there, or the next try uses it.
-      if (intent !== undefined) await this.send(intent, cancel);
+      if (intent !== undefined) await this.writes.send(intent, cancel);
     }
   }
 
   private async removeLeftover(claim: ResourceClaim, cancel: Cancel): Promise<TurnResult> {
     const isProtected = claim.metadata.finalizers?.includes(deleteProtection) === true;
     const intent = isProtected ? withoutProtection(claim) : this.extended.deletionOf(claim);
-    const outcome = await this.send(intent, cancel);
+    const outcome = await this.writes.send(intent, cancel);
     return outcome.ok || outcome.reason === "NotFound" ? { requeueAfterMs: 1 } : turnResultOf(outcome);
   }
 
@@ -490,7 +421,10 @@ class ClaimScheduler {
         );
         if (!touched.ok) return turnResultOf(touched);
       }
-      const outcome = await this.send(deallocate(claim, `pod ${pod.metadata.name} fits nowhere with it`), cancel);
+      const outcome = await this.writes.send(
+        deallocate(claim, `pod ${pod.metadata.name} fits nowhere with it`),
+        cancel,
+      );
       if (!outcome.ok) return turnResultOf(outcome);
     }
     // The claims' events lead back here.
@@ -525,28 +459,12 @@ class ClaimScheduler {
       subresource: "status",
       why,
     };
-    return this.send(intent, cancel);
+    return this.writes.send(intent, cancel);
   }
 
   private *podsOn(node: string): Iterable<Pod> {
     yield* this.world.podsByNode.get(node);
     for (const each of this.placed.values()) if (each.node === node) yield each.pod;
-  }
-
-  private async send(intent: Intent, cancel: Cancel): Promise<Outcome<{ object?: KubeObject }>> {
-    const { tracker, controllers } = this.world;
-    const isClaim = kindOf(intent.target) === kindOf(deviceKinds.claims);
-    const effects = isClaim && intent.type === "status" ? deviceEffects(intent.object) : [];
-    const [committed] = await commit(tracker.picture, controllers.kube, [{ intent, effects }], { cancel });
-    const outcome = committed?.outcome ?? {
-      ok: false as const,
-      reason: "Unknown" as const,
-      message: "nothing was sent",
-    };
-    if (isClaim && outcome.ok && outcome.value.object !== undefined) {
-      tracker.assumeClaimAfterApiCall(outcome.value.object);
-    }
-    return outcome;
   }
 }
 

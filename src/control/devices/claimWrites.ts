@@ -1,0 +1,65 @@
+import { deviceEffects } from "../../decide/devices/deviceUse.ts";
+import { withoutProtection } from "../../decide/devices/releaseClaim.ts";
+import { type Intent, kindOf } from "../../model/intent.ts";
+import type { ResourceClaim } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import type { Outcome } from "../../model/outcome.ts";
+import type { Cancel } from "../../ports/cancel.ts";
+import { commit, resolveUnknown } from "../commit.ts";
+import { type TurnResult, turnResultOf } from "../loop.ts";
+import { type DeviceWorld, deviceKinds } from "./deviceWorld.ts";
+
+/** Writes of decisions about claims: each counts in the ledger until its end is known, and one in doubt is brought to its end. */
+export class ClaimWrites {
+  private readonly world: DeviceWorld;
+  private readonly wake: (claimKey: string) => void;
+  /** Allocations whose answers were lost, by the key of their claim. */
+  private readonly inDoubt = new Map<string, Intent>();
+
+  constructor(world: DeviceWorld, wake: (claimKey: string) => void) {
+    this.world = world;
+    this.wake = wake;
+  }
+
+  async send(intent: Intent, cancel: Cancel): Promise<Outcome<{ object?: KubeObject }>> {
+    const { tracker, controllers } = this.world;
+    const isClaim = kindOf(intent.target) === kindOf(deviceKinds.claims);
+    const effects = isClaim && intent.type === "status" ? deviceEffects(intent.object) : [];
+    const [committed] = await commit(tracker.picture, controllers.kube, [{ intent, effects }], { cancel });
+    const outcome = committed?.outcome ?? {
+      ok: false as const,
+      reason: "Unknown" as const,
+      message: "nothing was sent",
+    };
+    if (isClaim && outcome.ok && outcome.value.object !== undefined) {
+      tracker.assumeClaimAfterApiCall(outcome.value.object);
+    }
+    return outcome;
+  }
+
+  /** An allocation of which nobody knows whether it will land keeps its devices, until the claim has changed. */
+  doubt(claim: ResourceClaim, intent: Intent): void {
+    const { namespace = "", name } = claim.metadata;
+    this.inDoubt.set(`${namespace}/${name}`, intent);
+    this.wake(`${namespace}/${name}`);
+  }
+
+  async settle(key: string, cancel: Cancel): Promise<TurnResult> {
+    const { tracker, controllers } = this.world;
+    const intent = this.inDoubt.get(key);
+    if (intent === undefined) return undefined;
+    if (tracker.picture.stateOf(intent) === "unknown") {
+      const resolved = await resolveUnknown(tracker.picture, controllers.kube, intent, { cancel });
+      if (!resolved.ok) return turnResultOf(resolved) ?? { again: resolved.message };
+      if (!resolved.value && intent.type === "status") {
+        // Nothing has come of it so far. Changing the claim makes sure that nothing will.
+        const { status: _status, ...rest } = intent.object as unknown as ResourceClaim;
+        const touched = await this.send(withoutProtection(rest), cancel);
+        if (!touched.ok) return turnResultOf(touched) ?? { again: touched.message };
+      }
+    }
+    if (tracker.picture.stateOf(intent) === "unknown") return { again: "the claim has not changed yet" };
+    this.inDoubt.delete(key);
+    return undefined;
+  }
+}

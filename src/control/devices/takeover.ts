@@ -1,0 +1,63 @@
+import { deleteProtection } from "../../decide/devices/podClaims.ts";
+import { withoutProtection } from "../../decide/devices/releaseClaim.ts";
+import { applyIntent } from "../../intents/applyIntent.ts";
+import { lookAgainAtAll } from "../../intents/lookAgain.ts";
+import type { ResourceClaim } from "../../model/kubernetes.generated.ts";
+import type { Outcome } from "../../model/outcome.ts";
+import { firstRevision, laterOf } from "../../model/revision.ts";
+import type { Cancel } from "../../ports/cancel.ts";
+import { type DeviceWorld, deviceKinds } from "./deviceWorld.ts";
+
+/** How long it waits for the watch before it begins again. */
+const waitMs = 10_000;
+
+/** What a process does once in every epoch that it leads in, before it gives anything away. */
+export class Takeover {
+  private readonly world: DeviceWorld;
+  /** The epoch in which claims of earlier ones were made safe, or undefined. */
+  private doneIn: string | undefined;
+  private running: Promise<Outcome<unknown>> | undefined;
+
+  constructor(world: DeviceWorld) {
+    this.world = world;
+  }
+
+  /**
+   * A predecessor may have sent an allocation that has not landed. It can only land on a claim that got its finalizer first and has not
+   * changed since; taking the finalizer off changes it, and the late write meets a conflict. Before that nothing is given away.
+   */
+  async done(cancel: Cancel): Promise<Outcome<unknown>> {
+    const { lease } = this.world.controllers;
+    const epoch = lease === undefined ? "alone" : lease.epoch === undefined ? undefined : JSON.stringify(lease.epoch);
+    if (epoch === undefined) return { ok: false, reason: "Fenced", message: "we do not lead" };
+    if (this.doneIn === epoch) return { ok: true, value: undefined };
+    this.running ??= this.run(epoch, cancel).finally(() => {
+      this.running = undefined;
+    });
+    return this.running;
+  }
+
+  private async run(epoch: string, cancel: Cancel): Promise<Outcome<unknown>> {
+    const { controllers, claims } = this.world;
+    // A replica that lags behind may not have what our predecessor wrote; what took us the lease is later than all of that.
+    const atLeast = controllers.lease?.takenAt ?? firstRevision;
+    const listed = await lookAgainAtAll(controllers.kube, deviceKinds.claims, {}, { atLeast, cancel });
+    if (!listed.ok) return listed;
+    let newest = firstRevision;
+    for (const item of listed.value.items) {
+      const claim = item as unknown as ResourceClaim;
+      newest = laterOf(newest, claim.metadata.resourceVersion);
+      if (claim.status?.allocation !== undefined) continue;
+      if (claim.metadata.finalizers?.includes(deleteProtection) !== true) continue;
+      // Not by way of the ledger: the claim is as the list has it, whatever the watch shows yet.
+      const outcome = await applyIntent(controllers.kube, withoutProtection(claim), { cancel });
+      if (!outcome.ok && outcome.reason !== "NotFound") return outcome;
+    }
+    // What landed before must be known before anything is decided.
+    if (!(await claims.waitForRevision(newest, { cancel, timeoutMs: waitMs }))) {
+      return { ok: false, reason: "Unavailable", message: "the claims' cache lags behind" };
+    }
+    this.doneIn = epoch;
+    return { ok: true, value: undefined };
+  }
+}

@@ -9,6 +9,9 @@ export interface Terminal {
   write(text: string): unknown;
 }
 
+/** A terminal that nobody has given a size says 0. */
+const columnsUnknown = 80;
+
 /** On a terminal: one line that says what is still missing and how much time is left. Elsewhere it says nothing. */
 export class Progress {
   readonly isLive: boolean;
@@ -41,7 +44,7 @@ export class Progress {
     const { counts, why, pods = [] } = this.line;
     const leftS = Math.max(0, Math.ceil((this.settleMs - (performance.now() - this.startMs)) / 1000));
     const what = counts === undefined ? why : `${countsText(counts)}; ${pods.join(" ") || why}`;
-    const text = `${leftS}s left: ${what}`.slice(0, Math.max(20, (this.stream.columns ?? 80) - 1));
+    const text = `${leftS}s left: ${what}`.slice(0, Math.max(20, (this.stream.columns || columnsUnknown) - 1));
     this.stream.write(`\r\u001b[K${text}`);
   }
 }

@@ -41,6 +41,10 @@ test("the line is never wider than the terminal", () => {
   expect(written.replace(/\r\u001b\[K/g, "").length).toBeLessThan(40);
 });
 
+test("a terminal without a size gets as much as fits on most", () => {
+  expect(drawn({ isTTY: true, columns: 0 }).written).toContain("1 pending (1 unscheduled)");
+});
+
 test("where nobody watches nothing is drawn", () => {
   expect(drawn({})).toEqual({ written: "", isLive: false });
   expect(drawn({ isTTY: true }, false)).toEqual({ written: "", isLive: false });

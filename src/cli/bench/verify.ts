@@ -2,7 +2,6 @@ import { spawn, spawnSync } from "node:child_process";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import type { VerifyResult } from "../../decide/verify/verifyResult.ts";
 import { type Figure, percentile } from "./figure.ts";
 import { ServerHandle } from "./serverHandle.ts";
@@ -47,8 +46,8 @@ async function benchSize(size: number, folder: string, hasPeer: boolean): Promis
     await writeFile(file, kubeconfig, { mode: 0o600 });
     await server.tell({ do: "fillNodes", count: Math.ceil(size / podsPerNode) });
     await server.tell({ do: "fillPods", count: size, perNode: podsPerNode });
-    const program = fileURLToPath(new URL("../main.js", import.meta.url));
-    const args = [program, "verify", "--kubeconfig", file, "--settle", "0", "-o", "json"];
+    // The program that runs us: where its parts lie differs between compiled and joined files.
+    const args = [process.argv[1] ?? "", "verify", "--kubeconfig", file, "--settle", "0", "-o", "json"];
     const peer = `kubectl --kubeconfig "$1" get pods -A -o json | jq "$2"`;
     const ours: Timed[] = [];
     const inside: number[] = [];

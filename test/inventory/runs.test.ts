@@ -434,6 +434,26 @@ describe("snapshots between two full passes (N-9)", () => {
   });
 });
 
+test("what an alert asks for is counted: runs by status, the last success, stale types, ages, counters", async () => {
+  await furnish();
+  await world.run();
+  world.clusterDown = "503";
+  await world.run();
+  const text = world.metrics.render();
+  for (const line of [
+    'muster_inventory_runs_total{status="ok"}',
+    'muster_inventory_runs_total{status="partial"}',
+    "muster_inventory_last_success_timestamp_seconds",
+    'muster_inventory_types{state="stale"} 10',
+    'muster_inventory_availability_age_seconds{gpu_type="h100"}',
+    'muster_inventory_disks{counter="aws_volumes"} 13',
+    'muster_inventory_disks{counter="duplicates"} 1',
+    'muster_inventory_available_gpus{gpu_type="h100"} 45',
+  ]) {
+    expect(text).toContain(line);
+  }
+});
+
 test("volumes without their tags are one line in the log, however many there are (C9)", async () => {
   for (let n = 0; n < 50; n++) world.cloud.createVolume({ id: `v${n}`, tags: { "gpu-dev-user": "ada" } });
   const lines: { fields: Readonly<Record<string, unknown>>; message: string }[] = [];

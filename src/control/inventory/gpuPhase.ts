@@ -26,12 +26,14 @@ export interface GpuPhaseInput {
 }
 
 export interface GpuPhaseResult extends PhaseResult<AvailabilityPlan> {
+  /** How old each type's last good look is after this run. */
+  readonly agesMs: Readonly<Record<string, number>>;
   readonly clusterRevision: string | undefined;
 }
 
 export async function gpuPhase(input: GpuPhaseInput): Promise<GpuPhaseResult> {
   const { reads, run, cancel, log } = input;
-  const none = { clusterRevision: undefined };
+  const none = { clusterRevision: undefined, agesMs: {} };
   const types = await reads.types();
   if (!types.ok) return { ...endedEarly("failed", `database: ${types.why}`), ...none };
   const [groupsRead, cluster] = await Promise.all([readGroups(input.cloud, cancel), input.cluster(cancel)]);
@@ -84,9 +86,16 @@ export async function gpuPhase(input: GpuPhaseInput): Promise<GpuPhaseResult> {
   const stale = plan.types.filter(({ numbers }) => numbers.state !== "fresh" && numbers.error !== "");
   if (problems.length === 0)
     problems.push(...new Set(stale.map(({ gpuType, numbers }) => `${gpuType}: ${numbers.error}`)));
+  const looked = new Map(types.value.types.map(({ gpuType, lastUpdateMs }) => [gpuType, lastUpdateMs]));
+  const agesMs: Record<string, number> = {};
+  for (const { gpuType, numbers } of plan.types) {
+    const lastMs = numbers.state === "fresh" ? types.value.nowMs : looked.get(gpuType);
+    if (lastMs !== null && lastMs !== undefined) agesMs[gpuType] = types.value.nowMs - lastMs;
+  }
   return {
     plan,
     drift,
+    agesMs,
     clusterRevision: cluster.ok ? cluster.value.revision : undefined,
     report: {
       status: bothFailed ? "failed" : whole ? "ok" : "partial",

@@ -165,6 +165,11 @@ async function reconcile(
     : undefined;
   const [gpuResult, diskResult] = await Promise.all([gpu, disks]);
   const found = [gpuResult?.report, diskResult?.report].filter((report) => report !== undefined);
+  if (run !== undefined) {
+    for (const [gpuType, ageMs] of Object.entries(gpuResult?.agesMs ?? {})) {
+      ports.metrics.gauge("muster_inventory_availability_age_seconds", { gpu_type: gpuType }, ageMs / 1000);
+    }
+  }
   const status = worst(found.map((report) => report.status));
   const problems = found.flatMap((report) => report.problems);
   return {

@@ -230,12 +230,12 @@ export interface WhyAnswer {
   readonly next: string;
 }
 
-/** Undefined when nothing has the name. A name without a namespace is looked for in all of them. */
+/** Empty when nothing has the name. A name without a namespace is looked for in all of them. */
 export function answerWhy(cluster: Cluster, name: string, nowMs: number): WhyAnswer[] {
   const tasks = [...cluster.tasks.values()].filter((task) => task.key === name || task.name === name);
-  const jobs = [...cluster.jobs.values()].filter((job) => job.isGroup && (job.id === name || job.name === name));
+  // A group may be asked for by its own name or by that of its workload.
+  const jobs = [...cluster.jobs.values()].filter((job) => job.isGroup && namesOf(job).includes(name));
   const answers: WhyAnswer[] = [];
-  let verdictOf: (job: Job | undefined) => Pick<WhyAnswer, "reason" | "message" | "cure"> | undefined = () => undefined;
   const found = new Map<Job, Pick<WhyAnswer, "reason" | "message" | "cure">>();
   const plan = cycle(cluster, nowMs, (session) => {
     for (const [job, obstacle] of session.obstacles) {
@@ -243,7 +243,8 @@ export function answerWhy(cluster: Cluster, name: string, nowMs: number): WhyAns
       found.set(job, { reason, message, cure });
     }
   });
-  verdictOf = (job) => (job === undefined ? undefined : found.get(job));
+  const verdictOf = (job: Job | undefined): Pick<WhyAnswer, "reason" | "message" | "cure"> | undefined =>
+    job === undefined ? undefined : found.get(job);
   const nextOf = (job: Job | undefined, task?: Task): string => {
     const planned = plan.jobs.find((each) => each.job === job);
     const bind = planned?.binds.find((each) => task === undefined || each.task === task);
@@ -280,6 +281,11 @@ export function answerWhy(cluster: Cluster, name: string, nowMs: number): WhyAns
     });
   }
   return answers;
+}
+
+function namesOf({ id, name, namespace, owner }: Job): string[] {
+  const owners = (owner.metadata.ownerReferences ?? []).filter(({ kind }) => kind !== "Pod").map((each) => each.name);
+  return [id, name, ...owners, ...owners.map((each) => `${namespace}/${each}`)];
 }
 
 function ungrouped(task: Task): string {

@@ -1,0 +1,81 @@
+import { describe, expect, test } from "vitest";
+import type { PodGroup } from "../../model/scheduling/podGroup.ts";
+import { answerWhy, clusterOf, jobRows, nodeRows, queueRows } from "./report.ts";
+import { gang, group, node, pod, queue, startMs, together } from "./testCluster.ts";
+
+const nowMs = startMs + 60_000;
+const none = { topologies: [], requests: [], priorityClasses: [], claims: [], volumes: [], classes: [] };
+
+function cluster() {
+  const owned: PodGroup = {
+    ...group("pg-x", { minMember: 3 }),
+    metadata: {
+      ...group("pg-x").metadata,
+      ownerReferences: [{ apiVersion: "batch/v1", kind: "Job", name: "train", uid: "u" }],
+    },
+  };
+  const running = { groups: [group("r")], pods: [pod("r-0", { gpus: 2, on: "n1", group: "r" })] };
+  const waiting = { groups: [owned], pods: [0, 1, 2].map((at) => pod(`x-${at}`, { gpus: 8, group: "pg-x" })) };
+  const labels = { "nvidia.com/gpu.product": "H100" };
+  return clusterOf({
+    ...none,
+    nodes: [node("n1", { labels }), node("n2", { labels }), node("n3", { labels, spec: { unschedulable: true } })],
+    queues: [
+      queue("top"),
+      queue("q", { parentQueue: "top", resources: { gpu: { quota: 1, limit: -1, overQuotaWeight: 1 } } }),
+    ],
+    ...together(running, waiting, gang("ready", 1, { gpus: 1 })),
+  });
+}
+
+describe("questions about a cluster", () => {
+  test("what waits, and with everything what runs", () => {
+    const rows = jobRows(cluster(), nowMs);
+    expect(rows.map(({ id, gang: places, state, reason }) => [id, places, state, reason])).toEqual([
+      ["default/pg-x", "0/3/3", "Pending", "PodSchedulingErrors"],
+      ["default/ready", "0/1/1", "Pending", "fits now"],
+    ]);
+    expect(jobRows(cluster(), nowMs, true).map(({ id }) => id)).toContain("default/r");
+  });
+
+  test("the tree of queues with what they borrow", () => {
+    expect(queueRows(cluster(), nowMs)).toMatchObject([
+      { name: "top", depth: 0, pending: 2 },
+      {
+        name: "q",
+        depth: 1,
+        quota: "1",
+        limit: "unlimited",
+        allocated: "2",
+        requested: "27",
+        borrowed: "1",
+        pending: 2,
+      },
+    ]);
+  });
+
+  test("GPUs by type", () => {
+    expect(nodeRows(cluster(), nowMs)).toEqual([
+      { type: "H100", nodes: 3, total: 24, free: 14, fullNodes: 1, maxReservable: 8, drained: 1, bad: 0 },
+    ]);
+  });
+
+  test.each(["pg-x", "default/pg-x", "train", "default/train"])("why the group waits, asked as %s", (name) => {
+    expect(answerWhy(cluster(), name, nowMs)).toMatchObject([
+      {
+        kind: "PodGroup",
+        name: "default/pg-x",
+        reason: "PodSchedulingErrors",
+        state: "0 of 3 pods have a place, 3 wait",
+      },
+    ]);
+  });
+
+  test("a pod that runs, one that will, and one that nobody knows", () => {
+    expect(answerWhy(cluster(), "r-0", nowMs)).toMatchObject([
+      { kind: "Pod", state: "running on n1", reason: "", next: "" },
+    ]);
+    expect(answerWhy(cluster(), "ready-000", nowMs)).toMatchObject([{ reason: "", next: "it fits n1 now" }]);
+    expect(answerWhy(cluster(), "nobody", nowMs)).toEqual([]);
+  });
+});

@@ -1,0 +1,240 @@
+import { describe, expect, test } from "vitest";
+import { durationToMs } from "./duration.ts";
+import { gpuMilliOf, portionText, readGpuRequest } from "./gpuRequest.ts";
+import { gpuMemoryMiB } from "./nodeState.ts";
+import { migWeight } from "./resources.ts";
+import { addPod, decide, gang, group, node, outcome, pod, queue, startMs, together, world } from "./testCluster.ts";
+
+const placed = (words: Parameters<typeof world>[0]): string[] => Object.values(outcome(decide(world(words))));
+
+describe("MIG", () => {
+  const mig = { "nvidia.com/mig-1g.5gb": "4" };
+  const mixed = node("mixed", { gpus: 0, more: mig, labels: { "nvidia.com/mig.strategy": "mixed" } });
+  const single = node("single", { gpus: 8, labels: { "nvidia.com/mig.strategy": "single" } });
+
+  test("profiles go to nodes of the mixed strategy, by profile", () => {
+    expect(placed({ nodes: [single, mixed], ...gang("a", 1, { requests: { "nvidia.com/mig-1g.5gb": "4" } }) })).toEqual(
+      ["mixed"],
+    );
+    expect(placed({ nodes: [mixed], ...gang("a", 1, { requests: { "nvidia.com/mig-1g.5gb": "5" } }) })).toEqual([]);
+  });
+
+  test("no node with MIG takes a share of a GPU, one of the single strategy takes whole ones", () => {
+    expect(placed({ nodes: [single, mixed], ...gang("a", 1, { fraction: "0.5" }) })).toEqual([]);
+    expect(placed({ nodes: [single], ...gang("a", 1, { gpus: 1 }) })).toEqual(["single"]);
+  });
+
+  test.each([
+    ["nvidia.com/mig-1g.5gb", 1],
+    ["nvidia.com/mig-7g.40gb", 7],
+    ["nvidia.com/mig-1g.5gb.me", 0],
+    ["example.com/thing", 0],
+  ])("%s weighs %i in a queue", (name, weight) => {
+    expect(migWeight(name)).toBe(weight);
+  });
+});
+
+describe("with nodes set apart by role", () => {
+  const nodes = [
+    node("cpu", { gpus: 0, labels: { "node-role.kubernetes.io/cpu-worker": "" } }),
+    node("gpu", { labels: { "node-role.kubernetes.io/gpu-worker": "" } }),
+    node("neither"),
+  ];
+  test("GPU pods go to GPU workers and others to CPU workers", () => {
+    const settings = { restrictsNodes: true };
+    expect(placed({ nodes, settings, ...gang("a", 1, { gpus: 1 }) })).toEqual(["gpu"]);
+    expect(placed({ nodes, settings, ...gang("a", 1, {}) })).toEqual(["cpu"]);
+  });
+});
+
+describe("volumes", () => {
+  const uses = (claim: string) => ({ volumes: [{ name: "v", persistentVolumeClaim: { claimName: claim } }] }) as never;
+  const meta = (name: string, more = {}) => ({
+    name,
+    namespace: "default",
+    uid: name,
+    resourceVersion: "1",
+    creationTimestamp: "",
+    ...more,
+  });
+
+  function cluster(zone: string, more: { csi?: string; modes?: string[] } = {}) {
+    const made = world({
+      nodes: [
+        node("n1", { labels: { "topology.kubernetes.io/zone": "a" } }),
+        node("n2", { labels: { "topology.kubernetes.io/zone": "b" } }),
+      ],
+      groups: [group("a"), group("b")],
+    });
+    for (const name of ["data", "other"]) {
+      made.volumes.claims.set(`default/${name}`, {
+        metadata: meta(name),
+        spec: { volumeName: `pv-${name}`, accessModes: more.modes ?? ["ReadWriteOnce"] },
+        status: { phase: "Bound" },
+      } as never);
+      const spec = more.csi === undefined ? {} : { csi: { driver: more.csi, volumeHandle: `pv-${name}` } };
+      made.volumes.volumes.set(`pv-${name}`, {
+        metadata: meta(`pv-${name}`, { labels: { "topology.kubernetes.io/zone": zone } }),
+        spec,
+      } as never);
+    }
+    return made;
+  }
+
+  test("keep a pod in their zone", () => {
+    const made = cluster("b");
+    addPod(made, pod("p", { group: "a", spec: uses("data") }));
+    expect(outcome(decide(made))).toEqual({ p: "n2" });
+  });
+
+  test("count against what a node can attach", () => {
+    const made = cluster("a", { csi: "ebs" });
+    made.volumes.csiNodes.set("n1", {
+      metadata: meta("n1"),
+      spec: { drivers: [{ name: "ebs", nodeID: "x", allocatable: { count: 1 } }] },
+    } as never);
+    addPod(made, pod("p", { group: "a", spec: uses("data") }));
+    addPod(made, pod("q", { group: "b", spec: uses("other") }));
+    expect(Object.values(outcome(decide(made)))).toEqual(["n1"]);
+  });
+
+  test("that one pod may use are used by one", () => {
+    const made = cluster("a", { modes: ["ReadWriteOncePod"] });
+    addPod(made, pod("p", { group: "a", spec: uses("data") }));
+    addPod(made, pod("q", { group: "b", spec: uses("data") }));
+    expect(Object.values(outcome(decide(made)))).toEqual(["n1"]);
+  });
+
+  test("that wait for their first consumer do not hold it back, immediate ones do", () => {
+    const bound = (mode: string) => {
+      const made = world({ groups: [group("a")], pods: [pod("p", { group: "a", spec: uses("data") })] });
+      made.volumes.claims.set("default/data", {
+        metadata: meta("data"),
+        spec: { storageClassName: "s" },
+        status: { phase: "Pending" },
+      } as never);
+      made.volumes.classes.set("s", { metadata: meta("s"), volumeBindingMode: mode } as never);
+      return Object.values(outcome(decide(made)));
+    };
+    expect(bound("WaitForFirstConsumer")).toEqual(["n1"]);
+    expect(bound("Immediate")).toEqual([]);
+  });
+});
+
+describe("amounts", () => {
+  test.each([
+    ["80000", 80_000],
+    ["81559", 81_500],
+    ["85899345920", 81_900],
+    ["50", undefined],
+    ["a lot", undefined],
+    [undefined, undefined],
+  ])("GPU memory of label %s is %s MiB", (label, mib) => {
+    expect(gpuMemoryMiB(label)).toBe(mib);
+  });
+
+  test.each([
+    [{ fraction: "0.5" }, { type: "fraction", devices: 1, shareMilli: 500 }, 500, "0.50"],
+    [{ fraction: "5e-1" }, { type: "fraction", devices: 1, shareMilli: 500 }, 500, "0.50"],
+    [{ fraction: "0.25", devices: 2 }, { type: "fraction", devices: 2, shareMilli: 250 }, 500, "0.25"],
+    [{ gpuMemory: "30000" }, { type: "memory", devices: 1, memoryMiB: 30_000 }, 380, "0.38"],
+  ])("%o is %o", (words, gpu, milli, portion) => {
+    const read = readGpuRequest(pod("p", words), 0);
+    expect(read).toEqual({ gpu });
+    if (!("gpu" in read)) return;
+    expect(gpuMilliOf(read.gpu, 80_000)).toBe(milli);
+    expect(portionText(read.gpu, 80_000)).toBe(portion);
+  });
+
+  test.each([
+    ["1h30m", 5_400_000],
+    ["250ms", 250],
+    ["-1s", -1000],
+    ["0", 0],
+    ["soon", undefined],
+    [null, undefined],
+  ])("the duration %s is %s ms", (text, ms) => {
+    expect(durationToMs(text)).toBe(ms);
+  });
+
+  test("AMD's GPUs count as GPUs, other makers' are resources of their own", () => {
+    const nodes = [
+      node("amd", { gpus: 0, more: { "amd.com/gpu": "2" } }),
+      node("habana", { gpus: 0, more: { "habana.ai/gaudi": "2" } }),
+    ];
+    const cluster = world({ nodes, ...gang("a", 1, { requests: { "amd.com/gpu": "2" } }) });
+    expect(outcome(decide(cluster))).toEqual({ "a-000": "amd" });
+    expect(cluster.total()[0]).toBe(2000);
+    expect(placed({ nodes, ...gang("a", 1, { requests: { "habana.ai/gaudi": "1" } }) })).toEqual(["habana"]);
+  });
+
+  test("sidecars, init containers and overhead are counted as Kubernetes does", () => {
+    const requests = (cpu: string) => ({ resources: { requests: { cpu } } });
+    const spec = {
+      containers: [{ name: "m", ...requests("1") }],
+      initContainers: [
+        { name: "s", restartPolicy: "Always", ...requests("1") },
+        { name: "i", ...requests("4") },
+      ],
+      overhead: { cpu: "500m" },
+    } as never;
+    const on = (cpu: string) => placed({ nodes: [node("n1", { cpu })], ...gang("a", 1, { spec }) });
+    expect(on("5500m")).toEqual(["n1"]);
+    expect(on("5")).toEqual([]);
+  });
+
+  test("memory limits of a queue are in millions of bytes", () => {
+    const bounded = queue("q", { resources: { memory: { quota: 0, limit: 1100, overQuotaWeight: 1 } } });
+    expect(
+      placed({ queues: [bounded], ...together(gang("a", 1, { memory: "1Gi" }), gang("b", 1, { memory: "1Gi" })) }),
+    ).toHaveLength(1);
+  });
+
+  test("a limit holds for requests of GPU memory by what they are on their node", () => {
+    const bounded = queue("q", { resources: { gpu: { quota: 0, limit: 0.5, overQuotaWeight: 1 } } });
+    const nodes = [node("small", { gpuMemory: 40_000 })];
+    expect(placed({ nodes, queues: [bounded], ...gang("a", 1, { gpuMemory: "20000" }) })).toEqual(["small"]);
+    expect(placed({ nodes, queues: [bounded], ...gang("a", 1, { gpuMemory: "21000" }) })).toEqual([]);
+  });
+});
+
+test("a missing priority class is the default one, else 50", () => {
+  const cluster = world({ groups: [group("a", { priorityClassName: "nobody" })] });
+  expect(cluster.jobs.get("default/a")?.priority).toBe(50);
+  cluster.putPriorityClass({
+    apiVersion: "scheduling.k8s.io/v1",
+    kind: "PriorityClass",
+    metadata: { name: "d", uid: "d", resourceVersion: "1", creationTimestamp: "" },
+    value: 7,
+    globalDefault: true,
+  } as never);
+  expect(cluster.jobs.get("default/a")?.priority).toBe(7);
+});
+
+test("a pod holds both places as long as nobody knows which is true", () => {
+  const cluster = world({
+    nodes: [node("n1", { gpus: 1 }), node("n2", { gpus: 1 })],
+    groups: [group("r"), group("a")],
+    pods: [pod("x", { gpus: 1, group: "r" }), pod("p", { gpus: 1, group: "a" })],
+  });
+  cluster.setPlaces("pod-default-x", [
+    { node: "n1", groups: [] },
+    { node: "n2", groups: [] },
+  ]);
+  expect(outcome(decide(cluster))).toEqual({});
+  cluster.setPlaces("pod-default-x", [{ node: "n2", groups: [] }]);
+  expect(outcome(decide(cluster))).toEqual({ p: "n1" });
+});
+
+test("a pod on a node that is not known yet takes its place when the node comes", () => {
+  const cluster = world({
+    nodes: [],
+    groups: [group("r"), group("a")],
+    pods: [pod("x", { gpus: 1, on: "n1", group: "r" }), pod("p", { gpus: 1, group: "a" })],
+  });
+  expect(outcome(decide(cluster))).toEqual({});
+  cluster.putNode(node("n1", { gpus: 1 }));
+  expect(outcome(decide(cluster))).toEqual({});
+  cluster.removePod("pod-default-x");
+  expect(outcome(decide(cluster, startMs + 61_000))).toEqual({ p: "n1" });
+});

@@ -167,6 +167,7 @@ const withCluster = (command: Command): Command =>
     .option("--data-dir <folder>", "where an embedded cluster keeps its kubeconfig", ".muster")
     .addOption(outputOption());
 const nodes = withCluster(program.command("nodes"))
+  .option("--snapshot <file>", "a file of `muster snapshot save` instead of a cluster")
   .description("GPUs by type of node: total, free, whole nodes, most in one pod")
   .action(async (options) => (await import("./scheduleView.ts")).showNodes(options));
 nodes
@@ -290,13 +291,16 @@ withCluster(program.command("gangs"))
   .option("-n, --namespace <name>", "only of this namespace")
   .action(async (options) => (await import("./gangs.ts")).showGangs(options));
 withCluster(program.command("q"))
+  .option("--snapshot <file>", "a file of `muster snapshot save` instead of a cluster")
   .description("what waits, in which queue, with what priority, and why")
   .option("--all", "what runs as well")
   .action(async (options) => (await import("./scheduleView.ts")).showJobs(options));
 withCluster(program.command("queues"))
+  .option("--snapshot <file>", "a file of `muster snapshot save` instead of a cluster")
   .description("the tree of queues: quota, limit, fair share, what they have, ask for and have borrowed")
   .action(async (options) => (await import("./scheduleView.ts")).showQueues(options));
 withCluster(program.command("why"))
+  .option("--snapshot <file>", "a file of `muster snapshot save` instead of a cluster")
   .description("why a pod or a group waits, and what would make it run")
   .argument("<name>", "of a pod or a PodGroup: NAME or NAMESPACE/NAME")
   .action(async (name, options) => (await import("./scheduleView.ts")).showWhy(name, options));

@@ -1,12 +1,17 @@
+import { readFile } from "node:fs/promises";
+import { gunzipSync } from "node:zlib";
 import { kubeHttp } from "../adapters/kubeHttp.ts";
 import { pinoLog } from "../adapters/pinoLog.ts";
 import { systemClock } from "../adapters/systemClock.ts";
 import { errorOf } from "../control/verify/runVerify.ts";
 import { takeSnapshot } from "../control/verify/takeSnapshot.ts";
 import type { Cluster } from "../decide/schedule/cluster.ts";
-import { answerWhy, clusterOf, jobRows, nodeRows, queueRows } from "../decide/schedule/report.ts";
+import { answerWhy, type ClusterObjects, clusterOf, jobRows, nodeRows, queueRows } from "../decide/schedule/report.ts";
 import { type ClusterSnapshot, objectsOf } from "../decide/verify/clusterSnapshot.ts";
+import { parseSnapshot } from "../decide/verify/snapshotFile.ts";
 import { exitCodes } from "../decide/verify/verifyResult.ts";
+import type { PriorityClass } from "../model/kubernetes.generated.ts";
+import { shippedPriorityClasses } from "../model/scheduling/podGroup.ts";
 import { UserError } from "../model/userError.ts";
 import type { KubeApi, ResourceRef } from "../ports/kubeApi.ts";
 import { type ClusterFlags, findCluster } from "./findCluster.ts";
@@ -15,6 +20,8 @@ import { type ClusterFlags, findCluster } from "./findCluster.ts";
 export interface ViewFlags extends ClusterFlags {
   readonly output: "text" | "json";
   readonly all?: boolean;
+  /** A file of `muster snapshot save` instead of a cluster. */
+  readonly snapshot?: string;
 }
 
 export async function showJobs(flags: ViewFlags): Promise<void> {
@@ -99,6 +106,13 @@ async function withCluster(
   flags: ViewFlags,
   answer: (cluster: Cluster, nowMs: number, revision: string) => Answer,
 ): Promise<void> {
+  if (flags.snapshot !== undefined) {
+    const snapshot = await readSnapshot(flags.snapshot);
+    // The file has no priority classes but those that come with the product, and no volumes.
+    const cluster = clusterOf({ ...objectsFrom(snapshot), ...shipped, claims: [], volumes: [], classes: [] });
+    say(answer(cluster, snapshot.takenAtMs, snapshot.revision));
+    return;
+  }
   const connection = await findCluster(flags);
   const clock = systemClock();
   const kube = kubeHttp(connection, { clock, log: pinoLog({ level: "error" }) }, { fieldManager: "muster-view" });
@@ -111,8 +125,7 @@ async function withCluster(
       return;
     }
     const cluster = await clusterFrom(kube, taken.snapshot);
-    const result = answer(cluster, clock.nowMs(), taken.snapshot.revision);
-    process.stdout.write(typeof result === "string" ? result : `${JSON.stringify(result)}\n`);
+    say(answer(cluster, clock.nowMs(), taken.snapshot.revision));
   } finally {
     kube.close();
   }
@@ -125,17 +138,54 @@ async function clusterFrom(kube: KubeApi, snapshot: ClusterSnapshot): Promise<Cl
     return outcome.ok ? (outcome.value.items as unknown as T[]) : [];
   };
   return clusterOf({
+    ...objectsFrom(snapshot),
+    priorityClasses: await list({ group: "scheduling.k8s.io", version: "v1", plural: "priorityclasses" }),
+    claims: await list({ group: "", version: "v1", plural: "persistentvolumeclaims" }),
+    volumes: await list({ group: "", version: "v1", plural: "persistentvolumes" }),
+    classes: await list({ group: "storage.k8s.io", version: "v1", plural: "storageclasses" }),
+  });
+}
+
+function objectsFrom(
+  snapshot: ClusterSnapshot,
+): Pick<ClusterObjects, "pods" | "nodes" | "queues" | "groups" | "requests" | "topologies"> {
+  return {
     pods: objectsOf(snapshot, "pods"),
     nodes: objectsOf(snapshot, "nodes"),
     queues: objectsOf(snapshot, "queues"),
     groups: objectsOf(snapshot, "podgroups"),
     requests: objectsOf(snapshot, "bindrequests"),
     topologies: objectsOf(snapshot, "topologies"),
-    priorityClasses: await list({ group: "scheduling.k8s.io", version: "v1", plural: "priorityclasses" }),
-    claims: await list({ group: "", version: "v1", plural: "persistentvolumeclaims" }),
-    volumes: await list({ group: "", version: "v1", plural: "persistentvolumes" }),
-    classes: await list({ group: "storage.k8s.io", version: "v1", plural: "storageclasses" }),
-  });
+  };
+}
+
+const shipped = {
+  priorityClasses: shippedPriorityClasses.map(({ name, value }) => ({
+    metadata: { name },
+    value,
+  })) as unknown as PriorityClass[],
+};
+
+async function readSnapshot(file: string): Promise<ClusterSnapshot> {
+  try {
+    const bytes = await readFile(file);
+    return parseSnapshot((file.endsWith(".gz") ? gunzipSync(bytes) : bytes).toString("utf8"), file);
+  } catch (cause) {
+    if (cause instanceof UserError) throw cause;
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new UserError(
+      "snapshot-unreadable",
+      `cannot read the snapshot ${file}: ${why}`,
+      "make one with `muster snapshot save FILE`",
+      {
+        cause,
+      },
+    );
+  }
+}
+
+function say(result: Answer): void {
+  process.stdout.write(typeof result === "string" ? result : `${JSON.stringify(result)}\n`);
 }
 
 function tableText(rows: readonly (readonly string[])[]): string {

@@ -41,6 +41,7 @@ class TaintController {
   private readonly world: DeviceWorld;
   private readonly recorder: EventRecorder;
   private readonly slicesByPool: CacheIndex<ResourceSlice>;
+  private readonly claimsByPool: CacheIndex<ResourceClaim>;
   /** Pods that were told to leave, by UID, with the rule. The oldest are forgotten. */
   private readonly evicted = new Map<string, string | undefined>();
   private readonly announced = new Set<string>();
@@ -49,6 +50,10 @@ class TaintController {
   constructor(world: DeviceWorld, recorder: EventRecorder) {
     this.world = world;
     this.recorder = recorder;
+    this.claimsByPool = world.claims.index(({ status }) => {
+      const results = status?.allocation?.devices?.results ?? [];
+      return [...new Set(results.map(({ driver, pool }) => `${driver}/${pool}`))];
+    });
     this.slicesByPool = world.slices.index(({ spec }) => [`${spec.driver}/${spec.pool.name}`]);
   }
 
@@ -65,7 +70,7 @@ class TaintController {
       kindSource(claims, (event) => [...podsByClaim.get(event.key).map(podKeyOf), ...this.evictingRules()]),
       kindSource(slices, (event) => {
         const { driver, pool } = event.object.spec;
-        return this.usersOf((each) => each.driver === driver && each.pool === pool.name);
+        return this.podsUsing(this.claimsByPool.get(`${driver}/${pool.name}`));
       }),
       kindSource(rules, (event) => {
         const selectors = [event.object.spec.deviceSelector];
@@ -175,6 +180,8 @@ class TaintController {
     const nowMs = controllers.ports.clock.nowMs();
     const waitMs = (this.statusAtMs.get(name) ?? Number.NEGATIVE_INFINITY) + statusEveryMs - nowMs;
     if (waitMs > 0) return { requeueAfterMs: waitMs };
+    // Every pod's event leads here, and each look goes through all claims.
+    this.statusAtMs.set(name, nowMs);
     // What a rule without effect would do if it had one.
     const isTrial = rule.spec.taint.effect === "None";
     const asked = isTrial
@@ -205,9 +212,9 @@ class TaintController {
       why: condition.message,
     };
     const outcome = await applyIntent(controllers.kube, intent, { cancel });
-    if (!outcome.ok) return turnResultOf(outcome);
-    this.statusAtMs.set(name, nowMs);
-    return undefined;
+    if (outcome.ok) return undefined;
+    this.statusAtMs.delete(name);
+    return turnResultOf(outcome);
   }
 
   private view(nowMs: number): TaintView {
@@ -232,10 +239,18 @@ class TaintController {
   }
 
   private usersOf(isMeant: (device: { driver: string; pool: string; device: string }) => boolean): string[] {
+    const meant: ResourceClaim[] = [];
+    for (const claim of this.world.claims.view().objects.values()) {
+      if (claim.status?.allocation?.devices?.results?.some(isMeant) === true) meant.push(claim);
+    }
+    return this.podsUsing(meant);
+  }
+
+  private podsUsing(claims: readonly ResourceClaim[]): string[] {
     const keys = new Set<string>();
-    for (const [key, claim] of this.world.claims.view().objects) {
-      if (claim.status?.allocation?.devices?.results?.some(isMeant) !== true) continue;
-      for (const pod of this.world.podsByClaim.get(key)) keys.add(podKeyOf(pod));
+    for (const { metadata } of claims) {
+      for (const pod of this.world.podsByClaim.get(`${metadata.namespace ?? ""}/${metadata.name}`))
+        keys.add(podKeyOf(pod));
     }
     return [...keys].sort();
   }

@@ -182,3 +182,118 @@ test("a missing template is reported, and the pod goes on when it appears", asyn
   await cluster.run(6);
   expect(cluster.phases()).toEqual(["a Running"]);
 });
+
+async function bindable(cluster: DevicesCluster): Promise<void> {
+  const conditions = { bindingConditions: ["attached"], bindingFailureConditions: ["broken"] };
+  await cluster.api.create("resource.k8s.io/resourceslices", {
+    apiVersion: "resource.k8s.io/v1",
+    kind: "ResourceSlice",
+    metadata: { name: "fabric" },
+    spec: {
+      driver: "fabric.example.com",
+      allNodes: true,
+      pool: { name: "fabric", generation: 1, resourceSliceCount: 1 },
+      devices: [
+        { name: "far-0", ...conditions },
+        { name: "far-1", ...conditions },
+      ],
+    },
+  });
+  await cluster.api.create("resource.k8s.io/deviceclasses", {
+    apiVersion: "resource.k8s.io/v1",
+    kind: "DeviceClass",
+    metadata: { name: "fabric" },
+    spec: { selectors: [{ cel: { expression: 'device.driver == "fabric.example.com"' } }] },
+  });
+  await cluster.template("far", { devices: { requests: [{ name: "far", exactly: { deviceClassName: "fabric" } }] } });
+  await cluster.pod("a", { template: "far" });
+  await cluster.run(5);
+}
+
+async function report(cluster: DevicesCluster, type: string): Promise<void> {
+  const [claim] = cluster.claims();
+  const result = claim?.status?.allocation?.devices?.results?.[0];
+  await cluster.api.edit(
+    "resource.k8s.io/resourceclaims",
+    `default/${claim?.metadata.name}`,
+    (object) => {
+      const condition = {
+        type,
+        status: "True",
+        reason: "Told",
+        message: "",
+        lastTransitionTime: "2026-01-01T00:00:00Z",
+      };
+      const status = (object as { status?: object }).status;
+      (object as { status?: object }).status = {
+        ...status,
+        devices: [{ driver: result?.driver, pool: result?.pool, device: result?.device, conditions: [condition] }],
+      };
+    },
+    "status",
+  );
+}
+
+test("a pod is bound only when its device has been made ready", async () => {
+  const cluster = await DevicesCluster.start();
+  await bindable(cluster);
+  expect(cluster.given()).toHaveLength(1);
+  expect(cluster.phases()).toEqual(["a waits"]);
+  await report(cluster, "attached");
+  await cluster.run(20);
+  expect(cluster.phases()).toEqual(["a Running"]);
+  expect(cluster.log.errors).toEqual([]);
+});
+
+test("a device that cannot be made ready is given back after its failure, and the pod tries again", async () => {
+  const cluster = await DevicesCluster.start();
+  await bindable(cluster);
+  const before = cluster.claims()[0]?.metadata.resourceVersion;
+  await report(cluster, "broken");
+  await cluster.run(20);
+  const [claim] = cluster.claims();
+  expect(claim?.metadata.resourceVersion).not.toBe(before);
+  expect(claim?.status?.devices).toBeUndefined();
+  expect(claim?.status?.allocation).toBeDefined();
+  await report(cluster, "attached");
+  await cluster.run(20);
+  expect(cluster.phases()).toEqual(["a Running"]);
+});
+
+test("a claim that was allocated where its pod cannot go is given back and allocated again", async () => {
+  const cluster = await DevicesCluster.start({ pools: ["h100=2"] });
+  await cluster.claim("c");
+  await cluster.api.edit("resource.k8s.io/resourceclaims", "default/c", (claim) => {
+    claim.metadata.finalizers = [protection];
+  });
+  const where = {
+    nodeSelectorTerms: [{ matchFields: [{ key: "metadata.name", operator: "In", values: ["h100-0"] }] }],
+  };
+  const results = [{ request: "gpu", driver: "gpu.nvidia.com", pool: "h100-0", device: "gpu-5" }];
+  await cluster.api.edit(
+    "resource.k8s.io/resourceclaims",
+    "default/c",
+    (claim) => {
+      (claim as { status?: object }).status = { allocation: { devices: { results }, nodeSelector: where } };
+    },
+    "status",
+  );
+  await cluster.pod("a", { claim: "c" }, { nodeSelector: { "kubernetes.io/hostname": "h100-1" } });
+  await cluster.run(10);
+  expect(cluster.given()).toEqual(["c h100-1/gpu-0"]);
+  expect(cluster.phases()).toEqual(["a Running"]);
+  expect(cluster.log.errors).toEqual([]);
+});
+
+test("a claim that is deleted while a pod uses it goes when the pod has gone", async () => {
+  const cluster = await DevicesCluster.start();
+  await cluster.claim("c");
+  await cluster.pod("a", { claim: "c" });
+  await cluster.run(6);
+  await cluster.api.delete("resource.k8s.io/resourceclaims", "default/c");
+  await cluster.run(5);
+  expect(cluster.claims()).toHaveLength(1);
+  await cluster.api.delete("/pods", "default/a");
+  await cluster.run(60);
+  expect(cluster.claims()).toEqual([]);
+});

@@ -121,6 +121,43 @@ function greedyPreemptor(controllers: Controllers, ports: ActorPorts): void {
   });
 }
 
+/** Assumes what it has decided, and takes it for allocated when a node comes back. */
+function adoptingScheduler(controllers: Controllers, ports: ActorPorts): void {
+  const pods = controllers.cache(kinds.pods);
+  const nodes = controllers.cache(kinds.nodes);
+  const assumed = new Map<string, string>();
+  const phantoms = new Map<string, number>();
+  nodes.onEvent((event) => {
+    if (event.type !== "added") return;
+    // The mistake: who is only assumed there becomes an allocation that nobody ever ends.
+    const here = [...assumed.values()].filter((node) => node === event.key).length;
+    phantoms.set(event.key, here);
+  });
+  const usedOn = (node: string): number => {
+    let used = phantoms.get(node) ?? 0;
+    for (const [, each] of pods.view().objects) if (nodeOf(each) === node) used++;
+    for (const place of assumed.values()) if (place === node) used++;
+    return used;
+  };
+  controllers.add({
+    name: "scheduler",
+    concurrency: 4,
+    sources: [kindSource(pods, forObject())],
+    reconcile: async (key) => {
+      const found = pods.get(key);
+      if (!isWaiting(found)) return undefined;
+      for (const [name, node] of nodes.view().objects) {
+        if (usedOn(name) >= capacityOf(node)) continue;
+        assumed.set(found.metadata.uid, name);
+        const result = await bindTo(ports, found, name);
+        assumed.delete(found.metadata.uid);
+        return result;
+      }
+      return { requeueAfterMs: 100 };
+    },
+  });
+}
+
 /** A person tries again until it is done: what is left undone would be the story's own flaw. */
 async function insist(ports: ActorPorts, call: () => Promise<{ ok: boolean; reason?: string }>): Promise<void> {
   for (let tries = 0; tries < 40; tries++) {
@@ -334,6 +371,71 @@ export const leftoverVictims: Exhibit = {
       scenario: victimScene(true),
       firstSeeds: 10,
       schedule: [],
+    },
+  ],
+};
+
+const flapScene = (isBuggy: boolean): Scenario =>
+  placementScene({
+    slug: "adopted-phantom",
+    variant: isBuggy ? "adopted" : "fixed",
+    about: "a node goes and comes back while a bind to it is on its way",
+    faults: ["slow-call", "watch-delay"],
+    invariants: [nothingIsLost("I15")],
+    setUp: (kube) => makeNode(kube, "n1", 1),
+    actors: () => [
+      person("owner", async (ports) => {
+        await insist(ports, () => ports.kube.create(kinds.pods, gpuPod("a")));
+        await ports.sleep(ports.choose("pause", (dice) => dice.between(1, 200)));
+        await ports.kube.delete(at(kinds.nodes, "n1"), {});
+        await insist(ports, async () => {
+          await makeNode(ports.kube, "n1", 1);
+          const found = await ports.kube.get(at(kinds.nodes, "n1"));
+          return { ok: found.ok && capacityOf(found.value) === 1 };
+        });
+        await ports.sleep(900);
+        await insist(ports, async () => {
+          const gone = await ports.kube.delete(at(kinds.pods, "a"), { gracePeriodSeconds: 0 });
+          return { ok: gone.ok || gone.reason === "NotFound" };
+        });
+        await insist(ports, () => ports.kube.create(kinds.pods, gpuPod("b")));
+      }),
+      controllersProcess("scheduler", (controllers, ports) =>
+        isBuggy ? adoptingScheduler(controllers, ports) : scheduler.add(controllers),
+      ),
+    ],
+  });
+
+export const adoptedPhantom: Exhibit = {
+  number: 37,
+  slug: "adopted-phantom",
+  title: "A node comes back, and who was only assumed on it stays for ever",
+  source: "apache/yunikorn-k8shim#1068",
+  invariant: "I15",
+  story: `
+  scheduler                    API
+  assume a on n1
+  bind a to n1 ------\\
+                      \\        n1 is deleted and made again
+  n1 is new: adopt a   \\
+                        -->    a on n1, later deleted
+  n1: one phantom, 0 free      b waits for ever
+  A place has one holder, by the UID of its pod; a node that comes back changes nothing about it.`,
+  fixed: {
+    name: "fixed",
+    about: "the product's scheduler: what a node has left is recounted from its holders",
+    scenario: flapScene(false),
+  },
+  buggy: [
+    {
+      name: "adopted",
+      about: "what was assumed becomes an allocation of the new node",
+      scenario: flapScene(true),
+      firstSeeds: 60,
+      schedule: [
+        { key: "owner|pause#1", value: 50 },
+        { key: "scheduler|bind|/pods/default/a#1|request|slow-call", value: 500_000 },
+      ],
     },
   ],
 };

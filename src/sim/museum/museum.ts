@@ -16,7 +16,7 @@ import { lateStatus } from "./lateStatus.ts";
 import { lostDelete } from "./lostDelete.ts";
 import { lostGang } from "./lostGang.ts";
 import { lostNode } from "./lostNode.ts";
-import { clearedFlag, lateClaim, leftoverVictims } from "./lostPlaces.ts";
+import { adoptedPhantom, clearedFlag, lateClaim, leftoverVictims } from "./lostPlaces.ts";
 import { lostReservation, twoReservations } from "./lostReservation.ts";
 import { mergedRecreate } from "./mergedRecreate.ts";
 import { movedLeader } from "./movedLeader.ts";
@@ -71,6 +71,7 @@ export const exhibits: readonly Exhibit[] = [
   brokenPermit,
   leftoverVictims,
   leakedCharge,
+  adoptedPhantom,
   fiveQueries43,
   lateClaim,
   backInTime,

@@ -62,8 +62,9 @@ let armed = 0;
 
 /** Runs seeds with the tripwires armed. Between two batches the event loop has its turn. */
 export async function withTripwires<T>(run: () => Promise<T>): Promise<T> {
-  if (armed++ === 0) tripwires.arm();
+  armed++;
   try {
+    if (armed === 1) tripwires.arm();
     return await run();
   } finally {
     if (--armed === 0) tripwires.disarm();

@@ -5,8 +5,8 @@ import type { Scenario } from "./scenario.ts";
 export interface SeedRange {
   readonly from: number;
   readonly count: number;
-  /** Ends at the first seed that breaks an invariant. */
-  readonly untilBroken?: boolean;
+  /** Ends at the first seed that breaks an invariant, or this one. */
+  readonly untilBroken?: boolean | string;
   /** Played from the last to the first: whatever leaks from one seed into the next shows. */
   readonly backwards?: boolean;
   readonly each?: (result: SeedResult) => void;
@@ -32,7 +32,12 @@ export async function runSeeds(scenario: Scenario, range: SeedRange): Promise<Se
   let events = 0;
   let simulatedUs = 0;
   let played = 0;
-  const isDone = (): boolean => played >= range.count || (range.untilBroken === true && broken.length > 0);
+  const { untilBroken } = range;
+  const isFound = (): boolean =>
+    untilBroken === true
+      ? broken.length > 0
+      : typeof untilBroken === "string" && broken.some(({ violation }) => violation?.invariant === untilBroken);
+  const isDone = (): boolean => played >= range.count || isFound();
   while (!isDone()) {
     await withTripwires(async () => {
       for (let inBatch = 0; inBatch < batch && !isDone(); inBatch++) {

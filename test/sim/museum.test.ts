@@ -3,11 +3,14 @@ import { exhibits, findExhibit, invariantOf, playExhibit } from "../../src/sim/m
 import { runSeeds } from "../../src/sim/runSeeds.ts";
 
 /** The rest of the thousand seeds is played by `npm run sim:long`. */
-const slice = 30;
+const slice = 15;
+
+/** Their fixed variants are the crank's own code, which has to stand everything. */
+const ofTheCrank = [14, 16, 18, 50, 51, 52, 53, 54, 55, 56];
 
 describe("the race museum", () => {
   test("has an exhibit for each of the first ten races, by number and by name", () => {
-    for (const number of [14, 16, 18, 50, 51, 52, 53, 54, 55, 56]) {
+    for (const number of ofTheCrank) {
       const found = findExhibit(String(number));
       expect(found, `race ${number} is missing`).toBeDefined();
       expect(findExhibit(found?.slug ?? "")).toBe(found);
@@ -26,7 +29,7 @@ describe("the race museum", () => {
         expect(onSeeds.broken.map(({ seed, violation }) => ({ seed, violation }))).toEqual([]);
       });
 
-      test("without the mistake no invariant breaks under faults that the story is not about", async () => {
+      test.runIf(ofTheCrank.includes(exhibit.number))("nor under faults that the story is not about", async () => {
         const { faults: _, ...shaken } = exhibit.fixed.scenario;
         const { broken } = await runSeeds(shaken, { from: 1, count: slice });
         expect(broken.map(({ seed, violation }) => ({ seed, violation }))).toEqual([]);
@@ -35,9 +38,9 @@ describe("the race museum", () => {
       test.each([...exhibit.buggy])(
         "$name still breaks its own invariant: on its schedule, and within its first seeds",
         async (variant) => {
-          const seeds = { from: 1, count: variant.firstSeeds };
+          const wanted = invariantOf(exhibit, variant) as string;
+          const seeds = { from: 1, count: variant.firstSeeds, untilBroken: wanted };
           const { onSchedule, onSeeds } = await playExhibit(exhibit, variant, seeds);
-          const wanted = invariantOf(exhibit, variant);
           expect(onSchedule.map(({ violation }) => violation?.invariant)).toEqual([wanted]);
           expect(onSeeds.broken.map(({ violation }) => violation?.invariant)).toContain(wanted);
         },

@@ -106,7 +106,7 @@ export interface ExhibitResult {
 export async function playExhibit(
   exhibit: Exhibit,
   variant: Variant,
-  seeds: { from: number; count: number; untilBroken?: boolean },
+  seeds: { from: number; count: number; untilBroken?: boolean | string },
 ): Promise<ExhibitResult> {
   const schedules = isBuggy(variant) ? [variant.schedule] : exhibit.buggy.map(({ schedule }) => schedule);
   const onSchedule: SeedResult[] = [];

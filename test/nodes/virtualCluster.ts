@@ -63,7 +63,8 @@ async function settled(): Promise<void> {
 
 export async function virtualCluster(pools: readonly string[], options: Partial<NodesOptions> = {}) {
   const clock = new VirtualClock();
-  const { core } = await createApi({ clock, random: seededRandom(1) });
+  // A short past: the store's own history is bounded too, but by more than a test wants to wait for.
+  const { core } = await createApi({ clock, random: seededRandom(1), retention: { events: 5_000, ageMs: 60_000 } });
   const user = { username: "nodes", groups: ["system:masters"] };
   const kube = inProcessKube(core, { user, fieldManager: "nodes" });
   const log = new KeptLog();

@@ -194,6 +194,8 @@ export const removedIsRemoved: Invariant = {
   begin: () => {
     /** By actor and life: the keys that are gone, until it hears of another pod of that name. */
     const removed = new Map<string, Set<string>>();
+    /** The UID that an actor was last told of, by actor and key. */
+    const shown = new Map<string, string>();
     const goneFor = (actor: string): Set<string> => {
       const gone = removed.get(actor) ?? new Set();
       removed.set(actor, gone);
@@ -207,10 +209,16 @@ export const removedIsRemoved: Invariant = {
         if (resource !== pods || gone) return;
         const owner = controllerOf(object)?.uid ?? "";
         // A namesake, made by force: whether it is the same pod is for other invariants to say.
-        goneFor(actor).delete(`${owner}/${object.metadata.name}`);
+        const key = `${owner}/${object.metadata.name}`;
+        goneFor(actor).delete(key);
+        shown.set(`${actor} ${key}`, object.metadata.uid);
       },
       observe: (actor, what, value) => {
-        if (what === "removed") goneFor(actor).add((value as { key: string }).key);
+        if (what === "removed") {
+          const { key, uid } = value as { key: string; uid: string };
+          // A namesake may have been shown before the answer came.
+          if ((shown.get(`${actor} ${key}`) ?? uid) === uid) goneFor(actor).add(key);
+        }
         const gone = removed.get(actor);
         if (what !== "counted" || gone === undefined || gone.size === 0) return undefined;
         const counted = (value as { keys(): string[] }).keys().find((key) => gone.has(key));

@@ -269,7 +269,9 @@ export class PodSets {
   }
 
   private done(intent: Intent, effects: readonly Effect<Presence>[], object: KubeObject | undefined): void {
-    if (intent.type === "delete") for (const { key } of effects) this.ports.observe("removed", { key });
+    if (intent.type === "delete") {
+      for (const { key } of effects) this.ports.observe("removed", { key, uid: intent.expected.uid });
+    }
     if (intent.type !== "create" || object === undefined) return;
     this.counter.told("added", object);
     const open = this.open.get(intentId(intent));

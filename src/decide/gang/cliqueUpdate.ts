@@ -63,11 +63,11 @@ function beginUpdate(
   const isOld = (pod: Pod): boolean => !isLeaving(pod) && hashOf(pod) !== template && !isForeignHash(hashOf(pod));
   if (realised === undefined && progress === undefined && !pods.some(isOld)) return progress;
   if (isForeignHash(realised) || isForeignHash(template)) return progress;
-  if (progress === undefined ? realised === generation : progress.podCliqueSetGenerationHash === generation) {
-    // The same change may have been edited again before it was applied here: the label is the newest word.
-    return progress !== undefined && isRunning(progress) && progress.podTemplateHash !== template
-      ? { ...progress, podTemplateHash: template }
-      : progress;
+  if (progress === undefined && realised === generation) return progress;
+  if (progress?.podCliqueSetGenerationHash === generation) {
+    if (progress.podTemplateHash === template) return progress;
+    // The clique was given its new template after the update of its set had begun: the label is the newest word.
+    if (isRunning(progress)) return { ...progress, podTemplateHash: template };
   }
   const isOnDelete = strategyOf(set) === "OnDelete";
   if (!isOnDelete && !isTurnOf(set, setReplica)) return progress;

@@ -12,7 +12,7 @@ import { turnResultOf } from "../loop.ts";
 import { refs, type ScheduleWorld } from "./scheduleWorld.ts";
 
 /** How long a gang's set may be incomplete before somebody who did not write it takes it for abandoned. */
-const abandonedMs = 30_000;
+const abandonedMs = 5_000;
 
 /**
  * Takes away BindRequests that are over: failed for good, for a node that is gone, done and seen done, or part of a gang's set that was never

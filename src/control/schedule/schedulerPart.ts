@@ -126,10 +126,19 @@ function addAccounts(controllers: Controllers, world: ScheduleWorld): void {
     const name = metadata.annotations?.[annotationKeys.podGroup];
     return name === undefined ? [] : [`${metadata.namespace}/${name}`];
   };
+  // A request that comes or is taken back changes what its pod's group has, and touches neither of them.
+  const groupOfRequest = ({ metadata }: KubeObject): string[] => {
+    const pod = world.pods.get(`${metadata.namespace}/${metadata.name}`);
+    return pod === undefined ? [] : groupOf(pod);
+  };
   controllers.add({
     name: "podgroup-accounts",
     concurrency: 8,
-    sources: [kindSource(world.pods, forMapped(groupOf)), kindSource(world.groups, forObject())],
+    sources: [
+      kindSource(world.pods, forMapped(groupOf)),
+      kindSource(world.groups, forObject()),
+      kindSource(world.requests, forMapped(groupOfRequest)),
+    ],
     reconcile: (id, { cancel }) => accounts.groupTurn(id, cancel),
   });
   const queuesOf = (id: string): string[] => {
@@ -147,6 +156,10 @@ function addAccounts(controllers: Controllers, world: ScheduleWorld): void {
       kindSource(
         world.pods,
         forMapped((pod) => groupOf(pod).flatMap(queuesOf)),
+      ),
+      kindSource(
+        world.requests,
+        forMapped((request) => groupOfRequest(request).flatMap(queuesOf)),
       ),
       kindSource(
         world.groups,

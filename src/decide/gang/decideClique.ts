@@ -161,11 +161,21 @@ function scale(draft: GangDraft, picture: CliquePicture, { set, place, pods }: S
   if (active.length < wanted) draft.wait(`${wanted - active.length} pods of ${clique.metadata.name} are not there yet`);
 }
 
-/** The first name for the number that nobody has, or that is being made for us. */
+/** More attempts than that are never on their way for one number. */
+const attemptsMax = 8;
+
+/**
+ * The name that is being made for the number, else the first that nobody has. A later attempt may be on its way while the name of an earlier
+ * one has become free again: that pod counts.
+ */
 function freeName({ clique, isTaken, isComing }: CliquePicture, number: number): string {
+  for (let attempt = 0; attempt < attemptsMax; attempt++) {
+    const name = podName(clique, number, attempt);
+    if (isComing(name)) return name;
+  }
   for (let attempt = 0; ; attempt++) {
     const name = podName(clique, number, attempt);
-    if (isComing(name) || !isTaken(name)) return name;
+    if (!isTaken(name)) return name;
   }
 }
 

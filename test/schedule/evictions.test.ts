@@ -128,9 +128,9 @@ describe("queues on a running cluster", () => {
       },
     });
     await cluster.pod("g-1", { gpus: 1, annotations: { "pod-group-name": "g" } });
-    await cluster.run(5);
+    await cluster.run(3);
     expect(running(cluster.pods())).toEqual([]);
-    await cluster.run(40);
+    await cluster.run(20);
     expect(running(cluster.pods())).toEqual(["g-0", "g-1"]);
   });
 });

@@ -282,7 +282,7 @@ export const assumedTooEarly: Exhibit = {
         (options, clock) => new AssumedTooEarly(options, clock),
       ),
       firstSeeds: 30,
-      schedule: [{ key: "scheduler|watch|resource.k8s.io/resourceslices#1|ADDED|n0-0#1|watch-delay", value: 98_234 }],
+      schedule: [{ key: "scheduler|watch|resource.k8s.io/resourceslices#1|ADDED|n0-0#1|watch-delay", value: 18_002 }],
     },
   ],
 };

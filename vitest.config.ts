@@ -1,3 +1,4 @@
+import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
 
 // Tests named *.long.test.ts take minutes; `npm run test:long` includes them.
@@ -6,6 +7,8 @@ const longTests = long ? [] : ["**/*.long.test.ts"];
 
 export default defineConfig({
   test: {
+    // One less than there are cores is what vitest takes, which on two cores leaves one idle.
+    maxWorkers: availableParallelism(),
     projects: [
       {
         test: {

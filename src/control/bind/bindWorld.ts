@@ -5,13 +5,7 @@ import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { isAtLeast } from "../../model/revision.ts";
 import { type BindRequest, bindRequestRef, podUidOf } from "../../model/scheduling/bindRequest.ts";
-import {
-  annotationKeys,
-  gpuGroupsOfLabels,
-  isReservationPod,
-  labelKeys,
-  scalingNamespace,
-} from "../../model/scheduling/keys.ts";
+import { annotationKeys, gpuGroupsOfLabels, isReservationPod, scalingNamespace } from "../../model/scheduling/keys.ts";
 import type { Controllers } from "../controllers.ts";
 import type { ObjectCache } from "../objectCache.ts";
 
@@ -212,5 +206,3 @@ function gpusOf({ spec }: Pod): number {
   const running = of(spec?.containers ?? []).reduce((sum, each) => sum + each, 0);
   return Math.max(running, ...of(spec?.initContainers ?? []));
 }
-
-export const groupLabels = { single: labelKeys.gpuGroup, prefix: labelKeys.gpuGroupPrefix } as const;

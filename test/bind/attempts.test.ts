@@ -274,18 +274,61 @@ describe("a reservation", () => {
     expect(cluster.reservations()).toEqual([]);
   });
 
-  test("H11: that a user deletes is not answered on the word of the cache, and its pod is evicted with the reason", async () => {
-    const { cluster, pod } = await withPod();
-    await cluster.request(pod, onNode);
-    await cluster.startBinder();
-    await cluster.run(5);
-    const [reservation] = cluster.reservations();
-    await cluster.api.delete("/pods", `kai-resource-reservation/${reservation?.metadata.name}`);
-    await cluster.run(40);
-    expect(cluster.pods()).toEqual([]);
-    const events = cluster.api
-      .names("/events")
-      .map((key) => cluster.api.get("/events", key) as unknown as { reason: string });
-    expect(events.map(({ reason }) => reason)).toContain("ReservationLost");
+  describe("that a user deletes under a running pod", () => {
+    const losing = async (cluster: BindCluster, pod: Pod) => {
+      await cluster.request(pod, onNode);
+      const binder = await cluster.startBinder();
+      await cluster.run(5);
+      const [reservation] = cluster.reservations();
+      const remove = () => cluster.api.delete("/pods", `kai-resource-reservation/${reservation?.metadata.name}`);
+      return { binder, remove, device: reservation && deviceOf(reservation) };
+    };
+
+    test("H11: is made again on the same device where the node can do that, and the pod runs on", async () => {
+      const { cluster, pod } = await withPod();
+      // A lower GPU is free by then: whoever does not ask for the device gets another one.
+      const other = await cluster.pod("other", half);
+      await cluster.request(other, { selectedNode: "h100-0", selectedGPUGroups: ["before"] });
+      await cluster.startBinder();
+      await cluster.run(5);
+      const { remove, device } = await losing(cluster, pod);
+      await cluster.api.delete("/pods", "default/other");
+      await cluster.run(20);
+      await remove();
+      await cluster.run(20);
+      expect(cluster.pods().map(({ metadata, status }) => [metadata.uid, status?.phase])).toEqual([
+        [pod.metadata.uid, "Running"],
+      ]);
+      expect(cluster.reservations().map(deviceOf)).toEqual([device]);
+      expect(cluster.reservations().map((each) => [...holdersOf(each).keys()])).toEqual([[pod.metadata.uid]]);
+      expect(cluster.eventReasons()).toContain("ReservationRestored");
+    });
+
+    test("H11: takes its pod with it, with the reason, where the node cannot", async () => {
+      const { cluster, pod } = await withPod();
+      await cluster.label("h100-0", { "muster.dev/pins-devices": null });
+      const { remove } = await losing(cluster, pod);
+      await remove();
+      await cluster.run(40);
+      expect(cluster.pods()).toEqual([]);
+      expect(cluster.eventReasons()).toContain("ReservationLost");
+    });
+
+    test("H11: takes its pod with it when somebody else has the device by then, and ends itself", async () => {
+      const { cluster, pod } = await withPod();
+      const { binder, remove } = await losing(cluster, pod);
+      await binder.stop();
+      await remove();
+      const whole = { resources: { limits: { "nvidia.com/gpu": "8" } } };
+      await cluster.pod("taker", {}, { nodeName: "h100-0", containers: [{ name: "c", image: "i", ...whole }] });
+      await cluster.run(1);
+      await cluster.startBinder();
+      await cluster.run(60);
+      expect(cluster.pods().map(({ metadata, status }) => [metadata.name, status?.phase])).toEqual([
+        ["taker", "Running"],
+      ]);
+      expect(cluster.reservations()).toEqual([]);
+      expect(cluster.eventReasons()).toContain("ReservationLost");
+    });
   });
 });

@@ -138,6 +138,16 @@ export class BindCluster {
     });
   }
 
+  async label(node: string, labels: Record<string, string | null>): Promise<void> {
+    const ref = { group: "", version: "v1", plural: "nodes", namespace: "", name: node };
+    const outcome = await this.admin.patch(ref, { type: "merge", body: { metadata: { labels } } });
+    if (!outcome.ok) throw new Error(outcome.message);
+  }
+
+  eventReasons(): string[] {
+    return this.all<{ reason: string }>("/events").map(({ reason }) => reason);
+  }
+
   async run(seconds: number): Promise<void> {
     for (let at = 0; at < Math.ceil(seconds * 20); at++) {
       await settle();

@@ -1,11 +1,17 @@
 import type { GroupView } from "../../decide/bind/judgeGroup.ts";
-import { deviceOf, hasEnded, holdersOf, isGoing, pinsDevicesLabel, podsRef } from "../../decide/bind/reservation.ts";
+import { deviceOf, hasEnded, holdersOf, isGoing, podsRef } from "../../decide/bind/reservation.ts";
 import { keyOf, keyOfObject } from "../../model/intent.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { isAtLeast } from "../../model/revision.ts";
 import { type BindRequest, bindRequestRef, podUidOf } from "../../model/scheduling/bindRequest.ts";
-import { annotationKeys, gpuGroupsOfLabels, isReservationPod, scalingNamespace } from "../../model/scheduling/keys.ts";
+import {
+  annotationKeys,
+  gpuGroupsOfLabels,
+  isReservationPod,
+  labelKeys,
+  scalingNamespace,
+} from "../../model/scheduling/keys.ts";
 import type { Controllers } from "../controllers.ts";
 import type { ObjectCache } from "../objectCache.ts";
 
@@ -78,7 +84,7 @@ export class BindWorld {
       users: this.users(group),
       requests: this.requestsByGroup.get(group).map((object) => asRequest(this.requests.newest(object))),
       holders: [...new Set(holders)].filter((pod) => pod !== undefined),
-      canPin: this.nodes.get(keyOf("", node))?.metadata.labels?.[pinsDevicesLabel] === "true",
+      canPin: this.nodes.get(keyOf("", node))?.metadata.labels?.[labelKeys.pinsDevices] === "true",
     };
   }
 

@@ -1,5 +1,5 @@
 import type { GroupView } from "../../decide/bind/judgeGroup.ts";
-import { holdersOf, pinsDevicesLabel, podsRef } from "../../decide/bind/reservation.ts";
+import { holdersOf, podsRef } from "../../decide/bind/reservation.ts";
 import { keyOf } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { type Outcome, refused, succeeded } from "../../model/outcome.ts";
@@ -60,6 +60,6 @@ export async function readGroup(
     users: [...pods.values()].filter((pod) => !isReservationPod(pod)),
     requests: requests.value.map(asRequest).filter((request) => groupsOf(request).includes(group)),
     holders: found.map(asPod),
-    canPin: nodes.value[0]?.metadata.labels?.[pinsDevicesLabel] === "true",
+    canPin: nodes.value[0]?.metadata.labels?.[labelKeys.pinsDevices] === "true",
   });
 }

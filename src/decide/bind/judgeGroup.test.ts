@@ -6,6 +6,11 @@ import { group, request, reserved, userPod } from "./testWorld.ts";
 const f = userPod({ device: "GPU-1" });
 const unbound = userPod({ node: undefined, phase: "Pending" });
 const unlabelled = userPod({ node: undefined, phase: "Pending", groups: [] });
+const failed = reserved({ phase: "Failed", device: "" });
+const pinned = {
+  ...failed,
+  metadata: { ...failed.metadata, annotations: { "muster.dev/pin-device": "GPU-1" } },
+};
 
 const cases: { name: string; view: Partial<GroupView>; verdict: string }[] = [
   { name: "Y1: a reservation that nobody needs is deleted", view: { reservations: [reserved()] }, verdict: "delete" },
@@ -141,6 +146,16 @@ const cases: { name: string; view: Partial<GroupView>; verdict: string }[] = [
     verdict: "restore",
   },
   { name: "H11: elsewhere its pods are evicted", view: { users: [f] }, verdict: "evict" },
+  {
+    name: "H11: a reservation that asked for the lost device and was refused takes its pods with it",
+    view: { reservations: [pinned], users: [f], canPin: true },
+    verdict: "evict",
+  },
+  {
+    name: "H11: and is itself deleted when they are on their way",
+    view: { reservations: [pinned], users: [userPod({ isGoing: true })], canPin: true },
+    verdict: "delete",
+  },
   {
     name: "two pods that were told different devices cannot both keep theirs",
     view: { users: [f, userPod({ name: "g", device: "GPU-2" })], canPin: true },

@@ -5,7 +5,7 @@
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { type BindRequest, isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";
 import { gpuGroupsOfLabels } from "../../model/scheduling/keys.ts";
-import { deviceOf, devicesOf, hasEnded, holdersOf, isGoing } from "./reservation.ts";
+import { deviceAskedBy, deviceOf, devicesOf, hasEnded, holdersOf, isGoing } from "./reservation.ts";
 
 /** Everything that concerns one group on one node. */
 export interface GroupView {
@@ -49,6 +49,13 @@ export function judgeGroup(view: GroupView): GroupVerdict {
   // Over and in nobody's way but of its own name: the next one can only be made when this one is gone.
   const over = view.reservations.find((pod) => hasEnded(pod) && !isGoing(pod));
   if (over !== undefined) {
+    // It asked for the device of a lost one, and somebody else has that by now.
+    const robbed = deviceAskedBy(over) === undefined ? [] : placed.filter((pod) => !isGoing(pod));
+    if (robbed.length > 0) {
+      const names = robbed.map(nameOf).join(", ");
+      const why = `the reservation of group ${group} was lost and its device ${deviceAskedBy(over)} cannot be had again: ${over.status?.reason ?? "no reason given"}; ${names} must go`;
+      return { type: "evict", users: robbed, why };
+    }
     return {
       type: "delete",
       reservation: over,

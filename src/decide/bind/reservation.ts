@@ -16,10 +16,6 @@ import { sha256Hex } from "../../model/sha256.ts";
 
 /** On a reservation pod: the pods that rely on it, as JSON from UID to `namespace/name`. */
 export const holdersAnnotation = "muster.dev/holders";
-/** On a reservation pod that replaces a lost one: the device that it must get, where the node can choose. */
-export const pinAnnotation = "muster.dev/pin-device";
-/** On a node that gives a pod the device that the pod's annotation asks for. */
-export const pinsDevicesLabel = "muster.dev/pins-devices";
 /** On a pod that shares GPUs: the device of each of its groups, as JSON. */
 export const devicesAnnotation = "muster.dev/gpu-devices";
 
@@ -76,7 +72,7 @@ export function newReservation(about: {
       annotations: {
         "karpenter.sh/do-not-disrupt": "true",
         [holdersAnnotation]: JSON.stringify(holders),
-        ...(pinnedDevice === undefined ? {} : { [pinAnnotation]: pinnedDevice }),
+        ...(pinnedDevice === undefined ? {} : { [annotationKeys.pinDevice]: pinnedDevice }),
       },
     },
     spec: {
@@ -118,6 +114,11 @@ export function holdersPatch(holders: ReadonlyMap<string, string>): JsonObject {
 export function deviceOf(reservation: Pod): string | undefined {
   const device = reservation.metadata.annotations?.[annotationKeys.reservedGpu];
   return device === "" ? undefined : device;
+}
+
+/** The device that it must get, because it stands for a reservation that was lost. */
+export function deviceAskedBy(reservation: Pod): string | undefined {
+  return reservation.metadata.annotations?.[annotationKeys.pinDevice];
 }
 
 /** The devices of the groups of a pod that shares GPUs, as its binder wrote them. */

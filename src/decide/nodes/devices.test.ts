@@ -111,6 +111,20 @@ describe("assignment", () => {
     expect(result).toEqual({ ok: true, assignment: { main: { "nvidia.com/gpu": [ids[1], ids[3]] } } });
   });
 
+  test.each([
+    ["is free gets it and no other", []],
+    ["somebody has gets nothing", [5]],
+  ] as const)("a pod that names a device that %s", (_, taken) => {
+    const pod = testPod({ gpus: 1 });
+    const pinned = { ...pod, metadata: { ...pod.metadata, annotations: { "muster.dev/pin-device": ids[5]! } } };
+    const result = assignDevices(pinned, units, new Map(taken.map((at) => [ids[at]!, "x"])));
+    expect(result).toEqual(
+      taken.length === 0
+        ? { ok: true, assignment: { main: { "nvidia.com/gpu": [ids[5]] } } }
+        : { ok: false, resource: "nvidia.com/gpu", wanted: 1, free: 0 },
+    );
+  });
+
   test("what an init container had is given to the containers after it; a sidecar keeps its own", () => {
     const gpu = (count: number) => ({ limits: { "nvidia.com/gpu": String(count) } });
     const pod = testPod({

@@ -4,6 +4,7 @@
  */
 import { isObject } from "../../model/json.ts";
 import type { Container, Pod, ResourceStatus } from "../../model/kubernetes.generated.ts";
+import { annotationKeys } from "../../model/scheduling/keys.ts";
 import { marks } from "./marks.ts";
 import { migResource, placePartitions } from "./mig.ts";
 import type { GpuSpec, MigSpec } from "./profile.ts";
@@ -197,13 +198,15 @@ export type AssignResult =
   | { readonly ok: false; readonly resource: string; readonly wanted: number; readonly free: number };
 
 /**
- * Gives each container its devices, lowest free index first. Init containers run before the others, so what they had
+ * Gives each container its devices, lowest free index first; a pod that names a device gets that one or nothing. Init containers run before the others, so what they had
  * is given again to those that come after; sidecars run along and keep theirs.
  */
 export function assignDevices(pod: Pod, units: DeviceUnits, held: ReadonlyMap<string, string>): AssignResult {
   const assignment: Record<string, Record<string, string[]>> = {};
   const taken = new Set<string>();
   const reusable = new Map<string, string[]>();
+  const pinned = pod.metadata.annotations?.[annotationKeys.pinDevice];
+  const isMeant = (id: string): boolean => pinned === undefined || id === pinned || id.startsWith(`${pinned}::`);
   const steps: [Container, boolean][] = [
     ...(pod.spec?.initContainers ?? []).map((each): [Container, boolean] => [each, each.restartPolicy !== "Always"]),
     ...(pod.spec?.containers ?? []).map((each): [Container, boolean] => [each, false]),
@@ -213,7 +216,9 @@ export function assignDevices(pod: Pod, units: DeviceUnits, held: ReadonlyMap<st
       const wanted = deviceCount(container, resource);
       if (wanted === 0) continue;
       const again = reusable.get(resource) ?? [];
-      const free = list.filter(({ id, healthy }) => healthy && !held.has(id) && !taken.has(id)).map(({ id }) => id);
+      const free = list
+        .filter(({ id, healthy }) => healthy && !held.has(id) && !taken.has(id) && isMeant(id))
+        .map(({ id }) => id);
       const pool = [...again, ...free];
       if (pool.length < wanted) return { ok: false, resource, wanted, free: pool.length };
       const given = pool.slice(0, wanted);

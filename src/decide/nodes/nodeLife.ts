@@ -1,6 +1,8 @@
 /** What a simulated node does next about itself: its lease, its heartbeat, and how faults show on its object. */
+
 import { equalJson } from "../../model/json.ts";
 import type { Lease, Node, NodeStatus, Pod } from "../../model/kubernetes.generated.ts";
+import { labelKeys } from "../../model/scheduling/keys.ts";
 import { timeToMs } from "../../model/time.ts";
 import { heldDevices, pluginResources, unitCounts } from "./devices.ts";
 import { type Fault, isActive } from "./faults.ts";
@@ -197,6 +199,7 @@ const movingLabels = [
   "nvidia.com/mig.strategy",
   "nvidia.com/mig.config.state",
   "accelerator.topograph.run/sub-domain",
+  labelKeys.pinsDevices,
 ];
 
 /** A fault that has ended takes its own cordon away; nobody else's. */

@@ -5,6 +5,7 @@
 import type { NewObject } from "../../model/intent.ts";
 import { isObject } from "../../model/json.ts";
 import type { Node, NodeSpec, NodeStatus, NodeSystemInfo, Taint } from "../../model/kubernetes.generated.ts";
+import { labelKeys } from "../../model/scheduling/keys.ts";
 import { type GpuDevice, gpuDevicesOf, migStateLabel, pluginResources, unitCounts } from "./devices.ts";
 import { labelValue, marks } from "./marks.ts";
 import { healthyConditions } from "./nodeConditions.ts";
@@ -203,6 +204,8 @@ function gpuLabels(node: SimNode, now: Presentation): Record<string, string> {
     "nvidia.com/cuda.driver.major": major,
     "nvidia.com/cuda.driver.minor": minor,
     "nvidia.com/cuda.driver.rev": rev,
+    // A partition cannot be asked for by the name of its GPU.
+    [labelKeys.pinsDevices]: String(strategy === "none"),
   };
   if (gpu.family !== undefined) labels["nvidia.com/gpu.family"] = labelValue(gpu.family);
   if (gpu.migCapable === true) labels["nvidia.com/mig.config.state"] = migStateLabel(now.migPending === true);

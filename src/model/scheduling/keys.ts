@@ -32,6 +32,8 @@ export const labelKeys = {
   /** On a pod that stands in for shares of GPUs towards a cluster autoscaler. */
   scalingPodName: "shared-gpu-pod-name",
   scalingPodNamespace: "shared-gpu-pod-namespace",
+  /** On a node that gives a pod the device that the pod's annotation asks for. */
+  pinsDevices: "muster.dev/pins-devices",
 } as const;
 
 export const annotationKeys = {
@@ -62,6 +64,8 @@ export const annotationKeys = {
   /** On the BindRequests of one gang: who belongs together, and how many there must be before any of them starts. */
   commit: "muster.dev/commit",
   commitSize: "muster.dev/commit-size",
+  /** On a reservation pod that replaces a lost one: the device that it must get, where the node can choose. */
+  pinDevice: "muster.dev/pin-device",
 } as const;
 
 export const reservationNamespace = "kai-resource-reservation";

@@ -1,4 +1,5 @@
 import { ClaimTracker, type ClaimTrackerOptions, claimKind } from "../../decide/devices/claimTracker.ts";
+import type { DeviceView } from "../../decide/devices/claimTrial.ts";
 import { ExtendedResources } from "../../decide/devices/extendedResources.ts";
 import { allFeatures } from "../../decide/devices/features.ts";
 import { FullNodes } from "../../decide/devices/fullNodes.ts";
@@ -126,6 +127,21 @@ export class DeviceWorld {
     return this.full;
   }
 
+  /** What is given away and what there is, for who tries placements before one is written. Good until something happens. */
+  view(nowMs: number): DeviceView {
+    const { tracker, selectors, features } = this;
+    return {
+      book: this.sliceBook(),
+      state: tracker,
+      claimOf: (namespace, name) => tracker.get(namespace, name),
+      pendingAllocation: (uid) => tracker.pendingAllocation(uid),
+      classOf: (name) => this.classOf(name),
+      selectors,
+      features,
+      nowMs,
+    };
+  }
+
   classOf(name: string): DeviceClass | undefined {
     return this.classes.get(name);
   }
@@ -134,6 +150,18 @@ export class DeviceWorld {
     this.extended ??= new ExtendedResources(this.classes.view().objects.values());
     return this.extended;
   }
+}
+
+const worlds = new WeakMap<Controllers, DeviceWorld>();
+
+/** One for all parts of a process, so that what one of them has decided counts for the others. */
+export function deviceWorldOf(controllers: Controllers, makeTracker?: MakeTracker): DeviceWorld {
+  let world = worlds.get(controllers);
+  if (world === undefined) {
+    world = new DeviceWorld(controllers, makeTracker);
+    worlds.set(controllers, world);
+  }
+  return world;
 }
 
 function claimKeysOf(pod: Pod): string[] {

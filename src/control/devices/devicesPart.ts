@@ -3,7 +3,7 @@ import { EventRecorder } from "../eventRecorder.ts";
 import type { Part } from "../part.ts";
 import { addClaimController } from "./claimController.ts";
 import { addClaimScheduler, type ClaimSchedulerOptions } from "./claimScheduler.ts";
-import { DeviceWorld, type MakeTracker } from "./deviceWorld.ts";
+import { type DeviceWorld, deviceWorldOf, type MakeTracker } from "./deviceWorld.ts";
 import { addTaintController } from "./taintController.ts";
 
 export interface DevicesOptions extends Partial<ClaimSchedulerOptions> {
@@ -24,7 +24,7 @@ export function devicesPart(options: DevicesOptions = {}): Part {
 /** The same, for who wants to look at what the part knows. */
 export function addDevices(controllers: Controllers, options: DevicesOptions = {}): DeviceWorld {
   const { schedules = true, makeTracker, ...given } = options;
-  const world = new DeviceWorld(controllers, makeTracker);
+  const world = deviceWorldOf(controllers, makeTracker);
   const recorder = new EventRecorder({ ...controllers.ports, controller: "muster.dev/devices", instance: "devices" });
   addClaimController(world, recorder);
   addTaintController(world, recorder);

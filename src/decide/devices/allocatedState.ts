@@ -12,13 +12,19 @@ export interface AllocatedState {
   consumed(device: string): ReadonlyMap<string, bigint> | undefined;
 }
 
+/** A state on top of which changes can be tried. */
+export interface CountedState extends AllocatedState {
+  /** How many shares of the device are given away. */
+  shareCount(device: string): number;
+}
+
 export interface SharedDeviceId {
   readonly device: string;
   readonly shareId: string;
 }
 
 /** The state as plain sets, for tests, for oracles and for who has no tracker. */
-export class AllocatedSets implements AllocatedState {
+export class AllocatedSets implements CountedState {
   readonly devices = new Set<string>();
   readonly shares = new Map<string, Set<string>>();
   readonly capacity = new Map<string, Map<string, bigint>>();
@@ -28,7 +34,11 @@ export class AllocatedSets implements AllocatedState {
   }
 
   isShared(device: string): boolean {
-    return (this.shares.get(device)?.size ?? 0) > 0;
+    return this.shareCount(device) > 0;
+  }
+
+  shareCount(device: string): number {
+    return this.shares.get(device)?.size ?? 0;
   }
 
   consumed(device: string): ReadonlyMap<string, bigint> | undefined {

@@ -14,13 +14,12 @@
 import { keyOf, keyOfObject, kindOf } from "../../model/intent.ts";
 import type { AllocationResult, ResourceClaim } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
-import { parseQuantity } from "../../model/quantity.ts";
 import { compareRevisions, isRevision } from "../../model/revision.ts";
 import type { KindChange, KindTable } from "../../snapshot/kindTable.ts";
 import type { Ended } from "../../snapshot/ledger.ts";
 import { Picture, type PictureKind } from "../../snapshot/picture.ts";
-import type { AllocatedState } from "./allocatedState.ts";
-import { type DeviceUse, deviceEffects, useKey, usesOf } from "./deviceUse.ts";
+import type { CountedState } from "./allocatedState.ts";
+import { type DeviceUse, deviceEffects, sumOf, useKey, usesOf } from "./deviceUse.ts";
 
 export const claimKind = { group: "resource.k8s.io", version: "v1", plural: "resourceclaims" };
 
@@ -57,7 +56,7 @@ export interface ClaimTrackerOptions {
   readonly onDevice?: (device: string) => void;
 }
 
-export class ClaimTracker implements AllocatedState {
+export class ClaimTracker implements CountedState {
   /** The claims with what was decided about them. Commit decisions through it. */
   readonly picture: Picture<DeviceUse>;
   private readonly table: KindTable;
@@ -199,16 +198,15 @@ export class ClaimTracker implements AllocatedState {
     return this.shares.has(device);
   }
 
+  shareCount(device: string): number {
+    return this.shares.get(device)?.size ?? 0;
+  }
+
   /** Summed up from the shares whenever they have changed. */
   consumed(device: string): ReadonlyMap<string, bigint> | undefined {
     const known = this.sums.get(device);
     if (known !== undefined) return known.size === 0 ? undefined : known;
-    const sums = new Map<string, bigint>();
-    for (const { consumed } of this.shares.get(device)?.values() ?? []) {
-      for (const [name, amount] of Object.entries(consumed ?? {})) {
-        sums.set(name, (sums.get(name) ?? 0n) + parseQuantity(amount).nano);
-      }
-    }
+    const sums = sumOf(this.shares.get(device)?.values() ?? []);
     this.sums.set(device, sums);
     return sums.size === 0 ? undefined : sums;
   }

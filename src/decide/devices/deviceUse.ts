@@ -1,6 +1,7 @@
 /** What a claim holds, as keys of the ledger: one for each device, or for each share of one. */
 import type { ResourceClaim } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
+import { parseQuantity } from "../../model/quantity.ts";
 import type { Effect } from "../../snapshot/ledger.ts";
 import { deviceKey } from "./poolDevice.ts";
 
@@ -36,4 +37,15 @@ export function useKey({ device, shareId }: DeviceUse): string {
 /** For a picture: what a claim of the watch holds. */
 export function deviceEffects(claim: KubeObject): readonly Effect<DeviceUse>[] {
   return usesOf(claim as unknown as ResourceClaim).map((value) => ({ key: useKey(value), value }));
+}
+
+/** How much capacity the uses take together: by name, in billionths. */
+export function sumOf(uses: Iterable<Pick<DeviceUse, "consumed">>): Map<string, bigint> {
+  const sums = new Map<string, bigint>();
+  for (const { consumed } of uses) {
+    for (const [name, amount] of Object.entries(consumed ?? {})) {
+      sums.set(name, (sums.get(name) ?? 0n) + parseQuantity(amount).nano);
+    }
+  }
+  return sums;
 }

@@ -1,0 +1,270 @@
+/**
+ * Devices for who tries many placements before one of them is written: a scheduler that plans gangs and evictions.
+ *
+ *   const view: DeviceView = { book, state, claimOf, pendingAllocation, classOf, selectors, features, nowMs };
+ *   fitClaims(view, pod, node): ClaimsFit                    one pod on one node, as things are
+ *
+ *   const trial = new ClaimTrial(view);                      the same with what was tried before on top
+ *   trial.problemOf(pod): string | undefined                 why no node will do
+ *   trial.fit(pod, node): ClaimsFit                          allocations by entry of the pod, or why there are none
+ *   trial.assume(pod, fit)                                   they are taken from now on; pods tried later may join the same claims
+ *   trial.release(pod)                                       what only this pod uses is free from now on
+ *   trial.checkpoint(): number, trial.rollback(checkpoint)   everything after it is taken back, last first
+ *   trial.devicesOf(pod, isCounted): number                  how many devices of such classes its claims have or ask for
+ *
+ * Nothing here writes, waits or changes what the view shows. Of a process that has a `DeviceWorld` (`deviceWorldOf(controllers)`) the view is
+ * `world.view(nowMs)`: its state is the claim tracker, which counts what is on its way too. A decision that will be written by
+ * somebody else counts for everybody once `tracker.signalClaimPendingAllocation(claim with allocation, pod UID)` is told of it, until
+ * `tracker.removeClaimPendingAllocation(claim UID, pod UID)`; `nextBindStep` (bindClaim.ts) is how such a decision gets into its claim:
+ * finalizer first, then allocation and reservation in one write.
+ */
+import type { AllocationResult, DeviceClass, Node, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
+import type { CountedState } from "./allocatedState.ts";
+import { type DeviceUse, sumOf, usesOf } from "./deviceUse.ts";
+import type { DeviceFeatures } from "./features.ts";
+import { FullNodes } from "./fullNodes.ts";
+import { askNode, type Prepared, prepareClaims } from "./placeClaims.ts";
+import { claimsOfPod, type GetClaim, type PodClaim } from "./podClaims.ts";
+import type { SliceBook } from "./pools.ts";
+import type { SelectorCache } from "./selectors.ts";
+
+export interface DeviceView {
+  /** The slices, with the taints of rules. */
+  readonly book: SliceBook;
+  /** What is given away, with what is on its way. */
+  readonly state: CountedState;
+  readonly claimOf: GetClaim;
+  /** What was decided about a claim and is not written yet, by its UID. */
+  readonly pendingAllocation: (claimUid: string) => AllocationResult | undefined;
+  readonly classOf: (name: string) => DeviceClass | undefined;
+  readonly selectors: SelectorCache;
+  readonly features: DeviceFeatures;
+  readonly nowMs: number;
+}
+
+export type ClaimsFit =
+  | { readonly ok: true; readonly claims: readonly FittedClaim[]; readonly score: number }
+  | {
+      readonly ok: false;
+      readonly why: string;
+      /** No node can change it: a claim is missing or being deleted, a class does not exist, a selector is wrong. */
+      readonly isEverywhere: boolean;
+    };
+
+export interface FittedClaim {
+  /** Name of the entry in the pod. */
+  readonly entry: string;
+  readonly claim: ResourceClaim;
+  readonly allocation: AllocationResult;
+  /** It was found just now; otherwise the claim has it already, or shares what was found for another pod. */
+  readonly isNew: boolean;
+}
+
+export function fitClaims(view: DeviceView, pod: Pod, node: Node): ClaimsFit {
+  return new ClaimTrial(view).fit(pod, node);
+}
+
+interface PodPlan {
+  readonly version: number;
+  readonly plan: Prepared | { readonly kind: "unready"; readonly why: string };
+}
+
+export class ClaimTrial implements CountedState {
+  private readonly view: DeviceView;
+  private readonly full: FullNodes;
+  private readonly undo: (() => void)[] = [];
+  /** What was found for claims in this trial, by their UIDs, and for whom. */
+  private readonly found = new Map<string, { readonly allocation: AllocationResult; readonly pods: Set<string> }>();
+  private readonly released = new Set<string>();
+  /** Claims whose last user was released. */
+  private readonly freed = new Set<string>();
+  /** Devices that the trial has given away or freed, against what the view says: +1, -1, by the key of the device. */
+  private readonly wholes = new Map<string, number>();
+  private readonly shares = new Map<string, number>();
+  private readonly amounts = new Map<string, Map<string, bigint>>();
+  /** Changes with everything that is tried, so that what was worked out for a pod is not used too long. */
+  private version = 0;
+  private readonly plans = new Map<string, PodPlan>();
+
+  constructor(view: DeviceView) {
+    this.view = view;
+    this.full = new FullNodes(view.book, this);
+  }
+
+  problemOf(pod: Pod): string | undefined {
+    const plan = this.planOf(pod);
+    return plan.kind === "ready" || plan.kind === "skip" ? undefined : plan.why;
+  }
+
+  fit(pod: Pod, node: Node): ClaimsFit {
+    const plan = this.planOf(pod);
+    if (plan.kind === "skip") return { ok: true, claims: [], score: 0 };
+    if (plan.kind !== "ready") return { ok: false, why: plan.why, isEverywhere: true };
+    const { book, features, nowMs } = this.view;
+    const { needs } = plan;
+    const verdict = askNode(needs, node, { book, features, nowMs, state: this, full: this.full });
+    if (verdict.kind !== "fits") return { ok: false, why: verdict.why, isEverywhere: verdict.kind === "error" };
+    const claims = needs.claims.map(({ entry, claim }): FittedClaim => {
+      const { uid } = claim.metadata;
+      const allocation = verdict.allocations.get(uid) as AllocationResult;
+      return { entry, claim, allocation, isNew: !needs.placed.has(uid) };
+    });
+    return { ok: true, claims, score: verdict.score };
+  }
+
+  assume(pod: Pod, fit: ClaimsFit & { ok: true }): void {
+    const { uid: podUid } = pod.metadata;
+    for (const { claim, allocation, isNew } of fit.claims) {
+      const { uid } = claim.metadata;
+      const known = this.found.get(uid);
+      if (known !== undefined) {
+        if (known.pods.has(podUid)) continue;
+        known.pods.add(podUid);
+        this.undo.push(() => void known.pods.delete(podUid));
+        continue;
+      }
+      this.found.set(uid, { allocation, pods: new Set([podUid]) });
+      this.undo.push(() => void this.found.delete(uid));
+      if (isNew) this.count(withAllocation(claim, allocation), 1);
+    }
+    this.version++;
+  }
+
+  release(pod: Pod): void {
+    const { uid: podUid } = pod.metadata;
+    if (this.released.has(podUid)) return;
+    this.released.add(podUid);
+    this.undo.push(() => void this.released.delete(podUid));
+    for (const { claim } of this.claimsOf(pod)) {
+      const { uid } = claim.metadata;
+      if (this.freed.has(uid) || this.isUsed(claim)) continue;
+      const allocation = this.allocationOf(claim);
+      if (allocation === undefined) continue;
+      this.freed.add(uid);
+      this.undo.push(() => void this.freed.delete(uid));
+      this.count(withAllocation(claim, allocation), -1);
+    }
+    this.version++;
+  }
+
+  checkpoint(): number {
+    return this.undo.length;
+  }
+
+  rollback(checkpoint: number): void {
+    if (this.undo.length > checkpoint) this.version++;
+    while (this.undo.length > checkpoint) this.undo.pop()?.();
+  }
+
+  /** Devices that its claims have, or ask for at least: who wants all of a kind counts for none before it has them. */
+  devicesOf(pod: Pod, isCounted: (deviceClass: string) => boolean): number {
+    let count = 0;
+    for (const { claim } of this.claimsOf(pod)) {
+      const allocation = this.allocationOf(claim);
+      for (const request of claim.spec.devices?.requests ?? []) {
+        const options = request.exactly === undefined ? (request.firstAvailable ?? []) : [request.exactly];
+        if (allocation === undefined) {
+          const wanted = options.map((each) => (isCounted(each.deviceClassName) ? (each.count ?? 0) : 0));
+          if (options.length > 0) count += Math.min(...wanted);
+          continue;
+        }
+        for (const result of allocation.devices?.results ?? []) {
+          if (result.adminAccess === true) continue;
+          const [name, sub] = result.request.split("/");
+          if (name !== request.name) continue;
+          const used = sub === undefined ? request.exactly : request.firstAvailable?.find((each) => each.name === sub);
+          if (used !== undefined && isCounted(used.deviceClassName)) count++;
+        }
+      }
+    }
+    return count;
+  }
+
+  isTaken(device: string): boolean {
+    return (this.view.state.isTaken(device) ? 1 : 0) + (this.wholes.get(device) ?? 0) > 0;
+  }
+
+  isShared(device: string): boolean {
+    return this.shareCount(device) > 0;
+  }
+
+  shareCount(device: string): number {
+    return this.view.state.shareCount(device) + (this.shares.get(device) ?? 0);
+  }
+
+  consumed(device: string): ReadonlyMap<string, bigint> | undefined {
+    const changes = this.amounts.get(device);
+    const before = this.view.state.consumed(device);
+    if (changes === undefined) return before;
+    const sums = new Map(before);
+    for (const [name, amount] of changes) sums.set(name, (sums.get(name) ?? 0n) + amount);
+    return sums;
+  }
+
+  private planOf(pod: Pod): PodPlan["plan"] {
+    const known = this.plans.get(pod.metadata.uid);
+    if (known?.version === this.version) return known.plan;
+    const plan = this.preparePlan(pod);
+    this.plans.set(pod.metadata.uid, { version: this.version, plan });
+    return plan;
+  }
+
+  private preparePlan(pod: Pod): PodPlan["plan"] {
+    const own = claimsOfPod(pod, this.view.claimOf);
+    if (!own.ok) return { kind: "unready", why: own.why };
+    const given = own.claims.find(({ claim }) => this.freed.has(claim.metadata.uid));
+    if (given !== undefined) {
+      return { kind: "unready", why: `resourceclaim ${given.claim.metadata.name} is about to be given back` };
+    }
+    const { classOf, selectors, features } = this.view;
+    return prepareClaims({
+      pod,
+      claims: own.claims,
+      classOf,
+      selectors,
+      features,
+      pendingAllocation: (uid) => this.found.get(uid)?.allocation ?? this.view.pendingAllocation(uid),
+      mayJoin: (uid) => this.found.has(uid),
+    });
+  }
+
+  private claimsOf(pod: Pod): readonly PodClaim[] {
+    const own = claimsOfPod(pod, this.view.claimOf);
+    return own.ok ? own.claims : [];
+  }
+
+  private allocationOf({ metadata, status }: ResourceClaim): AllocationResult | undefined {
+    const { uid } = metadata;
+    return status?.allocation ?? this.found.get(uid)?.allocation ?? this.view.pendingAllocation(uid);
+  }
+
+  /** Whether a pod that stays uses it. */
+  private isUsed({ metadata, status }: ResourceClaim): boolean {
+    const users = [...(status?.reservedFor ?? []).map(({ uid }) => uid), ...(this.found.get(metadata.uid)?.pods ?? [])];
+    return users.some((uid) => !this.released.has(uid));
+  }
+
+  private count(claim: ResourceClaim, by: 1 | -1): void {
+    for (const use of usesOf(claim)) this.countUse(use, by);
+  }
+
+  private countUse(use: DeviceUse, by: 1 | -1): void {
+    this.add(use, by);
+    this.undo.push(() => this.add(use, by === 1 ? -1 : 1));
+  }
+
+  private add({ device, shareId, consumed }: DeviceUse, by: 1 | -1): void {
+    const counts = shareId === undefined ? this.wholes : this.shares;
+    counts.set(device, (counts.get(device) ?? 0) + by);
+    for (const [name, amount] of sumOf([{ consumed }])) {
+      const changes = this.amounts.get(device) ?? new Map<string, bigint>();
+      this.amounts.set(device, changes);
+      changes.set(name, (changes.get(name) ?? 0n) + BigInt(by) * amount);
+    }
+    this.full.changed(device);
+  }
+}
+
+function withAllocation(claim: ResourceClaim, allocation: AllocationResult): ResourceClaim {
+  return { ...claim, status: { ...claim.status, allocation } };
+}

@@ -36,7 +36,7 @@ export class SimKube implements KubeApi {
   private readonly actor: Actor;
   private readonly life: number;
   private readonly server: KubeApi;
-  /** What the pages so far had of lists that are not whole yet, by the token of the next one. */
+  /** What the pages so far had of lists that are not whole yet, by what is listed and the token of the next page: kinds with the same names share tokens. */
   private readonly pages = new Map<string, KubeObject[]>();
   /** Whether the server can begin a watch with what exists. */
   private canStream: boolean | undefined;
@@ -276,12 +276,12 @@ export class SimKube implements KubeApi {
 
   /** A list is known when its last page is there: what is known of half of it is not known to be the state of anything. */
   private learnList(resource: string, list: KubeList, asked: ListOptions): void {
-    const { continueToken: continued, fieldSelector = "" } = asked;
-    const before = continued === undefined ? [] : (this.pages.get(continued) ?? []);
+    const { continueToken: continued, namespace = "", labelSelector = "", fieldSelector = "" } = asked;
+    const keyOfPage = (token: string): string => [resource, namespace, labelSelector, fieldSelector, token].join(" ");
+    const before = continued === undefined ? [] : (this.pages.get(keyOfPage(continued)) ?? []);
     const items = [...before, ...list.items];
-    if (continued !== undefined) this.pages.delete(continued);
     if (list.continueToken !== undefined) {
-      this.pages.set(list.continueToken, items);
+      this.pages.set(keyOfPage(list.continueToken), items);
       return;
     }
     // Who asks for one by name looks at it; he does not follow the kind.

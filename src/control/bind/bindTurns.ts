@@ -356,8 +356,7 @@ export class BindTurns {
       request,
       pod: this.podOf(request, attempt),
       node,
-      commitSize:
-        commit === undefined ? 0 : world.requestsByCommit.get(`${request.metadata.namespace}/${commit}`).length,
+      commitSize: commit === undefined ? 0 : this.commitSize(`${request.metadata.namespace}/${commit}`),
       reservations: (group) => world.reservations(group),
       freeGpus: node === undefined ? 0 : world.freeGpus(node),
       isScalingUp: world.isScalingUp,
@@ -368,6 +367,16 @@ export class BindTurns {
       podsRevision: world.pods.cache.revision,
       nowMs: this.nowMs,
     };
+  }
+
+  /** How many of a gang's requests exist. A set that has started was whole once: who has left it since holds nobody up. */
+  private commitSize(commit: string): number {
+    const set = this.world.requestsByCommit.get(commit);
+    const hasStarted = set.some((each) => {
+      const request = each as unknown as BindRequest;
+      return request.status?.phase === "Succeeded" || isFinallyFailed(request);
+    });
+    return hasStarted ? Number.POSITIVE_INFINITY : set.length;
   }
 
   /** The pod as the cache or our own writes have it; where neither does, as we last looked. */

@@ -9,7 +9,7 @@ import { unlimited } from "../../model/scheduling/queue.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { ResourceRef } from "../../ports/kubeApi.ts";
 import type { Controllers } from "../controllers.ts";
-import type { TurnResult } from "../loop.ts";
+import { type TurnResult, turnResultOf } from "../loop.ts";
 import { refs, type ScheduleWorld } from "./scheduleWorld.ts";
 
 /** Amounts are told at most this often for one object: a burst of pods is one write, not one for each. */
@@ -84,7 +84,7 @@ export class AccountTurns {
       },
       { cancel },
     );
-    return outcome.ok || outcome.reason === "NotFound" ? undefined : { again: outcome.message };
+    return outcome.ok ? undefined : turnResultOf(outcome);
   }
 
   private measure({ metadata, spec }: Queue, allocated: Readonly<Record<string, string>>): void {

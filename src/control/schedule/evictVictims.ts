@@ -14,7 +14,8 @@ import { evictionKey, refs, type ScheduleWorld } from "./scheduleWorld.ts";
 
 /**
  * Evicts what a plan has to evict, all of it or none. Every victim is read again first, and whoever it is evicted for too: if any of
- * them is not what was decided on, nobody goes and the whole is decided again. True when something has to be looked at again.
+ * them is not what was decided on, nobody goes and the whole is decided again. Whoever they go for is promised the place before the
+ * first of them goes: a promise that cannot be written costs nobody anything. True when something has to be looked at again.
  */
 export async function evictVictims(
   controllers: Controllers,
@@ -35,12 +36,12 @@ export async function evictVictims(
   let hasFailed = false;
   for (const [evictor, evictions] of byEvictor) {
     const fresh = await lookAtAll(controllers, world, evictions, plan, evictor, revision, cancel);
-    if (fresh === undefined) {
+    if (fresh === undefined || !(await promise(controllers, fresh.winners, cancel))) {
       hasFailed = true;
       continue;
     }
     for (const [at, { task, reason }] of evictions.entries()) {
-      const intent = deletionOf(fresh[at] as KubeObject, reason.why);
+      const intent = deletionOf(fresh.victims[at] as KubeObject, reason.why);
       if (world.picture.decide(intent, [{ key: evictionKey(task.uid), value: { isEvicted: true } }]) === "stale") {
         hasFailed = true;
         continue;
@@ -55,12 +56,17 @@ export async function evictVictims(
       }
       if (!outcome.ok) hasFailed = true;
     }
-    if (evictor !== undefined) await nominate(controllers, plan, evictor, cancel);
   }
   return hasFailed;
 }
 
-/** The victims as the API has them now; undefined when the plan no longer stands. */
+/** A pod that others are evicted for, and where it will go. */
+interface Winner {
+  readonly pod: KubeObject;
+  readonly node: string;
+}
+
+/** Everybody as the API has them now; undefined when the plan no longer stands. */
 async function lookAtAll(
   controllers: Controllers,
   world: ScheduleWorld,
@@ -69,18 +75,20 @@ async function lookAtAll(
   evictor: Job | undefined,
   atLeast: Revision,
   cancel: Cancel,
-): Promise<KubeObject[] | undefined> {
+): Promise<{ readonly victims: readonly KubeObject[]; readonly winners: readonly Winner[] } | undefined> {
   const floor = laterOf(world.pods.revision, atLeast);
   const read = async (namespace: string, name: string, uid: string): Promise<KubeObject | undefined> => {
     const outcome = await lookAgain(controllers.kube, { ...refs.pods, namespace, name }, { atLeast: floor, cancel });
     if (!outcome.ok || outcome.value.object?.metadata.uid !== uid) return undefined;
     return outcome.value.object;
   };
+  const winners: Winner[] = [];
   for (const { job, pipelined } of plan.jobs) {
     if (job !== evictor) continue;
-    for (const { task } of pipelined) {
+    for (const { task, node } of pipelined) {
       const pod = await read(task.namespace, task.name, task.uid);
       if (pod === undefined || pod.metadata.deletionTimestamp !== undefined) return undefined;
+      winners.push({ pod, node });
     }
   }
   const victims: KubeObject[] = [];
@@ -90,7 +98,7 @@ async function lookAtAll(
     if ((pod as unknown as Pod).spec?.nodeName !== task.pod.spec?.nodeName) return undefined;
     victims.push(pod);
   }
-  return victims;
+  return { victims, winners };
 }
 
 function deletionOf(pod: KubeObject, why: string): DeleteIntent {
@@ -98,27 +106,26 @@ function deletionOf(pod: KubeObject, why: string): DeleteIntent {
   return { type: "delete", target: { ...refs.pods, namespace, name }, expected: expectedOf(pod), why };
 }
 
-/** Whoever somebody was evicted for is promised the place, durably: a restart and another cycle keep the promise. */
-async function nominate(controllers: Controllers, plan: Plan, evictor: Job, cancel: Cancel): Promise<void> {
-  for (const { job, pipelined } of plan.jobs) {
-    if (job !== evictor) continue;
-    for (const { task, node } of pipelined) {
-      if (task.pod.status?.nominatedNodeName === node) continue;
-      const { namespace, name } = task;
-      await applyIntent(
-        controllers.kube,
-        {
-          type: "patch",
-          target: { ...refs.pods, namespace, name },
-          subresource: "status",
-          expected: expectedOf(task.pod as unknown as KubeObject),
-          patch: { status: { nominatedNodeName: node } },
-          why: `others were evicted from ${node} for it`,
-        },
-        { cancel },
-      );
-    }
+/** Whoever somebody is evicted for is promised the place, durably: a restart and another cycle keep the promise. False: not all are. */
+async function promise(controllers: Controllers, winners: readonly Winner[], cancel: Cancel): Promise<boolean> {
+  for (const { pod, node } of winners) {
+    if ((pod as unknown as Pod).status?.nominatedNodeName === node) continue;
+    const { namespace = "", name } = pod.metadata;
+    const outcome = await applyIntent(
+      controllers.kube,
+      {
+        type: "patch",
+        target: { ...refs.pods, namespace, name },
+        subresource: "status",
+        expected: expectedOf(pod),
+        patch: { status: { nominatedNodeName: node } },
+        why: `others are evicted from ${node} for it`,
+      },
+      { cancel },
+    );
+    if (!outcome.ok) return false;
   }
+  return true;
 }
 
 function tell(

@@ -7,7 +7,7 @@ import { formatTime } from "../../model/time.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { Controllers } from "../controllers.ts";
 import type { EventRecorder } from "../eventRecorder.ts";
-import type { TurnResult } from "../loop.ts";
+import { type TurnResult, turnResultOf } from "../loop.ts";
 import { refs, type ScheduleWorld } from "./scheduleWorld.ts";
 
 /**
@@ -85,7 +85,7 @@ export class GroupMarks {
         },
         { cancel },
       );
-      if (!outcome.ok) return outcome.reason === "NotFound" ? undefined : { again: outcome.message };
+      if (!outcome.ok) return turnResultOf(outcome);
     }
     this.startedMs.delete(id);
     this.evictedMs.delete(id);

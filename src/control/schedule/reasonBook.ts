@@ -24,6 +24,7 @@ export interface Found {
 export class ReasonBook {
   private readonly byJob = new Map<string, Reason>();
   private readonly push: (key: string) => void;
+  private promised: ReadonlyMap<string, string> = new Map();
 
   /** `push` is told the id of every job whose reason came, changed or went. */
   constructor(push: (key: string) => void) {
@@ -34,8 +35,15 @@ export class ReasonBook {
     return this.byJob.get(jobId);
   }
 
-  /** Replaces everything by what a cycle found. */
-  note(revision: Revision, found: readonly Found[]): void {
+  /** Whether the last cycle has a place for the pod that is being released. */
+  isPromised(uid: string): boolean {
+    return this.promised.has(uid);
+  }
+
+  /** Replaces everything by what a cycle found; `promised` has the UIDs of pods that will get what is being released, with their jobs. */
+  note(revision: Revision, found: readonly Found[], promised: ReadonlyMap<string, string>): void {
+    for (const [uid, id] of this.promised) if (!promised.has(uid)) this.push(id);
+    this.promised = promised;
     const now = new Set<string>();
     for (const { id, verdict, waiting } of found) {
       now.add(id);

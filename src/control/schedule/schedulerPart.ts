@@ -55,8 +55,8 @@ export function addScheduler(controllers: Controllers, settings: Settings): Sche
   const book = new ReasonBook((key) => told.push(key));
   const marked = new Channel();
   const marks = new GroupMarks(controllers, world, recorder, (key) => marked.push(key));
-  const turns = new SchedulerTurns(controllers, world, recorder, marks, ({ revision, found }) => {
-    book.note(revision, found);
+  const turns = new SchedulerTurns(controllers, world, recorder, marks, ({ revision, found, promised }) => {
+    book.note(revision, found, promised);
     marks.noteUnwell();
   });
   controllers.add({

@@ -27,6 +27,9 @@ const writesAtOnce = 64;
 /** The first wait after a refused bind; it doubles up to the last. */
 const holdBackMs = 1_000;
 const holdBackMsMax = 300_000;
+/** The first wait before a turn that failed has its next one; it doubles up to the last. */
+const soonMs = 10;
+const soonMsMax = 1_000;
 
 /** How long our caches may take to show what was there when we took the lease. */
 const takeOverMs = 5_000;
@@ -35,6 +38,8 @@ const epochAnnotation = "muster.dev/scheduler-epoch";
 export interface TurnOutcome {
   readonly revision: Revision;
   readonly found: readonly Found[];
+  /** UIDs of pods that will get what is being released, and the ids of their jobs. */
+  readonly promised: ReadonlyMap<string, string>;
 }
 
 /**
@@ -52,6 +57,8 @@ export class SchedulerTurns {
   /** The epoch in which everything of earlier ones was made harmless. */
   private tookOverIn: string | undefined;
   private decidedVersion = -1;
+  /** Turns in a row that have to be taken again. */
+  private failures = 0;
   private wakeMs: number | undefined;
   private readonly refusals = new Map<string, number>();
   /** Writes that nobody knows the outcome of. */
@@ -75,7 +82,7 @@ export class SchedulerTurns {
     const { world, controllers } = this;
     const { clock, metrics, log } = controllers.ports;
     const refusal = await this.takeOver(cancel);
-    if (refusal !== undefined) return { again: refusal, atLeastMs: 50 };
+    if (refusal !== undefined) return this.soon(refusal);
     if (this.unknown.size > 0) await this.resolve(cancel);
     const revision = world.settle();
     if (!world.picture.snapshot().isComplete) return { again: "the picture is not complete" };
@@ -89,16 +96,27 @@ export class SchedulerTurns {
     metrics.gauge("kai_e2e_scheduling_latency_milliseconds", {}, clock.nowMs() - nowMs);
     this.measure(plan);
     const hasFailed = await this.carryOut(plan, revision, cancel);
-    this.onOutcome({ revision, found });
+    const promised = new Map(
+      plan.jobs.flatMap(({ job, pipelined }) => pipelined.map(({ task }) => [task.uid, job.id])),
+    );
+    this.onOutcome({ revision, found, promised });
     if (plan.jobs.length > 0 || plan.evictions.length > 0) {
       log.debug({ revision, jobs: plan.jobs.length, evictions: plan.evictions.length }, "decided");
     }
     if (hasFailed) {
       // What was refused has to be decided again, also when nothing that decides has changed: a bind may meet our own note on its pod.
       this.decidedVersion = -1;
-      return { again: "a write was refused", atLeastMs: 10 };
+      return this.soon("a write was refused");
     }
+    this.failures = 0;
     return this.sleep(clock.nowMs());
+  }
+
+  /** Later with every failure, but never much later: all pods wait for this one turn, and nothing else may wake it. */
+  private soon(why: string): TurnResult {
+    const requeueAfterMs = Math.min(soonMsMax, soonMs * 2 ** this.failures++);
+    this.controllers.ports.log.debug({ why, requeueAfterMs }, "again soon");
+    return { requeueAfterMs };
   }
 
   /**
@@ -175,6 +193,8 @@ export class SchedulerTurns {
   }
 
   private sleep(nowMs: number): TurnResult {
+    // No event tells what became of a write that may never have arrived.
+    if (this.unknown.size > 0) return this.soon("nobody knows what became of a write");
     if (this.wakeMs === undefined) return undefined;
     return { requeueAfterMs: Math.max(1, this.wakeMs - nowMs) };
   }
@@ -202,10 +222,13 @@ export class SchedulerTurns {
     const writes = decided.flatMap((commit) => commit.decisions.map((decision) => ({ commit, decision })));
     let hasFailed = decided.length < commits.length;
     const voided = new Set<JobCommit>();
+    const written = new Map<JobCommit, KubeObject[]>();
     await inParallel(writes, writesAtOnce, async ({ commit, decision }) => {
       const outcome = await this.send(decision, cancel);
       if (outcome.ok) {
         this.bound(commit, decision);
+        const { object } = outcome.value;
+        if (object !== undefined) written.set(commit, [...(written.get(commit) ?? []), object]);
         return;
       }
       hasFailed = true;
@@ -215,7 +238,7 @@ export class SchedulerTurns {
         if (commit.commitId !== undefined) voided.add(commit);
       }
     });
-    for (const commit of voided) await this.voidSet(commit, cancel);
+    for (const commit of voided) await this.voidSet(written.get(commit) ?? [], cancel);
     if (plan.evictions.length > 0) {
       hasFailed =
         (await evictVictims(this.controllers, world, this.recorder, this.marks, plan, revision, cancel)) || hasFailed;
@@ -285,16 +308,17 @@ export class SchedulerTurns {
     });
   }
 
-  /** One of a gang could not be written: the others go, and the gang is decided again. */
-  private async voidSet({ decisions }: JobCommit, cancel: Cancel): Promise<void> {
-    for (const { intent } of decisions) {
-      if (intent.type !== "create") continue;
-      const written = await this.controllers.kube.get(intent.target, { cancel });
-      if (!written.ok) continue;
+  /**
+   * One of a gang could not be written: the others go, and the gang is decided again. Only what we were told that we made is meant: whatever
+   * else has the name may be another's. What is left after that is an incomplete set, and goes as one.
+   */
+  private async voidSet(requests: readonly KubeObject[], cancel: Cancel): Promise<void> {
+    for (const request of requests) {
+      const { namespace = "", name } = request.metadata;
       const remove: DeleteIntent = {
         type: "delete",
-        target: intent.target,
-        expected: expectedOf(written.value),
+        target: { ...refs.requests, namespace, name },
+        expected: expectedOf(request),
         why: "another pod of its gang could not get its BindRequest",
       };
       await applyIntent(this.controllers.kube, remove, { cancel });
@@ -310,8 +334,9 @@ export class SchedulerTurns {
         this.unknown.delete(key);
         continue;
       }
-      const again = await this.send(decision, cancel);
-      if (again.ok || again.reason !== "Unknown") this.unknown.delete(key);
+      await this.send(decision, cancel);
+      // A refusal of the second try says nothing about the first one, which may still land.
+      if (this.world.picture.stateOf(decision.intent) !== "unknown") this.unknown.delete(key);
     }
   }
 

@@ -15,7 +15,7 @@ import { formatTime } from "../../model/time.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { Controllers } from "../controllers.ts";
 import type { EventRecorder } from "../eventRecorder.ts";
-import type { TurnResult } from "../loop.ts";
+import { type TurnResult, turnResultOf } from "../loop.ts";
 import type { Reason, ReasonBook } from "./reasonBook.ts";
 import { refs, type ScheduleWorld } from "./scheduleWorld.ts";
 
@@ -54,12 +54,13 @@ export class StatusTurns {
     if (!isRecent) this.writtenMs.set(jobId, nowMs);
     const groupResult = job.isGroup && !isRecent ? await this.tellGroup(job, reason, nowMs, cancel) : undefined;
     let podResult: TurnResult;
-    if (job.spec.markUnschedulable !== false && reason.verdict.reason !== "NotReady") {
-      for (const task of job.tasks) {
-        // A pod that says nothing yet is told at once, whoever of its group was told before.
-        if (task.status !== "pending" || (isRecent && conditionOf(task.pod)?.status === "False")) continue;
-        podResult = (await this.tellPod(task, reason, nowMs, cancel)) ?? podResult;
-      }
+    const isTold = job.spec.markUnschedulable !== false && reason.verdict.reason !== "NotReady";
+    for (const task of job.tasks) {
+      if (task.status !== "pending") continue;
+      // A pod that says nothing yet is told at once, whoever of its group was told before.
+      const isDue = isTold && !(isRecent && conditionOf(task.pod)?.status === "False");
+      if (isDue) podResult = (await this.tellPod(task, reason, nowMs, cancel)) ?? podResult;
+      else podResult = (await this.takeBackPromise(task, cancel)) ?? podResult;
     }
     return groupResult ?? podResult ?? (isRecent ? { requeueAfterMs: refreshMs - sinceMs } : undefined);
   }
@@ -128,7 +129,7 @@ export class StatusTurns {
         note: sentence,
       });
     }
-    if (known?.status === "False" && known.message === sentence) return undefined;
+    if (known?.status === "False" && known.message === sentence) return this.takeBackPromise(task, cancel);
     const others = (pod.status?.conditions ?? []).filter(({ type }) => type !== "PodScheduled");
     const condition = {
       type: "PodScheduled",
@@ -138,20 +139,39 @@ export class StatusTurns {
       lastTransitionTime:
         known?.status === "False" ? (known.lastTransitionTime ?? formatTime(nowMs)) : formatTime(nowMs),
     };
+    return this.patchPod(pod, { conditions: [...others, condition], ...this.brokenPromise(pod) }, sentence, cancel);
+  }
+
+  /** Others were evicted for the pod, and now it has no place all the same: a node went, or a pod of its own group was first. */
+  private async takeBackPromise(task: Task, cancel: Cancel): Promise<TurnResult> {
+    const pod = this.world.pods.get(task.key) as unknown as Pod | undefined;
+    if (pod === undefined || pod.metadata.uid !== task.uid || (pod.spec?.nodeName ?? "") !== "") return undefined;
+    const broken = this.brokenPromise(pod);
+    if (Object.keys(broken).length === 0) return undefined;
+    return this.patchPod(pod, broken, "no place is kept for it any more", cancel);
+  }
+
+  private brokenPromise({ metadata, status }: Pod): { nominatedNodeName?: null } {
+    const isBroken = status?.nominatedNodeName !== undefined && !this.book.isPromised(metadata.uid);
+    return isBroken ? { nominatedNodeName: null } : {};
+  }
+
+  private async patchPod(pod: Pod, status: object, why: string, cancel: Cancel): Promise<TurnResult> {
+    const { namespace = "", name } = pod.metadata;
     const outcome = await applyIntent(
       this.controllers.kube,
       {
         type: "patch",
-        target: { ...refs.pods, namespace: task.namespace, name: task.name },
+        target: { ...refs.pods, namespace, name },
         subresource: "status",
         expected: expectedOf(pod as unknown as KubeObject),
-        patch: { status: { conditions: [...others, condition] } } as unknown as JsonObject,
-        why: sentence,
+        patch: { status } as unknown as JsonObject,
+        why,
       },
       { cancel },
     );
     // Whoever changed it first is seen soon, and then this is decided again.
-    return outcome.ok || outcome.reason === "NotFound" ? undefined : { again: outcome.message };
+    return outcome.ok ? undefined : turnResultOf(outcome);
   }
 
   /** Nothing waits and no bind is on its way: the condition is history. */
@@ -188,7 +208,7 @@ export class StatusTurns {
       },
       { cancel },
     );
-    return outcome.ok || outcome.reason === "NotFound" ? undefined : { again: outcome.message };
+    return outcome.ok ? undefined : turnResultOf(outcome);
   }
 
   private conditionOf({ status }: PodGroup): SchedulingCondition | undefined {

@@ -208,6 +208,8 @@ export class Fit {
     let joinable = 0;
     let lasting = 0;
     for (const group of node.groups.values()) {
+      // A group that so far is only promised has no GPU yet.
+      if (memory === "usedMiB" && group.holders === 0) continue;
       // What is promised to others later is not given away now.
       if (Math.max(group[memory], group.laterMiB) + wanted > node.gpuMemoryMiB) continue;
       joinable++;

@@ -102,13 +102,16 @@ function growths(node: GroupNode): Task[][] {
 }
 
 function pendingOf(set: PodSet, count: number): Task[] {
-  const pending: Task[] = [];
-  if (set.pending === 0) return pending;
+  if (set.pending === 0) return [];
+  const promised: Task[] = [];
+  const others: Task[] = [];
   for (const task of set.inOrder()) {
-    if (pending.length >= count) break;
-    if (task.status === "pending") pending.push(task);
+    if (task.status !== "pending") continue;
+    // Others were evicted for these: another pod of the group must not take the place instead.
+    if (task.pod.status?.nominatedNodeName !== undefined) promised.push(task);
+    else others.push(task);
   }
-  return pending;
+  return [...promised, ...others].slice(0, count);
 }
 
 /** What has begun is finished first. */

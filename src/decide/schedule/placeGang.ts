@@ -39,7 +39,8 @@ export function placeStep(
     return { ok: false, ...failure };
   }
   const isPipelined = step.tasks.some(({ status }) => status === "pipelined");
-  if (isPipelined && mustWaitTogether(job)) statement.pipelineAll(step.tasks);
+  // Also a pod that fits now waits with those of its gang that were placed before it and have to wait.
+  if (mustWaitTogether(job)) statement.pipelineAll(step.tasks);
   return { ok: true, isPipelined };
 }
 

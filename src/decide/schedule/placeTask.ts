@@ -118,7 +118,7 @@ function chooseGroups(cluster: Cluster, task: Task, node: NodeState, isNow: bool
   const memoryOf = ({ usedMiB, laterMiB }: GroupUse): number => (isNow ? Math.max(usedMiB, laterMiB) : laterMiB);
   const isLasting = ({ laterHolders }: GroupUse): number => (laterHolders > 0 ? 0 : 1);
   const all = [...node.groups.values()]
-    .filter((group) => memoryOf(group) + wanted <= node.gpuMemoryMiB)
+    .filter((group) => memoryOf(group) + wanted <= node.gpuMemoryMiB && (!isNow || group.holders > 0))
     .sort((a, b) => isLasting(a) - isLasting(b) || memoryOf(b) - memoryOf(a) || (a.id < b.id ? -1 : 1));
   // Groups whose sharers are all going count as devices that are free later.
   const fadingMax = cluster.table.later[2]?.[node.index] ?? 0;

@@ -12,6 +12,7 @@ import {
 import type { PodGroup } from "../../model/scheduling/podGroup.ts";
 import type { Queue } from "../../model/scheduling/queue.ts";
 import type { Invariant } from "../invariant.ts";
+import type { Held } from "../invariants/general.ts";
 
 const gpuName = "nvidia.com/gpu";
 const groupsKey = "scheduling.run.ai/podgroups";
@@ -85,8 +86,7 @@ export const gangsStartWhole: Invariant = {
         const pods = members(store, group.metadata.name);
         const bound = pods.filter((pod) => pod.spec?.nodeName !== undefined).length;
         // A user may have taken pods away from a gang that ran; that is flagged.
-        const isFlagged = group.metadata.annotations?.[annotationKeys.staleSince] !== undefined;
-        if (bound > 0 && bound < min && !isFlagged)
+        if (bound > 0 && bound < min && !isFlagged(group))
           return `${bound} of ${min} pods of ${group.metadata.name} are bound, and nothing says so`;
       }
       return undefined;
@@ -177,23 +177,60 @@ function isInIncompleteGang(store: ObjectStore, pod: Pod): boolean {
   return members(store, name).length < (group?.spec?.minMember ?? 1);
 }
 
-/** Whoever was evicted was evicted for somebody who runs now, or who left. */
-export const evictionsServe: Invariant = {
+/**
+ * Whoever was evicted was evicted for somebody who runs now, or who left. That somebody is promised the place before the first victim goes,
+ * so the promise says for whom; the pods of a gang are promised together, and any of them may take what was made free for it.
+ */
+export const evictionsServe = (held: Held): Invariant => ({
   id: "I16",
-  fact: "at rest nobody still waits for whom others were evicted",
-  begin: ({ store }) => ({
-    atRest: () => {
-      for (const pod of pods(store)) {
-        const isWaiting =
-          (pod.spec?.nodeName ?? "") === "" && pod.metadata.deletionTimestamp === undefined && !hasEnded(pod);
-        if (isWaiting && pod.status?.nominatedNodeName !== undefined && !isInIncompleteGang(store, pod)) {
-          return `others were evicted from ${pod.status.nominatedNodeName} for ${pod.metadata.name}, and it still waits`;
+  fact: "nobody is evicted but for a promise, and at rest nobody still waits for whom others were evicted",
+  begin: ({ store }) => {
+    /** UIDs of pods that others may have been evicted for. */
+    const promised = new Set<string>();
+    return {
+      commit: ({ type, event, call }) => {
+        if (event.current.resource !== "/pods" || !held(call.actor) || call.verb !== "delete") return undefined;
+        const victim = (event.previous ?? event.current).object() as unknown as Pod;
+        if (type !== "DELETED" && victim.metadata.deletionTimestamp !== undefined) return undefined;
+        const winners = pods(store).filter((pod) => isWaiting(pod) && pod.status?.nominatedNodeName !== undefined);
+        for (const { metadata } of winners) promised.add(metadata.uid);
+        if (winners.length > 0 || isFlagged(groupOf(store, victim))) return undefined;
+        return `${victim.metadata.name} was evicted, and nobody is promised its place`;
+      },
+      atRest: () => {
+        for (const pod of pods(store)) {
+          const { name, uid } = pod.metadata;
+          if (!isWaiting(pod) || isInIncompleteGang(store, pod)) continue;
+          const { nominatedNodeName: node } = pod.status ?? {};
+          if (node !== undefined) return `${name} is promised a place on ${node}, and it still waits`;
+          if (!promised.has(uid)) continue;
+          const group = groupOf(store, pod);
+          const bound = members(store, group?.metadata.name ?? "").filter(isBound).length;
+          if (bound < (group?.spec?.minMember ?? 1)) return `others were evicted for ${name}, and it still waits`;
         }
-      }
-      return undefined;
-    },
-  }),
-};
+        return undefined;
+      },
+    };
+  },
+});
+
+function isWaiting(pod: Pod): boolean {
+  return !isBound(pod) && pod.metadata.deletionTimestamp === undefined && !hasEnded(pod);
+}
+
+function isBound({ spec }: Pod): boolean {
+  return (spec?.nodeName ?? "") !== "";
+}
+
+function groupOf(store: ObjectStore, { metadata }: Pod): PodGroup | undefined {
+  const name = metadata.annotations?.[annotationKeys.podGroup] ?? "";
+  return store.get(groupsKey, metadata.namespace ?? "", name)?.object() as unknown as PodGroup | undefined;
+}
+
+/** It runs with less than it needs, and says so. */
+function isFlagged(group: PodGroup | undefined): boolean {
+  return group?.metadata.annotations?.[annotationKeys.staleSince] !== undefined;
+}
 
 function gpusOf({ spec }: Pod): number {
   return Number(spec?.containers[0]?.resources?.requests?.[gpuName] ?? "0");

@@ -73,14 +73,15 @@ export const scheduleScenario: Scenario = {
     placementEnds,
     oneEpochWrites(held, lease.name),
     destroysWhatItLookedAt(held),
-    evictionsServe,
+    evictionsServe(held),
     reasonsAreCurrent,
     neverGoesBack,
     mirrorsAreComplete,
   ],
   shakenMs: 14_000,
   settleMs: 180_000,
-  quietMs: 10_000,
+  // A cache whose lists were refused tries again after half a minute at the latest: the binder may be silent for that long.
+  quietMs: 40_000,
   humming: ["coordination.k8s.io/leases", "events.k8s.io/events", "/events"],
 };
 

@@ -23,7 +23,12 @@ test("nodes that come and go leave nothing behind, on a fixed slice of seeds", {
   expect(await told(nodeLivesScenario, { from: 1, count: 12 })).toBe("");
 });
 
-/** Fresh seeds are left to `npm run sim:long` until they hold: seed 794753571 deletes a pod of a ReplicaSet that was not too many. */
+test("workloads survive a fresh slice of seeds, whose first one is printed", { timeout: 120_000 }, async () => {
+  const from = Date.now() % 1_000_000_000;
+  process.stdout.write(`fresh slice of workloads: seeds ${from} to ${from + 19}\n`);
+  expect(await told(workloadsScenario, { from, count: 20 })).toBe("");
+});
+
 test("workloads change no object that others read", { timeout: 120_000 }, async () => {
   expect(await told({ ...workloadsScenario, freeze: true }, { from: 101, count: 15 })).toBe("");
 });

@@ -47,6 +47,8 @@ export class Draft {
   readonly intents: Intent[] = [];
   #wakeAtMs: number | undefined;
   readonly #touched = new Set<string>();
+  /** How many intents there are up to the last one that says whose an object is, if any of them adopts. */
+  #claims = 0;
 
   create(absentAt: Revision, object: NewObject, why: string): void {
     const target = targetOf(object.kind, object.metadata);
@@ -86,7 +88,18 @@ export class Draft {
     return this.#touched.has(placeOf(targetOf(object.kind, object.metadata)));
   }
 
+  /**
+   * Something was adopted with the intents so far. Whether it is ours is known when the API has agreed: two owners may want
+   * one orphan, and the one that does not get it must not have deleted a pod of its own to make room. So nothing
+   * that comes after it in this draft is decided now; the next turn counts what is there.
+   * Found by: muster sim replay --scenario workloads --seed 794753571
+   */
+  adopted(): void {
+    this.#claims = this.intents.length;
+  }
+
   decision(): Decision {
+    if (this.#claims > 0) return { intents: this.intents.slice(0, this.#claims), wakeAtMs: undefined };
     return { intents: this.intents, wakeAtMs: this.#wakeAtMs };
   }
 

@@ -62,6 +62,7 @@ function adopt<T extends Known>(draft: Draft, owner: Known, object: T, finalizer
     { metadata: more } as unknown as JsonObject,
     `${owner.kind} ${owner.metadata.name} selects ${metadata.name}, which nobody controls`,
   );
+  draft.adopted();
   return { ...object, metadata: { ...metadata, ...more } };
 }
 

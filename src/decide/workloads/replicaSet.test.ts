@@ -56,8 +56,24 @@ describe("a ReplicaSet", () => {
     const world = new TestWorld();
     setOf(world, 1);
     podOf(world, "stray");
-    const { intents } = decide(world);
-    expect(intents.map(({ type, target }) => `${type} ${target.name}`)).toEqual(["patch stray", "status web"]);
+    const steps = [];
+    for (let at = 0; at < 2; at++) {
+      const decision = decide(world);
+      steps.push(decision.intents.map(({ type, target }) => `${type} ${target.name}`));
+      world.apply(decision);
+    }
+    expect(steps).toEqual([["patch stray"], ["status web"]]);
+  });
+
+  test("deletes none of its pods for an orphan that it adopts before the orphan is its own", () => {
+    const world = new TestWorld();
+    setOf(world, 2);
+    turn(world);
+    turn(world);
+    podOf(world, "stray");
+    expect(decide(world).intents.map(({ type, target }) => `${type} ${target.name}`)).toEqual(["patch stray"]);
+    turn(world);
+    expect(decide(world).intents.filter(({ type }) => type === "delete")).toHaveLength(1);
   });
 
   test("leaves a pod alone that a namesake with another UID controls", () => {

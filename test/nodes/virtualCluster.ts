@@ -63,8 +63,7 @@ async function settled(): Promise<void> {
 
 export async function virtualCluster(pools: readonly string[], options: Partial<NodesOptions> = {}) {
   const clock = new VirtualClock();
-  // A short past: the store's own history is bounded too, but by more than a test wants to wait for.
-  const { core } = await createApi({ clock, random: seededRandom(1), retention: { events: 5_000, ageMs: 60_000 } });
+  const { core } = await createApi({ clock, random: seededRandom(1) });
   const user = { username: "nodes", groups: ["system:masters"] };
   const kube = inProcessKube(core, { user, fieldManager: "nodes" });
   const log = new KeptLog();

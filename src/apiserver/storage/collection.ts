@@ -2,14 +2,18 @@ import { SortedMap } from "./sortedMap.ts";
 import type { StoreEvent } from "./storeEvent.ts";
 import type { Version } from "./version.ts";
 
+const weighEvery = 64;
+
 /** All objects of one resource, in key order, with as much of their past as has not been compacted. */
 export class Collection {
   readonly resource: string;
   /** Newest version of each key. A deleted key stays until its tombstone is compacted, for reads of the past. */
   private readonly heads = new SortedMap<Version>();
-  /** Changes of this resource that are still remembered, oldest first. */
-  events: StoreEvent[] = [];
+  /** Changes of this resource that are still remembered, oldest first, behind holes where others were. */
+  events: (StoreEvent | undefined)[] = [];
   private forgotten = 0;
+  private weighed = 0;
+  private typicalBytes = 0;
   private liveCount = 0;
   /** Position in the side record of the one field that is indexed, and the index: value to keys. */
   private readonly indexedField: number | undefined;
@@ -86,9 +90,23 @@ export class Collection {
     return low;
   }
 
+  /**
+   * Bytes that a version holds on to. Where nothing is encoded only every so many are measured, and the others taken to be like
+   * the last one; a parsed object costs three times its bytes.
+   */
+  weightOf(version: Version): number {
+    if (version.byteLength > 0) return version.byteLength;
+    if (this.weighed++ % weighEvery === 0) this.typicalBytes = 3 * JSON.stringify(version.object()).length;
+    return this.typicalBytes;
+  }
+
+  remember(event: StoreEvent): void {
+    this.events.push(event);
+  }
+
   /** Drops the oldest remembered change. */
   forget(event: StoreEvent): void {
-    this.forgotten++;
+    this.events[this.forgotten++] = undefined;
     if (this.forgotten >= 256 && this.forgotten * 2 > this.events.length) {
       this.events = this.events.slice(this.forgotten);
       this.forgotten = 0;

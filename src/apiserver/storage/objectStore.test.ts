@@ -1,3 +1,5 @@
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { describe, expect, test } from "vitest";
 import type { KubeObject } from "../../model/object.ts";
 import type { Store, StoredChange } from "../../ports/store.ts";
@@ -8,6 +10,9 @@ function pod(name: string): KubeObject {
   const metadata = { name, namespace: "a", uid: name, resourceVersion: "", creationTimestamp: "2026-01-01T00:00:00Z" };
   return { kind: "Pod", apiVersion: "v1", metadata };
 }
+
+setFlagsFromString("--expose-gc");
+const collectGarbage = runInNewContext("gc") as () => void;
 
 const side = { uid: "u", labels: null, fields: [], owners: null };
 
@@ -136,4 +141,35 @@ test("what is older than age and count allow is forgotten, and what weighs too m
   await clock.advance(2_000);
   store.put("/pods", pod("late"), side);
   expect({ compacted: store.compactedRevision, events: store.historySize.events }).toEqual({ compacted: 3, events: 3 });
+});
+
+test("a store in memory weighs its past too, and gives back exactly what it counted", async () => {
+  const clock = new ManualClock();
+  const store = new ObjectStore({ clock, retention: { events: 10, ageMs: 1_000_000, bytes: 20_000 } });
+  for (let at = 0; at < 1_000; at++) {
+    const { previous } = store.put("/pods", pod("p"), side);
+    // Somebody who watches has it encoded, later than it was weighed.
+    if (at % 3 === 0) previous?.bytes();
+  }
+  expect(store.historySize.bytes).toBeLessThanOrEqual(20_000);
+  expect(store.historySize.events).toBeGreaterThan(10);
+  store.compact(store.revision);
+  expect(store.historySize).toEqual({ events: 0, bytes: 0 });
+});
+
+test("what is forgotten is held by nobody, also between two cuts of the list that it was in", async () => {
+  const store = new ObjectStore({ clock: new ManualClock(), retention: { events: 5_000, ageMs: -1 } });
+  const forgotten: WeakRef<object>[] = [];
+  const fill = (): void => {
+    for (let at = 0; at < 6_000; at++) {
+      const version = store.put("/pods", pod("p"), side);
+      if (at < 500) forgotten.push(new WeakRef(version.object()));
+    }
+  };
+  fill();
+  // What a turn of the event loop has referred to weakly lives until its end.
+  await settle();
+  collectGarbage();
+  expect(forgotten.filter((each) => each.deref() !== undefined)).toHaveLength(0);
+  expect(store.historySize.events).toBe(5_000);
 });

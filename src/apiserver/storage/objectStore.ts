@@ -23,8 +23,8 @@ export class ObjectStore {
   private readonly recent = new RecentlyParsed(4096);
   private readonly freeze: boolean;
   private readonly indexedFields: Readonly<Record<string, number>>;
-  /** Every event that is still remembered, in order. */
-  private history: StoreEvent[] = [];
+  /** Every event that is still remembered, in order, from `historyStart` on; before it are holes that are cut off now and then. */
+  private history: (StoreEvent | undefined)[] = [];
   private historyStart = 0;
   private historyBytes = 0;
   /** Committed, not yet on the disk. */
@@ -69,7 +69,7 @@ export class ObjectStore {
         const head = collection.head(keyOf(change.key.namespace, change.key.name));
         const current = this.versionFromLog(change, head);
         this.insert(current);
-        this.remember({ revision: change.revision, atMs: this.clock.nowMs(), previous: liveOrNone(head), current });
+        this.remember(this.eventOf(current, head));
       },
     });
     this.revision = report.revision;
@@ -221,12 +221,7 @@ export class ObjectStore {
   private commit(version: Version, head: Version | undefined): void {
     this.revision = version.revision;
     this.insert(version);
-    const event: StoreEvent = {
-      revision: version.revision,
-      atMs: this.clock.nowMs(),
-      previous: liveOrNone(head),
-      current: version,
-    };
+    const event = this.eventOf(version, head);
     this.remember(event);
     this.undelivered.push(event);
     if (this.log === undefined) {
@@ -300,10 +295,21 @@ export class ObjectStore {
     this.collection(version.resource).setHead(version);
   }
 
+  private eventOf(current: Version, head: Version | undefined): StoreEvent {
+    const { revision } = current;
+    const previous = liveOrNone(head);
+    const collection = this.collection(current.resource);
+    // Held only because the past is remembered: what this change replaced, and a tombstone.
+    const bytes =
+      (previous === undefined ? 0 : collection.weightOf(previous)) +
+      (current.deleted ? collection.weightOf(current) : 0);
+    return { revision, atMs: this.clock.nowMs(), previous, current, bytes };
+  }
+
   private remember(event: StoreEvent): void {
     this.history.push(event);
-    this.collection(event.current.resource).events.push(event);
-    this.historyBytes += weight(event);
+    this.collection(event.current.resource).remember(event);
+    this.historyBytes += event.bytes;
   }
 
   /** Forgets what is older than the retention asks for. Costs nothing when nothing is due. */
@@ -325,8 +331,9 @@ export class ObjectStore {
   }
 
   private forget(event: StoreEvent): void {
-    this.historyStart++;
-    this.historyBytes -= weight(event);
+    // The hole holds nothing: an array that is cut only when half of it is past would keep twice of what it may.
+    this.history[this.historyStart++] = undefined;
+    this.historyBytes -= event.bytes;
     event.current.previous = undefined;
     this.collection(event.current.resource).forget(event);
   }
@@ -385,12 +392,8 @@ export interface Retention {
   bytes: number;
 }
 
-const defaultRetention: Retention = { events: 100_000, ageMs: 300_000, bytes: 512 * 1024 * 1024 };
-
-/** Bytes that are held only because the past is remembered: what this change replaced. */
-function weight({ previous, current }: StoreEvent): number {
-  return (previous?.byteLength ?? 0) + (current.deleted ? current.byteLength : 0);
-}
+/** A watch resumes within minutes or not at all, so a quiet cluster need not remember its whole day. */
+const defaultRetention: Retention = { events: 10_000, ageMs: 300_000, bytes: 512 * 1024 * 1024 };
 
 function liveOrNone(version: Version | undefined): Version | undefined {
   return version === undefined || version.deleted ? undefined : version;

@@ -8,4 +8,6 @@ export interface StoreEvent {
   readonly previous: Version | undefined;
   /** What is there now; a tombstone for a deletion. */
   readonly current: Version;
+  /** What it costs to remember this change. */
+  readonly bytes: number;
 }

@@ -1,3 +1,4 @@
+import { considerateKube } from "../adapters/considerateKube.ts";
 import { pinoLog } from "../adapters/pinoLog.ts";
 import { prometheus } from "../adapters/prometheus.ts";
 import { systemClock } from "../adapters/systemClock.ts";
@@ -42,7 +43,7 @@ export async function runUp(flags: UpFlags): Promise<void> {
   const { server, kubeconfig } = embedded;
   const { core } = server;
   server.faults.setPressure(nodes.pressure, random);
-  const kube = inProcessKube(core, { user: controllerUser, fieldManager: "muster" });
+  const kube = considerateKube(inProcessKube(core, { user: controllerUser, fieldManager: "muster" }));
   const controllers = new Controllers({ kube, clock, random, log, metrics }, { fieldManager: "muster" });
   let problem: unknown;
   let inventory: Promise<InventoryDemo | undefined> = Promise.resolve(undefined);

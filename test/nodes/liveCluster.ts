@@ -3,6 +3,7 @@ import { execFile, spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { considerateKube } from "../../src/adapters/considerateKube.ts";
 import { systemClock } from "../../src/adapters/systemClock.ts";
 import { systemRandom } from "../../src/adapters/systemRandom.ts";
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
@@ -51,10 +52,12 @@ export async function liveCluster(
   });
   const crds = { group: "apiextensions.k8s.io", version: "v1", plural: "customresourcedefinitions" };
   for (const definition of part.definitions ?? []) await admin.create(crds, definition as unknown as KubeObject);
-  const kube = inProcessKube(server.core, {
-    user: { username: "nodes", groups: ["system:masters"] },
-    fieldManager: "nodes",
-  });
+  const kube = considerateKube(
+    inProcessKube(server.core, {
+      user: { username: "nodes", groups: ["system:masters"] },
+      fieldManager: "nodes",
+    }),
+  );
   const log = new KeptLog();
   const metrics = new MetricsBook();
   const controllers = new Controllers(

@@ -1,4 +1,6 @@
 /** The process that `muster bench nodes` measures: an API server on a disk with simulated nodes in it, told what to do by its parent. */
+
+import { considerateKube } from "../../adapters/considerateKube.ts";
 import { FileStore } from "../../adapters/fileStore.ts";
 import { systemClock } from "../../adapters/systemClock.ts";
 import { systemRandom } from "../../adapters/systemRandom.ts";
@@ -38,7 +40,9 @@ export async function measureNodes(options: NodesBenchOptions): Promise<NodesBen
   const random = systemRandom();
   const store = options.dataDir === undefined ? undefined : new FileStore({ directory: options.dataDir, clock });
   const { core } = await createApi({ clock, random, log: store });
-  const kube = inProcessKube(core, { user: { username: "nodes", groups: ["system:masters"] }, fieldManager: "nodes" });
+  const kube = considerateKube(
+    inProcessKube(core, { user: { username: "nodes", groups: ["system:masters"] }, fieldManager: "nodes" }),
+  );
   const metrics = new MetricsBook();
   const silent = () => {};
   const log = {

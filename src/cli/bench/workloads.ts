@@ -1,6 +1,7 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { considerateKube } from "../../adapters/considerateKube.ts";
 import { loadKubeconfig } from "../../adapters/kubeconfig.ts";
 import { kubeHttp } from "../../adapters/kubeHttp.ts";
 import { systemClock } from "../../adapters/systemClock.ts";
@@ -60,7 +61,9 @@ async function measured(way: "in process" | "over HTTPS", work: Work): Promise<M
 }
 
 function inProcess({ core }: ApiServer): KubeApi {
-  return inProcessKube(core, { user: { username: "bench", groups: ["system:masters"] }, fieldManager: "bench" });
+  return considerateKube(
+    inProcessKube(core, { user: { username: "bench", groups: ["system:masters"] }, fieldManager: "bench" }),
+  );
 }
 
 async function overHttp(server: ApiServer, folder: string): Promise<KubeApi> {

@@ -11,17 +11,22 @@ import type { KubeApi } from "../ports/kubeApi.ts";
 export async function applyManifests(kube: KubeApi, registry: Registry, folder: string): Promise<number> {
   const files = (await readdir(folder)).filter((name) => /\.ya?ml$/.test(name)).sort();
   let count = 0;
-  for (const file of files) {
-    for (const document of parseAllDocuments(await readFile(join(folder, file), "utf8"))) {
-      const object = document.toJS() as KubeObject | null;
-      if (object === null) continue;
-      const problem = await applyOne(kube, registry, object);
-      if (problem !== undefined) {
-        const what = `${object.kind} ${JSON.stringify(object.metadata.name)} of ${file}`;
-        throw new UserError("manifest-refused", `${what} was refused: ${problem}`, "correct the file, or leave it out");
-      }
-      count++;
+  for (const file of files) count += await applyManifest(kube, registry, join(folder, file));
+  return count;
+}
+
+/** Applies the documents of one file, and says how many there were. */
+export async function applyManifest(kube: KubeApi, registry: Registry, file: string): Promise<number> {
+  let count = 0;
+  for (const document of parseAllDocuments(await readFile(file, "utf8"))) {
+    const object = document.toJS() as KubeObject | null;
+    if (object === null) continue;
+    const problem = await applyOne(kube, registry, object);
+    if (problem !== undefined) {
+      const what = `${object.kind} ${JSON.stringify(object.metadata.name)} of ${file}`;
+      throw new UserError("manifest-refused", `${what} was refused: ${problem}`, "correct the file, or leave it out");
     }
+    count++;
   }
   return count;
 }

@@ -223,13 +223,20 @@ program
     "--controllers <names>",
     "which ones, with commas between (default: all but those that a real cluster has itself)",
   )
-  .option("--install", "define the kinds that they work on, where the cluster lacks them")
+  .option("--install", "define the kinds and create the objects that they need, where the cluster lacks them")
+  .option("--default-scheduler", "also place pods of default-scheduler: only where no kube-scheduler runs")
   .option("--gang-config <file>", "a Grove OperatorConfiguration for the gang operator")
   .option("--leader-elect", "act only while holding a Lease, so that many may run")
   .option("--lease-namespace <name>", "where the Lease is", "kube-system")
   .option("--lease-name <name>", "what it is called", "muster")
   .option("--identity <name>", "who we are; must be unique (default: the host's name and a random word)")
   .option("--status-address <host:port>", "where /healthz, /readyz and /metrics are served", "127.0.0.1:8081")
+  .option(
+    "--webhook-service <namespace/name>",
+    "serve the rules about writes as webhooks, which the API server reaches through this Service",
+  )
+  .option("--webhook-host <name>", "the same for a process outside the cluster: the name or address it is reached by")
+  .option("--webhook-address <host:port>", "where webhooks are served", "0.0.0.0:9443")
   .addOption(
     new Option("--log-level <level>", "what is written to standard error")
       .choices(["debug", "info", "warn", "error"])

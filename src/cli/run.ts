@@ -6,9 +6,10 @@ import { prometheus } from "../adapters/prometheus.ts";
 import { systemClock } from "../adapters/systemClock.ts";
 import { systemRandom } from "../adapters/systemRandom.ts";
 import { Controllers } from "../control/controllers.ts";
-import { ensureDefinitions, missingDefinitions } from "../control/ensureObjects.ts";
+import { ensureDefinitions, ensureStartObjects, missingDefinitions } from "../control/ensureObjects.ts";
 import type { Part } from "../control/part.ts";
 import { parts, partsNamed } from "../control/parts.ts";
+import { schedulerPart } from "../control/schedule/schedulerPart.ts";
 import type { Outcome } from "../model/outcome.ts";
 import { UserError } from "../model/userError.ts";
 import { type ClusterFlags, findCluster } from "./findCluster.ts";
@@ -16,10 +17,12 @@ import { withGangConfig } from "./gangConfig.ts";
 import { parsePort } from "./parsePort.ts";
 import { startStatusServer } from "./statusServer.ts";
 import { untilSignal } from "./untilSignal.ts";
+import { reachedBy, type WebhookFlags, Webhooks } from "./webhooks/webhooks.ts";
 
-export interface RunFlags extends ClusterFlags {
+export interface RunFlags extends ClusterFlags, WebhookFlags {
   readonly controllers?: string;
   readonly install?: boolean;
+  readonly defaultScheduler?: boolean;
   readonly leaderElect?: boolean;
   readonly leaseNamespace: string;
   readonly leaseName: string;
@@ -27,14 +30,17 @@ export interface RunFlags extends ClusterFlags {
   /** A Grove OperatorConfiguration. */
   readonly gangConfig?: string;
   readonly statusAddress: string;
+  readonly webhookAddress: string;
   readonly logLevel: "debug" | "info" | "warn" | "error";
   readonly output: "text" | "json";
 }
 
 /** Runs controllers against any cluster until a signal. */
 export async function runControllers(flags: RunFlags): Promise<void> {
-  const chosen = await withGangConfig(chosenParts(flags.controllers), flags.gangConfig);
-  const listen = hostAndPort(flags.statusAddress);
+  const chosen = await withGangConfig(chosenParts(flags), flags.gangConfig);
+  const listen = hostAndPort(flags.statusAddress, "--status-address");
+  const webhookListen = hostAndPort(flags.webhookAddress, "--webhook-address");
+  const reached = reachedBy(flags);
   const clock = systemClock();
   const random = systemRandom();
   const log = pinoLog({ level: flags.logLevel });
@@ -59,7 +65,11 @@ export async function runControllers(flags: RunFlags): Promise<void> {
     { health: controllers.health, readiness: controllers.readiness, metrics },
     listen,
   );
+  const namespace = flags.leaseNamespace;
+  const webhooks =
+    reached && new Webhooks({ kube, clock, random, log }, controllers, { parts: chosen, reached, namespace });
   const closeAll = async (): Promise<void> => {
+    await webhooks?.stop();
     await controllers.stop();
     kube.close();
     leaseKube.close();
@@ -71,6 +81,10 @@ export async function runControllers(flags: RunFlags): Promise<void> {
     const signal = untilSignal();
     const started = await Promise.race([controllers.start(), signal]);
     if (started === true) {
+      if (webhooks !== undefined) await webhooks.start(webhookListen);
+      else if (chosen.some(({ hooks = [] }) => hooks.length > 0)) {
+        log.warn({}, "defaults and checks of writes are not served: pass --webhook-service or --webhook-host");
+      }
       sayReady(flags, { server: connection.server, status: status.url, chosen });
       await signal;
     }
@@ -79,10 +93,17 @@ export async function runControllers(flags: RunFlags): Promise<void> {
   }
 }
 
-function chosenParts(names: string | undefined): Part[] {
-  if (names === undefined) return parts.filter(({ isOfEveryCluster }) => isOfEveryCluster !== true);
+function chosenParts({ controllers: names, defaultScheduler = false }: RunFlags): Part[] {
+  // A cluster has a scheduler for plain pods; two that do not know of each other would both fill the same room.
+  const known = parts.map((part) =>
+    part.name === "scheduler" ? schedulerPart({ placesPlainPods: defaultScheduler }) : part,
+  );
+  if (names === undefined) return known.filter(({ isOfEveryCluster }) => isOfEveryCluster !== true);
   const wanted = names.split(",").map((name) => name.trim());
-  return partsNamed(wanted.filter((name) => name !== ""));
+  return partsNamed(
+    wanted.filter((name) => name !== ""),
+    known,
+  );
 }
 
 async function requireDefinitions(
@@ -92,6 +113,7 @@ async function requireDefinitions(
 ): Promise<void> {
   if (install) {
     mustSucceed(await ensureDefinitions(ports, chosen), "the definitions could not be installed");
+    mustSucceed(await ensureStartObjects(ports.kube, chosen), "what the controllers start with could not be created");
     return;
   }
   const missing = mustSucceed(await missingDefinitions(ports.kube, chosen), "the cluster could not be asked");
@@ -112,10 +134,10 @@ function mustSucceed<T>(outcome: Outcome<T>, what: string): T {
   );
 }
 
-function hostAndPort(address: string): { host: string; port: number } {
+function hostAndPort(address: string, flag: string): { host: string; port: number } {
   const colon = address.lastIndexOf(":");
   const host = address.slice(0, Math.max(0, colon)).replace(/^\[|\]$/g, "");
-  return { host: host === "" ? "0.0.0.0" : host, port: parsePort(address.slice(colon + 1), "--status-address") };
+  return { host: host === "" ? "0.0.0.0" : host, port: parsePort(address.slice(colon + 1), flag) };
 }
 
 function sayReady(flags: RunFlags, about: { server: string; status: string; chosen: readonly Part[] }): void {

@@ -49,9 +49,7 @@ export async function runUp(flags: UpFlags): Promise<void> {
   let inventory: Promise<InventoryDemo | undefined> = Promise.resolve(undefined);
   try {
     mustSucceed(await ensureDefinitions({ kube, clock }, running));
-    mustSucceed(
-      await ensureStartObjects(kube, running, ({ apiVersion, kind }) => pluralOf(core.registry, apiVersion, kind)),
-    );
+    mustSucceed(await ensureStartObjects(kube, running));
     for (const part of running) part.add(controllers);
     const signal = untilSignal();
     const started = await Promise.race([controllers.start(), signal, embedded.diskFailure]);
@@ -82,16 +80,6 @@ async function demoInventory(options: InventoryDemoOptions): Promise<InventoryDe
 
 /** The controllers of the cluster itself: they may do everything. */
 const controllerUser = { username: "system:muster", groups: ["system:masters", "system:authenticated"] };
-
-function pluralOf(
-  registry: { kind(apiVersion: string, kind: string): { type: { plural: string } } | undefined },
-  apiVersion: string,
-  kind: string,
-): string {
-  const found = registry.kind(apiVersion, kind);
-  if (found === undefined) throw new Error(`a part starts with a ${apiVersion} ${kind}, which it does not define`);
-  return found.type.plural;
-}
 
 function mustSucceed(outcome: Outcome<undefined>): void {
   if (!outcome.ok) throw new Error(`${outcome.reason}: ${outcome.message}`);

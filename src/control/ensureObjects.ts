@@ -12,6 +12,13 @@ const definitionsRef: ResourceRef = {
   plural: "customresourcedefinitions",
 };
 
+/** Of the kinds that parts start with and no part defines. */
+const pluralsOfEveryCluster: Readonly<Record<string, string>> = {
+  Namespace: "namespaces",
+  PriorityClass: "priorityclasses",
+  ServiceAccount: "serviceaccounts",
+};
+
 /** How long a server may take to serve a kind that was just defined. */
 const servedWithinMs = 30_000;
 const lookEveryMs = 20;
@@ -49,17 +56,21 @@ export async function ensureDefinitions(
 }
 
 /** Creates the objects that the parts want to be there from the first moment. What exists is left as it is. */
-export async function ensureStartObjects(
-  kube: KubeApi,
-  parts: readonly Part[],
-  pluralOf: (object: NewObject) => string,
-): Promise<Outcome<undefined>> {
+export async function ensureStartObjects(kube: KubeApi, parts: readonly Part[]): Promise<Outcome<undefined>> {
+  const plurals = new Map(definitionsOf(parts).map(({ spec }) => namesIn(spec)));
   for (const object of parts.flatMap(({ startObjects = [] }) => startObjects)) {
-    const kind = { ...splitApiVersion(object.apiVersion), plural: pluralOf(object) };
+    const plural = plurals.get(object.kind) ?? pluralsOfEveryCluster[object.kind];
+    if (plural === undefined) throw new Error(`a part starts with a ${object.kind}, which no part defines`);
+    const kind = { ...splitApiVersion(object.apiVersion), plural };
     const outcome = await kube.create(kind, object as unknown as KubeObject);
     if (!outcome.ok && outcome.reason !== "AlreadyExists") return outcome;
   }
   return { ok: true, value: undefined };
+}
+
+function namesIn(spec: unknown): [kind: string, plural: string] {
+  const { names } = spec as { names: { kind: string; plural: string } };
+  return [names.kind, names.plural];
 }
 
 function definitionsOf(parts: readonly Part[]): NewObject[] {

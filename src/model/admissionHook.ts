@@ -33,6 +33,17 @@ export interface HookResource {
   readonly plural: string;
 }
 
+export interface VersionedResource extends HookResource {
+  readonly version: string;
+}
+
+export interface HookSieve {
+  /** Labels that the object has, before the write or after it. */
+  readonly labels?: Readonly<Record<string, string>>;
+  /** A CEL expression over `object` and `oldObject`. */
+  readonly expression?: string;
+}
+
 /**
  * A rule about writes that a part of the control plane brings along: what is a webhook in a real cluster is a function
  * call in the embedded one. Pure and synchronous, so that a write never leaves its turn of the event loop for it.
@@ -41,9 +52,16 @@ export interface AdmissionHook {
   /** Shown to whoever is refused: `queues.validate.muster.dev`. */
   readonly name: string;
   readonly type: "mutating" | "validating";
-  readonly resource: HookResource & { readonly version: string };
+  readonly resource: VersionedResource;
   /** `status`, `scale`; left out for the object itself. */
   readonly subresource?: string;
   readonly operations: readonly AdmissionRequest["operation"][];
+  /** The kinds that `review` looks up: who calls it outside the server keeps a cache of each. */
+  readonly reads?: readonly VersionedResource[];
+  /**
+   * What the API server can see without a call: a webhook that does not answer must not stop writes that are none of its
+   * business. A first sieve only: `review` looks again.
+   */
+  readonly sieve?: HookSieve;
   review(request: AdmissionRequest, lookup: AdmissionLookup): AdmissionVerdict;
 }

@@ -90,6 +90,19 @@ export async function openPki(options: PkiOptions): Promise<Pki> {
   };
 }
 
+/** An authority of its own and one server's certificate by it, for a server that is not the API: both are kept like a cluster's keys. */
+export async function openServingPair(
+  options: Omit<PkiOptions, "hosts"> & { readonly commonName: string; readonly hosts: readonly string[] },
+): Promise<{ readonly authority: string; readonly server: KeyPair }> {
+  const { files, random, nowMs, commonName, hosts } = options;
+  const authority = await openAuthority(files, random, nowMs);
+  const validity = { notBeforeMs: nowMs - skewMs, notAfterMs: nowMs + leafMs, random };
+  const server = await openLeaf(files, "tls", authority, nowMs, hosts, () =>
+    issueCertificate({ commonName, use: "server", hosts, ...validity }, authority),
+  );
+  return { authority: authority.certificate, server };
+}
+
 /** Keys that live as long as the process: for tests, and for servers without a data directory. */
 export function memoryKeyFiles(): KeyFiles {
   const texts = new Map<string, string>();

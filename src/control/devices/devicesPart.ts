@@ -16,6 +16,7 @@ export interface DevicesOptions extends Partial<ClaimSchedulerOptions> {
 export function devicesPart(options: DevicesOptions = {}): Part {
   return {
     name: "devices",
+    isOfEveryCluster: true,
     about: "devices for claims: claims from templates, allocation, release, eviction by taints",
     add: (controllers) => void addDevices(controllers, options),
   };

@@ -146,7 +146,7 @@ export class SchedulerTurns {
     let newest = newestOf(pods.value.items);
     const mark = uuid5(epoch, "epoch");
     for (const pod of pods.value.items) {
-      if (!isWaitingForUs(pod)) continue;
+      if (!isWaitingForUs(pod, this.world.cluster.settings.placesPlainPods)) continue;
       const { namespace = "", name } = pod.metadata;
       const patch = { metadata: { annotations: { [epochAnnotation]: mark } } };
       const target = { ...refs.pods, namespace, name };
@@ -354,10 +354,10 @@ export class SchedulerTurns {
   }
 }
 
-function isWaitingForUs(object: KubeObject): boolean {
+function isWaitingForUs(object: KubeObject, placesPlainPods: boolean): boolean {
   const { metadata, spec } = object as unknown as Pod;
   const scheduler = spec?.schedulerName;
-  if (scheduler !== kaiSchedulerName && scheduler !== defaultSchedulerName) return false;
+  if (scheduler !== kaiSchedulerName && !(placesPlainPods && scheduler === defaultSchedulerName)) return false;
   return (spec?.nodeName ?? "") === "" && metadata.deletionTimestamp === undefined;
 }
 

@@ -36,12 +36,14 @@ export function fractionHooks(rules: FractionRules = fractionRules): AdmissionHo
     const pod = object as unknown as Pod | undefined;
     return pod !== undefined && rules.schedulerNames.includes(pod.spec?.schedulerName ?? "") ? pod : undefined;
   };
+  const sieve = { expression: `object.spec.schedulerName in ${JSON.stringify(rules.schedulerNames)}` };
   return [
     {
       name: "shares.mutate.bind.muster.dev",
       type: "mutating",
       resource: podsRef,
       operations: ["CREATE"],
+      sieve,
       review(request) {
         const pod = concerns(request);
         if (pod === undefined || fractionErrors(pod, rules).length > 0) return { allowed: true };
@@ -54,6 +56,7 @@ export function fractionHooks(rules: FractionRules = fractionRules): AdmissionHo
       type: "validating",
       resource: podsRef,
       operations: ["CREATE", "UPDATE"],
+      sieve,
       review(request) {
         const pod = concerns(request);
         return pod === undefined ? { allowed: true } : verdictOf(fractionErrors(pod, rules));

@@ -427,6 +427,7 @@ export class Cluster {
     if (task.isReservation) return;
     const scheduler = pod.spec?.schedulerName ?? defaultSchedulerName;
     if (scheduler === defaultSchedulerName) {
+      if (!this.settings.placesPlainPods) return;
       const job = new Job(task.uid, pod, false, { minMember: 1 }, pod.spec?.priority ?? 0);
       this.jobs.set(job.id, job);
       this.join(job, task);

@@ -4,6 +4,8 @@ import type { PlacementStrategy } from "../../model/scheduling/schedulingShard.t
 export interface Settings {
   /** The node pool it works on; empty is what has no such label. */
   readonly nodePool: string;
+  /** Whether pods of `default-scheduler` are placed too; where another scheduler places them, they only take room. */
+  readonly placesPlainPods: boolean;
   readonly gpuStrategy: PlacementStrategy;
   readonly cpuStrategy: PlacementStrategy;
   /** How many jobs of a queue an action looks at. */
@@ -33,6 +35,7 @@ export type ActionName = "allocate" | "consolidation" | "reclaim" | "preempt" | 
 
 export const defaultSettings: Settings = {
   nodePool: "",
+  placesPlainPods: true,
   gpuStrategy: "binpack",
   cpuStrategy: "binpack",
   queueDepth: {},

@@ -5,7 +5,7 @@ import type { KubeObject } from "../object.ts";
 import { authorizeChild } from "./authorizeChild.ts";
 import { defaultSet } from "./defaultSet.ts";
 import type { Findings } from "./findings.ts";
-import { type GangKind, places } from "./keys.ts";
+import { type GangKind, labels, managedByValue, places } from "./keys.ts";
 import type { GangSettings } from "./settings.ts";
 import type { ClusterTopologyBinding, PodCliqueSet } from "./types.ts";
 import { validateSet } from "./validateSet.ts";
@@ -27,6 +27,7 @@ export function gangHooks(settings: GangSettings): AdmissionHook[] {
       type: "validating",
       resource: places.PodCliqueSet,
       operations: ["CREATE", "UPDATE"],
+      reads: [places.ClusterTopologyBinding],
       review: (request, lookup) => reviewSet(request, lookup, settings),
     },
     {
@@ -79,6 +80,8 @@ function authorizerHooks(settings: GangSettings): AdmissionHook[] {
     type: "validating",
     resource: places[kind],
     operations,
+    reads: [places.PodCliqueSet],
+    sieve: { labels: { [labels.managedBy]: managedByValue } },
     review: (request, lookup) => authorizeChild(request, lookup, kind, settings),
   }));
 }

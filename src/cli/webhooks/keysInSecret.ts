@@ -1,0 +1,66 @@
+import { Buffer } from "node:buffer";
+import type { KeyPair } from "../../apiserver/auth/certificate.ts";
+import { openServingPair } from "../../apiserver/auth/pki.ts";
+import type { KubeObject } from "../../model/object.ts";
+import type { Outcome } from "../../model/outcome.ts";
+import type { KubeApi, ResourceRef } from "../../ports/kubeApi.ts";
+import type { Random } from "../../ports/random.ts";
+
+export interface WebhookKeys {
+  /** PEM of the authority that clients must trust. */
+  readonly authority: string;
+  readonly server: KeyPair;
+}
+
+const secrets: ResourceRef = { group: "", version: "v1", plural: "secrets" };
+const attemptsMax = 10;
+
+/**
+ * The keys of the webhook server, kept in a Secret that all processes of an installation share: whoever comes first makes them,
+ * and whoever sees them run out renews them. Each change is one write against the version that was read, so all end with the same.
+ */
+export async function openKeysInSecret(
+  { kube, random, nowMs }: { readonly kube: KubeApi; readonly random: Random; readonly nowMs: number },
+  place: { readonly namespace: string; readonly name: string; readonly hosts: readonly string[] },
+): Promise<Outcome<WebhookKeys>> {
+  const { namespace, name, hosts } = place;
+  const ref = { ...secrets, namespace, name };
+  for (let attempt = 1; ; attempt++) {
+    const found = await kube.get(ref);
+    if (!found.ok && found.reason !== "NotFound") return found;
+    const texts = textsOf(found.ok ? found.value : undefined);
+    let isChanged = false;
+    const files = {
+      read: async (file: string) => texts.get(file),
+      write: async (file: string, text: string) => {
+        isChanged = true;
+        texts.set(file, text);
+      },
+    };
+    const keys = await openServingPair({ files, random, nowMs, commonName: name, hosts });
+    if (!isChanged) return { ok: true, value: keys };
+    const data = Object.fromEntries([...texts].map(([file, text]) => [file, Buffer.from(text).toString("base64")]));
+    const written = found.ok
+      ? await kube.update(ref, { ...found.value, data } as KubeObject)
+      : await kube.create(secrets, newSecret(namespace, name, data));
+    if (written.ok) return { ok: true, value: keys };
+    const isRace = written.reason === "Conflict" || written.reason === "AlreadyExists";
+    if (!isRace || attempt === attemptsMax) return written;
+  }
+}
+
+function textsOf(secret: KubeObject | undefined): Map<string, string> {
+  const data = (secret?.["data"] ?? {}) as Record<string, string>;
+  return new Map(Object.entries(data).map(([file, text]) => [file, Buffer.from(text, "base64").toString("utf8")]));
+}
+
+function newSecret(namespace: string, name: string, data: Record<string, string>): KubeObject {
+  const labels = { "app.kubernetes.io/managed-by": "muster" };
+  return {
+    apiVersion: "v1",
+    kind: "Secret",
+    metadata: { namespace, name, labels },
+    type: "kubernetes.io/tls",
+    data,
+  } as unknown as KubeObject;
+}

@@ -1,0 +1,144 @@
+import { Buffer } from "node:buffer";
+import { isIP } from "node:net";
+import type { Controllers } from "../../control/controllers.ts";
+import type { Part } from "../../control/part.ts";
+import { cachedLookup } from "../../control/webhooks/cachedLookup.ts";
+import { ensureWebhooks } from "../../control/webhooks/ensureWebhooks.ts";
+import { type WebhookClient, webhookConfigurations } from "../../control/webhooks/webhookConfigurations.ts";
+import type { AdmissionLookup } from "../../model/admissionHook.ts";
+import type { Outcome } from "../../model/outcome.ts";
+import { UserError } from "../../model/userError.ts";
+import type { Clock } from "../../ports/clock.ts";
+import type { KubeApi } from "../../ports/kubeApi.ts";
+import type { Log } from "../../ports/log.ts";
+import type { Random } from "../../ports/random.ts";
+import { openKeysInSecret, type WebhookKeys } from "./keysInSecret.ts";
+import { startWebhookServer, type WebhookServer } from "./webhookServer.ts";
+
+export interface WebhookFlags {
+  /** `namespace/name`. */
+  readonly webhookService?: string;
+  readonly webhookHost?: string;
+}
+
+/** How the API server will reach us, from what the user said; undefined when nobody wants webhooks. */
+export type Reached = { readonly service: { namespace: string; name: string } } | { readonly host: string };
+
+export function reachedBy({ webhookService, webhookHost }: WebhookFlags): Reached | undefined {
+  if (webhookService !== undefined && webhookHost !== undefined) {
+    const problem = "--webhook-service and --webhook-host are two ways to the same server";
+    throw new UserError("webhook-address-unusable", problem, "pass one of them");
+  }
+  if (webhookHost !== undefined) return { host: webhookHost.replace(/^\[|\]$/g, "") };
+  if (webhookService === undefined) return undefined;
+  const [, namespace, name] = /^([a-z0-9-]+)\/([a-z0-9-]+)$/.exec(webhookService) ?? [];
+  if (namespace === undefined || name === undefined) {
+    const problem = `${JSON.stringify(webhookService)} does not name a Service`;
+    throw new UserError("webhook-address-unusable", problem, "write it as namespace/name");
+  }
+  return { service: { namespace, name } };
+}
+
+const secretName = "muster-webhooks";
+const servicePort = 443;
+/** How often keys and configurations are looked at again: keys that others renewed, configurations that somebody changed. */
+const lookAgainMs = 10 * 60_000;
+
+export interface WebhookPorts {
+  /** Not the leader's: every process of an installation answers. */
+  readonly kube: KubeApi;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+}
+
+/** The rules of parts about writes, as webhooks of a cluster: keys, the server that answers, and the word to the API server. */
+export class Webhooks {
+  private readonly ports: WebhookPorts;
+  private readonly parts: readonly Part[];
+  private readonly reached: Reached;
+  private readonly namespace: string;
+  private readonly lookup: AdmissionLookup;
+  private server: WebhookServer | undefined;
+  private stopTimer = (): void => {};
+
+  /** Before the controllers start: what the rules look up needs caches. */
+  constructor(
+    ports: WebhookPorts,
+    controllers: Controllers,
+    options: { readonly parts: readonly Part[]; readonly reached: Reached; readonly namespace: string },
+  ) {
+    this.ports = ports;
+    this.parts = options.parts;
+    this.reached = options.reached;
+    this.namespace = options.namespace;
+    this.lookup = cachedLookup(controllers, this.hooks);
+  }
+
+  /** When caches are whole: from here on the API server asks us. */
+  async start(listen: { readonly host: string; readonly port: number }): Promise<void> {
+    const keys = mustSucceed(await this.keys());
+    const { hooks, lookup } = this;
+    this.server = await startWebhookServer({ hooks, lookup, log: this.ports.log }, listen, keys.server);
+    mustSucceed(await this.publish(this.server, keys));
+    this.lookAgainLater(this.server);
+  }
+
+  async stop(): Promise<void> {
+    this.stopTimer();
+    await this.server?.stop();
+  }
+
+  private get hooks() {
+    return this.parts.flatMap(({ hooks = [] }) => hooks);
+  }
+
+  private lookAgainLater(server: WebhookServer): void {
+    this.stopTimer = this.ports.clock.after(lookAgainMs, () => {
+      void this.lookAgain(server).then(() => this.lookAgainLater(server));
+    });
+  }
+
+  private async lookAgain(server: WebhookServer): Promise<void> {
+    const keys = await this.keys();
+    const outcome = keys.ok ? await this.publish(server, keys.value) : keys;
+    if (keys.ok) server.useKeys(keys.value.server);
+    if (!outcome.ok) this.ports.log.warn({ why: outcome.message }, "webhooks could not be looked after");
+  }
+
+  private keys(): Promise<Outcome<WebhookKeys>> {
+    const { kube, random, clock } = this.ports;
+    const place = { namespace: this.namespace, name: secretName, hosts: hostsOf(this.reached) };
+    return openKeysInSecret({ kube, random, nowMs: clock.nowMs() }, place);
+  }
+
+  private publish(server: WebhookServer, keys: WebhookKeys): Promise<Outcome<undefined>> {
+    const place = {
+      client: clientOf(this.reached, server.port),
+      authority: Buffer.from(keys.authority).toString("base64"),
+      ownNamespace: this.namespace,
+    };
+    return ensureWebhooks(this.ports.kube, webhookConfigurations(this.parts, place));
+  }
+}
+
+function hostsOf(reached: Reached): string[] {
+  if ("host" in reached) return [reached.host];
+  const { namespace, name } = reached.service;
+  return [`${name}.${namespace}`, `${name}.${namespace}.svc`, `${name}.${namespace}.svc.cluster.local`];
+}
+
+function clientOf(reached: Reached, port: number): WebhookClient {
+  if ("service" in reached) return { service: { ...reached.service, port: servicePort } };
+  const { host } = reached;
+  return { url: `https://${isIP(host) === 6 ? `[${host}]` : host}:${port}` };
+}
+
+function mustSucceed<T>(outcome: Outcome<T>): T {
+  if (outcome.ok) return outcome.value;
+  throw new UserError(
+    "cluster-refused",
+    `the webhooks could not be set up: ${outcome.message} (${outcome.reason})`,
+    "see that these credentials may write Secrets and webhook configurations (deploy/muster.yaml has the rights)",
+  );
+}

@@ -1,0 +1,29 @@
+import type { AdmissionHook, AdmissionLookup, HookResource } from "../../model/admissionHook.ts";
+import { keyOf } from "../../model/intent.ts";
+import type { Controllers } from "../controllers.ts";
+import type { ObjectCache } from "../objectCache.ts";
+
+/** What hooks look up, from caches of the kinds that they said they read. They may lag behind the server. */
+export function cachedLookup(controllers: Controllers, hooks: readonly AdmissionHook[]): AdmissionLookup {
+  const caches = new Map<string, ObjectCache>();
+  for (const resource of hooks.flatMap(({ reads = [] }) => reads)) {
+    caches.set(wordFor(resource), controllers.cache(resource));
+  }
+  const cacheOf = (resource: HookResource): ObjectCache => {
+    const cache = caches.get(wordFor(resource));
+    if (cache === undefined)
+      throw new Error(`a hook looks up ${wordFor(resource)}, which it does not say that it reads`);
+    return cache;
+  };
+  return {
+    get: (resource, namespace, name) => cacheOf(resource).get(keyOf(namespace, name)),
+    list: (resource, namespace) =>
+      [...cacheOf(resource).view().objects.values()].filter(
+        ({ metadata }) => namespace === "" || metadata.namespace === namespace,
+      ),
+  };
+}
+
+function wordFor({ group, plural }: HookResource): string {
+  return group === "" ? plural : `${plural}.${group}`;
+}

@@ -1,0 +1,40 @@
+import { equalJson } from "../../model/json.ts";
+import type { KubeObject } from "../../model/object.ts";
+import type { Outcome } from "../../model/outcome.ts";
+import type { KubeApi, ObjectRef, ResourceRef } from "../../ports/kubeApi.ts";
+import type { NewObject } from "../part.ts";
+
+const attemptsMax = 5;
+
+/**
+ * Makes the webhook configurations of the cluster those that are wanted. Several processes of one installation may do it at once:
+ * they want the same, and what is as wanted is not written.
+ */
+export async function ensureWebhooks(kube: KubeApi, wanted: readonly NewObject[]): Promise<Outcome<undefined>> {
+  for (const each of wanted) {
+    const outcome = await ensure(kube, each);
+    if (!outcome.ok) return outcome;
+  }
+  return { ok: true, value: undefined };
+}
+
+async function ensure(kube: KubeApi, wanted: NewObject): Promise<Outcome<unknown>> {
+  const kind = resourceOf(wanted);
+  const ref: ObjectRef = { ...kind, namespace: "", name: wanted.metadata.name };
+  for (let attempt = 1; ; attempt++) {
+    const found = await kube.get(ref);
+    if (!found.ok && found.reason !== "NotFound") return found;
+    if (found.ok && equalJson(found.value["webhooks"], wanted["webhooks"])) return found;
+    const written = found.ok
+      ? await kube.update(ref, { ...found.value, webhooks: wanted["webhooks"] } as KubeObject)
+      : await kube.create(kind, wanted as unknown as KubeObject);
+    const isRace = !written.ok && (written.reason === "Conflict" || written.reason === "AlreadyExists");
+    if (!isRace || attempt === attemptsMax) return written;
+  }
+}
+
+function resourceOf({ kind }: NewObject): ResourceRef {
+  const plural =
+    kind === "MutatingWebhookConfiguration" ? "mutatingwebhookconfigurations" : "validatingwebhookconfigurations";
+  return { group: "admissionregistration.k8s.io", version: "v1", plural };
+}

@@ -1,0 +1,73 @@
+import type { AdmissionHook } from "../../model/admissionHook.ts";
+import type { NewObject, Part } from "../part.ts";
+
+/** How the API server reaches the process that answers. */
+export type WebhookClient =
+  | { readonly service: { readonly namespace: string; readonly name: string; readonly port: number } }
+  /** `https://host:port`, for a process outside the cluster. */
+  | { readonly url: string };
+
+export interface WebhookPlace {
+  readonly client: WebhookClient;
+  /** The authority that signed the answering process's certificate, as PEM in base64. */
+  readonly authority: string;
+  /** Where the process itself lives: its own pods are never asked about, or it could not start again. */
+  readonly ownNamespace: string;
+}
+
+const timeoutSeconds = 10;
+
+/** Where a hook is asked. Names of hooks are names of webhooks, so they need no escaping. */
+export function pathOf(hook: AdmissionHook): string {
+  return `/admission/${hook.name}`;
+}
+
+/**
+ * What tells an API server to ask the hooks of these parts: one object for each part and type. Every field that a server would
+ * fill in is written out, so that what was stored can be compared with what is wanted.
+ */
+export function webhookConfigurations(parts: readonly Part[], place: WebhookPlace): NewObject[] {
+  return parts.flatMap(({ name, hooks = [] }) =>
+    (["mutating", "validating"] as const).flatMap((type) => {
+      const webhooks = hooks.filter((hook) => hook.type === type).map((hook) => webhookOf(hook, place));
+      if (webhooks.length === 0) return [];
+      const kind = type === "mutating" ? "MutatingWebhookConfiguration" : "ValidatingWebhookConfiguration";
+      const labels = { "app.kubernetes.io/managed-by": "muster" };
+      const metadata = { name: `muster-${name}`, labels };
+      return [{ apiVersion: "admissionregistration.k8s.io/v1", kind, metadata, webhooks }];
+    }),
+  );
+}
+
+function webhookOf(hook: AdmissionHook, { client, authority, ownNamespace }: WebhookPlace): object {
+  const { group, version, plural } = hook.resource;
+  const { labels, expression } = hook.sieve ?? {};
+  const path = pathOf(hook);
+  const address = "url" in client ? { url: `${client.url}${path}` } : { service: { ...client.service, path } };
+  const notAsked = { key: "kubernetes.io/metadata.name", operator: "NotIn", values: ["kube-system", ownNamespace] };
+  // A rule of the control plane about its own kinds holds everywhere; pods are made by everybody.
+  const namespaceSelector = group === "" && plural === "pods" ? { matchExpressions: [notAsked] } : {};
+  return {
+    name: hook.name,
+    clientConfig: { ...address, caBundle: authority },
+    rules: [
+      {
+        apiGroups: [group],
+        apiVersions: [version],
+        operations: [...hook.operations],
+        resources: [hook.subresource === undefined ? plural : `${plural}/${hook.subresource}`],
+        scope: "*",
+      },
+    ],
+    failurePolicy: "Fail",
+    // With other versions of a kind the server converts, and a rule still sees the one it was written for.
+    matchPolicy: "Equivalent",
+    namespaceSelector,
+    objectSelector: labels === undefined ? {} : { matchLabels: labels },
+    sideEffects: "None",
+    timeoutSeconds,
+    admissionReviewVersions: ["v1"],
+    ...(hook.type === "mutating" ? { reinvocationPolicy: "IfNeeded" } : {}),
+    ...(expression === undefined ? {} : { matchConditions: [{ name: "concerned", expression }] }),
+  };
+}

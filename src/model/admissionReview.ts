@@ -1,0 +1,92 @@
+import type { AdmissionHook, AdmissionLookup, AdmissionRequest } from "./admissionHook.ts";
+import { causeReason, describeFieldError } from "./fieldError.ts";
+import { equalJson, isObject, type Json, type JsonObject } from "./json.ts";
+import type { KubeObject } from "./object.ts";
+
+/** What a webhook answers, apart from the envelope: a patch is still JSON, not yet base64. */
+export interface ReviewAnswer {
+  readonly uid: string;
+  readonly allowed: boolean;
+  readonly patch?: readonly PatchStep[];
+  readonly warnings?: readonly string[];
+  readonly status?: JsonObject;
+}
+
+export type PatchStep =
+  | { readonly op: "add" | "replace"; readonly path: string; readonly value: Json }
+  | { readonly op: "remove"; readonly path: string };
+
+/** Asks a hook what an API server asks by webhook. Undefined when the body is no question. */
+export function answerReview(hook: AdmissionHook, body: unknown, lookup: AdmissionLookup): ReviewAnswer | undefined {
+  const review = isObject(body) && body["kind"] === "AdmissionReview" ? body["request"] : undefined;
+  if (!isObject(review) || typeof review["uid"] !== "string") return undefined;
+  const request = requestIn(review);
+  if (request === undefined) return undefined;
+  const { uid } = review;
+  const verdict = hook.review(request, lookup);
+  if (!verdict.allowed) {
+    const causes = (verdict.errors ?? []).map((error) => ({
+      reason: causeReason(error),
+      message: describeFieldError(error),
+      field: error.field,
+    }));
+    const refusal = causes.length === 0 ? { code: 403, reason: "Forbidden" } : { code: 422, reason: "Invalid" };
+    const details = causes.length === 0 ? {} : { details: { name: request.name, causes } };
+    return { uid, allowed: false, status: { ...refusal, message: verdict.message, ...details } };
+  }
+  const warnings =
+    verdict.warnings === undefined || verdict.warnings.length === 0 ? {} : { warnings: verdict.warnings };
+  if (verdict.object === undefined || request.object === undefined) return { uid, allowed: true, ...warnings };
+  const patch = patchBetween(request.object as unknown as JsonObject, verdict.object as unknown as JsonObject);
+  return { uid, allowed: true, ...(patch.length === 0 ? {} : { patch }), ...warnings };
+}
+
+/** The steps of a JSON patch that make one object of the other. Lists are replaced whole. */
+export function patchBetween(before: JsonObject, after: JsonObject, at = ""): PatchStep[] {
+  const steps: PatchStep[] = [];
+  for (const key of Object.keys(before)) {
+    if (after[key] === undefined) steps.push({ op: "remove", path: `${at}/${escaped(key)}` });
+  }
+  for (const [key, value] of Object.entries(after)) {
+    if (value === undefined) continue;
+    const path = `${at}/${escaped(key)}`;
+    const old = before[key];
+    if (old === undefined) steps.push({ op: "add", path, value });
+    else if (isObject(old) && isObject(value)) steps.push(...patchBetween(old, value, path));
+    else if (!equalJson(old, value)) steps.push({ op: "replace", path, value });
+  }
+  return steps;
+}
+
+function escaped(key: string): string {
+  return key.replaceAll("~", "~0").replaceAll("/", "~1");
+}
+
+function requestIn(review: JsonObject): AdmissionRequest | undefined {
+  const { operation, userInfo } = review;
+  if (operation !== "CREATE" && operation !== "UPDATE" && operation !== "DELETE") return undefined;
+  const object = objectIn(review["object"]);
+  const oldObject = objectIn(review["oldObject"]);
+  // What an operation must bring: hooks rely on it.
+  if (operation !== "DELETE" && object === undefined) return undefined;
+  if (operation !== "CREATE" && oldObject === undefined) return undefined;
+  const user = isObject(userInfo) ? userInfo : {};
+  const groups = Array.isArray(user["groups"]) ? user["groups"].filter((group) => typeof group === "string") : [];
+  return {
+    operation,
+    namespace: textIn(review["namespace"]),
+    name: textIn(review["name"]),
+    object,
+    oldObject,
+    user: { username: textIn(user["username"]), groups },
+    dryRun: review["dryRun"] === true,
+  };
+}
+
+function textIn(value: Json | undefined): string {
+  return typeof value === "string" ? value : "";
+}
+
+function objectIn(value: Json | undefined): KubeObject | undefined {
+  return isObject(value) && isObject(value["metadata"]) ? (value as unknown as KubeObject) : undefined;
+}

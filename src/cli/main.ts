@@ -363,6 +363,7 @@ const usageCodes = new Set([
   "profile-unknown",
   "race-unknown",
   "scenario-unknown",
+  "service-malformed",
   "variant-unknown",
 ]);
 

@@ -140,8 +140,8 @@ describe("muster run", () => {
     ["a controller that nobody knows", ["--controllers", "nonsense"], 2, "controller-unknown"],
     ["a kubeconfig that is not there", ["--kubeconfig", "/nowhere/kubeconfig"], 1, "kubeconfig-missing"],
     ["kinds that the cluster does not know", ["--controllers", "binder"], 1, "definitions-missing"],
-    ["two ways to the webhooks", ["--webhook-host", "a", "--webhook-service", "b/c"], 1, "webhook-address-unusable"],
-    ["a Service without a namespace", ["--webhook-service", "c"], 1, "webhook-address-unusable"],
+    ["two ways to the webhooks", ["--webhook-host", "a", "--webhook-service", "b/c"], 2, "flags-conflict"],
+    ["a Service without a namespace", ["--webhook-service", "c"], 2, "service-malformed"],
     ["an address that is none", ["--status-address", "here:there"], 2, "port-invalid"],
   ])("%s is refused with a cure", (_, flags, code, problem) => {
     const all = ["run", "--kubeconfig", join(folder, "kubeconfig"), "--status-address", "127.0.0.1:0", ...flags];

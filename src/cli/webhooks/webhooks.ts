@@ -27,14 +27,14 @@ export type Reached = { readonly service: { namespace: string; name: string } } 
 export function reachedBy({ webhookService, webhookHost }: WebhookFlags): Reached | undefined {
   if (webhookService !== undefined && webhookHost !== undefined) {
     const problem = "--webhook-service and --webhook-host are two ways to the same server";
-    throw new UserError("webhook-address-unusable", problem, "pass one of them");
+    throw new UserError("flags-conflict", problem, "pass one of them");
   }
   if (webhookHost !== undefined) return { host: webhookHost.replace(/^\[|\]$/g, "") };
   if (webhookService === undefined) return undefined;
   const [, namespace, name] = /^([a-z0-9-]+)\/([a-z0-9-]+)$/.exec(webhookService) ?? [];
   if (namespace === undefined || name === undefined) {
     const problem = `${JSON.stringify(webhookService)} does not name a Service`;
-    throw new UserError("webhook-address-unusable", problem, "write it as namespace/name");
+    throw new UserError("service-malformed", problem, "write it as namespace/name");
   }
   return { service: { namespace, name } };
 }

@@ -71,7 +71,13 @@ describe("a question by webhook", () => {
     ],
   ];
   test.each(verdicts)("%s", (_, verdict, answer) => {
-    expect(answerReview(hook(() => verdict), question(), lookup)).toMatchObject(answer);
+    expect(
+      answerReview(
+        hook(() => verdict),
+        question(),
+        lookup,
+      ),
+    ).toMatchObject(answer);
   });
 
   test("an object that the hook left as it was needs no patch", () => {

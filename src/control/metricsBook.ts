@@ -91,7 +91,10 @@ function withLabel(key: string, suffix: string, label?: string, value?: string):
   return labels === "" ? `${name}${suffix}` : `${name}${suffix}{${labels}}`;
 }
 
+const isSpecial = /[\\"\n]/;
+
 function escaped(value: string): string {
+  if (!isSpecial.test(value)) return value;
   return value.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n");
 }
 

@@ -18,6 +18,9 @@ import { SchedulerTurns } from "./schedulerTurns.ts";
 import { ScheduleWorld } from "./scheduleWorld.ts";
 import { StatusTurns } from "./statusTurns.ts";
 
+/** Turns that write for each pod: enough at once that one sync of the disk carries many of them. */
+const writesAtOnce = 256;
+
 /** All pods are decided on together, so there is one key. */
 const cycleKey = "cycle";
 
@@ -76,7 +79,7 @@ export function addScheduler(controllers: Controllers, settings: Settings): Sche
   });
   controllers.add({
     name: "group-marks",
-    concurrency: 8,
+    concurrency: 64,
     sources: [marked],
     reconcile: (key, { cancel }) => marks.turn(key, cancel),
   });
@@ -84,7 +87,7 @@ export function addScheduler(controllers: Controllers, settings: Settings): Sche
   const groups = new GroupTurns(controllers, recorder);
   controllers.add({
     name: "pod-grouper",
-    concurrency: 32,
+    concurrency: writesAtOnce,
     sources: [kindSource(world.pods, forObject())],
     reconcile: (key, { cancel }) => groups.turn(key, cancel),
   });
@@ -133,7 +136,7 @@ function addAccounts(controllers: Controllers, world: ScheduleWorld): void {
   };
   controllers.add({
     name: "podgroup-accounts",
-    concurrency: 8,
+    concurrency: 64,
     sources: [
       kindSource(world.pods, forMapped(groupOf)),
       kindSource(world.groups, forObject()),

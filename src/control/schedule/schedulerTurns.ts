@@ -1,6 +1,7 @@
-import { cycle, type Plan } from "../../decide/schedule/cycle.ts";
+import { cycle, type Plan, type PlannedBind } from "../../decide/schedule/cycle.ts";
 import { explain, explainMissingGroup } from "../../decide/schedule/explain.ts";
 import type { Job } from "../../decide/schedule/job.ts";
+import type { QueueState } from "../../decide/schedule/queueTree.ts";
 import type { Session } from "../../decide/schedule/session.ts";
 import { applyIntent, type Written } from "../../intents/applyIntent.ts";
 import { lookAgainAtAll } from "../../intents/lookAgain.ts";
@@ -23,7 +24,7 @@ import type { Found } from "./reasonBook.ts";
 import { type Mark, refs, type ScheduleWorld } from "./scheduleWorld.ts";
 
 /** Writes on their way at once: enough that one sync of the disk carries many of them. */
-const writesAtOnce = 64;
+const writesAtOnce = 256;
 /** The first wait after a refused bind; it doubles up to the last. */
 const holdBackMs = 1_000;
 const holdBackMsMax = 300_000;
@@ -61,6 +62,8 @@ export class SchedulerTurns {
   private failures = 0;
   private wakeMs: number | undefined;
   private readonly refusals = new Map<string, number>();
+  /** What was measured last, by queue. */
+  private readonly measured = new Map<string, { readonly displayName: string; readonly amounts: readonly number[] }>();
   /** Writes that nobody knows the outcome of. */
   private readonly unknown = new Map<string, Decision<Mark>>();
 
@@ -175,15 +178,23 @@ export class SchedulerTurns {
       if (binds.length > 0) metrics.count("kai_podgroups_scheduled_by_action", { action });
     }
     if (plan.evictions.length > 0) metrics.count("kai_total_preemption_attempts", {});
-    for (const { displayName, name, fairShare, allocated } of this.world.cluster.queues.byName.values()) {
-      const labels = { queue_name: displayName, queue_metadata_name: name, queue_display_name: displayName };
-      metrics.gauge("kai_queue_fair_share_gpu", labels, fairShare[0] / 1000);
-      metrics.gauge("kai_queue_fair_share_cpu_cores", labels, fairShare[1] / 1000);
-      metrics.gauge("kai_queue_fair_share_memory_gb", labels, fairShare[2] / 1e9);
-      metrics.gauge("kai_queue_gpu_usage", labels, allocated[0] / 1000);
-      metrics.gauge("kai_queue_cpu_usage", labels, allocated[1] / 1000);
-      metrics.gauge("kai_queue_memory_usage", labels, allocated[2] / 1e9);
-    }
+    for (const queue of this.world.cluster.queues.byName.values()) this.measureQueue(queue);
+  }
+
+  /** Tells what has changed: there may be hundreds of queues, and a cycle touches a few. */
+  private measureQueue({ displayName, name, fairShare, allocated }: QueueState): void {
+    const { metrics } = this.controllers.ports;
+    const now = [...fairShare, ...allocated];
+    const before = this.measured.get(name);
+    if (before?.displayName === displayName && now.every((each, at) => each === before.amounts[at])) return;
+    this.measured.set(name, { displayName, amounts: now });
+    const labels = { queue_name: displayName, queue_metadata_name: name, queue_display_name: displayName };
+    metrics.gauge("kai_queue_fair_share_gpu", labels, fairShare[0] / 1000);
+    metrics.gauge("kai_queue_fair_share_cpu_cores", labels, fairShare[1] / 1000);
+    metrics.gauge("kai_queue_fair_share_memory_gb", labels, fairShare[2] / 1e9);
+    metrics.gauge("kai_queue_gpu_usage", labels, allocated[0] / 1000);
+    metrics.gauge("kai_queue_cpu_usage", labels, allocated[1] / 1000);
+    metrics.gauge("kai_queue_memory_usage", labels, allocated[2] / 1e9);
   }
 
   private isNothingNew(nowMs: number): boolean {
@@ -219,14 +230,16 @@ export class SchedulerTurns {
       for (const { intent } of decisions) world.picture.abandon(intent);
       return false;
     });
-    const writes = decided.flatMap((commit) => commit.decisions.map((decision) => ({ commit, decision })));
+    const writes = decided.flatMap((commit) =>
+      commit.decisions.map((decision, at) => ({ commit, decision, bind: commit.planned.binds[at] as PlannedBind })),
+    );
     let hasFailed = decided.length < commits.length;
     const voided = new Set<JobCommit>();
     const written = new Map<JobCommit, KubeObject[]>();
-    await inParallel(writes, writesAtOnce, async ({ commit, decision }) => {
+    await inParallel(writes, writesAtOnce, async ({ commit, decision, bind }) => {
       const outcome = await this.send(decision, cancel);
       if (outcome.ok) {
-        this.bound(commit, decision);
+        this.bound(commit.planned.job, bind);
         const { object } = outcome.value;
         if (object !== undefined) written.set(commit, [...(written.get(commit) ?? []), object]);
         return;
@@ -234,7 +247,7 @@ export class SchedulerTurns {
       hasFailed = true;
       if (outcome.reason === "Unknown") this.unknown.set(intentKey(decision.intent), decision);
       else {
-        this.refused(commit, decision, outcome);
+        this.refused(bind, outcome);
         if (commit.commitId !== undefined) voided.add(commit);
       }
     });
@@ -264,15 +277,11 @@ export class SchedulerTurns {
     return outcome;
   }
 
-  private bound({ planned }: JobCommit, { intent }: Decision<Mark>): void {
-    const bind = planned.binds.find(
-      ({ task }) => task.name === intent.target.name && task.namespace === intent.target.namespace,
-    );
-    if (bind === undefined) return;
+  private bound(job: Job, bind: PlannedBind): void {
     this.refusals.delete(bind.task.uid);
     const { clock, metrics } = this.controllers.ports;
     const nowMs = clock.nowMs();
-    if (!this.running.has(planned.job)) this.marks.started(planned.job, nowMs);
+    if (!this.running.has(job)) this.marks.started(job, nowMs);
     metrics.observe("kai_task_scheduling_latency_milliseconds", {}, Math.max(0, nowMs - bind.task.createdMs));
     const note = `placed on ${bind.node}`;
     this.recorder.record(bind.task.pod as unknown as KubeObject, {
@@ -284,16 +293,9 @@ export class SchedulerTurns {
   }
 
   /** Who is refused waits, longer each time: it must not win every cycle while others starve behind it. */
-  private refused(
-    { planned }: JobCommit,
-    { intent }: Decision<Mark>,
-    { reason, message }: { reason: string; message: string },
-  ): void {
-    const bind = planned.binds.find(
-      ({ task }) => task.name === intent.target.name && task.namespace === intent.target.namespace,
-    );
+  private refused(bind: PlannedBind, { reason, message }: { reason: string; message: string }): void {
     // A conflict means that our picture was old, and losing the lease that somebody else decides.
-    if (bind === undefined || reason === "Conflict" || reason === "NotFound" || reason === "Fenced") return;
+    if (reason === "Conflict" || reason === "NotFound" || reason === "Fenced") return;
     const { uid, pod } = bind.task;
     const count = (this.refusals.get(uid) ?? 0) + 1;
     this.refusals.set(uid, count);

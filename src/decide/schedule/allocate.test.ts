@@ -444,6 +444,14 @@ describe("other pods", () => {
     expect(new Set(Object.values(outcome(decide(cluster)))).size).toBe(3);
   });
 
+  test("a running pod whose labels change is avoided by its new labels", () => {
+    const there = { groups: [group("r")], pods: [pod("x", { on: "n1", group: "r", labels: { app: "quiet" } })] };
+    const cluster = world({ nodes: zones, ...together(there, gang("a", 1, { spec: anti("loud") })) });
+    expect(outcome(decide(cluster))).toEqual({ "a-000": "n1" });
+    addPod(cluster, pod("x", { on: "n1", group: "r", labels: { app: "loud" } }));
+    expect(outcome(decide(cluster))).toEqual({ "a-000": "n2" });
+  });
+
   test("anti-affinity of who is there keeps a newcomer away", () => {
     const there = { groups: [group("r")], pods: [pod("x", { on: "n1", group: "r", spec: anti("loud") })] };
     const cluster = world({

@@ -11,6 +11,7 @@ import { defaultPriority, type PodGroup } from "../../model/scheduling/podGroup.
 import type { Queue } from "../../model/scheduling/queue.ts";
 import type { Topology } from "../../model/scheduling/topology.ts";
 import { timeToMs } from "../../model/time.ts";
+import { ClusterTotal } from "./clusterTotal.ts";
 import { type DeviceClaims, noDeviceClaims } from "./deviceClaims.ts";
 import { Fit } from "./fit.ts";
 import { isBelowMinimum } from "./gang.ts";
@@ -61,6 +62,7 @@ export class Cluster {
   private readonly releasing = new Set<Task>();
   /** Pods that name a group that is not there, by its key. */
   readonly withoutGroup = new Map<string, Set<Task>>();
+  private readonly sum: ClusterTotal;
   private areQueuesDirty = true;
   private gpuMemory = { leastMiB: 0, mostMiB: 0 };
   private isGpuMemoryDirty = true;
@@ -72,6 +74,7 @@ export class Cluster {
       this.isGpuMemoryDirty = true;
     });
     this.fit = new Fit(this.table, settings);
+    this.sum = new ClusterTotal(this.table, this.names);
     this.terms = new PodTerms(
       (namespace) => this.namespaceLabels.get(namespace),
       () => this.tasks.values(),
@@ -110,22 +113,29 @@ export class Cluster {
     } else {
       const before = task.shape;
       const { groupName, subGroupName } = task;
-      const isSameSpec = task.pod.spec === pod.spec && task.pod.metadata.annotations === pod.metadata.annotations;
+      const hasSameLabels = equalJson(task.pod.metadata.labels, pod.metadata.labels);
+      const isSameSpec =
+        hasSameLabels && task.pod.spec === pod.spec && task.pod.metadata.annotations === pod.metadata.annotations;
       task.pod = pod;
       if (!isSameSpec) {
-        this.version++;
         const shape = this.shapes.shapeOf(pod);
         if (shape === before) {
           this.shapes.release(shape);
         } else {
           // Amounts are counted by shape: whoever changes it lets go of everything first.
+          this.version++;
           this.setHoldings(task, []);
           task.shape = shape;
           task.counted = this.recharge(task, undefined);
           if (this.shapes.release(before)) this.fit.forget(before);
         }
       }
+      if (!hasSameLabels && !this.terms.isEmpty) {
+        this.version++;
+        this.terms.relabelled(task);
+      }
       if (groupName !== task.groupName || subGroupName !== task.subGroupName) {
+        this.version++;
         this.withdraw(task);
         this.enrol(task);
       }
@@ -157,17 +167,20 @@ export class Cluster {
   }
 
   putPodGroup(group: PodGroup): void {
-    this.version++;
     const id = `${group.metadata.namespace}/${group.metadata.name}`;
     const before = this.groups.get(id);
     this.groups.set(id, group);
     const job = this.jobs.get(id);
-    if (job === undefined) {
+    if (job === undefined || before === undefined) {
+      this.version++;
       this.makeJob(id, group);
       return;
     }
     job.setOwner(group);
-    if (before?.metadata.uid === group.metadata.uid && before.spec === group.spec) return;
+    // What it has and asks for is told on its status, and decides nothing.
+    if (!hasSameMarks(before, group)) this.version++;
+    if (before.metadata.uid === group.metadata.uid && equalJson(before.spec, group.spec)) return;
+    this.version++;
     this.chargeJob(job, -1);
     job.reshape(group.spec ?? {});
     job.priority = this.priorityOf(group);
@@ -191,6 +204,8 @@ export class Cluster {
   }
 
   putQueue(queue: Queue): void {
+    const before = this.queueObjects.get(queue.metadata.name);
+    if (before?.metadata.uid === queue.metadata.uid && equalJson(before.spec, queue.spec)) return;
     this.version++;
     this.queueObjects.set(queue.metadata.name, queue);
     this.areQueuesDirty = true;
@@ -263,32 +278,9 @@ export class Cluster {
     return this.gpuMemory;
   }
 
-  /** What queues divide: healthy nodes, less what pods hold that are not ours. */
+  /** What queues divide; after a refresh. */
   total(): Vector {
-    const sum = zeroVector();
-    for (const node of this.table.nodes) {
-      if (!node.isHealthy) continue;
-      let gpus = node.capacity[gpuAt] ?? 0;
-      for (let place = 4; place < node.capacity.length; place++) {
-        gpus += (node.capacity[place] ?? 0) * this.migWeightAt(place);
-      }
-      sum[0] += gpus * 1000 - node.foreign[0];
-      sum[1] += (node.capacity[0] ?? 0) - node.foreign[1];
-      sum[2] += (node.capacity[1] ?? 0) - node.foreign[2];
-    }
-    return sum.map((each) => Math.max(0, each)) as Vector;
-  }
-
-  private readonly migWeights: number[] = [];
-
-  private migWeightAt(place: number): number {
-    let weight = this.migWeights[place];
-    if (weight === undefined) {
-      const match = /^nvidia\.com\/mig-([0-9]+)g\.[0-9]+gb$/.exec(this.names.names[place] ?? "");
-      weight = match === null ? 0 : Number(match[1]);
-      this.migWeights[place] = weight;
-    }
-    return weight;
+    return this.sum.vector();
   }
 
   /** What the pending pods of a job ask for, for fairness. */
@@ -441,11 +433,13 @@ export class Cluster {
       return;
     }
     const early = this.withoutGroup.get(id);
+    task.waitsForGroup = id;
     if (early === undefined) this.withoutGroup.set(id, new Set([task]));
     else early.add(task);
   }
 
   private join(job: Job, task: Task): void {
+    task.waitsForGroup = undefined;
     task.job = job;
     job.tasks.add(task);
     job.seat(task);
@@ -458,9 +452,10 @@ export class Cluster {
   private withdraw(task: Task): void {
     const { job } = task;
     if (job === undefined) {
-      for (const [id, early] of this.withoutGroup) {
-        if (early.delete(task) && early.size === 0) this.withoutGroup.delete(id);
-      }
+      const { waitsForGroup: id } = task;
+      task.waitsForGroup = undefined;
+      const early = id === undefined ? undefined : this.withoutGroup.get(id);
+      if (id !== undefined && early?.delete(task) === true && early.size === 0) this.withoutGroup.delete(id);
       return;
     }
     task.counted = this.recharge(task, undefined);
@@ -572,6 +567,8 @@ export class Cluster {
         );
       }
     }
+    const [kept, counted] = [this.sum, new ClusterTotal(this.table, this.names)].map((each) => each.vector().join());
+    assert(kept === counted, () => `the total was counted as ${kept}, and the nodes have ${counted}`);
     const sums = new Map([...this.queues.byName.keys()].map((name) => [name, zeroVector()]));
     for (const task of this.tasks.values()) {
       if (task.counted === undefined) continue;
@@ -596,6 +593,14 @@ function hasSameFacts(a: Node, b: Node): boolean {
     a.spec?.unschedulable === b.spec?.unschedulable &&
     equalJson(a.status?.allocatable, b.status?.allocatable) &&
     equalJson(a.status?.conditions?.map(verdictOf), b.status?.conditions?.map(verdictOf))
+  );
+}
+
+/** Whether two states of one group are the same to a decision, leaving the spec aside. */
+function hasSameMarks(a: PodGroup, b: PodGroup): boolean {
+  return (
+    equalJson(a.metadata.annotations, b.metadata.annotations) &&
+    equalJson(a.status?.schedulingConditions, b.status?.schedulingConditions)
   );
 }
 

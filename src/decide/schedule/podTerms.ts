@@ -96,6 +96,14 @@ export class PodTerms {
     for (const term of entry?.antiTerms ?? []) shift(term.holders, node, -1);
   }
 
+  /** A pod has other labels now: it counts for other terms, wherever it is. */
+  relabelled(task: Task): void {
+    this.matches.delete(task);
+    const nodes = (this.held.get(task) ?? []).map(({ node }) => node);
+    for (const node of nodes) this.left(task, node);
+    for (const { node } of task.holdings) this.count(task, node);
+  }
+
   /** Whether anybody's anti-affinity keeps this pod away from some node. */
   isShunned(task: Task): boolean {
     if (this.terms.size === 0) return false;

@@ -96,6 +96,8 @@ export class Task implements Holder {
   /** We have decided to evict it, and the watch has not shown that yet. */
   isBeingEvicted = false;
   job: Job | undefined;
+  /** The key of the group that it names and that is not there. */
+  waitsForGroup: string | undefined;
   podSet: PodSet | undefined;
   /** What its queue counts for it now. */
   counted: Vector | undefined;

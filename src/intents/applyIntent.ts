@@ -10,6 +10,8 @@ import type { KubeApi } from "../ports/kubeApi.ts";
 export interface Written {
   readonly object?: KubeObject;
   readonly revision?: Revision;
+  /** That it changed the object is certain, though the API tells no revision. */
+  readonly isChange?: boolean;
 }
 
 export interface ApplyOptions {
@@ -51,13 +53,15 @@ export async function applyIntent(
       const { node, expected, labels, annotations } = intent;
       const more = { ...(labels && { labels }), ...(annotations && { annotations }) };
       const { uid, resourceVersion } = expected;
-      // The answer to a bind tells no revision; the first later state of the pod shows it.
-      return unseen(await kube.bind(target, { node, uid, resourceVersion, ...more }, options));
+      // The answer to a bind tells no revision; the first later state of the pod shows it. A bound pod is not bound again.
+      const bound = await kube.bind(target, { node, uid, resourceVersion, ...more }, options);
+      return bound.ok ? succeeded({ isChange: true }) : bound;
     }
     case "evict": {
       const { expected, gracePeriodSeconds } = intent;
       const more = gracePeriodSeconds === undefined ? {} : { gracePeriodSeconds };
-      return unseen(await kube.evict(target, { preconditions: { ...expected }, ...more, ...cancelOf(options) }));
+      const evicted = await kube.evict(target, { preconditions: { ...expected }, ...more, ...cancelOf(options) });
+      return evicted.ok ? succeeded({}) : evicted;
     }
     case "delete": {
       const { expected, gracePeriodSeconds, propagationPolicy } = intent;
@@ -75,10 +79,6 @@ export async function applyIntent(
 function written(outcome: Outcome<KubeObject>): Outcome<Written> {
   if (!outcome.ok) return outcome;
   return succeeded({ object: outcome.value, revision: outcome.value.metadata.resourceVersion });
-}
-
-function unseen(outcome: Outcome<undefined>): Outcome<Written> {
-  return outcome.ok ? succeeded({}) : outcome;
 }
 
 function cancelOf({ cancel }: ApplyOptions): { cancel?: Cancel } {

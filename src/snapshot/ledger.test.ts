@@ -129,9 +129,22 @@ describe("an intent that changes an object", () => {
         ?.map(({ value }) => value),
     ).toEqual(["n1", "n2"]);
     const attempt = ledger.send("other");
-    expect(ledger.answer(attempt!, succeeded({}), "5")).toEqual([{ id, end: "rejected" }]);
+    expect(ledger.answer(attempt!, succeeded({ isChange: true }), "5")).toEqual([{ id, end: "rejected" }]);
     expect(ledger.view().get("pod/u1")).toMatchObject([{ value: "n2", isCertain: true }]);
     expect(ledger.decide({ ...rival, id: "third" })).toBe("stale");
+  });
+
+  test.each([
+    { name: "a write of what is there already", answer: { revision: "5" } },
+    { name: "the deletion of what is being deleted", answer: {} },
+  ])("is not ruled out by $name, which leaves the state as it was", ({ answer }) => {
+    const { ledger } = play(change, ["send"]);
+    const idle = { id: "idle", kind: "/pods", key: "a/p", basis: change, effects: [] };
+    ledger.decide(idle);
+    expect(ledger.answer(ledger.send("idle")!, succeeded(answer), "4")).toEqual([]);
+    // It is still on its way, and nothing stops it.
+    expect(ledger.view().get("pod/u1")).toMatchObject([{ value: "n1" }]);
+    expect(ledger.decide({ ...idle, id: "next" })).toBe("entered");
   });
 });
 

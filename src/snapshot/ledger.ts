@@ -109,6 +109,8 @@ interface Entry<V> {
   state: IntentState;
   /** Counted until the watch of the kind has passed this revision. */
   untilRevision: Revision | undefined;
+  /** The API said yes, and the object is no longer what it was decided on. */
+  hasLeftItsState: boolean;
 }
 
 interface KindEntries<V> {
@@ -132,6 +134,8 @@ export interface Attempt {
 export interface Answer {
   /** The revision that the write got, where the API tells. */
   readonly revision?: Revision;
+  /** That it changed its object is certain, though the API tells no revision. */
+  readonly isChange?: boolean;
 }
 
 export class Ledger<V> {
@@ -209,6 +213,7 @@ export class Ledger<V> {
     }
     if (!outcome.ok) return this.move(entry, outcome.reason === "Unknown" ? "timedOut" : "refused");
     if (outcome.value.revision !== undefined) this.waitFor(entry, outcome.value.revision);
+    entry.hasLeftItsState = leavesItsState(entry.basis, outcome.value);
     return [...this.ruleOutRivals(entry), ...this.move(entry, "done")];
   }
 
@@ -275,8 +280,8 @@ export class Ledger<V> {
     }
     const { byKey } = this.kindEntries(intent.kind);
     const others = byKey.get(intent.key);
-    if (others?.some((other) => other.state === "acknowledged" && rulesOut(other.basis, intent.basis))) return "stale";
-    this.begin({ ...intent, state, untilRevision: undefined });
+    if (others?.some((other) => other.state === "acknowledged" && rulesOut(other, intent.basis))) return "stale";
+    this.begin({ ...intent, state, untilRevision: undefined, hasLeftItsState: false });
     return "entered";
   }
 
@@ -297,7 +302,7 @@ export class Ledger<V> {
   private countAgain(attempt: Entry<V>, { revision }: Answer, shown: Revision): void {
     if (attempt.state !== "observed" || "uid" in attempt.basis) return;
     if (revision === undefined || !isLater(revision, shown)) return;
-    this.begin({ ...attempt, state: "decided", untilRevision: undefined });
+    this.begin({ ...attempt, state: "decided", untilRevision: undefined, hasLeftItsState: false });
     const again = this.entries.get(attempt.id) as Entry<V>;
     this.move(again, "send");
     this.waitFor(again, revision);
@@ -335,11 +340,11 @@ export class Ledger<V> {
     return { id: entry.id, end };
   }
 
-  /** A write that took effect on a state rules out every other that was decided on the same one. */
+  /** A write that changed a state rules out every other that was decided on the same one. */
   private ruleOutRivals(winner: Entry<V>): readonly Ended[] {
     const ended: Ended[] = [];
     for (const rival of [...(this.kinds.get(winner.kind)?.byKey.get(winner.key) ?? [])]) {
-      if (rival === winner || !rulesOut(winner.basis, rival.basis)) continue;
+      if (rival === winner || !rulesOut(winner, rival.basis)) continue;
       ended.push(this.end(rival, "rejected"));
     }
     return ended;
@@ -424,9 +429,17 @@ function isBefore(revision: Revision, { basis, state, untilRevision }: Entry<unk
   return untilRevision !== undefined && isLater(untilRevision, revision);
 }
 
+/**
+ * Whether a write that succeeded changed its object. A write of what is there already succeeds and changes nothing, and so does the
+ * deletion of what is being deleted: whatever else was decided on the same state can still land after it.
+ */
+function leavesItsState(basis: Basis, { revision, isChange }: Answer): boolean {
+  return isChange === true || (revision !== undefined && "uid" in basis && isLater(revision, basis.resourceVersion));
+}
+
 /** Whether a write that took effect on one state leaves no room for one that was decided on the other. */
-function rulesOut(winner: Basis, rival: Basis): boolean {
-  if (!("uid" in winner) || !("uid" in rival) || winner.uid !== rival.uid) return false;
+function rulesOut({ basis: winner, hasLeftItsState }: Entry<unknown>, rival: Basis): boolean {
+  if (!hasLeftItsState || !("uid" in winner) || !("uid" in rival) || winner.uid !== rival.uid) return false;
   return isAtLeast(winner.resourceVersion, rival.resourceVersion);
 }
 

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type BindIntent, type CreateIntent, type Intent, intentId } from "../model/intent.ts";
+import { type BindIntent, type CreateIntent, type Intent, intentId, type PatchIntent } from "../model/intent.ts";
 import type { KubeObject } from "../model/object.ts";
 import { refused, succeeded } from "../model/outcome.ts";
 import { type KindEvent, KindTable } from "./kindTable.ts";
@@ -141,6 +141,16 @@ class World {
     this.decide({ intent, thing, nodes: [node], attempts: [], revision: undefined });
   }
 
+  /** A write of what is there already: it succeeds, and the object keeps its revision. */
+  decideIdle(name: string): void {
+    const thing = this.shown.get(`${pods} ${name}`);
+    if (thing === undefined) return;
+    const target = { group: "", version: "v1", plural: "pods", namespace: "a", name };
+    const expected = { uid: thing.uid, resourceVersion: String(thing.rv) };
+    const intent: PatchIntent = { type: "patch", target, expected, patch: {}, why: "it is so already" };
+    this.decide({ intent, thing, nodes: [], attempts: [], revision: undefined });
+  }
+
   decideCreate(name: string, node: string): void {
     const pod = this.shown.get(`${pods} ${name}`);
     if (pod === undefined || this.things.has(`${requests} ${pod.uid}`)) return;
@@ -154,13 +164,14 @@ class World {
 
   private decide(write: Write): void {
     const { pod } = write.thing;
-    const [node = ""] = write.nodes;
-    const verdict = this.picture.decide(write.intent, [{ key: `place/${pod}`, value: node }]);
+    const [node] = write.nodes;
+    const effects = node === undefined ? [] : [{ key: `place/${pod}`, value: node }];
+    const verdict = this.picture.decide(write.intent, effects);
     const known = this.writes.find((other) => intentId(other.intent) === intentId(write.intent) && this.isLive(other));
     if (verdict === "counted" && known !== undefined && [undefined, "unknown"].includes(known.attempts.at(-1))) {
       known.intent = write.intent;
       known.thing = write.thing;
-      known.nodes.push(node);
+      known.nodes.push(...write.nodes);
     }
     if (verdict !== "decided") return;
     this.count(intentId(write.intent), 1);
@@ -189,7 +200,8 @@ class World {
       request.result = current === undefined ? { ok: true, rv: this.put({ ...thing, node }, true).rv } : { ok: false };
     } else {
       const fits = current?.uid === thing.uid && current.rv === thing.rv;
-      request.result = fits ? { ok: true, rv: this.put({ ...current, node }).rv } : { ok: false };
+      if (fits && intent.type === "patch") request.result = { ok: true, rv: current.rv };
+      else request.result = fits ? { ok: true, rv: this.put({ ...current, node }).rv } : { ok: false };
     }
   }
 
@@ -199,7 +211,7 @@ class World {
     request.isHeard = false;
     write.attempts[attempt] = result.ok ? "done" : "refused";
     if (result.ok && tellsRevision) write.revision = result.rv;
-    const answer = tellsRevision ? { revision: String(result.rv) } : {};
+    const answer = tellsRevision ? { revision: String(result.rv) } : { isChange: write.intent.type === "bind" };
     const outcome = result.ok ? succeeded(answer) : refused("Conflict", "moved on");
     this.end(this.picture.answer(write.intent, outcome, token));
   }
@@ -271,7 +283,11 @@ class World {
     }
     if (shown === undefined || shown.uid !== thing.uid || shown.rv > thing.rv) return false;
     return !this.writes.some(
-      (rival) => rival !== write && rival.thing.uid === thing.uid && rival.attempts.includes("done"),
+      (rival) =>
+        rival !== write &&
+        rival.intent.type !== "patch" &&
+        rival.thing.uid === thing.uid &&
+        rival.attempts.includes("done"),
     );
   }
 
@@ -281,7 +297,10 @@ class World {
     const places = live.flatMap(({ nodes }) => nodes);
     for (const [key, thing] of this.shown) {
       const isReplaced = live.some(
-        (write) => `${write.thing.kind} ${write.thing.name}` === key && write.attempts.includes("done"),
+        (write) =>
+          write.nodes.length > 0 &&
+          `${write.thing.kind} ${write.thing.name}` === key &&
+          write.attempts.includes("done"),
       );
       if (thing.pod === pod && thing.node !== "" && !isReplaced) places.push(thing.node);
     }
@@ -301,7 +320,7 @@ class World {
         result === undefined &&
         (intent.type === "create" ? current === undefined : current?.uid === thing.uid && current.rv === thing.rv);
       const isTrue = result?.ok === true && current?.rv === result.rv;
-      if (mayLand || isTrue) expect(snapshot.values(`place/${thing.pod}`)).toContain(node);
+      if (write.nodes.length > 0 && (mayLand || isTrue)) expect(snapshot.values(`place/${thing.pod}`)).toContain(node);
     }
     expect(snapshot.revision).toBe(String(Math.min(...Object.values(this.shownRevision))));
   }
@@ -309,7 +328,7 @@ class World {
 
 const index = fc.nat(7);
 const step = fc.oneof(
-  fc.record({ do: fc.constantFrom("decideBind", "decideCreate"), pod: fc.nat(2), node: fc.nat(2) }),
+  fc.record({ do: fc.constantFrom("decideBind", "decideCreate", "decideIdle"), pod: fc.nat(2), node: fc.nat(2) }),
   fc.record({ do: fc.constantFrom("send", "commit", "answer", "timeOut", "read"), pod: index, node: fc.nat(1) }),
   fc.record({ do: fc.constantFrom("send", "commit", "answer", "observe"), pod: index, node: fc.nat(1) }),
   fc.record({ do: fc.constantFrom("touch", "deletePod", "recreate", "deleteRequest"), pod: fc.nat(2), node: index }),
@@ -323,6 +342,7 @@ function play(world: World, { do: what, pod, node }: { do: string; pod: number; 
   const current = world.things.get(`${pods} ${name}`);
   const kind = node % 2 === 0 ? pods : requests;
   if (what === "decideBind") world.decideBind(name, `n${node}`);
+  else if (what === "decideIdle") world.decideIdle(name);
   else if (what === "decideCreate") world.decideCreate(name, `n${node}`);
   else if (what === "send" && write !== undefined) world.send(write);
   else if (what === "commit" && request !== undefined) world.commit(request);

@@ -110,30 +110,50 @@ describe("a lease", () => {
     expect(history).toEqual(["a leads in 1"]);
   });
 
-  test("a process that was paused knows when it wakes that it proved too little", async () => {
+  test("a process that slept with its machine knows when it wakes that it proved too little", async () => {
     const { candidates, pass } = await started(["a"]);
     const [a] = candidates;
     a?.start();
     await pass(5000);
     expect(a?.lease.isProven).toBe(true);
-    // Time has passed and no timer has run yet: the first thing that the process does is to write.
+    // Timers and the monotonic clock slept too: the first thing that the process does is to write.
     a?.clock.step(20_000);
     expect(a?.lease.isProven).toBe(false);
     await pass(2500);
     expect(a?.lease.isProven).toBe(true);
   });
 
-  test("a clock that steps back does not stretch what was proven", async () => {
-    const { candidates, pass, history } = await started(["a", "b"]);
+  test.each([
+    { name: "stood still", stepMs: 0 },
+    { name: "stood still while its clock was set back", stepMs: -18_000 },
+  ])("a process that $name knows before it writes that others may lead", async ({ stepMs }) => {
+    const { candidates, pass, proven } = await started(["a", "b"]);
     for (const { start } of candidates) start();
     const [a] = candidates;
     await pass(5000);
-    expect(a?.lease.isProven).toBe(true);
+    a?.clock.standStill();
+    await pass(20_000);
+    a?.clock.step(stepMs);
+    // No timer of it has run yet.
+    expect(proven()).toEqual(["b"]);
+    a?.clock.goOn();
+    await pass(5000);
+    expect(proven()).toEqual(["b"]);
+  });
+
+  test("a clock that steps back neither stretches nor cuts what was proven", async () => {
+    const { candidates, pass, proven, history } = await started(["a", "b"]);
+    for (const { start } of candidates) start();
+    const [a] = candidates;
+    await pass(5000);
     if (a !== undefined) a.kube.faults = lostRequests;
     a?.clock.step(-3_600_000);
-    expect(a?.lease.isProven).toBe(false);
-    await pass(40_000);
-    expect(a?.lease.isProven).toBe(false);
+    expect(a?.lease.isProven).toBe(true);
+    for (let second = 0; second < 40; second++) {
+      await pass(1000);
+      expect(proven().length).toBeLessThanOrEqual(1);
+    }
+    expect(proven()).toEqual(["b"]);
     expect(history).toEqual(["a leads in 0", "a lost it", "b leads in 1"]);
   });
 
@@ -185,7 +205,7 @@ describe("a lease", () => {
   test("never has two who can prove it, whatever the network and the clocks do", async () => {
     const fault = fc.record({
       who: fc.nat(2),
-      do: fc.constantFrom("lose", "unheard", "heal", "stepBack", "stepAhead", "wait", "wait"),
+      do: fc.constantFrom("lose", "unheard", "heal", "stepBack", "stepAhead", "standStill", "goOn", "wait"),
       ms: fc.integer({ min: 100, max: 12_000 }),
     });
     await fc.assert(
@@ -205,12 +225,17 @@ describe("a lease", () => {
           else if (what === "heal") kube.faults = {};
           else if (what === "stepBack") candidate.clock.step(-ms * 3);
           else if (what === "stepAhead") candidate.clock.step(ms * 3);
+          else if (what === "standStill") candidate.clock.standStill();
+          else if (what === "goOn") candidate.clock.goOn();
           for (let elapsed = 0; elapsed < ms; elapsed += 500) {
             await pass(500);
             expect(proven().length).toBeLessThanOrEqual(1);
           }
         }
-        for (const { kube } of candidates) kube.faults = {};
+        for (const { kube, clock: own } of candidates) {
+          kube.faults = {};
+          own.goOn();
+        }
         clock = undefined;
         await pass(60_000);
         expect(proven()).toHaveLength(1);

@@ -64,8 +64,9 @@ interface LeaseSpec {
  *   t0 + 10 s  stops writing                 t2 + 15 s  takes over
  *
  * t0 comes before t2, so a leader that hears nothing has stopped five seconds before anybody may follow. Both spans are
- * timers, which a step of the wall clock does not move; the leader looks at the wall clock too, because a paused
- * process runs its timers late, and trusts neither when it steps back.
+ * timers, which a step of the wall clock does not move. A paused process runs its timers late, so before it writes the leader asks
+ * two clocks as well and believes the one that has gone further: the monotonic one, which nobody can set back, and the
+ * wall clock, which alone goes on while the machine sleeps.
  *
  * One thing is not covered: who has never seen the Lease makes it and leads at once. Nobody but us may delete it while
  * somebody leads.
@@ -111,21 +112,13 @@ export class Lease {
 
   /** Whether we can prove, by our own clock alone, that nobody else leads. A write may leave only while this holds. */
   get isProven(): boolean {
-    return this.checkProof();
-  }
-
-  private checkProof(): boolean {
     const { proof } = this;
     if (this.state !== "leading" || proof === undefined || proof.isOver) return false;
-    const nowMs = this.options.clock.nowMs();
-    const hasSteppedBack = nowMs < proof.latestMs;
-    if (hasSteppedBack || nowMs >= proof.sinceMs + this.times.renewDeadlineMs) {
-      // Not lost: the next renewal proves it again, if it succeeds. Until then nothing leaves.
-      proof.isOver = true;
-      return false;
-    }
-    proof.latestMs = nowMs;
-    return true;
+    const { clock } = this.options;
+    const spentMs = Math.max(clock.monotonicMs() - proof.sinceMonotonicMs, clock.nowMs() - proof.sinceMs);
+    // Not lost: the next renewal proves it again, if it succeeds. Until then nothing leaves.
+    proof.isOver = spentMs >= this.times.renewDeadlineMs;
+    return !proof.isOver;
   }
 
   start(events: LeaseEvents): void {
@@ -152,12 +145,8 @@ export class Lease {
   /** One try to take or renew. One at a time; the next one is a fixed time after this one ended. */
   private async tick(): Promise<void> {
     try {
-      // A clock that was set back is found out while it is behind, even if nobody writes: once it has caught up, the time
-      // that it lost is lost to the proof as well (sim replay --scenario workloads --seed 1636).
-      if (this.state === "leading") {
-        this.checkProof();
-        await this.renew();
-      } else if (this.state === "following") await this.follow();
+      if (this.state === "leading") await this.renew();
+      else if (this.state === "following") await this.follow();
     } catch (error) {
       this.seen = undefined;
       this.options.log.error({ lease: this.options.name, error }, "a turn of the lease failed by a mistake of ours");
@@ -266,9 +255,10 @@ export class Lease {
 
   /** What a successful answer will prove counts from now, before the request leaves. */
   private beginProof(): Proof {
-    const nowMs = this.options.clock.nowMs();
-    const proof: Proof = { sinceMs: nowMs, latestMs: nowMs, isOver: false, stopTimer: () => {} };
-    proof.stopTimer = this.options.clock.after(this.times.renewDeadlineMs, () => {
+    const { clock } = this.options;
+    const since = { sinceMonotonicMs: clock.monotonicMs(), sinceMs: clock.nowMs() };
+    const proof: Proof = { ...since, isOver: false, stopTimer: () => {} };
+    proof.stopTimer = clock.after(this.times.renewDeadlineMs, () => {
       proof.isOver = true;
       if (this.proof === proof && this.state === "leading") this.lose("it could not be renewed in time");
     });
@@ -303,9 +293,9 @@ export class Lease {
 }
 
 interface Proof {
+  readonly sinceMonotonicMs: number;
+  /** By the wall clock. */
   readonly sinceMs: number;
-  /** The latest time that we have seen on the clock since. */
-  latestMs: number;
   isOver: boolean;
   stopTimer: () => void;
 }

@@ -181,6 +181,46 @@ describe("a lease", () => {
     expect(proven()).toEqual(["b"]);
   });
 
+  test("that is deleted and made again goes on counting its epochs", async () => {
+    const { candidates, pass, api, history } = await started(["a"]);
+    candidates[0]?.start();
+    await pass(5000);
+    await api.edit(leases, "kube-system/muster", (lease) => {
+      (lease["spec"] as { leaseTransitions: number }).leaseTransitions = 6;
+    });
+    await pass(10_000);
+    await api.delete(leases, "kube-system/muster");
+    await pass(30_000);
+    expect(history).toEqual(["a leads in 0", "a lost it", "a leads in 7", "a lost it", "a leads in 8"]);
+  });
+
+  test("what a renewal proves counts from before it was asked for, however late the answer", async () => {
+    let isSlow = false;
+    const { candidates, pass, api, proven } = await started(["a", "b"], (kube) => ({
+      ...bound(kube),
+      update: async (ref, object) => {
+        const outcome = await kube.update(ref, object);
+        if (isSlow) await new Promise<void>((heard) => api.clock.after(7000, heard));
+        return outcome;
+      },
+    }));
+    for (const { start } of candidates) start();
+    const [a] = candidates;
+    await pass(3000);
+    isSlow = true;
+    // The next renewal lands at once and is heard of after 7 s; then nothing leaves any more.
+    await pass(5000);
+    if (a !== undefined) a.kube.faults = lostRequests;
+    const led: string[] = [];
+    for (let tenth = 0; tenth < 300; tenth++) {
+      await pass(100);
+      expect(proven().length).toBeLessThanOrEqual(1);
+      led.push(...proven());
+    }
+    expect(led).toContain("b");
+    expect(led.filter((who) => who === "a").length).toBeLessThanOrEqual(75);
+  });
+
   test("that somebody else wrote to is looked at again, and stays ours", async () => {
     const { candidates, pass, api, history, proven } = await started(["a"]);
     candidates[0]?.start();
@@ -276,6 +316,32 @@ describe("a fence", () => {
     a.clock.step(-1);
     for (const write of writes()) expect(await write).toMatchObject({ ok: false, reason: "Fenced" });
     expect(a.kube.calls.length).toBe(before);
+  });
+
+  test("takes back what waits in its client when the lease is lost, also if it is ours again by then", async () => {
+    const waiting: (() => boolean)[] = [];
+    const { candidates, pass, history } = await started(["a"], (kube) => ({
+      ...bound(kube),
+      delete: async (_, options) => {
+        waiting.push(options?.mayLeave ?? (() => true));
+        return refused("Unavailable", "no connection is free");
+      },
+    }));
+    const [a] = candidates;
+    if (a === undefined) return;
+    a.start();
+    await pass(1000);
+    await a.fenced.delete(ref);
+    const [mayLeave] = waiting;
+    expect(mayLeave?.()).toBe(true);
+    a.kube.faults = lostRequests;
+    await pass(15_000);
+    expect(mayLeave?.()).toBe(false);
+    a.kube.faults = {};
+    await pass(5000);
+    expect(history.at(-1)).toBe("a leads in 1");
+    expect(a.lease.isProven).toBe(true);
+    expect(mayLeave?.()).toBe(false);
   });
 
   test("writes the epoch into the name of the field manager, and into an annotation of what is applied", async () => {

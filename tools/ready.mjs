@@ -59,8 +59,8 @@ async function bundle() {
   const esbuild = await import("esbuild");
   rmSync(join(root, "dist/bundle"), { recursive: true, force: true });
   await esbuild.build({
-    entryPoints: ["dist/cli/main.js", "dist/cli/bench/serverProcess.js", "dist/cli/bench/cloudProcess.js"].map((path) =>
-      join(root, path),
+    entryPoints: ["main", "seedWorker", "bench/serverProcess", "bench/cloudProcess"].map((name) =>
+      join(root, `dist/cli/${name}.js`),
     ),
     entryNames: "[name]",
     outdir: join(root, "dist/bundle/program"),

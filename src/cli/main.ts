@@ -203,6 +203,7 @@ sim
   .option("--scenario <name>", "what is played", "pod-sets")
   .option("--seeds <number>", "how many", "100")
   .option("--from <seed>", "the first one", "1")
+  .option("--cores <number>", "how many threads play; all cores unless given")
   .addOption(outputOption())
   .action(async (options) => (await import("./sim.ts")).runSim(options));
 sim

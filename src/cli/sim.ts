@@ -1,15 +1,16 @@
 import { UserError } from "../model/userError.ts";
 import { violationReport } from "../sim/report.ts";
 import { runSeed, type SeedResult, withTripwires } from "../sim/runSeed.ts";
-import { runSeeds, type SeedsResult } from "../sim/runSeeds.ts";
 import type { Scenario } from "../sim/scenario.ts";
 import { findScenario, scenarios } from "../sim/scenarios.ts";
 import { type Shrunk, shrink } from "../sim/shrink.ts";
+import { coresHere, type PlayedSeeds, seedsOnCores } from "./seedsOnCores.ts";
 
 export interface SimRunOptions {
   readonly scenario: string;
   readonly seeds: string;
   readonly from: string;
+  readonly cores?: string;
   readonly output: "text" | "json";
 }
 
@@ -21,12 +22,16 @@ export async function runSim(options: SimRunOptions): Promise<void> {
   const scenario = scenarioNamed(options.scenario);
   const from = wholeNumber("--from", options.from);
   const count = seedCount(options.seeds);
+  const cores = options.cores === undefined ? coresHere() : coreCount(options.cores);
   const say = options.output === "json" ? process.stderr : process.stdout;
   say.write(`seeds ${from} to ${from + count - 1} of ${scenario.name}\n`);
   const startedMs = Date.now();
-  const result = await runSeeds(scenario, { from, count });
+  const result = await seedsOnCores(scenario, { from, count }, cores);
   const wallSeconds = Math.max(0.001, (Date.now() - startedMs) / 1000);
-  for (const broken of result.broken.slice(0, toldMax)) say.write(`\n${await told(scenario, broken)}\n`);
+  for (const { seed } of result.broken.slice(0, toldMax)) {
+    const broken = await withTripwires(() => runSeed(scenario, seed));
+    say.write(`\n${await told(scenario, broken)}\n`);
+  }
   if (result.broken.length > 0) process.exitCode = 1;
   if (options.output === "json") {
     process.stdout.write(`${JSON.stringify({ scenario: scenario.name, from, ...figures(result, wallSeconds) })}\n`);
@@ -76,7 +81,7 @@ export async function told(scenario: Scenario, broken: SeedResult): Promise<stri
 }
 
 /** What programs read. */
-export function figures(result: SeedsResult, wallSeconds: number): object {
+export function figures(result: PlayedSeeds, wallSeconds: number): object {
   return {
     seeds: result.seeds,
     violations: result.broken.map(({ seed, violation }) => ({
@@ -96,7 +101,7 @@ export function figures(result: SeedsResult, wallSeconds: number): object {
   };
 }
 
-export function figuresLine(result: SeedsResult, wallSeconds: number): string {
+export function figuresLine(result: PlayedSeeds, wallSeconds: number): string {
   const perSecond = (value: number): string => Math.round(value / wallSeconds).toLocaleString("en-US");
   return [
     `${result.seeds} seeds, ${result.broken.length} violations, ${result.simulatedHours.toFixed(2)} simulated hours in ${wallSeconds.toFixed(1)} s`,
@@ -110,6 +115,12 @@ export function seedCount(text: string): number {
   const count = wholeNumber("--seeds", text);
   if (count > 0) return count;
   throw new UserError("bad-number", "--seeds 0 plays nothing", "pass a number from 1 on, such as --seeds 1000");
+}
+
+function coreCount(text: string): number {
+  const count = wholeNumber("--cores", text);
+  if (count > 0) return count;
+  throw new UserError("bad-number", "--cores 0 plays nothing", "pass a number from 1 on, such as --cores 2");
 }
 
 export function wholeNumber(flag: string, text: string): number {

@@ -53,10 +53,11 @@ export async function runSeeds(scenario: Scenario, range: SeedRange): Promise<Se
     });
     await new Promise<void>((resolve) => setImmediate(resolve));
   }
-  return { seeds: played, broken, events, simulatedHours: simulatedUs / 3_600_000_000, hash: combine(hashes) };
+  return { seeds: played, broken, events, simulatedHours: simulatedUs / 3_600_000_000, hash: combineHashes(hashes) };
 }
 
-function combine(hashes: ReadonlyMap<number, string>): string {
+/** Of many seeds, whoever played them and in whatever order. */
+export function combineHashes(hashes: ReadonlyMap<number, string>): string {
   const text = [...hashes]
     .sort(([a], [b]) => a - b)
     .map(([seed, hash]) => `${seed}:${hash}`)

@@ -69,6 +69,27 @@ describe("muster sim", () => {
     );
   });
 
+  test("seeds come to the same on one core and on several", () => {
+    const on = (cores: string): unknown => {
+      const run = muster(
+        "sim",
+        "run",
+        "--scenario",
+        "pod-sets/keeps-leading",
+        "--seeds",
+        "60",
+        "--cores",
+        cores,
+        "-o",
+        "json",
+      );
+      const { seeds, violations, events, simulatedHours, hash } = JSON.parse(run.stdout) as Record<string, unknown>;
+      return { status: run.status, seeds, violations, events, simulatedHours, hash };
+    };
+    expect(on("3")).toEqual(on("1"));
+    expect(muster("sim", "run", "--cores", "0").stderr).toContain("--cores 0 plays nothing");
+  });
+
   test("an unknown scenario or a number that is none is refused with a cure", () => {
     expect(muster("sim", "run", "--scenario", "nothing").stderr).toContain("(scenario-unknown)");
     expect(muster("sim", "run", "--seeds", "many").stderr).toContain("pass a number, such as --seeds 1000");

@@ -1,16 +1,16 @@
 import { performance } from "node:perf_hooks";
 import { podSetScenario } from "../../sim/guineaPig/scenario.ts";
-import { runSeeds } from "../../sim/runSeeds.ts";
 import { Schedule } from "../../sim/schedule.ts";
+import { coresHere, seedsOnCores } from "../seedsOnCores.ts";
 import type { Figure } from "./figure.ts";
 
 /** How fast seeds are played: the sample controller with all faults, on the real verbs. */
 export async function* benchSimulator(say: (text: string) => void): AsyncGenerator<Figure> {
   const scenario = podSetScenario();
-  say("200 seeds to warm up, then 1,000 seeds of the sample controller");
-  await runSeeds(scenario, { from: 100_000, count: 200 });
+  const cores = coresHere();
+  say(`2,000 seeds of the sample controller on ${cores} cores, the start of the threads included`);
   const startedMs = performance.now();
-  const { seeds, events, simulatedHours } = await runSeeds(scenario, { from: 1, count: 1_000 });
+  const { seeds, events, simulatedHours } = await seedsOnCores(scenario, { from: 1, count: 2_000 }, cores);
   const seconds = (performance.now() - startedMs) / 1000;
   const floor = await emptySteps(200_000);
   yield {

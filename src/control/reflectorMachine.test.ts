@@ -211,6 +211,13 @@ const rows: {
     does: "close, begins, list first",
   },
   {
+    name: "a stream whose first part has no end is given up for lists, for good",
+    from: streaming,
+    input: { type: "silent" },
+    to: { phase: "listing", canStream: false },
+    does: "close, begins, list first",
+  },
+  {
     name: "a watch that has spoken may be silent",
     from: heard,
     input: { type: "silent" },

@@ -26,7 +26,7 @@ export interface ReflectorState {
   readonly known: Revision | undefined;
   /** In a row, since something was last seen to work. */
   readonly failures: number;
-  /** False once the server has said that it cannot begin a watch with what exists. */
+  /** False once the server has said, or shown, that it cannot begin a watch with what exists. */
   readonly canStream: boolean;
   /** A server that forgets a list between two of its pages is asked for all of it at once. */
   readonly isPaged: boolean;
@@ -49,7 +49,7 @@ export type ReflectorInput =
   | { readonly type: "refused" }
   /** The new list was taken. */
   | { readonly type: "accepted" }
-  /** The watch has been open for long enough that it should have said something. */
+  /** The watch has been open for long enough that it should have said something, or come to the end of what exists. */
   | { readonly type: "silent" }
   /** The wait is over. */
   | { readonly type: "due" }
@@ -118,6 +118,8 @@ function stepStreaming(state: ReflectorState, input: ReflectorInput): ReflectorS
     const live: ReflectorState = { ...state, phase: "live", known: revision, hasSpoken: false };
     return { state: live, actions: [{ type: "emit", event: { type: "relistDone", revision } }] };
   }
+  // An older server, or something in between, does not know what it was asked for: it tells what exists and never that this was all.
+  if (input.type === "silent") return compareByList({ ...state, canStream: false });
   if (input.type !== "ended") return stay(state);
   if (reasonOf(input.why) === "Invalid") return begin({ ...state, canStream: false }, "list");
   // A stream that does not come to its end is tried the other way.

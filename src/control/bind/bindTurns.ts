@@ -15,7 +15,14 @@ import type { Controllers } from "../controllers.ts";
 import type { EventRecorder } from "../eventRecorder.ts";
 import { type Turn, type TurnResult, turnResultOf } from "../loop.ts";
 import { asPod, asRequest, type BindWorld, groupsOf, isFor, nodesRef } from "./bindWorld.ts";
-import { askForVolumes, deleteConfigMaps, deleteExtendedClaim, writeClaims, writeConfigMaps } from "./bindWrites.ts";
+import {
+  askForVolumes,
+  deleteConfigMaps,
+  deleteExtendedClaim,
+  findConfigMaps,
+  writeClaims,
+  writeConfigMaps,
+} from "./bindWrites.ts";
 
 export interface BinderOptions extends BindOptions {
   /** How long volumes may take. */
@@ -98,8 +105,10 @@ export class BindTurns {
       case "configure":
         return this.after(attempt, "configured", await writeConfigMaps({ kube, cancel }, step.maps), cancel);
       case "claim": {
-        const outcome = await writeClaims({ kube, cancel }, request, this.podOf(request) as Pod);
-        if (outcome.ok) this.world.pods.learn(outcome.value as unknown as KubeObject);
+        const { pod, node } = this.view(attempt);
+        const about = { request, pod: pod as Pod, node: node as Node, nowMs: this.nowMs };
+        const outcome = await writeClaims({ kube, cancel }, about);
+        if (outcome.ok) this.learn(attempt, outcome.value as unknown as KubeObject);
         return this.after(attempt, "claimed", outcome, cancel);
       }
       case "volumes":
@@ -246,19 +255,25 @@ export class BindTurns {
       const held = groups.filter((group) =>
         this.world.reservations(group).some((each) => holdersOf(each).has(pod.metadata.uid)),
       );
-      const toRelease = [...new Set([...carried, ...held])];
-      if (toRelease.length > 0) {
-        const released = await applyIntent(kube, releasePod(pod, toRelease, why), { cancel });
+      const maps = await findConfigMaps({ kube, cancel }, pod);
+      note(maps);
+      const found = maps.ok ? maps.value : [];
+      if (carried.length > 0 || held.length > 0 || found.length > 0) {
+        // A bind of this attempt may still be on its way. Only when the pod was written to it finds nothing to rely on.
+        const released = await applyIntent(kube, releasePod(pod, groups, why), { cancel });
         note(released);
         if (released.ok) {
           if (released.value.object !== undefined) this.learn(attempt, released.value.object);
+          note(await deleteConfigMaps({ kube, cancel }, found));
           for (const group of held) note(await this.letGo(group, pod.metadata.uid, cancel));
         }
       }
-      note(await deleteConfigMaps({ kube, cancel }, pod));
     }
-    if ((request.spec?.extendedResourceClaimAllocation ?? null) !== null)
-      note(await deleteExtendedClaim({ kube, cancel }, pod));
+    if ((request.spec?.extendedResourceClaimAllocation ?? null) !== null) {
+      const outcome = await deleteExtendedClaim({ kube, cancel }, this.podOf(request, attempt) ?? pod);
+      note(outcome);
+      if (outcome.ok) this.learn(attempt, outcome.value as unknown as KubeObject);
+    }
     if (problems.length > 0)
       this.controllers.ports.log.warn({ bindRequest: attempt.key, problems }, "not all could be taken back");
   }

@@ -1,16 +1,21 @@
 /** The parts of a bind that are more than one write: ConfigMaps, claims, volumes, and taking back what was written. */
+import { attemptAnnotation, attemptOf } from "../../decide/bind/attemptMark.ts";
 import {
-  claimedFor,
   claimNameOf,
   claimsRef,
   type ExtendedAllocation,
   extendedClaim,
-  extendedClaimName,
+  isExtendedClaimOf,
+  nextClaimStep,
 } from "../../decide/bind/claimStatus.ts";
+import { podsRef } from "../../decide/bind/reservation.ts";
 import { configMapNames, configMapsRef, mergedConfigMap } from "../../decide/bind/sharedGpuConfig.ts";
+import { deallocate } from "../../decide/devices/bindClaim.ts";
+import { deleteProtection } from "../../decide/devices/podClaims.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
 import { expectedOf, type NewObject } from "../../model/intent.ts";
-import type { Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
+import type { JsonObject } from "../../model/json.ts";
+import type { AllocationResult, Node, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { type Outcome, refused, succeeded } from "../../model/outcome.ts";
 import type { BindRequest } from "../../model/scheduling/bindRequest.ts";
@@ -18,6 +23,8 @@ import type { Cancel } from "../../ports/cancel.ts";
 import type { KubeApi, ResourceRef } from "../../ports/kubeApi.ts";
 import { asPod } from "./bindWorld.ts";
 
+/** Every pod that shares a claim writes to it once or twice. */
+const claimTriesMax = 8;
 const done = succeeded(undefined);
 const storageClasses = { group: "storage.k8s.io", version: "v1", plural: "storageclasses" } as const;
 const volumeClaims = { group: "", version: "v1", plural: "persistentvolumeclaims" } as const;
@@ -39,86 +46,175 @@ export async function writeConfigMaps(
     if (created.reason !== "AlreadyExists") return created;
     const ref = { ...configMapsRef, namespace: wanted.metadata.namespace ?? "", name: wanted.metadata.name };
     const found = await kube.get(ref, { cancel });
-    if (!found.ok) return found;
+    if (!found.ok) return found.reason === "NotFound" ? refused("Conflict", `${ref.name} came and went`) : found;
     const merged = mergedConfigMap(found.value, wanted);
     // The object carries the state that was read: somebody else's write in between is a conflict, and we look again.
     const written = merged === undefined ? found : await kube.update(ref, merged, { cancel });
-    if (!written.ok) return written;
+    if (!written.ok) return written.reason === "NotFound" ? refused("Conflict", `${ref.name} is gone`) : written;
   }
   return done;
 }
 
-/** Deletes the ConfigMaps of this very pod. What is not there, or is another's, is left alone. */
-export async function deleteConfigMaps({ kube, cancel }: BindCall, pod: Pod): Promise<Outcome<undefined>> {
+/** The ConfigMaps of this very pod, as the API has them. Those of another owner are not looked at. */
+export async function findConfigMaps({ kube, cancel }: BindCall, pod: Pod): Promise<Outcome<readonly KubeObject[]>> {
   const names = configMapNames(pod);
+  const maps: KubeObject[] = [];
   for (const name of names === undefined ? [] : [names.capabilities, names.environment]) {
-    const ref = { ...configMapsRef, namespace: pod.metadata.namespace ?? "", name };
-    const found = await kube.get(ref, { cancel });
-    if (!found.ok) {
-      if (found.reason === "NotFound") continue;
-      return found;
-    }
-    if (found.value.metadata.ownerReferences?.some(({ uid }) => uid === pod.metadata.uid) !== true) continue;
-    const { uid, resourceVersion } = found.value.metadata;
-    const deleted = await kube.delete(ref, { preconditions: { uid, resourceVersion }, cancel });
-    if (!deleted.ok && deleted.reason !== "NotFound") return deleted;
+    const found = await kube.get({ ...configMapsRef, namespace: pod.metadata.namespace ?? "", name }, { cancel });
+    if (found.ok) {
+      if (found.value.metadata.ownerReferences?.some(({ uid }) => uid === pod.metadata.uid)) maps.push(found.value);
+    } else if (found.reason !== "NotFound") return found;
   }
-  return done;
+  return succeeded(maps);
+}
+
+/** Deletes each as it was found. */
+export async function deleteConfigMaps(
+  { kube, cancel }: BindCall,
+  maps: readonly KubeObject[],
+): Promise<Outcome<undefined>> {
+  let problem: Outcome<undefined> = done;
+  for (const { metadata } of maps) {
+    const { namespace = "", name, uid, resourceVersion } = metadata;
+    const ref = { ...configMapsRef, namespace, name };
+    const deleted = await kube.delete(ref, { preconditions: { uid, resourceVersion }, cancel });
+    if (!deleted.ok && deleted.reason !== "NotFound") problem = deleted;
+  }
+  return problem;
+}
+
+/** What a bind brings to the claims of its pod. */
+export interface ClaimsAbout {
+  readonly request: BindRequest;
+  readonly pod: Pod;
+  readonly node: Node;
+  readonly nowMs: number;
 }
 
 /** Writes the chosen devices into the pod's claims, and the pod among their users. */
-export async function writeClaims(call: BindCall, request: BindRequest, pod: Pod): Promise<Outcome<Pod>> {
-  for (const { name = "", allocation } of request.spec?.resourceClaimAllocations ?? []) {
-    const claim = claimNameOf(pod, name);
-    if (claim === undefined)
-      return refused("Invalid", `pod ${pod.metadata.name} has no claim for ${JSON.stringify(name)} yet`);
-    const outcome = await claimDevices(call, pod, claim, allocation);
+export async function writeClaims(call: BindCall, about: ClaimsAbout): Promise<Outcome<Pod>> {
+  const { request, pod } = about;
+  for (const { name: entry = "", allocation } of request.spec?.resourceClaimAllocations ?? []) {
+    const name = claimNameOf(pod, entry);
+    if (name === undefined)
+      return refused("Invalid", `pod ${pod.metadata.name} has no claim for ${JSON.stringify(entry)} yet`);
+    const found = await call.kube.get(
+      { ...claimsRef, namespace: pod.metadata.namespace ?? "", name },
+      { cancel: call.cancel },
+    );
+    if (!found.ok) return found;
+    const outcome = await takeClaim(call, about, found.value, allocation as AllocationResult | null | undefined);
     if (!outcome.ok) return outcome;
   }
   const extended = request.spec?.extendedResourceClaimAllocation as ExtendedAllocation | null | undefined;
-  return extended === undefined || extended === null ? succeeded(pod) : writeExtendedClaim(call, pod, extended);
+  return extended === undefined || extended === null ? succeeded(pod) : takeExtendedClaim(call, about, extended);
 }
 
-async function claimDevices(
+/** Write after write until the pod has the claim. Others write to a claim that is shared, so a conflict means: look again. */
+async function takeClaim(
+  { kube, cancel }: BindCall,
+  { pod, node, nowMs }: ClaimsAbout,
+  first: KubeObject,
+  allocation: AllocationResult | null | undefined,
+): Promise<Outcome<undefined>> {
+  let claim = first;
+  for (let tries = 0; tries < claimTriesMax; tries++) {
+    const step = nextClaimStep({ claim: claim as unknown as ResourceClaim, allocation, pod, node, nowMs });
+    if (step.kind === "done") return done;
+    if (step.kind === "failed") return refused("Invalid", step.why);
+    const written = await applyIntent(kube, step.intent, { cancel });
+    if (written.ok && written.value.object !== undefined) {
+      claim = written.value.object;
+      continue;
+    }
+    if (!written.ok && written.reason !== "Conflict") return written;
+    const fresh = await kube.get(step.intent.target, { cancel });
+    if (!fresh.ok) return fresh;
+    claim = fresh.value;
+  }
+  return refused("Conflict", `claim ${first.metadata.name} changes too fast`);
+}
+
+async function takeExtendedClaim(
+  call: BindCall,
+  about: ClaimsAbout,
+  extended: ExtendedAllocation,
+): Promise<Outcome<Pod>> {
+  const { kube, cancel } = call;
+  const { pod, request } = about;
+  const found = await findExtendedClaim(call, pod);
+  if (!found.ok) return found;
+  const attempt = attemptOf(request);
+  const ours =
+    found.value === undefined
+      ? await kube.create(claimsRef, extendedClaim(pod, extended, attempt) as unknown as KubeObject, { cancel })
+      : await markClaim(call, found.value, attempt);
+  if (!ours.ok) return ours;
+  const claimed = await takeClaim(call, about, ours.value, extended.allocation);
+  if (!claimed.ok) return claimed;
+  const { name } = ours.value.metadata;
+  if (pod.status?.extendedResourceClaimStatus?.resourceClaimName === name) return succeeded(pod);
+  const status = { resourceClaimName: name, requestMappings: extended.containerMappings ?? [] };
+  return writeExtendedStatus(call, pod, status);
+}
+
+/** An earlier attempt made it, and may be about to take it back. */
+async function markClaim({ kube, cancel }: BindCall, claim: KubeObject, attempt: string): Promise<Outcome<KubeObject>> {
+  if (claim.metadata.annotations?.[attemptAnnotation] === attempt) return succeeded(claim);
+  const annotations = { ...claim.metadata.annotations, [attemptAnnotation]: attempt };
+  const { namespace = "", name } = claim.metadata;
+  const ref = { ...claimsRef, namespace, name };
+  return kube.update(ref, { ...claim, metadata: { ...claim.metadata, annotations } }, { cancel });
+}
+
+async function findExtendedClaim({ kube, cancel }: BindCall, pod: Pod): Promise<Outcome<KubeObject | undefined>> {
+  const all = await kube.list(claimsRef, { namespace: pod.metadata.namespace ?? "", cancel });
+  if (!all.ok) return all;
+  return succeeded(all.value.items.find((each) => isExtendedClaimOf(each as unknown as ResourceClaim, pod)));
+}
+
+async function writeExtendedStatus(
   { kube, cancel }: BindCall,
   pod: Pod,
-  name: string,
-  allocation: unknown,
-): Promise<Outcome<undefined>> {
-  const ref = { ...claimsRef, namespace: pod.metadata.namespace ?? "", name };
-  const found = await kube.get(ref, { cancel });
-  if (!found.ok) return found;
-  const wanted = claimedFor(found.value as unknown as ResourceClaim, pod, allocation);
-  if (typeof wanted === "string") return refused("Invalid", wanted);
-  if (wanted === undefined) return done;
-  const written = await kube.update({ ...ref, subresource: "status" }, wanted as unknown as KubeObject, { cancel });
-  return written.ok ? done : written;
-}
-
-async function writeExtendedClaim(call: BindCall, pod: Pod, extended: ExtendedAllocation): Promise<Outcome<Pod>> {
-  const { kube, cancel } = call;
-  const created = await kube.create(claimsRef, extendedClaim(pod, extended) as unknown as KubeObject, { cancel });
-  if (!created.ok && created.reason !== "AlreadyExists") return created;
-  const name = extendedClaimName(pod);
-  const claimed = await claimDevices(call, pod, name, extended.allocation);
-  if (!claimed.ok) return claimed;
-  const wanted = { resourceClaimName: name, requestMappings: extended.containerMappings ?? [] };
-  if (pod.status?.extendedResourceClaimStatus?.resourceClaimName === name) return succeeded(pod);
-  const { namespace = "", uid, resourceVersion } = pod.metadata;
-  const ref = { group: "", version: "v1", plural: "pods", namespace, name: pod.metadata.name, subresource: "status" };
-  const body = { metadata: { uid, resourceVersion }, status: { extendedResourceClaimStatus: wanted } };
-  const written = await kube.patch(ref, { type: "merge", body: body as never }, { cancel });
+  extendedResourceClaimStatus: JsonObject | null,
+): Promise<Outcome<Pod>> {
+  const { namespace = "", name, uid, resourceVersion } = pod.metadata;
+  const ref = { ...podsRef, namespace, name, subresource: "status" };
+  const body = { metadata: { uid, resourceVersion }, status: { extendedResourceClaimStatus } };
+  const written = await kube.patch(ref, { type: "merge", body: body as unknown as JsonObject }, { cancel });
   return written.ok ? succeeded(asPod(written.value)) : written;
 }
 
-/** Deletes the claim that stands for extended resources of this very pod. */
-export async function deleteExtendedClaim({ kube, cancel }: BindCall, pod: Pod): Promise<Outcome<undefined>> {
-  const ref = { ...claimsRef, namespace: pod.metadata.namespace ?? "", name: extendedClaimName(pod) };
-  const found = await kube.get(ref, { cancel });
-  if (!found.ok) return found.reason === "NotFound" ? done : found;
-  const { uid, resourceVersion } = found.value.metadata;
+/**
+ * Takes back the claim that stands for extended resources of this very pod. First the pod is written to, so that a bind that is still on its
+ * way conflicts; then the devices are given back, and only a claim that holds nothing is deleted.
+ */
+export async function deleteExtendedClaim(call: BindCall, pod: Pod): Promise<Outcome<Pod>> {
+  const { kube, cancel } = call;
+  const found = await findExtendedClaim(call, pod);
+  if (!found.ok) return found;
+  const isTold = pod.status?.extendedResourceClaimStatus !== undefined;
+  if (found.value === undefined && !isTold) return succeeded(pod);
+  const untold = isTold ? await writeExtendedStatus(call, pod, null) : succeeded(pod);
+  if (!untold.ok || found.value === undefined) return untold;
+  let claim = found.value;
+  const ref = { ...claimsRef, namespace: claim.metadata.namespace ?? "", name: claim.metadata.name };
+  if ((claim as unknown as ResourceClaim).status?.allocation !== undefined) {
+    const why = `the bind of pod ${pod.metadata.name} failed`;
+    const freed = await applyIntent(kube, deallocate(claim as unknown as ResourceClaim, why), { cancel });
+    if (!freed.ok) return freed;
+    claim = freed.value.object ?? claim;
+  }
+  const { finalizers = [] } = claim.metadata;
+  if (finalizers.includes(deleteProtection)) {
+    const metadata = { ...claim.metadata, finalizers: finalizers.filter((each) => each !== deleteProtection) };
+    const freed = await kube.update(ref, { ...claim, metadata }, { cancel });
+    if (!freed.ok) return freed;
+    claim = freed.value;
+  }
+  const { uid, resourceVersion } = claim.metadata;
   const deleted = await kube.delete(ref, { preconditions: { uid, resourceVersion }, cancel });
-  return deleted.ok || deleted.reason === "NotFound" ? done : deleted;
+  return deleted.ok || deleted.reason === "NotFound" ? untold : deleted;
 }
 
 /** Whether the pod's volumes are there; where they wait for a node they are told which one. */

@@ -1,18 +1,22 @@
 /** What a bind writes into the claims of its pod: the devices that were chosen, and that the pod uses them. */
 import type { NewObject } from "../../model/intent.ts";
-import type { Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
+import type { Json } from "../../model/json.ts";
+import type { AllocationResult, Node, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
+import { matchesNodeSelector } from "../../model/nodeMatch.ts";
 import { sha256Hex } from "../../model/sha256.ts";
+import { type BindStep, nextBindStep } from "../devices/bindClaim.ts";
+import { deleteProtection, isOwnedBy } from "../devices/podClaims.ts";
+import { attemptAnnotation } from "./attemptMark.ts";
 
 export const claimsRef = { group: "resource.k8s.io", version: "v1", plural: "resourceclaims" } as const;
 
 /** On a claim that stands for extended resources of a pod. */
 const extendedAnnotation = "resource.kubernetes.io/extended-resource-claim";
-const deleteProtection = "resource.kubernetes.io/delete-protection";
 
 export type ExtendedAllocation = {
-  allocation?: unknown;
-  deviceRequests?: unknown[];
-  containerMappings?: unknown[];
+  allocation?: AllocationResult;
+  deviceRequests?: Json[];
+  containerMappings?: Json[];
 };
 
 /** The name of the claim behind an entry of `spec.resourceClaims`; undefined while nobody has made it from its template. */
@@ -23,39 +27,47 @@ export function claimNameOf(pod: Pod, entry: string): string | undefined {
 }
 
 /**
- * The claim as the bind wants it: an allocation that is there stays, and the pod is among its users once. Undefined when it
- * is so already; a text when it cannot be.
+ * The next write that brings a claim to the pod. Devices that the claim has already are kept, whatever was chosen: others may use
+ * them. But they must be of use on the node: a claim that an earlier bind took for another node is not taken along.
  */
-export function claimedFor(claim: ResourceClaim, pod: Pod, allocation: unknown): ResourceClaim | string | undefined {
-  const status = claim.status ?? {};
-  const kept = status.allocation ?? (allocation as typeof status.allocation);
-  if (kept === undefined || kept === null)
-    return `claim ${claim.metadata.name} has no devices and none were chosen for it`;
-  if (claim.metadata.deletionTimestamp !== undefined) return `claim ${claim.metadata.name} is being deleted`;
-  const reservedFor = status.reservedFor ?? [];
-  const { name, uid } = pod.metadata;
-  const isUser = reservedFor.some((user) => user.uid === uid);
-  if (isUser && status.allocation !== undefined) return undefined;
-  const users = isUser ? reservedFor : [...reservedFor, { resource: "pods", name, uid }];
-  return { ...claim, status: { ...status, allocation: kept, reservedFor: users } };
+export function nextClaimStep(about: {
+  readonly claim: ResourceClaim;
+  readonly allocation: AllocationResult | null | undefined;
+  readonly pod: Pod;
+  readonly node: Node;
+  readonly nowMs: number;
+}): BindStep {
+  const { claim, pod, node, nowMs } = about;
+  const held = claim.status?.allocation;
+  const chosen = about.allocation ?? undefined;
+  const { name, uid } = claim.metadata;
+  if (held === undefined && chosen === undefined) {
+    return { kind: "failed", why: `claim ${name} has no devices and none were chosen for it` };
+  }
+  const selector = (held ?? chosen)?.nodeSelector;
+  if (selector !== undefined && !matchesNodeSelector(selector, node)) {
+    const whose = held === undefined ? "was given" : "already has";
+    return { kind: "failed", why: `claim ${name} ${whose} devices that node ${node.metadata.name} cannot reach` };
+  }
+  return nextBindStep({ claim, uid, allocation: held === undefined ? chosen : undefined, pod, nowMs });
 }
 
-/** Derived from the pod, so that a bind that is tried again finds the claim of the first try. */
-export function extendedClaimName({ metadata }: Pod): string {
-  return `${metadata.name.slice(0, 230)}-extended-resources-${sha256Hex(metadata.uid, 3)}`;
+/** Whether it stands for the extended resources of this very pod, whoever made it. */
+export function isExtendedClaimOf(claim: ResourceClaim, pod: Pod): boolean {
+  return claim.metadata.annotations?.[extendedAnnotation] === "true" && isOwnedBy(claim, pod);
 }
 
-/** The claim that stands for the extended resources that a pod gets from devices. */
-export function extendedClaim(pod: Pod, { deviceRequests = [] }: ExtendedAllocation): NewObject {
+/** The claim that stands for the extended resources that a pod gets from devices. Its name is derived: two tries make one claim. */
+export function extendedClaim(pod: Pod, { deviceRequests = [] }: ExtendedAllocation, attempt: string): NewObject {
   const { namespace = "", name, uid } = pod.metadata;
   const owner = { apiVersion: "v1", kind: "Pod", name, uid, controller: true, blockOwnerDeletion: true };
   return {
     apiVersion: "resource.k8s.io/v1",
     kind: "ResourceClaim",
     metadata: {
-      name: extendedClaimName(pod),
+      name: `${name.slice(0, 230)}-extended-resources-${sha256Hex(uid, 3)}`,
       namespace,
-      annotations: { [extendedAnnotation]: "true" },
+      annotations: { [extendedAnnotation]: "true", [attemptAnnotation]: attempt },
       finalizers: [deleteProtection],
       ownerReferences: [owner],
     },

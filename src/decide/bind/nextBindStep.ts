@@ -11,6 +11,7 @@ import type { KubeObject } from "../../model/object.ts";
 import type { Revision } from "../../model/revision.ts";
 import { type BindRequest, isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";
 import { annotationKeys, gpuGroupsOfLabels, labelKeys } from "../../model/scheduling/keys.ts";
+import { attemptOf } from "./attemptMark.ts";
 import { releasedAnnotation } from "./judgeGroup.ts";
 import {
   deviceOf,
@@ -112,7 +113,8 @@ export function nextBindStep(view: BindView, options: BindOptions): BindStep {
   const label = labelPod(view, pod, groups, devices);
   if (label !== undefined) return { type: "write", intent: label };
   if (isShared && !view.done.has("configured")) {
-    const maps = sharedGpuConfig(pod, { devices, portion: spec.receivedGPU?.portion ?? "", cdi: options.cdi });
+    const share = { devices, portion: spec.receivedGPU?.portion ?? "", cdi: options.cdi, attempt: attemptOf(request) };
+    const maps = sharedGpuConfig(pod, share);
     return { type: "configure", maps };
   }
   const hasClaims =

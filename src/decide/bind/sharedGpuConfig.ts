@@ -6,6 +6,7 @@ import type { NewObject } from "../../model/intent.ts";
 import type { Container, Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { annotationKeys } from "../../model/scheduling/keys.ts";
+import { attemptAnnotation } from "./attemptMark.ts";
 
 export const configMapsRef = { group: "", version: "v1", plural: "configmaps" } as const;
 
@@ -52,7 +53,12 @@ export function configMapNames(pod: Pod): { capabilities: string; environment: s
 /** Both ConfigMaps, whole: what a bind writes is not put together from parts that others may have changed. */
 export function sharedGpuConfig(
   pod: Pod,
-  share: { readonly devices: readonly string[]; readonly portion: string; readonly cdi: boolean },
+  share: {
+    readonly devices: readonly string[];
+    readonly portion: string;
+    readonly cdi: boolean;
+    readonly attempt: string;
+  },
 ): NewObject[] {
   const names = configMapNames(pod);
   const found = fractionContainer(pod);
@@ -64,32 +70,39 @@ export function sharedGpuConfig(
   const visible = { [variables.devices]: devices };
   const portion = { [variables.gpus]: share.portion, [variables.portion]: share.portion };
   return [
-    configMap(pod, names.capabilities, { ...(fromMap ? visible : {}), ...portion }),
-    configMap(pod, names.environment, fromMap ? {} : visible),
+    configMap(pod, names.capabilities, { ...(fromMap ? visible : {}), ...portion }, share.attempt),
+    configMap(pod, names.environment, fromMap ? {} : visible, share.attempt),
   ];
 }
 
 /**
  * What becomes of one that exists: of the same pod, its values are brought up to date and other keys stay; of another owner,
- * it is replaced. Undefined when it is right already.
+ * it is replaced. Undefined when it is right already and of this attempt.
  */
 export function mergedConfigMap(existing: KubeObject, wanted: NewObject): KubeObject | undefined {
   const data = (existing["data"] ?? {}) as Record<string, string>;
   const values = wanted["data"] as Record<string, string>;
   const ownedBy = wanted.metadata["ownerReferences"] as KubeObject["metadata"]["ownerReferences"];
   const isSameOwner = existing.metadata.ownerReferences?.some(({ uid }) => uid === ownedBy?.[0]?.uid) === true;
+  const mark = (wanted.metadata["annotations"] as Record<string, string>)[attemptAnnotation] ?? "";
+  const annotations = { ...existing.metadata.annotations, [attemptAnnotation]: mark };
   if (!isSameOwner) {
-    return { ...existing, metadata: { ...existing.metadata, ownerReferences: ownedBy ?? [] }, data: values };
+    return {
+      ...existing,
+      metadata: { ...existing.metadata, annotations, ownerReferences: ownedBy ?? [] },
+      data: values,
+    };
   }
   const legacy = data[variables.legacyDevices];
   const devices = values[variables.devices];
   const merged: Record<string, string> = { ...data, ...values };
   if (legacy !== undefined && devices !== undefined) merged[variables.legacyDevices] = devices;
-  const isRight = Object.keys(merged).every((key) => merged[key] === data[key]);
-  return isRight ? undefined : { ...existing, data: merged };
+  const isMarked = existing.metadata.annotations?.[attemptAnnotation] === mark;
+  const isRight = isMarked && Object.keys(merged).every((key) => merged[key] === data[key]);
+  return isRight ? undefined : { ...existing, metadata: { ...existing.metadata, annotations }, data: merged };
 }
 
-function configMap(pod: Pod, name: string, data: Record<string, string>): NewObject {
+function configMap(pod: Pod, name: string, data: Record<string, string>, attempt: string): NewObject {
   const { namespace = "", uid, name: podName } = pod.metadata;
   return {
     apiVersion: "v1",
@@ -97,6 +110,7 @@ function configMap(pod: Pod, name: string, data: Record<string, string>): NewObj
     metadata: {
       name,
       namespace,
+      annotations: { [attemptAnnotation]: attempt },
       ownerReferences: [{ apiVersion: "v1", kind: "Pod", name: podName, uid }],
     },
     data,

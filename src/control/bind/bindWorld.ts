@@ -88,6 +88,14 @@ export class BindWorld {
     };
   }
 
+  /** Whether our own writes tell more about the group than the caches have seen. */
+  isAhead(group: string): boolean {
+    return (
+      this.pods.isAhead((pod) => isOf(pod, group)) ||
+      this.requests.isAhead((object) => groupsOf(asRequest(object)).includes(group))
+    );
+  }
+
   /** GPUs of a node that nobody has: neither whole-GPU pods nor reservations, which are such pods. */
   freeGpus(node: Node): number {
     const taken = this.onNode(node.metadata.name).reduce((sum, pod) => sum + (hasEnded(pod) ? 0 : gpusOf(pod)), 0);
@@ -165,6 +173,13 @@ export class NewestOf {
       if (this.ourOwn(key, this.cache.get(key)) !== undefined) found.set(key, object);
     }
     return [...found.values()].filter(belongs);
+  }
+
+  /** Whether something that belongs is known only from our own writes. */
+  isAhead(belongs: (object: KubeObject) => boolean): boolean {
+    for (const [key, object] of this.ours)
+      if (belongs(object) && this.ourOwn(key, this.cache.get(key)) !== undefined) return true;
+    return false;
   }
 
   private ourOwn(key: string, seen: KubeObject | undefined): KubeObject | undefined {

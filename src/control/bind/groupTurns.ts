@@ -42,7 +42,8 @@ export class GroupTurns {
       const result = await this.lookAgain(group, node, turn);
       if (result !== undefined) return result;
     }
-    return undefined;
+    // What only our own writes told us may be gone before a cache has ever seen it, and then no event names the group.
+    return this.world.isAhead(group) ? { requeueAfterMs: lagMs } : undefined;
   }
 
   private async lookAgain(group: string, node: string, { cancel }: Turn): Promise<TurnResult> {

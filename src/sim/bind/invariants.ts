@@ -2,13 +2,63 @@
 
 import type { ObjectStore } from "../../apiserver/storage/objectStore.ts";
 import { deviceOf, devicesOf, hasEnded } from "../../decide/bind/reservation.ts";
-import type { Pod } from "../../model/kubernetes.generated.ts";
+import { configMapNames, variables } from "../../decide/bind/sharedGpuConfig.ts";
+import { assignmentOf } from "../../decide/nodes/devices.ts";
+import type { ConfigMap, Pod } from "../../model/kubernetes.generated.ts";
 import type { BindRequest } from "../../model/scheduling/bindRequest.ts";
 import { isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";
-import { gpuGroupsOfLabels, isReservationPod } from "../../model/scheduling/keys.ts";
+import { annotationKeys, gpuGroupsOfLabels, isReservationPod } from "../../model/scheduling/keys.ts";
 import type { Invariant } from "../invariant.ts";
 
 const requestsKey = "scheduling.run.ai/bindrequests";
+
+/**
+ * Counted from the pods on the node, those included that are on their way out: whoever was told a device uses it until it is gone,
+ * whatever has become of the reservation that got it.
+ */
+export const noGpuTwice: Invariant = {
+  id: "I1",
+  fact: "a GPU is shared within one group and up to one whole, and nobody else has it",
+  begin: ({ store }) => ({
+    commit: ({ type, event }) => {
+      if (event.current.resource !== "/pods" || type === "DELETED") return undefined;
+      const node = (event.current.object() as unknown as Pod).spec?.nodeName;
+      return node === undefined ? undefined : usedTwice(store, node);
+    },
+  }),
+};
+
+function usedTwice(store: ObjectStore, node: string): string | undefined {
+  const uses = new Map<string, { groups: Set<string>; hundredths: number; whole: string[] }>();
+  const of = (device: string) => {
+    const use = uses.get(device) ?? { groups: new Set<string>(), hundredths: 0, whole: [] };
+    uses.set(device, use);
+    return use;
+  };
+  for (const pod of pods(store)) {
+    if (pod.spec?.nodeName !== node || hasEnded(pod)) continue;
+    if (!isReservationPod(pod)) {
+      const share = Number(pod.metadata.annotations?.[annotationKeys.gpuFraction] ?? "0");
+      for (const [group, device] of Object.entries(devicesOf(pod))) {
+        const use = of(device);
+        use.groups.add(group);
+        use.hundredths += Math.round(share * 100);
+      }
+    }
+    const [group] = isReservationPod(pod) ? gpuGroupsOfLabels(pod.metadata.labels) : [];
+    for (const resources of Object.values(assignmentOf(pod)))
+      for (const device of Object.values(resources).flat()) {
+        if (group === undefined) of(device).whole.push(pod.metadata.name);
+        else of(device).groups.add(group);
+      }
+  }
+  for (const [device, { groups, hundredths, whole }] of uses) {
+    if (groups.size + whole.length > 1)
+      return `${device} of ${node} is used by ${[...groups, ...whole].sort().join(" and ")}`;
+    if (hundredths > 100) return `${hundredths} hundredths of ${device} of ${node} are given out`;
+  }
+  return undefined;
+}
 
 /** A reservation is never taken from under a pod that is labelled with its group, and no pod is bound without one. */
 export const reservationsOutliveTheirUsers: Invariant = {
@@ -77,13 +127,24 @@ export const oneReservationPerGroup: Invariant = {
   }),
 };
 
-/** Of what was asked for, all is done or refused, and what is done is true. */
+/** Of what was asked for, all is done or refused, and what is done is true: also what the container is told. */
 export const requestsEnd: Invariant = {
   id: "I11",
-  fact: "every BindRequest ends: its pod is bound, or it has failed for good",
+  fact: "every BindRequest ends: its pod is bound and finds its devices, or it has failed for good",
   begin: ({ store }) => ({
     commit: ({ event, type }) => {
       const { previous, current } = event;
+      if (current.resource === "/pods" && type === "MODIFIED") {
+        const pod = current.object() as unknown as Pod;
+        const before = previous?.object() as unknown as Pod | undefined;
+        const isNew = pod.spec?.nodeName !== undefined && before?.spec?.nodeName === undefined;
+        return isNew ? uninformed(store, pod) : undefined;
+      }
+      if (current.resource === "/configmaps" && type === "DELETED") {
+        const owner = (previous ?? current).object().metadata.ownerReferences?.[0];
+        const pod = pods(store).find(({ metadata }) => metadata.uid === owner?.uid);
+        return pod?.spec?.nodeName === undefined || hasEnded(pod) ? undefined : uninformed(store, pod);
+      }
       if (current.resource !== requestsKey || type !== "MODIFIED" || previous === undefined) return undefined;
       const before = (previous.object() as unknown as BindRequest).status?.phase;
       const now = (current.object() as unknown as BindRequest).status?.phase;
@@ -99,10 +160,31 @@ export const requestsEnd: Invariant = {
           return `${version.name} succeeded, and its pod is not bound`;
         if (request.status?.phase !== "Succeeded" && !isFinallyFailed(request)) return `${version.name} has not ended`;
       }
+      for (const pod of byUid.values()) {
+        if (pod.spec?.nodeName === undefined || hasEnded(pod)) continue;
+        const wrong = uninformed(store, pod);
+        if (wrong !== undefined) return wrong;
+      }
       return undefined;
     },
   }),
 };
+
+/** What is wrong with what the container of a pod that shares learns about its devices. */
+function uninformed(store: ObjectStore, pod: Pod): string | undefined {
+  const told = devicesOf(pod);
+  const groups = gpuGroupsOfLabels(pod.metadata.labels);
+  const names = configMapNames(pod);
+  if (isReservationPod(pod) || groups.length === 0 || names === undefined) return undefined;
+  const map = store.get("/configmaps", pod.metadata.namespace ?? "", names.capabilities)?.object() as unknown as
+    | ConfigMap
+    | undefined;
+  const wanted = groups.map((group) => told[group]).join(",");
+  const said = map?.data?.[variables.devices];
+  return said === wanted
+    ? undefined
+    : `${pod.metadata.name} has ${wanted}, and its ConfigMap says ${said ?? "nothing"}`;
+}
 
 function pods(store: ObjectStore): Pod[] {
   return [...store.collection("/pods").all()].map((version) => version.object() as unknown as Pod);

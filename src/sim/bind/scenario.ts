@@ -24,7 +24,7 @@ import {
 } from "../invariants/general.ts";
 import { oneEpochWrites } from "../invariants/leadership.ts";
 import type { Scenario } from "../scenario.ts";
-import { oneReservationPerGroup, requestsEnd, reservationsOutliveTheirUsers } from "./invariants.ts";
+import { noGpuTwice, oneReservationPerGroup, requestsEnd, reservationsOutliveTheirUsers } from "./invariants.ts";
 
 const podsRef = { group: "", version: "v1", plural: "pods" };
 const binders = ["ann", "bob"];
@@ -43,10 +43,11 @@ export const kubelets = (pools: readonly string[]): Part =>
     stages: false,
   }).part;
 
-const nodes = kubelets(["h100=2"]);
+/** Four GPUs each, and four are asked for at most: whoever takes one that is in use shows. */
+const nodes = kubelets(["t4=2"]);
 const binder = binderPart({ reservation: { ...reservationDefaults, allocationTimeoutMs: 4_000 } });
 
-/** Halves of GPUs come and go while two binders quarrel about who leads. */
+/** Shares of one and of two GPUs and whole ones come and go while two binders quarrel about who leads. */
 export const bindScenario: Scenario = {
   name: "bind",
   about: "pods that share GPUs are bound, deleted and bound again while everything lags, fails and dies",
@@ -58,9 +59,10 @@ export const bindScenario: Scenario = {
   actors: () => [
     ...binders.map((name) => controllersProcess(name, (controllers) => binder.add(controllers), { lease })),
     controllersProcess("kubelets", (controllers) => nodes.add(controllers)),
-    scheduler,
+    scheduler(),
   ],
   invariants: [
+    noGpuTwice,
     reservationsOutliveTheirUsers,
     oneReservationPerGroup,
     requestsEnd,
@@ -76,40 +78,68 @@ export const bindScenario: Scenario = {
   humming: ["coordination.k8s.io/leases", "events.k8s.io/events"],
 };
 
-/** Submits pods, places two of them on each GPU, takes some away, and gives a failed one another try. */
-const scheduler: ActorSpec = {
-  name: "scheduler",
-  finite: true,
-  sheltered: true,
-  run: async (ports) => {
-    for (let turn = 0; turn < 40; turn++) {
-      await ports.sleep(300);
-      // 0: nothing. 1 to 10: submit or place that pod; 11 to 13: take one away.
-      const what = ports.choose("turn", (dice) => dice.between(1, 13));
-      if (what === 0) continue;
-      if (what > 10) await takeAway(ports, `p${(what - 11) * 3 + (turn % 3)}`);
-      else await submit(ports, what - 1);
-    }
-  },
+/** What a pod of the story asks for, and where it is placed: for good, so that a group is never asked for more than it has. */
+interface Wish {
+  readonly name: string;
+  readonly node: string;
+  readonly groups: readonly string[];
+  readonly share: string;
+}
+
+/** p0 to p9: two of them share a GPU, and every other GPU is on the other node. */
+const pair = (number: number, pool: string, share: string): Wish => ({
+  name: `p${number}`,
+  node: `${pool}-${Math.floor(number / 2) % 2}`,
+  groups: [`g${Math.floor(number / 2)}`],
+  share,
+});
+
+const wishes: readonly Wish[] = [
+  ...Array.from({ length: 10 }, (_, number) => pair(number, "t4", "0.4")),
+  { name: "m0", node: "t4-0", groups: ["g0", "g2"], share: "0.2" },
+  { name: "w0", node: "t4-0", groups: [], share: "" },
+  { name: "w1", node: "t4-1", groups: [], share: "" },
+];
+
+/** Submits pods and places them, takes some away, and gives a failed one another try. It dies too; what it has done it reads again. */
+const scheduler = (): ActorSpec => {
+  let turn = 0;
+  return {
+    name: "scheduler",
+    finite: true,
+    run: async (ports) => {
+      for (; turn < 40; turn++) {
+        await ports.sleep(300);
+        // 0: nothing. 1 to 13: submit or place that one; 14 to 18: take one away.
+        const what = ports.choose("turn", (dice) => dice.between(1, 18));
+        if (what === 0) continue;
+        const wish = wishes[what <= 13 ? what - 1 : ((what - 14) * 3 + turn) % wishes.length] as Wish;
+        if (what <= 13) await place(ports, wish);
+        else await takeAway(ports, wish.name);
+      }
+    },
+  };
 };
 
-export async function submit(ports: ActorPorts, number: number): Promise<void> {
-  const name = `p${number}`;
+/** Halves of GPUs of two nodes with eight each, for the museum. */
+export function submit(ports: ActorPorts, number: number): Promise<void> {
+  return place(ports, pair(number, "h100", "0.5"));
+}
+
+async function place(ports: ActorPorts, wish: Wish): Promise<void> {
+  const { name } = wish;
   const ref = { ...podsRef, namespace: "default", name };
   const found = await ports.kube.get(ref);
   const created = found.ok
     ? found
     : found.reason === "NotFound"
-      ? await ports.kube.create(podsRef, podOf(name))
+      ? await ports.kube.create(podsRef, podOf(wish))
       : found;
   if (!created.ok) return;
   const pod = created.value as unknown as Pod;
   if (pod.spec?.nodeName !== undefined || pod.metadata.deletionTimestamp !== undefined) return;
   await clearOld(ports, pod);
-  // Two of them share a GPU, and every other GPU is on the other node.
-  const group = `g${Math.floor(number / 2)}`;
-  const node = `h100-${Math.floor(number / 2) % 2}`;
-  await ports.kube.create(bindRequestRef, requestFor(pod, group, node));
+  await ports.kube.create(bindRequestRef, requestFor(pod, wish));
 }
 
 /** As the scheduler does it: what failed for good, or was for a namesake, makes room. */
@@ -131,28 +161,33 @@ export async function takeAway({ kube }: ActorPorts, name: string): Promise<void
   await kube.delete(ref, { preconditions: { uid }, gracePeriodSeconds: 1 });
 }
 
-function podOf(name: string): KubeObject {
+function podOf({ name, groups, share }: Wish): KubeObject {
+  const amounts = { "nvidia.com/gpu": "1" };
+  const annotations = {
+    "gpu-fraction": share,
+    ...(groups.length > 1 && { "gpu-fraction-num-devices": String(groups.length) }),
+  };
+  const resources = groups.length > 0 ? {} : { resources: { requests: amounts, limits: amounts } };
   return {
     ...plain("Pod", name),
-    metadata: { name, namespace: "default", annotations: { "gpu-fraction": "0.5" } },
-    spec: { schedulerName: kaiSchedulerName, containers: [{ name: "main", image: "i" }] },
+    metadata: { name, namespace: "default", ...(groups.length > 0 && { annotations }) },
+    spec: { schedulerName: kaiSchedulerName, containers: [{ name: "main", image: "i", ...resources }] },
   } as unknown as KubeObject;
 }
 
-function requestFor(pod: Pod, group: string, selectedNode: string): KubeObject {
+function requestFor(pod: Pod, { node, groups, share }: Wish): KubeObject {
   const { name, uid } = pod.metadata;
+  const shared = {
+    receivedResourceType: "Fraction",
+    receivedGPU: { count: groups.length, portion: `${share}0` },
+    selectedGPUGroups: groups,
+  };
+  const whole = { receivedResourceType: "Regular", receivedGPU: { count: 1, portion: "1.00" } };
   return {
     apiVersion: bindRequestApiVersion,
     kind: "BindRequest",
     metadata: { name, namespace: "default", ownerReferences: [{ apiVersion: "v1", kind: "Pod", name, uid }] },
-    spec: {
-      podName: name,
-      selectedNode,
-      receivedResourceType: "Fraction",
-      receivedGPU: { count: 1, portion: "0.50" },
-      selectedGPUGroups: [group],
-      backoffLimit: 2,
-    },
+    spec: { podName: name, selectedNode: node, ...(groups.length > 0 ? shared : whole), backoffLimit: 2 },
   } as unknown as KubeObject;
 }
 

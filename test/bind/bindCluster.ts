@@ -32,6 +32,7 @@ export class BindCluster {
   readonly kube: FaultyKube;
   readonly admin;
   private binder: Controllers | undefined;
+  private binderKube: KubeApi | undefined;
 
   private constructor(api: TestApi) {
     this.api = api;
@@ -79,9 +80,14 @@ export class BindCluster {
     return cluster;
   }
 
+  /** The next binder speaks to the API through this. */
+  through(wrap: (kube: KubeApi) => KubeApi): void {
+    this.binderKube = wrap(this.kube);
+  }
+
   /** Starts a binder; an earlier one is not asked to stop, as after a crash. */
   async startBinder(options: Partial<BinderOptions> = {}): Promise<Controllers> {
-    this.binder = this.controllers(this.kube);
+    this.binder = this.controllers(this.binderKube ?? this.kube);
     binderPart(options).add(this.binder);
     const started = this.binder.start();
     await this.run(0.05);

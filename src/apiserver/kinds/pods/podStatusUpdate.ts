@@ -14,9 +14,6 @@ export function keepUnsaidStatus(next: PodStatus, old: PodStatus): void {
   if (next.resourceClaimStatuses === undefined && old.resourceClaimStatuses !== undefined) {
     next.resourceClaimStatuses = old.resourceClaimStatuses;
   }
-  if (next.extendedResourceClaimStatus === undefined && old.extendedResourceClaimStatus !== undefined) {
-    next.extendedResourceClaimStatus = old.extendedResourceClaimStatus;
-  }
   for (const condition of next.conditions ?? []) {
     if (condition.observedGeneration) continue;
     const before = old.conditions?.find(({ type }) => type === condition.type)?.observedGeneration;

@@ -73,6 +73,27 @@ test("a device that was taken from a running pod by force is prepared for the ne
   expect(process.log.errors).toEqual([]);
 });
 
+test("prepare-failure: a pod with a claim waits in ContainerCreating and the claim says why, others start; when it ends the pod runs", async () => {
+  const cluster = await NodesCluster.create();
+  const process = await cluster.start();
+  const nowMs = cluster.api.clock.nowMs();
+  const given = { kind: "prepare-failure", node: "h100-0", for: "60s" };
+  await addFaults(cluster.admin, [readFault(given, { nowMs, id: "f" })], nowMs);
+  await podWithClaim(cluster, "a", "gpu-0");
+  await cluster.pod("plain", { containers: [{ name: "c", image: "i" }] });
+  await cluster.run(30);
+  const waiting = cluster.look("a")?.status;
+  expect([waiting?.phase, waiting?.containerStatuses?.[0]?.state?.waiting?.reason, readyOf(cluster, "a")]).toEqual([
+    "Pending",
+    "ContainerCreating",
+    "PrepareFailed",
+  ]);
+  expect(cluster.look("plain")?.status?.phase).toBe("Running");
+  await cluster.run(60);
+  expect([cluster.look("a")?.status?.phase, readyOf(cluster, "a")]).toEqual(["Running", "Prepared"]);
+  expect(process.log.errors).toEqual([]);
+});
+
 test("what was prepared is known after a restart", async () => {
   const cluster = await NodesCluster.create();
   const first = await cluster.start();

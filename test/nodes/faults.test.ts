@@ -1,6 +1,7 @@
 /** Each fault, as it shows on the running part: by the node's annotation or by command, from outside through the API. */
 import { expect, test } from "vitest";
 import { addFaults, clearFaults, faultId, listFaults } from "../../src/control/nodes/clusterFaults.ts";
+import { workloads } from "../../src/control/workloads/workloads.ts";
 import { readFault } from "../../src/decide/nodes/faults.ts";
 import type { Lease, Node, Pod, ResourceSlice } from "../../src/model/kubernetes.generated.ts";
 import { NodesCluster, readyOf, withGpus } from "./nodesCluster.ts";
@@ -52,6 +53,73 @@ test("heartbeat-stop: the lease is no longer renewed and pods are left alone; wh
   ]);
 });
 
+test("heartbeat-stop, beside the cluster's own controllers: Unknown, taints, pods not Ready, and eviction when patience is over", async () => {
+  const cluster = await NodesCluster.create();
+  // Where every node is silent it is the controller that is cut off, and nobody is evicted.
+  await cluster.start({ pools: ["h100=3"] });
+  const log = await cluster.startParts(workloads);
+  const patience = {
+    key: "node.kubernetes.io/unreachable",
+    operator: "Exists",
+    effect: "NoExecute",
+    tolerationSeconds: 30,
+  };
+  await cluster.pod("p", { tolerations: [patience] });
+  await cluster.run(2);
+  const seen: string[] = [];
+  const note = (what: string, isSo: boolean): void => {
+    if (isSo && !seen.includes(what)) seen.push(what);
+  };
+  const startMs = cluster.api.clock.nowMs();
+  let evictedMs = 0;
+  cluster.api.core.store.onEvent(({ current }) => {
+    const object = current.object() as unknown as Node & Pod;
+    const isPod = current.resource === "/pods" && current.name === "p";
+    if (isPod && object.metadata.deletionTimestamp !== undefined && evictedMs === 0) {
+      evictedMs = cluster.api.clock.nowMs() - startMs;
+    }
+    if (current.resource === "/nodes" && current.name === onNode.node) {
+      note("the node is Unknown", readyOf(object) === "Unknown");
+      note("it is tainted", object.spec?.taints?.some(({ key }) => key.endsWith("unreachable")) === true);
+    }
+    if (isPod) {
+      note("the pod is not Ready", readyOf(object) === "False");
+      note("the pod is evicted", object.metadata.deletionTimestamp !== undefined);
+    }
+  });
+  await inject(cluster, { kind: "heartbeat-stop", ...onNode, for: "150s" });
+  await cluster.run(140);
+  expect(seen[0]).toBe("the node is Unknown");
+  expect(seen.at(-1)).toBe("the pod is evicted");
+  expect([...seen].sort()).toEqual([
+    "it is tainted",
+    "the node is Unknown",
+    "the pod is evicted",
+    "the pod is not Ready",
+  ]);
+  // Forty seconds of silence, up to five until somebody looks, thirty of patience.
+  expect([evictedMs >= 60_000, evictedMs <= 90_000]).toEqual([true, true]);
+  await cluster.run(60);
+  expect([readyOf(cluster.node()), cluster.node()?.spec?.taints ?? [], cluster.look("p")]).toEqual([
+    "True",
+    [],
+    undefined,
+  ]);
+  expect(log.errors).toEqual([]);
+});
+
+test("not-ready, beside the cluster's own controllers: the node is tainted as not ready, and the taint goes with the fault", async () => {
+  const cluster = await NodesCluster.create();
+  await cluster.start();
+  await cluster.startParts(workloads);
+  const taints = () => cluster.node()?.spec?.taints?.map(({ key, effect }) => `${key} ${effect}`) ?? [];
+  await inject(cluster, { kind: "not-ready", ...onNode, for: "30s" });
+  await cluster.run(10);
+  expect(taints()).toEqual(["node.kubernetes.io/not-ready NoSchedule", "node.kubernetes.io/not-ready NoExecute"]);
+  await cluster.run(40);
+  expect(taints()).toEqual([]);
+});
+
 test("not-ready: the condition says so with its reason, and comes back", async () => {
   const { cluster } = await struck({ kind: "not-ready", ...onNode, for: "30s", reason: "Broken" });
   expect(cluster.node()?.status?.conditions?.find(({ type }) => type === "Ready")).toMatchObject({
@@ -83,6 +151,17 @@ test("node-reboot: a new boot id, containers restart, and devices stay with thei
   expect(pod?.metadata.annotations?.["sim.muster.dev/devices"]).toBe(devices);
 });
 
+test("cordon: nothing new is wanted, what runs there runs on, and the cordon is taken back", async () => {
+  const { cluster } = await struck({ kind: "cordon", ...onNode, for: "60s" }, { seconds: 40 });
+  expect([cluster.node()?.spec?.unschedulable, readyOf(cluster.look("p")), readyOf(cluster.node())]).toEqual([
+    true,
+    "True",
+    "True",
+  ]);
+  await cluster.run(40);
+  expect(cluster.node()?.spec?.unschedulable ?? false).toBe(false);
+});
+
 test("cordon and drain: nothing new is wanted, pods are evicted within their budgets, and the cordon is taken back", async () => {
   const { cluster } = await struck({ kind: "drain", ...onNode, for: "60s" }, { seconds: 40 });
   expect([cluster.node()?.spec?.unschedulable, cluster.look("p")]).toEqual([true, undefined]);
@@ -103,6 +182,19 @@ test("E18, gpu-unhealthy: allocatable is one less, the pod on it runs on and sho
   expect(devices.filter(({ taints }) => (taints ?? []).length > 0)).toHaveLength(1);
   await cluster.run(70);
   expect(gpusOf(cluster.node())).toBe("8");
+});
+
+test.each([
+  ["xid", "Xid"],
+  ["ecc", "Ecc"],
+  ["fallen-off-bus", "Fallen"],
+  ["thermal", "Overheated"],
+])("gpu-unhealthy by %s: the condition says so, and with kill the containers on it end", async (cause, reason) => {
+  const { cluster } = await struck({ kind: "gpu-unhealthy", ...onNode, device: 0, cause, kill: true });
+  const condition = cluster.node()?.status?.conditions?.find(({ type }) => type === "GpuHealthy");
+  expect([condition?.status, condition?.reason]).toEqual(["False", expect.stringContaining(reason)]);
+  const status = cluster.look("p")?.status?.containerStatuses?.[0];
+  expect((status?.state?.terminated ?? status?.lastState?.terminated)?.exitCode).toBeGreaterThan(0);
 });
 
 test("plugin-restart: no device can be given, then all can", async () => {

@@ -9,6 +9,7 @@ import { systemRandom } from "../../src/adapters/systemRandom.ts";
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
 import { type ApiServer, startApiServer } from "../../src/apiserver/startApiServer.ts";
 import { Controllers } from "../../src/control/controllers.ts";
+import { ensureDefinitions, ensureStartObjects } from "../../src/control/ensureObjects.ts";
 import { MetricsBook } from "../../src/control/metricsBook.ts";
 import type { NodesOptions } from "../../src/control/nodes/nodesOptions.ts";
 import { nodesPart } from "../../src/control/nodes/nodesPart.ts";
@@ -16,7 +17,6 @@ import type { Part } from "../../src/control/part.ts";
 import { KeptLog } from "../../src/control/testing/keptLog.ts";
 import { fastDelays } from "../../src/decide/nodes/podPlan.ts";
 import { parsePool, profilesWith } from "../../src/decide/nodes/profiles.ts";
-import type { KubeObject } from "../../src/model/object.ts";
 
 export const hasKubectl = spawnSync("kubectl", ["version", "--client"], { stdio: "ignore" }).status === 0;
 
@@ -45,13 +45,19 @@ export async function liveCluster(
   const clock = systemClock();
   const pools = (options.pools ?? ["h100=1"]).map((text) => parsePool(text, profilesWith()));
   const { part, agent } = nodesPart({ pools, seed: "s", delays: fastDelays, ...options.nodes });
-  const server = await startApiServer({ clock, random: systemRandom(), agent });
+  const running = [part, ...(options.parts ?? [])];
+  const hooks = running.flatMap((each) => each.hooks ?? []);
+  const server = await startApiServer({ clock, random: systemRandom(), agent, hooks });
   const admin = inProcessKube(server.core, {
     user: { username: "admin", groups: ["system:masters"] },
     fieldManager: "admin",
   });
-  const crds = { group: "apiextensions.k8s.io", version: "v1", plural: "customresourcedefinitions" };
-  for (const definition of part.definitions ?? []) await admin.create(crds, definition as unknown as KubeObject);
+  await ensureDefinitions({ kube: admin, clock }, running);
+  await ensureStartObjects(
+    admin,
+    running,
+    ({ apiVersion, kind }) => server.core.registry.kind(apiVersion, kind)?.type.plural ?? "",
+  );
   const kube = considerateKube(
     inProcessKube(server.core, {
       user: { username: "nodes", groups: ["system:masters"] },
@@ -64,8 +70,7 @@ export async function liveCluster(
     { kube, clock, random: systemRandom(), log, metrics },
     { fieldManager: "nodes", graceMs: 100 },
   );
-  part.add(controllers);
-  for (const each of options.parts ?? []) each.add(controllers);
+  for (const each of running) each.add(controllers);
   const folder = mkdtempSync(join(tmpdir(), "muster-nodes-"));
   const kubeconfig = join(folder, "kubeconfig");
   writeFileSync(kubeconfig, server.kubeconfig);

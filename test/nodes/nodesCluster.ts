@@ -6,6 +6,7 @@ import { Controllers } from "../../src/control/controllers.ts";
 import { MetricsBook } from "../../src/control/metricsBook.ts";
 import type { NodesOptions } from "../../src/control/nodes/nodesOptions.ts";
 import { nodesPart } from "../../src/control/nodes/nodesPart.ts";
+import type { Part } from "../../src/control/part.ts";
 import { FaultyKube } from "../../src/control/testing/faultyKube.ts";
 import { KeptLog } from "../../src/control/testing/keptLog.ts";
 import { fastDelays } from "../../src/decide/nodes/podPlan.ts";
@@ -77,6 +78,20 @@ export class NodesCluster {
         await stopped;
       },
     };
+  }
+
+  /** Another process, with the parts that a cluster has besides its nodes. */
+  async startParts(...parts: readonly Part[]): Promise<KeptLog> {
+    const user = { username: "kcm", groups: ["system:masters"] };
+    const kube = inProcessKube(this.api.core, { user, fieldManager: "kcm" });
+    const log = new KeptLog();
+    const ports = { kube, clock: this.api.clock, random: seededRandom(2), log, metrics: new MetricsBook() };
+    const controllers = new Controllers(ports, { fieldManager: "kcm", freeze: true });
+    for (const part of parts) part.add(controllers);
+    const started = controllers.start();
+    await this.run(0.1);
+    await started;
+    return log;
   }
 
   async run(seconds: number): Promise<void> {

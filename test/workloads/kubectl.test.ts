@@ -1,6 +1,6 @@
 /** What a person at a terminal does with workloads: the real kubectl, the embedded server, simulated nodes. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { defaultScheduler } from "../../src/control/defaultScheduler.ts";
+import { schedulerPart } from "../../src/control/schedule/schedulerPart.ts";
 import { workloads } from "../../src/control/workloads/workloads.ts";
 import { hasKubectl, type LiveCluster, liveCluster } from "../nodes/liveCluster.ts";
 
@@ -8,7 +8,7 @@ describe.skipIf(!hasKubectl)("kubectl", { timeout: 60_000 }, () => {
   let cluster: LiveCluster;
 
   beforeAll(async () => {
-    cluster = await liveCluster({ pools: ["cpu=3"], parts: [workloads, defaultScheduler] });
+    cluster = await liveCluster({ pools: ["cpu=3"], parts: [workloads, schedulerPart()] });
   }, 60_000);
   afterAll(() => cluster.stop());
 
@@ -111,8 +111,8 @@ describe.skipIf(!hasKubectl)("kubectl", { timeout: 60_000 }, () => {
   test("a drained node is empty, the budget held, and uncordon brings it back", async () => {
     await kubectl("scale", "deployment/web", "--replicas=6");
     await kubectl("rollout", "status", "deployment/web", "--timeout=30s");
-    await kubectl("create", "pdb", "web", "--selector=app=web", "--min-available=5");
-    await cluster.until(async () => /web +5 +N\/A +1/.test((await cluster.kubectl(["get", "pdb", "web"])).stdout));
+    await kubectl("create", "pdb", "web", "--selector=app=web", "--min-available=3");
+    await cluster.until(async () => /web +3 +N\/A +3/.test((await cluster.kubectl(["get", "pdb", "web"])).stdout));
     const node = (await kubectl("get", "nodes", "-o", "jsonpath={.items[0].metadata.name}")).trim();
     const drained = await cluster.kubectl([
       "drain",
@@ -138,9 +138,35 @@ describe.skipIf(!hasKubectl)("kubectl", { timeout: 60_000 }, () => {
     await kubectl("rollout", "status", "deployment/web", "--timeout=30s");
     await kubectl("uncordon", node);
     await cluster.until(async () => !(await kubectl("get", "node", node)).includes("SchedulingDisabled"));
-    await kubectl("cordon", node);
+  });
+
+  test("a cordoned node keeps what runs there and gets nothing new until it is uncordoned", async () => {
+    await kubectl("scale", "deployment/web", "--replicas=6");
+    await kubectl("rollout", "status", "deployment/web", "--timeout=30s");
+    const names = (await kubectl("get", "nodes", "-o", "jsonpath={.items[*].metadata.name}")).split(" ");
+    const [node = "", ...others] = names;
+    const on = async (name: string): Promise<string[]> => {
+      const selected = ["-l", "app=web", "--field-selector", `spec.nodeName=${name}`, "-o", "name"];
+      return (await kubectl("get", "pods", ...selected)).split("\n").filter((line) => line !== "");
+    };
+    const before = await on(node);
+    expect(await kubectl("cordon", node)).toBe(`node/${node} cordoned\n`);
+    expect(await kubectl("cordon", node)).toBe(`node/${node} already cordoned\n`);
     expect(await kubectl("get", "node", node)).toContain("Ready,SchedulingDisabled");
-    await kubectl("uncordon", node);
+    expect(await kubectl("describe", "node", node)).toMatch(/Unschedulable: +true/);
+    await kubectl("scale", "deployment/web", "--replicas=12");
+    await kubectl("rollout", "status", "deployment/web", "--timeout=30s");
+    expect(await on(node)).toEqual(before);
+    // With all of them closed a pod waits and says why; the first one that is opened takes it.
+    await kubectl("cordon", ...others);
+    await kubectl("run", "late", "--image=nginx:1");
+    await cluster.until(async () => (await kubectl("describe", "pod", "late")).includes("FailedScheduling"));
+    expect(await kubectl("describe", "pod", "late")).toContain("3 node(s) are not ready or cordoned");
+    expect(await kubectl("uncordon", node)).toBe(`node/${node} uncordoned\n`);
+    await kubectl("wait", "--for=condition=Ready", "pod/late", "--timeout=30s");
+    expect(await kubectl("get", "pod", "late", "-o", "jsonpath={.spec.nodeName}")).toBe(node);
+    await kubectl("uncordon", ...others);
+    await kubectl("delete", "pod", "late", "--timeout=30s");
   });
 
   test("a deleted Deployment takes everything with it", async () => {

@@ -53,11 +53,7 @@ export async function liveCluster(
     fieldManager: "admin",
   });
   await ensureDefinitions({ kube: admin, clock }, running);
-  await ensureStartObjects(
-    admin,
-    running,
-    ({ apiVersion, kind }) => server.core.registry.kind(apiVersion, kind)?.type.plural ?? "",
-  );
+  await ensureStartObjects(admin, running);
   const kube = considerateKube(
     inProcessKube(server.core, {
       user: { username: "nodes", groups: ["system:masters"] },

@@ -1,7 +1,7 @@
 /** Gang termination (GT-1 to GT-6) under both policies, with the clock moved by the test. */
 import { describe, expect, test } from "vitest";
 import type { FullLossPolicy } from "../../src/model/gang/settings.ts";
-import type { PodCliqueSet } from "../../src/model/gang/types.ts";
+import type { PodClique, PodCliqueSet } from "../../src/model/gang/types.ts";
 import { conditionOf, GangCluster } from "./gangCluster.ts";
 import { quick, workload1, workload2, workload5gt } from "./workloads.ts";
 
@@ -188,16 +188,48 @@ describe("everything lost", () => {
   });
 });
 
-test("with the default scheduler a flicker below the minimum that is shorter than the delay ends nothing", async () => {
-  const cluster = await GangCluster.start({ nodes: 1 });
-  await cluster.apply(workload1({ template: quick, scheduler: "default-scheduler" }));
-  const before = cluster.uids();
-  // One pod has a node; which one is the scheduler's choice, and some clique is below its minimum for a while.
-  expect(cluster.scheduledPods()).toBe(1);
-  await cluster.pass(4);
-  for (let index = 1; index < 10; index++) await cluster.addNode(index);
-  await cluster.settle();
-  await cluster.pass(120);
-  expect(cluster.uids()).toEqual(before);
-  expect(cluster.readyPods()).toBe(10);
+describe.each<FullLossPolicy>(["Suppress", "Terminate"])("the default scheduler under %s", (policy) => {
+  test("a flicker through the regression band that is shorter than the delay ends nothing", async () => {
+    const cluster = await GangCluster.start({ nodes: 1, settings: { fullLossPolicy: policy } });
+    await cluster.apply(workload1({ template: quick, scheduler: "default-scheduler" }));
+    const before = cluster.uids();
+    // Pods get their nodes one by one, so a clique of two is in breach with its first.
+    const inBand = (): string[] =>
+      cluster
+        .all<PodClique>("grove.io/podcliques")
+        .filter((clique) => (clique.status?.scheduledReplicas ?? 0) > 0)
+        .filter(
+          (clique) => conditionOf(clique, "MinAvailableBreached")?.reason === "ScheduledReplicasBelowMinAvailable",
+        )
+        .map(({ metadata }) => metadata.name);
+    expect({ scheduled: cluster.scheduledPods(), inBand: inBand() }).toEqual({
+      scheduled: 1,
+      inBand: ["workload1-0-pc-a"],
+    });
+    await cluster.pass(4);
+    for (let index = 1; index < 4; index++) await cluster.addNode(index);
+    await cluster.settle();
+    expect({ scheduled: cluster.scheduledPods(), inBand: inBand() }).toEqual({
+      scheduled: 4,
+      inBand: ["workload1-0-sg-x-0-pc-c"],
+    });
+    await cluster.pass(4);
+    for (let index = 4; index < 10; index++) await cluster.addNode(index);
+    await cluster.settle();
+    expect(inBand()).toEqual([]);
+    await cluster.pass(120);
+    expect(cluster.uids()).toEqual(before);
+    expect(cluster.readyPods()).toBe(10);
+    expect(cluster.events("PodCliqueSetReplicaDeleteSuccessful")).toEqual([]);
+  });
+
+  test("the same that lasts longer than the delay ends the replica", async () => {
+    const cluster = await GangCluster.start({ nodes: 10, settings: { fullLossPolicy: policy } });
+    await cluster.apply(workload1({ template: quick, scheduler: "default-scheduler" }));
+    expect(cluster.readyPods()).toBe(10);
+    const before = cluster.uids();
+    await lose(cluster, "workload1-0-pc-a", 1);
+    await cluster.pass(25);
+    expect(cluster.uids().filter((uid) => before.includes(uid))).toEqual([]);
+  });
 });

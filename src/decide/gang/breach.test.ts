@@ -3,8 +3,11 @@
  * The rows of groups are filled with cliques in breach, so that a row which is asked in another order gives another answer.
  */
 import { describe, expect, test } from "vitest";
-import type { FullLossPolicy } from "../../model/gang/settings.ts";
+import { finalizers, labels } from "../../model/gang/keys.ts";
+import { defaultGangSettings, type FullLossPolicy } from "../../model/gang/settings.ts";
+import type { PodClique, PodCliqueScalingGroup, PodCliqueSet } from "../../model/gang/types.ts";
 import { cliqueBreach, cliqueScheduled, type GroupReplicaFacts, groupBreach } from "./breach.ts";
+import { decideGroup } from "./decideGroup.ts";
 import type { Said } from "./gangConditions.ts";
 
 type Answer = Omit<Said, "type">;
@@ -177,29 +180,25 @@ const groupRows: readonly GroupRow[] = [
     fact: "partial regression: one of two is scheduled and fails, which does not change the reason",
     min: 2,
     replicas: [failing, regressed],
-    Suppress: below(1, 2),
-    Terminate: tooFew(0, 2),
+    ...same(below(1, 2)),
   },
   {
     fact: "partial regression: one of three is scheduled",
     min: 2,
     replicas: [healthy, regressed, regressed],
-    Suppress: below(1, 2),
-    Terminate: tooFew(1, 2),
+    ...same(below(1, 2)),
   },
   {
     fact: "enough are scheduled, too many of them fail",
     min: 2,
     replicas: [healthy, failing, failing],
-    Suppress: tooFew(1, 2),
-    Terminate: tooFew(1, 2),
+    ...same(tooFew(1, 2)),
   },
   {
     fact: "a replica that lost its schedule is not counted twice",
     min: 2,
     replicas: [healthy, healthy, regressed],
-    Suppress: enough(2, 2),
-    Terminate: enough(2, 2),
+    ...same(enough(2, 2)),
   },
   {
     fact: "an update wins over a regression in breach",
@@ -246,9 +245,104 @@ const groupRows: readonly GroupRow[] = [
   },
 ];
 
+const set = {
+  apiVersion: "grove.io/v1alpha1",
+  kind: "PodCliqueSet",
+  metadata: { name: "s", namespace: "default", uid: "set" },
+  spec: {
+    replicas: 1,
+    template: {
+      cliques: ["lead", "work"].map((name) => ({
+        name,
+        spec: { roleName: name, replicas: 2, minAvailable: 2, podSpec: { containers: [{ name: "main", image: "i" }] } },
+      })),
+      podCliqueScalingGroups: [{ name: "g", cliqueNames: ["lead", "work"], replicas: 1, minAvailable: 1 }],
+    },
+  },
+  status: { currentGenerationHash: "mu-new" },
+} as unknown as PodCliqueSet;
+
+/** A clique that says of itself what the facts of its replica ask for: also one that is in breach says so. */
+function member(replica: number, name: string, facts: GroupReplicaFacts): PodClique {
+  const condition = (type: string, holds: boolean) => ({ type, status: holds ? "True" : "False", reason: "r" });
+  return {
+    apiVersion: "grove.io/v1alpha1",
+    kind: "PodClique",
+    metadata: {
+      name: `s-0-g-${replica}-${name}`,
+      namespace: "default",
+      uid: `${replica}-${name}`,
+      finalizers: [finalizers.PodClique],
+      labels: {
+        [labels.group]: "s-0-g",
+        [labels.groupReplica]: String(replica),
+        [labels.setReplica]: "0",
+        [labels.partOf]: "s",
+        [labels.templateHash]: "mu-old",
+      },
+      ownerReferences: [{ apiVersion: "v1", kind: "PodCliqueScalingGroup", name: "s-0-g", uid: "g", controller: true }],
+    },
+    spec: { roleName: name, replicas: 2, minAvailable: 2 },
+    status: {
+      conditions: [
+        condition("PodCliqueScheduled", facts.isScheduled),
+        condition("MinAvailableBreached", facts.isBreached),
+      ],
+    },
+  } as unknown as PodClique;
+}
+
+/** What a group writes about itself when its cliques are what the row says: two for each replica, one where it is incomplete. */
+function saidByGroup(row: GroupRow, policy: FullLossPolicy): unknown {
+  const cliques = row.replicas.flatMap((facts, replica) =>
+    (facts.isComplete ? ["lead", "work"] : facts.isBreached ? ["work"] : []).map((name) =>
+      member(replica, name, facts),
+    ),
+  );
+  const started = { updateStartedAt: "2026-01-01T00:00:00Z", podCliqueSetGenerationHash: "mu-new" };
+  const group = {
+    apiVersion: "grove.io/v1alpha1",
+    kind: "PodCliqueScalingGroup",
+    metadata: {
+      name: "s-0-g",
+      namespace: "default",
+      uid: "g",
+      resourceVersion: "1",
+      finalizers: [finalizers.PodCliqueScalingGroup],
+      labels: { [labels.setReplica]: "0", [labels.partOf]: "s" },
+    },
+    spec: { replicas: row.replicas.length, minAvailable: row.min, cliqueNames: ["lead", "work"] },
+    status: row.updating
+      ? { currentPodCliqueSetGenerationHash: "mu-was", updateProgress: started }
+      : { currentPodCliqueSetGenerationHash: "mu-new" },
+  } as unknown as PodCliqueScalingGroup;
+  const template = set.spec.template;
+  const groups = template.podCliqueScalingGroups?.map((each) => ({ ...each, minAvailable: row.min }));
+  const { intents } = decideGroup(
+    {
+      absentAt: () => "1",
+      settings: { ...defaultGangSettings, fullLossPolicy: policy },
+      group,
+      set: { ...set, spec: { ...set.spec, template: { ...template, podCliqueScalingGroups: groups ?? [] } } },
+      cliques,
+      isTaken: () => true,
+      claims: [],
+      templateNamed: () => undefined,
+    },
+    Date.UTC(2026, 0, 1),
+  );
+  const written = intents.find(({ type, target }) => type === "status" && target.name === "s-0-g");
+  const { status } = (written as unknown as { object: PodCliqueScalingGroup }).object;
+  const found = status?.conditions?.find(({ type }) => type === "MinAvailableBreached");
+  return { type: found?.type, status: found?.status, reason: found?.reason, message: found?.message };
+}
+
 describe.each<FullLossPolicy>(["Suppress", "Terminate"])("a group under %s", (policy) => {
   test.each(groupRows)("$fact", (row) => {
     const facts = { minAvailable: row.min, isUpdating: row.updating ?? false, replicas: row.replicas };
     expect(groupBreach(facts, policy)).toEqual({ type: "MinAvailableBreached", ...row[policy] });
+  });
+  test.each(groupRows)("with PodCliques that say so: $fact", (row) => {
+    expect(saidByGroup(row, policy)).toEqual({ type: "MinAvailableBreached", ...row[policy] });
   });
 });

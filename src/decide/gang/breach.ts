@@ -78,21 +78,19 @@ export interface GroupFacts {
 export function groupBreach({ minAvailable, isUpdating, replicas }: GroupFacts, policy: FullLossPolicy): Said {
   if (isUpdating) return updating;
   const scheduled = replicas.filter((replica) => replica.isScheduled).length;
-  if (policy === "Suppress") {
-    if (scheduled === 0) {
-      return {
-        type: breachType,
-        status: "False",
-        reason: "InsufficientScheduledPodCliqueScalingGroupReplicas",
-        message: `No replica is scheduled (MinAvailable ${minAvailable}): the breach is suppressed, because a group without any scheduled replica cannot be told from one that has not started`,
-      };
-    }
-    if (scheduled < minAvailable) return below(scheduled, minAvailable);
-    // Only those that are scheduled can be missing by their health; the others are not counted in the first place.
-    const healthy = replicas.filter((replica) => replica.isScheduled && !replica.isBreached).length;
-    return available(healthy, minAvailable);
+  if (scheduled === 0 && policy === "Suppress") {
+    return {
+      type: breachType,
+      status: "False",
+      reason: "InsufficientScheduledPodCliqueScalingGroupReplicas",
+      message: `No replica is scheduled (MinAvailable ${minAvailable}): the breach is suppressed, because a group without any scheduled replica cannot be told from one that has not started`,
+    };
   }
-  return available(replicas.filter((replica) => replica.isComplete && !replica.isBreached).length, minAvailable);
+  if (scheduled > 0 && scheduled < minAvailable) return below(scheduled, minAvailable);
+  // Under Suppress only those that are scheduled can be missing by their health; the others are not counted in the first place.
+  const isCounted = (replica: GroupReplicaFacts): boolean =>
+    policy === "Suppress" ? replica.isScheduled : replica.isComplete;
+  return available(replicas.filter((replica) => isCounted(replica) && !replica.isBreached).length, minAvailable);
 }
 
 function available(healthy: number, minAvailable: number): Said {

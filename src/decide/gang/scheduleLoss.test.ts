@@ -8,18 +8,20 @@ import { lossEventName, recordLoss } from "./scheduleLoss.ts";
 const nowMs = Date.UTC(2026, 0, 1);
 type Stored = Known & { status?: { scheduledReplicas?: number; scheduleLoss?: ScheduleLoss } };
 
-const object = (status?: Stored["status"]): Stored =>
+type Kind = "PodClique" | "PodCliqueScalingGroup";
+
+const object = (status?: Stored["status"], kind: Kind = "PodClique"): Stored =>
   ({
     apiVersion: "grove.io/v1alpha1",
-    kind: "PodClique",
+    kind,
     metadata: { name: "c", namespace: "default", uid: "u1", resourceVersion: "1" },
     ...(status && { status }),
   }) as Stored;
 
 /** One look after the other at the same object, as an operator takes them; a null is its death before the status is written. */
-function play(counts: readonly (number | null)[], policy: FullLossPolicy = "Suppress"): string[] {
+function play(counts: readonly (number | null)[], policy: FullLossPolicy, kind: Kind): string[] {
   const told: string[] = [];
-  let stored = object();
+  let stored = object(undefined, kind);
   let isDying = false;
   for (const count of counts) {
     if (count === null) {
@@ -28,14 +30,26 @@ function play(counts: readonly (number | null)[], policy: FullLossPolicy = "Supp
     }
     const draft = new GangDraft(() => "1");
     const loss = recordLoss(draft, stored, count, policy, nowMs);
-    for (const { name } of draft.announcements) if (!told.includes(name)) told.push(name);
-    if (!isDying) stored = object({ scheduledReplicas: count, ...(loss && { scheduleLoss: loss }) });
+    for (const { name, type, reason, regarding } of draft.announcements) {
+      expect({ type, reason, kind: regarding.kind }).toEqual({
+        type: "Warning",
+        reason: "AllScheduledReplicasLost",
+        kind,
+      });
+      if (!told.includes(name)) told.push(name);
+    }
+    if (!isDying) stored = object({ scheduledReplicas: count, ...(loss && { scheduleLoss: loss }) }, kind);
     isDying = false;
   }
   return told;
 }
 
-describe.each<FullLossPolicy>(["Suppress", "Terminate"])("%s", (policy) => {
+describe.each<{ kind: Kind; policy: FullLossPolicy }>([
+  { kind: "PodClique", policy: "Suppress" },
+  { kind: "PodClique", policy: "Terminate" },
+  { kind: "PodCliqueScalingGroup", policy: "Suppress" },
+  { kind: "PodCliqueScalingGroup", policy: "Terminate" },
+])("$kind under $policy", ({ kind, policy }) => {
   test.each<{ fact: string; counts: (number | null)[]; told: number }>([
     { fact: "some, then none: told", counts: [3, 0, 0], told: 1 },
     { fact: "none, then none: silence", counts: [0, 0, 0], told: 0 },
@@ -50,7 +64,7 @@ describe.each<FullLossPolicy>(["Suppress", "Terminate"])("%s", (policy) => {
     { fact: "death after the Event and before that is on record: told once", counts: [2, 0, null, 0, 0, 0], told: 1 },
     { fact: "death at every step: told once", counts: [2, null, 0, 0, null, 0, null, 0, 0], told: 1 },
   ])("$fact", ({ counts, told }) => {
-    expect(play(counts, policy)).toHaveLength(told);
+    expect(play(counts, policy, kind)).toHaveLength(told);
   });
 });
 

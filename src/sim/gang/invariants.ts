@@ -44,30 +44,81 @@ const isScheduled = (pod: Pod): boolean =>
 const said = (object: PodClique | PodCliqueScalingGroup, type: string) =>
   object.status?.conditions?.find((condition) => condition.type === type);
 
-/** I4: nobody is scheduled before the gang is there. */
+/** I4: nobody is scheduled before the gang is there. Judged by what the author had been told: the gang may go while the write is under way. */
 export const gatesWaitForTheGang = (held: Held): Invariant => ({
   id: "I4",
-  fact: "a pod may be scheduled only when its gang names it and has the minimum of every clique",
-  begin: ({ store }) => ({
-    commit: ({ type, call, event }) => {
-      if (type !== "MODIFIED" || event.current.resource !== pods || !held(call.actor)) return undefined;
-      const pod = event.current.object() as unknown as Pod;
-      const before = event.previous?.object() as unknown as Pod | undefined;
-      if (before === undefined || !hasGate(before) || hasGate(pod)) return undefined;
-      const name = pod.metadata.labels?.[labels.podGang] ?? "";
-      const gang = store.get(gangs, event.current.namespace, name)?.object() as unknown as PodGang | undefined;
-      if (gang === undefined) return `${event.current.key} may be scheduled, and its gang ${name} does not exist`;
-      const named = gang.spec.podgroups.some(({ podReferences }) =>
-        podReferences.some((each) => each.name === pod.metadata.name && each.uid === pod.metadata.uid),
-      );
-      if (!named) return `${event.current.key} may be scheduled, and its gang ${name} does not name it`;
-      if (gang.status?.conditions?.find((each) => each.type === "Initialized")?.status !== "True") {
-        return `${event.current.key} may be scheduled, and its gang ${name} was never whole`;
-      }
-      return undefined;
-    },
-  }),
+  fact: "a pod may be scheduled only when its gang names it and was whole, and beyond a group's minimum when the base gang has its own",
+  begin: ({ nowUs }) => {
+    const told = new ToldStates(nowUs);
+    return {
+      learned: (actor, life, { resource, object, gone }) => {
+        if (resource !== gangs && resource !== cliques) return;
+        told.add(`${actor}|${life}|${resource}|${object.metadata.name}`, gone ? undefined : object);
+      },
+      commit: ({ type, call, event }) => {
+        if (type !== "MODIFIED" || event.current.resource !== pods || !held(call.actor)) return undefined;
+        const pod = event.current.object() as unknown as Pod;
+        const before = event.previous?.object() as unknown as Pod | undefined;
+        if (before === undefined || !hasGate(before) || hasGate(pod)) return undefined;
+        const known = <T>(resource: string, name: string): T[] =>
+          told.knownBy(`${call.actor}|${call.life}|${resource}|${name}`, call.askedUs) as unknown as T[];
+        const name = pod.metadata.labels?.[labels.podGang] ?? "";
+        const versions = known<PodGang>(gangs, name);
+        const what = `${call.actor} lets ${event.current.key} be scheduled`;
+        if (versions.length === 0) return `${what}, and knew of no gang ${name}`;
+        if (!versions.some((gang) => names(gang, pod))) return `${what}, and its gang ${name} does not name it`;
+        if (!versions.some((gang) => names(gang, pod) && isWhole(gang)))
+          return `${what}, and its gang ${name} was never whole`;
+        const base = pod.metadata.labels?.[labels.basePodGang];
+        if (base === undefined) return undefined;
+        const missing = known<PodGang>(gangs, base).map((gang) =>
+          gang.spec.podgroups.find(
+            (group) =>
+              !known<PodClique>(cliques, group.name).some(
+                ({ status }) => (status?.scheduledReplicas ?? 0) >= group.minReplicas,
+              ),
+          ),
+        );
+        if (missing.some((group) => group === undefined)) return undefined;
+        return `${what}, and the base gang ${base} does not have its minimum${missing[0] ? ` of ${missing[0].name}` : ""}`;
+      },
+    };
+  },
 });
+
+/** What processes were told of objects, and until when that was the newest they knew. */
+class ToldStates {
+  readonly #nowUs: () => number;
+  readonly #states = new Map<string, { readonly atUs: number; readonly object: KubeObject | undefined }[]>();
+
+  constructor(nowUs: () => number) {
+    this.#nowUs = nowUs;
+  }
+
+  add(key: string, object: KubeObject | undefined): void {
+    const states = this.#states.get(key) ?? [];
+    states.push({ atUs: this.#nowUs(), object });
+    this.#states.set(key, states);
+  }
+
+  /** The states that a decision whose write was asked for then may rest on. */
+  knownBy(key: string, askedUs: number): KubeObject[] {
+    const states = this.#states.get(key) ?? [];
+    return states.flatMap(({ atUs, object }, at) => {
+      const next = states[at + 1];
+      const isOld = next !== undefined && next.atUs < askedUs - decisionUs;
+      return object === undefined || atUs > askedUs || isOld ? [] : [object];
+    });
+  }
+}
+
+const names = ({ spec }: PodGang, { metadata }: Pod): boolean =>
+  spec.podgroups.some(({ podReferences }) =>
+    podReferences.some((each) => each.name === metadata.name && each.uid === metadata.uid),
+  );
+
+const isWhole = ({ status }: PodGang): boolean =>
+  status?.conditions?.find((each) => each.type === "Initialized")?.status === "True";
 
 /** I4, the other half. */
 export const regressionsAreFlagged = (policy: FullLossPolicy): Invariant => ({

@@ -1,4 +1,4 @@
-import { defaultScheduler } from "../../control/defaultScheduler.ts";
+import type { Controllers } from "../../control/controllers.ts";
 import { addGangTurns, gangPart } from "../../control/gang/gangPart.ts";
 import { defaultGangSettings, type FullLossPolicy, type GangSettings } from "../../model/gang/settings.ts";
 import type { KubeObject } from "../../model/object.ts";
@@ -15,6 +15,7 @@ import {
 import { oneEpochWrites } from "../invariants/leadership.ts";
 import type { Scenario } from "../scenario.ts";
 import { tinyKubelet } from "../workloads/tinyKubelet.ts";
+import { tinyScheduler } from "../workloads/tinyScheduler.ts";
 import {
   cliquesEndOnRecord,
   endsHaveACause,
@@ -50,8 +51,7 @@ export function gangScenario(policy: FullLossPolicy = "Suppress"): Scenario {
       ...operators.map((name) =>
         controllersProcess(name, (controllers) => void addGangTurns(controllers, settings), { lease }),
       ),
-      { ...controllersProcess("scheduler", (controllers) => defaultScheduler.add(controllers)), sheltered: true },
-      { ...controllersProcess("kubelet", (controllers) => tinyKubelet(controllers)), sheltered: true },
+      { ...controllersProcess("cluster", addCluster), sheltered: true },
       gangUser({ name: "user", acts: 16, spanMs: 24_000 }),
     ],
     invariants: [
@@ -75,6 +75,12 @@ export function gangScenario(policy: FullLossPolicy = "Suppress"): Scenario {
     quietMs: 12_000,
     humming: ["coordination.k8s.io/leases", "/events"],
   };
+}
+
+/** What places pods, and what runs them. */
+function addCluster(controllers: Controllers): void {
+  tinyScheduler(controllers);
+  tinyKubelet(controllers);
 }
 
 export async function setUpGangs(kube: KubeApi): Promise<void> {

@@ -1,4 +1,3 @@
-import { defaultScheduler } from "../../control/defaultScheduler.ts";
 import { addGangTurns, gangPart } from "../../control/gang/gangPart.ts";
 import { places } from "../../model/gang/keys.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
@@ -9,6 +8,7 @@ import { simGangSettings } from "../gang/scenario.ts";
 import type { Invariant } from "../invariant.ts";
 import type { Scenario } from "../scenario.ts";
 import { tinyKubelet } from "../workloads/tinyKubelet.ts";
+import { tinyScheduler } from "../workloads/tinyScheduler.ts";
 import { at, kinds, person, plain } from "./exhibit.ts";
 
 export const sceneSettings = simGangSettings("Suppress");
@@ -48,7 +48,7 @@ export function gangScene(options: {
     },
     actors: () => [
       operator(),
-      { ...controllersProcess("scheduler", (controllers) => defaultScheduler.add(controllers)), sheltered: true },
+      { ...controllersProcess("scheduler", tinyScheduler), sheltered: true },
       { ...controllersProcess("kubelet", (controllers) => tinyKubelet(controllers)), sheltered: true },
       person("user", user),
     ],

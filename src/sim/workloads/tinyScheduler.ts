@@ -1,0 +1,82 @@
+import type { Controllers } from "../../control/controllers.ts";
+import type { TurnResult } from "../../control/loop.ts";
+import { kindSource } from "../../control/sources.ts";
+import { nanoOf } from "../../decide/nodes/podRequests.ts";
+import type { Node, Pod } from "../../model/kubernetes.generated.ts";
+
+const pods = { group: "", version: "v1", plural: "pods" } as const;
+const nodes = { group: "", version: "v1", plural: "nodes" } as const;
+const retryMs = 50;
+
+/**
+ * The least that a scheduler must do for other controllers to be tried: each pod that may be scheduled is bound to the open node
+ * that has room for one more and the fewest pods. What it has sent counts until the watch shows the pod bound or gone.
+ */
+export function tinyScheduler(controllers: Controllers): void {
+  const podCache = controllers.cache(pods);
+  const nodeCache = controllers.cache(nodes);
+  /** By UID: where a pod was sent. */
+  const sent = new Map<string, string>();
+  podCache.onEvent(({ type, object }) => {
+    if (type === "deleted" || isBound(object as unknown as Pod)) sent.delete(object.metadata.uid);
+  });
+  const freeNode = (): string | undefined => {
+    const taken = new Map<string, number>();
+    for (const [, object] of podCache.view().objects) {
+      const pod = object as unknown as Pod;
+      const node = isBound(pod) && !isOver(pod) ? pod.spec?.nodeName : sent.get(pod.metadata.uid);
+      if (node !== undefined) taken.set(node, (taken.get(node) ?? 0) + 1);
+    }
+    let best: { readonly name: string; readonly count: number } | undefined;
+    for (const [name, object] of nodeCache.view().objects) {
+      const node = object as unknown as Node;
+      const count = taken.get(name) ?? 0;
+      const hasRoom = nanoOf(String(count + 1)) <= nanoOf(node.status?.allocatable?.["pods"] ?? "0");
+      if (isOpen(node) && hasRoom && (best === undefined || count < best.count)) best = { name, count };
+    }
+    return best?.name;
+  };
+  controllers.add({
+    name: "tiny-scheduler",
+    sources: [kindSource(podCache, () => ["all"]), kindSource(nodeCache, () => ["all"])],
+    reconcile: async (_key, { cancel }): Promise<TurnResult> => {
+      let hasFailed = false;
+      for (const [, object] of [...podCache.view().objects]) {
+        const { namespace = "", name, uid, resourceVersion } = object.metadata;
+        if (!isWaiting(object as unknown as Pod) || sent.has(uid)) continue;
+        const node = freeNode();
+        if (node === undefined) break;
+        sent.set(uid, node);
+        const bound = await controllers.kube.bind(
+          { ...pods, namespace, name },
+          { node, uid, resourceVersion },
+          { cancel },
+        );
+        if (bound.ok) continue;
+        // If it was done all the same, the next attempt is refused: the pod has changed.
+        sent.delete(uid);
+        hasFailed = true;
+      }
+      return hasFailed ? { requeueAfterMs: retryMs } : undefined;
+    },
+  });
+}
+
+function isWaiting(pod: Pod): boolean {
+  const { metadata, spec } = pod;
+  if (isBound(pod) || isOver(pod) || metadata.deletionTimestamp !== undefined) return false;
+  return (spec?.schedulingGates ?? []).length === 0;
+}
+
+function isBound({ spec }: Pod): boolean {
+  return (spec?.nodeName ?? "") !== "";
+}
+
+function isOver({ status }: Pod): boolean {
+  return status?.phase === "Succeeded" || status?.phase === "Failed";
+}
+
+function isOpen({ spec, status }: Node): boolean {
+  if (spec?.unschedulable === true) return false;
+  return status?.conditions?.find(({ type }) => type === "Ready")?.status === "True";
+}

@@ -123,26 +123,52 @@ const isWhole = ({ status }: PodGang): boolean =>
 /** I4, the other half. */
 export const regressionsAreFlagged = (policy: FullLossPolicy): Invariant => ({
   id: "I4",
-  fact: "at rest the condition of a clique says what its pods say: a part of the minimum is a breach, none of it is what the policy makes of it",
+  fact: "the condition of a clique says what its pods say: a part of the minimum is a breach, none of it is what the policy makes of it",
   begin: ({ store }) => ({
+    // A status contradicts itself at no time, whatever it is behind of.
+    commit: ({ type, event }) => {
+      if (type === "DELETED" || event.current.resource !== cliques) return undefined;
+      const clique = event.current.object() as unknown as PodClique;
+      const { updateProgress, scheduledReplicas = 0 } = clique.status ?? {};
+      if (said(clique, "MinAvailableBreached") === undefined) return undefined;
+      // A person may change what is asked for between two looks of the operator.
+      if (clique.status?.observedGeneration !== clique.metadata.generation) return undefined;
+      if (updateProgress !== undefined && updateProgress.updateEndedAt === undefined) {
+        return said(clique, "MinAvailableBreached")?.status === "Unknown"
+          ? undefined
+          : `${clique.metadata.name} is being updated and says ${saidText(clique)}`;
+      }
+      return contradiction(clique, scheduledReplicas, policy);
+    },
     atRest: () => {
       for (const clique of all<PodClique>(store, cliques)) {
         const own = all<Pod>(store, pods).filter(({ metadata }) => controllerOf(metadata)?.uid === clique.metadata.uid);
         const scheduled = own.filter(isScheduled).length;
-        const minimum = clique.spec.minAvailable ?? clique.spec.replicas;
-        const isBelow = scheduled < minimum && !(scheduled === 0 && policy === "Suppress");
-        const { status, reason } = said(clique, "MinAvailableBreached") ?? { status: "none", reason: "none" };
-        const where = `${clique.metadata.name} with ${scheduled} of ${minimum} scheduled`;
-        if (isBelow && (status !== "True" || reason !== "ScheduledReplicasBelowMinAvailable"))
-          return `${where} says ${status}/${reason}`;
-        if (!isBelow && status === "True") return `${where} says ${status}/${reason}`;
-        if ((clique.status?.scheduledReplicas ?? 0) !== scheduled)
-          return `${where} says ${clique.status?.scheduledReplicas}`;
+        const wrong = contradiction(clique, scheduled, policy);
+        if (wrong !== undefined) return wrong;
+        const isStarting = said(clique, "MinAvailableBreached")?.reason === "InsufficientReadyPods";
+        if (isStarting) return `${clique.metadata.name} is at rest and says ${saidText(clique)}`;
+        const counted = clique.status?.scheduledReplicas ?? 0;
+        if (counted !== scheduled) return `${clique.metadata.name} has ${scheduled} scheduled and says ${counted}`;
       }
       return undefined;
     },
   }),
 });
+
+function contradiction(clique: PodClique, scheduled: number, policy: FullLossPolicy): string | undefined {
+  const minimum = clique.spec.minAvailable ?? clique.spec.replicas;
+  const isBelow = scheduled < minimum && !(scheduled === 0 && policy === "Suppress");
+  const { status, reason } = said(clique, "MinAvailableBreached") ?? { status: "none", reason: "none" };
+  const isSaid = status === "True" && reason === "ScheduledReplicasBelowMinAvailable";
+  if (isBelow === isSaid) return undefined;
+  return `${clique.metadata.name} with ${scheduled} of ${minimum} scheduled says ${saidText(clique)}`;
+}
+
+function saidText(clique: PodClique): string {
+  const { status, reason } = said(clique, "MinAvailableBreached") ?? { status: "nothing", reason: "" };
+  return `${status}/${reason}`;
+}
 
 /** I19: an announcement is not repeated, and none is left out. */
 export const lossesAreToldOnce: Invariant = {

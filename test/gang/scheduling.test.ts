@@ -1,7 +1,8 @@
 /** Gang scheduling (GS-1 to GS-12): the base minimum first, then the minimums of scaled gangs, then the rest; never a part of a base. */
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { PodCliqueSet } from "../../src/model/gang/types.ts";
 import { GangCluster } from "./gangCluster.ts";
+import { ownSchedulerCluster } from "./ownScheduler.ts";
 import { workload1, workload2 } from "./workloads.ts";
 
 /** What is done, and what is scheduled after it. */
@@ -16,7 +17,16 @@ const nodes = (more: number, is: number): Step => ({ do: "nodes", more, is });
 const group = (name: string, to: number, is: number, pods: number): Step => ({ do: "group", name, to, is, pods });
 const set = (to: number, is: number, pods: number): Step => ({ do: "set", to, is, pods });
 
-test.each<{ id: string; fact: string; of: () => PodCliqueSet; nodes: number; cordoned: number; steps: Step[] }>([
+interface Row {
+  readonly id: string;
+  readonly fact: string;
+  readonly of: () => PodCliqueSet;
+  readonly nodes: number;
+  readonly cordoned: number;
+  readonly steps: readonly Step[];
+}
+
+const rows: readonly Row[] = [
   {
     id: "GS-1",
     fact: "ten pods on nine nodes all wait; with the tenth all run",
@@ -151,30 +161,46 @@ test.each<{ id: string; fact: string; of: () => PodCliqueSet; nodes: number; cor
       nodes(14, 28),
     ],
   },
-])("$id: $fact", async ({ of, nodes: count, cordoned, steps }) => {
-  const cluster = await GangCluster.start({ nodes: count, cordoned });
-  const workload = of();
-  const seen: number[] = [];
-  for (const step of steps) {
-    if (step.do === "apply") await cluster.apply(workload);
-    else if (step.do === "nodes") await cluster.uncordon(step.more);
-    else if (step.do === "group") await cluster.scale("PodCliqueScalingGroup", step.name, step.to);
-    else await cluster.scale("PodCliqueSet", workload.metadata.name, step.to);
-    if ("pods" in step) expect(cluster.pods()).toHaveLength(step.pods);
-    seen.push(cluster.scheduledPods());
-  }
-  expect(seen).toEqual(steps.map(({ is }) => is));
-  expect(cluster.readyPods()).toBe(cluster.pods().length);
-});
+];
 
-test("GS-5: the three are one pod of each clique of the base", async () => {
-  const cluster = await GangCluster.start({ nodes: 10, cordoned: 7 });
-  await cluster.apply(workload2());
-  const scheduled = [
-    "workload2-0-pc-a",
-    "workload2-0-sg-x-0-pc-b",
-    "workload2-0-sg-x-0-pc-c",
-    "workload2-0-sg-x-1-pc-b",
-  ];
-  expect(scheduled.map((clique) => cluster.scheduledPods(clique))).toEqual([1, 1, 1, 0]);
+/** Who places: this project's scheduler and binder, and one in the test that does by the book what PodGroups say. */
+const placers = [
+  { by: "this project's scheduler", start: ownSchedulerCluster, waitS: 5 },
+  { by: "a scheduler by the book", start: GangCluster.start, waitS: 0 },
+];
+
+describe.each(placers)("$by", ({ start, waitS }) => {
+  const rest = async (cluster: GangCluster): Promise<void> => {
+    if (waitS > 0) await cluster.pass(waitS);
+  };
+
+  test.each(rows)("$id: $fact", async ({ of, nodes: count, cordoned, steps }) => {
+    const cluster = await start({ nodes: count, cordoned });
+    const workload = of();
+    const seen: number[] = [];
+    for (const step of steps) {
+      if (step.do === "apply") await cluster.apply(workload);
+      else if (step.do === "nodes") await cluster.uncordon(step.more);
+      else if (step.do === "group") await cluster.scale("PodCliqueScalingGroup", step.name, step.to);
+      else await cluster.scale("PodCliqueSet", workload.metadata.name, step.to);
+      await rest(cluster);
+      if ("pods" in step) expect(cluster.pods()).toHaveLength(step.pods);
+      seen.push(cluster.scheduledPods());
+    }
+    expect(seen).toEqual(steps.map(({ is }) => is));
+    expect(cluster.readyPods()).toBe(cluster.pods().length);
+  });
+
+  test("GS-5: the three are one pod of each clique of the base", async () => {
+    const cluster = await start({ nodes: 10, cordoned: 7 });
+    await cluster.apply(workload2());
+    await rest(cluster);
+    const scheduled = [
+      "workload2-0-pc-a",
+      "workload2-0-sg-x-0-pc-b",
+      "workload2-0-sg-x-0-pc-c",
+      "workload2-0-sg-x-1-pc-b",
+    ];
+    expect(scheduled.map((clique) => cluster.scheduledPods(clique))).toEqual([1, 1, 1, 0]);
+  });
 });

@@ -136,7 +136,9 @@ export class GangCluster {
   /** Until nothing changes any more; time passes by less than a second for each round. */
   async settle(rounds = 60): Promise<void> {
     let quiet = 0;
-    for (let round = 0; round < rounds && quiet < 2; round++) {
+    // A scheduler of its own looks about once a second.
+    const quietMin = this.parts.length > 0 ? 20 : 2;
+    for (let round = 0; round < rounds + quietMin && quiet < quietMin; round++) {
       const before = this.api.core.store.revision;
       await this.api.clock.advance(60);
       const bound = await this.schedule();

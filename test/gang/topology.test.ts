@@ -11,7 +11,8 @@ import type {
 import type { KubeObject } from "../../src/model/object.ts";
 import type { PodGroup } from "../../src/model/scheduling/podGroup.ts";
 import type { Topology } from "../../src/model/scheduling/topology.ts";
-import { conditionOf, GangCluster } from "./gangCluster.ts";
+import { conditionOf, type GangCluster } from "./gangCluster.ts";
+import { ownSchedulerCluster } from "./ownScheduler.ts";
 import { clique, pcs } from "./setBuilder.ts";
 
 const keys = {
@@ -37,8 +38,9 @@ const binding = (name: string, spec: object = { levels }): KubeObject =>
     spec,
   }) as unknown as KubeObject;
 
+/** Placed by this project's scheduler; a node has room for so many pods. */
 async function cluster(nodes = 28, podsPerNode = 1): Promise<GangCluster> {
-  const made = await GangCluster.start({ nodes, nodeLabels, podsPerNode });
+  const made = await ownSchedulerCluster({ nodes, nodeLabels, nodeMemory: `${100 * podsPerNode}Mi` });
   await made.must(made.kube.create(places.ClusterTopologyBinding, binding("grove-topology")));
   await made.settle();
   return made;
@@ -48,7 +50,10 @@ const pack = (required?: string, preferred?: string): TopologyConstraint => ({
   topologyName: "grove-topology",
   pack: { ...(required && { required }), ...(preferred && { preferred }) },
 });
-const pod = { schedulerName: "kai-scheduler" };
+const pod = {
+  schedulerName: "kai-scheduler",
+  containers: [{ name: "main", image: "registry/app:1", resources: { requests: { memory: "80Mi" } } }],
+};
 const queue = { labels: { "kai.scheduler/queue": "test" } };
 const part = (name: string, replicas: number, constraint?: TopologyConstraint): CliqueTemplate =>
   clique({ name, replicas, pod, more: { ...queue, ...(constraint && { topologyConstraint: constraint }) } });

@@ -1,7 +1,8 @@
 import { binderPart } from "../../control/bind/binderPart.ts";
 import type { Part } from "../../control/part.ts";
-import { schedulerPart } from "../../control/schedule/schedulerPart.ts";
+import { addScheduler, schedulerPart } from "../../control/schedule/schedulerPart.ts";
 import { reservationDefaults } from "../../decide/bind/reservation.ts";
+import { defaultSettings } from "../../decide/schedule/settings.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { annotationKeys, defaultSchedulerName, kaiSchedulerName, labelKeys } from "../../model/scheduling/keys.ts";
 import { podGroupApiVersion, podGroupRef } from "../../model/scheduling/podGroup.ts";
@@ -26,6 +27,7 @@ import {
   queuesAddUp,
   reasonsAreCurrent,
 } from "./invariants.ts";
+import { decidingAgainDecidesNothing, sumsClose } from "./worldInvariants.ts";
 
 const podsRef = { group: "", version: "v1", plural: "pods" };
 const schedulers = ["ann", "bob"];
@@ -33,7 +35,8 @@ const held = (actor: string): boolean => schedulers.includes(actor);
 const lease = { namespace: "default", name: "scheduler" };
 
 const nodes = kubelets(["l40s=2"]);
-const scheduler = schedulerPart({ stalenessGraceMs: 3_000 });
+const settings = { ...defaultSettings, stalenessGraceMs: 3_000 };
+const scheduler = schedulerPart(settings);
 /** The kind of its requests is defined by the scheduler already. */
 const binder: Part = {
   ...binderPart({ reservation: { ...reservationDefaults, allocationTimeoutMs: 4_000 } }),
@@ -49,17 +52,23 @@ export const scheduleScenario: Scenario = {
   serverLoops: true,
   setUp: async (kube) => {
     await kube.create({ group: "", version: "v1", plural: "namespaces" }, plain("v1", "Namespace", "default"));
-    for (const [name, quota] of [
-      ["red", 4],
-      ["blue", 4],
+    for (const [name, quota, parentQueue] of [
+      ["colours", 8, ""],
+      ["red", 4, "colours"],
+      ["blue", 4, "colours"],
     ] as const) {
       const open = { quota: -1, limit: -1, overQuotaWeight: 1 };
       const resources = { gpu: { quota, limit: -1, overQuotaWeight: 1 }, cpu: open, memory: open };
-      await kube.create(queueRef, { ...plain(queueApiVersion, "Queue", name), spec: { resources } });
+      const spec = { ...(parentQueue !== "" && { parentQueue }), resources };
+      await kube.create(queueRef, { ...plain(queueApiVersion, "Queue", name), spec });
     }
   },
   actors: () => [
-    ...schedulers.map((name) => controllersProcess(name, (controllers) => scheduler.add(controllers), { lease })),
+    ...schedulers.map((name) =>
+      controllersProcess(name, (controllers, ports) => ports.observe("world", addScheduler(controllers, settings)), {
+        lease,
+      }),
+    ),
     controllersProcess("binder", (controllers) => binder.add(controllers)),
     controllersProcess("kubelets", (controllers) => nodes.add(controllers)),
     user,
@@ -68,6 +77,7 @@ export const scheduleScenario: Scenario = {
     noGpuTwice,
     gangsStartWhole,
     changesWhatItSaw(held),
+    sumsClose(held),
     destroysTheSameObject(held),
     queuesAddUp,
     placementEnds,
@@ -75,6 +85,7 @@ export const scheduleScenario: Scenario = {
     destroysWhatItLookedAt(held),
     evictionsServe(held),
     reasonsAreCurrent,
+    decidingAgainDecidesNothing(lease.name),
     neverGoesBack,
     mirrorsAreComplete,
   ],

@@ -17,7 +17,7 @@ import { type Decision, resolveUnknown } from "../commit.ts";
 import type { Controllers } from "../controllers.ts";
 import type { EventRecorder } from "../eventRecorder.ts";
 import type { TurnResult } from "../loop.ts";
-import { evictVictims } from "./evictVictims.ts";
+import { Evictions } from "./evictions.ts";
 import type { GroupMarks } from "./groupMarks.ts";
 import { intentsOf, type JobCommit } from "./planIntents.ts";
 import type { Found } from "./reasonBook.ts";
@@ -52,6 +52,7 @@ export class SchedulerTurns {
   private readonly world: ScheduleWorld;
   private readonly recorder: EventRecorder;
   private readonly marks: GroupMarks;
+  private readonly evictions: Evictions;
   private readonly onOutcome: (outcome: TurnOutcome) => void;
   /** Jobs that had pods running before the plan that is being carried out. */
   private running: ReadonlySet<Job> = new Set();
@@ -79,6 +80,9 @@ export class SchedulerTurns {
     this.world = world;
     this.recorder = recorder;
     this.onOutcome = onOutcome;
+    this.evictions = new Evictions(controllers, world, recorder, marks, (decision) =>
+      this.unknown.set(intentKey(decision.intent), decision),
+    );
   }
 
   async turn(cancel: Cancel): Promise<TurnResult> {
@@ -87,6 +91,8 @@ export class SchedulerTurns {
     const refusal = await this.takeOver(cancel);
     if (refusal !== undefined) return this.soon(refusal);
     if (this.unknown.size > 0) await this.resolve(cancel);
+    const unfinished = await this.evictions.finish(cancel);
+    if (unfinished !== undefined) return this.soon(unfinished);
     const revision = world.settle();
     if (!world.picture.snapshot().isComplete) return { again: "the picture is not complete" };
     const nowMs = clock.nowMs();
@@ -253,8 +259,7 @@ export class SchedulerTurns {
     });
     for (const commit of voided) await this.voidSet(written.get(commit) ?? [], cancel);
     if (plan.evictions.length > 0) {
-      hasFailed =
-        (await evictVictims(this.controllers, world, this.recorder, this.marks, plan, revision, cancel)) || hasFailed;
+      hasFailed = (await this.evictions.carryOut(plan, revision, cancel)) || hasFailed;
     }
     this.tellPipelined(plan);
     return hasFailed;

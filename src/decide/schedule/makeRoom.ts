@@ -2,7 +2,7 @@ import { isSatisfied, type Step, surplusVictims } from "./gang.ts";
 import { isShared } from "./gpuRequest.ts";
 import type { Job } from "./job.ts";
 import type { NodeState } from "./nodeState.ts";
-import { placeStep } from "./placeGang.ts";
+import { mustWaitTogether, placeStep } from "./placeGang.ts";
 import { findSpot, placeTask, problemOf } from "./placeTask.ts";
 import type { Session } from "./session.ts";
 import type { EvictionReason } from "./statement.ts";
@@ -233,7 +233,8 @@ class Search {
   /** Nobody of the gang starts before all of it can. */
   private waitTogether(): void {
     const { statement } = this.session;
-    if (this.step.tasks.some(({ status }) => status === "pipelined")) statement.pipelineAll(this.step.tasks);
+    const isWaiting = this.step.tasks.some(({ status }) => status === "pipelined");
+    if (isWaiting || mustWaitTogether(this.job)) statement.pipelineAll(this.step.tasks);
   }
 
   private rankOf({ job }: Task): number {

@@ -97,7 +97,7 @@ function placeIn(
   return true;
 }
 
-/** A pod set that would start with fewer pods than its minimum. */
-function mustWaitTogether(job: Job): boolean {
+/** A pod set would start with fewer pods than its minimum. */
+export function mustWaitTogether(job: Job): boolean {
   return job.podSets.some((set) => set.countOf("pipelined") > 0 && set.allocated - set.countOf("pipelined") < set.min);
 }

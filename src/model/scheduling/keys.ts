@@ -64,6 +64,10 @@ export const annotationKeys = {
   /** On the BindRequests of one gang: who belongs together, and how many there must be before any of them starts. */
   commit: "muster.dev/commit",
   commitSize: "muster.dev/commit-size",
+  /** On a victim: the plan that it goes for, and the pod that says whether the plan stands. */
+  evictedFor: "muster.dev/evicted-for",
+  /** On a pod that others go for: the plan that stands. */
+  plan: "muster.dev/eviction-plan",
   /** On a reservation pod that replaces a lost one: the device that it must get, where the node can choose. */
   pinDevice: "muster.dev/pin-device",
 } as const;

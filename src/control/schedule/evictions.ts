@@ -1,0 +1,300 @@
+import type { Plan, PlannedEviction } from "../../decide/schedule/cycle.ts";
+import type { Job } from "../../decide/schedule/job.ts";
+import { applyIntent } from "../../intents/applyIntent.ts";
+import { type FreshObject, lookAgain } from "../../intents/lookAgain.ts";
+import { type DeleteIntent, expectedOf, keyOf } from "../../model/intent.ts";
+import type { JsonObject } from "../../model/json.ts";
+import type { Pod } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import type { Outcome } from "../../model/outcome.ts";
+import { laterOf, type Revision } from "../../model/revision.ts";
+import { annotationKeys } from "../../model/scheduling/keys.ts";
+import { uuid5 } from "../../model/uuid5.ts";
+import type { Cancel } from "../../ports/cancel.ts";
+import type { Decision } from "../commit.ts";
+import type { Controllers } from "../controllers.ts";
+import type { EventRecorder } from "../eventRecorder.ts";
+import type { GroupMarks } from "./groupMarks.ts";
+import { evictionKey, type Mark, refs, type ScheduleWorld } from "./scheduleWorld.ts";
+
+/** A pod that others are evicted for, and where it will go. */
+interface Winner {
+  readonly pod: KubeObject;
+  readonly node: string;
+}
+
+/** What a victim says about the plan that it is part of. */
+interface VictimMark {
+  readonly plan: string;
+  /** The pod that says whether the plan stands. */
+  readonly holder: { readonly namespace: string; readonly name: string; readonly uid: string };
+}
+
+/**
+ * Evicts what a plan has to evict, all of it or none, also when we die in the middle of it. A plan is written down before the first victim goes:
+ *
+ *   1  every victim is marked with the plan
+ *   2  every winner is promised its node, the last of them with the plan: from here on it stands
+ *   3  the victims go
+ *
+ * Whoever leads next finds the marks: of a plan that stands it finishes the rest, of any other it takes them off. Everybody
+ * is read again first; if anyone is not what was decided on, nobody goes and the whole is decided again.
+ */
+export class Evictions {
+  private readonly controllers: Controllers;
+  private readonly world: ScheduleWorld;
+  private readonly recorder: EventRecorder;
+  private readonly marks: GroupMarks;
+  private readonly marked;
+  /** Evictions that nobody knows the outcome of, and that no mark will bring up again. */
+  private readonly onUnknown: (decision: Decision<Mark>) => void;
+
+  constructor(
+    controllers: Controllers,
+    world: ScheduleWorld,
+    recorder: EventRecorder,
+    marks: GroupMarks,
+    onUnknown: (decision: Decision<Mark>) => void,
+  ) {
+    this.controllers = controllers;
+    this.world = world;
+    this.recorder = recorder;
+    this.marks = marks;
+    this.onUnknown = onUnknown;
+    this.marked = world.pods.index(({ metadata }) =>
+      metadata.annotations?.[annotationKeys.evictedFor] === undefined ? [] : [""],
+    );
+  }
+
+  /** True when something has to be looked at again. */
+  async carryOut(plan: Plan, revision: Revision, cancel: Cancel): Promise<boolean> {
+    const byEvictor = new Map<Job | undefined, PlannedEviction[]>();
+    for (const eviction of plan.evictions) {
+      const { evictor } = eviction.reason;
+      const known = byEvictor.get(evictor);
+      if (known === undefined) byEvictor.set(evictor, [eviction]);
+      else known.push(eviction);
+    }
+    let hasFailed = false;
+    for (const [evictor, evictions] of byEvictor) {
+      const winners = await this.winnersOf(plan, evictor, revision, cancel);
+      const victims = await this.victimsOf(evictions, revision, cancel);
+      if (winners === undefined || victims === undefined) {
+        hasFailed = true;
+        continue;
+      }
+      const going = evictor === undefined ? victims : await this.writeDown(victims, winners, cancel);
+      if (going === undefined) {
+        hasFailed = true;
+        continue;
+      }
+      for (const [at, { task, reason }] of evictions.entries()) {
+        const outcome = await this.evict(going[at] as KubeObject, reason.why, evictor === undefined, cancel);
+        if (!outcome.ok) hasFailed = true;
+        else if (task.job !== undefined) {
+          this.tell(evictions[at] as PlannedEviction);
+          this.marks.evicted(task.job, this.controllers.ports.clock.nowMs());
+        }
+      }
+    }
+    return hasFailed;
+  }
+
+  /** Deals with marks that a plan left behind; says why when that could not be done, and nothing may be decided before it is. */
+  async finish(cancel: Cancel): Promise<string | undefined> {
+    for (const pod of this.marked.get("")) {
+      const mark = markOf(pod);
+      if (pod.metadata.deletionTimestamp !== undefined || mark === undefined) continue;
+      const { namespace = "", name, uid } = pod.metadata;
+      const holder = await this.look(mark.holder.namespace, mark.holder.name, cancel);
+      const fresh = await this.look(namespace, name, cancel);
+      if (!holder.ok) return holder.message;
+      if (!fresh.ok) return fresh.message;
+      const { object } = fresh.value;
+      if (object === undefined || object.metadata.uid !== uid || object.metadata.deletionTimestamp !== undefined)
+        continue;
+      const outcome = stands(holder.value.object, mark)
+        ? await this.evict(object, `the rest of a plan for ${mark.holder.name}`, false, cancel)
+        : await this.annotate(object, { [annotationKeys.evictedFor]: null }, "the plan does not stand", cancel);
+      // What is refused for good stays as it is: everybody else must not wait for it.
+      const isForGood = !outcome.ok && (outcome.reason === "Forbidden" || outcome.reason === "Invalid");
+      if (!outcome.ok && outcome.reason !== "NotFound" && !isForGood) return outcome.message;
+    }
+    return undefined;
+  }
+
+  /** Marks and promises, in this order. The victims as they are after it; undefined when not all could be written. */
+  private async writeDown(
+    victims: readonly KubeObject[],
+    winners: readonly Winner[],
+    cancel: Cancel,
+  ): Promise<KubeObject[] | undefined> {
+    const holder = winners.at(-1)?.pod;
+    if (holder === undefined) return undefined;
+    const { namespace = "", name, uid, resourceVersion } = holder.metadata;
+    const plan = uuid5(uid, resourceVersion);
+    const marked: KubeObject[] = [];
+    for (const victim of victims) {
+      const mark = { [annotationKeys.evictedFor]: `${plan} ${keyOf(namespace, name)} ${uid}` };
+      const outcome = await this.annotate(victim, mark, `it goes for ${name}`, cancel);
+      if (!outcome.ok || outcome.value === undefined) return undefined;
+      marked.push(outcome.value);
+    }
+    for (const { pod, node } of winners) {
+      let promised: KubeObject | undefined = pod;
+      if (pod === holder) {
+        const written = await this.annotate(pod, { [annotationKeys.plan]: plan }, "others go for it", cancel);
+        promised = written.ok ? written.value : undefined;
+      }
+      if (promised === undefined || !(await this.promise(promised, node, cancel))) return undefined;
+    }
+    return marked;
+  }
+
+  /** Whoever somebody is evicted for is promised the place, durably: a restart and another cycle keep the promise. */
+  private async promise(pod: KubeObject, node: string, cancel: Cancel): Promise<boolean> {
+    if ((pod as unknown as Pod).status?.nominatedNodeName === node) return true;
+    const { namespace = "", name } = pod.metadata;
+    const outcome = await applyIntent(
+      this.controllers.kube,
+      {
+        type: "patch",
+        target: { ...refs.pods, namespace, name },
+        subresource: "status",
+        expected: expectedOf(pod),
+        patch: { status: { nominatedNodeName: node } },
+        why: `others are evicted from ${node} for it`,
+      },
+      { cancel },
+    );
+    return outcome.ok;
+  }
+
+  private async annotate(
+    pod: KubeObject,
+    annotations: Record<string, string | null>,
+    why: string,
+    cancel: Cancel,
+  ): Promise<Outcome<KubeObject | undefined>> {
+    const { namespace = "", name } = pod.metadata;
+    const outcome = await applyIntent(
+      this.controllers.kube,
+      {
+        type: "patch",
+        target: { ...refs.pods, namespace, name },
+        expected: expectedOf(pod),
+        patch: { metadata: { annotations } } as JsonObject,
+        why,
+      },
+      { cancel },
+    );
+    return outcome.ok ? { ok: true, value: outcome.value.object } : outcome;
+  }
+
+  private async evict(pod: KubeObject, why: string, isAlone: boolean, cancel: Cancel): Promise<Outcome<unknown>> {
+    const { picture } = this.world;
+    const { namespace = "", name, uid } = pod.metadata;
+    const intent: DeleteIntent = {
+      type: "delete",
+      target: { ...refs.pods, namespace, name },
+      expected: expectedOf(pod),
+      why,
+    };
+    const effects = [{ key: evictionKey(uid), value: { isEvicted: true } as const }];
+    const attempt = picture.decide(intent, effects) === "stale" ? undefined : picture.send(intent);
+    if (attempt === undefined) return { ok: false, reason: "Conflict", message: "the pod is not what it was" };
+    const outcome = await applyIntent(this.controllers.kube, intent, { cancel });
+    picture.answer(intent, outcome, attempt);
+    if (!outcome.ok && outcome.reason === "Unknown" && isAlone) this.onUnknown({ intent, effects });
+    return outcome;
+  }
+
+  /** The pods that others go for, as the API has them now; undefined when the plan no longer stands. */
+  private async winnersOf(
+    plan: Plan,
+    evictor: Job | undefined,
+    revision: Revision,
+    cancel: Cancel,
+  ): Promise<Winner[] | undefined> {
+    const winners: Winner[] = [];
+    for (const { job, pipelined } of plan.jobs) {
+      if (job !== evictor) continue;
+      for (const { task, node } of pipelined) {
+        const { ok, pod } = await this.still(task, revision, cancel);
+        if (!ok) return undefined;
+        winners.push({ pod, node });
+      }
+    }
+    return winners;
+  }
+
+  private async victimsOf(
+    evictions: readonly PlannedEviction[],
+    revision: Revision,
+    cancel: Cancel,
+  ): Promise<KubeObject[] | undefined> {
+    const victims: KubeObject[] = [];
+    for (const { task } of evictions) {
+      const { ok, pod } = await this.still(task, revision, cancel);
+      if (!ok || (pod as unknown as Pod).spec?.nodeName !== task.pod.spec?.nodeName) return undefined;
+      victims.push(pod);
+    }
+    return victims;
+  }
+
+  /** The same pod, and nobody has deleted it. */
+  private async still(
+    { namespace, name, uid }: { namespace: string; name: string; uid: string },
+    revision: Revision,
+    cancel: Cancel,
+  ): Promise<{ ok: true; pod: KubeObject } | { ok: false; pod?: never }> {
+    const outcome = await this.look(namespace, name, cancel, revision);
+    const pod = outcome.ok ? outcome.value.object : undefined;
+    if (pod?.metadata.uid !== uid || pod.metadata.deletionTimestamp !== undefined) return { ok: false };
+    return { ok: true, pod };
+  }
+
+  private look(
+    namespace: string,
+    name: string,
+    cancel: Cancel,
+    atLeast: Revision = this.world.pods.revision,
+  ): Promise<Outcome<FreshObject>> {
+    const floor = laterOf(this.world.pods.revision, atLeast);
+    return lookAgain(this.controllers.kube, { ...refs.pods, namespace, name }, { atLeast: floor, cancel });
+  }
+
+  private tell({ task, reason }: PlannedEviction): void {
+    const { job } = task;
+    this.controllers.ports.metrics.count("kai_pod_group_evicted_pods_total", {
+      podgroup: job?.name ?? "",
+      namespace: task.namespace,
+      uid: job?.uid ?? "",
+      nodepool: "",
+      action: reason.action,
+    });
+    if (job === undefined) return;
+    this.recorder.record(job.owner as unknown as KubeObject, {
+      type: "Normal",
+      reason: "Evict",
+      action: "Evicting",
+      note: `pod ${task.key}: ${reason.why}`,
+      ...(reason.evictor !== undefined && { related: reason.evictor.owner as unknown as KubeObject }),
+    });
+  }
+}
+
+function markOf({ metadata }: KubeObject): VictimMark | undefined {
+  const [plan = "", key = "", uid = ""] = (metadata.annotations?.[annotationKeys.evictedFor] ?? "").split(" ");
+  const [namespace = "", name = ""] = key.split("/");
+  return plan === "" || name === "" ? undefined : { plan, holder: { namespace, name, uid } };
+}
+
+/** Whether the pod that others go for still waits, and for this plan. */
+function stands(holder: KubeObject | undefined, { plan, holder: { uid } }: VictimMark): boolean {
+  if (holder === undefined || holder.metadata.uid !== uid || holder.metadata.deletionTimestamp !== undefined)
+    return false;
+  const { spec, status } = holder as unknown as Pod;
+  if ((spec?.nodeName ?? "") !== "" || status?.nominatedNodeName === undefined) return false;
+  return holder.metadata.annotations?.[annotationKeys.plan] === plan;
+}

@@ -58,6 +58,13 @@ export class ScheduleWorld {
   /** Every kind that a decision reads. */
   readonly caches: readonly ObjectCache[];
   private readonly dirty = new Set<string>();
+  /**
+   * Shares whose request is over while our pods may be older than its end: whoever bound it may have made the pod that keeps the GPU.
+   * They count until it is known what is there.
+   */
+  private readonly lingering = new Map<string, Place>();
+  /** Told the UID of each pod whose share lingers. */
+  onLingering: (uid: string) => void = () => {};
 
   constructor(controllers: Controllers, settings: Settings) {
     this.cluster = new Cluster(settings);
@@ -100,6 +107,19 @@ export class ScheduleWorld {
       },
       { onEffect: (key) => this.dirty.add(key.endsWith("!") ? key.slice(0, -1) : key) },
     );
+    this.requests.onChanges((changes) => {
+      for (const change of changes) {
+        if (change.type === "added") continue;
+        const after = change.type === "deleted" ? [] : requestEffects(change.object);
+        const [before] = requestEffects(change.before);
+        if (before === undefined || after.length > 0 || !("node" in before.value)) continue;
+        const hasSucceeded = as<BindRequest>(change.before).status?.phase === "Succeeded";
+        if (before.value.groups.length === 0 || hasSucceeded) continue;
+        this.lingering.set(before.key, before.value);
+        this.dirty.add(before.key);
+        this.onLingering(before.key);
+      }
+    });
     const { cluster } = this;
     const inPool = ({ metadata }: KubeObject): boolean =>
       (metadata.labels?.[labelKeys.nodePool] ?? "") === settings.nodePool;
@@ -184,10 +204,22 @@ export class ScheduleWorld {
     }
   }
 
+  /** The GPUs of a share that lingers. */
+  lingeringGroups(uid: string): readonly string[] {
+    return this.lingering.get(uid)?.groups ?? [];
+  }
+
+  /** Our pods show what is there: the share of the pod counts no longer by itself. */
+  letGo(uid: string): void {
+    if (this.lingering.delete(uid)) this.dirty.add(uid);
+  }
+
   /** Puts every pod where the picture has it now, and says up to which revision that is true. */
   settle(): Revision {
     for (const uid of this.dirty) {
       const places = this.picture.values(uid).filter((mark): mark is Place => "node" in mark);
+      const lingers = this.lingering.get(uid);
+      if (lingers !== undefined && places.length === 0) places.push(lingers);
       this.cluster.setPlaces(uid, places, this.picture.values(evictionKey(uid)).length > 0);
     }
     this.dirty.clear();

@@ -12,6 +12,7 @@ import { Channel, forMapped, forObject, kindSource } from "../sources.ts";
 import { AccountTurns } from "./accountTurns.ts";
 import { GroupMarks } from "./groupMarks.ts";
 import { GroupTurns } from "./groupTurns.ts";
+import { LingeringTurns } from "./lingeringTurns.ts";
 import { ReasonBook } from "./reasonBook.ts";
 import { RequestTurns } from "./requestTurns.ts";
 import { SchedulerTurns } from "./schedulerTurns.ts";
@@ -62,9 +63,20 @@ export function addScheduler(controllers: Controllers, settings: Settings): Sche
     book.note(revision, found, promised);
     marks.noteUnwell();
   });
+  const again = new Channel();
+  const lingers = new Channel();
+  world.onLingering = (uid) => lingers.push(uid);
+  const lingering = new LingeringTurns(controllers, world, () => again.push(cycleKey));
+  controllers.add({
+    name: "lingering-shares",
+    concurrency: 4,
+    sources: [lingers],
+    reconcile: (uid, { cancel }) => lingering.turn(uid, cancel),
+  });
   controllers.add({
     name: "scheduler",
     sources: [
+      again,
       ...world.caches.map((cache) => kindSource(cache, () => [cycleKey])),
       { start: () => () => recorder.stop() },
     ],

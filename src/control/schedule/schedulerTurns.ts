@@ -226,9 +226,11 @@ export class SchedulerTurns {
     for (const planned of plan.jobs) {
       if (planned.binds.length === 0) continue;
       const commit = intentsOf(planned, { cluster: world.cluster, requestsRevision, nodePool });
-      // A request of that name is still there, for an earlier pod or an earlier try: it goes first.
-      if (commit.decisions.some(({ intent }) => intent.type === "create" && this.isTaken(intent))) continue;
-      commits.push(commit);
+      // A request of that name is still there, for an earlier pod or an earlier try: it goes first. Its going changes nothing else that
+      // decides, and is what wakes us.
+      if (commit.decisions.some(({ intent }) => intent.type === "create" && this.isTaken(intent)))
+        this.decidedVersion = -1;
+      else commits.push(commit);
     }
     const decided = commits.filter(({ decisions }) => {
       const verdicts = decisions.map(({ intent, effects }) => world.picture.decide(intent, effects));

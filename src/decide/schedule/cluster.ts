@@ -489,7 +489,8 @@ export class Cluster {
     let used = 0;
     let succeeded = 0;
     for (const set of job.podSets) {
-      used += set.used;
+      // Who is only on its way runs nothing yet: a set of requests that stays incomplete is taken back, and its pods go on waiting.
+      used += set.used - set.countOf("binding");
       succeeded += set.countOf("succeeded");
     }
     if (used > 0 && succeeded === 0 && isBelowMinimum(job.root)) this.unwell.add(job);

@@ -5,6 +5,7 @@ import { isReady, nextSteps, type Step } from "./gang.ts";
 import { type GateRefusal, gateRefusal, placedRefusal, requestOf } from "./gates.ts";
 import type { Job } from "./job.ts";
 import { placeStep } from "./placeGang.ts";
+import { placeTask } from "./placeTask.ts";
 import { shareOut } from "./queueShares.ts";
 import type { QueueState } from "./queueTree.ts";
 import type { Vector } from "./resources.ts";
@@ -67,12 +68,26 @@ export class Session {
   candidates(): Job[] {
     const jobs: Job[] = [];
     for (const job of this.cluster.waiting) {
-      if (!job.isGroup || this.isSomebodyElses(job) || isBeingBound(job)) continue;
+      if (!job.isGroup || this.isSomebodyElses(job)) continue;
+      if (isBeingBound(job)) {
+        this.keepPromises(job);
+        continue;
+      }
       const obstacle = this.obstacleBefore(job);
       if (obstacle === undefined) jobs.push(job);
       else this.obstacles.set(job, obstacle);
     }
     return jobs;
+  }
+
+  /** What others were evicted for is kept while the gang waits for those of its pods that are on their way. */
+  private keepPromises(job: Job): void {
+    const { cluster, statement } = this;
+    for (const task of job.tasks) {
+      const promised = cluster.table.get(task.pod.status?.nominatedNodeName ?? "");
+      if (task.status !== "pending" || promised === undefined || promised.index < 0) continue;
+      if (placeTask(cluster, statement, task, { nodes: [promised.index] })) statement.pipelineAll([task]);
+    }
   }
 
   /** Pods with claims of devices are placed by whoever allocates devices, where that is not us. */

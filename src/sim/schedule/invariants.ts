@@ -11,7 +11,7 @@ import {
 } from "../../model/scheduling/keys.ts";
 import type { PodGroup } from "../../model/scheduling/podGroup.ts";
 import type { Queue } from "../../model/scheduling/queue.ts";
-import type { Invariant } from "../invariant.ts";
+import type { Checks, Invariant } from "../invariant.ts";
 import type { Held } from "../invariants/general.ts";
 
 const gpuName = "nvidia.com/gpu";
@@ -56,30 +56,15 @@ function overfull(store: ObjectStore, name: string): string | undefined {
     : undefined;
 }
 
-/** Half a gang holds GPUs and trains nothing. A gang that was whole and lost pods is another matter. */
+/**
+ * Half a gang holds GPUs and trains nothing. A gang that was whole and lost pods is another matter: so is one whose requests were all there,
+ * and of which somebody took a pod away while the others were being bound.
+ */
 export const gangsStartWhole: Invariant = {
   id: "I4",
   fact: "no pod of a gang is bound unless its whole minimum has been decided",
   begin: ({ store }) => ({
-    commit: ({ type, event }) => {
-      if (event.current.resource !== "/pods" || type !== "MODIFIED") return undefined;
-      const now = event.current.object() as unknown as Pod;
-      const before = event.previous?.object() as unknown as Pod | undefined;
-      const name = now.metadata.annotations?.[annotationKeys.podGroup];
-      if (name === undefined || now.spec?.nodeName === undefined || before?.spec?.nodeName !== undefined)
-        return undefined;
-      const group = store.get(groupsKey, now.metadata.namespace ?? "", name)?.object() as unknown as
-        | PodGroup
-        | undefined;
-      const min = group?.spec?.minMember ?? 1;
-      if (min < 2) return undefined;
-      const decided = members(store, name).filter(
-        (pod) => pod.spec?.nodeName !== undefined || hasRequest(store, pod),
-      ).length;
-      return decided < min
-        ? `${now.metadata.name} was bound while ${decided} of ${min} pods of ${name} have a place`
-        : undefined;
-    },
+    ...whileRequestsCome(store),
     atRest: () => {
       for (const group of all<PodGroup>(store, groupsKey)) {
         const min = group.spec?.minMember ?? 1;
@@ -94,13 +79,46 @@ export const gangsStartWhole: Invariant = {
   }),
 };
 
+function whileRequestsCome(store: ObjectStore): Pick<Checks, "commit"> {
+  /** UIDs of the requests that exist now, by their set; and of those whose set was whole at some moment. */
+  const sets = new Map<string, Set<string>>();
+  const whole = new Set<string>();
+  const noteRequest = ({ metadata }: BindRequest, isGone: boolean): void => {
+    const id = metadata.annotations?.[annotationKeys.commit];
+    if (id === undefined) return;
+    const set = sets.get(id) ?? new Set();
+    sets.set(id, set);
+    if (isGone) set.delete(metadata.uid);
+    else set.add(metadata.uid);
+    if (set.size >= Number(metadata.annotations?.[annotationKeys.commitSize])) for (const uid of set) whole.add(uid);
+  };
+  return {
+    commit: ({ type, event }) => {
+      if (event.current.resource === requestsKey)
+        noteRequest((event.previous ?? event.current).object() as unknown as BindRequest, type === "DELETED");
+      if (event.current.resource !== "/pods" || type !== "MODIFIED") return undefined;
+      const now = event.current.object() as unknown as Pod;
+      const before = event.previous?.object() as unknown as Pod | undefined;
+      const min = groupOf(store, now)?.spec?.minMember ?? 1;
+      if (min < 2 || !isBound(now) || before === undefined || isBound(before)) return undefined;
+      const name = now.metadata.annotations?.[annotationKeys.podGroup] ?? "";
+      if (whole.has(requestOf(store, now)?.metadata.uid ?? "")) return undefined;
+      const decided = members(store, name).filter((pod) => isBound(pod) || requestOf(store, pod) !== undefined).length;
+      return decided < min
+        ? `${now.metadata.name} was bound while ${decided} of ${min} pods of ${name} have a place`
+        : undefined;
+    },
+  };
+}
+
 function members(store: ObjectStore, group: string): Pod[] {
   return pods(store).filter((pod) => pod.metadata.annotations?.[annotationKeys.podGroup] === group && !hasEnded(pod));
 }
 
-function hasRequest(store: ObjectStore, pod: Pod): boolean {
-  const request = store.get(requestsKey, pod.metadata.namespace ?? "", pod.metadata.name)?.object();
-  return request !== undefined && podUidOf(request as unknown as BindRequest) === pod.metadata.uid;
+function requestOf(store: ObjectStore, { metadata }: Pod): BindRequest | undefined {
+  const found = store.get(requestsKey, metadata.namespace ?? "", metadata.name)?.object();
+  const request = found as unknown as BindRequest | undefined;
+  return request !== undefined && podUidOf(request) === metadata.uid ? request : undefined;
 }
 
 /** What queues say they have is what their pods have. */

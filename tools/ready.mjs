@@ -26,9 +26,26 @@ function install() {
   if (readText(stamp) === wanted) return;
   // `npm ci` empties the folder first. A link leads to somebody else's: whoever made it keeps it up to date.
   if (lstatSync(join(root, "node_modules"), { throwIfNoEntry: false })?.isSymbolicLink()) return;
+  // Whoever has run `npm ci` by hand need not wait for it twice.
+  if (isInstalled(JSON.parse(lock.toString("utf8")))) {
+    writeFileSync(stamp, wanted);
+    return;
+  }
   say("installing packages (once per version of package-lock.json) ...");
   run("npm", ["ci", "--no-audit", "--no-fund", "--loglevel=error"], "the packages could not be installed");
   writeFileSync(stamp, wanted);
+}
+
+/** Whether npm has put there exactly what the lock file asks for; it notes that when it is done. */
+function isInstalled({ packages }) {
+  const text = readText(join(root, "node_modules", ".package-lock.json"));
+  const there = text === "" ? {} : JSON.parse(text).packages;
+  return Object.entries(packages).every(([path, { version, integrity, optional }]) => {
+    if (path === "") return true;
+    const found = there[path];
+    if (found === undefined) return optional === true;
+    return found.version === version && found.integrity === integrity;
+  });
 }
 
 async function build() {

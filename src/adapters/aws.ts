@@ -314,6 +314,8 @@ class AwsCloud implements Aws {
   }
 
   private config() {
+    // Which version of the SDK runs is settled by the lock file; what a later one will ask for is no news to who starts a cluster.
+    process.env["AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED"] ??= "true";
     const { region, endpoint, credentials, requestMs = 60_000 } = this.options;
     return {
       region,

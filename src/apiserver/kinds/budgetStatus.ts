@@ -9,6 +9,8 @@ import { isPodReady } from "./pods/podConditions.ts";
 
 /** A pod whose eviction was granted counts as gone for this long; after that it is taken to have stayed. */
 const deletionTimeoutMs = 2 * 60 * 1000;
+/** One that was made in the second of the grant is most likely its successor of the same name: that one went at once. */
+const successorTimeoutMs = 5_000;
 
 /** How many pods the controller behind an owner reference wants, or undefined when nobody knows. */
 export type ExpectedCount = (owner: OwnerReference, namespace: string) => number | undefined;
@@ -40,7 +42,7 @@ export function computeBudgetStatus(
   for (const pod of pods) {
     if (pod.metadata.deletionTimestamp !== undefined) continue;
     const granted = old.disruptedPods?.[pod.metadata.name];
-    const runsOutMs = granted === undefined ? undefined : (timeToMs(granted) ?? 0) + deletionTimeoutMs;
+    const runsOutMs = granted === undefined ? undefined : runsOut(granted, pod);
     if (granted !== undefined && runsOutMs !== undefined && runsOutMs >= nowMs) {
       disruptedPods[pod.metadata.name] = granted;
       if (recheckAtMs === undefined || runsOutMs < recheckAtMs) recheckAtMs = runsOutMs;
@@ -61,6 +63,17 @@ export function computeBudgetStatus(
   if (old.conditions !== undefined) status.conditions = old.conditions;
   status.conditions = withDisruptionAllowed(status, generation, nowMs);
   return { status, isChanged: !equalJson(status, old), recheckAtMs };
+}
+
+/**
+ * Until when a pod of this name counts as gone; undefined when the grant was for one that had the name before it. Names come again
+ * at once (a StatefulSet's, and those that follow from a ReplicaSet), and a drain must not wait two minutes for each.
+ */
+function runsOut(granted: string, { metadata }: Pod): number | undefined {
+  const grantedMs = timeToMs(granted) ?? 0;
+  const madeMs = timeToMs(metadata.creationTimestamp) ?? 0;
+  if (madeMs > grantedMs) return undefined;
+  return grantedMs + (madeMs === grantedMs ? successorTimeoutMs : deletionTimeoutMs);
 }
 
 type Needs = { expectedPods: number; desiredHealthy: number } | { failure: string };

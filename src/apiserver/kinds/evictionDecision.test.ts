@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { nowMs, nowText } from "../../../test/fixtures/kindWrites.ts";
 import type { Pod, PodDisruptionBudget, PodDisruptionBudgetStatus } from "../../model/kubernetes.generated.ts";
+import { formatTime } from "../../model/time.ts";
 import { computeBudgetStatus } from "./budgetStatus.ts";
 import { evictionDecision } from "./evictionDecision.ts";
 
@@ -146,14 +147,25 @@ test("computing twice changes nothing", () => {
   expect(again.isChanged).toBe(false);
 });
 
+const grants: [string, number, number | undefined][] = [
+  ["was made before it", -1000, 120_000],
+  ["was made in the same second, and is most likely another one", 0, 5_000],
+  ["was made after it, and is another one", 1000, undefined],
+];
+test.each(grants)("a granted eviction counts for a pod that %s, by %d ms, for %d ms", (_, madeMs, lastsMs) => {
+  const pods = replicas(2, 0);
+  for (const { metadata } of pods) metadata.creationTimestamp = formatTime(nowMs + madeMs);
+  const at = (ms: number) =>
+    computeBudgetStatus(budget({ disruptedPods: { p0: nowText } }, { minAvailable: 1 }), pods, nowMs + ms, () => 2);
+  if (lastsMs !== undefined) expect(at(lastsMs - 1).status).toMatchObject({ currentHealthy: 1, disruptionsAllowed: 0 });
+  expect(at((lastsMs ?? 0) + 1).status).toMatchObject({ currentHealthy: 2, disruptionsAllowed: 1 });
+});
+
 test("a granted eviction counts as gone for two minutes, and not longer", () => {
   const granted = { p0: nowText, p7: nowText };
-  const soon = computeBudgetStatus(
-    budget({ disruptedPods: granted }, { minAvailable: 1 }),
-    replicas(2, 0),
-    nowMs + 1000,
-    () => 2,
-  );
+  const old = replicas(2, 0);
+  for (const { metadata } of old) metadata.creationTimestamp = formatTime(nowMs - 60_000);
+  const soon = computeBudgetStatus(budget({ disruptedPods: granted }, { minAvailable: 1 }), old, nowMs + 1000, () => 2);
   expect(soon.status).toMatchObject({ currentHealthy: 1, disruptionsAllowed: 0, disruptedPods: { p0: nowText } });
   expect(soon.recheckAtMs).toBe(nowMs + 120_000);
   const late = computeBudgetStatus(

@@ -262,6 +262,21 @@ export class Cluster {
     for (const task of this.releasing) this.settle(task, nowMs);
   }
 
+  /** Lets devices be tried anew. What a pod has that goes by itself will be free; what one has that is stuck will not. */
+  beginDevices(nowMs: number): void {
+    const going = [...this.releasing].filter(({ shape, status }) => shape.hasDeviceClaims && status === "releasing");
+    this.devices.begin(nowMs, going);
+  }
+
+  /** A pod's claims have changed, or who shares them: they may count for another number of GPUs. */
+  claimsChanged(uid: string): void {
+    const task = this.tasks.get(uid);
+    if (task === undefined || !task.shape.hasDeviceClaims) return;
+    this.version++;
+    if (task.job !== undefined) task.job.pendingVector = undefined;
+    if (task.counted !== undefined) task.counted = this.recharge(task, this.heldVector(task));
+  }
+
   /** The memory of the smallest and of the largest GPU there is. */
   gpuMemoryRange(): { leastMiB: number; mostMiB: number } {
     if (!this.isGpuMemoryDirty) return this.gpuMemory;

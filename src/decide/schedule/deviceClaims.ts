@@ -6,6 +6,8 @@ import type { Task } from "./task.ts";
  * what is told between two calls of `checkpoint` and `rollback` is taken back by the latter.
  */
 export interface DeviceClaims {
+  /** A cycle begins: everything tried before is forgotten, and devices of these pods will be free soon. */
+  begin(nowMs: number, releasing: Iterable<Task>): void;
   /** How many GPUs the pod's claims count for in its queue. */
   gpusOf(task: Task): number;
   /** Why no node can satisfy the claims as they are (one is missing, or being deleted), or undefined. */
@@ -25,11 +27,14 @@ export type DeviceFit =
       readonly ok: true;
       /** For the BindRequest: by the name of the claim in the pod, an AllocationResult. */
       readonly allocations: readonly { readonly name: string; readonly allocation: unknown }[];
+      /** False: somebody has to let go of one of them first. */
+      readonly isNow: boolean;
     }
   | { readonly ok: false; readonly why: string };
 
 /** Nobody allocates devices here: pods with claims wait, and say so. */
 export const noDeviceClaims: DeviceClaims = {
+  begin: () => {},
   gpusOf: () => 0,
   problemOf: () => "nothing here allocates devices for resource claims",
   fit: () => ({ ok: false, why: "nothing here allocates devices for resource claims" }),

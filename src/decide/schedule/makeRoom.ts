@@ -135,10 +135,18 @@ class Search {
     for (const { node, units } of options) {
       if (++this.tries > scenariosPerJob) return false;
       const before = statement.checkpoint();
-      if (this.evictUnits(units) && placeTask(cluster, statement, task, { nodes: [node.index] })) return true;
+      if (this.freeNode(node, units, task)) return true;
       statement.rollback(before);
     }
     return false;
+  }
+
+  private freeNode(node: NodeState, units: readonly (readonly Task[])[], task: Task): boolean {
+    const { cluster, statement } = this.session;
+    const place = (): boolean => placeTask(cluster, statement, task, { nodes: [node.index] });
+    if (!lacksMoreThanAmounts(task)) return this.evictUnits(units) && place();
+    // How much is enough shows when it is: one after the other, until it fits.
+    return units.some((unit) => this.evictUnits([unit]) && place());
   }
 
   private evictUnits(units: readonly (readonly Task[])[]): boolean {
@@ -167,10 +175,9 @@ class Search {
     const units: (readonly Task[])[] = [];
     const taken = new Set<Task>();
     const surplus = new Map<Job, number>();
-    // What a share lacks is in its GPUs, not in amounts: there everybody who may go is taken together.
-    const isSharing = isShared(task.shape.gpu);
+    const isOpen = lacksMoreThanAmounts(task);
     for (const other of onNode) {
-      if (!isSharing && lacking.every((each) => each <= 0)) break;
+      if (!isOpen && lacking.every((each) => each <= 0)) break;
       if (taken.has(other) || other.job === undefined) continue;
       const unit = this.unitWith(other, other.job, surplus);
       if (unit === undefined) continue;
@@ -186,7 +193,7 @@ class Search {
         }
       }
     }
-    return units.length > 0 && (isSharing || lacking.every((each) => each <= 0)) ? units : undefined;
+    return units.length > 0 && (isOpen || lacking.every((each) => each <= 0)) ? units : undefined;
   }
 
   /** A pod alone where its job can do without it, otherwise with its whole job. */
@@ -216,7 +223,8 @@ class Search {
       const tasks = byJob.get(victim) ?? [];
       const stays = tasks.every((task) => {
         const [holding] = task.holdings;
-        if (holding === undefined) return false;
+        // Its devices may have been found for somebody else by now.
+        if (holding === undefined || task.shape.hasDeviceClaims) return false;
         const { node, groups } = holding;
         if (!cluster.fit.fitsLater(task.shape, node.index)) return false;
         if (groups.length > 0) {
@@ -245,6 +253,11 @@ class Search {
 /** It has its node and keeps it. What is only on its way is not evicted: it would be bound after that. */
 export function isEvictable(task: Task): boolean {
   return isAllocatedStatus[task.status] && (task.status === "running" || task.status === "bound");
+}
+
+/** What a share lacks is in its GPUs, and what claims lack in their devices: amounts do not tell whether it is enough. */
+function lacksMoreThanAmounts({ shape }: Task): boolean {
+  return isShared(shape.gpu) || shape.hasDeviceClaims;
 }
 
 /** What no eviction can cure: something is missing, or no node is large enough. */

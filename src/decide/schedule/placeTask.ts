@@ -55,19 +55,27 @@ export function findSpot(cluster: Cluster, task: Task, candidates: Candidates = 
   const rules = cluster.terms.isEmpty && shape.isLocal ? undefined : socialRules(task, cluster.terms, table, fit);
   const nominated = task.pod.status?.nominatedNodeName;
   const isFree = shape.isLocal && rules === undefined && candidates.bonus === undefined;
-  let at: number;
   if (isFree && nominated === undefined && candidates.nodes === undefined) {
-    at = fit.best(shape);
-  } else {
-    const all = candidates.nodes ?? table.nodes.map((_, index) => index);
-    const allowed = isFree ? all : all.filter((index) => isAllowed(cluster, task, index, rules));
-    // A node that was promised to the pod is taken if it still fits.
-    const promised = nominated === undefined ? undefined : table.get(nominated)?.index;
-    const isPromised = promised !== undefined && allowed.includes(promised) && fit.score(shape, promised) >= 0;
-    if (isPromised) at = promised;
-    else at = bestOf(cluster, task, allowed, candidates, rules);
+    const at = fit.best(shape);
+    return at === nowhere ? undefined : spotAt(cluster, task, at);
   }
-  return at === nowhere ? undefined : spotAt(cluster, task, at);
+  const all = candidates.nodes ?? table.nodes.map((_, index) => index);
+  let allowed = isFree ? all : all.filter((index) => isAllowed(cluster, task, index, rules));
+  // A node that was promised to the pod is taken if it still fits.
+  const promised = nominated === undefined ? undefined : table.get(nominated)?.index;
+  if (promised !== undefined && allowed.includes(promised) && fit.score(shape, promised) >= 0) {
+    const spot = spotAt(cluster, task, promised);
+    if (spot !== undefined) return spot;
+    allowed = allowed.filter((at) => at !== promised);
+  }
+  // Devices are searched for where the pod would go anyway, best node first: a search costs more than everything else together.
+  for (;;) {
+    const at = bestOf(cluster, task, allowed, candidates, rules);
+    if (at === nowhere) return undefined;
+    const spot = spotAt(cluster, task, at);
+    if (spot !== undefined || !shape.hasDeviceClaims) return spot;
+    allowed = allowed.filter((each) => each !== at);
+  }
 }
 
 function bestOf(
@@ -92,8 +100,7 @@ function isAllowed(cluster: Cluster, task: Task, at: number, rules: ReturnType<t
   const node = cluster.table.nodes[at] as NodeState;
   if (cluster.fit.score(task.shape, at) < 0) return false;
   if (rules !== undefined && rules.refuses(node) !== undefined) return false;
-  if (task.shape.volumeClaims.length > 0 && cluster.volumes.refuses(task, node) !== undefined) return false;
-  return !task.shape.hasDeviceClaims || cluster.devices.fit(task, node).ok;
+  return task.shape.volumeClaims.length === 0 || cluster.volumes.refuses(task, node) === undefined;
 }
 
 function spotAt(cluster: Cluster, task: Task, at: number): Spot | undefined {
@@ -105,7 +112,7 @@ function spotAt(cluster: Cluster, task: Task, at: number): Spot | undefined {
     if (!found.ok) return undefined;
     devices = found;
   }
-  const isNow = fit.fitsNow(task.shape, at) && fit.fitsLater(task.shape, at);
+  const isNow = fit.fitsNow(task.shape, at) && fit.fitsLater(task.shape, at) && devices?.isNow !== false;
   const groups = isShared(task.shape.gpu) ? chooseGroups(cluster, task, node, isNow) : [];
   return groups === undefined ? undefined : { node, groups, isNow, devices };
 }

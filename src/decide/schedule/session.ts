@@ -1,6 +1,5 @@
 import { defaultNodePool, type PodGroup, unschedulableOnNodePool } from "../../model/scheduling/podGroup.ts";
 import type { Cluster } from "./cluster.ts";
-import { noDeviceClaims } from "./deviceClaims.ts";
 import { isReady, nextSteps, type Step } from "./gang.ts";
 import { type GateRefusal, gateRefusal, placedRefusal, requestOf } from "./gates.ts";
 import type { Job } from "./job.ts";
@@ -46,6 +45,7 @@ export class Session {
     this.cluster = cluster;
     this.nowMs = nowMs;
     cluster.refresh(nowMs);
+    cluster.beginDevices(nowMs);
     this.statement = new Statement(cluster);
     this.total = cluster.total();
     const pending: { queue: QueueState; vector: Vector }[] = [];
@@ -90,9 +90,9 @@ export class Session {
     }
   }
 
-  /** Pods with claims of devices are placed by whoever allocates devices, where that is not us. */
+  /** Pods of Kubernetes' own scheduler that have claims are placed by the part that allocates devices for them. */
   isSomebodyElses(job: Job): boolean {
-    if (this.cluster.devices !== noDeviceClaims) return false;
+    if (job.isGroup) return false;
     for (const { shape } of job.tasks) if (shape.hasDeviceClaims) return true;
     return false;
   }

@@ -1,0 +1,143 @@
+import type { DeviceSubRequest, ExactDeviceRequest, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
+import { labelKeys } from "../../model/scheduling/keys.ts";
+import { type ClaimsFit, ClaimTrial, type DeviceView } from "../devices/claimTrial.ts";
+import { usesOf } from "../devices/deviceUse.ts";
+import { claimsOfPod, isFinished, isOwnedBy, type PodClaim } from "../devices/podClaims.ts";
+import type { DeviceClaims, DeviceFit } from "./deviceClaims.ts";
+import type { NodeState } from "./nodeState.ts";
+import type { Task } from "./task.ts";
+
+export interface ClaimFacts {
+  /** What is given away, what there is, and what is on its way. */
+  readonly view: (nowMs: number) => DeviceView;
+  /** The pods that name a claim. */
+  readonly usersOf: (claim: ResourceClaim) => Iterable<Pod>;
+}
+
+type Fitted = DeviceFit & { readonly ok: true; readonly fit: ClaimsFit & { ok: true } };
+
+/** Devices for pods with claims, by the same search and the same count that everybody else in the process uses. */
+export class ClaimDevices implements DeviceClaims {
+  private readonly facts: ClaimFacts;
+  private view: DeviceView;
+  private trial: ClaimTrial;
+
+  constructor(facts: ClaimFacts) {
+    this.facts = facts;
+    this.view = facts.view(0);
+    this.trial = new ClaimTrial(this.view);
+  }
+
+  begin(nowMs: number, releasing: Iterable<Task>): void {
+    this.view = this.facts.view(nowMs);
+    this.trial = new ClaimTrial(this.view);
+    for (const { pod } of releasing) this.trial.release(pod);
+  }
+
+  /** A claim that several pods use counts once: for the first of them. */
+  gpusOf({ pod }: Task): number {
+    let gpus = 0;
+    for (const { claim } of this.claimsOf(pod)) {
+      if (this.isCountedFor(claim, pod)) gpus += gpusOfClaim(claim);
+    }
+    return gpus;
+  }
+
+  problemOf(task: Task): string | undefined {
+    const problem = this.trial.problemOf(task.pod);
+    if (problem !== undefined) return problem;
+    const queue = task.job?.queueName;
+    for (const { claim } of this.claimsOf(task.pod)) {
+      // Who shares a device shares it within a queue, or nobody could say whose it is.
+      if (queue === undefined || isOwnedBy(claim, task.pod)) continue;
+      const { name, labels } = claim.metadata;
+      if (labels?.[labelKeys.queue] === queue) continue;
+      return `ResourceClaim ${name} has no label ${labelKeys.queue}: ${queue}, which claims that pods may share need`;
+    }
+    return undefined;
+  }
+
+  fit({ pod }: Task, { node }: NodeState): DeviceFit {
+    if (node === undefined) return { ok: false, why: "the node is gone" };
+    const fit = this.trial.fit(pod, node);
+    if (!fit.ok) return { ok: false, why: fit.why };
+    const allocations = fit.claims.map(({ entry, allocation }) => ({ name: entry, allocation }));
+    const fitted: Fitted = { ok: true, allocations, isNow: this.isNow(fit), fit };
+    return fitted;
+  }
+
+  assume({ pod }: Task, _node: NodeState, fit: DeviceFit & { ok: true }): void {
+    this.trial.assume(pod, (fit as Fitted).fit);
+  }
+
+  release({ pod }: Task): void {
+    this.trial.release(pod);
+  }
+
+  checkpoint(): number {
+    return this.trial.checkpoint();
+  }
+
+  rollback(checkpoint: number): void {
+    this.trial.rollback(checkpoint);
+  }
+
+  /** A device that only the trial calls free is held by a pod that still has to go. */
+  private isNow({ claims }: ClaimsFit & { ok: true }): boolean {
+    const { state } = this.view;
+    for (const { claim, allocation, isNew } of claims) {
+      if (!isNew) continue;
+      for (const { device, shareId } of usesOf({ ...claim, status: { ...claim.status, allocation } })) {
+        if (shareId === undefined && state.isTaken(device)) return false;
+        // Of a device with room for several the trial does not say whose room it is.
+        if (shareId !== undefined && state.shareCount(device) > this.trial.shareCount(device)) return false;
+      }
+    }
+    return true;
+  }
+
+  private isCountedFor(claim: ResourceClaim, pod: Pod): boolean {
+    if (isOwnedBy(claim, pod)) return true;
+    for (const user of this.facts.usersOf(claim)) {
+      if (user.metadata.uid < pod.metadata.uid && !isFinished(user)) return false;
+    }
+    return true;
+  }
+
+  private claimsOf(pod: Pod): readonly PodClaim[] {
+    const own = claimsOfPod(pod, this.view.claimOf);
+    return own.ok ? own.claims : [];
+  }
+}
+
+/**
+ * How many GPUs a claim counts for: a class whose name says GPU is one. What is allocated is counted; before that what is asked for,
+ * the least of what would do, and one for who wants all there are.
+ */
+export function gpusOfClaim({ spec, status }: ResourceClaim): number {
+  let gpus = 0;
+  const results = status?.allocation?.devices?.results;
+  for (const { name, exactly, firstAvailable } of spec.devices?.requests ?? []) {
+    const options = exactly === undefined ? (firstAvailable ?? []) : [exactly];
+    if (results === undefined) {
+      if (options.length > 0) gpus += Math.min(...options.map(askedGpus));
+      continue;
+    }
+    for (const { request, adminAccess } of results) {
+      const [ofRequest, option] = request.split("/");
+      if (ofRequest !== name || adminAccess === true) continue;
+      const chosen = exactly ?? firstAvailable?.find((each) => each.name === option);
+      if (chosen !== undefined && isGpuClass(chosen.deviceClassName)) gpus++;
+    }
+  }
+  return Math.min(gpus, Number.MAX_SAFE_INTEGER / 1e6);
+}
+
+function askedGpus(request: ExactDeviceRequest | DeviceSubRequest): number {
+  if (!isGpuClass(request.deviceClassName) || ("adminAccess" in request && request.adminAccess === true)) return 0;
+  return request.allocationMode === "All" ? 1 : Math.max(1, request.count ?? 1);
+}
+
+function isGpuClass(name: string): boolean {
+  return name.toLowerCase().includes("gpu");
+}

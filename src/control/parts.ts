@@ -7,7 +7,13 @@ import { schedulerPart } from "./schedule/schedulerPart.ts";
 import { workloads } from "./workloads/workloads.ts";
 
 /** Every part that can be started by its name alone, in the order in which they are told about. */
-export const parts: readonly Part[] = [workloads, schedulerPart(), devicesPart(), binderPart(), gangPart()];
+export const parts: readonly Part[] = [
+  workloads,
+  schedulerPart({ allocatesDevices: true }),
+  devicesPart(),
+  binderPart(),
+  gangPart(),
+];
 
 /** The parts of these names, in their own order; a name that nobody has is refused. */
 export function partsNamed(names: readonly string[], known: readonly Part[] = parts): Part[] {

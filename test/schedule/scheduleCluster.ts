@@ -7,7 +7,9 @@ import { TestApi } from "../../src/apiserver/testing/testApi.ts";
 import { binderPart } from "../../src/control/bind/binderPart.ts";
 import { Controllers } from "../../src/control/controllers.ts";
 import { MetricsBook } from "../../src/control/metricsBook.ts";
+import type { NodesOptions } from "../../src/control/nodes/nodesOptions.ts";
 import { nodesPart } from "../../src/control/nodes/nodesPart.ts";
+import type { Part } from "../../src/control/part.ts";
 import { schedulerPart } from "../../src/control/schedule/schedulerPart.ts";
 import { FaultyKube } from "../../src/control/testing/faultyKube.ts";
 import { KeptLog } from "../../src/control/testing/keptLog.ts";
@@ -38,6 +40,7 @@ export class ScheduleCluster {
   static async create(
     pools: readonly string[] = ["h100=2"],
     settings: Partial<Settings> = {},
+    more: { readonly nodes?: Partial<NodesOptions>; readonly parts?: readonly Part[] } = {},
   ): Promise<ScheduleCluster> {
     const scheduler = schedulerPart(settings);
     const binder = binderPart();
@@ -45,6 +48,7 @@ export class ScheduleCluster {
       pools: pools.map((text) => parsePool(text, profilesWith())),
       seed: "s",
       delays: fastDelays,
+      ...more.nodes,
     });
     const hooks = [...(scheduler.hooks ?? []), ...(binder.hooks ?? [])];
     const api = await TestApi.start({ admission: createAdmission({ hooks }) });
@@ -71,9 +75,10 @@ export class ScheduleCluster {
         object,
       );
     }
-    for (const part of [nodes, workloads, scheduler, binder]) {
+    // Parts that know of each other's decisions are in one process.
+    for (const together of [[nodes], [workloads], [scheduler, ...(more.parts ?? [])], [binder]]) {
       const controllers = cluster.controllers();
-      part.add(controllers);
+      for (const part of together) part.add(controllers);
       const started = controllers.start();
       await cluster.run(0.2);
       await started;

@@ -8,11 +8,6 @@ export interface ChosenDevices {
   readonly allocation: unknown;
 }
 
-interface Entry {
-  readonly namespace: string;
-  readonly chosen: readonly ChosenDevices[];
-}
-
 /**
  * Devices that were chosen for pods and are not in their claims yet count as taken, for everybody in the process who gives devices away: from
  * the moment of the decision until the BindRequest that carries them is gone.
@@ -20,7 +15,7 @@ interface Entry {
 export class PendingClaims {
   private readonly devices: DeviceWorld;
   private readonly podOf: (uid: string) => Pod | undefined;
-  private readonly wanted = new Map<string, Entry>();
+  private readonly wanted = new Map<string, readonly ChosenDevices[]>();
   /** By pod: the UIDs of the claims that count because of it. */
   private readonly counted = new Map<string, readonly string[]>();
   /** Pods of which a claim is not known yet, though somebody has chosen devices for it. */
@@ -35,10 +30,10 @@ export class PendingClaims {
   }
 
   /** What the picture has for a pod now. */
-  set(uid: string, namespace: string, chosen: readonly ChosenDevices[]): void {
+  set(uid: string, chosen: readonly ChosenDevices[]): void {
     if (chosen.length === 0 && !this.wanted.has(uid)) return;
     if (chosen.length === 0) this.wanted.delete(uid);
-    else this.wanted.set(uid, { namespace, chosen });
+    else this.wanted.set(uid, chosen);
     this.settle(uid);
   }
 
@@ -50,7 +45,7 @@ export class PendingClaims {
     const after: string[] = [];
     const wanted = this.wanted.get(uid);
     const pod = wanted === undefined ? undefined : this.podOf(uid);
-    for (const { name, allocation } of wanted?.chosen ?? []) {
+    for (const { name, allocation } of wanted ?? []) {
       const claim = pod === undefined ? undefined : this.claimOf(pod, name);
       if (claim === undefined) {
         this.unsettled.add(uid);

@@ -51,7 +51,8 @@ export function intentsOf(planned: PlannedJob, facts: PlanFacts): JobCommit {
       isOneWrite && commitId === undefined
         ? directBind(bind, facts.nodePool)
         : bindRequest(bind, facts, commitId, binds.length);
-    const value: Mark = { node: bind.node, groups: [...bind.groups].sort() };
+    const claims = bind.allocations.map((each) => ({ ...each }));
+    const value: Mark = { node: bind.node, groups: [...bind.groups].sort(), ...(claims.length > 0 && { claims }) };
     return { intent, effects: [{ key: task.uid, value }] };
   });
   return { planned, decisions, commitId };

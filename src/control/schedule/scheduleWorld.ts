@@ -1,8 +1,9 @@
+import { ClaimDevices } from "../../decide/schedule/claimDevices.ts";
 import { Cluster } from "../../decide/schedule/cluster.ts";
 import type { Settings } from "../../decide/schedule/settings.ts";
 import type { Place } from "../../decide/schedule/task.ts";
 import { kindOf } from "../../model/intent.ts";
-import type { Namespace, Node, Pod, PriorityClass } from "../../model/kubernetes.generated.ts";
+import type { Namespace, Node, Pod, PriorityClass, ResourceSlice } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import type { Revision } from "../../model/revision.ts";
 import { type BindRequest, bindRequestRef, isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";
@@ -14,7 +15,9 @@ import type { ResourceRef } from "../../ports/kubeApi.ts";
 import type { Effect } from "../../snapshot/ledger.ts";
 import { Picture } from "../../snapshot/picture.ts";
 import type { Controllers } from "../controllers.ts";
+import { type DeviceWorld, deviceWorldOf } from "../devices/deviceWorld.ts";
 import type { ObjectCache } from "../objectCache.ts";
+import { type ChosenDevices, PendingClaims } from "./pendingClaims.ts";
 
 const core = (plural: string): ResourceRef => ({ group: "", version: "v1", plural });
 const storage = (plural: string): ResourceRef => ({ group: "storage.k8s.io", version: "v1", plural });
@@ -36,7 +39,7 @@ export const refs = {
 } as const satisfies Record<string, ResourceRef>;
 
 /** What a pod holds, or that it is about to lose it. */
-export type Mark = Place | { readonly isEvicted: true };
+export type Mark = (Place & { readonly claims?: readonly ChosenDevices[] }) | { readonly isEvicted: true };
 
 /** The key under which an eviction counts beside the place of the same pod. */
 export function evictionKey(uid: string): string {
@@ -65,6 +68,10 @@ export class ScheduleWorld {
   private readonly lingering = new Map<string, Place>();
   /** Told the UID of each pod whose share lingers. */
   onLingering: (uid: string) => void = () => {};
+  /** Pods whose chosen devices may have changed. */
+  private readonly dirtyClaims = new Set<string>();
+  private readonly pendingClaims: PendingClaims | undefined;
+  readonly devices: DeviceWorld | undefined;
 
   constructor(controllers: Controllers, settings: Settings) {
     this.cluster = new Cluster(settings);
@@ -87,6 +94,9 @@ export class ScheduleWorld {
     ];
     const priorityClasses = cache(refs.priorityClasses);
     const topologies = cache(refs.topologies);
+    this.devices = settings.allocatesDevices ? deviceWorldOf(controllers) : undefined;
+    const { devices } = this;
+    const ofDevices = devices === undefined ? [] : [devices.claims, devices.slices, devices.classes, devices.rules];
     this.caches = [
       this.pods,
       this.nodes,
@@ -96,6 +106,7 @@ export class ScheduleWorld {
       priorityClasses,
       topologies,
       ...others,
+      ...(ofDevices as unknown as ObjectCache[]),
     ];
     this.picture = new Picture<Mark>(
       {
@@ -105,7 +116,12 @@ export class ScheduleWorld {
         [kindOf(refs.groups)]: { table: this.groups.table },
         [kindOf(refs.queues)]: { table: this.queues.table },
       },
-      { onEffect: (key) => this.dirty.add(key.endsWith("!") ? key.slice(0, -1) : key) },
+      {
+        onEffect: (key) => {
+          this.dirty.add(key.endsWith("!") ? key.slice(0, -1) : key);
+          this.dirtyClaims.add(key);
+        },
+      },
     );
     this.requests.onChanges((changes) => {
       for (const change of changes) {
@@ -200,8 +216,57 @@ export class ScheduleWorld {
       [kindOf(refs.groups), this.groups],
       [kindOf(refs.queues), this.queues],
     ] as const) {
-      each.onChanges((changes, isNewList) => this.picture.observed(kind, changes, isNewList));
+      each.onChanges((changes, isNewList) => {
+        this.picture.observed(kind, changes, isNewList);
+        this.settleClaims();
+      });
     }
+    this.pendingClaims = devices === undefined ? undefined : this.followDevices(devices);
+  }
+
+  /** Lets the cluster ask for devices, and wakes whoever waits for one. */
+  private followDevices(devices: DeviceWorld): PendingClaims {
+    const { cluster } = this;
+    cluster.devices = new ClaimDevices({
+      view: (nowMs) => devices.view(nowMs),
+      usersOf: ({ metadata }) => devices.podsByClaim.get(`${metadata.namespace ?? ""}/${metadata.name}`),
+    });
+    const usersChanged = (claimKey: string): void => {
+      for (const { metadata } of devices.podsByClaim.get(claimKey)) cluster.claimsChanged(metadata.uid);
+    };
+    devices.claims.onChanges((changes) => {
+      for (const { key } of changes) usersChanged(key);
+    });
+    devices.pods.onChanges((changes) => {
+      for (const { object } of changes) {
+        for (const { resourceClaimName } of (object as unknown as Pod).spec?.resourceClaims ?? []) {
+          if (resourceClaimName !== undefined) usersChanged(`${object.metadata.namespace ?? ""}/${resourceClaimName}`);
+        }
+      }
+    });
+    for (const each of [devices.slices, devices.classes, devices.rules]) each.onChanges(() => cluster.touched());
+    const byNode = devices.slices.index(({ spec }) => (spec.nodeName === undefined ? [] : [spec.nodeName]));
+    const countGpus = ({ spec }: ResourceSlice): void => {
+      if (spec.nodeName !== undefined) cluster.setClaimGpus(spec.nodeName, gpusIn(byNode.get(spec.nodeName)));
+    };
+    for (const slice of devices.slices.view().objects.values()) countGpus(slice);
+    devices.slices.onChanges((changes) => {
+      for (const { object } of changes) countGpus(object as unknown as ResourceSlice);
+    });
+    devices.onFreed(() => cluster.touched());
+    return new PendingClaims(devices, (uid) => cluster.tasks.get(uid)?.pod);
+  }
+
+  /** Whoever else gives devices away must know at once what was chosen here. */
+  settleClaims(): void {
+    for (const key of this.dirtyClaims) {
+      const task = this.cluster.tasks.get(key);
+      const marks =
+        this.pendingClaims === undefined || task?.shape.hasDeviceClaims === false ? [] : this.picture.values(key);
+      const chosen = marks.flatMap((mark) => ("claims" in mark ? (mark.claims ?? []) : []));
+      this.pendingClaims?.set(key, chosen);
+    }
+    this.dirtyClaims.clear();
   }
 
   /** The GPUs of a share that lingers. */
@@ -227,6 +292,13 @@ export class ScheduleWorld {
   }
 }
 
+/** Devices of drivers whose name says GPU. */
+function gpusIn(slices: readonly ResourceSlice[]): number {
+  let count = 0;
+  for (const { spec } of slices) if (spec.driver.includes("gpu")) count += spec.devices?.length ?? 0;
+  return count;
+}
+
 /** A pod that has a node and has not ended holds it, with the GPUs that its labels name. */
 function podEffects(object: KubeObject): readonly Effect<Mark>[] {
   const { metadata, spec, status } = as<Pod>(object);
@@ -240,9 +312,11 @@ function requestEffects(object: KubeObject): readonly Effect<Mark>[] {
   const request = as<BindRequest>(object);
   const uid = podUidOf(request);
   if (uid === undefined || isFinallyFailed(request)) return [];
-  const { selectedNode, selectedGPUGroups } = request.spec ?? {};
+  const { selectedNode, selectedGPUGroups, resourceClaimAllocations } = request.spec ?? {};
   if (selectedNode === undefined || selectedNode === "") return [];
-  return [{ key: uid, value: { node: selectedNode, groups: [...(selectedGPUGroups ?? [])].sort() } }];
+  const claims = (resourceClaimAllocations ?? []).map(({ name = "", allocation }) => ({ name, allocation }));
+  const groups = [...(selectedGPUGroups ?? [])].sort();
+  return [{ key: uid, value: { node: selectedNode, groups, ...(claims.length > 0 && { claims }) } }];
 }
 
 function follow(

@@ -238,6 +238,7 @@ export class SchedulerTurns {
       for (const { intent } of decisions) world.picture.abandon(intent);
       return false;
     });
+    world.settleClaims();
     const writes = decided.flatMap((commit) =>
       commit.decisions.map((decision, at) => ({ commit, decision, bind: commit.planned.binds[at] as PlannedBind })),
     );

@@ -24,7 +24,7 @@ import { type DeviceUse, sumOf, usesOf } from "./deviceUse.ts";
 import type { DeviceFeatures } from "./features.ts";
 import { FullNodes } from "./fullNodes.ts";
 import { askNode, type Prepared, prepareClaims } from "./placeClaims.ts";
-import { claimsOfPod, type GetClaim, type PodClaim } from "./podClaims.ts";
+import { claimsOfPod, type GetClaim, heldClaimsOf, type PodClaim } from "./podClaims.ts";
 import type { SliceBook } from "./pools.ts";
 import type { SelectorCache } from "./selectors.ts";
 
@@ -228,9 +228,9 @@ export class ClaimTrial implements CountedState {
     });
   }
 
+  /** Also those that are being deleted: they hold their devices until they are gone. */
   private claimsOf(pod: Pod): readonly PodClaim[] {
-    const own = claimsOfPod(pod, this.view.claimOf);
-    return own.ok ? own.claims : [];
+    return heldClaimsOf(pod, this.view.claimOf);
   }
 
   private allocationOf({ metadata, status }: ResourceClaim): AllocationResult | undefined {

@@ -49,6 +49,21 @@ export function claimsOfPod(pod: Pod, get: GetClaim): PodClaims {
   return { ok: true, claims };
 }
 
+/** The claims that a pod has or had, whatever state they are in; without those that nobody has made yet. */
+export function heldClaimsOf(pod: Pod, get: GetClaim): readonly PodClaim[] {
+  const claims = new Map<string, PodClaim>();
+  const { namespace = "" } = pod.metadata;
+  for (const { name: entry, resourceClaimName } of pod.spec?.resourceClaims ?? []) {
+    const made = pod.status?.resourceClaimStatuses?.find((each) => each.name === entry);
+    const name = resourceClaimName ?? made?.resourceClaimName;
+    const claim = name === undefined ? undefined : get(namespace, name);
+    if (claim === undefined || claims.has(claim.metadata.uid)) continue;
+    if (resourceClaimName === undefined && !isOwnedBy(claim, pod)) continue;
+    claims.set(claim.metadata.uid, { entry, claim });
+  }
+  return [...claims.values()];
+}
+
 export function isOwnedBy(claim: ResourceClaim, pod: Pod): boolean {
   return (
     claim.metadata.ownerReferences?.some(({ controller, uid }) => controller === true && uid === pod.metadata.uid) ===

@@ -2,7 +2,7 @@ import type { DeviceSubRequest, ExactDeviceRequest, Pod, ResourceClaim } from ".
 import { labelKeys } from "../../model/scheduling/keys.ts";
 import { type ClaimsFit, ClaimTrial, type DeviceView } from "../devices/claimTrial.ts";
 import { usesOf } from "../devices/deviceUse.ts";
-import { claimsOfPod, isFinished, isOwnedBy, type PodClaim } from "../devices/podClaims.ts";
+import { heldClaimsOf, isFinished, isOwnedBy, isReservedFor, type PodClaim } from "../devices/podClaims.ts";
 import type { DeviceClaims, DeviceFit } from "./deviceClaims.ts";
 import type { NodeState } from "./nodeState.ts";
 import type { Task } from "./task.ts";
@@ -21,6 +21,7 @@ export class ClaimDevices implements DeviceClaims {
   private readonly facts: ClaimFacts;
   private view: DeviceView;
   private trial: ClaimTrial;
+  private readonly departed = new Map<string, Pod>();
 
   constructor(facts: ClaimFacts) {
     this.facts = facts;
@@ -32,6 +33,16 @@ export class ClaimDevices implements DeviceClaims {
     this.view = this.facts.view(nowMs);
     this.trial = new ClaimTrial(this.view);
     for (const { pod } of releasing) this.trial.release(pod);
+    for (const [uid, pod] of this.departed) {
+      const isHolding = this.claimsOf(pod).some(({ claim }) => isReservedFor(claim, uid));
+      if (isHolding) this.trial.release(pod);
+      else this.departed.delete(uid);
+    }
+  }
+
+  /** A pod is gone or has ended. Its claims have their devices until somebody takes them away, and whoever waits for them must not look further. */
+  left(pod: Pod): void {
+    this.departed.set(pod.metadata.uid, pod);
   }
 
   /** A claim that several pods use counts once: for the first of them. */
@@ -105,8 +116,7 @@ export class ClaimDevices implements DeviceClaims {
   }
 
   private claimsOf(pod: Pod): readonly PodClaim[] {
-    const own = claimsOfPod(pod, this.view.claimOf);
-    return own.ok ? own.claims : [];
+    return heldClaimsOf(pod, this.view.claimOf);
   }
 }
 
@@ -130,8 +140,11 @@ export function gpusOfClaim({ spec, status }: ResourceClaim): number {
       if (chosen !== undefined && isGpuClass(chosen.deviceClassName)) gpus++;
     }
   }
-  return Math.min(gpus, Number.MAX_SAFE_INTEGER / 1e6);
+  return Math.min(gpus, gpusMax);
 }
+
+/** Sums of thousandths of it stay whole numbers. */
+const gpusMax = 1e9;
 
 function askedGpus(request: ExactDeviceRequest | DeviceSubRequest): number {
   if (!isGpuClass(request.deviceClassName) || ("adminAccess" in request && request.adminAccess === true)) return 0;

@@ -94,6 +94,17 @@ export class Cluster {
     this.table.put(node);
   }
 
+  /** How many GPUs a node has published as devices for claims. */
+  setClaimGpus(name: string, count: number): void {
+    const known = this.table.get(name);
+    if (count === 0 && known === undefined) return;
+    const state = known ?? this.table.named(name);
+    if (state.claimGpus === count) return;
+    this.version++;
+    state.claimGpus = count;
+    if (state.index >= 0) this.table.recount(state);
+  }
+
   removeNode(name: string): void {
     this.version++;
     this.table.remove(name);
@@ -113,6 +124,7 @@ export class Cluster {
     } else {
       const before = task.shape;
       const { groupName, subGroupName } = task;
+      const { resourceClaimStatuses, nominatedNodeName } = task.pod.status ?? {};
       const hasSameLabels = equalJson(task.pod.metadata.labels, pod.metadata.labels);
       const isSameSpec =
         hasSameLabels && task.pod.spec === pod.spec && task.pod.metadata.annotations === pod.metadata.annotations;
@@ -130,6 +142,9 @@ export class Cluster {
           if (this.shapes.release(before)) this.fit.forget(before);
         }
       }
+      // Its claims were made, or a place was promised to it.
+      if (nominatedNodeName !== pod.status?.nominatedNodeName) this.version++;
+      if (!equalJson(resourceClaimStatuses, pod.status?.resourceClaimStatuses)) this.claimsChanged(pod.metadata.uid);
       if (!hasSameLabels && !this.terms.isEmpty) {
         this.version++;
         this.terms.relabelled(task);
@@ -147,6 +162,7 @@ export class Cluster {
     const task = this.tasks.get(uid);
     if (task === undefined) return;
     this.version++;
+    if (task.shape.hasDeviceClaims) this.devices.left(task.pod);
     task.places = [];
     this.setHoldings(task, []);
     this.setStatus(task, "unknown");
@@ -402,6 +418,7 @@ export class Cluster {
           groups: task.isReservation ? gpuGroupsOfLabels(task.pod.metadata.labels) : groups,
           state,
         }));
+    if (isOver && task.shape.hasDeviceClaims) this.devices.left(task.pod);
     const isMoved = !sameHoldings(task.holdings, wanted);
     this.setHoldings(task, wanted);
     this.setStatus(task, status);

@@ -1,3 +1,4 @@
+import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { NodeState } from "./nodeState.ts";
 import type { Task } from "./task.ts";
 
@@ -8,6 +9,8 @@ import type { Task } from "./task.ts";
 export interface DeviceClaims {
   /** A cycle begins: everything tried before is forgotten, and devices of these pods will be free soon. */
   begin(nowMs: number, releasing: Iterable<Task>): void;
+  /** A pod is gone, or has ended: its devices will be free soon. */
+  left(pod: Pod): void;
   /** How many GPUs the pod's claims count for in its queue. */
   gpusOf(task: Task): number;
   /** Why no node can satisfy the claims as they are (one is missing, or being deleted), or undefined. */
@@ -35,6 +38,7 @@ export type DeviceFit =
 /** Nobody allocates devices here: pods with claims wait, and say so. */
 export const noDeviceClaims: DeviceClaims = {
   begin: () => {},
+  left: () => {},
   gpusOf: () => 0,
   problemOf: () => "nothing here allocates devices for resource claims",
   fit: () => ({ ok: false, why: "nothing here allocates devices for resource claims" }),

@@ -66,6 +66,8 @@ export class NodeState {
   gpuMemoryMiB = unknownGpuMemoryMiB;
   knowsGpuMemory = false;
   migStrategy: "none" | "single" | "mixed" = "none";
+  /** GPUs that only claims can have: published as devices, and not as an amount. */
+  claimGpus = 0;
   /** What pods that are not ours hold. */
   foreign: Vector = zeroVector();
 

@@ -29,6 +29,8 @@ export interface Settings {
   /** How many sets of victims are tried for one job before it waits for the next change. Counted, not timed: a decision replays. */
   readonly scenariosPerJob: number;
   readonly actions: readonly ActionName[];
+  /** Whether devices are given to claims; the cluster must serve `resource.k8s.io/v1` then. */
+  readonly allocatesDevices: boolean;
 }
 
 export type ActionName = "allocate" | "consolidation" | "reclaim" | "preempt" | "stalegangeviction";
@@ -54,4 +56,5 @@ export const defaultSettings: Settings = {
   stuckInReleasingMs: 120_000,
   scenariosPerJob: 2_000,
   actions: ["allocate", "consolidation", "reclaim", "preempt", "stalegangeviction"],
+  allocatesDevices: false,
 };

@@ -1,0 +1,155 @@
+import { expect, test } from "vitest";
+import { devicesPart } from "../../src/control/devices/devicesPart.ts";
+import type { Pod, ResourceClaim } from "../../src/model/kubernetes.generated.ts";
+import { ScheduleCluster } from "./scheduleCluster.ts";
+
+const start = async (pools: readonly string[] = ["h100=1"]): Promise<ScheduleCluster> => {
+  const cluster = await ScheduleCluster.create(pools, { allocatesDevices: true }, { parts: [devicesPart()] });
+  await cluster.create("resource.k8s.io/deviceclasses", {
+    apiVersion: "resource.k8s.io/v1",
+    kind: "DeviceClass",
+    metadata: { name: "gpu.example.com" },
+    spec: { selectors: [{ cel: { expression: 'device.driver == "gpu.nvidia.com"' } }] },
+  });
+  await cluster.run(0.5);
+  return cluster;
+};
+
+const free = { quota: -1, limit: -1, overQuotaWeight: 1 };
+const unlimited = { cpu: free, memory: free };
+
+const gpus = (count: number) => ({
+  devices: { requests: [{ name: "gpu", exactly: { deviceClassName: "gpu.example.com", count } }] },
+});
+
+async function template(cluster: ScheduleCluster, name: string, count: number): Promise<void> {
+  await cluster.create("resource.k8s.io/resourceclaimtemplates", {
+    apiVersion: "resource.k8s.io/v1",
+    kind: "ResourceClaimTemplate",
+    metadata: { name, namespace: "default" },
+    spec: { spec: gpus(count) },
+  });
+}
+
+async function claim(cluster: ScheduleCluster, name: string, labels: Record<string, string>): Promise<void> {
+  await cluster.create("resource.k8s.io/resourceclaims", {
+    apiVersion: "resource.k8s.io/v1",
+    kind: "ResourceClaim",
+    metadata: { name, namespace: "default", labels },
+    spec: gpus(1),
+  });
+}
+
+const fromTemplate = (name: string) => ({ resourceClaims: [{ name: "gpu", resourceClaimTemplateName: name }] });
+const named = (name: string) => ({ resourceClaims: [{ name: "gpu", resourceClaimName: name }] });
+const phasesOf = (cluster: ScheduleCluster): string[] => cluster.pods().map(({ status }) => status?.phase ?? "");
+const claims = (cluster: ScheduleCluster): ResourceClaim[] =>
+  cluster.all<ResourceClaim>("resource.k8s.io/resourceclaims");
+const devicesOf = (cluster: ScheduleCluster): string[] =>
+  claims(cluster).flatMap(({ status }) =>
+    (status?.allocation?.devices?.results ?? []).map(({ pool, device }) => `${pool}/${device}`),
+  );
+const whyOf = (pod: Pod): string => pod.status?.conditions?.find(({ type }) => type === "PodScheduled")?.message ?? "";
+
+test("a pod of kai-scheduler with a claim gets its devices by way of its BindRequest, and runs", async () => {
+  const cluster = await start();
+  await template(cluster, "two", 2);
+  await cluster.pod("p", { spec: fromTemplate("two") });
+  await cluster.run(3);
+  expect(phasesOf(cluster)).toEqual(["Running"]);
+  expect(new Set(devicesOf(cluster)).size).toBe(2);
+  expect(claims(cluster)[0]?.status?.reservedFor).toMatchObject([{ resource: "pods", name: "p" }]);
+});
+
+test("many at once never get the same device, whoever of the two schedulers places them", async () => {
+  const cluster = await start(["h100=2"]);
+  await template(cluster, "one", 1);
+  for (let at = 0; at < 20; at++) {
+    await cluster.pod(`p-${at}`, {
+      spec: fromTemplate("one"),
+      scheduler: at % 2 === 0 ? "kai-scheduler" : "default-scheduler",
+    });
+  }
+  await cluster.run(6);
+  const devices = devicesOf(cluster);
+  expect(devices).toHaveLength(16);
+  expect(new Set(devices).size).toBe(16);
+  expect(phasesOf(cluster).filter((phase) => phase === "Running")).toHaveLength(16);
+  const waiting = cluster
+    .pods()
+    .filter(({ status, spec }) => status?.phase === "Pending" && spec?.schedulerName === "kai-scheduler");
+  for (const pod of waiting) expect(whyOf(pod)).not.toBe("");
+});
+
+test("a gang with claims starts as a whole or not at all", async () => {
+  const cluster = await start(["h100=1"]);
+  await template(cluster, "four", 4);
+  await cluster.group("big", { minMember: 3 });
+  for (const at of [0, 1, 2]) {
+    await cluster.pod(`big-${at}`, { spec: fromTemplate("four"), annotations: { "pod-group-name": "big" } });
+  }
+  await cluster.run(3);
+  expect(phasesOf(cluster)).toEqual(["Pending", "Pending", "Pending"]);
+  expect(devicesOf(cluster)).toEqual([]);
+  await cluster.group("fits", { minMember: 2 });
+  for (const at of [0, 1]) {
+    await cluster.pod(`fits-${at}`, { spec: fromTemplate("four"), annotations: { "pod-group-name": "fits" } });
+  }
+  await cluster.run(3);
+  expect(
+    cluster
+      .pods()
+      .filter(({ status }) => status?.phase === "Running")
+      .map(({ metadata }) => metadata.name),
+  ).toEqual(["fits-0", "fits-1"]);
+  expect(new Set(devicesOf(cluster)).size).toBe(8);
+});
+
+test("a claim that pods may share needs their queue's label, and counts once in the queue", async () => {
+  const cluster = await start();
+  await claim(cluster, "bare", {});
+  await cluster.pod("bare", { spec: named("bare") });
+  await cluster.run(2);
+  expect(phasesOf(cluster)).toEqual(["Pending"]);
+  expect(whyOf(cluster.pod1("bare"))).toContain("ResourceClaim bare has no label kai.scheduler/queue: default-queue");
+
+  await claim(cluster, "shared", { "kai.scheduler/queue": "default-queue" });
+  await cluster.pod("a", { spec: named("shared") });
+  await cluster.pod("b", { spec: named("shared") });
+  await cluster.run(4);
+  expect(["a", "b"].map((name) => cluster.pod1(name).status?.phase)).toEqual(["Running", "Running"]);
+  expect(devicesOf(cluster)).toHaveLength(1);
+  expect(cluster.queue1("default-queue").status?.allocated).toMatchObject({ "nvidia.com/gpu": "1" });
+});
+
+test("claims that GPUs are wanted for stay within the queue's limit", async () => {
+  const cluster = await start();
+  await cluster.queue("narrow", {
+    parentQueue: "default-parent-queue",
+    resources: { ...unlimited, gpu: { quota: 0, limit: 2, overQuotaWeight: 1 } },
+  });
+  await template(cluster, "two", 2);
+  for (const name of ["a", "b"])
+    await cluster.pod(name, { spec: fromTemplate("two"), labels: { "kai.scheduler/queue": "narrow" } });
+  await cluster.run(3);
+  expect(phasesOf(cluster).sort()).toEqual(["Pending", "Running"]);
+  const waiting = cluster.pods().find(({ status }) => status?.phase === "Pending") as Pod;
+  expect(whyOf(waiting)).toContain("limit");
+});
+
+test("a queue takes back its quota of devices: one victim goes, its devices are waited for, and nobody else goes", async () => {
+  const cluster = await start();
+  await template(cluster, "four", 4);
+  for (const name of ["a", "b"]) await cluster.pod(name, { spec: fromTemplate("four") });
+  await cluster.run(3);
+  expect(phasesOf(cluster)).toEqual(["Running", "Running"]);
+  await cluster.queue("deserving", {
+    parentQueue: "default-parent-queue",
+    resources: { ...unlimited, gpu: { quota: 8, limit: -1, overQuotaWeight: 1 } },
+  });
+  await cluster.pod("late", { spec: fromTemplate("four"), labels: { "kai.scheduler/queue": "deserving" } });
+  await cluster.run(60);
+  expect(cluster.pod1("late").status?.phase).toBe("Running");
+  expect(cluster.pods().filter(({ status }) => status?.phase === "Running")).toHaveLength(2);
+  expect(new Set(devicesOf(cluster)).size).toBe(devicesOf(cluster).length);
+});

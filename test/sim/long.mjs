@@ -81,6 +81,7 @@ const promises = [
   ["bind", 10_000, "shares of GPUs bound, deleted and bound again"],
   ["devices", 4_000, "claims on two nodes with three devices each, and two pods too many"],
   ["devices/one-node", 4_000, "claims on one node with two devices"],
+  ["devices/shared", 2_000, "claims on two nodes with two devices each, two claims shared by two pods"],
   ["devices/three-nodes", 2_000, "claims on three nodes with eight devices each"],
   ["devices/many", 20, "claims on eight nodes with a hundred devices each"],
   ["gang", 5_000, "gangs on nodes that are lost, full loss suppressed"],

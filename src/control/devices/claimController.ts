@@ -1,4 +1,4 @@
-import { generateClaims } from "../../decide/devices/generateClaims.ts";
+import { type Generated, generateClaims } from "../../decide/devices/generateClaims.ts";
 import { deleteProtection } from "../../decide/devices/podClaims.ts";
 import { type Known, releaseClaim, withoutProtection } from "../../decide/devices/releaseClaim.ts";
 import { destroyAfterLooking, type FreshObject, lookAgain } from "../../intents/lookAgain.ts";
@@ -23,7 +23,7 @@ export function addClaimController(world: DeviceWorld, recorder: EventRecorder):
   world.controllers.add({
     name: "claims",
     sources: controller.sources(),
-    concurrency: 16,
+    concurrency: 32,
     reconcile: (key, turn) => controller.reconcile(key, turn),
   });
 }
@@ -87,13 +87,16 @@ class ClaimController {
     const pod = pods.get(key);
     if (pod === undefined) return undefined;
     const { namespace = "", uid } = pod.metadata;
-    const generated = generateClaims({
-      pod,
-      templateOf: (name) => templates.get(`${namespace}/${name}`),
-      claimOf: (name) => tracker.get(namespace, name),
-      owned: claimsByOwner.get(uid),
-      absentAt: claims.revision,
-    });
+    const made: ResourceClaim[] = [];
+    const generate = (): Generated =>
+      generateClaims({
+        pod,
+        templateOf: (name) => templates.get(`${namespace}/${name}`),
+        claimOf: (name) => made.find(({ metadata }) => metadata.name === name) ?? tracker.get(namespace, name),
+        owned: [...claimsByOwner.get(uid), ...made],
+        absentAt: claims.revision,
+      });
+    let generated = generate();
     for (const name of generated.missing) {
       const note = `ResourceClaimTemplate ${name} does not exist`;
       this.recorder.record(asKube(pod), {
@@ -105,7 +108,10 @@ class ClaimController {
     }
     for (const intent of generated.creates) {
       const outcome = await this.send(intent, cancel);
-      if (outcome.ok) continue;
+      if (outcome.ok) {
+        if (outcome.value.object !== undefined) made.push(outcome.value.object as unknown as ResourceClaim);
+        continue;
+      }
       if (outcome.reason === "Forbidden" || outcome.reason === "Invalid") {
         const note = `cannot create ResourceClaim: ${outcome.message}`;
         this.recorder.record(asKube(pod), {
@@ -118,7 +124,8 @@ class ClaimController {
       // Forbidden may end: a namespace gets its label, a quota is raised.
       return outcome.reason === "Invalid" ? { giveUp: outcome.message } : again(outcome);
     }
-    // The claims' own events lead back here, and then the status is written.
+    // What was just made is written down at once; the claims' own events would lead back here a moment later.
+    if (made.length > 0) generated = generate();
     for (const intent of [...(generated.status === undefined ? [] : [generated.status]), ...generated.reserves]) {
       const outcome = await this.send(intent, cancel);
       if (!outcome.ok) return again(outcome);

@@ -7,6 +7,7 @@ import {
   bindingOf,
   type ClaimNeeds,
   defaultBindingTimeoutMs,
+  isSpared,
   prepareClaims,
 } from "../../decide/devices/placeClaims.ts";
 import { claimsOfPod, deleteProtection, isFinished, type PodClaim } from "../../decide/devices/podClaims.ts";
@@ -48,7 +49,7 @@ export function addClaimScheduler(
   world.controllers.add({
     name: "claim-scheduler",
     sources: scheduler.sources(),
-    concurrency: 32,
+    concurrency: 64,
     reconcile: (key, turn) => scheduler.reconcile(key, turn),
   });
 }
@@ -60,15 +61,11 @@ export function isForClaims(pod: Pod, world: DeviceWorld): boolean {
   return mappedResources(pod, (resource) => extended.classFor(resource)).length > 0;
 }
 
-/** For so long a new pod may wait for its claims without saying so. */
-const freshMs = 2_000;
+/** For so long a new pod may wait for its claims without saying so: a burst of pods takes its time. */
+const freshMs = 10_000;
 const doubtTurn = "doubt ";
-
-/** A pod with its node, whose bind the watch has not shown yet. */
-interface Placed {
-  readonly pod: Pod;
-  readonly node: string;
-}
+/** After these a pod may have its node, by an earlier bind that nobody knew of. */
+const mayBeBound: ReadonlySet<Refusal["reason"]> = new Set(["Conflict", "Fenced", "NotFound", "Unknown"]);
 
 interface Waits {
   readonly why: string;
@@ -92,7 +89,9 @@ class ClaimScheduler {
   /** Pods for which nothing was found; anything that frees or adds devices wakes them. */
   private readonly waiting = new Set<string>();
   private readonly wake = new Channel();
-  private readonly placed = new Map<string, Placed>();
+  /** Pods whose binds the watch has not shown yet: UID to node, and the same by node. */
+  private readonly placed = new Map<string, string>();
+  private readonly coming = new Map<string, Map<string, Pod>>();
   private readonly writes: ClaimWrites;
   /** Where the search for a node begins; nodes take turns. */
   private nextNode = 0;
@@ -116,8 +115,7 @@ class ClaimScheduler {
     return [
       this.wake,
       kindSource(pods, (event) => {
-        if (event.type === "deleted") this.placed.delete(event.object.metadata.uid);
-        else if (event.object.spec?.nodeName) this.placed.delete(event.object.metadata.uid);
+        if (event.type === "deleted" || event.object.spec?.nodeName) this.unplace(event.object.metadata.uid);
         // Whoever leaves a node makes room on it.
         if (event.type === "deleted" || isFinished(event.object)) return [event.key, ...all()];
         return this.isOurs(event.object) ? [event.key] : [];
@@ -188,20 +186,16 @@ class ClaimScheduler {
     const nowMs = world.controllers.ports.clock.nowMs();
     const reasons = new Map<string, number>();
     const unavailable = new Set<string>();
-    let best: { decision: Decision; score: number } | undefined;
-    const nodes = [...world.nodes.view().objects.values()];
+    let best: { decision: Decision; score: number; at: number } | undefined;
+    const nodes = world.nodeList();
     const prepared = new Map<string, ReturnType<typeof prepareClaims>>();
     for (let i = 0; i < nodes.length; i++) {
-      const node = nodes[(this.nextNode + i) % nodes.length] as Node;
+      const at = (this.nextNode + i) % nodes.length;
+      const node = nodes[at] as Node;
       const name = node.metadata.name;
       const split = this.extended.on(pod, node);
       if (typeof split === "string") {
         count(reasons, split);
-        continue;
-      }
-      const problem = nodeProblem(pod, node, this.podsOn(name), split.byClaims);
-      if (problem !== undefined) {
-        count(reasons, problem);
         continue;
       }
       const special = leftover === undefined ? this.extended.variant(pod, split) : { entry: "", claim: leftover };
@@ -215,6 +209,16 @@ class ClaimScheduler {
       }
       if (ready.kind === "skip") return { why: "the pod has no claims", isMistake: false };
       if (ready.kind !== "ready") return { why: ready.why, isMistake: ready.kind === "error" };
+      // A full node costs one look: the others on it need not be counted.
+      if (isSpared(ready.needs, node, full)) {
+        count(reasons, "cannot allocate all claims");
+        continue;
+      }
+      const problem = nodeProblem(pod, node, this.podsOn(name), split.byClaims);
+      if (problem !== undefined) {
+        count(reasons, problem);
+        continue;
+      }
       const { bindingTimeoutMs } = this.options;
       const verdict = askNode(ready.needs, node, { book, full, state: tracker, features, nowMs, bindingTimeoutMs });
       if (verdict.kind === "error") return { why: verdict.why, isMistake: true };
@@ -224,12 +228,12 @@ class ClaimScheduler {
         continue;
       }
       const decision = { needs: ready.needs, node: name, allocations: verdict.allocations };
-      if (best === undefined || verdict.score > best.score) best = { decision, score: verdict.score };
+      if (best === undefined || verdict.score > best.score) best = { decision, score: verdict.score, at };
       // Without alternatives every node that fits is as good as any other.
       if (!hasAlternatives(claims)) break;
     }
     if (best === undefined) return this.nothingFits(pod, own.claims, unavailable, reasons, nodes.length);
-    this.nextNode = (nodes.findIndex(({ metadata }) => metadata.name === best.decision.node) + 1) % nodes.length;
+    this.nextNode = (best.at + 1) % nodes.length;
     return this.reserve(pod, best.decision);
   }
 
@@ -266,12 +270,12 @@ class ClaimScheduler {
       this.letGo(pod, decision);
       return { why: signalled.ok ? "a claim was allocated meanwhile" : signalled.why, isMistake: true };
     }
-    this.placed.set(pod.metadata.uid, { pod, node: decision.node });
+    this.place(pod, decision.node);
     return decision;
   }
 
   private letGo(pod: Pod, { needs }: Decision): void {
-    this.placed.delete(pod.metadata.uid);
+    this.unplace(pod.metadata.uid);
     for (const claim of needs.toAllocate) {
       this.world.tracker.removeClaimPendingAllocation(claim.metadata.uid, pod.metadata.uid);
     }
@@ -296,8 +300,8 @@ class ClaimScheduler {
     this.letGo(pod, decision);
     if ("waitMs" in refusal) return { requeueAfterMs: refusal.waitMs };
     const { outcome, why } = refusal;
-    // Unknown may still happen: the pod may be bound, and its claims must stay reserved for it.
-    if (outcome?.reason !== "Unknown" && outcome?.reason !== "Fenced") await this.unreserveAll(pod, decision, cancel);
+    // Unknown may still happen, and a conflict may mean that it has: the pod may be bound, and its claims must stay reserved for it.
+    if (outcome === undefined || !mayBeBound.has(outcome.reason)) await this.unreserveAll(pod, decision, why, cancel);
     const result = outcome === undefined ? undefined : turnResultOf(outcome);
     return result ?? { again: why };
   }
@@ -394,12 +398,17 @@ class ClaimScheduler {
     return outcome.ok ? undefined : { why: outcome.message, outcome };
   }
 
-  private async unreserveAll(pod: Pod, { needs }: Decision, cancel: Cancel): Promise<void> {
+  private async unreserveAll(pod: Pod, { needs }: Decision, why: string, cancel: Cancel): Promise<void> {
+    let isSafe = false;
     for (const { claim } of needs.claims) {
       const latest = this.world.tracker.get(claim.metadata.namespace ?? "", claim.metadata.name);
       const intent = latest === undefined ? undefined : unreserve(latest, pod);
+      if (intent === undefined) continue;
+      // What we know of the pod may be old, or a bind on its way. Once it has been written to, neither can be.
+      if (!isSafe && !(await this.touch(pod, why, cancel)).ok) return;
+      isSafe = true;
       // Best effort: if it fails the claim's controller finds a reservation of a pod that is not there, or the next try uses it.
-      if (intent !== undefined) await this.writes.send(intent, cancel);
+      await this.writes.send(intent, cancel);
     }
   }
 
@@ -462,9 +471,27 @@ class ClaimScheduler {
     return this.writes.send(intent, cancel);
   }
 
-  private *podsOn(node: string): Iterable<Pod> {
-    yield* this.world.podsByNode.get(node);
-    for (const each of this.placed.values()) if (each.node === node) yield each.pod;
+  private podsOn(node: string): readonly Pod[] {
+    const known = this.world.podsByNode.get(node);
+    const coming = this.coming.get(node);
+    return coming === undefined ? known : [...known, ...coming.values()];
+  }
+
+  private place(pod: Pod, node: string): void {
+    const { uid } = pod.metadata;
+    this.placed.set(uid, node);
+    const coming = this.coming.get(node);
+    if (coming === undefined) this.coming.set(node, new Map([[uid, pod]]));
+    else coming.set(uid, pod);
+  }
+
+  private unplace(uid: string): void {
+    const node = this.placed.get(uid);
+    if (node === undefined) return;
+    this.placed.delete(uid);
+    const coming = this.coming.get(node);
+    coming?.delete(uid);
+    if (coming?.size === 0) this.coming.delete(node);
   }
 }
 

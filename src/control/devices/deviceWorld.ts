@@ -63,6 +63,7 @@ export class DeviceWorld {
   private book: SliceBook | undefined;
   private full: FullNodes | undefined;
   private extended: ExtendedResources | undefined;
+  private listed: readonly Node[] | undefined;
 
   constructor(controllers: Controllers, makeTracker: MakeTracker = (options) => new ClaimTracker(options)) {
     this.controllers = controllers;
@@ -96,6 +97,9 @@ export class DeviceWorld {
         if (this.tainted.setRule(key, rule)) this.book = undefined;
       }
     });
+    this.nodes.onChanges(() => {
+      this.listed = undefined;
+    });
     this.classes.onChanges(() => {
       this.extended = undefined;
     });
@@ -111,6 +115,12 @@ export class DeviceWorld {
   /** A device, or a share of one, may be free: also because a decision was dropped, of which no watch tells. */
   onFreed(hear: () => void): void {
     this.freedListeners.push(hear);
+  }
+
+  /** In order of name. */
+  nodeList(): readonly Node[] {
+    this.listed ??= [...this.nodes.view().objects.values()];
+    return this.listed;
   }
 
   sliceBook(): SliceBook {

@@ -9,7 +9,7 @@ import {
 } from "../../decide/devices/extendedResources.ts";
 import { claimNameBase } from "../../decide/devices/generateClaims.ts";
 import type { ClaimNeeds } from "../../decide/devices/placeClaims.ts";
-import { isOwnedBy, type PodClaim } from "../../decide/devices/podClaims.ts";
+import { deleteProtection, isOwnedBy, type PodClaim } from "../../decide/devices/podClaims.ts";
 import { seededUuid } from "../../decide/nodes/seeded.ts";
 import { suffixOf } from "../../decide/workloads/derivedName.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
@@ -93,7 +93,7 @@ export class ExtendedClaims {
       object: {
         apiVersion: claim.apiVersion,
         kind: claim.kind,
-        metadata: { name, namespace, annotations, ownerReferences },
+        metadata: { name, namespace, annotations, finalizers: [deleteProtection], ownerReferences },
         spec: claim.spec,
       },
       why: "the pod asks for extended resources that a device class stands for",

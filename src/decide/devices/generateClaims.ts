@@ -13,7 +13,7 @@ import type { Revision } from "../../model/revision.ts";
 import { suffixOf } from "../workloads/derivedName.ts";
 import { podReference } from "./bindClaim.ts";
 import { claimKind } from "./claimTracker.ts";
-import { isFinished, isOwnedBy, isReservedFor, podClaimNameAnnotation } from "./podClaims.ts";
+import { deleteProtection, isFinished, isOwnedBy, isReservedFor, podClaimNameAnnotation } from "./podClaims.ts";
 
 export interface GenerateInput {
   readonly pod: Pod;
@@ -96,6 +96,8 @@ function newClaim(
         namespace,
         ...(labels !== undefined && { labels: { ...labels } }),
         annotations: { ...annotations, [podClaimNameAnnotation]: entry },
+        // It will be allocated soon, and then it must have it: born with it, a write is spared.
+        finalizers: [deleteProtection],
         ownerReferences: [
           { apiVersion: "v1", kind: "Pod", name: pod.metadata.name, uid, controller: true, blockOwnerDeletion: true },
         ],

@@ -129,7 +129,7 @@ export const defaultBindingTimeoutMs = 600_000;
 const noDevices: NodeVerdict = { kind: "unschedulable", why: "cannot allocate all claims", unavailable: [] };
 
 export function askNode(needs: ClaimNeeds, node: Node, input: AskInput): NodeVerdict {
-  if (needs.isSkippable && input.full !== undefined && isFullHere(input.full, node)) return noDevices;
+  if (input.full !== undefined && isSpared(needs, node, input.full)) return noDevices;
   const unavailable: string[] = [];
   for (const [uid, allocation] of needs.placed) {
     const claim = needs.claims.find((each) => each.claim.metadata.uid === uid)?.claim;
@@ -165,10 +165,10 @@ export function askNode(needs: ClaimNeeds, node: Node, input: AskInput): NodeVer
   return { kind: "fits", allocations, score: scoreOf(needs, allocations) };
 }
 
-/** A slice that cannot be read is the search's to report. */
-function isFullHere(full: FullNodes, node: Node): boolean {
+/** Whether the node need not be searched, because nothing is free on it. A slice that cannot be read is the search's to report. */
+export function isSpared(needs: ClaimNeeds, node: Node, full: FullNodes): boolean {
   try {
-    return full.isFull(node);
+    return needs.isSkippable && full.isFull(node);
   } catch (error) {
     if (error instanceof BadSelector) return false;
     throw error;

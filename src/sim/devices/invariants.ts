@@ -1,6 +1,7 @@
 /** What must hold about devices, whoever is in a hurry. */
 import type { ObjectStore } from "../../apiserver/storage/objectStore.ts";
 import { useKey, usesOf } from "../../decide/devices/deviceUse.ts";
+import { isFinished } from "../../decide/devices/podClaims.ts";
 import { deviceKey } from "../../decide/devices/poolDevice.ts";
 import type { Pod, ResourceClaim, ResourceSlice } from "../../model/kubernetes.generated.ts";
 import type { Invariant } from "../invariant.ts";
@@ -104,6 +105,48 @@ export const countsAreTrue: Invariant = {
           const counted = given().join(" ");
           if (counted !== wanted)
             return `${actor} counts ${counted || "nothing"}; the claims have ${wanted || "nothing"}`;
+        }
+        return undefined;
+      },
+    };
+  },
+};
+
+/**
+ * I19: every step may be taken twice, by who was not sure, by a successor, after a late answer. So a pod's entry has one claim, and
+ * letting go once more takes nothing from a pod that is on its node and stays there.
+ */
+export const repeatingChangesNothing: Invariant = {
+  id: "I19",
+  fact: "a pod gets one claim for an entry, and is taken off a claim only when it is over, however often a step is repeated",
+  begin: ({ store }) => {
+    const made = new Map<string, string>();
+    return {
+      commit: ({ type, event, call }) => {
+        if (event.current.resource !== claimsKey) return undefined;
+        const claim = event.current.object() as unknown as ResourceClaim;
+        const { name, uid, namespace = "", annotations, ownerReferences } = claim.metadata;
+        const owner = ownerReferences?.find(({ controller }) => controller === true);
+        const entry = annotations?.["resource.kubernetes.io/pod-claim-name"];
+        if (owner !== undefined && entry !== undefined) {
+          const slot = `${owner.uid} ${entry}`;
+          const other = made.get(slot);
+          if (type === "DELETED") {
+            if (other === uid) made.delete(slot);
+          } else if (other !== undefined && other !== uid) {
+            return `${call.actor} made ${name} for ${entry} of pod ${owner.name}, which has one`;
+          } else made.set(slot, uid);
+        }
+        const before = event.previous?.object() as unknown as ResourceClaim | undefined;
+        const after = type === "DELETED" ? [] : (claim.status?.reservedFor ?? []);
+        for (const user of before?.status?.reservedFor ?? []) {
+          if (after.some((each) => each.uid === user.uid)) continue;
+          const head = store.collection("/pods").head(`${namespace}/${user.name}`);
+          if (head === undefined || head.deleted || head.side.uid !== user.uid) continue;
+          const pod = head.object() as unknown as Pod;
+          if (pod.metadata.deletionTimestamp !== undefined) continue;
+          if (!pod.spec?.nodeName || isFinished(pod)) continue;
+          return `${call.actor} took ${user.name} off ${name}; it is on ${pod.spec.nodeName} and stays there`;
         }
         return undefined;
       },

@@ -13,6 +13,7 @@ import {
   countsAreTrue,
   deviceGivenOnce,
   devicePreparedOnce,
+  repeatingChangesNothing,
 } from "./invariants.ts";
 import { kubelet, type NodeMemory } from "./kubelet.ts";
 
@@ -21,6 +22,7 @@ const nodesRef = { group: "", version: "v1", plural: "nodes" };
 const group = "resource.k8s.io";
 const slicesRef = { group, version: "v1", plural: "resourceslices" };
 const classesRef = { group, version: "v1", plural: "deviceclasses" };
+const claimsRef = { group, version: "v1", plural: "resourceclaims" };
 const templatesRef = { group, version: "v1", plural: "resourceclaimtemplates" };
 
 const allocators = ["ann", "bob"];
@@ -34,6 +36,8 @@ export interface DevicesSize {
   readonly turns: number;
   /** At most as many pods as devices, so that all of them must be served. */
   readonly isExact: boolean;
+  /** Claims that two pods use each, besides the pods that have one for themselves. */
+  readonly shared?: number;
 }
 
 /** Pods with a claim each come and go, while two processes quarrel about who gives devices away. */
@@ -43,7 +47,10 @@ export function devicesScenario(name: string, size: DevicesSize): Scenario {
     about:
       "pods that claim devices are made, placed, deleted and deleted by force while everything lags, fails and dies",
     serverLoops: true,
-    setUp: (kube) => setUp(kube, size),
+    setUp: async (kube) => {
+      await setUp(kube, size);
+      for (let i = 0; i < (size.shared ?? 0); i++) await makeClaim(kube, `c${i}`);
+    },
     actors: () => {
       const memory: NodeMemory = { prepared: new Map(), running: new Map() };
       return [
@@ -57,6 +64,7 @@ export function devicesScenario(name: string, size: DevicesSize): Scenario {
       devicePreparedOnce,
       allocatedIsProtected,
       countsAreTrue,
+      repeatingChangesNothing,
       allAreServed,
       changesWhatItSaw(held),
       destroysTheSameObject(held),
@@ -81,8 +89,7 @@ export function addObserved(controllers: Controllers, ports: ActorPorts): void {
 export async function setUp(kube: KubeApi, { nodes, devices }: Pick<DevicesSize, "nodes" | "devices">): Promise<void> {
   await kube.create({ group: "", version: "v1", plural: "namespaces" }, plain("v1", "Namespace", "default"));
   await kube.create(classesRef, plain("resource.k8s.io/v1", "DeviceClass", "gpu", { spec: {} }));
-  const spec = { devices: { requests: [{ name: "gpu", exactly: { deviceClassName: "gpu" } }] } };
-  const template = plain("resource.k8s.io/v1", "ResourceClaimTemplate", "one", { spec: { spec } });
+  const template = plain("resource.k8s.io/v1", "ResourceClaimTemplate", "one", { spec: { spec: oneDevice } });
   await kube.create(templatesRef, { ...template, metadata: { ...template.metadata, namespace: "default" } });
   for (let n = 0; n < nodes; n++) {
     const name = `n${n}`;
@@ -100,8 +107,11 @@ export async function setUp(kube: KubeApi, { nodes, devices }: Pick<DevicesSize,
 }
 
 /** Makes pods, takes some away, some of them by force; at the end there are as many as there are devices, or a few more. */
-function user({ nodes, devices, turns, isExact }: DevicesSize): ActorSpec {
-  const most = nodes * devices + (isExact ? 0 : 2);
+function user({ nodes, devices, turns, isExact, shared = 0 }: DevicesSize): ActorSpec {
+  const alone = nodes * devices - shared + (isExact ? 0 : 2);
+  const most = alone + 2 * shared;
+  const make = (ports: ActorPorts, i: number): Promise<void> =>
+    makePod(ports, `p${i}`, i < alone ? undefined : `c${(i - alone) >> 1}`);
   return {
     name: "user",
     finite: true,
@@ -112,19 +122,21 @@ function user({ nodes, devices, turns, isExact }: DevicesSize): ActorSpec {
         // 0: nothing. Then: make that pod, delete one, delete one by force.
         const what = ports.choose("turn", (dice) => dice.between(1, most * 2));
         if (what === 0) continue;
-        if (what <= most || turn < turns / 3) await makePod(ports, `p${(what - 1) % most}`);
+        if (what <= most || turn < turns / 3) await make(ports, (what - 1) % most);
         else await takeAway(ports, `p${what - most - 1}`, what % 2 === 0);
       }
-      for (let i = 0; i < most; i++) await makePod(ports, `p${i}`);
+      for (let i = 0; i < most; i++) await make(ports, i);
     },
   };
 }
 
-export async function makePod(ports: ActorPorts, name: string): Promise<void> {
+/** With a claim of its own from the template, or with one that is there by this name. */
+export async function makePod(ports: ActorPorts, name: string, claim?: string): Promise<void> {
+  const from = claim === undefined ? { resourceClaimTemplateName: "one" } : { resourceClaimName: claim };
   const pod = plain("v1", "Pod", name, {
     spec: {
       containers: [{ name: "main", image: "i", resources: { claims: [{ name: "gpu" }] } }],
-      resourceClaims: [{ name: "gpu", resourceClaimTemplateName: "one" }],
+      resourceClaims: [{ name: "gpu", ...from }],
     },
   });
   for (let attempt = 0; attempt < 30; attempt++) {
@@ -141,6 +153,13 @@ export async function makePod(ports: ActorPorts, name: string): Promise<void> {
   }
 }
 
+const oneDevice = { devices: { requests: [{ name: "gpu", exactly: { deviceClassName: "gpu" } }] } };
+
+export async function makeClaim(kube: KubeApi, name: string): Promise<void> {
+  const claim = plain("resource.k8s.io/v1", "ResourceClaim", name, { spec: oneDevice });
+  await kube.create(claimsRef, { ...claim, metadata: { ...claim.metadata, namespace: "default" } });
+}
+
 export async function takeAway({ kube }: ActorPorts, name: string, byForce: boolean): Promise<void> {
   await kube.delete({ ...podsRef, namespace: "default", name }, { gracePeriodSeconds: byForce ? 0 : 30 });
 }
@@ -152,6 +171,7 @@ export function plain(apiVersion: string, kind: string, name: string, fields: ob
 export const devicesScenarios: readonly Scenario[] = [
   devicesScenario("devices", { nodes: 2, devices: 3, turns: 24, isExact: false }),
   devicesScenario("devices/one-node", { nodes: 1, devices: 2, turns: 20, isExact: true }),
+  devicesScenario("devices/shared", { nodes: 2, devices: 2, turns: 24, isExact: true, shared: 2 }),
   devicesScenario("devices/three-nodes", { nodes: 3, devices: 8, turns: 40, isExact: true }),
   devicesScenario("devices/many", { nodes: 8, devices: 100, turns: 10, isExact: true }),
 ];

@@ -4,23 +4,15 @@ import { usesOf } from "../../decide/devices/deviceUse.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
 import { assert } from "../../model/assert.ts";
 import type { Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
-import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { KindChange, KindTable } from "../../snapshot/kindTable.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
 import { controllersProcess } from "../controllersProcess.ts";
 import { claimsKey, deviceGivenOnce } from "../devices/invariants.ts";
-import { plain, podsRef } from "../devices/scenario.ts";
+import { makeClaim, podsRef } from "../devices/scenario.ts";
 import type { Invariant } from "../invariant.ts";
 import { at, type Exhibit, person, pod, scene } from "./exhibit.ts";
 
 const claims = { group: "resource.k8s.io", version: "v1", plural: "resourceclaims" };
-const spec = { devices: { requests: [{ name: "gpu", exactly: { deviceClassName: "gpu" } }] } };
-
-async function makeClaim(kube: KubeApi, name: string): Promise<void> {
-  const claim = plain("resource.k8s.io/v1", "ResourceClaim", name, { spec });
-  await kube.create(claims, { ...claim, metadata: { ...claim.metadata, namespace: "default" } });
-}
-
 /** A process whose cache feeds a tracker; others of the scene may ask for it. */
 function trackerProcess(make: (table: KindTable) => ClaimTracker): { spec: ActorSpec; tracker: () => ClaimTracker } {
   let tracker: ClaimTracker | undefined;

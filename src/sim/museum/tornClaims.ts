@@ -9,7 +9,7 @@ import type { Ended } from "../../snapshot/ledger.ts";
 import { controllersProcess } from "../controllersProcess.ts";
 import { deviceGivenOnce } from "../devices/invariants.ts";
 import { kubelet, type NodeMemory } from "../devices/kubelet.ts";
-import { makePod, setUp } from "../devices/scenario.ts";
+import { makeClaim, makePod, setUp } from "../devices/scenario.ts";
 import { type Exhibit, person, scene } from "./exhibit.ts";
 
 type Assumed = ReturnType<ClaimTracker["assumeClaimAfterApiCall"]>;
@@ -149,7 +149,8 @@ class AssumedTooEarly extends TwoMaps {
 
 type Make = (options: ClaimTrackerOptions, clock: Clock) => ClaimTracker;
 
-const play = (slug: string, variant: string, about: string, make: Make | undefined) =>
+/** `byName`: the user brings the claims; those from a template are born with their finalizer. */
+const play = (slug: string, variant: string, about: string, make: Make | undefined, byName = false) =>
   scene({
     slug,
     variant,
@@ -172,7 +173,8 @@ const play = (slug: string, variant: string, about: string, make: Make | undefin
         person("user", async (ports) => {
           for (let i = 0; i < 8; i++) {
             await ports.sleep(ports.choose("pause", (dice) => dice.between(1, 40)) + 4);
-            await makePod(ports, `p${i}`);
+            if (byName) await makeClaim(ports.kube, `c${i}`);
+            await makePod(ports, `p${i}`, byName ? `c${i}` : undefined);
           }
         }),
       ];
@@ -269,7 +271,7 @@ export const assumedTooEarly: Exhibit = {
   fixed: {
     name: "fixed",
     about: "a decision counts until its own write has ended",
-    scenario: play("assumed-too-early", "fixed", "the product", undefined),
+    scenario: play("assumed-too-early", "fixed", "the product", undefined, true),
   },
   buggy: [
     {
@@ -280,9 +282,14 @@ export const assumedTooEarly: Exhibit = {
         "newer-version-wins",
         "assumed on the old version",
         (options, clock) => new AssumedTooEarly(options, clock),
+        true,
       ),
       firstSeeds: 30,
-      schedule: [{ key: "scheduler|watch|resource.k8s.io/resourceslices#1|ADDED|n0-0#1|watch-delay", value: 18_002 }],
+      schedule: [
+        { key: "scheduler|watch|/pods#1|ADDED|p0#1|watch-delay", value: 187_529 },
+        { key: "scheduler|watch|/pods#1|ADDED|p3#1|watch-delay", value: 188_220 },
+        { key: "scheduler|watch|resource.k8s.io/resourceclaims#1|MODIFIED|c1#1|watch-delay", value: 932_129 },
+      ],
     },
   ],
 };

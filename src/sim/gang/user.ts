@@ -4,8 +4,8 @@ import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import type { KubeApi, ResourceRef } from "../../ports/kubeApi.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
-import { lateMsMax } from "../callFate.ts";
-import { Dice } from "../chance.ts";
+import { type Act, busyPerson } from "../busyPerson.ts";
+import type { Dice } from "../chance.ts";
 
 const nodes: ResourceRef = { group: "", version: "v1", plural: "nodes" };
 export const setNames = ["red", "blue"];
@@ -13,24 +13,13 @@ export const nodeNames = ["n0", "n1", "n2"];
 
 /** People who run gangs, and nodes that fail under them: sets are made, scaled, changed, deleted and remade; nodes go with all their pods. */
 export function gangUser(options: { name: string; acts: number; spanMs: number }): ActorSpec {
-  return {
-    name: options.name,
-    finite: true,
-    sheltered: true,
-    run: async (ports) => {
-      for (let act = 0; act < options.acts; act++) {
-        await ports.sleep(Math.floor(options.spanMs / options.acts) + (ports.random.uint32() % 100));
-        const chosen = ports.choose("act", (dice) => dice.between(1, actions.length));
-        if (chosen > 0) await actions[chosen - 1]?.(ports, new Dice(ports.random.uint32()));
-      }
-      // What timed out may still land; then everything has room again.
-      await ports.sleep(lateMsMax + 1_000);
-      for (const name of nodeNames) await until(ports, () => setCordon(ports.kube, name, false));
-    },
-  };
+  return busyPerson({ ...options, actions, atTheEnd: openAll });
 }
 
-type Act = (ports: ActorPorts, dice: Dice) => Promise<void>;
+/** Everything has room again. */
+async function openAll(ports: ActorPorts): Promise<void> {
+  for (const name of nodeNames) await until(ports, () => setCordon(ports.kube, name, false));
+}
 
 const actions: readonly Act[] = [
   make,

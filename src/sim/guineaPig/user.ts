@@ -1,31 +1,16 @@
 import type { KubeObject } from "../../model/object.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
-import { lateMsMax } from "../callFate.ts";
-import { Dice } from "../chance.ts";
+import { type Act, busyPerson } from "../busyPerson.ts";
+import type { Dice } from "../chance.ts";
 import { claimAnnotation, isClaimed, podKind, podOf, refTo, setKind, setLabel } from "./podSetObjects.ts";
 
 const setNames = ["red", "blue"];
 
 /** People and the things they do: make sets, scale them, delete and remake them, use pods, break pods. */
 export function user(options: { name: string; acts: number; spanMs: number }): ActorSpec {
-  return {
-    name: options.name,
-    finite: true,
-    sheltered: true,
-    run: async (ports) => {
-      for (let act = 0; act < options.acts; act++) {
-        await ports.sleep(Math.floor(options.spanMs / options.acts) + (ports.random.uint32() % 100));
-        const chosen = ports.choose("act", (dice) => dice.between(1, actions.length));
-        if (chosen > 0) await actions[chosen - 1]?.(ports, new Dice(ports.random.uint32()));
-      }
-      // What timed out may still land; whoever made it is there to give it back.
-      await ports.sleep(lateMsMax + 1_000);
-      await releaseAll(ports);
-    },
-  };
+  // Whoever has taken a pod into use is there to give it back.
+  return busyPerson({ ...options, actions, atTheEnd: releaseAll });
 }
-
-type Act = (ports: ActorPorts, dice: Dice) => Promise<void>;
 
 const actions: readonly Act[] = [
   // A new set, and sometimes a pod of it made by hand in the same breath.

@@ -2,7 +2,8 @@ import { draDefaults } from "../../decide/nodes/draDevices.ts";
 import type { Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
-import { Dice } from "../chance.ts";
+import { type Act, busyPerson } from "../busyPerson.ts";
+import type { Dice } from "../chance.ts";
 
 const podsKind = { group: "", version: "v1", plural: "pods" };
 const claimsKind = { group: "resource.k8s.io", version: "v1", plural: "resourceclaims" };
@@ -14,44 +15,38 @@ export interface PeopleOptions {
   readonly gpus: number;
 }
 
-type Act = (ports: ActorPorts, dice: Dice, options: PeopleOptions) => Promise<void>;
-
 /** Whoever places pods and takes them away, politely and by force, and believes that a node is dead when it is not. */
-export function people(options: PeopleOptions): ActorSpec {
-  return {
-    name: "people",
-    finite: true,
-    sheltered: true,
-    run: async (ports) => {
-      for (let act = 0; act < options.acts; act++) {
-        await ports.sleep(Math.floor(options.spanMs / options.acts) + (ports.random.uint32() % 100));
-        const chosen = ports.choose("act", (dice) => dice.between(1, actions.length));
-        if (chosen > 0) await actions[chosen - 1]?.(ports, new Dice(ports.random.uint32()), options);
-      }
-    },
-  };
+export function people({ acts, spanMs, ...where }: PeopleOptions): ActorSpec {
+  const own = actions.map(
+    (act): Act =>
+      (ports, dice) =>
+        act(ports, dice, where),
+  );
+  return busyPerson({ name: "people", acts, spanMs, actions: own });
 }
 
-const actions: readonly Act[] = [
+type Where = Pick<PeopleOptions, "nodes" | "gpus">;
+
+const actions: readonly ((ports: ActorPorts, dice: Dice, where: Where) => Promise<void>)[] = [
   place,
   place,
   place,
   (ports, dice) => takeAway(ports, dice, 1),
   (ports, dice) => takeAway(ports, dice, 0),
   // Replaced by force in one breath: the devices are wanted at once.
-  async (ports, dice, options) => {
+  async (ports, dice, where) => {
     await takeAway(ports, dice, 0);
-    await place(ports, dice, options);
+    await place(ports, dice, where);
   },
   placeWithClaim,
   placeWithClaim,
   // The claim's user goes by force, the claim is given up, and its device goes to another claim at once.
-  async (ports, dice, options) => {
+  async (ports, dice, where) => {
     const pod = await anyPod(ports, dice, (each) => (each.spec?.resourceClaims ?? []).length > 0);
     if (pod === undefined) return;
     await remove(ports, pod, 0);
     await giveUpClaims(ports);
-    await placeWithClaim(ports, dice, options);
+    await placeWithClaim(ports, dice, where);
   },
   giveUpClaims,
   // The node controller took the node for dead.
@@ -66,7 +61,7 @@ const actions: readonly Act[] = [
   },
 ];
 
-async function place(ports: ActorPorts, dice: Dice, { nodes, gpus }: PeopleOptions): Promise<void> {
+async function place(ports: ActorPorts, dice: Dice, { nodes, gpus }: Where): Promise<void> {
   const name = `p${dice.below(6)}`;
   const node = nodes[dice.below(nodes.length)] ?? "";
   const limits = { "nvidia.com/gpu": String(1 + dice.below(gpus)) };
@@ -74,7 +69,7 @@ async function place(ports: ActorPorts, dice: Dice, { nodes, gpus }: PeopleOptio
 }
 
 /** As a scheduler does it, one after the other: a claim, its allocation, a pod. Devices that a claim has are not free. */
-async function placeWithClaim(ports: ActorPorts, dice: Dice, { nodes, gpus }: PeopleOptions): Promise<void> {
+async function placeWithClaim(ports: ActorPorts, dice: Dice, { nodes, gpus }: Where): Promise<void> {
   const node = nodes[dice.below(nodes.length)] ?? "";
   const name = `c${dice.below(6)}`;
   const listed = await ports.kube.list(claimsKind);

@@ -5,15 +5,7 @@ import { isOver } from "../../decide/workloads/jobVerdict.ts";
 import { controllerOf } from "../../decide/workloads/ownership.ts";
 import { isActive } from "../../decide/workloads/podFacts.ts";
 import { podNameLabel } from "../../decide/workloads/statefulPod.ts";
-import type {
-  DaemonSet,
-  Deployment,
-  Job,
-  Node,
-  Pod,
-  ReplicaSet,
-  StatefulSet,
-} from "../../model/kubernetes.generated.ts";
+import type { DaemonSet, Deployment, Job, Pod, ReplicaSet, StatefulSet } from "../../model/kubernetes.generated.ts";
 import { type LabelSelector, matchesLabels, selectorRequirements } from "../../model/labelSelector.ts";
 import type { KubeObject } from "../../model/object.ts";
 import type { Invariant } from "../invariant.ts";
@@ -260,30 +252,6 @@ export const adoptsWithAFreshLook = (held: Held): Invariant => ({
   },
 });
 
-/** I1: what the scheduler gives away is there, also when its own binds are not yet shown to it. */
-export const nodesAreNotOverfull: Invariant = {
-  id: "I1",
-  fact: "no node has more pods bound to it than it can hold",
-  begin: ({ store }) => ({
-    commit: ({ type, event, call }) => {
-      if (type !== "MODIFIED" || event.current.resource !== pods) return undefined;
-      const node = nodeOf(event.current.object());
-      if (node === "" || nodeOf(event.previous?.object()) === node) return undefined;
-      let count = 0;
-      for (const version of store.collection(pods).all()) {
-        const pod = version.object() as unknown as Pod;
-        const hasEnded = pod.status?.phase === "Succeeded" || pod.status?.phase === "Failed";
-        if (pod.spec?.nodeName === node && !hasEnded) count++;
-      }
-      const holder = store.get("/nodes", "", node)?.object() as unknown as Node | undefined;
-      const room = Number(holder?.status?.allocatable?.["pods"] ?? 0);
-      return count <= room
-        ? undefined
-        : `${call.actor} bound ${event.current.key}: ${node} has ${count} pods and room for ${room}`;
-    },
-  }),
-};
-
 /** I17: what the controllers are for. */
 export const workloadsAreDone: Invariant = {
   id: "I17",
@@ -371,10 +339,6 @@ function activePods(store: ObjectStore, uid: string): Pod[] {
 
 function sizeOf(set: KubeObject): number {
   return (set as unknown as ReplicaSet).spec?.replicas ?? 1;
-}
-
-function nodeOf(object: KubeObject | undefined): string {
-  return (object as unknown as Pod | undefined)?.spec?.nodeName ?? "";
 }
 
 function add<T>(all: Map<string, Set<T>>, key: string, value: T): void {

@@ -1,15 +1,12 @@
 import type { ObjectStore } from "../../apiserver/storage/objectStore.ts";
-import { defaultScheduler } from "../../control/defaultScheduler.ts";
 import { workloads } from "../../control/workloads/workloads.ts";
-import { controllerOf } from "../../decide/workloads/ownership.ts";
 import { podCondition } from "../../decide/workloads/podFacts.ts";
 import type { CronJob, Node, Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
-import { formatMicroTime, formatTime } from "../../model/time.ts";
+import { formatTime } from "../../model/time.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
 import { lateMsMax } from "../callFate.ts";
-import { controllersProcess } from "../controllersProcess.ts";
 import type { Invariant } from "../invariant.ts";
 import {
   changesWhatItSaw,
@@ -20,16 +17,11 @@ import {
 } from "../invariants/general.ts";
 import { oneEpochWrites } from "../invariants/leadership.ts";
 import type { Scenario } from "../scenario.ts";
+import { beat, clusterWith, held, isOfJob, lease, leaseNamespace, makeNamespaces, managing, nodes } from "./cast.ts";
 import { workloadsAreDone } from "./invariants.ts";
-import { type TinyLife, tinyKubelet } from "./tinyKubelet.ts";
+import type { TinyLife } from "./tinyKubelet.ts";
 import { bigNode } from "./user.ts";
 
-const managers = ["ann", "bob"];
-const held = (actor: string): boolean => managers.includes(actor);
-const lease = { namespace: "default", name: "workloads" };
-const leases = { group: "coordination.k8s.io", version: "v1", plural: "leases" };
-const nodes = { group: "", version: "v1", plural: "nodes" };
-const leaseNamespace = "kube-node-lease";
 const nodeNames = ["n0", "n1", "n2"];
 const beatMs = 5_000;
 /** How long a node may be silent before it is given up. */
@@ -145,24 +137,10 @@ function readyOf(object: KubeObject | undefined): string | undefined {
 export const nodeLivesScenario: Scenario = {
   name: "node-lives",
   about: "nodes fall silent, return, are deleted and made again, and their pods are evicted and replaced",
-  parts: [workloads, defaultScheduler],
+  parts: [workloads],
   serverLoops: true,
   setUp,
-  actors: () => [
-    ...managers.map((name) =>
-      controllersProcess(
-        name,
-        (controllers) => {
-          workloads.add(controllers);
-          defaultScheduler.add(controllers);
-        },
-        { lease },
-      ),
-    ),
-    { ...controllersProcess("kubelet", (controllers) => tinyKubelet(controllers, lifeOf)), sheltered: true },
-    clerk,
-    ...nodeNames.map(nodeActor),
-  ],
+  actors: () => [...managing(), clusterWith(lifeOf), clerk, ...nodeNames.map(nodeActor)],
   invariants: [
     speakersAreNotGivenUp,
     evictsFromLostNodes,
@@ -185,8 +163,7 @@ export const nodeLivesScenario: Scenario = {
 
 /** Pods of Jobs do their work and end; all others run on. */
 function lifeOf(pod: Pod): TinyLife {
-  const isJob = controllerOf(pod.metadata)?.kind === "Job";
-  return isJob ? { startMs: 100, ends: { afterMs: 3_000, exitCode: 0 } } : { startMs: 100 };
+  return isOfJob(pod) ? { startMs: 100, ends: { afterMs: 3_000, exitCode: 0 } } : { startMs: 100 };
 }
 
 const cronJobs = { group: "batch", version: "v1", plural: "cronjobs" };
@@ -214,10 +191,7 @@ const clerk: ActorSpec = {
 };
 
 async function setUp(kube: KubeApi): Promise<void> {
-  for (const name of ["default", leaseNamespace]) {
-    const namespace = { apiVersion: "v1", kind: "Namespace", metadata: { name } } as KubeObject;
-    await kube.create({ group: "", version: "v1", plural: "namespaces" }, namespace);
-  }
+  await makeNamespaces(kube);
   for (const name of nodeNames) await register(kube, name, 0);
   const labels = { app: "web" };
   const tolerations = ["not-ready", "unreachable"].map((key) => ({
@@ -262,16 +236,6 @@ async function register(kube: KubeApi, name: string, nowMs: number): Promise<voi
   if (!there.ok || readyOf(there.value) === "True") return;
   const next = { ...there.value, status: { ...(there.value["status"] as object), ...status } };
   await kube.update({ ...nodes, namespace: "", name, subresource: "status" }, next);
-}
-
-async function beat(kube: KubeApi, name: string, nowMs: number): Promise<void> {
-  const ref = { ...leases, namespace: leaseNamespace, name };
-  const spec = { holderIdentity: name, leaseDurationSeconds: 40, renewTime: formatMicroTime(nowMs) };
-  const renewed = await kube.patch(ref, { type: "merge", body: { spec } });
-  if (renewed.ok || renewed.reason !== "NotFound") return;
-  const object = { apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata: ref, spec };
-  const metadata = { name, namespace: leaseNamespace };
-  await kube.create(leases, { ...object, metadata } as unknown as KubeObject);
 }
 
 /** A node and its fate: it speaks, falls silent for a short or a long while, or is taken out of the cluster and put back. */

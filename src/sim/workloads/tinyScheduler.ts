@@ -3,6 +3,8 @@ import type { TurnResult } from "../../control/loop.ts";
 import { kindSource } from "../../control/sources.ts";
 import { nanoOf } from "../../decide/nodes/podRequests.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
+import { matchesNode } from "../../model/nodeMatch.ts";
+import { isTolerated } from "../../model/taints.ts";
 
 const pods = { group: "", version: "v1", plural: "pods" } as const;
 const nodes = { group: "", version: "v1", plural: "nodes" } as const;
@@ -10,7 +12,7 @@ const retryMs = 50;
 
 /**
  * The least that a scheduler must do for other controllers to be tried: each pod that may be scheduled is bound to the open node
- * that has room for one more and the fewest pods. What it has sent counts until the watch shows the pod bound or gone.
+ * that it accepts, that has room for one more and the fewest pods. What it has sent counts until the watch shows the pod bound or gone.
  */
 export function tinyScheduler(controllers: Controllers): void {
   const podCache = controllers.cache(pods);
@@ -20,7 +22,7 @@ export function tinyScheduler(controllers: Controllers): void {
   podCache.onEvent(({ type, object }) => {
     if (type === "deleted" || isBound(object as unknown as Pod)) sent.delete(object.metadata.uid);
   });
-  const freeNode = (): string | undefined => {
+  const freeNode = (wanting: Pod): string | undefined => {
     const taken = new Map<string, number>();
     for (const [, object] of podCache.view().objects) {
       const pod = object as unknown as Pod;
@@ -32,7 +34,8 @@ export function tinyScheduler(controllers: Controllers): void {
       const node = object as unknown as Node;
       const count = taken.get(name) ?? 0;
       const hasRoom = nanoOf(String(count + 1)) <= nanoOf(node.status?.allocatable?.["pods"] ?? "0");
-      if (isOpen(node) && hasRoom && (best === undefined || count < best.count)) best = { name, count };
+      const isChosen = best === undefined || count < best.count;
+      if (isOpen(node) && accepts(wanting, node) && hasRoom && isChosen) best = { name, count };
     }
     return best?.name;
   };
@@ -43,9 +46,10 @@ export function tinyScheduler(controllers: Controllers): void {
       let hasFailed = false;
       for (const [, object] of [...podCache.view().objects]) {
         const { namespace = "", name, uid, resourceVersion } = object.metadata;
-        if (!isWaiting(object as unknown as Pod) || sent.has(uid)) continue;
-        const node = freeNode();
-        if (node === undefined) break;
+        const pod = object as unknown as Pod;
+        if (!isWaiting(pod) || sent.has(uid)) continue;
+        const node = freeNode(pod);
+        if (node === undefined) continue;
         sent.set(uid, node);
         const bound = await controllers.kube.bind(
           { ...pods, namespace, name },
@@ -74,6 +78,13 @@ function isBound({ spec }: Pod): boolean {
 
 function isOver({ status }: Pod): boolean {
   return status?.phase === "Succeeded" || status?.phase === "Failed";
+}
+
+function accepts({ spec }: Pod, node: Node): boolean {
+  if (!matchesNode(spec, node)) return false;
+  return (node.spec?.taints ?? []).every(
+    (taint) => taint.effect === "PreferNoSchedule" || isTolerated(taint, spec?.tolerations),
+  );
 }
 
 function isOpen({ spec, status }: Node): boolean {

@@ -1,8 +1,8 @@
 import type { KubeObject } from "../../model/object.ts";
 import type { ResourceRef } from "../../ports/kubeApi.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
-import { lateMsMax } from "../callFate.ts";
-import { Dice } from "../chance.ts";
+import { type Act, busyPerson } from "../busyPerson.ts";
+import type { Dice } from "../chance.ts";
 
 const pods: ResourceRef = { group: "", version: "v1", plural: "pods" };
 const deployments: ResourceRef = { group: "apps", version: "v1", plural: "deployments" };
@@ -17,24 +17,8 @@ export const bigNode = { size: "big" };
 
 /** People who run workloads: they make, scale, change, delete and remake them, and lay hands on pods. */
 export function workloadUser(options: { name: string; acts: number; spanMs: number }): ActorSpec {
-  return {
-    name: options.name,
-    finite: true,
-    sheltered: true,
-    run: async (ports) => {
-      for (let act = 0; act < options.acts; act++) {
-        await ports.sleep(Math.floor(options.spanMs / options.acts) + (ports.random.uint32() % 100));
-        const chosen = ports.choose("act", (dice) => dice.between(1, actions.length));
-        if (chosen > 0) await actions[chosen - 1]?.(ports, new Dice(ports.random.uint32()));
-      }
-      // What timed out may still land.
-      await ports.sleep(lateMsMax + 1_000);
-      await putAway(ports);
-    },
-  };
+  return busyPerson({ ...options, actions, atTheEnd: putAway });
 }
-
-type Act = (ports: ActorPorts, dice: Dice) => Promise<void>;
 
 const actions: readonly Act[] = [
   (ports, dice) => make(ports, deployments, deployment(dice)),

@@ -1,0 +1,62 @@
+/** Who plays in the scenarios of workloads: the controllers and their stand-by, the rest of a cluster, and its nodes' leases. */
+import type { Controllers } from "../../control/controllers.ts";
+import { workloads } from "../../control/workloads/workloads.ts";
+import { controllerOf } from "../../decide/workloads/ownership.ts";
+import type { Pod } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { formatMicroTime } from "../../model/time.ts";
+import type { KubeApi } from "../../ports/kubeApi.ts";
+import type { ActorSpec } from "../actor.ts";
+import { controllersProcess } from "../controllersProcess.ts";
+import type { LifeOf } from "./tinyKubelet.ts";
+import { tinyKubelet } from "./tinyKubelet.ts";
+import { tinyScheduler } from "./tinyScheduler.ts";
+
+const managers = ["ann", "bob"];
+export const lease = { namespace: "default", name: "workloads" };
+export const leases = { group: "coordination.k8s.io", version: "v1", plural: "leases" };
+export const leaseNamespace = "kube-node-lease";
+export const nodes = { group: "", version: "v1", plural: "nodes" };
+
+/** Whose writes are judged. */
+export function held(actor: string): boolean {
+  return managers.includes(actor);
+}
+
+/** The cluster's own controllers: one leads, one stands by. */
+export function managing(): ActorSpec[] {
+  return managers.map((name) =>
+    controllersProcess(name, (controllers: Controllers) => workloads.add(controllers), { lease }),
+  );
+}
+
+/** What places pods, and what runs them. */
+export function clusterWith(lifeOf: LifeOf): ActorSpec {
+  const add = (controllers: Controllers): void => {
+    tinyScheduler(controllers);
+    tinyKubelet(controllers, lifeOf);
+  };
+  return { ...controllersProcess("cluster", add), sheltered: true };
+}
+
+export function isOfJob(pod: Pod): boolean {
+  return controllerOf(pod.metadata)?.kind === "Job";
+}
+
+export async function makeNamespaces(kube: KubeApi): Promise<void> {
+  for (const name of ["default", leaseNamespace]) {
+    const namespace = { apiVersion: "v1", kind: "Namespace", metadata: { name } } as KubeObject;
+    await kube.create({ group: "", version: "v1", plural: "namespaces" }, namespace);
+  }
+}
+
+/** A node says that it lives. */
+export async function beat(kube: KubeApi, name: string, nowMs: number): Promise<void> {
+  const ref = { ...leases, namespace: leaseNamespace, name };
+  const spec = { holderIdentity: name, leaseDurationSeconds: 40, renewTime: formatMicroTime(nowMs) };
+  const renewed = await kube.patch(ref, { type: "merge", body: { spec } });
+  if (renewed.ok || renewed.reason !== "NotFound") return;
+  const metadata = { name, namespace: leaseNamespace };
+  const object = { apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata, spec };
+  await kube.create(leases, object as unknown as KubeObject);
+}

@@ -71,20 +71,9 @@ describe("muster sim", () => {
 
   test("seeds come to the same on one core and on several", () => {
     const on = (cores: string): unknown => {
-      const run = muster(
-        "sim",
-        "run",
-        "--scenario",
-        "pod-sets/keeps-leading",
-        "--seeds",
-        "60",
-        "--cores",
-        cores,
-        "-o",
-        "json",
-      );
-      const { seeds, violations, events, simulatedHours, hash } = JSON.parse(run.stdout) as Record<string, unknown>;
-      return { status: run.status, seeds, violations, events, simulatedHours, hash };
+      const { stdout } = muster("sim", "run", "--seeds", "45", "--cores", cores, "-o", "json");
+      const { seeds, violations, events, simulatedHours, hash } = JSON.parse(stdout) as Record<string, unknown>;
+      return { seeds, violations, events, simulatedHours, hash };
     };
     expect(on("3")).toEqual(on("1"));
     expect(muster("sim", "run", "--cores", "0").stderr).toContain("--cores 0 plays nothing");

@@ -23,6 +23,8 @@ export interface Script {
   readonly refuse?: (call: ListCall) => Refusal | undefined;
   /** Asked before every list: true is a call that nobody answers. */
   readonly hang?: (call: ListCall) => boolean;
+  /** How long every list takes. */
+  readonly takesS?: number;
   /** Changes of pods are told to watchers. Without it a watch is silent. */
   readonly watches?: boolean;
   /** Kinds that are kept in another store: plain lists of them have its revision. */
@@ -70,6 +72,8 @@ export class ScriptedApi implements KubeApi {
         options.cancel?.onCancel(() => resolve(refused("Unknown", "the caller gave up")));
       });
     }
+    const { takesS } = this.script;
+    if (takesS !== undefined) await new Promise<void>((resolve) => void this.clock.after(takesS * 1000, resolve));
     const refusal = this.script.refuse?.(call);
     if (refusal !== undefined) return refusal;
     const token = options.continueToken === undefined ? undefined : options.continueToken.split("/").map(Number);

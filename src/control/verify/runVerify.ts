@@ -9,13 +9,13 @@ import { isOpen, Newcomers, nextLookMs } from "../../decide/verify/settling.ts";
 import type { VerifyConfig } from "../../decide/verify/verifyConfig.ts";
 import { type AttemptLine, exitCodes, type VerifyError, type VerifyResult } from "../../decide/verify/verifyResult.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import type { Refusal, RefusalReason } from "../../model/outcome.ts";
+import { type Refusal, type RefusalReason, refused } from "../../model/outcome.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import { CancelSource } from "../cancelSource.ts";
 import { PodWaker } from "./podWaker.ts";
-import { takeSnapshot, withKind } from "./takeSnapshot.ts";
+import { type Taken, type TakeOptions, takeSnapshot, withKind } from "./takeSnapshot.ts";
 
 export interface VerifyPorts {
   readonly kube: KubeApi;
@@ -40,6 +40,9 @@ export interface RunOptions {
 
 /** As long as the lists of a very large cluster take on a busy machine. */
 const overrunMsDefault = 60_000;
+/** How long an API may take for an answer, whatever is left of the window: in the first look, and in a later one. */
+const firstAnswerMs = 10_000;
+const answerMs = 2_000;
 
 /** How many pods a line about a wait names. */
 const namedMax = 5;
@@ -58,6 +61,8 @@ class Run {
   private readonly history: AttemptLine[] = [];
   private attempts = 0;
   private lookedAtMs = 0;
+  /** The longest time that passed before an answer. */
+  private slowestMs = 0;
 
   constructor(ports: VerifyPorts, config: VerifyConfig, options: RunOptions) {
     this.ports = ports;
@@ -73,8 +78,7 @@ class Run {
       this.attempts++;
       this.lookedAtMs = this.attempts === 1 ? 0 : this.elapsedMs();
       const limit = this.limit();
-      const taken = await takeSnapshot(this.ports.kube, kinds, { nowMs: this.nowMs, cancel: limit.cancel });
-      limit.done();
+      const taken = limit.told(await takeSnapshot(this.ports.kube, kinds, limit));
       if (this.isCancelled()) return this.interrupted();
       // No look begins behind the deadline, also when this one took until then.
       const isLast = !isOpen(this.config, this.lookedAtMs) || !isOpen(this.config, this.elapsedMs());
@@ -112,8 +116,7 @@ class Run {
       return resultOf(snapshot, judgement, this.config, this.looked());
     }
     const limit = this.limit();
-    const taken = await withKind(this.ports.kube, snapshot, "events", { nowMs: this.nowMs, cancel: limit.cancel });
-    limit.done();
+    const taken = limit.told(await withKind(this.ports.kube, snapshot, "events", limit));
     if (taken.ok) return resultOf(taken.snapshot, this.judge(taken.snapshot), this.config, this.looked());
     if (this.isCancelled()) return this.interrupted();
     // Events explain; a verdict does not hang on them.
@@ -152,18 +155,41 @@ class Run {
     });
   }
 
-  /** Gives up a look that takes far longer than the window, and when somebody interrupts. */
-  private limit(): { cancel: Cancel; done: () => void } {
+  /**
+   * Gives up a look when the window is over and the API is mute, when it takes far longer than the window, and when somebody
+   * interrupts. Mute is who takes three times as long for an answer as for the slowest so far.
+   */
+  private limit(): TakeOptions & { readonly told: (taken: Taken) => Taken } {
+    const { clock } = this.ports;
     const source = new CancelSource();
-    const overrunMs = this.options.overrunMs ?? overrunMsDefault;
-    const leftMs = Math.max(0, this.config.settleMs - this.elapsedMs()) + overrunMs;
-    const stopTimer = this.ports.clock.after(leftMs, () => source.cancel());
+    const begunMs = this.elapsedMs();
+    let heardMs = begunMs;
+    let refusal: Refusal | undefined;
+    const giveUp = (): void => {
+      refusal = refused("Unavailable", `no answer within ${Math.round((this.elapsedMs() - heardMs) / 1000)} s`);
+      source.cancel();
+    };
+    const leftMs = (): number => Math.max(0, this.config.settleMs - this.elapsedMs());
+    const patienceMs = (): number => Math.max(this.attempts === 1 ? firstAnswerMs : answerMs, 3 * this.slowestMs);
+    const listen = (): (() => void) => clock.after(Math.max(leftMs(), patienceMs()), giveUp);
+    let stopListening = listen();
+    const stopTimer = clock.after(leftMs() + (this.options.overrunMs ?? overrunMsDefault), giveUp);
     const forget = this.options.cancel?.onCancel(() => source.cancel());
     return {
+      nowMs: () => clock.nowMs(),
       cancel: source,
-      done: () => {
+      answered: () => {
+        const nowMs = this.elapsedMs();
+        this.slowestMs = Math.max(this.slowestMs, nowMs - heardMs);
+        heardMs = nowMs;
+        stopListening();
+        stopListening = listen();
+      },
+      told: (taken) => {
+        stopListening();
         stopTimer();
         forget?.();
+        return taken.ok || refusal === undefined ? taken : { ...taken, refusal };
       },
     };
   }
@@ -197,8 +223,6 @@ class Run {
   private isCancelled(): boolean {
     return this.options.cancel?.cancelled === true;
   }
-
-  private readonly nowMs = (): number => this.ports.clock.nowMs();
 
   private elapsedMs(): number {
     return Math.round(this.ports.monotonicMs() - this.startMs);

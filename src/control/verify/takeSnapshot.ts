@@ -18,6 +18,8 @@ import type { KubeApi, ListOptions, ResourceRef } from "../../ports/kubeApi.ts";
 export interface TakeOptions {
   readonly nowMs: () => number;
   readonly cancel?: Cancel;
+  /** Told of every list that came: who gives them is slow at worst, and not mute. */
+  readonly answered?: () => void;
 }
 
 export type Taken =
@@ -95,12 +97,12 @@ async function readAt(
   kube: KubeApi,
   name: KindName,
   revision: string | undefined,
-  { cancel }: TakeOptions,
+  { cancel, answered }: TakeOptions,
 ): Promise<Outcome<SnapshotKind>> {
   const { group, versions, plural, builtin } = readKind(name);
   for (const version of versions) {
     const ref = { group, version, plural };
-    const list = await listWhole(kube, ref, revision, cancel);
+    const list = await listWhole(kube, ref, revision, { cancel, answered });
     if (list.ok) return succeeded({ ...ref, ...list.value, served: true });
     if (list.reason !== "NotFound" || builtin === true) return list;
   }
@@ -111,19 +113,21 @@ async function listWhole(
   kube: KubeApi,
   ref: ResourceRef,
   revision: string | undefined,
-  cancel: Cancel | undefined,
+  { cancel, answered }: { cancel: Cancel | undefined; answered: (() => void) | undefined },
 ): Promise<Outcome<{ revision: string; objects: readonly KubeObject[] }>> {
   const limits: ListOptions = { limit: pageMax, ...(cancel === undefined ? {} : { cancel }) };
   const exactly: ListOptions =
     revision === undefined ? {} : { resourceVersion: revision, resourceVersionMatch: "Exact" };
   const first = await kube.list(ref, { ...limits, ...exactly });
   if (!first.ok) return first;
+  answered?.();
   const at = first.value.revision;
   if (first.value.continueToken === undefined) return succeeded({ revision: at, objects: first.value.items });
   const objects = [...first.value.items];
   for (let token: string | undefined = first.value.continueToken; token !== undefined; ) {
     const page = await kube.list(ref, { ...limits, continueToken: token });
     if (!page.ok) return page;
+    answered?.();
     // A server that goes on with another revision has lost the list; two halves of two moments are no list.
     if (page.value.revision !== at) return refused("Expired", `the list went on at revision ${page.value.revision}`);
     for (const item of page.value.items) objects.push(item);

@@ -183,6 +183,17 @@ describe("an answer", () => {
     expect(await kube.list(maps)).toEqual({ ok: true, value: { revision: "", items: [] } });
   });
 
+  test.each<[string, object]>([
+    ["is JSON of somebody else", { welcome: true }],
+    ["has no list", { kind: "XList", apiVersion: "a/v1", metadata: {}, items: 7 }],
+    ["has no metadata", { kind: "XList", apiVersion: "a/v1", items: [] }],
+    ["lists what are no objects", { kind: "XList", apiVersion: "a/v1", metadata: {}, items: [{ metadata: {} }, null] }],
+    ["lists objects without metadata", { kind: "XList", apiVersion: "a/v1", metadata: {}, items: [{}] }],
+  ])("to a list that %s is unknown, and nothing is thrown", async (_, answer) => {
+    const { kube } = await scene([json(200, answer)]);
+    expect(reason(await kube.list(maps))).toBe("Unknown");
+  });
+
   test.each<[string, Answer, RefusalReason]>([
     ["400", json(400, status(400, "BadRequest")), "Invalid"],
     ["401", json(401, status(401, "Unauthorized")), "Unauthorized"],
@@ -203,6 +214,7 @@ describe("an answer", () => {
     ["a redirect", text(302, "", { location: "https://login.example.com" }), "Invalid"],
     ["success that cannot be read", text(200, "<html>welcome</html>"), "Unknown"],
     ["success that is no object", text(201, "[]"), "Unknown"],
+    ["success that is JSON of somebody else", json(200, { welcome: true }), "Unknown"],
   ])("%s means %s", async (_, answer, expected) => {
     const { kube, server } = await scene([answer]);
     expect(reason(await kube.create(maps, object))).toBe(expected);

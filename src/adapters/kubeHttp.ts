@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import type { JsonObject } from "../model/json.ts";
+import { isObject, type JsonObject } from "../model/json.ts";
 import type { KubeObject } from "../model/object.ts";
 import { type Outcome, type Refusal, refused, succeeded } from "../model/outcome.ts";
 import type { Cancel } from "../ports/cancel.ts";
@@ -121,7 +121,7 @@ class KubeOverHttp implements KubeHttp {
   async list(kind: ResourceRef, options: ListOptions = {}): Promise<Outcome<KubeList>> {
     const path = `${collectionPath(kind, options.namespace ?? "")}${listQuery(options)}`;
     const answer = await this.json({ method: "GET", path, ...limitsIn(options) });
-    return answer.ok ? succeeded(listIn(answer.value)) : answer;
+    return answer.ok ? listIn(answer.value) : answer;
   }
 
   create(kind: ResourceRef, object: KubeObject, options: WriteOptions = {}): Promise<Outcome<KubeObject>> {
@@ -238,7 +238,11 @@ class KubeOverHttp implements KubeHttp {
   }
 
   private async object(request: Request): Promise<Outcome<KubeObject>> {
-    return (await this.json(request)) as Outcome<KubeObject>;
+    const answer = await this.json(request);
+    if (!answer.ok || answer.value["kind"] === "Status" || isObject(answer.value["metadata"])) {
+      return answer as Outcome<KubeObject>;
+    }
+    return refused("Unknown", "the answer is JSON, and no object of Kubernetes");
   }
 
   private async json(request: Request): Promise<Outcome<JsonObject>> {
@@ -367,20 +371,20 @@ function nothingOf(outcome: Outcome<unknown>): Outcome<undefined> {
 }
 
 /** Items of built-in kinds do not repeat the kind that their list says. */
-function listIn(json: JsonObject): KubeList {
-  const { kind, apiVersion, metadata, items } = json as unknown as {
-    kind: string;
-    apiVersion: string;
-    metadata?: { resourceVersion?: string; continue?: string };
-    items?: KubeObject[] | null;
-  };
-  const itemKind = kind.endsWith("List") ? kind.slice(0, -"List".length) : kind;
+/** A list, or that somebody else than an API server answered: a proxy, a page for logging in. */
+function listIn(json: JsonObject): Outcome<KubeList> {
+  const { kind, apiVersion, metadata, items } = json;
   const objects = items ?? [];
+  if (typeof kind !== "string" || !isObject(metadata) || !Array.isArray(objects)) return noList;
+  const itemKind = kind.endsWith("List") ? kind.slice(0, -"List".length) : kind;
   for (const object of objects) {
-    object.kind ??= itemKind;
-    object.apiVersion ??= apiVersion;
+    if (!isObject(object) || !isObject(object["metadata"])) return noList;
+    object["kind"] ??= itemKind;
+    object["apiVersion"] ??= apiVersion as string;
   }
-  const continueToken = metadata?.continue ?? "";
-  const revision = metadata?.resourceVersion ?? "";
-  return { revision, items: objects, ...(continueToken === "" ? {} : { continueToken }) };
+  const { continue: continueToken = "", resourceVersion: revision = "" } = metadata as Record<string, string>;
+  const list = { revision, items: objects as unknown as KubeObject[] };
+  return succeeded(continueToken === "" ? list : { ...list, continueToken });
 }
+
+const noList = refused("Unknown", "the answer is JSON, and no list of objects");

@@ -77,8 +77,7 @@ class Run {
     for (;;) {
       this.attempts++;
       this.lookedAtMs = this.attempts === 1 ? 0 : this.elapsedMs();
-      const limit = this.limit();
-      const taken = limit.told(await takeSnapshot(this.ports.kube, kinds, limit));
+      const taken = await this.inTime((options) => takeSnapshot(this.ports.kube, kinds, options));
       if (this.isCancelled()) return this.interrupted();
       // No look begins behind the deadline, also when this one took until then.
       const isLast = !isOpen(this.config, this.lookedAtMs) || !isOpen(this.config, this.elapsedMs());
@@ -115,8 +114,7 @@ class Run {
     if (unscheduled.length + settling.length === 0 || isServed(snapshot, "events")) {
       return resultOf(snapshot, judgement, this.config, this.looked());
     }
-    const limit = this.limit();
-    const taken = limit.told(await withKind(this.ports.kube, snapshot, "events", limit));
+    const taken = await this.inTime((options) => withKind(this.ports.kube, snapshot, "events", options));
     if (taken.ok) return resultOf(taken.snapshot, this.judge(taken.snapshot), this.config, this.looked());
     if (this.isCancelled()) return this.interrupted();
     // Events explain; a verdict does not hang on them.
@@ -159,7 +157,7 @@ class Run {
    * Gives up a look when the window is over and the API is mute, when it takes far longer than the window, and when somebody
    * interrupts. Mute is who takes three times as long for an answer as for the slowest so far.
    */
-  private limit(): TakeOptions & { readonly told: (taken: Taken) => Taken } {
+  private async inTime(look: (options: TakeOptions) => Promise<Taken>): Promise<Taken> {
     const { clock } = this.ports;
     const source = new CancelSource();
     const begunMs = this.elapsedMs();
@@ -175,23 +173,21 @@ class Run {
     let stopListening = listen();
     const stopTimer = clock.after(leftMs() + (this.options.overrunMs ?? overrunMsDefault), giveUp);
     const forget = this.options.cancel?.onCancel(() => source.cancel());
-    return {
-      nowMs: () => clock.nowMs(),
-      cancel: source,
-      answered: () => {
-        const nowMs = this.elapsedMs();
-        this.slowestMs = Math.max(this.slowestMs, nowMs - heardMs);
-        heardMs = nowMs;
-        stopListening();
-        stopListening = listen();
-      },
-      told: (taken) => {
-        stopListening();
-        stopTimer();
-        forget?.();
-        return taken.ok || refusal === undefined ? taken : { ...taken, refusal };
-      },
+    const answered = (): void => {
+      const nowMs = this.elapsedMs();
+      this.slowestMs = Math.max(this.slowestMs, nowMs - heardMs);
+      heardMs = nowMs;
+      stopListening();
+      stopListening = listen();
     };
+    try {
+      const taken = await look({ nowMs: () => clock.nowMs(), cancel: source, answered });
+      return taken.ok || refusal === undefined ? taken : { ...taken, refusal };
+    } finally {
+      stopListening();
+      stopTimer();
+      forget?.();
+    }
   }
 
   private note(line: Omit<AttemptLine, "attempt" | "waitedMs">): void {

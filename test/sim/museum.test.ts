@@ -21,6 +21,11 @@ describe("the race museum", () => {
     for (const number of [1, 2, 3, 4, 5, 6, 7, 10]) expect(findExhibit(String(number)), `race ${number}`).toBeDefined();
   });
 
+  test("has the races about placement, quota and gangs", () => {
+    for (const number of [11, 12, 13, 15, 23, 24, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 44, 57])
+      expect(findExhibit(String(number)), `race ${number}`).toBeDefined();
+  });
+
   for (const exhibit of exhibits) {
     describe(`${exhibit.number} ${exhibit.slug}`, () => {
       test("without the mistake no invariant breaks, on the schedule and on seeds", async () => {

@@ -117,6 +117,15 @@ export function person(name: string, run: (ports: ActorPorts) => Promise<void>):
   return { name, run, finite: true, sheltered: true };
 }
 
+/** A person tries again until it is done: what is left undone would be the story's own flaw. */
+export async function insist(ports: ActorPorts, call: () => Promise<{ ok: boolean; reason?: string }>): Promise<void> {
+  for (let tries = 0; tries < 40; tries++) {
+    const outcome = await call();
+    if (outcome.ok || outcome.reason === "AlreadyExists") return;
+    await ports.sleep(100);
+  }
+}
+
 /** One picture of some kinds, kept true by their caches. What objects hold is said by kind, as the group and plural name it. */
 export function pictureOf<V = never>(
   controllers: Controllers,

@@ -9,7 +9,7 @@ import type { ActorPorts } from "../actor.ts";
 import { controllersProcess } from "../controllersProcess.ts";
 import type { Invariant } from "../invariant.ts";
 import type { Scenario } from "../scenario.ts";
-import { at, type Exhibit, kinds, person, plain } from "./exhibit.ts";
+import { at, type Exhibit, insist, kinds, person, plain } from "./exhibit.ts";
 import {
   capacityOf,
   gpuPod,
@@ -156,15 +156,6 @@ function adoptingScheduler(controllers: Controllers, ports: ActorPorts): void {
       return { requeueAfterMs: 100 };
     },
   });
-}
-
-/** A person tries again until it is done: what is left undone would be the story's own flaw. */
-async function insist(ports: ActorPorts, call: () => Promise<{ ok: boolean; reason?: string }>): Promise<void> {
-  for (let tries = 0; tries < 40; tries++) {
-    const outcome = await call();
-    if (outcome.ok || outcome.reason === "AlreadyExists") return;
-    await ports.sleep(100);
-  }
 }
 
 async function twoNodes(kube: KubeApi): Promise<void> {

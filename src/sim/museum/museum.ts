@@ -5,13 +5,16 @@ import { bindByName } from "./bindByName.ts";
 import { boughtTwice } from "./boughtTwice.ts";
 import { forceDelete, lostFinalizer, wrongUnprepare } from "./claimRelease.ts";
 import { expiredAssumption, leakedCharge, twoFilters, uncountedBind } from "./doubleBooked.ts";
+import { discardedTwiceExhibit, lostCharge, unlimitedGapExhibit, unlinkedTooEarlyExhibit } from "./driftingQuota.ts";
 import type { BuggyVariant, Exhibit, Variant } from "./exhibit.ts";
 import { fiveQueries43 } from "./fiveQueries.ts";
 import { forcedDetach } from "./forcedDetach.ts";
 import { ghostClaim } from "./ghostClaim.ts";
+import { followersGhosts, ownerlessWorkload } from "./ghostQuota.ts";
 import { brokenPermit, halfAndHalf } from "./heldAndWaiting.ts";
 import { heldGate } from "./heldGate.ts";
 import { inheritedExpectation } from "./inheritedExpectation.ts";
+import { earlyRequest, lateAdmission } from "./lateAdmission.ts";
 import { lateStatus } from "./lateStatus.ts";
 import { lostDelete } from "./lostDelete.ts";
 import { lostGang } from "./lostGang.ts";
@@ -30,6 +33,7 @@ import { ghostAllocation, releasedTwice } from "./sharedClaims.ts";
 import { shiftedGroups } from "./shiftedGroups.ts";
 import { straggler } from "./straggler.ts";
 import { strippedLabel } from "./strippedLabel.ts";
+import { movedPod, shrunkCapacity } from "./tornBooks.ts";
 import { assumedTooEarly, lateHandler, tornRead } from "./tornClaims.ts";
 import { twinVolumes } from "./twinVolumes.ts";
 import { twoLeaders } from "./twoLeaders.ts";
@@ -70,7 +74,16 @@ export const exhibits: readonly Exhibit[] = [
   halfAndHalf,
   brokenPermit,
   leftoverVictims,
+  discardedTwiceExhibit,
+  lateAdmission,
+  followersGhosts,
+  ownerlessWorkload,
+  lostCharge,
+  earlyRequest,
+  unlimitedGapExhibit,
   leakedCharge,
+  unlinkedTooEarlyExhibit,
+  shrunkCapacity,
   adoptedPhantom,
   fiveQueries43,
   lateClaim,
@@ -81,6 +94,7 @@ export const exhibits: readonly Exhibit[] = [
   ownWrites,
   mutationCache,
   lateStatus,
+  movedPod,
   neverReAdded,
   ghostClaim,
   removedWithPod,

@@ -1,12 +1,13 @@
+import { attemptOf } from "../../decide/bind/attemptMark.ts";
 import { type BindOptions, type BindStep, type BindView, nextBindStep } from "../../decide/bind/nextBindStep.ts";
 import { releasePod } from "../../decide/bind/releasePod.ts";
 import { hasEnded, holdersOf, holdersPatch, podsRef } from "../../decide/bind/reservation.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
 import { lookAgain } from "../../intents/lookAgain.ts";
-import { expectedOf, type Intent, keyOf } from "../../model/intent.ts";
+import { expectedOf, type Intent, keyOf, type NewObject } from "../../model/intent.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
-import type { Outcome, Refusal } from "../../model/outcome.ts";
+import { type Outcome, type Refusal, refused } from "../../model/outcome.ts";
 import { type BindRequest, bindRequestRef, isFinallyFailed } from "../../model/scheduling/bindRequest.ts";
 import { annotationKeys, gpuGroupsOfLabels } from "../../model/scheduling/keys.ts";
 import { formatTime } from "../../model/time.ts";
@@ -103,7 +104,7 @@ export class BindTurns {
       case "write":
         return this.write(attempt, step.intent, cancel);
       case "configure":
-        return this.after(attempt, "configured", await writeConfigMaps({ kube, cancel }, step.maps), cancel);
+        return this.configure(attempt, step.maps, cancel);
       case "claim": {
         const { pod, node } = this.view(attempt);
         const about = { request, pod: pod as Pod, node: node as Node, nowMs: this.nowMs };
@@ -176,6 +177,19 @@ export class BindTurns {
       return this.fail(attempt, `${waiting} after ${volumeTimeoutMs / 1000} s`, cancel);
     }
     return { requeueAfterMs: volumesEveryMs };
+  }
+
+  private async configure(attempt: Attempt, maps: readonly NewObject[], cancel: Cancel): Promise<TurnResult | "next"> {
+    const { kube } = this.controllers;
+    const { request } = attempt;
+    const stillCounts = async (): Promise<Outcome<undefined>> => {
+      const found = await kube.get(this.on(request).target, { cancel });
+      if (!found.ok && found.reason !== "NotFound") return found;
+      const now = found.ok ? asRequest(found.value) : undefined;
+      const isOurs = now !== undefined && now.status?.phase !== "Succeeded" && attemptOf(now) === attemptOf(request);
+      return isOurs ? { ok: true, value: undefined } : refused("Conflict", "a later attempt is under way");
+    };
+    return this.after(attempt, "configured", await writeConfigMaps({ kube, cancel }, maps, stillCounts), cancel);
   }
 
   private async after(

@@ -35,10 +35,14 @@ export interface BindCall {
   readonly cancel: Cancel;
 }
 
-/** Creates each, or brings it up to date if it is there. */
+/**
+ * Creates each, or brings it up to date if it is there. Then somebody else may be further than we are: whether the attempt is still the one
+ * that counts is asked after the ConfigMap was read, and a later one that writes in between is a conflict.
+ */
 export async function writeConfigMaps(
   { kube, cancel }: BindCall,
   maps: readonly NewObject[],
+  stillCounts: () => Promise<Outcome<undefined>>,
 ): Promise<Outcome<undefined>> {
   for (const wanted of maps) {
     const created = await kube.create(configMapsRef, wanted as unknown as KubeObject, { cancel });
@@ -48,8 +52,10 @@ export async function writeConfigMaps(
     const found = await kube.get(ref, { cancel });
     if (!found.ok) return found.reason === "NotFound" ? refused("Conflict", `${ref.name} came and went`) : found;
     const merged = mergedConfigMap(found.value, wanted);
-    // The object carries the state that was read: somebody else's write in between is a conflict, and we look again.
-    const written = merged === undefined ? found : await kube.update(ref, merged, { cancel });
+    if (merged === undefined) continue;
+    const counts = await stillCounts();
+    if (!counts.ok) return counts;
+    const written = await kube.update(ref, merged, { cancel });
     if (!written.ok) return written.reason === "NotFound" ? refused("Conflict", `${ref.name} is gone`) : written;
   }
   return done;

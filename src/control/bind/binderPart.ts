@@ -15,6 +15,8 @@ import { GroupTurns } from "./groupTurns.ts";
 export const binderDefaults: BinderOptions = { reservation: reservationDefaults, cdi: false, volumeTimeoutMs: 120_000 };
 
 const concurrency = 10;
+/** Whatever has failed before: a bind that can go on now must not wait for minutes because the API was away for some. */
+const backoff = { baseMs: 5, maxMs: 5_000 };
 /** Everything is driven by events; the sweep is for what nobody has thought of. */
 const sweepMs = 60_000;
 
@@ -61,6 +63,7 @@ function addBinder(controllers: Controllers, options: BinderOptions): void {
   controllers.add({
     name: "bind",
     concurrency,
+    backoff,
     sources: [
       kindSource(requests, forObject()),
       kindSource(requests, forMapped(sameCommit)),
@@ -78,6 +81,7 @@ function addBinder(controllers: Controllers, options: BinderOptions): void {
   controllers.add({
     name: "gpu-groups",
     concurrency,
+    backoff,
     sources: [
       kindSource(pods, forMapped(groupsOfPod)),
       kindSource(

@@ -74,7 +74,8 @@ export const bindScenario: Scenario = {
   ],
   shakenMs: 16_000,
   settleMs: 120_000,
-  quietMs: 10_000,
+  // Longer than a watch may wait that has failed again and again.
+  quietMs: 35_000,
   humming: ["coordination.k8s.io/leases", "events.k8s.io/events"],
 };
 

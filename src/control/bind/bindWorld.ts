@@ -1,9 +1,8 @@
 import type { GroupView } from "../../decide/bind/judgeGroup.ts";
 import { deviceOf, hasEnded, holdersOf, isGoing, podsRef } from "../../decide/bind/reservation.ts";
-import { keyOf, keyOfObject } from "../../model/intent.ts";
+import { keyOf } from "../../model/intent.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
-import { isAtLeast } from "../../model/revision.ts";
 import { type BindRequest, bindRequestRef, podUidOf } from "../../model/scheduling/bindRequest.ts";
 import {
   annotationKeys,
@@ -13,7 +12,7 @@ import {
   scalingNamespace,
 } from "../../model/scheduling/keys.ts";
 import type { Controllers } from "../controllers.ts";
-import type { ObjectCache } from "../objectCache.ts";
+import { NewestOf } from "../newestOf.ts";
 
 export const nodesRef = { group: "", version: "v1", plural: "nodes" } as const;
 const gpu = "nvidia.com/gpu";
@@ -135,63 +134,6 @@ export class BindWorld {
   private podOf(uid: string, key: string): Pod | undefined {
     const found = this.pods.get(key);
     return found?.metadata.uid === uid ? asPod(found) : undefined;
-  }
-}
-
-/**
- * A kind as its cache shows it, or newer where our own writes have told us more: the answer to a write is the object after it,
- * long before the watch brings it. What the cache has passed is forgotten.
- */
-export class NewestOf {
-  readonly cache: ObjectCache;
-  private readonly ours = new Map<string, KubeObject>();
-
-  constructor(cache: ObjectCache) {
-    this.cache = cache;
-  }
-
-  /** The API answered with this. */
-  learn(object: KubeObject): void {
-    if (isAtLeast(this.cache.revision, object.metadata.resourceVersion)) return;
-    this.ours.set(keyOfObject(object), object);
-  }
-
-  get(key: string): KubeObject | undefined {
-    const seen = this.cache.get(key);
-    return this.ourOwn(key, seen) ?? seen;
-  }
-
-  newest(seen: KubeObject): KubeObject {
-    return this.ourOwn(keyOfObject(seen), seen) ?? seen;
-  }
-
-  /** These as they are now, and those of ours that the cache does not show yet, as far as they belong. */
-  among(seen: readonly KubeObject[], belongs: (object: KubeObject) => boolean): KubeObject[] {
-    if (this.ours.size === 0) return [...seen];
-    const found = new Map(seen.map((object) => [keyOfObject(object), this.newest(object)]));
-    for (const [key, object] of [...this.ours].sort(([a], [b]) => (a < b ? -1 : 1))) {
-      if (this.ourOwn(key, this.cache.get(key)) !== undefined) found.set(key, object);
-    }
-    return [...found.values()].filter(belongs);
-  }
-
-  /** Whether something that belongs is known only from our own writes. */
-  isAhead(belongs: (object: KubeObject) => boolean): boolean {
-    for (const [key, object] of this.ours)
-      if (belongs(object) && this.ourOwn(key, this.cache.get(key)) !== undefined) return true;
-    return false;
-  }
-
-  private ourOwn(key: string, seen: KubeObject | undefined): KubeObject | undefined {
-    const ours = this.ours.get(key);
-    if (ours === undefined) return undefined;
-    const { resourceVersion } = ours.metadata;
-    const isPassed =
-      isAtLeast(this.cache.revision, resourceVersion) ||
-      (seen !== undefined && isAtLeast(seen.metadata.resourceVersion, resourceVersion));
-    if (!isPassed) return ours;
-    this.ours.delete(key);
-    return undefined;
   }
 }
 

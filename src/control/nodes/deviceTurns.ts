@@ -12,7 +12,7 @@ import { earliest, type NodeWrite } from "../../decide/nodes/nodeWrite.ts";
 import type { Node, Pod, ResourceClaim, ResourceSlice } from "../../model/kubernetes.generated.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { NodeAgent } from "./nodeAgent.ts";
-import { type DraWorld, type NodesWorld, placeOf, tell } from "./nodesWorld.ts";
+import { type DraWorld, type NodesWorld, tell } from "./nodesWorld.ts";
 import { sendWrite } from "./sendWrite.ts";
 
 const retryMs = 500;
@@ -31,12 +31,7 @@ export async function turnSlices(world: NodesWorld, agent: NodeAgent, node: Node
   const next = nextForSlices({ node, sim, state, slices, lingering, options: options.dra });
   agent.slicesWakeMs = next.wakeAtMs;
   for (const write of next.writes) {
-    const isDone = await sendDevice<ResourceSlice>(
-      world,
-      write,
-      (key, object) => dra.slices.answered(key, object),
-      cancel,
-    );
+    const isDone = await sendDevice<ResourceSlice>(world, write, (object) => dra.slices.learn(object), cancel);
     if (isDone) continue;
     agent.slicesWakeMs = earliest(next.wakeAtMs, ports.clock.nowMs() + retryMs);
     return;
@@ -131,8 +126,8 @@ async function turnClaim(
       const isDone = await sendDevice<ResourceClaim>(
         world,
         write,
-        (key, object) => {
-          dra.claims.answered(key, object);
+        (object) => {
+          dra.claims.learn(object);
           latest = object;
           hasWritten = true;
         },
@@ -171,7 +166,7 @@ function othersOf({ prepared }: NodeAgent, uid: string): PreparedClaim[] {
 async function sendDevice<T>(
   world: NodesWorld,
   write: NodeWrite,
-  answered: (key: string, object: T) => void,
+  answered: (object: T) => void,
   cancel: Cancel,
 ): Promise<boolean> {
   if (write.kind === "event") {
@@ -180,15 +175,13 @@ async function sendDevice<T>(
   }
   const { kube } = world.ports;
   const outcome = await sendWrite(kube, write, { absentAt: "0", why: "the driver reports", cancel });
-  const key = placeOf(write.ref);
   if (outcome.ok) {
-    if (outcome.value.object !== undefined && write.kind !== "delete")
-      answered(key, outcome.value.object as unknown as T);
+    if (outcome.value.object !== undefined && write.kind !== "delete") answered(outcome.value.object as unknown as T);
     return true;
   }
   if (outcome.reason === "NotFound" && write.kind === "delete") return true;
   const { subresource: _part, ...ref } = write.ref;
   const fresh = await kube.get(ref, { cancel });
-  if (fresh.ok) answered(key, fresh.value as unknown as T);
+  if (fresh.ok) answered(fresh.value as unknown as T);
   return false;
 }

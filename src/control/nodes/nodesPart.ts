@@ -8,12 +8,12 @@ import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { PodAgent } from "../../ports/podAgent.ts";
 import type { Controllers } from "../controllers.ts";
 import { EventRecorder } from "../eventRecorder.ts";
+import { NewestOf } from "../newestOf.ts";
 import type { NewObject, Part } from "../part.ts";
 import { kindSource, type Source } from "../sources.ts";
 import { FaultBook, faultMap } from "./faultBook.ts";
 import { type NodesOptions, nodesDefaults } from "./nodesOptions.ts";
 import { type DraWorld, kinds, type NodesWorld, tell } from "./nodesWorld.ts";
-import { OwnWrites } from "./ownWrites.ts";
 import { RegisterNodes } from "./registerNodes.ts";
 import { SimNodes } from "./simNodes.ts";
 import { SimPodAgent } from "./simPodAgent.ts";
@@ -74,8 +74,8 @@ function addNodes(
   const world: NodesWorld = {
     ports,
     options,
-    nodes: new OwnWrites(nodes),
-    leases: new OwnWrites(leases),
+    nodes: new NewestOf(nodes),
+    leases: new NewestOf(leases),
     faults,
     recorder,
     dra: options.dra === undefined ? undefined : draWorld(controllers, options.dra.driver),
@@ -153,8 +153,8 @@ function follows<T extends KubeObject>(
 function draWorld(controllers: Controllers, driver: string): DraWorld {
   const slices = controllers.cache<ResourceSlice>(kinds.slices);
   const claims = controllers.cache<ResourceClaim>(kinds.claims);
-  const ownSlices = new OwnWrites(slices);
-  const ownClaims = new OwnWrites(claims);
+  const ownSlices = new NewestOf(slices);
+  const ownClaims = new NewestOf(claims);
   const byNode = slices.index(({ spec }) => (spec.driver === driver && spec.nodeName ? [spec.nodeName] : []));
   const byPool = claims.index((claim) => nodesOfClaim(claim, driver));
   const byUid = claims.index(({ metadata }) => [metadata.uid]);
@@ -164,19 +164,18 @@ function draWorld(controllers: Controllers, driver: string): DraWorld {
     claims: ownClaims,
     slicesOf: (node) => {
       const known = new Map<string, ResourceSlice>();
-      for (const slice of byNode.get(node))
-        known.set(slice.metadata.name, ownSlices.latest(slice.metadata.name) ?? slice);
+      for (const slice of byNode.get(node)) known.set(slice.metadata.name, ownSlices.get(slice.metadata.name) ?? slice);
       // Those that exist only in answers so far.
       for (let i = 0; ; i++) {
-        const unseen = ownSlices.latest(sliceName(node, driver, i));
+        const unseen = ownSlices.get(sliceName(node, driver, i));
         if (unseen === undefined) return [...known.values()];
         known.set(unseen.metadata.name, unseen);
       }
     },
-    claimsOf: (node) => byPool.get(node).flatMap((claim) => ownClaims.latest(keyOf(claim)) ?? []),
+    claimsOf: (node) => byPool.get(node).flatMap((claim) => ownClaims.get(keyOf(claim)) ?? []),
     claimByUid: (uid) => {
       const claim = byUid.first(uid);
-      const latest = claim === undefined ? undefined : ownClaims.latest(keyOf(claim));
+      const latest = claim === undefined ? undefined : ownClaims.get(keyOf(claim));
       return latest?.metadata.uid === uid ? latest : undefined;
     },
   };

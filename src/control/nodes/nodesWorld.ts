@@ -4,17 +4,17 @@ import type { Lease, Node, Pod, ResourceClaim, ResourceSlice } from "../../model
 import type { KubeObject } from "../../model/object.ts";
 import type { ControlPorts } from "../controllers.ts";
 import type { EventRecorder } from "../eventRecorder.ts";
+import type { NewestOf } from "../newestOf.ts";
 import type { ObjectCache } from "../objectCache.ts";
 import type { FaultBook } from "./faultBook.ts";
 import type { NodesOptions } from "./nodesOptions.ts";
-import type { OwnWrites } from "./ownWrites.ts";
 
 /** What the turns of all nodes share. */
 export interface NodesWorld {
   readonly ports: ControlPorts;
   readonly options: NodesOptions;
-  readonly nodes: OwnWrites<Node>;
-  readonly leases: OwnWrites<Lease>;
+  readonly nodes: NewestOf<Node>;
+  readonly leases: NewestOf<Lease>;
   readonly faults: FaultBook;
   readonly recorder: EventRecorder;
   /** Undefined where the server has no Dynamic Resource Allocation. */
@@ -28,8 +28,8 @@ export interface NodesWorld {
 }
 
 export interface DraWorld {
-  readonly slices: OwnWrites<ResourceSlice>;
-  readonly claims: OwnWrites<ResourceClaim>;
+  readonly slices: NewestOf<ResourceSlice>;
+  readonly claims: NewestOf<ResourceClaim>;
   slicesOf(node: string): readonly ResourceSlice[];
   claimsOf(node: string): readonly ResourceClaim[];
   claimByUid(uid: string): ResourceClaim | undefined;

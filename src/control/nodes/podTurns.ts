@@ -63,7 +63,7 @@ function isWaiting(pod: Pod): boolean {
 
 function holdsNode({ options, leases, ports }: NodesWorld, { name, isHeld }: NodeAgent): boolean {
   if (!options.leases) return isHeld;
-  return isHeld && holdsLease(leases.latest(`kube-node-lease/${name}`), options.holder, ports.clock.nowMs());
+  return isHeld && holdsLease(leases.get(`kube-node-lease/${name}`), options.holder, ports.clock.nowMs());
 }
 
 /** True when nothing that a predecessor has sent can give anything any more; see podFence. */
@@ -177,7 +177,7 @@ function areClaimsPrepared({ dra, options }: NodesWorld, agent: NodeAgent, pod: 
   if (!hasClaims(pod)) return true;
   if (dra === undefined) return false;
   const driver = options.dra?.driver ?? claimLifeDefaults.driver;
-  const lookUp = (namespace: string, name: string) => dra.claims.latest(`${namespace}/${name}`);
+  const lookUp = (namespace: string, name: string) => dra.claims.get(`${namespace}/${name}`);
   return claimsPrepared(pod, lookUp, agent.prepared, { name: agent.name, driver });
 }
 

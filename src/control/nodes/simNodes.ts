@@ -151,7 +151,7 @@ export class SimNodes {
     const names = [...this.agents.values()].filter(({ isHeld }) => isHeld).map(({ name }) => name);
     const lane = async (): Promise<void> => {
       for (let name = names.pop(); name !== undefined; name = names.pop()) {
-        const lease = this.world.leases.latest(`kube-node-lease/${name}`);
+        const lease = this.world.leases.get(`kube-node-lease/${name}`);
         if (lease?.spec?.holderIdentity !== holder) continue;
         const { uid, resourceVersion } = lease.metadata;
         const body = { metadata: { uid, resourceVersion }, spec: { holderIdentity: null } };
@@ -169,7 +169,7 @@ export class SimNodes {
   // --- turns
 
   async reconcile(name: string, { cancel }: Turn): Promise<undefined> {
-    const node = this.world.nodes.latest(name);
+    const node = this.world.nodes.get(name);
     if (node === undefined || !isSimulated(node)) {
       this.forget(name);
       return undefined;
@@ -212,7 +212,7 @@ export class SimNodes {
   }
 
   private faultsOf({ name }: NodeAgent): readonly Fault[] {
-    const node = this.world.nodes.latest(name);
+    const node = this.world.nodes.get(name);
     return node === undefined ? [] : this.world.faults.of(node).faults;
   }
 
@@ -220,11 +220,11 @@ export class SimNodes {
     const { world } = this;
     const { clock } = world.ports;
     for (let round = 0; round < roundsMax && !cancel.cancelled; round++) {
-      const node = world.nodes.latest(agent.name);
+      const node = world.nodes.get(agent.name);
       if (node === undefined || node.metadata.uid !== agent.uid) return;
       const nowMs = clock.nowMs();
       if (!(await this.turnNode(agent, node, nowMs, cancel))) return;
-      const latest = world.nodes.latest(agent.name);
+      const latest = world.nodes.get(agent.name);
       if (!agent.isHeld || latest === undefined) return;
       this.dropGhosts(agent, nowMs);
       if (agent.claimsAreDirty || isDue(agent.claimsWakeMs, nowMs)) await turnClaims(world, agent, latest, cancel);
@@ -271,7 +271,7 @@ export class SimNodes {
       agent.leaseWakeMs = undefined;
       return true;
     }
-    const lease = this.world.leases.latest(`kube-node-lease/${agent.name}`);
+    const lease = this.world.leases.get(`kube-node-lease/${agent.name}`);
     const isTaken = agent.fence !== undefined;
     const next = nextForLease({ name: agent.name, uid: agent.uid, isTaken }, lease, this.lifeOptions(), nowMs);
     agent.isHeld = next.held;
@@ -292,7 +292,7 @@ export class SimNodes {
       if (agent.isHeld) await stageNode(world, agent, { node, stages, cancel });
       return true;
     }
-    const lease = world.leases.latest(`kube-node-lease/${agent.name}`);
+    const lease = world.leases.get(`kube-node-lease/${agent.name}`);
     const next = nextForNode({
       node,
       sim: agent.sim,
@@ -350,11 +350,11 @@ export class SimNodes {
     const { ports, nodes, leases } = this.world;
     const why = write.ref.plural === "leases" ? "the node lives" : "the node reports";
     const key = placeOf(write.ref);
-    const holderBefore = write.ref.plural === "leases" ? leases.latest(key)?.spec?.holderIdentity : undefined;
+    const holderBefore = write.ref.plural === "leases" ? leases.get(key)?.spec?.holderIdentity : undefined;
     const outcome = await sendWrite(ports.kube, write, { absentAt: "0", why, cancel });
     const learn = (object: unknown): void => {
-      if (write.ref.plural === "leases") leases.answered(key, object as Lease);
-      else if (write.ref.plural === "nodes") nodes.answered(key, object as Node);
+      if (write.ref.plural === "leases") leases.learn(object as Lease);
+      else if (write.ref.plural === "nodes") nodes.learn(object as Node);
     };
     if (outcome.ok) {
       agent.failures = 0;

@@ -3,16 +3,16 @@ import { pluralOf, type StageJob } from "../../decide/nodes/stages/stageEngine.t
 import { type KubeObject, splitApiVersion } from "../../model/object.ts";
 import type { Controllers } from "../controllers.ts";
 import type { Turn } from "../loop.ts";
+import { NewestOf } from "../newestOf.ts";
 import type { ObjectCache } from "../objectCache.ts";
 import { Channel } from "../sources.ts";
 import type { NodesWorld } from "./nodesWorld.ts";
-import { OwnWrites } from "./ownWrites.ts";
 import { playStages, templateWorld } from "./stageTurns.ts";
 import type { Wakes } from "./wakes.ts";
 
 interface StagedKind {
   readonly cache: ObjectCache;
-  readonly own: OwnWrites<KubeObject>;
+  readonly own: NewestOf<KubeObject>;
   readonly jobs: Map<string, StageJob>;
 }
 
@@ -42,7 +42,7 @@ export class StageObjects {
   async reconcile(place: string, { cancel }: Turn): Promise<undefined> {
     const [name = "", key = ""] = place.split(" ");
     const kind = this.kinds.get(name);
-    const object = kind?.own.latest(key);
+    const object = kind?.own.get(key);
     const stages: readonly Stage[] = this.world.stages.get(name) ?? [];
     if (kind === undefined) return undefined;
     if (object === undefined || stages.length === 0) {
@@ -54,7 +54,7 @@ export class StageObjects {
     const played = await playStages(this.world, { object, job: kind.jobs.get(key), stages, templates, cancel });
     if (played.job === undefined) kind.jobs.delete(key);
     else kind.jobs.set(key, played.job);
-    if (played.written !== undefined) kind.own.answered(key, played.written);
+    if (played.written !== undefined) kind.own.learn(played.written);
     this.wakes.set(place, played.again ? this.world.ports.clock.nowMs() : played.wakeAtMs);
     return undefined;
   }
@@ -64,7 +64,7 @@ export class StageObjects {
     const at = name.lastIndexOf("/");
     const [apiVersion, kind] = [name.slice(0, at), name.slice(at + 1)];
     const cache = this.controllers.cache({ ...splitApiVersion(apiVersion), plural: pluralOf(kind) });
-    this.kinds.set(name, { cache, own: new OwnWrites(cache), jobs: new Map() });
+    this.kinds.set(name, { cache, own: new NewestOf(cache), jobs: new Map() });
     cache.onEvent(({ key }) => this.channel.push(`${name} ${key}`));
   }
 }

@@ -25,7 +25,7 @@ export function nodeStages({ stages }: NodesWorld): readonly Stage[] | undefined
 /** What templates may ask about a node and its pods. */
 export function templateWorld(world: NodesWorld, agent: NodeAgent | undefined, node: Node | undefined): TemplateWorld {
   const nodeIps = (name: string): string[] =>
-    (world.nodes.latest(name)?.status?.addresses ?? [])
+    (world.nodes.get(name)?.status?.addresses ?? [])
       .filter(({ type }) => type === "InternalIP")
       .map(({ address }) => address);
   return {
@@ -126,6 +126,6 @@ export async function stageNode(
   const played = await playStages(world, { object, job: agent.job, stages, templates, cancel });
   agent.job = played.job;
   agent.nodeWakeMs = earliest(played.wakeAtMs, agent.state?.nextMs);
-  if (played.written !== undefined) world.nodes.answered(agent.name, played.written as unknown as Node);
+  if (played.written !== undefined) world.nodes.learn(played.written as unknown as Node);
   agent.nodeIsDirty = !played.failed && played.written !== undefined;
 }

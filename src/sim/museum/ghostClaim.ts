@@ -1,5 +1,5 @@
 import type { Controllers } from "../../control/controllers.ts";
-import { OwnWrites } from "../../control/nodes/ownWrites.ts";
+import { NewestOf } from "../../control/newestOf.ts";
 import type { ObjectCache } from "../../control/objectCache.ts";
 import { timerSource } from "../../control/sources.ts";
 import type { KubeObject } from "../../model/object.ts";
@@ -55,8 +55,8 @@ function seeded(cache: ObjectCache): State {
 
 /** An answer counts until the watch has passed its revision, and not beyond. */
 function passed(cache: ObjectCache): State {
-  const own = new OwnWrites(cache);
-  return { has: (key) => own.latest(key) !== undefined, created: (key, object) => own.answered(key, object) };
+  const own = new NewestOf(cache);
+  return { has: (key) => own.get(key) !== undefined, created: (_, object) => own.learn(object) };
 }
 
 /** Makes each claim once in its life. */

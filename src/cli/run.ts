@@ -96,7 +96,9 @@ export async function runControllers(flags: RunFlags): Promise<void> {
 function chosenParts({ controllers: names, defaultScheduler = false }: RunFlags): Part[] {
   // A cluster has a scheduler for plain pods; two that do not know of each other would both fill the same room.
   const known = parts.map((part) =>
-    part.name === "scheduler" ? schedulerPart({ placesPlainPods: defaultScheduler, allocatesDevices: true }) : part,
+    part.name === "scheduler"
+      ? schedulerPart({ placesPlainPods: defaultScheduler, allocatesDevices: true, readsShards: true })
+      : part,
   );
   if (names === undefined) return known.filter(({ isOfEveryCluster }) => isOfEveryCluster !== true);
   const wanted = names.split(",").map((name) => name.trim());

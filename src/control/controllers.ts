@@ -112,10 +112,20 @@ export class Controllers {
     return this.sortedCaches();
   }
 
+  /** One that is added later joins the others as they are now; the caches that it needs must be there already. */
   add(options: ControllerOptions): Controller {
     const controller = new Controller(this.ports, options);
     this.controllers.push(controller);
+    if (this.phase === "syncing" || this.phase === "synced") controller.startSources();
+    if (this.mayTurn()) controller.resume();
     return controller;
+  }
+
+  /** Ends one for good, while the others go on. */
+  async remove(controller: Controller): Promise<void> {
+    const at = this.controllers.indexOf(controller);
+    if (at >= 0) this.controllers.splice(at, 1);
+    await controller.stop(0);
   }
 
   /** Resolves true when the caches are whole and turns may begin (or the lease is waited for), false if it was stopped before. */

@@ -9,7 +9,7 @@ import { workloads } from "./workloads/workloads.ts";
 /** Every part that can be started by its name alone, in the order in which they are told about. */
 export const parts: readonly Part[] = [
   workloads,
-  schedulerPart({ allocatesDevices: true }),
+  schedulerPart({ allocatesDevices: true, readsShards: true }),
   devicesPart(),
   binderPart(),
   gangPart(),

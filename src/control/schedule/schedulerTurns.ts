@@ -99,7 +99,10 @@ export class SchedulerTurns {
     const { cluster } = world;
     if (this.isNothingNew(nowMs)) return this.sleep(nowMs);
     const found: Found[] = [];
-    const plan = cycle(cluster, nowMs, (session) => explainAll(session, found));
+    const plan = cycle(cluster, nowMs, (session) => {
+      explainWaiting(session, found);
+      this.explainStrays(found);
+    });
     this.decidedVersion = cluster.version;
     this.wakeMs = plan.wakeMs;
     metrics.gauge("kai_e2e_scheduling_latency_milliseconds", {}, clock.nowMs() - nowMs);
@@ -201,6 +204,15 @@ export class SchedulerTurns {
     metrics.gauge("kai_queue_gpu_usage", labels, allocated[0] / 1000);
     metrics.gauge("kai_queue_cpu_usage", labels, allocated[1] / 1000);
     metrics.gauge("kai_queue_memory_usage", labels, allocated[2] / 1e9);
+  }
+
+  /** Pods whose group is nowhere. One that is in another pool is no stray, and of several schedulers one tells of strays. */
+  private explainStrays(found: Found[]): void {
+    const { cluster, groups } = this.world;
+    if (cluster.settings.nodePool !== "") return;
+    for (const [id, tasks] of cluster.withoutGroup) {
+      if (groups.get(id) === undefined) found.push({ id, verdict: explainMissingGroup(id), waiting: tasks.size });
+    }
   }
 
   private isNothingNew(nowMs: number): boolean {
@@ -371,12 +383,9 @@ function isWaitingForUs(object: KubeObject, placesPlainPods: boolean): boolean {
   return (spec?.nodeName ?? "") === "" && metadata.deletionTimestamp === undefined;
 }
 
-function explainAll(session: Session, found: Found[]): void {
+function explainWaiting(session: Session, found: Found[]): void {
   for (const [job, obstacle] of session.obstacles) {
     found.push({ id: job.id, verdict: explain(session, job, obstacle), waiting: job.pendingCount });
-  }
-  for (const [id, tasks] of session.cluster.withoutGroup) {
-    found.push({ id, verdict: explainMissingGroup(id), waiting: tasks.size });
   }
 }
 

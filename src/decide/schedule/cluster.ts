@@ -32,7 +32,7 @@ import { VolumeFacts } from "./volumeFacts.ts";
  * there; what a decision tries on it is undone before the next event comes.
  */
 export class Cluster {
-  readonly settings: Settings;
+  settings: Settings;
   readonly names = new ResourceNames();
   readonly shapes = new PodShapes(this.names);
   readonly table: NodeTable;
@@ -79,6 +79,15 @@ export class Cluster {
       (namespace) => this.namespaceLabels.get(namespace),
       () => this.tasks.values(),
     );
+  }
+
+  /** Somebody wants another behaviour. The pool stays: who works for another pool sees another cluster. */
+  configure(settings: Settings): void {
+    assert(settings.nodePool === this.settings.nodePool, () => `this is the cluster of pool ${this.settings.nodePool}`);
+    this.version++;
+    this.settings = settings;
+    this.fit.configure(settings);
+    this.areQueuesDirty = true;
   }
 
   // Events

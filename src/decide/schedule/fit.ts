@@ -47,7 +47,7 @@ interface ShapeIndex {
 
 export class Fit {
   private readonly table: NodeTable;
-  private readonly settings: Settings;
+  private settings: Settings;
   private epoch = -1;
   private readonly eligibilities = new Map<string, Eligibility>();
   private readonly indexes = new Map<number, ShapeIndex>();
@@ -64,6 +64,12 @@ export class Fit {
   constructor(table: NodeTable, settings: Settings) {
     this.table = table;
     this.settings = settings;
+  }
+
+  configure(settings: Settings): void {
+    this.settings = settings;
+    // Scores and answers are by the old ones.
+    this.epoch = -1;
   }
 
   /** A node's labels, taints, conditions or capacity changed. */

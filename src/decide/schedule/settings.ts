@@ -31,6 +31,8 @@ export interface Settings {
   readonly actions: readonly ActionName[];
   /** Whether devices are given to claims; the cluster must serve `resource.k8s.io/v1` then. */
   readonly allocatesDevices: boolean;
+  /** Whether SchedulingShards are read: they add schedulers for pools, and say how each behaves. */
+  readonly readsShards: boolean;
 }
 
 export type ActionName = "allocate" | "consolidation" | "reclaim" | "preempt" | "stalegangeviction";
@@ -57,4 +59,5 @@ export const defaultSettings: Settings = {
   scenariosPerJob: 2_000,
   actions: ["allocate", "consolidation", "reclaim", "preempt", "stalegangeviction"],
   allocatesDevices: false,
+  readsShards: false,
 };

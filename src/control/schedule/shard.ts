@@ -1,0 +1,145 @@
+import type { Settings } from "../../decide/schedule/settings.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { annotationKeys } from "../../model/scheduling/keys.ts";
+import type { Controller, ControllerOptions } from "../controller.ts";
+import type { Controllers } from "../controllers.ts";
+import { EventRecorder } from "../eventRecorder.ts";
+import { Channel, forMapped, forObject, kindSource } from "../sources.ts";
+import { AccountTurns } from "./accountTurns.ts";
+import { GroupMarks } from "./groupMarks.ts";
+import { LingeringTurns } from "./lingeringTurns.ts";
+import { ReasonBook } from "./reasonBook.ts";
+import { SchedulerTurns } from "./schedulerTurns.ts";
+import { ScheduleWorld } from "./scheduleWorld.ts";
+import { StatusTurns } from "./statusTurns.ts";
+
+/** All pods are decided on together, so there is one key. */
+const cycleKey = "cycle";
+
+/** The scheduler of one node pool. */
+export interface Shard {
+  readonly world: ScheduleWorld;
+  readonly recorder: EventRecorder;
+  /** Something that no watch tells of has changed. */
+  wake(): void;
+  /** It decides nothing more. What it has seen goes on being followed, for who comes back. */
+  remove(): Promise<void>;
+}
+
+/** Adds what decides for one pool and tells of it. `known` is the world of a shard that was there before. */
+export function addShard(controllers: Controllers, settings: Settings, known?: ScheduleWorld): Shard {
+  const { ports } = controllers;
+  const { nodePool } = settings;
+  const added: Controller[] = [];
+  const add = (options: ControllerOptions): void => {
+    const name = nodePool === "" ? options.name : `${options.name}-${nodePool}`;
+    added.push(controllers.add({ ...options, name }));
+  };
+  const world = known ?? new ScheduleWorld(controllers, settings);
+  const recorder = new EventRecorder({
+    ...ports,
+    kube: controllers.kube,
+    controller: "muster.dev/scheduler",
+    instance: nodePool === "" ? "scheduler" : `scheduler-${nodePool}`,
+  });
+  const told = new Channel();
+  const book = new ReasonBook((key) => told.push(key));
+  const marked = new Channel();
+  const marks = new GroupMarks(controllers, world, recorder, (key) => marked.push(key));
+  const turns = new SchedulerTurns(controllers, world, recorder, marks, ({ revision, found, promised }) => {
+    book.note(revision, found, promised);
+    marks.noteUnwell();
+  });
+  const again = new Channel();
+  const lingers = new Channel();
+  world.onLingering = (uid) => lingers.push(uid);
+  const lingering = new LingeringTurns(controllers, world, () => again.push(cycleKey));
+  add({
+    name: "lingering-shares",
+    concurrency: 4,
+    sources: [lingers],
+    reconcile: (uid, { cancel }) => lingering.turn(uid, cancel),
+  });
+  add({
+    name: "scheduler",
+    sources: [
+      again,
+      ...world.caches.map((cache) => kindSource(cache, () => [cycleKey])),
+      { start: () => () => recorder.stop() },
+    ],
+    reconcile: (_, { cancel }) => turns.turn(cancel),
+  });
+  const status = new StatusTurns(controllers, world, recorder, book);
+  add({
+    name: "scheduler-status",
+    concurrency: 16,
+    sources: [told],
+    reconcile: (key, { cancel }) => status.turn(key, cancel),
+  });
+  add({
+    name: "group-marks",
+    concurrency: 64,
+    sources: [marked],
+    reconcile: (key, { cancel }) => marks.turn(key, cancel),
+  });
+  addAccounts(controllers, world, add);
+  return {
+    world,
+    recorder,
+    wake: () => again.push(cycleKey),
+    remove: async () => {
+      for (const controller of added.reverse()) await controllers.remove(controller);
+    },
+  };
+}
+
+/** What groups and queues have, on their status. */
+function addAccounts(controllers: Controllers, world: ScheduleWorld, add: (options: ControllerOptions) => void): void {
+  const accounts = new AccountTurns(controllers, world);
+  const groupOf = ({ metadata }: KubeObject): string[] => {
+    const name = metadata.annotations?.[annotationKeys.podGroup];
+    return name === undefined ? [] : [`${metadata.namespace}/${name}`];
+  };
+  // A request that comes or is taken back changes what its pod's group has, and touches neither of them.
+  const groupOfRequest = ({ metadata }: KubeObject): string[] => {
+    const pod = world.pods.get(`${metadata.namespace}/${metadata.name}`);
+    return pod === undefined ? [] : groupOf(pod);
+  };
+  add({
+    name: "podgroup-accounts",
+    concurrency: 64,
+    sources: [
+      kindSource(world.pods, forMapped(groupOf)),
+      kindSource(world.groups, forObject()),
+      kindSource(world.requests, forMapped(groupOfRequest)),
+    ],
+    reconcile: (id, { cancel }) => accounts.groupTurn(id, cancel),
+  });
+  const queuesOf = (id: string): string[] => {
+    const queue = world.cluster.jobs.get(id)?.queue;
+    return queue === undefined ? [] : [...queue.path()].map(({ name }) => name);
+  };
+  const withParent = (object: KubeObject): string[] => {
+    const parent = (object["spec"] as { parentQueue?: string } | undefined)?.parentQueue ?? "";
+    return parent === "" ? [object.metadata.name] : [object.metadata.name, parent];
+  };
+  add({
+    name: "queue-accounts",
+    sources: [
+      kindSource(world.queues, forMapped(withParent)),
+      kindSource(
+        world.pods,
+        forMapped((pod) => groupOf(pod).flatMap(queuesOf)),
+      ),
+      kindSource(
+        world.requests,
+        forMapped((request) => groupOfRequest(request).flatMap(queuesOf)),
+      ),
+      kindSource(
+        world.groups,
+        forMapped(({ metadata }) => queuesOf(`${metadata.namespace}/${metadata.name}`)),
+      ),
+    ],
+    reconcile: (name, { cancel }) => accounts.queueTurn(name, cancel),
+  });
+}

@@ -1,0 +1,71 @@
+import type { Settings } from "../../decide/schedule/settings.ts";
+import { settingsOfShard } from "../../decide/schedule/shardSettings.ts";
+import { equalJson } from "../../model/json.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { type SchedulingShard, schedulingShardRef } from "../../model/scheduling/schedulingShard.ts";
+import type { Controllers } from "../controllers.ts";
+import { kindSource } from "../sources.ts";
+import type { ScheduleWorld } from "./scheduleWorld.ts";
+import { addShard, type Shard } from "./shard.ts";
+
+/** There are few of them, and they are looked at together. */
+const shardsKey = "shards";
+
+/**
+ * Keeps one scheduler for each pool that a SchedulingShard names, and lets it behave as the shard says. The pool without a name has one always,
+ * also without a shard.
+ */
+export function addShardTurns(controllers: Controllers, first: Shard, base: Settings): void {
+  const cache = controllers.cache(schedulingShardRef);
+  const shards = new Map<string, Shard>([[base.nodePool, first]]);
+  /** Worlds of pools whose shard was deleted: their ledger knows what may still be on its way. */
+  const retired = new Map<string, ScheduleWorld>();
+
+  const configure = ({ world, wake }: Shard, settings: Settings): void => {
+    if (equalJson(world.cluster.settings, settings)) return;
+    world.cluster.configure(settings);
+    wake();
+  };
+
+  const turn = async (): Promise<undefined> => {
+    const wanted = new Map([[base.nodePool, base]]);
+    for (const { metadata, spec = {} } of byAge(cache.table.view().objects.values())) {
+      const { settings, problems } = settingsOfShard(spec, base);
+      for (const problem of problems) {
+        controllers.ports.log.warn({ shard: metadata.name, problem }, "a shard asks for what cannot be");
+      }
+      const { nodePool } = settings;
+      // The older of two for one pool counts.
+      if (!wanted.has(nodePool) || wanted.get(nodePool) === base) wanted.set(nodePool, settings);
+    }
+    for (const [pool, settings] of wanted) {
+      const known = shards.get(pool);
+      if (known !== undefined) {
+        configure(known, settings);
+        continue;
+      }
+      const before = retired.get(pool);
+      retired.delete(pool);
+      before?.cluster.configure(settings);
+      shards.set(pool, addShard(controllers, settings, before));
+      controllers.ports.log.info({ pool }, "a pool has a scheduler");
+    }
+    for (const [pool, shard] of shards) {
+      if (wanted.has(pool)) continue;
+      shards.delete(pool);
+      retired.set(pool, shard.world);
+      await shard.remove();
+      controllers.ports.log.info({ pool }, "a pool has no scheduler any more");
+    }
+    return undefined;
+  };
+  controllers.add({ name: "shards", sources: [kindSource(cache, () => [shardsKey])], reconcile: turn });
+}
+
+function byAge(objects: Iterable<KubeObject>): SchedulingShard[] {
+  const timeOf = ({ metadata }: SchedulingShard): string => metadata.creationTimestamp ?? "";
+  return [...(objects as unknown as Iterable<SchedulingShard>)].sort((a, b) => {
+    if (timeOf(a) !== timeOf(b)) return timeOf(a) < timeOf(b) ? -1 : 1;
+    return a.metadata.uid < b.metadata.uid ? -1 : 1;
+  });
+}

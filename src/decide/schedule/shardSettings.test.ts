@@ -1,0 +1,84 @@
+import { describe, expect, test } from "vitest";
+import type { SchedulingShardSpec } from "../../model/scheduling/schedulingShard.ts";
+import { defaultSettings } from "./settings.ts";
+import { settingsOfShard } from "./shardSettings.ts";
+
+const of = (spec: SchedulingShardSpec) => settingsOfShard(spec, defaultSettings);
+
+describe("a SchedulingShard", () => {
+  test("that says nothing changes nothing", () => {
+    expect(of({})).toEqual({ settings: defaultSettings, problems: [] });
+  });
+
+  test.each([
+    ["spreads", { placementStrategy: { gpu: "spread" } }, { gpuStrategy: "spread", consolidationJobsMax: 0 }],
+    ["bounds how far it looks", { queueDepthPerAction: { reclaim: 5 } }, { queueDepth: { reclaim: 5 } }],
+    [
+      "protects what has just begun",
+      { minRuntime: { preemptMinRuntime: "5m", reclaimMinRuntime: "1h" } },
+      { preemptMinRuntimeMs: 300_000, reclaimMinRuntimeMs: 3_600_000 },
+    ],
+    [
+      "resolves it by queue",
+      { plugins: { minruntime: { arguments: { reclaimResolveMethod: "queue", defaultPreemptMinRuntime: "2s" } } } },
+      { reclaimMinRuntimeMethod: "queue", preemptMinRuntimeMs: 2_000 },
+    ],
+    ["weighs the past", { kValue: 0.5 }, { kValue: 0.5 }],
+    ["never weighs the past below nothing", { kValue: -3 }, { kValue: 0 }],
+    [
+      "keeps a distance when it reclaims, however that is spelled",
+      { plugins: { proportion: { arguments: { relcaimerSaturationMultiplier: "1.5" } } } },
+      { reclaimerSaturationMultiplier: 1.5 },
+    ],
+    [
+      "has options as a command line has them",
+      {
+        args: {
+          "default-staleness-grace-period": "-1s",
+          "--max-consolidation-preemptees": "3",
+          "use-scheduling-signatures": "false",
+          "full-hierarchy-fairness": "false",
+          "restrict-node-scheduling": "true",
+          "detailed-fit-errors": "true",
+          "stuck-in-releasing-threshold": "10s",
+        },
+      },
+      {
+        stalenessGraceMs: -1_000,
+        consolidationJobsMax: 3,
+        usesSignatures: false,
+        hasFullHierarchy: false,
+        restrictsNodes: true,
+        showsNodesInErrors: true,
+        stuckInReleasingMs: 10_000,
+      },
+    ],
+    [
+      "leaves actions out and changes their order",
+      { actions: { consolidation: { enabled: false }, preempt: { priority: 450 } } },
+      { actions: ["allocate", "preempt", "reclaim", "stalegangeviction"] },
+    ],
+    [
+      "of another pool leaves plain pods to the first",
+      { partitionLabelValue: "gold" },
+      { nodePool: "gold", placesPlainPods: false },
+    ],
+  ] as const)("%s", (_, spec, expected) => {
+    expect(of(spec as SchedulingShardSpec)).toMatchObject({ settings: expected, problems: [] });
+  });
+
+  test("what cannot be understood is told and left as it was", () => {
+    const { settings, problems } = of({
+      minRuntime: { preemptMinRuntime: "soon" },
+      args: { "restrict-node-scheduling": "perhaps", "max-consolidation-preemptees": "many" },
+      actions: { pray: { enabled: true } },
+    });
+    expect(settings).toEqual(defaultSettings);
+    expect(problems).toEqual([
+      'minRuntime.preemptMinRuntime: "soon" is no duration',
+      'max-consolidation-preemptees: "many" is no number',
+      'restrict-node-scheduling: "perhaps" is neither true nor false',
+      'there is no action "pray"',
+    ]);
+  });
+});

@@ -1,0 +1,143 @@
+import type { ActionSetting, SchedulingShardSpec } from "../../model/scheduling/schedulingShard.ts";
+import { durationToMs } from "./duration.ts";
+import type { ActionName, Settings } from "./settings.ts";
+
+/** Actions are run by these, the highest first, unless a shard says otherwise. */
+const actionPriorities: Readonly<Record<ActionName, number>> = {
+  allocate: 500,
+  consolidation: 400,
+  reclaim: 300,
+  preempt: 200,
+  stalegangeviction: 100,
+};
+
+export interface ShardSettings {
+  readonly settings: Settings;
+  /** What could not be understood, and was left as it was. */
+  readonly problems: readonly string[];
+}
+
+/** How the scheduler of a shard behaves: what the shard says, and for the rest what would hold without it. */
+export function settingsOfShard(spec: SchedulingShardSpec, base: Settings): ShardSettings {
+  const problems: string[] = [];
+  const reader = new Reader(problems);
+  const { placementStrategy, minRuntime, queueDepthPerAction, kValue } = spec;
+  const argument = (plugin: string, ...names: readonly string[]): string | undefined => {
+    const { enabled, arguments: given } = spec.plugins?.[plugin] ?? {};
+    return enabled === false ? undefined : names.map((name) => given?.[name]).find((each) => each !== undefined);
+  };
+  const option = (name: string): string | undefined => spec.args?.[name] ?? spec.args?.[`--${name}`];
+  const runtime = (what: string, ofShard: string | undefined, name: string, usual: number): number =>
+    reader.duration(what, ofShard ?? argument("minruntime", name), usual);
+  const isSpread = placementStrategy?.gpu === "spread" || placementStrategy?.cpu === "spread";
+  const settings: Settings = {
+    ...base,
+    nodePool: spec.partitionLabelValue ?? "",
+    // Pods of the cluster's own scheduler know of no pools: one of us places them.
+    placesPlainPods: base.placesPlainPods && (spec.partitionLabelValue ?? "") === base.nodePool,
+    gpuStrategy: placementStrategy?.gpu ?? base.gpuStrategy,
+    cpuStrategy: placementStrategy?.cpu ?? base.cpuStrategy,
+    queueDepth: { ...base.queueDepth, ...queueDepthPerAction },
+    preemptMinRuntimeMs: runtime(
+      "minRuntime.preemptMinRuntime",
+      minRuntime?.preemptMinRuntime,
+      "defaultPreemptMinRuntime",
+      base.preemptMinRuntimeMs,
+    ),
+    reclaimMinRuntimeMs: runtime(
+      "minRuntime.reclaimMinRuntime",
+      minRuntime?.reclaimMinRuntime,
+      "defaultReclaimMinRuntime",
+      base.reclaimMinRuntimeMs,
+    ),
+    reclaimMinRuntimeMethod:
+      argument("minruntime", "reclaimResolveMethod") === "queue" ? "queue" : base.reclaimMinRuntimeMethod,
+    kValue: Math.max(0, kValue ?? reader.number("kValue", argument("proportion", "kValue"), base.kValue)),
+    reclaimerSaturationMultiplier: Math.max(
+      1,
+      reader.number(
+        "reclaimerSaturationMultiplier",
+        // The first is how KAI spells it, the others are what its documentation and its readers write.
+        argument(
+          "proportion",
+          "relcaimerSaturationMultiplier",
+          "reclaimerSaturationMultiplier",
+          "reclaimerUtilizationMultiplier",
+        ),
+        base.reclaimerSaturationMultiplier,
+      ),
+    ),
+    stalenessGraceMs: reader.duration(
+      "default-staleness-grace-period",
+      option("default-staleness-grace-period"),
+      base.stalenessGraceMs,
+    ),
+    stuckInReleasingMs: reader.duration(
+      "stuck-in-releasing-threshold",
+      option("stuck-in-releasing-threshold"),
+      base.stuckInReleasingMs,
+    ),
+    // What is spread out on purpose is not pushed together again.
+    consolidationJobsMax: isSpread
+      ? 0
+      : reader.number(
+          "max-consolidation-preemptees",
+          option("max-consolidation-preemptees"),
+          base.consolidationJobsMax,
+        ),
+    usesSignatures: reader.flag("use-scheduling-signatures", option("use-scheduling-signatures"), base.usesSignatures),
+    hasFullHierarchy: reader.flag("full-hierarchy-fairness", option("full-hierarchy-fairness"), base.hasFullHierarchy),
+    allowsConsolidatingReclaim: reader.flag(
+      "allow-consolidating-reclaim",
+      option("allow-consolidating-reclaim"),
+      base.allowsConsolidatingReclaim,
+    ),
+    restrictsNodes: reader.flag("restrict-node-scheduling", option("restrict-node-scheduling"), base.restrictsNodes),
+    showsNodesInErrors: reader.flag("detailed-fit-errors", option("detailed-fit-errors"), base.showsNodesInErrors),
+    actions: actionsOf(spec.actions ?? {}, base.actions, problems),
+  };
+  return { settings, problems };
+}
+
+function actionsOf(
+  given: Readonly<Record<string, ActionSetting>>,
+  usual: readonly ActionName[],
+  problems: string[],
+): readonly ActionName[] {
+  for (const name of Object.keys(given)) {
+    if (!Object.hasOwn(actionPriorities, name)) problems.push(`there is no action ${JSON.stringify(name)}`);
+  }
+  const names = Object.keys(actionPriorities) as ActionName[];
+  return names
+    .filter((name) => given[name]?.enabled ?? usual.includes(name))
+    .map((name) => ({ name, priority: given[name]?.priority ?? actionPriorities[name] }))
+    .sort((a, b) => b.priority - a.priority || names.indexOf(a.name) - names.indexOf(b.name))
+    .map(({ name }) => name);
+}
+
+class Reader {
+  private readonly problems: string[];
+
+  constructor(problems: string[]) {
+    this.problems = problems;
+  }
+
+  duration(name: string, text: string | undefined, usual: number): number {
+    return this.read(name, text, durationToMs(text), usual, "no duration");
+  }
+
+  number(name: string, text: string | undefined, usual: number): number {
+    const value = text !== undefined && text.trim() !== "" ? Number(text) : undefined;
+    return this.read(name, text, Number.isFinite(value) ? value : undefined, usual, "no number");
+  }
+
+  flag(name: string, text: string | undefined, usual: boolean): boolean {
+    const value = text === "true" ? true : text === "false" ? false : undefined;
+    return this.read(name, text, value, usual, "neither true nor false");
+  }
+
+  private read<T>(name: string, text: string | undefined, value: T | undefined, usual: T, why: string): T {
+    if (text !== undefined && value === undefined) this.problems.push(`${name}: ${JSON.stringify(text)} is ${why}`);
+    return value ?? usual;
+  }
+}

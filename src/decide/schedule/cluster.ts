@@ -100,7 +100,13 @@ export class Cluster {
       return;
     }
     this.version++;
-    this.table.put(node);
+    const type = known?.gpuType;
+    const state = this.table.put(node);
+    if (type === undefined || type === state.gpuType) return;
+    for (const { holder } of state.holdings) {
+      const task = holder as Task;
+      if (task.counted !== undefined) task.counted = this.recharge(task, this.heldVector(task));
+    }
   }
 
   /** How many GPUs a node has published as devices for claims. */
@@ -550,12 +556,21 @@ export class Cluster {
     if (counted !== undefined) {
       addTo(job.allocated, counted, -1);
       job.queue?.charge(counted, job.isPreemptible, -1);
+      this.chargeType(job, task.countedType, -counted[0]);
     }
     if (vector !== undefined) {
       addTo(job.allocated, vector);
       job.queue?.charge(vector, job.isPreemptible, 1);
+      task.countedType = task.holdings.at(-1)?.node.gpuType ?? "";
+      this.chargeType(job, task.countedType, vector[0]);
     }
     return vector;
+  }
+
+  private chargeType(job: Job, type: string, gpuMilli: number): void {
+    if (gpuMilli === 0) return;
+    job.allocatedByType.set(type, (job.allocatedByType.get(type) ?? 0) + gpuMilli);
+    job.queue?.chargeType(type, gpuMilli, job.isPreemptible, 1);
   }
 
   private heldVector(task: Task): Vector {
@@ -565,6 +580,7 @@ export class Cluster {
 
   private chargeJob(job: Job, times: number): void {
     job.queue?.charge(job.allocated, job.isPreemptible, times);
+    for (const [type, gpuMilli] of job.allocatedByType) job.queue?.chargeType(type, gpuMilli, job.isPreemptible, times);
   }
 
   private rebuildQueues(): void {
@@ -618,6 +634,15 @@ export class Cluster {
     }
     for (const [name, expected] of sums) {
       const { allocated } = this.queues.byName.get(name) ?? { allocated: zeroVector() };
+      const types = new Map<string, number>();
+      for (const { counted, countedType, job } of this.tasks.values()) {
+        if (counted === undefined || ![...(job?.queue?.path() ?? [])].some((queue) => queue.name === name)) continue;
+        types.set(countedType, (types.get(countedType) ?? 0) + counted[0]);
+      }
+      for (const [type, gpuMilli] of types) {
+        const has = this.queues.byName.get(name)?.ofType(type).allocated;
+        assert(has === gpuMilli, () => `queue ${name} was counted as ${has} of ${type}, and its pods hold ${gpuMilli}`);
+      }
       assert(
         allocated.every((each, at) => each === expected[at]),
         () => `queue ${name} was counted as ${allocated.join()}, and its pods hold ${expected.join()}`,

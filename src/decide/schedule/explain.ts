@@ -6,6 +6,7 @@ import { whyRefused } from "./fit.ts";
 import { isReady, type Step } from "./gang.ts";
 import type { GateRefusal } from "./gates.ts";
 import { isShared, shareMemoryMiB } from "./gpuRequest.ts";
+import { barredTypes, typeBarText } from "./gpuTypes.ts";
 import type { GroupNode, Job } from "./job.ts";
 import type { NodeState } from "./nodeState.ts";
 import { placeTask, problemOf } from "./placeTask.ts";
@@ -226,15 +227,22 @@ function reasonsFor(session: Session, task: Task, step: Step, placed: number): E
     known = new Map();
     explained.set(session, known);
   }
-  let reasons = before.length === 0 ? known.get(task.shape.id) : undefined;
+  // With bounds by type of GPU the queue decides too.
+  const isAlike = before.length === 0 && !session.cluster.queues.hasTypes;
+  let reasons = isAlike ? known.get(task.shape.id) : undefined;
   if (reasons !== undefined) return reasons;
   if (known.size >= explanationsMax) return { counts: new Map(), cure: undefined };
   const start = session.statement.checkpoint();
   for (const each of before) placeTask(session.cluster, session.statement, each);
   const counts = nodeReasons(session, task);
+  const bar = [...barredTypes(session.cluster, task).values()].find((each) => counts.has(typeBarText(each)));
   session.statement.rollback(start);
-  reasons = { counts, cure: cureText(session, step) };
-  known.set(before.length === 0 ? task.shape.id : -1 - known.size, reasons);
+  const cure =
+    bar === undefined
+      ? cureText(session, step)
+      : `give queue ${bar.queue.name} a higher ${bar.bound} of ${bar.type}, or free GPUs of another type that it accepts`;
+  reasons = { counts, cure };
+  known.set(isAlike ? task.shape.id : -1 - known.size, reasons);
   return reasons;
 }
 
@@ -253,6 +261,7 @@ function nodeReasons(session: Session, task: Task): Map<string, number> {
   };
   const { shape } = task;
   const rules = cluster.terms.isEmpty && shape.isLocal ? undefined : socialRules(task, cluster.terms, table, fit);
+  const bars = barredTypes(cluster, task);
   for (const node of table.nodes) {
     const at = node.index;
     const refusedBy = whyRefused(shape.where, node);
@@ -263,6 +272,11 @@ function nodeReasons(session: Session, task: Task): Map<string, number> {
     }
     if (!fit.accepts(shape, at)) {
       add("do not give GPUs in the form it asks for");
+      continue;
+    }
+    const bar = bars.get(node.gpuType);
+    if (bar !== undefined) {
+      add(typeBarText(bar));
       continue;
     }
     const lack = lackOf(session, task, node);

@@ -104,6 +104,8 @@ export class Job {
   queue: QueueState | undefined;
   priority: number;
   allocated: Vector = zeroVector();
+  /** Of that, GPUs by type. */
+  readonly allocatedByType = new Map<string, number>();
   /** What its pending pods ask for; undefined until it is asked for again. */
   pendingVector: Vector | undefined;
   /** Pods that name a subgroup that the group does not have. */

@@ -66,6 +66,8 @@ export class NodeState {
   gpuMemoryMiB = unknownGpuMemoryMiB;
   knowsGpuMemory = false;
   migStrategy: "none" | "single" | "mixed" = "none";
+  /** The product that its GPUs are; empty when it does not say. */
+  gpuType = "";
   /** GPUs that only claims can have: published as devices, and not as an amount. */
   claimGpus = 0;
   /** What pods that are not ours hold. */
@@ -89,6 +91,7 @@ export class NodeState {
     const memory = gpuMemoryMiB(this.labels[labelKeys.gpuMemory]);
     this.knowsGpuMemory = memory !== undefined;
     this.gpuMemoryMiB = memory ?? unknownGpuMemoryMiB;
+    this.gpuType = this.labels[labelKeys.gpuProduct] ?? "";
     const strategy = this.labels[labelKeys.migStrategy];
     this.migStrategy = strategy === "single" || strategy === "mixed" ? strategy : "none";
   }

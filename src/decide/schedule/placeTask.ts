@@ -3,6 +3,7 @@ import type { Cluster } from "./cluster.ts";
 import type { DeviceFit } from "./deviceClaims.ts";
 import { nowhere } from "./fit.ts";
 import { isShared, shareMemoryMiB } from "./gpuRequest.ts";
+import { barredTypes } from "./gpuTypes.ts";
 import type { GroupUse, NodeState } from "./nodeState.ts";
 import { socialRules } from "./social.ts";
 import type { Statement } from "./statement.ts";
@@ -54,13 +55,14 @@ export function findSpot(cluster: Cluster, task: Task, candidates: Candidates = 
   if (problemOf(cluster, task) !== undefined) return undefined;
   const rules = cluster.terms.isEmpty && shape.isLocal ? undefined : socialRules(task, cluster.terms, table, fit);
   const nominated = task.pod.status?.nominatedNodeName;
-  const isFree = shape.isLocal && rules === undefined && candidates.bonus === undefined;
+  const bars = barredTypes(cluster, task);
+  const isFree = shape.isLocal && rules === undefined && candidates.bonus === undefined && bars.size === 0;
   if (isFree && nominated === undefined && candidates.nodes === undefined) {
     const at = fit.best(shape);
     return at === nowhere ? undefined : spotAt(cluster, task, at);
   }
   const all = candidates.nodes ?? table.nodes.map((_, index) => index);
-  let allowed = isFree ? all : all.filter((index) => isAllowed(cluster, task, index, rules));
+  let allowed = isFree ? all : all.filter((index) => isAllowed(cluster, task, index, rules, bars));
   // A node that was promised to the pod is taken if it still fits.
   const promised = nominated === undefined ? undefined : table.get(nominated)?.index;
   if (promised !== undefined && allowed.includes(promised) && fit.score(shape, promised) >= 0) {
@@ -96,8 +98,15 @@ function bestOf(
   return fit.bestAmong(task.shape, nodes, (at) => (company.get(at) ?? 0) * companyUnit + (bonus?.(at) ?? 0));
 }
 
-function isAllowed(cluster: Cluster, task: Task, at: number, rules: ReturnType<typeof socialRules>): boolean {
+function isAllowed(
+  cluster: Cluster,
+  task: Task,
+  at: number,
+  rules: ReturnType<typeof socialRules>,
+  bars: ReadonlyMap<string, unknown>,
+): boolean {
   const node = cluster.table.nodes[at] as NodeState;
+  if (bars.has(node.gpuType)) return false;
   if (cluster.fit.score(task.shape, at) < 0) return false;
   if (rules !== undefined && rules.refuses(node) !== undefined) return false;
   return task.shape.volumeClaims.length === 0 || cluster.volumes.refuses(task, node) === undefined;

@@ -14,12 +14,15 @@ export class QueueState {
   readonly deserved: Readonly<Vector>;
   readonly limit: Readonly<Vector>;
   readonly weight: Readonly<Vector>;
+  /** By type of GPU, in thousandths of a device; -1 is without bound. */
+  readonly typeBounds: ReadonlyMap<string, { readonly quota: number; readonly limit: number }>;
   readonly preemptMinRuntimeMs: number | undefined;
   readonly reclaimMinRuntimeMs: number | undefined;
   parent: QueueState | undefined;
   readonly children: QueueState[] = [];
   allocated: Vector = zeroVector();
   allocatedNonPreemptible: Vector = zeroVector();
+  private readonly byType = new Map<string, TypeUse>();
   /** Allocated, and what waits. */
   request: Vector = zeroVector();
   fairShare: Vector = zeroVector();
@@ -37,6 +40,12 @@ export class QueueState {
     this.deserved = vectorOf(all, "quota");
     this.limit = vectorOf(all, "limit");
     this.weight = all.map((each) => Math.max(0, each?.overQuotaWeight ?? 0)) as Vector;
+    this.typeBounds = new Map(
+      Object.entries(resources?.gpuTypes ?? {}).map(([type, { quota = unlimited, limit = unlimited }]) => [
+        type,
+        { quota: milliOf(quota), limit: milliOf(limit) },
+      ]),
+    );
     this.preemptMinRuntimeMs = durationToMs(preemptMinRuntime);
     this.reclaimMinRuntimeMs = durationToMs(reclaimMinRuntime);
   }
@@ -54,12 +63,35 @@ export class QueueState {
     for (let at: QueueState | undefined = this; at !== undefined; at = at.parent) yield at;
   }
 
+  ofType(type: string): Readonly<TypeUse> {
+    return this.byType.get(type) ?? { allocated: 0, nonPreemptible: 0 };
+  }
+
+  chargeType(type: string, gpuMilli: number, isPreemptible: boolean, times: number): void {
+    for (const { byType } of this.path()) {
+      const use = byType.get(type) ?? { allocated: 0, nonPreemptible: 0 };
+      byType.set(type, use);
+      use.allocated += gpuMilli * times;
+      if (!isPreemptible) use.nonPreemptible += gpuMilli * times;
+    }
+  }
+
   charge(by: Readonly<Vector>, isPreemptible: boolean, times: number): void {
     for (const queue of this.path()) {
       addTo(queue.allocated, by, times);
       if (!isPreemptible) addTo(queue.allocatedNonPreemptible, by, times);
     }
   }
+}
+
+/** What a queue has of one type of GPU, in thousandths of a device. */
+export interface TypeUse {
+  allocated: number;
+  nonPreemptible: number;
+}
+
+function milliOf(devices: number): number {
+  return devices < 0 ? unlimited : Math.round(devices * 1000);
 }
 
 /** GPUs count in thousandths and memory in bytes here, in devices and millions of bytes in the object. */
@@ -76,6 +108,8 @@ function vectorOf(all: readonly (QueueResource | undefined)[], field: "quota" | 
 export class QueueTree {
   readonly byName = new Map<string, QueueState>();
   readonly roots: QueueState[] = [];
+  /** Whether any queue bounds a type of GPU. */
+  readonly hasTypes: boolean;
   /** Names of queues that exist and are left out. */
   readonly orphans = new Set<string>();
 
@@ -86,6 +120,7 @@ export class QueueTree {
       if (isConnected(state, all)) this.byName.set(state.name, state);
       else this.orphans.add(state.name);
     }
+    this.hasTypes = [...this.byName.values()].some(({ typeBounds }) => typeBounds.size > 0);
     for (const state of this.byName.values()) {
       const parentName = state.queue.spec.parentQueue ?? "";
       const parent = parentName === "" ? undefined : this.topTwo(parentName, options.hasFullHierarchy);

@@ -101,6 +101,8 @@ export class Task implements Holder {
   podSet: PodSet | undefined;
   /** What its queue counts for it now. */
   counted: Vector | undefined;
+  /** The type of the GPUs in it. */
+  countedType = "";
 
   constructor(pod: Pod, shape: PodShape, isForeign: boolean) {
     this.uid = pod.metadata.uid;

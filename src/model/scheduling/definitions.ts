@@ -108,6 +108,10 @@ export const queueDefinition = definition({
       gpu: described(queueResource, "In devices."),
       cpu: described(queueResource, "In thousandths of a core."),
       memory: described(queueResource, "In millions of bytes."),
+      gpuTypes: described(
+        map(fields({ quota: { ...decimal, default: -1 }, limit: { ...decimal, default: -1 } })),
+        "In devices, by the product that nodes have in the label nvidia.com/gpu.product.",
+      ),
     }),
   }),
   status: fields({

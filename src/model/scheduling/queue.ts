@@ -31,6 +31,8 @@ export type QueueResources = {
   gpu?: QueueResource;
   cpu?: QueueResource;
   memory?: QueueResource;
+  /** By the product that nodes name in `nvidia.com/gpu.product`, in devices. Ours: KAI has no such field. */
+  gpuTypes?: Record<string, Pick<QueueResource, "quota" | "limit">>;
 };
 
 export type QueueResource = {

@@ -28,6 +28,9 @@ export interface PlayedSeeds {
 /** So many seeds before a thread asks for more: enough that asking costs nothing, few enough that all end together. */
 const portion = 20;
 
+/** A seed makes much that is garbage at its end: with room for it little of that is ever copied. */
+const maxYoungGenerationSizeMb = 64;
+
 export function coresHere(): number {
   return availableParallelism();
 }
@@ -68,7 +71,8 @@ export async function seedsOnCores(
 function thread(order: () => SeedOrder | undefined, tell: (seeds: readonly PlayedSeed[]) => void): Promise<void> {
   return new Promise((resolve, reject) => {
     // Beside this file, under the same ending: it is compiled, or one of a few joined files.
-    const worker = new Worker(new URL(`./seedWorker${extname(import.meta.url)}`, import.meta.url));
+    const program = new URL(`./seedWorker${extname(import.meta.url)}`, import.meta.url);
+    const worker = new Worker(program, { resourceLimits: { maxYoungGenerationSizeMb } });
     let isDone = false;
     const ask = (): void => {
       const given = order();

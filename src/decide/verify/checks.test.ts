@@ -46,6 +46,17 @@ facts("S1", [
     status: "failed",
     says: "pods/t/a: has no node",
   },
+  {
+    name: "one says that it runs, nowhere",
+    objects: { pods: [pod("t/a", { node: "", phase: "Running" })] },
+    status: "failed",
+    says: "pods/t/a: says that it is Running, and has no node",
+  },
+  {
+    name: "one that is over has none",
+    objects: { pods: [pod("t/a", { node: "", phase: "Succeeded" })] },
+    status: "passed",
+  },
 ]);
 
 facts("S2", [

@@ -22,6 +22,8 @@ export interface PodTally {
   readonly excusedFailures: readonly Pod[];
   /** Bound, and not running yet. */
   readonly starting: readonly Pod[];
+  /** Neither pending nor at its end, and without a node: somebody wrote a status that cannot be. */
+  readonly nowhere: readonly Pod[];
   /** Node to pods in scope; pods without a node under `<none>`. */
   readonly distribution: ReadonlyMap<string, number>;
 }
@@ -55,6 +57,7 @@ export function tallyPods(
   const failures: Pod[] = [];
   const ignoredJobs: Pod[] = [];
   const starting: Pod[] = [];
+  const nowhere: Pod[] = [];
   const distribution = new Map<string, number>();
   let running = 0;
   let pending = 0;
@@ -67,6 +70,7 @@ export function tallyPods(
     switch (pod.status?.phase ?? "Pending") {
       case "Running":
         running++;
+        if (node === "") nowhere.push(pod);
         break;
       case "Succeeded":
         succeeded++;
@@ -83,6 +87,7 @@ export function tallyPods(
         break;
       default:
         unknown++;
+        if (node === "") nowhere.push(pod);
     }
   }
   const replaced =
@@ -104,7 +109,8 @@ export function tallyPods(
     excusedFailures: excusedFailures.length,
   };
   assertCounts(counts, distribution);
-  return { counts, pods, unscheduled, settling, failed, ignoredJobs, excusedFailures, starting, distribution };
+  const placed = { starting, nowhere, distribution };
+  return { counts, pods, unscheduled, settling, failed, ignoredJobs, excusedFailures, ...placed };
 }
 
 /** The sums close, always: an impossible line is a bug of ours and not of the cluster. */

@@ -8,7 +8,7 @@ import { expectedOf } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/object.ts";
 import type { Revision } from "../../model/revision.ts";
 import { bindRequestApiVersion, bindRequestRef } from "../../model/scheduling/bindRequest.ts";
-import { annotationKeys, labelKeys } from "../../model/scheduling/keys.ts";
+import { annotationKeys, epochOf, labelKeys } from "../../model/scheduling/keys.ts";
 import { uuid5 } from "../../model/uuid5.ts";
 import type { Decision } from "../commit.ts";
 import type { Mark } from "./scheduleWorld.ts";
@@ -39,7 +39,8 @@ export function intentsOf(planned: PlannedJob, facts: PlanFacts): JobCommit {
     ? uuid5(
         job.uid,
         binds
-          .map(({ task }) => task.uid)
+          // Another try is another set: what is left of an earlier one must not complete it.
+          .map(({ task, node }) => `${task.uid} ${node} ${epochOf(task.pod)}`)
           .sort()
           .join(),
       )
@@ -98,9 +99,13 @@ function bindRequest(bind: PlannedBind, facts: PlanFacts, commitId: string | und
         name: task.name,
         namespace: task.namespace,
         labels,
-        ...(commitId !== undefined && {
-          annotations: { [annotationKeys.commit]: commitId, [annotationKeys.commitSize]: String(size) },
-        }),
+        annotations: {
+          [annotationKeys.decidedIn]: epochOf(task.pod),
+          ...(commitId !== undefined && {
+            [annotationKeys.commit]: commitId,
+            [annotationKeys.commitSize]: String(size),
+          }),
+        },
         ownerReferences: [{ apiVersion: "v1", kind: "Pod", name: task.name, uid: task.uid }],
       },
       spec: {

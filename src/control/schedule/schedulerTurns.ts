@@ -10,7 +10,8 @@ import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { type Outcome, refused } from "../../model/outcome.ts";
 import { firstRevision, laterOf, type Revision } from "../../model/revision.ts";
-import { defaultSchedulerName, kaiSchedulerName } from "../../model/scheduling/keys.ts";
+import { type BindRequest, podUidOf } from "../../model/scheduling/bindRequest.ts";
+import { annotationKeys, defaultSchedulerName, kaiSchedulerName } from "../../model/scheduling/keys.ts";
 import { uuid5 } from "../../model/uuid5.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import { type Decision, resolveUnknown } from "../commit.ts";
@@ -34,7 +35,6 @@ const soonMsMax = 1_000;
 
 /** How long our caches may take to show what was there when we took the lease. */
 const takeOverMs = 5_000;
-const epochAnnotation = "muster.dev/scheduler-epoch";
 
 export interface TurnOutcome {
   readonly revision: Revision;
@@ -133,13 +133,16 @@ export class SchedulerTurns {
 
   /**
    * What an earlier leader has sent may still land. A bind that it decided carries the pod's revision, so writing to every pod that waits
-   * makes each such bind fail; and what had landed before is waited for, so that our picture has it:
+   * makes each such bind fail; a request that it decided names the mark that the pod had, and is not carried out once the
+   * pod has another one. What had landed before is waited for, so that our picture has it:
    *
-   *   old leader              API                    new leader
-   *   bind a to n1 ---\\
-   *                    \\      lease is taken     <--
-   *                     \\     a: our mark       <--  mark every pod that waits
-   *                      -->  conflict                n1 is really free
+   *   old leader                 API                           new leader
+   *   bind a to n1 -----\\
+   *   request b to n1 ---\\      lease is taken            <--
+   *                       \\     a, b: our mark           <--  mark every pod that waits
+   *                        -->  a: conflict
+   *                        -->  b to n1, in another epoch:     n1 is really free
+   *                             the binder refuses it
    */
   private async takeOver(cancel: Cancel): Promise<string | undefined> {
     const { controllers, world } = this;
@@ -157,10 +160,17 @@ export class SchedulerTurns {
       items.reduce((newest, { metadata }) => laterOf(newest, metadata.resourceVersion), firstRevision);
     let newest = newestOf(pods.value.items);
     const mark = uuid5(epoch, "epoch");
+    // What is on its way stays on its way; a gang's set that was never completed does not.
+    const isVoid = unfinishedSets(requests.value.items);
+    const onTheirWay = new Set<string>();
+    for (const request of requests.value.items) {
+      if (!isVoid(request)) onTheirWay.add(podUidOf(request as unknown as BindRequest) ?? "");
+    }
     for (const pod of pods.value.items) {
       if (!isWaitingForUs(pod, this.world.cluster.settings.placesPlainPods)) continue;
+      if (onTheirWay.has(pod.metadata.uid)) continue;
       const { namespace = "", name } = pod.metadata;
-      const patch = { metadata: { annotations: { [epochAnnotation]: mark } } };
+      const patch = { metadata: { annotations: { [annotationKeys.schedulerEpoch]: mark } } };
       const target = { ...refs.pods, namespace, name };
       const why = "another leads now: what was decided before must not land";
       const outcome = await applyIntent(
@@ -176,6 +186,12 @@ export class SchedulerTurns {
     if (!(await world.requests.waitForRevision(newestOf(requests.value.items), wait))) {
       return "our picture of the BindRequests is older than our lease";
     }
+    await this.voidSet(requests.value.items.filter(isVoid), cancel);
+    // Nothing that was sent before can take effect any more.
+    for (const { intent } of this.unknown.values()) {
+      if (world.picture.stateOf(intent) === "unknown") world.picture.abandon(intent);
+    }
+    this.unknown.clear();
     this.tookOverIn = epoch;
     return undefined;
   }
@@ -374,6 +390,25 @@ export class SchedulerTurns {
       }
     }
   }
+}
+
+/** Requests of gangs' sets that are neither complete nor begun: who wrote them does not lead any more, and will not write the rest. */
+function unfinishedSets(requests: readonly KubeObject[]): (request: KubeObject) => boolean {
+  const sets = new Map<string, KubeObject[]>();
+  const setOf = ({ metadata }: KubeObject): string | undefined => {
+    const id = metadata.annotations?.[annotationKeys.commit];
+    return id === undefined ? undefined : `${metadata.namespace}/${id}`;
+  };
+  for (const request of requests) {
+    const id = setOf(request);
+    if (id !== undefined) sets.set(id, [...(sets.get(id) ?? []), request]);
+  }
+  return (request) => {
+    const set = sets.get(setOf(request) ?? "");
+    if (set === undefined) return false;
+    const hasBegun = set.some((each) => (each as unknown as BindRequest).status?.phase !== undefined);
+    return !hasBegun && set.length < Number(request.metadata.annotations?.[annotationKeys.commitSize] ?? "0");
+  };
 }
 
 function isWaitingForUs(object: KubeObject, placesPlainPods: boolean): boolean {

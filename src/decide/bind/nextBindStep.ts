@@ -10,7 +10,7 @@ import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import type { Revision } from "../../model/revision.ts";
 import { type BindRequest, isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";
-import { annotationKeys, gpuGroupsOfLabels, labelKeys } from "../../model/scheduling/keys.ts";
+import { annotationKeys, epochOf, gpuGroupsOfLabels, labelKeys } from "../../model/scheduling/keys.ts";
 import { attemptOf } from "./attemptMark.ts";
 import { releasedAnnotation } from "./judgeGroup.ts";
 import {
@@ -75,6 +75,12 @@ export interface BindOptions {
   readonly cdi: boolean;
 }
 
+/** What an earlier leader sent may come late, when its place was given away: the pod names the epoch since when nothing else counts. */
+function isOfAnotherEpoch({ metadata }: BindRequest, pod: Pod): boolean {
+  const decidedIn = metadata.annotations?.[annotationKeys.decidedIn];
+  return decidedIn !== undefined && decidedIn !== epochOf(pod);
+}
+
 export function nextBindStep(view: BindView, options: BindOptions): BindStep {
   const { request, pod, node } = view;
   const { spec = {}, status } = request;
@@ -92,6 +98,9 @@ export function nextBindStep(view: BindView, options: BindOptions): BindStep {
     return { type: "failed", why: `pod ${pod.metadata.name} is another one by now: ${pod.metadata.uid}, not ${uid}` };
   }
   const placed = pod.spec?.nodeName;
+  if (placed === undefined && isOfAnotherEpoch(request, pod)) {
+    return { type: "failed", why: "another scheduler leads since it was decided" };
+  }
   if (placed !== undefined) return { type: "succeeded", why: boundWhy(placed, spec.selectedNode) };
   if (hasEnded(pod) || isGoing(pod)) return { type: "failed", why: `pod ${pod.metadata.name} is ending` };
   if (node === undefined) return { type: "look", what: "node" };

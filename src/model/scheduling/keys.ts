@@ -64,6 +64,10 @@ export const annotationKeys = {
   /** On the BindRequests of one gang: who belongs together, and how many there must be before any of them starts. */
   commit: "muster.dev/commit",
   commitSize: "muster.dev/commit-size",
+  /** On a pod that waits: which epoch of the scheduler began last while it did. */
+  schedulerEpoch: "muster.dev/scheduler-epoch",
+  /** On a BindRequest: the epoch that its pod named when it was decided, or `none`. On any other it is not carried out. */
+  decidedIn: "muster.dev/decided-in",
   /** On a victim: the plan that it goes for, and the pod that says whether the plan stands. */
   evictedFor: "muster.dev/evicted-for",
   /** On a pod that others go for: the plan that stands. */
@@ -81,6 +85,11 @@ export function isReservationPod(pod: { metadata: { namespace?: string; labels?:
   return (
     pod.metadata.namespace === reservationNamespace && pod.metadata.labels?.[labelKeys.app] === reservationAppLabel
   );
+}
+
+/** The epoch of the scheduler that a pod names; `none` when no leader has changed while it waited. */
+export function epochOf({ metadata }: { metadata: { annotations?: Record<string, string> } }): string {
+  return metadata.annotations?.[annotationKeys.schedulerEpoch] ?? "none";
 }
 
 /** Ids of the GPU groups that a pod's labels name, in order. */

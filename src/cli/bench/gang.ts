@@ -3,11 +3,11 @@ import { systemRandom } from "../../adapters/systemRandom.ts";
 import { inProcessKube } from "../../apiserver/kubeApi.ts";
 import { type ApiServer, startApiServer } from "../../apiserver/startApiServer.ts";
 import { Controllers } from "../../control/controllers.ts";
-import { defaultScheduler } from "../../control/defaultScheduler.ts";
-import { ensureDefinitions } from "../../control/ensureObjects.ts";
+import { ensureDefinitions, ensureStartObjects } from "../../control/ensureObjects.ts";
 import { gangPart } from "../../control/gang/gangPart.ts";
 import { MetricsBook } from "../../control/metricsBook.ts";
 import { nodesPart } from "../../control/nodes/nodesPart.ts";
+import { schedulerPart } from "../../control/schedule/schedulerPart.ts";
 import { fastDelays } from "../../decide/nodes/podPlan.ts";
 import { parsePool, profilesWith } from "../../decide/nodes/profiles.ts";
 import { places } from "../../model/gang/keys.ts";
@@ -54,8 +54,9 @@ async function measure(replicas: number) {
     leases: false,
     dra: undefined,
   });
-  const running = [gang, defaultScheduler, nodes];
-  const server = await startApiServer({ clock: systemClock(), random: systemRandom(), hooks: gang.hooks ?? [] });
+  const running = [gang, schedulerPart(), nodes];
+  const hooks = running.flatMap((part) => part.hooks ?? []);
+  const server = await startApiServer({ clock: systemClock(), random: systemRandom(), hooks });
   const kube = inProcessKube(server.core, {
     user: { username: "system:muster", groups: ["system:masters"] },
     fieldManager: "muster",
@@ -65,6 +66,8 @@ async function measure(replicas: number) {
   try {
     const defined = await ensureDefinitions({ kube, clock: ports.clock }, running);
     if (!defined.ok) throw new Error(defined.message);
+    const begun = await ensureStartObjects(kube, running);
+    if (!begun.ok) throw new Error(begun.message);
     for (const part of running) part.add(controllers);
     await controllers.start();
     await until(server, () => count(server, "/nodes") === 100);

@@ -8,6 +8,7 @@ import { expectedOf, type Intent, keyOf, type NewObject } from "../../model/inte
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { type Outcome, type Refusal, refused } from "../../model/outcome.ts";
+import { laterOf } from "../../model/revision.ts";
 import { type BindRequest, bindRequestRef, isFinallyFailed } from "../../model/scheduling/bindRequest.ts";
 import { annotationKeys, gpuGroupsOfLabels } from "../../model/scheduling/keys.ts";
 import { formatTime } from "../../model/time.ts";
@@ -133,7 +134,9 @@ export class BindTurns {
     const target =
       what === "pod" ? { ...podsRef, namespace, name: podName } : { ...nodesRef, namespace: "", name: selectedNode };
     const kind = what === "pod" ? pods : nodes;
-    const fresh = await lookAgain(this.controllers.kube, target, { atLeast: kind.cache.revision, cancel });
+    // Whoever made the request had seen the object: what is older than the request proves nothing.
+    const atLeast = laterOf(kind.cache.revision, attempt.request.metadata.resourceVersion);
+    const fresh = await lookAgain(this.controllers.kube, target, { atLeast, cancel });
     if (!fresh.ok) return turnResultOf(fresh);
     const { object } = fresh.value;
     if (object === undefined) return this.fail(attempt, `there is no ${what} ${target.name}`, cancel);

@@ -167,6 +167,20 @@ describe("a bind", () => {
     expect(step({ request: gang, commitSize: 3 })).toMatchObject({ type: "write" });
   });
 
+  test("that was decided before another scheduler led is not carried out, once the pod was looked at", () => {
+    const late = request({ annotations: { [annotationKeys.decidedIn]: "none" } });
+    const { annotations, ...metadata } = waitingPod.metadata;
+    const marked = {
+      ...waitingPod,
+      metadata: { ...metadata, annotations: { ...annotations, [annotationKeys.schedulerEpoch]: "e2" } },
+    };
+    expect(step({ request: late, pod: waitingPod })).toMatchObject({ type: "write" });
+    expect(step({ request: late, pod: marked })).toEqual({ type: "look", what: "pod" });
+    expect(step({ request: late, pod: marked, hasLooked: true })).toMatchObject({ type: "failed" });
+    const own = request({ annotations: { [annotationKeys.decidedIn]: "e2" } });
+    expect(step({ request: own, pod: marked })).toMatchObject({ type: "write" });
+  });
+
   test.each([
     ["Succeeded", request({ phase: "Succeeded" }), "done"],
     ["Failed without retries", request({ phase: "Failed" }), "done"],

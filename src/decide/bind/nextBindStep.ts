@@ -99,6 +99,8 @@ export function nextBindStep(view: BindView, options: BindOptions): BindStep {
   }
   const placed = pod.spec?.nodeName;
   if (placed === undefined && isOfAnotherEpoch(request, pod)) {
+    // The cache may show it as it was before the request was decided.
+    if (!view.hasLooked) return { type: "look", what: "pod" };
     return { type: "failed", why: "another scheduler leads since it was decided" };
   }
   if (placed !== undefined) return { type: "succeeded", why: boundWhy(placed, spec.selectedNode) };

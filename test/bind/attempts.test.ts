@@ -4,6 +4,7 @@ import { deviceOf, holdersOf } from "../../src/decide/bind/reservation.ts";
 import type { Pod } from "../../src/model/kubernetes.generated.ts";
 import { refused } from "../../src/model/outcome.ts";
 import { BindCluster } from "./bindCluster.ts";
+import { Waylaid } from "./waylaid.ts";
 
 const half = { "gpu-fraction": "0.5" };
 const onNode = { selectedNode: "h100-0", selectedGPUGroups: ["g"] };
@@ -125,6 +126,69 @@ describe("an attempt", () => {
       reservation && deviceOf(reservation),
     );
     expect(cluster.reservations()).toHaveLength(1);
+  });
+
+  test("K8: that fails by a mistake of ours says so, and the binder goes on with others", async () => {
+    const { cluster, pod } = await withPod();
+    await cluster.request(pod, onNode);
+    cluster.kube.faults = {
+      before: (verb, what) => {
+        if (verb === "bind" && what === "pods f") throw new Error("cannot read properties of undefined");
+        return undefined;
+      },
+    };
+    await cluster.startBinder();
+    await cluster.run(3);
+    const reason = "internal error: cannot read properties of undefined";
+    expect(cluster.requestOf("f")?.status).toMatchObject({ phase: "Failed", reason });
+    const other = await cluster.pod("g", half);
+    await cluster.request(other, onNode);
+    await cluster.run(3);
+    expect(cluster.phase("g")).toBe("Succeeded");
+  });
+
+  test("K18: writes nothing to a pod that was made anew under the name: no label, no ConfigMap, no condition", async () => {
+    const { cluster, pod } = await withPod();
+    await cluster.request(pod, onNode);
+    const way = new Waylaid();
+    cluster.through((kube) => way.of(kube));
+    let isFirst = true;
+    way.before = ({ verb, plural, name }) => {
+      if (!isFirst || verb !== "patch" || plural !== "pods" || name !== "f") return undefined;
+      isFirst = false;
+      return cluster.api.delete("/pods", "default/f").then(async () => void (await cluster.pod("f", half)));
+    };
+    await cluster.startBinder();
+    await cluster.run(20);
+    expect(isFirst).toBe(false);
+    const [anew] = cluster.pods();
+    expect(anew?.metadata.uid).not.toBe(pod.metadata.uid);
+    expect([anew?.spec?.nodeName, anew?.metadata.labels, conditionOf(anew)]).toEqual([undefined, undefined, undefined]);
+    const prefix = anew?.metadata.annotations?.["runai/shared-gpu-configmap"];
+    expect(cluster.configMap(`${prefix}-0`)).toBeUndefined();
+    expect(cluster.reservations()).toEqual([]);
+  });
+
+  test("K20: of a BindRequest that was replaced leaves the new one's status alone", async () => {
+    const { cluster, pod } = await withPod();
+    await cluster.request(pod, onNode);
+    const way = new Waylaid();
+    cluster.through((kube) => way.of(kube));
+    failing(cluster, "bind", "", 1);
+    let isFirst = true;
+    way.before = ({ verb, plural, subresource }) => {
+      if (!isFirst || verb !== "update" || plural !== "bindrequests" || subresource !== "status") return undefined;
+      isFirst = false;
+      return cluster.api
+        .delete("scheduling.run.ai/bindrequests", "default/f")
+        .then(() => cluster.request(pod, { ...onNode, backoffLimit: 7 }));
+    };
+    await cluster.startBinder();
+    await cluster.run(5);
+    expect(isFirst).toBe(false);
+    expect(cluster.requestOf("f")?.spec?.backoffLimit).toBe(7);
+    // Of the first one's failure nothing is counted.
+    expect(cluster.requestOf("f")?.status).toEqual({ phase: "Succeeded" });
   });
 
   test("K17: whose pod is deleted in the middle leaves nothing", async () => {

@@ -241,7 +241,7 @@ describe("a reservation pod", () => {
     expect(make({ podSecurityContext: { runAsUser: 7 } }).spec?.securityContext).toEqual({ runAsUser: 7 });
   });
 
-  test("is not moved by a cluster autoscaler", () => {
+  test("H13: is not moved by a cluster autoscaler", () => {
     expect(make().metadata.annotations?.["karpenter.sh/do-not-disrupt"]).toBe("true");
   });
 });

@@ -1,0 +1,347 @@
+/** What becomes of reservations when reads fail, caches lag and others interfere: the rows S, Y and H of the catalogue. */
+import { describe, expect, test } from "vitest";
+import { deviceOf, newReservation, reservationDefaults } from "../../src/decide/bind/reservation.ts";
+import type { Pod } from "../../src/model/kubernetes.generated.ts";
+import type { KubeObject } from "../../src/model/object.ts";
+import { refused } from "../../src/model/outcome.ts";
+import type { WatchEvent } from "../../src/ports/kubeApi.ts";
+import { BindCluster } from "./bindCluster.ts";
+import { Waylaid } from "./waylaid.ts";
+
+const half = { "gpu-fraction": "0.5" };
+const requests = "scheduling.run.ai/bindrequests";
+const onNode = { selectedNode: "h100-0", selectedGPUGroups: ["X"] };
+
+async function share(cluster: BindCluster, name: string, spec: object = onNode, annotations = {}): Promise<Pod> {
+  const pod = await cluster.pod(name, { ...half, ...annotations });
+  await cluster.request(pod, spec as typeof onNode);
+  return pod;
+}
+
+/** A reservation that nobody uses, as an earlier binder may have left it. */
+async function orphan(cluster: BindCluster, group: string): Promise<Pod> {
+  const about = { node: "h100-0", group, users: [], options: reservationDefaults };
+  const made = await cluster.admin.create(
+    { group: "", version: "v1", plural: "pods" },
+    newReservation(about) as unknown as KubeObject,
+  );
+  if (!made.ok) throw new Error(made.message);
+  await cluster.run(1);
+  return made.value as unknown as Pod;
+}
+
+async function loseReservation(cluster: BindCluster): Promise<void> {
+  const [reservation] = cluster.reservations();
+  await cluster.api.delete("/pods", `kai-resource-reservation/${reservation?.metadata.name}`);
+}
+
+function running(cluster: BindCluster): string[] {
+  return cluster
+    .pods()
+    .filter(({ status }) => status?.phase === "Running")
+    .map(({ metadata }) => metadata.name);
+}
+
+describe("a binder whose cache has not seen the label of another's pod", () => {
+  /** The first binder is in time. The second one learns nothing of users' pods after they were made. */
+  async function two(cluster: BindCluster): Promise<Waylaid> {
+    await cluster.startBinder();
+    const way = new Waylaid();
+    way.isLate = (plural: string, event: WatchEvent) =>
+      plural === "pods" && event.type === "MODIFIED" && event.object.metadata.namespace === "default";
+    cluster.through((kube) => way.of(kube));
+    await cluster.startBinder();
+    return way;
+  }
+
+  test("S1: keeps the reservation at the start of the next bind, and both pods end on one GPU", async () => {
+    const cluster = await BindCluster.create();
+    const way = await two(cluster);
+    await share(cluster, "a");
+    await cluster.run(1);
+    await share(cluster, "b");
+    await cluster.run(5);
+    expect(way.lateEvents).toBeGreaterThan(0);
+    way.catchUp();
+    await cluster.run(5);
+    expect(running(cluster)).toEqual(["a", "b"]);
+    expect(cluster.lost).toEqual([]);
+    const [reservation] = cluster.reservations();
+    const device = reservation && deviceOf(reservation);
+    for (const { metadata } of cluster.pods()) {
+      expect(JSON.parse(metadata.annotations?.["muster.dev/gpu-devices"] ?? "{}")).toEqual({ X: device });
+    }
+  });
+
+  test("S2: keeps it when a third BindRequest of the group is deleted", async () => {
+    const cluster = await BindCluster.create();
+    const third = await cluster.pod("third", half);
+    await cluster.request(
+      third,
+      { ...onNode, podName: "third" },
+      { "muster.dev/commit": "c", "muster.dev/commit-size": "9" },
+    );
+    const way = await two(cluster);
+    await share(cluster, "a");
+    await cluster.run(1);
+    await cluster.api.delete(requests, "default/third");
+    await cluster.run(5);
+    expect(cluster.lost).toEqual([]);
+    expect(way.lateEvents).toBeGreaterThan(0);
+    way.catchUp();
+    await cluster.run(3);
+    expect([running(cluster), cluster.reservations().length, cluster.lost]).toEqual([["a"], 1, []]);
+  });
+
+  test("S3: keeps it when another pod of the group ends", async () => {
+    const cluster = await BindCluster.create();
+    await cluster.startBinder();
+    await share(cluster, "old");
+    await cluster.run(3);
+    const way = await two(cluster);
+    await share(cluster, "a");
+    await cluster.run(1);
+    await cluster.api.delete("/pods", "default/old");
+    await cluster.run(20);
+    expect(cluster.lost).toEqual([]);
+    expect(way.lateEvents).toBeGreaterThan(0);
+    way.catchUp();
+    await cluster.run(3);
+    expect([running(cluster), cluster.reservations().length, cluster.lost]).toEqual([["a"], 1, []]);
+  });
+
+  test("V16: makes no second reservation: the first one's name is taken", async () => {
+    const cluster = await BindCluster.create();
+    await cluster.startBinder();
+    const way = new Waylaid();
+    way.isLate = (plural, event) =>
+      plural === "pods" && event.type === "ADDED" && event.object.metadata.namespace !== "default";
+    cluster.through((kube) => way.of(kube));
+    await cluster.startBinder();
+    await share(cluster, "a");
+    await share(cluster, "b");
+    await cluster.run(3);
+    expect(cluster.reservations()).toHaveLength(1);
+    expect(way.lateEvents).toBeGreaterThan(0);
+    way.catchUp();
+    await cluster.run(3);
+    expect([running(cluster), cluster.reservations().length, cluster.lost]).toEqual([["a", "b"], 1, []]);
+  });
+});
+
+describe("a reservation that nobody needs", () => {
+  test.each([
+    ["Y2", "pods"],
+    ["Y17", "bindrequests"],
+  ])("%s: stays while the list of %s fails, and goes when it does not", async (_, plural) => {
+    const cluster = await BindCluster.create();
+    await orphan(cluster, "X");
+    await cluster.startBinder();
+    cluster.kube.faults = {
+      before: (verb, what) => (verb === "list" && what === plural ? refused("Unavailable", "down") : undefined),
+    };
+    await share(cluster, "f");
+    await cluster.run(2);
+    await cluster.api.delete("/pods", "default/f");
+    await cluster.run(20);
+    expect(cluster.reservations()).toHaveLength(1);
+    cluster.kube.faults = {};
+    await cluster.run(10);
+    expect(cluster.reservations()).toEqual([]);
+  });
+
+  test("Y3, H8: stays while its delete fails, and is tried again until it goes", async () => {
+    const cluster = await BindCluster.create();
+    await orphan(cluster, "X");
+    let refusals = 0;
+    cluster.kube.faults = {
+      before: (verb) => (verb === "delete" && ++refusals < 5 ? refused("Unavailable", "down") : undefined),
+    };
+    await cluster.startBinder();
+    expect(cluster.reservations()).toHaveLength(1);
+    await cluster.run(5);
+    expect([refusals, cluster.reservations()]).toEqual([5, []]);
+  });
+
+  test("Y4: that is gone already is no error", async () => {
+    const cluster = await BindCluster.create();
+    await orphan(cluster, "X");
+    cluster.kube.faults = { after: (verb) => (verb === "delete" ? refused("NotFound", "gone") : undefined) };
+    await cluster.startBinder();
+    await cluster.run(5);
+    expect(cluster.reservations()).toEqual([]);
+    expect(cluster.log.errors).toEqual([]);
+    expect(cluster.kube.calls.filter((call) => call.startsWith("delete pods"))).toHaveLength(1);
+  });
+
+  test("Y23: goes also while the one of another group on its node cannot be deleted", async () => {
+    const cluster = await BindCluster.create();
+    const stuck = await orphan(cluster, "X");
+    await orphan(cluster, "Z");
+    cluster.kube.faults = {
+      before: (verb, what) =>
+        verb === "delete" && what.includes(stuck.metadata.name) ? refused("Unavailable", "down") : undefined,
+    };
+    await cluster.startBinder();
+    await cluster.run(5);
+    expect(cluster.reservations().map(({ metadata }) => metadata.name)).toEqual([stuck.metadata.name]);
+    const told = cluster.log.lines.filter(
+      ({ fields }) => fields["group"] === "X" && fields["outcome"] === "Unavailable",
+    );
+    expect(told.length).toBeGreaterThan(0);
+  });
+
+  test("C10: orphans that hold every GPU of a node are found at the start, and the GPUs can be had", async () => {
+    const cluster = await BindCluster.create();
+    for (let i = 0; i < 8; i++) await orphan(cluster, `o${i}`);
+    await cluster.startBinder();
+    await cluster.run(5);
+    expect(cluster.reservations()).toEqual([]);
+    const whole = { resources: { limits: { "nvidia.com/gpu": "8" } } };
+    await cluster.pod("whole", {}, { nodeName: "h100-0", containers: [{ name: "c", image: "i", ...whole }] });
+    await cluster.run(2);
+    expect(running(cluster)).toEqual(["whole"]);
+  });
+});
+
+describe("pods whose reservation was lost", () => {
+  test("Y9: those that run are evicted where the node cannot pin, one that has no node stays", async () => {
+    const cluster = await BindCluster.create();
+    await cluster.label("h100-0", { "muster.dev/pins-devices": null });
+    const binder = await cluster.startBinder();
+    await share(cluster, "runs");
+    await cluster.run(3);
+    await binder.stop();
+    await share(cluster, "waits");
+    await loseReservation(cluster);
+    await cluster.startBinder();
+    await cluster.run(40);
+    // Who waited is bound anew: with a reservation of its own, and whatever device that got.
+    expect(running(cluster)).toEqual(["waits"]);
+    expect(cluster.reservations()).toHaveLength(1);
+  });
+
+  test("Y10: an eviction that is refused is tried again", async () => {
+    const cluster = await BindCluster.create();
+    await cluster.label("h100-0", { "muster.dev/pins-devices": null });
+    await cluster.startBinder();
+    await share(cluster, "f");
+    await cluster.run(3);
+    let refusals = 0;
+    cluster.kube.faults = {
+      before: (verb) => (verb === "evict" && ++refusals < 4 ? refused("TooManyRequests", "budget") : undefined),
+    };
+    await loseReservation(cluster);
+    await cluster.run(60);
+    expect(refusals).toBe(4);
+    expect(cluster.pods()).toEqual([]);
+  });
+
+  test("H10: are not given a new one on a node whose GPU is broken by now", async () => {
+    const cluster = await BindCluster.create();
+    await cluster.startBinder();
+    await share(cluster, "f");
+    await cluster.run(3);
+    const broken = Array.from({ length: 8 }, (_, device) => ({ kind: "gpu-unhealthy", device }));
+    await cluster.admin.patch(
+      { group: "", version: "v1", plural: "nodes", namespace: "", name: "h100-0" },
+      { type: "merge", body: { metadata: { annotations: { "sim.muster.dev/faults": JSON.stringify(broken) } } } },
+    );
+    await cluster.run(2);
+    await loseReservation(cluster);
+    await cluster.run(60);
+    expect([cluster.pods(), cluster.reservations()]).toEqual([[], []]);
+    const pod = await cluster.pod("g", half);
+    await cluster.request(pod, { ...onNode, selectedGPUGroups: ["Z"] });
+    await cluster.run(3);
+    expect(cluster.requestOf("g")?.status?.reason).toContain("has no GPU left for group Z");
+  });
+
+  test("H12: only in the cache are left alone", async () => {
+    const cluster = await BindCluster.create();
+    const way = new Waylaid();
+    cluster.through((kube) => way.of(kube));
+    await cluster.label("h100-0", { "muster.dev/pins-devices": null });
+    await cluster.startBinder();
+    await share(cluster, "f");
+    await cluster.run(3);
+    const [reservation] = cluster.reservations();
+    const listsBefore = cluster.kube.calls.filter((call) => call === "list bindrequests").length;
+    way.tell("pods", { type: "DELETED", object: reservation as unknown as KubeObject });
+    await cluster.run(30);
+    expect(cluster.kube.calls.filter((call) => call === "list bindrequests").length).toBeGreaterThan(listsBefore);
+    expect(running(cluster)).toEqual(["f"]);
+    expect(cluster.reservations()).toHaveLength(1);
+    expect(cluster.kube.calls.filter((call) => call.startsWith("evict"))).toEqual([]);
+  });
+});
+
+describe("a reservation", () => {
+  test("Y11, H5: of a pod on two GPUs stays through sweeps, both of them, and goes when the pod is deleted", async () => {
+    const cluster = await BindCluster.create();
+    await cluster.startBinder();
+    await share(
+      cluster,
+      "f",
+      { selectedNode: "h100-0", selectedGPUGroups: ["X", "Y"] },
+      { "gpu-fraction-num-devices": "2" },
+    );
+    await cluster.run(130);
+    expect([running(cluster), cluster.reservations().length, cluster.lost]).toEqual([["f"], 2, []]);
+    await cluster.api.delete("/pods", "default/f");
+    await cluster.run(40);
+    expect([cluster.pods(), cluster.reservations()]).toEqual([[], []]);
+  });
+
+  test("H2: goes when its only pod is gone, and not before", async () => {
+    const cluster = await BindCluster.create();
+    await cluster.startBinder();
+    await share(cluster, "f", onNode, { "sim.muster.dev/stop-delay": "10s" });
+    await cluster.run(3);
+    await cluster.api.delete("/pods", "default/f");
+    await cluster.run(5);
+    expect([cluster.pods().length, cluster.reservations().length]).toEqual([1, 1]);
+    await cluster.run(20);
+    expect([cluster.pods().length, cluster.reservations().length]).toEqual([0, 0]);
+  });
+
+  test("H6: is not relied on by a bind whose BindRequest was deleted before its label landed", async () => {
+    const cluster = await BindCluster.create();
+    const way = new Waylaid();
+    cluster.through((kube) => way.of(kube));
+    let isFirst = true;
+    way.before = ({ verb, plural, name }) => {
+      if (!isFirst || verb !== "patch" || plural !== "pods" || name !== "f") return undefined;
+      isFirst = false;
+      return cluster.api
+        .delete(requests, "default/f")
+        .then(() => new Promise<void>((resolve) => void cluster.api.clock.after(3_000, resolve)));
+    };
+    await share(cluster, "f");
+    await cluster.startBinder();
+    await cluster.run(15);
+    const [pod] = cluster.pods();
+    expect(isFirst).toBe(false);
+    expect([pod?.spec?.nodeName, pod?.metadata.labels?.["runai-gpu-group"]]).toEqual([undefined, undefined]);
+    expect(cluster.reservations()).toEqual([]);
+  });
+
+  test("H7: whose clean-up is slow does not keep the cache from learning", async () => {
+    const cluster = await BindCluster.create();
+    const way = new Waylaid();
+    cluster.through((kube) => way.of(kube));
+    const binder = await cluster.startBinder();
+    for (let i = 0; i < 8; i++) await share(cluster, `f${i}`, { ...onNode, selectedGPUGroups: [`g${i}`] });
+    await cluster.run(5);
+    way.before = ({ verb }) =>
+      verb === "list" ? new Promise<void>((resolve) => void cluster.api.clock.after(60_000, resolve)) : undefined;
+    for (let i = 0; i < 8; i++) await cluster.api.delete("/pods", `default/f${i}`);
+    await cluster.run(5);
+    const seen = [...binder.cache({ group: "", version: "v1", plural: "pods" }).view().objects.keys()];
+    expect(seen.filter((key) => key.startsWith("default/"))).toEqual([]);
+    expect(cluster.reservations()).toHaveLength(8);
+    way.before = () => undefined;
+    await cluster.run(130);
+    expect(cluster.reservations()).toEqual([]);
+  });
+});

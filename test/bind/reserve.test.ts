@@ -1,0 +1,260 @@
+/** Reserving a GPU when others are faster, slower or away: the rows V of the catalogue that need a running cluster. */
+import { describe, expect, test } from "vitest";
+import { deviceOf } from "../../src/decide/bind/reservation.ts";
+import { refused } from "../../src/model/outcome.ts";
+import { BindCluster } from "./bindCluster.ts";
+import { Waylaid } from "./waylaid.ts";
+
+const half = { "gpu-fraction": "0.5" };
+const onNode = { selectedNode: "h100-0", selectedGPUGroups: ["X"] };
+
+async function withRequest() {
+  const cluster = await BindCluster.create();
+  const pod = await cluster.pod("f", half);
+  await cluster.request(pod, onNode);
+  return { cluster, pod };
+}
+
+async function annotateNode(cluster: BindCluster, faults: object[]): Promise<void> {
+  await cluster.admin.patch(
+    { group: "", version: "v1", plural: "nodes", namespace: "", name: "h100-0" },
+    { type: "merge", body: { metadata: { annotations: { "sim.muster.dev/faults": JSON.stringify(faults) } } } },
+  );
+}
+
+/** A pod that stands in for shares towards a cluster autoscaler. */
+async function scalingPod(cluster: BindCluster, spec: object, metadata: object = {}): Promise<void> {
+  await cluster.api.create("/namespaces", {
+    apiVersion: "v1",
+    kind: "Namespace",
+    metadata: { name: "kai-scale-adjust" },
+  });
+  await cluster.api.create("/pods", {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { name: "default-other", namespace: "kai-scale-adjust", ...metadata },
+    spec: { containers: [{ name: "c", image: "i" }], ...spec },
+  });
+}
+
+describe("a reservation", () => {
+  test("V3: is not made by a binder that cannot list what is there", async () => {
+    const { cluster } = await withRequest();
+    cluster.kube.faults = {
+      before: (verb) => (verb === "list" ? refused("Unavailable", "down") : undefined),
+      watch: () => refused("Unavailable", "down"),
+    };
+    const started = cluster.startBinder();
+    await cluster.run(10);
+    expect(cluster.reservations()).toEqual([]);
+    cluster.kube.faults = {};
+    await cluster.run(60);
+    await started;
+    expect(cluster.phase("f")).toBe("Succeeded");
+  });
+
+  test("V8: that cannot be deleted after its time is over is left, fails the bind, and goes later", async () => {
+    const { cluster } = await withRequest();
+    await annotateNode(cluster, [{ kind: "reservation-never" }]);
+    cluster.kube.faults = { before: (verb) => (verb === "delete" ? refused("Unavailable", "down") : undefined) };
+    await cluster.startBinder();
+    await cluster.run(45);
+    expect(cluster.requestOf("f")?.status?.reason).toContain("did not say within 40 s");
+    expect(cluster.reservations()).toHaveLength(1);
+    cluster.kube.faults = {};
+    await cluster.run(10);
+    expect(cluster.reservations()).toEqual([]);
+  });
+
+  test("V9: is made though lists fail: what is scaled up is known from the cache", async () => {
+    const { cluster } = await withRequest();
+    await cluster.startBinder();
+    cluster.kube.faults = { before: (verb) => (verb === "list" ? refused("Unavailable", "down") : undefined) };
+    const other = await cluster.pod("g", half);
+    await cluster.request(other, { ...onNode, selectedGPUGroups: ["Z"] });
+    await cluster.run(5);
+    expect(cluster.phase("g")).toBe("Succeeded");
+  });
+
+  test("V10: is made while the stand-in of an autoscaler has its node", async () => {
+    const { cluster } = await withRequest();
+    await scalingPod(cluster, { nodeName: "h100-0" });
+    await cluster.startBinder();
+    await cluster.run(3);
+    expect(cluster.phase("f")).toBe("Succeeded");
+  });
+
+  test("V11: of a new group is not made while one has none, and those that are there are joined", async () => {
+    const { cluster } = await withRequest();
+    await cluster.startBinder();
+    await cluster.run(3);
+    await scalingPod(cluster, {});
+    const [joins, opens] = [await cluster.pod("joins", half), await cluster.pod("opens", half)];
+    await cluster.request(joins, onNode);
+    await cluster.request(opens, { ...onNode, selectedGPUGroups: ["Z"] });
+    await cluster.run(3);
+    expect(cluster.phase("joins")).toBe("Succeeded");
+    expect(cluster.requestOf("opens")?.status?.reason).toBe("the cluster is being scaled up for shares of GPUs");
+  });
+
+  test("C13: is made while a stand-in is stuck on its way out", async () => {
+    const { cluster } = await withRequest();
+    await scalingPod(cluster, {}, { finalizers: ["example.com/stuck"] });
+    await cluster.api.delete("/pods", "kai-scale-adjust/default-other");
+    await cluster.startBinder();
+    await cluster.run(3);
+    expect(cluster.phase("f")).toBe("Succeeded");
+  });
+
+  test("V12: is waited for also when the watch breaks off, and nothing is thrown away", async () => {
+    const { cluster } = await withRequest();
+    await annotateNode(cluster, [{ kind: "reservation-late", delay: "5s" }]);
+    await cluster.startBinder();
+    await cluster.run(1);
+    cluster.kube.cut();
+    await cluster.run(2);
+    cluster.kube.cut(refused("Expired", "too old"));
+    await cluster.run(20);
+    expect(cluster.phase("f")).toBe("Succeeded");
+    expect([cluster.reservations().length, cluster.lost, cluster.log.errors]).toEqual([1, [], []]);
+  });
+
+  test("V13, V15: whose pod cannot be labelled is let go when the bind has failed for good", async () => {
+    const { cluster } = await withRequest();
+    cluster.kube.faults = {
+      before: (verb, what) => (verb === "patch" && what === "pods f" ? refused("Forbidden", "no labels") : undefined),
+    };
+    await cluster.startBinder();
+    await cluster.run(3);
+    expect(cluster.requestOf("f")?.status).toMatchObject({ phase: "Failed", reason: "no labels" });
+    // Its pod must be written to before the hold ends: a label may still be on its way. It goes with the pod at the latest.
+    cluster.kube.faults = {};
+    await cluster.run(10);
+    expect(cluster.reservations()).toEqual([]);
+  });
+
+  test("V14: that can then not be deleted either stays, and goes when it can", async () => {
+    const { cluster } = await withRequest();
+    let isDown = true;
+    let isFirst = true;
+    cluster.kube.faults = {
+      before: (verb, what) => {
+        if (verb === "delete" && isDown) return refused("Unavailable", "down");
+        if (verb !== "patch" || what !== "pods f" || !isFirst) return undefined;
+        isFirst = false;
+        return refused("Forbidden", "no labels");
+      },
+    };
+    await cluster.startBinder();
+    await cluster.run(5);
+    expect(cluster.phase("f")).toBe("Failed");
+    expect(cluster.reservations()).toHaveLength(1);
+    isDown = false;
+    await cluster.run(10);
+    expect(cluster.reservations()).toEqual([]);
+  });
+
+  test("V17: that somebody deletes while two binders wait for its device is made again, and the pod gets the new one's", async () => {
+    const { cluster } = await withRequest();
+    await annotateNode(cluster, [{ kind: "reservation-late", delay: "5s" }]);
+    await cluster.startBinder();
+    await cluster.startBinder();
+    await cluster.run(2);
+    const [first] = cluster.reservations();
+    await cluster.api.delete("/pods", `kai-resource-reservation/${first?.metadata.name}`);
+    await cluster.run(20);
+    const [second, ...others] = cluster.reservations();
+    expect(others).toEqual([]);
+    expect(second?.metadata.uid).not.toBe(first?.metadata.uid);
+    expect(cluster.phase("f")).toBe("Succeeded");
+    const told = JSON.parse(cluster.pods()[0]?.metadata.annotations?.["muster.dev/gpu-devices"] ?? "{}");
+    expect(told).toEqual({ X: second && deviceOf(second) });
+  });
+});
+
+describe("ConfigMaps", () => {
+  const maps = { group: "", version: "v1", plural: "configmaps" } as const;
+  const nameIn = (annotations: Record<string, string> = {}) => `${annotations["runai/shared-gpu-configmap"]}-0`;
+  const owner = (name: string, uid: string) => ({ apiVersion: "v1", kind: "Pod", name, uid });
+
+  test.each([
+    ["M3: of another owner is taken over, and what it said is gone", "somebody else", undefined],
+    ["M4: of the pod itself is brought up to date, and other keys stay", "itself", "stays"],
+  ])("one %s", async (_, whose, extra) => {
+    const { cluster, pod } = await withRequest();
+    const name = nameIn(pod.metadata.annotations);
+    const uid = whose === "itself" ? pod.metadata.uid : "11111111-2222-3333-4444-555555555555";
+    await cluster.admin.create(maps, {
+      apiVersion: "v1",
+      kind: "ConfigMap",
+      metadata: { name, namespace: "default", ownerReferences: [owner(pod.metadata.name, uid)] },
+      data: { GPU_PORTION: "0.99", "RUNAI-VISIBLE-DEVICES": "old", other: "stays" },
+    } as never);
+    await cluster.startBinder();
+    await cluster.run(3);
+    expect(cluster.phase("f")).toBe("Succeeded");
+    const device = cluster.reservations().map(deviceOf)[0];
+    const map = cluster.configMap(name);
+    expect(map?.metadata.ownerReferences?.map((each) => each.uid)).toEqual([pod.metadata.uid]);
+    expect(map?.data).toMatchObject({ NVIDIA_VISIBLE_DEVICES: device, GPU_PORTION: "0.25" });
+    expect(map?.data?.["other"]).toBe(extra);
+    expect(map?.data?.["RUNAI-VISIBLE-DEVICES"]).toBe(whose === "itself" ? device : undefined);
+  });
+
+  test("M6: one that somebody creates at the same moment is brought up to date", async () => {
+    const { cluster, pod } = await withRequest();
+    const name = nameIn(pod.metadata.annotations);
+    const way = new Waylaid();
+    cluster.through((kube) => way.of(kube));
+    let isFirst = true;
+    way.before = ({ verb, plural }) => {
+      if (!isFirst || verb !== "create" || plural !== "configmaps") return undefined;
+      isFirst = false;
+      const metadata = { name, namespace: "default", ownerReferences: [owner("f", pod.metadata.uid)] };
+      const object = { apiVersion: "v1", kind: "ConfigMap", metadata, data: { other: "stays" } };
+      return cluster.admin.create(maps, object as never).then(() => undefined);
+    };
+    await cluster.startBinder();
+    await cluster.run(3);
+    expect(isFirst).toBe(false);
+    expect(cluster.phase("f")).toBe("Succeeded");
+    expect(cluster.configMap(name)?.data).toMatchObject({ other: "stays", GPU_PORTION: "0.25" });
+  });
+
+  test("M5: of a pod that a later BindRequest bound are not overwritten by the bind before it", async () => {
+    const { cluster, pod } = await withRequest();
+    const way = new Waylaid();
+    cluster.through((kube) => way.of(kube));
+    let isHeldUp = false;
+    let go = (): void => {};
+    way.before = ({ verb, plural }) => {
+      if (isHeldUp || verb !== "create" || plural !== "configmaps") return undefined;
+      isHeldUp = true;
+      return new Promise<void>((resolve) => {
+        go = resolve;
+      });
+    };
+    await cluster.startBinder();
+    await cluster.run(2);
+    expect(isHeldUp).toBe(true);
+    // The first binder stands before its ConfigMap. The scheduler decides anew, and another binder is done with it.
+    await cluster.api.delete("scheduling.run.ai/bindrequests", "default/f");
+    const other = await cluster.pod("keeps-the-first-gpu", half);
+    await cluster.request(other, onNode);
+    await cluster.request(pod, { ...onNode, selectedGPUGroups: ["Y"] });
+    cluster.through((kube) => kube);
+    await cluster.startBinder();
+    await cluster.run(10);
+    expect(cluster.phase("f")).toBe("Succeeded");
+    const told = JSON.parse(
+      cluster.pods().find(({ metadata }) => metadata.name === "f")?.metadata.annotations?.["muster.dev/gpu-devices"] ??
+        "{}",
+    ) as Record<string, string>;
+    const said = () => cluster.configMap(nameIn(pod.metadata.annotations))?.data?.["NVIDIA_VISIBLE_DEVICES"];
+    expect(said()).toBe(told["Y"]);
+    go();
+    await cluster.run(10);
+    expect(said()).toBe(told["Y"]);
+    expect(cluster.lost).toEqual([]);
+  });
+});

@@ -1,0 +1,71 @@
+/** An API on whose way things happen: before a call leaves, and before news arrives. */
+import type { KubeObject } from "../../src/model/object.ts";
+import type { KubeApi, ResourceRef, WatchEvent, WatchSink } from "../../src/ports/kubeApi.ts";
+
+export interface Call {
+  readonly verb: string;
+  readonly plural: string;
+  readonly name: string;
+  readonly subresource: string | undefined;
+}
+
+type Ref = ResourceRef & { readonly name?: string; readonly subresource?: string };
+
+export class Waylaid {
+  /** Awaited before a call leaves: time for others to be faster. */
+  before: (call: Call) => Promise<void> | undefined = () => undefined;
+  /** From the first event for which this holds, the stream of its kind is late until `catchUp`. */
+  isLate: (plural: string, event: WatchEvent) => boolean = () => false;
+  private readonly sinks = new Map<string, WatchSink[]>();
+  private readonly late = new Map<WatchSink, WatchEvent[]>();
+
+  of(kube: KubeApi): KubeApi {
+    return new Proxy(kube, {
+      get: (target, property: keyof KubeApi) => {
+        const method = target[property] as (ref: Ref, ...more: unknown[]) => unknown;
+        if (property === "watch") {
+          return (kind: ResourceRef, options: never, sink: WatchSink) =>
+            target.watch(kind, options, this.through(kind.plural, sink));
+        }
+        return async (ref: Ref, ...more: unknown[]) => {
+          const created = property === "create" ? (more[0] as KubeObject).metadata.name : undefined;
+          const { plural, subresource } = ref;
+          await this.before({ verb: property, plural, name: created ?? ref.name ?? "", subresource });
+          return method.call(target, ref, ...more);
+        };
+      },
+    });
+  }
+
+  /** How many events somebody waits for. */
+  get lateEvents(): number {
+    return [...this.late.values()].reduce((sum, events) => sum + events.length, 0);
+  }
+
+  /** Everything that was late arrives, in order. */
+  catchUp(): void {
+    this.isLate = () => false;
+    for (const [sink, events] of [...this.late]) {
+      this.late.delete(sink);
+      for (const event of events) sink.event(event);
+    }
+  }
+
+  /** Tells every watcher of a kind something that is not so. */
+  tell(plural: string, event: WatchEvent): void {
+    for (const sink of this.sinks.get(plural) ?? []) sink.event(event);
+  }
+
+  private through(plural: string, sink: WatchSink): WatchSink {
+    this.sinks.set(plural, [...(this.sinks.get(plural) ?? []), sink]);
+    return {
+      event: (event) => {
+        const waiting = this.late.get(sink);
+        if (waiting !== undefined) waiting.push(event);
+        else if (this.isLate(plural, event)) this.late.set(sink, [event]);
+        else sink.event(event);
+      },
+      ended: (why) => sink.ended(why),
+    };
+  }
+}

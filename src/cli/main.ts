@@ -227,6 +227,7 @@ program
   .option("--install", "define the kinds and create the objects that they need, where the cluster lacks them")
   .option("--default-scheduler", "also place pods of default-scheduler: only where no kube-scheduler runs")
   .option("--gang-config <file>", "a Grove OperatorConfiguration for the gang operator")
+  .option("--no-gpu-sharing", "refuse pods that ask for a share of a GPU")
   .option("--leader-elect", "act only while holding a Lease, so that many may run")
   .option("--lease-namespace <name>", "where the Lease is", "kube-system")
   .option("--lease-name <name>", "what it is called", "muster")
@@ -259,6 +260,7 @@ program
   .option("--kubeconfig <file>", "where the kubeconfig is written (default: kubeconfig in the data folder)")
   .option("--demo", "load a small story: a cluster with something going on")
   .option("--gang-config <file>", "a Grove OperatorConfiguration for the gang operator")
+  .option("--no-gpu-sharing", "refuse pods that ask for a share of a GPU")
   .addOption(
     new Option("--log-level <level>", "what is written to standard error")
       .choices(["debug", "info", "warn", "error"])

@@ -14,6 +14,7 @@ import type { Outcome } from "../model/outcome.ts";
 import { UserError } from "../model/userError.ts";
 import { type ClusterFlags, findCluster } from "./findCluster.ts";
 import { withGangConfig } from "./gangConfig.ts";
+import { withGpuSharing } from "./gpuSharing.ts";
 import { parsePort } from "./parsePort.ts";
 import { startStatusServer } from "./statusServer.ts";
 import { untilSignal } from "./untilSignal.ts";
@@ -29,6 +30,8 @@ export interface RunFlags extends ClusterFlags, WebhookFlags {
   readonly identity?: string;
   /** A Grove OperatorConfiguration. */
   readonly gangConfig?: string;
+  /** Whether pods may ask for shares of GPUs. */
+  readonly gpuSharing: boolean;
   readonly statusAddress: string;
   readonly webhookAddress: string;
   readonly logLevel: "debug" | "info" | "warn" | "error";
@@ -37,7 +40,7 @@ export interface RunFlags extends ClusterFlags, WebhookFlags {
 
 /** Runs controllers against any cluster until a signal. */
 export async function runControllers(flags: RunFlags): Promise<void> {
-  const chosen = await withGangConfig(chosenParts(flags), flags.gangConfig);
+  const chosen = withGpuSharing(await withGangConfig(chosenParts(flags), flags.gangConfig), flags.gpuSharing);
   const listen = hostAndPort(flags.statusAddress, "--status-address");
   const webhookListen = hostAndPort(flags.webhookAddress, "--webhook-address");
   const reached = reachedBy(flags);

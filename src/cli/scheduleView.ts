@@ -5,12 +5,22 @@ import { pinoLog } from "../adapters/pinoLog.ts";
 import { systemClock } from "../adapters/systemClock.ts";
 import { errorOf } from "../control/verify/runVerify.ts";
 import { takeSnapshot } from "../control/verify/takeSnapshot.ts";
+import type { ShareView } from "../decide/bind/shareRoom.ts";
+import { whyRefused, whyShare } from "../decide/bind/whyShare.ts";
 import type { Cluster } from "../decide/schedule/cluster.ts";
-import { answerWhy, type ClusterObjects, clusterOf, jobRows, nodeRows, queueRows } from "../decide/schedule/report.ts";
+import {
+  answerWhy,
+  type ClusterObjects,
+  clusterOf,
+  jobRows,
+  nodeRows,
+  queueRows,
+  type WhyAnswer,
+} from "../decide/schedule/report.ts";
 import { type ClusterSnapshot, objectsOf } from "../decide/verify/clusterSnapshot.ts";
 import { parseSnapshot } from "../decide/verify/snapshotFile.ts";
 import { exitCodes } from "../decide/verify/verifyResult.ts";
-import type { PriorityClass } from "../model/kubernetes.generated.ts";
+import type { CoreEvent, PriorityClass } from "../model/kubernetes.generated.ts";
 import { shippedPriorityClasses } from "../model/scheduling/podGroup.ts";
 import { UserError } from "../model/userError.ts";
 import type { KubeApi, ResourceRef } from "../ports/kubeApi.ts";
@@ -77,8 +87,9 @@ export async function showNodes(flags: ViewFlags): Promise<void> {
 }
 
 export async function showWhy(name: string, flags: ViewFlags): Promise<void> {
-  await withCluster(flags, (cluster, nowMs, revision) => {
-    const answers = answerWhy(cluster, name, nowMs);
+  await withCluster(flags, async (cluster, nowMs, revision, { objects, kube }) => {
+    const found = answerWhy(cluster, name, nowMs).map((answer) => withShareCause(answer, objects));
+    const answers = found.length > 0 ? found : await refusedWorkloads(name, kube);
     if (answers.length === 0) {
       throw new UserError(
         "workload-unknown",
@@ -100,17 +111,55 @@ export async function showWhy(name: string, flags: ViewFlags): Promise<void> {
   });
 }
 
+/** For a pod that asks for a share of a GPU: what of the share keeps it waiting, where nothing else does. */
+function withShareCause(answer: WhyAnswer, objects: ShareView): WhyAnswer {
+  const isOpen = answer.next === "" && ["", "PodSchedulingErrors", "BindingRefused"].includes(answer.reason);
+  const pod = objects.pods.find(({ metadata }) => `${metadata.namespace}/${metadata.name}` === answer.name);
+  const found = isOpen && answer.kind === "Pod" && pod !== undefined ? whyShare(pod, objects) : undefined;
+  return found === undefined ? answer : { ...answer, reason: found.cause, message: found.message, cure: found.cure };
+}
+
+/** Workloads of that name whose pods are refused, so that there is nothing to schedule. */
+async function refusedWorkloads(name: string, kube: KubeApi | undefined): Promise<WhyAnswer[]> {
+  const events = await kube?.list(
+    { group: "", version: "v1", plural: "events" },
+    { fieldSelector: "reason=FailedCreate" },
+  );
+  if (events === undefined || !events.ok) return [];
+  const byWorkload = new Map<string, CoreEvent[]>();
+  for (const event of events.value.items as unknown as CoreEvent[]) {
+    const { kind = "", namespace = "", name: who = "" } = event.involvedObject;
+    if (who !== name && `${namespace}/${who}` !== name) continue;
+    byWorkload.set(`${kind} ${namespace}/${who}`, [...(byWorkload.get(`${kind} ${namespace}/${who}`) ?? []), event]);
+  }
+  return [...byWorkload].flatMap(([key, said]) => {
+    const found = whyRefused(said.map(({ message = "" }) => ({ message })));
+    const [kind = "", who = ""] = key.split(" ");
+    if (found === undefined) return [];
+    const { cause, message, cure } = found;
+    return [{ name: who, kind, state: "has no pods", reason: cause, message, cure, next: "" }];
+  });
+}
+
 type Answer = string | object;
+
+/** What an answer may look at besides the scheduler's picture. */
+interface Sources {
+  readonly objects: ShareView;
+  /** Undefined for a file. */
+  readonly kube: KubeApi | undefined;
+}
 
 async function withCluster(
   flags: ViewFlags,
-  answer: (cluster: Cluster, nowMs: number, revision: string) => Answer,
+  answer: (cluster: Cluster, nowMs: number, revision: string, sources: Sources) => Answer | Promise<Answer>,
 ): Promise<void> {
   if (flags.snapshot !== undefined) {
     const snapshot = await readSnapshot(flags.snapshot);
     // The file has no priority classes but those that come with the product, and no volumes.
-    const cluster = clusterOf({ ...objectsFrom(snapshot), ...shipped, claims: [], volumes: [], classes: [] });
-    say(answer(cluster, snapshot.takenAtMs, snapshot.revision));
+    const objects = objectsFrom(snapshot);
+    const cluster = clusterOf({ ...objects, ...shipped, claims: [], volumes: [], classes: [] });
+    say(await answer(cluster, snapshot.takenAtMs, snapshot.revision, { objects, kube: undefined }));
     return;
   }
   const connection = await findCluster(flags);
@@ -125,7 +174,8 @@ async function withCluster(
       return;
     }
     const cluster = await clusterFrom(kube, taken.snapshot);
-    say(answer(cluster, clock.nowMs(), taken.snapshot.revision));
+    const sources = { objects: objectsFrom(taken.snapshot), kube };
+    say(await answer(cluster, clock.nowMs(), taken.snapshot.revision, sources));
   } finally {
     kube.close();
   }

@@ -15,6 +15,7 @@ import { applyManifests } from "./applyManifests.ts";
 import { demoFolder } from "./demo/demoFolder.ts";
 import { type EmbeddedServerFlags, startEmbeddedServer } from "./embeddedServer.ts";
 import { withGangConfig } from "./gangConfig.ts";
+import { withGpuSharing } from "./gpuSharing.ts";
 import type { InventoryDemo, InventoryDemoOptions } from "./inventory/demo.ts";
 import { untilSignal } from "./untilSignal.ts";
 
@@ -24,6 +25,8 @@ export interface UpFlags extends EmbeddedServerFlags {
   readonly demo?: boolean;
   /** A Grove OperatorConfiguration. */
   readonly gangConfig?: string;
+  /** Whether pods may ask for shares of GPUs. */
+  readonly gpuSharing: boolean;
   readonly logLevel: "debug" | "info" | "warn" | "error";
   readonly output: "text" | "json";
 }
@@ -37,7 +40,8 @@ export async function runUp(flags: UpFlags): Promise<void> {
   const profiles = profilesWith();
   const pools = flags.pool.map((text) => parsePool(text, profiles));
   const nodes = nodesPart({ pools, profiles });
-  const running: Part[] = [...(await withGangConfig(parts, flags.gangConfig)), nodes.part];
+  const chosen = withGpuSharing(await withGangConfig(parts, flags.gangConfig), flags.gpuSharing);
+  const running: Part[] = [...chosen, nodes.part];
   const hooks = running.flatMap((part) => part.hooks ?? []);
   const embedded = await startEmbeddedServer(flags, { clock, random }, { hooks, agent: nodes.agent });
   const { server, kubeconfig } = embedded;

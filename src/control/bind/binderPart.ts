@@ -1,4 +1,4 @@
-import { fractionHooks } from "../../decide/bind/admitFraction.ts";
+import { fractionHooks, fractionRules } from "../../decide/bind/admitFraction.ts";
 import { reservationDefaults } from "../../decide/bind/reservation.ts";
 import { keyOf } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/object.ts";
@@ -20,8 +20,13 @@ const backoff = { baseMs: 5, maxMs: 5_000 };
 /** Everything is driven by events; the sweep is for what nobody has thought of. */
 const sweepMs = 60_000;
 
+export interface BinderPartOptions extends Partial<BinderOptions> {
+  /** Whether pods may ask for shares of GPUs at all. */
+  readonly gpuSharing?: boolean;
+}
+
 /** Carries BindRequests out: fractions of GPUs, claims, volumes, gangs. */
-export function binderPart(given: Partial<BinderOptions> = {}): Part {
+export function binderPart({ gpuSharing = true, ...given }: BinderPartOptions = {}): Part {
   const options = { ...binderDefaults, ...given };
   return {
     name: "binder",
@@ -35,7 +40,7 @@ export function binderPart(given: Partial<BinderOptions> = {}): Part {
         metadata: { name: options.reservation.serviceAccountName, namespace: reservationNamespace },
       },
     ],
-    hooks: fractionHooks(),
+    hooks: fractionHooks({ ...fractionRules, gpuSharing }),
     add: (controllers) => addBinder(controllers, options),
   };
 }

@@ -27,6 +27,9 @@ export const fractionRules: FractionRules = {
   schedulerNames: [kaiSchedulerName],
 };
 
+/** Why a share is refused where there are none; events carry the sentence, and it is known again by it. */
+export const sharingOff = "sharing of GPUs is switched off; ask for whole ones";
+
 const wholeGpu = "nvidia.com/gpu";
 const wholeNumber = /^[0-9]+$/;
 const float = /^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$/;
@@ -76,7 +79,7 @@ export function fractionErrors(pod: Pod, rules: FractionRules): FieldError[] {
   const isShared = fraction !== undefined || memory !== undefined;
   if (isShared && !rules.gpuSharing) {
     const key = fraction === undefined ? gpuMemory : gpuFraction;
-    return [forbidden(at(key), "sharing of GPUs is switched off; ask for whole ones")];
+    return [forbidden(at(key), sharingOff)];
   }
   if (annotations[mps] === "true" && !isShared)
     return [forbidden(at(mps), `may be set only beside ${gpuFraction} or ${gpuMemory}`)];

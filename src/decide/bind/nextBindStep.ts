@@ -143,6 +143,13 @@ export function nextBindStep(view: BindView, options: BindOptions): BindStep {
   return { type: "write", intent };
 }
 
+/** The sentence with which a bind is given up, and by which it is known again. */
+export const deviceNotSaid = {
+  text: (node: string, seconds: number, group: string): string =>
+    `node ${node} did not say within ${seconds} s which device group ${group} has`,
+  pattern: /node (\S+) did not say within (\S+) s which device group (\S+) has/,
+} as const;
+
 /** The device of a group once it can be relied on, or the step that comes before. */
 function reserve(view: BindView, pod: Pod, group: string, { reservation: options }: BindOptions): BindStep | string {
   const node = view.request.spec?.selectedNode ?? "";
@@ -189,7 +196,7 @@ function reserve(view: BindView, pod: Pod, group: string, { reservation: options
   const untilMs = (view.waitingSinceMs ?? view.nowMs) + options.allocationTimeoutMs;
   if (view.nowMs >= untilMs) {
     const seconds = options.allocationTimeoutMs / 1000;
-    return { type: "failed", why: `node ${node} did not say within ${seconds} s which device group ${group} has` };
+    return { type: "failed", why: deviceNotSaid.text(node, seconds, group) };
   }
   return {
     type: "wait",

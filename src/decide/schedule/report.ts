@@ -221,7 +221,8 @@ export function nodeRows(cluster: Cluster, nowMs: number): NodeRow[] {
 /** The answer to why a pod or a group waits. */
 export interface WhyAnswer {
   readonly name: string;
-  readonly kind: "Pod" | "PodGroup";
+  /** Pod, PodGroup, or the kind of a workload that has no pods. */
+  readonly kind: string;
   readonly state: string;
   readonly reason: string;
   readonly message: string;

@@ -1,0 +1,106 @@
+import { describe, expect, test } from "vitest";
+import type { Node, Pod } from "../../model/kubernetes.generated.ts";
+import { reservationName } from "./reservation.ts";
+import { request, reserved, userPod } from "./testWorld.ts";
+import { whyShare } from "./whyShare.ts";
+
+function gpuNode(name: string, more: { gpus?: number; pods?: string; labels?: object; spec?: object } = {}): Node {
+  const { gpus = 1, pods = "110", labels = {}, spec = {} } = more;
+  const allocatable = { "nvidia.com/gpu": String(gpus), pods, cpu: "8", memory: "16Gi" };
+  return {
+    apiVersion: "v1",
+    kind: "Node",
+    metadata: { name, uid: name, labels: { "nvidia.com/gpu.memory": "10000", ...labels } },
+    spec,
+    status: { allocatable, conditions: [{ type: "Ready", status: "True" }] },
+  } as unknown as Node;
+}
+
+const asking = (annotations: Record<string, string>, spec = {}): Pod =>
+  userPod({ name: "f", node: undefined, phase: "Pending", groups: [], annotations, spec });
+const user = (name: string, share: string, group = "X"): Pod =>
+  userPod({ name, groups: [group], annotations: { "gpu-fraction": share } });
+const whole = (name: string): Pod =>
+  userPod({
+    name,
+    groups: [],
+    spec: { containers: [{ name: "c", resources: { requests: { "nvidia.com/gpu": "1" } } }] },
+  });
+
+function causeOf(pod: Pod, view: { pods?: Pod[]; nodes?: Node[]; requests?: ReturnType<typeof request>[] }) {
+  return whyShare(pod, {
+    pods: [pod, ...(view.pods ?? [])],
+    nodes: view.nodes ?? [gpuNode("n1")],
+    requests: view.requests ?? [],
+  });
+}
+
+describe("why a share waits", () => {
+  const half = asking({ "gpu-fraction": "0.5" });
+
+  test.each([
+    ["a GPU is free", half, {}, undefined],
+    ["a shared GPU has room", half, { pods: [reserved(), user("a", "0.5")] }, undefined],
+    ["a shared GPU has too little", half, { pods: [reserved(), user("a", "0.51")] }, "NoGpuWithRoom"],
+    ["a whole-GPU pod has it", half, { pods: [whole("w")] }, "NoGpuWithRoom"],
+    [
+      "what is decided counts",
+      half,
+      { pods: [{ ...user("a", "0.6"), spec: { containers: [] } } as Pod], requests: [request({ name: "a" })] },
+      "NoGpuWithRoom",
+    ],
+    [
+      "what has ended does not",
+      half,
+      { pods: [userPod({ name: "a", phase: "Succeeded", annotations: { "gpu-fraction": "0.9" } })] },
+      undefined,
+    ],
+    [
+      "memory is a share of the node's",
+      asking({ "gpu-memory": "6000" }),
+      { pods: [reserved(), user("a", "0.5")] },
+      "NoGpuWithRoom",
+    ],
+    ["memory that fits", asking({ "gpu-memory": "5000" }), { pods: [reserved(), user("a", "0.5")] }, undefined],
+    ["two devices need two", asking({ "gpu-fraction": "0.5", "gpu-fraction-num-devices": "2" }), {}, "NoGpuWithRoom"],
+    ["C7: a new group needs two slots", half, { nodes: [gpuNode("n1", { pods: "1" })] }, "NodeFull"],
+    [
+      "one that joins needs one",
+      half,
+      { pods: [reserved(), user("a", "0.5")], nodes: [gpuNode("n1", { pods: "3" })] },
+      undefined,
+    ],
+    [
+      "no slot is left",
+      half,
+      { pods: [reserved(), user("a", "0.5")], nodes: [gpuNode("n1", { pods: "2" })] },
+      "NodeFull",
+    ],
+    [
+      "a cordoned node is somebody else's to explain",
+      half,
+      { nodes: [gpuNode("n1", { gpus: 0, spec: { unschedulable: true } })] },
+      undefined,
+    ],
+    [
+      "so is one with partitions",
+      half,
+      { nodes: [gpuNode("n1", { labels: { "nvidia.com/mig.strategy": "mixed" } })] },
+      undefined,
+    ],
+    ["who asks for no share is not meant", asking({}), { pods: [whole("w")] }, undefined],
+    ["nor who has a node", user("f", "0.5"), { pods: [whole("w")] }, undefined],
+  ])("%s", (_, pod, view, cause) => {
+    expect(causeOf(pod, view)?.cause).toBe(cause);
+  });
+
+  test("another node with room is enough", () => {
+    expect(causeOf(half, { pods: [whole("w")], nodes: [gpuNode("n1"), gpuNode("n2")] })).toBeUndefined();
+  });
+
+  test("a reservation that runs and has no device is the reason while its bind waits", () => {
+    const silent = reserved({ device: "" });
+    const named = { ...silent, metadata: { ...silent.metadata, name: reservationName("n1", "X") } };
+    expect(causeOf(half, { pods: [named], requests: [request()] })?.cause).toBe("DeviceNotReported");
+  });
+});

@@ -1,0 +1,214 @@
+/** `muster why` on pods that ask for a share of a GPU and do not start: each cause is produced on a running cluster. */
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { loadKubeconfig } from "../../src/adapters/kubeconfig.ts";
+import { kubeHttp } from "../../src/adapters/kubeHttp.ts";
+import { systemClock } from "../../src/adapters/systemClock.ts";
+import { KeptLog } from "../../src/control/testing/keptLog.ts";
+import { whyShare } from "../../src/decide/bind/whyShare.ts";
+import type { Node, Pod } from "../../src/model/kubernetes.generated.ts";
+import type { KubeObject } from "../../src/model/object.ts";
+import type { ResourceRef } from "../../src/ports/kubeApi.ts";
+import { BindCluster } from "./bindCluster.ts";
+
+const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
+const program = join(root, "dist/cli/main.js");
+const pods: ResourceRef = { group: "", version: "v1", plural: "pods" };
+const nodes: ResourceRef = { group: "", version: "v1", plural: "nodes" };
+
+/** A cluster of its own, as `muster up` makes it. */
+class Up {
+  readonly folder = mkdtempSync(join(tmpdir(), "muster-why-"));
+  private child: ChildProcess | undefined;
+  private kube: ReturnType<typeof kubeHttp> | undefined;
+
+  async start(...flags: string[]): Promise<this> {
+    const all = ["up", "--memory", "--port", "0", "--data-dir", this.folder, "--log-level", "error", ...flags];
+    this.child = spawn(process.execPath, [program, ...all, "-o", "json"], { stdio: ["ignore", "pipe", "inherit"] });
+    await once(createInterface({ input: this.child.stdout as NodeJS.ReadableStream }), "line");
+    const connection = await loadKubeconfig({ path: join(this.folder, "kubeconfig") });
+    this.kube = kubeHttp(connection, { clock: systemClock(), log: new KeptLog() }, { fieldManager: "test" });
+    return this;
+  }
+
+  get api() {
+    if (this.kube === undefined) throw new Error("it was not started");
+    return this.kube;
+  }
+
+  async create(ref: ResourceRef, object: object): Promise<void> {
+    const made = await this.api.create(ref, object as KubeObject);
+    if (!made.ok) throw new Error(made.message);
+  }
+
+  share(name: string, fraction: string, requests: object = {}): Promise<void> {
+    return this.create(pods, shared(name, fraction, requests));
+  }
+
+  async pod(name: string): Promise<Pod | undefined> {
+    const found = await this.api.get({ ...pods, namespace: "default", name });
+    return found.ok ? (found.value as unknown as Pod) : undefined;
+  }
+
+  /** Asks until the answer has this reason. */
+  async why(name: string, reason: string): Promise<{ message: string; cure: string; kind: string; text: string }> {
+    for (;;) {
+      const asked = ["why", name, "--data-dir", this.folder];
+      const { stdout } = spawnSync(process.execPath, [program, ...asked, "-o", "json"], { encoding: "utf8" });
+      const answer =
+        stdout === "" ? undefined : (JSON.parse(stdout) as { answers: Record<string, string>[] }).answers[0];
+      if (answer?.["reason"] === reason) {
+        const { stdout: text } = spawnSync(process.execPath, [program, ...asked], { encoding: "utf8" });
+        const { message = "", cure = "", kind = "" } = answer;
+        return { message, cure, kind, text };
+      }
+    }
+  }
+
+  async until(holds: () => Promise<boolean>): Promise<void> {
+    while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+
+  stop(): void {
+    this.kube?.close();
+    this.child?.kill("SIGKILL");
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+function shared(name: string, fraction: string, requests: object = {}): object {
+  return {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: {
+      name,
+      namespace: "default",
+      labels: { "kai.scheduler/queue": "default-queue" },
+      annotations: { "gpu-fraction": fraction },
+    },
+    spec: { schedulerName: "kai-scheduler", containers: [{ name: "main", image: "i", resources: { requests } }] },
+  };
+}
+
+describe("muster why, of a pod that asks for a share", () => {
+  const up = new Up();
+  beforeAll(async () => void (await up.start("--pool", "t4=1")));
+  afterAll(() => up.stop());
+
+  test("says that a node has not said which device it gave", async () => {
+    const faults = JSON.stringify([{ kind: "reservation-never" }]);
+    const patch = (value: string | null) =>
+      up.api.patch(
+        { ...nodes, namespace: "", name: "t4-0" },
+        { type: "merge", body: { metadata: { annotations: { "sim.muster.dev/faults": value } } } },
+      );
+    await patch(faults);
+    await up.share("silent", "0.5");
+    const { message, cure, text } = await up.why("default/silent", "DeviceNotReported");
+    expect(message).toMatch(
+      /^node t4-0 runs the reservation gpu-reservation-[0-9a-f]{16} of group \S+, and has not said/,
+    );
+    expect(cure).toContain("kai-resource-reservation");
+    expect(cure).toContain("run.ai/reserve_for_gpu_index");
+    expect(text).toContain("DeviceNotReported: ");
+    await patch(null);
+    await up.until(async () => (await up.pod("silent"))?.status?.phase === "Running");
+    await up.api.delete({ ...pods, namespace: "default", name: "silent" }, { gracePeriodSeconds: 1 });
+    await up.until(async () => (await up.pod("silent")) === undefined);
+  });
+
+  test("says that no GPU has room, how much the emptiest one has, and who would have to go", async () => {
+    for (let i = 0; i < 4; i++) await up.share(`big-${i}`, "0.7");
+    await up.until(async () =>
+      (await Promise.all([0, 1, 2, 3].map((i) => up.pod(`big-${i}`)))).every((pod) => pod?.spec?.nodeName),
+    );
+    await up.share("late", "0.5");
+    const { message, cure } = await up.why("default/late", "NoGpuWithRoom");
+    expect(message).toBe(
+      "it asks for 0.50 of a GPU, and no GPU has that: t4-0 has 4 GPUs, none of them free, and the most that a shared one has left is 0.30",
+    );
+    expect(cure).toMatch(
+      /^ask for 0\.30 or less, wait until 0\.20 of the GPU that default\/big-\d share on t4-0 is free, or add a node$/,
+    );
+    await up.share("small", "0.3");
+    await up.until(async () => (await up.pod("small"))?.status?.phase === "Running");
+  });
+
+  test("says that a GPU has room and its node has not, and what it lacks", async () => {
+    await up.api.delete({ ...pods, namespace: "default", name: "big-0" }, { gracePeriodSeconds: 1 });
+    await up.api.delete({ ...pods, namespace: "default", name: "late" }, { gracePeriodSeconds: 0 });
+    await up.until(async () => (await up.pod("big-0")) === undefined);
+    await up.create(pods, {
+      ...shared("busy", "0.1", { cpu: "47" }),
+      metadata: { name: "busy", namespace: "default" },
+      spec: { containers: [{ name: "main", image: "i", resources: { requests: { cpu: "46" } } }] },
+    });
+    await up.until(async () => (await up.pod("busy"))?.status?.phase === "Running");
+    await up.share("starved", "0.5", { cpu: "4" });
+    const { message, cure } = await up.why("default/starved", "NodeFull");
+    expect(message).toMatch(
+      /^it asks for 0\.50 of a GPU, for which one node has room on a GPU, but t4-0 lacks \d(\.\d+)? cpu$/,
+    );
+    expect(cure).toMatch(/^free \d(\.\d+)? cpu on t4-0, or add a node$/);
+  });
+});
+
+test("muster why, of a workload whose pods are refused, says that sharing is off", async () => {
+  const up = new Up();
+  try {
+    await up.start("--pool", "t4=1", "--no-gpu-sharing");
+    const refused = await up.api.create(pods, shared("bare", "0.5") as KubeObject);
+    expect(refused).toMatchObject({ ok: false });
+    expect(refused.ok ? "" : refused.message).toContain("sharing of GPUs is switched off");
+    const { metadata, spec } = shared("x", "0.5") as {
+      metadata: { labels: object; annotations: object };
+      spec: object;
+    };
+    await up.create(
+      { group: "batch", version: "v1", plural: "jobs" },
+      {
+        apiVersion: "batch/v1",
+        kind: "Job",
+        metadata: { name: "train", namespace: "default" },
+        spec: {
+          template: {
+            metadata: { labels: metadata.labels, annotations: metadata.annotations },
+            spec: { ...spec, restartPolicy: "Never" },
+          },
+        },
+      },
+    );
+    const { kind, message, cure } = await up.why("default/train", "SharingOff");
+    expect(kind).toBe("Job");
+    expect(message).toContain("metadata.annotations[gpu-fraction]");
+    expect(cure).toContain("nvidia.com/gpu");
+    expect(cure).toContain("--no-gpu-sharing");
+  } finally {
+    up.stop();
+  }
+});
+
+test("a bind that was given up because a node said nothing is still the reason afterwards", async () => {
+  const cluster = await BindCluster.create();
+  const pod = await cluster.pod("f", { "gpu-fraction": "0.5" });
+  await cluster.request(pod, { selectedNode: "h100-0", selectedGPUGroups: ["g"] });
+  const never = JSON.stringify([{ kind: "reservation-never" }]);
+  await cluster.admin.patch(
+    { ...nodes, namespace: "", name: "h100-0" },
+    { type: "merge", body: { metadata: { annotations: { "sim.muster.dev/faults": never } } } },
+  );
+  await cluster.startBinder();
+  await cluster.run(45);
+  const [failed] = cluster.pods();
+  const node = cluster.api.get("/nodes", "h100-0") as unknown as Node;
+  const all = [...cluster.pods(), ...cluster.reservations()];
+  const answer = whyShare(failed as Pod, { pods: all, nodes: [node], requests: [] });
+  expect(answer?.cause).toBe("DeviceNotReported");
+  expect(answer?.message).toContain("and did not say within 40 s which device that is");
+});

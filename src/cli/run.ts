@@ -8,7 +8,7 @@ import { systemRandom } from "../adapters/systemRandom.ts";
 import { Controllers } from "../control/controllers.ts";
 import { ensureDefinitions, ensureStartObjects, missingDefinitions } from "../control/ensureObjects.ts";
 import type { Part } from "../control/part.ts";
-import { parts, partsNamed } from "../control/parts.ts";
+import { optionalParts, parts, partsNamed } from "../control/parts.ts";
 import { schedulerPart } from "../control/schedule/schedulerPart.ts";
 import type { Outcome } from "../model/outcome.ts";
 import { UserError } from "../model/userError.ts";
@@ -107,7 +107,7 @@ function chosenParts({ controllers: names, defaultScheduler = false }: RunFlags)
   const wanted = names.split(",").map((name) => name.trim());
   return partsNamed(
     wanted.filter((name) => name !== ""),
-    known,
+    [...known, ...optionalParts],
   );
 }
 

@@ -3,6 +3,7 @@ import { binderPart } from "./bind/binderPart.ts";
 import { devicesPart } from "./devices/devicesPart.ts";
 import { gangPart } from "./gang/gangPart.ts";
 import type { Part } from "./part.ts";
+import { scaleAdjusterPart } from "./schedule/scaleAdjuster.ts";
 import { schedulerPart } from "./schedule/schedulerPart.ts";
 import { workloads } from "./workloads/workloads.ts";
 
@@ -14,6 +15,9 @@ export const parts: readonly Part[] = [
   binderPart(),
   gangPart(),
 ];
+
+/** Parts that do harm where nobody wants them: `muster run` starts them when they are named. */
+export const optionalParts: readonly Part[] = [scaleAdjusterPart()];
 
 /** The parts of these names, in their own order; a name that nobody has is refused. */
 export function partsNamed(names: readonly string[], known: readonly Part[] = parts): Part[] {

@@ -1,0 +1,128 @@
+import { planScaleUp } from "../../decide/schedule/scaleUp.ts";
+import { applyIntent } from "../../intents/applyIntent.ts";
+import { destroyAfterLooking } from "../../intents/lookAgain.ts";
+import { type CreateIntent, type DeleteIntent, expectedOf, type NewObject } from "../../model/intent.ts";
+import type { JsonObject } from "../../model/json.ts";
+import type { Pod } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { annotationKeys, scalingNamespace } from "../../model/scheduling/keys.ts";
+import type { PodGroup } from "../../model/scheduling/podGroup.ts";
+import { formatTime } from "../../model/time.ts";
+import type { Cancel } from "../../ports/cancel.ts";
+import type { Controllers } from "../controllers.ts";
+import type { TurnResult } from "../loop.ts";
+import type { ObjectCache } from "../objectCache.ts";
+import type { Part } from "../part.ts";
+import { kindSource } from "../sources.ts";
+import { refs } from "./scheduleWorld.ts";
+
+const adjustKey = "adjust";
+/** Reasons that no machine cures. */
+const notOfMachines = new Set(["OverLimit", "NonPreemptibleOverQuota", "QueueDoesNotExist"]);
+
+/** For clusters with an autoscaler: pods that stand in for shares of GPUs that wait for a machine. */
+export function scaleAdjusterPart(): Part {
+  return {
+    name: "scale-adjuster",
+    about: "makes a cluster autoscaler bring machines for shares of GPUs",
+    startObjects: [{ apiVersion: "v1", kind: "Namespace", metadata: { name: scalingNamespace } }],
+    add: (controllers) => {
+      const adjuster = new ScaleAdjuster(controllers);
+      controllers.add({
+        name: "scale-adjuster",
+        sources: [kindSource(adjuster.pods, () => [adjustKey]), kindSource(adjuster.groups, () => [adjustKey])],
+        reconcile: (_, { cancel }) => adjuster.turn(cancel),
+      });
+    },
+  };
+}
+
+class ScaleAdjuster {
+  readonly pods: ObjectCache;
+  readonly groups: ObjectCache;
+  private readonly controllers: Controllers;
+  private lastMs: number | undefined;
+
+  constructor(controllers: Controllers) {
+    this.controllers = controllers;
+    this.pods = controllers.cache(refs.pods);
+    this.groups = controllers.cache(refs.groups);
+  }
+
+  async turn(cancel: Cancel): Promise<TurnResult> {
+    const { clock } = this.controllers.ports;
+    const nowMs = clock.nowMs();
+    const { create, remove, wakeMs } = planScaleUp({
+      pods: this.pods.table.view().objects.values() as unknown as Iterable<Pod>,
+      wouldHelp: (pod) => this.wouldHelp(pod),
+      nowMs,
+      lastMs: this.lastMs,
+    });
+    let again: string | undefined;
+    for (const { pod, why } of remove) again = (await this.remove(pod, why, cancel)) ?? again;
+    for (const object of create) again = (await this.create(object, nowMs, cancel)) ?? again;
+    if (again !== undefined) return { again };
+    return wakeMs === undefined ? undefined : { requeueAfterMs: Math.max(1, wakeMs - nowMs) };
+  }
+
+  private wouldHelp({ metadata }: Pod): boolean {
+    const name = metadata.annotations?.[annotationKeys.podGroup];
+    const group = name === undefined ? undefined : this.groups.get(`${metadata.namespace}/${name}`);
+    const conditions = (group as unknown as PodGroup | undefined)?.status?.schedulingConditions ?? [];
+    return !conditions.some(({ reasons }) => reasons?.some(({ reason }) => notOfMachines.has(reason ?? "")) === true);
+  }
+
+  private async create(object: NewObject, nowMs: number, cancel: Cancel): Promise<string | undefined> {
+    const target = { ...refs.pods, namespace: scalingNamespace, name: object.metadata.name };
+    const why = "a share of a GPU waits for a machine";
+    const intent: CreateIntent = { type: "create", target, absentAt: this.pods.revision, object, why };
+    const outcome = await applyIntent(this.controllers.kube, intent, { cancel });
+    if (!outcome.ok) return outcome.reason === "AlreadyExists" ? undefined : outcome.message;
+    this.lastMs = nowMs;
+    const made = outcome.value.object;
+    if (made === undefined) return undefined;
+    // Autoscalers look at nothing else; whoever schedules the pod would say the same, later.
+    const condition = {
+      type: "PodScheduled",
+      status: "False",
+      reason: "Unschedulable",
+      message: why,
+      lastTransitionTime: formatTime(nowMs),
+    };
+    const said = await applyIntent(
+      this.controllers.kube,
+      {
+        type: "patch",
+        target,
+        subresource: "status",
+        expected: expectedOf(made),
+        patch: { status: { conditions: [condition] } } as unknown as JsonObject,
+        why,
+      },
+      { cancel },
+    );
+    return said.ok || said.reason === "Conflict" || said.reason === "NotFound" ? undefined : said.message;
+  }
+
+  private async remove(pod: Pod, why: string, cancel: Cancel): Promise<string | undefined> {
+    const object = pod as unknown as KubeObject;
+    const intent: DeleteIntent = {
+      type: "delete",
+      target: { ...refs.pods, namespace: scalingNamespace, name: pod.metadata.name },
+      expected: expectedOf(object),
+      why,
+    };
+    const outcome = await destroyAfterLooking(
+      this.controllers.kube,
+      intent,
+      ({ object: fresh }) =>
+        fresh?.metadata.uid === object.metadata.uid
+          ? { still: { ...intent, expected: expectedOf(fresh) } }
+          : { notAnyMore: "it is another one" },
+      { atLeast: this.pods.revision, cancel },
+    );
+    if (!outcome.ok) return outcome.reason === "NotFound" ? undefined : outcome.message;
+    this.lastMs = this.controllers.ports.clock.nowMs();
+    return undefined;
+  }
+}

@@ -76,7 +76,7 @@ async function bundle() {
   const esbuild = await import("esbuild");
   rmSync(join(root, "dist/bundle"), { recursive: true, force: true });
   await esbuild.build({
-    entryPoints: ["main", "seedWorker", "bench/serverProcess", "bench/cloudProcess"].map((name) =>
+    entryPoints: ["main", "seedWorker", "bench/serverProcess", "bench/cloudProcess", "bench/nodesProcess"].map((name) =>
       join(root, `dist/cli/${name}.js`),
     ),
     entryNames: "[name]",

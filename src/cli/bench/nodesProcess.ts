@@ -12,8 +12,9 @@ import { nodesPart } from "../../control/nodes/nodesPart.ts";
 import { admissionFailures } from "../../control/nodes/podTurns.ts";
 import { fastDelays } from "../../decide/nodes/podPlan.ts";
 import { parsePool, profilesWith } from "../../decide/nodes/profiles.ts";
-import type { Node, Pod } from "../../model/kubernetes.generated.ts";
+import type { Lease, Node, Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
+import { timeToMs } from "../../model/time.ts";
 
 export interface NodesBenchOptions {
   readonly nodes: number;
@@ -33,6 +34,8 @@ export interface NodesBenchResult {
   /** Share of a core that the quiet cluster needs: leases and heartbeats. */
   readonly idleCpuShare: number;
   readonly refusedPods: number;
+  /** Between two renewals of one lease, while everything else went on. */
+  readonly longestRenewalSeconds: number;
 }
 
 export async function measureNodes(options: NodesBenchOptions): Promise<NodesBenchResult> {
@@ -67,6 +70,12 @@ export async function measureNodes(options: NodesBenchOptions): Promise<NodesBen
     pods += type === "added" ? 1 : type === "deleted" ? -1 : 0;
     if (type !== "deleted" && object.status?.phase === "Running") running.add(key);
     else running.delete(key);
+  });
+  let longestRenewalMs = 0;
+  core.store.onEvent(({ current, previous }) => {
+    if (current.resource !== "coordination.k8s.io/leases" || current.deleted || previous === undefined) return;
+    const { renewTime } = (previous.object() as unknown as Lease).spec ?? {};
+    longestRenewalMs = Math.max(longestRenewalMs, clock.nowMs() - (timeToMs(renewTime) ?? clock.nowMs()));
   });
   const leases = () => core.store.collection("coordination.k8s.io/leases").size;
   const slices = () => core.store.collection("resource.k8s.io/resourceslices").size;
@@ -111,6 +120,7 @@ export async function measureNodes(options: NodesBenchOptions): Promise<NodesBen
     heapBytes: heapUsed,
     idleCpuShare,
     refusedPods,
+    longestRenewalSeconds: longestRenewalMs / 1000,
   };
 }
 

@@ -21,8 +21,11 @@ import type {
 } from "../../model/gang/types.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
+import { timeToMs } from "../../model/time.ts";
+import type { Commit } from "../history.ts";
 import type { Invariant } from "../invariant.ts";
 import { type Held, short } from "../invariants/general.ts";
+import { gangDelayMs } from "./user.ts";
 
 const pods = "/pods";
 const sets = "grove.io/podcliquesets";
@@ -273,46 +276,93 @@ export const cliquesEndOnRecord = (held: Held): Invariant => ({
   },
 });
 
-/** I13: no end without a breach. A condition that was true a moment ago may have been read before it changed. */
+interface SeenBreach {
+  /** By the clock of whoever wrote the condition. */
+  readonly sinceMs: number;
+  lastUs: number;
+}
+
+/** I13: no end without a breach that has lasted. A condition that was true a moment ago may have been read before it changed. */
 export const endsHaveACause = (held: Held): Invariant => ({
   id: "I13",
-  fact: "the end of a gang is put on record only while something of it is in breach, or its template has changed",
-  begin: ({ store, nowUs }) => {
-    const breachedUs = new Map<string, number>();
+  fact: "the end of a gang is put on record only while something of it has been in breach for the delay, or its template has changed",
+  begin: ({ nowUs }) => {
+    /** By replica of a set, then by object and beginning. */
+    const breaches = new Map<string, Map<string, SeenBreach>>();
+    const see = (object: KubeObject): void => {
+      const { status, lastTransitionTime } = said(object as unknown as PodClique, "MinAvailableBreached") ?? {};
+      const sinceMs = timeToMs(lastTransitionTime);
+      if (status !== "True" || sinceMs === undefined) return;
+      const replica = `${object.metadata.labels?.[labels.partOf]}#${object.metadata.labels?.[labels.setReplica]}`;
+      const known = breaches.get(replica) ?? new Map<string, SeenBreach>();
+      breaches.set(replica, known);
+      known.set(`${object.metadata.uid} ${sinceMs}`, { sinceMs, lastUs: nowUs() });
+    };
     return {
       commit: ({ type, call, event }) => {
         const { resource } = event.current;
-        if (type === "DELETED") return undefined;
+        if (resource !== sets && resource !== groups && resource !== cliques) return undefined;
         const object = event.current.object();
-        if (resource === cliques || resource === groups) {
-          const key = `${object.metadata.labels?.[labels.partOf]}#${object.metadata.labels?.[labels.setReplica]}`;
-          const before = event.previous?.object() as unknown as PodClique | undefined;
-          const isNow = said(object as unknown as PodClique, "MinAvailableBreached")?.status === "True";
-          const was = before !== undefined && said(before, "MinAvailableBreached")?.status === "True";
-          if (isNow || was) breachedUs.set(key, nowUs());
-        }
-        if ((resource !== sets && resource !== groups) || !held(call.actor)) return undefined;
-        const known = new Set(
-          recordsOf(event.previous?.object()).map(({ replicaIndex, startedAt }) => `${replicaIndex} ${startedAt}`),
-        );
+        const before = event.previous?.object();
+        // It was true until now.
+        if (before !== undefined && resource !== sets) see(before);
+        if (type === "DELETED") return undefined;
+        if (resource !== sets) see(object);
+        if (resource === cliques || !held(call.actor)) return undefined;
+        const known = new Set(recordsOf(before).map(({ replicaIndex, startedAt }) => `${replicaIndex} ${startedAt}`));
         for (const { replicaIndex, startedAt, because } of recordsOf(object)) {
           if (known.has(`${replicaIndex} ${startedAt}`) || because === "the template has changed") continue;
           const set = resource === sets ? object.metadata.name : object.metadata.labels?.[labels.partOf];
           const index = resource === sets ? String(replicaIndex) : object.metadata.labels?.[labels.setReplica];
-          const isBreached = all<PodClique>(store, cliques).some(
-            (clique) =>
-              clique.metadata.labels?.[labels.partOf] === set &&
-              clique.metadata.labels?.[labels.setReplica] === index &&
-              said(clique, "MinAvailableBreached")?.status === "True",
+          const isOverdue = [...(breaches.get(`${set}#${index}`)?.values() ?? [])].some(
+            ({ sinceMs, lastUs }) => lastUs >= call.askedUs - decisionUs && sinceMs + gangDelayMs <= call.sentOwnMs,
           );
-          const lastUs = breachedUs.get(`${set}#${index}`) ?? Number.NEGATIVE_INFINITY;
-          if (isBreached || lastUs >= call.sentUs - decisionUs) continue;
-          return `${call.actor} ends replica ${replicaIndex} of ${event.current.key} (${because}), and nothing of it is in breach`;
+          if (isOverdue) continue;
+          return `${call.actor} ends replica ${replicaIndex} of ${event.current.key} (${because}), and nothing of it has been in breach for ${gangDelayMs} ms`;
         }
         return undefined;
       },
     };
   },
+});
+
+/** A delete that was only begun: a pod has its grace, and a clique its finalizer. */
+function isDeletionBegun({ type, event }: Commit): boolean {
+  if (type !== "MODIFIED") return false;
+  const before = event.previous?.object();
+  return (
+    before?.metadata.deletionTimestamp === undefined && event.current.object().metadata.deletionTimestamp !== undefined
+  );
+}
+
+/** I7 for what goes in steps. */
+export const endsTheSameObject = (held: Held): Invariant => ({
+  id: "I7",
+  fact: "a delete begins the end of the UID that its author had seen under that name",
+  begin: () => ({
+    commit: (commit) => {
+      const { call, key, event } = commit;
+      if (!held(call.actor) || call.key !== key || !isDeletionBegun(commit)) return undefined;
+      const { uid } = event.current.side;
+      if (call.seen?.uid === uid) return undefined;
+      return `${call.actor} ends ${key}: UID ${short(uid)} goes, it had seen ${short(call.seen?.uid ?? "none")}`;
+    },
+  }),
+});
+
+/** I13 for what goes in steps. */
+export const endsWhatItLookedAt = (held: Held): Invariant => ({
+  id: "I13",
+  fact: "a delete begins the end of the very version that its author had looked at",
+  begin: () => ({
+    commit: (commit) => {
+      const { call, key, event } = commit;
+      if (!held(call.actor) || call.key !== key || !isDeletionBegun(commit)) return undefined;
+      const before = event.previous?.revision ?? 0;
+      if (call.seen?.revision === before) return undefined;
+      return `${call.actor} ends ${key} at revision ${before}; it had seen ${call.seen?.revision ?? "nothing"}`;
+    },
+  }),
 });
 
 /** I19: our own writes count from the moment we were told of them. */

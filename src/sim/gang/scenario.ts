@@ -19,6 +19,8 @@ import { tinyScheduler } from "../workloads/tinyScheduler.ts";
 import {
   cliquesEndOnRecord,
   endsHaveACause,
+  endsTheSameObject,
+  endsWhatItLookedAt,
   gangsAreWhole,
   gatesWaitForTheGang,
   lossesAreToldOnce,
@@ -61,6 +63,8 @@ export function gangScenario(policy: FullLossPolicy = "Suppress"): Scenario {
       cliquesEndOnRecord(held),
       endsHaveACause(held),
       ownPodsOfCliquesCount(held),
+      endsTheSameObject(held),
+      endsWhatItLookedAt(held),
       destroysTheSameObject(held),
       destroysWhatItLookedAt(held),
       changesWhatItSaw(held),

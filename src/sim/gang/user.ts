@@ -9,6 +9,8 @@ import type { Dice } from "../chance.ts";
 
 const nodes: ResourceRef = { group: "", version: "v1", plural: "nodes" };
 export const setNames = ["red", "blue"];
+/** How long a breach may last. */
+export const gangDelayMs = 4_000;
 export const nodeNames = ["n0", "n1", "n2"];
 
 /** People who run gangs, and nodes that fail under them: sets are made, scaled, changed, deleted and remade; nodes go with all their pods. */
@@ -145,7 +147,7 @@ export function gangSet(name: string, replicas: number): KubeObject {
     spec: {
       replicas,
       template: {
-        terminationDelay: "4s",
+        terminationDelay: `${gangDelayMs / 1000}s`,
         cliques: [clique("lone", 2, 2), clique("lead", 1, 1), clique("work", 2, 2)],
         podCliqueScalingGroups: [{ name: "pair", cliqueNames: ["lead", "work"], replicas: 2, minAvailable: 1 }],
       },

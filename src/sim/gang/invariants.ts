@@ -19,6 +19,7 @@ import type {
   PodCliqueSet,
   PodGang,
 } from "../../model/gang/types.ts";
+import { equalJson } from "../../model/json.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { timeToMs } from "../../model/time.ts";
@@ -404,6 +405,23 @@ export const ownPodsOfCliquesCount = (held: Held): Invariant => ({
       },
     };
   },
+});
+
+/** I22: who writes what it saw of an older clique says something about a newer one that it does not know. */
+export const statusIsOfItsObject = (held: Held): Invariant => ({
+  id: "I22",
+  fact: "a status is written on the very generation of a clique or group that it describes",
+  begin: () => ({
+    commit: ({ type, call, key, event }) => {
+      const { resource } = event.current;
+      if (type !== "MODIFIED" || (resource !== cliques && resource !== groups) || !held(call.actor)) return undefined;
+      const { metadata, status } = event.current.object() as unknown as PodClique;
+      const before = event.previous?.object() as unknown as PodClique | undefined;
+      if (status === undefined || equalJson(status, before?.status)) return undefined;
+      if (status.observedGeneration === metadata.generation) return undefined;
+      return `${call.actor} says of ${key}, generation ${metadata.generation}, what it saw of generation ${status.observedGeneration}`;
+    },
+  }),
 });
 
 /** I17: what the operator is for. */

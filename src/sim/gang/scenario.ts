@@ -26,6 +26,7 @@ import {
   lossesAreToldOnce,
   ownPodsOfCliquesCount,
   regressionsAreFlagged,
+  statusIsOfItsObject,
 } from "./invariants.ts";
 import { gangNode, gangSet, gangUser, nodeNames } from "./user.ts";
 
@@ -72,6 +73,7 @@ export function gangScenario(policy: FullLossPolicy = "Suppress"): Scenario {
       neverGoesBack,
       mirrorsAreComplete,
       statusKeepsUp,
+      statusIsOfItsObject(held),
       gangsAreWhole,
     ],
     shakenMs: 26_000,

@@ -2,6 +2,7 @@ import { systemClock } from "../../adapters/systemClock.ts";
 import { systemRandom } from "../../adapters/systemRandom.ts";
 import { inProcessKube } from "../../apiserver/kubeApi.ts";
 import { type ApiServer, startApiServer } from "../../apiserver/startApiServer.ts";
+import { binderPart } from "../../control/bind/binderPart.ts";
 import { Controllers } from "../../control/controllers.ts";
 import { ensureDefinitions, ensureStartObjects } from "../../control/ensureObjects.ts";
 import { gangPart } from "../../control/gang/gangPart.ts";
@@ -20,12 +21,15 @@ import type { Figure } from "./figure.ts";
 /** Grove's own numbers (its scale tests of 2026-08-16 and, where better, 2026-07-05), on a KWOK cluster with KAI. */
 const grove = { ready10: 5.6, ready1000: 49.3, deleted1000: 37.9 };
 
+/** Grove's scale tests run with a scheduler that holds gangs together; its default one places pods one by one. */
+type Scheduler = "default-scheduler" | "kai-scheduler";
+
 /** One set of cliques of two pods, as in Grove's scale tests: how long until all are ready, replaced, gone. */
 export async function* benchGang(say: (text: string) => void): AsyncGenerator<Figure> {
   for (const replicas of [5, 500]) {
     const pods = replicas * 2;
     say(`a set of ${pods} pods`);
-    const measured = await measure(replicas);
+    const measured = await measure(replicas, "default-scheduler");
     yield {
       name: `${pods} pods ready`,
       value: measured.readySeconds,
@@ -41,12 +45,19 @@ export async function* benchGang(say: (text: string) => void): AsyncGenerator<Fi
       unit: "s",
       ...(pods === 1000 && { beside: { name: "Grove, published (#545)", value: grove.deleted1000 } }),
     };
+    say(`a set of ${pods} pods of kai-scheduler`);
+    const { readySeconds } = await measure(replicas, "kai-scheduler");
+    yield {
+      name: `${pods} pods of kai-scheduler ready, gang by gang`,
+      value: readySeconds,
+      unit: "s",
+      beside: { name: "Grove, published", value: pods === 10 ? grove.ready10 : grove.ready1000 },
+    };
   }
 }
 
-async function measure(replicas: number) {
-  const settings = { ...defaultGangSettings, profiles: ["default-scheduler"] as const };
-  const gang = gangPart(settings);
+async function measure(replicas: number, scheduler: Scheduler) {
+  const gang = gangPart({ ...defaultGangSettings, profiles: ["default-scheduler", "kai-scheduler"] });
   const { part: nodes } = nodesPart({
     pools: [parsePool("cpu=100", profilesWith())],
     delays: fastDelays,
@@ -54,7 +65,7 @@ async function measure(replicas: number) {
     leases: false,
     dra: undefined,
   });
-  const running = [gang, schedulerPart(), nodes];
+  const running = [gang, schedulerPart(), binderPart(), nodes];
   const hooks = running.flatMap((part) => part.hooks ?? []);
   const server = await startApiServer({ clock: systemClock(), random: systemRandom(), hooks });
   const kube = inProcessKube(server.core, {
@@ -66,14 +77,13 @@ async function measure(replicas: number) {
   try {
     const defined = await ensureDefinitions({ kube, clock: ports.clock }, running);
     if (!defined.ok) throw new Error(defined.message);
-    const begun = await ensureStartObjects(kube, running);
-    if (!begun.ok) throw new Error(begun.message);
+    await must(ensureStartObjects(kube, running));
     for (const part of running) part.add(controllers);
     await controllers.start();
     await until(server, () => count(server, "/nodes") === 100);
     const before = server.core.store.revision;
     const readySeconds = await timed(async () => {
-      await must(kube.create(places.PodCliqueSet, scaleSet(replicas)));
+      await must(kube.create(places.PodCliqueSet, scaleSet(replicas, scheduler)));
       await until(server, () => statusOf(server)?.availableReplicas === replicas);
     });
     const writes = server.core.store.revision - before;
@@ -95,13 +105,14 @@ async function measure(replicas: number) {
 
 const setRef = { ...places.PodCliqueSet, namespace: "default", name: "scale" };
 
-function scaleSet(replicas: number): KubeObject {
+function scaleSet(replicas: number, schedulerName: Scheduler): KubeObject {
   const podSpec = {
+    schedulerName,
     terminationGracePeriodSeconds: 0,
     containers: [{ name: "main", image: "registry/app:1", resources: { requests: { cpu: "10m" } } }],
   };
   const clique = { name: "expert-worker", spec: { roleName: "expert", replicas: 2, minAvailable: 2, podSpec } };
-  const metadata = { name: "scale", namespace: "default" };
+  const metadata = { name: "scale", namespace: "default", labels: { "kai.scheduler/queue": "default-queue" } };
   const spec = { replicas, template: { cliques: [clique] } };
   return { apiVersion: "grove.io/v1alpha1", kind: "PodCliqueSet", metadata, spec } as unknown as KubeObject;
 }

@@ -14,6 +14,8 @@ const misfortunes: Readonly<Record<string, readonly number[]>> = {
 export interface EachWrite {
   /** Whose choices make the story, and of which seed. */
   readonly storyteller: string;
+  /** What it calls a choice. */
+  readonly choice?: string;
   readonly seed: number;
   /** Whose writes are meant. */
   readonly authors: readonly string[];
@@ -22,9 +24,9 @@ export interface EachWrite {
 }
 
 export async function playEachWrite(scenario: Scenario, about: EachWrite) {
-  const { seed, authors, every } = about;
+  const { seed, authors, every, choice = "turn" } = about;
   const drawn = await withTripwires(() => runSeed(scenario, seed));
-  const story = drawn.decisions.filter(({ key }) => key.startsWith(`${about.storyteller}|turn#`));
+  const story = drawn.decisions.filter(({ key }) => key.startsWith(`${about.storyteller}|${choice}#`));
   const calm = await withTripwires(() => runSeed(scenario, seed, story));
   const strokes = [...new Set(calm.unsaid)].flatMap((key) => strokesAt(key, authors));
   const broken: { stroke: Decision; violation: unknown }[] = [];

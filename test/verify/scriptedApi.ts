@@ -23,6 +23,8 @@ export interface Script {
   readonly refuse?: (call: ListCall) => Refusal | undefined;
   /** Asked before every list: true is a call that nobody answers. */
   readonly hang?: (call: ListCall) => boolean;
+  /** Asked before every list that goes on from a token: true answers from another revision than it began at. */
+  readonly drift?: (call: ListCall) => boolean;
   /** How long every list takes. */
   readonly takesS?: number;
   /** Changes of pods are told to watchers. Without it a watch is silent. */
@@ -85,7 +87,8 @@ export class ScriptedApi implements KubeApi {
     const until = this.script.pageSize === undefined ? objects.length : from + this.script.pageSize;
     const next = until < objects.length ? { continueToken: `${at}/${until}` } : {};
     const elsewhere = options.resourceVersionMatch === "Exact" ? undefined : this.script.revisionOf?.[kind as KindName];
-    return succeeded({ revision: elsewhere ?? String(at), items: objects.slice(from, until), ...next });
+    const drifted = token !== undefined && this.script.drift?.(call) === true ? String(at + 1) : undefined;
+    return succeeded({ revision: drifted ?? elsewhere ?? String(at), items: objects.slice(from, until), ...next });
   }
 
   watch(_: ResourceRef, options: WatchOptions, sink: WatchSink): Watch {

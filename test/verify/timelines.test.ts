@@ -468,6 +468,29 @@ describe("without a snapshot there is no verdict", () => {
     ).toHaveLength(2);
   });
 
+  test("TC31 a list whose pages are of two revisions is begun again", async () => {
+    let drifted = 0;
+    const drift = (): boolean => drifted++ === 0;
+    const { exitCode, result, api } = await play({ moments: [{ atS: 0, nodes, pods: pods(5) }], drift, pageSize: 2 });
+    expect({ exitCode, total: result?.counts?.total, coherent: result?.snapshot?.coherent }).toEqual({
+      exitCode: 0,
+      total: 5,
+      coherent: true,
+    });
+    expect(
+      api.calls.filter(({ kind, options }) => kind === "pods" && options.continueToken === undefined),
+    ).toHaveLength(2);
+  });
+
+  test("an object that a check cannot read fails that check, and hides nothing that the others found", async () => {
+    const unreadable = pod("team/odd", { requests: { "nvidia.com/gpu": "many" } });
+    const { exitCode, result } = await play({ moments: waitsForEver([unreadable]) }, { settle: "0" });
+    expect(exitCode).toBe(1);
+    expect(result?.checks.filter(({ status }) => status === "failed")).toEqual([
+      expect.objectContaining({ id: "S3", message: expect.stringContaining("the check could not be made") }),
+    ]);
+  });
+
   // The pods are of revision 100 at any time; a plain list of nodes is then of revision 101.
   const nodesElsewhere = (why: Refusal) => ({
     moments: [

@@ -1,13 +1,21 @@
 import type { MetricLabels, Metrics } from "../ports/metrics.ts";
 
 interface Histogram {
+  readonly bounds: readonly number[];
   readonly counts: number[];
   sum: number;
   count: number;
 }
 
 /** Upper bounds in seconds, as controllers everywhere have them, from a microsecond to ten minutes. */
-const bounds = [0.000001, 0.00001, 0.0001, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 120, 600];
+const secondBounds = [0.000001, 0.00001, 0.0001, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 120, 600];
+
+/** What is measured in milliseconds has the bounds that KAI's dashboards know: 5 ms, doubled nine times. */
+const millisecondBounds = Array.from({ length: 10 }, (_, at) => 5 * 2 ** at);
+
+function boundsOf(key: string): readonly number[] {
+  return key.split("{", 1)[0]?.endsWith("_milliseconds") === true ? millisecondBounds : secondBounds;
+}
 
 /** Metrics in memory: for tests, for the simulator, and as text for whoever serves `/metrics`. */
 export class MetricsBook implements Metrics {
@@ -28,12 +36,13 @@ export class MetricsBook implements Metrics {
     const key = seriesKey(name, labels);
     let histogram = this.histograms.get(key);
     if (histogram === undefined) {
-      histogram = { counts: bounds.map(() => 0), sum: 0, count: 0 };
+      const bounds = boundsOf(name);
+      histogram = { bounds, counts: bounds.map(() => 0), sum: 0, count: 0 };
       this.histograms.set(key, histogram);
     }
     histogram.sum += value;
     histogram.count++;
-    const at = bounds.findIndex((bound) => value <= bound);
+    const at = histogram.bounds.findIndex((bound) => value <= bound);
     if (at >= 0) histogram.counts[at] = (histogram.counts[at] ?? 0) + 1;
   }
 
@@ -61,7 +70,7 @@ export class MetricsBook implements Metrics {
       type(key, "gauge");
       lines.push(`${key} ${value}`);
     }
-    for (const [key, { counts, sum, count }] of sorted(this.histograms)) {
+    for (const [key, { bounds, counts, sum, count }] of sorted(this.histograms)) {
       type(key, "histogram");
       let below = 0;
       counts.forEach((each, at) => {

@@ -9,6 +9,7 @@ import type { KubeObject } from "../../model/object.ts";
 import type { Outcome } from "../../model/outcome.ts";
 import { laterOf, type Revision } from "../../model/revision.ts";
 import { annotationKeys } from "../../model/scheduling/keys.ts";
+import { poolName } from "../../model/scheduling/podGroup.ts";
 import { uuid5 } from "../../model/uuid5.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { Decision } from "../commit.ts";
@@ -270,7 +271,7 @@ export class Evictions {
       podgroup: job?.name ?? "",
       namespace: task.namespace,
       uid: job?.uid ?? "",
-      nodepool: "",
+      nodepool: poolName(this.world.cluster.settings.nodePool),
       action: reason.action,
     });
     if (job === undefined) return;

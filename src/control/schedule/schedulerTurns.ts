@@ -20,6 +20,7 @@ import type { EventRecorder } from "../eventRecorder.ts";
 import type { TurnResult } from "../loop.ts";
 import { Evictions } from "./evictions.ts";
 import type { GroupMarks } from "./groupMarks.ts";
+import { measureSearch, Stages } from "./measures.ts";
 import { intentsOf, type JobCommit } from "./planIntents.ts";
 import type { Found } from "./reasonBook.ts";
 import { type Mark, refs, type ScheduleWorld } from "./scheduleWorld.ts";
@@ -99,13 +100,19 @@ export class SchedulerTurns {
     const { cluster } = world;
     if (this.isNothingNew(nowMs)) return this.sleep(nowMs);
     const found: Found[] = [];
-    const plan = cycle(cluster, nowMs, (session) => {
-      explainWaiting(session, found);
-      this.explainStrays(found);
-    });
+    const stages = new Stages(clock, metrics);
+    const plan = cycle(
+      cluster,
+      nowMs,
+      (session) => {
+        explainWaiting(session, found);
+        this.explainStrays(found);
+      },
+      (stage) => stages.ended(stage),
+    );
+    stages.close();
     this.decidedVersion = cluster.version;
     this.wakeMs = plan.wakeMs;
-    metrics.gauge("kai_e2e_scheduling_latency_milliseconds", {}, clock.nowMs() - nowMs);
     this.measure(plan);
     const hasFailed = await this.carryOut(plan, revision, cancel);
     const promised = new Map(
@@ -203,6 +210,7 @@ export class SchedulerTurns {
       if (binds.length > 0) metrics.count("kai_podgroups_scheduled_by_action", { action });
     }
     if (plan.evictions.length > 0) metrics.count("kai_total_preemption_attempts", {});
+    for (const [action, counts] of plan.searches) measureSearch(metrics, action, counts);
     for (const queue of this.world.cluster.queues.byName.values()) this.measureQueue(queue);
   }
 
@@ -305,10 +313,15 @@ export class SchedulerTurns {
     const attempt = picture.send(intent);
     if (attempt === undefined) return refused("Conflict", "the object is no longer what it was decided on");
     let outcome: Outcome<Written> = refused("Unknown", "the call ended by a mistake of ours");
+    const { clock, metrics } = this.controllers.ports;
+    const startedMs = clock.monotonicMs();
     try {
       outcome = await applyIntent(this.controllers.kube, intent, { cancel });
     } finally {
       picture.answer(intent, outcome, attempt);
+    }
+    if (intent.type === "bind") {
+      metrics.observe("kai_task_bind_latency_milliseconds", {}, clock.monotonicMs() - startedMs);
     }
     return outcome;
   }

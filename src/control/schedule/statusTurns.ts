@@ -6,8 +6,8 @@ import type { JsonObject } from "../../model/json.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import {
-  defaultNodePool,
   type PodGroup,
+  poolName,
   type SchedulingCondition,
   unschedulableOnNodePool,
 } from "../../model/scheduling/podGroup.ts";
@@ -217,7 +217,7 @@ export class StatusTurns {
 
   private get poolName(): string {
     const { nodePool } = this.world.cluster.settings;
-    return nodePool === "" ? defaultNodePool : nodePool;
+    return poolName(nodePool);
   }
 }
 

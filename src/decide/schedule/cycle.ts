@@ -2,7 +2,7 @@ import { allocate } from "./allocate.ts";
 import type { Cluster } from "./cluster.ts";
 import { consolidate, evictStaleGangs, preempt, reclaim } from "./evictingActions.ts";
 import type { Job } from "./job.ts";
-import { type Obstacle, Session } from "./session.ts";
+import { type Obstacle, type SearchCounts, Session } from "./session.ts";
 import type { ActionName } from "./settings.ts";
 import type { EvictionReason } from "./statement.ts";
 import type { Task } from "./task.ts";
@@ -37,6 +37,8 @@ export interface Plan {
   readonly evictions: readonly PlannedEviction[];
   /** What keeps the others waiting. */
   readonly obstacles: ReadonlyMap<Job, Obstacle>;
+  /** How hard victims were looked for. */
+  readonly searches: ReadonlyMap<ActionName, SearchCounts>;
   /** When time alone may change the answer. */
   readonly wakeMs: number | undefined;
 }
@@ -52,17 +54,29 @@ export const actions: Readonly<Record<ActionName, Action>> = {
   stalegangeviction: evictStaleGangs,
 };
 
+/** For who measures: told when something ends that began when the last thing ended. */
+export type OnStage = (stage: ActionName | "open") => void;
+
 /** Decides what to do now. `inspect` sees the cluster with everything tried, before it is taken back. */
-export function cycle(cluster: Cluster, nowMs: number, inspect?: (session: Session) => void): Plan {
+export function cycle(
+  cluster: Cluster,
+  nowMs: number,
+  inspect?: (session: Session) => void,
+  onStage: OnStage = () => {},
+): Plan {
   const session = new Session(cluster, nowMs);
-  for (const name of cluster.settings.actions) actions[name](session);
+  onStage("open");
+  for (const name of cluster.settings.actions) {
+    actions[name](session);
+    onStage(name);
+  }
   const plan = planOf(session);
   inspect?.(session);
   session.statement.rollback(0);
   return plan;
 }
 
-function planOf({ statement, decided, obstacles, wakeMs }: Session): Plan {
+function planOf({ statement, decided, obstacles, searches, wakeMs }: Session): Plan {
   const binds = new Map<Job, PlannedBind[]>();
   const pipelined = new Map<Job, { task: Task; node: string }[]>();
   const evictions: PlannedEviction[] = [];
@@ -89,7 +103,7 @@ function planOf({ statement, decided, obstacles, wakeMs }: Session): Plan {
     binds: binds.get(job) ?? [],
     pipelined: pipelined.get(job) ?? [],
   }));
-  return { jobs, evictions, obstacles: new Map(obstacles), wakeMs };
+  return { jobs, evictions, obstacles: new Map(obstacles), searches, wakeMs };
 }
 
 function append<V>(map: Map<Job, V[]>, job: Job, value: V): void {

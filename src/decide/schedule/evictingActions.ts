@@ -124,10 +124,14 @@ function search(session: Session, action: ActionName, rulesFor: RulesFor): void 
     if (job.queue !== undefined && gateRefusal(job.queue, job.isPreemptible, request) !== undefined) continue;
     const rules = rulesFor(job, step);
     if (rules !== undefined && rules.victims.length > 0 && makeRoom(session, job, step, rules)) {
+      session.searchesOf(action).solved++;
       session.obstacles.delete(job);
       session.decided.set(job, action);
       if (nextSteps(job).length > 0) line.push(job);
-    } else failures.push({ signature, request, count: step.tasks.length });
+    } else {
+      session.searchesOf(action).failed++;
+      failures.push({ signature, request, count: step.tasks.length });
+    }
   }
 }
 

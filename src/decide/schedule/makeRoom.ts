@@ -73,6 +73,7 @@ class Search {
   /** All who may go, then who need not. */
   everybody(): boolean {
     const { cluster, statement } = this.session;
+    this.session.searchesOf(this.rules.reason.action).simulatedTogether++;
     for (const victim of this.rules.victims) {
       for (let unit = this.unitOf(victim); unit.length > 0; unit = this.unitOf(victim)) {
         if (!this.rules.mayTake(victim)) break;
@@ -118,11 +119,15 @@ class Search {
   private freeNodeFor(task: Task): boolean {
     const { cluster, statement } = this.session;
     const { scenariosPerJob } = cluster.settings;
+    const counts = this.session.searchesOf(this.rules.reason.action);
     const options: { node: NodeState; units: readonly (readonly Task[])[]; pods: number; worst: number }[] = [];
     for (const node of cluster.table.nodes) {
       if (!cluster.fit.accepts(task.shape, node.index)) continue;
       const units = this.unitsOn(node, task);
-      if (units === undefined) continue;
+      if (units === undefined) {
+        counts.filtered++;
+        continue;
+      }
       let pods = 0;
       let worst = 0;
       for (const unit of units) {
@@ -134,6 +139,7 @@ class Search {
     options.sort((a, b) => a.pods - b.pods || a.worst - b.worst || a.node.index - b.node.index);
     for (const { node, units } of options) {
       if (++this.tries > scenariosPerJob) return false;
+      counts.simulatedByNode++;
       const before = statement.checkpoint();
       if (this.freeNode(node, units, task)) return true;
       statement.rollback(before);

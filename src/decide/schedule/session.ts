@@ -1,4 +1,4 @@
-import { defaultNodePool, type PodGroup, unschedulableOnNodePool } from "../../model/scheduling/podGroup.ts";
+import { type PodGroup, poolName, unschedulableOnNodePool } from "../../model/scheduling/podGroup.ts";
 import type { Cluster } from "./cluster.ts";
 import { isReady, nextSteps, type Step } from "./gang.ts";
 import { type GateRefusal, gateRefusal, placedRefusal, requestOf } from "./gates.ts";
@@ -29,6 +29,16 @@ export type Obstacle =
       readonly why: string | undefined;
     };
 
+/** How hard an action has looked for victims. */
+export interface SearchCounts {
+  solved: number;
+  failed: number;
+  /** Sets of victims by who tried them, and those that were seen to be useless without trying. */
+  simulatedByNode: number;
+  simulatedTogether: number;
+  filtered: number;
+}
+
 /** One cycle: the cluster at one moment, what is tried on it, and what came of it. */
 export class Session {
   readonly cluster: Cluster;
@@ -38,6 +48,8 @@ export class Session {
   readonly obstacles = new Map<Job, Obstacle>();
   /** Jobs for which something was decided, and by which action. */
   readonly decided = new Map<Job, ActionName>();
+  /** What the search for victims did, by action. */
+  readonly searches = new Map<ActionName, SearchCounts>();
   /** When time alone may change an answer: the next such moment. */
   private nextMs = Number.POSITIVE_INFINITY;
 
@@ -53,6 +65,15 @@ export class Session {
       if (job.queue !== undefined) pending.push({ queue: job.queue, vector: cluster.pendingVector(job) });
     }
     shareOut(cluster.queues, this.total, pending, cluster.settings.kValue);
+  }
+
+  searchesOf(action: ActionName): SearchCounts {
+    let counts = this.searches.get(action);
+    if (counts === undefined) {
+      counts = { solved: 0, failed: 0, simulatedByNode: 0, simulatedTogether: 0, filtered: 0 };
+      this.searches.set(action, counts);
+    }
+    return counts;
   }
 
   /** Somebody wants to be asked again at a time. */
@@ -179,5 +200,5 @@ function hadItsAttempt(job: Job, nodePool: string): boolean {
   if (job.spec.schedulingBackoff !== 1) return false;
   const conditions = (job.owner as PodGroup).status?.schedulingConditions ?? [];
   const last = conditions.at(-1);
-  return last?.type === unschedulableOnNodePool && last.nodePool === (nodePool === "" ? defaultNodePool : nodePool);
+  return last?.type === unschedulableOnNodePool && last.nodePool === poolName(nodePool);
 }

@@ -105,7 +105,12 @@ export const podGroupApiVersion = "scheduling.run.ai/v2alpha2";
 
 export const unschedulableOnNodePool = "UnschedulableOnNodePool";
 /** What stands for no node pool in a condition. */
-export const defaultNodePool = "default";
+const defaultNodePool = "default";
+
+/** What a pool is called where a name is needed. */
+export function poolName(nodePool: string): string {
+  return nodePool === "" ? defaultNodePool : nodePool;
+}
 
 /** Below this value a workload may be evicted for others, unless it says otherwise. */
 export const nonPreemptiblePriority = 100;

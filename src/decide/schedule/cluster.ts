@@ -353,9 +353,10 @@ export class Cluster {
     task.podSet?.shift(before, -1);
     task.status = status;
     task.podSet?.shift(status, 1);
-    // Whether a pod is bound, binding or running is all the same to a decision.
-    if (!isAllocatedStatus[before] || !isAllocatedStatus[status]) this.version++;
     const { job } = task;
+    // Whether a pod is bound, binding or running is all the same to a decision; but the rest of a gang waits for those on their way.
+    const isAwaited = before === "binding" && job !== undefined && job.pendingCount > 0;
+    if (!isAllocatedStatus[before] || !isAllocatedStatus[status] || isAwaited) this.version++;
     if (job === undefined) return;
     this.noteHealth(job);
     if (before === "pending" || status === "pending") {

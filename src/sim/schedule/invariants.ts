@@ -150,6 +150,20 @@ export const queuesAddUp: Invariant = {
   }),
 };
 
+/** A name may be another pod's by now. */
+export const bindsTheSamePod = (held: Held): Invariant => ({
+  id: "I7",
+  fact: "a bind hits the UID that its author had seen under that name",
+  begin: () => ({
+    commit: ({ call, event }) => {
+      if (call.verb !== "bind" || !held(call.actor)) return undefined;
+      const { uid } = event.current.side;
+      if (call.seen?.uid === uid) return undefined;
+      return `${call.actor} bound ${event.current.key}, which is another pod than it had seen`;
+    },
+  }),
+});
+
 export const placementEnds: Invariant = {
   id: "I11",
   fact: "at rest no BindRequest is left that has not ended",

@@ -20,6 +20,7 @@ import {
 import { oneEpochWrites } from "../invariants/leadership.ts";
 import type { Scenario } from "../scenario.ts";
 import {
+  bindsTheSamePod,
   evictionsServe,
   gangsStartWhole,
   noGpuTwice,
@@ -27,7 +28,7 @@ import {
   queuesAddUp,
   reasonsAreCurrent,
 } from "./invariants.ts";
-import { decidingAgainDecidesNothing, sumsClose } from "./worldInvariants.ts";
+import { decidingAgainDecidesNothing, nothingStaysInDoubt, sumsClose } from "./worldInvariants.ts";
 
 const podsRef = { group: "", version: "v1", plural: "pods" };
 const schedulers = ["ann", "bob"];
@@ -79,8 +80,10 @@ export const scheduleScenario: Scenario = {
     changesWhatItSaw(held),
     sumsClose(held),
     destroysTheSameObject(held),
+    bindsTheSamePod((actor) => held(actor) || actor === "binder"),
     queuesAddUp,
     placementEnds,
+    nothingStaysInDoubt(lease.name),
     oneEpochWrites(held, lease.name),
     destroysWhatItLookedAt(held),
     evictionsServe(held),
@@ -104,11 +107,12 @@ const user: ActorSpec = {
   run: async (ports) => {
     for (let turn = 0; turn < 24; turn++) {
       await ports.sleep(500);
-      // 0: nothing. 1 to 12: submit something; 13 to 16: take something away.
-      const what = ports.choose("turn", (dice) => dice.between(1, 16));
+      // 0: nothing. 1 to 12: submit something; 13 to 16: take something away; 17 to 20: put another one of that name in its stead.
+      const what = ports.choose("turn", (dice) => dice.between(1, 20));
       if (what === 0) continue;
-      if (what > 12) await takeAway(ports, (what - 13) * 5 + (turn % 5));
-      else await submit(ports, what, turn);
+      if (what <= 12) await submit(ports, what, turn);
+      else if (what <= 16) await takeAway(ports, (what - 13) * 5 + (turn % 5));
+      else await replace(ports, (what - 17) * 5 + (turn % 5));
     }
   },
 };
@@ -139,6 +143,32 @@ async function takeAway({ kube }: ActorPorts, turn: number): Promise<void> {
     const found = await kube.get(ref);
     if (!found.ok) continue;
     await kube.delete(ref, { preconditions: { uid: found.value.metadata.uid }, gracePeriodSeconds: 1 });
+  }
+}
+
+/** The namesake comes as soon as the name is free. */
+async function replace({ kube }: ActorPorts, turn: number): Promise<void> {
+  for (const name of [`w${turn}`, `w${turn}-1`]) {
+    const ref = { ...podsRef, namespace: "default", name };
+    const found = await kube.get(ref);
+    if (!found.ok) continue;
+    const gone = await kube.delete(ref, { preconditions: { uid: found.value.metadata.uid }, gracePeriodSeconds: 0 });
+    if (!gone.ok) continue;
+    const { labels = {}, annotations = {} } = found.value.metadata;
+    const group = name.includes("-") ? annotations[annotationKeys.podGroup] : undefined;
+    const fraction = annotations[annotationKeys.gpuFraction];
+    const queue = labels[labelKeys.queue];
+    const plainPod = found.value as unknown as { spec: { schedulerName: string } };
+    await kube.create(
+      podsRef,
+      pod(name, {
+        gpus: fraction === undefined && plainPod.spec.schedulerName === kaiSchedulerName ? 2 : 0,
+        scheduler: plainPod.spec.schedulerName,
+        ...(fraction !== undefined && { fraction }),
+        ...(queue !== undefined && { queue }),
+        ...(group !== undefined && { group }),
+      }),
+    );
   }
 }
 

@@ -5,7 +5,7 @@ import { cycle } from "../../decide/schedule/cycle.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { PodGroup } from "../../model/scheduling/podGroup.ts";
 import type { Queue } from "../../model/scheduling/queue.ts";
-import type { Invariant } from "../invariant.ts";
+import type { Checks, Invariant } from "../invariant.ts";
 import type { Held } from "../invariants/general.ts";
 
 const leases = "coordination.k8s.io/leases";
@@ -25,13 +25,7 @@ export const sumsClose = (held: Held): Invariant => ({
   begin: ({ store }) => {
     const worlds = new Map<string, ScheduleWorld>();
     return {
-      born: (actor) => {
-        worlds.delete(actor);
-      },
-      observe: (actor, what, value) => {
-        if (what === "world") worlds.set(actor, value as ScheduleWorld);
-        return undefined;
-      },
+      ...following(worlds),
       commit: ({ event, call, type }) => {
         const { resource, name } = event.current;
         if (type !== "MODIFIED" || !held(call.actor) || (resource !== groups && resource !== queues)) return undefined;
@@ -101,16 +95,9 @@ export const decidingAgainDecidesNothing = (lease: string): Invariant => ({
   begin: ({ store, nowMsOf }) => {
     const worlds = new Map<string, ScheduleWorld>();
     return {
-      born: (actor) => {
-        worlds.delete(actor);
-      },
-      observe: (actor, what, value) => {
-        if (what === "world") worlds.set(actor, value as ScheduleWorld);
-        return undefined;
-      },
+      ...following(worlds),
       atRest: () => {
-        const leader = [...store.collection(leases).all()].find(({ name }) => name === lease)?.object();
-        const actor = (leader?.["spec"] as { holderIdentity?: string } | undefined)?.holderIdentity ?? "nobody";
+        const actor = leaderOf(store, lease);
         const world = worlds.get(actor);
         if (world === undefined) return `${actor} leads, and has no picture`;
         for (const time of ["once more", "and again"]) {
@@ -125,6 +112,41 @@ export const decidingAgainDecidesNothing = (lease: string): Invariant => ({
     };
   },
 });
+
+/** I11: whoever leads has found out what became of everything that it sent. */
+export const nothingStaysInDoubt = (lease: string): Invariant => ({
+  id: "I11",
+  fact: "at rest, who leads knows how each of its intents ended",
+  begin: ({ store }) => {
+    const worlds = new Map<string, ScheduleWorld>();
+    return {
+      ...following(worlds),
+      atRest: () => {
+        const actor = leaderOf(store, lease);
+        const [id] = worlds.get(actor)?.picture.unknownIntents() ?? [];
+        return id === undefined ? undefined : `${actor} does not know what became of ${id}`;
+      },
+    };
+  },
+});
+
+/** Keeps what the living schedulers have in mind. */
+function following(worlds: Map<string, ScheduleWorld>): Pick<Checks, "born" | "observe"> {
+  return {
+    born: (actor) => {
+      worlds.delete(actor);
+    },
+    observe: (actor, what, value) => {
+      if (what === "world") worlds.set(actor, value as ScheduleWorld);
+      return undefined;
+    },
+  };
+}
+
+function leaderOf(store: ObjectStore, lease: string): string {
+  const found = [...store.collection(leases).all()].find(({ name }) => name === lease)?.object();
+  return (found?.["spec"] as { holderIdentity?: string } | undefined)?.holderIdentity ?? "nobody";
+}
 
 const gpu = "nvidia.com/gpu";
 

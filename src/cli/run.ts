@@ -9,10 +9,10 @@ import { Controllers } from "../control/controllers.ts";
 import { ensureDefinitions, ensureStartObjects, missingDefinitions } from "../control/ensureObjects.ts";
 import type { Part } from "../control/part.ts";
 import { optionalParts, parts, partsNamed } from "../control/parts.ts";
-import { schedulerPart } from "../control/schedule/schedulerPart.ts";
 import type { Outcome } from "../model/outcome.ts";
 import { UserError } from "../model/userError.ts";
 import { type ClusterFlags, findCluster } from "./findCluster.ts";
+import { withFullScheduler } from "./fullScheduler.ts";
 import { withGangConfig } from "./gangConfig.ts";
 import { withGpuSharing } from "./gpuSharing.ts";
 import { parsePort } from "./parsePort.ts";
@@ -98,11 +98,7 @@ export async function runControllers(flags: RunFlags): Promise<void> {
 
 function chosenParts({ controllers: names, defaultScheduler = false }: RunFlags): Part[] {
   // A cluster has a scheduler for plain pods; two that do not know of each other would both fill the same room.
-  const known = parts.map((part) =>
-    part.name === "scheduler"
-      ? schedulerPart({ placesPlainPods: defaultScheduler, allocatesDevices: true, readsShards: true })
-      : part,
-  );
+  const known = withFullScheduler(parts, { placesPlainPods: defaultScheduler });
   if (names === undefined) return known.filter(({ isOfEveryCluster }) => isOfEveryCluster !== true);
   const wanted = names.split(",").map((name) => name.trim());
   return partsNamed(

@@ -14,6 +14,7 @@ import type { Outcome } from "../model/outcome.ts";
 import { applyManifests } from "./applyManifests.ts";
 import { demoFolder } from "./demo/demoFolder.ts";
 import { type EmbeddedServerFlags, startEmbeddedServer } from "./embeddedServer.ts";
+import { withFullScheduler } from "./fullScheduler.ts";
 import { withGangConfig } from "./gangConfig.ts";
 import { withGpuSharing } from "./gpuSharing.ts";
 import type { InventoryDemo, InventoryDemoOptions } from "./inventory/demo.ts";
@@ -40,7 +41,10 @@ export async function runUp(flags: UpFlags): Promise<void> {
   const profiles = profilesWith();
   const pools = flags.pool.map((text) => parsePool(text, profiles));
   const nodes = nodesPart({ pools, profiles });
-  const chosen = withGpuSharing(await withGangConfig(parts, flags.gangConfig), flags.gpuSharing);
+  const chosen = withGpuSharing(
+    await withGangConfig(withFullScheduler(parts, { placesPlainPods: true }), flags.gangConfig),
+    flags.gpuSharing,
+  );
   const running: Part[] = [...chosen, nodes.part];
   const hooks = running.flatMap((part) => part.hooks ?? []);
   const embedded = await startEmbeddedServer(flags, { clock, random }, { hooks, agent: nodes.agent });

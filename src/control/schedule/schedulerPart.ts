@@ -9,14 +9,14 @@ import { forMapped, forObject, kindSource } from "../sources.ts";
 import { GroupTurns } from "./groupTurns.ts";
 import { RequestTurns } from "./requestTurns.ts";
 import type { ScheduleWorld } from "./scheduleWorld.ts";
-import { addShard } from "./shard.ts";
+import { addShard, type ShardOptions } from "./shard.ts";
 import { addShardTurns } from "./shardTurns.ts";
 
 /** Turns that write for each pod: enough at once that one sync of the disk carries many of them. */
 const writesAtOnce = 256;
 
 /** Queues, gangs and shares of GPUs for pods of `kai-scheduler`; Kubernetes' own rules for those of `default-scheduler`. */
-export function schedulerPart(given: Partial<Settings> = {}): Part {
+export function schedulerPart(given: Partial<Settings> = {}, options: ShardOptions = {}): Part {
   const settings: Settings = { ...defaultSettings, ...given };
   return {
     name: "scheduler",
@@ -32,14 +32,14 @@ export function schedulerPart(given: Partial<Settings> = {}): Part {
       ...(quickStartQueues() as unknown as NewObject[]),
     ],
     hooks: schedulingHooks,
-    add: (controllers) => addScheduler(controllers, settings),
+    add: (controllers) => addScheduler(controllers, settings, options),
   };
 }
 
-export function addScheduler(controllers: Controllers, settings: Settings): ScheduleWorld {
-  const first = addShard(controllers, settings);
+export function addScheduler(controllers: Controllers, settings: Settings, options: ShardOptions = {}): ScheduleWorld {
+  const first = addShard(controllers, settings, options);
   const { world, recorder } = first;
-  if (settings.readsShards) addShardTurns(controllers, first, settings);
+  if (settings.readsShards) addShardTurns(controllers, first, settings, options);
   const groups = new GroupTurns(controllers, recorder);
   controllers.add({
     name: "pod-grouper",

@@ -12,9 +12,18 @@ import { ReasonBook } from "./reasonBook.ts";
 import { SchedulerTurns } from "./schedulerTurns.ts";
 import { ScheduleWorld } from "./scheduleWorld.ts";
 import { StatusTurns } from "./statusTurns.ts";
+import { type FindUsageDatabase, UsageTurns } from "./usageTurns.ts";
 
 /** All pods are decided on together, so there is one key. */
 const cycleKey = "cycle";
+const pastKey = "past";
+
+/** What a shard needs from outside of the cluster. */
+export interface ShardOptions {
+  readonly usageDatabase?: FindUsageDatabase;
+  /** Variables of the process, for settings that name one. */
+  readonly environment?: (name: string) => string | undefined;
+}
 
 /** The scheduler of one node pool. */
 export interface Shard {
@@ -27,7 +36,12 @@ export interface Shard {
 }
 
 /** Adds what decides for one pool and tells of it. `known` is the world of a shard that was there before. */
-export function addShard(controllers: Controllers, settings: Settings, known?: ScheduleWorld): Shard {
+export function addShard(
+  controllers: Controllers,
+  settings: Settings,
+  options: ShardOptions,
+  known?: ScheduleWorld,
+): Shard {
   const { ports } = controllers;
   const { nodePool } = settings;
   const added: Controller[] = [];
@@ -51,6 +65,20 @@ export function addShard(controllers: Controllers, settings: Settings, known?: S
     marks.noteUnwell();
   });
   const again = new Channel();
+  const past = new Channel();
+  const usage = new UsageTurns(controllers, world, options.usageDatabase);
+  if (settings.readsShards || settings.usage !== undefined) {
+    add({
+      name: "usage",
+      sources: [past],
+      reconcile: async (_, { cancel }) => {
+        const result = await usage.turn(cancel);
+        again.push(cycleKey);
+        return result;
+      },
+    });
+    past.push(pastKey);
+  }
   const lingers = new Channel();
   world.onLingering = (uid) => lingers.push(uid);
   const lingering = new LingeringTurns(controllers, world, () => again.push(cycleKey));
@@ -67,7 +95,10 @@ export function addShard(controllers: Controllers, settings: Settings, known?: S
       ...world.caches.map((cache) => kindSource(cache, () => [cycleKey])),
       { start: () => () => recorder.stop() },
     ],
-    reconcile: (_, { cancel }) => turns.turn(cancel),
+    reconcile: (_, { cancel }) => {
+      const untilMs = usage.waitsUntilMs;
+      return untilMs === undefined ? turns.turn(cancel) : { requeueAfterMs: untilMs - ports.clock.nowMs() };
+    },
   });
   const status = new StatusTurns(controllers, world, recorder, book);
   add({
@@ -86,7 +117,10 @@ export function addShard(controllers: Controllers, settings: Settings, known?: S
   return {
     world,
     recorder,
-    wake: () => again.push(cycleKey),
+    wake: () => {
+      past.push(pastKey);
+      again.push(cycleKey);
+    },
     remove: async () => {
       for (const controller of added.reverse()) await controllers.remove(controller);
     },

@@ -6,7 +6,7 @@ import { type SchedulingShard, schedulingShardRef } from "../../model/scheduling
 import type { Controllers } from "../controllers.ts";
 import { kindSource } from "../sources.ts";
 import type { ScheduleWorld } from "./scheduleWorld.ts";
-import { addShard, type Shard } from "./shard.ts";
+import { addShard, type Shard, type ShardOptions } from "./shard.ts";
 
 /** There are few of them, and they are looked at together. */
 const shardsKey = "shards";
@@ -15,7 +15,7 @@ const shardsKey = "shards";
  * Keeps one scheduler for each pool that a SchedulingShard names, and lets it behave as the shard says. The pool without a name has one always,
  * also without a shard.
  */
-export function addShardTurns(controllers: Controllers, first: Shard, base: Settings): void {
+export function addShardTurns(controllers: Controllers, first: Shard, base: Settings, options: ShardOptions): void {
   const cache = controllers.cache(schedulingShardRef);
   const shards = new Map<string, Shard>([[base.nodePool, first]]);
   /** Worlds of pools whose shard was deleted: their ledger knows what may still be on its way. */
@@ -30,7 +30,7 @@ export function addShardTurns(controllers: Controllers, first: Shard, base: Sett
   const turn = async (): Promise<undefined> => {
     const wanted = new Map([[base.nodePool, base]]);
     for (const { metadata, spec = {} } of byAge(cache.table.view().objects.values())) {
-      const { settings, problems } = settingsOfShard(spec, base);
+      const { settings, problems } = settingsOfShard(spec, base, options.environment);
       for (const problem of problems) {
         controllers.ports.log.warn({ shard: metadata.name, problem }, "a shard asks for what cannot be");
       }
@@ -47,7 +47,7 @@ export function addShardTurns(controllers: Controllers, first: Shard, base: Sett
       const before = retired.get(pool);
       retired.delete(pool);
       before?.cluster.configure(settings);
-      shards.set(pool, addShard(controllers, settings, before));
+      shards.set(pool, addShard(controllers, settings, options, before));
       controllers.ports.log.info({ pool }, "a pool has a scheduler");
     }
     for (const [pool, shard] of shards) {

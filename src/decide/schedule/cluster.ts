@@ -63,6 +63,7 @@ export class Cluster {
   /** Pods that name a group that is not there, by its key. */
   readonly withoutGroup = new Map<string, Set<Task>>();
   private readonly sum: ClusterTotal;
+  private usage: ReadonlyMap<string, Readonly<Vector>> = new Map();
   private areQueuesDirty = true;
   private gpuMemory = { leastMiB: 0, mostMiB: 0 };
   private isGpuMemoryDirty = true;
@@ -246,6 +247,13 @@ export class Cluster {
     this.version++;
     this.queueObjects.delete(name);
     this.areQueuesDirty = true;
+  }
+
+  /** What queues have had of the cluster in the past, from 0 to 1 of each resource. */
+  setUsage(usage: ReadonlyMap<string, Readonly<Vector>>): void {
+    this.version++;
+    this.usage = usage;
+    this.takeUsage();
   }
 
   putPriorityClass(priorityClass: PriorityClass): void {
@@ -586,13 +594,16 @@ export class Cluster {
 
   private rebuildQueues(): void {
     this.areQueuesDirty = false;
-    const usage = new Map([...this.queues.byName].map(([name, { usage }]) => [name, usage]));
     this.queues = new QueueTree(this.queueObjects.values(), { hasFullHierarchy: this.settings.hasFullHierarchy });
-    for (const queue of this.queues.byName.values()) queue.usage = usage.get(queue.name) ?? zeroVector();
+    this.takeUsage();
     for (const job of this.jobs.values()) {
       job.queue = this.queues.byName.get(job.queueName);
       this.chargeJob(job, 1);
     }
+  }
+
+  private takeUsage(): void {
+    for (const queue of this.queues.byName.values()) queue.usage = [...(this.usage.get(queue.name) ?? zeroVector())];
   }
 
   private repriceJobs(): void {

@@ -1,4 +1,5 @@
 import type { PlacementStrategy } from "../../model/scheduling/schedulingShard.ts";
+import type { UsageSettings } from "./usage.ts";
 
 /** How one scheduler behaves; the defaults are KAI's. Times are in milliseconds. */
 export interface Settings {
@@ -33,6 +34,8 @@ export interface Settings {
   readonly allocatesDevices: boolean;
   /** Whether SchedulingShards are read: they add schedulers for pools, and say how each behaves. */
   readonly readsShards: boolean;
+  /** How use in the past is known; undefined: it does not count. */
+  readonly usage: UsageSettings | undefined;
 }
 
 export type ActionName = "allocate" | "consolidation" | "reclaim" | "preempt" | "stalegangeviction";
@@ -60,4 +63,5 @@ export const defaultSettings: Settings = {
   actions: ["allocate", "consolidation", "reclaim", "preempt", "stalegangeviction"],
   allocatesDevices: false,
   readsShards: false,
+  usage: undefined,
 };

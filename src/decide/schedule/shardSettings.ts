@@ -1,6 +1,7 @@
 import type { ActionSetting, SchedulingShardSpec } from "../../model/scheduling/schedulingShard.ts";
 import { durationToMs } from "./duration.ts";
 import type { ActionName, Settings } from "./settings.ts";
+import { readUsageSettings } from "./usage.ts";
 
 /** Actions are run by these, the highest first, unless a shard says otherwise. */
 const actionPriorities: Readonly<Record<ActionName, number>> = {
@@ -18,7 +19,11 @@ export interface ShardSettings {
 }
 
 /** How the scheduler of a shard behaves: what the shard says, and for the rest what would hold without it. */
-export function settingsOfShard(spec: SchedulingShardSpec, base: Settings): ShardSettings {
+export function settingsOfShard(
+  spec: SchedulingShardSpec,
+  base: Settings,
+  environment: (name: string) => string | undefined = () => undefined,
+): ShardSettings {
   const problems: string[] = [];
   const reader = new Reader(problems);
   const { placementStrategy, minRuntime, queueDepthPerAction, kValue } = spec;
@@ -94,6 +99,10 @@ export function settingsOfShard(spec: SchedulingShardSpec, base: Settings): Shar
     ),
     restrictsNodes: reader.flag("restrict-node-scheduling", option("restrict-node-scheduling"), base.restrictsNodes),
     showsNodesInErrors: reader.flag("detailed-fit-errors", option("detailed-fit-errors"), base.showsNodesInErrors),
+    usage:
+      spec.usageDBConfig === undefined
+        ? base.usage
+        : readUsageSettings(spec.usageDBConfig as Record<string, unknown>, environment, problems),
     actions: actionsOf(spec.actions ?? {}, base.actions, problems),
   };
   return { settings, problems };

@@ -15,7 +15,11 @@ interface Listed {
   /** Number of pod groups by gang. */
   readonly gangs: Readonly<Record<string, number>>;
   readonly scalers?: Readonly<Record<string, readonly [number, number]>>;
+  /** Of the set; one when left out. */
+  readonly replicas?: number;
 }
+
+const numbers = (count: number): number[] => Array.from({ length: count }, (_, index) => index);
 
 const members = (prefix: string, replicas: number, sizes: Record<string, number>): Record<string, number> =>
   Object.fromEntries(
@@ -117,14 +121,14 @@ const listed: readonly Listed[] = [
     cliques: { "env-demo-standalone-0-frontend": 2 },
     gangs: { "env-demo-standalone-0": 1 },
   },
-  ...["workload1", "workload3", "workload5", "workload-ondelete"].map((name) => ({
+  ...["workload1", "workload1-gt", "workload3", "workload5", "workload-ondelete"].map((name) => ({
     file: `${name}.yaml`,
     set: name,
     cliques: { [`${name}-0-pc-a`]: 2, ...members(`${name}-0-sg-x`, 2, { "pc-b": 1, "pc-c": 3 }) },
     groups: { [`${name}-0-sg-x`]: [2, 2] as const },
     gangs: { [`${name}-0`]: 5 },
   })),
-  ...["workload2", "workload4", "workload6"].map((name) => ({
+  ...["workload2", "workload2-gt", "workload4", "workload5-gt", "workload6"].map((name) => ({
     file: `${name}.yaml`,
     set: name,
     cliques: { [`${name}-0-pc-a`]: 2, ...members(`${name}-0-sg-x`, 2, { "pc-b": 1, "pc-c": 3 }) },
@@ -137,11 +141,21 @@ const listed: readonly Listed[] = [
     cliques: { "upgrade-0-bootstrap": 1, "upgrade-0-worker": 1 },
     gangs: { "upgrade-0": 2 },
   },
+  ...[
+    { set: "soak-churn", replicas: 25 },
+    { set: "scale-up-from-zero", replicas: 0 },
+  ].map(({ set, replicas }) => ({
+    file: `${set}.yaml`,
+    set,
+    replicas,
+    cliques: Object.fromEntries(numbers(replicas).map((index) => [`${set}-${index}-expert-worker`, 2])),
+    gangs: Object.fromEntries(numbers(replicas).map((index) => [`${set}-${index}`, 1])),
+  })),
 ];
 
 const sorted = (names: Iterable<string>): string[] => [...names].sort();
 
-test.each(listed)("$file", async ({ file, set, cliques, groups = {}, gangs, scalers = {} }) => {
+test.each(listed)("$file", async ({ file, set, cliques, groups = {}, gangs, scalers = {}, replicas = 1 }) => {
   const cluster = await GangCluster.start({ nodes: 3, podsPerNode: 20 });
   await cluster.applyExample(file);
   const total = Object.values(cliques).reduce((sum, size) => sum + size, 0);
@@ -153,8 +167,8 @@ test.each(listed)("$file", async ({ file, set, cliques, groups = {}, gangs, scal
     expect(metadata.name).toMatch(new RegExp(`^${clique}-[a-z0-9]{5}$`));
   }
   expect(sorted(cluster.names("grove.io/podcliquescalinggroups"))).toEqual(sorted(Object.keys(groups)));
-  for (const [name, [replicas, minAvailable]] of Object.entries(groups)) {
-    expect(cluster.group(name).spec).toMatchObject({ replicas, minAvailable });
+  for (const [name, [size, minAvailable]] of Object.entries(groups)) {
+    expect(cluster.group(name).spec).toMatchObject({ replicas: size, minAvailable });
   }
   const found = cluster.all<PodGang>("scheduler.grove.io/podgangs");
   expect(Object.fromEntries(found.map(({ metadata, spec }) => [metadata.name, spec.podgroups.length]))).toEqual(gangs);
@@ -162,13 +176,20 @@ test.each(listed)("$file", async ({ file, set, cliques, groups = {}, gangs, scal
   expect(
     Object.fromEntries(hpas.map(({ metadata, spec }) => [metadata.name, [spec?.minReplicas, spec?.maxReplicas]])),
   ).toEqual(scalers);
-  expect(cluster.names("/services").filter((name) => name !== "kubernetes")).toEqual([`${set}-0`]);
+  expect(sorted(cluster.names("/services").filter((name) => name !== "kubernetes"))).toEqual(
+    sorted(numbers(replicas).map((index) => `${set}-${index}`)),
+  );
   expect(cluster.names("/serviceaccounts")).toContain(set);
   expect(cluster.names("rbac.authorization.k8s.io/roles")).toContain(`grove.io:pcs:${set}`);
   expect(cluster.names("rbac.authorization.k8s.io/rolebindings")).toContain(`grove.io:pcs:${set}`);
   expect(cluster.names("/secrets")).toContain(`${set}-ic-sat`);
   const { status } = cluster.set(set);
-  expect(status).toMatchObject({ replicas: 1, availableReplicas: 1, updatedReplicas: 1, observedGeneration: 1 });
+  expect(status).toMatchObject({
+    replicas,
+    availableReplicas: replicas,
+    updatedReplicas: replicas,
+    observedGeneration: 1,
+  });
   expect(status?.lastErrors).toBeUndefined();
 });
 

@@ -6,6 +6,13 @@ import { GangCluster } from "./gangCluster.ts";
 test("RS-1: claims follow their level through every scaling, and all go with the set", async () => {
   const cluster = await GangCluster.start({ nodes: 4, podsPerNode: 10 });
   await cluster.applyExample("resource-sharing.yaml");
+  expect(cluster.names("grove.io/podcliques").sort()).toEqual([
+    "rs-test-0-sga-0-worker-b",
+    "rs-test-0-sga-1-worker-b",
+    "rs-test-0-worker-a",
+  ]);
+  expect(cluster.names("scheduler.grove.io/podgangs")).toEqual(["rs-test-0"]);
+  expect(cluster.pods()).toHaveLength(3);
   expect(cluster.claims().sort()).toEqual([
     "rs-test-0-ext-tpl",
     "rs-test-0-int-tpl3",

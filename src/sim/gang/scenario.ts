@@ -78,7 +78,8 @@ export function gangScenario(policy: FullLossPolicy = "Suppress"): Scenario {
     ],
     shakenMs: 26_000,
     settleMs: 240_000,
-    quietMs: 12_000,
+    // A watch that was refused may be tried again after half a minute.
+    quietMs: 40_000,
     humming: ["coordination.k8s.io/leases", "/events"],
   };
 }

@@ -1,9 +1,11 @@
 import { type Generated, generateClaims } from "../../decide/devices/generateClaims.ts";
+import { generateForGroup } from "../../decide/devices/groupClaims.ts";
 import { deleteProtection } from "../../decide/devices/podClaims.ts";
-import { type Known, releaseClaim, withoutProtection } from "../../decide/devices/releaseClaim.ts";
+import { type Known, type ReleaseInput, releaseClaim, withoutProtection } from "../../decide/devices/releaseClaim.ts";
+import { applyIntent } from "../../intents/applyIntent.ts";
 import { destroyAfterLooking, type FreshObject, lookAgain } from "../../intents/lookAgain.ts";
 import { type Intent, kindOf } from "../../model/intent.ts";
-import type { Node, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
+import type { Node, Pod, PodGroup, ResourceClaim } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import type { Outcome } from "../../model/outcome.ts";
 import { laterOf } from "../../model/revision.ts";
@@ -30,6 +32,7 @@ export function addClaimController(world: DeviceWorld, recorder: EventRecorder):
 
 const podTurn = "pod ";
 const claimTurn = "claim ";
+const groupTurn = "group ";
 
 class ClaimController {
   private readonly world: DeviceWorld;
@@ -42,7 +45,18 @@ class ClaimController {
 
   sources(): Source[] {
     const { pods, claims, templates, nodes, podsByClaim, podsByTemplate, claimsByUser, claimsByOwner } = this.world;
+    const { groups, podsByGroup } = this.world;
     return [
+      ...(groups === undefined
+        ? []
+        : [
+            kindSource(groups, (event) => {
+              const keys = [groupTurn + event.key];
+              for (const pod of podsByGroup.get(event.key)) keys.push(podTurn + podKeyOf(pod));
+              for (const claim of claimsByUser.get(event.object.metadata.uid)) keys.push(claimTurn + keyOfClaim(claim));
+              return keys;
+            }),
+          ]),
       kindSource(pods, (event) => {
         const keys = new Set<string>();
         const { uid } = event.object.metadata;
@@ -62,10 +76,18 @@ class ClaimController {
         for (const pod of podsByClaim.get(event.key)) keys.push(podTurn + podKeyOf(pod));
         for (const { kind, name } of event.object.metadata.ownerReferences ?? []) {
           if (kind === "Pod") keys.push(`${podTurn}${event.object.metadata.namespace ?? ""}/${name}`);
+          if (kind === "PodGroup" && groups !== undefined) {
+            keys.push(`${groupTurn}${event.object.metadata.namespace ?? ""}/${name}`);
+          }
         }
         return keys;
       }),
-      kindSource(templates, ({ key }) => podsByTemplate.get(key).map((pod) => podTurn + podKeyOf(pod))),
+      kindSource(templates, ({ key }) => {
+        const keys = podsByTemplate.get(key).map((pod) => podTurn + podKeyOf(pod));
+        for (const [name, group] of groups?.view().objects ?? [])
+          if (usesTemplate(group, key)) keys.push(groupTurn + name);
+        return keys;
+      }),
       // A node that goes, or is fenced, no longer holds anything.
       kindSource(nodes, (event) => {
         const isNews =
@@ -77,9 +99,9 @@ class ClaimController {
   }
 
   reconcile(key: string, turn: Turn): Promise<TurnResult> {
-    return key.startsWith(podTurn)
-      ? this.pod(key.slice(podTurn.length), turn)
-      : this.claim(key.slice(claimTurn.length), turn);
+    if (key.startsWith(podTurn)) return this.pod(key.slice(podTurn.length), turn);
+    if (key.startsWith(groupTurn)) return this.group(key.slice(groupTurn.length), turn);
+    return this.claim(key.slice(claimTurn.length), turn);
   }
 
   private async pod(key: string, { cancel }: Turn): Promise<TurnResult> {
@@ -95,6 +117,7 @@ class ClaimController {
         claimOf: (name) => made.find(({ metadata }) => metadata.name === name) ?? tracker.get(namespace, name),
         owned: [...claimsByOwner.get(uid), ...made],
         absentAt: claims.revision,
+        group: this.world.groupOf(pod),
       });
     let generated = generate();
     for (const name of generated.missing) {
@@ -133,11 +156,39 @@ class ClaimController {
     return undefined;
   }
 
+  private async group(key: string, { cancel }: Turn): Promise<TurnResult> {
+    const { groups, claims, templates, claimsByOwner, tracker } = this.world;
+    const group = groups?.get(key);
+    if (group === undefined) return undefined;
+    const { namespace = "", uid } = group.metadata;
+    const { creates, status, missing } = generateForGroup({
+      group,
+      templateOf: (name) => templates.get(`${namespace}/${name}`),
+      claimOf: (name) => tracker.get(namespace, name),
+      owned: claimsByOwner.get(uid),
+      absentAt: claims.revision,
+    });
+    for (const name of missing) {
+      const note = `ResourceClaimTemplate ${name} does not exist`;
+      const reason = "FailedResourceClaimCreation";
+      this.recorder.record(asKube(group), { type: "Warning", reason, action: "Creating", note });
+    }
+    for (const intent of creates) {
+      const outcome = await this.send(intent, cancel);
+      if (!outcome.ok) return outcome.reason === "Invalid" ? { giveUp: outcome.message } : again(outcome);
+    }
+    // The claims' own events lead back here, and then the status is written.
+    if (status === undefined) return undefined;
+    const outcome = await applyIntent(this.world.controllers.kube, status, { cancel, fieldManager });
+    return outcome.ok ? undefined : again(outcome);
+  }
+
   private async claim(key: string, { cancel }: Turn): Promise<TurnResult> {
     const { tracker, controllers } = this.world;
     const [namespace = "", name = ""] = key.split("/");
     const pods = new Map<string, Known<Pod>>();
     const nodes = new Map<string, Known<Node>>();
+    const groups = new Map<string, Known<PodGroup>>();
     for (let round = 0; round < 4; round++) {
       const claim = tracker.get(namespace, name);
       if (claim === undefined) return undefined;
@@ -145,6 +196,7 @@ class ClaimController {
         claim,
         podOf: (pod) => pods.get(pod) ?? this.cachedPod(namespace, pod, claim),
         nodeOf: (node) => nodes.get(node) ?? this.cachedNode(node),
+        ...this.groupsFrom(groups, namespace),
       });
       switch (verdict.kind) {
         case "none":
@@ -157,6 +209,12 @@ class ClaimController {
             const fresh = await this.look({ ...deviceKinds.pods, namespace, name: pod }, cancel);
             if (!fresh.ok) return again(fresh);
             pods.set(pod, fresh.value.object === undefined ? "gone" : { object: fresh.value.object as unknown as Pod });
+          }
+          for (const group of verdict.groups) {
+            const fresh = await this.look({ ...deviceKinds.groups, namespace, name: group }, cancel);
+            if (!fresh.ok) return again(fresh);
+            const { object } = fresh.value;
+            groups.set(group, object === undefined ? "gone" : { object: object as unknown as PodGroup });
           }
           for (const node of verdict.nodes) {
             const fresh = await this.look({ ...deviceKinds.nodes, namespace: "", name: node }, cancel);
@@ -207,6 +265,7 @@ class ClaimController {
       claim,
       podOf: (pod) => pods.get(pod) ?? this.cachedPod(namespace, pod, claim),
       nodeOf: () => "unseen",
+      ...this.groupsFrom(new Map(), namespace),
     });
     return verdict.kind === "delete" ? { still: verdict.intent } : { notAnyMore: "it is in use" };
   }
@@ -225,6 +284,18 @@ class ClaimController {
     return node === undefined ? "unseen" : { object: node };
   }
 
+  /** Nothing where groups have no claims. */
+  private groupsFrom(looked: ReadonlyMap<string, Known<PodGroup>>, namespace: string): Pick<ReleaseInput, "groupOf"> {
+    const { groups } = this.world;
+    if (groups === undefined) return {};
+    return {
+      groupOf: (name) => {
+        const object = groups.get(`${namespace}/${name}`);
+        return looked.get(name) ?? (object === undefined ? "unseen" : { object });
+      },
+    };
+  }
+
   private claimsOnNode(node: string): string[] {
     const keys: string[] = [];
     for (const pod of this.world.podsByNode.get(node)) for (const key of claimsOf(pod)) keys.push(claimTurn + key);
@@ -238,9 +309,10 @@ class ClaimController {
     target: { group: string; version: string; plural: string; namespace: string; name: string },
     cancel: Cancel,
   ): Promise<Outcome<FreshObject>> {
-    const cache = target.plural === "pods" ? this.world.pods : this.world.nodes;
+    const { pods, nodes, groups } = this.world;
+    const { revision } = target.plural === "pods" ? pods : target.plural === "nodes" ? nodes : (groups ?? pods);
     // A reservation was written by who had seen the pod: the read must not be older than the claim.
-    const atLeast = laterOf(cache.revision, this.world.claims.revision);
+    const atLeast = laterOf(revision, this.world.claims.revision);
     return lookAgain(this.world.controllers.kube, target, { atLeast, cancel });
   }
 
@@ -258,6 +330,13 @@ class ClaimController {
     }
     return outcome;
   }
+}
+
+function usesTemplate({ metadata, spec }: PodGroup, templateKey: string): boolean {
+  const namespace = metadata.namespace ?? "";
+  return (
+    spec.resourceClaims?.some(({ resourceClaimTemplateName: name }) => `${namespace}/${name}` === templateKey) === true
+  );
 }
 
 function keyOfClaim({ metadata }: ResourceClaim): string {

@@ -1,6 +1,7 @@
-import { deallocate, mayDeallocate, nextBindStep, unreserve } from "../../decide/devices/bindClaim.ts";
+import { deallocate, nextBindStep, unreserve } from "../../decide/devices/bindClaim.ts";
 import { concernedBy } from "../../decide/devices/claimHints.ts";
 import { mappedResources } from "../../decide/devices/extendedResources.ts";
+import { type GiveBack, type StuckPod, whatToGiveBack } from "../../decide/devices/giveBack.ts";
 import { nodeProblem } from "../../decide/devices/nodeRoom.ts";
 import {
   askNode,
@@ -10,12 +11,25 @@ import {
   isSpared,
   prepareClaims,
 } from "../../decide/devices/placeClaims.ts";
-import { claimsOfPod, deleteProtection, isFinished, type PodClaim } from "../../decide/devices/podClaims.ts";
+import {
+  claimsOfPod,
+  deleteProtection,
+  isFinished,
+  isReservedFor,
+  type PodClaim,
+} from "../../decide/devices/podClaims.ts";
 import { withoutProtection } from "../../decide/devices/releaseClaim.ts";
 import { lookAgain } from "../../intents/lookAgain.ts";
 import { expectedOf, type Intent } from "../../model/intent.ts";
 import { equalJson, type JsonObject } from "../../model/json.ts";
-import type { AllocationResult, Node, Pod, PodCondition, ResourceClaim } from "../../model/kubernetes.generated.ts";
+import type {
+  AllocationResult,
+  Node,
+  Pod,
+  PodCondition,
+  PodGroup,
+  ResourceClaim,
+} from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import type { Outcome, Refusal } from "../../model/outcome.ts";
 import { formatTime, timeToMs } from "../../model/time.ts";
@@ -64,9 +78,6 @@ export function isForClaims(pod: Pod, world: DeviceWorld): boolean {
 /** For so long a new pod may wait for its claims without saying so: a burst of pods takes its time. */
 const freshMs = 10_000;
 const doubtTurn = "doubt ";
-/** After these a pod may have its node, by an earlier bind that nobody knew of. */
-const mayBeBound: ReadonlySet<Refusal["reason"]> = new Set(["Conflict", "Fenced", "NotFound", "Unknown"]);
-
 interface Waits {
   readonly why: string;
   /** Nothing will happen by itself that changes it. */
@@ -147,7 +158,7 @@ class ClaimScheduler {
     }
     const decision = this.decide(pod);
     if ("leftover" in decision) return this.removeLeftover(decision.leftover, cancel);
-    if ("deallocate" in decision) return this.giveBack(decision.deallocate, pod, cancel);
+    if ("giveBack" in decision) return this.giveBack(decision.giveBack, pod, cancel);
     if ("why" in decision) {
       this.waiting.add(key);
       if (decision.isEarly === true && this.isFresh(pod)) return { requeueAfterMs: freshMs };
@@ -174,10 +185,11 @@ class ClaimScheduler {
   /** Nothing is awaited here: what is decided counts before anybody else decides. */
   private decide(
     pod: Pod,
-  ): Decision | Waits | { readonly deallocate: readonly ResourceClaim[] } | { readonly leftover: ResourceClaim } {
+  ): Decision | Waits | { readonly giveBack: readonly GiveBack[] } | { readonly leftover: ResourceClaim } {
     const { world } = this;
     const { tracker, selectors, features } = world;
-    const own = claimsOfPod(pod, (namespace, name) => tracker.get(namespace, name));
+    const group = world.groupOf(pod);
+    const own = claimsOfPod(pod, (namespace, name) => tracker.get(namespace, name), group);
     if (!own.ok) return { why: own.why, isMistake: false, isEarly: true };
     const leftover = this.extended.leftoverOf(pod);
     if (leftover !== undefined && leftover.status?.allocation === undefined) return { leftover };
@@ -198,7 +210,7 @@ class ClaimScheduler {
         count(reasons, split);
         continue;
       }
-      const special = leftover === undefined ? this.extended.variant(pod, split) : { entry: "", claim: leftover };
+      const special = this.extended.variant(pod, split, leftover);
       const claims: readonly PodClaim[] = special === undefined ? own.claims : [...own.claims, special];
       let ready = prepared.get(split.key);
       if (ready === undefined) {
@@ -232,25 +244,35 @@ class ClaimScheduler {
       // Without alternatives every node that fits is as good as any other.
       if (!hasAlternatives(claims)) break;
     }
-    if (best === undefined) return this.nothingFits(pod, own.claims, unavailable, reasons, nodes.length);
+    if (best === undefined) {
+      const claims = own.claims;
+      const stuck = { pod, claims, unavailable, ...(leftover !== undefined && { leftover }) };
+      return this.nothingFits(stuck, typeof group === "string" ? undefined : group, reasons, nodes.length);
+    }
     this.nextNode = (best.at + 1) % nodes.length;
     return this.reserve(pod, best.decision);
   }
 
-  /** A claim that keeps its only pod from every node is given back, one at a time. */
+  /** Claims that keep their only user from every node are given back. */
   private nothingFits(
-    pod: Pod,
-    claims: readonly PodClaim[],
-    unavailable: ReadonlySet<string>,
+    stuck: StuckPod,
+    group: PodGroup | undefined,
     reasons: ReadonlyMap<string, number>,
     nodes: number,
-  ): Waits | { deallocate: readonly ResourceClaim[] } {
-    const candidates = claims
-      .map(({ claim }) => claim)
-      .filter((claim) => unavailable.has(claim.metadata.uid) && mayDeallocate(claim, pod));
-    if (candidates[0] !== undefined) return { deallocate: [candidates[0]] };
+  ): Waits | { giveBack: readonly GiveBack[] } {
+    const isGroupActive = group !== undefined && this.membersOf(group).some((pod) => this.isPlaced(pod));
+    const steps = whatToGiveBack({ pods: [stuck], isGroupActive, ...(group !== undefined && { group }) });
+    if (steps.length > 0) return { giveBack: steps };
     const parts = [...reasons].sort(([a], [b]) => (a < b ? -1 : 1)).map(([reason, n]) => `${n} ${reason}`);
     return { why: `0/${nodes} nodes are available: ${parts.join(", ")}.`, isMistake: false };
+  }
+
+  private membersOf({ metadata }: PodGroup): readonly Pod[] {
+    return this.world.podsByGroup.get(`${metadata.namespace ?? ""}/${metadata.name}`);
+  }
+
+  private isPlaced({ metadata, spec }: Pod): boolean {
+    return Boolean(spec?.nodeName) || this.placed.has(metadata.uid);
   }
 
   /** From here on the devices are taken, for everybody who looks. */
@@ -283,8 +305,8 @@ class ClaimScheduler {
 
   private async carryOut(pod: Pod, decision: Decision, cancel: Cancel): Promise<TurnResult> {
     let refusal: { why: string; outcome: Refusal | undefined } | { waitMs: number } | undefined;
-    for (const { claim } of decision.needs.claims) {
-      refusal = await this.bindClaim(pod, claim, decision, cancel);
+    for (const each of decision.needs.claims) {
+      refusal = await this.bindClaim(pod, each, decision, cancel);
       if (refusal !== undefined) break;
     }
     refusal ??= await this.bindPod(pod, decision, cancel);
@@ -300,15 +322,14 @@ class ClaimScheduler {
     this.letGo(pod, decision);
     if ("waitMs" in refusal) return { requeueAfterMs: refusal.waitMs };
     const { outcome, why } = refusal;
-    // Unknown may still happen, and a conflict may mean that it has: the pod may be bound, and its claims must stay reserved for it.
-    if (outcome === undefined || !mayBeBound.has(outcome.reason)) await this.unreserveAll(pod, decision, why, cancel);
+    // Its claims stay reserved for the pod: it may be bound without our knowing, and if it is not, its next try begins with them.
     const result = outcome === undefined ? undefined : turnResultOf(outcome);
     return result ?? { again: why };
   }
 
   private async bindClaim(
     pod: Pod,
-    decided: ResourceClaim,
+    { claim: decided, group }: PodClaim,
     decision: Decision,
     cancel: Cancel,
   ): Promise<{ why: string; outcome: Refusal | undefined } | { waitMs: number } | undefined> {
@@ -327,7 +348,14 @@ class ClaimScheduler {
       if (claim === undefined) return { why: `claim ${decided.metadata.name} is gone`, outcome: undefined };
       const nowMs = controllers.ports.clock.nowMs();
       const expectedUid = this.extended.isUnborn(decided) ? claim.metadata.uid : uid;
-      const step = nextBindStep({ claim, uid: expectedUid, allocation, pod, nowMs });
+      const step = nextBindStep({
+        claim,
+        uid: expectedUid,
+        allocation,
+        pod,
+        nowMs,
+        ...(group !== undefined && { group }),
+      });
       if (step.kind === "failed") return { why: step.why, outcome: undefined };
       if (step.kind === "done") break;
       const outcome: Outcome<{ object?: KubeObject }> = await this.writes.send(step.intent, cancel);
@@ -398,20 +426,6 @@ class ClaimScheduler {
     return outcome.ok ? undefined : { why: outcome.message, outcome };
   }
 
-  private async unreserveAll(pod: Pod, { needs }: Decision, why: string, cancel: Cancel): Promise<void> {
-    let isSafe = false;
-    for (const { claim } of needs.claims) {
-      const latest = this.world.tracker.get(claim.metadata.namespace ?? "", claim.metadata.name);
-      const intent = latest === undefined ? undefined : unreserve(latest, pod);
-      if (intent === undefined) continue;
-      // What we know of the pod may be old, or a bind on its way. Once it has been written to, neither can be.
-      if (!isSafe && !(await this.touch(pod, why, cancel)).ok) return;
-      isSafe = true;
-      // Best effort: if it fails the claim's controller finds a reservation of a pod that is not there, or the next try uses it.
-      await this.writes.send(intent, cancel);
-    }
-  }
-
   private async removeLeftover(claim: ResourceClaim, cancel: Cancel): Promise<TurnResult> {
     const isProtected = claim.metadata.finalizers?.includes(deleteProtection) === true;
     const intent = isProtected ? withoutProtection(claim) : this.extended.deletionOf(claim);
@@ -419,26 +433,34 @@ class ClaimScheduler {
     return outcome.ok || outcome.reason === "NotFound" ? { requeueAfterMs: 1 } : turnResultOf(outcome);
   }
 
-  private async giveBack(claims: readonly ResourceClaim[], pod: Pod, cancel: Cancel): Promise<TurnResult> {
-    for (const claim of claims) {
-      if (claim.status?.reservedFor?.some(({ uid }) => uid === pod.metadata.uid) === true) {
-        // A bind of ours may still be on its way to the pod. Writing to the pod first makes it miss.
-        const touched = await this.touch(
-          pod,
-          `gives back claim ${claim.metadata.name}, with which it fits nowhere`,
-          cancel,
-        );
+  private async giveBack(steps: readonly GiveBack[], pod: Pod, cancel: Cancel): Promise<TurnResult> {
+    for (const step of steps) {
+      const { claim } = step;
+      // A bind of ours may still be on its way to a user of the claim. Writing to the pod first makes it miss.
+      const users = this.usersOf(claim, pod);
+      for (const user of users) {
+        const why = `gives back claim ${claim.metadata.name}, with which it fits nowhere`;
+        const touched = await this.touch(user, why, cancel);
         if (!touched.ok) return turnResultOf(touched);
       }
-      const outcome = await this.writes.send(
-        deallocate(claim, `pod ${pod.metadata.name} fits nowhere with it`),
-        cancel,
-      );
+      const intent =
+        step.kind === "unreserve"
+          ? unreserve(claim, step.user)
+          : deallocate(claim, `pod ${pod.metadata.name} fits nowhere with it`);
+      if (intent === undefined) continue;
+      const outcome = await this.writes.send(intent, cancel);
       if (!outcome.ok) return turnResultOf(outcome);
     }
-    // The claims' events lead back here.
+    // The claims' events lead back here. What an earlier try left behind is found without devices then, and deleted.
     this.waiting.add(podKeyOf(pod));
     return { requeueAfterMs: 1 };
+  }
+
+  /** The pods that the claim is reserved for: this one, or those of its group. */
+  private usersOf(claim: ResourceClaim, pod: Pod): readonly Pod[] {
+    const group = this.world.groupOf(pod);
+    if (typeof group !== "string" && isReservedFor(claim, group.metadata.uid)) return this.membersOf(group);
+    return isReservedFor(claim, pod.metadata.uid) ? [pod] : [];
   }
 
   /** The pod says why it waits, once for each reason. */

@@ -3,6 +3,7 @@ import type { DeviceView } from "../../decide/devices/claimTrial.ts";
 import { ExtendedResources } from "../../decide/devices/extendedResources.ts";
 import { allFeatures } from "../../decide/devices/features.ts";
 import { FullNodes } from "../../decide/devices/fullNodes.ts";
+import { groupOfPod, type PodsGroup, podGroupKind } from "../../decide/devices/podsGroup.ts";
 import { SliceBook } from "../../decide/devices/pools.ts";
 import { SelectorCache } from "../../decide/devices/selectors.ts";
 import { TaintedSlices } from "../../decide/devices/taintedSlices.ts";
@@ -12,6 +13,7 @@ import type {
   DeviceTaintRule,
   Node,
   Pod,
+  PodGroup,
   ResourceClaim,
   ResourceClaimTemplate,
   ResourceSlice,
@@ -33,6 +35,7 @@ export const deviceKinds = {
   slices: { group, version: "v1", plural: "resourceslices" },
   classes: { group, version: "v1", plural: "deviceclasses" },
   rules: { group, version: "v1", plural: "devicetaintrules" },
+  groups: podGroupKind,
 } as const satisfies Record<string, ResourceRef>;
 
 /** For exhibits, which keep their mistakes to themselves. */
@@ -59,6 +62,10 @@ export class DeviceWorld {
   /** By the UIDs that they are reserved for: a pod that we know badly may not say what it uses. */
   readonly claimsByUser: CacheIndex<ResourceClaim>;
   readonly podsByTemplate: CacheIndex<Pod>;
+  /** `namespace/group` to its pods. */
+  readonly podsByGroup: CacheIndex<Pod>;
+  /** PodGroups, where they have claims. */
+  private groupCache: ObjectCache<PodGroup> | undefined;
   private readonly freedListeners: (() => void)[] = [];
   private book: SliceBook | undefined;
   private full: FullNodes | undefined;
@@ -106,6 +113,10 @@ export class DeviceWorld {
     this.podsByClaim = this.pods.index(claimKeysOf);
     this.podsByNode = this.pods.index((pod) => (pod.spec?.nodeName ? [pod.spec.nodeName] : []));
     this.podsByTemplate = this.pods.index(templateKeysOf);
+    this.podsByGroup = this.pods.index(({ metadata, spec }) => {
+      const name = spec?.schedulingGroup?.podGroupName;
+      return name ? [`${metadata.namespace ?? ""}/${name}`] : [];
+    });
     this.claimsByUser = this.claims.index(({ status }) => (status?.reservedFor ?? []).map(({ uid }) => uid));
     this.claimsByOwner = this.claims.index(({ metadata }) =>
       (metadata.ownerReferences ?? []).filter(({ controller }) => controller === true).map(({ uid }) => uid),
@@ -115,6 +126,20 @@ export class DeviceWorld {
   /** A device, or a share of one, may be free: also because a decision was dropped, of which no watch tells. */
   onFreed(hear: () => void): void {
     this.freedListeners.push(hear);
+  }
+
+  get groups(): ObjectCache<PodGroup> | undefined {
+    return this.groupCache;
+  }
+
+  /** From now on PodGroups have claims. To be called before anything starts. */
+  useGroups(): void {
+    this.groupCache ??= this.controllers.cache<PodGroup>(deviceKinds.groups);
+  }
+
+  groupOf(pod: Pod): PodsGroup {
+    const groups = this.groupCache;
+    return groupOfPod(pod, groups === undefined ? undefined : (namespace, name) => groups.get(`${namespace}/${name}`));
   }
 
   /** In order of name. */
@@ -146,6 +171,7 @@ export class DeviceWorld {
       claimOf: (namespace, name) => tracker.get(namespace, name),
       pendingAllocation: (uid) => tracker.pendingAllocation(uid),
       classOf: (name) => this.classOf(name),
+      groupOf: (pod) => this.groupOf(pod),
       selectors,
       features,
       nowMs,
@@ -199,6 +225,6 @@ export function podKeyOf({ metadata }: Pod): string {
   return `${metadata.namespace ?? ""}/${metadata.name}`;
 }
 
-export function asKube(object: Pod | ResourceClaim | Node | DeviceTaintRule): KubeObject {
+export function asKube(object: Pod | PodGroup | ResourceClaim | Node | DeviceTaintRule): KubeObject {
   return object as unknown as KubeObject;
 }

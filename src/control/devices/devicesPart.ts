@@ -9,6 +9,8 @@ import { addTaintController } from "./taintController.ts";
 export interface DevicesOptions extends Partial<ClaimSchedulerOptions> {
   /** Whether pods with claims are placed here; off where another scheduler asks for devices. */
   readonly schedules?: boolean;
+  /** Whether PodGroups have claims of their own (Kubernetes: DRAWorkloadResourceClaims, off). */
+  readonly groupClaims?: boolean;
   readonly makeTracker?: MakeTracker;
 }
 
@@ -24,8 +26,9 @@ export function devicesPart(options: DevicesOptions = {}): Part {
 
 /** The same, for who wants to look at what the part knows. */
 export function addDevices(controllers: Controllers, options: DevicesOptions = {}): DeviceWorld {
-  const { schedules = true, makeTracker, ...given } = options;
+  const { schedules = true, groupClaims = false, makeTracker, ...given } = options;
   const world = deviceWorldOf(controllers, makeTracker);
+  if (groupClaims) world.useGroups();
   const recorder = new EventRecorder({ ...controllers.ports, controller: "muster.dev/devices", instance: "devices" });
   addClaimController(world, recorder);
   addTaintController(world, recorder);

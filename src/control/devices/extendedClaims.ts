@@ -1,4 +1,5 @@
 import { claimTarget } from "../../decide/devices/bindClaim.ts";
+import { claimNameBase } from "../../decide/devices/claimFromTemplate.ts";
 import { claimKind } from "../../decide/devices/claimTracker.ts";
 import {
   extendedClaimAnnotation,
@@ -7,7 +8,6 @@ import {
   type RequestMapping,
   sourceOn,
 } from "../../decide/devices/extendedResources.ts";
-import { claimNameBase } from "../../decide/devices/generateClaims.ts";
 import type { ClaimNeeds } from "../../decide/devices/placeClaims.ts";
 import { deleteProtection, isOwnedBy, type PodClaim } from "../../decide/devices/podClaims.ts";
 import { seededUuid } from "../../decide/nodes/seeded.ts";
@@ -29,6 +29,8 @@ export interface NodeSplit {
   readonly mappings: readonly RequestMapping[];
 }
 
+/** Not a name that a pod could give. */
+const entry = "<extended-resources>";
 const noSplit: NodeSplit = { byClaims: new Set(), key: "", requests: [], mappings: [] };
 
 /** The claim that a pod gets for its extended resources. It exists in our memory until a node is chosen, because what it asks for depends on the node. */
@@ -58,9 +60,13 @@ export class ExtendedClaims {
     return { byClaims: new Set(byClaims), key: byClaims.join(","), requests, mappings };
   }
 
-  /** The pod's own claim as it would be on such a node; undefined where the node needs none. */
-  variant(pod: Pod, split: NodeSplit): PodClaim | undefined {
+  /** The pod's own claim as it would be on such a node, or as an earlier try made it; undefined where the node needs none. */
+  variant(pod: Pod, split: NodeSplit, leftover: ResourceClaim | undefined): PodClaim | undefined {
     if (split.requests.length === 0) return undefined;
+    if (leftover !== undefined) {
+      this.mappings.set(leftover, split.mappings);
+      return { entry, claim: leftover };
+    }
     const { namespace = "", uid, name } = pod.metadata;
     const claim: ResourceClaim = {
       apiVersion: "resource.k8s.io/v1",
@@ -77,7 +83,7 @@ export class ExtendedClaims {
       spec: { devices: { requests: [...split.requests] } },
     };
     this.mappings.set(claim, split.mappings);
-    return { entry: "<extended-resources>", claim };
+    return { entry, claim };
   }
 
   isUnborn({ metadata }: ResourceClaim): boolean {
@@ -104,8 +110,11 @@ export class ExtendedClaims {
 
   /** Writes into the pod which container uses which request; the answer is the pod as it is then. */
   async recordOn(pod: Pod, { claims }: ClaimNeeds, cancel: Cancel): Promise<Outcome<Pod | undefined>> {
-    const special = claims.map(({ claim }) => claim).find((claim) => this.isUnborn(claim));
+    const special = claims.map(({ claim }) => claim).find((claim) => this.mappings.has(claim));
     if (special === undefined) return succeeded(undefined);
+    // An earlier try may have come this far.
+    if (pod.status?.extendedResourceClaimStatus?.resourceClaimName === special.metadata.name)
+      return succeeded(undefined);
     const { namespace = "", name } = pod.metadata;
     const status = {
       extendedResourceClaimStatus: {

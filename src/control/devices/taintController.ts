@@ -190,8 +190,8 @@ class TaintController {
     const namespaces = new Set<string>();
     let pending = 0;
     for (const pod of this.podsOf(asked)) {
-      if (evictionOfPod(pod, this.claimsOf(pod), { slicesOfPool: () => [], rules: [asked], nowMs }) === undefined)
-        continue;
+      const view: TaintView = { ...this.view(nowMs), slicesOfPool: () => [], rules: [asked] };
+      if (evictionOfPod(pod, this.claimsOf(pod), view) === undefined) continue;
       pending++;
       namespaces.add(pod.metadata.namespace ?? "");
     }
@@ -222,7 +222,13 @@ class TaintController {
       slicesOfPool: (driver, pool) => this.slicesByPool.get(`${driver}/${pool}`),
       rules: [...this.world.rules.view().objects.values()] as DeviceTaintRule[],
       nowMs,
+      groupUidOf: (pod) => this.groupUidOf(pod),
     };
+  }
+
+  private groupUidOf(pod: Pod): string | undefined {
+    const group = this.world.groupOf(pod);
+    return typeof group === "string" ? undefined : group.metadata.uid;
   }
 
   private claimsOf(pod: Pod): ResourceClaim[] {

@@ -15,6 +15,7 @@ import { equalJson } from "../../model/json.ts";
 import type {
   AllocationResult,
   Pod,
+  PodGroup,
   ResourceClaim,
   ResourceClaimConsumerReference,
 } from "../../model/kubernetes.generated.ts";
@@ -22,6 +23,7 @@ import type { KubeObject } from "../../model/object.ts";
 import { formatTime } from "../../model/time.ts";
 import { claimKind } from "./claimTracker.ts";
 import { deleteProtection, isReservedFor } from "./podClaims.ts";
+import { groupReference } from "./podsGroup.ts";
 
 export type BindStep =
   | { readonly kind: "write"; readonly intent: Intent }
@@ -35,11 +37,13 @@ export interface BindInput {
   /** What was decided for it; undefined when it was allocated already. */
   readonly allocation: AllocationResult | undefined;
   readonly pod: Pod;
+  /** Where the claim is the group's, it is reserved for the group. */
+  readonly group?: PodGroup;
   readonly nowMs: number;
 }
 
 /** The next write that brings the claim to the pod. */
-export function nextBindStep({ claim, uid, allocation, pod, nowMs }: BindInput): BindStep {
+export function nextBindStep({ claim, uid, allocation, pod, group, nowMs }: BindInput): BindStep {
   const { name } = claim.metadata;
   if (claim.metadata.uid !== uid) return { kind: "failed", why: `claim ${name} is another one by now` };
   if (claim.metadata.deletionTimestamp !== undefined) return { kind: "failed", why: `claim ${name} is being deleted` };
@@ -51,7 +55,8 @@ export function nextBindStep({ claim, uid, allocation, pod, nowMs }: BindInput):
   if (allocation !== undefined && held !== undefined && !isSameAllocation(held, allocation)) {
     return { kind: "failed", why: `claim ${name} got allocated elsewhere` };
   }
-  if (held !== undefined && isReservedFor(claim, pod.metadata.uid)) return { kind: "done" };
+  const user = group === undefined ? podReference(pod) : groupReference(group);
+  if (held !== undefined && isReservedFor(claim, user.uid)) return { kind: "done" };
   if (held === undefined && claim.metadata.finalizers?.includes(deleteProtection) !== true) {
     const finalizers = [...(claim.metadata.finalizers ?? []), deleteProtection];
     const object = { ...claim, metadata: { ...claim.metadata, finalizers } };
@@ -65,19 +70,19 @@ export function nextBindStep({ claim, uid, allocation, pod, nowMs }: BindInput):
       next.allocationTimestamp === undefined && held === undefined
         ? { ...next, allocationTimestamp: formatTime(nowMs) }
         : next,
-    reservedFor: [...(claim.status?.reservedFor ?? []), podReference(pod)],
+    reservedFor: [...(claim.status?.reservedFor ?? []), user],
   };
   const why = held === undefined ? `allocated for pod ${pod.metadata.name}` : `reserved for pod ${pod.metadata.name}`;
   return { kind: "write", intent: { type: "status", ...about(claim), object: asObject({ ...claim, status }), why } };
 }
 
-/** Takes the pod's name off the claim; the allocation stays for others, or for the controller to clear. */
-export function unreserve(claim: ResourceClaim, pod: Pod): Intent | undefined {
-  if (claim.status?.allocation === undefined || !isReservedFor(claim, pod.metadata.uid)) return undefined;
-  const reservedFor = claim.status.reservedFor?.filter(({ uid }) => uid !== pod.metadata.uid) ?? [];
+/** Takes the pod's, or the group's, name off the claim; the allocation stays for others, or for the controller to clear. */
+export function unreserve(claim: ResourceClaim, { kind, metadata }: Pod | PodGroup): Intent | undefined {
+  if (claim.status?.allocation === undefined || !isReservedFor(claim, metadata.uid)) return undefined;
+  const reservedFor = claim.status.reservedFor?.filter(({ uid }) => uid !== metadata.uid) ?? [];
   const { reservedFor: _before, ...rest } = claim.status;
   const status = reservedFor.length > 0 ? { ...rest, reservedFor } : rest;
-  const why = `pod ${pod.metadata.name} was not bound`;
+  const why = kind === "PodGroup" ? `no pod of ${metadata.name} has a node` : `pod ${metadata.name} was not bound`;
   return { type: "status", ...about(claim), object: asObject({ ...claim, status }), why };
 }
 
@@ -87,10 +92,10 @@ export function deallocate(claim: ResourceClaim, why: string): Intent {
   return { type: "status", ...about(claim), object: asObject({ ...claim, status }), why };
 }
 
-/** Claims that may be given back: nobody but this pod counts on them. */
-export function mayDeallocate(claim: ResourceClaim, pod: Pod): boolean {
+/** Claims that may be given back: nobody but this one counts on them. */
+export function mayDeallocate(claim: ResourceClaim, { metadata }: Pod | PodGroup): boolean {
   if (claim.status?.allocation === undefined) return false;
-  return (claim.status.reservedFor ?? []).every(({ uid }) => uid === pod.metadata.uid);
+  return (claim.status.reservedFor ?? []).every(({ uid }) => uid === metadata.uid);
 }
 
 export function podReference({ metadata }: Pod): ResourceClaimConsumerReference {

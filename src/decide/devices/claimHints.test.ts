@@ -42,6 +42,7 @@ describe("a claim's event", () => {
       hint: "queue",
     },
     {
+      // backoff-wrong-new-object and backoff-wrong-old-object cannot happen: the types allow nothing but claims.
       name: "queue-on-delete-final-state-unknown",
       event: { before: claim("x"), after: undefined, isFinalStateUnknown: true },
       hint: "queue",

@@ -130,7 +130,7 @@ describe("a decision that is not written down", () => {
     expect(tracker.listAllAllocatedDevices()).toEqual([d("d1")]);
   });
 
-  test("pending: nothing where nobody decided, nothing where the decision is empty, otherwise the allocation", () => {
+  test("pending empty, nil-claim, claim: nothing where nobody decided, nothing where the decision is empty, otherwise the allocation", () => {
     const { tracker } = new Watched(claim("c"), claim("n"));
     expect(tracker.pendingAllocation("uid-c")).toBeUndefined();
     tracker.signalClaimPendingAllocation(claim("n"), "pod-1");
@@ -183,13 +183,51 @@ describe("an answer of the API", () => {
     expect(tracker.listAllAllocatedDevices()).toEqual([]);
   });
 
+  test("fail-old-bad-version", () => {
+    const { tracker } = new Watched(claim("c", { version: "x" }));
+    const result = tracker.assumeClaimAfterApiCall(asObject(claim("c", { version: "6", devices: ["d1"] })));
+    expect(result).toEqual({ ok: false, reason: "Invalid" });
+    expect(tracker.isTaken(d("d1"))).toBe(false);
+  });
+
+  test("TestAssumeRace: who assumes what the watch has just shown, and lets go of the decision, leaves no gap in which the device is free", () => {
+    const watched = new Watched(claim("c"));
+    const { tracker } = watched;
+    const gaps: boolean[] = [];
+    tracker.signalClaimPendingAllocation(claim("c", { devices: ["d1"] }), "a");
+    const look = (step: () => unknown): void => {
+      step();
+      gaps.push(!tracker.isTaken(d("d1")));
+    };
+    look(() => watched.put(claim("c", { version: "12", devices: ["d1"] })));
+    look(() => tracker.assumeClaimAfterApiCall(asObject(claim("c", { version: "12", devices: ["d1"] }))));
+    look(() => tracker.removeClaimPendingAllocation("uid-c", "a"));
+    expect(gaps).toEqual([false, false, false]);
+  });
+
+  test("TestEventHandlers, TestEventHandlerConcurrency: who is told of a device may ask about it, and sees what it was told", () => {
+    const seen: string[] = [];
+    const table = new KindTable();
+    table.apply({ type: "relistBegins" });
+    table.apply({ type: "put", object: asObject(claim("c")) });
+    table.apply({ type: "relistDone", revision: "10" });
+    const tracker: ClaimTracker = new ClaimTracker({
+      claims: table,
+      onDevice: (device) =>
+        seen.push(`${device} ${tracker.isTaken(device)} ${tracker.listAllAllocatedDevices().length}`),
+    });
+    tracker.signalClaimPendingAllocation(claim("c", { devices: ["d1", "d2"] }), "a");
+    tracker.removeClaimPendingAllocation("uid-c", "a");
+    expect(seen).toEqual([`${d("d1")} true 1`, `${d("d2")} true 2`, `${d("d1")} false 1`, `${d("d2")} false 0`]);
+  });
+
   test("fail-new-bad-object", () => {
     const { tracker } = new Watched(claim("c"));
     const pod = { ...asObject(claim("c")), kind: "Pod" };
     expect(tracker.assumeClaimAfterApiCall(pod)).toEqual({ ok: false, reason: "Invalid" });
   });
 
-  test("restore: the watch's word counts again, once and for all", () => {
+  test("TestRestore: the watch's word counts again, once and for all", () => {
     const { tracker } = new Watched(claim("c"));
     tracker.assumeClaimAfterApiCall(asObject(claim("c", { version: "6", devices: ["d1"] })));
     for (let time = 0; time < 2; time++) {
@@ -210,7 +248,7 @@ describe("an answer of the API", () => {
     expect(watched.tracker.isTaken(d("d1"))).toBe(false);
   });
 
-  test("events: added, updated, assumed, restored and deleted claims show, stale ones do not", () => {
+  test("TestEvents: added, updated, assumed, restored and deleted claims show, stale ones do not", () => {
     const watched = new Watched();
     const version = () => watched.tracker.get("default", "c")?.metadata.resourceVersion;
     watched.put(claim("c", { version: "11" }));
@@ -227,7 +265,7 @@ describe("an answer of the API", () => {
     expect([...watched.tracker.list()]).toEqual([]);
   });
 
-  test("listing shows the newest of each claim", () => {
+  test("TestListNoIndexer, TestListWithIndexer: listing shows the newest of each claim", () => {
     const { tracker } = new Watched(claim("a"), claim("b"));
     tracker.assumeClaimAfterApiCall(asObject(claim("b", { version: "6", devices: ["d1"] })));
     expect([...tracker.list()].map(({ metadata }) => metadata.resourceVersion)).toEqual(["5", "6"]);
@@ -255,7 +293,7 @@ describe("what is given away", () => {
     expect([state.devices.length, state.sharedIds.length, state.capacity.size]).toEqual(counts);
   });
 
-  test("disabled: shares count as whole devices", () => {
+  test("disabled-inflight, disabled-with-capacity: shares count as whole devices", () => {
     const { tracker } = new Watched(claim("a", { shares: { d1: share(1) }, consumed: { m: "1" } }));
     const state = tracker.gatherAllocatedState(false);
     expect([state.devices, state.sharedIds, state.capacity.size]).toEqual([[d("d1")], [], 0]);

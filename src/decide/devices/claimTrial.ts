@@ -25,6 +25,7 @@ import type { DeviceFeatures } from "./features.ts";
 import { FullNodes } from "./fullNodes.ts";
 import { askNode, type Prepared, prepareClaims } from "./placeClaims.ts";
 import { claimsOfPod, type GetClaim, heldClaimsOf, type PodClaim } from "./podClaims.ts";
+import type { PodsGroup } from "./podsGroup.ts";
 import type { SliceBook } from "./pools.ts";
 import type { SelectorCache } from "./selectors.ts";
 
@@ -37,6 +38,8 @@ export interface DeviceView {
   /** What was decided about a claim and is not written yet, by its UID. */
   readonly pendingAllocation: (claimUid: string) => AllocationResult | undefined;
   readonly classOf: (name: string) => DeviceClass | undefined;
+  /** The pod's PodGroup; left out where groups have no claims. */
+  readonly groupOf?: (pod: Pod) => PodsGroup;
   readonly selectors: SelectorCache;
   readonly features: DeviceFeatures;
   readonly nowMs: number;
@@ -210,7 +213,7 @@ export class ClaimTrial implements CountedState {
   }
 
   private preparePlan(pod: Pod): PodPlan["plan"] {
-    const own = claimsOfPod(pod, this.view.claimOf);
+    const own = claimsOfPod(pod, this.view.claimOf, this.view.groupOf?.(pod));
     if (!own.ok) return { kind: "unready", why: own.why };
     const given = own.claims.find(({ claim }) => this.freed.has(claim.metadata.uid));
     if (given !== undefined) {

@@ -10,10 +10,11 @@ import type {
 } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import type { Revision } from "../../model/revision.ts";
-import { suffixOf } from "../workloads/derivedName.ts";
 import { podReference } from "./bindClaim.ts";
+import { claimFromTemplate } from "./claimFromTemplate.ts";
 import { claimKind } from "./claimTracker.ts";
-import { deleteProtection, isFinished, isOwnedBy, isReservedFor, podClaimNameAnnotation } from "./podClaims.ts";
+import { claimForEntry, isFinished, isOwnedBy, isReservedFor, type PodClaim } from "./podClaims.ts";
+import { groupClaimName, groupOfEntry, groupReference, type PodsGroup } from "./podsGroup.ts";
 
 export interface GenerateInput {
   readonly pod: Pod;
@@ -23,6 +24,8 @@ export interface GenerateInput {
   readonly owned: readonly ResourceClaim[];
   /** Up to which the claims are known: a name that is missing was free then. */
   readonly absentAt: Revision;
+  /** The pod's group, where groups have claims. */
+  readonly group?: PodsGroup;
 }
 
 export interface Generated {
@@ -37,86 +40,49 @@ export interface Generated {
 const nothing: Generated = { creates: [], status: undefined, reserves: [], missing: [] };
 
 export function generateClaims(input: GenerateInput): Generated {
-  const { pod, claimOf } = input;
+  const { pod, claimOf, group: podsGroup = "none" } = input;
   if (pod.metadata.deletionTimestamp !== undefined || isFinished(pod)) return nothing;
+  // Which entries are the group's is not known before the group is.
+  if (podsGroup === "missing") return nothing;
+  const owner = { apiVersion: "v1", kind: "Pod", of: pod } as const;
   const creates: CreateIntent[] = [];
   const missing: string[] = [];
   const statuses = new Map<string, PodResourceClaimStatus>();
   for (const each of pod.status?.resourceClaimStatuses ?? []) statuses.set(each.name, each);
-  const used: ResourceClaim[] = [];
-  for (const { name: entry, resourceClaimName, resourceClaimTemplateName } of pod.spec?.resourceClaims ?? []) {
+  const used: PodClaim[] = [];
+  for (const each of pod.spec?.resourceClaims ?? []) {
+    const { name: entry, resourceClaimName, resourceClaimTemplateName } = each;
     if (resourceClaimName !== undefined) {
       const claim = claimOf(resourceClaimName);
-      if (claim !== undefined) used.push(claim);
+      const group = groupOfEntry(podsGroup, each);
+      if (claim !== undefined) used.push({ entry, claim, ...(group !== undefined && { group }) });
       continue;
     }
     if (resourceClaimTemplateName === undefined) continue;
+    const group = groupOfEntry(podsGroup, each);
+    if (group !== undefined) {
+      // The group's claim is made for the group; until then the pod has none.
+      const name = groupClaimName(group, entry);
+      const claim = name === undefined ? undefined : claimOf(name);
+      if (claim === undefined || !isOwnedBy(claim, group)) continue;
+      statuses.set(entry, { name: entry, resourceClaimName: claim.metadata.name });
+      used.push({ entry, claim, group });
+      continue;
+    }
     const recorded = statuses.get(entry)?.resourceClaimName;
     const known = recorded === undefined ? undefined : claimOf(recorded);
-    const claim =
-      known !== undefined && isOwnedBy(known, pod)
-        ? known
-        : input.owned.find(({ metadata }) => metadata.annotations?.[podClaimNameAnnotation] === entry);
+    const claim = known !== undefined && isOwnedBy(known, pod) ? known : claimForEntry(input.owned, entry);
     if (claim !== undefined) {
       statuses.set(entry, { name: entry, resourceClaimName: claim.metadata.name });
-      used.push(claim);
+      used.push({ entry, claim });
       continue;
     }
     const template = input.templateOf(resourceClaimTemplateName);
     if (template === undefined) missing.push(resourceClaimTemplateName);
-    else creates.push(newClaim(input, entry, template));
+    else creates.push(claimFromTemplate({ owner, entry, template, claimOf, absentAt: input.absentAt }));
   }
   const status = creates.length > 0 || missing.length > 0 ? undefined : statusOf(pod, statuses);
   return { creates, status, reserves: status === undefined ? reservesOf(pod, used) : [], missing };
-}
-
-/** The name follows from the pod's UID and the entry: a create that is sent twice makes one claim. */
-function newClaim(
-  { pod, claimOf, absentAt }: GenerateInput,
-  entry: string,
-  template: ResourceClaimTemplate,
-): CreateIntent {
-  const { namespace = "", uid } = pod.metadata;
-  const base = claimNameBase(pod.metadata.name, entry);
-  let slot = 0;
-  let name = `${base}${suffixOf(uid, entry, slot)}`;
-  // Somebody else's claim may have the name by chance.
-  for (let taken = claimOf(name); taken !== undefined; taken = claimOf(name))
-    name = `${base}${suffixOf(uid, entry, ++slot)}`;
-  const { labels, annotations } = template.spec.metadata ?? {};
-  return {
-    type: "create",
-    target: { ...claimKind, namespace, name },
-    absentAt,
-    object: {
-      apiVersion: "resource.k8s.io/v1",
-      kind: "ResourceClaim",
-      metadata: {
-        name,
-        namespace,
-        ...(labels !== undefined && { labels: { ...labels } }),
-        annotations: { ...annotations, [podClaimNameAnnotation]: entry },
-        // It will be allocated soon, and then it must have it: born with it, a write is spared.
-        finalizers: [deleteProtection],
-        ownerReferences: [
-          { apiVersion: "v1", kind: "Pod", name: pod.metadata.name, uid, controller: true, blockOwnerDeletion: true },
-        ],
-      },
-      spec: template.spec.spec,
-    },
-    why: `pod ${pod.metadata.name} wants a claim from template ${template.metadata.name}`,
-  };
-}
-
-const baseLengthMax = 57;
-
-/** Both names, shortened alike until they fit, each followed by a dash. */
-export function claimNameBase(pod: string, entry: string): string {
-  const room = baseLengthMax - 1;
-  const over = pod.length + entry.length - room;
-  if (over <= 0) return `${pod}-${entry}-`;
-  const podCut = Math.ceil((over * pod.length) / (pod.length + entry.length));
-  return `${pod.slice(0, pod.length - podCut)}-${entry.slice(0, room - (pod.length - podCut))}-`;
 }
 
 /** Sorted by name and merged with what is there, so that two writers do not take turns. */
@@ -138,14 +104,15 @@ function statusOf(pod: Pod, statuses: ReadonlyMap<string, PodResourceClaimStatus
 }
 
 /** A pod that was given its node by hand is added to the claims that are allocated already. */
-function reservesOf(pod: Pod, claims: readonly ResourceClaim[]): Intent[] {
+function reservesOf(pod: Pod, claims: readonly PodClaim[]): Intent[] {
   if (!pod.spec?.nodeName) return [];
   const intents: Intent[] = [];
-  for (const claim of claims) {
+  for (const { claim, group } of claims) {
     const { allocation, reservedFor = [] } = claim.status ?? {};
-    if (allocation === undefined || isReservedFor(claim, pod.metadata.uid)) continue;
+    const user = group === undefined ? podReference(pod) : groupReference(group);
+    if (allocation === undefined || isReservedFor(claim, user.uid)) continue;
     if (claim.metadata.deletionTimestamp !== undefined) continue;
-    const object = { ...claim, status: { ...claim.status, reservedFor: [...reservedFor, podReference(pod)] } };
+    const object = { ...claim, status: { ...claim.status, reservedFor: [...reservedFor, user] } };
     const { namespace = "", name } = claim.metadata;
     intents.push({
       type: "status",

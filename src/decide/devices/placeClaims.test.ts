@@ -1,11 +1,12 @@
 /** From a pod's claims to a verdict on a node, by the names that Kubernetes' own table of its plug-in gives the cases. */
 import { describe, expect, test } from "vitest";
-import type { AllocationResult, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
-import { AllocatedSets } from "./allocatedState.ts";
+import type { AllocationResult, Pod, PodGroup, ResourceClaim } from "../../model/kubernetes.generated.ts";
+import { AllocatedSets, allocatedStateOf } from "./allocatedState.ts";
 import { deallocate, mayDeallocate, nextBindStep, unreserve } from "./bindClaim.ts";
 import { allFeatures, type DeviceFeatures } from "./features.ts";
 import { askNode, bindingOf, normalizedScores, prepareClaims } from "./placeClaims.ts";
 import { claimsOfPod } from "./podClaims.ts";
+import { groupOfPod, type PodsGroup } from "./podsGroup.ts";
 import { SliceBook } from "./pools.ts";
 import { SelectorCache } from "./selectors.ts";
 import {
@@ -13,6 +14,7 @@ import {
   classA,
   classB,
   device,
+  deviceClass,
   firstOf,
   nameSelector,
   node1,
@@ -125,6 +127,9 @@ const since = (time: string, status: object = {}): ResourceClaim => {
 
 const filters: FilterCase[] = [
   { name: "empty", claims: [], expect: "skip" },
+  { name: "empty-with-extended-resources-enabled", claims: [], expect: "skip" },
+  { name: "DRA-disabled: no claims, nothing to do", claims: [], expect: "skip" },
+  { name: "DeferredResizeSkipped: a pod without claims is left alone", claims: [], expect: "skip" },
   { name: "no-resources", expect: "unschedulable", why: "cannot allocate all claims" },
   { name: "with-resources", slices: oneDevice, expect: "fits" },
   {
@@ -187,6 +192,12 @@ const filters: FilterCase[] = [
     why: "no such key",
   },
   {
+    name: "claim-with-request-with-unknown-device-class",
+    claims: [claim("c", [request("req-0", { class: "nobody-knows" })])],
+    expect: "unschedulable",
+    why: "does not exist",
+  },
+  {
     name: "missing-class",
     claims: [claim("c", [request("req-0", { class: "nobody" })])],
     slices: oneDevice,
@@ -237,6 +248,24 @@ const filters: FilterCase[] = [
     why: "node node-1: timed out trying to allocate devices",
   },
   { name: "timeout_disabled", slices: oneDevice, stop: () => undefined, expect: "fits" },
+  { name: "timeout_zero: no limit", slices: oneDevice, expect: "fits" },
+  {
+    name: "bound-claim-with-mixed-binding-conditions",
+    claims: [
+      since("2026-01-01T00:59:00Z", {
+        devices: [
+          {
+            ...reported("ready").devices[0],
+            conditions: [
+              ...(reported("ready").devices[0]?.conditions ?? []),
+              ...(reported("broken").devices[0]?.conditions ?? []),
+            ],
+          },
+        ],
+      }),
+    ],
+    expect: "unschedulable",
+  },
   {
     name: "bound-claim-with-succeeded-binding-conditions",
     claims: [since("2026-01-01T00:59:00Z", reported("ready"))],
@@ -279,7 +308,48 @@ test.each(filters)("Filter: $name", (each) => {
   if (each.why !== undefined) expect("why" in verdict ? verdict.why : "").toContain(each.why);
 });
 
-test("CEL-runtime-error-for-one-of-two-nodes: the whole pod fails, because the mistake is the claim's", () => {
+test("more-claims-than-allocations cannot be: a node that fits has an answer for every claim, by its UID", () => {
+  const claims = [plain, claim("d", [request("req-0")]), { ...allocated(), metadata: { ...plain.metadata, uid: "e" } }];
+  const prepared = prepareClaims({
+    pod: pod(),
+    claims: claims.map((one) => ({ entry: one.metadata.uid, claim: one })),
+    pendingAllocation: () => undefined,
+    classOf: () => classA,
+    selectors: new SelectorCache(),
+    features: allFeatures,
+  });
+  if (prepared.kind !== "ready") throw new Error(prepared.kind);
+  const book = new SliceBook([slice("slice-1", { devices: ["d1", "d2", "d3"] })], allFeatures);
+  const verdict = askNode(prepared.needs, node1, { book, state: new AllocatedSets(), features: allFeatures, nowMs });
+  if (verdict.kind !== "fits") throw new Error(verdict.kind);
+  expect([...verdict.allocations.keys()].sort()).toEqual(claims.map(({ metadata }) => metadata.uid).sort());
+});
+
+test("structured-ignore-allocated-admin-access: a device that somebody only looks at is free", () => {
+  const looking = allocatedStateOf([allocated("node-1", { adminAccess: true })]);
+  expect(looking.isTaken("driver-a/pool-1/d1")).toBe(false);
+});
+
+test("class-parameters-CEL-runtime-error: a class's selector fails like a claim's", () => {
+  const prepared = prepareClaims({
+    pod: pod(),
+    claims: [{ entry: "gpu", claim: plain }],
+    pendingAllocation: () => undefined,
+    classOf: () => deviceClass("class-a", failing),
+    selectors: new SelectorCache(),
+    features: allFeatures,
+  });
+  if (prepared.kind !== "ready") throw new Error(prepared.kind);
+  const book = new SliceBook(oneDevice, allFeatures);
+  expect(
+    askNode(prepared.needs, node1, { book, state: new AllocatedSets(), features: allFeatures, nowMs }),
+  ).toMatchObject({
+    kind: "error",
+    why: expect.stringContaining("no such key"),
+  });
+});
+
+test("CEL-runtime-error-for-one-of-two-nodes, CEL-runtime-error-for-one-of-three-nodes: the whole pod fails, because the mistake is the claim's", () => {
   const broken = claim("c", [request("req-0", { where: failing })]);
   const features = allFeatures;
   const prepared = prepareClaims({
@@ -303,6 +373,7 @@ describe("scores", () => {
     { name: "single-request, the first alternative", chosen: [0], score: 8 },
     { name: "single-request, the last alternative", chosen: [7], score: 1 },
     { name: "multiple-requests", chosen: [0, 3], score: 13 },
+    { name: "mix-of-allocated-and-unallocated-claims, no alternatives", chosen: [], score: 0 },
   ])("$name", ({ chosen, score }) => {
     const options = Array.from({ length: 8 }, () => ({}));
     const wanted = claim(
@@ -333,12 +404,93 @@ describe("scores", () => {
     { name: "empty", scores: [], normal: [] },
     { name: "single-score", scores: [8], normal: [100] },
     { name: "all-same", scores: [7, 7], normal: [100, 100] },
+    { name: "all-same, very large", scores: [2 ** 40, 2 ** 40], normal: [100, 100] },
+    { name: "max-and-min", scores: [8, 0], normal: [100, 0] },
+    { name: "mid-value", scores: [8, 4, 0], normal: [100, 50, 0] },
+    { name: "large-spread-lost-precision", scores: [1000, 1, 0], normal: [100, 0, 0] },
     { name: "single-claim-prioritized-list-scoring", scores: [8, 7], normal: [100, 87] },
     { name: "multiple-claims-prioritized-list-scoring", scores: [15, 13], normal: [100, 86] },
     { name: "multiple-requests-prioritized-list-scoring", scores: [16, 15, 14], normal: [100, 93, 87] },
     { name: "nothing to prefer", scores: [0, 0], normal: [0, 0] },
   ])("normalise: $name", ({ scores, normal }) => {
     expect(normalizedScores(scores)).toEqual(normal);
+  });
+});
+
+describe("PodGroups", () => {
+  const group = {
+    kind: "PodGroup",
+    metadata: { name: "g", namespace: "default", uid: "uid-g", resourceVersion: "1", creationTimestamp: "" },
+    spec: { schedulingPolicy: {}, resourceClaims: [{ name: "gpu", resourceClaimName: "c" }] },
+  } as unknown as PodGroup;
+  const templated = {
+    ...group,
+    spec: { ...group.spec, resourceClaims: [{ name: "gpu", resourceClaimTemplateName: "t" }] },
+  } as PodGroup;
+  const groupRef = { apiGroup: "scheduling.k8s.io", resource: "podgroups", name: "g", uid: "uid-g" };
+  const member = (more: { spec?: object; status?: object } = {}): Pod =>
+    pod({ ...more, spec: { schedulingGroup: { podGroupName: "g" }, ...more.spec } });
+  /** Who the claim is reserved for after the write, or what happens instead. */
+  const reservedFor = (one: Pod, has: ResourceClaim, of: PodsGroup, allocation?: AllocationResult): unknown => {
+    const own = claimsOfPod(one, () => has, of);
+    if (!own.ok) return own.why;
+    const [first] = own.claims;
+    if (first === undefined) return "no claims";
+    const step = nextBindStep({
+      claim: first.claim,
+      uid: first.claim.metadata.uid,
+      allocation,
+      pod: one,
+      nowMs,
+      ...(first.group !== undefined && { group: first.group }),
+    });
+    if (step.kind !== "write") return step.kind;
+    return (step.intent as unknown as { object: ResourceClaim }).object.status?.reservedFor;
+  };
+
+  test("podgroup-claim-reference: an allocated claim that the group names is reserved for the group", () => {
+    expect(reservedFor(member(), allocated(), group)).toEqual([groupRef]);
+  });
+
+  test("podgroup-claim-template: so is one that was made for the group", () => {
+    const grouped = { ...owned("uid-g"), status: { allocation: allocationOn("node-1") } };
+    expect(reservedFor(member({ spec: template, status: made }), grouped, templated)).toEqual([groupRef]);
+    const others = { ...owned("uid-p"), status: { allocation: allocationOn("node-1") } };
+    expect(reservedFor(member({ spec: template, status: made }), others, templated)).toContain(
+      "was not created for PodGroup g",
+    );
+  });
+
+  test("podgroup-claim-reference-feature-disabled-reserves-for-pod", () => {
+    const off = groupOfPod(member(), undefined);
+    expect(reservedFor(member(), allocated(), off)).toEqual([ref]);
+  });
+
+  test("podgroup-with-resources, podgroup-with-resources-feature-disabled-reserves-for-pod", () => {
+    const guarded = {
+      ...plain,
+      metadata: { ...plain.metadata, finalizers: ["resource.kubernetes.io/delete-protection"] },
+    };
+    expect(reservedFor(member(), guarded, group, allocationOn("node-1"))).toEqual([groupRef]);
+    expect(reservedFor(member(), guarded, "none", allocationOn("node-1"))).toEqual([ref]);
+  });
+
+  test("reserved-okay-podgroup: nothing is written", () => {
+    expect(reservedFor(member(), allocated("node-1", {}, { reservedFor: [groupRef] }), group)).toBe("done");
+  });
+
+  test("bind-podgroup-failure: the pod that failed takes nothing off a claim of its group", () => {
+    expect(unreserve(allocated("node-1", {}, { reservedFor: [groupRef] }), member())).toBeUndefined();
+  });
+
+  test("a pod whose group is not there yet waits for it", () => {
+    expect(
+      reservedFor(
+        member(),
+        allocated(),
+        groupOfPod(member(), () => undefined),
+      ),
+    ).toContain("not created yet");
   });
 });
 
@@ -360,6 +512,29 @@ describe("PreBind", () => {
         object: { status: { allocation: { allocationTimestamp: "2026-01-01T01:00:00Z" }, reservedFor: [ref] } },
       },
     });
+  });
+
+  test("with-resources-has-finalizer, with-resources-finalizer-gets-added: it is not added twice", () => {
+    expect(step(protectedClaim, wanted)).toMatchObject({ kind: "write", intent: { type: "status" } });
+  });
+
+  test("with-resources-finalizer-gets-removed: after a conflict everything begins again, with the finalizer", () => {
+    const removed = { ...plain, metadata: { ...plain.metadata, resourceVersion: "2" } };
+    expect(step(removed, wanted)).toMatchObject({
+      kind: "write",
+      intent: { type: "update", expected: { resourceVersion: "2" } },
+    });
+  });
+
+  test("add-allocation-timestamp, dont-add-allocation-timestamp: the time is written with the allocation, and not again", () => {
+    const first = step(protectedClaim, wanted) as unknown as { intent: { object: ResourceClaim } };
+    expect(first.intent.object.status?.allocation?.allocationTimestamp).toBe("2026-01-01T01:00:00Z");
+    const later = step(since("2026-01-01T00:00:00Z"), undefined) as unknown as { intent: { object: ResourceClaim } };
+    expect(later.intent.object.status?.allocation?.allocationTimestamp).toBe("2026-01-01T00:00:00Z");
+  });
+
+  test("add-allocation-timestamp-failure: a claim that was deallocated meanwhile is refused", () => {
+    expect(step(protectedClaim, undefined)).toEqual({ kind: "failed", why: "claim c got deallocated elsewhere" });
   });
 
   test.each([
@@ -411,7 +586,11 @@ describe("PreBind", () => {
       kind: "ready",
     },
     { name: "bind-claim-with-binding-conditions", claim: since("2026-01-01T00:59:00Z"), kind: "waiting" },
-    { name: "one-fail", claim: since("2026-01-01T00:59:00Z", reported("broken")), kind: "failed" },
+    {
+      name: "multi-claims-binding-conditions-one-fail",
+      claim: since("2026-01-01T00:59:00Z", reported("broken")),
+      kind: "failed",
+    },
     { name: "prebind-fail-with-binding-timeout", claim: since("2026-01-01T00:00:00Z"), kind: "timedOut" },
     {
       name: "what another share of the device says does not count",

@@ -1,5 +1,6 @@
 /** Which claims a pod uses, and whether they are ready to be looked at. */
-import type { Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
+import type { Pod, PodGroup, ResourceClaim } from "../../model/kubernetes.generated.ts";
+import { groupOfEntry, type PodsGroup } from "./podsGroup.ts";
 
 /** Keeps an allocated claim from being deleted. */
 export const deleteProtection = "resource.kubernetes.io/delete-protection";
@@ -10,6 +11,8 @@ export interface PodClaim {
   /** Name of the entry in the pod. */
   readonly entry: string;
   readonly claim: ResourceClaim;
+  /** The group that the claim is for, and is reserved for; undefined where the pod uses it by itself. */
+  readonly group?: PodGroup;
 }
 
 export type PodClaims =
@@ -19,15 +22,20 @@ export type PodClaims =
 export type GetClaim = (namespace: string, name: string) => ResourceClaim | undefined;
 
 /** Every claim once, in the order of the pod; two entries may name the same one. */
-export function claimsOfPod(pod: Pod, get: GetClaim): PodClaims {
+export function claimsOfPod(pod: Pod, get: GetClaim, podsGroup: PodsGroup = "none"): PodClaims {
   const claims: PodClaim[] = [];
   const seen = new Set<string>();
   const { namespace = "" } = pod.metadata;
-  for (const { name: entry, resourceClaimName, resourceClaimTemplateName } of pod.spec?.resourceClaims ?? []) {
+  if (podsGroup === "missing") {
+    return { ok: false, why: `PodGroup ${pod.spec?.schedulingGroup?.podGroupName} not created yet` };
+  }
+  for (const each of pod.spec?.resourceClaims ?? []) {
+    const { name: entry, resourceClaimName, resourceClaimTemplateName } = each;
+    const group = groupOfEntry(podsGroup, each);
     const isGenerated = resourceClaimName === undefined && resourceClaimTemplateName !== undefined;
     let name = resourceClaimName;
     if (isGenerated) {
-      const made = pod.status?.resourceClaimStatuses?.find((each) => each.name === entry);
+      const made = pod.status?.resourceClaimStatuses?.find((status) => status.name === entry);
       if (made === undefined) return { ok: false, why: `ResourceClaim not created yet for entry ${entry}` };
       // A template that needs no claim is written down without a name.
       if (made.resourceClaimName === undefined) continue;
@@ -39,12 +47,13 @@ export function claimsOfPod(pod: Pod, get: GetClaim): PodClaims {
     if (claim.metadata.deletionTimestamp !== undefined) {
       return { ok: false, why: `ResourceClaim ${name} is being deleted` };
     }
-    if (isGenerated && !isOwnedBy(claim, pod)) {
-      return { ok: false, why: `ResourceClaim ${name} was not created for Pod ${namespace}/${pod.metadata.name}` };
+    if (isGenerated && !isOwnedBy(claim, group ?? pod)) {
+      const whose = group === undefined ? `Pod ${namespace}/${pod.metadata.name}` : `PodGroup ${group.metadata.name}`;
+      return { ok: false, why: `ResourceClaim ${name} was not created for ${whose}` };
     }
     if (seen.has(claim.metadata.uid)) continue;
     seen.add(claim.metadata.uid);
-    claims.push({ entry, claim });
+    claims.push({ entry, claim, ...(group !== undefined && { group }) });
   }
   return { ok: true, claims };
 }
@@ -54,7 +63,7 @@ export function heldClaimsOf(pod: Pod, get: GetClaim): readonly PodClaim[] {
   const claims = new Map<string, PodClaim>();
   const { namespace = "" } = pod.metadata;
   for (const { name: entry, resourceClaimName } of pod.spec?.resourceClaims ?? []) {
-    const made = pod.status?.resourceClaimStatuses?.find((each) => each.name === entry);
+    const made = pod.status?.resourceClaimStatuses?.find((status) => status.name === entry);
     const name = resourceClaimName ?? made?.resourceClaimName;
     const claim = name === undefined ? undefined : get(namespace, name);
     if (claim === undefined || claims.has(claim.metadata.uid)) continue;
@@ -64,11 +73,16 @@ export function heldClaimsOf(pod: Pod, get: GetClaim): readonly PodClaim[] {
   return [...claims.values()];
 }
 
-export function isOwnedBy(claim: ResourceClaim, pod: Pod): boolean {
+export function isOwnedBy(claim: ResourceClaim, owner: { readonly metadata: { readonly uid: string } }): boolean {
   return (
-    claim.metadata.ownerReferences?.some(({ controller, uid }) => controller === true && uid === pod.metadata.uid) ===
+    claim.metadata.ownerReferences?.some(({ controller, uid }) => controller === true && uid === owner.metadata.uid) ===
     true
   );
+}
+
+/** Of claims with one owner the one that was made for the entry. */
+export function claimForEntry(owned: readonly ResourceClaim[], entry: string): ResourceClaim | undefined {
+  return owned.find(({ metadata }) => metadata.annotations?.[podClaimNameAnnotation] === entry);
 }
 
 export function isReservedFor(claim: ResourceClaim, uid: string): boolean {

@@ -1,6 +1,6 @@
 /** What becomes of a claim when its pods are gone, by the names that Kubernetes' own table gives the cases. */
 import { expect, test } from "vitest";
-import type { Node, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
+import type { Node, Pod, PodGroup, ResourceClaim } from "../../model/kubernetes.generated.ts";
 import { type Known, releaseClaim } from "./releaseClaim.ts";
 
 const protection = "resource.kubernetes.io/delete-protection";
@@ -20,6 +20,7 @@ const pod = (more: { metadata?: object; spec?: object; status?: object } = {}): 
   } as unknown as Pod,
 });
 const user = { resource: "pods", name: "p", uid: "uid-p" };
+const groupUser = { apiGroup: "scheduling.k8s.io", resource: "podgroups", name: "g", uid: "uid-g" };
 const allocation = {
   devices: { results: [{ request: "r", driver: "d", pool: "n1", device: "x" }] },
   nodeSelector: { nodeSelectorTerms: [{ matchFields: [{ key: "metadata.name", operator: "In", values: ["n1"] }] }] },
@@ -40,6 +41,8 @@ interface Case {
   readonly claim: ResourceClaim;
   readonly pod?: Known<Pod>;
   readonly node?: Known<Node>;
+  /** Where groups have claims. */
+  readonly group?: Known<PodGroup>;
   readonly kind: ReturnType<typeof releaseClaim>["kind"];
   /** The claim's status after the write. */
   readonly status?: object;
@@ -64,7 +67,50 @@ const cases: Case[] = [
     status: {},
   },
   {
-    name: "clear-reserved-structured-deleted",
+    name: "clear-reserved-podgroup",
+    claim: claim({ allocation, reservedFor: [groupUser] }),
+    group: "gone",
+    kind: "write",
+    status: {},
+  },
+  {
+    name: "clear-reserved-podgroup: a group of the same name is another one",
+    claim: claim({ allocation, reservedFor: [groupUser] }),
+    group: { object: { metadata: meta("g", { uid: "another" }) } as unknown as PodGroup },
+    kind: "write",
+    status: {},
+  },
+  {
+    name: "a group that is not in the cache is looked for",
+    claim: claim({ allocation, reservedFor: [groupUser] }),
+    group: "unseen",
+    kind: "look",
+  },
+  {
+    name: "stay-reserved-seen-podgroup",
+    claim: claim({ allocation, reservedFor: [groupUser] }),
+    group: { object: { metadata: meta("g") } as unknown as PodGroup },
+    kind: "none",
+  },
+  {
+    name: "dont-clear-reserved-podgroup-feature-disabled",
+    claim: claim({ allocation, reservedFor: [groupUser] }),
+    kind: "none",
+  },
+  {
+    name: "clear-reserved-podgroup-deleted",
+    claim: claim({ allocation, reservedFor: [groupUser] }, deleting),
+    group: "gone",
+    kind: "write",
+    status: {},
+  },
+  {
+    name: "dont-clear-reserved-structured: somebody else's consumer is theirs to remove",
+    claim: claim({ allocation, reservedFor: [{ apiGroup: "g", resource: "others", name: "o", uid: "uid-o" }] }),
+    kind: "none",
+  },
+  {
+    name: "clear-reserved-deleted: a claim that is being deleted",
     claim: claim({ allocation, reservedFor: [user] }, deleting),
     pod: "gone",
     kind: "write",
@@ -151,6 +197,7 @@ test.each(cases)("$name", (each) => {
     claim: each.claim,
     podOf: (name) => (name === "p" ? (each.pod ?? "gone") : "gone"),
     nodeOf: () => each.node ?? node(),
+    ...(each.group !== undefined && { groupOf: () => each.group as Known<PodGroup> }),
   });
   expect(verdict.kind).toBe(each.kind);
   if (verdict.kind !== "write" || !("object" in verdict.intent)) return;

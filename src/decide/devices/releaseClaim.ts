@@ -12,10 +12,17 @@
  * object is gone, or it is marked as out of service.
  */
 import { type DeleteIntent, expectedOf, type Intent, type IntentTarget } from "../../model/intent.ts";
-import type { Node, Pod, ResourceClaim, ResourceClaimConsumerReference } from "../../model/kubernetes.generated.ts";
+import type {
+  Node,
+  Pod,
+  PodGroup,
+  ResourceClaim,
+  ResourceClaimConsumerReference,
+} from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { claimTarget, deallocate } from "./bindClaim.ts";
 import { deleteProtection, isFinished } from "./podClaims.ts";
+import { isGroupReference } from "./podsGroup.ts";
 
 /** What is known of somebody: there, proven to be gone, or not in the cache, which proves nothing. */
 export type Known<T> = { readonly object: T } | "gone" | "unseen";
@@ -24,12 +31,19 @@ export interface ReleaseInput {
   readonly claim: ResourceClaim;
   readonly podOf: (name: string) => Known<Pod>;
   readonly nodeOf: (name: string) => Known<Node>;
+  /** Left out where groups have no claims; then their reservations are somebody else's to remove. */
+  readonly groupOf?: (name: string) => Known<PodGroup>;
 }
 
 export type Release =
   | { readonly kind: "none" }
   /** Must be looked for in the API before anything is decided. */
-  | { readonly kind: "look"; readonly pods: readonly string[]; readonly nodes: readonly string[] }
+  | {
+      readonly kind: "look";
+      readonly pods: readonly string[];
+      readonly nodes: readonly string[];
+      readonly groups: readonly string[];
+    }
   | { readonly kind: "write"; readonly intent: Intent }
   /** Look again before it is sent. */
   | { readonly kind: "delete"; readonly intent: DeleteIntent }
@@ -38,15 +52,19 @@ export type Release =
 export function releaseClaim(input: ReleaseInput): Release {
   const { claim } = input;
   const { reservedFor = [], allocation } = claim.status ?? {};
-  const unseen: string[] = [];
+  const unseen: ResourceClaimConsumerReference[] = [];
   const kept: ResourceClaimConsumerReference[] = [];
   const left: ResourceClaimConsumerReference[] = [];
   for (const consumer of reservedFor) {
     const verdict = consumerOf(consumer, input);
-    if (verdict === "unseen") unseen.push(consumer.name);
+    if (verdict === "unseen") unseen.push(consumer);
     (verdict === "left" ? left : kept).push(consumer);
   }
-  if (unseen.length > 0) return { kind: "look", pods: unseen, nodes: [] };
+  if (unseen.length > 0) {
+    const named = (isGroup: boolean) =>
+      unseen.filter((each) => isGroupReference(each) === isGroup).map(({ name }) => name);
+    return { kind: "look", pods: named(false), nodes: [], groups: named(true) };
+  }
   const isProtected = claim.metadata.finalizers?.includes(deleteProtection) === true;
   if (left.length > 0) {
     if (kept.length > 0) return { kind: "write", intent: withReservations(claim, kept) };
@@ -64,7 +82,15 @@ export function releaseClaim(input: ReleaseInput): Release {
   return ownersVerdict(input);
 }
 
-function consumerOf(consumer: ResourceClaimConsumerReference, { podOf }: ReleaseInput): "kept" | "left" | "unseen" {
+function consumerOf(
+  consumer: ResourceClaimConsumerReference,
+  { podOf, groupOf }: ReleaseInput,
+): "kept" | "left" | "unseen" {
+  if (groupOf !== undefined && isGroupReference(consumer)) {
+    const known = groupOf(consumer.name);
+    if (known === "unseen") return "unseen";
+    return known === "gone" || known.object.metadata.uid !== consumer.uid ? "left" : "kept";
+  }
   // Somebody else's consumers are theirs to remove.
   if (consumer.resource !== "pods" || consumer.apiGroup) return "kept";
   const known = podOf(consumer.name);
@@ -79,7 +105,7 @@ function heldBy({ claim, nodeOf }: ReleaseInput): Release | undefined {
   const node = nodeOfAllocation(claim);
   if (node !== undefined) {
     const known = nodeOf(node);
-    if (known === "unseen") return { kind: "look", pods: [], nodes: [node] };
+    if (known === "unseen") return { kind: "look", pods: [], nodes: [node], groups: [] };
     if (known === "gone" || isFenced(known.object)) return undefined;
   }
   return { kind: "wait", why: `node ${node ?? "(any)"} still has the devices prepared` };

@@ -79,11 +79,103 @@ interface Case {
   readonly claims?: readonly ResourceClaim[];
   readonly slices?: readonly ResourceSlice[];
   readonly rules?: readonly DeviceTaintRule[];
+  /** The UID of the pod's group, where groups have claims. */
+  readonly groupUid?: string;
   /** Seconds from now; undefined: never. */
   readonly leaves: number | undefined;
 }
 
 const cases: Case[] = [
+  { name: "evict-pod-resourceclaim", slices: [slice([taint()])], leaves: 0 },
+  {
+    name: "evict-pod-resourceclaim-podgroup: the claim is reserved for the pod's group",
+    claims: [claim({ users: ["uid-g"] })],
+    slices: [slice([taint()])],
+    groupUid: "uid-g",
+    leaves: 0,
+  },
+  {
+    name: "no-evict-pod-in-podgroup-without-claim",
+    claims: [],
+    slices: [slice([taint()])],
+    groupUid: "uid-g",
+    leaves: undefined,
+  },
+  {
+    name: "a claim of a group is nothing to its pods where groups have no claims",
+    claims: [claim({ users: ["uid-g"] })],
+    slices: [slice([taint()])],
+    leaves: undefined,
+  },
+  {
+    name: "evict-pod-resourceclaim-unrelated-changes: another device's taint changes nothing",
+    slices: [slice([taint()]), slice([taint()], { device: "y" })],
+    leaves: 0,
+  },
+  {
+    name: "populate-pools, update-pools: a newer generation replaces the older ones",
+    slices: [slice([], { generation: 1 }), slice([taint()], { generation: 2 })],
+    leaves: 0,
+  },
+  {
+    name: "evict-pod-later-many: each pod by its own toleration",
+    claims: [claim({ tolerations: [tolerates({ tolerationSeconds: 10 })] })],
+    slices: [slice([taint(), taint("NoExecute", "w")])],
+    leaves: 10,
+  },
+  {
+    name: "no-evict-pod-toleration-forever-many",
+    claims: [claim({ tolerations: [tolerates()] })],
+    slices: [slice([taint(), taint("NoExecute", "w")])],
+    leaves: undefined,
+  },
+  {
+    name: "multiple-claims-same-rule",
+    claims: [claim(), { ...claim(), metadata: meta("d") } as ResourceClaim],
+    rules: [rule({ driver: "d" })],
+    leaves: 0,
+  },
+  {
+    name: "multiple-claims-different-rules-order-1",
+    claims: [
+      claim({ device: "x", tolerations: [tolerates({ tolerationSeconds: 30 })] }),
+      { ...claim({ device: "y" }), metadata: meta("d") } as ResourceClaim,
+    ],
+    rules: [rule({ device: "x" }), rule({ device: "y" })],
+    leaves: 0,
+  },
+  {
+    name: "multiple-claims-different-rules-order-2",
+    claims: [
+      claim({ device: "x", tolerations: [tolerates({ tolerationSeconds: 30 })] }),
+      { ...claim({ device: "y" }), metadata: meta("d") } as ResourceClaim,
+    ],
+    rules: [rule({ device: "y" }), rule({ device: "x" })],
+    leaves: 0,
+  },
+  {
+    name: "cancel-eviction-reduce-taint: from NoExecute to NoSchedule",
+    slices: [slice([taint("NoSchedule")])],
+    leaves: undefined,
+  },
+  {
+    name: "eviction-change-taint: the time counts from the new taint",
+    claims: [claim({ tolerations: [tolerates({ tolerationSeconds: 60 })] })],
+    slices: [slice([taint("NoExecute", "v", 20)])],
+    leaves: 80,
+  },
+  {
+    name: "no-evict-wrong-resourceclaim: a claim that is reserved for a namesake",
+    claims: [claim({ users: ["uid-p-before"] })],
+    slices: [slice([taint()])],
+    leaves: undefined,
+  },
+  {
+    name: "evict-wrong-resourceclaim-replaced: the claim that took its place is reserved for the pod",
+    claims: [{ ...claim(), metadata: meta("c", { uid: "uid-c-2" }) } as ResourceClaim],
+    slices: [slice([taint()])],
+    leaves: 0,
+  },
   { name: "untainted-claim", slices: [slice([])], leaves: undefined },
   { name: "tainted-claim-through-resourceslice", slices: [slice([taint()])], leaves: 0 },
   { name: "tainted-claim-through-rule", slices: [slice([])], rules: [rule({ driver: "d" })], leaves: 0 },
@@ -204,11 +296,12 @@ test.each(cases)("$name", (each) => {
     slicesOfPool: () => slices,
     rules,
     nowMs,
+    ...(each.groupUid !== undefined && { groupUidOf: () => each.groupUid }),
   });
   expect(eviction?.atMs).toBe(each.leaves === undefined ? undefined : at(each.leaves));
 });
 
-describe("what a rule says of itself", () => {
+describe("rule-status: what a rule says of itself", () => {
   const counts = { pending: 0, evicted: 0, wouldEvict: 0, namespaces: 0 };
   test.each([
     {

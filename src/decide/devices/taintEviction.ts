@@ -28,6 +28,8 @@ export interface TaintView {
   readonly slicesOfPool: (driver: string, pool: string) => readonly ResourceSlice[];
   readonly rules: readonly DeviceTaintRule[];
   readonly nowMs: number;
+  /** The UID of the pod's group, where groups have claims. */
+  readonly groupUidOf?: (pod: Pod) => string | undefined;
 }
 
 /** When the pod must leave, or undefined. */
@@ -35,9 +37,11 @@ export function evictionOfPod(pod: Pod, claims: readonly ResourceClaim[], view: 
   if (!pod.spec?.nodeName || pod.metadata.deletionTimestamp !== undefined) return undefined;
   const phase = pod.status?.phase;
   if (phase === "Succeeded" || phase === "Failed") return undefined;
+  const groupUid = view.groupUidOf?.(pod);
   let first: Eviction | undefined;
   for (const claim of claims) {
-    if (!isReservedFor(claim, pod.metadata.uid)) continue;
+    const isUser = isReservedFor(claim, pod.metadata.uid) || (groupUid !== undefined && isReservedFor(claim, groupUid));
+    if (!isUser) continue;
     const own = evictionOfClaim(claim, view);
     if (own !== undefined && (first === undefined || own.atMs < first.atMs)) first = own;
   }

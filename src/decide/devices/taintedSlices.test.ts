@@ -62,7 +62,7 @@ test("what no rule touches stays the same object, so nothing has to be worked ou
   expect(tainted.get("b")).toBe(before);
 });
 
-test("update-patch, remove-patch, update-patched-slice, delete-slices", () => {
+test("update-patch, update-slices-no-patches, update-patched-slice, remove-patch-known-deleted-rule, delete-slices, remove-patch-unknown-deleted-rule", () => {
   const tainted = cluster(rule("r", { device: "d1" }));
   expect(tainted.setRule("r", rule("r", { device: "d1" }, "r2"))).toBe(true);
   expect(told(tainted)).toEqual(["a/d1: r2", "b/d1: v3,r2"]);

@@ -90,6 +90,16 @@ describe("settling", () => {
     expect(tookS).toBeLessThanOrEqual(7.5);
   });
 
+  test("a watch ends the wait when a pod fails, though others still wait", async () => {
+    const waiting = unbound("team/waits");
+    const moments = [
+      { atS: 0, nodes, pods: [...pods(2), waiting] },
+      { atS: 7, pods: [...pods(2), waiting, pod("team/broken", { phase: "Failed" })] },
+    ];
+    const { exitCode, result } = await play({ moments, watches: true });
+    expect({ exitCode, waitedMs: result?.waitedMs }).toEqual({ exitCode: 1, waitedMs: 7_250 });
+  });
+
   test("TC7 a pod that asks for more than any node has: thirteen looks, sixty seconds, its reasons", async () => {
     const message = "0/6 nodes are available: 4 Insufficient nvidia.com/gpu, 2 node(s) had untolerated taint {a: b}.";
     const greedy = pod("team/nine-gpus", { node: "", requests: { "nvidia.com/gpu": "9" }, status: refusedBy(message) });
@@ -213,11 +223,11 @@ describe("what does not count, and what does", () => {
     async (kind) => {
       const of = owner(kind, "train", "example.io/v1");
       const members = ["a", "b"].map((name) => pod(`team/${name}`, { node: "", owner: of }));
-      const { exitCode, text, result } = await play({
-        moments: [{ atS: 0, nodes, pods: [pod("team/ok"), ...members] }],
-      });
+      const moments = [{ atS: 0, nodes, pods: [pod("team/ok"), ...members] }];
+      const { exitCode, text, result } = await play({ moments });
       expect(exitCode).toBe(1);
       expect(result?.counts?.unscheduled).toBe(2);
+      expect((await play({ moments }, { ignoreJobs: true })).exitCode).toBe(1);
       expect(text).toContain("3 total, 1 running, 2 pending (2 unscheduled), 0 failed (attempts=13, waited=60s)");
     },
   );

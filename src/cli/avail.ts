@@ -1,6 +1,6 @@
 /** `muster avail` and `muster disks`: what users look at before they ask for a machine. */
 import type { Log } from "../ports/log.ts";
-import { type DatabaseFlags, openDatabase } from "./inventory/openWorld.ts";
+import { type DatabaseFlags, openDatabaseThatIs } from "./inventory/openWorld.ts";
 import { spanOf } from "./inventory/settings.ts";
 import { availabilityRows, availabilityTable, diskState, diskTable } from "./inventory/show.ts";
 import { mustAnswer } from "./inventory.ts";
@@ -16,7 +16,7 @@ export interface AvailFlags extends DatabaseFlags {
 
 export async function showAvailability(flags: AvailFlags): Promise<void> {
   const intervalMs = spanOf("--interval", flags.interval);
-  const { database, close } = await openDatabase(flags, process.env, quiet);
+  const { database, close } = await openDatabaseThatIs(flags, process.env, quiet);
   const isScreen = process.stdout.isTTY === true && process.env["NO_COLOR"] === undefined;
   let isOver = false;
   const signal =
@@ -52,7 +52,7 @@ export interface DisksFlags extends DatabaseFlags {
 }
 
 export async function showDisks(flags: DisksFlags): Promise<void> {
-  const { database, close } = await openDatabase(flags, process.env, quiet);
+  const { database, close } = await openDatabaseThatIs(flags, process.env, quiet);
   try {
     const filter = { deleted: flags.deleted ?? false, ...(flags.user === undefined ? {} : { user: flags.user }) };
     const disks = mustAnswer(await database.reader.disks(filter));

@@ -10,7 +10,7 @@ import { UserError } from "../model/userError.ts";
 import type { Answer } from "../ports/database.ts";
 import type { Log } from "../ports/log.ts";
 import type { ClusterFlags } from "./findCluster.ts";
-import { type DatabaseFlags, openDatabase, openWorld } from "./inventory/openWorld.ts";
+import { type DatabaseFlags, openDatabaseThatIs, openWorld } from "./inventory/openWorld.ts";
 import { type RunFlags, runOptions, spanOf } from "./inventory/settings.ts";
 import { driftTable, reportText, runTable } from "./inventory/show.ts";
 import { parsePort } from "./parsePort.ts";
@@ -101,7 +101,7 @@ function listenOn(address: string): { host: string; port: number } {
 const quiet: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
 export async function showRuns(flags: DatabaseFlags & Output & { readonly limit: string }): Promise<void> {
-  const { database, close } = await openDatabase(flags, process.env, quiet);
+  const { database, close } = await openDatabaseThatIs(flags, process.env, quiet);
   try {
     const runs = mustAnswer(await database.reader.runs(countOf(flags.limit)));
     const paused = mustAnswer(await database.reader.paused());
@@ -125,7 +125,7 @@ export async function showDrift(
       readonly run?: string;
     },
 ): Promise<void> {
-  const { database, close } = await openDatabase(flags, process.env, quiet);
+  const { database, close } = await openDatabaseThatIs(flags, process.env, quiet);
   try {
     const events = mustAnswer(
       await database.reader.drift({
@@ -147,7 +147,7 @@ export async function setPaused(
   paused: boolean,
   flags: DatabaseFlags & Output & { readonly reason?: string },
 ): Promise<void> {
-  const { database, close } = await openDatabase(flags, process.env, quiet);
+  const { database, close } = await openDatabaseThatIs(flags, process.env, quiet);
   try {
     const who = process.env["USER"] || userInfo().username;
     mustAnswer(paused ? await database.reader.pause(who, flags.reason ?? "") : await database.reader.resume(who));

@@ -1,10 +1,12 @@
 import { spawn } from "node:child_process";
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { inventoryApi } from "../../src/cli/inventory/api.ts";
 import { schemas } from "../../src/cli/inventory/schemas.ts";
+import { availabilityTable } from "../../src/cli/inventory/show.ts";
+import type { AvailabilityView } from "../../src/ports/database.ts";
 import { InventoryWorld } from "./inventoryWorld.ts";
 
 /** The program itself, against PostgreSQL and the stand-in over the wire. */
@@ -59,6 +61,28 @@ function muster(args: string[], env: Record<string, string> = {}): Promise<Ended
     child.once("close", (code) => done({ code, stdout, stderr }));
   });
 }
+
+test("where there is no inventory nobody shows zeros, and nothing is made", async () => {
+  const empty = mkdtempSync(join(tmpdir(), "muster-empty-"));
+  try {
+    for (const command of [["avail"], ["disks"], ["inventory", "runs"], ["inventory", "pause"]]) {
+      const { code, stdout, stderr } = await muster([...command, "--data-dir", empty], { DATABASE_URL: "" });
+      expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+      expect(stderr).toContain("(database-none)");
+    }
+    expect(readdirSync(empty)).toEqual([]);
+  } finally {
+    rmSync(empty, { recursive: true, force: true });
+  }
+});
+
+test("a type that nobody has looked at yet has no numbers to show", () => {
+  const unseen = { lastUpdateMs: null, queued: 0, inUse: 0, parent: null, maxPerNode: 8, gpuType: "h100" };
+  const numbers = { availableGpus: 0, maxReservable: 0, fullNodesAvailable: 0, totalClusterGpus: 16, sizeEtas: {} };
+  const view = { readMs: 0, types: [{ ...unseen, numbers: { ...numbers, state: "unknown", error: "" } }] };
+  const [, row] = availabilityTable(view as unknown as AvailabilityView, false).split("\n");
+  expect(row?.split(/ +/).slice(0, 7)).toEqual(["h100", "-", "-", "-", "-", "0", "never"]);
+});
 
 describe("muster inventory", () => {
   test("run --once prints the document's counters, logs one JSON object a line, and says partial without a cluster", async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { databaseUrl, runOptions } from "../../src/cli/inventory/settings.ts";
+import { databaseUrl, pageSize, runOptions } from "../../src/cli/inventory/settings.ts";
 
 const postgres = {
   POSTGRES_HOST: "db",
@@ -85,4 +85,12 @@ describe("what a run is told", () => {
   ])("nonsense is refused: %o", (env) => {
     expect(() => runOptions({}, env)).toThrow("makes no sense");
   });
+});
+
+test("the size of a page is one that the cloud takes, or is refused", () => {
+  expect(pageSize("MUSTER_VOLUME_PAGE", {})).toBeUndefined();
+  expect(pageSize("MUSTER_VOLUME_PAGE", { MUSTER_VOLUME_PAGE: "500" })).toBe(500);
+  for (const text of ["4", "1001", "many", "5.5", "-5"]) {
+    expect(() => pageSize("MUSTER_VOLUME_PAGE", { MUSTER_VOLUME_PAGE: text })).toThrow("makes no sense");
+  }
 });

@@ -10,11 +10,12 @@ import { systemClock } from "../../adapters/systemClock.ts";
 import { systemRandom } from "../../adapters/systemRandom.ts";
 import { readCluster } from "../../control/inventory/readCluster.ts";
 import type { InventoryPorts } from "../../control/inventory/runInventory.ts";
+import { UserError } from "../../model/userError.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { Log } from "../../ports/log.ts";
 import type { Metrics } from "../../ports/metrics.ts";
 import { type ClusterFlags, findCluster } from "../findCluster.ts";
-import { databaseUrl, type Env } from "./settings.ts";
+import { databaseUrl, type Env, pageSize } from "./settings.ts";
 
 export interface DatabaseFlags {
   readonly databaseUrl?: string;
@@ -26,7 +27,23 @@ export interface OpenDatabase {
   close(): Promise<void>;
 }
 
-/** The database of the flags, migrated; the embedded one is started where nobody runs it yet. */
+/**
+ * The database of the flags, for who wants to look at it. In a folder without one nothing is made: the zeros of a database that
+ * nobody has ever filled would be read as numbers.
+ */
+export async function openDatabaseThatIs(flags: DatabaseFlags, env: Env, log: Log): Promise<OpenDatabase> {
+  const dataDir = resolve(flags.dataDir ?? ".muster");
+  if (databaseUrl(flags.databaseUrl, env) === undefined && !existsSync(join(dataDir, "postgres"))) {
+    throw new UserError(
+      "database-none",
+      `there is no inventory in ${dataDir}`,
+      "pass --data-dir with the folder of `muster up`, or name a database with --database-url or POSTGRES_*; `muster inventory run --once` begins one",
+    );
+  }
+  return openDatabase(flags, env, log);
+}
+
+/** The database of the flags, migrated; the embedded one is made and started where nobody runs it yet. */
 export async function openDatabase(flags: DatabaseFlags, env: Env, log: Log): Promise<OpenDatabase> {
   const given = databaseUrl(flags.databaseUrl, env);
   const embedded = given === undefined ? await openEmbeddedPostgres(resolve(flags.dataDir ?? ".muster")) : undefined;
@@ -95,9 +112,11 @@ export const cloudFile = "cloud.json";
 
 function openCloud(flags: DatabaseFlags, env: Env, ports: Parameters<typeof awsCloud>[1]): Aws | undefined {
   if ((env["CLOUD_PROVIDER"] || "aws") !== "aws") return undefined;
+  const volumePage = pageSize("MUSTER_VOLUME_PAGE", env);
+  const snapshotPage = pageSize("MUSTER_SNAPSHOT_PAGE", env);
   const numbers = {
-    ...pageOf("MUSTER_VOLUME_PAGE", "volumePage", env),
-    ...pageOf("MUSTER_SNAPSHOT_PAGE", "snapshotPage", env),
+    ...(volumePage === undefined ? {} : { volumePage }),
+    ...(snapshotPage === undefined ? {} : { snapshotPage }),
   };
   const played = join(resolve(flags.dataDir ?? ".muster"), cloudFile);
   const isSaid = env["AWS_ENDPOINT_URL"] !== undefined || env["AWS_ACCESS_KEY_ID"] !== undefined || isInCluster(env);
@@ -107,11 +126,6 @@ function openCloud(flags: DatabaseFlags, env: Env, ports: Parameters<typeof awsC
     return awsCloud({ region, endpoint: url, credentials, ...numbers }, ports);
   }
   return awsCloud({ region: env["AWS_REGION"] || "us-east-2", ...numbers }, ports);
-}
-
-function pageOf<Name extends string>(variable: string, name: Name, env: Env): { [Key in Name]?: number } {
-  const size = Number(env[variable] ?? "");
-  return (size >= 5 && size <= 1000 ? { [name]: size } : {}) as { [Key in Name]?: number };
 }
 
 /** The API of the cluster, or why there is none: a run without it still knows what the cloud says. */

@@ -102,6 +102,15 @@ export function databaseUrl(flag: string | undefined, env: Env): string | undefi
   return `postgresql://${user}:${password}@${host}:${port}/${name}`;
 }
 
+/** How many items a page of a listing has; the cloud takes no others. */
+export function pageSize(name: string, env: Env): number | undefined {
+  const text = env[name];
+  if (text === undefined || text === "") return undefined;
+  const size = Number(text);
+  if (!Number.isInteger(size) || size < 5 || size > 1000) throw usage(name, text, "a whole number from 5 to 1000");
+  return size;
+}
+
 function pairsOf(name: string, env: Env): Record<string, string> {
   const pairs: Record<string, string> = {};
   for (const part of (env[name] ?? "").split(",").filter(Boolean)) {

@@ -81,14 +81,17 @@ export function availabilityRows({ readMs, types }: AvailabilityView): Availabil
 export function availabilityTable(view: AvailabilityView, colour: boolean): string {
   const rows = availabilityRows(view).map((row) => {
     const shade = row.full_nodes > 0 ? 32 : row.free > 0 ? 33 : 31;
-    const paint = (text: string): string => (colour ? `\u001b[${shade}m${text}\u001b[0m` : text);
+    // What nobody has ever looked at is unknown, and no zero.
+    const known = row.age_seconds !== null;
+    const number = (value: number): string => (known ? String(value) : "-");
+    const paint = (text: string): string => (colour && known ? `\u001b[${shade}m${text}\u001b[0m` : text);
     const age = row.age_seconds === null ? "never" : humanDuration(row.age_seconds * 1000);
     return [
       row.type,
-      paint(String(row.free)),
-      String(row.max_reservable),
-      String(row.full_nodes),
-      String(row.total),
+      paint(number(row.free)),
+      number(row.max_reservable),
+      number(row.full_nodes),
+      number(row.total),
       String(row.queued),
       etaOf(row, view.readMs),
       age,

@@ -98,7 +98,7 @@ export async function runControllers(flags: RunFlags): Promise<void> {
 
 function chosenParts({ controllers: names, defaultScheduler = false }: RunFlags): Part[] {
   // A cluster has a scheduler for plain pods; two that do not know of each other would both fill the same room.
-  const known = withFullScheduler(parts, { placesPlainPods: defaultScheduler });
+  const known = withFullScheduler(parts, { placesPlainPods: defaultScheduler, formsPlainGangs: false });
   if (names === undefined) return known.filter(({ isOfEveryCluster }) => isOfEveryCluster !== true);
   const wanted = names.split(",").map((name) => name.trim());
   return partsNamed(

@@ -42,7 +42,7 @@ export async function runUp(flags: UpFlags): Promise<void> {
   const pools = flags.pool.map((text) => parsePool(text, profiles));
   const nodes = nodesPart({ pools, profiles });
   const chosen = withGpuSharing(
-    await withGangConfig(withFullScheduler(parts, { placesPlainPods: true }), flags.gangConfig),
+    await withGangConfig(withFullScheduler(parts, { placesPlainPods: true, formsPlainGangs: true }), flags.gangConfig),
     flags.gpuSharing,
   );
   const running: Part[] = [...chosen, nodes.part];

@@ -3,7 +3,14 @@ import { Cluster } from "../../decide/schedule/cluster.ts";
 import type { Settings } from "../../decide/schedule/settings.ts";
 import type { Place } from "../../decide/schedule/task.ts";
 import { kindOf } from "../../model/intent.ts";
-import type { Namespace, Node, Pod, PriorityClass, ResourceSlice } from "../../model/kubernetes.generated.ts";
+import type {
+  Namespace,
+  Node,
+  PodGroup as PlainGroup,
+  Pod,
+  PriorityClass,
+  ResourceSlice,
+} from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import type { Revision } from "../../model/revision.ts";
 import { type BindRequest, bindRequestRef, isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";
@@ -36,6 +43,7 @@ export const refs = {
   groups: podGroupRef,
   queues: queueRef,
   topologies: topologyRef,
+  plainGroups: { group: "scheduling.k8s.io", version: "v1alpha2", plural: "podgroups" },
 } as const satisfies Record<string, ResourceRef>;
 
 /** What a pod holds, or that it is about to lose it. */
@@ -72,6 +80,7 @@ export class ScheduleWorld {
   private readonly dirtyClaims = new Set<string>();
   private readonly pendingClaims: PendingClaims | undefined;
   readonly devices: DeviceWorld | undefined;
+  readonly plainGroups: ObjectCache | undefined;
 
   constructor(controllers: Controllers, settings: Settings) {
     this.cluster = new Cluster(settings);
@@ -94,6 +103,7 @@ export class ScheduleWorld {
     ];
     const priorityClasses = cache(refs.priorityClasses);
     const topologies = cache(refs.topologies);
+    this.plainGroups = settings.formsPlainGangs ? cache(refs.plainGroups) : undefined;
     this.devices = settings.allocatesDevices ? deviceWorldOf(controllers) : undefined;
     const { devices } = this;
     const ofDevices = devices === undefined ? [] : [devices.claims, devices.slices, devices.classes, devices.rules];
@@ -107,6 +117,7 @@ export class ScheduleWorld {
       topologies,
       ...others,
       ...(ofDevices as unknown as ObjectCache[]),
+      ...(this.plainGroups === undefined ? [] : [this.plainGroups]),
     ];
     this.picture = new Picture<Mark>(
       {
@@ -165,6 +176,13 @@ export class ScheduleWorld {
       },
       ({ metadata }) => cluster.removePod(metadata.uid),
     );
+    if (this.plainGroups !== undefined) {
+      follow(
+        this.plainGroups,
+        (object) => cluster.putPlainGroup(as<PlainGroup>(object)),
+        (_, key) => cluster.removePlainGroup(key),
+      );
+    }
     follow(
       priorityClasses,
       (object) => cluster.putPriorityClass(as<PriorityClass>(object)),

@@ -1,4 +1,5 @@
 import type { Settings } from "../../decide/schedule/settings.ts";
+import type { PodSpec } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { annotationKeys } from "../../model/scheduling/keys.ts";
 import type { Controller, ControllerOptions } from "../controller.ts";
@@ -8,6 +9,7 @@ import { Channel, forMapped, forObject, kindSource } from "../sources.ts";
 import { AccountTurns } from "./accountTurns.ts";
 import { GroupMarks } from "./groupMarks.ts";
 import { LingeringTurns } from "./lingeringTurns.ts";
+import { PlainGroupTurns } from "./plainGroupTurns.ts";
 import { ReasonBook } from "./reasonBook.ts";
 import { SchedulerTurns } from "./schedulerTurns.ts";
 import { ScheduleWorld } from "./scheduleWorld.ts";
@@ -57,7 +59,11 @@ export function addShard(
     instance: nodePool === "" ? "scheduler" : `scheduler-${nodePool}`,
   });
   const told = new Channel();
-  const book = new ReasonBook((key) => told.push(key));
+  const plainTold = new Channel();
+  const book = new ReasonBook((key) => {
+    told.push(key);
+    plainTold.push(key.split(" ", 1)[0] as string);
+  });
   const marked = new Channel();
   const marks = new GroupMarks(controllers, world, recorder, (key) => marked.push(key));
   const turns = new SchedulerTurns(controllers, world, recorder, marks, ({ revision, found, promised }) => {
@@ -114,6 +120,26 @@ export function addShard(
     reconcile: (key, { cancel }) => marks.turn(key, cancel),
   });
   addAccounts(controllers, world, add);
+  const { plainGroups } = world;
+  if (plainGroups !== undefined && settings.placesPlainPods) {
+    const plain = new PlainGroupTurns(controllers, world, plainGroups, book);
+    add({
+      name: "plain-groups",
+      concurrency: 16,
+      sources: [
+        plainTold,
+        kindSource(plainGroups, forObject()),
+        kindSource(
+          world.pods,
+          forMapped(({ metadata, spec }) => {
+            const name = (spec as PodSpec | undefined)?.schedulingGroup?.podGroupName;
+            return name === undefined ? [] : [`${metadata.namespace}/${name}`];
+          }),
+        ),
+      ],
+      reconcile: (key, { cancel }) => plain.turn(key, cancel),
+    });
+  }
   return {
     world,
     recorder,

@@ -76,7 +76,12 @@ export class StatusTurns {
 
   /** Whether the object already says this kind of reason. */
   private isToldAs(job: Job, { verdict }: Reason): boolean {
-    if (!job.isGroup) return conditionOf(job.owner as Pod)?.status === "False";
+    if (!job.isGroup) {
+      for (const { pod, status } of job.tasks) {
+        if (status === "pending" && conditionOf(pod)?.status !== "False") return false;
+      }
+      return true;
+    }
     const condition = this.conditionOf(job.owner as PodGroup);
     return condition?.reasons?.[0]?.reason === verdict.reason;
   }

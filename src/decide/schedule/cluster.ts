@@ -1,6 +1,6 @@
 import { assert } from "../../model/assert.ts";
 import { equalJson } from "../../model/json.ts";
-import type { Node, Pod, PriorityClass } from "../../model/kubernetes.generated.ts";
+import type { Node, PodGroup as PlainGroup, Pod, PriorityClass } from "../../model/kubernetes.generated.ts";
 import {
   defaultSchedulerName,
   gpuGroupsOfLabels,
@@ -18,6 +18,7 @@ import { isBelowMinimum } from "./gang.ts";
 import { Job } from "./job.ts";
 import type { Holding, HoldState, NodeState } from "./nodeState.ts";
 import { NodeTable } from "./nodeTable.ts";
+import { impliedTopology, plainGangId, plainGangOf, plainGangSpec } from "./plainGang.ts";
 import { PodShapes } from "./podShape.ts";
 import { PodTerms } from "./podTerms.ts";
 import { QueueTree } from "./queueTree.ts";
@@ -223,8 +224,12 @@ export class Cluster {
   }
 
   removePodGroup(id: string): void {
-    this.version++;
     this.groups.delete(id);
+    this.removeJob(id);
+  }
+
+  private removeJob(id: string): void {
+    this.version++;
     const job = this.jobs.get(id);
     if (job === undefined) return;
     const left = [...job.tasks];
@@ -233,6 +238,32 @@ export class Cluster {
     this.waiting.delete(job);
     this.unwell.delete(job);
     for (const task of left) this.enrol(task);
+  }
+
+  /** A group of Kubernetes' own kind: its pods wait in no queue. */
+  putPlainGroup(group: PlainGroup): void {
+    const { namespace = "", name } = group.metadata;
+    const id = plainGangId(namespace, name);
+    const spec = plainGangSpec(group);
+    const implied = impliedTopology(group);
+    if (implied !== undefined) this.topologies.set(implied.metadata.name, implied);
+    const job = this.jobs.get(id);
+    if (job === undefined) {
+      this.version++;
+      this.addJob(new Job(id, group as unknown as PodGroup, false, spec, group.spec.priority ?? 0));
+      return;
+    }
+    job.setOwner(group as unknown as PodGroup);
+    if (job.priority === (group.spec.priority ?? 0) && equalJson(job.spec, spec)) return;
+    this.version++;
+    job.priority = group.spec.priority ?? 0;
+    job.reshape(spec);
+    this.noteWaiting(job);
+  }
+
+  removePlainGroup(key: string): void {
+    const [namespace = "", name = ""] = key.split("/");
+    this.removeJob(plainGangId(namespace, name));
   }
 
   putQueue(queue: Queue): void {
@@ -476,13 +507,21 @@ export class Cluster {
     const scheduler = pod.spec?.schedulerName ?? defaultSchedulerName;
     if (scheduler === defaultSchedulerName) {
       if (!this.settings.placesPlainPods) return;
+      const gang = this.settings.formsPlainGangs ? plainGangOf(pod) : undefined;
+      if (gang !== undefined) {
+        this.enrolIn(gang, task);
+        return;
+      }
       const job = new Job(task.uid, pod, false, { minMember: 1 }, pod.spec?.priority ?? 0);
       this.jobs.set(job.id, job);
       this.join(job, task);
       return;
     }
     if (scheduler !== kaiSchedulerName || task.groupName === undefined) return;
-    const id = `${task.namespace}/${task.groupName}`;
+    this.enrolIn(`${task.namespace}/${task.groupName}`, task);
+  }
+
+  private enrolIn(id: string, task: Task): void {
     const job = this.jobs.get(id);
     if (job !== undefined) {
       this.join(job, task);
@@ -521,7 +560,7 @@ export class Cluster {
     task.job = undefined;
     this.noteWaiting(job);
     this.noteHealth(job);
-    if (!job.isGroup) {
+    if (job.id === task.uid) {
       this.jobs.delete(job.id);
       this.waiting.delete(job);
     }
@@ -530,10 +569,14 @@ export class Cluster {
   private makeJob(id: string, group: PodGroup): void {
     const job = new Job(id, group, true, group.spec ?? {}, this.priorityOf(group));
     job.queue = this.queues.byName.get(job.queueName);
-    this.jobs.set(id, job);
+    this.addJob(job);
+  }
+
+  private addJob(job: Job): void {
+    this.jobs.set(job.id, job);
     // Pods may have come before their group.
-    const early = this.withoutGroup.get(id);
-    this.withoutGroup.delete(id);
+    const early = this.withoutGroup.get(job.id);
+    this.withoutGroup.delete(job.id);
     for (const task of early ?? []) this.join(job, task);
   }
 

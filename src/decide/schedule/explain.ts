@@ -69,6 +69,10 @@ export function explain(session: Session, job: Job, obstacle: Obstacle): Verdict
 
 /** Pods that name a group that is not there. */
 export function explainMissingGroup(id: string): Verdict {
+  if (id.includes(" ")) {
+    const message = `PodGroup ${id} does not exist, and the pod's schedulingGroup names it`;
+    return { reason: "PodSchedulingErrors", message, cure: "create it" };
+  }
   return {
     reason: "PodSchedulingErrors",
     message: `PodGroup ${id} does not exist, and the pod's annotation pod-group-name names it`,

@@ -190,7 +190,7 @@ export class Session {
  *   t2  c would fit beside a and b                              b's request is still shown
  *   t3  c is bound                                              c runs alone
  */
-function isBeingBound(job: Job): boolean {
+export function isBeingBound(job: Job): boolean {
   if ((job.root.podSet?.min ?? 2) < 2) return false;
   return job.podSets.some((set) => set.countOf("binding") > 0);
 }

@@ -32,6 +32,8 @@ export interface Settings {
   readonly actions: readonly ActionName[];
   /** Whether devices are given to claims; the cluster must serve `resource.k8s.io/v1` then. */
   readonly allocatesDevices: boolean;
+  /** Whether gangs of Kubernetes' own PodGroups are formed; the cluster must serve `scheduling.k8s.io/v1alpha2` then. */
+  readonly formsPlainGangs: boolean;
   /** Whether SchedulingShards are read: they add schedulers for pools, and say how each behaves. */
   readonly readsShards: boolean;
   /** How use in the past is known; undefined: it does not count. */
@@ -62,6 +64,7 @@ export const defaultSettings: Settings = {
   scenariosPerJob: 2_000,
   actions: ["allocate", "consolidation", "reclaim", "preempt", "stalegangeviction"],
   allocatesDevices: false,
+  formsPlainGangs: false,
   readsShards: false,
   usage: undefined,
 };

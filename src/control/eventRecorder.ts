@@ -120,6 +120,7 @@ export class EventRecorder {
   }
 
   private isAllowed(uid: string, nowMs: number): boolean {
+    this.forgetRested(nowMs);
     const before = this.allowances.get(uid) ?? { tokens: burst, sinceMs: nowMs };
     const refilled = Math.max(0, Math.floor((nowMs - before.sinceMs) / refillMs));
     const tokens = Math.min(burst, before.tokens + refilled);
@@ -129,6 +130,14 @@ export class EventRecorder {
     this.allowances.set(uid, { tokens: Math.max(0, tokens - 1), sinceMs });
     if (this.allowances.size > seriesMax) this.forgetQuietest();
     return tokens > 0;
+  }
+
+  /** Who may say as much again as at first need not be known: a cluster has more objects in a day than in a minute. */
+  private forgetRested(nowMs: number): void {
+    for (const [uid, { tokens, sinceMs }] of this.allowances) {
+      if (tokens + Math.floor((nowMs - sinceMs) / refillMs) < burst) return;
+      this.allowances.delete(uid);
+    }
   }
 
   /** One that is forgotten may be noisy again at once; forgetting all of them would let everybody. */

@@ -3,9 +3,11 @@ import { createApi } from "../../src/apiserver/createApi.ts";
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
 import { seededRandom } from "../../src/apiserver/testing/seededRandom.ts";
 import { Controllers } from "../../src/control/controllers.ts";
+import { ensureDefinitions, ensureStartObjects } from "../../src/control/ensureObjects.ts";
 import { MetricsBook } from "../../src/control/metricsBook.ts";
 import type { NodesOptions } from "../../src/control/nodes/nodesOptions.ts";
 import { nodesPart } from "../../src/control/nodes/nodesPart.ts";
+import type { Part } from "../../src/control/part.ts";
 import { KeptLog } from "../../src/control/testing/keptLog.ts";
 import { fastDelays } from "../../src/decide/nodes/podPlan.ts";
 import { parsePool, profilesWith } from "../../src/decide/nodes/profiles.ts";
@@ -61,7 +63,12 @@ async function settled(): Promise<void> {
   for (let turn = 0; turn < 2; turn++) await new Promise<void>((resolve) => setImmediate(resolve));
 }
 
-export async function virtualCluster(pools: readonly string[], options: Partial<NodesOptions> = {}) {
+/** `parts` run beside the nodes, in the same process, as in `muster up`. */
+export async function virtualCluster(
+  pools: readonly string[],
+  options: Partial<NodesOptions> = {},
+  parts: readonly Part[] = [],
+) {
   const clock = new VirtualClock();
   const { core } = await createApi({ clock, random: seededRandom(1) });
   const user = { username: "nodes", groups: ["system:masters"] };
@@ -79,6 +86,11 @@ export async function virtualCluster(pools: readonly string[], options: Partial<
     stages: false,
     ...options,
   }).part.add(controllers);
+  const defined = ensureDefinitions({ kube, clock }, parts);
+  await clock.advance(1000);
+  await defined;
+  await ensureStartObjects(kube, parts);
+  for (const part of parts) part.add(controllers);
   const started = controllers.start();
   await clock.advance(1000);
   await started;

@@ -7,24 +7,33 @@ import {
   kaiSchedulerName,
   scalingNamespace,
 } from "../../model/scheduling/keys.ts";
-import { defaultPriority, type PodGroup } from "../../model/scheduling/podGroup.ts";
+import type { PodGroup } from "../../model/scheduling/podGroup.ts";
 import type { Queue } from "../../model/scheduling/queue.ts";
 import type { Topology } from "../../model/scheduling/topology.ts";
-import { timeToMs } from "../../model/time.ts";
+import { assertCounts } from "./assertCounts.ts";
+import { recharge } from "./charging.ts";
 import { ClusterTotal } from "./clusterTotal.ts";
 import { type DeviceClaims, noDeviceClaims } from "./deviceClaims.ts";
 import { Fit } from "./fit.ts";
-import { isBelowMinimum } from "./gang.ts";
-import { Job } from "./job.ts";
-import type { Holding, HoldState, NodeState } from "./nodeState.ts";
+import type { Job } from "./job.ts";
+import { JobRoll } from "./jobRoll.ts";
+import {
+  type Holding,
+  type HoldState,
+  type NodeState,
+  sameHolding,
+  sameHoldings,
+  type WantedHolding,
+} from "./nodeState.ts";
 import { NodeTable } from "./nodeTable.ts";
-import { impliedTopology, plainGangId, plainGangOf, plainGangSpec } from "./plainGang.ts";
 import { PodShapes } from "./podShape.ts";
 import { PodTerms } from "./podTerms.ts";
-import { QueueTree } from "./queueTree.ts";
+import { QueueBook } from "./queueBook.ts";
+import type { QueueTree } from "./queueTree.ts";
 import { addTo, gpuAt, ResourceNames, type Vector, zeroVector } from "./resources.ts";
+import { hasSameFacts } from "./sameFacts.ts";
 import { defaultSettings, type Settings } from "./settings.ts";
-import { isAllocatedStatus, type Place, queueVector, Task, type TaskStatus } from "./task.ts";
+import { isAllocatedStatus, onePerNode, type Place, queueVector, statusOf, Task, type TaskStatus } from "./task.ts";
 import { VolumeFacts } from "./volumeFacts.ts";
 
 /**
@@ -41,31 +50,20 @@ export class Cluster {
   readonly terms: PodTerms;
   readonly volumes = new VolumeFacts();
   readonly tasks = new Map<string, Task>();
-  readonly jobs = new Map<string, Job>();
   readonly topologies = new Map<string, Topology>();
   /** `namespace/name` of every ConfigMap; undefined while nobody tells of them. */
   configMaps: Set<string> | undefined;
-  queues = new QueueTree([]);
   /** Who answers for claims of devices. */
   devices: DeviceClaims = noDeviceClaims;
-  /** Jobs that have pods to place. */
-  readonly waiting = new Set<Job>();
-  /** Gangs that have pods somewhere, but fewer than they need. */
-  readonly unwell = new Set<Job>();
   /** Pods that are not tried again before a time, because the last try was refused. */
   readonly heldBack = new Map<string, { readonly untilMs: number; readonly why: string }>();
   /** Grows with everything that could change a decision. */
   version = 0;
-  private readonly groups = new Map<string, PodGroup>();
-  private readonly queueObjects = new Map<string, Queue>();
-  private readonly priorityClasses = new Map<string, PriorityClass>();
   private readonly namespaceLabels = new Map<string, Readonly<Record<string, string>>>();
   private readonly releasing = new Set<Task>();
-  /** Pods that name a group that is not there, by its key. */
-  readonly withoutGroup = new Map<string, Set<Task>>();
   private readonly sum: ClusterTotal;
-  private usage: ReadonlyMap<string, Readonly<Vector>> = new Map();
-  private areQueuesDirty = true;
+  private readonly queueBook = new QueueBook();
+  private readonly roll: JobRoll;
   private gpuMemory = { leastMiB: 0, mostMiB: 0 };
   private isGpuMemoryDirty = true;
 
@@ -77,6 +75,13 @@ export class Cluster {
     });
     this.fit = new Fit(this.table, settings);
     this.sum = new ClusterTotal(this.table, this.names);
+    this.roll = new JobRoll({
+      settings: () => this.settings,
+      queueBook: this.queueBook,
+      topologies: this.topologies,
+      heldVector: (task) => this.heldVector(task),
+      touched: () => this.touched(),
+    });
     this.terms = new PodTerms(
       (namespace) => this.namespaceLabels.get(namespace),
       () => this.tasks.values(),
@@ -89,7 +94,7 @@ export class Cluster {
     this.version++;
     this.settings = settings;
     this.fit.configure(settings);
-    this.areQueuesDirty = true;
+    this.queueBook.touched();
   }
 
   // Events
@@ -107,7 +112,7 @@ export class Cluster {
     if (type === undefined || type === state.gpuType) return;
     for (const { holder } of state.holdings) {
       const task = holder as Task;
-      if (task.counted !== undefined) task.counted = this.recharge(task, this.heldVector(task));
+      if (task.counted !== undefined) task.counted = recharge(task, this.heldVector(task));
     }
   }
 
@@ -137,7 +142,7 @@ export class Cluster {
       this.version++;
       task = new Task(pod, this.shapes.shapeOf(pod), !isOurs);
       this.tasks.set(uid, task);
-      this.enrol(task);
+      this.roll.enrol(task);
     } else {
       const before = task.shape;
       const { groupName, subGroupName } = task;
@@ -155,7 +160,7 @@ export class Cluster {
           this.version++;
           this.setHoldings(task, []);
           task.shape = shape;
-          task.counted = this.recharge(task, undefined);
+          task.counted = recharge(task, undefined);
           if (this.shapes.release(before)) this.fit.forget(before);
         }
       }
@@ -168,8 +173,8 @@ export class Cluster {
       }
       if (groupName !== task.groupName || subGroupName !== task.subGroupName) {
         this.version++;
-        this.withdraw(task);
-        this.enrol(task);
+        this.roll.withdraw(task);
+        this.roll.enrol(task);
       }
     }
     this.settle(task);
@@ -183,7 +188,7 @@ export class Cluster {
     task.places = [];
     this.setHoldings(task, []);
     this.setStatus(task, "unknown");
-    this.withdraw(task);
+    this.roll.withdraw(task);
     this.tasks.delete(uid);
     this.heldBack.delete(uid);
     this.releasing.delete(task);
@@ -200,103 +205,42 @@ export class Cluster {
   }
 
   putPodGroup(group: PodGroup): void {
-    const id = `${group.metadata.namespace}/${group.metadata.name}`;
-    const before = this.groups.get(id);
-    this.groups.set(id, group);
-    const job = this.jobs.get(id);
-    if (job === undefined || before === undefined) {
-      this.version++;
-      this.makeJob(id, group);
-      return;
-    }
-    job.setOwner(group);
-    // What it has and asks for is told on its status, and decides nothing.
-    if (!hasSameMarks(before, group)) this.version++;
-    if (before.metadata.uid === group.metadata.uid && equalJson(before.spec, group.spec)) return;
-    this.version++;
-    this.chargeJob(job, -1);
-    job.reshape(group.spec ?? {});
-    job.priority = this.priorityOf(group);
-    job.queue = this.queues.byName.get(job.queueName);
-    this.chargeJob(job, 1);
-    this.noteWaiting(job);
-    this.noteHealth(job);
+    this.roll.putPodGroup(group);
   }
 
   removePodGroup(id: string): void {
-    this.groups.delete(id);
-    this.removeJob(id);
+    this.roll.removePodGroup(id);
   }
 
-  private removeJob(id: string): void {
-    this.version++;
-    const job = this.jobs.get(id);
-    if (job === undefined) return;
-    const left = [...job.tasks];
-    for (const task of left) this.withdraw(task);
-    this.jobs.delete(id);
-    this.waiting.delete(job);
-    this.unwell.delete(job);
-    for (const task of left) this.enrol(task);
-  }
-
-  /** A group of Kubernetes' own kind: its pods wait in no queue. */
   putPlainGroup(group: PlainGroup): void {
-    const { namespace = "", name } = group.metadata;
-    const id = plainGangId(namespace, name);
-    const spec = plainGangSpec(group);
-    const implied = impliedTopology(group);
-    if (implied !== undefined) this.topologies.set(implied.metadata.name, implied);
-    const job = this.jobs.get(id);
-    if (job === undefined) {
-      this.version++;
-      this.addJob(new Job(id, group as unknown as PodGroup, false, spec, group.spec.priority ?? 0));
-      return;
-    }
-    job.setOwner(group as unknown as PodGroup);
-    if (job.priority === (group.spec.priority ?? 0) && equalJson(job.spec, spec)) return;
-    this.version++;
-    job.priority = group.spec.priority ?? 0;
-    job.reshape(spec);
-    this.noteWaiting(job);
+    this.roll.putPlainGroup(group);
   }
 
   removePlainGroup(key: string): void {
-    const [namespace = "", name = ""] = key.split("/");
-    this.removeJob(plainGangId(namespace, name));
+    this.roll.removePlainGroup(key);
+  }
+
+  putPriorityClass(priorityClass: PriorityClass): void {
+    this.roll.putPriorityClass(priorityClass);
+  }
+
+  removePriorityClass(name: string): void {
+    this.roll.removePriorityClass(name);
   }
 
   putQueue(queue: Queue): void {
-    const before = this.queueObjects.get(queue.metadata.name);
-    if (before?.metadata.uid === queue.metadata.uid && equalJson(before.spec, queue.spec)) return;
-    this.version++;
-    this.queueObjects.set(queue.metadata.name, queue);
-    this.areQueuesDirty = true;
+    if (this.queueBook.put(queue)) this.version++;
   }
 
   removeQueue(name: string): void {
     this.version++;
-    this.queueObjects.delete(name);
-    this.areQueuesDirty = true;
+    this.queueBook.remove(name);
   }
 
   /** What queues have had of the cluster in the past, from 0 to 1 of each resource. */
   setUsage(usage: ReadonlyMap<string, Readonly<Vector>>): void {
     this.version++;
-    this.usage = usage;
-    this.takeUsage();
-  }
-
-  putPriorityClass(priorityClass: PriorityClass): void {
-    this.version++;
-    this.priorityClasses.set(priorityClass.metadata.name, priorityClass);
-    this.repriceJobs();
-  }
-
-  removePriorityClass(name: string): void {
-    this.version++;
-    this.priorityClasses.delete(name);
-    this.repriceJobs();
+    this.queueBook.setUsage(usage);
   }
 
   putTopology(topology: Topology): void {
@@ -321,14 +265,37 @@ export class Cluster {
 
   // Reading
 
+  get queues(): QueueTree {
+    return this.queueBook.tree;
+  }
+
+  get jobs(): ReadonlyMap<string, Job> {
+    return this.roll.jobs;
+  }
+
+  /** Jobs that have pods to place. */
+  get waiting(): ReadonlySet<Job> {
+    return this.roll.waiting;
+  }
+
+  /** Gangs that have pods somewhere, but fewer than they need. */
+  get unwell(): ReadonlySet<Job> {
+    return this.roll.unwell;
+  }
+
+  /** Pods that name a group that is not there, by its key. */
+  get withoutGroup(): ReadonlyMap<string, ReadonlySet<Task>> {
+    return this.roll.withoutGroup;
+  }
+
   group(id: string): PodGroup | undefined {
-    return this.groups.get(id);
+    return this.roll.group(id);
   }
 
   /** Brings everything up to date before a decision. */
   refresh(nowMs: number): void {
     this.table.refresh();
-    if (this.areQueuesDirty) this.rebuildQueues();
+    this.queueBook.refresh(this.jobs.values(), this.settings);
     for (const task of this.releasing) this.settle(task, nowMs);
   }
 
@@ -344,7 +311,7 @@ export class Cluster {
     if (task === undefined || !task.shape.hasDeviceClaims) return;
     this.version++;
     if (task.job !== undefined) task.job.pendingVector = undefined;
-    if (task.counted !== undefined) task.counted = this.recharge(task, this.heldVector(task));
+    if (task.counted !== undefined) task.counted = recharge(task, this.heldVector(task));
   }
 
   /** The memory of the smallest and of the largest GPU there is. */
@@ -397,13 +364,13 @@ export class Cluster {
     const isAwaited = before === "binding" && job !== undefined && job.pendingCount > 0;
     if (!isAllocatedStatus[before] || !isAllocatedStatus[status] || isAwaited) this.version++;
     if (job === undefined) return;
-    this.noteHealth(job);
+    this.roll.noteHealth(job);
     if (before === "pending" || status === "pending") {
       job.pendingVector = undefined;
-      this.noteWaiting(job);
+      this.roll.noteWaiting(job);
     }
     if (isAllocatedStatus[before] !== isAllocatedStatus[status]) {
-      task.counted = this.recharge(task, isAllocatedStatus[status] ? this.heldVector(task) : undefined);
+      task.counted = recharge(task, isAllocatedStatus[status] ? this.heldVector(task) : undefined);
     }
   }
 
@@ -461,7 +428,7 @@ export class Cluster {
 
   /** Works out a task's status and what it holds, from its pod and its places. */
   private settle(task: Task, nowMs?: number): void {
-    const status = this.statusOf(task, nowMs);
+    const status = statusOf(task, nowMs, this.settings.stuckInReleasingMs);
     if (status === "releasing" || status === "stuck") this.releasing.add(task);
     else this.releasing.delete(task);
     const state: HoldState = status === "releasing" ? "releasing" : status === "stuck" ? "stuck" : "used";
@@ -478,151 +445,8 @@ export class Cluster {
     this.setHoldings(task, wanted);
     this.setStatus(task, status);
     if (isAllocatedStatus[status] && (isMoved || task.counted === undefined)) {
-      task.counted = this.recharge(task, this.heldVector(task));
+      task.counted = recharge(task, this.heldVector(task));
     }
-  }
-
-  private statusOf(task: Task, nowMs: number | undefined): TaskStatus {
-    const { metadata, spec, status } = task.pod;
-    if (status?.phase === "Succeeded") return "succeeded";
-    if (status?.phase === "Failed") return "failed";
-    const isPlaced = task.places.length > 0;
-    if (metadata.deletionTimestamp !== undefined || task.isBeingEvicted) {
-      const endMs = timeToMs(metadata.deletionTimestamp);
-      const isStuck = endMs !== undefined && nowMs !== undefined && nowMs > endMs + this.settings.stuckInReleasingMs;
-      if (isStuck || (nowMs === undefined && task.status === "stuck")) return "stuck";
-      return "releasing";
-    }
-    if (spec?.nodeName !== undefined && spec.nodeName !== "") return status?.phase === "Running" ? "running" : "bound";
-    if (isPlaced) return "binding";
-    if ((spec?.schedulingGates?.length ?? 0) > 0) return "gated";
-    return status?.phase === undefined || status.phase === "Pending" ? "pending" : "unknown";
-  }
-
-  /** Finds the job of a pod, if it has one. */
-  private enrol(task: Task): void {
-    const { pod } = task;
-    // What keeps a GPU for others waits for nobody.
-    if (task.isReservation) return;
-    const scheduler = pod.spec?.schedulerName ?? defaultSchedulerName;
-    if (scheduler === defaultSchedulerName) {
-      if (!this.settings.placesPlainPods) return;
-      const gang = this.settings.formsPlainGangs ? plainGangOf(pod) : undefined;
-      if (gang !== undefined) {
-        this.enrolIn(gang, task);
-        return;
-      }
-      const job = new Job(task.uid, pod, false, { minMember: 1 }, pod.spec?.priority ?? 0);
-      this.jobs.set(job.id, job);
-      this.join(job, task);
-      return;
-    }
-    if (scheduler !== kaiSchedulerName || task.groupName === undefined) return;
-    this.enrolIn(`${task.namespace}/${task.groupName}`, task);
-  }
-
-  private enrolIn(id: string, task: Task): void {
-    const job = this.jobs.get(id);
-    if (job !== undefined) {
-      this.join(job, task);
-      return;
-    }
-    const early = this.withoutGroup.get(id);
-    task.waitsForGroup = id;
-    if (early === undefined) this.withoutGroup.set(id, new Set([task]));
-    else early.add(task);
-  }
-
-  private join(job: Job, task: Task): void {
-    task.waitsForGroup = undefined;
-    task.job = job;
-    job.tasks.add(task);
-    job.seat(task);
-    job.pendingVector = undefined;
-    if (isAllocatedStatus[task.status]) task.counted = this.recharge(task, this.heldVector(task));
-    this.noteWaiting(job);
-    this.noteHealth(job);
-  }
-
-  private withdraw(task: Task): void {
-    const { job } = task;
-    if (job === undefined) {
-      const { waitsForGroup: id } = task;
-      task.waitsForGroup = undefined;
-      const early = id === undefined ? undefined : this.withoutGroup.get(id);
-      if (id !== undefined && early?.delete(task) === true && early.size === 0) this.withoutGroup.delete(id);
-      return;
-    }
-    task.counted = this.recharge(task, undefined);
-    job.unseat(task);
-    job.tasks.delete(task);
-    job.pendingVector = undefined;
-    task.job = undefined;
-    this.noteWaiting(job);
-    this.noteHealth(job);
-    if (job.id === task.uid) {
-      this.jobs.delete(job.id);
-      this.waiting.delete(job);
-    }
-  }
-
-  private makeJob(id: string, group: PodGroup): void {
-    const job = new Job(id, group, true, group.spec ?? {}, this.priorityOf(group));
-    job.queue = this.queues.byName.get(job.queueName);
-    this.addJob(job);
-  }
-
-  private addJob(job: Job): void {
-    this.jobs.set(job.id, job);
-    // Pods may have come before their group.
-    const early = this.withoutGroup.get(job.id);
-    this.withoutGroup.delete(job.id);
-    for (const task of early ?? []) this.join(job, task);
-  }
-
-  /** Notes whether a gang runs with less than it needs. */
-  private noteHealth(job: Job): void {
-    if (!job.isGroup) return;
-    // One pod is enough: whoever has one has enough.
-    if ((job.root.podSet?.min ?? 2) < 2) return;
-    let used = 0;
-    let succeeded = 0;
-    for (const set of job.podSets) {
-      // Who is only on its way runs nothing yet: a set of requests that stays incomplete is taken back, and its pods go on waiting.
-      used += set.used - set.countOf("binding");
-      succeeded += set.countOf("succeeded");
-    }
-    if (used > 0 && succeeded === 0 && isBelowMinimum(job.root)) this.unwell.add(job);
-    else this.unwell.delete(job);
-  }
-
-  private noteWaiting(job: Job): void {
-    if (job.pendingCount > 0) this.waiting.add(job);
-    else this.waiting.delete(job);
-  }
-
-  /** Replaces what the queues count for a task, and says what they count now. */
-  private recharge(task: Task, vector: Vector | undefined): Vector | undefined {
-    const { job, counted } = task;
-    if (job === undefined) return undefined;
-    if (counted !== undefined) {
-      addTo(job.allocated, counted, -1);
-      job.queue?.charge(counted, job.isPreemptible, -1);
-      this.chargeType(job, task.countedType, -counted[0]);
-    }
-    if (vector !== undefined) {
-      addTo(job.allocated, vector);
-      job.queue?.charge(vector, job.isPreemptible, 1);
-      task.countedType = task.holdings.at(-1)?.node.gpuType ?? "";
-      this.chargeType(job, task.countedType, vector[0]);
-    }
-    return vector;
-  }
-
-  private chargeType(job: Job, type: string, gpuMilli: number): void {
-    if (gpuMilli === 0) return;
-    job.allocatedByType.set(type, (job.allocatedByType.get(type) ?? 0) + gpuMilli);
-    job.queue?.chargeType(type, gpuMilli, job.isPreemptible, 1);
   }
 
   private heldVector(task: Task): Vector {
@@ -630,132 +454,8 @@ export class Cluster {
     return this.vectorOf(task, node?.knowsGpuMemory === true ? node.gpuMemoryMiB : this.gpuMemoryRange().leastMiB);
   }
 
-  private chargeJob(job: Job, times: number): void {
-    job.queue?.charge(job.allocated, job.isPreemptible, times);
-    for (const [type, gpuMilli] of job.allocatedByType) job.queue?.chargeType(type, gpuMilli, job.isPreemptible, times);
-  }
-
-  private rebuildQueues(): void {
-    this.areQueuesDirty = false;
-    this.queues = new QueueTree(this.queueObjects.values(), { hasFullHierarchy: this.settings.hasFullHierarchy });
-    this.takeUsage();
-    for (const job of this.jobs.values()) {
-      job.queue = this.queues.byName.get(job.queueName);
-      this.chargeJob(job, 1);
-    }
-  }
-
-  private takeUsage(): void {
-    for (const queue of this.queues.byName.values()) queue.usage = [...(this.usage.get(queue.name) ?? zeroVector())];
-  }
-
-  private repriceJobs(): void {
-    for (const [id, group] of this.groups) {
-      const job = this.jobs.get(id);
-      if (job === undefined) continue;
-      this.chargeJob(job, -1);
-      job.priority = this.priorityOf(group);
-      this.chargeJob(job, 1);
-    }
-  }
-
-  private priorityOf(group: PodGroup): number {
-    const named = this.priorityClasses.get(group.spec?.priorityClassName ?? "");
-    if (named !== undefined) return named.value ?? 0;
-    for (const each of this.priorityClasses.values()) if (each.globalDefault === true) return each.value ?? 0;
-    return defaultPriority;
-  }
-
   /** For tests: everything that is counted as it changes, counted again from who holds it. */
   assertCounts(): void {
-    for (const node of this.table.nodes) {
-      const idle = this.table.idle.map((amounts) => amounts[node.index]);
-      const later = this.table.later.map((amounts) => amounts[node.index]);
-      this.table.recount(node);
-      for (const [place, name] of this.names.names.entries()) {
-        assert(
-          idle[place] === this.table.idle[place]?.[node.index] &&
-            later[place] === this.table.later[place]?.[node.index],
-          () => `${name} of ${node.name} was counted as ${idle[place]}/${later[place]}`,
-        );
-      }
-    }
-    const [kept, counted] = [this.sum, new ClusterTotal(this.table, this.names)].map((each) => each.vector().join());
-    assert(kept === counted, () => `the total was counted as ${kept}, and the nodes have ${counted}`);
-    const sums = new Map([...this.queues.byName.keys()].map((name) => [name, zeroVector()]));
-    for (const task of this.tasks.values()) {
-      if (task.counted === undefined) continue;
-      for (const queue of task.job?.queue?.path() ?? []) addTo(sums.get(queue.name) ?? zeroVector(), task.counted);
-    }
-    for (const [name, expected] of sums) {
-      const { allocated } = this.queues.byName.get(name) ?? { allocated: zeroVector() };
-      const types = new Map<string, number>();
-      for (const { counted, countedType, job } of this.tasks.values()) {
-        if (counted === undefined || ![...(job?.queue?.path() ?? [])].some((queue) => queue.name === name)) continue;
-        types.set(countedType, (types.get(countedType) ?? 0) + counted[0]);
-      }
-      for (const [type, gpuMilli] of types) {
-        const has = this.queues.byName.get(name)?.ofType(type).allocated;
-        assert(has === gpuMilli, () => `queue ${name} was counted as ${has} of ${type}, and its pods hold ${gpuMilli}`);
-      }
-      assert(
-        allocated.every((each, at) => each === expected[at]),
-        () => `queue ${name} was counted as ${allocated.join()}, and its pods hold ${expected.join()}`,
-      );
-    }
+    assertCounts(this);
   }
-}
-
-/** Whether two states of a node are the same to a decision. */
-function hasSameFacts(a: Node, b: Node): boolean {
-  if (a.metadata.uid !== b.metadata.uid || a.metadata.deletionTimestamp !== b.metadata.deletionTimestamp) return false;
-  return (
-    (a.metadata.labels === b.metadata.labels || equalJson(a.metadata.labels, b.metadata.labels)) &&
-    equalJson(a.spec?.taints, b.spec?.taints) &&
-    a.spec?.unschedulable === b.spec?.unschedulable &&
-    equalJson(a.status?.allocatable, b.status?.allocatable) &&
-    equalJson(a.status?.conditions?.map(verdictOf), b.status?.conditions?.map(verdictOf))
-  );
-}
-
-/** Whether two states of one group are the same to a decision, leaving the spec aside. */
-function hasSameMarks(a: PodGroup, b: PodGroup): boolean {
-  return (
-    equalJson(a.metadata.annotations, b.metadata.annotations) &&
-    equalJson(a.status?.schedulingConditions, b.status?.schedulingConditions)
-  );
-}
-
-function verdictOf({ type, status }: { type: string; status: string }): string {
-  return `${type}=${status}`;
-}
-
-export interface WantedHolding {
-  readonly node: NodeState;
-  readonly groups: readonly string[];
-  readonly state: HoldState;
-}
-
-function sameHolding(a: Holding | undefined, b: WantedHolding): boolean {
-  return (
-    a !== undefined &&
-    a.node === b.node &&
-    a.groups.length === b.groups.length &&
-    a.groups.every((group, at) => group === b.groups[at])
-  );
-}
-
-function sameHoldings(a: readonly Holding[], b: readonly WantedHolding[]): boolean {
-  return a.length === b.length && b.every((each, at) => sameHolding(a[at], each));
-}
-
-/** A pod that is bound and has not got its labels yet is on one node, with the groups that its intent names. */
-function onePerNode(places: readonly Place[]): readonly Place[] {
-  if (places.length < 2) return places;
-  const byNode = new Map<string, Place>();
-  for (const place of places) {
-    const known = byNode.get(place.node);
-    if (known === undefined || place.groups.length > known.groups.length) byNode.set(place.node, place);
-  }
-  return [...byNode.values()];
 }

@@ -24,6 +24,26 @@ export interface Holding {
   state: HoldState;
 }
 
+/** What a pod should hold on a node. */
+export interface WantedHolding {
+  readonly node: NodeState;
+  readonly groups: readonly string[];
+  readonly state: HoldState;
+}
+
+export function sameHolding(a: Holding | undefined, b: WantedHolding): boolean {
+  return (
+    a !== undefined &&
+    a.node === b.node &&
+    a.groups.length === b.groups.length &&
+    a.groups.every((group, at) => group === b.groups[at])
+  );
+}
+
+export function sameHoldings(a: readonly Holding[], b: readonly WantedHolding[]): boolean {
+  return a.length === b.length && b.every((each, at) => sameHolding(a[at], each));
+}
+
 /** Who can hold a place. */
 export interface Holder {
   readonly uid: string;

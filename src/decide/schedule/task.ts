@@ -78,6 +78,17 @@ export interface Place {
   readonly groups: readonly string[];
 }
 
+/** A pod that is bound and has not got its labels yet is on one node, with the groups that its intent names. */
+export function onePerNode(places: readonly Place[]): readonly Place[] {
+  if (places.length < 2) return places;
+  const byNode = new Map<string, Place>();
+  for (const place of places) {
+    const known = byNode.get(place.node);
+    if (known === undefined || place.groups.length > known.groups.length) byNode.set(place.node, place);
+  }
+  return [...byNode.values()];
+}
+
 /** A pod, with what was worked out about it. */
 export class Task implements Holder {
   readonly uid: string;
@@ -166,4 +177,22 @@ function priorityOf({ pod }: Task): number | undefined {
   const text = pod.metadata.labels?.[labelKeys.taskPriority];
   if (text === undefined) return undefined;
   return /^-?[0-9]{1,15}$/.test(text) ? Number(text) : undefined;
+}
+
+/** Where a pod stands by its own word and by where the picture has it. Without a time, what is stuck stays stuck. */
+export function statusOf(task: Task, nowMs: number | undefined, stuckMs: number): TaskStatus {
+  const { metadata, spec, status } = task.pod;
+  if (status?.phase === "Succeeded") return "succeeded";
+  if (status?.phase === "Failed") return "failed";
+  const isPlaced = task.places.length > 0;
+  if (metadata.deletionTimestamp !== undefined || task.isBeingEvicted) {
+    const endMs = timeToMs(metadata.deletionTimestamp);
+    const isStuck = endMs !== undefined && nowMs !== undefined && nowMs > endMs + stuckMs;
+    if (isStuck || (nowMs === undefined && task.status === "stuck")) return "stuck";
+    return "releasing";
+  }
+  if (spec?.nodeName !== undefined && spec.nodeName !== "") return status?.phase === "Running" ? "running" : "bound";
+  if (isPlaced) return "binding";
+  if ((spec?.schedulingGates?.length ?? 0) > 0) return "gated";
+  return status?.phase === undefined || status.phase === "Pending" ? "pending" : "unknown";
 }

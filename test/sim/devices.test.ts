@@ -1,5 +1,9 @@
 import { expect, test } from "vitest";
+import type { KubeObject } from "../../src/model/object.ts";
+import type { KubeApi } from "../../src/ports/kubeApi.ts";
+import { devicesScenario } from "../../src/sim/devices/scenario.ts";
 import { runSeeds } from "../../src/sim/runSeeds.ts";
+import type { Scenario } from "../../src/sim/scenario.ts";
 import { findScenario } from "../../src/sim/scenarios.ts";
 
 /** Thousands of seeds are played by `npm run sim:long`. */
@@ -12,11 +16,58 @@ async function broken(name: string, from: number, count: number): Promise<unknow
 
 test("claims on one node and on two: every device is given once, and everybody is served", async () => {
   expect(await broken("devices/one-node", 1, 30)).toEqual([]);
-  expect(await broken("devices", 1, 20)).toEqual([]);
+  expect(await broken("devices", 1, 15)).toEqual([]);
+  expect(await broken("devices/shared", 1, 15)).toEqual([]);
 });
 
 test("so it is on seeds that nobody has seen before", async () => {
   const from = Math.floor(Math.random() * 1_000_000) + 1;
   console.info(`devices from seed ${from}`);
   expect(await broken("devices", from, 10)).toEqual([]);
+});
+
+/** Somebody repeats a step that was taken already, once, while everything is calm. */
+function meddler(name: string, meddle: (kube: KubeApi) => Promise<void>): Scenario {
+  const scenario = devicesScenario(name, { nodes: 1, devices: 2, turns: 0, isExact: true });
+  return {
+    ...scenario,
+    faults: [],
+    actors: () => [
+      ...scenario.actors(),
+      {
+        name: "meddler",
+        finite: true,
+        sheltered: true,
+        run: async ({ kube, sleep }) => {
+          await sleep(4_000);
+          await meddle(kube);
+        },
+      },
+    ],
+  };
+}
+
+const claims = { group: "resource.k8s.io", version: "v1", plural: "resourceclaims" };
+
+test("I19 breaks when a pod's claim is made a second time, or a running pod is taken off its claim once more", async () => {
+  const madeTwice = meddler("made-twice", async (kube) => {
+    const listed = await kube.list(claims);
+    const [first] = listed.ok ? listed.value.items : [];
+    if (first === undefined) return;
+    const { name, annotations, ownerReferences } = first.metadata;
+    const metadata = { name: `${name}-again`, namespace: "default", annotations, ownerReferences };
+    await kube.create(claims, { ...first, metadata } as unknown as KubeObject);
+  });
+  const takenOff = meddler("taken-off", async (kube) => {
+    const listed = await kube.list(claims);
+    const [first] = listed.ok ? listed.value.items : [];
+    if (first === undefined) return;
+    const { reservedFor: _users, ...status } = first["status"] as Record<string, unknown>;
+    const ref = { ...claims, namespace: "default", name: first.metadata.name, subresource: "status" };
+    await kube.update(ref, { ...first, status } as unknown as KubeObject);
+  });
+  for (const scenario of [madeTwice, takenOff]) {
+    const result = await runSeeds(scenario, { from: 1, count: 1 });
+    expect(result.broken.map(({ violation }) => violation?.invariant)).toEqual(["I19"]);
+  }
 });

@@ -26,6 +26,7 @@ import type {
   ResourceSlice,
 } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
+import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { Figure } from "./figure.ts";
 
 const devicesPerNode = 10;
@@ -57,13 +58,9 @@ export async function* benchDevices(say: (text: string) => void): AsyncGenerator
     unit: "claims/s",
     target: seen,
   };
-  const picky = () =>
-    one(
-      `device.attributes["${driver}"].model == "h100" && device.capacity["${driver}"].memory.compareTo(quantity("40Gi")) >= 0`,
-    );
   yield {
     name: "claims decided, the same two selectors, 500 nodes",
-    value: decide(500, 0, picky),
+    value: decide(500, 0, () => one(pickyExpression)),
     unit: "claims/s",
     target: seen,
   };
@@ -76,7 +73,20 @@ export async function* benchDevices(say: (text: string) => void): AsyncGenerator
     target: { at: "least", value: 3_000 },
     beside: { name: "upstream with one selector, 6 cores", value: 263 },
   };
-  const matching = () => ({
+  yield {
+    name: "claims decided, five devices of one PCI root, 500 nodes",
+    value: decide(500, 0, fiveOfOneRoot, 500),
+    unit: "claims/s",
+    beside: { name: "upstream, 6 cores", value: 146 },
+  };
+  yield* pathological();
+  yield* endToEnd(say);
+}
+
+const pickyExpression = `device.attributes["${driver}"].model == "h100" && device.capacity["${driver}"].memory.compareTo(quantity("40Gi")) >= 0`;
+
+function fiveOfOneRoot(): ResourceClaimSpec {
+  return {
     devices: {
       requests: Array.from(
         { length: 5 },
@@ -84,15 +94,7 @@ export async function* benchDevices(say: (text: string) => void): AsyncGenerator
       ),
       constraints: [{ matchAttribute: `${driver}/pciRoot` }],
     },
-  });
-  yield {
-    name: "claims decided, five devices of one PCI root, 500 nodes",
-    value: decide(500, 0, matching, 500),
-    unit: "claims/s",
-    beside: { name: "upstream, 6 cores", value: 146 },
   };
-  yield* pathological();
-  yield* endToEnd(say);
 }
 
 function one(expression?: string): ResourceClaimSpec {
@@ -231,27 +233,67 @@ async function* pathological(): AsyncGenerator<Figure> {
   };
 }
 
-/** Pods on the embedded server: created, claimed, allocated, bound; nothing runs them. Half of the devices are used. */
-async function* endToEnd(say: (text: string) => void): AsyncGenerator<Figure> {
-  const runs = [
-    { nodes: 100, what: "template claims", podOf: podAt, threshold: undefined },
-    { nodes: 500, what: "template claims", podOf: podAt, threshold: 56 },
-    { nodes: 500, what: "an extended resource", podOf: extendedPodAt, threshold: 120 },
+/** A workload of Kubernetes' scheduler_perf, on the embedded server. */
+interface Workload {
+  readonly what: string;
+  readonly nodes: number;
+  /** Devices that claims have before it begins. */
+  readonly filled: number;
+  readonly pods: number;
+  /** Pods that may be there at once: who was bound goes and makes room. Undefined: all of them, in a burst. */
+  readonly atOnce?: number;
+  readonly claim?: ResourceClaimSpec;
+  readonly podOf: (i: number) => KubeObject;
+  /** What upstream asks of itself, or what it reports of itself on six cores. */
+  readonly beside?: { readonly name: string; readonly value: number };
+}
+
+function workloads(): Workload[] {
+  const burst = { pods: 2_500, podOf: podAt };
+  const threshold = (value: number) => ({ name: "upstream's threshold", value });
+  return [
+    { ...burst, what: "template claims, empty, 100 nodes", nodes: 100, filled: 0, pods: 500 },
+    { ...burst, what: "template claims, empty", nodes: 500, filled: 0, beside: threshold(64) },
+    { ...burst, what: "template claims, half full", nodes: 500, filled: 2_500, beside: threshold(56) },
+    {
+      what: "template claims, full but ten, as many end as begin",
+      nodes: 500,
+      filled: 4_990,
+      pods: 1_000,
+      atOnce: 10,
+      podOf: podAt,
+      beside: threshold(60),
+    },
+    { ...burst, what: "CEL selectors", nodes: 500, filled: 0, claim: one(pickyExpression), beside: threshold(64) },
+    {
+      what: "five devices of one PCI root",
+      nodes: 500,
+      filled: 0,
+      pods: 500,
+      claim: fiveOfOneRoot(),
+      podOf: podAt,
+      beside: threshold(64),
+    },
+    { ...burst, what: "an extended resource", nodes: 500, filled: 0, podOf: extendedPodAt, beside: threshold(120) },
   ];
-  for (const { nodes, what, podOf, threshold } of runs) {
-    const pods = nodes * 5;
-    say(`end to end: ${pods} pods with ${what} on ${nodes} nodes x 10 devices, durable`);
+}
+
+/** Pods created, claimed, allocated and bound; nothing runs them. */
+async function* endToEnd(say: (text: string) => void): AsyncGenerator<Figure> {
+  for (const workload of workloads()) {
+    const { what, nodes, pods, beside } = workload;
+    say(`end to end: ${pods} pods, ${what}, ${nodes} nodes x 10 devices, durable`);
     const directory = await mkdtemp(join(tmpdir(), "muster-bench-devices-"));
     try {
-      const result = await runPods(directory, nodes, pods, podOf);
+      const { podsPerSecond, writesPerPod } = await runWorkload(directory, workload);
       yield {
-        name: `pods with ${what} bound, ${nodes} nodes, end to end`,
-        value: result.podsPerSecond,
+        name: `pods bound, end to end: ${what}`,
+        value: podsPerSecond,
         unit: "pods/s",
-        ...(threshold !== undefined && { beside: { name: "upstream's threshold", value: threshold } }),
+        ...(beside !== undefined && { beside }),
       };
-      if (nodes === 500) {
-        yield { name: `writes a pod with ${what}, its creation included`, value: result.writesPerPod, unit: "writes" };
+      if (workload.atOnce === undefined && nodes === 500) {
+        yield { name: `writes a pod, its creation included: ${what}`, value: writesPerPod, unit: "writes" };
       }
     } finally {
       await rm(directory, { recursive: true, force: true });
@@ -259,11 +301,29 @@ async function* endToEnd(say: (text: string) => void): AsyncGenerator<Figure> {
   }
 }
 
-async function runPods(
+const group = "resource.k8s.io";
+const podsRef = { group: "", version: "v1", plural: "pods" };
+const nodesRef = { group: "", version: "v1", plural: "nodes" };
+const claimsRef = { group, version: "v1", plural: "resourceclaims" };
+
+async function must<T>(work: Promise<{ ok: true; value: T } | { ok: false; message: string }>): Promise<T> {
+  const outcome = await work;
+  if (!outcome.ok) throw new Error(outcome.message);
+  return outcome.value;
+}
+
+/** So many lanes at once, until all are done. */
+async function inLanes(count: number, lanes: number, work: (i: number) => Promise<void>): Promise<void> {
+  let next = 0;
+  const lane = async (): Promise<void> => {
+    while (next < count) await work(next++);
+  };
+  await Promise.all(Array.from({ length: lanes }, lane));
+}
+
+async function runWorkload(
   directory: string,
-  nodeCount: number,
-  pods: number,
-  podOf: (i: number) => KubeObject,
+  { nodes, filled, pods, atOnce, claim, podOf }: Workload,
 ): Promise<{ podsPerSecond: number; writesPerPod: number }> {
   const clock = systemClock();
   const random = systemRandom();
@@ -274,41 +334,7 @@ async function runPods(
     admission: createAdmission({ hooks: [] }),
   });
   const kube = inProcessKube(core, { user: { username: "bench", groups: ["system:masters"] }, fieldManager: "bench" });
-  const group = "resource.k8s.io";
-  const must = async <T>(work: Promise<{ ok: true; value: T } | { ok: false; message: string }>): Promise<T> => {
-    const outcome = await work;
-    if (!outcome.ok) throw new Error(outcome.message);
-    return outcome.value;
-  };
-  const { uid: _uid, resourceVersion: _rv, creationTimestamp: _time, ...metadata } = gpuClass.metadata;
-  await must(
-    kube.create({ group, version: "v1", plural: "deviceclasses" }, { ...gpuClass, metadata } as unknown as KubeObject),
-  );
-  const template = {
-    apiVersion: "resource.k8s.io/v1",
-    kind: "ResourceClaimTemplate",
-    metadata: { name: "one", namespace: "default" },
-    spec: { spec: one() },
-  };
-  await must(
-    kube.create({ group, version: "v1", plural: "resourceclaimtemplates" }, template as unknown as KubeObject),
-  );
-  const nodesRef = { group: "", version: "v1", plural: "nodes" };
-  for (let i = 0; i < nodeCount; i++) {
-    const { name } = nodeAt(i).metadata;
-    await must(kube.create(nodesRef, { apiVersion: "v1", kind: "Node", metadata: { name } } as KubeObject));
-    const status = { conditions: [{ type: "Ready", status: "True" }], allocatable: { pods: "110" } };
-    await must(
-      kube.patch({ ...nodesRef, namespace: "", name, subresource: "status" }, { type: "merge", body: { status } }),
-    );
-    const { metadata: _metadata, ...slice } = sliceOf(name);
-    await must(
-      kube.create({ group, version: "v1", plural: "resourceslices" }, {
-        ...slice,
-        metadata: { name: `${name}-gpus` },
-      } as unknown as KubeObject),
-    );
-  }
+  await fill(kube, nodes, filled, claim ?? one());
   const quiet = (): void => {};
   const log = {
     debug: quiet,
@@ -321,25 +347,79 @@ async function runPods(
     { fieldManager: "bench" },
   );
   devicesPart().add(controllers);
-  const podsRef = { group: "", version: "v1", plural: "pods" };
   const bound = new Set<string>();
-  controllers.cache<Pod>(podsRef).onEvent(({ key, object }) => {
-    if (object.spec?.nodeName) bound.add(key);
+  const waiters: (() => void)[] = [];
+  let there = 0;
+  controllers.cache<Pod>(podsRef).onEvent(({ key, object, type }) => {
+    if (type === "deleted" || !object.spec?.nodeName || bound.has(key)) return;
+    bound.add(key);
+    if (atOnce === undefined) return;
+    // It has what it wanted, and makes room for the next. Nothing runs it, so nobody has to let go of its device first.
+    const { name } = object.metadata;
+    void kube.delete({ ...podsRef, namespace: "default", name }, { gracePeriodSeconds: 0 }).then(() => {
+      there--;
+      waiters.shift()?.();
+    });
   });
   await controllers.start();
   const revision = core.store.revision;
   const startedMs = performance.now();
-  let next = 0;
-  const lane = async (): Promise<void> => {
-    while (next < pods) await must(kube.create(podsRef, podOf(next++)));
-  };
-  await Promise.all(Array.from({ length: 32 }, lane));
-  while (bound.size < pods) await new Promise((resolve) => setTimeout(resolve, 10));
+  await inLanes(pods, Math.min(32, atOnce ?? 32), async (i) => {
+    while (atOnce !== undefined && there >= atOnce) await new Promise<void>((resolve) => waiters.push(resolve));
+    there++;
+    await must(kube.create(podsRef, podOf(i)));
+  });
+  while (bound.size < pods) await new Promise((resolve) => setTimeout(resolve, 5));
   const seconds = (performance.now() - startedMs) / 1000;
   const writesPerPod = (core.store.revision - revision) / pods;
   await controllers.stop();
   await core.store.close();
   return { podsPerSecond: pods / seconds, writesPerPod };
+}
+
+/** Class, template, nodes with their slices, and claims that have as many devices as wanted. */
+async function fill(kube: KubeApi, nodes: number, filled: number, spec: ResourceClaimSpec): Promise<void> {
+  const { uid: _uid, resourceVersion: _rv, creationTimestamp: _time, ...metadata } = gpuClass.metadata;
+  await must(
+    kube.create({ group, version: "v1", plural: "deviceclasses" }, { ...gpuClass, metadata } as unknown as KubeObject),
+  );
+  const template = {
+    apiVersion: "resource.k8s.io/v1",
+    kind: "ResourceClaimTemplate",
+    metadata: { name: "one", namespace: "default" },
+    spec: { spec },
+  };
+  await must(
+    kube.create({ group, version: "v1", plural: "resourceclaimtemplates" }, template as unknown as KubeObject),
+  );
+  await inLanes(nodes, 16, async (i) => {
+    const { name } = nodeAt(i).metadata;
+    await must(kube.create(nodesRef, { apiVersion: "v1", kind: "Node", metadata: { name } } as KubeObject));
+    const status = { conditions: [{ type: "Ready", status: "True" }], allocatable: { pods: "110" } };
+    await must(
+      kube.patch({ ...nodesRef, namespace: "", name, subresource: "status" }, { type: "merge", body: { status } }),
+    );
+    const { metadata: _metadata, ...slice } = sliceOf(name);
+    const object = { ...slice, metadata: { name: `${name}-gpus` } } as unknown as KubeObject;
+    await must(kube.create({ group, version: "v1", plural: "resourceslices" }, object));
+  });
+  await inLanes(filled, 32, async (i) => {
+    const { name } = nodeAt(i % nodes).metadata;
+    const finalizers = ["resource.kubernetes.io/delete-protection"];
+    const made = await must(
+      kube.create(claimsRef, {
+        apiVersion: "resource.k8s.io/v1",
+        kind: "ResourceClaim",
+        metadata: { name: `held-${i}`, namespace: "default", finalizers },
+        spec: one(),
+      } as unknown as KubeObject),
+    );
+    const results = [{ request: "gpu", driver, pool: name, device: `gpu-${Math.floor(i / nodes)}` }];
+    const matchFields = [{ key: "metadata.name", operator: "In", values: [name] }];
+    const allocation = { devices: { results }, nodeSelector: { nodeSelectorTerms: [{ matchFields }] } };
+    const ref = { ...claimsRef, namespace: "default", name: `held-${i}`, subresource: "status" };
+    await must(kube.update(ref, { ...made, status: { allocation } } as unknown as KubeObject));
+  });
 }
 
 function podAt(i: number): KubeObject {

@@ -153,14 +153,18 @@ export function asPodsSay(fresh: FreshReplica, policy: FullLossPolicy): FreshRep
   return { ...fresh, cliques, groups };
 }
 
-/** Only the status is taken over: what it says is new, when it began is old. */
+/**
+ * Only the status is taken over: what it says is new, when it began is old. So a breach that is not on record yet does not count: its
+ * condition's time is that of the last recovery, and the gang would end at once for a breach of this moment.
+ */
 function withSaid<T extends PodClique | PodCliqueScalingGroup>(
   object: T,
   said: readonly { readonly type: string; readonly status: string }[],
 ): T {
   const conditions = (object.status?.conditions ?? []).map((condition) => {
     const now = said.find(({ type }) => type === condition.type);
-    return now === undefined ? condition : { ...condition, status: now.status };
+    const isNewBreach = condition.type === breachType && now?.status === "True" && condition.status !== "True";
+    return now === undefined || isNewBreach ? condition : { ...condition, status: now.status };
   });
   return { ...object, status: { ...object.status, conditions } } as T;
 }

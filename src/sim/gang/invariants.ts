@@ -22,7 +22,7 @@ import type {
 import { equalJson } from "../../model/json.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
-import { timeToMs } from "../../model/time.ts";
+import { formatTime, timeToMs } from "../../model/time.ts";
 import type { Commit } from "../history.ts";
 import type { Invariant } from "../invariant.ts";
 import { type Held, short } from "../invariants/general.ts";
@@ -278,6 +278,7 @@ export const cliquesEndOnRecord = (held: Held): Invariant => ({
 });
 
 interface SeenBreach {
+  readonly name: string;
   /** By the clock of whoever wrote the condition. */
   readonly sinceMs: number;
   lastUs: number;
@@ -297,7 +298,8 @@ export const endsHaveACause = (held: Held): Invariant => ({
       const replica = `${object.metadata.labels?.[labels.partOf]}#${object.metadata.labels?.[labels.setReplica]}`;
       const known = breaches.get(replica) ?? new Map<string, SeenBreach>();
       breaches.set(replica, known);
-      known.set(`${object.metadata.uid} ${sinceMs}`, { sinceMs, lastUs: nowUs() });
+      const { name, uid } = object.metadata;
+      known.set(`${uid} ${sinceMs}`, { name, sinceMs, lastUs: nowUs() });
     };
     return {
       commit: ({ type, call, event }) => {
@@ -316,7 +318,10 @@ export const endsHaveACause = (held: Held): Invariant => ({
           const set = resource === sets ? object.metadata.name : object.metadata.labels?.[labels.partOf];
           const index = resource === sets ? String(replicaIndex) : object.metadata.labels?.[labels.setReplica];
           const isOverdue = [...(breaches.get(`${set}#${index}`)?.values() ?? [])].some(
-            ({ sinceMs, lastUs }) => lastUs >= call.askedUs - decisionUs && sinceMs + gangDelayMs <= call.sentOwnMs,
+            ({ name, sinceMs, lastUs }) =>
+              because === `${name} has had less than its minimum since ${formatTime(sinceMs)}` &&
+              lastUs >= call.askedUs - decisionUs &&
+              sinceMs + gangDelayMs <= call.sentOwnMs,
           );
           if (isOverdue) continue;
           return `${call.actor} ends replica ${replicaIndex} of ${event.current.key} (${because}), and nothing of it has been in breach for ${gangDelayMs} ms`;

@@ -2,13 +2,14 @@
 import { decideClique } from "../../decide/gang/decideClique.ts";
 import { tokenSecretName } from "../../decide/gang/names.ts";
 import { groveGroup, labels } from "../../model/gang/keys.ts";
-import type { PodClique, PodCliqueSet, PodGang } from "../../model/gang/types.ts";
+import type { PodClique, PodGang } from "../../model/gang/types.ts";
 import { keyOf, keyOfObject } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { fieldChanged } from "../predicates.ts";
 import { Channel, forMapped, forObject, forOwner, kindSource } from "../sources.ts";
 import { carryOut, settleDoubts } from "./carryOut.ts";
 import { type GangWorld, presenceKey, setKeyOf } from "./gangWorld.ts";
+import { setSources } from "./setSources.ts";
 
 export function addCliqueTurns(world: GangWorld): void {
   const { picture, settings } = world;
@@ -41,11 +42,10 @@ export function addCliqueTurns(world: GangWorld): void {
         forMapped(waitingForBase),
         fieldChanged((clique) => (clique as unknown as PodClique).status?.scheduledReplicas),
       ),
-      kindSource(
-        world.sets,
-        forMapped((set) => world.cliquesBySet.get(keyOfObject(set)).map(keyOfObject)),
-        fieldChanged((set) => whatCliquesRead(set as unknown as PodCliqueSet)),
-      ),
+      ...setSources(world, {
+        ofSet: (key) => world.cliquesBySet.get(key),
+        ofReplica: (key) => world.cliquesByReplica.get(key),
+      }),
       kindSource(
         world.claims,
         forOwner({ group: groveGroup, kind: "PodClique" }),
@@ -89,17 +89,4 @@ export function addCliqueTurns(world: GangWorld): void {
       return carryOut(world, decision, turn);
     },
   });
-}
-
-/** What of a set matters to its cliques and groups. */
-export function whatCliquesRead({ metadata, spec, status }: PodCliqueSet): unknown {
-  return [
-    metadata.generation,
-    metadata.deletionTimestamp !== undefined,
-    spec.updateStrategy?.type ?? null,
-    status?.currentGenerationHash ?? null,
-    status?.updateProgress?.updateEndedAt ?? null,
-    (status?.updateProgress?.currentlyUpdating ?? []).map(({ replicaIndex }) => replicaIndex),
-    (status?.gangTerminations ?? []).map(({ replicaIndex, startedAt }) => `${replicaIndex} ${startedAt}`),
-  ];
 }

@@ -4,15 +4,15 @@ import { recheckGroupReplica } from "../../decide/gang/termination.ts";
 import { groveGroup } from "../../model/gang/keys.ts";
 import { setReplicaOf } from "../../model/gang/setFacts.ts";
 import type { PodCliqueScalingGroup, PodCliqueSet } from "../../model/gang/types.ts";
-import { keyOf, keyOfObject } from "../../model/intent.ts";
+import { keyOf } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { type TurnResult, turnResultOf } from "../loop.ts";
 import { fieldChanged } from "../predicates.ts";
-import { Channel, forMapped, forObject, forOwner, kindSource } from "../sources.ts";
+import { Channel, forObject, forOwner, kindSource } from "../sources.ts";
 import { carryOut, type GangTurn, settleDoubts } from "./carryOut.ts";
-import { whatCliquesRead } from "./cliqueTurns.ts";
 import type { GangWorld } from "./gangWorld.ts";
 import { readReplica, recordTermination } from "./readReplica.ts";
+import { setSources } from "./setSources.ts";
 
 export function addGroupTurns(world: GangWorld): void {
   const { settings } = world;
@@ -24,11 +24,10 @@ export function addGroupTurns(world: GangWorld): void {
       again,
       kindSource(world.groups, forObject()),
       kindSource(world.cliques, forOwner({ group: groveGroup, kind: "PodCliqueScalingGroup" })),
-      kindSource(
-        world.sets,
-        forMapped((set) => world.groupsBySet.get(keyOfObject(set)).map(keyOfObject)),
-        fieldChanged((set) => whatCliquesRead(set as unknown as PodCliqueSet)),
-      ),
+      ...setSources(world, {
+        ofSet: (key) => world.groupsBySet.get(key),
+        ofReplica: (key) => world.groupsByReplica.get(key),
+      }),
       kindSource(
         world.claims,
         forOwner({ group: groveGroup, kind: "PodCliqueScalingGroup" }),

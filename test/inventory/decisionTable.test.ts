@@ -373,6 +373,21 @@ describe("the decision table, through PostgreSQL and the SDK", () => {
     expect(history).toMatchObject([{ entity_id: "ada/d", old: "r1", new: null, action: "applied" }]);
   });
 
+  test("row 16: a second question that gets no answer confirms nothing, and frees nothing (D-3)", async () => {
+    await world.addReservation("r1", "expired");
+    await known("d", "v1", { in_use: true, reservation_id: "r1" });
+    volume("other", "other");
+    await world.run({ kind: "disks" });
+    world.cloud.setFaults({ fail: [{ operation: "DescribeVolumes", call: 2, how: "denied" }] });
+    const report = await world.run({ kind: "disks" });
+    expect(report).toMatchObject({ status: "partial", exitCode: 2 });
+    expect(report.error).toContain("could not be confirmed");
+    expect(await world.disk("d")).toMatchObject({ in_use: true, reservation_id: "r1" });
+    world.cloud.setFaults({});
+    await world.run({ kind: "disks" });
+    expect(await world.disk("d")).toMatchObject({ in_use: false, reservation_id: null });
+  });
+
   test("row 21: a cloud that cannot be read: nothing is written, exit 1", async () => {
     await known("d", "v1", { in_use: true });
     const before = await world.state();

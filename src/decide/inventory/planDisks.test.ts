@@ -345,6 +345,14 @@ const table: Row[] = [
     writes: {},
     counters: { synced: 1 },
   },
+  ...(["attaching", "detaching"] as const).map((state) => ({
+    row: `D-4 ${state}, unknown`,
+    fact: "a volume that somebody takes or leaves makes its disk in use",
+    world: { rows: [settled("d", "v1", { volumeState: "in-use" })], volumes: [attached("v1", "d", state)] },
+    writes: { d: { inUse: true } },
+    counters: { updated: 1, unexpected_attach: 1 },
+    reports: ["unexpected_attach"],
+  })),
   {
     row: "D-4 busy",
     fact: "a disk that cannot be detached is in use",

@@ -212,14 +212,14 @@ describe("the HTTP API", () => {
   });
 
   test("starts a run, dry or not, and refuses nonsense", async () => {
-    const post = (body: unknown) =>
-      api().request("/v1/inventory/runs", {
-        method: "POST",
-        headers: { authorization: "Bearer secret" },
-        body: JSON.stringify(body),
-      });
-    expect(await (await post({ dryRun: true })).json()).toMatchObject({ dryRun: true });
-    expect((await post({ dryRun: "yes" })).status).toBe(400);
+    const post = (body: string) =>
+      api().request("/v1/inventory/runs", { method: "POST", headers: { authorization: "Bearer secret" }, body });
+    expect(await (await post('{"dryRun":true}')).json()).toMatchObject({ dryRun: true });
+    // Half a question for a dry run must not become a real one.
+    for (const body of ['{"dryRun":"yes"}', '{"dryRun":true', "null", "[]", '"dry"']) {
+      expect((await post(body)).status, body).toBe(400);
+    }
+    expect((await get("/v1/disks?user=%00")).status).toBe(400);
   });
 });
 

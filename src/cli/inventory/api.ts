@@ -9,6 +9,7 @@ import type { ClusterPicture } from "../../decide/inventory/clusterPicture.ts";
 import { ClusterIndex } from "../../decide/inventory/nodeUse.ts";
 import type { Read } from "../../decide/inventory/planAvailability.ts";
 import { nodeRulesDefault } from "../../decide/inventory/schedulableNode.ts";
+import { isObject, type JsonObject } from "../../model/json.ts";
 import type { Answer, DiskView, DriftView, InventoryReader, RunView } from "../../ports/database.ts";
 import { schemas } from "./schemas.ts";
 import { availabilityRows, diskState } from "./show.ts";
@@ -40,7 +41,8 @@ export function inventoryApi(ports: ApiPorts): Hono {
   app.use("*", async (context, next) => {
     context.header("cache-control", "no-store");
     context.header("x-content-type-options", "nosniff");
-    const { path } = context.req;
+    const { path, url } = context.req;
+    if (/%00/.test(url)) return fail(context, 400, "bad-request", "no name has a zero byte in it");
     if (path === "/health" || path === "/") return next();
     const given = /^Bearer (.+)$/.exec(context.req.header("authorization") ?? "")?.[1] ?? "";
     if (!timingSafeEqual(digest(given), wanted)) {
@@ -141,9 +143,14 @@ export function inventoryApi(ports: ApiPorts): Hono {
   });
   app.post("/v1/inventory/runs", async (context) => {
     if (ports.run === undefined) return fail(context, 403, "read-only", "this process starts no runs");
-    const body = await context.req.json().catch(() => ({}));
-    const { dryRun = false, phase = "all" } = body as { dryRun?: unknown; phase?: unknown };
-    if (typeof dryRun !== "boolean" || typeof phase !== "string" || !["all", "gpu", "disks"].includes(phase)) {
+    const body = bodyIn(await context.req.text());
+    const { dryRun = false, phase = "all" } = body ?? {};
+    if (
+      body === undefined ||
+      typeof dryRun !== "boolean" ||
+      typeof phase !== "string" ||
+      !["all", "gpu", "disks"].includes(phase)
+    ) {
       return fail(context, 400, "bad-request", "send { dryRun: boolean, phase: all, gpu or disks }");
     }
     const report = await ports.run({ dryRun, phase });
@@ -174,6 +181,16 @@ export function inventoryApi(ports: ApiPorts): Hono {
   app.notFound((context) => fail(context, 404, "not-found", `there is no ${context.req.method} ${context.req.path}`));
   app.onError((error, context) => fail(context, 503, "failed", error.message));
   return app;
+}
+
+/** No body at all asks for nothing in particular. What is no object asked for something, and nobody knows what. */
+function bodyIn(text: string): JsonObject | undefined {
+  try {
+    const value: unknown = text === "" ? {} : JSON.parse(text);
+    return isObject(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 function limitOf(text: string | undefined): number | undefined {

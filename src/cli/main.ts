@@ -228,6 +228,7 @@ program
   .option("--default-scheduler", "also place pods of default-scheduler: only where no kube-scheduler runs")
   .option("--gang-config <file>", "a Grove OperatorConfiguration for the gang operator")
   .option("--no-gpu-sharing", "refuse pods that ask for a share of a GPU")
+  .option("--group-claims", "let PodGroups have device claims of their own")
   .option("--leader-elect", "act only while holding a Lease, so that many may run")
   .option("--lease-namespace <name>", "where the Lease is", "kube-system")
   .option("--lease-name <name>", "what it is called", "muster")
@@ -261,6 +262,7 @@ program
   .option("--demo", "load a small story: a cluster with something going on")
   .option("--gang-config <file>", "a Grove OperatorConfiguration for the gang operator")
   .option("--no-gpu-sharing", "refuse pods that ask for a share of a GPU")
+  .option("--group-claims", "let PodGroups have device claims of their own")
   .addOption(
     new Option("--log-level <level>", "what is written to standard error")
       .choices(["debug", "info", "warn", "error"])

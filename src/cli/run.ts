@@ -15,6 +15,7 @@ import { type ClusterFlags, findCluster } from "./findCluster.ts";
 import { withFullScheduler } from "./fullScheduler.ts";
 import { withGangConfig } from "./gangConfig.ts";
 import { withGpuSharing } from "./gpuSharing.ts";
+import { withGroupClaims } from "./groupClaims.ts";
 import { parsePort } from "./parsePort.ts";
 import { startStatusServer } from "./statusServer.ts";
 import { untilSignal } from "./untilSignal.ts";
@@ -32,6 +33,8 @@ export interface RunFlags extends ClusterFlags, WebhookFlags {
   readonly gangConfig?: string;
   /** Whether pods may ask for shares of GPUs. */
   readonly gpuSharing: boolean;
+  /** Whether PodGroups have claims. */
+  readonly groupClaims?: boolean;
   readonly statusAddress: string;
   readonly webhookAddress: string;
   readonly logLevel: "debug" | "info" | "warn" | "error";
@@ -40,7 +43,10 @@ export interface RunFlags extends ClusterFlags, WebhookFlags {
 
 /** Runs controllers against any cluster until a signal. */
 export async function runControllers(flags: RunFlags): Promise<void> {
-  const chosen = withGpuSharing(await withGangConfig(chosenParts(flags), flags.gangConfig), flags.gpuSharing);
+  const chosen = withGroupClaims(
+    withGpuSharing(await withGangConfig(chosenParts(flags), flags.gangConfig), flags.gpuSharing),
+    flags.groupClaims,
+  );
   const listen = hostAndPort(flags.statusAddress, "--status-address");
   const webhookListen = hostAndPort(flags.webhookAddress, "--webhook-address");
   const reached = reachedBy(flags);

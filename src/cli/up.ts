@@ -17,6 +17,7 @@ import { type EmbeddedServerFlags, startEmbeddedServer } from "./embeddedServer.
 import { withFullScheduler } from "./fullScheduler.ts";
 import { withGangConfig } from "./gangConfig.ts";
 import { withGpuSharing } from "./gpuSharing.ts";
+import { withGroupClaims } from "./groupClaims.ts";
 import type { InventoryDemo, InventoryDemoOptions } from "./inventory/demo.ts";
 import { untilSignal } from "./untilSignal.ts";
 
@@ -28,6 +29,8 @@ export interface UpFlags extends EmbeddedServerFlags {
   readonly gangConfig?: string;
   /** Whether pods may ask for shares of GPUs. */
   readonly gpuSharing: boolean;
+  /** Whether PodGroups have claims. */
+  readonly groupClaims?: boolean;
   readonly logLevel: "debug" | "info" | "warn" | "error";
   readonly output: "text" | "json";
 }
@@ -45,7 +48,7 @@ export async function runUp(flags: UpFlags): Promise<void> {
     await withGangConfig(withFullScheduler(parts, { placesPlainPods: true, formsPlainGangs: true }), flags.gangConfig),
     flags.gpuSharing,
   );
-  const running: Part[] = [...chosen, nodes.part];
+  const running: Part[] = [...withGroupClaims(chosen, flags.groupClaims), nodes.part];
   const hooks = running.flatMap((part) => part.hooks ?? []);
   const embedded = await startEmbeddedServer(flags, { clock, random }, { hooks, agent: nodes.agent });
   const { server, kubeconfig } = embedded;

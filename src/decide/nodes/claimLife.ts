@@ -183,8 +183,14 @@ function resultsHere(claim: ResourceClaim | undefined, { sim, options }: ClaimIn
   return results.filter(({ driver, pool }) => driver === options.driver && pool === sim.name);
 }
 
-function isReservedFor(claim: ResourceClaim, pod: Pod): boolean {
-  return claim.status?.reservedFor?.some(({ uid }) => uid === pod.metadata.uid) === true;
+/** For the pod, or for its whole group. */
+function isReservedFor(claim: ResourceClaim, { metadata, spec }: Pod): boolean {
+  const group = spec?.schedulingGroup?.podGroupName;
+  return (
+    claim.status?.reservedFor?.some(
+      ({ uid, resource, name }) => uid === metadata.uid || (resource === "podgroups" && name === group),
+    ) === true
+  );
 }
 
 function podFaults(input: ClaimInput, kinds: Parameters<typeof podFaultsAt>[1], users: readonly Pod[]): Fault[] {

@@ -88,7 +88,10 @@ export class SimCloud implements Cloud {
   private async hop(what: string): Promise<string | undefined> {
     const trouble = this.ports.choose(`cloud ${what}`, (dice) => (dice.perMille(40) ? dice.between(1, 2_500) : 0));
     await this.ports.sleep(2 + (this.ports.random.uint32() % 40) + (trouble > 500 ? trouble - 500 : 0));
-    return trouble > 0 && trouble <= 500 ? `${what}: throttled` : undefined;
+    const isThrottled = trouble > 0 && trouble <= 500;
+    if (isThrottled) this.ports.note(`cloud: ${what}, throttled`);
+    else if (what !== "identity") this.ports.note(`reads ${what}`);
+    return isThrottled ? `${what}: throttled` : undefined;
   }
 }
 

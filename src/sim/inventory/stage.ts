@@ -3,6 +3,7 @@
  * the tables and the cloud that they do it to. The reconciler looks at all of it while it happens.
  */
 import { gpuType } from "../../decide/inventory/testing/builders.ts";
+import type { DiskRow } from "../../model/inventory/rows.ts";
 import type { Clock } from "../../ports/clock.ts";
 import { StandInCloud } from "../../standin/cloud.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
@@ -39,7 +40,10 @@ export class Stage {
     };
     this.tables = new MemoryTables(() => clock.nowMs());
     this.cloud = new StandInCloud({ clock, random: { uint32: () => ++this.counter } });
-    this.tables.onDisk = (before, after, by) => this.ports?.observe(told.writesDisk, { before, after, by });
+    this.tables.onDisk = (before, after, by) => {
+      this.ports?.note(diskNote(before, after, by));
+      this.ports?.observe(told.writesDisk, { before, after, by });
+    };
     const type = gpuType("h100", 8);
     this.tables.types.set("h100", { ...type, numbers: { ...type.numbers, totalClusterGpus: 16 } });
   }
@@ -71,6 +75,8 @@ export class Stage {
     return new MemoryDatabase(this.tables, "reconciler", async (what): Promise<CallFate> => {
       const trouble = ports.choose(`database ${what}`, (dice) => (dice.perMille(20) ? dice.between(1, 2) : 0));
       await ports.sleep(1 + (ports.random.uint32() % 15));
+      if (trouble > 0) ports.note(`database: ${what}, and the connection broke`);
+      else if (what === "disks" || what === "types") ports.note(`reads ${what}`);
       return trouble === 0 ? "answered" : trouble === 1 ? "lostBefore" : "lostAfter";
     });
   }
@@ -148,6 +154,14 @@ export class Stage {
   }
 }
 
+/** What became of a row, for the timeline. */
+function diskNote(before: DiskRow | undefined, after: DiskRow, by: string): string {
+  const fields = ["diskName", "inUse", "reservationId", "volumeId", "isDeleted", "snapshotCount"] as const;
+  const changed = fields.filter((field) => before?.[field] !== after[field]);
+  const what = changed.map((field) => `${field} ${before === undefined ? "" : `${before[field]} -> `}${after[field]}`);
+  return `${by} ${before === undefined ? "inserts" : "updates"} ${after.userId}/${after.diskName}: ${what.join(", ") || "nothing that counts"}`;
+}
+
 /** How long the steps of a session take, in milliseconds. */
 export interface SessionPace {
   readonly createMs: number;
@@ -188,11 +202,13 @@ export async function session(
       snapshotId: newest?.id ?? "",
       state: "creating",
     });
+    ports.note(`makes the volume ${volumeId} of ${row.diskName}`);
     await ports.sleep(jitter(50));
     stage.cloud.changeVolume(volumeId, { state: "available" });
   }
   await ports.sleep(jitter(pace.attachMs));
   stage.cloud.attach(volumeId, instance, "attaching");
+  ports.note(`attaches ${volumeId}`);
   await ports.sleep(jitter(60));
   stage.cloud.attach(volumeId, instance, "attached");
   stage.setReservation(id, "active");
@@ -201,6 +217,7 @@ export async function session(
   stage.cloud.attach(volumeId, instance, "detaching");
   await ports.sleep(jitter(pace.detachMs));
   stage.cloud.detach(volumeId);
+  ports.note(`has detached ${volumeId}`);
   stage.letGo(diskId, id);
   if (!odd("no snapshot", 150)) {
     const snapshotId = `snap-${stage.nextVolume()}`;
@@ -211,7 +228,10 @@ export async function session(
     // Its tags may have been changed meanwhile: the disk was renamed.
     stage.cloud.putSnapshot({ id: snapshotId, volumeId, state: "completed" });
   }
-  if (!odd("volume kept", 300)) stage.cloud.deleteVolume(volumeId);
+  if (!odd("volume kept", 300)) {
+    stage.cloud.deleteVolume(volumeId);
+    ports.note(`deletes ${volumeId}`);
+  }
   await ports.sleep(jitter(30));
   stage.free(diskId, id);
 }

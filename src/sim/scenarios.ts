@@ -8,6 +8,7 @@ import { inventoryMistakes, inventoryScenario } from "./inventory/scenario.ts";
 import { exhibits, variantsOf } from "./museum/museum.ts";
 import { nodesScenario } from "./nodes/scenario.ts";
 import type { Scenario } from "./scenario.ts";
+import { claimsScenario } from "./schedule/claimsScenario.ts";
 import { scheduleScenario } from "./schedule/scenario.ts";
 import { barrierScenario } from "./verify/barrierScenario.ts";
 import { verifyScenario } from "./verify/scenario.ts";
@@ -27,6 +28,7 @@ export function scenarios(): readonly Scenario[] {
     ...inventoryMistakes.map((mistake) => inventoryScenario(mistake)),
     podSetScenario(),
     scheduleScenario,
+    claimsScenario,
     workloadsScenario,
     nodeLivesScenario,
     ...mistakes.map((mistake) => podSetScenario(mistake)),

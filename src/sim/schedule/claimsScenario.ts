@@ -1,0 +1,125 @@
+import { binderPart } from "../../control/bind/binderPart.ts";
+import { addDevices } from "../../control/devices/devicesPart.ts";
+import type { Part } from "../../control/part.ts";
+import { addScheduler, schedulerPart } from "../../control/schedule/schedulerPart.ts";
+import { defaultSettings } from "../../decide/schedule/settings.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { annotationKeys, defaultSchedulerName, kaiSchedulerName } from "../../model/scheduling/keys.ts";
+import { podGroupApiVersion, podGroupRef } from "../../model/scheduling/podGroup.ts";
+import type { ActorPorts, ActorSpec } from "../actor.ts";
+import { controllersProcess } from "../controllersProcess.ts";
+import {
+  allAreServed,
+  allocatedIsProtected,
+  countsAreTrue,
+  deviceGivenOnce,
+  devicePreparedOnce,
+} from "../devices/invariants.ts";
+import { kubelet, type NodeMemory } from "../devices/kubelet.ts";
+import { plain, podsRef, setUp, takeAway } from "../devices/scenario.ts";
+import { mirrorsAreComplete, neverGoesBack } from "../invariants/general.ts";
+import { oneEpochWrites } from "../invariants/leadership.ts";
+import type { Scenario } from "../scenario.ts";
+import { bindsTheSamePod, gangsStartWhole, placementEnds } from "./invariants.ts";
+
+const leaders = ["ann", "bob"];
+const held = (actor: string): boolean => leaders.includes(actor);
+const lease = { namespace: "default", name: "scheduler" };
+const settings = { ...defaultSettings, allocatesDevices: true, stalenessGraceMs: 3_000 };
+const scheduler = schedulerPart(settings);
+/** The kind of its requests is defined by the scheduler already. */
+const binder: Part = { ...binderPart(), definitions: [] };
+const nodes = 2;
+const devices = 3;
+const turns = 24;
+
+/** Pods with claims of both schedulers, alone and in gangs, while two processes that place both quarrel about who leads. */
+export const claimsScenario: Scenario = {
+  name: "schedule/claims",
+  about: "pods and gangs that claim devices are placed by two schedulers of one process, and deleted, under all faults",
+  parts: [scheduler, binder],
+  serverLoops: true,
+  setUp: (kube) => setUp(kube, { nodes, devices }),
+  actors: () => {
+    const memory: NodeMemory = { prepared: new Map(), running: new Map() };
+    return [
+      ...leaders.map((name) =>
+        controllersProcess(
+          name,
+          (controllers, ports) => {
+            addScheduler(controllers, settings);
+            const { tracker } = addDevices(controllers);
+            ports.observe("given", () => tracker.listAllAllocatedDevices());
+          },
+          { lease },
+        ),
+      ),
+      controllersProcess("binder", (controllers) => binder.add(controllers)),
+      kubelet("kubelets", memory, { stopMs: 400 }),
+      user,
+    ];
+  },
+  invariants: [
+    deviceGivenOnce,
+    devicePreparedOnce,
+    allocatedIsProtected,
+    countsAreTrue,
+    allAreServed,
+    gangsStartWhole,
+    bindsTheSamePod((actor) => held(actor) || actor === "binder"),
+    placementEnds,
+    oneEpochWrites(held, lease.name),
+    neverGoesBack,
+    mirrorsAreComplete,
+  ],
+  shakenMs: 14_000,
+  settleMs: 180_000,
+  quietMs: 40_000,
+  humming: ["coordination.k8s.io/leases", "events.k8s.io/events", "/events"],
+};
+
+const user: ActorSpec = {
+  name: "user",
+  finite: true,
+  sheltered: true,
+  run: async (ports) => {
+    for (let turn = 0; turn < turns; turn++) {
+      await ports.sleep(500);
+      // 0: nothing. 1 to 4: a pod of kai-scheduler; 5 and 6: one of the cluster's own; 7 and 8: a gang; 9 to 12: take something away.
+      const what = ports.choose("turn", (dice) => dice.between(1, 12));
+      if (what === 0) continue;
+      if (what <= 4) await make(ports, `p${turn}`, kaiSchedulerName);
+      else if (what <= 6) await make(ports, `p${turn}`, defaultSchedulerName);
+      else if (what <= 8) await makeGang(ports, `g${turn}`);
+      else {
+        await takeAway(ports, `p${(what - 9) * 6 + (turn % 6)}`, what % 2 === 0);
+        await takeAway(ports, `g${(what - 9) * 6 + (turn % 6)}-0`, what % 2 === 0);
+      }
+    }
+    // A gang that is too large for what is left must not keep devices from others for ever: everything goes but the single pods.
+    for (let turn = 0; turn < turns; turn++) {
+      for (const member of [0, 1]) await takeAway(ports, `g${turn}-${member}`, false);
+    }
+  },
+};
+
+async function make(ports: ActorPorts, name: string, schedulerName: string, group?: string): Promise<void> {
+  const pod = plain("v1", "Pod", name, {
+    spec: {
+      schedulerName,
+      containers: [{ name: "main", image: "i", resources: { claims: [{ name: "gpu" }] } }],
+      resourceClaims: [{ name: "gpu", resourceClaimTemplateName: "one" }],
+    },
+  });
+  const annotations = group === undefined ? {} : { [annotationKeys.podGroup]: group };
+  await ports.kube.create(podsRef, { ...pod, metadata: { ...pod.metadata, namespace: "default", annotations } });
+}
+
+async function makeGang(ports: ActorPorts, name: string): Promise<void> {
+  const spec = { queue: "default-queue", minMember: 2 };
+  await ports.kube.create(podGroupRef, {
+    ...plain(podGroupApiVersion, "PodGroup", name, { spec }),
+    metadata: { name, namespace: "default" },
+  } as unknown as KubeObject);
+  for (const member of [0, 1]) await make(ports, `${name}-${member}`, kaiSchedulerName, name);
+}

@@ -1,6 +1,12 @@
 import { deleteProtection } from "../../decide/devices/podClaims.ts";
+import { withoutProtection } from "../../decide/devices/releaseClaim.ts";
+import { applyIntent } from "../../intents/applyIntent.ts";
+import { lookAgain } from "../../intents/lookAgain.ts";
 import type { AllocationResult, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
-import type { DeviceWorld } from "../devices/deviceWorld.ts";
+import { laterOf, type Revision } from "../../model/revision.ts";
+import type { Cancel } from "../../ports/cancel.ts";
+import { type DeviceWorld, deviceKinds } from "../devices/deviceWorld.ts";
+import { type TurnResult, turnResultOf } from "../loop.ts";
 
 /** Devices that were chosen for an entry of a pod's claims. */
 export interface ChosenDevices {
@@ -8,24 +14,44 @@ export interface ChosenDevices {
   readonly allocation: unknown;
 }
 
+/** A claim that counts as allocated because of a pod. */
+interface Counted {
+  readonly uid: string;
+  readonly namespace: string;
+  readonly name: string;
+}
+
+/** How long the claims' watch may take to show what a list has shown. */
+const showMs = 5_000;
+
 /**
  * Devices that were chosen for pods and are not in their claims yet count as taken, for everybody in the process who gives devices away: from
- * the moment of the decision until the BindRequest that carries them is gone.
+ * the moment of the decision until the BindRequest that carries them is gone, and it is known what became of the claim:
+ *
+ *   binder                  API                              scheduler
+ *   claim gets device d --> claim, revision 7                (claims at revision 5)
+ *   bound                -> request has ended, revision 9 -> the request is over: d is free?
+ *                                                            (claims at revision 7) it is not
  */
 export class PendingClaims {
   private readonly devices: DeviceWorld;
   private readonly podOf: (uid: string) => Pod | undefined;
+  private readonly onLingering: (podUid: string) => void;
   private readonly wanted = new Map<string, readonly ChosenDevices[]>();
-  /** By pod: the UIDs of the claims that count because of it. */
-  private readonly counted = new Map<string, readonly string[]>();
+  /** By pod: the claims that count because of it. */
+  private readonly counted = new Map<string, readonly Counted[]>();
+  /** By pod: claims that count though nobody wants them any more. */
+  private readonly lingering = new Map<string, readonly Counted[]>();
   /** Pods of which a claim is not known yet, though somebody has chosen devices for it. */
   private readonly unsettled = new Set<string>();
 
-  constructor(devices: DeviceWorld, podOf: (uid: string) => Pod | undefined) {
+  constructor(devices: DeviceWorld, podOf: (uid: string) => Pod | undefined, onLingering: (podUid: string) => void) {
     this.devices = devices;
     this.podOf = podOf;
+    this.onLingering = onLingering;
     devices.claims.onChanges(() => {
       for (const uid of [...this.unsettled]) this.settle(uid);
+      for (const uid of [...this.lingering.keys()]) this.letGoOfShown(uid);
     });
   }
 
@@ -37,12 +63,37 @@ export class PendingClaims {
     this.settle(uid);
   }
 
+  /** Finds out what became of the claims of a pod whose request is over. */
+  async turn(podUid: string, requestsRevision: Revision, cancel: Cancel): Promise<TurnResult> {
+    const { claims, controllers } = this.devices;
+    for (const each of this.lingering.get(podUid) ?? []) {
+      const target = { ...deviceKinds.claims, namespace: each.namespace, name: each.name };
+      const atLeast = laterOf(requestsRevision, claims.revision);
+      const fresh = await lookAgain(controllers.kube, target, { atLeast, cancel });
+      if (!fresh.ok) return turnResultOf(fresh);
+      const claim = fresh.value.object as unknown as ResourceClaim | undefined;
+      if (claim?.metadata.uid === each.uid) {
+        const isProtected = claim.metadata.finalizers?.includes(deleteProtection) === true;
+        if (claim.status?.allocation !== undefined) {
+          const isShown = await claims.waitForRevision(claim.metadata.resourceVersion, { cancel, timeoutMs: showMs });
+          if (!isShown) return { requeueAfterMs: 1 };
+        } else if (isProtected) {
+          // An allocation may be on its way to the claim as it is now. Changed, it is another one.
+          const written = await applyIntent(controllers.kube, withoutProtection(claim), { cancel });
+          if (!written.ok && written.reason !== "NotFound") return turnResultOf(written) ?? { again: written.message };
+        }
+      }
+      this.letGo(podUid, each);
+    }
+    return undefined;
+  }
+
   /** New ones first: a device that stays chosen is free at no moment. */
   private settle(uid: string): void {
     const { tracker } = this.devices;
     this.unsettled.delete(uid);
     const before = this.counted.get(uid) ?? [];
-    const after: string[] = [];
+    const after: Counted[] = [];
     const wanted = this.wanted.get(uid);
     const pod = wanted === undefined ? undefined : this.podOf(uid);
     for (const { name, allocation } of wanted ?? []) {
@@ -51,15 +102,39 @@ export class PendingClaims {
         this.unsettled.add(uid);
         continue;
       }
-      after.push(claim.metadata.uid);
-      if (before.includes(claim.metadata.uid)) continue;
+      const { uid: claimUid, namespace = "", name: claimName } = claim.metadata;
+      after.push({ uid: claimUid, namespace, name: claimName });
+      if (before.some((each) => each.uid === claimUid)) continue;
       tracker.signalClaimPendingAllocation(withAllocation(claim, allocation as AllocationResult), uid);
     }
-    for (const claimUid of before) {
-      if (!after.includes(claimUid)) tracker.removeClaimPendingAllocation(claimUid, uid);
+    // A claim that cannot be told of now is not one that nobody wants.
+    const gone = this.unsettled.has(uid) ? [] : before.filter((each) => !after.some((other) => other.uid === each.uid));
+    const kept = this.unsettled.has(uid) ? before.filter((each) => !after.some((other) => other.uid === each.uid)) : [];
+    const now = [...after, ...kept];
+    if (now.length === 0) this.counted.delete(uid);
+    else this.counted.set(uid, now);
+    const others = (this.lingering.get(uid) ?? []).filter((each) => !now.some((other) => other.uid === each.uid));
+    const lingering = [...others, ...gone];
+    if (lingering.length === 0) this.lingering.delete(uid);
+    else this.lingering.set(uid, lingering);
+    this.letGoOfShown(uid);
+    if (this.lingering.has(uid)) this.onLingering(uid);
+  }
+
+  /** What the watch shows as allocated, or shows no more, counts by itself. */
+  private letGoOfShown(podUid: string): void {
+    for (const each of this.lingering.get(podUid) ?? []) {
+      const claim = this.devices.claims.get(`${each.namespace}/${each.name}`);
+      if (claim?.metadata.uid !== each.uid || claim.status?.allocation !== undefined) this.letGo(podUid, each);
     }
-    if (after.length === 0) this.counted.delete(uid);
-    else this.counted.set(uid, after);
+  }
+
+  private letGo(podUid: string, { uid }: Counted): void {
+    const left = (this.lingering.get(podUid) ?? []).filter((each) => each.uid !== uid);
+    if (left.length === 0) this.lingering.delete(podUid);
+    else this.lingering.set(podUid, left);
+    if (this.counted.get(podUid)?.some((each) => each.uid === uid) === true) return;
+    this.devices.tracker.removeClaimPendingAllocation(uid, podUid);
   }
 
   private claimOf(pod: Pod, entry: string): ResourceClaim | undefined {

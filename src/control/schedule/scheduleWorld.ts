@@ -78,7 +78,11 @@ export class ScheduleWorld {
   onLingering: (uid: string) => void = () => {};
   /** Pods whose chosen devices may have changed. */
   private readonly dirtyClaims = new Set<string>();
-  private readonly pendingClaims: PendingClaims | undefined;
+  readonly pendingClaims: PendingClaims | undefined;
+  /** Told the UID of each pod whose chosen devices count though its request is over. */
+  onLingeringClaims: (uid: string) => void = () => {};
+  /** A device became free, perhaps without any event. */
+  onFreed: () => void = () => {};
   readonly devices: DeviceWorld | undefined;
   readonly plainGroups: ObjectCache | undefined;
 
@@ -271,8 +275,15 @@ export class ScheduleWorld {
     devices.slices.onChanges((changes) => {
       for (const { object } of changes) countGpus(object as unknown as ResourceSlice);
     });
-    devices.onFreed(() => cluster.touched());
-    return new PendingClaims(devices, (uid) => cluster.tasks.get(uid)?.pod);
+    devices.onFreed(() => {
+      cluster.touched();
+      this.onFreed();
+    });
+    return new PendingClaims(
+      devices,
+      (uid) => cluster.tasks.get(uid)?.pod,
+      (uid) => this.onLingeringClaims(uid),
+    );
   }
 
   /** Whoever else gives devices away must know at once what was chosen here. */

@@ -88,6 +88,18 @@ export function addShard(
   const lingers = new Channel();
   world.onLingering = (uid) => lingers.push(uid);
   const lingering = new LingeringTurns(controllers, world, () => again.push(cycleKey));
+  const { pendingClaims } = world;
+  if (pendingClaims !== undefined) {
+    const lingeringClaims = new Channel();
+    world.onLingeringClaims = (uid) => lingeringClaims.push(uid);
+    world.onFreed = () => again.push(cycleKey);
+    add({
+      name: "lingering-claims",
+      concurrency: 16,
+      sources: [lingeringClaims],
+      reconcile: (uid, { cancel }) => pendingClaims.turn(uid, world.requests.revision, cancel),
+    });
+  }
   add({
     name: "lingering-shares",
     concurrency: 4,

@@ -9,7 +9,12 @@ import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { type Outcome, type Refusal, refused } from "../../model/outcome.ts";
 import { laterOf } from "../../model/revision.ts";
-import { type BindRequest, bindRequestRef, isFinallyFailed } from "../../model/scheduling/bindRequest.ts";
+import {
+  type BindRequest,
+  bindRequestFinalizer,
+  bindRequestRef,
+  isFinallyFailed,
+} from "../../model/scheduling/bindRequest.ts";
 import { annotationKeys, gpuGroupsOfLabels } from "../../model/scheduling/keys.ts";
 import { formatTime } from "../../model/time.ts";
 import type { Cancel } from "../../ports/cancel.ts";
@@ -65,6 +70,7 @@ export class BindTurns {
       this.patience.delete(key);
       return undefined;
     }
+    if (found.metadata.deletionTimestamp !== undefined) return this.release(found, cancel);
     const { nowMs } = this;
     const patience = this.patienceOf(key, found.metadata.uid);
     if (asRequest(found).status?.phase === "Failed" && patience.retryAtMs !== undefined && nowMs < patience.retryAtMs) {
@@ -78,6 +84,25 @@ export class BindTurns {
       this.controllers.ports.log.error({ bindRequest: key, error }, "a bind failed by a mistake of ours");
       return this.fail(attempt, `internal error: ${error instanceof Error ? error.message : String(error)}`, cancel);
     }
+  }
+
+  /** A request has one turn at a time, so nothing of it is under way: from here on it may be gone. */
+  private async release(request: KubeObject, cancel: Cancel): Promise<TurnResult> {
+    const { finalizers = [], namespace = "", name } = request.metadata;
+    if (!finalizers.includes(bindRequestFinalizer)) return undefined;
+    const others = finalizers.filter((each) => each !== bindRequestFinalizer);
+    const outcome = await applyIntent(
+      this.controllers.kube,
+      {
+        type: "patch",
+        target: { ...bindRequestRef, namespace, name },
+        expected: expectedOf(request),
+        patch: { metadata: { finalizers: others.length > 0 ? others : null } },
+        why: "nothing more is done for it",
+      },
+      { cancel },
+    );
+    return outcome.ok ? undefined : turnResultOf(outcome);
   }
 
   private async attempt(attempt: Attempt, cancel: Cancel): Promise<TurnResult> {

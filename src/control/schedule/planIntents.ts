@@ -7,7 +7,7 @@ import type { BindIntent, CreateIntent } from "../../model/intent.ts";
 import { expectedOf } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/object.ts";
 import type { Revision } from "../../model/revision.ts";
-import { bindRequestApiVersion, bindRequestRef } from "../../model/scheduling/bindRequest.ts";
+import { bindRequestApiVersion, bindRequestFinalizer, bindRequestRef } from "../../model/scheduling/bindRequest.ts";
 import { annotationKeys, epochOf, labelKeys } from "../../model/scheduling/keys.ts";
 import { uuid5 } from "../../model/uuid5.ts";
 import type { Decision } from "../commit.ts";
@@ -107,6 +107,7 @@ function bindRequest(bind: PlannedBind, facts: PlanFacts, commitId: string | und
           }),
         },
         ownerReferences: [{ apiVersion: "v1", kind: "Pod", name: task.name, uid: task.uid }],
+        ...(isFraction && { finalizers: [bindRequestFinalizer] }),
       },
       spec: {
         podName: task.name,

@@ -7,8 +7,8 @@ export interface Reason {
   readonly sentence: string;
   /** The revision that it was found at. */
   readonly revision: Revision;
-  /** How many of its pods wait. */
-  readonly waiting: number;
+  /** Which of its pods wait. */
+  readonly waiting: string;
 }
 
 /** A verdict about a job, or about the pods of a group that is not there. */
@@ -16,8 +16,8 @@ export interface Found {
   /** `namespace/name` of the group, or the UID of a pod without one. */
   readonly id: string;
   readonly verdict: Verdict;
-  /** How many pods wait. */
-  readonly waiting: number;
+  /** Which pods wait: another text, others. */
+  readonly waiting: string;
 }
 
 /** Why each job waits, as the last cycle found it. Whoever is not in it has no reason to wait. */
@@ -49,7 +49,7 @@ export class ReasonBook {
       now.add(id);
       const sentence = sentenceOf(verdict);
       const known = this.byJob.get(id);
-      // More pods of it may wait by now, and each of them says why.
+      // Other pods of it may wait by now, and each of them says why.
       const isSame = known?.sentence === sentence && known.verdict.reason === verdict.reason;
       if (isSame && known?.waiting === waiting) continue;
       this.byJob.set(id, { verdict, sentence, revision, waiting });

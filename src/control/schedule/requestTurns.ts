@@ -35,7 +35,8 @@ export class RequestTurns {
 
   async turn(key: string, cancel: Cancel): Promise<TurnResult> {
     const object = this.world.requests.get(key);
-    if (object === undefined) return undefined;
+    // Who is on its way out waits for the binder.
+    if (object === undefined || object.metadata.deletionTimestamp !== undefined) return undefined;
     const verdict = this.whyOver(object);
     if (verdict === undefined) return undefined;
     if (typeof verdict === "number") return { requeueAfterMs: verdict };
@@ -51,7 +52,8 @@ export class RequestTurns {
       intent,
       ({ object: fresh }) => {
         const why = fresh === undefined ? undefined : this.whyOver(fresh);
-        if (fresh === undefined || typeof why !== "string") return { notAnyMore: "it is wanted again" };
+        if (fresh === undefined || fresh.metadata.deletionTimestamp !== undefined || typeof why !== "string")
+          return { notAnyMore: "it is wanted again" };
         return { still: { ...intent, expected: expectedOf(fresh), why } };
       },
       { atLeast: laterOf(this.world.requests.revision, this.world.pods.revision), cancel },

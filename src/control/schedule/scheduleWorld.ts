@@ -74,6 +74,8 @@ export class ScheduleWorld {
    * They count until it is known what is there.
    */
   private readonly lingering = new Map<string, Place>();
+  /** Pods that are gone, and whose request for a share is not. */
+  private readonly ghosts = new Map<string, KubeObject>();
   /** Told the UID of each pod whose share lingers. */
   onLingering: (uid: string) => void = () => {};
   /** Pods whose chosen devices may have changed. */
@@ -178,7 +180,7 @@ export class ScheduleWorld {
         cluster.putPod(as<Pod>(object));
         this.dirty.add(object.metadata.uid);
       },
-      ({ metadata }) => cluster.removePod(metadata.uid),
+      (object) => this.podGone(object),
     );
     if (this.plainGroups !== undefined) {
       follow(
@@ -298,6 +300,26 @@ export class ScheduleWorld {
     this.dirtyClaims.clear();
   }
 
+  /**
+   * A pod that is gone holds nothing; but while its request for a share is there, the binder may not have heard, and keep a GPU for it yet.
+   */
+  private podGone(object: KubeObject): void {
+    const { uid } = object.metadata;
+    if (!this.sharesOf(uid)) {
+      this.ghosts.delete(uid);
+      this.cluster.removePod(uid);
+      return;
+    }
+    this.ghosts.set(uid, object);
+    this.dirty.add(uid);
+    const deletionTimestamp = object.metadata.deletionTimestamp ?? object.metadata.creationTimestamp;
+    this.cluster.putPod(as<Pod>({ ...object, metadata: { ...object.metadata, deletionTimestamp } }));
+  }
+
+  private sharesOf(uid: string): boolean {
+    return this.picture.values(uid).some((mark) => "node" in mark && mark.groups.length > 0) || this.lingering.has(uid);
+  }
+
   /** The GPUs of a share that lingers. */
   lingeringGroups(uid: string): readonly string[] {
     return this.lingering.get(uid)?.groups ?? [];
@@ -311,6 +333,8 @@ export class ScheduleWorld {
   /** Puts every pod where the picture has it now, and says up to which revision that is true. */
   settle(): Revision {
     for (const uid of this.dirty) {
+      const ghost = this.ghosts.get(uid);
+      if (ghost !== undefined && !this.sharesOf(uid)) this.podGone(ghost);
       const places = this.picture.values(uid).filter((mark): mark is Place => "node" in mark);
       const lingers = this.lingering.get(uid);
       if (lingers !== undefined && places.length === 0) places.push(lingers);

@@ -3,6 +3,7 @@ import { explain, explainMissingGroup } from "../../decide/schedule/explain.ts";
 import type { Job } from "../../decide/schedule/job.ts";
 import type { QueueState } from "../../decide/schedule/queueTree.ts";
 import type { Session } from "../../decide/schedule/session.ts";
+import type { Task } from "../../decide/schedule/task.ts";
 import { applyIntent, type Written } from "../../intents/applyIntent.ts";
 import { lookAgainAtAll } from "../../intents/lookAgain.ts";
 import { type DeleteIntent, expectedOf, type Intent, keyOf, kindOf } from "../../model/intent.ts";
@@ -235,7 +236,7 @@ export class SchedulerTurns {
     const { cluster, groups } = this.world;
     if (cluster.settings.nodePool !== "") return;
     for (const [id, tasks] of cluster.withoutGroup) {
-      if (groups.get(id) === undefined) found.push({ id, verdict: explainMissingGroup(id), waiting: tasks.size });
+      if (groups.get(id) === undefined) found.push({ id, verdict: explainMissingGroup(id), waiting: waitingOf(tasks) });
     }
   }
 
@@ -433,8 +434,20 @@ function isWaitingForUs(object: KubeObject, placesPlainPods: boolean): boolean {
 
 function explainWaiting(session: Session, found: Found[]): void {
   for (const [job, obstacle] of session.obstacles) {
-    found.push({ id: job.id, verdict: explain(session, job, obstacle), waiting: job.pendingCount });
+    found.push({ id: job.id, verdict: explain(session, job, obstacle), waiting: waitingOf(job.tasks) });
   }
+}
+
+/** Says which pods wait: each of them is told why, also one that came in another's stead. */
+function waitingOf(tasks: Iterable<Task>): string {
+  let count = 0;
+  let mixed = 0;
+  for (const { status, uid } of tasks) {
+    if (status !== "pending") continue;
+    count++;
+    mixed ^= Number.parseInt(uid.slice(0, 8), 16);
+  }
+  return `${count} ${mixed}`;
 }
 
 function intentKey({ type, target }: Intent): string {

@@ -48,3 +48,9 @@ export function isFinallyFailed({ spec, status }: BindRequest): boolean {
 export function podUidOf({ metadata }: BindRequest): string | undefined {
   return metadata.ownerReferences?.find(({ kind, apiVersion }) => kind === "Pod" && apiVersion === "v1")?.uid;
 }
+
+/**
+ * On a request for a share: it goes when the binder has let go of it. Otherwise a binder that hears late of its going would still keep
+ * a GPU for it, which is somebody else's by then.
+ */
+export const bindRequestFinalizer = "muster.dev/binder";

@@ -12,7 +12,9 @@ import { nodesPart } from "../../src/control/nodes/nodesPart.ts";
 import { schedulerPart } from "../../src/control/schedule/schedulerPart.ts";
 import { FaultyKube } from "../../src/control/testing/faultyKube.ts";
 import { KeptLog } from "../../src/control/testing/keptLog.ts";
+import { reservationDefaults as binderReservation, newReservation } from "../../src/decide/bind/reservation.ts";
 import { fastDelays } from "../../src/decide/nodes/podPlan.ts";
+import type { Profile } from "../../src/decide/nodes/profile.ts";
 import { parsePool, profilesWith } from "../../src/decide/nodes/profiles.ts";
 import { reservationDefaults } from "../../src/decide/nodes/reservationAgent.ts";
 import type { ConfigMap, Pod } from "../../src/model/kubernetes.generated.ts";
@@ -49,12 +51,14 @@ export class BindCluster {
   static async create(
     pools: readonly string[] = ["h100=1"],
     reservation: { readonly heartbeatMs?: number } = {},
+    profiles: readonly Profile[] = [],
   ): Promise<BindCluster> {
     const hooks = binderPart().hooks ?? [];
     const api = await TestApi.start({ admission: createAdmission({ hooks }) });
     const cluster = new BindCluster(api);
     const { part: nodes } = nodesPart({
-      pools: pools.map((text) => parsePool(text, profilesWith())),
+      pools: pools.map((text) => parsePool(text, profilesWith(profiles))),
+      profiles: profilesWith(profiles),
       seed: "s",
       delays: fastDelays,
       reservation: { ...reservationDefaults, ...reservation },
@@ -114,15 +118,31 @@ export class BindCluster {
     await started;
   }
 
-  async pod(name: string, annotations: Record<string, string> = {}, more: Record<string, unknown> = {}): Promise<Pod> {
+  async pod(
+    name: string,
+    annotations: Record<string, string> = {},
+    more: Record<string, unknown> = {},
+    metadata: { readonly labels?: Record<string, string> } = {},
+  ): Promise<Pod> {
     const created = await this.admin.create({ group: "", version: "v1", plural: "pods" }, {
       apiVersion: "v1",
       kind: "Pod",
-      metadata: { name, namespace: "default", annotations },
+      metadata: { name, namespace: "default", annotations, ...metadata },
       spec: { schedulerName: "kai-scheduler", containers: [{ name: "main", image: "i" }], ...more },
     } as unknown as KubeObject);
     if (!created.ok) throw new Error(created.message);
     return created.value as unknown as Pod;
+  }
+
+  /** A reservation as an earlier binder has left it, without holders. */
+  async reserve(node: string, group: string): Promise<Pod> {
+    const about = { node, group, users: [], options: binderReservation };
+    const made = await this.admin.create(
+      { group: "", version: "v1", plural: "pods" },
+      newReservation(about) as unknown as KubeObject,
+    );
+    if (!made.ok) throw new Error(made.message);
+    return made.value as unknown as Pod;
   }
 
   async request(

@@ -21,6 +21,7 @@ import type { ConfigMap, Pod } from "../../src/model/kubernetes.generated.ts";
 import type { KubeObject } from "../../src/model/object.ts";
 import { type BindRequest, bindRequestApiVersion } from "../../src/model/scheduling/bindRequest.ts";
 import { isReservationPod } from "../../src/model/scheduling/keys.ts";
+import { type PodGroup, podGroupApiVersion } from "../../src/model/scheduling/podGroup.ts";
 import type { KubeApi } from "../../src/ports/kubeApi.ts";
 
 const requests = "scheduling.run.ai/bindrequests";
@@ -100,7 +101,7 @@ export class BindCluster {
   }
 
   /** Starts the scheduler in a process of its own, with the queues that a cluster begins with. */
-  async startScheduler(): Promise<void> {
+  async startScheduler(wrap: (kube: KubeApi) => KubeApi = (kube) => kube): Promise<void> {
     const part = schedulerPart();
     for (const object of part.startObjects ?? []) {
       const resource = this.api.core.registry.kind(object.apiVersion, object.kind);
@@ -111,7 +112,7 @@ export class BindCluster {
       };
       await this.admin.create(ref, object as unknown as KubeObject);
     }
-    const scheduler = this.controllers(this.admin);
+    const scheduler = this.controllers(wrap(this.admin));
     part.add(scheduler);
     const started = scheduler.start();
     await this.run(0.05);
@@ -132,6 +133,29 @@ export class BindCluster {
     } as unknown as KubeObject);
     if (!created.ok) throw new Error(created.message);
     return created.value as unknown as Pod;
+  }
+
+  /** A group of pods that start together, each with a share. */
+  async gang(
+    name: string,
+    members: number,
+    annotations: Record<string, string>,
+    more: (member: number) => Record<string, string> = () => ({}),
+  ): Promise<void> {
+    await this.api.create("scheduling.run.ai/podgroups", {
+      apiVersion: podGroupApiVersion,
+      kind: "PodGroup",
+      metadata: { name, namespace: "default" },
+      spec: { queue: "default-queue", minMember: members },
+    });
+    for (let member = 0; member < members; member++) {
+      const all = { ...annotations, "pod-group-name": name, ...more(member) };
+      await this.pod(`${name}-${member}`, all, { restartPolicy: "Never" });
+    }
+  }
+
+  podGroups(): PodGroup[] {
+    return this.all<PodGroup>("scheduling.run.ai/podgroups");
   }
 
   /** A reservation as an earlier binder has left it, without holders. */

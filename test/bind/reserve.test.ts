@@ -221,6 +221,35 @@ describe("ConfigMaps", () => {
     expect(cluster.configMap(name)?.data).toMatchObject({ other: "stays", GPU_PORTION: "0.25" });
   });
 
+  test("whose deletion by a failed attempt lands late are those of the next attempt by then, and stay", async () => {
+    const cluster = await BindCluster.create();
+    const pod = await cluster.pod("f", half);
+    await cluster.request(pod, { ...onNode, backoffLimit: 3 });
+    const late: { name: string; uid: string; resourceVersion: string }[] = [];
+    let refusals = 1;
+    cluster.kube.faults = {
+      before: (verb, what) => {
+        if (verb === "bind" && refusals-- > 0) return refused("Invalid", "not today");
+        if (verb !== "delete" || !what.startsWith("configmaps") || late.length > 1) return undefined;
+        const {
+          name = "",
+          uid = "",
+          resourceVersion = "",
+        } = cluster.configMap(what.split(" ")[1] ?? "")?.metadata ?? {};
+        late.push({ name, uid, resourceVersion });
+        return refused("Unknown", "timed out");
+      },
+    };
+    await cluster.startBinder();
+    await cluster.run(8);
+    expect(cluster.requestOf("f")?.status).toMatchObject({ phase: "Succeeded", failedAttempts: 1 });
+    expect(late).toHaveLength(2);
+    for (const { name, ...preconditions } of late) {
+      const landed = await cluster.admin.delete({ ...maps, namespace: "default", name }, { preconditions });
+      expect(landed).toMatchObject({ ok: false, reason: "Conflict" });
+    }
+  });
+
   test("M5: of a pod that a later BindRequest bound are not overwritten by the bind before it", async () => {
     const { cluster, pod } = await withRequest();
     const way = new Waylaid();

@@ -1,5 +1,6 @@
 /** An API on whose way things happen: before a call leaves, and before news arrives. */
 import type { KubeObject } from "../../src/model/object.ts";
+import type { Refusal } from "../../src/model/outcome.ts";
 import type { KubeApi, ResourceRef, WatchEvent, WatchSink } from "../../src/ports/kubeApi.ts";
 
 export interface Call {
@@ -14,6 +15,8 @@ type Ref = ResourceRef & { readonly name?: string; readonly subresource?: string
 export class Waylaid {
   /** Awaited before a call leaves: time for others to be faster. */
   before: (call: Call) => Promise<void> | undefined = () => undefined;
+  /** Answers a call instead of the server. */
+  refuse: (call: Call) => Refusal | undefined = () => undefined;
   /** From the first event for which this holds, the stream of its kind is late until `catchUp`. */
   isLate: (plural: string, event: WatchEvent) => boolean = () => false;
   private readonly sinks = new Map<string, WatchSink[]>();
@@ -30,8 +33,9 @@ export class Waylaid {
         return async (ref: Ref, ...more: unknown[]) => {
           const created = property === "create" ? (more[0] as KubeObject).metadata.name : undefined;
           const { plural, subresource } = ref;
-          await this.before({ verb: property, plural, name: created ?? ref.name ?? "", subresource });
-          return method.call(target, ref, ...more);
+          const call = { verb: property, plural, name: created ?? ref.name ?? "", subresource };
+          await this.before(call);
+          return this.refuse(call) ?? method.call(target, ref, ...more);
         };
       },
     });

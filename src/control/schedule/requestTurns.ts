@@ -14,6 +14,10 @@ import { refs, type ScheduleWorld } from "./scheduleWorld.ts";
 /** How long a gang's set may be incomplete before somebody who did not write it takes it for abandoned. */
 const abandonedMs = 5_000;
 
+/** How long a pod waits after a bind of it failed for good; twice as long each time, up to the second. */
+const holdBackMs = 1_000;
+const holdBackMsMax = 30_000;
+
 /**
  * Takes away BindRequests that are over: failed for good, for a node that is gone, done and seen done, or part of a gang's set that was never
  * completed. Each is read again first; what is still wanted stays.
@@ -23,6 +27,8 @@ export class RequestTurns {
   private readonly world: ScheduleWorld;
   private readonly byCommit;
   private readonly incompleteSince = new Map<string, number>();
+  /** Pod UID to how many of its requests failed, and the UID of the last one. May be lost: it only makes us patient. */
+  private readonly failed = new Map<string, { readonly times: number; readonly request: string }>();
 
   constructor(controllers: Controllers, world: ScheduleWorld) {
     this.controllers = controllers;
@@ -40,6 +46,7 @@ export class RequestTurns {
     const verdict = this.whyOver(object);
     if (verdict === undefined) return undefined;
     if (typeof verdict === "number") return { requeueAfterMs: verdict };
+    this.holdBack(object as unknown as BindRequest);
     const { namespace = "", name } = object.metadata;
     const intent: DeleteIntent = {
       type: "delete",
@@ -61,6 +68,25 @@ export class RequestTurns {
     if (!outcome.ok) return turnResultOf(outcome);
     this.controllers.ports.log.debug({ request: key, why: verdict }, "took a BindRequest away");
     return undefined;
+  }
+
+  /** Who cannot be bound waits, longer each time: placed again at once it would win every cycle, and others would starve behind it. */
+  private holdBack(request: BindRequest): void {
+    const uid = podUidOf(request) ?? "";
+    const { cluster } = this.world;
+    if (!isFinallyFailed(request)) {
+      this.failed.delete(uid);
+      return;
+    }
+    const known = this.failed.get(uid);
+    if (known?.request === request.metadata.uid || !cluster.tasks.has(uid)) return;
+    for (const other of [...this.failed.keys()]) if (!cluster.tasks.has(other)) this.failed.delete(other);
+    const times = (known?.times ?? 0) + 1;
+    this.failed.set(uid, { times, request: request.metadata.uid });
+    const untilMs = this.controllers.ports.clock.nowMs() + Math.min(holdBackMsMax, holdBackMs * 2 ** (times - 1));
+    const why = `the bind to ${request.spec?.selectedNode} failed: ${request.status?.reason ?? "no reason given"}`;
+    cluster.heldBack.set(uid, { untilMs, why });
+    cluster.touched();
   }
 
   /** The requests that share a set with this one. */

@@ -1,0 +1,239 @@
+/** The scheduler's side of the binder's races: the rows C of the catalogue, K16 and K19, with the real scheduler and the real binder. */
+import { describe, expect, test } from "vitest";
+import { findProfile, profilesWith } from "../../src/decide/nodes/profiles.ts";
+import type { Pod } from "../../src/model/kubernetes.generated.ts";
+import { refused } from "../../src/model/outcome.ts";
+import { BindCluster } from "./bindCluster.ts";
+import { type Call, Waylaid } from "./waylaid.ts";
+
+const half = { "gpu-fraction": "0.5" };
+const queued = { labels: { "kai.scheduler/queue": "default-queue" } };
+const requests = "scheduling.run.ai/bindrequests";
+const whole = (gpus: number) => ({
+  resources: { requests: { "nvidia.com/gpu": String(gpus) }, limits: { "nvidia.com/gpu": String(gpus) } },
+});
+
+async function both(pools?: readonly string[]) {
+  const cluster = await BindCluster.create(pools);
+  const way = new Waylaid();
+  await cluster.startBinder();
+  await cluster.startScheduler((kube) => way.of(kube));
+  return { cluster, way };
+}
+
+function submit(
+  cluster: BindCluster,
+  name: string,
+  annotations: Record<string, string> = half,
+  spec = {},
+): Promise<Pod> {
+  return cluster.pod(name, annotations, spec, queued);
+}
+
+function named(cluster: BindCluster, name: string): Pod | undefined {
+  return cluster.pods().find(({ metadata }) => metadata.name === name);
+}
+
+function scheduled(pod: Pod | undefined): string | undefined {
+  return pod?.status?.conditions?.find(({ type }) => type === "PodScheduled")?.status;
+}
+
+function groupOf(pod: Pod): string | undefined {
+  return pod.metadata.labels?.["runai-gpu-group"];
+}
+
+describe("the scheduler", () => {
+  test("C1: counts a pod whose BindRequest its watch has not shown yet as placed", async () => {
+    const { cluster, way } = await both(["t4=1"]);
+    way.isLate = (plural) => plural === "bindrequests";
+    const created: Call[] = [];
+    way.before = (call) => {
+      if (call.verb === "create" && call.plural === "bindrequests") created.push(call);
+      return undefined;
+    };
+    for (let i = 0; i < 8; i++) await submit(cluster, `f${i}`);
+    await cluster.run(4);
+    expect(created.map(({ name }) => name).sort()).toEqual(Array.from({ length: 8 }, (_, i) => `f${i}`));
+    const users = new Map<string, number>();
+    for (const pod of cluster.pods()) users.set(groupOf(pod) ?? "", (users.get(groupOf(pod) ?? "") ?? 0) + 1);
+    expect([...users.values()]).toEqual([2, 2, 2, 2]);
+  });
+
+  test("C2, C17: leaves no word of a pod being unschedulable once it is bound, however late the word was sent", async () => {
+    const { cluster, way } = await both(["t4=1"]);
+    for (let i = 0; i < 4; i++) await submit(cluster, `full${i}`, { "gpu-fraction": "0.9" });
+    await cluster.run(3);
+    const held: (() => void)[] = [];
+    way.before = ({ verb, plural, name, subresource }) =>
+      verb === "patch" && plural === "pods" && name === "late" && subresource === "status"
+        ? new Promise<void>((resolve) => held.push(resolve))
+        : undefined;
+    await submit(cluster, "late");
+    await cluster.run(3);
+    expect(held.length).toBeGreaterThan(0);
+    way.before = () => undefined;
+    await cluster.api.delete("/pods", "default/full0");
+    await cluster.run(40);
+    expect(named(cluster, "late")?.status?.phase).toBe("Running");
+    for (const go of held) go();
+    await cluster.run(5);
+    expect(scheduled(named(cluster, "late"))).toBe("True");
+  });
+
+  test("C3, C15: drops what it wanted to say about a pod and a group that are gone, and does not say it again and again", async () => {
+    const { cluster, way } = await both(["t4=1"]);
+    for (let i = 0; i < 4; i++) await submit(cluster, `full${i}`, { "gpu-fraction": "0.9" });
+    await cluster.run(3);
+    let patches = 0;
+    let isGone = false;
+    way.before = ({ verb, plural, subresource }) => {
+      if (verb !== "patch" || subresource !== "status" || (plural !== "pods" && plural !== "podgroups"))
+        return undefined;
+      patches++;
+      if (isGone) return undefined;
+      isGone = true;
+      return (async () => {
+        await cluster.api.delete("/pods", "default/f");
+        for (const key of cluster.api.names("scheduling.run.ai/podgroups"))
+          if (key.includes("-f-")) await cluster.api.delete("scheduling.run.ai/podgroups", key);
+      })();
+    };
+    await submit(cluster, "f");
+    await cluster.run(60);
+    expect(isGone).toBe(true);
+    expect(patches).toBeLessThan(8);
+    expect(cluster.log.errors).toEqual([]);
+  });
+
+  test("C4: takes back that a group cannot be placed only when its pod is bound", async () => {
+    const { cluster } = await both(["t4=1"]);
+    for (let i = 0; i < 4; i++) await submit(cluster, `full${i}`, { "gpu-fraction": "0.9" });
+    await cluster.run(3);
+    await submit(cluster, "f");
+    await cluster.run(3);
+    const isTold = () => cluster.podGroups().some(({ status }) => (status?.schedulingConditions ?? []).length > 0);
+    expect(isTold()).toBe(true);
+    let unbound = 0;
+    cluster.kube.faults = {
+      before: (verb, what) => {
+        if (verb === "bind" && what === "pods f" && !isTold()) unbound++;
+        return undefined;
+      },
+    };
+    await cluster.api.delete("/pods", "default/full0");
+    await cluster.run(40);
+    expect(named(cluster, "f")?.status?.phase).toBe("Running");
+    expect([unbound, isTold()]).toEqual([0, false]);
+  });
+
+  test("C7: places no share on a node with one pod slot when it needs a new group, and does when it can join one", async () => {
+    const t4 = findProfile(profilesWith(), "t4");
+    const cluster = await BindCluster.create(["tiny=1"], {}, [{ ...t4, name: "tiny", maxPods: 3 }]);
+    await cluster.startBinder();
+    await cluster.startScheduler();
+    await submit(cluster, "a");
+    await cluster.run(3);
+    await submit(cluster, "b", { "gpu-fraction": "0.6" });
+    await cluster.run(3);
+    expect([named(cluster, "a")?.status?.phase, named(cluster, "b")?.spec?.nodeName]).toEqual(["Running", undefined]);
+    await submit(cluster, "c", { "gpu-fraction": "0.4" });
+    await cluster.run(3);
+    expect(named(cluster, "c")?.status?.phase).toBe("Running");
+  });
+
+  test("C8, C12: of many pods of seven tenths places one on each GPU, each with a group and a device of its own", async () => {
+    const { cluster } = await both();
+    for (let i = 0; i < 12; i++) await submit(cluster, `f${i}`, { "gpu-fraction": "0.7" });
+    await cluster.run(6);
+    const placed = cluster.pods().filter(({ status }) => status?.phase === "Running");
+    expect(placed).toHaveLength(8);
+    expect(new Set(placed.map(groupOf)).size).toBe(8);
+    expect(new Set(placed.map(({ metadata }) => metadata.annotations?.["muster.dev/gpu-devices"])).size).toBe(8);
+  });
+
+  test("C14: a share that waits for a whole GPU to be released is bound after that, and to nothing else", async () => {
+    const { cluster } = await both(["t4=1"]);
+    await submit(
+      cluster,
+      "all",
+      {},
+      { containers: [{ name: "c", image: "i", ...whole(4) }], terminationGracePeriodSeconds: 5 },
+    );
+    await cluster.run(3);
+    expect(named(cluster, "all")?.status?.phase).toBe("Running");
+    await submit(cluster, "f");
+    await cluster.run(2);
+    await cluster.api.delete("/pods", "default/all");
+    await cluster.run(1);
+    expect(named(cluster, "all") === undefined || cluster.reservations().length === 0).toBe(true);
+    await cluster.run(30);
+    expect(named(cluster, "f")?.status?.phase).toBe("Running");
+    expect(cluster.reservations()).toHaveLength(1);
+  });
+
+  test("C11: of a gang whose BindRequests could not all be made starts none before the set is whole", async () => {
+    const { cluster, way } = await both(["t4=1"]);
+    let failures = 0;
+    let isBoundEarly = false;
+    way.refuse = ({ verb, plural, name }) => {
+      if (verb !== "create" || plural !== "bindrequests" || name !== "g-2" || failures >= 2) return undefined;
+      failures++;
+      isBoundEarly ||= cluster.pods().some(({ spec }) => spec?.nodeName !== undefined);
+      return refused("Unavailable", "down");
+    };
+    await cluster.gang("g", 3, half);
+    await cluster.run(30);
+    expect(failures).toBeGreaterThan(0);
+    expect(isBoundEarly).toBe(false);
+    expect(cluster.pods().map(({ status }) => status?.phase)).toEqual(["Running", "Running", "Running"]);
+  });
+
+  test("C5: does not take a gang for stale of which some pods have succeeded", async () => {
+    const { cluster } = await both(["t4=1"]);
+    await cluster.gang("g", 2, half, (member) => (member === 0 ? { "sim.muster.dev/run-duration": "5s" } : {}));
+    await cluster.run(120);
+    expect(cluster.pods().map(({ status }) => status?.phase)).toEqual(["Succeeded", "Running"]);
+  });
+
+  test("K16: lets others run while the bind of one pod is refused again and again, and asks less and less often", async () => {
+    const { cluster } = await both(["t4=1"]);
+    let refusals = 0;
+    cluster.kube.faults = {
+      before: (verb, what) =>
+        verb === "bind" && what === "pods cursed" && ++refusals > 0
+          ? refused("Forbidden", "policy says no")
+          : undefined,
+    };
+    await submit(cluster, "cursed");
+    await cluster.run(5);
+    for (let i = 0; i < 7; i++) await submit(cluster, `f${i}`);
+    await cluster.run(10);
+    expect(cluster.pods().filter(({ status }) => status?.phase === "Running")).toHaveLength(7);
+    const early = refusals;
+    await cluster.run(60);
+    expect(refusals).toBeGreaterThan(1);
+    // At the pace of its cycles it would have been hundreds.
+    expect(refusals - early).toBeLessThan(20);
+    expect(named(cluster, "cursed")?.spec?.nodeName).toBeUndefined();
+  });
+
+  test("K19: does not take a pod for placed because of the BindRequest of its predecessor", async () => {
+    const { cluster } = await both(["t4=1"]);
+    const predecessor = "11111111-2222-3333-4444-555555555555";
+    await cluster.api.create(requests, {
+      apiVersion: "scheduling.run.ai/v1alpha2",
+      kind: "BindRequest",
+      metadata: {
+        name: "f",
+        namespace: "default",
+        ownerReferences: [{ apiVersion: "v1", kind: "Pod", name: "f", uid: predecessor }],
+      },
+      spec: { podName: "f", selectedNode: "t4-0", selectedGPUGroups: ["old"], receivedResourceType: "Fraction" },
+    });
+    const pod = await submit(cluster, "f");
+    await cluster.run(30);
+    expect(named(cluster, "f")?.status?.phase).toBe("Running");
+    expect(named(cluster, "f")?.metadata.uid).toBe(pod.metadata.uid);
+    expect(groupOf(named(cluster, "f") as Pod)).not.toBe("old");
+  });
+});

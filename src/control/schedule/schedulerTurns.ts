@@ -5,15 +5,10 @@ import type { QueueState } from "../../decide/schedule/queueTree.ts";
 import type { Session } from "../../decide/schedule/session.ts";
 import type { Task } from "../../decide/schedule/task.ts";
 import { applyIntent, type Written } from "../../intents/applyIntent.ts";
-import { lookAgainAtAll } from "../../intents/lookAgain.ts";
-import { type DeleteIntent, expectedOf, type Intent, keyOf, kindOf } from "../../model/intent.ts";
-import type { Pod } from "../../model/kubernetes.generated.ts";
+import { type Intent, keyOf, kindOf } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { type Outcome, refused } from "../../model/outcome.ts";
-import { firstRevision, laterOf, type Revision } from "../../model/revision.ts";
-import { type BindRequest, podUidOf } from "../../model/scheduling/bindRequest.ts";
-import { annotationKeys, defaultSchedulerName, kaiSchedulerName } from "../../model/scheduling/keys.ts";
-import { uuid5 } from "../../model/uuid5.ts";
+import { firstRevision, type Revision } from "../../model/revision.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import { type Decision, resolveUnknown } from "../commit.ts";
 import type { Controllers } from "../controllers.ts";
@@ -24,7 +19,8 @@ import type { GroupMarks } from "./groupMarks.ts";
 import { measureSearch, Stages } from "./measures.ts";
 import { intentsOf, type JobCommit } from "./planIntents.ts";
 import type { Found } from "./reasonBook.ts";
-import { type Mark, refs, type ScheduleWorld } from "./scheduleWorld.ts";
+import type { Mark, ScheduleWorld } from "./scheduleWorld.ts";
+import { takeOver, voidSet } from "./takeOver.ts";
 
 /** Writes on their way at once: enough that one sync of the disk carries many of them. */
 const writesAtOnce = 256;
@@ -34,9 +30,6 @@ const holdBackMsMax = 300_000;
 /** The first wait before a turn that failed has its next one; it doubles up to the last. */
 const soonMs = 10;
 const soonMsMax = 1_000;
-
-/** How long our caches may take to show what was there when we took the lease. */
-const takeOverMs = 5_000;
 
 export interface TurnOutcome {
   readonly revision: Revision;
@@ -139,66 +132,23 @@ export class SchedulerTurns {
     return { requeueAfterMs };
   }
 
-  /**
-   * What an earlier leader has sent may still land. A bind that it decided carries the pod's revision, so writing to every pod that waits
-   * makes each such bind fail; a request that it decided names the mark that the pod had, and is not carried out once the
-   * pod has another one. What had landed before is waited for, so that our picture has it:
-   *
-   *   old leader                 API                           new leader
-   *   bind a to n1 -----\\
-   *   request b to n1 ---\\      lease is taken            <--
-   *                       \\     a, b: our mark           <--  mark every pod that waits
-   *                        -->  a: conflict
-   *                        -->  b to n1, in another epoch:     n1 is really free
-   *                             the binder refuses it
-   */
+  /** Once in each epoch; says why when it could not be done, and nothing may be decided before it is. */
   private async takeOver(cancel: Cancel): Promise<string | undefined> {
-    const { controllers, world } = this;
-    const { lease, kube } = controllers;
+    const { lease } = this.controllers;
     if (lease === undefined) return undefined;
     if (lease.epoch === undefined) return "we do not lead";
     const epoch = JSON.stringify(lease.epoch);
     if (this.tookOverIn === epoch) return undefined;
-    const look = { atLeast: lease.takenAt ?? firstRevision, cancel };
-    const requests = await lookAgainAtAll(kube, refs.requests, {}, look);
-    if (!requests.ok) return requests.message;
-    const pods = await lookAgainAtAll(kube, refs.pods, {}, look);
-    if (!pods.ok) return pods.message;
-    const newestOf = (items: readonly KubeObject[]): Revision =>
-      items.reduce((newest, { metadata }) => laterOf(newest, metadata.resourceVersion), firstRevision);
-    let newest = newestOf(pods.value.items);
-    const mark = uuid5(epoch, "epoch");
-    // What is on its way stays on its way; a gang's set that was never completed does not.
-    const isVoid = unfinishedSets(requests.value.items);
-    const onTheirWay = new Set<string>();
-    for (const request of requests.value.items) {
-      if (!isVoid(request)) onTheirWay.add(podUidOf(request as unknown as BindRequest) ?? "");
-    }
-    for (const pod of pods.value.items) {
-      if (!isWaitingForUs(pod, this.world.cluster.settings.placesPlainPods)) continue;
-      if (onTheirWay.has(pod.metadata.uid)) continue;
-      const { namespace = "", name } = pod.metadata;
-      const patch = { metadata: { annotations: { [annotationKeys.schedulerEpoch]: mark } } };
-      const target = { ...refs.pods, namespace, name };
-      const why = "another leads now: what was decided before must not land";
-      const outcome = await applyIntent(
-        kube,
-        { type: "patch", target, expected: expectedOf(pod), patch, why },
-        { cancel },
-      );
-      if (outcome.ok) newest = laterOf(newest, outcome.value.revision ?? firstRevision);
-      else if (outcome.reason !== "NotFound") return outcome.message;
-    }
-    const wait = { cancel, timeoutMs: takeOverMs };
-    if (!(await world.pods.waitForRevision(newest, wait))) return "our picture of the pods is older than our lease";
-    if (!(await world.requests.waitForRevision(newestOf(requests.value.items), wait))) {
-      return "our picture of the BindRequests is older than our lease";
-    }
-    await this.voidSet(requests.value.items.filter(isVoid), cancel);
+    const refusal = await takeOver(
+      this.controllers,
+      this.world,
+      { epoch, since: lease.takenAt ?? firstRevision },
+      cancel,
+    );
+    if (refusal !== undefined) return refusal;
     // Nothing that was sent before can take effect any more.
-    for (const { intent } of this.unknown.values()) {
-      if (world.picture.stateOf(intent) === "unknown") world.picture.abandon(intent);
-    }
+    const { picture } = this.world;
+    for (const { intent } of this.unknown.values()) if (picture.stateOf(intent) === "unknown") picture.abandon(intent);
     this.unknown.clear();
     this.tookOverIn = epoch;
     return undefined;
@@ -297,7 +247,7 @@ export class SchedulerTurns {
         if (commit.commitId !== undefined) voided.add(commit);
       }
     });
-    for (const commit of voided) await this.voidSet(written.get(commit) ?? [], cancel);
+    for (const commit of voided) await voidSet(this.controllers.kube, written.get(commit) ?? [], cancel);
     if (plan.evictions.length > 0) {
       hasFailed = (await this.evictions.carryOut(plan, revision, cancel)) || hasFailed;
     }
@@ -360,23 +310,6 @@ export class SchedulerTurns {
     });
   }
 
-  /**
-   * One of a gang could not be written: the others go, and the gang is decided again. Only what we were told that we made is meant: whatever
-   * else has the name may be another's. What is left after that is an incomplete set, and goes as one.
-   */
-  private async voidSet(requests: readonly KubeObject[], cancel: Cancel): Promise<void> {
-    for (const request of requests) {
-      const { namespace = "", name } = request.metadata;
-      const remove: DeleteIntent = {
-        type: "delete",
-        target: { ...refs.requests, namespace, name },
-        expected: expectedOf(request),
-        why: "another pod of its gang could not get its BindRequest",
-      };
-      await applyIntent(this.controllers.kube, remove, { cancel });
-    }
-  }
-
   /** Looks at what became of writes that timed out; what is as it was is sent again. */
   private async resolve(cancel: Cancel): Promise<void> {
     for (const [key, decision] of [...this.unknown]) {
@@ -404,32 +337,6 @@ export class SchedulerTurns {
       }
     }
   }
-}
-
-/** Requests of gangs' sets that are neither complete nor begun: who wrote them does not lead any more, and will not write the rest. */
-function unfinishedSets(requests: readonly KubeObject[]): (request: KubeObject) => boolean {
-  const sets = new Map<string, KubeObject[]>();
-  const setOf = ({ metadata }: KubeObject): string | undefined => {
-    const id = metadata.annotations?.[annotationKeys.commit];
-    return id === undefined ? undefined : `${metadata.namespace}/${id}`;
-  };
-  for (const request of requests) {
-    const id = setOf(request);
-    if (id !== undefined) sets.set(id, [...(sets.get(id) ?? []), request]);
-  }
-  return (request) => {
-    const set = sets.get(setOf(request) ?? "");
-    if (set === undefined) return false;
-    const hasBegun = set.some((each) => (each as unknown as BindRequest).status?.phase !== undefined);
-    return !hasBegun && set.length < Number(request.metadata.annotations?.[annotationKeys.commitSize] ?? "0");
-  };
-}
-
-function isWaitingForUs(object: KubeObject, placesPlainPods: boolean): boolean {
-  const { metadata, spec } = object as unknown as Pod;
-  const scheduler = spec?.schedulerName;
-  if (scheduler !== kaiSchedulerName && !(placesPlainPods && scheduler === defaultSchedulerName)) return false;
-  return (spec?.nodeName ?? "") === "" && metadata.deletionTimestamp === undefined;
 }
 
 function explainWaiting(session: Session, found: Found[]): void {

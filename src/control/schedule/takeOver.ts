@@ -1,0 +1,114 @@
+import { applyIntent } from "../../intents/applyIntent.ts";
+import { lookAgainAtAll } from "../../intents/lookAgain.ts";
+import { expectedOf } from "../../model/intent.ts";
+import type { Pod } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { firstRevision, laterOf, type Revision } from "../../model/revision.ts";
+import { type BindRequest, podUidOf } from "../../model/scheduling/bindRequest.ts";
+import { annotationKeys, defaultSchedulerName, kaiSchedulerName } from "../../model/scheduling/keys.ts";
+import { uuid5 } from "../../model/uuid5.ts";
+import type { Cancel } from "../../ports/cancel.ts";
+import type { KubeApi } from "../../ports/kubeApi.ts";
+import type { Controllers } from "../controllers.ts";
+import { refs, type ScheduleWorld } from "./scheduleWorld.ts";
+
+/** How long our caches may take to show what was there when we took the lease. */
+const takeOverMs = 5_000;
+
+/**
+ * What an earlier leader has sent may still land. A bind that it decided carries the pod's revision, so writing to every pod that waits
+ * makes each such bind fail; a request that it decided names the mark that the pod had, and is not carried out once the
+ * pod has another one. What had landed before is waited for, so that our picture has it:
+ *
+ *   old leader                 API                           new leader
+ *   bind a to n1 -----\\
+ *   request b to n1 ---\\      lease is taken            <--
+ *                       \\     a, b: our mark           <--  mark every pod that waits
+ *                        -->  a: conflict
+ *                        -->  b to n1, in another epoch:     n1 is really free
+ *                             the binder refuses it
+ *
+ * Says why when it could not be done.
+ */
+export async function takeOver(
+  { kube }: Controllers,
+  world: ScheduleWorld,
+  { epoch, since }: { readonly epoch: string; readonly since: Revision },
+  cancel: Cancel,
+): Promise<string | undefined> {
+  const look = { atLeast: since, cancel };
+  const requests = await lookAgainAtAll(kube, refs.requests, {}, look);
+  if (!requests.ok) return requests.message;
+  const pods = await lookAgainAtAll(kube, refs.pods, {}, look);
+  if (!pods.ok) return pods.message;
+  const newestOf = (items: readonly KubeObject[]): Revision =>
+    items.reduce((newest, { metadata }) => laterOf(newest, metadata.resourceVersion), firstRevision);
+  let newest = newestOf(pods.value.items);
+  const mark = uuid5(epoch, "epoch");
+  // What is on its way stays on its way; a gang's set that was never completed does not.
+  const isVoid = unfinishedSets(requests.value.items);
+  const onTheirWay = new Set<string>();
+  for (const request of requests.value.items) {
+    if (!isVoid(request)) onTheirWay.add(podUidOf(request as unknown as BindRequest) ?? "");
+  }
+  for (const pod of pods.value.items) {
+    if (!isWaitingForUs(pod, world.cluster.settings.placesPlainPods) || onTheirWay.has(pod.metadata.uid)) continue;
+    const { namespace = "", name } = pod.metadata;
+    const patch = { metadata: { annotations: { [annotationKeys.schedulerEpoch]: mark } } };
+    const target = { ...refs.pods, namespace, name };
+    const why = "another leads now: what was decided before must not land";
+    const outcome = await applyIntent(
+      kube,
+      { type: "patch", target, expected: expectedOf(pod), patch, why },
+      { cancel },
+    );
+    if (outcome.ok) newest = laterOf(newest, outcome.value.revision ?? firstRevision);
+    else if (outcome.reason !== "NotFound") return outcome.message;
+  }
+  const wait = { cancel, timeoutMs: takeOverMs };
+  if (!(await world.pods.waitForRevision(newest, wait))) return "our picture of the pods is older than our lease";
+  if (!(await world.requests.waitForRevision(newestOf(requests.value.items), wait))) {
+    return "our picture of the BindRequests is older than our lease";
+  }
+  await voidSet(kube, requests.value.items.filter(isVoid), cancel);
+  return undefined;
+}
+
+/**
+ * One of a gang could not be written: the others go, and the gang is decided again. Only what we were shown is meant: whatever
+ * else has the name may be another's. What is left after that is an incomplete set, and goes as one.
+ */
+export async function voidSet(kube: KubeApi, requests: readonly KubeObject[], cancel: Cancel): Promise<void> {
+  for (const request of requests) {
+    const { namespace = "", name } = request.metadata;
+    const target = { ...refs.requests, namespace, name };
+    const why = "another pod of its gang could not get its BindRequest";
+    await applyIntent(kube, { type: "delete", target, expected: expectedOf(request), why }, { cancel });
+  }
+}
+
+/** Requests of gangs' sets that are neither complete nor begun: who wrote them does not lead any more, and will not write the rest. */
+function unfinishedSets(requests: readonly KubeObject[]): (request: KubeObject) => boolean {
+  const sets = new Map<string, KubeObject[]>();
+  const setOf = ({ metadata }: KubeObject): string | undefined => {
+    const id = metadata.annotations?.[annotationKeys.commit];
+    return id === undefined ? undefined : `${metadata.namespace}/${id}`;
+  };
+  for (const request of requests) {
+    const id = setOf(request);
+    if (id !== undefined) sets.set(id, [...(sets.get(id) ?? []), request]);
+  }
+  return (request) => {
+    const set = sets.get(setOf(request) ?? "");
+    if (set === undefined) return false;
+    const hasBegun = set.some((each) => (each as unknown as BindRequest).status?.phase !== undefined);
+    return !hasBegun && set.length < Number(request.metadata.annotations?.[annotationKeys.commitSize] ?? "0");
+  };
+}
+
+function isWaitingForUs(object: KubeObject, placesPlainPods: boolean): boolean {
+  const { metadata, spec } = object as unknown as Pod;
+  const scheduler = spec?.schedulerName;
+  if (scheduler !== kaiSchedulerName && !(placesPlainPods && scheduler === defaultSchedulerName)) return false;
+  return (spec?.nodeName ?? "") === "" && metadata.deletionTimestamp === undefined;
+}

@@ -1,7 +1,8 @@
 /** Carries a decision out: what must be announced first, then what is written, then what is taken away after a second look. */
-import type { GangDecision, NamedAnnouncement, Removal } from "../../decide/gang/gangDraft.ts";
+import type { Announcement, GangDecision, Known, NamedAnnouncement, Removal } from "../../decide/gang/gangDraft.ts";
+import { type Done, type TurnOf, turnEvents, turnFailures } from "../../decide/gang/turnEvents.ts";
 import { lookAgain } from "../../intents/lookAgain.ts";
-import { places } from "../../model/gang/keys.ts";
+import { type GangKind, places } from "../../model/gang/keys.ts";
 import { expectedOf, type Intent, intentId, kindOf } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/object.ts";
 import type { Refusal } from "../../model/outcome.ts";
@@ -18,6 +19,13 @@ export interface GangTurn {
   readonly cancel: Cancel;
   /** Has the turn's key looked at again. */
   readonly wake: () => void;
+  /** Whose children it looks after: who is told what was done, and whose status says what could not be. */
+  readonly about?: {
+    readonly of: TurnOf;
+    readonly object: Known;
+    /** Has the turn looked at again that writes the object's status. */
+    readonly wakeStatus: () => void;
+  };
 }
 
 /** How many writes of one decision are on their way at once at most; it begins with one. */
@@ -28,14 +36,53 @@ export async function carryOut(world: GangWorld, decision: GangDecision, turn: G
     const refusal = await announce(world, announcement, turn);
     if (refusal !== undefined) return turnResultOf(refusal) ?? { again: refusal.message };
   }
-  const refusal =
-    (await inBatches(decision.intents, (intent) => write(world, intent, turn))) ??
-    (await inBatches(await grounded(world, decision.removals, turn), (removal) => takeAway(world, removal, turn)));
-  for (const { regarding, ...note } of decision.notes) world.recorder.record(regarding as KubeObject, note);
+  const done: Done[] = [];
+  const noted = async (intent: Intent, outcome: Promise<Refusal | undefined>): Promise<Refusal | undefined> => {
+    const refusal = await outcome;
+    const deed = deedOf(intent, turn);
+    if (deed !== undefined) done.push({ ...deed, ...(refusal && { refusal }) });
+    return refusal;
+  };
+  const isStatus = ({ type }: Intent): boolean => type === "status";
+  const doing = await inBatches(
+    decision.intents.filter((intent) => !isStatus(intent)),
+    (intent) => noted(intent, write(world, intent, turn)),
+  );
+  // What is seen is said also where nothing can be done about it: a clique whose new pods are refused is below its minimum all the same.
+  const saying = await inBatches(decision.intents.filter(isStatus), (intent) => write(world, intent, turn));
+  // What goes may be written down in the status: it goes after that, or not now.
+  const removing =
+    saying ??
+    (await inBatches(await grounded(world, decision.removals, turn), (removal) =>
+      noted(removal.intent, takeAway(world, removal, turn)),
+    ));
+  for (const { regarding, ...note } of [...decision.notes, ...told(world, turn, done)]) {
+    world.recorder.record(regarding as KubeObject, note);
+  }
+  const refusal = doing ?? removing;
   if (refusal !== undefined) return turnResultOf(refusal);
   if (decision.wakeAtMs === undefined) return undefined;
   return { requeueAfterMs: Math.max(1, decision.wakeAtMs - world.nowMs) };
 }
+
+function told(world: GangWorld, { key, about }: GangTurn, done: readonly Done[]): readonly Announcement[] {
+  if (about === undefined) return [];
+  const { of, object, wakeStatus } = about;
+  if (world.noteFailures(object.metadata.uid, key, turnFailures(of, done))) wakeStatus();
+  return turnEvents(of, object, done);
+}
+
+/** What a write is to people: nothing, if it is about the turn's own object. */
+function deedOf({ type, target }: Intent, { about }: GangTurn): Omit<Done, "refusal"> | undefined {
+  const kind = kindByPlace.get(kindOf(target));
+  if (kind === undefined || kind === about?.object.kind) return undefined;
+  if (type !== "create" && type !== "patch" && type !== "delete") return undefined;
+  return { kind, deed: type, name: target.name };
+}
+
+const kindByPlace: ReadonlyMap<string, GangKind> = new Map(
+  Object.entries(places).map(([kind, place]) => [kindOf(place), kind as GangKind]),
+);
 
 /** One, two, four and so on: when the API refuses one it would refuse them all. */
 async function inBatches<T>(

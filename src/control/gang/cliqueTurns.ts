@@ -61,7 +61,8 @@ export function addCliqueTurns(world: GangWorld): void {
       ),
     ],
     reconcile: async (key, { cancel }) => {
-      const turn = { key: `cliques ${key}`, cancel, wake: () => again.push(key) };
+      const wake = (): void => again.push(key);
+      const turn = { key: `cliques ${key}`, cancel, wake };
       if (!(await settleDoubts(world, turn))) return { again: "what was sent before is in doubt" };
       const clique = world.cliques.get(key);
       if (clique === undefined) return undefined;
@@ -82,11 +83,12 @@ export function addCliqueTurns(world: GangWorld): void {
           cliqueNamed: (name) => world.cliques.get(keyOf(namespace, name)),
           claims: world.claimsByOwner.get(uid),
           templateNamed: world.templateNamed,
+          failures: world.failuresOf(uid),
           tokenSecret: set === undefined ? undefined : world.tokenOf(set, tokenSecretName(set.metadata.name)),
         },
         world.nowMs,
       );
-      return carryOut(world, decision, turn);
+      return carryOut(world, decision, { ...turn, about: { of: "clique", object: clique, wakeStatus: wake } });
     },
   });
 }

@@ -1,6 +1,7 @@
 /** What the gang operator looks at: the caches, how objects are found in them, and the picture with what it decided and has not seen yet. */
 
 import type { AbsentAt } from "../../decide/gang/gangDraft.ts";
+import type { TurnFailure } from "../../decide/gang/turnEvents.ts";
 import { labels, managedByValue, places } from "../../model/gang/keys.ts";
 import { setReplicaOf } from "../../model/gang/setFacts.ts";
 import type { GangSettings } from "../../model/gang/settings.ts";
@@ -12,6 +13,7 @@ import type {
   PodGang,
 } from "../../model/gang/types.ts";
 import { type Intent, keyOf, kindOf } from "../../model/intent.ts";
+import { equalJson } from "../../model/json.ts";
 import type {
   HorizontalPodAutoscaler,
   Pod,
@@ -30,6 +32,7 @@ import type { CacheIndex } from "../cacheIndex.ts";
 import type { Controllers } from "../controllers.ts";
 import { EventRecorder } from "../eventRecorder.ts";
 import type { ObjectCache } from "../objectCache.ts";
+import { Channel } from "../sources.ts";
 
 /** Whether a pod counts for its clique: shown by the watch, or decided and not yet shown. */
 export type Presence = "live" | "gone";
@@ -84,6 +87,8 @@ export class GangWorld {
   /** Only where this project's scheduler is switched on. */
   readonly podGroups: ObjectCache<Cached<PodGroup>> | undefined;
   readonly topologies: ObjectCache<Cached<Topology>> | undefined;
+  /** Has sets looked at again by their own turn. */
+  readonly setsAgain = new Channel();
   readonly picture: Picture<Presence>;
   readonly recorder: EventRecorder;
 
@@ -107,6 +112,8 @@ export class GangWorld {
   /** Told when an intent has ended that nothing else may tell of. */
   private readonly open = new Map<string, () => void>();
   private readonly doubts = new Map<string, readonly Intent[]>();
+  /** By the UID of an object, then by turn: what could not be done for it. */
+  private readonly failures = new Map<string, Map<string, readonly TurnFailure[]>>();
 
   constructor(controllers: Controllers, settings: GangSettings) {
     this.controllers = controllers;
@@ -139,6 +146,11 @@ export class GangWorld {
     for (const cache of this.followed) {
       cache.onChanges((changes, isNewList) => {
         for (const { id } of this.picture.observed(cache.kind, changes, isNewList)) this.ended(id);
+      });
+    }
+    for (const cache of [this.sets, this.groups, this.cliques] as unknown as ObjectCache[]) {
+      cache.onEvent(({ type, object }) => {
+        if (type === "deleted") this.failures.delete(object.metadata.uid);
       });
     }
     this.podsByOwner = this.pods.index(byOwner);
@@ -198,6 +210,27 @@ export class GangWorld {
 
   tokenOf(set: PodCliqueSet, name: string): Secret | undefined {
     return this.accounts["Secret"]?.get(keyOf(set.metadata.namespace, name)) as Secret | undefined;
+  }
+
+  /** What a turn could not do for an object. True if that is news. */
+  noteFailures(uid: string, turnKey: string, failures: readonly TurnFailure[]): boolean {
+    const ofObject = this.failures.get(uid) ?? new Map<string, readonly TurnFailure[]>();
+    if (equalJson(ofObject.get(turnKey) ?? [], failures)) return false;
+    if (failures.length > 0) ofObject.set(turnKey, failures);
+    else ofObject.delete(turnKey);
+    if (ofObject.size > 0) this.failures.set(uid, ofObject);
+    else this.failures.delete(uid);
+    return true;
+  }
+
+  /** One for each code, whichever turn met it. */
+  failuresOf(uid: string): readonly TurnFailure[] {
+    const byTurn = [...(this.failures.get(uid) ?? [])].sort(([a], [b]) => (a < b ? -1 : 1));
+    const byCode = new Map<string, TurnFailure>();
+    for (const failure of byTurn.flatMap(([, failures]) => failures)) {
+      if (!byCode.has(failure.code)) byCode.set(failure.code, failure);
+    }
+    return [...byCode.values()];
   }
 
   /** Somebody wants to know when the intent is over. */

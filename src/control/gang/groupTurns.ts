@@ -35,7 +35,8 @@ export function addGroupTurns(world: GangWorld): void {
       ),
     ],
     reconcile: async (key, { cancel }) => {
-      const turn = { key: `groups ${key}`, cancel, wake: () => again.push(key) };
+      const wake = (): void => again.push(key);
+      const turn = { key: `groups ${key}`, cancel, wake };
       if (!(await settleDoubts(world, turn))) return { again: "what was sent before is in doubt" };
       const group = world.groups.get(key);
       if (group === undefined) return undefined;
@@ -51,12 +52,13 @@ export function addGroupTurns(world: GangWorld): void {
           isTaken: (name) => world.cliques.get(keyOf(namespace, name)) !== undefined,
           claims: world.claimsByOwner.get(uid),
           templateNamed: world.templateNamed,
+          failures: world.failuresOf(uid),
         },
         world.nowMs,
       );
       const [index] = ends;
       if (index !== undefined && set !== undefined) return endReplica(world, { set, group, index }, turn);
-      return carryOut(world, decision, turn);
+      return carryOut(world, decision, { ...turn, about: { of: "group", object: group, wakeStatus: wake } });
     },
   });
 }

@@ -108,7 +108,8 @@ export function addReplicaTurns(world: GangWorld): void {
         world.nowMs,
       );
       if (verdict.verdict === "end") return endReplica(world, set, replica, turn);
-      return carryOut(world, decision, turn);
+      const about = { of: "replica", object: set, wakeStatus: () => world.setsAgain.push(setKey) } as const;
+      return carryOut(world, decision, { ...turn, about });
     },
   });
 }

@@ -7,7 +7,7 @@ import { keyOf } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/object.ts";
 import type { ObjectCache } from "../objectCache.ts";
 import { fieldChanged, type Predicate } from "../predicates.ts";
-import { Channel, forMapped, forObject, kindSource, type Source } from "../sources.ts";
+import { forMapped, forObject, kindSource, type Source } from "../sources.ts";
 import { carryOut, settleDoubts } from "./carryOut.ts";
 import { type GangWorld, setKeyOf } from "./gangWorld.ts";
 
@@ -15,8 +15,7 @@ import { type GangWorld, setKeyOf } from "./gangWorld.ts";
 const gatherMs = 10;
 
 export function addSetTurns(world: GangWorld): void {
-  const { settings } = world;
-  const again = new Channel();
+  const { settings, setsAgain: again } = world;
   const ofSet = (object: KubeObject): string[] => {
     const key = setKeyOf(object);
     return key === undefined ? [] : [key];
@@ -46,7 +45,8 @@ export function addSetTurns(world: GangWorld): void {
       ),
     ],
     reconcile: async (key, { cancel }) => {
-      const turn = { key: `sets ${key}`, cancel, wake: () => again.push(key) };
+      const wake = (): void => again.push(key);
+      const turn = { key: `sets ${key}`, cancel, wake };
       if (!(await settleDoubts(world, turn))) return { again: "what was sent before is in doubt" };
       const set = world.sets.get(key);
       if (set === undefined) return undefined;
@@ -65,10 +65,11 @@ export function addSetTurns(world: GangWorld): void {
           templateNamed: world.templateNamed,
           accountNamed: (kind, name) => world.accounts[kind]?.get(keyOf(namespace, name)),
           bindingNamed: (name) => world.bindings.get(name),
+          failures: world.failuresOf(uid),
         },
         world.nowMs,
       );
-      return carryOut(world, decision, turn);
+      return carryOut(world, decision, { ...turn, about: { of: "set", object: set, wakeStatus: wake } });
     },
   });
 }

@@ -328,6 +328,7 @@ function saidByGroup(row: GroupRow, policy: FullLossPolicy): unknown {
       isTaken: () => true,
       claims: [],
       templateNamed: () => undefined,
+      failures: [],
     },
     Date.UTC(2026, 0, 1),
   );

@@ -5,7 +5,7 @@ import { minAvailableOf } from "../../model/gang/setFacts.ts";
 import type { GangSettings } from "../../model/gang/settings.ts";
 import type { CliqueUpdateProgress, PodClique, PodCliqueSet, PodCliqueStatus } from "../../model/gang/types.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import { formatTime, timeToMs } from "../../model/time.ts";
+import { timeToMs } from "../../model/time.ts";
 import { breachType, cliqueBreach, cliqueScheduled, scheduledType } from "./breach.ts";
 import { hashOf, isRunning } from "./cliqueUpdate.ts";
 import type { CliqueHome } from "./decideClique.ts";
@@ -15,6 +15,7 @@ import { defaultLabels, isLeaving, selectorText } from "./gangLabels.ts";
 import { isForeignHash, templateHash } from "./hashes.ts";
 import { countPods } from "./podClasses.ts";
 import { recordLoss } from "./scheduleLoss.ts";
+import { datedError, type TurnFailure } from "./turnEvents.ts";
 
 export interface CliqueSaid {
   readonly clique: PodClique;
@@ -24,10 +25,13 @@ export interface CliqueSaid {
   readonly progress: CliqueUpdateProgress | undefined;
   readonly settings: GangSettings;
   readonly problem: string | undefined;
+  readonly failures: readonly TurnFailure[];
 }
 
 export function cliqueStatus(draft: GangDraft, said: CliqueSaid, nowMs: number): void {
   const { clique, set, place, pods, progress, settings, problem } = said;
+  const code = "ERR_SYNC_PCLQ_RESOURCE_CLAIM";
+  const errors = [...(problem === undefined ? [] : [{ code, description: problem }]), ...said.failures];
   const { observedGeneration: _seen, lastErrors: _errors, ...before } = clique.status ?? {};
   const counts = countPods(pods);
   const minAvailable = minAvailableOf(clique.spec);
@@ -40,10 +44,8 @@ export function cliqueStatus(draft: GangDraft, said: CliqueSaid, nowMs: number):
   const status: PodCliqueStatus = {
     ...before,
     ...(clique.metadata.generation !== undefined && { observedGeneration: clique.metadata.generation }),
-    ...(problem !== undefined && {
-      lastErrors: [
-        { code: "ERR_SYNC_PCLQ_RESOURCE_CLAIM", description: problem, observedAt: errorTime(clique, problem, nowMs) },
-      ],
+    ...(errors.length > 0 && {
+      lastErrors: errors.map((error) => datedError(error, clique.status?.lastErrors, nowMs)),
     }),
     replicas: counts.live,
     readyReplicas: counts.ready,
@@ -58,12 +60,6 @@ export function cliqueStatus(draft: GangDraft, said: CliqueSaid, nowMs: number):
     ...(loss && { scheduleLoss: loss }),
   };
   draft.status(clique, status, "what its pods say");
-}
-
-/** The same error keeps its time, or the status would change for ever. */
-function errorTime({ status }: PodClique, description: string, nowMs: number): string {
-  const known = status?.lastErrors?.find((error) => error.description === description);
-  return known?.observedAt ?? formatTime(nowMs);
 }
 
 export function podSelector(set: PodCliqueSet, { metadata }: PodClique): string {

@@ -39,6 +39,8 @@ export function decideBinding(picture: BindingPicture, nowMs: number): GangDecis
         : compareTopology(picture, scheduler, reference.topologyReference),
     );
   }
+  // What is being made is spoken of when it is seen.
+  if (draft.intents.length > 0) return draft.decision();
   const unusable = references.filter(({ schedulerName }) => !isUsable(schedulerName));
   for (const { schedulerName, topologyReference } of unusable) {
     const message = "the scheduler is not switched on or knows no topology";
@@ -125,7 +127,7 @@ function keepTopology(
       },
       `topology binding ${name}`,
     );
-    return status(true);
+    return status(false, `topology ${name} is being made`);
   }
   const isOurs = stored.metadata.ownerReferences?.some(({ uid }) => uid === binding.metadata.uid) === true;
   if (!isOurs) return status(false, `topology ${name} exists and belongs to somebody else`);

@@ -16,6 +16,7 @@ import { isForeignHash } from "./hashes.ts";
 import { cliqueName, groupName, memberName } from "./names.ts";
 import { namesPod } from "./podGangObjects.ts";
 import { podIndexOf, podName, podObject } from "./podObject.ts";
+import type { TurnFailure } from "./turnEvents.ts";
 
 export interface CliquePicture {
   readonly absentAt: AbsentAt;
@@ -36,6 +37,8 @@ export interface CliquePicture {
   readonly claims: readonly ResourceClaim[];
   readonly templateNamed: TemplateNamed;
   readonly tokenSecret: Secret | undefined;
+  /** What could not be done for it. */
+  readonly failures: readonly TurnFailure[];
 }
 
 export function decideClique(picture: CliquePicture, nowMs: number): GangDecision {
@@ -63,7 +66,16 @@ export function decideClique(picture: CliquePicture, nowMs: number): GangDecisio
   removeGates(draft, picture, { set, pods });
   cliqueStatus(
     draft,
-    { clique, set, place, pods, progress: update.progress, settings: picture.settings, problem },
+    {
+      clique,
+      set,
+      place,
+      pods,
+      progress: update.progress,
+      settings: picture.settings,
+      problem,
+      failures: picture.failures,
+    },
     nowMs,
   );
   return draft.decision();

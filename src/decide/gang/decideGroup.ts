@@ -31,6 +31,7 @@ import { isForeignHash } from "./hashes.ts";
 import { memberName } from "./names.ts";
 import { recordLoss } from "./scheduleLoss.ts";
 import { judgeGroupReplicas } from "./termination.ts";
+import { datedError, type TurnFailure } from "./turnEvents.ts";
 
 export interface GroupPicture {
   readonly absentAt: AbsentAt;
@@ -43,6 +44,8 @@ export interface GroupPicture {
   readonly isTaken: (cliqueName: string) => boolean;
   readonly claims: readonly ResourceClaim[];
   readonly templateNamed: TemplateNamed;
+  /** What could not be done for it. */
+  readonly failures: readonly TurnFailure[];
 }
 
 export interface GroupDecision extends GangDecision {
@@ -176,10 +179,12 @@ interface GroupSaid {
 
 function groupStatus(
   draft: GangDraft,
-  { group, settings }: GroupPicture,
+  { group, settings, failures }: GroupPicture,
   { home, replicas, update, terminations, problem }: GroupSaid,
   nowMs: number,
 ): void {
+  const code = "ERR_SYNC_PCSG_RESOURCE_CLAIM";
+  const errors = [...(problem === undefined ? [] : [{ code, description: problem }]), ...failures];
   const policy = settings.fullLossPolicy;
   const { set, setReplica, template } = home;
   const { gangTerminations: _open, lastErrors: _errors, everHealthy: _ever, ...before } = group.status ?? {};
@@ -197,7 +202,7 @@ function groupStatus(
   const status: PodCliqueScalingGroupStatus = {
     ...before,
     ...(group.metadata.generation !== undefined && { observedGeneration: group.metadata.generation }),
-    ...(problem !== undefined && { lastErrors: [claimError(group, problem, nowMs)] }),
+    ...(errors.length > 0 && { lastErrors: errors.map((error) => datedError(error, group.status?.lastErrors, nowMs)) }),
     replicas: groupReplicas(group.spec),
     scheduledReplicas: scheduled,
     availableReplicas: replicas.filter(({ isAvailable }) => isAvailable).length,
@@ -212,11 +217,6 @@ function groupStatus(
     ...(terminations.length > 0 && { gangTerminations: [...terminations] }),
   };
   draft.status(group, status, "what its cliques say");
-}
-
-function claimError({ status }: PodCliqueScalingGroup, description: string, nowMs: number) {
-  const known = status?.lastErrors?.find((error) => error.description === description);
-  return { code: "ERR_SYNC_PCSG_RESOURCE_CLAIM", description, observedAt: known?.observedAt ?? formatTime(nowMs) };
 }
 
 const firstWordMs = 5_000;

@@ -44,6 +44,7 @@ import { gangShapes } from "./podGangObjects.ts";
 import { countUpdated, isReplicaUpdated, nextProgress, type SetReplicaChildren } from "./setUpdate.ts";
 import { accountObjects, autoscalerObjects } from "./sharedObjects.ts";
 import { topologyCondition } from "./topologyCondition.ts";
+import { datedError, type TurnFailure } from "./turnEvents.ts";
 
 export interface SetPicture {
   readonly absentAt: AbsentAt;
@@ -59,6 +60,8 @@ export interface SetPicture {
   /** The account, role, binding and token of this name, if it exists. */
   readonly accountNamed: (kind: string, name: string) => KubeObject | undefined;
   readonly bindingNamed: (name: string) => ClusterTopologyBinding | undefined;
+  /** What could not be done for it. */
+  readonly failures: readonly TurnFailure[];
 }
 
 export function decideSet(picture: SetPicture, nowMs: number): GangDecision {
@@ -77,6 +80,7 @@ export function decideSet(picture: SetPicture, nowMs: number): GangDecision {
   const errors = [
     ...(conflict === undefined ? [] : [conflict]),
     ...(problem === undefined ? [] : [{ code: "ERR_SYNC_PCS_RESOURCE_CLAIM", description: problem }]),
+    ...picture.failures,
   ];
   setStatus(draft, picture, errors, nowMs);
   return draft.decision();
@@ -202,7 +206,7 @@ function setStatus(
     ...before,
     ...(isSettled && generation !== undefined && { observedGeneration: generation }),
     ...(conditions.length > 0 ? { conditions } : {}),
-    ...(errors.length > 0 && { lastErrors: errors.map((error) => dated(error, lastErrors, nowMs)) }),
+    ...(errors.length > 0 && { lastErrors: errors.map((error) => datedError(error, lastErrors, nowMs)) }),
     replicas: replicasOf(set),
     updatedReplicas: updated,
     availableReplicas: available.length,
@@ -217,15 +221,6 @@ function setStatus(
 
 function isRunningUpdate(progress: SetUpdateProgress | undefined): boolean {
   return progress !== undefined && progress.updateEndedAt === undefined;
-}
-
-function dated(
-  error: Pick<LastError, "code" | "description">,
-  known: readonly LastError[] | undefined,
-  nowMs: number,
-): LastError {
-  const same = known?.find(({ description }) => description === error.description);
-  return { ...error, observedAt: same?.observedAt ?? formatTime(nowMs) };
 }
 
 /** The first hash is stored, a foreign one is taken over, and a new one begins an update. */

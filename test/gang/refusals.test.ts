@@ -1,0 +1,80 @@
+/** What people see when the API refuses what a gang needs: its status goes on, says why, and is clean again when it is over. */
+import { expect, test } from "vitest";
+import type { KubeObject } from "../../src/model/object.ts";
+import { conditionOf, GangCluster } from "./gangCluster.ts";
+import { quick, workload1 } from "./workloads.ts";
+
+const quotas = { group: "", version: "v1", plural: "resourcequotas" };
+
+async function allowPods(cluster: GangCluster, count: number): Promise<void> {
+  const quota = {
+    apiVersion: "v1",
+    kind: "ResourceQuota",
+    metadata: { name: "few", namespace: "default" },
+    spec: { hard: { pods: String(count) } },
+  };
+  await cluster.must(cluster.kube.create(quotas, quota as unknown as KubeObject));
+  await cluster.settle();
+}
+
+const clique = "workload1-0-pc-a";
+
+test("a pod that may not be made again leaves its clique in breach, with the reason, until it may", async () => {
+  const cluster = await GangCluster.start({ nodes: 11 });
+  await cluster.apply(workload1());
+  expect(cluster.readyPods()).toBe(10);
+  await allowPods(cluster, 5);
+  const [victim] = cluster.pods(clique);
+  await cluster.deletePod(victim?.metadata.name ?? "");
+  await cluster.settle();
+  await cluster.pass(5);
+  expect(cluster.pods(clique)).toHaveLength(1);
+  const { status } = cluster.clique(clique);
+  expect(status).toMatchObject({ replicas: 1, scheduledReplicas: 1 });
+  expect(conditionOf({ status: status ?? {} } as never, "MinAvailableBreached")).toMatchObject({
+    status: "True",
+    reason: "ScheduledReplicasBelowMinAvailable",
+  });
+  expect(status?.lastErrors).toMatchObject([{ code: "ERR_CREATE_POD" }]);
+  expect(status?.lastErrors?.[0]?.description).toContain("exceeded quota");
+  expect(cluster.events("PodCreateFailed").map(({ regarding, type }) => [regarding.name, type])).toEqual([
+    [clique, "Warning"],
+  ]);
+  const quiet = cluster.api.core.store.revision;
+  await cluster.pass(5);
+  // The attempts go on, and nothing is written that says the same again but the count of the Event.
+  expect(cluster.api.core.store.revision - quiet).toBeLessThan(5);
+  await cluster.must(cluster.kube.delete({ ...quotas, namespace: "default", name: "few" }));
+  await cluster.pass(60);
+  expect(cluster.readyPods()).toBe(10);
+  expect(cluster.clique(clique).status?.lastErrors).toBeUndefined();
+});
+
+test("a gang that may not get its pods back ends after its delay all the same", async () => {
+  const cluster = await GangCluster.start({ nodes: 11 });
+  await cluster.apply(workload1({ template: quick }));
+  const before = cluster.uids();
+  await allowPods(cluster, 5);
+  const [victim] = cluster.pods(clique);
+  await cluster.deletePod(victim?.metadata.name ?? "");
+  await cluster.pass(30);
+  expect(cluster.uids().filter((uid) => before.includes(uid))).toEqual([]);
+});
+
+test("who looks at a set, a group or a clique sees what was made for it", async () => {
+  const cluster = await GangCluster.start({ nodes: 10 });
+  await cluster.apply(workload1());
+  await cluster.scale("PodCliqueSet", "workload1", 0);
+  await cluster.pass(5);
+  const seen = (reason: string): string[] => [
+    ...new Set(cluster.events(reason).map(({ regarding }) => regarding.kind)),
+  ];
+  expect(seen("PodCliqueCreateOrUpdateSuccessful")).toEqual(["PodCliqueSet"]);
+  expect(seen("PodCliqueScalingGroupCreateSuccessful")).toEqual(["PodCliqueSet"]);
+  expect(seen("PodGangCreateOrUpdateSuccessful")).toEqual(["PodCliqueSet"]);
+  expect(seen("PodCliqueCreateSuccessful")).toEqual(["PodCliqueScalingGroup"]);
+  expect(seen("PodCreateSuccessful")).toEqual(["PodClique"]);
+  expect(seen("PodCliqueDeleteSuccessful")).toEqual(["PodCliqueSet"]);
+  expect(seen("PodCliqueScalingGroupDeleteSuccessful")).toEqual(["PodCliqueSet"]);
+  expect(seen("PodGangDeleteSuccessful")).toEqual(["PodCliqueSet"]);
+});

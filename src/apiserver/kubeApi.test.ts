@@ -52,6 +52,28 @@ describe("in process", () => {
     expect((await writing).ok).toBe(true);
   });
 
+  test("a list by node looks at that node's pods only, also when somebody writes while it is planned", async () => {
+    const { core } = await TestApi.start();
+    const kube = inProcessKube(core, caller);
+    const pods: ResourceRef = { group: "", version: "v1", plural: "pods" };
+    const pod = (name: string, nodeName: string) =>
+      map(name, { kind: "Pod", spec: { nodeName, containers: [{ name: "c", image: "i" }] } });
+    for (let at = 0; at < 20; at++) await kube.create(pods, pod(`p${at}`, `n${at % 10}`));
+    const collection = core.store.collection("/pods");
+    let walks = 0;
+    const at = collection.at.bind(collection);
+    collection.at = (...given) => {
+      walks++;
+      return at(...given);
+    };
+    const listing = kube.list(pods, { fieldSelector: "spec.nodeName=n3" });
+    const writing = kube.create(pods, pod("late", "n3"));
+    const listed = await listing;
+    await writing;
+    expect(listed.ok && listed.value.items.map(({ metadata }) => metadata.name)).toEqual(["late", "p13", "p3"]);
+    expect(walks).toBe(0);
+  });
+
   test("a sink may write, and its write is told in its turn", async () => {
     const { core } = await TestApi.start();
     const kube = inProcessKube(core, caller);

@@ -58,8 +58,10 @@ export async function getObject(core: Core, target: Target, resourceVersion?: st
 
 export async function listObjects(core: Core, target: Target, options: ReadOptions): Promise<ListResult> {
   const selection = selectionOf(target, options);
-  const plan = await planList(core, target, options);
+  const planned = await planList(core, target, options);
   const { store } = core;
+  // Others may have written since it was planned, and only what is newest can be found by an index.
+  const plan = planned.isNewest ? { ...planned, revision: store.revision } : planned;
   if (plan.revision < store.compactedRevision) {
     const message =
       plan.fromKey === ""
@@ -97,7 +99,7 @@ function countLeft(core: Core, target: Target, plan: ListPlan, from: Version): n
 
 /** Everything that matches now; used by deletecollection and by controllers in this process. */
 export function listAll(core: Core, target: Target, selection: Selection): Version[] {
-  const plan = { revision: core.store.revision, fromKey: "", limit: 0 };
+  const plan = { revision: core.store.revision, isNewest: true, fromKey: "", limit: 0 };
   const found: Version[] = [];
   for (const version of candidates(core, target, selection, plan)) if (selection.matches(version)) found.push(version);
   return found;
@@ -105,6 +107,8 @@ export function listAll(core: Core, target: Target, selection: Selection): Versi
 
 interface ListPlan {
   readonly revision: number;
+  /** Not a revision that was asked for, but the newest there is. */
+  readonly isNewest: boolean;
   readonly fromKey: string;
   readonly limit: number;
 }
@@ -149,7 +153,8 @@ async function planList(core: Core, target: Target, options: ReadOptions): Promi
     if (match !== "") throw refuse("resourceVersionMatch is forbidden when continue is provided");
     const token = parseContinueToken(options.continueToken);
     if (token.revision === 0 || token.revision > core.store.revision) throw badContinueToken();
-    return { revision: token.revision < 0 ? core.store.revision : token.revision, fromKey: token.fromKey, limit };
+    const isNewest = token.revision < 0;
+    return { revision: isNewest ? core.store.revision : token.revision, isNewest, fromKey: token.fromKey, limit };
   }
   if (match !== "") {
     if (match !== "Exact" && match !== "NotOlderThan") {
@@ -165,8 +170,8 @@ async function planList(core: Core, target: Target, options: ReadOptions): Promi
   const revision = parseRevision(asked, resource) ?? 0;
   if (revision > core.store.revision) await waitForRevision(core, revision);
   const exactly = match === "Exact" || (match === "" && limit > 0 && revision > 0);
-  if (exactly) return { revision, fromKey: "", limit };
-  return { revision: core.store.revision, fromKey: "", limit: asked === "0" ? 0 : limit };
+  if (exactly) return { revision, isNewest: false, fromKey: "", limit };
+  return { revision: core.store.revision, isNewest: true, fromKey: "", limit: asked === "0" ? 0 : limit };
 }
 
 /** Where the events of a watch go. */
@@ -229,7 +234,7 @@ export async function watchObjects(
   if (at < core.store.compactedRevision) throw tooOld(at, core.store.compactedRevision);
   // The whole set is fixed before the first event leaves, so a slow reader may take its time over it.
   const initialSet: Version[] = [];
-  for (const version of candidates(core, target, selection, { revision: at, fromKey: "", limit: 0 })) {
+  for (const version of candidates(core, target, selection, { isNewest: false, revision: at, fromKey: "", limit: 0 })) {
     if (selection.matches(version)) initialSet.push(version);
   }
   for (const version of initialSet) {

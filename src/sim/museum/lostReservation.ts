@@ -87,16 +87,24 @@ export const lostReservation: Exhibit = {
       about: "unless the cache shows an active BindRequest",
       scenario: playLost("upstream", (controllers) => addRacingBinder(controllers, "cached-requests")),
       firstSeeds: 20,
-      schedule: [{ key: "binder|watch|/pods#1|MODIFIED|p0#1|late|watch-reorder", value: 1_795_033 }],
+      // Both watches lag: that the bind is done is seen before the label that it wrote.
+      schedule: [
+        { key: "binder|watch|/pods#1|MODIFIED|p0#1|late|watch-reorder", value: 1_795_033 },
+        { key: "binder|watch|scheduling.run.ai/bindrequests#1|MODIFIED|p0#1|late|watch-reorder", value: 500_000 },
+      ],
     },
     {
       name: "no-touch",
       about: "a fresh read and the version as precondition, but who relies on it does not write to it",
       scenario: playLost("no-touch", (controllers) => addRacingBinder(controllers, "fresh-read")),
       firstSeeds: 200,
+      // The delete was decided on a fresh read, timed out, and lands a second later.
       schedule: [
         { key: "kubelets|watch|/pods#1|ADDED|p1#2|watch-delay", value: 721_489 },
-        { key: "binder|list|scheduling.run.ai/bindrequests//#1|request|slow-call", value: 1_068_404 },
+        {
+          key: "binder|delete|/pods/kai-resource-reservation/gpu-reservation-7924fb9745c79b21#1|timeout-before",
+          value: 2_000,
+        },
       ],
     },
   ],

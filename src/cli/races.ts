@@ -1,6 +1,7 @@
 import { UserError } from "../model/userError.ts";
 import type { Exhibit, Variant } from "../sim/museum/exhibit.ts";
 import { exhibits, findExhibit, invariantOf, isBuggy, playExhibit, variantsOf } from "../sim/museum/museum.ts";
+import { timeline } from "../sim/report.ts";
 import { figures, figuresLine, seedCount, told, wholeNumber } from "./sim.ts";
 
 /** Lists the race museum. */
@@ -55,10 +56,12 @@ export async function runRace(name: string, options: RaceOptions): Promise<void>
   const brokenSchedules = result.onSchedule.filter(({ violation }) => violation !== undefined);
   const broke = brokenSchedules.length > 0 || result.onSeeds.broken.length > 0;
   if (broke) process.exitCode = 1;
-  for (const { violation } of result.onSchedule) {
+  for (const played of result.onSchedule) {
+    const { violation } = played;
     say.write(
       `on the schedule: ${violation === undefined ? "no invariant broke" : `${violation.invariant} broke: ${violation.detail}`}\n`,
     );
+    if (violation !== undefined) for (const line of timeline(variant.scenario, played)) say.write(`${line}\n`);
   }
   const [first] = result.onSeeds.broken;
   if (first !== undefined) say.write(`\n${await told(variant.scenario, first)}\n\n`);

@@ -436,10 +436,12 @@ class ClaimScheduler {
   private async giveBack(steps: readonly GiveBack[], pod: Pod, cancel: Cancel): Promise<TurnResult> {
     for (const step of steps) {
       const { claim } = step;
-      // A bind of ours may still be on its way to a user of the claim. Writing to the pod first makes it miss.
+      // A bind of ours may still be on its way to a user of the claim. Writing to the pod first makes it miss; with the same words as
+      // last time it would not be a write.
       const users = this.usersOf(claim, pod);
       for (const user of users) {
-        const why = `gives back claim ${claim.metadata.name}, with which it fits nowhere`;
+        const { name, resourceVersion } = claim.metadata;
+        const why = `gives back claim ${name} (revision ${resourceVersion}), with which it fits nowhere`;
         const touched = await this.touch(user, why, cancel);
         if (!touched.ok) return turnResultOf(touched);
       }

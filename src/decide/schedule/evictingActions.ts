@@ -42,19 +42,22 @@ export function reclaim(session: Session): void {
 
 /** Inside a queue, the higher priority goes before the lower one. */
 export function preempt(session: Session): void {
-  search(session, "preempt", (job) => ({
-    reason: reasonFor("preempt", job, `preempted by ${job.id} of higher priority (${job.priority})`),
-    victims: victimJobs(
-      session,
-      (victim) =>
-        victim !== job && victim.queue === job.queue && victim.isPreemptible && victim.priority < job.priority,
-    ),
-    mayLoseCore: (victim) => !isProtected(session, victim, preemptMinRuntimeMs(session, victim)),
-    mayTake: () => true,
-    isFair: () => true,
-    replacesAll: false,
-    jobsMax: Number.POSITIVE_INFINITY,
-  }));
+  search(session, "preempt", (job) => {
+    if (!job.mayPreempt) return undefined;
+    return {
+      reason: reasonFor("preempt", job, `preempted by ${job.id} of higher priority (${job.priority})`),
+      victims: victimJobs(
+        session,
+        (victim) =>
+          victim !== job && victim.queue === job.queue && victim.isPreemptible && victim.priority < job.priority,
+      ),
+      mayLoseCore: (victim) => !isProtected(session, victim, preemptMinRuntimeMs(session, victim)),
+      mayTake: () => true,
+      isFair: () => true,
+      replacesAll: false,
+      jobsMax: Number.POSITIVE_INFINITY,
+    };
+  });
   preemptPlain(session);
 }
 

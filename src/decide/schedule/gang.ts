@@ -177,6 +177,33 @@ export function surplusVictims(node: GroupNode, isVictim: (task: Task) => boolea
   return undefined;
 }
 
+/**
+ * What goes together with a pod, so that as little of its job goes as can: the pod alone, a subgroup that is not required, or undefined when the
+ * job cannot do without it. `taken` are those that go anyway.
+ */
+export function spareUnitWith(
+  node: GroupNode,
+  task: Task,
+  isVictim: (task: Task) => boolean,
+  taken: ReadonlySet<Task>,
+): readonly Task[] | undefined {
+  if (node.podSet !== undefined) return hasSpare(node.podSet, taken) ? [task] : undefined;
+  const isKept = (child: GroupNode): boolean => isSatisfied(child) && !allOf(child).some((each) => taken.has(each));
+  const child = node.children.find((each) => allOf(each).includes(task));
+  if (child === undefined) return undefined;
+  const below = spareUnitWith(child, task, isVictim, taken);
+  if (below !== undefined) return below;
+  // One that has lost pods already is none of those that the job needs.
+  const others = countWhere(node.children, (each) => each !== child && isKept(each));
+  return others >= node.minChildren ? allOf(child).filter((each) => isVictim(each) && !taken.has(each)) : undefined;
+}
+
+function hasSpare(set: PodSet, taken: ReadonlySet<Task>): boolean {
+  let left = set.allocated;
+  for (const task of taken) if (task.podSet === set) left--;
+  return left > set.min;
+}
+
 export function allOf(node: GroupNode): Task[] {
   return node.podSet !== undefined ? [...node.podSet.inOrder()] : node.children.flatMap(allOf);
 }

@@ -103,6 +103,8 @@ export class Job {
   queueName: string;
   queue: QueueState | undefined;
   priority: number;
+  /** Its priority class says whether it may evict lower ones of its queue. */
+  mayPreempt = true;
   allocated: Vector = zeroVector();
   /** Of that, GPUs by type. */
   readonly allocatedByType = new Map<string, number>();

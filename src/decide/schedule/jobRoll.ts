@@ -69,7 +69,7 @@ export class JobRoll {
     this.touched();
     chargeJob(job, -1);
     job.reshape(group.spec ?? {});
-    job.priority = this.priorityOf(group);
+    this.price(job, group);
     job.queue = this.queueBook.tree.byName.get(job.queueName);
     chargeJob(job, 1);
     this.noteWaiting(job);
@@ -199,7 +199,8 @@ export class JobRoll {
   }
 
   private makeJob(id: string, group: PodGroup): void {
-    const job = new Job(id, group, true, group.spec ?? {}, this.priorityOf(group));
+    const job = new Job(id, group, true, group.spec ?? {}, defaultPriority);
+    this.price(job, group);
     job.queue = this.queueBook.tree.byName.get(job.queueName);
     this.addJob(job);
   }
@@ -238,15 +239,21 @@ export class JobRoll {
       const job = this.jobs.get(id);
       if (job === undefined) continue;
       chargeJob(job, -1);
-      job.priority = this.priorityOf(group);
+      this.price(job, group);
       chargeJob(job, 1);
     }
   }
 
-  private priorityOf(group: PodGroup): number {
+  private price(job: Job, group: PodGroup): void {
+    const priorityClass = this.priorityClassOf(group);
+    job.priority = priorityClass?.value ?? (priorityClass === undefined ? defaultPriority : 0);
+    job.mayPreempt = priorityClass?.preemptionPolicy !== "Never";
+  }
+
+  private priorityClassOf(group: PodGroup): PriorityClass | undefined {
     const named = this.priorityClasses.get(group.spec?.priorityClassName ?? "");
-    if (named !== undefined) return named.value ?? 0;
-    for (const each of this.priorityClasses.values()) if (each.globalDefault === true) return each.value ?? 0;
-    return defaultPriority;
+    if (named !== undefined) return named;
+    for (const each of this.priorityClasses.values()) if (each.globalDefault === true) return each;
+    return undefined;
   }
 }

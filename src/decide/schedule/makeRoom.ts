@@ -1,4 +1,4 @@
-import { isSatisfied, type Step, surplusVictims } from "./gang.ts";
+import { isSatisfied, type Step, spareUnitWith, surplusVictims } from "./gang.ts";
 import { isShared } from "./gpuRequest.ts";
 import type { Job } from "./job.ts";
 import type { NodeState } from "./nodeState.ts";
@@ -180,12 +180,11 @@ class Search {
     onNode.sort((a, b) => this.rankOf(a) - this.rankOf(b) || b.createdMs - a.createdMs || (a.uid > b.uid ? -1 : 1));
     const units: (readonly Task[])[] = [];
     const taken = new Set<Task>();
-    const surplus = new Map<Job, number>();
     const isOpen = lacksMoreThanAmounts(task);
     for (const other of onNode) {
       if (!isOpen && lacking.every((each) => each <= 0)) break;
       if (taken.has(other) || other.job === undefined) continue;
-      const unit = this.unitWith(other, other.job, surplus);
+      const unit = this.unitWith(other, other.job, taken);
       if (unit === undefined) continue;
       units.push(unit);
       for (const each of unit) {
@@ -202,15 +201,13 @@ class Search {
     return units.length > 0 && (isOpen || lacking.every((each) => each <= 0)) ? units : undefined;
   }
 
-  /** A pod alone where its job can do without it, otherwise with its whole job. */
-  private unitWith(task: Task, job: Job, surplus: Map<Job, number>): readonly Task[] | undefined {
-    const set = task.podSet;
-    const spare = set === undefined ? 0 : set.allocated - set.min - (surplus.get(job) ?? 0);
-    if (spare > 0 && isSatisfied(job.root)) {
-      surplus.set(job, (surplus.get(job) ?? 0) + 1);
-      return [task];
-    }
-    return this.rules.mayLoseCore(job) ? [...job.tasks].filter(isEvictable) : undefined;
+  /** As little as its job can do without, otherwise all of it. */
+  private unitWith(task: Task, job: Job, taken: ReadonlySet<Task>): readonly Task[] | undefined {
+    const spare = isSatisfied(job.root) ? spareUnitWith(job.root, task, isEvictable, taken) : undefined;
+    if (spare !== undefined) return spare;
+    return this.rules.mayLoseCore(job)
+      ? [...job.tasks].filter((each) => isEvictable(each) && !taken.has(each))
+      : undefined;
   }
 
   /** Whoever was evicted and is not in the way stays: the most important first, a gang as a whole. */

@@ -22,7 +22,6 @@ export interface Settings {
   readonly consolidationJobsMax: number;
   readonly usesSignatures: boolean;
   readonly hasFullHierarchy: boolean;
-  readonly allowsConsolidatingReclaim: boolean;
   readonly reclaimerSaturationMultiplier: number;
   readonly restrictsNodes: boolean;
   readonly showsNodesInErrors: boolean;
@@ -56,7 +55,6 @@ export const defaultSettings: Settings = {
   consolidationJobsMax: 16,
   usesSignatures: true,
   hasFullHierarchy: true,
-  allowsConsolidatingReclaim: true,
   reclaimerSaturationMultiplier: 1,
   restrictsNodes: false,
   showsNodesInErrors: false,

@@ -92,11 +92,6 @@ export function settingsOfShard(
         ),
     usesSignatures: reader.flag("use-scheduling-signatures", option("use-scheduling-signatures"), base.usesSignatures),
     hasFullHierarchy: reader.flag("full-hierarchy-fairness", option("full-hierarchy-fairness"), base.hasFullHierarchy),
-    allowsConsolidatingReclaim: reader.flag(
-      "allow-consolidating-reclaim",
-      option("allow-consolidating-reclaim"),
-      base.allowsConsolidatingReclaim,
-    ),
     restrictsNodes: reader.flag("restrict-node-scheduling", option("restrict-node-scheduling"), base.restrictsNodes),
     showsNodesInErrors: reader.flag("detailed-fit-errors", option("detailed-fit-errors"), base.showsNodesInErrors),
     usage:

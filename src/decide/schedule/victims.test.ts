@@ -1,0 +1,203 @@
+import { describe, expect, test } from "vitest";
+import type { PriorityClass } from "../../model/kubernetes.generated.ts";
+import { formatTime } from "../../model/time.ts";
+import { cycle } from "./cycle.ts";
+import { decide, evicted, gang, group, node, outcome, pod, queue, startMs, together, world } from "./testCluster.ts";
+
+const gpus = (quota: number, more: object = {}) => ({
+  resources: { gpu: { quota, limit: -1, overQuotaWeight: 1 } },
+  ...more,
+});
+const running = (name: string, count: number, spec: Parameters<typeof group>[1] = {}, words: object = {}) =>
+  gang(name, count, { gpus: 1, on: "n1", ...words }, spec);
+const two = [queue("mine", gpus(4)), queue("theirs", gpus(4))];
+
+describe("who goes first", () => {
+  test("the lowest priority, then the youngest", () => {
+    const cluster = world({
+      ...together(
+        running("old", 4, { priorityClassName: "train", minMember: 1, createdMs: startMs }),
+        running("young", 2, { priorityClassName: "train", minMember: 1, createdMs: startMs + 9_000 }),
+        running("higher", 2, { priorityClassName: "build-preemptible", minMember: 1, createdMs: startMs + 99_000 }),
+        gang("boss", 1, { gpus: 1 }, { priorityClassName: "inference", preemptibility: "preemptible" }),
+      ),
+    });
+    expect(evicted(decide(cluster))).toEqual(["young-001"]);
+  });
+
+  test("a subgroup that is not required goes as a whole before the core goes", () => {
+    const subGroups = [
+      { name: "a", minMember: 2 },
+      { name: "b", minMember: 2 },
+      { name: "c", minMember: 2 },
+    ];
+    const members = subGroups.flatMap(({ name }) =>
+      [0, 1].map((at) => pod(`t-${name}${at}`, { gpus: 1, on: "n1", group: "t", subGroup: name })),
+    );
+    const cluster = world({
+      nodes: [node("n1", { gpus: 6 })],
+      queues: [queue("mine", gpus(2)), queue("theirs", gpus(4))],
+      ...together(
+        { groups: [group("t", { queue: "theirs", subGroups, minSubGroup: 2 })], pods: members },
+        gang("m", 1, { gpus: 1 }, { queue: "mine" }),
+      ),
+    });
+    expect(evicted(decide(cluster))).toEqual(["t-c0", "t-c1"]);
+  });
+
+  test("nobody goes for a job whose priority class never preempts", () => {
+    const words = together(
+      running("low", 8, { minMember: 1 }),
+      gang("polite", 1, { gpus: 1 }, { priorityClassName: "polite" }),
+    );
+    const priorityClass = (preemptionPolicy: string) =>
+      ({ metadata: { name: "polite" }, value: 90, preemptionPolicy }) as unknown as PriorityClass;
+    const cluster = world(words);
+    cluster.putPriorityClass(priorityClass("Never"));
+    expect(evicted(decide(cluster))).toEqual([]);
+    cluster.putPriorityClass(priorityClass("PreemptLowerPriority"));
+    expect(evicted(decide(cluster))).toHaveLength(1);
+  });
+});
+
+describe("work that has just begun", () => {
+  const begun = { annotations: { "kai.scheduler/last-start-timestamp": formatTime(startMs) } };
+  const soonMs = startMs + 60_000;
+
+  test.each([
+    ["its own queue says so", { queue: { preemptMinRuntime: "10m" } }, []],
+    ["a queue above says so", { parent: { preemptMinRuntime: "10m" } }, []],
+    ["the shard says so", { settings: { preemptMinRuntimeMs: 600_000 } }, []],
+    [
+      "its own queue says otherwise than the one above",
+      { queue: { preemptMinRuntime: "1s" }, parent: { preemptMinRuntime: "10m" } },
+      "all",
+    ],
+    ["nobody says so", {}, "all"],
+  ] as const)(
+    "is protected from preemption when %s",
+    (_, words: { queue?: object; parent?: object; settings?: object }, gone) => {
+      const queues = [
+        queue("top", gpus(8, words.parent)),
+        queue("leaf", gpus(8, { parentQueue: "top", ...words.queue })),
+      ];
+      const cluster = world({
+        queues,
+        settings: words.settings ?? {},
+        ...together(
+          running("low", 8, { queue: "leaf", ...begun }),
+          gang("high", 1, { gpus: 1 }, { queue: "leaf", priorityClassName: "build-preemptible" }),
+        ),
+      });
+      expect(evicted(decide(cluster, soonMs))).toHaveLength(gone === "all" ? 8 : 0);
+    },
+  );
+
+  // red and blue are siblings below left; far is below right.
+  const tree = (more: Record<string, object>) => [
+    queue("left", gpus(8, more["left"])),
+    queue("right", gpus(0, more["right"])),
+    queue("red", gpus(8, { parentQueue: "left", ...more["red"] })),
+    queue("blue", gpus(0, { parentQueue: "left", ...more["blue"] })),
+    queue("far", gpus(0, { parentQueue: "right", ...more["far"] })),
+  ];
+  const protectedBy = (method: "lca" | "queue", more: Record<string, object>, victim: string): boolean => {
+    const cluster = world({
+      queues: tree(more),
+      settings: { reclaimMinRuntimeMethod: method },
+      ...together(running("v", 8, { queue: victim, ...begun }), gang("m", 1, { gpus: 1 }, { queue: "red" })),
+    });
+    return evicted(decide(cluster, soonMs)).length === 0;
+  };
+  const long = { reclaimMinRuntime: "10m" };
+
+  test.each([
+    ["lca", "the queue below the common one", { blue: long }, "blue", true],
+    ["lca", "the common one, where that queue says nothing", { left: long }, "blue", true],
+    ["lca", "in another tree the top queue alone: it", { right: long }, "far", true],
+    ["lca", "in another tree the top queue alone: not the leaf", { far: long }, "far", false],
+    ["queue", "the victim's own queue", { far: long }, "far", true],
+    ["queue", "the victim's own queue upwards", { right: long }, "far", true],
+  ] as const)("is protected from reclaim by %s: %s", (method, _, more, victim, isProtected) => {
+    expect(protectedBy(method, more, victim)).toBe(isProtected);
+  });
+});
+
+describe("the search for victims", () => {
+  test("is not made again for a job that asks for no less than one that failed", () => {
+    const words = {
+      queues: two,
+      ...together(
+        running("t", 8, { queue: "theirs", preemptibility: "non-preemptible" as const }),
+        gang("a", 1, { gpus: 1 }, { queue: "mine" }),
+        gang("b", 1, { gpus: 1 }, { queue: "mine" }),
+        gang("c", 1, { gpus: 2 }, { queue: "mine" }),
+      ),
+    };
+    expect(cycle(world(words), startMs).searches.get("reclaim")?.failed).toBe(1);
+    const without = world({ ...words, settings: { usesSignatures: false } });
+    expect(cycle(without, startMs).searches.get("reclaim")?.failed).toBe(3);
+  });
+
+  test("ends after as many attempts as are allowed", () => {
+    const nodes = ["n1", "n2", "n3"].map((name) => node(name, { gpus: 1 }));
+    const words = {
+      nodes,
+      queues: [queue("mine", gpus(3)), queue("theirs", gpus(0))],
+      ...together(
+        ...nodes.map(({ metadata }) => running(`t${metadata.name}`, 1, { queue: "theirs" }, { on: metadata.name })),
+        gang("m", 1, { gpus: 1 }, { queue: "mine" }),
+      ),
+    };
+    expect(evicted(decide(world(words)))).toHaveLength(1);
+    const { searches } = cycle(world({ ...words, settings: { scenariosPerJob: 0 } }), startMs);
+    expect(searches.get("reclaim")?.simulatedByNode ?? 0).toBe(0);
+  });
+});
+
+describe("consolidation", () => {
+  const scattered = (spec: object = {}) =>
+    together(
+      gang("a", 1, { gpus: 5, on: "n1" }, spec),
+      gang("b", 1, { gpus: 3, on: "n2" }, spec),
+      gang("wide", 1, { gpus: 8 }, { createdMs: startMs + 1 }),
+    );
+  const nodes = [node("n1"), node("n2")];
+
+  test("moves nobody who cannot be evicted", () => {
+    const queues = [queue("q", gpus(16))];
+    expect(evicted(decide(world({ nodes, queues, ...scattered() })))).not.toEqual([]);
+    expect(evicted(decide(world({ nodes, queues, ...scattered({ preemptibility: "non-preemptible" }) })))).toEqual([]);
+  });
+
+  test("moves nobody for work that cannot be evicted itself", () => {
+    const queues = [queue("q", gpus(16))];
+    const words = scattered();
+    words.groups[2] = group("wide", { preemptibility: "non-preemptible", minMember: 1 });
+    expect(evicted(decide(world({ nodes, queues, ...words })))).toEqual([]);
+  });
+
+  test("is not tried when the whole cluster has not enough GPUs", () => {
+    const words = together(scattered(), gang("huge", 2, { gpus: 8 }));
+    const { searches } = cycle(
+      world({ nodes, ...words, settings: { actions: ["allocate", "consolidation"] } }),
+      startMs,
+    );
+    expect(searches.get("consolidation")?.solved).toBe(1);
+  });
+});
+
+describe("what can be evicted", () => {
+  test.each([
+    ["train", undefined, true],
+    ["build-preemptible", undefined, true],
+    ["build", undefined, false],
+    ["inference", undefined, false],
+    ["inference", "preemptible", true],
+    ["train", "non-preemptible", false],
+  ] as const)("priority class %s with preemptibility %s: %s", (priorityClassName, preemptibility, is) => {
+    const cluster = world({ groups: [group("g", { priorityClassName, ...(preemptibility && { preemptibility }) })] });
+    expect(cluster.jobs.get("default/g")?.isPreemptible).toBe(is);
+    expect(outcome(decide(cluster))).toEqual({});
+  });
+});

@@ -49,6 +49,44 @@ describe("a gang", () => {
     expect(outcome(decide(cluster))).toEqual({ "a-000": "~n1", "a-001": "~n1" });
   });
 
+  test("that has to wait keeps a pod waiting that would fit beside its minimum", () => {
+    // 000 is large and waits for n1; 001 waits with it, and 002 would fit n2 at once.
+    const large = pod("a-000", { gpus: 4, group: "a", status: { nominatedNodeName: "n1" } as never });
+    const small = ["a-001", "a-002"].map((name) => pod(name, { gpus: 1, group: "a" }));
+    const cluster = world({
+      nodes: [node("n1", { gpus: 4 }), node("n2", { gpus: 2 })],
+      ...together(
+        { groups: [group("a", { minMember: 2 })], pods: [large, ...small] },
+        {
+          groups: [group("old")],
+          pods: [pod("leaving", { gpus: 4, on: "n1", group: "old", deletedMs: startMs + 30_000 })],
+        },
+      ),
+    });
+    expect(outcome(decide(cluster))).toEqual({ "a-000": "~n1", "a-001": "~n2", "a-002": "~n2" });
+  });
+
+  test("takes a place that was made free for it with the pods that it was promised to", () => {
+    const pods = gang("a", 3, { gpus: 1 }).pods.map((each) =>
+      each.metadata.name === "a-000" ? each : { ...each, status: { ...each.status, nominatedNodeName: "n1" } },
+    );
+    const cluster = world({ nodes: [node("n1", { gpus: 2 })], groups: [group("a", { minMember: 2 })], pods });
+    expect(outcome(decide(cluster))).toEqual({ "a-001": "n1", "a-002": "n1" });
+  });
+
+  test("keeps what it was promised while others of it are on their way", () => {
+    const first = pod("a-000", { gpus: 1, group: "a" });
+    const second = pod("a-001", { gpus: 1, group: "a", status: { nominatedNodeName: "n1" } as never });
+    const cluster = world({
+      nodes: [node("n1", { gpus: 2 })],
+      ...together({ groups: [group("a", { minMember: 2 })], pods: [first, second] }, gang("b", 1, { gpus: 1 })),
+    });
+    cluster.setPlaces(first.metadata.uid, [{ node: "n1", groups: [] }]);
+    expect(outcome(decide(cluster))).toEqual({});
+    cluster.setPlaces(first.metadata.uid, []);
+    expect(outcome(decide(cluster))).toEqual({ "a-000": "n1", "a-001": "n1" });
+  });
+
   test("is not promised what a pod holds that should have gone long ago", () => {
     const cluster = world({
       nodes: [node("n1", { gpus: 1 })],
@@ -59,6 +97,17 @@ describe("a gang", () => {
     });
     expect(outcome(decide(cluster, startMs + 121_000))).toEqual({});
   });
+});
+
+test("a share does not join a GPU that is only promised so far", () => {
+  const cluster = world({
+    nodes: [node("n1", { gpus: 1 })],
+    ...together(gang("a", 1, { fraction: "0.5" }), gang("b", 1, { fraction: "0.5" }), {
+      groups: [group("old")],
+      pods: [pod("leaving", { gpus: 1, on: "n1", group: "old", deletedMs: startMs + 30_000 })],
+    }),
+  });
+  expect(outcome(decide(cluster))).toEqual({ "a-000": "~n1", "b-000": "~n1" });
 });
 
 describe("subgroups", () => {

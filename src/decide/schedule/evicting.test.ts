@@ -293,6 +293,13 @@ describe("a gang below its minimum", () => {
     expect(evicted(decide(stale(since), startMs + 61_000))).toEqual(["g-0"]);
   });
 
+  test("is left alone while none of it runs and some are only on their way", () => {
+    const only = pod("g-0", { gpus: 1, group: "g" });
+    const cluster = world({ groups: [group("g", { minMember: 3, annotations: since })], pods: [only] });
+    cluster.setPlaces(only.metadata.uid, [{ node: "n1", groups: [] }]);
+    expect(evicted(decide(cluster, startMs + 600_000))).toEqual([]);
+  });
+
   test("is left alone as long as nobody has noted since when", () => {
     expect(evicted(decide(stale(), startMs + 600_000))).toEqual([]);
   });

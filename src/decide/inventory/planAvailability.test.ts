@@ -410,6 +410,17 @@ describe("a read that failed is unknown", () => {
     });
   });
 
+  test("cloud, and the cluster has no such node: the desired size stays, and nothing is told as gone", () => {
+    const plan = planAvailability(input({ types: [type], nodes: [], groups: "throttled" }));
+    expect(plan.types[0]?.numbers).toMatchObject({
+      runningInstances: 0,
+      desiredCapacity: 2,
+      state: "stale",
+      source: "k8s",
+    });
+    expect(plan.drift.filter(({ reason }) => reason.startsWith("No ASGs found"))).toEqual([]);
+  });
+
   test("both: nothing changes but the state", () => {
     expect(numbers({ types: [type], nodes: "503", groups: "throttled" })).toEqual({
       ...good,

@@ -412,7 +412,7 @@ describe("without a snapshot there is no verdict", () => {
     { name: "that falls silent", hang: ({ atS }: ListCall) => atS >= 5, settle: "60", endsS: 60 },
     { name: "that answers half", hang: ({ kind }: ListCall) => kind === "nodes", settle: "60", endsS: 60 },
     { name: "that answers half, in one look,", hang: ({ kind }: ListCall) => kind === "nodes", settle: "0", endsS: 10 },
-    { name: "that falls silent at the end", hang: ({ atS }: ListCall) => atS >= 60, settle: "60", endsS: 62 },
+    { name: "that falls silent at the end", hang: ({ atS }: ListCall) => atS >= 60, settle: "60", endsS: 65 },
   ])("an API $name is given up when the window is over, and nobody knows", async ({ hang, settle, endsS }) => {
     const script = { moments: waitsForEver([unbound("team/p")]), hang };
     const { exitCode, result, tookS, text } = await play(script, { settle });

@@ -42,7 +42,7 @@ export interface RunOptions {
 const overrunMsDefault = 60_000;
 /** How long an API may take for an answer, whatever is left of the window: in the first look, and in a later one. */
 const firstAnswerMs = 10_000;
-const answerMs = 2_000;
+const answerMs = 5_000;
 
 /** How many pods a line about a wait names. */
 const namedMax = 5;

@@ -1,0 +1,53 @@
+import { expect, test } from "vitest";
+import type { JsonObject } from "../../src/model/json.ts";
+import { ScheduleCluster } from "./scheduleCluster.ts";
+
+async function request(cluster: ScheduleCluster, pod: string, node: string, status?: JsonObject): Promise<void> {
+  const { uid } = cluster.pod1(pod).metadata;
+  await cluster.create("scheduling.run.ai/bindrequests", {
+    apiVersion: "scheduling.run.ai/v1alpha2",
+    kind: "BindRequest",
+    metadata: {
+      name: pod,
+      namespace: "default",
+      ownerReferences: [{ apiVersion: "v1", kind: "Pod", name: pod, uid }],
+    },
+    spec: { podName: pod, selectedNode: node, receivedResourceType: "Regular" },
+  });
+  if (status === undefined) return;
+  const ref = {
+    group: "scheduling.run.ai",
+    version: "v1alpha2",
+    plural: "bindrequests",
+    namespace: "default",
+    name: pod,
+  };
+  const patched = await cluster.admin.patch({ ...ref, subresource: "status" }, { type: "merge", body: { status } });
+  if (!patched.ok) throw new Error(patched.message);
+}
+
+test("a request for a node that is not there is taken away, and its pod is placed anew", async () => {
+  const cluster = await ScheduleCluster.create(["h100=1"]);
+  await cluster.pod("p", { gpus: 1, spec: { schedulingGates: [{ name: "wait" }] } });
+  await cluster.run(1);
+  await request(cluster, "p", "nowhere");
+  await cluster.run(3);
+  expect(cluster.requests()).toEqual([]);
+  const opened = await cluster.admin.patch(
+    { group: "", version: "v1", plural: "pods", namespace: "default", name: "p" },
+    { type: "merge", body: { spec: { schedulingGates: null } } },
+  );
+  expect(opened.ok).toBe(true);
+  await cluster.run(3);
+  expect(cluster.pod1("p").status?.phase).toBe("Running");
+});
+
+test("a request that failed for good is taken away", async () => {
+  const cluster = await ScheduleCluster.create(["h100=1"]);
+  const [node = ""] = cluster.api.names("/nodes");
+  await cluster.pod("p", { gpus: 1, spec: { schedulingGates: [{ name: "wait" }] } });
+  await cluster.run(1);
+  await request(cluster, "p", node, { phase: "Failed", reason: "no", failedAttempts: 1 });
+  await cluster.run(3);
+  expect(cluster.requests()).toEqual([]);
+});

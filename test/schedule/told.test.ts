@@ -1,0 +1,129 @@
+import { describe, expect, test } from "vitest";
+import type { Pod } from "../../src/model/kubernetes.generated.ts";
+import { ScheduleCluster } from "./scheduleCluster.ts";
+
+const free = { quota: -1, limit: -1, overQuotaWeight: 1 };
+const gpuQuota = (quota: number) => ({
+  resources: { gpu: { quota, limit: -1, overQuotaWeight: 1 }, cpu: free, memory: free },
+});
+const inQueue = (name: string) => ({ "kai.scheduler/queue": name });
+const scheduledOf = (pod: Pod) => pod.status?.conditions?.find(({ type }) => type === "PodScheduled");
+const reasonsOf = (cluster: ScheduleCluster): Record<string, string[]> => {
+  const reasons: Record<string, Set<string>> = {};
+  for (const event of cluster.all<{ involvedObject?: { kind?: string }; type?: string; reason?: string }>("/events")) {
+    const kind = event.involvedObject?.kind ?? "";
+    reasons[kind] ??= new Set();
+    reasons[kind].add(`${event.type} ${event.reason}`);
+  }
+  return Object.fromEntries(Object.entries(reasons).map(([kind, all]) => [kind, [...all].sort()]));
+};
+
+describe("events", () => {
+  test("of pods and groups say what happens to them, from waiting to eviction", async () => {
+    const cluster = await ScheduleCluster.create(["h100=1"], { stalenessGraceMs: 5_000 });
+    await cluster.queue("mine", gpuQuota(8));
+    await cluster.queue("theirs", gpuQuota(0));
+    await cluster.group("early", { queue: "theirs", minMember: 2 });
+    await cluster.pod("early-0", { gpus: 1, annotations: { "pod-group-name": "early" } });
+    await cluster.run(2);
+    expect(reasonsOf(cluster)["PodGroup"]).toEqual(["Normal NotReady"]);
+    await cluster.pod("early-1", { gpus: 1, annotations: { "pod-group-name": "early" } });
+    await cluster.pod("x", { gpus: 6, labels: inQueue("theirs") });
+    await cluster.run(3);
+    await cluster.pod("huge", { gpus: 16 });
+    await cluster.pod("big", { gpus: 6, labels: inQueue("mine") });
+    await cluster.run(40);
+    expect(cluster.pod1("big").status?.phase).toBe("Running");
+    await cluster.admin.delete({ group: "", version: "v1", plural: "pods", namespace: "default", name: "early-0" });
+    await cluster.run(40);
+    const reasons = reasonsOf(cluster);
+    expect(reasons["PodGroup"]).toEqual(["Normal Evict", "Normal NotReady", "Normal StaleJob", "Normal Unschedulable"]);
+    expect(reasons["Pod"]).toEqual(
+      expect.arrayContaining(["Normal Pipelined", "Normal Scheduled", "Warning Unschedulable"]),
+    );
+  });
+
+  test("a pod whose owner is another one than it says is told of, and waits", async () => {
+    const cluster = await ScheduleCluster.create();
+    await cluster.create("batch/jobs", {
+      apiVersion: "batch/v1",
+      kind: "Job",
+      metadata: { name: "j", namespace: "default" },
+      spec: { suspend: true, template: { spec: { restartPolicy: "Never", containers: [{ name: "c", image: "i" }] } } },
+    });
+    const owner = { apiVersion: "batch/v1", kind: "Job", name: "j", uid: "another", controller: true };
+    const created = await cluster.admin.create({ group: "", version: "v1", plural: "pods" }, {
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: { name: "p", namespace: "default", ownerReferences: [owner] },
+      spec: { schedulerName: "kai-scheduler", containers: [{ name: "c", image: "i" }] },
+    } as never);
+    expect(created.ok).toBe(true);
+    await cluster.run(0.3);
+    expect(reasonsOf(cluster)["Pod"]).toEqual(["Warning PodGrouperWarning"]);
+    expect(cluster.groups()).toEqual([]);
+  });
+});
+
+describe("conditions", () => {
+  test("of a pod whose group does not want to be marked stay away", async () => {
+    const cluster = await ScheduleCluster.create(["h100=1"]);
+    await cluster.group("quiet", { minMember: 1, markUnschedulable: false });
+    await cluster.pod("p", { gpus: 16, annotations: { "pod-group-name": "quiet" } });
+    await cluster.run(2);
+    expect(scheduledOf(cluster.pod1("p"))).toBeUndefined();
+    expect(cluster.groups()[0]?.status?.schedulingConditions).toHaveLength(1);
+  });
+
+  test("of a group count its changes, and the latest of a pool is the one that is kept", async () => {
+    const cluster = await ScheduleCluster.create(["h100=1"]);
+    await cluster.group("g", { queue: "nobody", minMember: 1 });
+    await cluster.pod("p", { gpus: 16, annotations: { "pod-group-name": "g" } });
+    await cluster.run(2);
+    const condition = () => cluster.groups()[0]?.status?.schedulingConditions;
+    expect(condition()).toMatchObject([{ reasons: [{ reason: "QueueDoesNotExist" }], transitionID: "1" }]);
+    await cluster.queue("nobody", gpuQuota(0));
+    await cluster.run(2);
+    expect(condition()).toMatchObject([{ reasons: [{ reason: "PodSchedulingErrors" }], transitionID: "2" }]);
+  });
+
+  test("of a group that runs do not say that it cannot grow", async () => {
+    const cluster = await ScheduleCluster.create(["h100=1"]);
+    await cluster.group("g", { minMember: 1 });
+    for (const at of [0, 1]) await cluster.pod(`p${at}`, { gpus: 8, annotations: { "pod-group-name": "g" } });
+    await cluster.run(3);
+    expect(
+      cluster
+        .pods()
+        .map(({ status }) => status?.phase)
+        .sort(),
+    ).toEqual(["Pending", "Running"]);
+    expect(cluster.groups()[0]?.status?.schedulingConditions).toBeUndefined();
+  });
+
+  test("a group that wants one attempt is not tried again until its condition is cleared", async () => {
+    const cluster = await ScheduleCluster.create(["h100=1"]);
+    await cluster.pod("full", { gpus: 8 });
+    await cluster.run(2);
+    await cluster.group("once", { minMember: 1, schedulingBackoff: 1, priorityClassName: "train" });
+    await cluster.pod("p", { gpus: 1, annotations: { "pod-group-name": "once" } });
+    await cluster.run(2);
+    await cluster.admin.delete({ group: "", version: "v1", plural: "pods", namespace: "default", name: "full" });
+    await cluster.run(35);
+    expect(cluster.pod1("p").spec?.nodeName).toBeUndefined();
+    const ref = {
+      group: "scheduling.run.ai",
+      version: "v2alpha2",
+      plural: "podgroups",
+      namespace: "default",
+      name: "once",
+    };
+    const cleared = await cluster.admin.patch(
+      { ...ref, subresource: "status" },
+      { type: "merge", body: { status: { schedulingConditions: null } } },
+    );
+    expect(cleared.ok).toBe(true);
+    await cluster.run(2);
+    expect(cluster.pod1("p").spec?.nodeName).toBeDefined();
+  });
+});

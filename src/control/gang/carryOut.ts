@@ -32,10 +32,7 @@ export interface GangTurn {
 const parallelMax = 16;
 
 export async function carryOut(world: GangWorld, decision: GangDecision, turn: GangTurn): Promise<TurnResult> {
-  for (const announcement of decision.announcements) {
-    const refusal = await announce(world, announcement, turn);
-    if (refusal !== undefined) return turnResultOf(refusal) ?? { again: refusal.message };
-  }
+  const unsaid = await announceAll(world, decision.announcements, turn);
   const done: Done[] = [];
   const noted = async (intent: Intent, outcome: Promise<Refusal | undefined>): Promise<Refusal | undefined> => {
     const refusal = await outcome;
@@ -45,11 +42,17 @@ export async function carryOut(world: GangWorld, decision: GangDecision, turn: G
   };
   const isStatus = ({ type }: Intent): boolean => type === "status";
   const doing = await inBatches(
-    decision.intents.filter((intent) => !isStatus(intent)),
+    decision.intents.filter((intent) => !isStatus(intent) && !isUnderWay(world, intent)),
     (intent) => noted(intent, write(world, intent, turn)),
   );
   // What is seen is said also where nothing can be done about it: a clique whose new pods are refused is below its minimum all the same.
-  const saying = await inBatches(decision.intents.filter(isStatus), (intent) => write(world, intent, turn));
+  // But not before the Event that it says was told.
+  const saying =
+    unsaid ??
+    (await inBatches(
+      decision.intents.filter((intent) => isStatus(intent) && !isUnderWay(world, intent)),
+      (intent) => write(world, intent, turn),
+    ));
   // What goes may be written down in the status: it goes after that, or not now.
   const removing =
     saying ??
@@ -59,9 +62,10 @@ export async function carryOut(world: GangWorld, decision: GangDecision, turn: G
   for (const { regarding, ...note } of [...decision.notes, ...told(world, turn, done)]) {
     world.recorder.record(regarding as KubeObject, note);
   }
-  const refusal = doing ?? removing;
-  if (refusal !== undefined) return turnResultOf(refusal);
-  if (decision.wakeAtMs === undefined) return undefined;
+  // What is to be tried again is, also beside something that is not.
+  const results = [doing, removing].flatMap((refusal) => (refusal && turnResultOf(refusal)) ?? []);
+  const result = results.find((each) => !("giveUp" in each)) ?? results[0];
+  if (result !== undefined || decision.wakeAtMs === undefined) return result;
   return { requeueAfterMs: Math.max(1, decision.wakeAtMs - world.nowMs) };
 }
 
@@ -95,7 +99,8 @@ async function inBatches<T>(
     let first: Refusal | undefined;
     for (const each of running) {
       const refusal = await each;
-      first ??= refusal;
+      // Who is gone wakes us by going; the others have to be tried again.
+      if (first === undefined || first.reason === "NotFound") first = refusal ?? first;
     }
     if (first !== undefined) return first;
   }
@@ -103,9 +108,6 @@ async function inBatches<T>(
 }
 
 async function write(world: GangWorld, intent: Intent, turn: GangTurn): Promise<Refusal | undefined> {
-  const state = world.picture.stateOf(intent);
-  // It is on its way, or done and not shown yet: the watch will wake whom it concerns.
-  if (state === "sent" || state === "sentAgain" || state === "acknowledged" || state === "settling") return undefined;
   const effects = effectsOf(intent);
   const id = intentId(intent);
   if (effects.length > 0) world.expect(id, turn.wake);
@@ -116,6 +118,12 @@ async function write(world: GangWorld, intent: Intent, turn: GangTurn): Promise<
   if (outcome === undefined || outcome.ok) return undefined;
   if (outcome.reason === "Unknown") world.doubt(turn.key, intent);
   return outcome;
+}
+
+/** It is on its way, or done and not shown yet: the watch will wake whom it concerns. */
+function isUnderWay(world: GangWorld, intent: Intent): boolean {
+  const state = world.picture.stateOf(intent);
+  return state === "sent" || state === "sentAgain" || state === "acknowledged" || state === "settling";
 }
 
 function effectsOf(intent: Intent): readonly Effect<Presence>[] {
@@ -172,6 +180,23 @@ async function takeAway(
   if (outcome.reason === "NotFound") return undefined;
   if (outcome.reason === "Unknown") world.doubt(turn.key, now);
   return outcome;
+}
+
+/** Refusals that stay: where nobody may be told, the rest goes on all the same. */
+const unspeakable: readonly string[] = ["Forbidden", "Invalid", "Unauthorized", "NotFound"];
+
+async function announceAll(
+  world: GangWorld,
+  announcements: readonly NamedAnnouncement[],
+  turn: GangTurn,
+): Promise<Refusal | undefined> {
+  for (const announcement of announcements) {
+    const refusal = await announce(world, announcement, turn);
+    if (refusal === undefined) continue;
+    if (!unspeakable.includes(refusal.reason)) return refusal;
+    world.controllers.ports.log.warn({ event: announcement.name, why: refusal.message }, "an Event may not be written");
+  }
+  return undefined;
 }
 
 /** Writes an Event whose name follows from what it tells: who finds it there has told it already. */

@@ -30,6 +30,7 @@ test.each([
   ["a policy that does not exist", { gangTermination: { fullLossPolicy: "Maybe" } }, "fullLossPolicy"],
   ["no workers", { controllers: { podClique: { concurrentSyncs: 0 } } }, "controllers.podClique.concurrentSyncs"],
   ["a level of logging that does not exist", { logLevel: "loud" }, "logLevel"],
+  ["what is not built", { network: { autoMNNVLEnabled: true } }, "network.autoMNNVLEnabled"],
   ["another kind", { kind: "Something" }, "kind"],
 ])("%s is refused", (_, fields, field) => {
   const result = configuration(fields);

@@ -26,7 +26,6 @@ export interface GangSettings {
   readonly profiles: readonly SchedulerName[];
   readonly defaultProfile: SchedulerName;
   readonly topologyAware: boolean;
-  readonly autoMnnvl: boolean;
   readonly startOrder: StartOrder;
   readonly authorizer: { readonly enabled: boolean; readonly exemptUsers: readonly string[] };
   readonly concurrency: {
@@ -42,7 +41,6 @@ export const defaultGangSettings: GangSettings = {
   profiles: schedulerNames,
   defaultProfile: "default-scheduler",
   topologyAware: true,
-  autoMnnvl: false,
   startOrder: { by: "simulated-node" },
   authorizer: { enabled: false, exemptUsers: [] },
   concurrency: { podCliqueSet: 10, podClique: 10, podCliqueScalingGroup: 5, podGang: 5 },
@@ -77,7 +75,6 @@ export function readGangConfiguration(
   const settings: GangSettings = {
     ...defaultGangSettings,
     topologyAware: part("topologyAwareScheduling")["enabled"] === true,
-    autoMnnvl: part("network")["autoMNNVLEnabled"] === true,
     fullLossPolicy: readPolicy(part("gangTermination"), errors),
     ...readProfiles(part("scheduler"), errors),
     ...readStartOrder(part("initContainer")),
@@ -88,6 +85,9 @@ export function readGangConfiguration(
     concurrency: readConcurrency(part("controllers"), errors),
   };
   checkLease(part("leaderElection"), errors);
+  if (part("network")["autoMNNVLEnabled"] === true) {
+    errors.push(invalid("network.autoMNNVLEnabled", true, "ComputeDomains are not made by this operator"));
+  }
   const level = document["logLevel"];
   if (level !== undefined && !["debug", "info", "error"].includes(String(level))) {
     errors.push(notSupported("logLevel", level, ["debug", "error", "info"]));

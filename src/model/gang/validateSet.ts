@@ -24,7 +24,7 @@ export function validateSet(set: PodCliqueSet, settings: GangSettings, isCreate:
   const cliques = cliquesOf(set) ?? [];
   if (cliques.length === 0) found.add(required(`${root}.cliques`, "at least one clique is needed"));
   for (const [at, clique] of cliques.entries()) {
-    validateClique(set, clique, `${root}.cliques[${at}]`, { found, isCreate, settings });
+    validateClique(set, clique, `${root}.cliques[${at}]`, { found, isCreate });
   }
   checkUnique(found, cliques, "name", (at) => `${root}.cliques[${at}].name`);
   checkUnique(
@@ -35,9 +35,9 @@ export function validateSet(set: PodCliqueSet, settings: GangSettings, isCreate:
   );
   validateSchedulers(set, settings, found);
   validateStartup(set, found);
-  validateGroups(set, settings, found);
+  validateGroups(set, found);
   validateNameLengths(set, found);
-  validateMnnvl(found, set.metadata.annotations, "metadata.annotations", settings);
+  validateMnnvl(found, set.metadata.annotations, "metadata.annotations");
   validateQueue(set, settings, found);
   return found;
 }
@@ -112,14 +112,13 @@ function validateSharing(
 interface CliqueContext {
   readonly found: Findings;
   readonly isCreate: boolean;
-  readonly settings: GangSettings;
 }
 
 function validateClique(
   set: PodCliqueSet,
   clique: CliqueTemplate,
   field: string,
-  { found, isCreate, settings }: CliqueContext,
+  { found, isCreate }: CliqueContext,
 ): void {
   const { name, spec } = clique;
   if (name === "") found.add(required(`${field}.name`));
@@ -128,7 +127,7 @@ function validateClique(
   for (const key of Object.keys(clique.annotations ?? {})) {
     for (const error of qualifiedNameErrors(key.toLowerCase())) found.add(invalid(`${field}.annotations`, key, error));
   }
-  validateMnnvl(found, clique.annotations, `${field}.annotations`, settings);
+  validateMnnvl(found, clique.annotations, `${field}.annotations`);
   validateSharing(set, clique.resourceSharing, `${field}.resourceSharing`, found);
   const { replicas, minAvailable } = spec;
   if (replicas <= 0) found.add(invalid(`${field}.spec.replicas`, replicas, "must be greater than 0"));
@@ -239,7 +238,7 @@ function validateStartup(set: PodCliqueSet, found: Findings): void {
   }
 }
 
-function validateGroups(set: PodCliqueSet, settings: GangSettings, found: Findings): void {
+function validateGroups(set: PodCliqueSet, found: Findings): void {
   const groups = groupsOf(set);
   const cliqueNames = cliquesOf(set).map(({ name }) => name);
   const owner = new Map<string, string>();
@@ -247,7 +246,7 @@ function validateGroups(set: PodCliqueSet, settings: GangSettings, found: Findin
     const field = `${root}.podCliqueScalingGroups[${at}]`;
     if (group.name === "") found.add(required(`${field}.name`));
     else for (const error of dnsSubdomainErrors(group.name)) found.add(invalid(`${field}.name`, group.name, error));
-    validateMnnvl(found, group.annotations, `${field}.annotations`, settings);
+    validateMnnvl(found, group.annotations, `${field}.annotations`);
     checkKnown(found, group.cliqueNames, cliqueNames, `${field}.cliqueNames`);
     for (const [position, clique] of group.cliqueNames.entries()) {
       if (owner.has(clique)) {
@@ -301,17 +300,12 @@ function validateNameLengths(set: PodCliqueSet, found: Findings): void {
   }
 }
 
-function validateMnnvl(
-  found: Findings,
-  annotations: Record<string, string> | undefined,
-  field: string,
-  { autoMnnvl }: GangSettings,
-): void {
+function validateMnnvl(found: Findings, annotations: Record<string, string> | undefined, field: string): void {
   const value = annotations?.[annotationKeys.mnnvlGroup];
   if (value === undefined || value === "none") return;
   const here = `${field}[${annotationKeys.mnnvlGroup}]`;
   for (const error of dnsLabelErrors(value)) found.add(invalid(here, value, error));
-  if (!autoMnnvl) found.add(invalid(here, value, "automatic MNNVL is switched off"));
+  found.add(invalid(here, value, "automatic MNNVL is switched off"));
 }
 
 /** V23: the scheduler of this project places gangs of a queue, so a queue must be named. */

@@ -153,3 +153,34 @@ test("a queue takes back its quota of devices: one victim goes, its devices are 
   expect(cluster.pods().filter(({ status }) => status?.phase === "Running")).toHaveLength(2);
   expect(new Set(devicesOf(cluster)).size).toBe(devicesOf(cluster).length);
 });
+
+test("a pod that was not bound after all gives its devices back and goes where it fits", async () => {
+  const cluster = await start(["h100=2"]);
+  await template(cluster, "one", 1);
+  // It keeps what it has got on the first node, and the first node takes nobody any more.
+  await cluster.pod("p", { spec: { ...fromTemplate("one"), schedulingGates: [{ name: "wait" }] } });
+  await cluster.run(1);
+  const [claimed] = claims(cluster);
+  const [first = "", second = ""] = cluster.api.names("/nodes");
+  const nodeSelector = {
+    nodeSelectorTerms: [{ matchFields: [{ key: "metadata.name", operator: "In", values: [first] }] }],
+  };
+  const results = [{ request: "gpu", driver: "gpu.nvidia.com", pool: first, device: "gpu-0" }];
+  const ref = { group: "resource.k8s.io", version: "v1", plural: "resourceclaims", namespace: "default" };
+  const allocated = await cluster.admin.patch(
+    { ...ref, name: claimed?.metadata.name ?? "", subresource: "status" },
+    { type: "merge", body: { status: { allocation: { devices: { results }, nodeSelector } } } },
+  );
+  expect(allocated.ok).toBe(true);
+  const core = { group: "", version: "v1" };
+  await cluster.admin.patch(
+    { ...core, plural: "nodes", namespace: "", name: first },
+    { type: "merge", body: { spec: { unschedulable: true } } },
+  );
+  await cluster.admin.patch(
+    { ...core, plural: "pods", namespace: "default", name: "p" },
+    { type: "merge", body: { spec: { schedulingGates: null } } },
+  );
+  await cluster.run(5);
+  expect(cluster.pod1("p")).toMatchObject({ spec: { nodeName: second }, status: { phase: "Running" } });
+});

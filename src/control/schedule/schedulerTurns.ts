@@ -36,6 +36,8 @@ export interface TurnOutcome {
   readonly found: readonly Found[];
   /** UIDs of pods that will get what is being released, and the ids of their jobs. */
   readonly promised: ReadonlyMap<string, string>;
+  /** UIDs of pods with claims that fit nowhere. */
+  readonly stuck: readonly string[];
 }
 
 /**
@@ -112,7 +114,7 @@ export class SchedulerTurns {
     const promised = new Map(
       plan.jobs.flatMap(({ job, pipelined }) => pipelined.map(({ task }) => [task.uid, job.id])),
     );
-    this.onOutcome({ revision, found, promised });
+    this.onOutcome({ revision, found, promised, stuck: stuckWithClaims(plan) });
     if (plan.jobs.length > 0 || plan.evictions.length > 0) {
       log.debug({ revision, jobs: plan.jobs.length, evictions: plan.evictions.length }, "decided");
     }
@@ -355,6 +357,15 @@ function waitingOf(tasks: Iterable<Task>): string {
     mixed ^= Number.parseInt(uid.slice(0, 8), 16);
   }
   return `${count} ${mixed}`;
+}
+
+function stuckWithClaims({ obstacles }: Plan): string[] {
+  const uids: string[] = [];
+  for (const obstacle of obstacles.values()) {
+    if (obstacle.type !== "placement") continue;
+    for (const { shape, uid } of obstacle.step.tasks) if (shape.hasDeviceClaims) uids.push(uid);
+  }
+  return uids;
 }
 
 function intentKey({ type, target }: Intent): string {

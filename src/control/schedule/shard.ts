@@ -4,9 +4,11 @@ import type { KubeObject } from "../../model/object.ts";
 import { annotationKeys } from "../../model/scheduling/keys.ts";
 import type { Controller, ControllerOptions } from "../controller.ts";
 import type { Controllers } from "../controllers.ts";
+import { deviceWorldOf } from "../devices/deviceWorld.ts";
 import { EventRecorder } from "../eventRecorder.ts";
 import { Channel, forMapped, forObject, kindSource } from "../sources.ts";
 import { AccountTurns } from "./accountTurns.ts";
+import { GiveBackTurns } from "./giveBackTurns.ts";
 import { GroupMarks } from "./groupMarks.ts";
 import { LingeringTurns } from "./lingeringTurns.ts";
 import { PlainGroupTurns } from "./plainGroupTurns.ts";
@@ -60,14 +62,16 @@ export function addShard(
   });
   const told = new Channel();
   const plainTold = new Channel();
+  const stuckWithClaims = new Channel();
   const book = new ReasonBook((key) => {
     told.push(key);
     plainTold.push(key.split(" ", 1)[0] as string);
   });
   const marked = new Channel();
   const marks = new GroupMarks(controllers, world, recorder, (key) => marked.push(key));
-  const turns = new SchedulerTurns(controllers, world, recorder, marks, ({ revision, found, promised }) => {
+  const turns = new SchedulerTurns(controllers, world, recorder, marks, ({ revision, found, promised, stuck }) => {
     book.note(revision, found, promised);
+    for (const uid of stuck) stuckWithClaims.push(uid);
     marks.noteUnwell();
   });
   const again = new Channel();
@@ -93,6 +97,13 @@ export function addShard(
     const lingeringClaims = new Channel();
     world.onLingeringClaims = (uid) => lingeringClaims.push(uid);
     world.onFreed = () => again.push(cycleKey);
+    const giveBack = new GiveBackTurns(controllers, world, deviceWorldOf(controllers));
+    add({
+      name: "give-back-claims",
+      concurrency: 4,
+      sources: [stuckWithClaims],
+      reconcile: (uid, { cancel }) => giveBack.turn(uid, cancel),
+    });
     add({
       name: "lingering-claims",
       concurrency: 16,

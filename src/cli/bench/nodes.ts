@@ -58,6 +58,8 @@ function* figures(result: NodesBenchResult): Generator<Figure> {
     // 10,000 pods in 60 s.
     beside: { name: "KWOK's gate for as many", value: (pods / 10_000) * 60 },
   };
+  yield { name: "processor time of the first", value: result.readyCpuSeconds, unit: "s" };
+  yield { name: "processor time of the second", value: result.runningCpuSeconds, unit: "s" };
   yield {
     name: "pods from Pending to Running",
     value: pods / result.runningSeconds,

@@ -5,6 +5,7 @@ import type { Pod } from "../../src/model/kubernetes.generated.ts";
 import type { KubeObject } from "../../src/model/object.ts";
 import { refused } from "../../src/model/outcome.ts";
 import type { WatchEvent } from "../../src/ports/kubeApi.ts";
+import { ScheduleCluster } from "../schedule/scheduleCluster.ts";
 import { BindCluster } from "./bindCluster.ts";
 import { Waylaid } from "./waylaid.ts";
 
@@ -42,7 +43,7 @@ function running(cluster: BindCluster): string[] {
     .map(({ metadata }) => metadata.name);
 }
 
-describe("a binder whose cache has not seen the label of another's pod", () => {
+describe("C18: a binder that reads from a cache, which has not seen the label of another's pod", () => {
   /** The first binder is in time. The second one learns nothing of users' pods after they were made. */
   async function two(cluster: BindCluster): Promise<Waylaid> {
     await cluster.startBinder();
@@ -273,6 +274,28 @@ describe("pods whose reservation was lost", () => {
     expect(running(cluster)).toEqual(["f"]);
     expect(cluster.reservations()).toHaveLength(1);
     expect(cluster.kube.calls.filter((call) => call.startsWith("evict"))).toEqual([]);
+  });
+});
+
+describe("a node that is deleted", () => {
+  test("H9: leaves nothing behind: its BindRequests, its pods and their reservations go", async () => {
+    const cluster = await ScheduleCluster.create(["t4=2"]);
+    const labels = { "kai.scheduler/queue": "default-queue" };
+    for (let i = 0; i < 8; i++) await cluster.pod(`f${i}`, { annotations: half, labels });
+    await cluster.run(5);
+    const all = () => cluster.api.names("/pods").map((key) => cluster.api.get("/pods", key) as unknown as Pod);
+    const onFirst = () => all().filter(({ spec }) => spec?.nodeName === "t4-0");
+    expect(onFirst().length).toBeGreaterThan(0);
+    await cluster.api.delete("/nodes", "t4-0");
+    await cluster.run(120);
+    expect(cluster.api.names("/nodes")).toEqual(["t4-1"]);
+    expect(onFirst()).toEqual([]);
+    const named = (key: string) =>
+      (cluster.api.get(requests, key) as unknown as { spec: { selectedNode: string } }).spec;
+    expect(cluster.api.names(requests).filter((key) => named(key).selectedNode === "t4-0")).toEqual([]);
+    const groups = new Set(all().map(({ metadata }) => metadata.labels?.["runai-gpu-group"]));
+    const reserved = all().filter(({ metadata }) => metadata.namespace === "kai-resource-reservation");
+    expect(reserved.every(({ metadata }) => groups.has(metadata.labels?.["runai-gpu-group"]))).toBe(true);
   });
 });
 

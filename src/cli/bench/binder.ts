@@ -33,7 +33,7 @@ export async function* benchBinder(say: (text: string) => void): AsyncGenerator<
     const clock = systemClock();
     const random = systemRandom();
     const binder = binderPart();
-    const { core } = await createApi({
+    const { core, controllers: loops } = await createApi({
       clock,
       random,
       log: new FileStore({ directory, clock }),
@@ -100,6 +100,7 @@ export async function* benchBinder(say: (text: string) => void): AsyncGenerator<
     };
     yield* floor(kube);
     await controllers.stop();
+    loops.stop();
     await core.store.close();
   } finally {
     await rm(directory, { recursive: true, force: true });

@@ -11,6 +11,7 @@ import {
 } from "../../model/scheduling/keys.ts";
 import type { PodGroup } from "../../model/scheduling/podGroup.ts";
 import type { Queue } from "../../model/scheduling/queue.ts";
+import type { CallRecord } from "../history.ts";
 import type { Checks, Invariant } from "../invariant.ts";
 import type { Held } from "../invariants/general.ts";
 
@@ -58,13 +59,14 @@ function overfull(store: ObjectStore, name: string): string | undefined {
 
 /**
  * Half a gang holds GPUs and trains nothing. A gang that was whole and lost pods is another matter: so is one whose requests were all there,
- * and of which somebody took a pod away while the others were being bound.
+ * and of which somebody took a pod away while the others were being bound. Whoever binds one pod beside others is judged by what it
+ * had been told of them: that one has just been deleted it cannot know.
  */
 export const gangsStartWhole: Invariant = {
   id: "I4",
   fact: "no pod of a gang is bound unless its whole minimum has been decided",
-  begin: ({ store }) => ({
-    ...whileRequestsCome(store),
+  begin: ({ store, nowUs }) => ({
+    ...whileRequestsCome(store, nowUs),
     atRest: () => {
       for (const group of all<PodGroup>(store, groupsKey)) {
         const min = group.spec?.minMember ?? 1;
@@ -79,7 +81,23 @@ export const gangsStartWhole: Invariant = {
   }),
 };
 
-function whileRequestsCome(store: ObjectStore): Pick<Checks, "commit"> {
+/** A pod on a node, as somebody was told of it. */
+interface ToldPod {
+  readonly group: string;
+  readonly boundUs: number;
+  goneUs: number;
+}
+
+function whileRequestsCome(store: ObjectStore, nowUs: () => number): Pick<Checks, "commit" | "learned"> {
+  /** By who was told. */
+  const told = new Map<string, Map<string, ToldPod>>();
+  const knownBound = ({ actor, life, askedUs }: CallRecord, group: string): number => {
+    let count = 0;
+    for (const each of told.get(`${actor}|${life}`)?.values() ?? []) {
+      if (each.group === group && each.boundUs <= askedUs && each.goneUs >= askedUs) count++;
+    }
+    return count;
+  };
   /** UIDs of the requests that exist now, by their set; and of those whose set was whole at some moment. */
   const sets = new Map<string, Set<string>>();
   const whole = new Set<string>();
@@ -93,7 +111,20 @@ function whileRequestsCome(store: ObjectStore): Pick<Checks, "commit"> {
     if (set.size >= Number(metadata.annotations?.[annotationKeys.commitSize])) for (const uid of set) whole.add(uid);
   };
   return {
-    commit: ({ type, event }) => {
+    learned: (actor, life, { resource, object, gone }) => {
+      if (resource !== "/pods") return;
+      const pod = object as unknown as Pod;
+      const who = `${actor}|${life}`;
+      const mine = told.get(who) ?? new Map<string, ToldPod>();
+      told.set(who, mine);
+      const known = mine.get(pod.metadata.uid);
+      const isGone = gone || hasEnded(pod);
+      if (known !== undefined && isGone) known.goneUs = Math.min(known.goneUs, nowUs());
+      if (known !== undefined || isGone || !isBound(pod)) return;
+      const group = pod.metadata.annotations?.[annotationKeys.podGroup] ?? "";
+      mine.set(pod.metadata.uid, { group, boundUs: nowUs(), goneUs: Number.POSITIVE_INFINITY });
+    },
+    commit: ({ type, event, call }) => {
       if (event.current.resource === requestsKey)
         noteRequest((event.previous ?? event.current).object() as unknown as BindRequest, type === "DELETED");
       if (event.current.resource !== "/pods" || type !== "MODIFIED") return undefined;
@@ -104,9 +135,8 @@ function whileRequestsCome(store: ObjectStore): Pick<Checks, "commit"> {
       const name = now.metadata.annotations?.[annotationKeys.podGroup] ?? "";
       if (whole.has(requestOf(store, now)?.metadata.uid ?? "")) return undefined;
       const decided = members(store, name).filter((pod) => isBound(pod) || requestOf(store, pod) !== undefined).length;
-      return decided < min
-        ? `${now.metadata.name} was bound while ${decided} of ${min} pods of ${name} have a place`
-        : undefined;
+      if (decided >= min || knownBound(call, name) + 1 >= min) return undefined;
+      return `${now.metadata.name} was bound while ${decided} of ${min} pods of ${name} have a place`;
     },
   };
 }

@@ -189,9 +189,13 @@ class ClaimController {
     const pods = new Map<string, Known<Pod>>();
     const nodes = new Map<string, Known<Node>>();
     const groups = new Map<string, Known<PodGroup>>();
-    for (let round = 0; round < 4; round++) {
+    let lookedFor: string | undefined;
+    for (let round = 0; round < 8; round++) {
       const claim = tracker.get(namespace, name);
       if (claim === undefined) return undefined;
+      // A pod that was gone when we looked may be back by now, under its name, and be among the claim's new users.
+      if (claim.metadata.resourceVersion !== lookedFor) for (const looked of [pods, nodes, groups]) looked.clear();
+      lookedFor = claim.metadata.resourceVersion;
       const verdict = releaseClaim({
         claim,
         podOf: (pod) => pods.get(pod) ?? this.cachedPod(namespace, pod, claim),

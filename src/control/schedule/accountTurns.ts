@@ -26,6 +26,12 @@ export class AccountTurns {
     this.world = world;
   }
 
+  /** Whether the write that ends the wait of a burst is still to come, and will tell this change too. */
+  isAwaited(kind: "group" | "queue", key: string): boolean {
+    const dueMs = this.dueMs.get(`${kind} ${key}`);
+    return dueMs !== undefined && this.controllers.ports.clock.nowMs() < dueMs;
+  }
+
   async groupTurn(id: string, cancel: Cancel): Promise<TurnResult> {
     const { cluster } = this.world;
     const job = cluster.jobs.get(id);

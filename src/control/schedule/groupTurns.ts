@@ -65,7 +65,7 @@ export class GroupTurns {
   }
 
   /** A pod that has its group and runs has nothing to gain. */
-  private isOurs({ metadata, spec, status }: Pod): boolean {
+  isOurs({ metadata, spec, status }: Pod): boolean {
     if (spec?.schedulerName !== kaiSchedulerName || metadata.namespace === scalingNamespace) return false;
     if (metadata.deletionTimestamp !== undefined) return false;
     if (status?.phase === "Succeeded" || status?.phase === "Failed") return false;

@@ -1,4 +1,5 @@
 import { defaultSettings, type Settings } from "../../decide/schedule/settings.ts";
+import type { Pod } from "../../model/kubernetes.generated.ts";
 import { schedulingDefinitions } from "../../model/scheduling/definitions.ts";
 import { schedulingHooks } from "../../model/scheduling/hooks.ts";
 import { shippedPriorityClasses } from "../../model/scheduling/podGroup.ts";
@@ -44,7 +45,7 @@ export function addScheduler(controllers: Controllers, settings: Settings, optio
   controllers.add({
     name: "pod-grouper",
     concurrency: writesAtOnce,
-    sources: [kindSource(world.pods, forObject())],
+    sources: [kindSource(world.pods, forObject(), ({ object }) => groups.isOurs(object as unknown as Pod))],
     reconcile: (key, { cancel }) => groups.turn(key, cancel),
   });
   const requests = new RequestTurns(controllers, world);

@@ -6,7 +6,7 @@ import type { Controller, ControllerOptions } from "../controller.ts";
 import type { Controllers } from "../controllers.ts";
 import { deviceWorldOf } from "../devices/deviceWorld.ts";
 import { EventRecorder } from "../eventRecorder.ts";
-import { Channel, forMapped, forObject, kindSource } from "../sources.ts";
+import { Channel, forMapped, forObject, type KeysOf, kindSource } from "../sources.ts";
 import { AccountTurns } from "./accountTurns.ts";
 import { GiveBackTurns } from "./giveBackTurns.ts";
 import { GroupMarks } from "./groupMarks.ts";
@@ -188,13 +188,18 @@ function addAccounts(controllers: Controllers, world: ScheduleWorld, add: (optio
     const pod = world.pods.get(`${metadata.namespace}/${metadata.name}`);
     return pod === undefined ? [] : groupOf(pod);
   };
+  // Of a burst the first change sets the time of the write; the others need no turn of their own.
+  const unlessAwaited =
+    (kind: "group" | "queue", keysOf: KeysOf): KeysOf =>
+    (event) =>
+      [...keysOf(event)].filter((key) => !accounts.isAwaited(kind, key));
   add({
     name: "podgroup-accounts",
     concurrency: 64,
     sources: [
-      kindSource(world.pods, forMapped(groupOf)),
-      kindSource(world.groups, forObject()),
-      kindSource(world.requests, forMapped(groupOfRequest)),
+      kindSource(world.pods, unlessAwaited("group", forMapped(groupOf))),
+      kindSource(world.groups, unlessAwaited("group", forObject())),
+      kindSource(world.requests, unlessAwaited("group", forMapped(groupOfRequest))),
     ],
     reconcile: (id, { cancel }) => accounts.groupTurn(id, cancel),
   });
@@ -212,15 +217,24 @@ function addAccounts(controllers: Controllers, world: ScheduleWorld, add: (optio
       kindSource(world.queues, forMapped(withParent)),
       kindSource(
         world.pods,
-        forMapped((pod) => groupOf(pod).flatMap(queuesOf)),
+        unlessAwaited(
+          "queue",
+          forMapped((pod) => groupOf(pod).flatMap(queuesOf)),
+        ),
       ),
       kindSource(
         world.requests,
-        forMapped((request) => groupOfRequest(request).flatMap(queuesOf)),
+        unlessAwaited(
+          "queue",
+          forMapped((request) => groupOfRequest(request).flatMap(queuesOf)),
+        ),
       ),
       kindSource(
         world.groups,
-        forMapped(({ metadata }) => queuesOf(`${metadata.namespace}/${metadata.name}`)),
+        unlessAwaited(
+          "queue",
+          forMapped(({ metadata }) => queuesOf(`${metadata.namespace}/${metadata.name}`)),
+        ),
       ),
     ],
     reconcile: (name, { cancel }) => accounts.queueTurn(name, cancel),

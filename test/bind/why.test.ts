@@ -1,104 +1,17 @@
 /** `muster why` on pods that ask for a share of a GPU and do not start: each cause is produced on a running cluster. */
-import { type ChildProcess, spawn, spawnSync } from "node:child_process";
-import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
-import { createInterface } from "node:readline";
-import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { loadKubeconfig } from "../../src/adapters/kubeconfig.ts";
-import { kubeHttp } from "../../src/adapters/kubeHttp.ts";
-import { systemClock } from "../../src/adapters/systemClock.ts";
-import { KeptLog } from "../../src/control/testing/keptLog.ts";
 import { whyShare } from "../../src/decide/bind/whyShare.ts";
 import type { Node, Pod } from "../../src/model/kubernetes.generated.ts";
 import type { KubeObject } from "../../src/model/object.ts";
 import type { ResourceRef } from "../../src/ports/kubeApi.ts";
 import { BindCluster } from "./bindCluster.ts";
+import { podsRef as pods, sharedPod, UpCluster } from "./upCluster.ts";
 
-const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
-const program = join(root, "dist/cli/main.js");
-const pods: ResourceRef = { group: "", version: "v1", plural: "pods" };
 const nodes: ResourceRef = { group: "", version: "v1", plural: "nodes" };
 
-/** A cluster of its own, as `muster up` makes it. */
-class Up {
-  readonly folder = mkdtempSync(join(tmpdir(), "muster-why-"));
-  private child: ChildProcess | undefined;
-  private kube: ReturnType<typeof kubeHttp> | undefined;
-
-  async start(...flags: string[]): Promise<this> {
-    const all = ["up", "--memory", "--port", "0", "--data-dir", this.folder, "--log-level", "error", ...flags];
-    this.child = spawn(process.execPath, [program, ...all, "-o", "json"], { stdio: ["ignore", "pipe", "inherit"] });
-    await once(createInterface({ input: this.child.stdout as NodeJS.ReadableStream }), "line");
-    const connection = await loadKubeconfig({ path: join(this.folder, "kubeconfig") });
-    this.kube = kubeHttp(connection, { clock: systemClock(), log: new KeptLog() }, { fieldManager: "test" });
-    return this;
-  }
-
-  get api() {
-    if (this.kube === undefined) throw new Error("it was not started");
-    return this.kube;
-  }
-
-  async create(ref: ResourceRef, object: object): Promise<void> {
-    const made = await this.api.create(ref, object as KubeObject);
-    if (!made.ok) throw new Error(made.message);
-  }
-
-  share(name: string, fraction: string, requests: object = {}): Promise<void> {
-    return this.create(pods, shared(name, fraction, requests));
-  }
-
-  async pod(name: string): Promise<Pod | undefined> {
-    const found = await this.api.get({ ...pods, namespace: "default", name });
-    return found.ok ? (found.value as unknown as Pod) : undefined;
-  }
-
-  /** Asks until the answer has this reason. */
-  async why(name: string, reason: string): Promise<{ message: string; cure: string; kind: string; text: string }> {
-    for (;;) {
-      const asked = ["why", name, "--data-dir", this.folder];
-      const { stdout } = spawnSync(process.execPath, [program, ...asked, "-o", "json"], { encoding: "utf8" });
-      const answer =
-        stdout === "" ? undefined : (JSON.parse(stdout) as { answers: Record<string, string>[] }).answers[0];
-      if (answer?.["reason"] === reason) {
-        const { stdout: text } = spawnSync(process.execPath, [program, ...asked], { encoding: "utf8" });
-        const { message = "", cure = "", kind = "" } = answer;
-        return { message, cure, kind, text };
-      }
-    }
-  }
-
-  async until(holds: () => Promise<boolean>): Promise<void> {
-    while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-
-  stop(): void {
-    this.kube?.close();
-    this.child?.kill("SIGKILL");
-    rmSync(this.folder, { recursive: true, force: true });
-  }
-}
-
-function shared(name: string, fraction: string, requests: object = {}): object {
-  return {
-    apiVersion: "v1",
-    kind: "Pod",
-    metadata: {
-      name,
-      namespace: "default",
-      labels: { "kai.scheduler/queue": "default-queue" },
-      annotations: { "gpu-fraction": fraction },
-    },
-    spec: { schedulerName: "kai-scheduler", containers: [{ name: "main", image: "i", resources: { requests } }] },
-  };
-}
-
 describe("muster why, of a pod that asks for a share", () => {
-  const up = new Up();
-  beforeAll(async () => void (await up.start("--pool", "t4=1")));
+  const up = new UpCluster();
+  beforeAll(async () => void (await up.start("--memory", "--pool", "t4=1")));
   afterAll(() => up.stop());
 
   test("says that a node has not said which device it gave", async () => {
@@ -145,7 +58,7 @@ describe("muster why, of a pod that asks for a share", () => {
     await up.api.delete({ ...pods, namespace: "default", name: "late" }, { gracePeriodSeconds: 0 });
     await up.until(async () => (await up.pod("big-0")) === undefined);
     await up.create(pods, {
-      ...shared("busy", "0.1", { cpu: "47" }),
+      ...sharedPod("busy", "0.1", { cpu: "47" }),
       metadata: { name: "busy", namespace: "default" },
       spec: { containers: [{ name: "main", image: "i", resources: { requests: { cpu: "46" } } }] },
     });
@@ -160,13 +73,13 @@ describe("muster why, of a pod that asks for a share", () => {
 });
 
 test("muster why, of a workload whose pods are refused, says that sharing is off", async () => {
-  const up = new Up();
+  const up = new UpCluster();
   try {
-    await up.start("--pool", "t4=1", "--no-gpu-sharing");
-    const refused = await up.api.create(pods, shared("bare", "0.5") as KubeObject);
+    await up.start("--memory", "--pool", "t4=1", "--no-gpu-sharing");
+    const refused = await up.api.create(pods, sharedPod("bare", "0.5") as KubeObject);
     expect(refused).toMatchObject({ ok: false });
     expect(refused.ok ? "" : refused.message).toContain("sharing of GPUs is switched off");
-    const { metadata, spec } = shared("x", "0.5") as {
+    const { metadata, spec } = sharedPod("x", "0.5") as {
       metadata: { labels: object; annotations: object };
       spec: object;
     };
@@ -190,7 +103,7 @@ test("muster why, of a workload whose pods are refused, says that sharing is off
     expect(cure).toContain("nvidia.com/gpu");
     expect(cure).toContain("--no-gpu-sharing");
   } finally {
-    up.stop();
+    await up.stop();
   }
 });
 

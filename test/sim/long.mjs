@@ -79,6 +79,7 @@ if (isWanted("mutants")) {
 const promises = [
   ["inventory", 5_000, "the inventory's race matrix: sessions, renames, faults of cloud and database, two reconcilers"],
   ["bind", 10_000, "shares of GPUs bound, deleted and bound again"],
+  ["race/lost-reservation/fixed", 10_000, "a reservation under pods that come and go, as the museum plays it"],
   ["devices", 4_000, "claims on two nodes with three devices each, and two pods too many"],
   ["devices/one-node", 4_000, "claims on one node with two devices"],
   ["devices/shared", 2_000, "claims on two nodes with two devices each, two claims shared by two pods"],

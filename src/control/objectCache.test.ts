@@ -7,6 +7,7 @@ import { configMapNamed, TestApi } from "../apiserver/testing/testApi.ts";
 import { keyOfObject } from "../model/intent.ts";
 import type { KubeObject } from "../model/object.ts";
 import { refused } from "../model/outcome.ts";
+import type { KubeApi, WatchSink } from "../ports/kubeApi.ts";
 import { CancelSource } from "./cancelSource.ts";
 import { MetricsBook } from "./metricsBook.ts";
 import { ObjectCache, type ObjectCacheOptions } from "./objectCache.ts";
@@ -74,6 +75,34 @@ describe("a cache", () => {
     await change("x", "2");
     await drop("y");
     expect(told).toEqual(["added old a/x", "added old a/y", "added a/z", "updated a/x", "deleted a/y"]);
+  });
+
+  test("what happens while handlers are told is told after it, to all, in one order", async () => {
+    const { api } = await started();
+    let sink: WatchSink | undefined;
+    const kube = {
+      watch: (_: unknown, __: unknown, given: WatchSink) => {
+        sink = given;
+        return { stop: () => {} };
+      },
+    } as unknown as KubeApi;
+    const ports = { kube, clock: api.clock, random: seededRandom(1), log: new KeptLog(), metrics: new MetricsBook() };
+    const cache = new ObjectCache({ ...ports, resource: configMaps });
+    const map = (name: string, resourceVersion: string): KubeObject => ({
+      ...(configMapNamed(`a/${name}`) as KubeObject),
+      metadata: { name, namespace: "a", uid: name, resourceVersion, creationTimestamp: "2026-01-01T00:00:00Z" },
+    });
+    const told: string[] = [];
+    cache.onEvent(({ key }) => {
+      told.push(`first ${key}`);
+      if (key === "a/x") sink?.event({ type: "ADDED", object: map("y", "6") });
+    });
+    cache.onEvent(({ key }) => told.push(`second ${key}`));
+    cache.start();
+    sink?.event({ type: "BOOKMARK", revision: "4", initialEventsEnd: true });
+    sink?.event({ type: "ADDED", object: map("x", "5") });
+    expect(told).toEqual(["first a/x", "second a/x", "first a/y", "second a/y"]);
+    cache.stop();
   });
 
   test("a handler that comes late hears of what exists first, in order", async () => {

@@ -1,5 +1,6 @@
 /** The scheduler's side of the binder's races: the rows C of the catalogue, K16 and K19, with the real scheduler and the real binder. */
 import { describe, expect, test } from "vitest";
+import { ReasonBook } from "../../src/control/schedule/reasonBook.ts";
 import { findProfile, profilesWith } from "../../src/decide/nodes/profiles.ts";
 import type { Pod } from "../../src/model/kubernetes.generated.ts";
 import { refused } from "../../src/model/outcome.ts";
@@ -236,4 +237,16 @@ describe("the scheduler", () => {
     expect(named(cluster, "f")?.metadata.uid).toBe(pod.metadata.uid);
     expect(groupOf(named(cluster, "f") as Pod)).not.toBe("old");
   });
+});
+
+test("C16: the book of reasons keeps nothing of groups that are gone, however many there were", () => {
+  const pushed: string[] = [];
+  const book = new ReasonBook((id) => pushed.push(id));
+  const verdict = { reason: "PodSchedulingErrors", message: "no room", cure: "" } as const;
+  for (let round = 0; round < 500; round++)
+    book.note(String(round), [{ id: `default/g${round}`, verdict, waiting: `p${round}` }], new Map());
+  expect(book.size).toBe(1);
+  expect(book.get("default/g498")).toBeUndefined();
+  // Told twice each: when its reason came, and when it went.
+  expect(pushed).toHaveLength(999);
 });

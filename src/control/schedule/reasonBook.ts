@@ -31,6 +31,10 @@ export class ReasonBook {
     this.push = push;
   }
 
+  get size(): number {
+    return this.byJob.size;
+  }
+
   get(jobId: string): Reason | undefined {
     return this.byJob.get(jobId);
   }

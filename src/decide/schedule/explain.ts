@@ -14,7 +14,7 @@ import type { QueueState } from "./queueTree.ts";
 import { cpuAt, gpuAt, memoryAt, podsAt, queueResources, type Vector } from "./resources.ts";
 import type { Obstacle, Session } from "./session.ts";
 import { socialRules } from "./social.ts";
-import { isAliveStatus, type Task } from "./task.ts";
+import type { Task } from "./task.ts";
 
 /** The one reason why a job waits, with what shows it and what would cure it. The same sentences go wherever somebody asks. */
 export interface Verdict {
@@ -168,7 +168,7 @@ function explainReadiness(job: Job): Verdict {
       return;
     }
     const { podSet } = node;
-    const exist = podSet.count(isAliveStatus);
+    const exist = podSet.alive;
     const gated = podSet.countOf("gated");
     const what = job.podSets.length > 1 ? `subgroup ${podSet.name}` : `group ${job.name}`;
     parts.push(`${what} waits for ${podSet.min} pods, ${exist} exist${gated > 0 ? `, ${gated} of them gated` : ""}`);

@@ -103,6 +103,7 @@ function growths(node: GroupNode): Task[][] {
 
 function pendingOf(set: PodSet, count: number): Task[] {
   if (set.pending === 0) return [];
+  if (set.tasks.size === 1) return [...set.tasks];
   const promised: Task[] = [];
   const others: Task[] = [];
   for (const task of set.inOrder()) {

@@ -3,7 +3,7 @@ import type { Cluster } from "./cluster.ts";
 import type { Job } from "./job.ts";
 import { firstBeyond } from "./queueShares.ts";
 import type { QueueState } from "./queueTree.ts";
-import { addTo, sum, type Vector, zeroVector } from "./resources.ts";
+import { addTo, type Vector, zeroVector } from "./resources.ts";
 import type { Task } from "./task.ts";
 
 /** What a queue allows: never beyond a limit, and work that cannot be evicted never beyond the quota. */
@@ -23,10 +23,10 @@ export function gateRefusal(
   requested: Readonly<Vector>,
 ): GateRefusal | undefined {
   for (const each of queue.path()) {
-    const overLimit = firstBeyond(sum(each.allocated, requested), each.limit, requested);
+    const overLimit = firstBeyond(each.allocated, requested, each.limit);
     if (overLimit !== undefined) return { reason: "OverLimit", queue: each, resource: overLimit, requested };
     if (isPreemptible) continue;
-    const overQuota = firstBeyond(sum(each.allocatedNonPreemptible, requested), each.deserved, requested);
+    const overQuota = firstBeyond(each.allocatedNonPreemptible, requested, each.deserved);
     if (overQuota !== undefined)
       return { reason: "NonPreemptibleOverQuota", queue: each, resource: overQuota, requested };
   }

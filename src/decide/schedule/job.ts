@@ -19,7 +19,13 @@ export class PodSet {
   readonly min: number;
   readonly tasks = new Set<Task>();
   /** How many of its pods have which status. */
-  readonly counts = new Map<TaskStatus, number>();
+  private readonly counts = new Map<TaskStatus, number>();
+  /** Pods that have a place and will keep it. */
+  allocated = 0;
+  /** Pods that have a place, perhaps not for long. */
+  used = 0;
+  /** Pods that run or may run. */
+  alive = 0;
   private ordered: Task[] | undefined;
 
   constructor(name: string, min: number) {
@@ -41,12 +47,9 @@ export class PodSet {
 
   shift(status: TaskStatus, by: number): void {
     this.counts.set(status, (this.counts.get(status) ?? 0) + by);
-  }
-
-  count(isCounted: Readonly<Record<TaskStatus, boolean>>): number {
-    let sum = 0;
-    for (const [status, count] of this.counts) if (isCounted[status]) sum += count;
-    return sum;
+    if (isAllocatedStatus[status]) this.allocated += by;
+    if (isUsedStatus[status]) this.used += by;
+    if (isAliveStatus[status]) this.alive += by;
   }
 
   countOf(status: TaskStatus): number {
@@ -59,17 +62,9 @@ export class PodSet {
     return this.ordered;
   }
 
-  get allocated(): number {
-    return this.count(isAllocatedStatus);
-  }
-
-  get used(): number {
-    return this.count(isUsedStatus);
-  }
-
   /** Pods that exist and could be placed. */
   get ready(): number {
-    return this.count(isAliveStatus) - this.countOf("gated");
+    return this.alive - this.countOf("gated");
   }
 
   get pending(): number {

@@ -78,14 +78,15 @@ export function isWithin(amounts: Readonly<Vector>, bound: Readonly<Vector>): bo
   return true;
 }
 
-/** Which resource is beyond the bound first, among those that are asked for. */
+/** Which resource would be beyond the bound first, among those that are asked for. */
 export function firstBeyond(
-  amounts: Readonly<Vector>,
-  bound: Readonly<Vector>,
+  has: Readonly<Vector>,
   asked: Readonly<Vector>,
+  bound: Readonly<Vector>,
 ): number | undefined {
   for (let r = 0; r < 3; r++) {
-    if ((asked[r] as number) > 0 && bound[r] !== unlimited && (amounts[r] as number) > (bound[r] as number)) return r;
+    const more = asked[r] as number;
+    if (more > 0 && bound[r] !== unlimited && (has[r] as number) + more > (bound[r] as number)) return r;
   }
   return undefined;
 }

@@ -84,12 +84,13 @@ function addNodes(
     podCache: pods,
     startMs: ports.clock.nowMs(),
   };
-  const sim = new SimNodes(world, new Wakes(ports.clock));
+  const sim = new SimNodes(world);
   agent.bind({ clock: ports.clock, nodeAgent: (node) => sim.agent(node), pod: (key) => pods.get(key) });
   const quiet = (start: () => () => void): Source => ({ start });
   const sources: Source[] = [
     sim.channel,
     sim.wakes,
+    sim.renewals,
     follows(nodes, (event) => sim.nodeChanged(event)),
     follows(leases, (event) => sim.leaseChanged(event)),
     follows(pods, (event) => sim.podChanged(event)),

@@ -20,10 +20,11 @@ import { PodRecord } from "./podRecord.ts";
 import { turnPods } from "./podTurns.ts";
 import { type ApiWrite, sendWrite } from "./sendWrite.ts";
 import { nodeStages, stageNode } from "./stageTurns.ts";
-import type { Wakes } from "./wakes.ts";
+import { Wakes } from "./wakes.ts";
 
 /** A turn goes on while there is something to do, but lets others have theirs. */
 const roundsMax = 6;
+const renewalPriority = 1;
 
 /**
  * Plays every node that carries KWOK's annotation and whose lease is ours. A node has one turn at a time, in which it looks at
@@ -32,13 +33,20 @@ const roundsMax = 6;
 export class SimNodes {
   readonly channel = new Channel();
   readonly wakes: Wakes;
+  /**
+   * A node that has its lease to renew goes before all that have not: when thousands of nodes start tens of thousands of pods, who waits in
+   * line for that loses its node meanwhile.
+   */
+  readonly renewals: Wakes;
   private readonly world: NodesWorld;
   private readonly agents = new Map<string, NodeAgent>();
   private readonly pods = new Map<string, Map<string, PodRecord>>();
 
-  constructor(world: NodesWorld, wakes: Wakes) {
+  constructor(world: NodesWorld) {
+    const { clock } = world.ports;
     this.world = world;
-    this.wakes = wakes;
+    this.wakes = new Wakes(clock);
+    this.renewals = new Wakes(clock, renewalPriority);
   }
 
   get size(): number {
@@ -186,8 +194,10 @@ export class SimNodes {
       agent.isBusy = false;
     }
     if (this.agents.get(name) !== agent) return undefined;
-    const nowMs = this.world.ports.clock.nowMs();
-    this.wakes.set(name, agent.nextMs(nowMs));
+    const nextMs = agent.nextMs(this.world.ports.clock.nowMs());
+    const renewMs = agent.leaseWakeMs === undefined ? undefined : Math.max(agent.leaseWakeMs, agent.stillUntilMs);
+    this.renewals.set(name, renewMs);
+    this.wakes.set(name, nextMs === renewMs ? undefined : nextMs);
     return undefined;
   }
 
@@ -208,6 +218,7 @@ export class SimNodes {
     this.agents.delete(name);
     this.world.faults.forget(name);
     this.wakes.set(name, undefined);
+    this.renewals.set(name, undefined);
     if (this.pods.get(name)?.size === 0) this.pods.delete(name);
   }
 

@@ -1,6 +1,8 @@
 import { expect, test } from "vitest";
 import { ManualClock } from "../../apiserver/testing/manualClock.ts";
+import { MetricsBook } from "../metricsBook.ts";
 import { SteppedClock } from "../testing/steppedClock.ts";
+import { WorkQueue } from "../workQueue.ts";
 import { Wakes } from "./wakes.ts";
 
 function started(clock = new ManualClock()) {
@@ -65,4 +67,22 @@ test("nothing is woken before the start and after the end", async () => {
   stop();
   await clock.advance(10);
   expect([woken, clock.pending]).toEqual([["early"], 0]);
+});
+
+test("a key with a priority overtakes those that wait for their turn, also when it waits among them", async () => {
+  const clock = new ManualClock();
+  const queue = new WorkQueue({ name: "test", clock, metrics: new MetricsBook() });
+  const wakes = new Wakes(clock, 1);
+  wakes.start(queue);
+  for (const key of ["a", "b", "c"]) queue.add(key);
+  wakes.set("c", clock.nowMs() + 10);
+  wakes.set("d", clock.nowMs() + 20);
+  await clock.advance(30);
+  expect([queue.next(), queue.next(), queue.next(), queue.next(), queue.next()]).toEqual([
+    "c",
+    "d",
+    "a",
+    "b",
+    undefined,
+  ]);
 });

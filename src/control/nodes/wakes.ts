@@ -16,6 +16,7 @@ interface Wake {
  */
 export class Wakes implements Source {
   private readonly clock: Clock;
+  private readonly priority: number;
   private readonly heap = new Heap<Wake>((a, b) => a.dueMs - b.dueMs || a.order - b.order);
   private readonly current = new Map<string, Wake>();
   private queue: Pick<WorkQueue, "add"> | undefined;
@@ -23,8 +24,10 @@ export class Wakes implements Source {
   private armedMs = Number.POSITIVE_INFINITY;
   private disarm: () => void = () => {};
 
-  constructor(clock: Clock) {
+  /** Keys that are woken go before those of a lower priority, also when they were waiting for their turn already. */
+  constructor(clock: Clock, priority = 0) {
     this.clock = clock;
+    this.priority = priority;
   }
 
   /** Undefined is never. */
@@ -76,7 +79,7 @@ export class Wakes implements Source {
       if (first === undefined || first.dueMs > nowMs) break;
       this.heap.pop();
       this.current.delete(first.key);
-      this.queue?.add(first.key);
+      this.queue?.add(first.key, { priority: this.priority });
     }
     this.arm();
   }

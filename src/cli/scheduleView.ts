@@ -193,6 +193,11 @@ async function clusterFrom(kube: KubeApi, snapshot: ClusterSnapshot): Promise<Cl
     claims: await list({ group: "", version: "v1", plural: "persistentvolumeclaims" }),
     volumes: await list({ group: "", version: "v1", plural: "persistentvolumes" }),
     classes: await list({ group: "storage.k8s.io", version: "v1", plural: "storageclasses" }),
+    devices: {
+      claims: await list({ group: "resource.k8s.io", version: "v1", plural: "resourceclaims" }),
+      slices: await list({ group: "resource.k8s.io", version: "v1", plural: "resourceslices" }),
+      classes: await list({ group: "resource.k8s.io", version: "v1", plural: "deviceclasses" }),
+    },
   });
 }
 

@@ -78,4 +78,51 @@ describe("questions about a cluster", () => {
     expect(answerWhy(cluster(), "ready-000", nowMs)).toMatchObject([{ reason: "", next: "it fits n1 now" }]);
     expect(answerWhy(cluster(), "nobody", nowMs)).toEqual([]);
   });
+
+  test("a pod with a claim waits for its device, not for somebody who could allocate it", () => {
+    const claimed = (name: string, more: object = {}) => ({
+      ...pod(name, { group: name, ...more }),
+      spec: { ...pod(name, more).spec, resourceClaims: [{ name: "gpu", resourceClaimName: name }] },
+    });
+    const meta = (name: string) => ({
+      name,
+      namespace: "default",
+      uid: `claim-${name}`,
+      resourceVersion: "1",
+      creationTimestamp: "",
+      labels: { "kai.scheduler/queue": "q" },
+    });
+    const requests = [{ name: "r", exactly: { deviceClassName: "gpu", count: 1 } }];
+    const results = [{ request: "r", driver: "gpu.example.com", pool: "n1", device: "d1" }];
+    const allocation = { devices: { results } };
+    const reservedFor = [{ resource: "pods", name: "has", uid: "pod-default-has" }];
+    const claims = [
+      { metadata: meta("has"), spec: { devices: { requests } }, status: { allocation, reservedFor } },
+      { metadata: meta("wants"), spec: { devices: { requests } } },
+    ];
+    const pool = { name: "n1", generation: 1, resourceSliceCount: 1 };
+    const slice = (names: readonly string[]) => ({
+      metadata: { name: "s", uid: "s", resourceVersion: "1", creationTimestamp: "" },
+      spec: { driver: "gpu.example.com", nodeName: "n1", pool, devices: names.map((name) => ({ name })) },
+    });
+    const ask = (devices: readonly string[]) =>
+      jobRows(
+        clusterOf({
+          ...none,
+          nodes: [node("n1")],
+          queues: [queue("q")],
+          groups: [group("has"), group("wants")],
+          pods: [claimed("has", { on: "n1" }), claimed("wants")] as never,
+          devices: {
+            claims: claims as never,
+            slices: [slice(devices)] as never,
+            classes: [{ metadata: { name: "gpu" }, spec: {} }] as never,
+          },
+        }),
+        nowMs,
+      );
+    expect(ask(["d1"])).toMatchObject([{ id: "default/wants", reason: "PodSchedulingErrors" }]);
+    expect(ask(["d1"])[0]?.message).not.toContain("nothing here allocates");
+    expect(ask(["d1", "d2"])).toMatchObject([{ id: "default/wants", reason: "fits now" }]);
+  });
 });

@@ -1,9 +1,13 @@
 import type {
+  AllocationResult,
+  DeviceClass,
   Node,
   PersistentVolume,
   PersistentVolumeClaim,
   Pod,
   PriorityClass,
+  ResourceClaim,
+  ResourceSlice,
   StorageClass,
 } from "../../model/kubernetes.generated.ts";
 import { type BindRequest, isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";
@@ -11,6 +15,12 @@ import { gpuGroupsOfLabels, labelKeys } from "../../model/scheduling/keys.ts";
 import type { PodGroup } from "../../model/scheduling/podGroup.ts";
 import type { Queue } from "../../model/scheduling/queue.ts";
 import type { Topology } from "../../model/scheduling/topology.ts";
+import { allocatedStateOf } from "../devices/allocatedState.ts";
+import { allFeatures } from "../devices/features.ts";
+import { heldClaimsOf } from "../devices/podClaims.ts";
+import { SliceBook } from "../devices/pools.ts";
+import { SelectorCache } from "../devices/selectors.ts";
+import { ClaimDevices } from "./claimDevices.ts";
 import { Cluster } from "./cluster.ts";
 import { cycle } from "./cycle.ts";
 import { amountText, explain, sentenceOf } from "./explain.ts";
@@ -32,6 +42,14 @@ export interface ClusterObjects {
   readonly claims: readonly PersistentVolumeClaim[];
   readonly volumes: readonly PersistentVolume[];
   readonly classes: readonly StorageClass[];
+  /** Claims of devices and what they are served from; undefined where nobody has looked. */
+  readonly devices?: DeviceObjects;
+}
+
+export interface DeviceObjects {
+  readonly claims: readonly ResourceClaim[];
+  readonly slices: readonly ResourceSlice[];
+  readonly classes: readonly DeviceClass[];
 }
 
 /** The cluster as the scheduler would see it. */
@@ -45,6 +63,7 @@ export function clusterOf(objects: ClusterObjects, settings: Settings = defaultS
     cluster.volumes.claims.set(`${each.metadata.namespace}/${each.metadata.name}`, each);
   for (const each of objects.volumes) cluster.volumes.volumes.set(each.metadata.name, each);
   for (const each of objects.classes) cluster.volumes.classes.set(each.metadata.name, each);
+  if (objects.devices !== undefined) cluster.devices = devicesOf(objects, objects.devices);
   for (const each of objects.groups) cluster.putPodGroup(each);
   const places = new Map<string, Place[]>();
   const add = (uid: string, place: Place): void => {
@@ -64,6 +83,48 @@ export function clusterOf(objects: ClusterObjects, settings: Settings = defaultS
     cluster.setPlaces(pod.metadata.uid, places.get(pod.metadata.uid) ?? []);
   }
   return cluster;
+}
+
+/** Devices as the objects have them, with what requests have chosen and claims do not show yet. */
+function devicesOf({ pods, requests }: ClusterObjects, { claims, slices, classes }: DeviceObjects): ClaimDevices {
+  const byKey = new Map(claims.map((each) => [`${each.metadata.namespace}/${each.metadata.name}`, each]));
+  const claimOf = (namespace: string, name: string) => byKey.get(`${namespace}/${name}`);
+  const pending = new Map<string, AllocationResult>();
+  for (const request of requests) {
+    const pod = pods.find(({ metadata }) => metadata.uid === podUidOf(request));
+    if (pod === undefined || isFinallyFailed(request)) continue;
+    for (const { entry, claim } of heldClaimsOf(pod, claimOf)) {
+      const chosen = request.spec?.resourceClaimAllocations?.find(({ name }) => name === entry)?.allocation;
+      if (chosen !== undefined && claim.status?.allocation === undefined) {
+        pending.set(claim.metadata.uid, chosen as AllocationResult);
+      }
+    }
+  }
+  const held = claims.map((claim) => {
+    const allocation = pending.get(claim.metadata.uid);
+    return allocation === undefined ? claim : { ...claim, status: { ...claim.status, allocation } };
+  });
+  const book = new SliceBook(slices, allFeatures);
+  const state = allocatedStateOf(held);
+  const selectors = new SelectorCache();
+  return new ClaimDevices({
+    view: (nowMs) => ({
+      book,
+      state,
+      claimOf,
+      pendingAllocation: (uid) => pending.get(uid),
+      classOf: (name) => classes.find(({ metadata }) => metadata.name === name),
+      selectors,
+      features: allFeatures,
+      nowMs,
+    }),
+    usersOf: ({ metadata }) =>
+      pods.filter(
+        ({ metadata: of, spec }) =>
+          of.namespace === metadata.namespace &&
+          spec?.resourceClaims?.some(({ resourceClaimName }) => resourceClaimName === metadata.name) === true,
+      ),
+  });
 }
 
 /** One line of what waits and what runs. */

@@ -218,6 +218,79 @@ describe("by kind of workload", () => {
     expect(wanted([lws({ startupPolicy: "LeaderReady" })], pod("p", { labels })).spec.minMember).toBe(1);
   });
 
+  test("workers of a LeaderWorkerSet are cut into segments where it says how large", () => {
+    const set = owner("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", {
+      spec: { leaderWorkerTemplate: { size: 6 } },
+      annotations: {
+        "kai.scheduler/segment-size": "2",
+        "kai.scheduler/topology": "t",
+        "kai.scheduler/segment-topology-preferred-placement": "rack",
+      },
+    });
+    const labels = { "leaderworkerset.sigs.k8s.io/group-index": "0", "leaderworkerset.sigs.k8s.io/worker-index": "3" };
+    const { spec, subGroup } = wanted([set], pod("p", { labels }));
+    expect(subGroup).toBe("workers-1");
+    expect(spec.subGroups?.map(({ name, minMember, minSubGroup }) => [name, minMember ?? `of ${minSubGroup}`])).toEqual(
+      [
+        ["leader", 1],
+        ["workers", "of 3"],
+        ["workers-0", 2],
+        ["workers-1", 2],
+        ["workers-2", 1],
+      ],
+    );
+    expect(spec.subGroups?.[2]?.topologyConstraint).toEqual({ topology: "t", preferredTopologyLevel: "rack" });
+  });
+
+  test.each([
+    ["RayJob", { rayClusterSpec: { workerGroupSpecs: [{ groupName: "w", replicas: 3 }] } }],
+    ["RayService", { rayClusterConfig: { workerGroupSpecs: [{ groupName: "w", replicas: 3 }] } }],
+  ])("a %s that is read before its cluster knows its workers", (kind, spec) => {
+    const head = pod("h", { labels: { "ray.io/node-type": "head" } });
+    expect(wanted([owner("ray.io/v1", kind, { spec })], head).spec.subGroups).toEqual([
+      { name: "headgroup", minMember: 1 },
+      { name: "w", minMember: 3 },
+    ]);
+  });
+
+  test("a JobSet's templates say how many of a replica start together, and how close", () => {
+    const annotations = {
+      "kai.scheduler/batch-min-member": "2",
+      "kai.scheduler/topology": "t",
+      "kai.scheduler/topology-required-placement": "rack",
+    };
+    const template = { metadata: { annotations }, spec: { parallelism: 4 } };
+    const set = owner("jobset.x-k8s.io/v1alpha2", "JobSet", {
+      spec: { replicatedJobs: [{ name: "w", replicas: 1, template }] },
+    });
+    const labels = { "jobset.sigs.k8s.io/replicatedjob-name": "w", "jobset.sigs.k8s.io/job-index": "0" };
+    expect(wanted([set], pod("p", { labels })).spec.subGroups?.[1]).toEqual({
+      name: "w-replica-0",
+      parent: "w",
+      minMember: 2,
+      topologyConstraint: { topology: "t", requiredTopologyLevel: "rack" },
+    });
+  });
+
+  test("every revision of a Knative service is a group of its smallest scale, for inference", () => {
+    const chain = [
+      owner("serving.knative.dev/v1", "Revision", { name: "r1" }),
+      owner("serving.knative.dev/v1", "Service", { name: "s" }),
+    ];
+    const member = pod("p", { annotations: { "autoscaling.knative.dev/min-scale": "3" } });
+    expect(wanted(chain, member)).toMatchObject({
+      name: "pg-r1-uid-r1",
+      spec: { minMember: 3, priorityClassName: "inference" },
+    });
+  });
+
+  test("an AmlJob waits for as many pods as it has nodes, a SPOTRequest is for inference", () => {
+    const containers = [{ name: "c", image: "i", env: [{ name: "AZUREML_NODE_COUNT", value: "4" }] }];
+    const member = pod("p", { spec: { containers } as never });
+    expect(wanted([owner("amlarc.azureml.com/v1alpha1", "AmlJob")], member).spec.minMember).toBe(4);
+    expect(wanted([owner("egx.nvidia.io/v1", "SPOTRequest")]).spec.priorityClassName).toBe("inference");
+  });
+
   test("owners that only pass on are passed over, and their labels are kept", () => {
     const chain = [
       owner("jobset.x-k8s.io/v1alpha2", "JobSet"),

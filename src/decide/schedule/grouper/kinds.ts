@@ -100,33 +100,45 @@ const pyTorchJob: Grouper = ({ top, pod, maySubGroup }) => {
       priorityClass: train,
     };
   }
-  const required = metadata.annotations?.[annotationKeys.segmentTopologyRequired];
-  const preferred = metadata.annotations?.[annotationKeys.segmentTopologyPreferred];
-  const segments = Math.ceil(workers / size);
-  const neededSegments = Math.ceil(workersMin / size);
+  const index = wholeNumber(pod.metadata.labels?.["training.kubeflow.org/replica-index"]) ?? 0;
+  const cut = segments("worker", { workers, workersMin, size, index }, metadata.annotations ?? {});
+  return {
+    subGroups: [master, ...cut.subGroups],
+    subGroup: isMaster ? "master" : cut.subGroup,
+    priorityClass: train,
+  };
+};
+
+/** Workers cut into pieces that are each placed closely; what is beyond the minimum may come later, or not at all. */
+function segments(
+  parent: string,
+  { workers, workersMin, size, index }: { workers: number; workersMin: number; size: number; index: number },
+  annotations: Readonly<Record<string, string>>,
+): { readonly subGroups: SubGroup[]; readonly subGroup: string } {
+  const required = annotations[annotationKeys.segmentTopologyRequired];
+  const preferred = annotations[annotationKeys.segmentTopologyPreferred];
   const constraint = {
-    topology: metadata.annotations?.[annotationKeys.topology] ?? "",
+    topology: annotations[annotationKeys.topology] ?? "",
     ...(required !== undefined && { requiredTopologyLevel: required }),
     ...(preferred !== undefined && { preferredTopologyLevel: preferred }),
   };
   const hasConstraint = required !== undefined || preferred !== undefined;
-  const leaves = Array.from({ length: segments }, (_, at): SubGroup => {
+  const count = Math.ceil(workers / size);
+  const needed = Math.ceil(workersMin / size);
+  const leaves = Array.from({ length: count }, (_, at): SubGroup => {
     const here = Math.min(size, workers - at * size);
     return {
-      name: `worker-${at}`,
-      parent: "worker",
-      // What is beyond the minimum may come later, or not at all.
-      minMember: at < neededSegments ? Math.min(here, workersMin - at * size) : 0,
+      name: `${parent}-${at}`,
+      parent,
+      minMember: at < needed ? Math.min(here, workersMin - at * size) : 0,
       ...(hasConstraint && { topologyConstraint: constraint }),
     };
   });
-  const index = wholeNumber(pod.metadata.labels?.["training.kubeflow.org/replica-index"]) ?? 0;
   return {
-    subGroups: [master, { name: "worker", minSubGroup: neededSegments }, ...leaves],
-    subGroup: isMaster ? "master" : `worker-${Math.min(segments - 1, Math.floor(index / size))}`,
-    priorityClass: train,
+    subGroups: [{ name: parent, minSubGroup: needed }, ...leaves],
+    subGroup: `${parent}-${Math.min(count - 1, Math.floor(index / size))}`,
   };
-};
+}
 
 /** A head and its groups of workers. */
 const ray: Grouper = ({ top, chain, pod, maySubGroup }) => {
@@ -205,6 +217,22 @@ const leaderWorkerSet: Grouper = ({ top, pod, maySubGroup }) => {
   if (isLeaderFirst && isLeader && (pod.spec?.nodeName ?? "") === "")
     return { name, minMember: 1, priorityClass: train };
   if (!maySubGroup || size < 2) return { name, minMember: size, priorityClass: train };
+  const segment = wholeNumber(top.metadata.annotations?.[annotationKeys.segmentSize]);
+  if (segment !== undefined && segment >= 1) {
+    const workers = size - 1;
+    const index = Math.max(0, (wholeNumber(labels["leaderworkerset.sigs.k8s.io/worker-index"]) ?? 1) - 1);
+    const cut = segments(
+      "workers",
+      { workers, workersMin: workers, size: segment, index },
+      top.metadata.annotations ?? {},
+    );
+    return {
+      name,
+      subGroups: [{ name: "leader", minMember: 1 }, ...cut.subGroups],
+      subGroup: isLeader ? "leader" : cut.subGroup,
+      priorityClass: train,
+    };
+  }
   return {
     name,
     subGroups: [

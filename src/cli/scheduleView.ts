@@ -8,6 +8,7 @@ import { takeSnapshot } from "../control/verify/takeSnapshot.ts";
 import type { ShareView } from "../decide/bind/shareRoom.ts";
 import { whyRefused, whyShare } from "../decide/bind/whyShare.ts";
 import type { Cluster } from "../decide/schedule/cluster.ts";
+import { poolClusters } from "../decide/schedule/poolClusters.ts";
 import {
   answerWhy,
   type ClusterObjects,
@@ -22,6 +23,7 @@ import { parseSnapshot } from "../decide/verify/snapshotFile.ts";
 import { exitCodes } from "../decide/verify/verifyResult.ts";
 import type { CoreEvent, PriorityClass } from "../model/kubernetes.generated.ts";
 import { shippedPriorityClasses } from "../model/scheduling/podGroup.ts";
+import { type SchedulingShard, schedulingShardRef } from "../model/scheduling/schedulingShard.ts";
 import { UserError } from "../model/userError.ts";
 import type { KubeApi, ResourceRef } from "../ports/kubeApi.ts";
 import { type ClusterFlags, findCluster } from "./findCluster.ts";
@@ -35,8 +37,8 @@ export interface ViewFlags extends ClusterFlags {
 }
 
 export async function showJobs(flags: ViewFlags): Promise<void> {
-  await withCluster(flags, (cluster, nowMs, revision) => {
-    const rows = jobRows(cluster, nowMs, flags.all === true);
+  await withCluster(flags, ({ pools }, nowMs, revision) => {
+    const rows = pools.flatMap((cluster) => jobRows(cluster, nowMs, flags.all === true));
     if (flags.output === "json") return { revision, jobs: rows };
     const table = rows.map(({ id, queue, priority, gpus, gang, state, reason }) => [
       id,
@@ -55,8 +57,8 @@ export async function showJobs(flags: ViewFlags): Promise<void> {
 }
 
 export async function showQueues(flags: ViewFlags): Promise<void> {
-  await withCluster(flags, (cluster, nowMs, revision) => {
-    const rows = queueRows(cluster, nowMs);
+  await withCluster(flags, ({ pools }, nowMs, revision) => {
+    const rows = pools.flatMap((cluster) => queueRows(cluster, nowMs));
     if (flags.output === "json") return { revision, queues: rows };
     const table = rows.map((row) => [
       `${"  ".repeat(row.depth)}${row.name}`,
@@ -75,8 +77,8 @@ export async function showQueues(flags: ViewFlags): Promise<void> {
 }
 
 export async function showNodes(flags: ViewFlags): Promise<void> {
-  await withCluster(flags, (cluster, nowMs, revision) => {
-    const rows = nodeRows(cluster, nowMs);
+  await withCluster(flags, ({ all }, nowMs, revision) => {
+    const rows = nodeRows(all, nowMs);
     if (flags.output === "json") return { revision, types: rows };
     const table = rows.map((row) =>
       [row.type, row.nodes, row.total, row.free, row.fullNodes, row.maxReservable, row.drained, row.bad].map(String),
@@ -87,8 +89,10 @@ export async function showNodes(flags: ViewFlags): Promise<void> {
 }
 
 export async function showWhy(name: string, flags: ViewFlags): Promise<void> {
-  await withCluster(flags, async (cluster, nowMs, revision, { objects, kube }) => {
-    const found = answerWhy(cluster, name, nowMs).map((answer) => withShareCause(answer, objects));
+  await withCluster(flags, async ({ pools }, nowMs, revision, { objects, kube }) => {
+    const found = pools
+      .flatMap((cluster) => answerWhy(cluster, name, nowMs))
+      .map((answer) => withShareCause(answer, objects));
     const answers = found.length > 0 ? found : await refusedWorkloads(name, kube);
     if (answers.length === 0) {
       throw new UserError(
@@ -143,6 +147,16 @@ async function refusedWorkloads(name: string, kube: KubeApi | undefined): Promis
 
 type Answer = string | object;
 
+/** The cluster as a whole, and as the scheduler of each node pool sees it. */
+interface Views {
+  readonly all: Cluster;
+  readonly pools: readonly Cluster[];
+}
+
+function viewsOf(objects: ClusterObjects, shards: readonly SchedulingShard[]): Views {
+  return { all: clusterOf(objects), pools: poolClusters(objects, shards) };
+}
+
 /** What an answer may look at besides the scheduler's picture. */
 interface Sources {
   readonly objects: ShareView;
@@ -152,14 +166,14 @@ interface Sources {
 
 async function withCluster(
   flags: ViewFlags,
-  answer: (cluster: Cluster, nowMs: number, revision: string, sources: Sources) => Answer | Promise<Answer>,
+  answer: (views: Views, nowMs: number, revision: string, sources: Sources) => Answer | Promise<Answer>,
 ): Promise<void> {
   if (flags.snapshot !== undefined) {
     const snapshot = await readSnapshot(flags.snapshot);
     // The file has no priority classes but those that come with the product, and no volumes.
     const objects = objectsFrom(snapshot);
-    const cluster = clusterOf({ ...objects, ...shipped, claims: [], volumes: [], classes: [] });
-    say(await answer(cluster, snapshot.takenAtMs, snapshot.revision, { objects, kube: undefined }));
+    const views = viewsOf({ ...objects, ...shipped, claims: [], volumes: [], classes: [] }, []);
+    say(await answer(views, snapshot.takenAtMs, snapshot.revision, { objects, kube: undefined }));
     return;
   }
   const connection = await findCluster(flags);
@@ -173,21 +187,22 @@ async function withCluster(
       process.exitCode = exitCodes.noSnapshot;
       return;
     }
-    const cluster = await clusterFrom(kube, taken.snapshot);
+    const views = await viewsFrom(kube, taken.snapshot);
     const sources = { objects: objectsFrom(taken.snapshot), kube };
-    say(await answer(cluster, clock.nowMs(), taken.snapshot.revision, sources));
+    say(await answer(views, clock.nowMs(), taken.snapshot.revision, sources));
   } finally {
     kube.close();
   }
 }
 
-async function clusterFrom(kube: KubeApi, snapshot: ClusterSnapshot): Promise<Cluster> {
+async function viewsFrom(kube: KubeApi, snapshot: ClusterSnapshot): Promise<Views> {
   // Priorities and volumes change rarely: they are read beside the snapshot.
   const list = async <T>(ref: ResourceRef): Promise<readonly T[]> => {
     const outcome = await kube.list(ref);
     return outcome.ok ? (outcome.value.items as unknown as T[]) : [];
   };
-  return clusterOf({
+  const shards = await list<SchedulingShard>(schedulingShardRef);
+  const objects: ClusterObjects = {
     ...objectsFrom(snapshot),
     priorityClasses: await list({ group: "scheduling.k8s.io", version: "v1", plural: "priorityclasses" }),
     claims: await list({ group: "", version: "v1", plural: "persistentvolumeclaims" }),
@@ -198,7 +213,8 @@ async function clusterFrom(kube: KubeApi, snapshot: ClusterSnapshot): Promise<Cl
       slices: await list({ group: "resource.k8s.io", version: "v1", plural: "resourceslices" }),
       classes: await list({ group: "resource.k8s.io", version: "v1", plural: "deviceclasses" }),
     },
-  });
+  };
+  return viewsOf(objects, shards);
 }
 
 function objectsFrom(

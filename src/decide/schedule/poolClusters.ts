@@ -1,0 +1,40 @@
+import { annotationKeys, labelKeys } from "../../model/scheduling/keys.ts";
+import type { SchedulingShard } from "../../model/scheduling/schedulingShard.ts";
+import type { Cluster } from "./cluster.ts";
+import { type ClusterObjects, clusterOf } from "./report.ts";
+import { defaultSettings } from "./settings.ts";
+import { settingsOfShard } from "./shardSettings.ts";
+
+/** One cluster for each node pool, as the scheduler of that pool sees it; the pool without a name first. */
+export function poolClusters(objects: ClusterObjects, shards: readonly SchedulingShard[]): Cluster[] {
+  const pools = new Set([""]);
+  for (const each of [...objects.nodes, ...objects.queues, ...objects.groups]) pools.add(poolOf(each));
+  const groupPools = new Map(
+    objects.groups.map((group) => [`${group.metadata.namespace}/${group.metadata.name}`, poolOf(group)]),
+  );
+  return [...pools].sort().map((pool) => {
+    const shard = shards.find(({ spec }) => (spec?.partitionLabelValue ?? "") === pool);
+    const { settings } = settingsOfShard({ ...shard?.spec, partitionLabelValue: pool }, defaultSettings);
+    const nodes = objects.nodes.filter((each) => poolOf(each) === pool);
+    const names = new Set(nodes.map(({ metadata }) => metadata.name));
+    return clusterOf(
+      {
+        ...objects,
+        nodes,
+        queues: objects.queues.filter((each) => poolOf(each) === pool),
+        groups: objects.groups.filter((each) => poolOf(each) === pool),
+        // Whoever is on a node of the pool takes room there, whosever it is.
+        pods: objects.pods.filter(({ metadata, spec }) => {
+          const group = metadata.annotations?.[annotationKeys.podGroup];
+          const ofGroup = group === undefined ? undefined : groupPools.get(`${metadata.namespace}/${group}`);
+          return (ofGroup ?? "") === pool || names.has(spec?.nodeName ?? "");
+        }),
+      },
+      settings,
+    );
+  });
+}
+
+function poolOf({ metadata }: { readonly metadata: { readonly labels?: Readonly<Record<string, string>> } }): string {
+  return metadata.labels?.[labelKeys.nodePool] ?? "";
+}

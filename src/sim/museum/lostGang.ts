@@ -1,4 +1,5 @@
 import { addGangTurns } from "../../control/gang/gangPart.ts";
+import { lossReason } from "../../decide/gang/scheduleLoss.ts";
 import { places } from "../../model/gang/keys.ts";
 import type { PodClique, PodCliqueStatus } from "../../model/gang/types.ts";
 import type { KubeObject } from "../../model/object.ts";
@@ -9,7 +10,7 @@ import { runControllers } from "../controllersProcess.ts";
 import { lossesAreToldOnce } from "../gang/invariants.ts";
 import type { Invariant } from "../invariant.ts";
 import type { Exhibit } from "./exhibit.ts";
-import { ensureSet, gangScene, loseNode, productOperator, returnNode, sceneSettings } from "./gangScene.ts";
+import { ensureSet, gangScene, loseNode, returnNode, sceneSettings } from "./gangScene.ts";
 
 const cliques = "grove.io/podcliques";
 
@@ -31,12 +32,23 @@ const regressionShows: Invariant = {
 
 type Change = (kube: KubeApi, ports: ActorPorts) => KubeApi;
 
-/** The product with one thing about its status writes changed. */
+const asItIs: Change = (kube) => kube;
+
+/** The story is about one Event; without the others of the operator its deaths fall where the story is. */
+const silentAboutTheRest: Change = (kube) => ({
+  ...delegate(kube),
+  create: (ref, object, options) =>
+    ref.plural === places.Event.plural && object["reason"] !== lossReason
+      ? Promise.resolve({ ok: true, value: object })
+      : kube.create(ref, object, options),
+});
+
+/** The product, perhaps with one thing about its status writes changed. */
 const changedOperator = (change: Change): ActorSpec => ({
   name: "operator",
   run: (ports) =>
     runControllers(
-      { ...ports, kube: change(ports.kube, ports) },
+      { ...ports, kube: silentAboutTheRest(change(ports.kube, ports), ports) },
       (controllers) => void addGangTurns(controllers, sceneSettings),
     ),
 });
@@ -90,7 +102,7 @@ async function tell(
     reportingController: "grove",
     reportingInstance: "grove",
     type: "Warning",
-    reason: "AllScheduledReplicasLost",
+    reason: lossReason,
     action: "Observing",
     note: "all scheduled replicas are lost",
     regarding: { apiVersion, kind, name, namespace, uid },
@@ -118,7 +130,7 @@ const play = (variant: string, operator: () => ActorSpec) =>
     slug: "lost-gang",
     variant,
     about: "a gang loses one node, then the other one, again and again, while its operator dies now and then",
-    faults: ["crash-after", "crash-before", "restart", "watch-delay", "slow-call"],
+    faults: ["crash-after", "crash-before", "restart"],
     invariants: [regressionShows, lossesAreToldOnce],
     operator,
     podsPerNode: 1,
@@ -153,7 +165,7 @@ export const lostGang: Exhibit = {
   fixed: {
     name: "fixed",
     about: "the loss is counted by the write that records it, and told once",
-    scenario: play("fixed", productOperator),
+    scenario: play("fixed", () => changedOperator(asItIs)),
   },
   buggy: [
     {
@@ -169,7 +181,7 @@ export const lostGang: Exhibit = {
       invariant: "I19",
       scenario: play("founding-fix", () => changedOperator(toldFromMemory)),
       firstSeeds: 60,
-      schedule: [{ key: "operator|update|grove.io/podcliques/default/red-0-work#9|crash-after", value: 70 }],
+      schedule: [{ key: "operator|update|grove.io/podcliques/default/red-0-work#8|crash-after", value: 70 }],
     },
   ],
 };

@@ -234,7 +234,10 @@ export class SimNodes {
       const node = world.nodes.get(agent.name);
       if (node === undefined || node.metadata.uid !== agent.uid) return;
       const nowMs = clock.nowMs();
+      const isRenewal = agent.isHeld && isDue(agent.leaseWakeMs, nowMs);
       if (!(await this.turnNode(agent, node, nowMs, cancel))) return;
+      // What else there is to do waits in line like that of others: turns that renew must be short, or there are too few of them.
+      if (isRenewal) return;
       const latest = world.nodes.get(agent.name);
       if (!agent.isHeld || latest === undefined) return;
       this.dropGhosts(agent, nowMs);

@@ -110,6 +110,13 @@ test("a share does not join a GPU that is only promised so far", () => {
   expect(outcome(decide(cluster))).toEqual({ "a-000": "~n1", "b-000": "~n1" });
 });
 
+test("a share that moves to another node begins another group there", () => {
+  const groupsOn = (name: string): readonly string[] =>
+    decide(world({ nodes: [node(name)], ...gang("a", 1, { fraction: "0.5" }) })).jobs[0]?.binds[0]?.groups ?? [];
+  expect(groupsOn("n1")).toEqual(groupsOn("n1"));
+  expect(groupsOn("n1")).not.toEqual(groupsOn("n2"));
+});
+
 describe("subgroups", () => {
   const subGroups = [
     { name: "head", minMember: 1 },

@@ -152,9 +152,10 @@ function chooseGroups(cluster: Cluster, task: Task, node: NodeState, isNow: bool
   }
   if (fresh > left) return undefined;
   for (const { id } of joinable) if (chosen.length < gpu.devices - fresh) chosen.push(id);
-  // Derived from the pod, so that deciding twice names the same group.
+  // Derived from the pod and the node, so that deciding twice names the same group. A group that the pod began on another node may
+  // have been joined by others since, and is theirs.
   for (let ordinal = 0; chosen.length < gpu.devices; ordinal++) {
-    const id = uuid5(task.uid, String(ordinal));
+    const id = uuid5(task.uid, `${node.name} ${ordinal}`);
     if (!chosen.includes(id) && !node.groups.has(id)) chosen.push(id);
   }
   return chosen;

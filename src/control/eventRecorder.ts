@@ -15,6 +15,8 @@ export interface EventNote {
   /** The whole sentence. */
   readonly note: string;
   readonly related?: KubeObject;
+  /** For programs that read events. */
+  readonly annotations?: Readonly<Record<string, string>>;
 }
 
 export interface EventRecorderOptions {
@@ -209,7 +211,8 @@ export class EventRecorder {
   private eventOf(series: Series): KubeObject {
     const { regarding, note, firstMs, count, lastMs } = series;
     const namespace = regarding.metadata.namespace ?? "default";
-    const metadata = { name: eventName(series), namespace };
+    const { annotations } = note;
+    const metadata = { name: eventName(series), namespace, ...(annotations !== undefined && { annotations }) };
     const event = {
       apiVersion: "events.k8s.io/v1",
       kind: "Event",

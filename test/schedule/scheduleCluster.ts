@@ -11,6 +11,7 @@ import type { NodesOptions } from "../../src/control/nodes/nodesOptions.ts";
 import { nodesPart } from "../../src/control/nodes/nodesPart.ts";
 import type { Part } from "../../src/control/part.ts";
 import { schedulerPart } from "../../src/control/schedule/schedulerPart.ts";
+import type { ShardOptions } from "../../src/control/schedule/shard.ts";
 import { FaultyKube } from "../../src/control/testing/faultyKube.ts";
 import { KeptLog } from "../../src/control/testing/keptLog.ts";
 import { workloads } from "../../src/control/workloads/workloads.ts";
@@ -40,9 +41,13 @@ export class ScheduleCluster {
   static async create(
     pools: readonly string[] = ["h100=2"],
     settings: Partial<Settings> = {},
-    more: { readonly nodes?: Partial<NodesOptions>; readonly parts?: readonly Part[] } = {},
+    more: {
+      readonly nodes?: Partial<NodesOptions>;
+      readonly parts?: readonly Part[];
+      readonly shard?: ShardOptions;
+    } = {},
   ): Promise<ScheduleCluster> {
-    const scheduler = schedulerPart(settings);
+    const scheduler = schedulerPart(settings, more.shard);
     const binder = binderPart();
     const { part: nodes } = nodesPart({
       pools: pools.map((text) => parsePool(text, profilesWith())),

@@ -37,6 +37,15 @@ describe("events", () => {
     await cluster.admin.delete({ group: "", version: "v1", plural: "pods", namespace: "default", name: "early-0" });
     await cluster.run(40);
     const reasons = reasonsOf(cluster);
+    const evict = cluster
+      .all<{ metadata: { annotations?: Record<string, string> } }>("/events")
+      .find(({ metadata }) => metadata.annotations?.["evictor-action-type"] === "reclaim");
+    expect(evict?.metadata.annotations).toMatchObject({
+      "num-evicted-pods": "1",
+      "evictor-action-type": "reclaim",
+      "evictor-pod-group-name": expect.stringMatching(/^pg-big-/),
+      "evictor-pod-group-namespace": "default",
+    });
     expect(reasons["PodGroup"]).toEqual(["Normal Evict", "Normal NotReady", "Normal StaleJob", "Normal Unschedulable"]);
     expect(reasons["Pod"]).toEqual(
       expect.arrayContaining(["Normal Pipelined", "Normal Scheduled", "Warning Unschedulable"]),

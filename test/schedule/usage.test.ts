@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import type { UsageDatabase } from "../../src/ports/usageDatabase.ts";
 import { ScheduleCluster } from "./scheduleCluster.ts";
 
 const free = { quota: -1, limit: -1, overQuotaWeight: 1 };
@@ -21,4 +22,43 @@ test("a queue that had the cluster for long makes way for one that had nothing, 
   const running = cluster.pods().filter(({ status }) => status?.phase === "Running");
   // Without the past it would be half and half.
   expect(running.filter(({ metadata }) => metadata.name.startsWith("new")).length).toBeGreaterThan(4);
+});
+
+test("use in the past is read from a Prometheus, and what was read last counts while that is silent", async () => {
+  const asked: string[] = [];
+  let isUp = true;
+  const usageDatabase = (url: string): UsageDatabase => ({
+    range: async (query, { fromMs, toMs, stepMs }) => {
+      asked.push(url);
+      if (!isUp) return { ok: false, reason: "Unavailable", message: "silent" };
+      const series = (labels: Record<string, string>, value: number) => ({
+        labels,
+        samples: [fromMs, fromMs + stepMs, toMs].map((ms) => ({ ms, value })),
+      });
+      if (query.includes("kube_node_status_capacity")) return { ok: true, value: [series({}, 8)] };
+      return { ok: true, value: query.includes("gpus") ? [series({ queue_name: "old" }, 8)] : [] };
+    },
+  });
+  const cluster = await ScheduleCluster.create(["h100=1"], { readsShards: true }, { shard: { usageDatabase } });
+  const surplus = { gpu: { quota: 0, limit: -1, overQuotaWeight: 1 }, cpu: free, memory: free };
+  for (const name of ["old", "new"]) await cluster.queue(name, { resources: surplus });
+  await cluster.create("kai.scheduler/schedulingshards", {
+    apiVersion: "kai.scheduler/v1",
+    kind: "SchedulingShard",
+    metadata: { name: "default" },
+    spec: {
+      usageDBConfig: { clientType: "prometheus", connectionString: "http://p", usageParams: { fetchInterval: "5s" } },
+    },
+  });
+  await cluster.run(8);
+  isUp = false;
+  for (let at = 0; at < 8; at++) {
+    for (const name of ["old", "new"]) {
+      await cluster.pod(`${name}-${at}`, { gpus: 1, labels: { "kai.scheduler/queue": name } });
+    }
+  }
+  await cluster.run(12);
+  const running = cluster.pods().filter(({ status }) => status?.phase === "Running");
+  expect(new Set(asked)).toEqual(new Set(["http://p"]));
+  expect(running.filter(({ metadata }) => metadata.name.startsWith("new"))).toHaveLength(8);
 });

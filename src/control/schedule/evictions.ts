@@ -281,6 +281,14 @@ export class Evictions {
       action: "Evicting",
       note: `pod ${task.key}: ${reason.why}`,
       ...(reason.evictor !== undefined && { related: reason.evictor.owner as unknown as KubeObject }),
+      annotations: {
+        "num-evicted-pods": "1",
+        "evictor-action-type": reason.action,
+        ...(reason.evictor !== undefined && {
+          "evictor-pod-group-name": reason.evictor.name,
+          "evictor-pod-group-namespace": reason.evictor.namespace,
+        }),
+      },
     });
   }
 }

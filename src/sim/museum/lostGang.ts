@@ -181,7 +181,7 @@ export const lostGang: Exhibit = {
       invariant: "I19",
       scenario: play("founding-fix", () => changedOperator(toldFromMemory)),
       firstSeeds: 60,
-      schedule: [{ key: "operator|update|grove.io/podcliques/default/red-0-work#8|crash-after", value: 70 }],
+      schedule: [{ key: "operator|update|grove.io/podcliques/default/red-0-work#9|crash-after", value: 70 }],
     },
   ],
 };

@@ -357,7 +357,7 @@ class ClaimScheduler {
         ...(group !== undefined && { group }),
       });
       if (step.kind === "failed") return { why: step.why, outcome: undefined };
-      if (step.kind === "done") break;
+      if (step.kind === "done") return this.bindingWait(pod, claim, nowMs);
       const outcome: Outcome<{ object?: KubeObject }> = await this.writes.send(step.intent, cancel);
       if (outcome.ok) {
         claim = outcome.value.object as unknown as ResourceClaim | undefined;
@@ -377,7 +377,8 @@ class ClaimScheduler {
       claim = fresh.value.object as unknown as ResourceClaim | undefined;
       if (claim !== undefined) tracker.assumeClaimAfterApiCall(asKube(claim));
     }
-    return claim === undefined ? undefined : this.bindingWait(pod, claim, controllers.ports.clock.nowMs());
+    // Somebody else's write to it is on its way, perhaps our own controller's; without its reservation the pod must not be bound.
+    return { why: `claim ${decided.metadata.name} is being written by others`, outcome: undefined };
   }
 
   private bindingWait(

@@ -61,7 +61,7 @@ export async function applyIntent(
       const { expected, gracePeriodSeconds } = intent;
       const more = gracePeriodSeconds === undefined ? {} : { gracePeriodSeconds };
       const evicted = await kube.evict(target, { preconditions: { ...expected }, ...more, ...cancelOf(options) });
-      return evicted.ok ? succeeded({}) : evicted;
+      return evicted.ok ? succeeded({ isChange: true }) : evicted;
     }
     case "delete": {
       const { expected, gracePeriodSeconds, propagationPolicy } = intent;
@@ -70,8 +70,10 @@ export async function applyIntent(
         ...(propagationPolicy !== undefined && { propagationPolicy }),
       };
       const outcome = await kube.delete(target, { preconditions: { ...expected }, ...more, ...cancelOf(options) });
-      // What a deletion answers with may be the last state before it, so its revision says nothing.
-      return outcome.ok ? succeeded(outcome.value === undefined ? {} : { object: outcome.value }) : outcome;
+      // What a deletion answers with may be the last state before it, so its revision says nothing. It counts as a change: what timed
+      // out on the same state must not go on counting for what is gone (sim replay --scenario pod-sets --seed 4231).
+      if (!outcome.ok) return outcome;
+      return succeeded(outcome.value === undefined ? { isChange: true } : { object: outcome.value, isChange: true });
     }
   }
 }

@@ -430,8 +430,8 @@ function isBefore(revision: Revision, { basis, state, untilRevision }: Entry<unk
 }
 
 /**
- * Whether a write that succeeded changed its object. A write of what is there already succeeds and changes nothing, and so does the
- * deletion of what is being deleted: whatever else was decided on the same state can still land after it.
+ * Whether a write that succeeded changed its object. A write of what is there already succeeds and changes nothing: whatever else was
+ * decided on the same state can still land after it.
  */
 function leavesItsState(basis: Basis, { revision, isChange }: Answer): boolean {
   return isChange === true || (revision !== undefined && "uid" in basis && isLater(revision, basis.resourceVersion));

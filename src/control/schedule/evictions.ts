@@ -168,6 +168,7 @@ export class Evictions {
       },
       { cancel },
     );
+    if (outcome.ok && outcome.value.object !== undefined) this.world.wrote(outcome.value.object);
     return outcome.ok;
   }
 

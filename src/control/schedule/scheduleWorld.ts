@@ -2,7 +2,7 @@ import { ClaimDevices } from "../../decide/schedule/claimDevices.ts";
 import { Cluster } from "../../decide/schedule/cluster.ts";
 import type { Settings } from "../../decide/schedule/settings.ts";
 import type { Place } from "../../decide/schedule/task.ts";
-import { kindOf } from "../../model/intent.ts";
+import { keyOf, kindOf } from "../../model/intent.ts";
 import type {
   Namespace,
   Node,
@@ -12,7 +12,7 @@ import type {
   ResourceSlice,
 } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
-import type { Revision } from "../../model/revision.ts";
+import { isLater, type Revision } from "../../model/revision.ts";
 import { type BindRequest, bindRequestRef, isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";
 import { gpuGroupsOfLabels, labelKeys } from "../../model/scheduling/keys.ts";
 import { type PodGroup, podGroupRef } from "../../model/scheduling/podGroup.ts";
@@ -74,6 +74,8 @@ export class ScheduleWorld {
    * They count until it is known what is there.
    */
   private readonly lingering = new Map<string, Place>();
+  /** Revisions of our own writes to pods that decide, by UID, until the watch has come so far: what it shows before is the past. */
+  private readonly own = new Map<string, Revision>();
   /** Pods that are gone, and whose request for a share is not. */
   private readonly ghosts = new Map<string, KubeObject>();
   /** Told the UID of each pod whose share lingers. */
@@ -177,10 +179,17 @@ export class ScheduleWorld {
     follow(
       this.pods,
       (object) => {
+        const { uid, resourceVersion } = object.metadata;
+        const own = this.own.get(uid);
+        if (own !== undefined && isLater(own, resourceVersion)) return;
+        this.own.delete(uid);
         cluster.putPod(as<Pod>(object));
-        this.dirty.add(object.metadata.uid);
+        this.dirty.add(uid);
       },
-      (object) => this.podGone(object),
+      (object) => {
+        this.own.delete(object.metadata.uid);
+        this.podGone(object);
+      },
     );
     if (this.plainGroups !== undefined) {
       follow(
@@ -298,6 +307,16 @@ export class ScheduleWorld {
       this.pendingClaims?.set(key, chosen);
     }
     this.dirtyClaims.clear();
+  }
+
+  /** A pod as we have just written it. A promise counts from here on, and not when the watch shows it. */
+  wrote(object: KubeObject): void {
+    const { uid, resourceVersion } = object.metadata;
+    const shown = this.pods.get(keyOf(object.metadata.namespace, object.metadata.name));
+    if (shown?.metadata.uid !== uid || isLater(shown.metadata.resourceVersion, resourceVersion)) return;
+    this.own.set(uid, resourceVersion);
+    this.cluster.putPod(as<Pod>(object));
+    this.dirty.add(uid);
   }
 
   /**

@@ -105,7 +105,7 @@ test("a gang with claims starts as a whole or not at all", async () => {
   expect(new Set(devicesOf(cluster)).size).toBe(8);
 });
 
-test("a claim that pods may share needs their queue's label, and counts once in the queue", async () => {
+test("C6: a claim that pods may share needs their queue's label, and counts once in the queue", async () => {
   const cluster = await start();
   await claim(cluster, "bare", {});
   await cluster.pod("bare", { spec: named("bare") });

@@ -225,6 +225,59 @@ describe("claims", () => {
     expect([world.prepared.size, readyOf(claim)]).toEqual([0, undefined]);
   });
 
+  type State = PreparedClaim["state"] | "nothing";
+  const unallocated = (): ResourceClaim => ({ ...claimFor([pod]), status: { reservedFor: [] } });
+  const successor = (): ResourceClaim => {
+    const claim = claimFor([pod]);
+    return { ...claim, metadata: { ...claim.metadata, uid: "uid-next" } };
+  };
+  /** What the API has, whether the pod's containers may run here, how long the state lasts, and the state after it. */
+  const moves: [State, string, () => ResourceClaim | undefined, boolean, number, State][] = [
+    ["nothing", "no claim", () => undefined, true, 0, "nothing"],
+    ["nothing", "a claim without devices", unallocated, true, 0, "nothing"],
+    ["nothing", "a claim that is reserved for nobody", () => claimFor([]), true, 0, "nothing"],
+    ["nothing", "a reserved claim, its pod is not here", () => claimFor([pod]), false, 0, "nothing"],
+    ["nothing", "a reserved claim, its pod is here", () => claimFor([pod]), true, 0, "preparing"],
+    ["preparing", "the claim, too early", () => claimFor([pod]), true, 49, "preparing"],
+    ["preparing", "the claim, in time", () => claimFor([pod]), true, 50, "prepared"],
+    ["preparing", "no claim any more", () => undefined, true, 10, "unpreparing"],
+    ["preparing", "the claim without devices", unallocated, true, 10, "unpreparing"],
+    ["preparing", "the claim without its reservation", () => claimFor([]), true, 10, "unpreparing"],
+    ["preparing", "the claim, its pod gone", () => claimFor([pod]), false, 10, "unpreparing"],
+    ["preparing", "another claim of the same name", successor, true, 10, "unpreparing"],
+    ["prepared", "the claim", () => claimFor([pod]), true, 9_000, "prepared"],
+    ["prepared", "the claim without its reservation, its pod runs", () => claimFor([]), true, 9_000, "prepared"],
+    ["prepared", "no claim any more, its pod runs", () => undefined, true, 9_000, "prepared"],
+    ["prepared", "another claim of the same name, its pod runs", successor, true, 9_000, "prepared"],
+    ["prepared", "the claim, its pod gone", () => claimFor([pod]), false, 9_000, "unpreparing"],
+    ["prepared", "no claim any more, its pod gone", () => undefined, false, 9_000, "unpreparing"],
+    ["unpreparing", "no claim, too early", () => undefined, false, 49, "unpreparing"],
+    ["unpreparing", "no claim, in time", () => undefined, false, 50, "nothing"],
+    ["unpreparing", "the claim is wanted again, too early", () => claimFor([pod]), true, 49, "unpreparing"],
+    ["unpreparing", "the claim is wanted again, in time", () => claimFor([pod]), true, 50, "nothing"],
+    ["unpreparing", "another claim of the same name, in time", successor, true, 50, "nothing"],
+  ];
+  test.each(moves)("a claim that is %s here, and the API has %s", (state, _, claim, isHere, ms, after) => {
+    const world = claimWorld();
+    if (state !== "nothing") {
+      const held = {
+        claimUid: "uid-c",
+        namespace: "default",
+        name: "c",
+        devices: ["gpu-0"],
+        users: [pod.metadata.uid],
+      };
+      world.prepared.set("uid-c", { ...held, state, sinceMs: world.nowMs });
+    }
+    world.after(ms);
+    let known = claim();
+    // Twice: who prepares writes on the claim first and relies on it afterwards.
+    for (let turn = 0; turn < (after === "prepared" ? 2 : 1); turn++) {
+      known = world.step(known, isHere ? [pod] : [], "uid-c");
+    }
+    expect(world.prepared.get("uid-c")?.state ?? "nothing").toBe(after);
+  });
+
   test("the pod waits until its claim is prepared here and reserved for it", () => {
     const claim = claimFor([pod]);
     const at = { name: "pool-0", driver: "gpu.nvidia.com" };

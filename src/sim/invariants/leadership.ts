@@ -6,8 +6,11 @@ import type { Held } from "./general.ts";
 const leases = "coordination.k8s.io/leases";
 
 /**
- * I12: one epoch writes. A client refuses to send once its lease has run out on its own clock, or once it was told of
- * another holder. What was sent before that must carry a precondition, so that it fails if the next leader was there.
+ * I12: one epoch writes. A client refuses to send once its lease has run out, or once it was told of another holder.
+ * What was sent before that must carry a precondition, so that it fails if the next leader was there.
+ *
+ * A lease lasts from when its renewal was sent, by the clock that nobody sets: by a wall clock that steps back before a
+ * renewal and forward after it, a leader that is right would seem late.
  */
 export const oneEpochWrites = (held: Held, lease: string): Invariant => ({
   id: "I12",
@@ -23,8 +26,8 @@ export const oneEpochWrites = (held: Held, lease: string): Invariant => ({
           const { holderIdentity = "", leaseDurationSeconds = 0 } = specOf(event.current.object());
           const who = `${call.actor}|${call.life}`;
           current = { holder: holderIdentity, who };
-          const untilOwnMs = call.sentOwnMs + leaseDurationSeconds * 1000;
-          holders.set(who, { identity: holderIdentity, revision: event.revision, untilOwnMs, lost: false });
+          const untilUs = call.sentUs + leaseDurationSeconds * 1_000_000;
+          holders.set(who, { identity: holderIdentity, revision: event.revision, untilUs, lost: false });
           return undefined;
         }
         if (!held(call.actor) || current === undefined || call.key !== key) return undefined;
@@ -43,8 +46,8 @@ export const oneEpochWrites = (held: Held, lease: string): Invariant => ({
         const what = `${call.actor} sent ${call.verb} ${call.key}`;
         if (mine === undefined) return `${what} and never led`;
         if (mine.lost) return `${what} after it was told of another leader`;
-        if (call.sentOwnMs >= mine.untilOwnMs) {
-          return `${what} ${call.sentOwnMs - mine.untilOwnMs} ms after its lease had run out on its own clock`;
+        if (call.sentUs >= mine.untilUs) {
+          return `${what} ${(call.sentUs - mine.untilUs) / 1000} ms after its lease had run out`;
         }
         return undefined;
       },
@@ -57,7 +60,7 @@ const reads = new Set(["get", "list"]);
 interface Holder {
   readonly identity: string;
   readonly revision: number;
-  readonly untilOwnMs: number;
+  readonly untilUs: number;
   lost: boolean;
 }
 

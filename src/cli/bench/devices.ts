@@ -327,7 +327,7 @@ async function runWorkload(
 ): Promise<{ podsPerSecond: number; writesPerPod: number }> {
   const clock = systemClock();
   const random = systemRandom();
-  const { core } = await createApi({
+  const { core, controllers: loops } = await createApi({
     clock,
     random,
     log: new FileStore({ directory, clock }),
@@ -373,6 +373,7 @@ async function runWorkload(
   const seconds = (performance.now() - startedMs) / 1000;
   const writesPerPod = (core.store.revision - revision) / pods;
   await controllers.stop();
+  loops.stop();
   await core.store.close();
   return { podsPerSecond: pods / seconds, writesPerPod };
 }

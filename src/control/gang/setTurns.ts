@@ -43,6 +43,7 @@ export function addSetTurns(world: GangWorld): void {
         ),
         fieldChanged(({ metadata }) => metadata.generation),
       ),
+      { start: () => () => world.recorder.stop() },
     ],
     reconcile: async (key, { cancel }) => {
       const wake = (): void => again.push(key);

@@ -16,6 +16,8 @@ interface Words {
   readonly fairGpus?: number;
   readonly usedGpus?: number;
   readonly nextGpus?: number;
+  /** Of CPU and memory in use. */
+  readonly others?: number;
 }
 
 /** A queue with so much of its GPUs in use, and a job that asks for more. */
@@ -28,18 +30,24 @@ function standing({
   fairGpus = 4,
   usedGpus = 0,
   nextGpus = 1,
+  others = 0,
 }: Words) {
   const state = new QueueState(
     queue(name, { priority, createdMs, resources: { gpu: { quota, limit, overQuotaWeight: 1 } } }),
   );
   state.fairShare = [fairGpus * 1000, 64_000, 1e12];
-  const allocated: Vector = [usedGpus * 1000, 0, 0];
+  const allocated: Vector = [usedGpus * 1000, others, others];
   state.allocated = allocated;
-  return { queue: state, allocated, withJob: [(usedGpus + nextGpus) * 1000, 0, 0] as Vector };
+  return { queue: state, allocated, withJob: [(usedGpus + nextGpus) * 1000, others, others] as Vector };
 }
 
 describe("among queues", () => {
   test.each<[string, Words, Words]>([
+    [
+      "who is beyond its fair share in everything goes last, whatever its quota",
+      { fairGpus: 4, usedGpus: 9 },
+      { fairGpus: 4, usedGpus: 5, quota: 6, nextGpus: 1, others: 2e12 },
+    ],
     ["who stays within its quota with its next job goes first", { quota: 2, usedGpus: 1 }, { quota: 1, usedGpus: 1 }],
     ["then the higher priority", { priority: 200, usedGpus: 3 }, { priority: 100, usedGpus: 0 }],
     ["then who does not touch a resource of which it may have nothing", { fairGpus: 1, usedGpus: 5 }, { fairGpus: 0 }],
@@ -48,6 +56,11 @@ describe("among queues", () => {
       "then the smaller dominant share without it",
       { fairGpus: 4, usedGpus: 1, nextGpus: 2 },
       { fairGpus: 4, usedGpus: 2, nextGpus: 1 },
+    ],
+    [
+      "then the one that may have less",
+      { fairGpus: 2, usedGpus: 0, nextGpus: 0, priority: 100, createdMs: startMs },
+      { fairGpus: 3, usedGpus: 0, nextGpus: 0, createdMs: startMs - 1000 },
     ],
     ["then the older", { createdMs: startMs - 1000 }, { createdMs: startMs }],
   ])("%s", (_, first, second) => {
@@ -96,6 +109,41 @@ describe("inside a queue", () => {
     expect(outcome(decide(world({ nodes: one, groups: [group("g", { minMember: 1 })], pods })))).toEqual({
       "z-head": "n1",
     });
+  });
+
+  test.each([
+    ["the higher priority", { priorityClassName: "build-preemptible", createdMs: startMs + 9 }, { createdMs: startMs }],
+    ["then the older", { createdMs: startMs - 9000 }, { createdMs: startMs }],
+    ["then the one whose UID comes first", {}, {}],
+  ])("of two jobs %s goes first", (_, first, second) => {
+    const cluster = world({
+      nodes: one,
+      ...together(gang("b", 1, { gpus: 1 }, second), gang("a", 1, { gpus: 1 }, first)),
+    });
+    expect(outcome(decide(cluster))).toEqual({ "a-000": "n1" });
+  });
+
+  test.each([
+    ["the older pod", { createdMs: startMs - 5000 }, {}],
+    ["then the one whose UID comes first", {}, {}],
+    [
+      "a launcher",
+      { labels: { "training.kubeflow.org/job-role": "launcher" } },
+      {
+        labels: { "training.kubeflow.org/job-role": "worker" },
+        createdMs: startMs - 5000,
+      },
+    ],
+    [
+      "a master, also before a worker with a priority",
+      { labels: { "training.kubeflow.org/replica-type": "master" } },
+      {
+        labels: { "training.kubeflow.org/replica-type": "worker", "kai.scheduler/task-priority": "9" },
+      },
+    ],
+  ])("of two pods of a job %s goes first", (_, first, second) => {
+    const pods = [pod("b", { gpus: 1, group: "g", ...second }), pod("a", { gpus: 1, group: "g", ...first })];
+    expect(outcome(decide(world({ nodes: one, groups: [group("g", { minMember: 1 })], pods })))).toEqual({ a: "n1" });
   });
 
   test("who is below its minimum goes before who only wants to grow", () => {

@@ -19,9 +19,7 @@ function job(subGroups: SubGroup[], members: Members, minSubGroup?: number): Job
     ...Array.from({ length: runs }, (_, at) => pod(`${sub}-r${at}`, { gpus: 1, on: "n1", group: "g", subGroup: sub })),
     ...Array.from({ length: waits }, (_, at) => pod(`${sub}-w${at}`, { gpus: 1, group: "g", subGroup: sub })),
   ]);
-  return jobOf(
-    world({ groups: [group("g", { subGroups, ...(minSubGroup !== undefined && { minSubGroup }) })], pods }),
-  );
+  return jobOf(world({ groups: [group("g", { subGroups, ...(minSubGroup !== undefined && { minSubGroup }) })], pods }));
 }
 
 const steps = (of: Job): string[][] => nextSteps(of).map(({ tasks }) => tasks.map(({ name }) => name));

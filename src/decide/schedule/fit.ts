@@ -249,6 +249,8 @@ export class Fit {
     const node = this.table.nodes[at] as NodeState;
     if (this.settings.restrictsNodes && node.labels[labelKeys.gpuWorker] === undefined) return false;
     if (shape.asksForMig) return node.migStrategy !== "single";
+    // A node without GPUs has none to give anyway: what it lacks is told as an amount.
+    if (node.gpuMakers !== 0 && (shape.gpuMakers & ~node.gpuMakers) !== 0) return false;
     if (gpu.type === "whole") return node.migStrategy !== "mixed" || (node.capacity[gpuAt] ?? 0) > 0;
     if (node.migStrategy !== "none") return false;
     return gpu.type !== "memory" || node.knowsGpuMemory;

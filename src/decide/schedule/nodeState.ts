@@ -2,7 +2,7 @@ import type { Node, Taint } from "../../model/kubernetes.generated.ts";
 import { labelKeys } from "../../model/scheduling/keys.ts";
 import { nanoOf } from "../nodes/podRequests.ts";
 import type { PodShape } from "./podShape.ts";
-import { type ResourceNames, type Vector, wholeCapacity, zeroVector } from "./resources.ts";
+import { gpuMaker, type ResourceNames, type Vector, wholeCapacity, zeroVector } from "./resources.ts";
 
 /** How a pod holds what it has on a node. */
 export type HoldState =
@@ -88,6 +88,8 @@ export class NodeState {
   migStrategy: "none" | "single" | "mixed" = "none";
   /** The product that its GPUs are; empty when it does not say. */
   gpuType = "";
+  /** Makers of the GPUs that it offers, as bits. */
+  gpuMakers = 0;
   /** GPUs that only claims can have: published as devices, and not as an amount. */
   claimGpus = 0;
   /** What pods that are not ours hold. */
@@ -104,9 +106,11 @@ export class NodeState {
     this.taints = node?.spec?.taints ?? [];
     this.isHealthy = node !== undefined && isHealthyNode(node);
     this.capacity = [];
+    this.gpuMakers = 0;
     for (const [name, text] of Object.entries(node?.status?.allocatable ?? node?.status?.capacity ?? {})) {
       const place = names.placeOf(name);
       this.capacity[place] = (this.capacity[place] ?? 0) + wholeCapacity(name, nanoOf(text));
+      this.gpuMakers |= gpuMaker(name);
     }
     const memory = gpuMemoryMiB(this.labels[labelKeys.gpuMemory]);
     this.knowsGpuMemory = memory !== undefined;

@@ -9,17 +9,7 @@ import type {
 import { annotationKeys, defaultSchedulerName } from "../../model/scheduling/keys.ts";
 import { podRequests } from "../nodes/podRequests.ts";
 import { type GpuRequest, isShared, readGpuRequest } from "./gpuRequest.ts";
-import {
-  amdGpu,
-  cpuAt,
-  gpuAt,
-  memoryAt,
-  migWeight,
-  nvidiaGpu,
-  podsAt,
-  type ResourceNames,
-  wholeAmount,
-} from "./resources.ts";
+import { cpuAt, gpuAt, gpuMaker, memoryAt, migWeight, podsAt, type ResourceNames, wholeAmount } from "./resources.ts";
 
 /**
  * Everything about a pod that decides where it fits. Pods of one template share a shape, so what was worked out for one of them
@@ -36,6 +26,8 @@ export interface PodShape {
   readonly cpuMilli: number;
   readonly memoryBytes: number;
   readonly gpu: GpuRequest;
+  /** Makers of the whole GPUs that it asks for, as bits. */
+  readonly gpuMakers: number;
   /** What MIG instances weigh in queues. */
   readonly migGpus: number;
   readonly asksForMig: boolean;
@@ -136,13 +128,16 @@ export class PodShapes {
     const places: number[] = [];
     const amounts: number[] = [];
     let wholeDevices = 0;
+    let gpuMakers = 0;
     let migGpus = 0;
     let asksForMig = false;
     for (const [name, nano] of requests) {
       const amount = wholeAmount(name, nano);
       if (amount <= 0 || name === "pods") continue;
-      if (name === nvidiaGpu || name === amdGpu) {
+      const maker = gpuMaker(name);
+      if (maker !== 0) {
         wholeDevices += amount;
+        gpuMakers |= maker;
         continue;
       }
       const weight = migWeight(name);
@@ -180,6 +175,7 @@ export class PodShapes {
       cpuMilli: amountAt(places, amounts, cpuAt),
       memoryBytes: amountAt(places, amounts, memoryAt),
       gpu,
+      gpuMakers,
       migGpus,
       asksForMig,
       problem: "problem" in read ? read.problem : undefined,

@@ -168,6 +168,18 @@ describe("amounts", () => {
     expect(placed({ nodes, ...gang("a", 1, { requests: { "habana.ai/gaudi": "1" } }) })).toEqual(["habana"]);
   });
 
+  test.each([
+    { asks: "amd.com/gpu", goesTo: "amd" },
+    { asks: "nvidia.com/gpu", goesTo: "nvidia" },
+  ])("a pod that asks for $asks goes to no node with another maker's GPUs", ({ asks, goesTo }) => {
+    const amd = node("amd", { gpus: 0, more: { "amd.com/gpu": "8" } });
+    const nvidia = node("nvidia", { gpus: 8 });
+    const asking = gang("a", 1, { requests: { [asks]: "2" } });
+    expect(placed({ nodes: [amd, nvidia], ...asking })).toEqual([goesTo]);
+    const others = [amd, nvidia].filter(({ metadata }) => metadata.name !== goesTo);
+    expect(placed({ nodes: others, ...asking })).toEqual([]);
+  });
+
   test("sidecars, init containers and overhead are counted as Kubernetes does", () => {
     const requests = (cpu: string) => ({ resources: { requests: { cpu } } });
     const spec = {

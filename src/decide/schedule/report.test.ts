@@ -56,7 +56,21 @@ describe("questions about a cluster", () => {
 
   test("GPUs by type", () => {
     expect(nodeRows(cluster(), nowMs)).toEqual([
-      { type: "H100", nodes: 3, total: 24, free: 14, fullNodes: 1, maxReservable: 8, drained: 1, bad: 0 },
+      { type: "H100", nodes: 3, total: 24, free: 14, fullNodes: 1, maxReservable: 8, drained: 8, bad: 0 },
+    ]);
+  });
+
+  test("GPUs that broke, and those of nodes that are not well, are there and bad", () => {
+    const labels = { "nvidia.com/gpu.product": "H100" };
+    const broken = node("n2", { labels, gpus: 7 });
+    const capacity = { ...broken.status?.allocatable, "nvidia.com/gpu": "8" };
+    const nodes = [
+      node("n1", { labels }),
+      { ...broken, status: { ...broken.status, capacity } },
+      node("n3", { labels, isReady: false }),
+    ];
+    expect(nodeRows(clusterOf({ ...none, nodes, queues: [], groups: [], pods: [] }), nowMs)).toEqual([
+      { type: "H100", nodes: 3, total: 24, free: 15, fullNodes: 1, maxReservable: 8, drained: 0, bad: 9 },
     ]);
   });
 

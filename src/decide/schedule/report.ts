@@ -20,13 +20,14 @@ import { allFeatures } from "../devices/features.ts";
 import { heldClaimsOf } from "../devices/podClaims.ts";
 import { SliceBook } from "../devices/pools.ts";
 import { SelectorCache } from "../devices/selectors.ts";
+import { nanoOf } from "../nodes/podRequests.ts";
 import { ClaimDevices } from "./claimDevices.ts";
 import { Cluster } from "./cluster.ts";
 import { cycle } from "./cycle.ts";
 import { amountText, explain, sentenceOf } from "./explain.ts";
 import type { Job } from "./job.ts";
 import type { QueueState } from "./queueTree.ts";
-import { gpuAt } from "./resources.ts";
+import { gpuAt, gpuMaker, wholeCapacity } from "./resources.ts";
 import { defaultSettings, type Settings } from "./settings.ts";
 import type { Place, Task } from "./task.ts";
 
@@ -235,13 +236,16 @@ export function queueRows(cluster: Cluster, nowMs: number): QueueRow[] {
 export interface NodeRow {
   readonly type: string;
   readonly nodes: number;
+  /** GPUs that are there, whatever their state. */
   readonly total: number;
   readonly free: number;
   /** Nodes with all of their GPUs free. */
   readonly fullNodes: number;
   /** The most that one pod could get. */
   readonly maxReservable: number;
+  /** GPUs of nodes that are cordoned. */
   readonly drained: number;
+  /** GPUs that are broken or withdrawn, and all of a node that is not well. */
   readonly bad: number;
 }
 
@@ -252,7 +256,8 @@ export function nodeRows(cluster: Cluster, nowMs: number): NodeRow[] {
   for (const state of cluster.table.nodes) {
     const { node, labels, capacity, index, isHealthy } = state;
     if (node === undefined) continue;
-    const total = capacity[gpuAt] ?? 0;
+    const usable = capacity[gpuAt] ?? 0;
+    const total = Math.max(usable, gpusOf(node.status?.capacity));
     const type = labels[labelKeys.gpuProduct] ?? (total > 0 ? "GPU" : "no GPU");
     const row = rows.get(type) ?? {
       type,
@@ -267,9 +272,10 @@ export function nodeRows(cluster: Cluster, nowMs: number): NodeRow[] {
     rows.set(type, row);
     row.nodes++;
     row.total += total;
-    if (node.spec?.unschedulable === true) row.drained++;
-    else if (!isHealthy) row.bad++;
+    if (node.spec?.unschedulable === true) row.drained += total;
+    else if (!isHealthy) row.bad += total;
     else {
+      row.bad += total - usable;
       const free = Math.max(0, cluster.table.idle[gpuAt]?.[index] ?? 0);
       row.free += free;
       row.maxReservable = Math.max(row.maxReservable, free);
@@ -277,6 +283,13 @@ export function nodeRows(cluster: Cluster, nowMs: number): NodeRow[] {
     }
   }
   return [...rows.values()].sort((a, b) => (a.type < b.type ? -1 : 1));
+}
+
+function gpusOf(amounts: Readonly<Record<string, string>> = {}): number {
+  let sum = 0;
+  for (const [name, text] of Object.entries(amounts))
+    if (gpuMaker(name) !== 0) sum += wholeCapacity(name, nanoOf(text));
+  return sum;
 }
 
 /** The answer to why a pod or a group waits. */

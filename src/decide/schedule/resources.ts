@@ -11,6 +11,12 @@ export const podsAt = 3;
 export const nvidiaGpu = "nvidia.com/gpu";
 export const amdGpu = "amd.com/gpu";
 
+/** Whose GPUs, as bits: one maker's are no use to a pod that asks for another's. None for any other resource. */
+export function gpuMaker(name: string): number {
+  if (name === nvidiaGpu) return 1;
+  return name === amdGpu ? 2 : 0;
+}
+
 const nanoPerMilli = 1_000_000n;
 const nanoPerUnit = 1_000_000_000n;
 

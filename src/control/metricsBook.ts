@@ -13,8 +13,12 @@ const secondBounds = [0.000001, 0.00001, 0.0001, 0.001, 0.005, 0.01, 0.05, 0.1, 
 /** What is measured in milliseconds has the bounds that KAI's dashboards know: 5 ms, doubled nine times. */
 const millisecondBounds = Array.from({ length: 10 }, (_, at) => 5 * 2 ** at);
 
-function boundsOf(key: string): readonly number[] {
-  return key.split("{", 1)[0]?.endsWith("_milliseconds") === true ? millisecondBounds : secondBounds;
+/** KAI's for searches: a millisecond, doubled fifteen times. */
+const searchBounds = Array.from({ length: 16 }, (_, at) => 0.001 * 2 ** at);
+
+function boundsOf(name: string): readonly number[] {
+  if (name === "kai_scenario_search_duration_seconds") return searchBounds;
+  return name.endsWith("_milliseconds") ? millisecondBounds : secondBounds;
 }
 
 /** Metrics in memory: for tests, for the simulator, and as text for whoever serves `/metrics`. */

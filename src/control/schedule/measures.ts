@@ -1,14 +1,17 @@
-import type { SearchCounts } from "../../decide/schedule/session.ts";
+import { evictingActions, type Generator, generators, type SearchBudgets } from "../../decide/schedule/searchBudget.ts";
+import type { SearchCounts } from "../../decide/schedule/searchCounts.ts";
+import type { CycleWatch } from "../../decide/schedule/session.ts";
 import type { ActionName } from "../../decide/schedule/settings.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { Metrics } from "../../ports/metrics.ts";
 
 /** How long the parts of one cycle take, under the names that dashboards of KAI know. */
-export class Stages {
+export class Stages implements CycleWatch {
   private readonly clock: Clock;
   private readonly metrics: Metrics;
   private readonly startedMs: number;
   private lastMs: number;
+  private searchMs = 0;
 
   constructor(clock: Clock, metrics: Metrics) {
     this.clock = clock;
@@ -17,11 +20,21 @@ export class Stages {
     this.lastMs = this.startedMs;
   }
 
-  ended(stage: ActionName | "open"): void {
+  readonly searching = (): void => {
+    this.searchMs = this.clock.monotonicMs();
+  };
+
+  readonly searched = (action: ActionName, generator: Generator, isSolved: boolean): void => {
+    const labels = { action, generator, result: isSolved ? "solved" : "unsolved" };
+    const tookMs = this.clock.monotonicMs() - this.searchMs;
+    this.metrics.observe("kai_scenario_search_duration_seconds", labels, tookMs / 1000);
+  };
+
+  readonly stage = (stage: ActionName | "open"): void => {
     const tookMs = this.lap();
     if (stage === "open") this.metrics.gauge("kai_open_session_latency_milliseconds", {}, tookMs);
     else this.metrics.gauge("kai_action_scheduling_latency_milliseconds", { action: stage }, tookMs);
-  }
+  };
 
   /** Reasons are found and everything tried is taken back: that is the end of it. */
   close(): void {
@@ -37,19 +50,28 @@ export class Stages {
   }
 }
 
-/** KAI calls the search node by node and the search over all nodes so. */
-const generators = { simulatedByNode: "NodeLocalGreedy", simulatedTogether: "MultiNodeGang" } as const;
-
 export function measureSearch(metrics: Metrics, action: ActionName, counts: SearchCounts): void {
   const count = (name: string, labels: Record<string, string>, by: number): void => {
     if (by > 0) metrics.count(name, { action, ...labels }, by);
   };
-  count("kai_scenarios_simulation_by_action", {}, counts.simulatedByNode + counts.simulatedTogether);
+  count("kai_scenarios_simulation_by_action", {}, counts.simulated);
   count("kai_scenarios_filtered_by_action", {}, counts.filtered);
-  count("kai_scenario_search_jobs_total", { result: "solved", reduced_budget: "false" }, counts.solved);
-  count("kai_scenario_search_jobs_total", { result: "unsolved", reduced_budget: "false" }, counts.failed);
-  for (const key of ["simulatedByNode", "simulatedTogether"] as const) {
-    const generator = generators[key];
-    count("kai_scenario_search_scenarios_total", { generator, state: "simulated" }, counts[key]);
+  for (const { end, isReduced, count: jobs } of counts.jobs) {
+    count("kai_scenario_search_jobs_total", { result: end, reduced_budget: String(isReduced) }, jobs);
   }
+  if (counts.isCutShort) count("kai_scenario_search_action_budget_exhausted_total", {}, 1);
+  for (const generator of generators) {
+    const { emitted, simulated, rejected } = counts.scenarios[generator];
+    count("kai_scenario_search_scenarios_total", { generator, state: "emitted" }, emitted);
+    count("kai_scenario_search_scenarios_total", { generator, state: "simulated" }, simulated);
+    count("kai_scenario_search_scenarios_total", { generator, state: "validator_rejected" }, rejected);
+  }
+}
+
+/** The budgets as they were asked for, in seconds. */
+export function measureBudgets(metrics: Metrics, { actionMs, jobMs, generatorMs }: SearchBudgets): void {
+  const name = (of: string): string => `kai_scenario_search_${of}_budget_configured_seconds`;
+  for (const action of evictingActions) metrics.gauge(name("action"), { action }, actionMs[action] / 1000);
+  metrics.gauge(name("job"), {}, jobMs / 1000);
+  for (const generator of generators) metrics.gauge(name("generator"), { generator }, generatorMs[generator] / 1000);
 }

@@ -16,7 +16,7 @@ import type { EventRecorder } from "../eventRecorder.ts";
 import type { TurnResult } from "../loop.ts";
 import { Evictions } from "./evictions.ts";
 import type { GroupMarks } from "./groupMarks.ts";
-import { measureSearch, Stages } from "./measures.ts";
+import { measureBudgets, measureSearch, Stages } from "./measures.ts";
 import { intentsOf, type JobCommit } from "./planIntents.ts";
 import type { Found } from "./reasonBook.ts";
 import type { Mark, ScheduleWorld } from "./scheduleWorld.ts";
@@ -104,7 +104,7 @@ export class SchedulerTurns {
         explainWaiting(session, found);
         this.explainStrays(found);
       },
-      (stage) => stages.ended(stage),
+      stages,
     );
     stages.close();
     this.decidedVersion = cluster.version;
@@ -164,6 +164,7 @@ export class SchedulerTurns {
     }
     if (plan.evictions.length > 0) metrics.count("kai_total_preemption_attempts", {});
     for (const [action, counts] of plan.searches) measureSearch(metrics, action, counts);
+    measureBudgets(metrics, this.world.cluster.settings.searchBudgets);
     for (const queue of this.world.cluster.queues.byName.values()) this.measureQueue(queue);
   }
 

@@ -2,7 +2,8 @@ import { allocate } from "./allocate.ts";
 import type { Cluster } from "./cluster.ts";
 import { consolidate, evictStaleGangs, preempt, reclaim } from "./evictingActions.ts";
 import type { Job } from "./job.ts";
-import { type Obstacle, type SearchCounts, Session } from "./session.ts";
+import type { SearchCounts } from "./searchCounts.ts";
+import { type CycleWatch, type Obstacle, Session } from "./session.ts";
 import type { ActionName } from "./settings.ts";
 import type { EvictionReason } from "./statement.ts";
 import type { Task } from "./task.ts";
@@ -54,21 +55,13 @@ export const actions: Readonly<Record<ActionName, Action>> = {
   stalegangeviction: evictStaleGangs,
 };
 
-/** For who measures: told when something ends that began when the last thing ended. */
-export type OnStage = (stage: ActionName | "open") => void;
-
 /** Decides what to do now. `inspect` sees the cluster with everything tried, before it is taken back. */
-export function cycle(
-  cluster: Cluster,
-  nowMs: number,
-  inspect?: (session: Session) => void,
-  onStage: OnStage = () => {},
-): Plan {
-  const session = new Session(cluster, nowMs);
-  onStage("open");
+export function cycle(cluster: Cluster, nowMs: number, inspect?: (session: Session) => void, watch?: CycleWatch): Plan {
+  const session = new Session(cluster, nowMs, watch);
+  session.watch.stage("open");
   for (const name of cluster.settings.actions) {
     actions[name](session);
-    onStage(name);
+    session.watch.stage(name);
   }
   const plan = planOf(session);
   inspect?.(session);

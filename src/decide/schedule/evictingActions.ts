@@ -6,8 +6,8 @@ import { JobLine, sortedJobs } from "./order.ts";
 import { allocatable, isWithin } from "./queueShares.ts";
 import type { QueueState } from "./queueTree.ts";
 import { sum, type Vector, zeroVector } from "./resources.ts";
+import { ActionBudget, type EvictingAction } from "./searchBudget.ts";
 import type { Session } from "./session.ts";
-import type { ActionName } from "./settings.ts";
 import type { EvictionReason } from "./statement.ts";
 import { isAllocatedStatus } from "./task.ts";
 
@@ -30,6 +30,7 @@ export function consolidate(session: Session): void {
       mayTake: () => true,
       isFair: () => true,
       replacesAll: true,
+      mayMove: false,
       jobsMax: consolidationJobsMax < 0 ? Number.POSITIVE_INFINITY : consolidationJobsMax,
     };
   });
@@ -55,6 +56,7 @@ export function preempt(session: Session): void {
       mayTake: () => true,
       isFair: () => true,
       replacesAll: false,
+      mayMove: false,
       jobsMax: Number.POSITIVE_INFINITY,
     };
   });
@@ -68,6 +70,7 @@ function preemptPlain(session: Session): void {
   for (const job of cluster.waiting)
     if (!job.isGroup && session.obstacles.get(job)?.type === "placement") waiting.push(job);
   const failed = new Set<string>();
+  const budget = new ActionBudget(cluster.settings.searchBudgets, "preempt");
   for (const job of sortedJobs(waiting)) {
     const [step] = nextSteps(job);
     const task = step?.tasks[0];
@@ -81,9 +84,12 @@ function preemptPlain(session: Session): void {
       mayTake: () => true,
       isFair: () => true,
       replacesAll: false,
+      mayMove: false,
       jobsMax: Number.POSITIVE_INFINITY,
     };
-    if (rules.victims.length > 0 && makeRoom(session, job, step, rules)) {
+    const allowed = budget.beginJob();
+    if (allowed === undefined) return;
+    if (rules.victims.length > 0 && makeRoom(session, job, step, rules, allowed)) {
       session.obstacles.delete(job);
       session.decided.set(job, "preempt");
     } else failed.add(signature);
@@ -101,8 +107,10 @@ function plainVictims({ cluster }: Session, below: number): Job[] {
 type RulesFor = (job: Job, step: Step) => VictimRules | undefined;
 
 /** Tries every job that waits, in the order of fairness; who asks for no less than somebody who failed is not tried. */
-function search(session: Session, action: ActionName, rulesFor: RulesFor): void {
+function search(session: Session, action: EvictingAction, rulesFor: RulesFor): void {
   const { cluster, nowMs } = session;
+  const counts = session.searchesOf(action);
+  const budget = new ActionBudget(cluster.settings.searchBudgets, action);
   const jobs: Job[] = [];
   for (const [job, obstacle] of session.obstacles) {
     if (!job.isGroup || obstacle.type !== "placement") continue;
@@ -125,16 +133,28 @@ function search(session: Session, action: ActionName, rulesFor: RulesFor): void 
       continue;
     if (isHopeless(session, step)) continue;
     if (job.queue !== undefined && gateRefusal(job.queue, job.isPreemptible, request) !== undefined) continue;
+    const allowed = budget.beginJob();
+    if (allowed === undefined) {
+      // Whoever comes after it is looked at in another cycle.
+      counts.ended("not_attempted", true);
+      counts.isCutShort = true;
+      return;
+    }
     const rules = rulesFor(job, step);
-    if (rules !== undefined && rules.victims.length > 0 && makeRoom(session, job, step, rules)) {
-      session.searchesOf(action).solved++;
+    const isHelped = rules !== undefined && rules.victims.length > 0;
+    if (isHelped && makeRoom(session, job, step, rules, allowed)) {
+      counts.ended("solved", allowed.isReduced);
       session.obstacles.delete(job);
       session.decided.set(job, action);
       if (nextSteps(job).length > 0) line.push(job);
-    } else {
-      session.searchesOf(action).failed++;
-      failures.push({ signature, request, count: step.tasks.length });
+      continue;
     }
+    counts.ended(
+      allowed.isSpent ? "deadline_exhausted" : isHelped ? "generators_exhausted" : "no_generator",
+      allowed.isReduced,
+    );
+    // A search that was cut short says nothing about the next.
+    if (!allowed.isSpent) failures.push({ signature, request, count: step.tasks.length });
   }
 }
 
@@ -145,7 +165,7 @@ interface Failure {
 }
 
 /** What limits a job besides amounts. For consolidation it does not matter whose it is. */
-function signatureOf(job: Job, step: Step, action: ActionName): string {
+function signatureOf(job: Job, step: Step, action: EvictingAction): string {
   const limits = [...new Set(step.tasks.map(({ shape }) => shape.limits))].sort();
   const structure = [job.spec.topologyConstraint, job.spec.subGroups, job.spec.minSubGroup];
   return JSON.stringify([
@@ -211,6 +231,7 @@ function reclaimRules(session: Session, job: Job, step: Step): VictimRules | und
     },
     isFair: () => isFairReclaim(session, leaf, request, before),
     replacesAll: false,
+    mayMove: session.cluster.settings.reclaimMovesVictims,
     jobsMax: Number.POSITIVE_INFINITY,
   };
 }

@@ -4,6 +4,8 @@ import type { Job } from "./job.ts";
 import type { NodeState } from "./nodeState.ts";
 import { mustWaitTogether, placeStep } from "./placeGang.ts";
 import { findSpot, placeTask, problemOf } from "./placeTask.ts";
+import type { Generator, JobBudget } from "./searchBudget.ts";
+import type { SearchCounts } from "./searchCounts.ts";
 import type { Session } from "./session.ts";
 import type { EvictionReason } from "./statement.ts";
 import { isAllocatedStatus, type Task } from "./task.ts";
@@ -21,22 +23,23 @@ export interface VictimRules {
   readonly isFair: () => boolean;
   /** Every victim must find another place. */
   readonly replacesAll: boolean;
+  /** Who may not be taken may be moved: it must find another place then. */
+  readonly mayMove: boolean;
   readonly jobsMax: number;
 }
 
 /**
  * Makes room for the next step of a job by evicting others, and proves it: the job is placed on what they leave. Nothing is left changed
  * when it fails. First node by node with as little disturbance as possible, pod after pod; if that leads nowhere, everybody
- * who may go goes, the job is placed, and whoever was not in the way stays after all.
+ * who may go goes, the job is placed, and whoever was not in the way stays after all. If taking is not enough and moving is allowed, the same
+ * again with those who may only be moved.
  */
-export function makeRoom(session: Session, job: Job, step: Step, rules: VictimRules): boolean {
-  const { statement } = session;
-  const start = statement.checkpoint();
-  const search = new Search(session, job, step, rules);
-  if (search.nodeByNode() && search.isAcceptable()) return true;
-  statement.rollback(start);
-  if (!rules.replacesAll && search.everybody() && search.isAcceptable()) return true;
-  statement.rollback(start);
+export function makeRoom(session: Session, job: Job, step: Step, rules: VictimRules, budget: JobBudget): boolean {
+  for (const moves of rules.mayMove ? [false, true] : [false]) {
+    const search = new Search(session, job, step, rules, budget, moves);
+    if (search.run("NodeLocalGreedy")) return true;
+    if (!rules.replacesAll && search.run("MultiNodeGang")) return true;
+  }
   return false;
 }
 
@@ -45,21 +48,43 @@ class Search {
   private readonly job: Job;
   private readonly step: Step;
   private readonly rules: VictimRules;
+  private readonly budget: JobBudget;
+  /** Whether pods that may not be taken are looked at too: they have to find another place. */
+  private readonly moves: boolean;
+  private readonly mustMove = new Set<Job>();
   private readonly rank: ReadonlyMap<Job, number>;
   private readonly start: number;
-  private tries = 0;
 
-  constructor(session: Session, job: Job, step: Step, rules: VictimRules) {
+  constructor(session: Session, job: Job, step: Step, rules: VictimRules, budget: JobBudget, moves: boolean) {
     this.session = session;
     this.job = job;
     this.step = step;
     this.rules = rules;
+    this.budget = budget;
+    this.moves = moves;
     this.rank = new Map(rules.victims.map((each, at) => [each, at]));
     this.start = session.statement.checkpoint();
   }
 
+  /** True when the job has its place. Otherwise nothing has changed. */
+  run(generator: Generator): boolean {
+    const { statement, watch } = this.session;
+    this.mustMove.clear();
+    watch.searching();
+    const hasRoom = generator === "NodeLocalGreedy" ? this.nodeByNode() : this.everybody();
+    const isSolved = hasRoom && this.isAcceptable();
+    if (hasRoom && !isSolved) this.counts.scenarios[generator].rejected++;
+    if (!isSolved) statement.rollback(this.start);
+    watch.searched(this.rules.reason.action, generator, isSolved);
+    return isSolved;
+  }
+
+  private get counts(): SearchCounts {
+    return this.session.searchesOf(this.rules.reason.action);
+  }
+
   /** Pod after pod: where it fits, or where the least has to go. */
-  nodeByNode(): boolean {
+  private nodeByNode(): boolean {
     const { cluster, statement } = this.session;
     if (hasTopology(this.job)) return false;
     for (const task of this.step.tasks) {
@@ -71,12 +96,15 @@ class Search {
   }
 
   /** All who may go, then who need not. */
-  everybody(): boolean {
+  private everybody(): boolean {
     const { cluster, statement } = this.session;
-    this.session.searchesOf(this.rules.reason.action).simulatedTogether++;
+    const counts = this.counts.scenarios.MultiNodeGang;
+    counts.emitted++;
+    if (!this.budget.takeFor("MultiNodeGang")) return false;
+    counts.simulated++;
     for (const victim of this.rules.victims) {
       for (let unit = this.unitOf(victim); unit.length > 0; unit = this.unitOf(victim)) {
-        if (!this.rules.mayTake(victim)) break;
+        if (!this.mayEvict(victim)) break;
         for (const task of unit) statement.evict(task, this.rules.reason);
       }
     }
@@ -86,8 +114,17 @@ class Search {
     return true;
   }
 
-  isAcceptable(): boolean {
+  /** Whether it may be taken, or else moved. */
+  private mayEvict(victim: Job): boolean {
+    if (!this.mustMove.has(victim) && this.rules.mayTake(victim)) return true;
+    if (!this.moves) return false;
+    this.mustMove.add(victim);
+    return true;
+  }
+
+  private isAcceptable(): boolean {
     const { statement } = this.session;
+    if (this.moves && !this.moveVictims()) return false;
     const evicted = this.evicted();
     // Somebody else's release was enough: then there is nothing to evict for.
     if (evicted.length === 0) return true;
@@ -100,6 +137,39 @@ class Search {
       }
     }
     return this.rules.isFair();
+  }
+
+  /**
+   * Gives victims another place, the most important first, all of a job or none of it. False when one is without a place that may not be taken. What
+   * has a place counts for its queue as before.
+   */
+  private moveVictims(): boolean {
+    const { cluster, statement } = this.session;
+    for (const [victim, tasks] of this.evictedByJob()) {
+      const before = statement.checkpoint();
+      const isMoved = tasks.every((task) => {
+        // Whether devices are free for a claim that has some already is known when it has let go of them.
+        const spot = task.shape.hasDeviceClaims ? undefined : findSpot(cluster, task);
+        if (spot === undefined) return false;
+        statement.replace(task, spot.node, spot.groups);
+        return true;
+      });
+      if (isMoved) continue;
+      statement.rollback(before);
+      if (this.mustMove.has(victim)) return false;
+    }
+    return true;
+  }
+
+  private evictedByJob(): [Job, Task[]][] {
+    const byJob = new Map<Job, Task[]>();
+    for (const task of this.evicted()) {
+      if (task.job === undefined) continue;
+      const known = byJob.get(task.job);
+      if (known === undefined) byJob.set(task.job, [task]);
+      else known.push(task);
+    }
+    return [...byJob].sort(([a], [b]) => (this.rank.get(b) ?? 0) - (this.rank.get(a) ?? 0));
   }
 
   private evicted(): Task[] {
@@ -118,8 +188,8 @@ class Search {
   /** Tries the nodes on which the fewest pods have to go, until one works out. */
   private freeNodeFor(task: Task): boolean {
     const { cluster, statement } = this.session;
-    const { scenariosPerJob } = cluster.settings;
-    const counts = this.session.searchesOf(this.rules.reason.action);
+    const { counts } = this;
+    const scenarios = counts.scenarios.NodeLocalGreedy;
     const options: { node: NodeState; units: readonly (readonly Task[])[]; pods: number; worst: number }[] = [];
     for (const node of cluster.table.nodes) {
       if (!cluster.fit.accepts(task.shape, node.index)) continue;
@@ -138,8 +208,9 @@ class Search {
     }
     options.sort((a, b) => a.pods - b.pods || a.worst - b.worst || a.node.index - b.node.index);
     for (const { node, units } of options) {
-      if (++this.tries > scenariosPerJob) return false;
-      counts.simulatedByNode++;
+      scenarios.emitted++;
+      if (!this.budget.takeFor("NodeLocalGreedy")) return false;
+      scenarios.simulated++;
       const before = statement.checkpoint();
       if (this.freeNode(node, units, task)) return true;
       statement.rollback(before);
@@ -159,7 +230,7 @@ class Search {
     const { statement } = this.session;
     for (const unit of units) {
       const job = unit[0]?.job;
-      if (job === undefined || !this.rules.mayTake(job)) return false;
+      if (job === undefined || !this.mayEvict(job)) return false;
       for (const task of unit) if (isEvictable(task)) statement.evict(task, this.rules.reason);
     }
     return true;
@@ -213,17 +284,8 @@ class Search {
   /** Whoever was evicted and is not in the way stays: the most important first, a gang as a whole. */
   private spareTheRest(): void {
     const { cluster, statement } = this.session;
-    const byJob = new Map<Job, Task[]>();
-    for (const task of this.evicted()) {
-      if (task.job === undefined) continue;
-      const known = byJob.get(task.job);
-      if (known === undefined) byJob.set(task.job, [task]);
-      else known.push(task);
-    }
-    const jobs = [...byJob.keys()].sort((a, b) => (this.rank.get(b) ?? 0) - (this.rank.get(a) ?? 0));
-    for (const victim of jobs) {
+    for (const [, tasks] of this.evictedByJob()) {
       const before = statement.checkpoint();
-      const tasks = byJob.get(victim) ?? [];
       const stays = tasks.every((task) => {
         const [holding] = task.holdings;
         // Its devices may have been found for somebody else by now.

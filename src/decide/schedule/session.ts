@@ -8,6 +8,8 @@ import { placeTask } from "./placeTask.ts";
 import { shareOut } from "./queueShares.ts";
 import type { QueueState } from "./queueTree.ts";
 import type { Vector } from "./resources.ts";
+import type { Generator } from "./searchBudget.ts";
+import { SearchCounts } from "./searchCounts.ts";
 import type { ActionName } from "./settings.ts";
 import { Statement } from "./statement.ts";
 import type { Task } from "./task.ts";
@@ -29,15 +31,15 @@ export type Obstacle =
       readonly why: string | undefined;
     };
 
-/** How hard an action has looked for victims. */
-export interface SearchCounts {
-  solved: number;
-  failed: number;
-  /** Sets of victims by who tried them, and those that were seen to be useless without trying. */
-  simulatedByNode: number;
-  simulatedTogether: number;
-  filtered: number;
+/** For who measures: told when something begins and ends. */
+export interface CycleWatch {
+  /** Ended, and began when the last one ended. */
+  readonly stage: (stage: ActionName | "open") => void;
+  readonly searching: () => void;
+  readonly searched: (action: ActionName, generator: Generator, isSolved: boolean) => void;
 }
+
+const nobody: CycleWatch = { stage: () => {}, searching: () => {}, searched: () => {} };
 
 /** One cycle: the cluster at one moment, what is tried on it, and what came of it. */
 export class Session {
@@ -50,10 +52,12 @@ export class Session {
   readonly decided = new Map<Job, ActionName>();
   /** What the search for victims did, by action. */
   readonly searches = new Map<ActionName, SearchCounts>();
+  readonly watch: CycleWatch;
   /** When time alone may change an answer: the next such moment. */
   private nextMs = Number.POSITIVE_INFINITY;
 
-  constructor(cluster: Cluster, nowMs: number) {
+  constructor(cluster: Cluster, nowMs: number, watch: CycleWatch = nobody) {
+    this.watch = watch;
     this.cluster = cluster;
     this.nowMs = nowMs;
     cluster.refresh(nowMs);
@@ -70,7 +74,7 @@ export class Session {
   searchesOf(action: ActionName): SearchCounts {
     let counts = this.searches.get(action);
     if (counts === undefined) {
-      counts = { solved: 0, failed: 0, simulatedByNode: 0, simulatedTogether: 0, filtered: 0 };
+      counts = new SearchCounts();
       this.searches.set(action, counts);
     }
     return counts;

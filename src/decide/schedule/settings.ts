@@ -1,4 +1,5 @@
 import type { PlacementStrategy } from "../../model/scheduling/schedulingShard.ts";
+import { defaultSearchBudgets, type SearchBudgets } from "./searchBudget.ts";
 import type { UsageSettings } from "./usage.ts";
 
 /** How one scheduler behaves; the defaults are KAI's. Times are in milliseconds. */
@@ -26,8 +27,9 @@ export interface Settings {
   readonly restrictsNodes: boolean;
   readonly showsNodesInErrors: boolean;
   readonly stuckInReleasingMs: number;
-  /** How many sets of victims are tried for one job before it waits for the next change. Counted, not timed: a decision replays. */
-  readonly scenariosPerJob: number;
+  /** A victim of reclaim that finds another place has lost nothing. */
+  readonly reclaimMovesVictims: boolean;
+  readonly searchBudgets: SearchBudgets;
   readonly actions: readonly ActionName[];
   /** Whether devices are given to claims; the cluster must serve `resource.k8s.io/v1` then. */
   readonly allocatesDevices: boolean;
@@ -59,7 +61,8 @@ export const defaultSettings: Settings = {
   restrictsNodes: false,
   showsNodesInErrors: false,
   stuckInReleasingMs: 120_000,
-  scenariosPerJob: 2_000,
+  reclaimMovesVictims: true,
+  searchBudgets: defaultSearchBudgets,
   actions: ["allocate", "consolidation", "reclaim", "preempt", "stalegangeviction"],
   allocatesDevices: false,
   formsPlainGangs: false,

@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { PriorityClass } from "../../model/kubernetes.generated.ts";
 import { formatTime } from "../../model/time.ts";
 import { cycle } from "./cycle.ts";
+import { defaultSearchBudgets } from "./searchBudget.ts";
 import { decide, evicted, gang, group, node, outcome, pod, queue, startMs, together, world } from "./testCluster.ts";
 
 const gpus = (quota: number, more: object = {}) => ({
@@ -150,8 +151,9 @@ describe("the search for victims", () => {
       ),
     };
     expect(evicted(decide(world(words)))).toHaveLength(1);
-    const { searches } = cycle(world({ ...words, settings: { scenariosPerJob: 0 } }), startMs);
-    expect(searches.get("reclaim")?.simulatedByNode ?? 0).toBe(0);
+    const one = { ...defaultSearchBudgets, generatorMs: { NodeLocalGreedy: 10, MultiNodeGang: 10 } };
+    const { searches } = cycle(world({ ...words, settings: { searchBudgets: one } }), startMs);
+    expect(searches.get("reclaim")?.scenarios.NodeLocalGreedy.simulated).toBe(1);
   });
 });
 

@@ -1,0 +1,55 @@
+import type { Generator } from "./searchBudget.ts";
+
+/** How the search for one job ended, in the words of KAI's metrics. */
+export type SearchEnd = "solved" | "generators_exhausted" | "deadline_exhausted" | "no_generator" | "not_attempted";
+
+/** What became of the sets of victims that somebody thought of. */
+export interface ScenarioCounts {
+  emitted: number;
+  simulated: number;
+  /** Room enough, but not fair. */
+  rejected: number;
+}
+
+/** How hard an action has looked for victims. */
+export class SearchCounts {
+  readonly scenarios: Readonly<Record<Generator, ScenarioCounts>> = {
+    NodeLocalGreedy: { emitted: 0, simulated: 0, rejected: 0 },
+    MultiNodeGang: { emitted: 0, simulated: 0, rejected: 0 },
+  };
+  /** Sets that were seen to be useless without trying. */
+  filtered = 0;
+  /** The action ended before all jobs were looked at. */
+  isCutShort = false;
+  private readonly ends: { end: SearchEnd; isReduced: boolean; count: number }[] = [];
+
+  ended(end: SearchEnd, isReduced = false): void {
+    const known = this.ends.find((each) => each.end === end && each.isReduced === isReduced);
+    if (known === undefined) this.ends.push({ end, isReduced, count: 1 });
+    else known.count++;
+  }
+
+  /** Jobs by how their search ended. */
+  get jobs(): readonly { readonly end: SearchEnd; readonly isReduced: boolean; readonly count: number }[] {
+    return this.ends;
+  }
+
+  get solved(): number {
+    return this.countOf("solved");
+  }
+
+  /** Searches that found nothing, to their end or to the end of their budget. */
+  get failed(): number {
+    return this.countOf("generators_exhausted") + this.countOf("deadline_exhausted") + this.countOf("no_generator");
+  }
+
+  get simulated(): number {
+    return this.scenarios.NodeLocalGreedy.simulated + this.scenarios.MultiNodeGang.simulated;
+  }
+
+  private countOf(end: SearchEnd): number {
+    let sum = 0;
+    for (const each of this.ends) if (each.end === end) sum += each.count;
+    return sum;
+  }
+}

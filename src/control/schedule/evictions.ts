@@ -1,4 +1,5 @@
 import type { Plan, PlannedEviction } from "../../decide/schedule/cycle.ts";
+import { whyEvicted } from "../../decide/schedule/explain.ts";
 import type { Job } from "../../decide/schedule/job.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
 import { type FreshObject, lookAgain } from "../../intents/lookAgain.ts";
@@ -10,6 +11,7 @@ import type { Outcome } from "../../model/outcome.ts";
 import { laterOf, type Revision } from "../../model/revision.ts";
 import { annotationKeys } from "../../model/scheduling/keys.ts";
 import { poolName } from "../../model/scheduling/podGroup.ts";
+import { formatTime } from "../../model/time.ts";
 import { uuid5 } from "../../model/uuid5.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { Decision } from "../commit.ts";
@@ -17,6 +19,8 @@ import type { Controllers } from "../controllers.ts";
 import type { EventRecorder } from "../eventRecorder.ts";
 import type { GroupMarks } from "./groupMarks.ts";
 import { evictionKey, type Mark, refs, type ScheduleWorld } from "./scheduleWorld.ts";
+
+const disruptionTarget = "DisruptionTarget";
 
 /** A pod that others are evicted for, and where it will go. */
 interface Winner {
@@ -90,7 +94,8 @@ export class Evictions {
         continue;
       }
       for (const [at, { task, reason }] of evictions.entries()) {
-        const outcome = await this.evict(going[at] as KubeObject, reason.why, evictor === undefined, cancel);
+        const victim = await this.markVictim(going[at] as KubeObject, reason.why, cancel);
+        const outcome = await this.evict(victim, reason.why, evictor === undefined, cancel);
         if (!outcome.ok) hasFailed = true;
         else if (task.job !== undefined) {
           this.tell(evictions[at] as PlannedEviction);
@@ -170,6 +175,33 @@ export class Evictions {
     );
     if (outcome.ok && outcome.value.object !== undefined) this.world.wrote(outcome.value.object);
     return outcome.ok;
+  }
+
+  /** Says on the pod that it goes for another, where a shard wants that. Who could not be told goes all the same. */
+  private async markVictim(pod: KubeObject, why: string, cancel: Cancel): Promise<KubeObject> {
+    if (!this.world.cluster.settings.marksVictims) return pod;
+    const { namespace = "", name } = pod.metadata;
+    const others = ((pod as unknown as Pod).status?.conditions ?? []).filter(({ type }) => type !== disruptionTarget);
+    const condition = {
+      type: disruptionTarget,
+      status: "True",
+      reason: "PreemptionByScheduler",
+      message: why,
+      lastTransitionTime: formatTime(this.controllers.ports.clock.nowMs()),
+    };
+    const outcome = await applyIntent(
+      this.controllers.kube,
+      {
+        type: "patch",
+        target: { ...refs.pods, namespace, name },
+        subresource: "status",
+        expected: expectedOf(pod),
+        patch: { status: { conditions: [...others, condition] } } as unknown as JsonObject,
+        why: "it goes for another",
+      },
+      { cancel },
+    );
+    return (outcome.ok ? outcome.value.object : undefined) ?? pod;
   }
 
   private async annotate(
@@ -266,7 +298,8 @@ export class Evictions {
     return lookAgain(this.controllers.kube, { ...refs.pods, namespace, name }, { atLeast: floor, cancel });
   }
 
-  private tell({ task, reason }: PlannedEviction): void {
+  private tell(eviction: PlannedEviction): void {
+    const { task, reason } = eviction;
     const { job } = task;
     this.controllers.ports.metrics.count("kai_pod_group_evicted_pods_total", {
       podgroup: job?.name ?? "",
@@ -280,7 +313,7 @@ export class Evictions {
       type: "Normal",
       reason: "Evict",
       action: "Evicting",
-      note: `pod ${task.key}: ${reason.why}`,
+      note: `pod ${task.key}: ${whyEvicted(eviction)}`,
       ...(reason.evictor !== undefined && { related: reason.evictor.owner as unknown as KubeObject }),
       annotations: {
         "num-evicted-pods": "1",

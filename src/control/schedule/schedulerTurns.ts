@@ -9,6 +9,7 @@ import { type Intent, keyOf, kindOf } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { type Outcome, refused } from "../../model/outcome.ts";
 import { firstRevision, type Revision } from "../../model/revision.ts";
+import { poolName } from "../../model/scheduling/podGroup.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import { type Decision, resolveUnknown } from "../commit.ts";
 import type { Controllers } from "../controllers.ts";
@@ -286,7 +287,7 @@ export class SchedulerTurns {
     const nowMs = clock.nowMs();
     if (!this.running.has(job)) this.marks.started(job, nowMs);
     metrics.observe("kai_task_scheduling_latency_milliseconds", {}, Math.max(0, nowMs - bind.task.createdMs));
-    const note = `placed on ${bind.node}`;
+    const note = `placed on ${bind.node} (node pool ${poolName(this.world.cluster.settings.nodePool)})`;
     this.recorder.record(bind.task.pod as unknown as KubeObject, {
       type: "Normal",
       reason: "Scheduled",

@@ -120,7 +120,7 @@ export class StatusTurns {
     return this.patchGroup(group, [...others, condition], sentence, cancel);
   }
 
-  private async tellPod(task: Task, { sentence }: Reason, nowMs: number, cancel: Cancel): Promise<TurnResult> {
+  private async tellPod(task: Task, { sentence, verdict }: Reason, nowMs: number, cancel: Cancel): Promise<TurnResult> {
     // The newest state that we know: a pod that has got its node since must not be called unschedulable.
     const pod = this.world.pods.get(task.key) as unknown as Pod | undefined;
     if (pod === undefined || pod.metadata.uid !== task.uid || (pod.spec?.nodeName ?? "") !== "") return undefined;
@@ -139,7 +139,8 @@ export class StatusTurns {
     const condition = {
       type: "PodScheduled",
       status: "False",
-      reason: "Unschedulable",
+      // A place was found, and the bind was refused: no autoscaler could help.
+      reason: verdict.reason === "BindingRefused" ? "BindingError" : "Unschedulable",
       message: sentence,
       lastTransitionTime:
         known?.status === "False" ? (known.lastTransitionTime ?? formatTime(nowMs)) : formatTime(nowMs),

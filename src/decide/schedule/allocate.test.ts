@@ -163,6 +163,14 @@ describe("subgroups", () => {
     });
     const plan = decide(cluster);
     expect(outcome(plan)).toEqual({});
+    expect([...plan.obstacles.values()]).toMatchObject([{ type: "stray", task: { name: "lost" } }]);
+  });
+
+  test("that do not exist are named also when the rest of the group runs", () => {
+    const running = members(1, 2).map((each) => ({ ...each, spec: { ...each.spec, nodeName: "n1" } }) as typeof each);
+    const lost = pod("lost", { group: "a" });
+    const plan = decide(world({ groups: [group("a", { subGroups })], pods: [...running, lost] }));
+    expect([...plan.obstacles.values()]).toMatchObject([{ type: "stray", task: { name: "lost" } }]);
   });
 });
 

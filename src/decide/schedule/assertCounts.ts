@@ -17,7 +17,7 @@ export function assertCounts(cluster: Cluster): void {
       );
     }
   }
-  const [kept, counted] = [cluster.total(), new ClusterTotal(cluster.table, cluster.names).vector()].map((each) =>
+  const [kept, counted] = [cluster.total(), new ClusterTotal(cluster.table, cluster.names, cluster.settings).vector()].map((each) =>
     each.join(),
   );
   assert(kept === counted, () => `the total was counted as ${kept}, and the nodes have ${counted}`);

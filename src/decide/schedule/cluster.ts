@@ -74,7 +74,7 @@ export class Cluster {
       this.isGpuMemoryDirty = true;
     });
     this.fit = new Fit(this.table, settings);
-    this.sum = new ClusterTotal(this.table, this.names);
+    this.sum = new ClusterTotal(this.table, this.names, settings);
     this.roll = new JobRoll({
       settings: () => this.settings,
       queueBook: this.queueBook,
@@ -94,6 +94,7 @@ export class Cluster {
     this.version++;
     this.settings = settings;
     this.fit.configure(settings);
+    this.sum.configure(settings);
     this.queueBook.touched();
   }
 

@@ -1,20 +1,32 @@
+import { labelKeys } from "../../model/scheduling/keys.ts";
 import type { NodeState } from "./nodeState.ts";
 import type { NodeTable } from "./nodeTable.ts";
 import { gpuAt, migWeight, type ResourceNames, type Vector, zeroVector } from "./resources.ts";
+import type { Settings } from "./settings.ts";
 
-/** What queues divide: healthy nodes, less what pods hold that are not ours. Kept as a sum that follows the nodes that change. */
+/**
+ * What queues divide: healthy nodes, less what pods hold that are not ours. Where nodes are set apart by role, only GPU workers give GPUs.
+ * Kept as a sum that follows the nodes that change.
+ */
 export class ClusterTotal {
   private readonly table: NodeTable;
   private readonly names: ResourceNames;
+  private restrictsNodes: boolean;
   private epoch = -1;
   private cursor = 0;
   private sum = zeroVector();
   /** By node: what it adds to the sum. */
   private parts: Vector[] = [];
 
-  constructor(table: NodeTable, names: ResourceNames) {
+  constructor(table: NodeTable, names: ResourceNames, { restrictsNodes }: Settings) {
     this.table = table;
     this.names = names;
+    this.restrictsNodes = restrictsNodes;
+  }
+
+  configure({ restrictsNodes }: Settings): void {
+    if (restrictsNodes !== this.restrictsNodes) this.epoch = -1;
+    this.restrictsNodes = restrictsNodes;
   }
 
   /** The table must be up to date. */
@@ -41,8 +53,11 @@ export class ClusterTotal {
     for (let r = 0; r < 3; r++) (this.sum[r] as number) += (after[r] as number) - (before[r] as number);
   }
 
-  private partOf({ isHealthy, capacity, foreign, claimGpus }: NodeState): Vector {
+  private partOf({ isHealthy, capacity, foreign, claimGpus, labels }: NodeState): Vector {
     if (!isHealthy) return zeroVector();
+    if (this.restrictsNodes && labels[labelKeys.gpuWorker] === undefined) {
+      return [0, (capacity[0] ?? 0) - foreign[1], (capacity[1] ?? 0) - foreign[2]];
+    }
     // A node that has both means the same GPUs twice.
     let gpus = (capacity[gpuAt] ?? 0) > 0 ? (capacity[gpuAt] as number) : claimGpus;
     for (let place = 4; place < capacity.length; place++) gpus += (capacity[place] ?? 0) * this.migWeightAt(place);

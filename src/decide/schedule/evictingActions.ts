@@ -1,3 +1,4 @@
+import { standingText } from "./explain.ts";
 import { nextSteps, type Step } from "./gang.ts";
 import { gateRefusal, requestOf } from "./gates.ts";
 import type { Job } from "./job.ts";
@@ -325,8 +326,7 @@ function byOveruse(
 }
 
 function reclaimText(job: Job, leaf: QueueState): string {
-  const used = `${leaf.allocated[0] / 1000} GPUs in use, quota ${leaf.deserved[0] < 0 ? "unlimited" : leaf.deserved[0] / 1000}, fair share ${leaf.fairShare[0] / 1000}`;
-  return `reclaimed by ${job.id} of queue ${leaf.name} (${used}, priority ${leaf.priority})`;
+  return `reclaimed by ${job.id} of queue ${leaf.name} (${standingText(leaf)})`;
 }
 
 function reasonFor(action: EvictionReason["action"], evictor: Job, why: string): EvictionReason {

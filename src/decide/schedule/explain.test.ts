@@ -1,7 +1,18 @@
 import { describe, expect, test } from "vitest";
 import { cycle } from "./cycle.ts";
-import { explain, sentenceOf, type Verdict } from "./explain.ts";
-import { gang, group, node, pod, queue, startMs, together, type WorldWords, world } from "./testCluster.ts";
+import { explain, sentenceOf, type Verdict, whyEvicted } from "./explain.ts";
+import {
+  gang,
+  group,
+  node,
+  type PodWords,
+  pod,
+  queue,
+  startMs,
+  together,
+  type WorldWords,
+  world,
+} from "./testCluster.ts";
 
 const nowMs = startMs + 60_000;
 
@@ -12,6 +23,9 @@ function verdicts(words: WorldWords): Record<string, Verdict> {
   });
   return found;
 }
+
+const portOf = (hostPort: number) =>
+  ({ containers: [{ name: "c", ports: [{ hostPort, containerPort: hostPort }], resources: {} }] }) as never;
 
 const only = (words: WorldWords): Verdict => Object.values(verdicts(words))[0] as Verdict;
 
@@ -82,6 +96,147 @@ describe("the reason of a job that waits", () => {
     expect(cure).toBe("1 more GPUs free on full would do");
   });
 
+  test.each<[string, Parameters<typeof node>[1], PodWords, string]>([
+    ["GPUs", { gpus: 4 }, { gpus: 4 }, "have not enough GPUs"],
+    ["memory of GPUs", { gpus: 1 }, { fraction: "0.9" }, "have no GPU with enough memory left"],
+    ["cores", { cpu: "64" }, { cpu: "40" }, "have not enough CPU cores"],
+    ["memory", { memory: "512Gi" }, { memory: "300Gi" }, "have not enough memory"],
+    [
+      "a MIG profile",
+      { gpus: 0, more: { "nvidia.com/mig-1g.5gb": "4" }, labels: { "nvidia.com/mig.strategy": "mixed" } },
+      { requests: { "nvidia.com/mig-1g.5gb": "3" } },
+      "have not enough nvidia.com/mig-1g.5gb",
+    ],
+    [
+      "another resource",
+      { more: { "example.com/nic": "4" } },
+      { requests: { "example.com/nic": "3" } },
+      "have not enough example.com/nic",
+    ],
+    ["slots for pods", { pods: 1 }, {}, "have not enough pod slots"],
+    ["a port", {}, { spec: portOf(80) }, "have the port in use"],
+    [
+      "cores for the overhead alone",
+      { cpu: "3" },
+      { cpu: "1", spec: { overhead: { cpu: "1500m" } } as never },
+      "have not enough CPU cores for the pod's overhead",
+    ],
+  ])("nodes that lack %s", (_, nodeWords, words, says) => {
+    const first = {
+      groups: [group("r", { preemptibility: "non-preemptible" })],
+      pods: [
+        pod("x", {
+          ...words,
+          ...(words.fraction !== undefined && { groups: ["g"] }),
+          ...(words.spec !== undefined && "overhead" in words.spec && { cpu: "2", spec: {} }),
+          on: "n1",
+          group: "r",
+        }),
+      ],
+    };
+    const found = verdicts({ nodes: [node("n1", nodeWords)], ...together(first, gang("a", 1, words)) });
+    expect(found["a"]?.message).toBe(`pod default/a-000 fits 0 of 1 nodes: 1 node(s) ${says}`);
+  });
+
+  test("nodes by name, where a shard wants to see them", () => {
+    const nodes = ["n2", "n1"].map((name) => node(name, { spec: { unschedulable: true } }));
+    const settings = { showsNodesInErrors: true };
+    const { message } = only({ nodes: [...nodes, node("n3", { gpus: 1 })], settings, ...gang("a", 1, { gpus: 8 }) });
+    expect(message).toContain("n1, n2 are not ready or cordoned");
+  });
+
+  test("volumes of another zone", () => {
+    const cluster = world({
+      nodes: [node("n1", { labels: { "topology.kubernetes.io/zone": "a" } })],
+      ...gang("a", 1, { spec: { volumes: [{ name: "v", persistentVolumeClaim: { claimName: "data" } }] } as never }),
+    });
+    cluster.volumes.claims.set("default/data", {
+      metadata: { name: "data" },
+      spec: { volumeName: "pv" },
+      status: { phase: "Bound" },
+    } as never);
+    cluster.volumes.volumes.set("pv", {
+      metadata: { name: "pv", labels: { "topology.kubernetes.io/zone": "b" } },
+      spec: {},
+    } as never);
+    cycle(cluster, nowMs, (session) => {
+      for (const [job, obstacle] of session.obstacles) {
+        expect(explain(session, job, obstacle).message).toContain("1 node(s) are ruled out by volume zone");
+      }
+      expect(session.obstacles.size).toBe(1);
+    });
+  });
+
+  test.each([
+    ["a queue that does not exist", [queue("other")], "queue q does not exist"],
+    ["a queue without its parent", [queue("q", { parentQueue: "no" })], "queue q is left out: a queue above it does"],
+    ["a queue with queues below", [queue("q"), queue("r", { parentQueue: "q" })], "queue q has queues below it"],
+  ])("%s", (_, queues, says) => {
+    const { reason, message } = only({ queues, ...gang("a", 1, {}) });
+    expect(reason).toBe("QueueDoesNotExist");
+    expect(message).toContain(says);
+  });
+
+  test("the queue above whose limit is reached, by its name", () => {
+    const top = queue("top", { resources: { gpu: { quota: 0, limit: 1, overQuotaWeight: 1 } } });
+    const { message } = only({ queues: [top, queue("q", { parentQueue: "top" })], ...gang("a", 1, { gpus: 2 }) });
+    expect(message).toContain("queue top has reached its limit of gpu");
+  });
+
+  test.each([
+    ["cpu", { cpu: { quota: 0, limit: 1000, overQuotaWeight: 1 } }, "the limit is 1, 0 are in use, 2 more"],
+    ["memory", { memory: { quota: 0, limit: 2000, overQuotaWeight: 1 } }, "the limit is 2 GB, 0 GB are in use"],
+  ])("the limit of a queue of %s", (_, resources, says) => {
+    const { reason, message } = only({
+      queues: [queue("q", { resources })],
+      ...gang("a", 1, { cpu: "2", memory: "4Gi" }),
+    });
+    expect(reason).toBe("OverLimit");
+    expect(message).toContain(says);
+  });
+
+  test("the time before which it may evict nobody", () => {
+    const full = { groups: [group("r")], pods: [pod("x", { gpus: 8, on: "n1", group: "r" })] };
+    const spec = { preemptionDelay: "5m", priorityClassName: "build-preemptible" };
+    const { reason, message } = only(together(full, gang("a", 1, { gpus: 1 }, spec)));
+    expect(reason).toBe("PreemptionDelayNotElapsed");
+    expect(message).toContain("it may evict nobody before 2026-01-01T00:05:00Z");
+  });
+
+  test("how many of a gang found a place, and why the next did not", () => {
+    const { message } = only({ nodes: [node("n1"), node("n2")], ...gang("a", 3, { gpus: 8 }) });
+    expect(message).toContain("group a needs places for 3 pods at once and 2 were found: the next, a-002, fits 0 of 2");
+  });
+
+  test("a subgroup that the group does not have", () => {
+    const { message, cure } = only({
+      groups: [group("a", { subGroups: [{ name: "head", minMember: 1 }] })],
+      pods: [pod("p", { group: "a", subGroup: "tail" })],
+    });
+    expect(message).toBe("pod default/p names subgroup tail, and group a has head");
+    expect(cure).toContain("kai.scheduler/subgroup-name");
+  });
+
+  test("what the quota of a queue was and is, for programs", () => {
+    const fixed = queue("q", { resources: { gpu: { quota: 1, limit: -1, overQuotaWeight: 1 } } });
+    const { queueDetails } = only({
+      queues: [fixed],
+      ...together(
+        gang("r", 1, { gpus: 1, on: "n1" }, { preemptibility: "non-preemptible" }),
+        gang("a", 1, { gpus: 2 }, { preemptibility: "non-preemptible" }),
+      ),
+    });
+    expect(queueDetails).toMatchObject({
+      name: "q",
+      queueRequestedResources: { "nvidia.com/gpu": "3" },
+      queueDeservedResources: { "nvidia.com/gpu": "1" },
+      queueAllocatedResources: { "nvidia.com/gpu": "1" },
+      queueAllocatedNonPreemptibleResources: { "nvidia.com/gpu": "1" },
+      podGroupRequestedResources: { "nvidia.com/gpu": "2" },
+      podGroupRequestedNonPreemptibleResources: { "nvidia.com/gpu": "2" },
+    });
+  });
+
   test("a ConfigMap or a volume claim that is missing", () => {
     const cluster = world(
       gang("a", 1, { spec: { volumes: [{ name: "v", persistentVolumeClaim: { claimName: "data" } }] } as never }),
@@ -144,5 +299,48 @@ describe("the reason of a job that waits", () => {
       status: { schedulingConditions: [{ type: "UnschedulableOnNodePool", nodePool: "default" }] },
     };
     expect(only({ groups: [once], pods: [pod("p", { group: "a" })] }).message).toContain("had its one attempt");
+  });
+});
+
+describe("who is evicted is told", () => {
+  const gpus = (quota: number) => ({ resources: { gpu: { quota, limit: -1, overQuotaWeight: 1 } } });
+  const why = (words: WorldWords): string[] => cycle(world(words), nowMs).evictions.map(whyEvicted);
+
+  test("for whom its queue gives back, and how both queues stand", () => {
+    expect(
+      why({
+        nodes: [node("n1", { gpus: 2 })],
+        queues: [queue("mine", gpus(1)), queue("theirs", { ...gpus(1), priority: 90 })],
+        ...together(
+          gang("t", 2, { gpus: 1, on: "n1" }, { queue: "theirs", minMember: 1 }),
+          gang("m", 1, { gpus: 1 }, { queue: "mine" }),
+        ),
+      }),
+    ).toEqual([
+      "reclaimed by default/m of queue mine (0 GPUs in use, quota 1, fair share 1, priority 100) from queue theirs (2 GPUs in use, quota 1, fair share 1, priority 90)",
+    ]);
+  });
+
+  test("whose priority is higher", () => {
+    const words = together(
+      gang("low", 1, { gpus: 8, on: "n1" }),
+      gang("high", 1, { gpus: 8 }, { priorityClassName: "build-preemptible" }),
+    );
+    expect(why(words)).toEqual(["preempted by default/high of higher priority (75)"]);
+  });
+
+  test("for whom it moves", () => {
+    const words = together(
+      gang("a", 1, { gpus: 5, on: "n1" }),
+      gang("b", 1, { gpus: 3, on: "n2" }),
+      gang("wide", 1, { gpus: 8 }),
+    );
+    expect(why({ nodes: [node("n1"), node("n2")], ...words })).toEqual(["moved to make room for default/wide"]);
+  });
+
+  test("that its gang is too small to run", () => {
+    const annotations = { "kai.scheduler/stale-podgroup-timestamp": "2025-12-31T00:00:00Z" };
+    const words = { groups: [group("g", { minMember: 2, annotations })], pods: [pod("p", { on: "n1", group: "g" })] };
+    expect(why(words)).toEqual(["group default/g runs fewer pods than its minimum for more than 60 s"]);
   });
 });

@@ -1,7 +1,9 @@
 import type { QueueDetails, UnschedulableReason } from "../../model/scheduling/podGroup.ts";
 import { unlimited } from "../../model/scheduling/queue.ts";
 import { formatTime } from "../../model/time.ts";
+import { nanoOf } from "../nodes/podRequests.ts";
 import { cureOf } from "./cure.ts";
+import type { PlannedEviction } from "./cycle.ts";
 import { whyRefused } from "./fit.ts";
 import { isReady, type Step } from "./gang.ts";
 import type { GateRefusal } from "./gates.ts";
@@ -11,7 +13,7 @@ import type { GroupNode, Job } from "./job.ts";
 import type { NodeState } from "./nodeState.ts";
 import { placeTask, problemOf } from "./placeTask.ts";
 import type { QueueState } from "./queueTree.ts";
-import { cpuAt, gpuAt, memoryAt, podsAt, queueResources, type Vector } from "./resources.ts";
+import { cpuAt, gpuAt, memoryAt, podsAt, queueResources, type Vector, wholeAmount } from "./resources.ts";
 import type { Obstacle, Session } from "./session.ts";
 import { socialRules } from "./social.ts";
 import type { Task } from "./task.ts";
@@ -65,6 +67,19 @@ export function explain(session: Session, job: Job, obstacle: Obstacle): Verdict
     case "placement":
       return explainPlacement(session, job, obstacle);
   }
+}
+
+/** Why a pod is evicted, for whom it happens to: of reclaim also how its own queue stands. */
+export function whyEvicted({ task, reason }: PlannedEviction): string {
+  const queue = task.job?.queue;
+  if (reason.action !== "reclaim" || queue === undefined) return reason.why;
+  return `${reason.why} from queue ${queue.name} (${standingText(queue)})`;
+}
+
+/** What a queue has and should have of GPUs. */
+export function standingText({ allocated, deserved, fairShare, priority }: QueueState): string {
+  const [has, quota, share] = [allocated, deserved, fairShare].map((each) => amountText(0, each[0]));
+  return `${has} GPUs in use, quota ${quota}, fair share ${share}, priority ${priority}`;
 }
 
 /** Pods that name a group that is not there. */
@@ -197,11 +212,13 @@ function explainPlacement(
       : "";
   if (why !== undefined)
     return { reason, message: `${lead}${why}`, cure: "free resources in one domain, or allow a wider one" };
-  const { counts, cure } = reasonsFor(session, failed, step, placed);
+  const { nodes, cure } = reasonsFor(session, failed, step, placed);
   const tooLarge = largestNode(session, failed);
   if (tooLarge !== undefined) return { reason, message: `${lead}${tooLarge.message}`, cure: tooLarge.cure };
   const total = cluster.table.nodes.filter(({ node }) => node !== undefined).length;
-  const list = [...counts].sort(([a], [b]) => (a < b ? -1 : 1)).map(([text, count]) => `${count} node(s) ${text}`);
+  const list = [...nodes]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([text, names]) => `${nodesText(names, cluster.settings.showsNodesInErrors)} ${text}`);
   const message = `${lead}${step.tasks.length > 1 ? `the next, ${failed.name}, fits` : `pod ${failed.key} fits`} 0 of ${total} nodes${list.length > 0 ? `: ${list.join(", ")}` : ""}`;
   return { reason, message, cure: cure ?? "it is tried again whenever something changes" };
 }
@@ -217,7 +234,8 @@ function cureOfProblem(problem: string): string {
 const explanationsMax = 64;
 
 interface Explained {
-  readonly counts: ReadonlyMap<string, number>;
+  /** By why they are refused. */
+  readonly nodes: ReadonlyMap<string, readonly string[]>;
   readonly cure: string | undefined;
 }
 
@@ -235,17 +253,17 @@ function reasonsFor(session: Session, task: Task, step: Step, placed: number): E
   const isAlike = before.length === 0 && !session.cluster.queues.hasTypes;
   let reasons = isAlike ? known.get(task.shape.id) : undefined;
   if (reasons !== undefined) return reasons;
-  if (known.size >= explanationsMax) return { counts: new Map(), cure: undefined };
+  if (known.size >= explanationsMax) return { nodes: new Map(), cure: undefined };
   const start = session.statement.checkpoint();
   for (const each of before) placeTask(session.cluster, session.statement, each);
-  const counts = nodeReasons(session, task);
-  const bar = [...barredTypes(session.cluster, task).values()].find((each) => counts.has(typeBarText(each)));
+  const nodes = nodeReasons(session, task);
+  const bar = [...barredTypes(session.cluster, task).values()].find((each) => nodes.has(typeBarText(each)));
   session.statement.rollback(start);
   const cure =
     bar === undefined
       ? cureText(session, step)
       : `give queue ${bar.queue.name} a higher ${bar.bound} of ${bar.type}, or free GPUs of another type that it accepts`;
-  reasons = { counts, cure };
+  reasons = { nodes, cure };
   known.set(isAlike ? task.shape.id : -1 - known.size, reasons);
   return reasons;
 }
@@ -255,19 +273,33 @@ export function sentenceOf({ message, cure }: Verdict): string {
   return cure === "" ? message : `${message}. To run: ${cure}`;
 }
 
-/** Why each node is refused, counted by reason. */
-function nodeReasons(session: Session, task: Task): Map<string, number> {
+/** More names than these would not be read. */
+const namesMax = 20;
+
+/** Counted, or by name where a shard wants to see them. */
+function nodesText(names: readonly string[], isDetailed: boolean): string {
+  if (!isDetailed) return `${names.length} node(s)`;
+  const shown = [...names].sort().slice(0, namesMax).join(", ");
+  return names.length > namesMax ? `${shown} and ${names.length - namesMax} more` : shown;
+}
+
+/** Why each node is refused: nodes by reason. */
+function nodeReasons(session: Session, task: Task): Map<string, string[]> {
   const { cluster } = session;
   const { table, fit, names } = cluster;
-  const counts = new Map<string, number>();
+  const reasons = new Map<string, string[]>();
+  let on = "";
   const add = (text: string): void => {
-    counts.set(text, (counts.get(text) ?? 0) + 1);
+    const known = reasons.get(text);
+    if (known === undefined) reasons.set(text, [on]);
+    else known.push(on);
   };
   const { shape } = task;
   const rules = cluster.terms.isEmpty && shape.isLocal ? undefined : socialRules(task, cluster.terms, table, fit);
   const bars = barredTypes(cluster, task);
   for (const node of table.nodes) {
     const at = node.index;
+    on = node.name;
     const refusedBy = whyRefused(shape.where, node);
     if (refusedBy === "gone") continue;
     if (refusedBy !== undefined) {
@@ -285,7 +317,9 @@ function nodeReasons(session: Session, task: Task): Map<string, number> {
     }
     const lack = lackOf(session, task, node);
     if (lack !== undefined) {
-      add(`have not enough ${placeText(names.names[lack] ?? "", lack)}`);
+      const name = names.names[lack] ?? "";
+      const isOverhead = fitsWithoutOverhead(session, task, node, lack, name);
+      add(`have not enough ${placeText(name, lack)}${isOverhead ? " for the pod's overhead" : ""}`);
       continue;
     }
     if (shape.hostPorts.length > 0 && fit.score(shape, at) < 0) add("have the port in use");
@@ -298,7 +332,21 @@ function nodeReasons(session: Session, task: Task): Map<string, number> {
       if (!verdict.ok) add(verdict.why);
     } else add("are promised to others");
   }
-  return counts;
+  return reasons;
+}
+
+/** Whether the node has enough for the containers, and it is the overhead of the runtime class that is too much. */
+function fitsWithoutOverhead(
+  { cluster }: Session,
+  { pod, shape }: Task,
+  node: NodeState,
+  place: number,
+  name: string,
+): boolean {
+  const overhead = pod.spec?.overhead?.[name];
+  if (overhead === undefined) return false;
+  const wants = shape.amounts[shape.places.indexOf(place)] ?? 0;
+  return wants - wholeAmount(name, nanoOf(overhead)) <= (cluster.table.idle[place]?.[node.index] ?? 0);
 }
 
 const refusalText = {

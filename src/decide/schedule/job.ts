@@ -150,6 +150,12 @@ export class Job {
     return sum;
   }
 
+  /** A pod that waits in no subgroup that there is: it will never be placed, and must be told. */
+  get waitingStray(): Task | undefined {
+    for (const task of this.strays) if (task.status === "pending") return task;
+    return undefined;
+  }
+
   get allocatedCount(): number {
     let sum = 0;
     for (const set of this.podSets) sum += set.allocated;

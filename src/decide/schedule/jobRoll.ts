@@ -230,7 +230,7 @@ export class JobRoll {
   }
 
   noteWaiting(job: Job): void {
-    if (job.pendingCount > 0) this.waiting.add(job);
+    if (job.pendingCount > 0 || job.waitingStray !== undefined) this.waiting.add(job);
     else this.waiting.delete(job);
   }
 

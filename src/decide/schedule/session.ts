@@ -128,8 +128,8 @@ export class Session {
       return { type: "queue", why: queues.orphans.has(job.queueName) ? "orphan" : "missing" };
     }
     if (!job.queue.isLeaf) return { type: "queue", why: "inner" };
-    const [stray] = job.strays;
-    if (stray !== undefined && !isReady(job.root)) return { type: "stray", task: stray };
+    const stray = job.waitingStray;
+    if (stray !== undefined && (job.pendingCount === 0 || !isReady(job.root))) return { type: "stray", task: stray };
     if (!isReady(job.root)) return { type: "notReady" };
     return hadItsAttempt(job, settings.nodePool) ? { type: "attempted" } : undefined;
   }

@@ -22,6 +22,8 @@ export interface Settings {
   /** Zero: nothing is moved to make room; negative: without bound. */
   readonly consolidationJobsMax: number;
   readonly usesSignatures: boolean;
+  /** Whether a pod that goes for another says so on itself. */
+  readonly marksVictims: boolean;
   readonly hasFullHierarchy: boolean;
   readonly reclaimerSaturationMultiplier: number;
   readonly restrictsNodes: boolean;
@@ -56,6 +58,7 @@ export const defaultSettings: Settings = {
   stalenessGraceMs: 60_000,
   consolidationJobsMax: 16,
   usesSignatures: true,
+  marksVictims: false,
   hasFullHierarchy: true,
   reclaimerSaturationMultiplier: 1,
   restrictsNodes: false,

@@ -41,6 +41,8 @@ describe("a SchedulingShard", () => {
           "restrict-node-scheduling": "true",
           "detailed-fit-errors": "true",
           "stuck-in-releasing-threshold": "10s",
+          "allow-consolidating-reclaim": "false",
+          "update-pod-eviction-condition": "true",
         },
       },
       {
@@ -51,6 +53,27 @@ describe("a SchedulingShard", () => {
         restrictsNodes: true,
         showsNodesInErrors: true,
         stuckInReleasingMs: 10_000,
+        reclaimMovesVictims: false,
+        marksVictims: true,
+      },
+    ],
+    [
+      "bounds the search for victims by action, job and generator",
+      {
+        scenarioSearchBudgets: {
+          maxActionSearchDuration: { default: "1m", reclaim: "10s" },
+          maxJobSearchDuration: "5s",
+          minJobSearchDuration: "100ms",
+          maxGeneratorSearchDuration: { MultiNodeGang: "0s" },
+        },
+      },
+      {
+        searchBudgets: {
+          actionMs: { consolidation: 60_000, reclaim: 10_000, preempt: 60_000 },
+          jobMs: 5_000,
+          jobMinMs: 100,
+          generatorMs: { NodeLocalGreedy: 30_000, MultiNodeGang: 0 },
+        },
       },
     ],
     [
@@ -72,11 +95,14 @@ describe("a SchedulingShard", () => {
       minRuntime: { preemptMinRuntime: "soon" },
       args: { "restrict-node-scheduling": "perhaps", "max-consolidation-preemptees": "many" },
       actions: { pray: { enabled: true } },
+      scenarioSearchBudgets: { maxJobSearchDuration: "long", maxGeneratorSearchDuration: { Oracle: "1s" } },
     });
     expect(settings).toEqual(defaultSettings);
     expect(problems).toEqual([
       'minRuntime.preemptMinRuntime: "soon" is no duration',
       'max-consolidation-preemptees: "many" is no number',
+      'scenarioSearchBudgets.maxJobSearchDuration: "long" is no duration',
+      'scenarioSearchBudgets.maxGeneratorSearchDuration: there is no "Oracle"',
       'restrict-node-scheduling: "perhaps" is neither true nor false',
       'there is no action "pray"',
     ]);

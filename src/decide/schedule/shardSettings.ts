@@ -1,5 +1,6 @@
 import type { ActionSetting, SchedulingShardSpec } from "../../model/scheduling/schedulingShard.ts";
 import { durationToMs } from "./duration.ts";
+import { evictingActions, type Generator, generators, type SearchBudgets } from "./searchBudget.ts";
 import type { ActionName, Settings } from "./settings.ts";
 import { readUsageSettings } from "./usage.ts";
 
@@ -91,6 +92,17 @@ export function settingsOfShard(
           base.consolidationJobsMax,
         ),
     usesSignatures: reader.flag("use-scheduling-signatures", option("use-scheduling-signatures"), base.usesSignatures),
+    reclaimMovesVictims: reader.flag(
+      "allow-consolidating-reclaim",
+      option("allow-consolidating-reclaim"),
+      base.reclaimMovesVictims,
+    ),
+    marksVictims: reader.flag(
+      "update-pod-eviction-condition",
+      option("update-pod-eviction-condition"),
+      base.marksVictims,
+    ),
+    searchBudgets: budgetsOf(spec.scenarioSearchBudgets ?? {}, base.searchBudgets, reader, problems),
     hasFullHierarchy: reader.flag("full-hierarchy-fairness", option("full-hierarchy-fairness"), base.hasFullHierarchy),
     restrictsNodes: reader.flag("restrict-node-scheduling", option("restrict-node-scheduling"), base.restrictsNodes),
     showsNodesInErrors: reader.flag("detailed-fit-errors", option("detailed-fit-errors"), base.showsNodesInErrors),
@@ -102,6 +114,40 @@ export function settingsOfShard(
   };
   return { settings, problems };
 }
+
+/** By action and by generator there is a value for each, and one for all that are not named. */
+function budgetsOf(
+  given: NonNullable<SchedulingShardSpec["scenarioSearchBudgets"]>,
+  usual: SearchBudgets,
+  reader: Reader,
+  problems: string[],
+): SearchBudgets {
+  const { maxActionSearchDuration: ofActions = {}, maxGeneratorSearchDuration: ofGenerators = {} } = given;
+  const field = (name: string, text: string | undefined, otherwise: number): number =>
+    Math.max(0, reader.duration(`scenarioSearchBudgets.${name}`, text, otherwise));
+  const each = <K extends string>(
+    name: string,
+    keys: readonly K[],
+    durations: Readonly<Record<string, string>>,
+    otherwise: Readonly<Record<K, number>>,
+  ): Record<K, number> => {
+    for (const key of Object.keys(durations)) {
+      if (key !== forAll && !(keys as readonly string[]).includes(key)) {
+        problems.push(`scenarioSearchBudgets.${name}: there is no ${JSON.stringify(key)}`);
+      }
+    }
+    const read = keys.map((key) => [key, field(`${name}.${key}`, durations[key] ?? durations[forAll], otherwise[key])]);
+    return Object.fromEntries(read) as Record<K, number>;
+  };
+  return {
+    actionMs: each("maxActionSearchDuration", evictingActions, ofActions, usual.actionMs),
+    jobMs: field("maxJobSearchDuration", given.maxJobSearchDuration, usual.jobMs),
+    jobMinMs: field("minJobSearchDuration", given.minJobSearchDuration, usual.jobMinMs),
+    generatorMs: each<Generator>("maxGeneratorSearchDuration", generators, ofGenerators, usual.generatorMs),
+  };
+}
+
+const forAll = "default";
 
 function actionsOf(
   given: Readonly<Record<string, ActionSetting>>,

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { addPod, node, pod, startMs, world } from "./testCluster.ts";
+import { isAliveStatus, isAllocatedStatus, isUsedStatus, type TaskStatus } from "./task.ts";
+import { addPod, decide, group, node, outcome, pod, startMs, world } from "./testCluster.ts";
 
 const status = (each: ReturnType<typeof pod>, places: string[] = [], nowMs = startMs): string | undefined => {
   const cluster = world({});
@@ -38,6 +39,60 @@ describe("where a pod stands", () => {
   });
 });
 
+describe("a pod that is", () => {
+  const [yes, no] = [true, false];
+  test.each<[TaskStatus, { keeps: boolean; has: boolean; lives: boolean }]>([
+    ["pending", { keeps: no, has: no, lives: yes }],
+    ["gated", { keeps: no, has: no, lives: yes }],
+    ["allocated", { keeps: yes, has: yes, lives: yes }],
+    ["pipelined", { keeps: yes, has: yes, lives: yes }],
+    ["binding", { keeps: yes, has: yes, lives: yes }],
+    ["bound", { keeps: yes, has: yes, lives: yes }],
+    ["running", { keeps: yes, has: yes, lives: yes }],
+    ["releasing", { keeps: no, has: yes, lives: no }],
+    ["stuck", { keeps: no, has: yes, lives: no }],
+    ["succeeded", { keeps: no, has: no, lives: no }],
+    ["failed", { keeps: no, has: no, lives: no }],
+    ["unknown", { keeps: no, has: no, lives: no }],
+  ])("%s: keeps its place, has one, lives: %o", (status, { keeps, has, lives }) => {
+    expect([isAllocatedStatus[status], isUsedStatus[status], isAliveStatus[status]]).toEqual([keeps, has, lives]);
+  });
+});
+
+describe("a pod without a group", () => {
+  test.each([
+    ["of kai-scheduler waits for its group", pod("p", { gpus: 1 }), {}],
+    ["that names one that is not there waits for it", pod("p", { gpus: 1, group: "nobody" }), {}],
+    ["of default-scheduler needs none", pod("p", { gpus: 1, scheduler: "default-scheduler" }), { p: "n1" }],
+  ])("%s", (_, each, placed) => {
+    expect(outcome(decide(world({ pods: [each] })))).toEqual(placed);
+  });
+});
+
+describe("what is decided and not done yet", () => {
+  const halves = () => ({
+    nodes: [node("n1", { gpus: 1 })],
+    groups: [group("a"), group("b")],
+    pods: [pod("a", { fraction: "0.6", group: "a" }), pod("b", { fraction: "0.6", group: "b" })],
+  });
+
+  test("holds its node and its GPU: nobody else gets them", () => {
+    const cluster = world(halves());
+    cluster.setPlaces("pod-default-a", [{ node: "n1", groups: ["g"] }]);
+    expect(outcome(decide(cluster))).toEqual({});
+    expect(cluster.queues.byName.get("q")?.allocated[0]).toBe(600);
+  });
+
+  test("is joined by who fits beside it", () => {
+    const cluster = world({
+      ...halves(),
+      pods: [pod("a", { fraction: "0.6", group: "a" }), pod("b", { fraction: "0.4", group: "b" })],
+    });
+    cluster.setPlaces("pod-default-a", [{ node: "n1", groups: ["g"] }]);
+    expect(decide(cluster).jobs[0]?.binds[0]?.groups).toEqual(["g"]);
+  });
+});
+
 describe("what queues divide", () => {
   test.each([
     ["is ready", node("n1"), 8000],
@@ -45,10 +100,48 @@ describe("what queues divide", () => {
     ["is cordoned", node("n1", { spec: { unschedulable: true } as never }), 0],
     ["has too little memory", pressed("MemoryPressure"), 0],
     ["has no network", pressed("NetworkUnavailable"), 0],
+    ["has too little disk", pressed("DiskPressure"), 0],
+    ["has too few processes", pressed("PIDPressure"), 0],
   ] as const)("has the GPUs of a node that %s", (_, each, gpuMilli) => {
     const cluster = world({ nodes: [each] });
     cluster.refresh(startMs);
     expect(cluster.total()[0]).toBe(gpuMilli);
+  });
+
+  test.each([
+    ["what another scheduler's pods hold", pod("x", { gpus: 3, on: "n1", scheduler: "other" }), 5000],
+    ["nothing for one that has ended", pod("x", { gpus: 3, on: "n1", scheduler: "other", phase: "Succeeded" }), 8000],
+    ["nothing for those of our own", pod("x", { gpus: 3, on: "n1", group: "g" }), 8000],
+    [
+      "nothing for the pod that keeps a shared GPU",
+      pod("gpu-reservation-x", {
+        gpus: 1,
+        on: "n1",
+        scheduler: "other",
+        namespace: "kai-resource-reservation",
+        labels: { app: "kai-resource-reservation", "runai-gpu-group": "g" },
+      }),
+      8000,
+    ],
+    [
+      "nothing for a stand-in",
+      pod("x", { gpus: 1, on: "n1", scheduler: "other", namespace: "kai-scale-adjust" }),
+      8000,
+    ],
+  ])("is less by %s", (_, each, gpuMilli) => {
+    const cluster = world({ groups: [group("g")], pods: [each] });
+    cluster.refresh(startMs);
+    expect(cluster.total()[0]).toBe(gpuMilli);
+  });
+
+  test("has no GPUs of nodes that are no GPU workers, where nodes are set apart by role", () => {
+    const nodes = [node("gpu", { gpus: 2, labels: { "node-role.kubernetes.io/gpu-worker": "" } }), node("other")];
+    const cluster = world({ nodes, settings: { restrictsNodes: true } });
+    cluster.refresh(startMs);
+    expect(cluster.total()).toEqual([2000, 128_000, 2 * 512 * 2 ** 30]);
+    cluster.configure({ ...cluster.settings, restrictsNodes: false });
+    cluster.refresh(startMs);
+    expect(cluster.total()[0]).toBe(10_000);
   });
 
   test("has GPUs that only claims can have, once", () => {

@@ -297,7 +297,15 @@ export const schedulingShardDefinition = definition({
     minRuntime: fields({ preemptMinRuntime: text, reclaimMinRuntime: text }),
     kValue: decimal,
     usageDBConfig: open,
-    scenarioSearchBudgets: open,
+    scenarioSearchBudgets: {
+      ...fields({
+        maxActionSearchDuration: map(text),
+        maxJobSearchDuration: text,
+        minJobSearchDuration: text,
+        maxGeneratorSearchDuration: map(text),
+      }),
+      "x-kubernetes-preserve-unknown-fields": true,
+    },
     plugins: map(plugin),
     actions: map(fields({ enabled: flag, priority: whole })),
     args: map(text),

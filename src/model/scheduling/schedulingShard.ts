@@ -18,7 +18,13 @@ export type SchedulingShardSpec = {
   minRuntime?: { preemptMinRuntime?: string; reclaimMinRuntime?: string };
   kValue?: number;
   usageDBConfig?: { [field: string]: unknown };
-  scenarioSearchBudgets?: { [field: string]: unknown };
+  /** Durations; zero is without bound. */
+  scenarioSearchBudgets?: {
+    maxActionSearchDuration?: Record<string, string>;
+    maxJobSearchDuration?: string;
+    minJobSearchDuration?: string;
+    maxGeneratorSearchDuration?: Record<string, string>;
+  };
   plugins?: Record<string, PluginSetting>;
   actions?: Record<string, ActionSetting>;
   args?: Record<string, string>;

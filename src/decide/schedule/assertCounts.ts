@@ -17,9 +17,10 @@ export function assertCounts(cluster: Cluster): void {
       );
     }
   }
-  const [kept, counted] = [cluster.total(), new ClusterTotal(cluster.table, cluster.names, cluster.settings).vector()].map((each) =>
-    each.join(),
-  );
+  const [kept, counted] = [
+    cluster.total(),
+    new ClusterTotal(cluster.table, cluster.names, cluster.settings).vector(),
+  ].map((each) => each.join());
   assert(kept === counted, () => `the total was counted as ${kept}, and the nodes have ${counted}`);
   const sums = new Map([...cluster.queues.byName.keys()].map((name) => [name, zeroVector()]));
   for (const task of cluster.tasks.values()) {

@@ -31,13 +31,17 @@ const binders = ["ann", "bob"];
 const held = (actor: string): boolean => binders.includes(actor);
 const lease = { namespace: "default", name: "binder" };
 
-/** Nodes that give devices and run pods, as fast as they can, and nothing else. */
-export const kubelets = (pools: readonly string[]): Part =>
+/**
+ * Nodes that give devices and run pods, as fast as they can, and nothing else. Without leases a process that starts again
+ * on an old list does not know what its earlier life gave away.
+ */
+export const kubelets = (pools: readonly string[], { leases = true } = {}): Part =>
   nodesPart({
     pools: pools.map((text) => parsePool(text, profilesWith())),
     delays: fastDelays,
     events: "none",
-    leases: false,
+    leases,
+    leaseSeconds: 240,
     heartbeatMs: 3_600_000,
     dra: undefined,
     stages: false,

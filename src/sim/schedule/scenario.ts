@@ -35,7 +35,7 @@ const schedulers = ["ann", "bob"];
 const held = (actor: string): boolean => schedulers.includes(actor);
 const lease = { namespace: "default", name: "scheduler" };
 
-const nodes = kubelets(["l40s=2"]);
+const nodes = kubelets(["l40s=2"], { leases: false });
 const settings = { ...defaultSettings, stalenessGraceMs: 3_000 };
 const scheduler = schedulerPart(settings);
 /** The kind of its requests is defined by the scheduler already. */

@@ -3,7 +3,7 @@ import { type BindOptions, type BindStep, type BindView, nextBindStep } from "..
 import { releasePod } from "../../decide/bind/releasePod.ts";
 import { hasEnded, holdersOf, holdersPatch, podsRef } from "../../decide/bind/reservation.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
-import { lookAgain } from "../../intents/lookAgain.ts";
+import { lookAgain, lookAgainAtAll } from "../../intents/lookAgain.ts";
 import { expectedOf, type Intent, keyOf, type NewObject } from "../../model/intent.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
@@ -21,7 +21,7 @@ import type { Cancel } from "../../ports/cancel.ts";
 import type { Controllers } from "../controllers.ts";
 import type { EventRecorder } from "../eventRecorder.ts";
 import { type Turn, type TurnResult, turnResultOf } from "../loop.ts";
-import { asPod, asRequest, type BindWorld, groupsOf, isFor, nodesRef } from "./bindWorld.ts";
+import { asPod, asRequest, type BindWorld, freeGpusOf, groupsOf, isFor, nodesRef } from "./bindWorld.ts";
 import {
   askForVolumes,
   deleteConfigMaps,
@@ -126,7 +126,7 @@ export class BindTurns {
         this.controllers.ports.log.debug({ bindRequest: attempt.key, why: step.why }, "a bind waits");
         return step.untilMs === undefined ? undefined : { requeueAfterMs: Math.max(0, step.untilMs - this.nowMs) };
       case "look":
-        return this.look(attempt, step.what, cancel);
+        return step.what === "gpus" ? this.count(attempt, cancel) : this.look(attempt, step.what, cancel);
       case "write":
         return this.write(attempt, step.intent, cancel);
       case "configure":
@@ -150,6 +150,18 @@ export class BindTurns {
         return outcome.ok || outcome.reason === "NotFound" ? undefined : turnResultOf(outcome);
       }
     }
+  }
+
+  /** Counts what is left of the node, from what the API has now. */
+  private async count(attempt: Attempt, cancel: Cancel): Promise<TurnResult | "next"> {
+    const { request, node } = { request: attempt.request, node: this.view(attempt).node };
+    const selection = { fieldSelector: `spec.nodeName=${request.spec?.selectedNode ?? ""}` };
+    const atLeast = laterOf(this.world.pods.cache.revision, request.metadata.resourceVersion);
+    const fresh = await lookAgainAtAll(this.controllers.kube, podsRef, selection, { atLeast, cancel });
+    if (!fresh.ok) return turnResultOf(fresh);
+    attempt.looked.add("gpus");
+    attempt.freeGpus = node === undefined ? 0 : freeGpusOf(node, fresh.value.items.map(asPod));
+    return "next";
   }
 
   private async look(attempt: Attempt, what: "pod" | "node", cancel: Cancel): Promise<TurnResult | "next"> {
@@ -415,11 +427,12 @@ export class BindTurns {
       node,
       commitSize: commit === undefined ? 0 : this.commitSize(`${request.metadata.namespace}/${commit}`),
       reservations: (group) => world.reservations(group),
-      freeGpus: node === undefined ? 0 : world.freeGpus(node),
+      freeGpus: attempt.freeGpus ?? (node === undefined ? 0 : world.freeGpus(node)),
       isScalingUp: world.isScalingUp,
       otherDevices,
       done: attempt.done,
       hasLooked: attempt.looked.has("pod"),
+      hasCounted: attempt.looked.has("gpus"),
       waitingSinceMs: this.patience.get(key)?.deviceSinceMs,
       podsRevision: world.pods.cache.revision,
       nowMs: this.nowMs,
@@ -466,10 +479,12 @@ class Attempt {
   readonly request: BindRequest;
   readonly patience: Patience;
   readonly done = new Set<"configured" | "claimed" | "volumes">();
-  readonly looked = new Set<"pod" | "node">();
+  readonly looked = new Set<"pod" | "node" | "gpus">();
   /** Read from the API because the cache did not have it. */
   pod: Pod | undefined;
   node: Node | undefined;
+  /** What is left of the node by a look at the API. */
+  freeGpus: number | undefined;
 
   constructor(key: string, request: BindRequest, patience: Patience) {
     this.key = key;

@@ -97,8 +97,7 @@ export class BindWorld {
 
   /** GPUs of a node that nobody has: neither whole-GPU pods nor reservations, which are such pods. */
   freeGpus(node: Node): number {
-    const taken = this.onNode(node.metadata.name).reduce((sum, pod) => sum + (hasEnded(pod) ? 0 : gpusOf(pod)), 0);
-    return Number(node.status?.allocatable?.[gpu] ?? 0) - taken;
+    return freeGpusOf(node, this.onNode(node.metadata.name));
   }
 
   /** Device to group, of the reservations of a node. */
@@ -135,6 +134,12 @@ export class BindWorld {
     const found = this.pods.get(key);
     return found?.metadata.uid === uid ? asPod(found) : undefined;
   }
+}
+
+/** GPUs of a node that none of its pods has. */
+export function freeGpusOf(node: Node, pods: readonly Pod[]): number {
+  const taken = pods.reduce((sum, pod) => sum + (hasEnded(pod) ? 0 : gpusOf(pod)), 0);
+  return Number(node.status?.allocatable?.[gpu] ?? 0) - taken;
 }
 
 export function asPod(object: KubeObject): Pod {

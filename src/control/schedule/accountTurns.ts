@@ -27,8 +27,8 @@ export class AccountTurns {
   }
 
   /** Whether the write that ends the wait of a burst is still to come, and will tell this change too. */
-  isAwaited(kind: "group" | "queue", key: string): boolean {
-    const dueMs = this.dueMs.get(`${kind} ${key}`);
+  isAwaited(key: string): boolean {
+    const dueMs = this.dueMs.get(key);
     return dueMs !== undefined && this.controllers.ports.clock.nowMs() < dueMs;
   }
 
@@ -46,21 +46,31 @@ export class AccountTurns {
     return this.patch(refs.groups, group, { resourcesStatus: replaced(known, wanted) }, cancel);
   }
 
-  async queueTurn(name: string, cancel: Cancel): Promise<TurnResult> {
-    const { cluster } = this.world;
-    const object = this.world.queues.get(name);
-    if (object === undefined) return undefined;
-    const waitMs = this.waitMs(`queue ${name}`);
+  /**
+   * All queues at once, from one moment. Whose numbers an event changes cannot be told from the event: with the last pod of a group its
+   * group goes, and with that the name of the queue.
+   */
+  async queuesTurn(cancel: Cancel): Promise<TurnResult> {
+    const { cluster, queues } = this.world;
+    const waitMs = this.waitMs("queues");
     if (waitMs > 0) return { requeueAfterMs: waitMs };
     this.world.settle();
     cluster.refresh(this.controllers.ports.clock.nowMs());
-    const queue = cluster.queues.byName.get(name);
-    if (queue === undefined) return undefined;
-    const wanted = queueStatus(queue, queueRequests(cluster).get(queue) ?? queue.allocated);
-    this.measure(object as unknown as Queue, wanted.allocated ?? {});
-    const { conditions: _, ...known } = (object as unknown as Queue).status ?? {};
-    if (equalJson(known, wanted)) return undefined;
-    return this.patch(refs.queues, object, replaced(known, wanted), cancel);
+    const requests = queueRequests(cluster);
+    const told: { readonly object: KubeObject; readonly status: object }[] = [];
+    for (const [queue, requested] of requests) {
+      const object = queues.get(queue.name);
+      if (object === undefined) continue;
+      const wanted = queueStatus(queue, requested);
+      this.measure(object as unknown as Queue, wanted.allocated ?? {});
+      const { conditions: _, ...known } = (object as unknown as Queue).status ?? {};
+      if (!equalJson(known, wanted)) told.push({ object, status: replaced(known, wanted) });
+    }
+    let result: TurnResult;
+    for (const { object, status } of told) {
+      result = (await this.patch(refs.queues, object, status, cancel)) ?? result;
+    }
+    return result;
   }
 
   /** The first change of a burst starts the wait, the write at its end tells all of it. */

@@ -1,10 +1,9 @@
 import { destroyAfterLooking } from "../../intents/lookAgain.ts";
 import { type DeleteIntent, expectedOf } from "../../model/intent.ts";
-import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { isLater, laterOf } from "../../model/revision.ts";
 import { type BindRequest, isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";
-import { annotationKeys, gpuGroupsOfLabels } from "../../model/scheduling/keys.ts";
+import { annotationKeys } from "../../model/scheduling/keys.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { Controllers } from "../controllers.ts";
 import type { TurnResult } from "../loop.ts";
@@ -85,7 +84,7 @@ export class RequestTurns {
     this.failed.set(uid, { times, request: request.metadata.uid });
     const untilMs = this.controllers.ports.clock.nowMs() + Math.min(holdBackMsMax, holdBackMs * 2 ** (times - 1));
     const why = `the bind to ${request.spec?.selectedNode} failed: ${request.status?.reason ?? "no reason given"}`;
-    cluster.heldBack.set(uid, { untilMs, why });
+    cluster.heldBack.set(uid, { untilMs, why, times });
     cluster.touched();
   }
 
@@ -132,12 +131,13 @@ export class RequestTurns {
     return `its gang's set has ${set.length} of ${size} requests`;
   }
 
+  /**
+   * A pod has its groups before it has its node, so what is seen bound is seen with them. They need not be those of the request: one that an
+   * earlier leader sent may land when the pod is bound elsewhere already.
+   */
   private isSeenBound(request: BindRequest): boolean {
-    const uid = podUidOf(request) ?? "";
-    const pod = this.world.cluster.tasks.get(uid)?.pod as Pod | undefined;
-    if (pod === undefined || (pod.spec?.nodeName ?? "") === "") return false;
-    const labelled = gpuGroupsOfLabels(pod.metadata.labels);
-    return (request.spec?.selectedGPUGroups ?? []).every((group) => labelled.includes(group));
+    const pod = this.world.cluster.tasks.get(podUidOf(request) ?? "")?.pod;
+    return (pod?.spec?.nodeName ?? "") !== "";
   }
 }
 

@@ -14,7 +14,7 @@ import type {
 import type { KubeObject } from "../../model/object.ts";
 import { isLater, type Revision } from "../../model/revision.ts";
 import { type BindRequest, bindRequestRef, isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";
-import { gpuGroupsOfLabels, labelKeys } from "../../model/scheduling/keys.ts";
+import { annotationKeys, gpuGroupsOfLabels, kaiSchedulerName, labelKeys } from "../../model/scheduling/keys.ts";
 import { type PodGroup, podGroupRef } from "../../model/scheduling/podGroup.ts";
 import { type Queue, queueRef } from "../../model/scheduling/queue.ts";
 import { type Topology, topologyRef } from "../../model/scheduling/topology.ts";
@@ -78,6 +78,8 @@ export class ScheduleWorld {
   private readonly own = new Map<string, Revision>();
   /** Pods that are gone, and whose request for a share is not. */
   private readonly ghosts = new Map<string, KubeObject>();
+  /** Told the UID of each pod that counts somewhere else from now on, perhaps without any event. */
+  onMoved: (uid: string) => void = () => {};
   /** Told the UID of each pod whose share lingers. */
   onLingering: (uid: string) => void = () => {};
   /** Pods whose chosen devices may have changed. */
@@ -137,13 +139,14 @@ export class ScheduleWorld {
       },
       {
         onEffect: (key) => {
-          this.dirty.add(key.endsWith("!") ? key.slice(0, -1) : key);
+          this.moved(key.endsWith("!") ? key.slice(0, -1) : key);
           this.dirtyClaims.add(key);
         },
       },
     );
     this.requests.onChanges((changes) => {
       for (const change of changes) {
+        if (change.type !== "deleted") this.noteGhost(change.object);
         if (change.type === "added") continue;
         const after = change.type === "deleted" ? [] : requestEffects(change.object);
         const [before] = requestEffects(change.before);
@@ -151,7 +154,7 @@ export class ScheduleWorld {
         const hasSucceeded = as<BindRequest>(change.before).status?.phase === "Succeeded";
         if (before.value.groups.length === 0 || hasSucceeded) continue;
         this.lingering.set(before.key, before.value);
-        this.dirty.add(before.key);
+        this.moved(before.key);
         this.onLingering(before.key);
       }
     });
@@ -183,6 +186,7 @@ export class ScheduleWorld {
         const own = this.own.get(uid);
         if (own !== undefined && isLater(own, resourceVersion)) return;
         this.own.delete(uid);
+        this.ghosts.delete(uid);
         cluster.putPod(as<Pod>(object));
         this.dirty.add(uid);
       },
@@ -191,6 +195,7 @@ export class ScheduleWorld {
         this.podGone(object);
       },
     );
+    for (const object of this.requests.table.view().objects.values()) this.noteGhost(object);
     if (this.plainGroups !== undefined) {
       follow(
         this.plainGroups,
@@ -335,6 +340,22 @@ export class ScheduleWorld {
     this.cluster.putPod(as<Pod>({ ...object, metadata: { ...object.metadata, deletionTimestamp } }));
   }
 
+  /** The pod of a request may have gone while we did not look: what is known of it is the request. */
+  private noteGhost(object: KubeObject): void {
+    const [effect] = requestEffects(object);
+    if (effect === undefined || this.cluster.tasks.has(effect.key)) return;
+    if (!("node" in effect.value) || effect.value.groups.length === 0) return;
+    const ghost = ghostOf(as<BindRequest>(object), effect.key);
+    this.ghosts.set(effect.key, ghost);
+    this.cluster.putPod(as<Pod>(ghost));
+    this.moved(effect.key);
+  }
+
+  private moved(uid: string): void {
+    this.dirty.add(uid);
+    this.onMoved(uid);
+  }
+
   private sharesOf(uid: string): boolean {
     return this.picture.values(uid).some((mark) => "node" in mark && mark.groups.length > 0) || this.lingering.has(uid);
   }
@@ -346,7 +367,7 @@ export class ScheduleWorld {
 
   /** Our pods show what is there: the share of the pod counts no longer by itself. */
   letGo(uid: string): void {
-    if (this.lingering.delete(uid)) this.dirty.add(uid);
+    if (this.lingering.delete(uid)) this.moved(uid);
   }
 
   /** Puts every pod where the picture has it now, and says up to which revision that is true. */
@@ -389,6 +410,24 @@ function requestEffects(object: KubeObject): readonly Effect<Mark>[] {
   const claims = (resourceClaimAllocations ?? []).map(({ name = "", allocation }) => ({ name, allocation }));
   const groups = [...(selectedGPUGroups ?? [])].sort();
   return [{ key: uid, value: { node: selectedNode, groups, ...(claims.length > 0 && { claims }) } }];
+}
+
+/** A pod that is gone, as far as the request for its share tells of it. */
+function ghostOf({ metadata, spec }: BindRequest, uid: string): KubeObject {
+  const { namespace = "", creationTimestamp } = metadata;
+  const name = spec?.podName ?? metadata.name;
+  const { count = 1, portion = "" } = spec?.receivedGPU ?? {};
+  const annotations = {
+    [annotationKeys.gpuFraction]: portion,
+    [annotationKeys.gpuFractionDevices]: String(count),
+  };
+  const gone = { deletionTimestamp: metadata.deletionTimestamp ?? creationTimestamp };
+  return {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { ...gone, namespace, name, uid, creationTimestamp, annotations, resourceVersion: "0" },
+    spec: { schedulerName: kaiSchedulerName, containers: [] },
+  } as unknown as KubeObject;
 }
 
 function follow(

@@ -112,10 +112,7 @@ export class SchedulerTurns {
     this.wakeMs = plan.wakeMs;
     this.measure(plan);
     const hasFailed = await this.carryOut(plan, revision, cancel);
-    const promised = new Map(
-      plan.jobs.flatMap(({ job, pipelined }) => pipelined.map(({ task }) => [task.uid, job.id])),
-    );
-    this.onOutcome({ revision, found, promised, stuck: stuckWithClaims(plan) });
+    this.onOutcome({ revision, found, promised: plan.promised, stuck: stuckWithClaims(plan) });
     if (plan.jobs.length > 0 || plan.evictions.length > 0) {
       log.debug({ revision, jobs: plan.jobs.length, evictions: plan.evictions.length }, "decided");
     }
@@ -298,19 +295,20 @@ export class SchedulerTurns {
 
   /** Who is refused waits, longer each time: it must not win every cycle while others starve behind it. */
   private refused(bind: PlannedBind, { reason, message }: { reason: string; message: string }): void {
-    // A conflict means that our picture was old, and losing the lease that somebody else decides.
-    if (reason === "Conflict" || reason === "NotFound" || reason === "Fenced") return;
+    // Anything else says nothing about the bind: our picture was old, we do not lead any more, or the server is busy.
+    if (reason !== "Invalid" && reason !== "Forbidden" && reason !== "Unauthorized") return;
     const { uid, pod } = bind.task;
     const count = (this.refusals.get(uid) ?? 0) + 1;
     this.refusals.set(uid, count);
     const untilMs = this.controllers.ports.clock.nowMs() + Math.min(holdBackMsMax, holdBackMs * 2 ** (count - 1));
-    this.world.cluster.heldBack.set(uid, { untilMs, why: `the bind to ${bind.node} was refused: ${message}` });
+    const why = `the bind to ${bind.node} was refused: ${message}`;
+    this.world.cluster.heldBack.set(uid, { untilMs, why, times: count });
     this.world.cluster.touched();
     this.recorder.record(pod as unknown as KubeObject, {
       type: "Warning",
       reason: "FailedBinding",
       action: "Binding",
-      note: `the bind to ${bind.node} was refused: ${message}`,
+      note: why,
     });
   }
 

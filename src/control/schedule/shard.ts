@@ -18,8 +18,9 @@ import { ScheduleWorld } from "./scheduleWorld.ts";
 import { StatusTurns } from "./statusTurns.ts";
 import { type FindUsageDatabase, UsageTurns } from "./usageTurns.ts";
 
-/** All pods are decided on together, so there is one key. */
+/** All pods are decided on together, so there is one key; and all queues are told together. */
 const cycleKey = "cycle";
+const queuesKey = "queues";
 const pastKey = "past";
 
 /** What a shard needs from outside of the cluster. */
@@ -189,54 +190,35 @@ function addAccounts(controllers: Controllers, world: ScheduleWorld, add: (optio
     return pod === undefined ? [] : groupOf(pod);
   };
   // Of a burst the first change sets the time of the write; the others need no turn of their own.
-  const unlessAwaited =
-    (kind: "group" | "queue", keysOf: KeysOf): KeysOf =>
+  const groupKeys =
+    (keysOf: KeysOf): KeysOf =>
     (event) =>
-      [...keysOf(event)].filter((key) => !accounts.isAwaited(kind, key));
+      [...keysOf(event)].filter((key) => !accounts.isAwaited(`group ${key}`));
+  const queueKeys = (): string[] => (accounts.isAwaited(queuesKey) ? [] : [queuesKey]);
+  const movedGroups = new Channel();
+  const movedQueues = new Channel();
+  world.onMoved = (uid) => {
+    for (const key of queueKeys()) movedQueues.push(key);
+    const id = world.cluster.tasks.get(uid)?.job?.id;
+    if (id !== undefined && !accounts.isAwaited(`group ${id}`)) movedGroups.push(id);
+  };
   add({
     name: "podgroup-accounts",
     concurrency: 64,
     sources: [
-      kindSource(world.pods, unlessAwaited("group", forMapped(groupOf))),
-      kindSource(world.groups, unlessAwaited("group", forObject())),
-      kindSource(world.requests, unlessAwaited("group", forMapped(groupOfRequest))),
+      movedGroups,
+      kindSource(world.pods, groupKeys(forMapped(groupOf))),
+      kindSource(world.groups, groupKeys(forObject())),
+      kindSource(world.requests, groupKeys(forMapped(groupOfRequest))),
     ],
     reconcile: (id, { cancel }) => accounts.groupTurn(id, cancel),
   });
-  const queuesOf = (id: string): string[] => {
-    const queue = world.cluster.jobs.get(id)?.queue;
-    return queue === undefined ? [] : [...queue.path()].map(({ name }) => name);
-  };
-  const withParent = (object: KubeObject): string[] => {
-    const parent = (object["spec"] as { parentQueue?: string } | undefined)?.parentQueue ?? "";
-    return parent === "" ? [object.metadata.name] : [object.metadata.name, parent];
-  };
   add({
     name: "queue-accounts",
     sources: [
-      kindSource(world.queues, forMapped(withParent)),
-      kindSource(
-        world.pods,
-        unlessAwaited(
-          "queue",
-          forMapped((pod) => groupOf(pod).flatMap(queuesOf)),
-        ),
-      ),
-      kindSource(
-        world.requests,
-        unlessAwaited(
-          "queue",
-          forMapped((request) => groupOfRequest(request).flatMap(queuesOf)),
-        ),
-      ),
-      kindSource(
-        world.groups,
-        unlessAwaited(
-          "queue",
-          forMapped(({ metadata }) => queuesOf(`${metadata.namespace}/${metadata.name}`)),
-        ),
-      ),
+      movedQueues,
+      ...[world.queues, world.pods, world.requests, world.groups].map((cache) => kindSource(cache, queueKeys)),
     ],
-    reconcile: (name, { cancel }) => accounts.queueTurn(name, cancel),
+    reconcile: (_, { cancel }) => accounts.queuesTurn(cancel),
   });
 }

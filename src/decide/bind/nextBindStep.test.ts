@@ -22,6 +22,7 @@ function view(given: Partial<BindView> & { reserved?: readonly Pod[] } = {}): Bi
     otherDevices: new Map(),
     done: new Set(),
     hasLooked: false,
+    hasCounted: false,
     waitingSinceMs: undefined,
     podsRevision: "9",
     nowMs: 0,
@@ -108,7 +109,12 @@ describe("a bind of a share", () => {
   });
 
   test("fails at once where no GPU is free, instead of waiting for a device that cannot come", () => {
-    expect(step({ freeGpus: 0 })).toMatchObject({ type: "failed", why: expect.stringContaining("no GPU left") });
+    const why = expect.stringContaining("no GPU left");
+    expect(step({ freeGpus: 0, hasCounted: true })).toMatchObject({ type: "failed", why });
+  });
+
+  test("that no GPU is free is never taken from the cache alone, which may not have heard who went", () => {
+    expect(step({ freeGpus: 0 })).toEqual({ type: "look", what: "gpus" });
   });
 
   test("V17: a reservation that is going is not relied on", () => {

@@ -46,6 +46,8 @@ export interface BindView {
   readonly done: ReadonlySet<"configured" | "claimed" | "volumes">;
   /** Whether the pod was read from the API in this turn. */
   readonly hasLooked: boolean;
+  /** Whether the GPUs of the node were counted from what the API has, in this turn. */
+  readonly hasCounted: boolean;
   /** Since when we wait for the node to say which device it gave. */
   readonly waitingSinceMs: number | undefined;
   /** Of the look at pods: what is not there was not there at this revision. */
@@ -59,7 +61,7 @@ export type BindStep =
   /** Somebody else has to do something first. */
   | { readonly type: "wait"; readonly why: string; readonly untilMs?: number; readonly forDevice?: boolean }
   /** What the cache does not show may be there all the same: ask the API. */
-  | { readonly type: "look"; readonly what: "pod" | "node" }
+  | { readonly type: "look"; readonly what: "pod" | "node" | "gpus" }
   | { readonly type: "write"; readonly intent: Intent }
   | { readonly type: "configure"; readonly maps: readonly NewObject[] }
   | { readonly type: "claim" }
@@ -172,6 +174,8 @@ function reserve(view: BindView, pod: Pod, group: string, { reservation: options
   if (found === undefined) {
     if (view.isScalingUp) return { type: "failed", why: "the cluster is being scaled up for shares of GPUs" };
     if (view.freeGpus <= 0) {
+      // Whoever decided may have seen somebody go of whom the cache has not heard.
+      if (!view.hasCounted) return { type: "look", what: "gpus" };
       return {
         type: "failed",
         why: `node ${node} has no GPU left for group ${group}: all are held by pods and reservations`,

@@ -56,7 +56,9 @@ export class Cluster {
   /** Who answers for claims of devices. */
   devices: DeviceClaims = noDeviceClaims;
   /** Pods that are not tried again before a time, because the last try was refused. */
-  readonly heldBack = new Map<string, { readonly untilMs: number; readonly why: string }>();
+  readonly heldBack = new Map<string, { readonly untilMs: number; readonly why: string; readonly times: number }>();
+  /** Victims were looked for in vain among jobs with pods on their way, which are nobody's victims before they have arrived. */
+  awaitsArrivals = false;
   /** Grows with everything that could change a decision. */
   version = 0;
   private readonly namespaceLabels = new Map<string, Readonly<Record<string, string>>>();
@@ -361,8 +363,9 @@ export class Cluster {
     task.status = status;
     task.podSet?.shift(status, 1);
     const { job } = task;
-    // Whether a pod is bound, binding or running is all the same to a decision; but the rest of a gang waits for those on their way.
-    const isAwaited = before === "binding" && job !== undefined && job.pendingCount > 0;
+    // Whether a pod is bound, binding or running is all the same to a decision; but the rest of a gang waits for those on their way, and so
+    // does who would evict them.
+    const isAwaited = before === "binding" && job !== undefined && (job.pendingCount > 0 || this.awaitsArrivals);
     if (!isAllocatedStatus[before] || !isAllocatedStatus[status] || isAwaited) this.version++;
     if (job === undefined) return;
     this.roll.noteHealth(job);

@@ -93,8 +93,17 @@ function preemptPlain(session: Session): void {
     if (rules.victims.length > 0 && makeRoom(session, job, step, rules, allowed)) {
       session.obstacles.delete(job);
       session.decided.set(job, "preempt");
-    } else failed.add(signature);
+    } else {
+      failed.add(signature);
+      noteArrivals(session, rules);
+    }
   }
+}
+
+/** Whoever is on its way cannot be evicted; when it has arrived, the search is worth another try. */
+function noteArrivals({ cluster }: Session, rules: VictimRules | undefined): void {
+  if (cluster.awaitsArrivals || rules === undefined) return;
+  cluster.awaitsArrivals = rules.victims.some(({ podSets }) => podSets.some((set) => set.countOf("binding") > 0));
 }
 
 function plainVictims({ cluster }: Session, below: number): Job[] {
@@ -154,6 +163,7 @@ function search(session: Session, action: EvictingAction, rulesFor: RulesFor): v
       allowed.isSpent ? "deadline_exhausted" : isHelped ? "generators_exhausted" : "no_generator",
       allowed.isReduced,
     );
+    noteArrivals(session, rules);
     // A search that was cut short says nothing about the next.
     if (!allowed.isSpent) failures.push({ signature, request, count: step.tasks.length });
   }

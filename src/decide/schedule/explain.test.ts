@@ -271,7 +271,11 @@ describe("the reason of a job that waits", () => {
     const cluster = world(
       together(gang("a", 1, { gpus: 8 }, { createdMs: startMs - 1000 }), gang("b", 1, { gpus: 8 })),
     );
-    cluster.heldBack.set("pod-default-a-000", { untilMs: nowMs + 5_000, why: "the bind to n1 was refused: no" });
+    cluster.heldBack.set("pod-default-a-000", {
+      untilMs: nowMs + 5_000,
+      why: "the bind to n1 was refused: no",
+      times: 1,
+    });
     const plan = cycle(cluster, nowMs, (session) => {
       const job = [...session.obstacles.keys()][0]!;
       expect(explain(session, job, session.obstacles.get(job)!)).toMatchObject({

@@ -303,11 +303,14 @@ class Search {
     }
   }
 
-  /** Nobody of the gang starts before all of it can. */
+  /**
+   * Nobody of the gang starts before all of it can, and nobody before those who go for it have gone: what is free now may be promised to
+   * others, who count on what the victims leave.
+   */
   private waitTogether(): void {
     const { statement } = this.session;
     const isWaiting = this.step.tasks.some(({ status }) => status === "pipelined");
-    if (isWaiting || mustWaitTogether(this.job)) statement.pipelineAll(this.step.tasks);
+    if (isWaiting || this.evicted().length > 0 || mustWaitTogether(this.job)) statement.pipelineAll(this.step.tasks);
   }
 
   private rankOf({ job }: Task): number {

@@ -31,6 +31,9 @@ export type Obstacle =
       readonly why: string | undefined;
     };
 
+/** So often a bind may fail before what was promised to its pod is given to others. */
+const promiseTriesMax = 5;
+
 /** For who measures: told when something begins and ends. */
 export interface CycleWatch {
   /** Ended, and began when the last one ended. */
@@ -60,6 +63,7 @@ export class Session {
     this.watch = watch;
     this.cluster = cluster;
     this.nowMs = nowMs;
+    cluster.awaitsArrivals = false;
     cluster.refresh(nowMs);
     cluster.beginDevices(nowMs);
     this.statement = new Statement(cluster);
@@ -105,7 +109,12 @@ export class Session {
     return jobs;
   }
 
-  /** What others were evicted for is kept while the gang waits for those of its pods that are on their way. */
+  /** A bind that keeps failing must not keep what others could use for ever. */
+  private mayKeepPromises({ tasks }: Step): boolean {
+    return tasks.every(({ uid }) => (this.cluster.heldBack.get(uid)?.times ?? 0) <= promiseTriesMax);
+  }
+
+  /** What others were evicted for is kept while the job waits: for those of its pods that are on their way, or before it is tried again. */
   private keepPromises(job: Job): void {
     const { cluster, statement } = this;
     for (const task of job.tasks) {
@@ -141,6 +150,7 @@ export class Session {
       const held = this.heldBack(step);
       if (held !== undefined) {
         this.obstacles.set(job, held);
+        if (this.mayKeepPromises(step)) this.keepPromises(job);
         continue;
       }
       const obstacle = this.tryStep(job, step);

@@ -23,6 +23,8 @@ export interface EmbeddedPostgres {
 export interface EmbeddedPostgresOptions {
   /** False for tests, which lose nothing worth keeping when the machine does; default true. */
   readonly durable?: boolean;
+  /** Whoever waits for it has given up: what is being made is left, and the next start makes it anew. */
+  readonly signal?: AbortSignal;
 }
 
 /** `nobody` on every system that has it; the number is what counts. */
@@ -39,10 +41,10 @@ export async function openEmbeddedPostgres(
   await mkdir(home, { recursive: true });
   const deadlineMs = Date.now() + startMsMax;
   let problem = "";
-  while (Date.now() < deadlineMs) {
+  while (Date.now() < deadlineMs && options.signal?.aborted !== true) {
     const running = await findRunning(home);
     if (running !== undefined) return { url: running, ended: new Promise(() => {}), stop: async () => {} };
-    const started = await start(home, options.durable ?? true);
+    const started = await start(home, options);
     if ("url" in started) return started;
     problem = started.problem;
     // Another process may be starting it, or one that died may still be on its way down.
@@ -83,7 +85,7 @@ async function answers(url: string): Promise<boolean> {
 
 type Started = EmbeddedPostgres | { readonly problem: string; readonly again: boolean };
 
-async function start(home: string, durable: boolean): Promise<Started> {
+async function start(home: string, { durable = true, signal }: EmbeddedPostgresOptions): Promise<Started> {
   const asRoot = process.getuid?.() === 0;
   const native = await usableBinaries(asRoot);
   const data = await usableDataDir(home, asRoot);
@@ -91,16 +93,7 @@ async function start(home: string, durable: boolean): Promise<Started> {
   const password = await passwordOf(home);
   const log = join(home, "log");
   if (!existsSync(join(data, "PG_VERSION"))) {
-    // A directory that an interrupted start left half made is not a database.
-    await rm(data, { recursive: true, force: true });
-    await mkdir(data, { recursive: true, mode: 0o700 });
-    if (asRoot) await chown(data, unprivileged.uid, unprivileged.gid);
-    const passwordFile = join(dirname(data), `password-${process.pid}`);
-    await writeFile(passwordFile, `${password}\n`, { mode: 0o600 });
-    if (asRoot) await chown(passwordFile, unprivileged.uid, unprivileged.gid);
-    const args = ["-D", data, "-U", database, "-A", "scram-sha-256", "--pwfile", passwordFile];
-    const made = await run(join(native, "bin/initdb"), [...args, "-E", "UTF8", "--locale=C", "--no-sync"], owner);
-    await rm(passwordFile, { force: true });
+    const made = await makeDatabase(native, data, { password, owner, signal });
     if (made.code !== 0) {
       await writeFile(log, made.text);
       return { problem: `initdb: ${lastLine(made.text)}`, again: false };
@@ -151,6 +144,49 @@ async function start(home: string, durable: boolean): Promise<Started> {
   return { problem: lastLine(text), again: /lock file|is already|Is another postmaster|shared memory/i.test(text) };
 }
 
+interface Making {
+  readonly password: string;
+  readonly owner: { readonly uid?: number; readonly gid?: number };
+  readonly signal: AbortSignal | undefined;
+}
+
+/** Makes the folder beside its place and moves it there whole: one that an interrupted start left behind is no database. */
+async function makeDatabase(native: string, data: string, { password, owner, signal }: Making): Promise<Ran> {
+  const beside = dirname(data);
+  const half = join(beside, `data.${process.pid}`);
+  const passwordFile = join(beside, `password-${process.pid}`);
+  for (const name of readdirSync(beside)) {
+    const pid = Number(/^data\.([0-9]+)$/.exec(name)?.[1]);
+    if (pid === process.pid || (pid > 0 && !isAlive(pid)))
+      await rm(join(beside, name), { recursive: true, force: true });
+  }
+  await mkdir(half, { mode: 0o700 });
+  await writeFile(passwordFile, `${password}\n`, { mode: 0o600 });
+  if (owner.uid !== undefined && owner.gid !== undefined) {
+    for (const path of [half, passwordFile]) await chown(path, owner.uid, owner.gid);
+  }
+  const args = ["-D", half, "-U", database, "-A", "scram-sha-256", "--pwfile", passwordFile];
+  const made = await run(join(native, "bin/initdb"), [...args, "-E", "UTF8", "--locale=C", "--no-sync"], owner, signal);
+  await rm(passwordFile, { force: true });
+  if (made.code === 0) {
+    // What is there without a version was left by older starts; a whole one was made by another process meanwhile.
+    if (!existsSync(join(data, "PG_VERSION"))) {
+      await rm(data, { recursive: true, force: true });
+      await rename(half, data).catch(unlessExists);
+    }
+  }
+  await rm(half, { recursive: true, force: true });
+  return made;
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "EPERM";
+  }
+}
+
 /** Runs a program so that it is told to stop when this process is gone, for whatever reason. */
 function leash(
   program: string,
@@ -179,13 +215,27 @@ function leash(
   return { child, output: () => text };
 }
 
+interface Ran {
+  readonly code: number;
+  readonly text: string;
+}
+
 function run(
   program: string,
   args: readonly string[],
   owner: { uid?: number; gid?: number },
-): Promise<{ code: number; text: string }> {
+  signal: AbortSignal | undefined,
+): Promise<Ran> {
   return new Promise((done) => {
-    const child = spawn(program, args, { ...owner, cwd: "/", stdio: ["ignore", "pipe", "pipe"], env: { LC_ALL: "C" } });
+    const child = spawn(program, args, {
+      ...owner,
+      cwd: "/",
+      // As with the server: Ctrl-C is for us.
+      detached: true,
+      stdio: ["ignore", "pipe", "pipe"],
+      env: { LC_ALL: "C" },
+      ...(signal && { signal }),
+    });
     let text = "";
     child.stdout.on("data", (chunk: Buffer) => {
       text += chunk.toString();
@@ -193,7 +243,11 @@ function run(
     child.stderr.on("data", (chunk: Buffer) => {
       text += chunk.toString();
     });
-    child.once("error", (error) => done({ code: 1, text: `${text}${error.message}` }));
+    child.once("error", (error) => {
+      text += error.message;
+      // One that was told to stop has still to tidy up and go.
+      if (child.pid === undefined) done({ code: 1, text });
+    });
     child.once("close", (code) => done({ code: code ?? 1, text }));
   });
 }
@@ -333,7 +387,7 @@ function freePort(): Promise<number> {
 }
 
 function unlessExists(error: NodeJS.ErrnoException): void {
-  if (error.code !== "EEXIST") throw error;
+  if (error.code !== "EEXIST" && error.code !== "ENOTEMPTY") throw error;
 }
 
 function lastLine(text: string): string {

@@ -29,6 +29,14 @@ describe("a log line", () => {
     expect(cause["stack"]).toContain("pinoLog.test");
   });
 
+  test("leaves out whole objects that a library hangs on its errors", () => {
+    const { log, lines } = capture();
+    const error = Object.assign(new Error("gone"), { code: "57P01", client: { password: "secret" } });
+    log.warn({ error }, "an idle database connection broke");
+    expect(lines).toMatchObject([{ error: { type: "Error", message: "gone", code: "57P01" } }]);
+    expect(JSON.stringify(lines)).not.toContain("secret");
+  });
+
   test("shows a cause that is no error as it is", () => {
     const { log, lines } = capture();
     log.warn({ cause: "because" }, "odd");

@@ -25,7 +25,7 @@ export function pinoLog(options: PinoLogOptions = {}): Log {
       timestamp: stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: options.levels === "upper" ? label.toUpperCase() : label }) },
       // Errors have no enumerable fields: as plain JSON they would read `{}`.
-      serializers: { cause: stdSerializers.err, error: stdSerializers.err },
+      serializers: { cause: readableError, error: readableError },
     },
     options.destination ?? destination({ fd: 2, sync: true }),
   );
@@ -35,6 +35,16 @@ export function pinoLog(options: PinoLogOptions = {}): Log {
     warn: write(logger, "warn"),
     error: write(logger, "error"),
   };
+}
+
+/** What an error says. Whole objects that libraries hang on their errors (a database client, with its keys) stay out. */
+function readableError(error: unknown): unknown {
+  if (!(error instanceof Error)) return error;
+  const { type, message, stack, ...rest } = stdSerializers.err(error);
+  const plain = Object.entries(rest).filter(
+    ([, value]) => value !== null && !["object", "function"].includes(typeof value),
+  );
+  return { type, message, stack, ...Object.fromEntries(plain) };
 }
 
 function write(logger: Logger, level: "debug" | "info" | "warn" | "error"): Log["info"] {

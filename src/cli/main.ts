@@ -372,8 +372,17 @@ const usageCodes = new Set([
   "variant-unknown",
 ]);
 
+/** As a shell tells of a program that SIGPIPE ended. */
+const exitOfBrokenPipe = 141;
+
 /** Their 2 means that a part of the run failed. */
 const inventoryCommands = new Set(["inventory", "avail", "disks"]);
+
+// `muster fault kinds | head`: nobody reads any more. A server that waits for a signal outlives its reader.
+process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+  if (error.code !== "EPIPE") throw error;
+  if (process.listenerCount("SIGTERM") === 0) process.exit(exitOfBrokenPipe);
+});
 
 try {
   await program.parseAsync();

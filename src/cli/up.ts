@@ -58,6 +58,7 @@ export async function runUp(flags: UpFlags): Promise<void> {
   const controllers = new Controllers({ kube, clock, random, log, metrics }, { fieldManager: "muster" });
   let problem: unknown;
   let inventory: Promise<InventoryDemo | undefined> = Promise.resolve(undefined);
+  const stopping = new AbortController();
   try {
     mustSucceed(await ensureDefinitions({ kube, clock }, running));
     mustSucceed(await ensureStartObjects(kube, running));
@@ -68,10 +69,14 @@ export async function runUp(flags: UpFlags): Promise<void> {
       if (flags.demo === true) await applyManifests(kube, core.registry, demoFolder);
       sayReady(flags.output, { api: server.url, kubeconfig });
       // Nobody waits for the database: the cluster is ready without it.
-      if (flags.demo === true) inventory = demoInventory({ dataDir: flags.dataDir, kube, clock, random, log, metrics });
+      if (flags.demo === true) {
+        const { dataDir } = flags;
+        inventory = demoInventory({ dataDir, kube, clock, random, log, metrics, signal: stopping.signal });
+      }
       problem = await Promise.race([signal, embedded.diskFailure]);
     } else problem = started;
   } finally {
+    stopping.abort();
     await (await inventory)?.stop();
     await controllers.stop();
     await embedded.stop().catch(() => {});
@@ -84,7 +89,7 @@ async function demoInventory(options: InventoryDemoOptions): Promise<InventoryDe
   try {
     return await (await import("./inventory/demo.ts")).startInventoryDemo(options);
   } catch (error) {
-    options.log.warn({ error }, "the demo has no inventory");
+    if (options.signal?.aborted !== true) options.log.warn({ error }, "the demo has no inventory");
     return undefined;
   }
 }

@@ -46,6 +46,19 @@ describe("the PostgreSQL of the data folder", () => {
       expect(statSync(join(dataDir, "postgres", secret)).mode & 0o077).toBe(0);
   });
 
+  test("is not there at all when making it was given up half way, and is made by the next start", async () => {
+    const dataDir = join(folder, "given-up");
+    const stopping = new AbortController();
+    const opening = openEmbeddedPostgres(dataDir, { signal: stopping.signal });
+    const refused = expect(opening).rejects.toMatchObject({ code: "database-embedded-failed" });
+    const half = join(dataDir, `postgres/data.${process.pid}`);
+    while (!existsSync(join(half, "PG_VERSION"))) await new Promise((done) => setImmediate(done));
+    stopping.abort();
+    await refused;
+    expect([half, join(dataDir, "postgres/data")].filter(existsSync)).toEqual([]);
+    await (await openEmbeddedPostgres(dataDir)).stop();
+  });
+
   test.skipIf(process.platform !== "linux")(
     "does not outlive the process that started it, even after kill -9, and starts again",
     async () => {

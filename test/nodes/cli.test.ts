@@ -50,6 +50,13 @@ test.each([
   expect([said.code, said.stderr]).toEqual([code, expect.stringContaining(text)]);
 });
 
+test("a reader that has seen enough ends the program without a word", async () => {
+  const script = '"$1" "$2" fault kinds | head -c 1 >/dev/null';
+  const said = await run("/bin/bash", ["-o", "pipefail", "-c", script, "sh", process.execPath, program]);
+  expect([0, 141]).toContain(said.code);
+  expect(said.stderr).toBe("");
+});
+
 test("nodes join a cluster from outside, and their leases are given back at the end", async () => {
   const args = [
     "nodes",

@@ -27,6 +27,8 @@ export interface InventoryDemoOptions {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly everyMs?: number;
+  /** Nobody waits for it any more. */
+  readonly signal?: AbortSignal;
 }
 
 export interface InventoryDemo {
@@ -44,9 +46,16 @@ export async function startInventoryDemo(options: InventoryDemoOptions): Promise
   const { clock, random, log, metrics, kube } = options;
   const dataDir = resolve(options.dataDir);
   await mkdir(dataDir, { recursive: true });
-  const embedded = options.databaseUrl === undefined ? await openEmbeddedPostgres(dataDir) : undefined;
+  const { signal } = options;
+  const embedded =
+    options.databaseUrl === undefined ? await openEmbeddedPostgres(dataDir, signal && { signal }) : undefined;
   const databaseUrl = options.databaseUrl ?? embedded?.url ?? "";
   const database = await openPostgres({ url: databaseUrl }, { log });
+  if (signal?.aborted === true) {
+    await database.close();
+    await embedded?.stop();
+    throw signal.reason;
+  }
   await database.migrate();
   const cloud = new StandInCloud({ clock, random });
   furnishVolumes(cloud);

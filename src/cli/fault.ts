@@ -43,7 +43,7 @@ export async function injectFault(kind: string, params: readonly string[], flags
     return readFault(node === undefined ? given : { ...given, node }, { nowMs, id: faultId(kind, nowMs, about) });
   });
   await withCluster(flags, async (kube) => {
-    for (const node of nodes) if (node !== undefined) await requireSimulated(kube, node);
+    for (const fault of faults) if (fault.node !== undefined) await requireSimulated(kube, fault.node, fault.params);
     mustSucceed(await addFaults(kube, faults, nowMs), "the fault could not be written");
   });
   if (flags.output === "json") say(JSON.stringify({ faults: faults.map((fault) => shown(fault, nowMs)) }));
@@ -162,12 +162,20 @@ function podTarget({ pod, selector, namespace }: FaultFlags): JsonObject | undef
   return target;
 }
 
-async function requireSimulated(kube: KubeApi, name: string): Promise<void> {
+async function requireSimulated(kube: KubeApi, name: string, params: Fault["params"]): Promise<void> {
   const found = await kube.get({ ...nodesKind, namespace: "", name });
   if (!found.ok && found.reason === "NotFound") {
     throw new UserError("fault-node-missing", `there is no node ${name}`, "`kubectl get nodes` shows their names");
   }
   const node = mustSucceed(found, `node ${name} could not be read`) as unknown as Node;
+  const gpus = Number(node.metadata.labels?.["nvidia.com/gpu.count"] ?? node.status?.capacity?.["nvidia.com/gpu"] ?? 0);
+  if (isSimulated(node) && Number(params["device"] ?? 0) >= gpus && params["device"] !== undefined) {
+    throw new UserError(
+      "fault-device-missing",
+      `node ${name} has ${gpus === 0 ? "no GPUs" : `the GPUs 0 to ${gpus - 1}`}`,
+      "pass --device with one that it has",
+    );
+  }
   if (isSimulated(node)) return;
   throw new UserError(
     "fault-node-real",

@@ -254,6 +254,7 @@ program
     "a GPU cluster in one process: API server, simulated nodes, all controllers; Ctrl-C stops it, the data folder survives",
   )
   .option("--pool <profile=count>", "simulated nodes; may be given several times", collect, ["h100=4"])
+  .option("--profile-file <file>", "node profiles of your own as YAML; may be given several times", collect, [])
   .option("--port <number>", "port of the API server; 0 picks a free one", "6443")
   .option("--host <address>", "address to listen on", "127.0.0.1")
   .option("--data-dir <folder>", "where everything is kept", ".muster")
@@ -354,6 +355,7 @@ races
 const usageCodes = new Set([
   "bad-number",
   "benchmark-unknown",
+  "fault-device-missing",
   "fault-invalid",
   "fault-unknown",
   "fault-unnamed",
@@ -364,6 +366,7 @@ const usageCodes = new Set([
   "database-settings-incomplete",
   "inventory-setting-invalid",
   "pool-malformed",
+  "pool-repeated",
   "port-invalid",
   "profile-unknown",
   "race-unknown",

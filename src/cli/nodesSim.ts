@@ -1,5 +1,4 @@
 import { randomUUID } from "node:crypto";
-import { readFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { kubeHttp } from "../adapters/kubeHttp.ts";
 import { pinoLog } from "../adapters/pinoLog.ts";
@@ -12,12 +11,12 @@ import { nodesPart } from "../control/nodes/nodesPart.ts";
 import { kinds } from "../control/nodes/nodesWorld.ts";
 import { draDefaults } from "../decide/nodes/draDevices.ts";
 import { type Delays, fastDelays, generalDelays, livelyDelays } from "../decide/nodes/podPlan.ts";
-import type { Profile } from "../decide/nodes/profile.ts";
-import { parsePool, parseProfiles, profilesWith } from "../decide/nodes/profiles.ts";
+import { parsePools, profilesWith } from "../decide/nodes/profiles.ts";
 import type { Outcome } from "../model/outcome.ts";
 import { UserError } from "../model/userError.ts";
 import type { KubeApi, ResourceRef } from "../ports/kubeApi.ts";
 import { type ClusterFlags, findCluster } from "./findCluster.ts";
+import { readProfiles } from "./readProfiles.ts";
 import { untilSignal } from "./untilSignal.ts";
 
 export interface NodesSimFlags extends ClusterFlags {
@@ -42,7 +41,7 @@ const delaysByName: Readonly<Record<NodesSimFlags["delays"], Delays>> = {
 /** Simulated nodes against any API server, until a signal. Only nodes with KWOK's annotation are touched, under their leases. */
 export async function runNodesSim(flags: NodesSimFlags): Promise<void> {
   const profiles = profilesWith(await readProfiles(flags.profileFile));
-  const pools = flags.pool.map((text) => parsePool(text, profiles));
+  const pools = parsePools(flags.pool, profiles);
   const leaseSeconds = positive(flags.leaseSeconds, "--lease-seconds");
   const clock = systemClock();
   const random = systemRandom();
@@ -91,22 +90,6 @@ export async function runNodesSim(flags: NodesSimFlags): Promise<void> {
   } finally {
     kube.close();
   }
-}
-
-async function readProfiles(files: readonly string[]): Promise<Profile[]> {
-  const profiles: Profile[] = [];
-  for (const file of files) {
-    const text = await readFile(file, "utf8").catch((cause: Error) => {
-      throw new UserError(
-        "profile-file-unreadable",
-        `cannot read ${file}: ${cause.message}`,
-        "pass --profile-file with a YAML file that exists and that you may read",
-        { cause },
-      );
-    });
-    profiles.push(...parseProfiles(text, file));
-  }
-  return profiles;
 }
 
 /** Whether the server knows the kind; anything but a plain "no such thing" is told. */

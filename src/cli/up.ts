@@ -9,7 +9,7 @@ import { ensureDefinitions, ensureStartObjects } from "../control/ensureObjects.
 import { nodesPart } from "../control/nodes/nodesPart.ts";
 import type { Part } from "../control/part.ts";
 import { parts } from "../control/parts.ts";
-import { parsePool, profilesWith } from "../decide/nodes/profiles.ts";
+import { parsePools, profilesWith } from "../decide/nodes/profiles.ts";
 import type { Outcome } from "../model/outcome.ts";
 import { applyManifests } from "./applyManifests.ts";
 import { demoFolder } from "./demo/demoFolder.ts";
@@ -19,11 +19,13 @@ import { withGangConfig } from "./gangConfig.ts";
 import { withGpuSharing } from "./gpuSharing.ts";
 import { withGroupClaims } from "./groupClaims.ts";
 import type { InventoryDemo, InventoryDemoOptions } from "./inventory/demo.ts";
+import { readProfiles } from "./readProfiles.ts";
 import { untilSignal } from "./untilSignal.ts";
 
 export interface UpFlags extends EmbeddedServerFlags {
   /** `profile=count` or `name:profile=count`. */
   readonly pool: readonly string[];
+  readonly profileFile: readonly string[];
   readonly demo?: boolean;
   /** A Grove OperatorConfiguration. */
   readonly gangConfig?: string;
@@ -41,8 +43,8 @@ export async function runUp(flags: UpFlags): Promise<void> {
   const random = systemRandom();
   const log = pinoLog({ level: flags.logLevel });
   const metrics = prometheus({ onProblem: (problem) => log.warn({ ...problem }, "a metric cannot be counted") });
-  const profiles = profilesWith();
-  const pools = flags.pool.map((text) => parsePool(text, profiles));
+  const profiles = profilesWith(await readProfiles(flags.profileFile));
+  const pools = parsePools(flags.pool, profiles);
   const nodes = nodesPart({ pools, profiles });
   const chosen = withGpuSharing(
     await withGangConfig(withFullScheduler(parts, { placesPlainPods: true, formsPlainGangs: true }), flags.gangConfig),

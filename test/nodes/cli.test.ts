@@ -40,11 +40,14 @@ test.each([
   [["fault", "nope", "--node", "t4-0"], 2, "fault-unknown"],
   [["fault", "gpu-unhealthy", "--node", "t4-0"], 2, "device: is required"],
   [["fault", "gpu-unhealthy", "--node", "t4-0", "--devise", "1"], 2, "use one of: --device"],
+  [["fault", "gpu-unhealthy", "--node", "t4-0", "--device", "8"], 2, "fault-device-missing"],
   [["fault", "cordon", "--node", "nowhere"], 1, "fault-node-missing"],
   [["fault", "clear", "no-such"], 1, "fault-missing"],
   [["fault", "clear"], 2, "fault-unnamed"],
   [["nodes", "sim", "--pool", "h900=1"], 2, "use one of"],
+  [["nodes", "sim", "--pool", "a:h100=1", "--pool", "a:t4=1"], 2, "pool-repeated"],
   [["nodes", "sim", "--profile-file", "/no/such"], 1, "profile-file-unreadable"],
+  [["up", "--port", "0", "--profile-file", "/no/such"], 1, "profile-file-unreadable"],
 ])("%j exits with %d and says what to do", async (args, code, text) => {
   const said = await muster(...args);
   expect([said.code, said.stderr]).toEqual([code, expect.stringContaining(text)]);

@@ -65,6 +65,17 @@ export interface PlanInput {
   readonly nowMs: number;
 }
 
+/** How a pod can ask to end. */
+export const outcomes = [
+  "Completed",
+  "Error",
+  "Failed",
+  "OOMKilled",
+  "CrashLoopBackOff",
+  "ImagePullBackOff",
+  "ErrImagePull",
+] as const;
+
 /** How long a container that is to crash lives if nobody says. */
 const crashRunMs = 1000;
 

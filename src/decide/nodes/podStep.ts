@@ -33,6 +33,7 @@ import {
   startedMsOf,
   waiting,
 } from "./podStatus.ts";
+import { unreadableKnobs } from "./unreadableKnobs.ts";
 
 /** Something that is to happen to a pod. */
 export interface Due {
@@ -107,6 +108,7 @@ export class PodStep {
       const write: NodeWrite = { kind: "update", ref: podRef(pod.metadata, "status"), object: refused };
       return { writes: [write, ...this.events], wakeAtMs: undefined, memory: {}, refusals: 1 };
     }
+    for (const problem of unreadableKnobs(pod)) this.say("Warning", "AnnotationUnreadable", problem);
     status.phase = "Pending";
     this.#assignment = admission.assignment;
     if (Object.keys(admission.assignment).length > 0) {

@@ -4,7 +4,7 @@ import type { Node } from "../../model/kubernetes.generated.ts";
 import { labelValueErrors } from "../../model/names.ts";
 import { UserError } from "../../model/userError.ts";
 import { builtinProfiles } from "./profiles/builtin.ts";
-import { findProfile, parsePool, parseProfiles, profilesWith, selectProfile } from "./profiles.ts";
+import { findProfile, parsePool, parsePools, parseProfiles, profilesWith, selectProfile } from "./profiles.ts";
 import { nodeLabels, nodeObject, simNode, simNodeOf } from "./simNode.ts";
 
 const profiles = profilesWith();
@@ -59,6 +59,12 @@ describe("profiles", () => {
 
   test.each(["h100", "h100=", "h100=-1", "=4", "Gpu Pool:h100=4"])("the pool %s cannot be read", (text) => {
     expect(errorOf(() => parsePool(text, profiles)).code).toBe("pool-malformed");
+  });
+
+  test("two pools of one name would be the same nodes, and are refused", () => {
+    expect(parsePools(["h100=1", "big:h100=2"], profiles).map(({ name }) => name)).toEqual(["h100", "big"]);
+    expect(errorOf(() => parsePools(["h100=1", "h100=2"], profiles)).code).toBe("pool-repeated");
+    expect(errorOf(() => parsePools(["a:h100=1", "a:t4=2"], profiles)).code).toBe("pool-repeated");
   });
 
   test.each([

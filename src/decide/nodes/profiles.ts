@@ -68,6 +68,18 @@ export function parsePool(text: string, profiles: Profiles): Pool {
   return { name, profile, count: Number(match[3]) };
 }
 
+/** Pools are told apart by name: two of one name would be the same nodes. */
+export function parsePools(texts: readonly string[], profiles: Profiles): Pool[] {
+  const pools = texts.map((text) => parsePool(text, profiles));
+  const twice = pools.find(({ name }, at) => pools.some((other, before) => before < at && other.name === name));
+  if (twice === undefined) return pools;
+  throw new UserError(
+    "pool-repeated",
+    `two pools are named ${JSON.stringify(twice.name)}`,
+    `add up their counts, or name them apart: --pool other:${twice.profile.name}=${twice.count}`,
+  );
+}
+
 /** Reads a stream of YAML documents: our own form, or AICR's `KWOKNodeProfile`. */
 export function parseProfiles(text: string, source: string): Profile[] {
   const profiles: Profile[] = [];

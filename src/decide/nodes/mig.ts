@@ -106,3 +106,9 @@ export function migPartitionError(mig: MigSpec, memoryMiB: number): string | und
 export function migResource(profile: string): string {
   return `nvidia.com/mig-${profile.replace("+", ".")}`;
 }
+
+/** The partition that a resource stands for, or undefined. */
+export function migProfileOf(resource: string): string | undefined {
+  const [, name] = /^nvidia\.com\/mig-(.+)$/.exec(resource) ?? [];
+  return name?.replace(/\.me$/, "+me");
+}

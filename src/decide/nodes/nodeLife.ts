@@ -6,6 +6,7 @@ import { labelKeys } from "../../model/scheduling/keys.ts";
 import { timeToMs } from "../../model/time.ts";
 import { heldDevices, pluginResources, unitCounts } from "./devices.ts";
 import { type Fault, isActive } from "./faults.ts";
+import { migProfileOf } from "./mig.ts";
 import { nodeConditions, type Trouble } from "./nodeConditions.ts";
 import { type LeaseOptions, nextForLease } from "./nodeLease.ts";
 import { migOf, type NodeState, nodeStateAt } from "./nodeState.ts";
@@ -105,9 +106,13 @@ function nextStatus(node: Node, sim: SimNode, state: NodeState, nowMs: number): 
   const status: NodeStatus = { ...before, conditions };
   const info = before.nodeInfo;
   if (info !== undefined && state.boots > 0) status.nodeInfo = { ...info, bootID: bootIdOf(sim, state.boots) };
-  const capacity = withoutDevices(before.capacity ?? {});
-  const allocatable = withoutDevices(before.allocatable ?? {});
-  if (sim.profile.gpu === undefined) return { ...status, capacity, allocatable };
+  const { gpu, name } = sim.profile;
+  // Amounts that others gave a node and that are no devices to us are theirs.
+  if (gpu === undefined && name === "") return status;
+  const cuts = name !== "" || gpu?.mig !== undefined || state.mig !== undefined;
+  const capacity = withoutDevices(before.capacity ?? {}, cuts);
+  const allocatable = withoutDevices(before.allocatable ?? {}, cuts);
+  if (gpu === undefined) return { ...status, capacity, allocatable };
   const plugin = { unhealthy: state.unhealthy, down: state.pluginDown, ...(state.mig && { mig: state.mig }) };
   const counts = unitCounts(pluginResources(sim, plugin));
   status.capacity = { ...capacity, ...countsAsText(counts.capacity) };
@@ -116,10 +121,10 @@ function nextStatus(node: Node, sim: SimNode, state: NodeState, nowMs: number): 
 }
 
 /** The plugin speaks for its own resources only; cpu, memory and what users have added stay. */
-function withoutDevices(amounts: Readonly<Record<string, string>>): Record<string, string> {
+function withoutDevices(amounts: Readonly<Record<string, string>>, cuts: boolean): Record<string, string> {
   const rest: Record<string, string> = {};
   for (const [name, amount] of Object.entries(amounts)) {
-    if (name !== "nvidia.com/gpu" && !name.startsWith("nvidia.com/mig-")) rest[name] = amount;
+    if (name !== "nvidia.com/gpu" && !(cuts && migProfileOf(name) !== undefined)) rest[name] = amount;
   }
   return rest;
 }
@@ -171,10 +176,13 @@ function metadataWrites({ node, sim, nowMs, faults }: NodeInput, state: NodeStat
     ...(state.driver === undefined ? {} : { driver: state.driver }),
     ...(state.mig === undefined ? {} : { mig: state.mig }),
   });
+  const { givenLabels } = sim;
+  const calm = givenLabels && nodeLabels(sim);
   const changed: Record<string, string> = {};
   // Only labels that the node already has are ours to move: a user may have made it with fewer.
   for (const key of movingLabels) {
-    const value = wanted[key];
+    const isGiven = calm !== undefined && wanted[key] === calm[key];
+    const value = isGiven ? givenLabels?.[key] : wanted[key];
     if (value !== undefined && key in current && current[key] !== value) changed[key] = value;
   }
   const writes: NodeWrite[] = [];

@@ -10,6 +10,7 @@ import { type GpuDevice, gpuDevicesOf, migStateLabel, pluginResources, unitCount
 import { labelValue, marks } from "./marks.ts";
 import { healthyConditions } from "./nodeConditions.ts";
 import type { GpuSpec, Profile } from "./profile.ts";
+import { profileOfObject } from "./profileOfObject.ts";
 import type { Profiles } from "./profiles.ts";
 import { seededBelow, seededUuid } from "./seeded.ts";
 import { type Position, positionOf, topologyLabels } from "./topology.ts";
@@ -22,6 +23,8 @@ export interface SimNode {
   readonly profile: Profile;
   readonly devices: readonly GpuDevice[];
   readonly position: Position;
+  /** Labels of a node that others have made: what they say stands unless a fault moves it. */
+  readonly givenLabels?: Readonly<Record<string, string>>;
 }
 
 export interface NodePlace {
@@ -226,31 +229,9 @@ export function simNodeOf(object: Node, clusterSeed: string, profiles: Profiles)
   const known = profiles.get(annotations[marks.profile] ?? "");
   const index = Number(annotations[marks.index] ?? /([0-9]+)$/.exec(name)?.[1] ?? 0);
   const pool = annotations[marks.pool] ?? (name.replace(/-?[0-9]+$/, "") || name);
-  const profile = known ?? profileOfObject(object, labels);
-  return simNode({ clusterSeed, pool, profile, index: Number.isInteger(index) ? index : 0, name });
-}
-
-function profileOfObject(object: Node, labels: Readonly<Record<string, string>>): Profile {
-  const capacity = object.status?.capacity ?? {};
-  const count = Number(capacity["nvidia.com/gpu"] ?? 0);
-  const driver = [
-    labels["nvidia.com/cuda.driver.major"] ?? "570",
-    labels["nvidia.com/cuda.driver.minor"] ?? "86",
-    labels["nvidia.com/cuda.driver.rev"] ?? "16",
-  ].join(".");
-  const profile = {
-    name: "",
-    arch: labels["kubernetes.io/arch"] === "arm64" ? "arm64" : "amd64",
-    osImage: object.status?.nodeInfo?.osImage ?? "",
-    cpu: capacity["cpu"] ?? "0",
-    memory: capacity["memory"] ?? "0",
-    storage: capacity["ephemeral-storage"] ?? "0",
-    maxPods: Number(capacity["pods"] ?? 110),
-  } as const;
-  if (!Number.isInteger(count) || count <= 0) return profile;
-  const product = labels["nvidia.com/gpu.product"] ?? "NVIDIA-GPU";
-  const memoryMiB = Number(labels["nvidia.com/gpu.memory"] ?? 81_920) || 81_920;
-  return { ...profile, gpu: { product, count, memoryMiB, driver, clique: "nvidia.com/gpu.clique" in labels } };
+  const profile = known ?? profileOfObject(object);
+  const sim = simNode({ clusterSeed, pool, profile, index: Number.isInteger(index) ? index : 0, name });
+  return known === undefined ? { ...sim, givenLabels: labels } : sim;
 }
 
 /** Whether a simulator may touch this node: it carries KWOK's annotation. */

@@ -48,7 +48,7 @@ export class Cluster {
   readonly table: NodeTable;
   readonly fit: Fit;
   readonly terms: PodTerms;
-  readonly volumes = new VolumeFacts();
+  readonly volumes = new VolumeFacts(() => this.table.nodes);
   readonly tasks = new Map<string, Task>();
   readonly topologies = new Map<string, Topology>();
   /** `namespace/name` of every ConfigMap; undefined while nobody tells of them. */

@@ -6,7 +6,7 @@ import { cureOf } from "./cure.ts";
 import type { PlannedEviction } from "./cycle.ts";
 import { whyRefused } from "./fit.ts";
 import { isReady, type Step } from "./gang.ts";
-import type { GateRefusal } from "./gates.ts";
+import { type GateRefusal, memoryGate } from "./gates.ts";
 import { isShared, shareMemoryMiB } from "./gpuRequest.ts";
 import { barredTypes, typeBarText } from "./gpuTypes.ts";
 import type { GroupNode, Job } from "./job.ts";
@@ -297,6 +297,7 @@ function nodeReasons(session: Session, task: Task): Map<string, string[]> {
   const { shape } = task;
   const rules = cluster.terms.isEmpty && shape.isLocal ? undefined : socialRules(task, cluster.terms, table, fit);
   const bars = barredTypes(cluster, task);
+  const gate = memoryGate(task);
   for (const node of table.nodes) {
     const at = node.index;
     on = node.name;
@@ -313,6 +314,11 @@ function nodeReasons(session: Session, task: Task): Map<string, string[]> {
     const bar = bars.get(node.gpuType);
     if (bar !== undefined) {
       add(typeBarText(bar));
+      continue;
+    }
+    const beyond = gate?.(node);
+    if (beyond !== undefined) {
+      add(`would take queue ${beyond.name} beyond its bound of gpu: the memory is more of a GPU there`);
       continue;
     }
     const lack = lackOf(session, task, node);

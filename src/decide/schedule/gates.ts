@@ -1,6 +1,8 @@
 import { unlimited } from "../../model/scheduling/queue.ts";
 import type { Cluster } from "./cluster.ts";
+import { gpuMilliOf } from "./gpuRequest.ts";
 import type { Job } from "./job.ts";
+import type { NodeState } from "./nodeState.ts";
 import { firstBeyond } from "./queueShares.ts";
 import type { QueueState } from "./queueTree.ts";
 import { addTo, type Vector, zeroVector } from "./resources.ts";
@@ -39,6 +41,29 @@ export function requestOf(cluster: Cluster, tasks: readonly Task[]): Vector {
   const vector = zeroVector();
   for (const task of tasks) addTo(vector, cluster.vectorOf(task, mostMiB));
   return vector;
+}
+
+/**
+ * Which queue a node would take beyond its bounds: the same memory is a larger part of a smaller GPU. Undefined for every node when the task asks for
+ * no memory of GPUs, or nothing bounds it.
+ */
+export function memoryGate({ job, shape }: Task): ((node: NodeState) => QueueState | undefined) | undefined {
+  if (shape.gpu.type !== "memory" || job?.queue === undefined) return undefined;
+  const { gpu } = shape;
+  const { isPreemptible, queue: leaf } = job;
+  const bounds: { queue: QueueState; leftMilli: number }[] = [];
+  for (const queue of leaf.path()) {
+    const [limit, deserved] = [queue.limit[0], queue.deserved[0]];
+    if (limit !== unlimited) bounds.push({ queue, leftMilli: limit - queue.allocated[0] });
+    if (!isPreemptible && deserved !== unlimited) {
+      bounds.push({ queue, leftMilli: deserved - queue.allocatedNonPreemptible[0] });
+    }
+  }
+  if (bounds.length === 0) return undefined;
+  return ({ gpuMemoryMiB }) => {
+    const milli = gpuMilliOf(gpu, gpuMemoryMiB);
+    return bounds.find(({ leftMilli }) => milli > leftMilli)?.queue;
+  };
 }
 
 /** After placement, where requests for GPU memory have become parts of the GPUs of their nodes. */

@@ -2,6 +2,7 @@ import { uuid5 } from "../../model/uuid5.ts";
 import type { Cluster } from "./cluster.ts";
 import type { DeviceFit } from "./deviceClaims.ts";
 import { nowhere } from "./fit.ts";
+import { memoryGate } from "./gates.ts";
 import { isShared, shareMemoryMiB } from "./gpuRequest.ts";
 import { barredTypes } from "./gpuTypes.ts";
 import type { GroupUse, NodeState } from "./nodeState.ts";
@@ -56,13 +57,15 @@ export function findSpot(cluster: Cluster, task: Task, candidates: Candidates = 
   const rules = cluster.terms.isEmpty && shape.isLocal ? undefined : socialRules(task, cluster.terms, table, fit);
   const nominated = task.pod.status?.nominatedNodeName;
   const bars = barredTypes(cluster, task);
-  const isFree = shape.isLocal && rules === undefined && candidates.bonus === undefined && bars.size === 0;
+  const gate = memoryGate(task);
+  const isBarred = bars.size > 0 || gate !== undefined;
+  const isFree = shape.isLocal && rules === undefined && candidates.bonus === undefined && !isBarred;
   if (isFree && nominated === undefined && candidates.nodes === undefined) {
     const at = fit.best(shape);
     return at === nowhere ? undefined : spotAt(cluster, task, at);
   }
   const all = candidates.nodes ?? table.nodes.map((_, index) => index);
-  let allowed = isFree ? all : all.filter((index) => isAllowed(cluster, task, index, rules, bars));
+  let allowed = isFree ? all : all.filter((index) => isAllowed(cluster, task, index, rules, bars, gate));
   // A node that was promised to the pod is taken if it still fits.
   const promised = nominated === undefined ? undefined : table.get(nominated)?.index;
   if (promised !== undefined && allowed.includes(promised) && fit.score(shape, promised) >= 0) {
@@ -104,9 +107,10 @@ function isAllowed(
   at: number,
   rules: ReturnType<typeof socialRules>,
   bars: ReadonlyMap<string, unknown>,
+  gate: ReturnType<typeof memoryGate>,
 ): boolean {
   const node = cluster.table.nodes[at] as NodeState;
-  if (bars.has(node.gpuType)) return false;
+  if (bars.has(node.gpuType) || gate?.(node) !== undefined) return false;
   if (cluster.fit.score(task.shape, at) < 0) return false;
   if (rules !== undefined && rules.refuses(node) !== undefined) return false;
   return task.shape.volumeClaims.length === 0 || cluster.volumes.refuses(task, node) === undefined;

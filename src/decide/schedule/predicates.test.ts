@@ -105,6 +105,33 @@ describe("volumes", () => {
     expect(Object.values(outcome(decide(made)))).toEqual(["n1"]);
   });
 
+  test("that one pod may use are used by one also when there are other nodes in their zone", () => {
+    const made = cluster("a", { modes: ["ReadWriteOncePod"] });
+    made.putNode(node("n3", { labels: { "topology.kubernetes.io/zone": "a" } }));
+    const apart = { topologyKey: "kubernetes.io/hostname", labelSelector: { matchLabels: { app: "x" } } };
+    const spec = {
+      ...(uses("data") as object),
+      affinity: { podAntiAffinity: { requiredDuringSchedulingIgnoredDuringExecution: [apart] } },
+    } as never;
+    for (const name of ["a", "b"]) addPod(made, pod(`p${name}`, { group: name, labels: { app: "x" }, spec }));
+    expect(Object.keys(outcome(decide(made)))).toHaveLength(1);
+  });
+
+  test.each([
+    ["is being deleted", { metadata: { deletionTimestamp: "2026-01-01T00:00:00Z" } }],
+    ["has lost its volume", { status: { phase: "Lost" } }],
+  ])("whose claim %s hold their pod back", (_, more: { metadata?: object; status?: object }) => {
+    const made = cluster("a");
+    const claim = made.volumes.claims.get("default/data") as unknown as { metadata: object };
+    made.volumes.claims.set("default/data", {
+      ...claim,
+      ...more,
+      metadata: { ...claim.metadata, ...more.metadata },
+    } as never);
+    addPod(made, pod("p", { group: "a", spec: uses("data") }));
+    expect(outcome(decide(made))).toEqual({});
+  });
+
   test("that wait for their first consumer do not hold it back, immediate ones do", () => {
     const bound = (mode: string) => {
       const made = world({ groups: [group("a")], pods: [pod("p", { group: "a", spec: uses("data") })] });
@@ -118,6 +145,39 @@ describe("volumes", () => {
     };
     expect(bound("WaitForFirstConsumer")).toEqual(["n1"]);
     expect(bound("Immediate")).toEqual([]);
+  });
+});
+
+describe("ConfigMaps", () => {
+  const env = (name: string, optional?: boolean) => ({
+    containers: [
+      {
+        name: "c",
+        envFrom: [{ configMapRef: { name, ...(optional !== undefined && { optional }) } }],
+        resources: { requests: {} },
+      },
+    ],
+  });
+  test.each([
+    ["that exists lets its pod run", env("here"), {}, true],
+    ["that is missing holds its pod back", env("missing"), {}, false],
+    ["that is missing and optional does not", env("missing", true), {}, true],
+    [
+      "of a shared GPU does not: it is made later",
+      env("p-abc-shared-gpu-0"),
+      { "runai/shared-gpu-configmap": "p-abc-shared-gpu" },
+      true,
+    ],
+    [
+      "that is mounted and missing holds its pod back",
+      { volumes: [{ name: "v", configMap: { name: "missing" } }] },
+      {},
+      false,
+    ],
+  ])("one %s", (_, spec, annotations, runs) => {
+    const cluster = world(gang("a", 1, { spec: spec as never, annotations }));
+    cluster.configMaps = new Set(["default/here"]);
+    expect(outcome(decide(cluster))).toEqual(runs ? { "a-000": "n1" } : {});
   });
 });
 
@@ -193,6 +253,53 @@ describe("amounts", () => {
     const on = (cpu: string) => placed({ nodes: [node("n1", { cpu })], ...gang("a", 1, { spec }) });
     expect(on("5500m")).toEqual(["n1"]);
     expect(on("5")).toEqual([]);
+  });
+
+  test.each(["ephemeral-storage", "hugepages-2Mi", "example.com/nic"])(
+    "%s is counted on nodes, and in no queue",
+    (name) => {
+      const nodes = [node("n1", { more: { [name]: "4" } })];
+      const limits = { quota: 0, limit: 0, overQuotaWeight: 0 };
+      const closed = queue("q", { resources: { gpu: limits } });
+      const ask = (amount: string) =>
+        placed({ nodes, queues: [closed], ...gang("a", 2, { requests: { [name]: amount } }) });
+      expect(ask("2")).toEqual(["n1", "n1"]);
+      expect(ask("3")).toEqual([]);
+    },
+  );
+
+  test("a request for GPU memory is the part of the smallest GPU for fairness, and of the largest before it is placed", () => {
+    const nodes = [node("a-small", { gpuMemory: 40_000 }), node("b-large", { gpuMemory: 80_000 })];
+    const limited = (limit: number) => queue("q", { resources: { gpu: { quota: 0, limit, overQuotaWeight: 1 } } });
+    const cluster = world({ nodes, queues: [limited(0.5)], ...gang("a", 1, { gpuMemory: "40000" }) });
+    cluster.refresh(startMs);
+    const [job] = [...cluster.waiting];
+    expect(job === undefined ? 0 : cluster.pendingVector(job)[0]).toBe(1000);
+    expect(outcome(decide(cluster))).toEqual({ "a-000": "b-large" });
+    expect(placed({ nodes, queues: [limited(0.4)], ...gang("a", 1, { gpuMemory: "40000" }) })).toEqual([]);
+  });
+
+  test("nobody is evicted for memory of GPUs that would go beyond the limit of its queue", () => {
+    const gpu = (quota: number, limit: number) => ({ resources: { gpu: { quota, limit, overQuotaWeight: 1 } } });
+    const cluster = world({
+      nodes: [node("small", { gpus: 1, gpuMemory: 40_000 }), node("large", { gpus: 1, gpuMemory: 80_000 })],
+      queues: [queue("mine", gpu(1, 0.5)), queue("theirs", gpu(0, -1))],
+      ...together(
+        gang("t", 1, { gpus: 1, on: "small" }, { queue: "theirs" }),
+        gang("rock", 1, { gpus: 1, on: "large", scheduler: "other" }),
+        gang("m", 1, { gpuMemory: "40000" }, { queue: "mine" }),
+      ),
+    });
+    expect(decide(cluster).evictions).toEqual([]);
+  });
+
+  test("a pod of several MIG instances weighs them all in its queue", () => {
+    const more = { "nvidia.com/mig-3g.20gb": "4" };
+    const nodes = [node("n1", { gpus: 0, more, labels: { "nvidia.com/mig.strategy": "mixed" } })];
+    const limited = (limit: number) => queue("q", { resources: { gpu: { quota: 0, limit, overQuotaWeight: 1 } } });
+    const ask = (limit: number) =>
+      placed({ nodes, queues: [limited(limit)], ...gang("a", 1, { requests: { "nvidia.com/mig-3g.20gb": "2" } }) });
+    expect([ask(6), ask(5)]).toEqual([["n1"], []]);
   });
 
   test("memory limits of a queue are in millions of bytes", () => {

@@ -14,6 +14,11 @@ export class VolumeFacts {
   readonly volumes = new Map<string, PersistentVolume>();
   readonly classes = new Map<string, StorageClass>();
   readonly csiNodes = new Map<string, CSINode>();
+  private readonly nodes: () => readonly NodeState[];
+
+  constructor(nodes: () => readonly NodeState[]) {
+    this.nodes = nodes;
+  }
 
   /** What no node and no eviction can cure: a claim that is missing, going, or that nobody will bind. */
   problemOf(task: Task): string | undefined {
@@ -54,7 +59,7 @@ export class VolumeFacts {
           handles.add(volume.spec?.csi?.volumeHandle ?? volume.metadata.name);
           perDriver.set(driver, handles);
         }
-        if (claim.spec?.accessModes?.includes("ReadWriteOncePod") === true && this.hasOtherUser(task, name, node)) {
+        if (claim.spec?.accessModes?.includes("ReadWriteOncePod") === true && this.hasOtherUser(task, name)) {
           return "volume in use";
         }
         continue;
@@ -101,10 +106,13 @@ export class VolumeFacts {
     return handles;
   }
 
-  private hasOtherUser(task: Task, claim: string, node: NodeState): boolean {
-    for (const { holder } of node.holdings) {
-      const other = holder as Task;
-      if (other !== task && other.namespace === task.namespace && other.shape.volumeClaims.includes(claim)) return true;
+  /** On whatever node: one pod of the whole cluster may use it. */
+  private hasOtherUser(task: Task, claim: string): boolean {
+    for (const { holdings } of this.nodes()) {
+      for (const { holder } of holdings) {
+        const { namespace, shape } = holder as Task;
+        if (holder !== task && namespace === task.namespace && shape.volumeClaims.includes(claim)) return true;
+      }
     }
     return false;
   }

@@ -140,3 +140,22 @@ test("E20: an agent that never says which device it has leaves the reservation p
     undefined,
   ]);
 });
+
+test("E13: slices and claims, too, are left to the process that holds the node's lease", async () => {
+  const cluster = await NodesCluster.create();
+  await cluster.start({ options: { holder: "first" } });
+  const second = await cluster.start({ options: { holder: "second" } });
+  const written: string[] = [];
+  second.kube.faults = {
+    before: (verb, what) => {
+      if (verb !== "get" && verb !== "list") written.push(`${verb} ${what}`);
+      return undefined;
+    },
+  };
+  await podWithClaim(cluster, "a", "gpu-0");
+  const nowMs = cluster.api.clock.nowMs();
+  const given = { kind: "gpu-unhealthy", node: "h100-0", device: 1, dra: "remove", for: "10s" };
+  await addFaults(cluster.admin, [readFault(given, { nowMs, id: "f" })], nowMs);
+  await cluster.run(20);
+  expect([cluster.look("a")?.status?.phase, readyOf(cluster, "a"), written]).toEqual(["Running", "Prepared", []]);
+});

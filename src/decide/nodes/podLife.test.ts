@@ -421,6 +421,16 @@ describe("a pod on a simulated node", () => {
     expect(world.pod("c").status).toMatchObject({ phase: "Failed", reason: "OutOfPodIPs" });
   });
 
+  test("the address of a pod that has ended is given again, though its object is still there", () => {
+    const world = testWorld();
+    world.add(testPod({ name: "a", annotations: { "sim.muster.dev/run-duration": "1s" }, owner: "Job" }));
+    world.run(5000);
+    world.add(testPod({ name: "b" }));
+    world.run(5000);
+    const [ended, next] = [world.pod("a").status, world.pod("b").status];
+    expect([ended?.phase, next?.phase, next?.podIP]).toEqual(["Succeeded", "Running", ended?.podIP]);
+  });
+
   test("a pod on the host's network has the host's address", () => {
     const world = testWorld();
     world.add(testPod({ spec: { hostNetwork: true } }));
@@ -491,6 +501,24 @@ describe("deletion", () => {
     world.remove("p", grace);
     world.run(afterMs);
     expect(world.pods.has("p")).toBe(exists);
+  });
+
+  test.each([
+    { stops: "in time", delay: "5s", exitCode: 143 },
+    { stops: "when its grace is over at the latest", delay: "6s", exitCode: 143 },
+    { stops: "not before it is killed", delay: "7s", exitCode: 137 },
+  ])("a container that stops $stops ends with $exitCode", ({ delay, exitCode }) => {
+    const world = testWorld();
+    const pod = testPod({ annotations: { "sim.muster.dev/stop-delay": delay } });
+    pod.metadata.finalizers = ["example.com/hold"];
+    world.add(pod);
+    world.run(1000);
+    world.remove("p", 6);
+    world.run(10_000);
+    expect(world.pod("p").status?.containerStatuses?.[0]?.state?.terminated).toMatchObject({
+      exitCode,
+      reason: "Error",
+    });
   });
 
   test("a finalizer keeps the object, with its containers ended", () => {

@@ -47,6 +47,7 @@ describe.skipIf(!hasKubectl)("kubectl", { timeout: 60_000 }, () => {
     await runs("single-gpu");
     expect(await devicesOf("single-gpu")).toHaveLength(1);
     expect(await kubectl("get", "resourceclaims")).toMatch(/single-gpu-gpu-\S+ +allocated,reserved/);
+    expect(await kubectl("exec", "single-gpu", "--", "nvidia-smi", "-L")).toMatch(/^GPU 0: .*UUID: GPU-\S+\)\n$/);
   });
 
   test("two containers and a second pod share a claim", async () => {

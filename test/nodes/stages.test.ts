@@ -2,8 +2,10 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { parseAllDocuments } from "yaml";
+import { addFaults } from "../../src/control/nodes/clusterFaults.ts";
 import { admissionFailures } from "../../src/control/nodes/podTurns.ts";
-import type { Node, PersistentVolumeClaim } from "../../src/model/kubernetes.generated.ts";
+import { readFault } from "../../src/decide/nodes/faults.ts";
+import type { Lease, Node, PersistentVolumeClaim } from "../../src/model/kubernetes.generated.ts";
 import { NodesCluster, readyOf } from "./nodesCluster.ts";
 
 async function withStages(...sets: string[]): Promise<NodesCluster> {
@@ -94,6 +96,21 @@ test("E15: with the general set a finalizer keeps the pod; with the fast set the
     await cluster.run(40);
     expect(cluster.look("a")).toBeUndefined();
   }
+});
+
+test("a node that stages play falls silent by fault, too, and speaks again when it is over", async () => {
+  const cluster = await withStages("node-fast", "node-heartbeat-with-lease");
+  await cluster.start();
+  await cluster.run(30);
+  const nowMs = cluster.api.clock.nowMs();
+  const given = { kind: "heartbeat-stop", node: "h100-0", for: "60s" };
+  await addFaults(cluster.admin, [readFault(given, { nowMs, id: "f" })], nowMs);
+  const renewedMs = () =>
+    Date.parse(cluster.all<Lease>("coordination.k8s.io/leases")[0]?.spec?.renewTime ?? "") - nowMs;
+  await cluster.run(55);
+  expect(renewedMs()).toBeLessThanOrEqual(0);
+  await cluster.run(20);
+  expect(renewedMs()).toBeGreaterThan(59_000);
 });
 
 test("the chaos sets: a label makes a node not ready, and a running pod fail with what its annotations say", async () => {

@@ -85,7 +85,12 @@ function addNodes(
     startMs: ports.clock.nowMs(),
   };
   const sim = new SimNodes(world);
-  agent.bind({ clock: ports.clock, nodeAgent: (node) => sim.agent(node), pod: (key) => pods.get(key) });
+  agent.bind({
+    clock: ports.clock,
+    dra: options.dra,
+    nodeAgent: (node) => sim.agent(node),
+    pod: (key) => pods.get(key),
+  });
   const quiet = (start: () => () => void): Source => ({ start });
   const sources: Source[] = [
     sim.channel,

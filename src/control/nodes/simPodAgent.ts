@@ -1,6 +1,8 @@
 import { answerExec, answerScript, type ExecInput } from "../../decide/nodes/cannedExec.ts";
 import { type LogLine, logLines, logRunOf, logText, nextLogMs, statusOf } from "../../decide/nodes/cannedLog.ts";
 import { containerUsage, nodeUsage, runningContainers, type UsedAmounts } from "../../decide/nodes/cannedUsage.ts";
+import { devicesByClaim } from "../../decide/nodes/claimLife.ts";
+import { type DraOptions, draInventory } from "../../decide/nodes/draDevices.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import { badRequest } from "../../model/status.ts";
 import { timeToMs } from "../../model/time.ts";
@@ -12,6 +14,7 @@ import type { NodeAgent } from "./nodeAgent.ts";
 /** What the agent reads of the nodes that run. Undefined until the part has been added. */
 export interface AgentWorld {
   readonly clock: Clock;
+  readonly dra: DraOptions | undefined;
   nodeAgent(node: string): NodeAgent | undefined;
   pod(key: string): Pod | undefined;
 }
@@ -125,7 +128,19 @@ export class SimPodAgent implements PodAgent {
   private execInput(pod: Pod, container: string): ExecInput {
     const world = this.started();
     const agent = world.nodeAgent(pod.spec?.nodeName ?? "");
-    return { pod, container, sim: agent?.sim, driver: agent?.state?.driver, nowMs: world.clock.nowMs() };
+    const claimed = agent === undefined ? [] : this.claimed(agent, pod, container);
+    return { pod, container, claimed, sim: agent?.sim, driver: agent?.state?.driver, nowMs: world.clock.nowMs() };
+  }
+
+  private claimed({ prepared, sim, state }: NodeAgent, pod: Pod, container: string): string[] {
+    const { dra } = this.started();
+    if (dra === undefined || state === undefined) return [];
+    const names = new Set(devicesByClaim(pod, container, prepared.values()));
+    if (names.size === 0) return [];
+    const { devices } = draInventory(sim, state, dra);
+    return devices
+      .filter(({ name }) => names.has(name))
+      .flatMap(({ attributes }) => attributes?.["uuid"]?.string ?? []);
   }
 
   /** A shell without a script: every line is answered, until the end of what is typed or `exit`. */

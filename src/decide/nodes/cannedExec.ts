@@ -17,6 +17,8 @@ export interface ExecInput {
   /** Undefined on nodes that are not simulated here. */
   readonly sim: SimNode | undefined;
   readonly driver?: string | undefined;
+  /** UUIDs of the devices that the container has by claims. */
+  readonly claimed?: readonly string[];
   readonly nowMs: number;
 }
 
@@ -124,8 +126,8 @@ function commandOf(input: ExecInput): string {
   return [...command, ...args].join(" ") || "/entrypoint";
 }
 
-function devicesOf({ pod, container }: ExecInput): string[] {
-  return Object.values(assignmentOf(pod)[container] ?? {}).flat();
+function devicesOf({ pod, container, claimed = [] }: ExecInput): string[] {
+  return [...Object.values(assignmentOf(pod)[container] ?? {}).flat(), ...claimed];
 }
 
 /** What a container's environment says; values that come from elsewhere are left out, except the pod's own fields. */

@@ -269,6 +269,25 @@ export function claimNamesOf(pod: Pod): string[] | undefined {
   return extended === undefined ? names : [...names, extended];
 }
 
+/** Names of the devices that claims have given to one container: what is prepared here for a claim that it names. */
+export function devicesByClaim(pod: Pod, container: string, prepared: Iterable<PreparedClaim>): string[] {
+  const { metadata, spec, status } = pod;
+  const asks = [...(spec?.initContainers ?? []), ...(spec?.containers ?? [])].find(({ name }) => name === container);
+  const names = new Set<string>();
+  for (const { name } of asks?.resources?.claims ?? []) {
+    const given = spec?.resourceClaims?.find((each) => each.name === name)?.resourceClaimName;
+    const made = status?.resourceClaimStatuses?.find((each) => each.name === name)?.resourceClaimName;
+    names.add(given ?? made ?? "");
+  }
+  const extended = status?.extendedResourceClaimStatus;
+  if (extended?.requestMappings.some(({ containerName }) => containerName === container) === true) {
+    names.add(extended.resourceClaimName);
+  }
+  return [...prepared]
+    .filter(({ state, namespace, name }) => state === "prepared" && namespace === metadata.namespace && names.has(name))
+    .flatMap(({ devices }) => devices);
+}
+
 /** Whether containers of the pod may use the claim: it names it and has not ended. */
 export function mayUse(pod: Pod, claim: { readonly namespace: string; readonly name: string }): boolean {
   const phase = pod.status?.phase;

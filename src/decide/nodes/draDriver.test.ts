@@ -7,6 +7,7 @@ import {
   claimLifeDefaults,
   claimNamesOf,
   claimsPrepared,
+  devicesByClaim,
   lingeringDevices,
   nextForClaim,
   type PreparedClaim,
@@ -276,6 +277,29 @@ describe("claims", () => {
       known = world.step(known, isHere ? [pod] : [], "uid-c");
     }
     expect(world.prepared.get("uid-c")?.state ?? "nothing").toBe(after);
+  });
+
+  test("a container has the devices of the claims that it names itself, once they are prepared", () => {
+    const spec = {
+      resourceClaims: [
+        { name: "mine", resourceClaimName: "c" },
+        { name: "made", resourceClaimTemplateName: "t" },
+      ],
+      containers: [
+        { name: "main", image: "i", resources: { claims: [{ name: "mine" }] } },
+        { name: "other", image: "i", resources: { claims: [{ name: "made" }] } },
+        { name: "none", image: "i" },
+      ],
+    };
+    const asking = testPod({ spec });
+    const status = { ...asking.status, resourceClaimStatuses: [{ name: "made", resourceClaimName: "p-made" }] };
+    const has = (name: string, device: string, state: PreparedClaim["state"] = "prepared", namespace = "default") => {
+      return { claimUid: `uid-${name}`, namespace, name, state, sinceMs: 0, devices: [device], users: [] };
+    };
+    const all = [has("c", "gpu-0"), has("p-made", "gpu-1"), has("c", "gpu-2", "prepared", "elsewhere")];
+    const ask = (container: string, prepared = all) => devicesByClaim({ ...asking, status }, container, prepared);
+    expect([ask("main"), ask("other"), ask("none")]).toEqual([["gpu-0"], ["gpu-1"], []]);
+    expect(ask("main", [has("c", "gpu-0", "preparing")])).toEqual([]);
   });
 
   test("the pod waits until its claim is prepared here and reserved for it", () => {

@@ -156,6 +156,29 @@ describe("a Job", () => {
     expect(job(world).status?.conditions?.map(({ type }) => type)).toEqual(["FailureTarget", "Failed"]);
   });
 
+  test.each([
+    { backoffLimit: 0, restarts: 0, givesUp: false },
+    { backoffLimit: 0, restarts: 1, givesUp: true },
+    { backoffLimit: 3, restarts: 2, givesUp: false },
+    { backoffLimit: 3, restarts: 3, givesUp: true },
+  ])("with a limit of $backoffLimit, after $restarts restarts in place, gives up: $givesUp", (row) => {
+    const world = new TestWorld();
+    const { template } = jobOf(world, { backoffLimit: row.backoffLimit }).spec ?? {};
+    world.change<Job>("Job", "work", ({ spec }) => {
+      if (spec !== undefined && template !== undefined)
+        spec.template = { ...template, spec: { containers: [], ...template.spec, restartPolicy: "OnFailure" } };
+    });
+    turn(world);
+    const [pod] = pods(world);
+    world.setPhase(pod?.metadata.name ?? "", "Running");
+    world.change<Pod>("Pod", pod?.metadata.name ?? "", ({ status }) => {
+      const container = { name: "c", image: "i", imageID: "", ready: false, restartCount: row.restarts, state: {} };
+      if (status !== undefined) status.containerStatuses = [container];
+    });
+    world.settle(turn);
+    expect(condition(world, "FailureTarget")?.reason).toBe(row.givesUp ? "BackoffLimitExceeded" : undefined);
+  });
+
   test("without completions is done when one pod has succeeded and the others have ended", () => {
     const world = new TestWorld();
     jobOf(world, { parallelism: 3 });

@@ -198,6 +198,14 @@ describe("a NoExecute taint", () => {
     expect(decide(world).intents).toHaveLength(1);
   });
 
+  test("is suffered by a pod that came after it from the moment the pod was made", () => {
+    const world = tainted();
+    world.nowMs = startMs + 200_000;
+    podOf(world, "late", [wait(60)]);
+    const madeMs = Date.parse(world.get<Pod>("Pod", "late").metadata.creationTimestamp ?? "");
+    expect([madeMs > startMs, decide(world)]).toEqual([true, { intents: [], wakeAtMs: madeMs + 60_000 }]);
+  });
+
   test("set by hand has no time; it is given one before any clock runs", () => {
     const world = tainted();
     world.change<Node>("Node", "n1", (each) => {

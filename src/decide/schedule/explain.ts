@@ -10,6 +10,7 @@ import { type GateRefusal, memoryGate } from "./gates.ts";
 import { isShared, shareMemoryMiB } from "./gpuRequest.ts";
 import { barredTypes, typeBarText } from "./gpuTypes.ts";
 import type { GroupNode, Job } from "./job.ts";
+import { mostOnOneNode } from "./largestNode.ts";
 import type { NodeState } from "./nodeState.ts";
 import { placeTask, problemOf } from "./placeTask.ts";
 import type { QueueState } from "./queueTree.ts";
@@ -212,14 +213,10 @@ function explainPlacement(
       : "";
   if (why !== undefined)
     return { reason, message: `${lead}${why}`, cure: "free resources in one domain, or allow a wider one" };
-  const { nodes, cure } = reasonsFor(session, failed, step, placed);
   const tooLarge = largestNode(session, failed);
   if (tooLarge !== undefined) return { reason, message: `${lead}${tooLarge.message}`, cure: tooLarge.cure };
-  const total = cluster.table.nodes.filter(({ node }) => node !== undefined).length;
-  const list = [...nodes]
-    .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([text, names]) => `${nodesText(names, cluster.settings.showsNodesInErrors)} ${text}`);
-  const message = `${lead}${step.tasks.length > 1 ? `the next, ${failed.name}, fits` : `pod ${failed.key} fits`} 0 of ${total} nodes${list.length > 0 ? `: ${list.join(", ")}` : ""}`;
+  const { counted, cure } = reasonsFor(session, failed, step, placed);
+  const message = `${lead}${step.tasks.length > 1 ? `the next, ${failed.name}, fits` : `pod ${failed.key} fits`} ${counted}`;
   return { reason, message, cure: cure ?? "it is tried again whenever something changes" };
 }
 
@@ -234,26 +231,36 @@ function cureOfProblem(problem: string): string {
 const explanationsMax = 64;
 
 interface Explained {
-  /** By why they are refused. */
-  readonly nodes: ReadonlyMap<string, readonly string[]>;
+  /** How many nodes there are, and how many of them are refused for what. */
+  readonly counted: string;
   readonly cure: string | undefined;
 }
 
-const explained = new WeakMap<Session, Map<number, Explained>>();
+/** Of one cycle: how many nodes there are, and what was explained, by shape. */
+interface Explanations {
+  readonly total: number;
+  readonly byShape: Map<number, Explained>;
+}
+
+const explained = new WeakMap<Session, Explanations>();
 
 /** Of a gang, the pods before the one that failed are put back for a moment: what they take is why it fails. */
 function reasonsFor(session: Session, task: Task, step: Step, placed: number): Explained {
   const before = step.tasks.slice(0, placed);
   let known = explained.get(session);
   if (known === undefined) {
-    known = new Map();
+    known = {
+      total: session.cluster.table.nodes.filter(({ node }) => node !== undefined).length,
+      byShape: new Map(),
+    };
     explained.set(session, known);
   }
+  const { total, byShape } = known;
   // With bounds by type of GPU the queue decides too.
   const isAlike = before.length === 0 && !session.cluster.queues.hasTypes;
-  let reasons = isAlike ? known.get(task.shape.id) : undefined;
+  let reasons = isAlike ? byShape.get(task.shape.id) : undefined;
   if (reasons !== undefined) return reasons;
-  if (known.size >= explanationsMax) return { nodes: new Map(), cure: undefined };
+  if (byShape.size >= explanationsMax) return { counted: `0 of ${total} nodes`, cure: undefined };
   const start = session.statement.checkpoint();
   for (const each of before) placeTask(session.cluster, session.statement, each);
   const nodes = nodeReasons(session, task);
@@ -263,8 +270,12 @@ function reasonsFor(session: Session, task: Task, step: Step, placed: number): E
     bar === undefined
       ? cureText(session, step)
       : `give queue ${bar.queue.name} a higher ${bar.bound} of ${bar.type}, or free GPUs of another type that it accepts`;
-  reasons = { nodes, cure };
-  known.set(isAlike ? task.shape.id : -1 - known.size, reasons);
+  const detailed = session.cluster.settings.showsNodesInErrors;
+  const list = [...nodes]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([text, names]) => `${nodesText(names, detailed)} ${text}`);
+  reasons = { counted: `0 of ${total} nodes${list.length > 0 ? `: ${list.join(", ")}` : ""}`, cure };
+  byShape.set(isAlike ? task.shape.id : -1 - byShape.size, reasons);
   return reasons;
 }
 
@@ -395,11 +406,11 @@ function cureText(session: Session, step: Step): string | undefined {
   return `${parts.join(" and ")} would do`;
 }
 
-function largestNode({ cluster }: Session, { shape, key }: Task): { message: string; cure: string } | undefined {
+function largestNode(session: Session, { shape, key }: Task): { message: string; cure: string } | undefined {
+  const { cluster } = session;
   for (const [k, place] of shape.places.entries()) {
     const wants = shape.amounts[k] ?? 0;
-    let most = 0;
-    for (const { capacity } of cluster.table.nodes) most = Math.max(most, capacity[place] ?? 0);
+    const most = mostOnOneNode(session, place, { isHealthy: false });
     if (wants <= most) continue;
     const what = placeText(cluster.names.names[place] ?? "", place);
     return {

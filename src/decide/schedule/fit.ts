@@ -43,6 +43,8 @@ interface Eligibility {
 interface ShapeIndex {
   uses: number;
   tree: WinnerTree | undefined;
+  /** Where the log of changes ended when it fitted nowhere; -1 when it did, or nobody has looked. */
+  nowhereAt: number;
 }
 
 export class Fit {
@@ -91,13 +93,15 @@ export class Fit {
     this.follow();
     let index = this.indexes.get(shape.id);
     if (index === undefined) {
-      index = { uses: 0, tree: undefined };
+      index = { uses: 0, tree: undefined, nowhereAt: -1 };
       this.indexes.set(shape.id, index);
     }
     index.uses++;
     if (index.tree === undefined) {
       // Spreading changes another node each time, so a kept winner would be worth little.
-      if (isPlain(shape) && (index.uses <= usesBeforeTree || shape.rules === "default")) return this.search(shape);
+      if (isPlain(shape) && (index.uses <= usesBeforeTree || shape.rules === "default")) {
+        return this.searchAgain(shape, index);
+      }
       if (this.treeCount >= treesMax) this.dropTrees();
       index.tree = new WinnerTree(this.table.nodes.length);
       index.tree.cursor = -1;
@@ -256,6 +260,17 @@ export class Fit {
     return gpu.type !== "memory" || node.knowsGpuMemory;
   }
 
+  /** What fitted nowhere fits somewhere only after a node has changed, so that pods that cannot be placed cost next to nothing. */
+  private searchAgain(shape: PodShape, index: ShapeIndex): number {
+    const { log, nodes } = this.table;
+    const changed = index.nowhereAt < 0 ? undefined : log.since(index.nowhereAt);
+    const isStillNowhere =
+      changed !== undefined && changed.length < nodes.length && changed.every((at) => this.score(shape, at) < 0);
+    const found = isStillNowhere ? nowhere : this.search(shape);
+    index.nowhereAt = found === nowhere ? log.end : -1;
+    return found;
+  }
+
   /** A walk over the packed arrays; most nodes are passed over by one comparison. */
   private search(shape: PodShape): number {
     const found = shape.rules === "default" ? this.searchEmptiest(shape) : this.searchPlacement(shape);
@@ -361,6 +376,7 @@ export class Fit {
     for (const index of this.indexes.values()) {
       index.tree = undefined;
       index.uses = 0;
+      index.nowhereAt = -1;
     }
     this.treeCount = 0;
   }

@@ -1,6 +1,7 @@
 import { isSatisfied, type Step, spareUnitWith, surplusVictims } from "./gang.ts";
 import { isShared } from "./gpuRequest.ts";
 import type { Job } from "./job.ts";
+import { mostOnOneNode } from "./largestNode.ts";
 import type { NodeState } from "./nodeState.ts";
 import { mustWaitTogether, placeStep } from "./placeGang.ts";
 import { findSpot, placeTask, problemOf } from "./placeTask.ts";
@@ -334,12 +335,7 @@ export function isHopeless(session: Session, step: Step): boolean {
   return step.tasks.some((task) => {
     if (problemOf(cluster, task) !== undefined) return true;
     const { places, amounts } = task.shape;
-    return places.some((place, k) => {
-      for (const { capacity, isHealthy } of cluster.table.nodes) {
-        if (isHealthy && (capacity[place] ?? 0) >= (amounts[k] ?? 0)) return false;
-      }
-      return true;
-    });
+    return places.some((place, k) => mostOnOneNode(session, place, { isHealthy: true }) < (amounts[k] ?? 0));
   });
 }
 

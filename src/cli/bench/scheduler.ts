@@ -1,23 +1,18 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { systemClock } from "../../adapters/systemClock.ts";
-import { systemRandom } from "../../adapters/systemRandom.ts";
-import { inProcessKube } from "../../apiserver/kubeApi.ts";
+import { spawn } from "node:child_process";
+import { fileURLToPath } from "node:url";
 import { binderPart } from "../../control/bind/binderPart.ts";
-import { Controllers } from "../../control/controllers.ts";
-import { ensureDefinitions } from "../../control/ensureObjects.ts";
-import { MetricsBook } from "../../control/metricsBook.ts";
 import { schedulerPart } from "../../control/schedule/schedulerPart.ts";
-import { inParallel } from "../../control/schedule/schedulerTurns.ts";
 import type { Cluster } from "../../decide/schedule/cluster.ts";
 import { cycle } from "../../decide/schedule/cycle.ts";
 import { explain } from "../../decide/schedule/explain.ts";
 import { addPod, carryOut, gang, group, node, pod, queue, together, world } from "../../decide/schedule/testCluster.ts";
-import type { KubeObject } from "../../model/object.ts";
-import type { KubeApi } from "../../ports/kubeApi.ts";
-import { startEmbeddedServer } from "../embeddedServer.ts";
+import type { ObjectMeta } from "../../model/object.ts";
+import { defaultSchedulerName, kaiSchedulerName } from "../../model/scheduling/keys.ts";
+import { type BenchCluster, nodesRef, podsRef, startBenchCluster } from "./benchCluster.ts";
+import { BoundPods } from "./boundPods.ts";
 import { type Figure, percentile } from "./figure.ts";
+import { kubernetesRun } from "./schedulerPerf.ts";
+import { scaleRun } from "./schedulerScale.ts";
 
 const rounds = 5;
 const podCount = 10_000;
@@ -40,6 +35,10 @@ export async function* benchScheduler(say: (text: string) => void): AsyncGenerat
     say(`end to end: ${podsOf} plain pods and ${podsOf} one-GPU jobs on ${nodes} nodes`);
     yield* await endToEnd(nodes);
   }
+  say("end to end, with the controllers in a process of their own, on 5000 nodes");
+  yield* await overHttp(5_000);
+  yield* scaleRun(say);
+  yield* kubernetesRun(say);
 }
 
 function nodesOf(count: number): ReturnType<typeof node>[] {
@@ -151,62 +150,66 @@ function* gangFigures(): Generator<Figure> {
   };
 }
 
-const podsRef = { group: "", version: "v1", plural: "pods" };
 /** Together as many as 500 nodes have GPUs. The first warm the machine up. */
 const podsOf = 3_500;
 const warmUpPods = 500;
 
 /** Created, decided and bound, each on the disk before it is seen. */
-export async function endToEnd(nodes: number, pods = podsOf): Promise<Figure[]> {
-  const folder = await mkdtemp(join(tmpdir(), "muster-bench-scheduler-"));
-  const clock = systemClock();
-  const random = systemRandom();
-  const scheduler = schedulerPart();
-  const binder = binderPart();
-  const flags = { dataDir: folder, port: "0", host: "127.0.0.1" };
-  const embedded = await startEmbeddedServer(flags, { clock, random }, { hooks: scheduler.hooks ?? [] });
-  const { core } = embedded.server;
-  const user = { username: "system:muster", groups: ["system:masters", "system:authenticated"] };
-  const kube = inProcessKube(core, { user, fieldManager: "muster" });
-  const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
-  const controllers = new Controllers(
-    { kube, clock, random, log: silent, metrics: new MetricsBook() },
-    { fieldManager: "muster" },
-  );
+async function endToEnd(nodes: number): Promise<Figure[]> {
+  const cluster = await startBenchCluster({
+    parts: [schedulerPart(), binderPart()],
+    furniture: ({ createAll }) => createAll(nodesRef, nodesOf(nodes).map(asNew)),
+  });
   try {
-    const defined = await ensureDefinitions({ kube, clock }, [scheduler, binder]);
-    if (!defined.ok) throw new Error(defined.message);
-    for (const object of scheduler.startObjects ?? []) {
-      const plural = object.kind === "Queue" ? "queues" : "priorityclasses";
-      const [group = "", version = ""] = object.apiVersion.split("/");
-      await kube.create({ group, version, plural }, object as unknown as KubeObject);
-    }
-    for (const each of nodesOf(nodes)) {
-      const { uid: _, resourceVersion: __, ...metadata } = each.metadata;
-      await kube.create({ ...podsRef, plural: "nodes" }, { ...each, metadata } as unknown as KubeObject);
-    }
-    scheduler.add(controllers);
-    binder.add(controllers);
-    await controllers.start();
-    const gpu = { "nvidia.com/gpu": "1" };
-    await bindAll(kube, core.store, "warm", warmUpPods, {}, "default-scheduler");
-    const plain = await bindAll(kube, core.store, "plain", pods, {}, "default-scheduler");
-    await bindAll(kube, core.store, "first", warmUpPods, gpu, "kai-scheduler");
-    const grouped = await bindAll(kube, core.store, "job", pods, gpu, "kai-scheduler");
-    const where = `created and bound, ${nodes} nodes, in process, durable`;
-    const figure = (what: string, { perSecond, perCpuSecond }: Rate, target: number): Figure => ({
-      name: `end to end: ${pods} ${what} ${where}`,
-      value: perSecond,
-      unit: "pods/s",
-      target: { at: "least", value: target },
-      beside: { name: "in a second of CPU time", value: perCpuSecond },
-    });
-    return [figure("plain pods", plain, 2_000), figure("one-GPU jobs with group and queue", grouped, 800)];
+    return await bindBothKinds(cluster, `${nodes} nodes, in process, durable`, { plain: 2_000, grouped: 800 });
   } finally {
-    await controllers.stop();
-    await embedded.stop();
-    await rm(folder, { recursive: true, force: true });
+    await cluster.stop();
   }
+}
+
+/** The same with the controllers in a process of their own, as on somebody else's cluster. */
+async function overHttp(nodes: number): Promise<Figure[]> {
+  const cluster = await startBenchCluster({
+    parts: [schedulerPart(), binderPart()],
+    isApiOnly: true,
+    furniture: ({ createAll }) => createAll(nodesRef, nodesOf(nodes).map(asNew)),
+  });
+  const program = fileURLToPath(new URL("../main.js", import.meta.url));
+  const flags = ["--kubeconfig", cluster.kubeconfig, "--controllers", "scheduler,binder", "--default-scheduler"];
+  const child = spawn(process.execPath, [program, "run", ...flags, "--status-address", "127.0.0.1:0"], {
+    stdio: ["ignore", "ignore", "ignore"],
+  });
+  try {
+    const where = `${nodes} nodes, controllers over HTTP, durable`;
+    return await bindBothKinds(cluster, where, { plain: 400 });
+  } finally {
+    child.kill();
+    await cluster.stop();
+  }
+}
+
+async function bindBothKinds(
+  cluster: BenchCluster,
+  where: string,
+  targets: { readonly plain: number; readonly grouped?: number },
+): Promise<Figure[]> {
+  const bound = new BoundPods(cluster.store);
+  const gpu = { "nvidia.com/gpu": "1" };
+  await bindAll(cluster, bound, "warm", warmUpPods, {}, defaultSchedulerName);
+  const plain = await bindAll(cluster, bound, "plain", podsOf, {}, defaultSchedulerName);
+  await bindAll(cluster, bound, "first", warmUpPods, gpu, kaiSchedulerName);
+  const grouped = await bindAll(cluster, bound, "job", podsOf, gpu, kaiSchedulerName);
+  const figure = (what: string, { perSecond, perCpuSecond }: Rate, target?: number): Figure => ({
+    name: `end to end: ${podsOf} ${what} created and bound, ${where}`,
+    value: perSecond,
+    unit: "pods/s",
+    ...(target !== undefined && { target: { at: "least" as const, value: target } }),
+    beside: { name: "in a second of CPU time of this process", value: perCpuSecond },
+  });
+  return [
+    figure("plain pods", plain, targets.plain),
+    figure("one-GPU jobs with group and queue", grouped, targets.grouped),
+  ];
 }
 
 interface Rate {
@@ -214,46 +217,32 @@ interface Rate {
   readonly perCpuSecond: number;
 }
 
-interface Watched {
-  onEvent(told: (event: { current: { resource: string; name: string; object(): KubeObject } }) => void): unknown;
-}
-
 async function bindAll(
-  kube: KubeApi,
-  store: Watched,
-  prefix: string,
+  cluster: BenchCluster,
+  bound: BoundPods,
+  word: string,
   pods: number,
   gpus: Record<string, string>,
   schedulerName: string,
 ): Promise<Rate> {
-  const bound = new Set<string>();
-  let done = (): void => {};
-  const all = new Promise<void>((resolve) => {
-    done = resolve;
-  });
-  store.onEvent(({ current }) => {
-    if (current.resource !== "/pods" || !current.name.startsWith(prefix) || bound.has(current.name)) return;
-    const spec = current.object()["spec"] as { nodeName?: string } | undefined;
-    if (spec?.nodeName === undefined) return;
-    bound.add(current.name);
-    if (bound.size === pods) done();
-  });
+  const resources = { requests: { cpu: "100m", memory: "64Mi", ...gpus }, limits: gpus };
+  const objects = Array.from({ length: pods }, (_, at) => ({
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { name: `${word}-${at}`, namespace: "default" },
+    spec: { schedulerName, containers: [{ name: "main", image: "i", resources }] },
+  }));
   const startedMs = performance.now();
   const cpu = process.cpuUsage();
-  const numbers = Array.from({ length: pods }, (_, at) => at);
-  await inParallel(numbers, 64, async (at) => {
-    const resources = { requests: { cpu: "100m", memory: "64Mi", ...gpus }, limits: gpus };
-    await kube.create(podsRef, {
-      apiVersion: "v1",
-      kind: "Pod",
-      metadata: { name: `${prefix}-${at}`, namespace: "default" },
-      spec: { schedulerName, containers: [{ name: "main", image: "i", resources }] },
-    } as unknown as KubeObject);
-  });
-  await all;
+  await Promise.all([cluster.createAll(podsRef, objects), cluster.until(() => bound.of(word) === pods)]);
   const { user, system } = process.cpuUsage(cpu);
   return {
     perSecond: (pods * 1000) / (performance.now() - startedMs),
     perCpuSecond: (pods * 1e6) / (user + system),
   };
+}
+
+function asNew(object: { readonly metadata: ObjectMeta }): object {
+  const { uid: _, resourceVersion: __, ...metadata } = object.metadata;
+  return { ...object, metadata };
 }

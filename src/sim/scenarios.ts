@@ -9,7 +9,8 @@ import { exhibits, variantsOf } from "./museum/museum.ts";
 import { nodesScenario } from "./nodes/scenario.ts";
 import type { Scenario } from "./scenario.ts";
 import { claimsScenario } from "./schedule/claimsScenario.ts";
-import { scheduleScenario } from "./schedule/scenario.ts";
+import { scheduleMistakes } from "./schedule/mistakes.ts";
+import { scheduleScenario, scheduleWith } from "./schedule/scenario.ts";
 import { barrierScenario } from "./verify/barrierScenario.ts";
 import { verifyScenario } from "./verify/scenario.ts";
 import { nodeLivesScenario } from "./workloads/nodeLives.ts";
@@ -28,6 +29,7 @@ export function scenarios(): readonly Scenario[] {
     ...inventoryMistakes.map((mistake) => inventoryScenario(mistake)),
     podSetScenario(),
     scheduleScenario,
+    ...scheduleMistakes.map((mistake) => scheduleWith(mistake)),
     claimsScenario,
     workloadsScenario,
     nodeLivesScenario,

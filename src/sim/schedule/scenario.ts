@@ -9,7 +9,7 @@ import { podGroupApiVersion, podGroupRef } from "../../model/scheduling/podGroup
 import { queueApiVersion, queueRef } from "../../model/scheduling/queue.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
 import { kubelets } from "../bind/scenario.ts";
-import { controllersProcess } from "../controllersProcess.ts";
+import { controllersProcess, runControllers } from "../controllersProcess.ts";
 import {
   changesWhatItSaw,
   destroysTheSameObject,
@@ -28,6 +28,7 @@ import {
   queuesAddUp,
   reasonsAreCurrent,
 } from "./invariants.ts";
+import { mistaken, mistakenControllers, type ScheduleMistake } from "./mistakes.ts";
 import { decidingAgainDecidesNothing, nothingStaysInDoubt, sumsClose } from "./worldInvariants.ts";
 
 const podsRef = { group: "", version: "v1", plural: "pods" };
@@ -45,59 +46,72 @@ const binder: Part = {
 };
 
 /** Jobs of two queues come and go, whole, shared and in gangs, while two schedulers quarrel about who leads. */
-export const scheduleScenario: Scenario = {
-  name: "schedule",
-  about:
-    "plain pods, gangs and shares of two queues are placed, evicted and deleted while everything lags, fails and dies",
-  parts: [scheduler, binder, nodes],
-  serverLoops: true,
-  setUp: async (kube) => {
-    await kube.create({ group: "", version: "v1", plural: "namespaces" }, plain("v1", "Namespace", "default"));
-    for (const [name, quota, parentQueue] of [
-      ["colours", 8, ""],
-      ["red", 4, "colours"],
-      ["blue", 4, "colours"],
-    ] as const) {
-      const open = { quota: -1, limit: -1, overQuotaWeight: 1 };
-      const resources = { gpu: { quota, limit: -1, overQuotaWeight: 1 }, cpu: open, memory: open };
-      const spec = { ...(parentQueue !== "" && { parentQueue }), resources };
-      await kube.create(queueRef, { ...plain(queueApiVersion, "Queue", name), spec });
-    }
-  },
-  actors: () => [
-    ...schedulers.map((name) =>
-      controllersProcess(name, (controllers, ports) => ports.observe("world", addScheduler(controllers, settings)), {
-        lease,
-      }),
-    ),
-    controllersProcess("binder", (controllers) => binder.add(controllers)),
-    controllersProcess("kubelets", (controllers) => nodes.add(controllers)),
-    user,
-  ],
-  invariants: [
-    noGpuTwice,
-    gangsStartWhole,
-    changesWhatItSaw(held),
-    sumsClose(held),
-    destroysTheSameObject(held),
-    bindsTheSamePod((actor) => held(actor) || actor === "binder"),
-    queuesAddUp,
-    placementEnds,
-    nothingStaysInDoubt(lease.name),
-    oneEpochWrites(held, lease.name),
-    destroysWhatItLookedAt(held),
-    evictionsServe(held),
-    reasonsAreCurrent,
-    decidingAgainDecidesNothing(lease.name),
-    neverGoesBack,
-    mirrorsAreComplete,
-  ],
-  shakenMs: 14_000,
-  settleMs: 180_000,
-  // A cache whose lists were refused tries again after half a minute at the latest: the binder may be silent for that long.
-  quietMs: 40_000,
-  humming: ["coordination.k8s.io/leases", "events.k8s.io/events", "/events"],
-};
+export const scheduleScenario: Scenario = scheduleWith();
+
+/** `schedule`, or `schedule/<mistake>`: one classic mistake at a time. */
+export function scheduleWith(mistake?: ScheduleMistake): Scenario {
+  return {
+    name: mistake === undefined ? "schedule" : `schedule/${mistake.name}`,
+    about:
+      "plain pods, gangs and shares of two queues are placed, evicted and deleted while everything lags, fails and dies",
+    parts: [scheduler, binder, nodes],
+    serverLoops: true,
+    setUp: async (kube) => {
+      await kube.create({ group: "", version: "v1", plural: "namespaces" }, plain("v1", "Namespace", "default"));
+      for (const [name, quota, parentQueue] of [
+        ["colours", 8, ""],
+        ["red", 4, "colours"],
+        ["blue", 4, "colours"],
+      ] as const) {
+        const open = { quota: -1, limit: -1, overQuotaWeight: 1 };
+        const resources = { gpu: { quota, limit: -1, overQuotaWeight: 1 }, cpu: open, memory: open };
+        const spec = { ...(parentQueue !== "" && { parentQueue }), resources };
+        await kube.create(queueRef, { ...plain(queueApiVersion, "Queue", name), spec });
+      }
+    },
+    actors: () => [
+      ...schedulers.map((name) => ({
+        name,
+        run: (ports: ActorPorts) =>
+          runControllers(
+            mistaken(ports, mistake),
+            (controllers) =>
+              ports.observe("world", addScheduler(mistakenControllers(controllers, ports, mistake), settings)),
+            { lease },
+          ),
+      })),
+      {
+        name: "binder",
+        run: (ports: ActorPorts) => runControllers(mistaken(ports, mistake), (controllers) => binder.add(controllers)),
+      },
+      controllersProcess("kubelets", (controllers) => nodes.add(controllers)),
+      user,
+    ],
+    invariants: [
+      noGpuTwice,
+      gangsStartWhole,
+      changesWhatItSaw(held),
+      sumsClose(held),
+      destroysTheSameObject(held),
+      bindsTheSamePod((actor) => held(actor) || actor === "binder"),
+      queuesAddUp,
+      placementEnds,
+      nothingStaysInDoubt(lease.name),
+      oneEpochWrites(held, lease.name),
+      destroysWhatItLookedAt(held),
+      evictionsServe(held),
+      reasonsAreCurrent,
+      decidingAgainDecidesNothing(lease.name),
+      neverGoesBack,
+      mirrorsAreComplete,
+    ],
+    shakenMs: 14_000,
+    settleMs: 180_000,
+    // A cache whose lists were refused tries again after half a minute at the latest: the binder may be silent for that long.
+    quietMs: 40_000,
+    humming: ["coordination.k8s.io/leases", "events.k8s.io/events", "/events"],
+  };
+}
 
 /** Submits workloads of all kinds and takes some away. */
 const user: ActorSpec = {

@@ -1,0 +1,109 @@
+/** Classic mistakes of who places pods, put around the product's code, not into it: seeds must find each of them. */
+import type { ControllerOptions } from "../../control/controller.ts";
+import type { Controllers } from "../../control/controllers.ts";
+import type { JsonObject } from "../../model/json.ts";
+import type { Pod } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { bindRequestRef } from "../../model/scheduling/bindRequest.ts";
+import { formatTime } from "../../model/time.ts";
+import type { KubeApi, Patch } from "../../ports/kubeApi.ts";
+import type { ActorPorts } from "../actor.ts";
+
+export interface ScheduleMistake {
+  readonly name: string;
+  /** The invariant that it breaks. */
+  readonly invariant: string;
+  /** What schedulers and binder do to the API instead of what they mean to do. */
+  readonly kube?: (ports: ActorPorts) => Partial<KubeApi>;
+  /** What becomes of a scheduler's turns. */
+  readonly turns?: (options: ControllerOptions, ports: ActorPorts) => ControllerOptions;
+}
+
+export const scheduleMistakes: readonly ScheduleMistake[] = [
+  {
+    // Another pod of that name may have come.
+    name: "binds-by-name",
+    invariant: "I7",
+    kube: ({ kube }) => ({
+      bind: (ref, { resourceVersion: _, ...target }, options) => kube.bind(ref, { ...target, uid: "" }, options),
+    }),
+  },
+  {
+    // A request for a share that is taken back is never let go of.
+    name: "keeps-requests",
+    invariant: "I11",
+    kube: ({ kube }) => ({
+      patch: async (ref, patch, options) => {
+        const { metadata } = patch.body as Partial<KubeObject>;
+        const isLetGo = ref.plural === bindRequestRef.plural && metadata?.finalizers === null;
+        return isLetGo ? kube.get(ref, options) : kube.patch(ref, patch, options);
+      },
+    }),
+  },
+  {
+    // A sentence that differs every time is written every time, and never comes to rest.
+    name: "says-the-time",
+    invariant: "I17",
+    kube: ({ kube, clock }) => ({
+      patch: (ref, patch, options) => kube.patch(ref, withTime(patch, clock.nowMs()), options),
+    }),
+    turns: (options) => {
+      if (options.name !== "scheduler-status") return options;
+      const reconcile: ControllerOptions["reconcile"] = async (key, turn) =>
+        (await options.reconcile(key, turn)) ?? { requeueAfterMs: 16_000 };
+      return { ...options, reconcile };
+    },
+  },
+  {
+    // Events that come too soon are dropped, also the last one of a burst.
+    name: "drops-bursts",
+    invariant: "I19",
+    turns: (options, { clock }) => {
+      if (options.name !== "scheduler") return options;
+      let lastMs = Number.NEGATIVE_INFINITY;
+      const reconcile: ControllerOptions["reconcile"] = (key, turn) => {
+        if (clock.monotonicMs() < lastMs + 500) return undefined;
+        lastMs = clock.monotonicMs();
+        return options.reconcile(key, turn);
+      };
+      return { ...options, reconcile };
+    },
+  },
+];
+
+/** The outside of a process that makes the mistake. */
+export function mistaken(ports: ActorPorts, mistake: ScheduleMistake | undefined): ActorPorts {
+  const { kube } = ports;
+  if (mistake?.kube === undefined) return ports;
+  const right: KubeApi = {
+    get: (...args) => kube.get(...args),
+    list: (...args) => kube.list(...args),
+    watch: (...args) => kube.watch(...args),
+    create: (...args) => kube.create(...args),
+    update: (...args) => kube.update(...args),
+    patch: (...args) => kube.patch(...args),
+    delete: (...args) => kube.delete(...args),
+    bind: (...args) => kube.bind(...args),
+    evict: (...args) => kube.evict(...args),
+  };
+  return { ...ports, kube: { ...right, ...mistake.kube(ports) } };
+}
+
+/** Controllers to which a scheduler adds its turns, and gets others. */
+export function mistakenControllers(
+  controllers: Controllers,
+  ports: ActorPorts,
+  mistake: ScheduleMistake | undefined,
+): Controllers {
+  const turns = mistake?.turns;
+  if (turns === undefined) return controllers;
+  const add: Controllers["add"] = (options) => controllers.add(turns(options, ports));
+  return Object.create(controllers, { add: { value: add } }) as Controllers;
+}
+
+function withTime(patch: Patch, nowMs: number): Patch {
+  const { status } = patch.body as { status?: Pod["status"] };
+  if (patch.type !== "merge" || status?.conditions === undefined) return patch;
+  const conditions = status.conditions.map((each) => ({ ...each, message: `${each.message} (${formatTime(nowMs)})` }));
+  return { ...patch, body: { ...(patch.body as JsonObject), status: { ...status, conditions } } as JsonObject };
+}

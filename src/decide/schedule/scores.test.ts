@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { decide, gang, group, node, outcome, pod, startMs, together, world } from "./testCluster.ts";
+import { decide, gang, group, node, outcome, pod, startMs, together, topology, world } from "./testCluster.ts";
 
 const likes = (label: string, weight = 1) =>
   ({
@@ -61,5 +61,138 @@ describe("of two nodes", () => {
     const cluster = world({ nodes: [node("dra", { gpus: 0 })], ...gang("a", 1, { fraction: "0.5" }) });
     cluster.setClaimGpus("dra", 8);
     expect(outcome(decide(cluster))).toEqual({});
+  });
+});
+
+describe("what is worth more, in order:", () => {
+  /** Two nodes of which each has one advantage; the first name would win a tie, so the winner has the second. */
+  const wins = (words: Parameters<typeof world>[0]): string | undefined => outcome(decide(world(words)))["a-000"];
+  const racks = [node("n1", { labels: { rack: "r1" } }), node("n2", { labels: { rack: "r2" } })];
+  const topologies = [topology("t", "rack")];
+  const near = { topologyConstraint: { topology: "t", preferredTopologyLevel: "rack" } };
+  const member = (on: string, words: object = {}) => ({
+    groups: [group("a", { minMember: 1, ...near })],
+    pods: [pod("a-run", { gpus: 1, on, group: "a", ...words }), pod("a-000", { gpus: 1, group: "a", ...words })],
+  });
+  const friend = (on: string) => ({
+    groups: [group("f")],
+    pods: [pod("f", { on, group: "f", labels: { app: "db" } })],
+  });
+
+  test("company that the pod likes, before a GPU that is shared already", () => {
+    const shared = { groups: [group("s")], pods: [pod("s", { fraction: "0.5", on: "n1", group: "s", groups: ["g"] })] };
+    const wanted = gang("a", 1, { fraction: "0.5", spec: likes("db") });
+    expect(wins({ nodes: racks, ...together(shared, friend("n2"), wanted) })).toBe("n2");
+  });
+
+  test("closeness to its own gang, before a GPU that is shared already", () => {
+    const shared = { groups: [group("s")], pods: [pod("s", { fraction: "0.5", on: "n1", group: "s", groups: ["g"] })] };
+    const own = member("n2", { gpus: 0, fraction: "0.5" });
+    own.pods[0] = pod("a-run", { gpus: 1, on: "n2", group: "a" });
+    expect(wins({ nodes: racks, topologies, ...together(shared, own) })).toBe("n2");
+  });
+
+  test("a GPU with room now, before one whose room is still being released", () => {
+    const shared = {
+      groups: [group("s")],
+      pods: [
+        pod("s", { fraction: "0.5", on: "n2", group: "s", groups: ["g"] }),
+        // The other half is being released.
+        pod("t", { fraction: "0.5", on: "n2", group: "s", groups: ["g"], deletedMs: startMs + 3_600_000 }),
+      ],
+    };
+    const nodes = [node("n1"), node("n2", { gpus: 1 })];
+    const words = { nodes, ...together(shared, gang("a", 1, { fraction: "0.5" })) };
+    expect(wins(words)).toBe("n1");
+  });
+
+  test("not having to wait, before a node without GPUs for a pod without", () => {
+    const nodes = [node("n1", { gpus: 0, cpu: "2" }), node("n2", { cpu: "64" })];
+    const going = gang("x", 1, { cpu: "2", on: "n1", deletedMs: startMs + 3_600_000 });
+    expect(wins({ nodes, ...together(going, gang("a", 1, { cpu: "1" })) })).toBe("n2");
+  });
+
+  test("a node without GPUs for a pod without, before a fuller one", () => {
+    const nodes = [node("n1", { cpu: "8" }), node("n2", { gpus: 0, cpu: "64" })];
+    const full = gang("x", 1, { cpu: "6", on: "n1" });
+    expect(wins({ nodes, ...together(full, gang("a", 1, { cpu: "1" })) })).toBe("n2");
+  });
+
+  test.each([
+    ["the fuller one, by cores for a pod without GPUs", {}, { cpu: "32" }, "n2"],
+    ["the emptier one where cores are spread", { cpuStrategy: "spread" as const }, { cpu: "32" }, "n1"],
+    ["the fuller one, by GPUs for a pod with GPUs, whatever its cores", {}, { cpu: "1", gpus: 4 }, "n2"],
+  ])("at last %s", (_, settings, busy, winner) => {
+    const wanted = "gpus" in busy ? { gpus: 1 } : {};
+    const other = "gpus" in busy ? gang("y", 1, { cpu: "40", on: "n1" }) : { groups: [], pods: [] };
+    const words = { nodes: [node("n1"), node("n2")], settings };
+    expect(wins({ ...words, ...together(gang("x", 1, { ...busy, on: "n2" }), other, gang("a", 1, wanted)) })).toBe(
+      winner,
+    );
+  });
+});
+
+describe("a share of a GPU", () => {
+  const going = { deletedMs: startMs + 30_000 };
+
+  test("takes a GPU with room now before one with room later", () => {
+    const cluster = world({
+      nodes: [node("n1", { gpus: 2 })],
+      ...together(
+        {
+          groups: [group("s")],
+          pods: [
+            pod("s", { fraction: "0.9", on: "n1", group: "s", groups: ["full"], ...going }),
+            pod("t", { fraction: "0.4", on: "n1", group: "s", groups: ["open"] }),
+          ],
+        },
+        gang("a", 1, { fraction: "0.5" }),
+      ),
+    });
+    expect(decide(cluster).jobs[0]?.binds[0]?.groups).toEqual(["open"]);
+  });
+
+  test("of several GPUs waits as a whole when one of them has room only later", () => {
+    const cluster = world({
+      nodes: [node("n1", { gpus: 2 })],
+      ...together(
+        {
+          groups: [group("s")],
+          pods: [
+            pod("s", { fraction: "0.9", on: "n1", group: "s", groups: ["full"], ...going }),
+            pod("t", { fraction: "0.4", on: "n1", group: "s", groups: ["open"] }),
+          ],
+        },
+        gang("a", 1, { fraction: "0.5", devices: 2 }),
+      ),
+    });
+    expect(outcome(decide(cluster))).toEqual({ "a-000": "~n1" });
+  });
+
+  test("begins another GPU where a whole one is free, and waits for one that is being released", () => {
+    const busy = (deletedMs?: number) => ({
+      groups: [group("w")],
+      pods: [pod("w", { gpus: 1, on: "n1", group: "w", ...(deletedMs !== undefined && { deletedMs }) })],
+    });
+    const on = (gpus: number, deletedMs?: number) =>
+      outcome(
+        decide(
+          world({ nodes: [node("n1", { gpus })], ...together(busy(deletedMs), gang("a", 1, { fraction: "0.5" })) }),
+        ),
+      );
+    expect(on(2)).toEqual({ "a-000": "n1" });
+    expect(on(1, startMs + 30_000)).toEqual({ "a-000": "~n1" });
+    expect(on(1)).toEqual({});
+  });
+
+  test("is not put beside a whole GPU pod, and a whole GPU is not taken from those that share it", () => {
+    const sharing = {
+      groups: [group("s")],
+      pods: [pod("s", { fraction: "0.1", on: "n1", group: "s", groups: ["g"] })],
+    };
+    const one = [node("n1", { gpus: 1 })];
+    expect(outcome(decide(world({ nodes: one, ...together(sharing, gang("a", 1, { gpus: 1 })) })))).toEqual({});
+    const whole = gang("w", 1, { gpus: 1, on: "n1" });
+    expect(outcome(decide(world({ nodes: one, ...together(whole, gang("a", 1, { fraction: "0.1" })) })))).toEqual({});
   });
 });

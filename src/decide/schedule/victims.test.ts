@@ -124,6 +124,39 @@ describe("work that has just begun", () => {
   });
 });
 
+describe("what a shard says of work that has just begun", () => {
+  const begun = { annotations: { "kai.scheduler/last-start-timestamp": formatTime(startMs) } };
+  test.each(["lca", "queue"] as const)("protects it from reclaim where no queue says otherwise, by %s", (method) => {
+    const gone = (reclaimMinRuntimeMs: number) =>
+      evicted(
+        decide(
+          world({
+            queues: two,
+            settings: { reclaimMinRuntimeMethod: method, reclaimMinRuntimeMs },
+            ...together(running("t", 8, { queue: "theirs", ...begun }), gang("m", 1, { gpus: 1 }, { queue: "mine" })),
+          }),
+          startMs + 60_000,
+        ),
+      ).length;
+    expect([gone(600_000), gone(30_000)]).toEqual([0, 8]);
+  });
+});
+
+describe("a delay", () => {
+  test("begins again when its job loses a pod", () => {
+    const annotations = { "kai.scheduler/last-eviction-timestamp": formatTime(startMs + 240_000) };
+    const cluster = world({
+      queues: two,
+      ...together(
+        running("t", 8, { queue: "theirs", minMember: 1 }),
+        gang("m", 1, { gpus: 1 }, { queue: "mine", preemptionDelay: "5m", annotations }),
+      ),
+    });
+    expect(evicted(decide(cluster, startMs + 301_000))).toEqual([]);
+    expect(evicted(decide(cluster, startMs + 541_000))).toHaveLength(1);
+  });
+});
+
 describe("the search for victims", () => {
   test("is not made again for a job that asks for no less than one that failed", () => {
     const words = {
@@ -177,6 +210,40 @@ describe("consolidation", () => {
     const words = scattered();
     words.groups[2] = group("wide", { preemptibility: "non-preemptible", minMember: 1 });
     expect(evicted(decide(world({ nodes, queues, ...words })))).toEqual([]);
+  });
+
+  test.each([
+    ["as many jobs as it may", 1, 1],
+    ["any number where there is no bound", -1, 2],
+  ])("moves %s", (_, consolidationJobsMax, moved) => {
+    const ones = together(
+      gang("a", 1, { gpus: 1, on: "n1" }),
+      gang("b", 1, { gpus: 1, on: "n1" }),
+      gang("c", 1, { gpus: 6, on: "n2" }, { preemptibility: "non-preemptible" }),
+      gang("wide", 1, { gpus: moved === 1 ? 7 : 8 }, { createdMs: startMs + 1 }),
+    );
+    expect(
+      evicted(decide(world({ nodes, queues: [queue("q", gpus(16))], settings: { consolidationJobsMax }, ...ones }))),
+    ).toHaveLength(moved);
+  });
+
+  test("moves sixteen jobs and not seventeen", () => {
+    const small = (count: number) =>
+      together(
+        ...Array.from({ length: count }, (_, at) => gang(`s${at}`, 1, { gpus: 1, on: "n1" })),
+        gang("wide", 1, { gpus: count }, { createdMs: startMs + 1 }),
+      );
+    const at = (count: number) =>
+      evicted(
+        decide(
+          world({
+            nodes: [node("n1", { gpus: count }), node("n2", { gpus: count - 1 }), node("n3", { gpus: 1 })],
+            ...small(count),
+          }),
+        ),
+      );
+    expect(at(16)).toHaveLength(16);
+    expect(at(17)).toEqual([]);
   });
 
   test("is not tried when the whole cluster has not enough GPUs", () => {

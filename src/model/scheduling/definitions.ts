@@ -330,10 +330,25 @@ export const kaiConfigDefinition = definition({
           schedulerName: { ...text, default: "kai-scheduler" },
           queueLabelKey: { ...text, default: "kai.scheduler/queue" },
           nodePoolLabelKey: { ...text, default: "kai.scheduler/node-pool" },
+          namespaceLabelSelector: map(text),
+          podLabelSelector: map(text),
         }),
         "x-kubernetes-preserve-unknown-fields": true,
       },
       binder: open,
+      podGrouper: {
+        ...fields({
+          args: {
+            ...fields({
+              gangScheduleKnative: flag,
+              defaultPrioritiesConfigMapName: text,
+              defaultPrioritiesConfigMapNamespace: text,
+            }),
+            "x-kubernetes-preserve-unknown-fields": true,
+          },
+        }),
+        "x-kubernetes-preserve-unknown-fields": true,
+      },
       admission: {
         ...fields({
           gpuSharing: { ...flag, default: false },

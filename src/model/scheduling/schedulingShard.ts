@@ -79,6 +79,15 @@ export type KaiConfigSpec = {
     plugins?: Record<string, PluginSetting>;
     [field: string]: unknown;
   };
+  podGrouper?: {
+    args?: {
+      gangScheduleKnative?: boolean;
+      defaultPrioritiesConfigMapName?: string;
+      defaultPrioritiesConfigMapNamespace?: string;
+      [field: string]: unknown;
+    };
+    [field: string]: unknown;
+  };
   admission?: {
     gpuSharing?: boolean;
     blockNvidiaVisibleDevices?: boolean;

@@ -1,4 +1,12 @@
 import {
+  type GrouperSettings,
+  hasLabels,
+  type KindPriorities,
+  noKindPriorities,
+  readGrouperSettings,
+  readKindPriorities,
+} from "../../decide/schedule/grouper/grouperSettings.ts";
+import {
   type GroupFacts,
   groupChanges,
   groupPod,
@@ -9,11 +17,12 @@ import type { Workload } from "../../decide/schedule/grouper/workload.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
 import { expectedOf, type NewObject } from "../../model/intent.ts";
 import type { JsonObject } from "../../model/json.ts";
-import type { Pod } from "../../model/kubernetes.generated.ts";
+import type { ConfigMap, Pod } from "../../model/kubernetes.generated.ts";
 import { type KubeObject, type OwnerReference, splitApiVersion } from "../../model/object.ts";
 import type { Refusal } from "../../model/outcome.ts";
 import { annotationKeys, kaiSchedulerName, labelKeys, scalingNamespace } from "../../model/scheduling/keys.ts";
 import type { PodGroup } from "../../model/scheduling/podGroup.ts";
+import { type KaiConfig, kaiConfigName, kaiConfigRef } from "../../model/scheduling/schedulingShard.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { Controllers } from "../controllers.ts";
 import type { EventRecorder } from "../eventRecorder.ts";
@@ -34,19 +43,49 @@ export class GroupTurns {
   private readonly pods: ObjectCache;
   private readonly groups: ObjectCache;
   private readonly priorityClasses: ObjectCache;
+  private readonly namespaces: ObjectCache;
+  private readonly configMaps: ObjectCache;
+  /** Undefined where nobody installs a Config. */
+  private readonly configs: ObjectCache | undefined;
+  private config: { readonly object: KubeObject | undefined; readonly settings: GrouperSettings } | undefined;
 
-  constructor(controllers: Controllers, recorder: EventRecorder) {
+  constructor(controllers: Controllers, recorder: EventRecorder, readsConfig: boolean) {
     this.controllers = controllers;
     this.recorder = recorder;
     this.pods = controllers.cache(refs.pods);
     this.groups = controllers.cache(refs.groups);
     this.priorityClasses = controllers.cache(refs.priorityClasses);
+    this.namespaces = controllers.cache(refs.namespaces);
+    this.configMaps = controllers.cache(refs.configMaps);
+    this.configs = readsConfig ? controllers.cache(kaiConfigRef) : undefined;
+  }
+
+  /** As the Config says now; it is read again when it has changed. */
+  private get settings(): GrouperSettings {
+    const object = this.configs?.get(kaiConfigName);
+    if (this.config !== undefined && this.config.object === object) return this.config.settings;
+    const { settings, problems } = readGrouperSettings((object as unknown as KaiConfig | undefined)?.spec);
+    for (const problem of problems) {
+      this.controllers.ports.log.warn({ config: kaiConfigName, problem }, "the Config asks for what cannot be");
+    }
+    this.config = { object, settings };
+    return settings;
+  }
+
+  private kindPriorities({ priorities }: GrouperSettings): KindPriorities {
+    if (priorities === undefined) return noKindPriorities;
+    const configMap = this.configMaps.get(priorities) as unknown as ConfigMap | undefined;
+    return readKindPriorities(configMap?.data?.["types"]);
   }
 
   async turn(key: string, cancel: Cancel): Promise<TurnResult> {
     const object = this.pods.get(key);
     const pod = object as unknown as Pod | undefined;
     if (object === undefined || pod === undefined || !this.isOurs(pod)) return undefined;
+    const { settings } = this;
+    const namespace = this.namespaces.get(object.metadata.namespace ?? "");
+    if (!hasLabels(object.metadata.labels, settings.podLabels)) return undefined;
+    if (!hasLabels(namespace?.metadata.labels, settings.namespaceLabels)) return undefined;
     const chain = await this.chainOf(object, cancel);
     if (!Array.isArray(chain)) {
       this.warn(object, chain.message);
@@ -55,6 +94,8 @@ export class GroupTurns {
     const facts: GroupFacts = {
       hasPriorityClass: (name) => this.priorityClasses.get(name) !== undefined,
       existing: (name) => this.groups.get(`${object.metadata.namespace}/${name}`) as unknown as PodGroup | undefined,
+      kindPriorities: this.kindPriorities(settings),
+      gangsKnative: settings.gangsKnative,
     };
     const wanted = groupPod(pod, chain, facts);
     if ("skip" in wanted) return undefined;

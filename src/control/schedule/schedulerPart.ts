@@ -41,7 +41,7 @@ export function addScheduler(controllers: Controllers, settings: Settings, optio
   const first = addShard(controllers, settings, options);
   const { world, recorder } = first;
   if (settings.readsShards) addShardTurns(controllers, first, settings, options);
-  const groups = new GroupTurns(controllers, recorder);
+  const groups = new GroupTurns(controllers, recorder, settings.readsShards);
   controllers.add({
     name: "pod-grouper",
     concurrency: writesAtOnce,

@@ -2,12 +2,15 @@ import { describe, expect, test } from "vitest";
 import type { Pod } from "../../../model/kubernetes.generated.ts";
 import type { PodGroup } from "../../../model/scheduling/podGroup.ts";
 import { pod } from "../testCluster.ts";
+import { hasLabels, noKindPriorities, readGrouperSettings, readKindPriorities } from "./grouperSettings.ts";
 import { type GroupFacts, groupChanges, groupPod, newGroup, type WantedGroup } from "./groupPod.ts";
 import type { Workload } from "./workload.ts";
 
 const facts: GroupFacts = {
   hasPriorityClass: (name) => ["train", "build", "inference", "urgent"].includes(name),
   existing: () => undefined,
+  kindPriorities: noKindPriorities,
+  gangsKnative: true,
 };
 
 function owner(
@@ -284,6 +287,62 @@ describe("by kind of workload", () => {
     });
   });
 
+  test("pods of a Knative service stand alone where gangs of them are switched off", () => {
+    const chain = [
+      owner("serving.knative.dev/v1", "Revision", { name: "r1" }),
+      owner("serving.knative.dev/v1", "Service"),
+    ];
+    const member = pod("p", { annotations: { "autoscaling.knative.dev/min-scale": "3" } });
+    expect(wanted(chain, member, { gangsKnative: false })).toMatchObject({
+      name: "pg-p-pod-default-p",
+      spec: { minMember: 1, priorityClassName: "inference" },
+    });
+  });
+
+  test.each([
+    ["kubeflow.org/v1beta1", "ScheduledWorkflow"],
+    ["machinelearning.seldon.io/v1", "SeldonDeployment"],
+    ["kubevirt.io/v1", "VirtualMachineInstance"],
+    ["workspace.devfile.io/v1alpha2", "DevWorkspace"],
+    ["tekton.dev/v1", "PipelineRun"],
+    ["tekton.dev/v1", "TaskRun"],
+  ])("%s %s has one group of its owner, for training", (apiVersion, kind) => {
+    expect(wanted([owner(apiVersion, kind)])).toMatchObject({
+      name: "pg-w-uid-w",
+      spec: { minMember: 1, priorityClassName: "train" },
+    });
+  });
+
+  test("a PyTorchJob of more segments than anybody means is not cut", () => {
+    const job = owner("kubeflow.org/v1", "PyTorchJob", {
+      annotations: { "kai.scheduler/segment-size": "1" },
+      spec: replicas("pytorchReplicaSpecs", { Master: 1, Worker: 10_001 }),
+    });
+    const worker = pod("p", { labels: { "training.kubeflow.org/replica-type": "worker" } });
+    expect(wanted([job], worker).spec.subGroups).toHaveLength(2);
+  });
+
+  test("a Ray cluster that was grouped flat stays flat, with all of it as its minimum", () => {
+    const spec = { workerGroupSpecs: [{ groupName: "w", replicas: 3, numOfHosts: 2 }] };
+    const head = pod("h", { labels: { "ray.io/node-type": "head" } });
+    const flat = { spec: { minMember: 7 } } as PodGroup;
+    expect(wanted([owner("ray.io/v1", "RayCluster", { spec })], head, { existing: () => flat })).toMatchObject({
+      subGroup: undefined,
+      spec: { minMember: 7 },
+    });
+  });
+
+  test("a group of a LeaderWorkerSet waits for its workers when its leader has a node", () => {
+    const set = owner("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", {
+      spec: { leaderWorkerTemplate: { size: 4 }, startupPolicy: "LeaderReady" },
+    });
+    const labels = { "leaderworkerset.sigs.k8s.io/group-index": "0", "leaderworkerset.sigs.k8s.io/worker-index": "0" };
+    expect(wanted([set], pod("p", { labels, on: "n1" })).spec.subGroups).toMatchObject([
+      { minMember: 1 },
+      { minMember: 3 },
+    ]);
+  });
+
   test("an AmlJob waits for as many pods as it has nodes, a SPOTRequest is for inference", () => {
     const containers = [{ name: "c", image: "i", env: [{ name: "AZUREML_NODE_COUNT", value: "4" }] }];
     const member = pod("p", { spec: { containers } as never });
@@ -327,6 +386,61 @@ describe("for every kind", () => {
     expect(of({ priorityClassName: "nobody" }, { priorityClassName: "build" })).toBe("build");
     expect(of({}, {}, { priorityClassName: "inference" })).toBe("inference");
     expect(of({}, {})).toBe("train");
+  });
+
+  describe("the installation says which class a kind has", () => {
+    const types = [
+      { typeName: "Job", group: "batch", priorityName: "build" },
+      { typeName: "Job", priorityName: "inference" },
+      { typeName: "Workflow", group: "argoproj.io", priorityName: "urgent" },
+      { typeName: "StatefulSet", group: "apps", priorityName: "nobody" },
+    ];
+    const kindPriorities = readKindPriorities(JSON.stringify(types));
+    const classOf = (chain: Workload[], member = pod("p")) =>
+      wanted(chain, member, { kindPriorities }).spec.priorityClassName;
+    test.each([
+      ["by group and kind", [owner("batch/v1", "Job")], "build"],
+      ["by kind alone", [owner("example.com/v1", "Job")], "inference"],
+      ["not where the class does not exist", [owner("apps/v1", "StatefulSet")], "train"],
+      ["not of kinds that it does not name", [owner("apps/v1", "ReplicaSet")], "train"],
+      ["also of an owner that only passes on", [owner("argoproj.io/v1alpha1", "Workflow")], "urgent"],
+      [
+        "not where the workload says otherwise",
+        [owner("batch/v1", "Job", { labels: { priorityClassName: "train" } })],
+        "train",
+      ],
+    ])("%s", (_, chain, expected) => {
+      expect(classOf(chain)).toBe(expected);
+    });
+
+    test.each(["", "no JSON", "{}", "[1]", '[{"typeName":7}]'])("in %j nothing is said", (text) => {
+      expect(readKindPriorities(text).size).toBe(0);
+    });
+  });
+
+  test.each([
+    ["labels and annotations of its owner, without the bulk of kubectl", { team: "a" }, { note: "x" }],
+    ["nothing where its owner has none", {}, {}],
+  ])("the group has %s", (_, labels, annotations) => {
+    const bulk = { "kubectl.kubernetes.io/last-applied-configuration": "{}" };
+    const group = newGroup(wanted([owner("batch/v1", "Job", { labels, annotations: { ...annotations, ...bulk } })]));
+    expect(group.metadata["labels"]).toEqual(labels);
+    expect(group.metadata["annotations"]).toEqual({
+      ...annotations,
+      "kai.scheduler/top-owner-metadata": "name: w\nuid: uid-w\napiVersion: batch/v1\nkind: Job\n",
+    });
+    expect(group.metadata["ownerReferences"]).toEqual([
+      { apiVersion: "batch/v1", kind: "Job", name: "w", uid: "uid-w" },
+    ]);
+    expect(group.metadata["namespace"]).toBe("default");
+  });
+
+  test.each([
+    ["the owner", { "kai.scheduler/node-pool": "gold" }, {}],
+    ["the pod", {}, { "kai.scheduler/node-pool": "gold" }],
+  ])("the node pool of the group is that of %s", (_, ownerLabels, podLabels) => {
+    const group = wanted([owner("batch/v1", "Job", { labels: ownerLabels })], pod("p", { labels: podLabels }));
+    expect(group.labels).toMatchObject({ "kai.scheduler/node-pool": "gold" });
   });
 
   test("preemptibility, topology, delay and grace are taken over", () => {
@@ -386,8 +500,64 @@ describe("a group that exists", () => {
     expect(groupChanges(mine, wanted([owner("batch/v1", "Job")]))).toBeUndefined();
   });
 
+  test("keeps its labels, also those of its queue and its pool", () => {
+    const labels = { "kai.scheduler/queue": "b", "kai.scheduler/node-pool": "b" };
+    const moved = wanted([owner("batch/v1", "Job", { labels })]);
+    expect(groupChanges(group(wanted([owner("batch/v1", "Job")]).spec), moved)).toBeUndefined();
+  });
+
+  test("follows the topology of its workload where that has one", () => {
+    const annotations = { "kai.scheduler/topology": "t", "kai.scheduler/topology-required-placement": "rack" };
+    const near = wanted([owner("batch/v1", "Job", { annotations })]);
+    const topologyConstraint = { topology: "t", requiredTopologyLevel: "rack" };
+    expect(groupChanges(group(wanted([owner("batch/v1", "Job")]).spec), near)).toEqual({ topologyConstraint });
+  });
+
   test("follows its workload", () => {
     const grown = wanted([owner("batch/v1", "Job", { annotations: { "kai.scheduler/batch-min-member": "3" } })]);
     expect(groupChanges(group({ ...grown.spec, minMember: 1 }), grown)).toEqual({ minMember: 3 });
+  });
+});
+
+describe("the installation's Config", () => {
+  test("that is not there, or says nothing, groups all pods", () => {
+    const usual = { podLabels: {}, namespaceLabels: {}, priorities: undefined, gangsKnative: true };
+    expect(readGrouperSettings(undefined)).toEqual({ settings: usual, problems: [] });
+    expect(readGrouperSettings({ global: { schedulerName: "kai-scheduler" } })).toEqual({
+      settings: usual,
+      problems: [],
+    });
+  });
+
+  test("says which pods are grouped, where usual classes are, and whether Knative starts together", () => {
+    const args = {
+      gangScheduleKnative: false,
+      defaultPrioritiesConfigMapName: "priorities",
+      defaultPrioritiesConfigMapNamespace: "kai-scheduler",
+    };
+    const global = { podLabelSelector: { a: "1" }, namespaceLabelSelector: { b: "2" } };
+    expect(readGrouperSettings({ global, podGrouper: { args } }).settings).toEqual({
+      podLabels: { a: "1" },
+      namespaceLabels: { b: "2" },
+      priorities: "kai-scheduler/priorities",
+      gangsKnative: false,
+    });
+  });
+
+  test.each([
+    ["schedulerName", "mine", "it is always kai-scheduler here"],
+    ["queueLabelKey", "example.com/queue", "it is always kai.scheduler/queue here"],
+    ["nodePoolLabelKey", "example.com/pool", "it is always kai.scheduler/node-pool here"],
+  ])("that asks for another %s is told", (field, value, problem) => {
+    expect(readGrouperSettings({ global: { [field]: value } }).problems).toEqual([`spec.global.${field}: ${problem}`]);
+  });
+
+  test.each([
+    [{ a: "1" }, { a: "1", b: "2" }, true],
+    [{ a: "1" }, { a: "2" }, false],
+    [{ a: "1" }, undefined, false],
+    [{}, undefined, true],
+  ])("labels %o are had by %o: %s", (want, labels, has) => {
+    expect(hasLabels(labels, want)).toBe(has);
   });
 });

@@ -1,7 +1,9 @@
 import type { Pod } from "../../../model/kubernetes.generated.ts";
+import { splitApiVersion } from "../../../model/object.ts";
 import { annotationKeys, labelKeys } from "../../../model/scheduling/keys.ts";
 import { type PodGroup, type PodGroupSpec, podGroupApiVersion } from "../../../model/scheduling/podGroup.ts";
 import { defaultQueueName } from "../../../model/scheduling/queue.ts";
+import { type KindPriorities, kindPriority } from "./grouperSettings.ts";
 import { defaultGrouper, groupers, passedOver } from "./kinds.ts";
 import { kindName, type Workload } from "./workload.ts";
 
@@ -25,6 +27,9 @@ export interface GroupFacts {
   readonly hasPriorityClass: (name: string) => boolean;
   /** A group that exists already under the name, if any. */
   readonly existing: (name: string) => PodGroup | undefined;
+  /** What the installation says about kinds. */
+  readonly kindPriorities: KindPriorities;
+  readonly gangsKnative: boolean;
 }
 
 /** Pure: the same pod with the same owners has the same group. The chain goes from the pod's own owner to the top. */
@@ -44,15 +49,20 @@ export function groupPod(pod: Pod, chain: readonly Workload[], facts: GroupFacts
   const ownerAnnotations = { ...top.metadata.annotations };
   const grouper = groupers[kindName(top)] ?? defaultGrouper;
   const defaultName = `pg-${top.metadata.name}-${top.metadata.uid}`;
-  const draft = grouper({ pod, top, chain: counted, maySubGroup: true });
+  const { gangsKnative } = facts;
+  const draft = grouper({ pod, top, chain: counted, maySubGroup: true, gangsKnative });
   const existing = facts.existing(draft.name ?? defaultName);
   // A group that was made flat stays flat: its pods carry no subgroup.
   const isFlat = existing !== undefined && (existing.spec?.subGroups?.length ?? 0) === 0;
-  const grouping = isFlat ? grouper({ pod, top, chain: counted, maySubGroup: false }) : draft;
+  const grouping = isFlat ? grouper({ pod, top, chain: counted, maySubGroup: false, gangsKnative }) : draft;
 
   const podLabels = pod.metadata.labels ?? {};
   const nodePool = labels[labelKeys.nodePool] ?? podLabels[labelKeys.nodePool];
-  const priorityClassName = priorityClassOf(pod, labels, grouping.priorityClass, facts);
+  // What is said of an owner that only passes on holds for what it passes on to.
+  const usual = [...skipped, top].map(({ apiVersion: version, kind: of }) =>
+    kindPriority(facts.kindPriorities, splitApiVersion(version).group, of),
+  );
+  const priorityClassName = priorityClassOf(pod, labels, usual, grouping.priorityClass, facts);
   const preemptibility = labels[labelKeys.preemptibility] ?? podLabels[labelKeys.preemptibility];
   const topology = grouping.topology ?? topologyOf(ownerAnnotations) ?? topologyOf(annotations);
   const delay = ownerAnnotations[annotationKeys.preemptionDelay] ?? annotations[annotationKeys.preemptionDelay];
@@ -101,6 +111,7 @@ function queueOf(pod: Pod, ownerLabels: Readonly<Record<string, string>>): strin
 function priorityClassOf(
   pod: Pod,
   ownerLabels: Readonly<Record<string, string>>,
+  usual: readonly (string | undefined)[],
   ofKind: string,
   { hasPriorityClass }: GroupFacts,
 ): string {
@@ -108,6 +119,7 @@ function priorityClassOf(
     ownerLabels[labelKeys.priorityClass],
     pod.metadata.labels?.[labelKeys.priorityClass],
     pod.spec?.priorityClassName,
+    ...usual,
   ];
   return asked.find((name) => name !== undefined && name !== "" && hasPriorityClass(name)) ?? ofKind;
 }

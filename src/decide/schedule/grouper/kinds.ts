@@ -250,7 +250,10 @@ const amlJob: Grouper = ({ pod }) => {
   return { minMember: nodes ?? 1, priorityClass: train };
 };
 
-const knative: Grouper = ({ pod, chain }) => {
+const knative: Grouper = ({ pod, chain, gangsKnative }) => {
+  if (!gangsKnative) {
+    return { name: `pg-${pod.metadata.name}-${pod.metadata.uid}`, minMember: 1, priorityClass: "inference" };
+  }
   const revision = chain.find(({ kind }) => kind === "Revision");
   const min = wholeNumber(pod.metadata.annotations?.["autoscaling.knative.dev/min-scale"]);
   return {

@@ -39,6 +39,7 @@ export interface GroupingInput {
   readonly chain: readonly Workload[];
   /** The group has subgroups already, or does not exist. */
   readonly maySubGroup: boolean;
+  readonly gangsKnative: boolean;
 }
 
 export function kindName({ apiVersion, kind }: Workload): string {

@@ -1,0 +1,89 @@
+import { isObject } from "../../../model/json.ts";
+import { kaiSchedulerName, labelKeys } from "../../../model/scheduling/keys.ts";
+import type { KaiConfigSpec } from "../../../model/scheduling/schedulingShard.ts";
+
+/** What the installation's Config says about making groups. */
+export interface GrouperSettings {
+  /** Only pods with these labels are grouped, in namespaces with these labels. */
+  readonly podLabels: Readonly<Record<string, string>>;
+  readonly namespaceLabels: Readonly<Record<string, string>>;
+  /** `namespace/name` of the ConfigMap with the usual priority classes of kinds. */
+  readonly priorities: string | undefined;
+  /** Pods of a Knative revision start together. */
+  readonly gangsKnative: boolean;
+}
+
+export const defaultGrouperSettings: GrouperSettings = {
+  podLabels: {},
+  namespaceLabels: {},
+  priorities: undefined,
+  gangsKnative: true,
+};
+
+export interface ReadGrouperSettings {
+  readonly settings: GrouperSettings;
+  /** What is asked for and is not done. */
+  readonly problems: readonly string[];
+}
+
+/** Names of the scheduler and of labels are fixed here; who asks for others is told. */
+const fixed: readonly (readonly ["schedulerName" | "queueLabelKey" | "nodePoolLabelKey", string])[] = [
+  ["schedulerName", kaiSchedulerName],
+  ["queueLabelKey", labelKeys.queue],
+  ["nodePoolLabelKey", labelKeys.nodePool],
+];
+
+export function readGrouperSettings(spec: KaiConfigSpec | undefined): ReadGrouperSettings {
+  const problems: string[] = [];
+  const { global = {}, podGrouper } = spec ?? {};
+  for (const [field, value] of fixed) {
+    const asked = global[field];
+    if (asked !== undefined && asked !== value) problems.push(`spec.global.${field}: it is always ${value} here`);
+  }
+  const { defaultPrioritiesConfigMapName: name, defaultPrioritiesConfigMapNamespace: namespace } =
+    podGrouper?.args ?? {};
+  const hasPriorities = name !== undefined && name !== "" && namespace !== undefined && namespace !== "";
+  return {
+    settings: {
+      podLabels: global.podLabelSelector ?? {},
+      namespaceLabels: global.namespaceLabelSelector ?? {},
+      priorities: hasPriorities ? `${namespace}/${name}` : undefined,
+      gangsKnative: podGrouper?.args?.gangScheduleKnative ?? defaultGrouperSettings.gangsKnative,
+    },
+    problems,
+  };
+}
+
+export function hasLabels(
+  labels: Readonly<Record<string, string>> | undefined,
+  wanted: Readonly<Record<string, string>>,
+): boolean {
+  return Object.entries(wanted).every(([key, value]) => labels?.[key] === value);
+}
+
+/** The usual priority class of workloads, by `Kind.group`, and by `Kind` for any group. */
+export type KindPriorities = ReadonlyMap<string, string>;
+
+export const noKindPriorities: KindPriorities = new Map();
+
+/** The text under `types`: a list of kinds with their classes. What cannot be read counts for nothing. */
+export function readKindPriorities(text: string | undefined): KindPriorities {
+  let list: unknown;
+  try {
+    list = JSON.parse(text ?? "[]");
+  } catch {
+    return noKindPriorities;
+  }
+  const classes = new Map<string, string>();
+  for (const each of Array.isArray(list) ? list : []) {
+    if (!isObject(each)) continue;
+    const { typeName, group, priorityName } = each;
+    if (typeof typeName !== "string" || typeof priorityName !== "string") continue;
+    classes.set(typeof group === "string" && group !== "" ? `${typeName}.${group}` : typeName, priorityName);
+  }
+  return classes;
+}
+
+export function kindPriority(classes: KindPriorities, group: string, kind: string): string | undefined {
+  return classes.get(`${kind}.${group}`) ?? classes.get(kind);
+}

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { refused } from "../../src/model/outcome.ts";
 import { ScheduleCluster } from "./scheduleCluster.ts";
 
 const podsRef = { group: "", version: "v1", plural: "pods" };
@@ -24,6 +25,82 @@ test("a pod whose owner is of a kind that nobody serves is grouped by what it sa
     },
   ]);
   expect(cluster.pod1("p").status?.phase).toBe("Running");
+});
+
+test("an owner that may not be read ends the chain, and the pod is grouped by what it says of it", async () => {
+  const cluster = await ScheduleCluster.create();
+  cluster.kube.faults = {
+    before: (verb, what) => (verb === "get" && what === "jobs j" ? refused("Forbidden", "not yours") : undefined),
+  };
+  const { metadata } = await cluster.create("batch/jobs", {
+    apiVersion: "batch/v1",
+    kind: "Job",
+    metadata: { name: "j", namespace: "default", annotations: { "kai.scheduler/batch-min-member": "7" } },
+    spec: { suspend: true, template: { spec: { restartPolicy: "Never", containers: [{ name: "c", image: "i" }] } } },
+  });
+  // A Job that is not its controller leaves the pod alone.
+  await owned(cluster, { apiVersion: "batch/v1", kind: "Job", name: "j", uid: metadata.uid });
+  await cluster.run(3);
+  // What the Job says about its minimum is not known.
+  expect(cluster.groups()).toMatchObject([
+    {
+      metadata: { name: `pg-j-${metadata.uid}`, ownerReferences: [{ kind: "Job", uid: metadata.uid }] },
+      spec: { minMember: 1 },
+    },
+  ]);
+  expect(cluster.pod1("p").status?.phase).toBe("Running");
+});
+
+test("of several owners the one that controls the pod counts, else the first", async () => {
+  for (const [controller, name] of [
+    [true, "pg-second-u2"],
+    [false, "pg-first-u1"],
+  ] as const) {
+    const cluster = await ScheduleCluster.create();
+    const owner = (each: string, uid: string) => ({ apiVersion: "example.com/v1", kind: "Thing", name: each, uid });
+    const second = { ...owner("second", "u2"), ...(controller && { controller }) };
+    await owned(cluster, owner("first", "u1"), { ownerReferences: [owner("first", "u1"), second] });
+    await cluster.run(2);
+    expect(cluster.groups().map(({ metadata }) => metadata.name)).toEqual([name]);
+  }
+});
+
+test("the Config names the ConfigMap with the usual classes of kinds, and says whose pods are grouped", async () => {
+  const cluster = await ScheduleCluster.create(["h100=1"], { readsShards: true });
+  await cluster.create("/configmaps", {
+    apiVersion: "v1",
+    kind: "ConfigMap",
+    metadata: { name: "priorities", namespace: "default" },
+    data: { types: JSON.stringify([{ typeName: "Thing", group: "example.com", priorityName: "build-preemptible" }]) },
+  });
+  await cluster.create("kai.scheduler/configs", {
+    apiVersion: "kai.scheduler/v1",
+    kind: "Config",
+    metadata: { name: "kai-config" },
+    spec: {
+      global: { podLabelSelector: { managed: "yes" }, schedulerName: "mine" },
+      podGrouper: {
+        args: {
+          defaultPrioritiesConfigMapName: "priorities",
+          defaultPrioritiesConfigMapNamespace: "default",
+        },
+      },
+    },
+  });
+  await cluster.run(1);
+  await owned(
+    cluster,
+    { apiVersion: "example.com/v1", kind: "Thing", name: "t", uid: "u1", controller: true },
+    { labels: { managed: "yes" } },
+  );
+  await cluster.pod("other", { gpus: 1 });
+  await cluster.run(3);
+  expect(cluster.groups().map(({ metadata, spec }) => [metadata.name, spec?.priorityClassName])).toEqual([
+    ["pg-t-u1", "build-preemptible"],
+  ]);
+  expect(cluster.pod1("other").spec?.nodeName).toBeUndefined();
+  const warned = cluster.log.lines.filter(({ level }) => level === "warn").map(({ fields }) => fields["problem"]);
+  expect(warned).toEqual(["spec.global.schedulerName: it is always kai-scheduler here"]);
 });
 
 test("a workload that nobody knows is read, and its labels are the group's", async () => {

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import type { JsonObject } from "../../src/model/json.ts";
+import { isFinallyFailed } from "../../src/model/scheduling/bindRequest.ts";
 import { ScheduleCluster } from "./scheduleCluster.ts";
 
 async function request(cluster: ScheduleCluster, pod: string, node: string, status?: JsonObject): Promise<void> {
@@ -50,4 +51,31 @@ test("a request that failed for good is taken away", async () => {
   await request(cluster, "p", node, { phase: "Failed", reason: "no", failedAttempts: 1 });
   await cluster.run(3);
   expect(cluster.requests()).toEqual([]);
+});
+
+test.each([
+  ["without a bound on attempts, after the first", undefined, 1, true],
+  ["with a bound, when it is reached", 3, 3, true],
+  ["with a bound, not before", 3, 2, false],
+])("a request has failed for good %s", (_, backoffLimit, failedAttempts, is) => {
+  const request = {
+    spec: backoffLimit === undefined ? {} : { backoffLimit },
+    status: { phase: "Failed", failedAttempts },
+  };
+  expect(isFinallyFailed(request as never)).toBe(is);
+});
+
+test("a request for a node of another pool is left to that pool", async () => {
+  const cluster = await ScheduleCluster.create(["h100=2"]);
+  const [gold = ""] = cluster.api.names("/nodes");
+  const ref = { group: "", version: "v1", plural: "nodes", namespace: "", name: gold };
+  await cluster.admin.patch(ref, {
+    type: "merge",
+    body: { metadata: { labels: { "kai.scheduler/node-pool": "gold" } } },
+  });
+  await cluster.pod("p", { gpus: 1, spec: { schedulingGates: [{ name: "wait" }] } });
+  await cluster.run(1);
+  await request(cluster, "p", gold);
+  await cluster.run(3);
+  expect(cluster.requests().map(({ metadata }) => metadata.name)).toEqual(["p"]);
 });

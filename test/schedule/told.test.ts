@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Pod } from "../../src/model/kubernetes.generated.ts";
+import { refused } from "../../src/model/outcome.ts";
 import { ScheduleCluster } from "./scheduleCluster.ts";
 
 const free = { quota: -1, limit: -1, overQuotaWeight: 1 };
@@ -71,6 +72,90 @@ describe("events", () => {
     await cluster.run(0.3);
     expect(reasonsOf(cluster)["Pod"]).toEqual(["Warning PodGrouperWarning"]);
     expect(cluster.groups()).toEqual([]);
+  });
+});
+
+describe("what is told of a bind that is refused", () => {
+  test("an event and a condition say so, and that is no word to an autoscaler", async () => {
+    const cluster = await ScheduleCluster.create(["h100=1"]);
+    cluster.kube.faults = {
+      before: (verb) => (verb === "bind" ? refused("Forbidden", "policy says no") : undefined),
+    };
+    await cluster.pod("p", { gpus: 1 });
+    await cluster.run(2);
+    expect(reasonsOf(cluster)["Pod"]).toContain("Warning FailedBinding");
+    expect(scheduledOf(cluster.pod1("p"))).toMatchObject({ status: "False", reason: "BindingError" });
+    expect(scheduledOf(cluster.pod1("p"))?.message).toContain("policy says no");
+    cluster.kube.faults = {};
+    await cluster.run(10);
+    const node = cluster.pod1("p").spec?.nodeName;
+    expect(node).toBeDefined();
+    const scheduled = cluster.events().find(({ reason }) => reason === "Scheduled");
+    expect(scheduled?.note ?? scheduled?.message).toBe(`placed on ${node} (node pool default)`);
+  });
+});
+
+describe("a victim", () => {
+  test.each([
+    ["says on itself that it goes for another, where that is wanted", true],
+    ["says nothing on itself otherwise", false],
+  ])("%s", async (_, marksVictims) => {
+    const cluster = await ScheduleCluster.create(["h100=1"], { marksVictims });
+    await cluster.pod("low", { gpus: 8 });
+    await cluster.run(3);
+    const ref = { group: "", version: "v1", plural: "pods", namespace: "default", name: "low" };
+    // It must be there to be looked at.
+    await cluster.admin.patch(ref, { type: "merge", body: { metadata: { finalizers: ["example.com/keep"] } } });
+    await cluster.pod("high", { gpus: 8, labels: { priorityClassName: "build-preemptible" } });
+    await cluster.run(5);
+    const low = cluster.pod1("low");
+    expect(low.metadata.deletionTimestamp).toBeDefined();
+    const target = low.status?.conditions?.find(({ type }) => type === "DisruptionTarget");
+    expect(target?.reason).toBe(marksVictims ? "PreemptionByScheduler" : undefined);
+    const group = cluster.groups().find(({ metadata }) => metadata.name.startsWith("pg-low"));
+    expect(group?.metadata.annotations?.["kai.scheduler/last-eviction-timestamp"]).toBeDefined();
+  });
+});
+
+describe("a gang", () => {
+  const subGroups = [
+    { name: "head", minMember: 1 },
+    { name: "work", minMember: 2 },
+  ];
+  const member = (cluster: ScheduleCluster, name: string, sub: string) =>
+    cluster.pod(name, {
+      gpus: 1,
+      annotations: { "pod-group-name": "g" },
+      labels: { "kai.scheduler/subgroup-name": sub },
+    });
+  const noteOf = (cluster: ScheduleCluster, reason: string): string | undefined => {
+    const found = cluster.events().find((each) => each.reason === reason);
+    return found?.note ?? found?.message;
+  };
+  const mark = (cluster: ScheduleCluster, key: string) =>
+    cluster.groups()[0]?.metadata.annotations?.[`kai.scheduler/${key}`];
+
+  test("says by subgroup what it waits for, when it started, since when it is too small, and that it has recovered", async () => {
+    const cluster = await ScheduleCluster.create(["h100=1"], { stalenessGraceMs: 600_000 });
+    await cluster.group("g", { subGroups });
+    await member(cluster, "h", "head");
+    await member(cluster, "w0", "work");
+    await cluster.run(2);
+    expect(noteOf(cluster, "NotReady")).toContain("subgroup work waits for 2 pods, ");
+    expect(mark(cluster, "last-start-timestamp")).toBeUndefined();
+    await member(cluster, "w1", "work");
+    await cluster.run(5);
+    expect(cluster.pods().map(({ status }) => status?.phase)).toEqual(["Running", "Running", "Running"]);
+    const started = mark(cluster, "last-start-timestamp");
+    expect(started).toBeDefined();
+    await cluster.admin.delete({ group: "", version: "v1", plural: "pods", namespace: "default", name: "w1" });
+    await cluster.run(45);
+    expect(noteOf(cluster, "StaleJob")).toBe("runs below its minimum: subgroup work: 1 of at least 2 pods");
+    expect(mark(cluster, "stale-podgroup-timestamp")).toBeDefined();
+    await member(cluster, "w2", "work");
+    await cluster.run(5);
+    expect(mark(cluster, "stale-podgroup-timestamp")).toBeUndefined();
+    expect(mark(cluster, "last-start-timestamp")).toBe(started);
   });
 });
 

@@ -322,6 +322,21 @@ describe("what is given away", () => {
     }
   });
 
+  test("how much of a device is taken follows every share that comes and goes, however often it was asked", () => {
+    const one = claim("a", { shares: { d1: share(1) }, consumed: { m: "1" } });
+    const two = claim("b", { shares: { d1: share(2) }, consumed: { m: "2" } });
+    const watched = new Watched(one, claim("b"));
+    const { tracker } = watched;
+    const taken = () => tracker.consumed(d("d1"))?.get("m");
+    expect(taken()).toBe(1_000_000_000n);
+    tracker.signalClaimPendingAllocation(two, "pod-1");
+    expect(taken()).toBe(3_000_000_000n);
+    tracker.removeClaimPendingAllocation("uid-b", "pod-1");
+    expect(taken()).toBe(1_000_000_000n);
+    watched.remove({ ...one, metadata: { ...one.metadata, resourceVersion: "21" } });
+    expect(taken()).toBeUndefined();
+  });
+
   test("an allocation that was exchanged for another while nobody looked frees the old device and takes the new one", () => {
     const watched = new Watched(claim("c", { devices: ["d1"] }));
     watched.put(claim("c", { version: "20", devices: ["d2"] }));

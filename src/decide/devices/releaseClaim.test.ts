@@ -130,6 +130,12 @@ const cases: Case[] = [
     kind: "write",
     status: {},
   },
+  {
+    name: "a pod that is being deleted uses its claim until its node is done with it",
+    claim: claim({ allocation, reservedFor: [user] }),
+    pod: pod({ metadata: deleting, spec: { nodeName: "n1" } }),
+    kind: "none",
+  },
   { name: "structured-deleted", claim: claim({ allocation }, deleting), kind: "write", status: {} },
   { name: "structured-deleted, and nothing is allocated", claim: claim({}, deleting), kind: "write", finalizers: [] },
   {

@@ -1,5 +1,6 @@
 /** Claims from birth to release on the embedded server, with simulated nodes: everything is seen from outside, through the API. */
 import { expect, test } from "vitest";
+import type { ResourceSlice } from "../../src/model/kubernetes.generated.ts";
 import { DevicesCluster, oneGpu } from "./devicesCluster.ts";
 
 const protection = "resource.kubernetes.io/delete-protection";
@@ -296,4 +297,32 @@ test("a claim that is deleted while a pod uses it goes when the pod has gone", a
   await cluster.api.delete("/pods", "default/a");
   await cluster.run(60);
   expect(cluster.claims()).toEqual([]);
+});
+
+test("of three nodes the one that offers the earlier alternative is taken, whichever is asked first", async () => {
+  const cluster = await DevicesCluster.start({ pools: ["h100=3"] });
+  for (const preferred of ["h100-1", "h100-2", "h100-0"]) {
+    const [slice] = cluster
+      .all<ResourceSlice>("resource.k8s.io/resourceslices")
+      .filter(({ spec }) => spec.nodeName === preferred);
+    const uuid = slice?.spec.devices?.[0]?.attributes?.["uuid"]?.string;
+    const wanted = `device.attributes["gpu.nvidia.com"].uuid == "${uuid}"`;
+    await cluster.claim(`on-${preferred}`, {
+      devices: {
+        requests: [
+          {
+            name: "gpu",
+            firstAvailable: [
+              { name: "best", deviceClassName: "gpu", selectors: [{ cel: { expression: wanted } }] },
+              { name: "any", deviceClassName: "gpu" },
+            ],
+          },
+        ],
+      },
+    });
+    await cluster.pod(`p-${preferred}`, { claim: `on-${preferred}` });
+    await cluster.run(6);
+    expect(cluster.look(`p-${preferred}`)?.spec?.nodeName).toBe(preferred);
+  }
+  expect(cluster.given()).toEqual(["on-h100-0 h100-0/gpu-0", "on-h100-1 h100-1/gpu-0", "on-h100-2 h100-2/gpu-0"]);
 });

@@ -62,7 +62,7 @@ describe("a node that others have made", () => {
     stored({ apiVersion: "v1", kind: "Node", metadata: { name: "n-0", labels }, status: { capacity } });
 
   test("keeps amounts of partitions that do not tell how its GPUs are cut", () => {
-    const capacity = { cpu: "1", "nvidia.com/mig-1g.5gb": "7", "nvidia.com/mig-3g.20gb": "1" };
+    const capacity = { cpu: "1", "nvidia.com/gpu": "0", "nvidia.com/mig-1g.5gb": "7", "nvidia.com/mig-3g.20gb": "1" };
     expect(amountsIn(writesFor(made(capacity)))).toEqual([capacity]);
     const both = { ...capacity, "nvidia.com/gpu": "4" };
     expect(amountsIn(writesFor(made(both)))).toEqual([both]);

@@ -6,7 +6,7 @@ import { addFaults } from "../../src/control/nodes/clusterFaults.ts";
 import { admissionFailures } from "../../src/control/nodes/podTurns.ts";
 import { readFault } from "../../src/decide/nodes/faults.ts";
 import type { Lease, Node, PersistentVolumeClaim } from "../../src/model/kubernetes.generated.ts";
-import { NodesCluster, readyOf } from "./nodesCluster.ts";
+import { NodesCluster, readyOf, withGpus } from "./nodesCluster.ts";
 
 async function withStages(...sets: string[]): Promise<NodesCluster> {
   const cluster = await NodesCluster.create();
@@ -98,6 +98,25 @@ test("E15: with the general set a finalizer keeps the pod; with the fast set the
   }
 });
 
+test.each(["pod-fast", "pod-general"])(
+  "N5: with %s, too, a node refuses what does not fit, and for good",
+  async (set) => {
+    const cluster = await withStages("node-fast", set);
+    const process = await cluster.start();
+    for (const name of ["a", "b"]) await cluster.pod(name, withGpus(8));
+    await cluster.run(30);
+    expect(cluster.phases()).toEqual(["a Running", "b Failed"]);
+    expect(cluster.look("b")?.status).toMatchObject({ reason: "UnexpectedAdmissionError" });
+    expect(process.metrics.render()).toContain(`${admissionFailures}{reason="UnexpectedAdmissionError"} 1`);
+    await cluster.api.delete("/pods", "default/b");
+    await cluster.api.delete("/pods", "default/a");
+    await cluster.run(40);
+    await cluster.pod("c", withGpus(8));
+    await cluster.run(30);
+    expect(cluster.phases()).toEqual(["c Running"]);
+  },
+);
+
 test("a node that stages play falls silent by fault, too, and speaks again when it is over", async () => {
   const cluster = await withStages("node-fast", "node-heartbeat-with-lease");
   await cluster.start();
@@ -107,7 +126,9 @@ test("a node that stages play falls silent by fault, too, and speaks again when 
   await addFaults(cluster.admin, [readFault(given, { nowMs, id: "f" })], nowMs);
   const renewedMs = () =>
     Date.parse(cluster.all<Lease>("coordination.k8s.io/leases")[0]?.spec?.renewTime ?? "") - nowMs;
+  await cluster.pod("late");
   await cluster.run(55);
+  expect(cluster.look("late")?.status?.startTime).toBeUndefined();
   expect(renewedMs()).toBeLessThanOrEqual(0);
   await cluster.run(20);
   expect(renewedMs()).toBeGreaterThan(59_000);

@@ -119,7 +119,7 @@ function addNodes(
       follows(controllers.cache(kinds.stages), (event) => {
         const message = stages.changed(event);
         if (message !== undefined) {
-          ports.log.warn({ stage: event.key, message }, "a stage cannot be read");
+          ports.log.warn({ stage: event.key, problem: message }, "a stage cannot be read");
           const { apiVersion, kind, metadata } = event.object;
           const regarding = { apiVersion, kind, namespace: "", name: metadata.name, uid: metadata.uid };
           tell(world, { kind: "event", regarding, type: "Warning", reason: "InvalidStage", message });

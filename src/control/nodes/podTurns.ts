@@ -4,8 +4,8 @@ import type { Fault } from "../../decide/nodes/faults.ts";
 import { holdsLease } from "../../decide/nodes/nodeLease.ts";
 import { earliest, type NodeWrite, podRef } from "../../decide/nodes/nodeWrite.ts";
 import { fenceWrite, mayBeGivenByOthers } from "../../decide/nodes/podFence.ts";
-import type { PodLifeOptions, PodNext } from "../../decide/nodes/podInput.ts";
-import { nextForPod } from "../../decide/nodes/podLife.ts";
+import type { PodInput, PodLifeOptions, PodNext } from "../../decide/nodes/podInput.ts";
+import { admitOnly, nextForPod } from "../../decide/nodes/podLife.ts";
 import { isReservationPod, nextForReservation } from "../../decide/nodes/reservationAgent.ts";
 import { keyOfObject } from "../../model/intent.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
@@ -116,11 +116,13 @@ async function turnPod(world: NodesWorld, agent: NodeAgent, record: PodRecord, t
     // Gone, or bound elsewhere under the same name.
     if (agent.pods.get(record.key) !== record) return;
     record.isDirty = false;
-    if (stages !== undefined) {
+    // What a node refuses does not depend on who plays the rest of a pod's life.
+    const isAdmittedOnly = stages !== undefined && isWaiting(record.pod) && !isGoing(record.pod);
+    if (stages !== undefined && !isAdmittedOnly) {
       if (!(await stagePod(world, agent, record, { ...turn, stages }))) return;
       continue;
     }
-    const next = decide(world, agent, record, turn);
+    const next = decide(world, agent, record, turn, isAdmittedOnly);
     record.wakeAtMs = next.wakeAtMs;
     const writes = next.writes.filter(isApiWrite);
     if (writes.length === 0) record.memory = next.memory;
@@ -130,6 +132,7 @@ async function turnPod(world: NodesWorld, agent: NodeAgent, record: PodRecord, t
       record.memory = next.memory;
     }
     for (const write of next.writes) if (write.kind === "event") tell(world, write);
+    if (isAdmittedOnly) continue;
     const isDueAgain = next.wakeAtMs !== undefined && next.wakeAtMs <= world.ports.clock.nowMs();
     if (writes.length === 0 || (!isDueAgain && !record.isDirty)) return;
   }
@@ -140,7 +143,17 @@ function isApiWrite(write: NodeWrite): write is ApiWrite {
   return write.kind !== "event";
 }
 
-function decide(world: NodesWorld, agent: NodeAgent, record: PodRecord, { node, faults }: PodTurn): PodNext {
+function isGoing({ metadata }: Pod): boolean {
+  return metadata.deletionTimestamp !== undefined;
+}
+
+function decide(
+  world: NodesWorld,
+  agent: NodeAgent,
+  record: PodRecord,
+  { node, faults }: PodTurn,
+  isAdmittedOnly: boolean,
+): PodNext {
   const { options, ports } = world;
   const { pod, memory } = record;
   const { sim, state, ghosts } = agent;
@@ -152,7 +165,7 @@ function decide(world: NodesWorld, agent: NodeAgent, record: PodRecord, { node, 
     gates: options.gates,
     events: options.events,
   };
-  const next = nextForPod({
+  const input: PodInput = {
     pod,
     node,
     sim,
@@ -164,7 +177,9 @@ function decide(world: NodesWorld, agent: NodeAgent, record: PodRecord, { node, 
     memory,
     options: life,
     nowMs,
-  });
+  };
+  if (isAdmittedOnly) return admitOnly(input);
+  const next = nextForPod(input);
   if (!isReservationPod(pod, options.reservation)) return next;
   // What runs inside it looks at the state that these writes make.
   if (next.writes.some(isApiWrite)) return { ...next, wakeAtMs: nowMs };

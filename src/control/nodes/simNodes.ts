@@ -283,6 +283,7 @@ export class SimNodes {
   private async turnLease(agent: NodeAgent, nowMs: number, cancel: Cancel): Promise<boolean> {
     if (agent.state?.alive === false) {
       agent.leaseWakeMs = undefined;
+      agent.isHeld = false;
       return true;
     }
     const lease = this.world.leases.get(`kube-node-lease/${agent.name}`);
@@ -301,6 +302,7 @@ export class SimNodes {
     if (stages !== undefined) {
       agent.state = nodeStateAt(faults, agent.name, nowMs);
       agent.nodeIsDirty = false;
+      agent.nodeWakeMs = agent.state.nextMs;
       if (world.options.leases && !(await this.turnLease(agent, nowMs, cancel))) return false;
       if (!world.options.leases) agent.isHeld = true;
       if (agent.isHeld) await stageNode(world, agent, { node, stages, cancel });

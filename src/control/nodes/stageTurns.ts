@@ -3,6 +3,7 @@ import type { Fault } from "../../decide/nodes/faults.ts";
 import { earliest } from "../../decide/nodes/nodeWrite.ts";
 import { addressesFor } from "../../decide/nodes/podAddress.ts";
 import { defaultKubeletVersion } from "../../decide/nodes/simNode.ts";
+import { stagesForPod } from "../../decide/nodes/stages/podStages.ts";
 import type { Stage } from "../../decide/nodes/stages/stage.ts";
 import { afterRefusal, nextForObject, type StageJob } from "../../decide/nodes/stages/stageEngine.ts";
 import type { TemplateWorld } from "../../decide/nodes/stages/templateFunctions.ts";
@@ -108,7 +109,13 @@ export async function stagePod(
 ): Promise<boolean> {
   const object = record.pod as unknown as KubeObject;
   const templates = templateWorld(world, agent, node);
-  const played = await playStages(world, { object, job: record.job, stages, templates, cancel });
+  const played = await playStages(world, {
+    object,
+    job: record.job,
+    stages: stagesForPod(record.pod, stages),
+    templates,
+    cancel,
+  });
   record.job = played.job;
   record.wakeAtMs = played.wakeAtMs;
   if (played.written !== undefined) record.answered(played.written as unknown as Pod);

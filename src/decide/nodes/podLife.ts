@@ -49,6 +49,12 @@ export function nextForPod(input: PodInput): PodNext {
   }
 }
 
+/** The first step of a pod's life alone: taken or refused, whatever plays the rest. */
+export function admitOnly(input: PodInput): PodNext {
+  const step = new PodStep(input, viewPod(input.pod, input.memory ?? {}));
+  return step.admit() ?? step.taken();
+}
+
 interface Rule {
   readonly name: string;
   /** When it should happen; undefined when it does not apply. */

@@ -117,6 +117,17 @@ export class PodStep {
     return undefined;
   }
 
+  /** What a node says of a pod that it has just taken, and no more: others tell the rest. */
+  taken(): PodNext {
+    const { pod, view } = this;
+    const metadata =
+      this.#annotations === undefined ? pod.metadata : { ...pod.metadata, annotations: this.#annotations };
+    const { startTime = "" } = view.status;
+    const object = { ...pod, metadata, status: { ...pod.status, phase: "Pending", startTime } };
+    const write: NodeWrite = { kind: "update", ref: podRef(pod.metadata, "status"), object };
+    return { writes: [write, ...this.events], wakeAtMs: undefined, memory: view.memory, refusals: 0 };
+  }
+
   hasSandbox(): boolean {
     return this.view.status.podIP !== undefined;
   }

@@ -18,11 +18,11 @@ import {
   queueRows,
   type WhyAnswer,
 } from "../decide/schedule/report.ts";
+import { savedObjects } from "../decide/schedule/savedObjects.ts";
 import { type ClusterSnapshot, objectsOf } from "../decide/verify/clusterSnapshot.ts";
 import { parseSnapshot } from "../decide/verify/snapshotFile.ts";
 import { exitCodes } from "../decide/verify/verifyResult.ts";
-import type { CoreEvent, PriorityClass } from "../model/kubernetes.generated.ts";
-import { shippedPriorityClasses } from "../model/scheduling/podGroup.ts";
+import type { CoreEvent } from "../model/kubernetes.generated.ts";
 import { type SchedulingShard, schedulingShardRef } from "../model/scheduling/schedulingShard.ts";
 import { UserError } from "../model/userError.ts";
 import type { KubeApi, ResourceRef } from "../ports/kubeApi.ts";
@@ -170,9 +170,8 @@ async function withCluster(
 ): Promise<void> {
   if (flags.snapshot !== undefined) {
     const snapshot = await readSnapshot(flags.snapshot);
-    // The file has no priority classes but those that come with the product, and no volumes.
-    const objects = objectsFrom(snapshot);
-    const views = viewsOf({ ...objects, ...shipped, claims: [], volumes: [], classes: [] }, []);
+    const { objects, shards } = savedObjects(snapshot);
+    const views = viewsOf(objects, shards);
     say(await answer(views, snapshot.takenAtMs, snapshot.revision, { objects, kube: undefined }));
     return;
   }
@@ -229,13 +228,6 @@ function objectsFrom(
     topologies: objectsOf(snapshot, "topologies"),
   };
 }
-
-const shipped = {
-  priorityClasses: shippedPriorityClasses.map(({ name, value }) => ({
-    metadata: { name },
-    value,
-  })) as unknown as PriorityClass[],
-};
 
 async function readSnapshot(file: string): Promise<ClusterSnapshot> {
   try {

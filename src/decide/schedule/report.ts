@@ -1,6 +1,8 @@
 import type {
   AllocationResult,
+  CSINode,
   DeviceClass,
+  Namespace,
   Node,
   PersistentVolume,
   PersistentVolumeClaim,
@@ -43,6 +45,8 @@ export interface ClusterObjects {
   readonly claims: readonly PersistentVolumeClaim[];
   readonly volumes: readonly PersistentVolume[];
   readonly classes: readonly StorageClass[];
+  readonly csiNodes?: readonly CSINode[];
+  readonly namespaces?: readonly Namespace[];
   /** Claims of devices and what they are served from; undefined where nobody has looked. */
   readonly devices?: DeviceObjects;
 }
@@ -64,6 +68,8 @@ export function clusterOf(objects: ClusterObjects, settings: Settings = defaultS
     cluster.volumes.claims.set(`${each.metadata.namespace}/${each.metadata.name}`, each);
   for (const each of objects.volumes) cluster.volumes.volumes.set(each.metadata.name, each);
   for (const each of objects.classes) cluster.volumes.classes.set(each.metadata.name, each);
+  for (const each of objects.csiNodes ?? []) cluster.volumes.csiNodes.set(each.metadata.name, each);
+  for (const { metadata } of objects.namespaces ?? []) cluster.putNamespace(metadata.name, metadata.labels ?? {});
   if (objects.devices !== undefined) cluster.devices = devicesOf(objects, objects.devices);
   for (const each of objects.groups) cluster.putPodGroup(each);
   const places = new Map<string, Place[]>();

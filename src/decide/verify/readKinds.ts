@@ -1,4 +1,7 @@
-/** The kinds that a snapshot for verification may hold. Which of them are read follows from the checks that are asked for. */
+/**
+ * The kinds that a snapshot may hold. Which of them are read follows from the checks that are asked for; a file has all of them, so that the
+ * scheduler can decide on it again.
+ */
 export type KindName = keyof typeof readKinds;
 
 export interface ReadKind {
@@ -20,6 +23,14 @@ export const readKinds = {
   daemonsets: { group: "apps", versions: ["v1"], plural: "daemonsets", builtin: true },
   resourceclaims: { group: "resource.k8s.io", versions: ["v1", "v1beta2"], plural: "resourceclaims" },
   resourceslices: { group: "resource.k8s.io", versions: ["v1", "v1beta2"], plural: "resourceslices" },
+  deviceclasses: { group: "resource.k8s.io", versions: ["v1", "v1beta2"], plural: "deviceclasses" },
+  namespaces: { group: "", versions: ["v1"], plural: "namespaces", builtin: true },
+  persistentvolumeclaims: { group: "", versions: ["v1"], plural: "persistentvolumeclaims", builtin: true },
+  persistentvolumes: { group: "", versions: ["v1"], plural: "persistentvolumes", builtin: true },
+  storageclasses: { group: "storage.k8s.io", versions: ["v1"], plural: "storageclasses", builtin: true },
+  csinodes: { group: "storage.k8s.io", versions: ["v1"], plural: "csinodes", builtin: true },
+  priorityclasses: { group: "scheduling.k8s.io", versions: ["v1"], plural: "priorityclasses", builtin: true },
+  schedulingshards: { group: "kai.scheduler", versions: ["v1"], plural: "schedulingshards" },
   podgroups: { group: "scheduling.run.ai", versions: ["v2alpha2"], plural: "podgroups" },
   bindrequests: { group: "scheduling.run.ai", versions: ["v1alpha2"], plural: "bindrequests" },
   queues: { group: "scheduling.run.ai", versions: ["v2"], plural: "queues" },

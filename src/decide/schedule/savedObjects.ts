@@ -1,0 +1,42 @@
+import type { PriorityClass } from "../../model/kubernetes.generated.ts";
+import { shippedPriorityClasses } from "../../model/scheduling/podGroup.ts";
+import type { SchedulingShard } from "../../model/scheduling/schedulingShard.ts";
+import { type ClusterSnapshot, isServed, objectsOf } from "../verify/clusterSnapshot.ts";
+import type { ClusterObjects } from "./report.ts";
+
+/** What the scheduler reads of a cluster that was saved; what a file of an older program lacks counts as not there. */
+export function savedObjects(snapshot: ClusterSnapshot): {
+  objects: ClusterObjects;
+  shards: readonly SchedulingShard[];
+} {
+  const hasDevices = isServed(snapshot, "resourceslices") && isServed(snapshot, "deviceclasses");
+  return {
+    objects: {
+      pods: objectsOf(snapshot, "pods"),
+      nodes: objectsOf(snapshot, "nodes"),
+      queues: objectsOf(snapshot, "queues"),
+      groups: objectsOf(snapshot, "podgroups"),
+      requests: objectsOf(snapshot, "bindrequests"),
+      topologies: objectsOf(snapshot, "topologies"),
+      priorityClasses: isServed(snapshot, "priorityclasses") ? objectsOf(snapshot, "priorityclasses") : shipped,
+      claims: objectsOf(snapshot, "persistentvolumeclaims"),
+      volumes: objectsOf(snapshot, "persistentvolumes"),
+      classes: objectsOf(snapshot, "storageclasses"),
+      csiNodes: objectsOf(snapshot, "csinodes"),
+      namespaces: objectsOf(snapshot, "namespaces"),
+      ...(hasDevices && {
+        devices: {
+          claims: objectsOf(snapshot, "resourceclaims"),
+          slices: objectsOf(snapshot, "resourceslices"),
+          classes: objectsOf(snapshot, "deviceclasses"),
+        },
+      }),
+    },
+    shards: objectsOf(snapshot, "schedulingshards"),
+  };
+}
+
+const shipped = shippedPriorityClasses.map(({ name, value }) => ({
+  metadata: { name },
+  value,
+})) as unknown as PriorityClass[];

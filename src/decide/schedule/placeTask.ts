@@ -92,13 +92,20 @@ function bestOf(
 ): number {
   const { fit, table } = cluster;
   if (rules === undefined && bonus === undefined) return fit.bestAmong(task.shape, nodes);
-  const raw = nodes.map((at) => rules?.score(table.nodes[at] as NodeState) ?? 0);
-  const least = raw.reduce((a, b) => Math.min(a, b), 0);
-  const most = raw.reduce((a, b) => Math.max(a, b), 0);
-  const company = new Map(
-    nodes.map((at, i) => [at, most > least ? Math.round((((raw[i] ?? 0) - least) * 100) / (most - least)) : 0]),
-  );
-  return fit.bestAmong(task.shape, nodes, (at) => (company.get(at) ?? 0) * companyUnit + (bonus?.(at) ?? 0));
+  const raw =
+    rules === undefined ? undefined : Float64Array.from(nodes, (at) => rules.score(table.nodes[at] as NodeState));
+  let least = 0;
+  let most = 0;
+  for (const each of raw ?? []) {
+    least = Math.min(least, each);
+    most = Math.max(most, each);
+  }
+  if (raw === undefined || most === least) return fit.bestAmong(task.shape, nodes, bonus);
+  const company = new Float64Array(table.nodes.length);
+  for (const [i, at] of nodes.entries()) {
+    company[at] = Math.round((((raw[i] as number) - least) * 100) / (most - least)) * companyUnit;
+  }
+  return fit.bestAmong(task.shape, nodes, (at) => (company[at] as number) + (bonus?.(at) ?? 0));
 }
 
 function isAllowed(

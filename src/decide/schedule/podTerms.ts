@@ -15,8 +15,19 @@ export interface PodTerm {
   readonly namespaceSelector: LabelRequirements | undefined;
   /** Placed pods that it matches, by node. */
   readonly matched: Map<NodeState, number>;
-  /** Placed pods that have it as an anti-affinity of theirs, by node. */
-  readonly holders: Map<NodeState, number>;
+  /** Placed pods that have it as an anti-affinity of theirs, by how near they mean (a topology key) and by node. */
+  readonly holders: Map<string, Map<NodeState, number>>;
+}
+
+/** Pods in a domain of a topology, by domain. */
+export interface DomainCounts {
+  readonly topologyKey: string;
+  readonly domains: ReadonlyMap<string, number>;
+}
+
+interface AntiTerm {
+  readonly term: PodTerm;
+  readonly topologyKey: string;
 }
 
 export class PodTerms {
@@ -24,7 +35,7 @@ export class PodTerms {
   private readonly matches = new WeakMap<Task, { version: number; terms: readonly PodTerm[] }>();
   private readonly held = new WeakMap<
     Task,
-    { node: NodeState; terms: readonly PodTerm[]; antiTerms: readonly PodTerm[] }[]
+    { node: NodeState; terms: readonly PodTerm[]; antiTerms: readonly AntiTerm[] }[]
   >();
   private version = 0;
   /** Labels of namespaces, for terms that select by them. */
@@ -93,7 +104,7 @@ export class PodTerms {
     if (counted === undefined || at < 0) return;
     const [entry] = counted.splice(at, 1);
     for (const term of entry?.terms ?? []) shift(term.matched, node, -1);
-    for (const term of entry?.antiTerms ?? []) shift(term.holders, node, -1);
+    for (const each of entry?.antiTerms ?? []) shiftHolder(each, node, -1);
   }
 
   /** A pod has other labels now: it counts for other terms, wherever it is. */
@@ -110,11 +121,37 @@ export class PodTerms {
     return this.matchesOf(task).some((term) => term.holders.size > 0);
   }
 
+  /** Where pods are that do not want this one near them. */
+  shunning(task: Task): DomainCounts[] {
+    const byKey = new Map<string, Map<string, number>>();
+    const add = (topologyKey: string, node: NodeState, by: number): void => {
+      const domain = node.labels[topologyKey];
+      if (domain === undefined) return;
+      let domains = byKey.get(topologyKey);
+      if (domains === undefined) {
+        domains = new Map();
+        byKey.set(topologyKey, domains);
+      }
+      domains.set(domain, (domains.get(domain) ?? 0) + by);
+    };
+    const matched = this.matchesOf(task);
+    for (const { holders } of matched) {
+      for (const [topologyKey, nodes] of holders) for (const [node, count] of nodes) add(topologyKey, node, count);
+    }
+    // It does not keep itself away.
+    for (const { node, antiTerms } of this.held.get(task) ?? []) {
+      for (const { term, topologyKey } of antiTerms) if (matched.includes(term)) add(topologyKey, node, -1);
+    }
+    return [...byKey].map(([topologyKey, domains]) => ({ topologyKey, domains }));
+  }
+
   private count(task: Task, node: NodeState): void {
-    const antiTerms = task.shape.antiAffinity.map((term) => this.ofAffinity(term, task));
+    const antiTerms = task.shape.antiAffinity.map(
+      (each): AntiTerm => ({ term: this.ofAffinity(each, task), topologyKey: each.topologyKey }),
+    );
     const terms = this.matchesOf(task);
     for (const term of terms) shift(term.matched, node, 1);
-    for (const term of antiTerms) shift(term.holders, node, 1);
+    for (const each of antiTerms) shiftHolder(each, node, 1);
     const counted = this.held.get(task);
     const entry = { node, terms, antiTerms };
     if (counted === undefined) this.held.set(task, [entry]);
@@ -158,6 +195,13 @@ export class PodTerms {
 
 function hasOwnTerms({ shape }: Task): boolean {
   return shape.antiAffinity.length > 0;
+}
+
+function shiftHolder({ term, topologyKey }: AntiTerm, node: NodeState, by: number): void {
+  const nodes = term.holders.get(topologyKey) ?? new Map<NodeState, number>();
+  shift(nodes, node, by);
+  if (nodes.size === 0) term.holders.delete(topologyKey);
+  else term.holders.set(topologyKey, nodes);
 }
 
 function shift(counts: Map<NodeState, number>, node: NodeState, by: number): void {

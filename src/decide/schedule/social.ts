@@ -1,7 +1,7 @@
 import type { Fit } from "./fit.ts";
 import type { NodeState } from "./nodeState.ts";
 import type { NodeTable } from "./nodeTable.ts";
-import type { PodTerm, PodTerms } from "./podTerms.ts";
+import type { DomainCounts, PodTerms } from "./podTerms.ts";
 import type { Task } from "./task.ts";
 
 /** What other pods have to say about where a pod may go: affinity, anti-affinity on both sides, and spread. */
@@ -46,11 +46,13 @@ export function socialRules(task: Task, terms: PodTerms, table: NodeTable, fit: 
     const domains = domainCounts(term.matched, each.topologyKey);
     return { topologyKey: each.topologyKey, domains, mayBeFirst: domains.size === 0 && terms.isMatch(term, task) };
   });
-  const unwanted = shape.antiAffinity.map((each) => ({
-    topologyKey: each.topologyKey,
-    domains: domainCounts(terms.ofAffinity(each, task).matched, each.topologyKey),
-  }));
-  const shunning = isShunned ? shunnedDomains(task, terms) : [];
+  const unwanted = shape.antiAffinity.map(
+    (each): DomainCounts => ({
+      topologyKey: each.topologyKey,
+      domains: domainCounts(terms.ofAffinity(each, task).matched, each.topologyKey),
+    }),
+  );
+  const keptApart = isShunned ? [...unwanted, ...terms.shunning(task)] : unwanted;
   const spread = shape.spread.map((each): SpreadRule => {
     const term = terms.ofSpread(each, task);
     const honorsAffinity = each.nodeAffinityPolicy !== "Ignore";
@@ -89,7 +91,7 @@ export function socialRules(task: Task, terms: PodTerms, table: NodeTable, fit: 
         const domain = labels[topologyKey];
         if (domain === undefined || (!mayBeFirst && (domains.get(domain) ?? 0) === 0)) return "affinity";
       }
-      for (const { topologyKey, domains } of [...unwanted, ...shunning]) {
+      for (const { topologyKey, domains } of keptApart) {
         const domain = labels[topologyKey];
         if (domain !== undefined && (domains.get(domain) ?? 0) > 0) return "anti-affinity";
       }
@@ -123,29 +125,4 @@ function domainCounts(nodes: ReadonlyMap<NodeState, number>, topologyKey: string
     if (domain !== undefined) counts.set(domain, (counts.get(domain) ?? 0) + count);
   }
   return counts;
-}
-
-/** Where pods are that do not want this one near them. A term says which pods; how near, each holder says itself. */
-function shunnedDomains(task: Task, terms: PodTerms): { topologyKey: string; domains: ReadonlyMap<string, number> }[] {
-  const byKey = new Map<string, Map<string, number>>();
-  const matched = new Set<PodTerm>(terms.matchesOf(task));
-  const seen = new Set<NodeState>();
-  for (const term of matched) {
-    for (const node of term.holders.keys()) seen.add(node);
-  }
-  for (const node of seen) {
-    for (const { holder } of node.holdings) {
-      const other = holder as Task;
-      if (other === task || other.shape.antiAffinity.length === 0) continue;
-      for (const each of other.shape.antiAffinity) {
-        if (!matched.has(terms.ofAffinity(each, other))) continue;
-        const domain = node.labels[each.topologyKey];
-        if (domain === undefined) continue;
-        const domains = byKey.get(each.topologyKey) ?? new Map<string, number>();
-        domains.set(domain, (domains.get(domain) ?? 0) + 1);
-        byKey.set(each.topologyKey, domains);
-      }
-    }
-  }
-  return [...byKey].map(([topologyKey, domains]) => ({ topologyKey, domains }));
 }

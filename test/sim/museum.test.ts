@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { exhibits, findExhibit, invariantOf, playExhibit } from "../../src/sim/museum/museum.ts";
+import { timeline } from "../../src/sim/report.ts";
 import { runSeeds } from "../../src/sim/runSeeds.ts";
 
 /** The rest of the thousand seeds is played by `npm run sim:long`. */
@@ -24,6 +25,40 @@ describe("the race museum", () => {
   test("has the races about placement, quota and gangs", () => {
     for (const number of [11, 12, 13, 15, 23, 24, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 44, 57])
       expect(findExhibit(String(number)), `race ${number}`).toBeDefined();
+  });
+
+  test.each([
+    {
+      race: "late-handler",
+      steps: [
+        "the handler has not run",
+        "the cache has it, nothing to do",
+        "is out of flight",
+        "neither indexed nor in flight: d0",
+        "I1: ",
+      ],
+    },
+    {
+      race: "torn-read",
+      steps: [
+        "copies the index: nothing",
+        "with d0: into the index",
+        "is out of flight",
+        "neither in the copy nor in flight: d0",
+        "I1: ",
+      ],
+    },
+  ])("$race shows in its timeline how the device falls between the two maps, step by step", async ({ race, steps }) => {
+    const exhibit = findExhibit(race);
+    const [buggy] = exhibit?.buggy ?? [];
+    if (exhibit === undefined || buggy === undefined) throw new Error(`there is no race ${race}`);
+    const { onSchedule } = await playExhibit(exhibit, buggy, { from: 1, count: 0 });
+    const [result] = onSchedule;
+    if (result === undefined) throw new Error("it has no schedule");
+    const lines = timeline(buggy.scenario, result);
+    const told = steps.map((step) => lines.findIndex((line) => line.includes(step)));
+    expect(told).not.toContain(-1);
+    expect(told).toEqual([...told].sort((a, b) => a - b));
   });
 
   for (const exhibit of exhibits) {

@@ -3,9 +3,9 @@ import { ClaimTracker, type ClaimTrackerOptions } from "../../decide/devices/cla
 import { usesOf } from "../../decide/devices/deviceUse.ts";
 import type { ResourceClaim } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
-import type { Clock } from "../../ports/clock.ts";
 import type { KindChange } from "../../snapshot/kindTable.ts";
 import type { Ended } from "../../snapshot/ledger.ts";
+import type { ActorPorts } from "../actor.ts";
 import { controllersProcess } from "../controllersProcess.ts";
 import { deviceGivenOnce } from "../devices/invariants.ts";
 import { kubelet, type NodeMemory } from "../devices/kubelet.ts";
@@ -14,15 +14,28 @@ import { type Exhibit, person, scene } from "./exhibit.ts";
 
 type Assumed = ReturnType<ClaimTracker["assumeClaimAfterApiCall"]>;
 
-/** A tracker as upstream had it: an index of the claims that the watch has shown, and apart from it what is in flight. */
+/**
+ * A tracker as upstream had it: an index of the claims that the watch has shown, and apart from it what is in flight. No write shows how
+ * the two miss each other, so it says in the timeline what it does.
+ */
 abstract class TwoMaps extends ClaimTracker {
-  protected readonly clock: Clock;
+  protected readonly ports: ActorPorts;
   protected readonly index = new Map<string, Set<string>>();
   protected readonly inFlight = new Map<string, ResourceClaim>();
+  private readonly missed = new Set<string>();
 
-  constructor(options: ClaimTrackerOptions, clock: Clock) {
+  constructor(options: ClaimTrackerOptions, ports: ActorPorts) {
     super(options);
-    this.clock = clock;
+    this.ports = ports;
+  }
+
+  /** What it says of a device; where that is wrong, the timeline says so once. */
+  protected said(device: string, isTaken: boolean, where: string): boolean {
+    if (!isTaken && super.isTaken(device) && !this.missed.has(device)) {
+      this.missed.add(device);
+      this.ports.note(`reader: ${where} ${nameOf(device)}`);
+    }
+    return isTaken;
   }
 
   override signalClaimPendingAllocation(
@@ -34,6 +47,8 @@ abstract class TwoMaps extends ClaimTracker {
   }
 
   override removeClaimPendingAllocation(...given: Parameters<ClaimTracker["removeClaimPendingAllocation"]>): boolean {
+    const claim = this.inFlight.get(given[0]);
+    if (claim !== undefined) this.ports.note(`binder: ${claim.metadata.name} is out of flight`);
     this.inFlight.delete(given[0]);
     return super.removeClaimPendingAllocation(...given);
   }
@@ -66,11 +81,26 @@ abstract class TwoMaps extends ClaimTracker {
   }
 }
 
+function nameOf(device: string): string {
+  return device.slice(device.lastIndexOf("/") + 1);
+}
+
+/** `claim@version with devices`, or undefined where it has none. */
+function described(claim: ResourceClaim): string | undefined {
+  const devices = usesOf(claim).map(({ device }) => nameOf(device));
+  const { name, resourceVersion } = claim.metadata;
+  return devices.length === 0 ? undefined : `${name}@${resourceVersion} with ${devices.join(", ")}`;
+}
+
 /** The event has been taken from the queue, and its handler has not run; who assumes the same state does not wait for it. */
 class LateHandler extends TwoMaps {
   override observed(changes: readonly KindChange[], isNewList = false): readonly Ended[] {
     const ended = super.observed(changes, isNewList);
-    this.clock.after(handlerMs, () => this.follow(changes));
+    for (const { object } of changes) {
+      const what = described(object as unknown as ResourceClaim);
+      if (what !== undefined) this.ports.note(`informer: ${what} is in the cache; the handler has not run`);
+    }
+    this.ports.clock.after(handlerMs, () => this.follow(changes));
     return ended;
   }
 
@@ -80,11 +110,15 @@ class LateHandler extends TwoMaps {
     const isNews = before?.status?.allocation === undefined;
     const result = super.assumeClaimAfterApiCall(claim);
     if (isNews) this.enter(claim as unknown as ResourceClaim);
+    const what = described(claim as unknown as ResourceClaim);
+    if (what !== undefined) {
+      this.ports.note(`binder: assumes ${what}: ${isNews ? "into the index" : "the cache has it, nothing to do"}`);
+    }
     return result;
   }
 
   override isTaken(device: string): boolean {
-    return this.index.has(device) || this.isInFlight(device);
+    return this.said(device, this.index.has(device) || this.isInFlight(device), "neither indexed nor in flight:");
   }
 }
 
@@ -104,6 +138,8 @@ class TornRead extends TwoMaps {
   override assumeClaimAfterApiCall(claim: KubeObject): Assumed {
     const result = super.assumeClaimAfterApiCall(claim);
     this.enter(claim as unknown as ResourceClaim);
+    const what = described(claim as unknown as ResourceClaim);
+    if (what !== undefined) this.ports.note(`binder: assumes ${what}: into the index`);
     return result;
   }
 
@@ -112,11 +148,12 @@ class TornRead extends TwoMaps {
     if (!this.isCopying) {
       this.isCopying = true;
       this.copy = new Set(this.index.keys());
-      this.clock.after(20, () => {
+      this.ports.note(`reader: copies the index: ${[...this.copy].map(nameOf).join(", ") || "nothing"}`);
+      this.ports.clock.after(20, () => {
         this.isCopying = false;
       });
     }
-    return this.copy.has(device) || this.isInFlight(device);
+    return this.said(device, this.copy.has(device) || this.isInFlight(device), "neither in the copy nor in flight:");
   }
 }
 
@@ -135,19 +172,21 @@ class AssumedTooEarly extends TwoMaps {
   override observed(changes: readonly KindChange[], isNewList = false): readonly Ended[] {
     const ended = super.observed(changes, isNewList);
     this.follow(changes);
-    for (const { object } of changes) this.assumed.delete(object.metadata.uid);
+    for (const { object } of changes) {
+      if (!this.assumed.delete(object.metadata.uid)) continue;
+      const { name, resourceVersion } = object.metadata;
+      this.ports.note(`informer: ${name}@${resourceVersion} is newer than what was assumed, which is forgotten`);
+    }
     return ended;
   }
 
   override isTaken(device: string): boolean {
-    return (
-      this.index.has(device) ||
-      [...this.assumed.values()].some((claim) => usesOf(claim).some((use) => use.device === device))
-    );
+    const isAssumed = [...this.assumed.values()].some((claim) => usesOf(claim).some((use) => use.device === device));
+    return this.said(device, this.index.has(device) || isAssumed, "neither seen nor assumed:");
   }
 }
 
-type Make = (options: ClaimTrackerOptions, clock: Clock) => ClaimTracker;
+type Make = (options: ClaimTrackerOptions, ports: ActorPorts) => ClaimTracker;
 
 /** `byName`: the user brings the claims; those from a template are born with their finalizer. */
 const play = (slug: string, variant: string, about: string, make: Make | undefined, byName = false) =>
@@ -166,7 +205,7 @@ const play = (slug: string, variant: string, about: string, make: Make | undefin
       return [
         controllersProcess("scheduler", (controllers, ports) => {
           const makeTracker =
-            make === undefined ? {} : { makeTracker: (options: ClaimTrackerOptions) => make(options, ports.clock) };
+            make === undefined ? {} : { makeTracker: (options: ClaimTrackerOptions) => make(options, ports) };
           addDevices(controllers, makeTracker);
         }),
         kubelet("kubelet", memory, { stopMs: 400 }),
@@ -211,7 +250,7 @@ export const lateHandler: Exhibit = {
         "late-handler",
         "handler-runs-later",
         "an index behind the cache",
-        (options, clock) => new LateHandler(options, clock),
+        (options, ports) => new LateHandler(options, ports),
       ),
       firstSeeds: 30,
       schedule: [],
@@ -246,7 +285,7 @@ export const tornRead: Exhibit = {
         "torn-read",
         "copy-then-read",
         "two maps read one after the other",
-        (options, clock) => new TornRead(options, clock),
+        (options, ports) => new TornRead(options, ports),
       ),
       firstSeeds: 30,
       schedule: [],
@@ -281,7 +320,7 @@ export const assumedTooEarly: Exhibit = {
         "assumed-too-early",
         "newer-version-wins",
         "assumed on the old version",
-        (options, clock) => new AssumedTooEarly(options, clock),
+        (options, ports) => new AssumedTooEarly(options, ports),
         true,
       ),
       firstSeeds: 30,

@@ -1,5 +1,5 @@
 /** When the update of a clique begins, and which pods it takes: one look, from what is stored. */
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { labels } from "../../model/gang/keys.ts";
 import type { PodClique, PodCliqueSet, PodCliqueStatus } from "../../model/gang/types.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
@@ -36,8 +36,9 @@ const set = (updating: number | undefined, strategy = "RollingRecreate"): PodCli
 const realised: PodCliqueStatus = { currentPodCliqueSetGenerationHash: "mu-g1", currentPodTemplateHash: "mu-old" };
 const progress = { updateStartedAt: now, podCliqueSetGenerationHash: "mu-g2", podTemplateHash: "mu-new" };
 
-const look = (status: PodCliqueStatus, pods: Pod[], of = set(0)) => {
-  const { progress: next, victims } = cliqueUpdate({ set: of, clique: clique(status), setReplica: 0, pods }, nowMs);
+const look = (status: PodCliqueStatus, pods: Pod[], of = set(0), isNoted = true) => {
+  const seen = { set: of, clique: clique(status), setReplica: 0, pods, isNoted };
+  const { progress: next, victims } = cliqueUpdate(seen, nowMs);
   return { next, victims: victims.map(({ metadata }) => metadata.name) };
 };
 
@@ -85,5 +86,40 @@ test("on delete it is over as it begins", () => {
   expect(look(realised, [pod("a", "mu-old", true)], set(undefined, "OnDelete"))).toEqual({
     next: { ...progress, updateEndedAt: now },
     victims: [],
+  });
+});
+
+/** All is said to be of the new template: without an update, or after one. */
+const upToDate: PodCliqueStatus = { currentPodCliqueSetGenerationHash: "mu-g2", currentPodTemplateHash: "mu-new" };
+const ended = { ...progress, updateStartedAt: "2025-12-31T00:00:00Z", updateEndedAt: "2025-12-31T00:00:00Z" };
+
+describe.each<[string, PodCliqueStatus]>([
+  ["before any of its pods was seen", upToDate],
+  ["after an update", { ...upToDate, updateProgress: ended }],
+])("a clique that was said to be up to date %s", (_when, status) => {
+  test("is updated when a pod of an older template comes late", () => {
+    expect(look(status, [pod("a", "mu-old", false), pod("b", "mu-new", true)])).toEqual({
+      next: progress,
+      victims: ["a"],
+    });
+  });
+
+  test("stays so while all its pods are of the new one, or of another operator's", () => {
+    const { updateProgress } = status;
+    expect(look(status, [pod("b", "mu-new", false)])).toEqual({ next: updateProgress, victims: [] });
+    expect(look(status, [pod("b", "7d9f5c", false)])).toEqual({ next: updateProgress, victims: [] });
+  });
+
+  test("waits for its turn, and until set and clique have taken note of the template", () => {
+    const { updateProgress } = status;
+    const late = [pod("a", "mu-old", false)];
+    expect(look(status, late, set(1))).toEqual({ next: updateProgress, victims: [] });
+    expect(look(status, late, set(0), false)).toEqual({ next: updateProgress, victims: [] });
+  });
+
+  test("keeps a pod of an older template on delete", () => {
+    const { updateProgress } = status;
+    const late = [pod("a", "mu-old", false)];
+    expect(look(status, late, set(undefined, "OnDelete"))).toEqual({ next: updateProgress, victims: [] });
   });
 });

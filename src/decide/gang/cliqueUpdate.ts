@@ -39,21 +39,27 @@ export function isTurnOf(set: PodCliqueSet, setReplica: number): boolean {
   );
 }
 
-export function cliqueUpdate(
-  { set, clique, setReplica, pods }: { set: PodCliqueSet; clique: PodClique; setReplica: number; pods: readonly Pod[] },
-  nowMs: number,
-): CliqueUpdate {
-  const begun = beginUpdate(set, clique, { setReplica, pods }, nowMs);
+export interface CliqueLook {
+  readonly set: PodCliqueSet;
+  readonly clique: PodClique;
+  readonly setReplica: number;
+  readonly pods: readonly Pod[];
+  /** Whether the set has taken note of its template, and the clique has it. */
+  readonly isNoted: boolean;
+}
+
+export function cliqueUpdate(look: CliqueLook, nowMs: number): CliqueUpdate {
+  const { clique, pods } = look;
+  const begun = beginUpdate(look, nowMs);
   if (begun === undefined || !isRunning(begun)) return { progress: begun, victims: [] };
   return stepUpdate(begun, clique, pods, nowMs);
 }
 
 function beginUpdate(
-  set: PodCliqueSet,
-  { status, metadata }: PodClique,
-  { setReplica, pods }: { readonly setReplica: number; readonly pods: readonly Pod[] },
+  { set, clique: { status, metadata }, setReplica, pods, isNoted }: CliqueLook,
   nowMs: number,
 ): CliqueUpdateProgress | undefined {
+  const isOnDelete = strategyOf(set) === "OnDelete";
   const progress = status?.updateProgress;
   const generation = set.status?.currentGenerationHash;
   const template = metadata.labels?.[labels.templateHash];
@@ -61,15 +67,17 @@ function beginUpdate(
   if (generation === undefined || template === undefined) return progress;
   // A new clique is what it is, unless its template was changed while its first pods were on their way.
   const isOld = (pod: Pod): boolean => !isLeaving(pod) && hashOf(pod) !== template && !isForeignHash(hashOf(pod));
-  if (realised === undefined && progress === undefined && !pods.some(isOld)) return progress;
+  const hasOld = pods.some(isOld);
+  if (realised === undefined && progress === undefined && !hasOld) return progress;
   if (isForeignHash(realised) || isForeignHash(template)) return progress;
-  if (progress === undefined && realised === generation) return progress;
+  // A create may land, or be shown, after all was said to be up to date: what an older leader had sent, or we ourselves. What the pods say wins.
+  const hasLate = hasOld && isNoted && !isOnDelete;
+  if (progress === undefined && realised === generation && !hasLate) return progress;
   if (progress?.podCliqueSetGenerationHash === generation) {
-    if (progress.podTemplateHash === template) return progress;
+    if (progress.podTemplateHash === template && (isRunning(progress) || !hasLate)) return progress;
     // The clique was given its new template after the update of its set had begun: the label is the newest word.
     if (isRunning(progress)) return { ...progress, podTemplateHash: template };
   }
-  const isOnDelete = strategyOf(set) === "OnDelete";
   if (!isOnDelete && !isTurnOf(set, setReplica)) return progress;
   const now = formatTime(nowMs);
   return {

@@ -12,7 +12,7 @@ import { cliqueUpdate, hashOf, targetHash } from "./cliqueUpdate.ts";
 import { conditionOf } from "./gangConditions.ts";
 import { type AbsentAt, dropFinalizer, type GangDecision, GangDraft, keepFinalizer, targetOf } from "./gangDraft.ts";
 import { isLeaving } from "./gangLabels.ts";
-import { isForeignHash } from "./hashes.ts";
+import { generationHash, isForeignHash, templateHash } from "./hashes.ts";
 import { cliqueName, groupName, memberName } from "./names.ts";
 import { namesPod } from "./podGangObjects.ts";
 import { podIndexOf, podName, podObject } from "./podObject.ts";
@@ -55,7 +55,9 @@ export function decideClique(picture: CliquePicture, nowMs: number): GangDecisio
   const problem = syncClaims(draft, cliqueClaims(set, clique, place.clique), picture.claims, picture.templateNamed);
   if (problem !== undefined) draft.wait(problem);
   const pods = picture.pods.filter(({ metadata }) => !picture.isGone(metadata.name));
-  const update = cliqueUpdate({ set, clique, setReplica: place.setReplica, pods }, nowMs);
+  const isNoted =
+    set.status?.currentGenerationHash === generationHash(set) && hashOf(clique) === templateHash(set, place.clique);
+  const update = cliqueUpdate({ set, clique, setReplica: place.setReplica, pods, isNoted }, nowMs);
   adoptForeign(draft, clique, pods);
   replaceEnded(draft, pods);
   const stillHash = update.progress?.podTemplateHash;

@@ -30,7 +30,7 @@ import { type GroupUpdate, groupUpdate } from "./groupUpdate.ts";
 import { isForeignHash } from "./hashes.ts";
 import { memberName } from "./names.ts";
 import { recordLoss } from "./scheduleLoss.ts";
-import { judgeGroupReplicas } from "./termination.ts";
+import { isSaidOfThis, judgeGroupReplicas } from "./termination.ts";
 import { datedError, type TurnFailure } from "./turnEvents.ts";
 
 export interface GroupPicture {
@@ -74,7 +74,8 @@ export function decideGroup(picture: GroupPicture, nowMs: number): GroupDecision
   const ends: number[] = [];
   if (open.length === 0 && !isRunning(update.progress)) {
     for (const { index, verdict } of judgeGroupReplicas(group, replicas, policyOf(picture, set), nowMs)) {
-      if (verdict.verdict === "end") ends.push(index);
+      // The record stands in the status: what else that says must be of the same group. This turn says it, the next one ends.
+      if (verdict.verdict === "end" && isSaidOfThis(group)) ends.push(index);
       else if (verdict.verdict === "wait") {
         draft.wakeAt(verdict.untilMs);
         draft.wait(`${verdict.because}: its replica ${index} ends at ${formatTime(verdict.untilMs)}`);

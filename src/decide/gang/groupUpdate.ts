@@ -7,7 +7,7 @@ import type { GangTermination, GroupUpdateProgress, PodCliqueScalingGroup } from
 import { formatTime } from "../../model/time.ts";
 import { isRunning, isTurnOf } from "./cliqueUpdate.ts";
 import type { GroupHome, GroupReplica } from "./groupFacts.ts";
-import { isForeignHash } from "./hashes.ts";
+import { generationHash, isForeignHash } from "./hashes.ts";
 import { terminationOf } from "./termination.ts";
 
 export interface GroupUpdate {
@@ -32,8 +32,13 @@ export function groupUpdate(
   // A group that is new, or was another operator's, is what it is; unless its template was changed before its first look.
   const isNew = realised === undefined && progress === undefined && !replicas.some(({ isOld }) => isOld);
   if (isNew || isForeignHash(realised)) return { ...idle, realised: generation };
-  if (realised === generation && !isRunning(progress)) return idle;
-  const begun = beginGroupUpdate(progress, home, generation, nowMs);
+  // A clique may be shown, or its create may land, after all was said to be up to date.
+  const hasLate =
+    generation === generationHash(home.set) &&
+    strategyOf(home.set) !== "OnDelete" &&
+    replicas.some(({ isOld }) => isOld);
+  if (realised === generation && !isRunning(progress) && !hasLate) return idle;
+  const begun = beginGroupUpdate(progress, home, { generation, hasLate }, nowMs);
   if (begun === undefined || begun.podCliqueSetGenerationHash !== generation) return { ...idle, progress: begun };
   if (!isRunning(begun)) {
     const isWhole = replicas.every(({ isUpdated }) => isUpdated);
@@ -45,10 +50,10 @@ export function groupUpdate(
 function beginGroupUpdate(
   progress: GroupUpdateProgress | undefined,
   { set, setReplica }: GroupHome,
-  generation: string,
+  { generation, hasLate }: { readonly generation: string; readonly hasLate: boolean },
   nowMs: number,
 ): GroupUpdateProgress | undefined {
-  if (progress?.podCliqueSetGenerationHash === generation) return progress;
+  if (progress?.podCliqueSetGenerationHash === generation && (isRunning(progress) || !hasLate)) return progress;
   const isOnDelete = strategyOf(set) === "OnDelete";
   if (!isOnDelete && !isTurnOf(set, setReplica)) return progress;
   const now = formatTime(nowMs);

@@ -53,7 +53,8 @@ function groupStates(set: PodCliqueSet, { index, groups }: SetReplicaChildren): 
   return groupsOf(set).map(({ name }) => {
     const found = groups.find(({ metadata }) => metadata.name === groupName(set.metadata.name, index, name));
     const realised = found?.status?.currentPodCliqueSetGenerationHash;
-    return { isDone: realised !== undefined && realised === set.status?.currentGenerationHash };
+    const isRealised = realised !== undefined && realised === set.status?.currentGenerationHash;
+    return { isDone: isRealised && !isRunning(found?.status?.updateProgress) };
   });
 }
 

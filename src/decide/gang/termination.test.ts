@@ -2,9 +2,9 @@
 import { expect, test } from "vitest";
 import { labels } from "../../model/gang/keys.ts";
 import type { FullLossPolicy } from "../../model/gang/settings.ts";
-import type { PodClique, PodCliqueSet } from "../../model/gang/types.ts";
+import type { PodClique, PodCliqueScalingGroup, PodCliqueSet } from "../../model/gang/types.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import { type FreshReplica, recheckSetReplica } from "./termination.ts";
+import { type FreshReplica, recheckGroupReplica, recheckSetReplica } from "./termination.ts";
 
 const nowMs = Date.UTC(2026, 0, 1, 12);
 const longAgo = "2026-01-01T02:00:00Z";
@@ -94,4 +94,61 @@ test.each<{ fact: string; a: Told; b?: Told; ends: Record<FullLossPolicy, boolea
   for (const policy of ["Suppress", "Terminate"] as const) {
     expect(look(a, b, policy), policy).toMatch(ends[policy] ? /^ends: s-0-a has had less/ : /^goes on$/);
   }
+});
+
+const below: Told = { breach: "True", since: longAgo, scheduled: 1 };
+const leaving = "2026-01-01T11:59:30Z";
+
+test.each<[string, PodCliqueSet]>([
+  ["its set is going", { ...set, metadata: { ...set.metadata, deletionTimestamp: leaving } }],
+  ["its set asks for fewer replicas", { ...set, spec: { ...set.spec, replicas: 0 } }],
+])("a replica goes on, and is taken away by others, when %s", (_why, changed) => {
+  const cliques = [clique("a", below), clique("b", well)];
+  const fresh = { set: changed, setReplica: 0, groups: [], cliques, pods: [...pods("a", below), ...pods("b", well)] };
+  expect(recheckSetReplica(fresh, "Suppress", nowMs)).toHaveProperty("notAnyMore");
+});
+
+/** A group of two replicas of one clique of two pods; the first has had one pod for long. */
+const lookAtGroup = (changes: { group?: object; set?: object }): string => {
+  const template = { name: "g", cliqueNames: ["m"], replicas: 2, minAvailable: 1 };
+  const grouped = {
+    ...set,
+    metadata: { ...set.metadata, ...changes.set },
+    spec: {
+      ...set.spec,
+      template: { ...set.spec.template, cliques: [{ name: "m", spec: {} }], podCliqueScalingGroups: [template] },
+    },
+  } as unknown as PodCliqueSet;
+  const group = {
+    metadata: { name: "s-0-g", namespace: "default", uid: "g", labels: { [labels.setReplica]: "0" }, generation: 2 },
+    spec: { cliqueNames: ["m"], replicas: 2, minAvailable: 1 },
+    status: { observedGeneration: 2 },
+  };
+  const member = (index: number, told: Told): PodClique => {
+    const one = clique(`g-${index}-m`, told);
+    const marks = { ...one.metadata.labels, [labels.group]: "s-0-g", [labels.groupReplica]: String(index) };
+    return { ...one, metadata: { ...one.metadata, labels: marks } } as PodClique;
+  };
+  const fresh: FreshReplica = {
+    set: grouped,
+    setReplica: 0,
+    groups: [{ ...group, metadata: { ...group.metadata, ...changes.group } } as unknown as PodCliqueScalingGroup],
+    cliques: [member(0, below), member(1, well)],
+    pods: [...pods("g-0-m", below), ...pods("g-1-m", well)],
+  };
+  const verdict = recheckGroupReplica(fresh, { groupName: "s-0-g", index: 0, policy: "Suppress" }, nowMs);
+  return "notAnyMore" in verdict ? verdict.notAnyMore : `ends ${verdict.podCliques.map(({ name }) => name).join()}`;
+};
+
+test.each<[string, Parameters<typeof lookAtGroup>[0], string]>([
+  ["ends alone when the other is enough", {}, "ends s-0-g-0-m"],
+  ["goes with its group", { group: { deletionTimestamp: leaving, generation: 3 } }, "the group is gone"],
+  ["goes with its set", { set: { deletionTimestamp: leaving } }, "the replica of the set is not asked for"],
+  [
+    "waits until the group's status is of the group as it is",
+    { group: { generation: 3 } },
+    "the group has changed, and is looked at first",
+  ],
+])("a replica of a group %s", (_fact, changes, verdict) => {
+  expect(lookAtGroup(changes)).toBe(verdict);
 });

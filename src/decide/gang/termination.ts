@@ -10,6 +10,7 @@ import {
   groupMinAvailable,
   groupReplicaOf,
   groupReplicas,
+  replicasOf,
   setReplicaOf,
   standaloneCliques,
   terminationDelayMs,
@@ -169,12 +170,18 @@ function withSaid<T extends PodClique | PodCliqueScalingGroup>(
   return { ...object, status: { ...object.status, conditions } } as T;
 }
 
+/** Whether a group's status speaks of the group as it is: a person may have changed it, or sent it away, since. */
+export function isSaidOfThis({ metadata, status }: PodCliqueScalingGroup): boolean {
+  return status?.observedGeneration === metadata.generation;
+}
+
 /** The second look before a replica of the set ends: everything of it that is there and stays, or why not. */
 export function recheckSetReplica(
   fresh: FreshReplica,
   policy: FullLossPolicy,
   nowMs: number,
 ): GangTermination | { readonly notAnyMore: string } {
+  if (!isAskedFor(fresh)) return { notAnyMore: "the replica is not asked for" };
   const now = asPodsSay(fresh, policy);
   const verdict = judgeSetReplica(now, policy, nowMs);
   if (verdict.verdict !== "end") return { notAnyMore: "the replica has recovered" };
@@ -182,16 +189,21 @@ export function recheckSetReplica(
   return terminationOf(fresh.setReplica, victims, verdict.because, nowMs);
 }
 
+/** Who goes with its set, or by a smaller number of replicas, is taken away by others. */
+const isAskedFor = ({ set, setReplica }: FreshReplica): boolean => !isLeaving(set) && setReplica < replicasOf(set);
+
 /** The same for one replica of a group. */
 export function recheckGroupReplica(
   fresh: FreshReplica,
   { groupName, index, policy }: { readonly groupName: string; readonly index: number; readonly policy: FullLossPolicy },
   nowMs: number,
 ): GangTermination | { readonly notAnyMore: string } {
+  if (!isAskedFor(fresh)) return { notAnyMore: "the replica of the set is not asked for" };
   const now = asPodsSay(fresh, policy);
   const group = now.groups.find(({ metadata }) => metadata.name === groupName);
   const home = group === undefined ? undefined : homeOfGroup(now.set, group);
-  if (group === undefined || home === undefined) return { notAnyMore: "the group is gone" };
+  if (group === undefined || home === undefined || isLeaving(group)) return { notAnyMore: "the group is gone" };
+  if (!isSaidOfThis(group)) return { notAnyMore: "the group has changed, and is looked at first" };
   const own = now.cliques.filter(({ metadata }) => metadata.labels?.[labels.group] === groupName);
   const judged = judgeGroupReplicas(group, groupReplicasOf(group, home, own), { set: now.set, policy }, nowMs);
   const mine = judged.find((each) => each.index === index)?.verdict;

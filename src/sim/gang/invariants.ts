@@ -423,10 +423,8 @@ export const statusIsOfItsObject = (held: Held): Invariant => ({
       const { metadata, status } = event.current.object() as unknown as PodClique;
       const before = event.previous?.object() as unknown as PodClique | undefined;
       if (status === undefined || equalJson(status, before?.status)) return undefined;
-      // An end may be put on record before anything else is said.
-      if (status.observedGeneration === undefined || status.observedGeneration === metadata.generation)
-        return undefined;
-      return `${call.actor} says of ${key}, generation ${metadata.generation}, what it saw of generation ${status.observedGeneration}`;
+      if (status.observedGeneration === metadata.generation) return undefined;
+      return `${call.actor} says of ${key}, generation ${metadata.generation}, what it saw of generation ${status.observedGeneration ?? "none"}`;
     },
   }),
 });

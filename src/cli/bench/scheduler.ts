@@ -15,6 +15,7 @@ import { kubernetesRun } from "./schedulerPerf.ts";
 import { scaleRun } from "./schedulerScale.ts";
 
 const rounds = 5;
+const warmUpRounds = 3;
 const podCount = 10_000;
 const nowMs = Date.UTC(2026, 0, 2);
 
@@ -45,17 +46,18 @@ function nodesOf(count: number): ReturnType<typeof node>[] {
   return Array.from({ length: count }, (_, at) => node(`n${String(at).padStart(5, "0")}`, { cpu: "64" }));
 }
 
-/** One pod is placed after the other, all in one cycle; the first rounds warm the machine up. */
+/** One pod is placed after the other, all in one cycle; the first rounds warm the machine up and do not count. */
 function decisions(name: string, nodes: number, cpu: (at: number) => string, target: number | undefined): Figure {
   const perSecond: number[] = [];
   const perCpuSecond: number[] = [];
-  for (let round = 0; round < rounds; round++) {
+  for (let round = -warmUpRounds; round < rounds; round++) {
     const cluster = world({ nodes: nodesOf(nodes) });
     for (let at = 0; at < podCount; at++) {
       cluster.putPodGroup(group(`g${at}`));
       addPod(cluster, pod(`p${at}`, { cpu: cpu(at), group: `g${at}` }));
     }
     const { ms, cpuMs, binds } = timed(cluster);
+    if (round < 0) continue;
     perSecond.push((binds * 1000) / ms);
     perCpuSecond.push((binds * 1000) / cpuMs);
   }

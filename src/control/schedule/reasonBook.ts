@@ -24,7 +24,7 @@ export interface Found {
 export class ReasonBook {
   private readonly byJob = new Map<string, Reason>();
   private readonly push: (key: string) => void;
-  private promised: ReadonlyMap<string, string> = new Map();
+  private broken: ReadonlyMap<string, string> = new Map();
 
   /** `push` is told the id of every job whose reason came, changed or went. */
   constructor(push: (key: string) => void) {
@@ -39,15 +39,18 @@ export class ReasonBook {
     return this.byJob.get(jobId);
   }
 
-  /** Whether the last cycle has a place for the pod that is being released. */
-  isPromised(uid: string): boolean {
-    return this.promised.has(uid);
+  /**
+   * Whether the last cycle had no place for a pod that was promised one. That it says nothing about the pod proves nothing: its bind may have
+   * been on its way.
+   */
+  isBroken(uid: string): boolean {
+    return this.broken.has(uid);
   }
 
-  /** Replaces everything by what a cycle found; `promised` has the UIDs of pods that will get what is being released, with their jobs. */
-  note(revision: Revision, found: readonly Found[], promised: ReadonlyMap<string, string>): void {
-    for (const [uid, id] of this.promised) if (!promised.has(uid)) this.push(id);
-    this.promised = promised;
+  /** Replaces everything by what a cycle found; `broken` has the UIDs of pods that were promised a place and have none, with their jobs. */
+  note(revision: Revision, found: readonly Found[], broken: ReadonlyMap<string, string>): void {
+    for (const [uid, id] of broken) if (!this.broken.has(uid)) this.push(id);
+    this.broken = broken;
     const now = new Set<string>();
     for (const { id, verdict, waiting } of found) {
       now.add(id);

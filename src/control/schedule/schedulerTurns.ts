@@ -35,8 +35,8 @@ const soonMsMax = 1_000;
 export interface TurnOutcome {
   readonly revision: Revision;
   readonly found: readonly Found[];
-  /** UIDs of pods that will get what is being released, and the ids of their jobs. */
-  readonly promised: ReadonlyMap<string, string>;
+  /** UIDs of pods that were promised a node and got no place, and the ids of their jobs. */
+  readonly broken: ReadonlyMap<string, string>;
   /** UIDs of pods with claims that fit nowhere. */
   readonly stuck: readonly string[];
 }
@@ -112,7 +112,7 @@ export class SchedulerTurns {
     this.wakeMs = plan.wakeMs;
     this.measure(plan);
     const hasFailed = await this.carryOut(plan, revision, cancel);
-    this.onOutcome({ revision, found, promised: plan.promised, stuck: stuckWithClaims(plan) });
+    this.onOutcome({ revision, found, broken: plan.broken, stuck: stuckWithClaims(plan) });
     if (plan.jobs.length > 0 || plan.evictions.length > 0) {
       log.debug({ revision, jobs: plan.jobs.length, evictions: plan.evictions.length }, "decided");
     }

@@ -70,8 +70,8 @@ export function addShard(
   });
   const marked = new Channel();
   const marks = new GroupMarks(controllers, world, recorder, (key) => marked.push(key));
-  const turns = new SchedulerTurns(controllers, world, recorder, marks, ({ revision, found, promised, stuck }) => {
-    book.note(revision, found, promised);
+  const turns = new SchedulerTurns(controllers, world, recorder, marks, ({ revision, found, broken, stuck }) => {
+    book.note(revision, found, broken);
     for (const uid of stuck) stuckWithClaims.push(uid);
     marks.noteUnwell();
   });

@@ -158,7 +158,7 @@ export class StatusTurns {
   }
 
   private brokenPromise({ metadata, status }: Pod): { nominatedNodeName?: null } {
-    const isBroken = status?.nominatedNodeName !== undefined && !this.book.isPromised(metadata.uid);
+    const isBroken = status?.nominatedNodeName !== undefined && this.book.isBroken(metadata.uid);
     return isBroken ? { nominatedNodeName: null } : {};
   }
 

@@ -57,6 +57,8 @@ export class Cluster {
   devices: DeviceClaims = noDeviceClaims;
   /** Pods that are not tried again before a time, because the last try was refused. */
   readonly heldBack = new Map<string, { readonly untilMs: number; readonly why: string; readonly times: number }>();
+  /** Pods that were promised a node. */
+  readonly nominated = new Set<Task>();
   /** Victims were looked for in vain among jobs with pods on their way, which are nobody's victims before they have arrived. */
   awaitsArrivals = false;
   /** Grows with everything that could change a decision. */
@@ -194,6 +196,7 @@ export class Cluster {
     this.roll.withdraw(task);
     this.tasks.delete(uid);
     this.heldBack.delete(uid);
+    this.nominated.delete(task);
     this.releasing.delete(task);
     if (this.shapes.release(task.shape)) this.fit.forget(task.shape);
   }
@@ -432,6 +435,8 @@ export class Cluster {
 
   /** Works out a task's status and what it holds, from its pod and its places. */
   private settle(task: Task, nowMs?: number): void {
+    if (task.pod.status?.nominatedNodeName === undefined) this.nominated.delete(task);
+    else this.nominated.add(task);
     const status = statusOf(task, nowMs, this.settings.stuckInReleasingMs);
     if (status === "releasing" || status === "stuck") this.releasing.add(task);
     else this.releasing.delete(task);

@@ -36,8 +36,8 @@ export interface PlannedJob {
 export interface Plan {
   readonly jobs: readonly PlannedJob[];
   readonly evictions: readonly PlannedEviction[];
-  /** UIDs of all pods that will get what is being released, and the ids of their jobs: also of those for which nothing new was decided. */
-  readonly promised: ReadonlyMap<string, string>;
+  /** UIDs of pods that were promised a node and got no place at all, and the ids of their jobs. */
+  readonly broken: ReadonlyMap<string, string>;
   /** What keeps the others waiting. */
   readonly obstacles: ReadonlyMap<Job, Obstacle>;
   /** How hard victims were looked for. */
@@ -71,11 +71,10 @@ export function cycle(cluster: Cluster, nowMs: number, inspect?: (session: Sessi
   return plan;
 }
 
-function planOf({ statement, decided, obstacles, searches, wakeMs }: Session): Plan {
+function planOf({ cluster, statement, decided, obstacles, searches, wakeMs }: Session): Plan {
   const binds = new Map<Job, PlannedBind[]>();
   const pipelined = new Map<Job, { task: Task; node: string }[]>();
   const evictions: PlannedEviction[] = [];
-  const promised = new Map<string, string>();
   for (const task of statement.touchedSince(0)) {
     const reason = statement.evictionOf(task);
     if (reason !== undefined) {
@@ -91,7 +90,6 @@ function planOf({ statement, decided, obstacles, searches, wakeMs }: Session): P
       append(binds, task.job, { task, node: name, groups, gpuMemoryMiB, allocations });
     } else if (task.status === "pipelined") {
       append(pipelined, task.job, { task, node: node.name });
-      promised.set(task.uid, task.job.id);
     }
   }
   const jobs = [...decided].map(([job, action]) => ({
@@ -100,7 +98,15 @@ function planOf({ statement, decided, obstacles, searches, wakeMs }: Session): P
     binds: binds.get(job) ?? [],
     pipelined: pipelined.get(job) ?? [],
   }));
-  return { jobs, evictions, promised, obstacles: new Map(obstacles), searches, wakeMs };
+  return { jobs, evictions, broken: brokenPromises(cluster), obstacles: new Map(obstacles), searches, wakeMs };
+}
+
+function brokenPromises({ nominated }: Cluster): Map<string, string> {
+  const broken = new Map<string, string>();
+  for (const { uid, status, job } of nominated) {
+    if (status === "pending" && job !== undefined) broken.set(uid, job.id);
+  }
+  return broken;
 }
 
 function append<V>(map: Map<Job, V[]>, job: Job, value: V): void {

@@ -241,21 +241,32 @@ function isInIncompleteGang(store: ObjectStore, pod: Pod): boolean {
 
 /**
  * Whoever was evicted was evicted for somebody who runs now, or who left. That somebody is promised the place before the first victim goes,
- * so the promise says for whom; the pods of a gang are promised together, and any of them may take what was made free for it.
+ * so the promise says for whom; the pods of a gang are promised together, and any of them may take what was made free for it. When somebody
+ * takes one of them away before it is bound, nobody goes on being owed a place for the gang: it was made free for other pods than it has now.
  */
 export const evictionsServe = (held: Held): Invariant => ({
   id: "I16",
   fact: "nobody is evicted but for a promise, and at rest nobody still waits for whom others were evicted",
   begin: ({ store }) => {
-    /** UIDs of pods that others may have been evicted for. */
-    const promised = new Set<string>();
+    /** UIDs of pods that others may have been evicted for, with their groups. */
+    const promised = new Map<string, string>();
+    const leaves = (pod: Pod): void => {
+      const group = promised.get(pod.metadata.uid);
+      if (group === undefined || !isWaiting(pod)) return;
+      for (const [uid, other] of promised) if (other === group) promised.delete(uid);
+    };
     return {
       commit: ({ type, event, call }) => {
-        if (event.current.resource !== "/pods" || !held(call.actor) || call.verb !== "delete") return undefined;
+        if (event.current.resource !== "/pods" || call.verb !== "delete") return undefined;
+        if (!held(call.actor)) {
+          leaves((event.previous ?? event.current).object() as unknown as Pod);
+          return undefined;
+        }
         const victim = (event.previous ?? event.current).object() as unknown as Pod;
         if (type !== "DELETED" && victim.metadata.deletionTimestamp !== undefined) return undefined;
         const winners = pods(store).filter((pod) => isWaiting(pod) && pod.status?.nominatedNodeName !== undefined);
-        for (const { metadata } of winners) promised.add(metadata.uid);
+        for (const pod of winners)
+          promised.set(pod.metadata.uid, groupOf(store, pod)?.metadata.uid ?? pod.metadata.uid);
         if (winners.length > 0 || isFlagged(groupOf(store, victim))) return undefined;
         return `${victim.metadata.name} was evicted, and nobody is promised its place`;
       },

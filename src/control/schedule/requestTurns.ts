@@ -1,5 +1,5 @@
 import { destroyAfterLooking } from "../../intents/lookAgain.ts";
-import { type DeleteIntent, expectedOf } from "../../model/intent.ts";
+import { type DeleteIntent, expectedOf, keyOfObject } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { isLater, laterOf } from "../../model/revision.ts";
 import { type BindRequest, isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";
@@ -8,10 +8,13 @@ import type { Cancel } from "../../ports/cancel.ts";
 import type { Controllers } from "../controllers.ts";
 import type { TurnResult } from "../loop.ts";
 import { turnResultOf } from "../loop.ts";
+import { inParallel } from "./schedulerTurns.ts";
 import { refs, type ScheduleWorld } from "./scheduleWorld.ts";
 
 /** How long a gang's set may be incomplete before somebody who did not write it takes it for abandoned. */
 const abandonedMs = 5_000;
+
+const deletesAtOnce = 16;
 
 /** How long a pod waits after a bind of it failed for good; twice as long each time, up to the second. */
 const holdBackMs = 1_000;
@@ -38,13 +41,40 @@ export class RequestTurns {
     });
   }
 
+  /** One key for all requests of a gang's set, so that what happens to one of them is looked at once and not by each of them. */
+  setOf(object: KubeObject): string {
+    const id = commitOf(object);
+    return id === undefined ? `request ${keyOfObject(object)}` : `set ${id}`;
+  }
+
   async turn(key: string, cancel: Cancel): Promise<TurnResult> {
-    const object = this.world.requests.get(key);
-    // Who is on its way out waits for the binder.
-    if (object === undefined || object.metadata.deletionTimestamp !== undefined) return undefined;
-    const verdict = this.whyOver(object);
-    if (verdict === undefined) return undefined;
-    if (typeof verdict === "number") return { requeueAfterMs: verdict };
+    const doomed: Doomed[] = [];
+    let againMs = Number.POSITIVE_INFINITY;
+    const set = this.requestsOf(key);
+    const standing = this.standingOf(set);
+    for (const object of set) {
+      // Who is on its way out waits for the binder.
+      if (object.metadata.deletionTimestamp !== undefined) continue;
+      const verdict = this.whyOver(object, standing);
+      if (typeof verdict === "string") doomed.push({ object, why: verdict });
+      else if (verdict !== undefined) againMs = Math.min(againMs, verdict);
+    }
+    let failed: TurnResult;
+    await inParallel(doomed, deletesAtOnce, async (each) => {
+      failed = (await this.takeAway(each, cancel)) ?? failed;
+    });
+    return failed ?? (Number.isFinite(againMs) ? { requeueAfterMs: againMs } : undefined);
+  }
+
+  private requestsOf(key: string): readonly KubeObject[] {
+    const at = key.indexOf(" ");
+    const name = key.slice(at + 1);
+    if (key.startsWith("set ")) return this.byCommit.get(name);
+    const object = this.world.requests.get(name);
+    return object === undefined ? [] : [object];
+  }
+
+  private async takeAway({ object, why: verdict }: Doomed, cancel: Cancel): Promise<TurnResult> {
     this.holdBack(object as unknown as BindRequest);
     const { namespace = "", name } = object.metadata;
     const intent: DeleteIntent = {
@@ -57,7 +87,8 @@ export class RequestTurns {
       this.controllers.kube,
       intent,
       ({ object: fresh }) => {
-        const why = fresh === undefined ? undefined : this.whyOver(fresh);
+        const why =
+          fresh === undefined ? undefined : this.whyOver(fresh, this.standingOf(this.requestsOf(this.setOf(fresh))));
         if (fresh === undefined || fresh.metadata.deletionTimestamp !== undefined || typeof why !== "string")
           return { notAnyMore: "it is wanted again" };
         return { still: { ...intent, expected: expectedOf(fresh), why } };
@@ -65,7 +96,7 @@ export class RequestTurns {
       { atLeast: laterOf(this.world.requests.revision, this.world.pods.revision), cancel },
     );
     if (!outcome.ok) return turnResultOf(outcome);
-    this.controllers.ports.log.debug({ request: key, why: verdict }, "took a BindRequest away");
+    this.controllers.ports.log.debug({ request: keyOfObject(object), why: verdict }, "took a BindRequest away");
     return undefined;
   }
 
@@ -88,20 +119,21 @@ export class RequestTurns {
     cluster.touched();
   }
 
-  /** The requests that share a set with this one. */
-  sameSet(object: KubeObject): string[] {
-    const id = commitOf(object);
-    const all = id === undefined ? [object] : this.byCommit.get(id);
-    return all.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`);
+  private standingOf(set: readonly KubeObject[]): Standing {
+    const [first] = set;
+    const id = first === undefined ? undefined : commitOf(first);
+    return {
+      hasEnded: set.every((each) => isOver(each as unknown as BindRequest)),
+      whyAbandoned: id === undefined ? undefined : this.whyAbandoned(id, set),
+    };
   }
 
   /** Why it can go; a number when that may change with time alone; undefined when it stays. */
-  private whyOver(object: KubeObject): string | number | undefined {
+  private whyOver(object: KubeObject, { hasEnded, whyAbandoned }: Standing): string | number | undefined {
     const request = object as unknown as BindRequest;
-    const id = commitOf(object);
-    const set = id === undefined ? [object] : this.byCommit.get(id);
-    const hasEnded = set.every((each) => isOver(each as unknown as BindRequest));
-    if (isFinallyFailed(request)) return hasEnded || id === undefined ? "its bind failed for good" : undefined;
+    if (isFinallyFailed(request)) {
+      return hasEnded || commitOf(object) === undefined ? "its bind failed for good" : undefined;
+    }
     if (request.status?.phase === "Succeeded")
       return hasEnded && this.isSeenBound(request) ? "its pod is bound" : undefined;
     const node = request.spec?.selectedNode ?? "";
@@ -109,7 +141,7 @@ export class RequestTurns {
       // The node may only not have come to us yet.
       if (!isLater(object.metadata.resourceVersion, this.world.nodes.revision)) return `node ${node} is gone`;
     }
-    return id === undefined ? undefined : this.whyAbandoned(id, set);
+    return whyAbandoned;
   }
 
   private whyAbandoned(id: string, set: readonly KubeObject[]): string | number | undefined {
@@ -139,6 +171,18 @@ export class RequestTurns {
     const pod = this.world.cluster.tasks.get(podUidOf(request) ?? "")?.pod;
     return (pod?.spec?.nodeName ?? "") !== "";
   }
+}
+
+/** How a gang's set of requests stands, or a request that is alone. */
+interface Standing {
+  readonly hasEnded: boolean;
+  /** A number: it may be abandoned after so many milliseconds. */
+  readonly whyAbandoned: string | number | undefined;
+}
+
+interface Doomed {
+  readonly object: KubeObject;
+  readonly why: string;
 }
 
 function commitOf({ metadata }: KubeObject): string | undefined {

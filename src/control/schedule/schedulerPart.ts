@@ -55,21 +55,21 @@ export function addScheduler(controllers: Controllers, settings: Settings, optio
     sources: [
       kindSource(
         world.requests,
-        forMapped((object) => requests.sameSet(object)),
+        forMapped((object) => [requests.setOf(object)]),
       ),
       kindSource(
         world.pods,
         forMapped(({ metadata }) => {
           const request = world.requests.get(`${metadata.namespace}/${metadata.name}`);
-          return request === undefined ? [] : requests.sameSet(request);
+          return request === undefined ? [] : [requests.setOf(request)];
         }),
       ),
       kindSource(world.nodes, (event) => {
         if (event.type !== "deleted") return [];
         const gone: string[] = [];
-        for (const [key, object] of world.requests.table.view().objects) {
+        for (const object of world.requests.table.view().objects.values()) {
           const spec = object["spec"] as { selectedNode?: string } | undefined;
-          if (spec?.selectedNode === event.key) gone.push(key);
+          if (spec?.selectedNode === event.key) gone.push(requests.setOf(object));
         }
         return gone;
       }),

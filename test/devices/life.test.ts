@@ -1,7 +1,6 @@
 /** Claims from birth to release on the embedded server, with simulated nodes: everything is seen from outside, through the API. */
 import { expect, test } from "vitest";
 import type { ResourceSlice } from "../../src/model/kubernetes.generated.ts";
-import { refused } from "../../src/model/outcome.ts";
 import { DevicesCluster, oneGpu } from "./devicesCluster.ts";
 
 const protection = "resource.kubernetes.io/delete-protection";
@@ -326,47 +325,4 @@ test("of three nodes the one that offers the earlier alternative is taken, which
     expect(cluster.look(`p-${preferred}`)?.spec?.nodeName).toBe(preferred);
   }
   expect(cluster.given()).toEqual(["on-h100-0 h100-0/gpu-0", "on-h100-1 h100-1/gpu-0", "on-h100-2 h100-2/gpu-0"]);
-});
-
-test("a device whose allocation may still land is given to nobody else", async () => {
-  const cluster = await DevicesCluster.start();
-  await cluster.claim("a");
-  await cluster.claim("b");
-  // The finalizer gets through; of the allocation nobody knows, and nobody can look.
-  let updates = 0;
-  cluster.kube.faults.before = (verb, what) => {
-    if (what !== "resourceclaims a" || (verb === "update" && ++updates === 1)) return undefined;
-    return refused("Unknown", "no answer");
-  };
-  await cluster.pod("a", { claim: "a" });
-  await cluster.run(3);
-  expect(updates).toBeGreaterThan(1);
-  expect(cluster.given()).toEqual([]);
-  await cluster.pod("b", { claim: "b" });
-  await cluster.run(3);
-  expect(cluster.phases()).toEqual(["a waits", "b Running"]);
-  expect(cluster.given()).not.toContain("b h100-0/gpu-0");
-  cluster.kube.faults = {};
-  await cluster.run(60);
-  expect(cluster.phases()).toEqual(["a Running", "b Running"]);
-  expect(new Set(cluster.given().map((each) => each.split(" ")[1])).size).toBe(2);
-});
-
-test("who waits for the last device gets it when a decision for another pod is dropped, of which no watch tells", async () => {
-  const cluster = await DevicesCluster.start();
-  await cluster.template("one");
-  for (let i = 0; i < 8; i++) await cluster.pod(`p${i}`, { template: "one" });
-  await cluster.run(10);
-  for (const name of ["x", "y"]) {
-    await cluster.claim(name);
-    await cluster.pod(name, { claim: name });
-  }
-  await cluster.run(10);
-  expect(cluster.phases().slice(-2)).toEqual(["x waits", "y waits"]);
-  cluster.kube.faults.before = (verb, what) =>
-    verb === "update" && what === "resourceclaims x" ? refused("Unavailable", "too busy") : undefined;
-  // Both are woken; x is first and has the device in mind when y looks.
-  await cluster.api.delete("/pods", "default/p0");
-  await cluster.run(60);
-  expect(cluster.phases().slice(-2)).toEqual(["x waits", "y Running"]);
 });

@@ -1,0 +1,115 @@
+/** Claims on a bad network: answers that are lost, writes that land late, a watch that is behind. No device goes twice, and nobody sleeps on. */
+import { expect, test } from "vitest";
+import { claimKind } from "../../src/decide/devices/claimTracker.ts";
+import type { KubeObject } from "../../src/model/object.ts";
+import { refused } from "../../src/model/outcome.ts";
+import { DevicesCluster } from "./devicesCluster.ts";
+
+const protection = "resource.kubernetes.io/delete-protection";
+
+test("a device whose allocation may still land is given to nobody else", async () => {
+  const cluster = await DevicesCluster.start();
+  await cluster.claim("a");
+  await cluster.claim("b");
+  // The finalizer gets through; of the allocation nobody knows, and nobody can look.
+  let updates = 0;
+  cluster.kube.faults.before = (verb, what) => {
+    if (what !== "resourceclaims a" || (verb === "update" && ++updates === 1)) return undefined;
+    return refused("Unknown", "no answer");
+  };
+  await cluster.pod("a", { claim: "a" });
+  await cluster.run(3);
+  expect(updates).toBeGreaterThan(1);
+  expect(cluster.given()).toEqual([]);
+  await cluster.pod("b", { claim: "b" });
+  await cluster.run(3);
+  expect(cluster.phases()).toEqual(["a waits", "b Running"]);
+  expect(cluster.given()).not.toContain("b h100-0/gpu-0");
+  cluster.kube.faults = {};
+  await cluster.run(60);
+  expect(cluster.phases()).toEqual(["a Running", "b Running"]);
+  expect(new Set(cluster.given().map((each) => each.split(" ")[1])).size).toBe(2);
+});
+
+test("who waits for the last device gets it when a decision for another pod is dropped, of which no watch tells", async () => {
+  const cluster = await DevicesCluster.start();
+  await cluster.template("one");
+  for (let i = 0; i < 8; i++) await cluster.pod(`p${i}`, { template: "one" });
+  await cluster.run(10);
+  for (const name of ["x", "y"]) {
+    await cluster.claim(name);
+    await cluster.pod(name, { claim: name });
+  }
+  await cluster.run(10);
+  expect(cluster.phases().slice(-2)).toEqual(["x waits", "y waits"]);
+  cluster.kube.faults.before = (verb, what) =>
+    verb === "update" && what === "resourceclaims x" ? refused("Unavailable", "too busy") : undefined;
+  // Both are woken; x is first and has the device in mind when y looks.
+  await cluster.api.delete("/pods", "default/p0");
+  await cluster.run(60);
+  expect(cluster.phases().slice(-2)).toEqual(["x waits", "y Running"]);
+});
+
+test("an allocation that a predecessor has sent misses when it lands late", async () => {
+  const cluster = await DevicesCluster.start();
+  await cluster.claim("theirs");
+  await cluster.api.edit("resource.k8s.io/resourceclaims", "default/theirs", (claim) => {
+    claim.metadata.finalizers = [protection];
+  });
+  // As the predecessor saw it when it decided, before it died.
+  const [seen] = cluster.claims();
+  await cluster.claim("ours");
+  await cluster.pod("a", { claim: "ours" });
+  await cluster.run(5);
+  expect(cluster.given()).toEqual(["ours h100-0/gpu-0"]);
+  const results = [{ request: "gpu", driver: "gpu.nvidia.com", pool: "h100-0", device: "gpu-0" }];
+  const late = { ...seen, status: { allocation: { devices: { results } } } } as unknown as KubeObject;
+  const ref = { ...claimKind, namespace: "default", name: "theirs", subresource: "status" };
+  expect(await cluster.kube.update(ref, late)).toMatchObject({ ok: false, reason: "Conflict" });
+});
+
+test("a bind that lands late misses when the claim that it was for has been given back", async () => {
+  const cluster = await DevicesCluster.start({ pools: ["h100=2"] });
+  await cluster.claim("c");
+  const send = cluster.kube.bind;
+  let late: (() => ReturnType<typeof send>) | undefined;
+  let landed: Awaited<ReturnType<typeof send>> | undefined;
+  cluster.kube.bind = async (pod, node, options) => {
+    late ??= () => send(pod, node, options);
+    if (JSON.stringify(node).includes("h100-0")) return refused("Unknown", "no answer");
+    landed ??= await late();
+    return send(pod, node, options);
+  };
+  await cluster.pod("a", { claim: "c" });
+  await cluster.run(2);
+  expect(cluster.given()).toEqual(["c h100-0/gpu-0"]);
+  await cluster.api.edit("/nodes", "h100-0", (node) => {
+    (node as { spec?: object }).spec = { ...(node as { spec?: object }).spec, unschedulable: true };
+  });
+  await cluster.run(60);
+  expect(landed).toMatchObject({ ok: false, reason: "Conflict" });
+  expect(cluster.look("a")?.spec?.nodeName).toBe("h100-1");
+  expect(cluster.given()).toEqual(["c h100-1/gpu-0"]);
+});
+
+test("a pod that the watch has not shown yet keeps its claim", async () => {
+  const cluster = await DevicesCluster.start();
+  await cluster.claim("c");
+  await cluster.pod("a", { claim: "c" });
+  await cluster.run(6);
+  cluster.kube.faults.watch = () => refused("Unavailable", "too busy");
+  cluster.kube.cut(undefined, "pods");
+  await cluster.pod("b", { claim: "c" }, { nodeName: "h100-0" });
+  const user = { resource: "pods", name: "b", uid: cluster.look("b")?.metadata.uid };
+  await cluster.api.edit(
+    "resource.k8s.io/resourceclaims",
+    "default/c",
+    (claim) => {
+      const { status } = claim as { status?: { reservedFor?: object[] } };
+      status?.reservedFor?.push(user);
+    },
+    "status",
+  );
+  await cluster.run(20);
+  expect(cluster.claims()[0]?.status?.reservedFor).toContainEqual(user);
+});

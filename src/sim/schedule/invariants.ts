@@ -241,7 +241,7 @@ function isInIncompleteGang(store: ObjectStore, pod: Pod): boolean {
 
 /**
  * Whoever was evicted was evicted for somebody who runs now, or who left. That somebody is promised the place before the first victim goes,
- * so the promise says for whom; the pods of a gang are promised together, and any of them may take what was made free for it. When somebody
+ * and the victim says for whom it goes: not for anybody else who happens to be promised something, by a plan that was given up. The pods of a gang are promised together, and any of them may take what was made free for it. When somebody
  * takes one of them away before it is bound, nobody goes on being owed a place for the gang: it was made free for other pods than it has now.
  */
 export const evictionsServe = (held: Held): Invariant => ({
@@ -264,7 +264,7 @@ export const evictionsServe = (held: Held): Invariant => ({
         }
         const victim = (event.previous ?? event.current).object() as unknown as Pod;
         if (type !== "DELETED" && victim.metadata.deletionTimestamp !== undefined) return undefined;
-        const winners = pods(store).filter((pod) => isWaiting(pod) && pod.status?.nominatedNodeName !== undefined);
+        const winners = winnersOf(store, victim);
         for (const pod of winners)
           promised.set(pod.metadata.uid, groupOf(store, pod)?.metadata.uid ?? pod.metadata.uid);
         if (winners.length > 0 || isFlagged(groupOf(store, victim))) return undefined;
@@ -286,6 +286,16 @@ export const evictionsServe = (held: Held): Invariant => ({
     };
   },
 });
+
+/** The pods of the job that a victim says it goes for, as far as they are promised a place. */
+function winnersOf(store: ObjectStore, { metadata }: Pod): Pod[] {
+  const [, key = "", uid = ""] = (metadata.annotations?.[annotationKeys.evictedFor] ?? "").split(" ");
+  const waiting = pods(store).filter((pod) => isWaiting(pod) && pod.status?.nominatedNodeName !== undefined);
+  const holder = waiting.find((pod) => pod.metadata.uid === uid && key.endsWith(`/${pod.metadata.name}`));
+  if (holder === undefined) return [];
+  const group = holder.metadata.annotations?.[annotationKeys.podGroup];
+  return waiting.filter((pod) => pod === holder || pod.metadata.annotations?.[annotationKeys.podGroup] === group);
+}
 
 function isWaiting(pod: Pod): boolean {
   return !isBound(pod) && pod.metadata.deletionTimestamp === undefined && !hasEnded(pod);

@@ -1,6 +1,6 @@
 /** What becomes of reservations when reads fail, caches lag and others interfere: the rows S, Y and H of the catalogue. */
 import { describe, expect, test } from "vitest";
-import { deviceOf, newReservation, reservationDefaults } from "../../src/decide/bind/reservation.ts";
+import { deviceOf, holdersOf, newReservation, reservationDefaults } from "../../src/decide/bind/reservation.ts";
 import type { Pod } from "../../src/model/kubernetes.generated.ts";
 import type { KubeObject } from "../../src/model/object.ts";
 import { refused } from "../../src/model/outcome.ts";
@@ -314,6 +314,25 @@ describe("a reservation", () => {
     await cluster.api.delete("/pods", "default/f");
     await cluster.run(40);
     expect([cluster.pods(), cluster.reservations()]).toEqual([[], []]);
+  });
+
+  test("of a GPU that is never empty does not remember everybody who ever held it", async () => {
+    const cluster = await BindCluster.create();
+    await cluster.startBinder();
+    await share(cluster, "stays");
+    for (let round = 0; round < 4; round++) {
+      const names = Array.from({ length: 10 }, (_, at) => `p${round}-${at}`);
+      for (const name of names) await share(cluster, name);
+      await cluster.run(3);
+      expect(running(cluster)).toHaveLength(11);
+      for (const name of names) await cluster.api.delete("/pods", `default/${name}`, { gracePeriodSeconds: 0 });
+      await cluster.run(3);
+    }
+    expect([running(cluster), cluster.lost]).toEqual([["stays"], []]);
+    const [reservation] = cluster.reservations();
+    const holders = reservation === undefined ? new Map() : holdersOf(reservation);
+    expect(holders.size).toBeLessThan(12);
+    expect([...holders.values()]).toContain("default/stays");
   });
 
   test("H2: goes when its only pod is gone, and not before", async () => {

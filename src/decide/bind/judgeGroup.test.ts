@@ -180,6 +180,35 @@ describe("a group's reservation", () => {
     expect(verdict).toMatchObject({ type: "delete", reservation: { metadata: { name: "r2" } } });
   });
 
+  describe("that is never empty", () => {
+    const holders = Object.fromEntries(Array.from({ length: 33 }, (_, at) => [`uid-gone-${at}`, `team/gone-${at}`]));
+
+    test("forgets holders that are gone once they are many, and keeps those that use it", () => {
+      const reservation = reserved({ holders: { ...holders, "uid-f": "team/f" } });
+      const verdict = judgeGroup(group({ reservations: [reservation], users: [f], holders: [f] }));
+      expect(verdict).toMatchObject({ type: "drop", uids: Object.keys(holders).sort() });
+    });
+
+    test("is not written to for a few of them", () => {
+      const { "uid-gone-0": _, ...few } = holders;
+      const verdict = judgeGroup(group({ reservations: [reserved({ holders: few })], users: [f] }));
+      expect(verdict.type).toBe("keep");
+    });
+
+    test("does not forget one whose bind is tried again, though its pod was let go before", () => {
+      const annotations = { [releasedAnnotation]: "X" };
+      const again = userPod({ name: "again", node: undefined, phase: "Pending", groups: [], annotations });
+      const reservation = reserved({ holders: { ...holders, "uid-again": "team/again" } });
+      const view = {
+        reservations: [reservation],
+        users: [f],
+        holders: [again],
+        requests: [request({ name: "again" })],
+      };
+      expect(judgeGroup(group(view))).toMatchObject({ type: "drop", uids: Object.keys(holders).sort() });
+    });
+  });
+
   test("the reason names who needs it", () => {
     expect(judgeGroup(group({ reservations: [reserved()], requests: [request()] }))).toEqual({
       type: "keep",

@@ -36,6 +36,12 @@ export type GroupVerdict =
 
 const nothing: GroupVerdict = { type: "keep", why: "there is no reservation and nobody needs one" };
 
+/**
+ * Pods may come and go for months on a GPU that is never empty. Whoever has gone costs a read at every look, and an annotation has room
+ * for some thousand; a write for each of them would be in the way of those who come.
+ */
+const goneHoldersMax = 32;
+
 export function judgeGroup(view: GroupView): GroupVerdict {
   const { group, node } = view;
   const live = view.users.filter((pod) => !hasEnded(pod) && isHere(pod, node));
@@ -75,6 +81,11 @@ export function judgeGroup(view: GroupView): GroupVerdict {
       why: `group ${group} has another reservation, whose device its pods use`,
     };
   }
+  for (const each of standing) {
+    const gone = [...holdersOf(each).keys()].filter((uid) => isOver(uid, view)).sort();
+    if (gone.length > goneHoldersMax)
+      return { type: "drop", reservation: each, uids: gone, why: "its holders are gone" };
+  }
   const [user] = live;
   if (user !== undefined) return { type: "keep", why: `pod ${nameOf(user)} uses it` };
   const request = view.requests.find((each) => protects(each, view));
@@ -106,6 +117,12 @@ function isHeldBy(uid: string, { holders, node, group }: GroupView): boolean {
   const pod = holders.find(({ metadata }) => metadata.uid === uid);
   if (pod === undefined || hasEnded(pod) || !isHere(pod, node)) return false;
   return pod.spec?.nodeName !== undefined || isLabelled(pod, group) || !wasReleased(pod, group);
+}
+
+/** Never to rely on anything again, whatever else the group does. */
+function isOver(uid: string, { holders }: GroupView): boolean {
+  const pod = holders.find(({ metadata }) => metadata.uid === uid);
+  return pod === undefined || hasEnded(pod);
 }
 
 /** Pods on no node yet that a bind has labelled or held for, and that nobody binds any more. */

@@ -368,6 +368,43 @@ describe("a reservation", () => {
       expect(cluster.eventReasons()).toContain("ReservationRestored");
     });
 
+    describe("and whose device somebody else has by then", () => {
+      const taken = async () => {
+        const { cluster, pod } = await withPod();
+        const { binder, remove, device } = await losing(cluster, pod);
+        await binder.stop();
+        await remove();
+        const whole = { resources: { limits: { "nvidia.com/gpu": "8" } } };
+        await cluster.pod("taker", {}, { nodeName: "h100-0", containers: [{ name: "c", image: "i", ...whole }] });
+        await cluster.run(1);
+        const before = cluster.lost.length;
+        await cluster.startBinder();
+        await cluster.run(10);
+        return { cluster, pod, device, tries: () => cluster.lost.length - before };
+      };
+
+      test("H11: is asked for now and then, not in a circle, and its pod is left alone for a while", async () => {
+        const { cluster, tries } = await taken();
+        expect(cluster.pods().map(({ status }) => status?.phase)).toEqual(["Running", "Running"]);
+        expect(tries()).toBeGreaterThan(1);
+        await cluster.run(60);
+        expect(cluster.pods().map(({ metadata }) => metadata.name)).toEqual(["taker"]);
+        expect(tries()).toBeLessThan(30);
+      });
+
+      // Whoever is deleted by force has its device at its node for a moment after the API has forgotten it.
+      test("H11: gets it when that one lets go, and its pod runs on", async () => {
+        const { cluster, pod, device } = await taken();
+        await cluster.api.delete("/pods", "default/taker", { gracePeriodSeconds: 0 });
+        await cluster.run(10);
+        expect(cluster.pods().map(({ metadata, status }) => [metadata.uid, status?.phase])).toEqual([
+          [pod.metadata.uid, "Running"],
+        ]);
+        expect(cluster.reservations().map(deviceOf)).toEqual([device]);
+        expect(cluster.eventReasons()).not.toContain("ReservationLost");
+      });
+    });
+
     test("H11: takes its pod with it, with the reason, where the node cannot", async () => {
       const { cluster, pod } = await withPod();
       await cluster.label("h100-0", { "muster.dev/pins-devices": null });

@@ -1,6 +1,13 @@
-import { type GroupVerdict, judgeGroup } from "../../decide/bind/judgeGroup.ts";
+import {
+  type GroupVerdict,
+  type GroupView,
+  judgeGroup,
+  type Refusal,
+  refusedPin,
+} from "../../decide/bind/judgeGroup.ts";
 import { releasePod } from "../../decide/bind/releasePod.ts";
 import {
+  deviceOf,
   holdersOf,
   holdersPatch,
   newReservation,
@@ -27,6 +34,11 @@ export class GroupTurns {
   private readonly world: BindWorld;
   private readonly recorder: EventRecorder;
   private readonly options: ReservationOptions;
+  /** By group, how a node refuses the device of a lost reservation. May be lost: it only makes us patient. */
+  private readonly refusals = new Map<
+    string,
+    { readonly sinceMs: number; readonly uid: string; readonly seenMs: number }
+  >();
 
   constructor(controllers: Controllers, world: BindWorld, recorder: EventRecorder, options: ReservationOptions) {
     this.controllers = controllers;
@@ -36,9 +48,14 @@ export class GroupTurns {
   }
 
   async reconcile(group: string, turn: Turn): Promise<TurnResult> {
-    for (const node of this.world.nodesOf(group)) {
-      const seen = judgeGroup(this.world.view(group, node));
-      if (seen.type === "keep") continue;
+    const nodes = this.world.nodesOf(group);
+    if (nodes.length === 0) this.refusals.delete(group);
+    for (const node of nodes) {
+      const view = this.world.view(group, node);
+      if (judgeGroup(view).type === "keep") {
+        if (view.reservations.some((pod) => deviceOf(pod) !== undefined)) this.refusals.delete(group);
+        continue;
+      }
       const result = await this.lookAgain(group, node, turn);
       if (result !== undefined) return result;
     }
@@ -51,7 +68,7 @@ export class GroupTurns {
     const atLeast = this.world.pods.cache.revision;
     const fresh = await readGroup(kube, { group, node }, { atLeast, cancel });
     if (!fresh.ok) return turnResultOf(fresh);
-    const verdict = judgeGroup(fresh.value);
+    const verdict = judgeGroup({ ...fresh.value, refusal: this.refusalOf(fresh.value) });
     if (verdict.type === "keep") {
       ports.log.debug({ group, node, why: verdict.why }, "a reservation stays");
       // The cache says otherwise and will catch up; should it have nothing more to tell, we ask again.
@@ -68,6 +85,18 @@ export class GroupTurns {
     }
     // One step may be followed by another: a holder that was dropped was perhaps the last one.
     return { requeueAfterMs: 0 };
+  }
+
+  private refusalOf(view: GroupView): Refusal | undefined {
+    const refused = refusedPin(view);
+    if (refused === undefined) return undefined;
+    const { uid } = refused.metadata;
+    const nowMs = this.controllers.ports.clock.monotonicMs();
+    const known = this.refusals.get(view.group);
+    const { sinceMs = nowMs } = known ?? {};
+    const seenMs = known?.uid === uid ? known.seenMs : nowMs;
+    this.refusals.set(view.group, { sinceMs, uid, seenMs });
+    return { forMs: nowMs - sinceMs, ageMs: nowMs - seenMs };
   }
 
   private intentsOf(verdict: GroupVerdict, about: { group: string; node: string; atLeast: Revision }): Intent[] {

@@ -152,6 +152,21 @@ const cases: { name: string; view: Partial<GroupView>; verdict: string }[] = [
     verdict: "evict",
   },
   {
+    name: "H11: it is left for a moment, so that the next one is not asked for at once",
+    view: { reservations: [pinned], users: [f], canPin: true, refusal: { forMs: 0, ageMs: 0 } },
+    verdict: "keep",
+  },
+  {
+    name: "H11: then it goes, and its pods stay, as its node may not have let go of the device yet",
+    view: { reservations: [pinned], users: [f], canPin: true, refusal: { forMs: 19_999, ageMs: 1_000 } },
+    verdict: "delete",
+  },
+  {
+    name: "H11: after twenty seconds somebody else must have the device",
+    view: { reservations: [pinned], users: [f], canPin: true, refusal: { forMs: 20_000, ageMs: 1_000 } },
+    verdict: "evict",
+  },
+  {
     name: "H11: and is itself deleted when they are on their way",
     view: { reservations: [pinned], users: [userPod({ isGoing: true })], canPin: true },
     verdict: "delete",

@@ -21,7 +21,21 @@ export interface GroupView {
   readonly holders: readonly Pod[];
   /** Whether the node can give a new reservation the device of a lost one. */
   readonly canPin: boolean;
+  /** How the node has refused to do so, as far as that is remembered. */
+  readonly refusal?: Refusal | undefined;
 }
+
+/** A node may hold a device for a moment longer than the API knows of its pod: a pod that was deleted by force still ends there. */
+export interface Refusal {
+  /** Since the first one. */
+  readonly forMs: number;
+  /** Since the one that is there now. */
+  readonly ageMs: number;
+}
+
+/** How long a node may take to let go of a device. Only then somebody else must have it. */
+export const pinPatienceMs = 20_000;
+const pinRetryMs = 1_000;
 
 export type GroupVerdict =
   | { readonly type: "keep"; readonly why: string }
@@ -55,11 +69,15 @@ export function judgeGroup(view: GroupView): GroupVerdict {
   // Over and in nobody's way but of its own name: the next one can only be made when this one is gone.
   const over = view.reservations.find((pod) => hasEnded(pod) && !isGoing(pod));
   if (over !== undefined) {
-    // It asked for the device of a lost one, and somebody else has that by now.
-    const robbed = deviceAskedBy(over) === undefined ? [] : placed.filter((pod) => !isGoing(pod));
+    const asked = deviceAskedBy(over);
+    const { forMs, ageMs } = view.refusal ?? { forMs: pinPatienceMs, ageMs: pinRetryMs };
+    if (asked !== undefined && placed.length > 0 && ageMs < pinRetryMs) {
+      return { type: "keep", why: `node ${node} does not give device ${asked} of a lost reservation yet` };
+    }
+    const robbed = asked === undefined || forMs < pinPatienceMs ? [] : placed.filter((pod) => !isGoing(pod));
     if (robbed.length > 0) {
       const names = robbed.map(nameOf).join(", ");
-      const why = `the reservation of group ${group} was lost and its device ${deviceAskedBy(over)} cannot be had again: ${over.status?.reason ?? "no reason given"}; ${names} must go`;
+      const why = `the reservation of group ${group} was lost and its device ${asked} cannot be had again: ${over.status?.reason ?? "no reason given"}; ${names} must go`;
       return { type: "evict", users: robbed, why };
     }
     return {
@@ -97,6 +115,11 @@ export function judgeGroup(view: GroupView): GroupVerdict {
   const holder = view.holders.find((pod) => isHeldBy(pod.metadata.uid, view));
   if (holder !== undefined) return { type: "keep", why: `pod ${nameOf(holder)} holds it` };
   return { type: "delete", reservation, why: `no pod and no BindRequest needs group ${group}` };
+}
+
+/** A reservation that asked for the device of a lost one and was refused. */
+export function refusedPin({ reservations }: Pick<GroupView, "reservations">): Pod | undefined {
+  return reservations.find((pod) => hasEnded(pod) && !isGoing(pod) && deviceAskedBy(pod) !== undefined);
 }
 
 /** Whether a BindRequest will still rely on the group's reservation, or has just done so and its pod does not show it yet. */

@@ -81,6 +81,12 @@ const cases: Case[] = [
   { name: "missing-template", pod: pod(), templates: [], expect: { missing: ["t"] } },
   { name: "find-existing-claim-by-label", pod: pod(), claims: [claim("c")], expect: { status: "c" } },
   {
+    name: "a claim that was made for another entry of the pod is not taken for this one",
+    pod: pod({ spec: { resourceClaims: ["gpu", "nic"].map((name) => ({ name, resourceClaimTemplateName: "t" })) } }),
+    claims: [claim("c", { entry: "nic" })],
+    expect: { creates: 1 },
+  },
+  {
     name: "recreate-wrong-owner",
     pod: pod({ status: named("c") }),
     claims: [claim("c", { owner: "uid-q" })],

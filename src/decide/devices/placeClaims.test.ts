@@ -547,6 +547,12 @@ describe("PreBind", () => {
     },
     { name: "got allocated elsewhere", claim: allocated("node-2"), allocation: wanted, kind: "failed" },
     { name: "a gang's other pod wrote the same", claim: allocated(), allocation: wanted, kind: "write" },
+    {
+      name: "a gang's other pod wrote the same, at its own time",
+      claim: { ...plain, status: { allocation: { ...wanted, allocationTimestamp: "2026-01-01T00:00:00Z" } } },
+      allocation: wanted,
+      kind: "write",
+    },
     { name: "bind-failure-concurrent-deallocation", claim: protectedClaim, allocation: undefined, kind: "failed" },
     {
       name: "the claim is being deleted",

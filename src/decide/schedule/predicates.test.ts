@@ -279,6 +279,18 @@ describe("amounts", () => {
     expect(placed({ nodes, queues: [limited(0.4)], ...gang("a", 1, { gpuMemory: "40000" }) })).toEqual([]);
   });
 
+  test("memory of GPUs is a part of those that there are, also when pods are seen before nodes are looked at", () => {
+    const cluster = world({ queues: [queue("q", { resources: { gpu: { quota: 0, limit: 5, overQuotaWeight: 1 } } })] });
+    // Runs already, and where is not known yet.
+    cluster.putPodGroup(group("r"));
+    cluster.putPod(pod("r", { gpus: 1, on: "n1", group: "r" }));
+    addPod(cluster, pod("r", { gpus: 1, on: "n1", group: "r" }));
+    cluster.putPodGroup(group("a"));
+    addPod(cluster, pod("p", { gpuMemory: "40000", group: "a" }));
+    expect(outcome(decide(cluster))).toEqual({ p: "n1" });
+    expect(cluster.queues.byName.get("q")?.request[0]).toBe(1500);
+  });
+
   test("nobody is evicted for memory of GPUs that would go beyond the limit of its queue", () => {
     const gpu = (quota: number, limit: number) => ({ resources: { gpu: { quota, limit, overQuotaWeight: 1 } } });
     const cluster = world({

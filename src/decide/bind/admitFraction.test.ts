@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
+import { readGpuRequest } from "../schedule/gpuRequest.ts";
 import { fractionErrors, fractionHooks, fractionRules, sharedPod } from "./admitFraction.ts";
 import { userPod } from "./testWorld.ts";
 
@@ -30,6 +31,15 @@ describe("a share of a GPU", () => {
   test.each(["0.5", "5e-1", "0.01"])("M11: %s is accepted", (fraction) => {
     expect(fractionErrors(asking({ "gpu-fraction": fraction }), fractionRules)).toEqual([]);
   });
+
+  test.each(["0.5", ".5", "+.5", "+0.5", "5.e-1", "5e-1", "0.999999", "1e-9"])(
+    "whatever way of writing is accepted the scheduler understands as well: %s",
+    (fraction) => {
+      const pod = asking({ "gpu-fraction": fraction });
+      expect(fractionErrors(pod, fractionRules)).toEqual([]);
+      expect(readGpuRequest(pod, 0)).toMatchObject({ gpu: { type: "fraction" } });
+    },
+  );
 
   test.each([
     ["0", 1],

@@ -9,6 +9,7 @@ import type { KubeObject } from "../../model/object.ts";
 import { quantityError } from "../../model/quantity.ts";
 import { annotationKeys, kaiSchedulerName } from "../../model/scheduling/keys.ts";
 import { sha256Hex } from "../../model/sha256.ts";
+import { decimalNumber } from "../schedule/gpuRequest.ts";
 import { podsRef } from "./reservation.ts";
 import { type FractionContainer, fractionContainer, variables } from "./sharedGpuConfig.ts";
 
@@ -32,7 +33,6 @@ export const sharingOff = "sharing of GPUs is switched off; ask for whole ones";
 
 const wholeGpu = "nvidia.com/gpu";
 const wholeNumber = /^[0-9]+$/;
-const float = /^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$/;
 
 export function fractionHooks(rules: FractionRules = fractionRules): AdmissionHook[] {
   const concerns = ({ object }: AdmissionRequest): Pod | undefined => {
@@ -101,7 +101,7 @@ export function fractionErrors(pod: Pod, rules: FractionRules): FieldError[] {
     return [invalid(at(gpuMemory), memory, "must be a whole number of MiB above 0")];
   }
   if (fraction !== undefined) {
-    const share = float.test(fraction) ? Number(fraction) : Number.NaN;
+    const share = decimalNumber.test(fraction) ? Number(fraction) : Number.NaN;
     if (!(share > 0 && share < 1)) {
       return [
         invalid(

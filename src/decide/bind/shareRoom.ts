@@ -28,7 +28,7 @@ export function shareOf(pod: Pod): Share | undefined {
 
 export interface Room {
   readonly node: string;
-  /** What the pod asks for on this node, in thousandths of a GPU. */
+  /** What the pod asks for of each of its GPUs on this node, in thousandths. */
   readonly wanted: number;
   readonly gpus: number;
   readonly idle: number;
@@ -44,7 +44,7 @@ export function roomOn(node: Node, pod: Pod, asked: Share, { pods, requests }: S
   const { name } = node.metadata;
   const memoryMiB = Math.floor(Number(node.metadata.labels?.[labelKeys.gpuMemory] ?? 0) / 100) * 100;
   // A node that does not say how much memory its GPUs have cannot serve who asks by memory.
-  const wanted = asked.type === "memory" && memoryMiB === 0 ? 1001 : gpuMilliOf(asked, memoryMiB);
+  const wanted = asked.type === "memory" && memoryMiB === 0 ? 1001 : milliOfEach(asked, memoryMiB);
   const here = pods.filter((each) => each.spec?.nodeName === name && !hasEnded(each));
   const shared = new Map<string, { used: number; users: string[] }>();
   const group = (id: string): { used: number; users: string[] } => {
@@ -57,7 +57,7 @@ export function roomOn(node: Node, pod: Pod, asked: Share, { pods, requests }: S
     if (theirs === undefined) return;
     for (const id of groups) {
       const known = group(id);
-      known.used += gpuMilliOf(theirs, memoryMiB);
+      known.used += milliOfEach(theirs, memoryMiB);
       known.users.push(`${user.metadata.namespace}/${user.metadata.name}`);
     }
   };
@@ -83,6 +83,10 @@ export function roomOn(node: Node, pod: Pod, asked: Share, { pods, requests }: S
     .map(([id, { used, users }]) => ({ group: id, free: Math.max(0, 1000 - used), users }))
     .sort((a, b) => b.free - a.free || (a.group < b.group ? -1 : 1))[0];
   return { node: name, wanted, gpus, idle, most, fits: opened <= idle, lacks: lacksOf(node, pod, here, opened) };
+}
+
+function milliOfEach(share: Share, memoryMiB: number): number {
+  return gpuMilliOf({ ...share, devices: 1 }, memoryMiB);
 }
 
 /** Pod slots for the pod and for each reservation that it needs, processor, memory. */

@@ -20,6 +20,8 @@ const asking = (annotations: Record<string, string>, spec = {}): Pod =>
   userPod({ name: "f", node: undefined, phase: "Pending", groups: [], annotations, spec });
 const user = (name: string, share: string, group = "X"): Pod =>
   userPod({ name, groups: [group], annotations: { "gpu-fraction": share } });
+const two = (name: string, share: string): Pod =>
+  userPod({ name, groups: ["X", "Y"], annotations: { "gpu-fraction": share, "gpu-fraction-num-devices": "2" } });
 const whole = (name: string): Pod =>
   userPod({
     name,
@@ -63,6 +65,25 @@ describe("why a share waits", () => {
     ],
     ["memory that fits", asking({ "gpu-memory": "5000" }), { pods: [reserved(), user("a", "0.5")] }, undefined],
     ["two devices need two", asking({ "gpu-fraction": "0.5", "gpu-fraction-num-devices": "2" }), {}, "NoGpuWithRoom"],
+    [
+      "who shares two GPUs has its part of each",
+      half,
+      {
+        pods: [reserved(), two("a", "0.25"), reserved({ name: "r2", group: "Y" })],
+        nodes: [gpuNode("n1", { gpus: 2 })],
+      },
+      undefined,
+    ],
+    [
+      "and asks for its part of each",
+      asking({ "gpu-fraction": "0.6", "gpu-fraction-num-devices": "2" }),
+      {
+        pods: [reserved(), user("a", "0.4"), reserved({ name: "r2", group: "Y" })],
+        nodes: [gpuNode("n1", { gpus: 2 })],
+      },
+      undefined,
+    ],
+    ["more memory than any GPU has is no matter of room", asking({ "gpu-memory": "20000" }), {}, undefined],
     ["C7: a new group needs two slots", half, { nodes: [gpuNode("n1", { pods: "1" })] }, "NodeFull"],
     [
       "one that joins needs one",
@@ -92,6 +113,14 @@ describe("why a share waits", () => {
     ["nor who has a node", user("f", "0.5"), { pods: [whole("w")] }, undefined],
   ])("%s", (_, pod, view, cause) => {
     expect(causeOf(pod, view)?.cause).toBe(cause);
+  });
+
+  test("the answer names what it asks for of each GPU, and what each has left", () => {
+    const asked = asking({ "gpu-fraction": "0.8", "gpu-fraction-num-devices": "2" });
+    const pods = [reserved(), reserved({ name: "r2", group: "Y" }), two("a", "0.25")];
+    const { message } = causeOf(asked, { pods, nodes: [gpuNode("n1", { gpus: 2 })] }) ?? {};
+    expect(message).toContain("asks for 2 times 0.80 of a GPU");
+    expect(message).toContain("a shared one has left is 0.75");
   });
 
   test("another node with room is enough", () => {

@@ -66,6 +66,8 @@ function silentNode({ node, group, is }: { node: string; group: string; is: stri
 function noRoom(pod: Pod, asked: Share, view: ShareView): ShareAnswer | undefined {
   const rooms = view.nodes.filter((node) => mayRun(pod, node)).map((node) => roomOn(node, pod, asked, view));
   const withGpus = rooms.filter(({ gpus }) => gpus > 0);
+  // More memory than any GPU has is not a matter of room, and the scheduler says so.
+  if (withGpus.every(({ wanted }) => wanted > 1000)) return undefined;
   const [first] = withGpus;
   if (first === undefined || withGpus.some(({ fits, lacks }) => fits && lacks.length === 0)) return undefined;
   const asks = `${asked.devices > 1 ? `${asked.devices} times ` : ""}${parts(first.wanted)} of a GPU`;

@@ -327,7 +327,8 @@ export class Cluster {
     if (!this.isGpuMemoryDirty && this.gpuMemoryEpoch === this.table.epoch) return this.gpuMemory;
     let leastMiB = Number.POSITIVE_INFINITY;
     let mostMiB = 0;
-    for (const node of this.table.nodes) {
+    // Asked between two refreshes, when pods are counted that come together with their nodes.
+    for (const node of this.table.known()) {
       if ((node.capacity[gpuAt] ?? 0) <= 0 || !node.knowsGpuMemory) continue;
       leastMiB = Math.min(leastMiB, node.gpuMemoryMiB);
       mostMiB = Math.max(mostMiB, node.gpuMemoryMiB);

@@ -13,7 +13,8 @@ export type ReadGpuRequest = { readonly gpu: GpuRequest } | { readonly problem: 
 
 const none: GpuRequest = { type: "none" };
 const whole = /^[0-9]+$/;
-const decimal = /^[0-9]*\.?[0-9]+([eE][-+]?[0-9]+)?$/;
+/** A share as it may be written. */
+export const decimalNumber = /^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$/;
 
 /** Admission refuses most of these already; a pod that came in before it was there is explained, not guessed at. */
 export function readGpuRequest(pod: Pod, wholeDevices: number): ReadGpuRequest {
@@ -41,7 +42,7 @@ export function readGpuRequest(pod: Pod, wholeDevices: number): ReadGpuRequest {
     }
     return { gpu: { type: "memory", devices, memoryMiB } };
   }
-  const share = fraction !== undefined && decimal.test(fraction) ? Number(fraction) : Number.NaN;
+  const share = fraction !== undefined && decimalNumber.test(fraction) ? Number(fraction) : Number.NaN;
   if (!(share > 0 && share < 1)) {
     return { problem: `${annotationKeys.gpuFraction} is ${JSON.stringify(fraction)}, not between 0 and 1` };
   }

@@ -34,6 +34,11 @@ export class NodeTable {
     return this.byName.get(name);
   }
 
+  /** All of them, also those that have come since the last refresh. */
+  known(): Iterable<NodeState> {
+    return this.byName.values();
+  }
+
   /** The node of this name; one that nobody has told of yet is there without capacity. */
   named(name: string): NodeState {
     let state = this.byName.get(name);

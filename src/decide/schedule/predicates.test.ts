@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { Cluster } from "./cluster.ts";
 import { durationToMs } from "./duration.ts";
 import { gpuMilliOf, portionText, readGpuRequest } from "./gpuRequest.ts";
 import { gpuMemoryMiB } from "./nodeState.ts";
@@ -267,6 +268,16 @@ describe("amounts", () => {
       expect(ask("3")).toEqual([]);
     },
   );
+
+  test("the memory of GPUs is known as soon as their nodes are, before anything is decided", () => {
+    const cluster = new Cluster();
+    cluster.putNode(node("small", { gpuMemory: 16_000 }));
+    expect(cluster.gpuMemoryRange()).toEqual({ leastMiB: 16_000, mostMiB: 16_000 });
+    cluster.putNode(node("large", { gpuMemory: 80_000 }));
+    expect(cluster.gpuMemoryRange()).toEqual({ leastMiB: 16_000, mostMiB: 80_000 });
+    cluster.removeNode("small");
+    expect(cluster.gpuMemoryRange()).toEqual({ leastMiB: 80_000, mostMiB: 80_000 });
+  });
 
   test("a request for GPU memory is the part of the smallest GPU for fairness, and of the largest before it is placed", () => {
     const nodes = [node("a-small", { gpuMemory: 40_000 }), node("b-large", { gpuMemory: 80_000 })];

@@ -389,9 +389,7 @@ describe("claims of PodGroups", () => {
   const groups = "scheduling.k8s.io/podgroups";
   const grouped = { schedulingGroup: { podGroupName: "g" } };
 
-  async function start(claims: object[]): Promise<DevicesCluster> {
-    const cluster = await DevicesCluster.start({ devices: { groupClaims: true } });
-    await cluster.template("one");
+  async function makeGroup(cluster: DevicesCluster, claims: object[]): Promise<void> {
     await cluster.api.create(groups, {
       apiVersion: "scheduling.k8s.io/v1alpha2",
       kind: "PodGroup",
@@ -399,6 +397,12 @@ describe("claims of PodGroups", () => {
       spec: { schedulingPolicy: { basic: {} }, resourceClaims: claims },
     });
     await cluster.run(1);
+  }
+
+  async function start(claims: object[]): Promise<DevicesCluster> {
+    const cluster = await DevicesCluster.start({ devices: { groupClaims: true } });
+    await cluster.template("one");
+    await makeGroup(cluster, claims);
     return cluster;
   }
 
@@ -445,5 +449,17 @@ describe("claims of PodGroups", () => {
     await cluster.run(5);
     expect(cluster.phases()).toEqual(["a waits"]);
     expect(cluster.claims()).toEqual([]);
+  });
+
+  test("a pod with a claim by name goes on when its group appears, of which neither pod nor claim tells", async () => {
+    const cluster = await DevicesCluster.start({ devices: { groupClaims: true } });
+    await cluster.claim("c");
+    await cluster.pod("a", { claim: "c" }, grouped);
+    await cluster.run(60);
+    expect(cluster.phases()).toEqual(["a waits"]);
+    await makeGroup(cluster, [{ name: "gpu", resourceClaimName: "c" }]);
+    await cluster.run(60);
+    expect(cluster.phases()).toEqual(["a Running"]);
+    expect(cluster.claims()[0]?.status?.reservedFor).toMatchObject([{ resource: "podgroups", name: "g" }]);
   });
 });

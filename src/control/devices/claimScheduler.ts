@@ -121,7 +121,7 @@ class ClaimScheduler {
   }
 
   sources(): Source[] {
-    const { pods, claims, slices, rules, classes, nodes, podsByClaim } = this.world;
+    const { pods, claims, slices, rules, classes, nodes, groups, podsByClaim, podsByGroup } = this.world;
     const all = (): string[] => [...this.waiting].sort();
     return [
       this.wake,
@@ -140,6 +140,8 @@ class ClaimScheduler {
         );
         return concerned === "all" ? all() : concerned;
       }),
+      // Which of a pod's claims are its group's is not known before the group is.
+      ...(groups === undefined ? [] : [kindSource(groups, ({ key }) => podsByGroup.get(key).map(podKeyOf))]),
       kindSource(slices, all),
       kindSource(rules, all),
       kindSource(classes, all),

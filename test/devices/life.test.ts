@@ -326,3 +326,32 @@ test("of three nodes the one that offers the earlier alternative is taken, which
   }
   expect(cluster.given()).toEqual(["on-h100-0 h100-0/gpu-0", "on-h100-1 h100-1/gpu-0", "on-h100-2 h100-2/gpu-0"]);
 });
+
+test("a pod that is one too many for its claim says so, and gets its turn when another leaves it", async () => {
+  const cluster = await DevicesCluster.start();
+  await cluster.claim("c");
+  await cluster.pod("a", { claim: "c" });
+  await cluster.run(6);
+  const withOthers = (count: number) =>
+    cluster.api.edit(
+      "resource.k8s.io/resourceclaims",
+      "default/c",
+      (claim) => {
+        const { status } = claim as unknown as { status: { reservedFor: { resource: string }[] } };
+        const pods = status.reservedFor.filter(({ resource }) => resource === "pods");
+        const others = Array.from({ length: count }, (_, i) => ({ resource: "others", name: `o${i}`, uid: `u${i}` }));
+        status.reservedFor = [...pods, ...others.map((each) => ({ apiGroup: "example.com", ...each }))];
+      },
+      "status",
+    );
+  await withOthers(255);
+  await cluster.pod("b", { claim: "c" });
+  await cluster.run(30);
+  expect(cluster.phases()).toEqual(["a Running", "b waits"]);
+  const condition = cluster.look("b")?.status?.conditions?.find(({ type }) => type === "PodScheduled");
+  expect(condition?.status).toBe("False");
+  expect(condition?.message).toContain("status.reservedFor: Too many: 257");
+  await withOthers(254);
+  await cluster.run(30);
+  expect(cluster.phases()).toEqual(["a Running", "b Running"]);
+});

@@ -324,6 +324,11 @@ class ClaimScheduler {
     this.letGo(pod, decision);
     if ("waitMs" in refusal) return { requeueAfterMs: refusal.waitMs };
     const { outcome, why } = refusal;
+    // Nothing of ours will change that: a claim with as many users as there may be, a right that is missing. The person can.
+    if (outcome?.reason === "Invalid" || outcome?.reason === "Forbidden") {
+      this.waiting.add(podKeyOf(pod));
+      await this.say(pod, why, cancel);
+    }
     // Its claims stay reserved for the pod: it may be bound without our knowing, and if it is not, its next try begins with them.
     const result = outcome === undefined ? undefined : turnResultOf(outcome);
     return result ?? { again: why };

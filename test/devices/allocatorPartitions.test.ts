@@ -410,14 +410,14 @@ const partitions: AllocationCase[] = [
   },
   {
     name: "partitionable-devices-with-binding-conditions-multi-slices",
-    claims: want(1),
+    claims: [claim("claim-0", [request("req-0"), request("req-1")])],
     slices: [
       slice("slice-4", { pool: "pool-1/4", devices: [part("d1", "4Gi", binds)] }),
       slice("slice-3", { pool: "pool-1/4", counters: { gpu: { memory: "8Gi" } } }),
       slice("slice-2", { pool: "pool-1/4", devices: [device("d2", { uses: { gpu2: { memory: "4Gi" } } })] }),
       slice("slice-1", { pool: "pool-1/4", counters: { gpu2: { memory: "8Gi" } } }),
     ],
-    expect: lines("d2"),
+    expect: [["req-0 pool-1/d2", `req-1 pool-1/d1 ${bound}`]],
   },
   {
     name: "partitionable-devices-with-binding-conditions-and-taints",

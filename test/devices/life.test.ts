@@ -355,3 +355,12 @@ test("a pod that is one too many for its claim says so, and gets its turn when a
   await cluster.run(30);
   expect(cluster.phases()).toEqual(["a Running", "b Running"]);
 });
+
+test("where there are no nodes, a pod says so", async () => {
+  const cluster = await DevicesCluster.start({ pools: [] });
+  await cluster.claim("c");
+  await cluster.pod("a", { claim: "c" });
+  await cluster.run(5);
+  const condition = cluster.look("a")?.status?.conditions?.find(({ type }) => type === "PodScheduled");
+  expect(condition?.message).toBe("there are no nodes");
+});

@@ -266,7 +266,8 @@ class ClaimScheduler {
     const steps = whatToGiveBack({ pods: [stuck], isGroupActive, ...(group !== undefined && { group }) });
     if (steps.length > 0) return { giveBack: steps };
     const parts = [...reasons].sort(([a], [b]) => (a < b ? -1 : 1)).map(([reason, n]) => `${n} ${reason}`);
-    return { why: `0/${nodes} nodes are available: ${parts.join(", ")}.`, isMistake: false };
+    const why = nodes === 0 ? "there are no nodes" : `0/${nodes} nodes are available: ${parts.join(", ")}.`;
+    return { why, isMistake: false };
   }
 
   private membersOf({ metadata }: PodGroup): readonly Pod[] {

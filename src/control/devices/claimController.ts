@@ -14,7 +14,7 @@ import { commit } from "../commit.ts";
 import type { EventRecorder } from "../eventRecorder.ts";
 import { type Turn, type TurnResult, turnResultOf } from "../loop.ts";
 import { kindSource, type Source } from "../sources.ts";
-import { asKube, type DeviceWorld, deviceKinds, podKeyOf } from "./deviceWorld.ts";
+import { asKube, claimKeysOf, type DeviceWorld, deviceKinds, podKeyOf } from "./deviceWorld.ts";
 
 /** Server-side apply wants the name that Kubernetes' own controller has, so that the two never fight over a pod's status. */
 const fieldManager = "ResourceClaimController";
@@ -67,7 +67,7 @@ class ClaimController {
           const hasClaims = (pod.spec?.resourceClaims?.length ?? 0) > 0;
           if (!hasClaims && pod.status?.extendedResourceClaimStatus === undefined) continue;
           keys.add(podTurn + event.key);
-          for (const key of claimsOf(pod)) keys.add(claimTurn + key);
+          for (const key of claimKeysOf(pod)) keys.add(claimTurn + key);
         }
         return keys;
       }),
@@ -145,13 +145,13 @@ class ClaimController {
         });
       }
       // Forbidden may end: a namespace gets its label, a quota is raised.
-      return outcome.reason === "Invalid" ? { giveUp: outcome.message } : again(outcome);
+      return turnResultOf(outcome);
     }
     // What was just made is written down at once; the claims' own events would lead back here a moment later.
     if (made.length > 0) generated = generate();
     for (const intent of [...(generated.status === undefined ? [] : [generated.status]), ...generated.reserves]) {
       const outcome = await this.send(intent, cancel);
-      if (!outcome.ok) return again(outcome);
+      if (!outcome.ok) return turnResultOf(outcome);
     }
     return undefined;
   }
@@ -175,12 +175,12 @@ class ClaimController {
     }
     for (const intent of creates) {
       const outcome = await this.send(intent, cancel);
-      if (!outcome.ok) return outcome.reason === "Invalid" ? { giveUp: outcome.message } : again(outcome);
+      if (!outcome.ok) return turnResultOf(outcome);
     }
     // The claims' own events lead back here, and then the status is written.
     if (status === undefined) return undefined;
     const outcome = await applyIntent(this.world.controllers.kube, status, { cancel, fieldManager });
-    return outcome.ok ? undefined : again(outcome);
+    return outcome.ok ? undefined : turnResultOf(outcome);
   }
 
   private async claim(key: string, { cancel }: Turn): Promise<TurnResult> {
@@ -211,18 +211,18 @@ class ClaimController {
         case "look":
           for (const pod of verdict.pods) {
             const fresh = await this.look({ ...deviceKinds.pods, namespace, name: pod }, cancel);
-            if (!fresh.ok) return again(fresh);
+            if (!fresh.ok) return turnResultOf(fresh);
             pods.set(pod, fresh.value.object === undefined ? "gone" : { object: fresh.value.object as unknown as Pod });
           }
           for (const group of verdict.groups) {
             const fresh = await this.look({ ...deviceKinds.groups, namespace, name: group }, cancel);
-            if (!fresh.ok) return again(fresh);
+            if (!fresh.ok) return turnResultOf(fresh);
             const { object } = fresh.value;
             groups.set(group, object === undefined ? "gone" : { object: object as unknown as PodGroup });
           }
           for (const node of verdict.nodes) {
             const fresh = await this.look({ ...deviceKinds.nodes, namespace: "", name: node }, cancel);
-            if (!fresh.ok) return again(fresh);
+            if (!fresh.ok) return turnResultOf(fresh);
             nodes.set(
               node,
               fresh.value.object === undefined ? "gone" : { object: fresh.value.object as unknown as Node },
@@ -237,11 +237,11 @@ class ClaimController {
             ({ object }) => this.stillOver(object, namespace, pods),
             { atLeast, cancel },
           );
-          return outcome.ok ? undefined : again(outcome);
+          return outcome.ok ? undefined : turnResultOf(outcome);
         }
         case "write": {
           const outcome = await this.send(verdict.intent, cancel);
-          if (!outcome.ok) return again(outcome);
+          if (!outcome.ok) return turnResultOf(outcome);
           await this.dropProtection(outcome.value, cancel);
           continue;
         }
@@ -302,7 +302,7 @@ class ClaimController {
 
   private claimsOnNode(node: string): string[] {
     const keys: string[] = [];
-    for (const pod of this.world.podsByNode.get(node)) for (const key of claimsOf(pod)) keys.push(claimTurn + key);
+    for (const pod of this.world.podsByNode.get(node)) for (const key of claimKeysOf(pod)) keys.push(claimTurn + key);
     for (const [key, claim] of this.world.claims.view().objects) {
       if ((claim.status?.reservedFor?.length ?? 0) > 0) keys.push(claimTurn + key);
     }
@@ -345,22 +345,4 @@ function usesTemplate({ metadata, spec }: PodGroup, templateKey: string): boolea
 
 function keyOfClaim({ metadata }: ResourceClaim): string {
   return `${metadata.namespace ?? ""}/${metadata.name}`;
-}
-
-function claimsOf(pod: Pod): string[] {
-  const { namespace = "" } = pod.metadata;
-  const names = new Set<string>();
-  for (const { resourceClaimName } of pod.spec?.resourceClaims ?? [])
-    if (resourceClaimName) names.add(resourceClaimName);
-  for (const { resourceClaimName } of pod.status?.resourceClaimStatuses ?? []) {
-    if (resourceClaimName) names.add(resourceClaimName);
-  }
-  const own = pod.status?.extendedResourceClaimStatus?.resourceClaimName;
-  if (own !== undefined) names.add(own);
-  return [...names].map((name) => `${namespace}/${name}`);
-}
-
-function again(outcome: Extract<Outcome<unknown>, { ok: false }>): TurnResult {
-  // "Not found" is no end here: the object left while we were deciding, and its going wakes us.
-  return turnResultOf(outcome);
 }

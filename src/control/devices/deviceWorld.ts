@@ -200,7 +200,8 @@ export function deviceWorldOf(controllers: Controllers, makeTracker?: MakeTracke
   return world;
 }
 
-function claimKeysOf(pod: Pod): string[] {
+/** The claims that a pod names, that were generated for it, and that its extended resources come from. */
+export function claimKeysOf(pod: Pod): string[] {
   const { namespace = "" } = pod.metadata;
   const names = new Set<string>();
   for (const { resourceClaimName } of pod.spec?.resourceClaims ?? []) {

@@ -18,7 +18,7 @@ import type { CacheIndex } from "../cacheIndex.ts";
 import type { EventRecorder } from "../eventRecorder.ts";
 import { type Turn, type TurnResult, turnResultOf } from "../loop.ts";
 import { kindSource, type Source } from "../sources.ts";
-import { asKube, type DeviceWorld, deviceKinds, podKeyOf } from "./deviceWorld.ts";
+import { asKube, claimKeysOf, type DeviceWorld, deviceKinds, podKeyOf } from "./deviceWorld.ts";
 
 /** Evicts pods from devices that were tainted with NoExecute, and tells in each rule's status how far that is. */
 export function addTaintController(world: DeviceWorld, recorder: EventRecorder): void {
@@ -232,16 +232,7 @@ class TaintController {
   }
 
   private claimsOf(pod: Pod): ResourceClaim[] {
-    const { claims } = this.world;
-    const { namespace = "" } = pod.metadata;
-    const names = new Set<string>();
-    for (const { resourceClaimName } of pod.spec?.resourceClaims ?? [])
-      if (resourceClaimName) names.add(resourceClaimName);
-    for (const { resourceClaimName } of pod.status?.resourceClaimStatuses ?? [])
-      if (resourceClaimName) names.add(resourceClaimName);
-    const own = pod.status?.extendedResourceClaimStatus?.resourceClaimName;
-    if (own !== undefined) names.add(own);
-    return [...names].flatMap((name) => claims.get(`${namespace}/${name}`) ?? []);
+    return claimKeysOf(pod).flatMap((key) => this.world.claims.get(key) ?? []);
   }
 
   private usersOf(isMeant: (device: { driver: string; pool: string; device: string }) => boolean): string[] {

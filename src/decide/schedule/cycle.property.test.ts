@@ -77,7 +77,8 @@ function jobOf(each: JobCase, at: number, leafCount: number): { groups: PodGroup
   const spec = { queue: `q${q % leafCount}`, priorityClassName: priority, createdMs: startMs + at };
   if (parts === "none") return gang(name, count, asks[ask], { ...spec, minMember: Math.min(min, count) });
   const sizes = { a: Math.ceil(count / 2), b: Math.floor(count / 2) };
-  const subGroups = (["a", "b"] as const).map((sub) => ({ name: sub, minMember: Math.min(min, sizes[sub]) }));
+  const mins = { a: min, b: (min + at) % 4 };
+  const subGroups = (["a", "b"] as const).map((sub) => ({ name: sub, minMember: Math.min(mins[sub], sizes[sub]) }));
   const pods = (["a", "b"] as const).flatMap((sub) =>
     Array.from({ length: sizes[sub] }, (_, index) =>
       pod(`${name}-${sub}${index}`, { ...asks[ask], group: name, subGroup: sub }),
@@ -239,7 +240,7 @@ describe("whatever the cluster", () => {
           expect(bound.map(([name]) => name)).toEqual(expect.arrayContaining(promised));
         });
       }),
-      { numRuns: runs },
+      { numRuns: 10 * runs },
     );
   });
 

@@ -68,6 +68,28 @@ test("an allocation that a predecessor has sent misses when it lands late", asyn
   expect(await cluster.kube.update(ref, late)).toMatchObject({ ok: false, reason: "Conflict" });
 });
 
+test("who begins to lead gives nothing away before its watch has shown what was given before", async () => {
+  const cluster = await DevicesCluster.start();
+  await cluster.claim("ours");
+  await cluster.claim("theirs");
+  await cluster.run(1);
+  cluster.kube.faults.watch = () => refused("Unavailable", "too busy");
+  cluster.kube.cut(undefined, "resourceclaims");
+  const claims = "resource.k8s.io/resourceclaims";
+  await cluster.api.edit(claims, "default/theirs", (claim) => {
+    claim.metadata.finalizers = [protection];
+  });
+  const results = [{ request: "gpu", driver: "gpu.nvidia.com", pool: "h100-0", device: "gpu-0" }];
+  const allocate = (claim: KubeObject) => Object.assign(claim, { status: { allocation: { devices: { results } } } });
+  await cluster.api.edit(claims, "default/theirs", allocate, "status");
+  await cluster.pod("a", { claim: "ours" });
+  await cluster.run(5);
+  expect(cluster.given()).toEqual(["theirs h100-0/gpu-0"]);
+  cluster.kube.faults = {};
+  await cluster.run(60);
+  expect(cluster.given()).toEqual(["ours h100-0/gpu-1", "theirs h100-0/gpu-0"]);
+});
+
 test("a bind that lands late misses when the claim that it was for has been given back", async () => {
   const cluster = await DevicesCluster.start({ pools: ["h100=2"] });
   await cluster.claim("c");

@@ -146,6 +146,16 @@ export class ScheduleCluster {
       await this.api.clock.advance(50);
       await settle();
     }
+    this.assertAdmitted();
+  }
+
+  /** Whatever is decided, no node may have to refuse it. */
+  private assertAdmitted(): void {
+    const refused = this.all<Pod>("/pods").filter(({ status }) =>
+      /^(UnexpectedAdmission|OutOf)/.test(status?.reason ?? ""),
+    );
+    if (refused.length === 0) return;
+    throw new Error(refused.map(({ metadata, status }) => `${metadata.name}: ${status?.reason}`).join());
   }
 
   pods(): Pod[] {

@@ -62,3 +62,26 @@ test("use in the past is read from a Prometheus, and what was read last counts w
   expect(new Set(asked)).toEqual(new Set(["http://p"]));
   expect(running.filter(({ metadata }) => metadata.name.startsWith("new"))).toHaveLength(8);
 });
+
+test("a past that cannot be read is waited for a while, then counts for nothing, and the log says so", async () => {
+  const silent: UsageDatabase = { range: async () => ({ ok: false, reason: "Unavailable", message: "silent" }) };
+  const usage = {
+    source: { type: "prometheus" as const, url: "http://p" },
+    windowMs: 600_000,
+    window: { type: "sliding" as const },
+    halfLifeMs: undefined,
+    fetchMs: 5_000,
+    staleMs: 30_000,
+    waitMs: 10_000,
+  };
+  const cluster = await ScheduleCluster.create(["h100=1"], { usage }, { shard: { usageDatabase: () => silent } });
+  await cluster.pod("p", { gpus: 1 });
+  await cluster.run(5);
+  expect(cluster.pod1("p").spec?.nodeName).toBeUndefined();
+  await cluster.run(8);
+  expect(cluster.pod1("p").spec?.nodeName).toBeDefined();
+  const warned = () => cluster.log.lines.filter(({ level }) => level === "warn").map(({ message }) => message);
+  expect(warned()).toEqual([]);
+  await cluster.run(30);
+  expect(warned()).toContain("use in the past cannot be read");
+});

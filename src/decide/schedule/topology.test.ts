@@ -93,6 +93,30 @@ describe("subgroups", () => {
     expect(placed({ groups: [group("g", { ...need("zone"), subGroups })], pods })).toHaveLength(2);
   });
 
+  test("stay in the domain of the whole also when another would be tighter", () => {
+    // Zone a has a rack of two nodes and one of one, zone b one of three: only b takes two pods of x and one of y in one rack.
+    const subGroups = [
+      { name: "x", minMember: 2, topologyConstraint: { topology: "t", requiredTopologyLevel: "rack" } },
+      { name: "y", minMember: 1, topologyConstraint: { topology: "t", requiredTopologyLevel: "rack" } },
+    ];
+    const pods = ["x", "x", "y"].map((sub, at) => pod(`${sub}${at}`, { gpus: 8, group: "g", subGroup: sub }));
+    const zones = new Set(placed({ groups: [group("g", { ...need("zone"), subGroups })], pods }).map(([zone]) => zone));
+    expect(zones.size).toBe(1);
+    expect(placed({ groups: [group("g", { ...need("rack"), subGroups })], pods })).toEqual(["b1", "b2", "b3"]);
+  });
+
+  test("an alias names a level for them too", () => {
+    const aliased = {
+      ...topology("t"),
+      spec: { levels: [{ nodeLabel: "zone" }, { nodeLabel: "rack", alias: "row" }] },
+    };
+    const subGroups = [
+      { name: "x", minMember: 2, topologyConstraint: { topology: "t", requiredTopologyLevel: "row" } },
+    ];
+    const pods = [0, 1].map((at) => pod(`x${at}`, { gpus: 8, group: "g", subGroup: "x" }));
+    expect(placed({ topologies: [aliased], groups: [group("g", { subGroups })], pods })).toEqual(["a1", "a2"]);
+  });
+
   test("segments of workers each stay in one rack", () => {
     const subGroups = [0, 1].map((index) => ({
       name: `s${index}`,
@@ -124,6 +148,15 @@ describe("a mistake is told", () => {
   ])("%s", (_, spec, says) => {
     expect(why(gang("g", 1, { gpus: 1 }, spec))).toContain(says);
   });
+});
+
+test("what is being released in a domain counts as its room, and the gang waits for it", () => {
+  const going = [0, 1].map((index) =>
+    pod(`old${index}`, { gpus: 8, on: `a${index + 1}`, group: "old", deletedMs: startMs + 3_600_000 }),
+  );
+  const few = [at("a1", "a", "r1"), at("a2", "a", "r1"), at("b1", "b", "r1")];
+  const { groups, pods } = gang("g", 2, { gpus: 8 }, need("rack"));
+  expect(placed({ nodes: few, groups: [...groups, group("old")], pods: [...pods, ...going] })).toEqual(["~a1", "~a2"]);
 });
 
 test("nodes without the labels are outside the topology", () => {

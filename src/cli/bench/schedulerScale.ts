@@ -15,7 +15,7 @@ const gpusPerNode = 8;
 const jobsRef = { group: "batch", version: "v1", plural: "jobs" };
 const topologyRef = { group: "kai.scheduler", version: "v1alpha1", plural: "topologies" };
 const hostLabel = "kubernetes.io/hostname";
-const rackLabel = "topology.kubernetes.io/rack";
+const leafLabel = "network.topology.nvidia.com/leaf";
 
 interface Story {
   readonly name: string;
@@ -51,11 +51,11 @@ const stories: readonly Story[] = [
     play: (cluster, bound) => gangs(cluster, bound, "gang", "mine", { gangs: 1, pods: 512 }),
   },
   {
-    name: "the same, in one rack if it can be",
+    name: "the same, under one switch if it can be",
     nodes: 512,
     targetSeconds: 0.5,
     kaiSeconds: 48.7,
-    play: (cluster, bound) => gangs(cluster, bound, "gang", "mine", { gangs: 1, pods: 512, isInOneRack: true }),
+    play: (cluster, bound) => gangs(cluster, bound, "gang", "mine", { gangs: 1, pods: 512, isUnderOneLeaf: true }),
   },
   {
     name: "a gang of 10 pods of 8 GPUs is told that it cannot fit, 500 nodes in use",
@@ -136,7 +136,8 @@ export async function* scaleRun(say: (text: string) => void): AsyncGenerator<Fig
 }
 
 async function gpuCluster(nodes: number): Promise<BenchCluster> {
-  const pools = [parsePool(`h100=${nodes}`, profilesWith())];
+  const pool = parsePool(`h100=${nodes}`, profilesWith());
+  const pools = [{ ...pool, profile: { ...pool.profile, topology: { scheme: "topograph" as const } } }];
   // What a Job does takes longer than a story.
   const delays = { ...fastDelays, jobRun: { minMs: 3_600_000, maxMs: 3_600_000 } };
   const { part } = nodesPart({ pools, delays, events: "none", leases: false, dra: undefined });
@@ -145,8 +146,8 @@ async function gpuCluster(nodes: number): Promise<BenchCluster> {
     furniture: async ({ createAll }) => {
       const queues = [queue("mine", nodes * gpusPerNode), queue("theirs", 0)];
       await createAll(queueRef, queues);
-      const levels = [{ nodeLabel: rackLabel }, { nodeLabel: hostLabel }];
-      const topology = { apiVersion: "kai.scheduler/v1alpha1", kind: "Topology", metadata: { name: "racks" } };
+      const levels = [{ nodeLabel: leafLabel }, { nodeLabel: hostLabel }];
+      const topology = { apiVersion: "kai.scheduler/v1alpha1", kind: "Topology", metadata: { name: "network" } };
       await createAll(topologyRef, [{ ...topology, spec: { levels } }]);
     },
   });
@@ -168,7 +169,7 @@ async function fill(cluster: BenchCluster, bound: BoundPods, word: string, queue
 interface Gangs {
   readonly gangs: number;
   readonly pods: number;
-  readonly isInOneRack?: boolean;
+  readonly isUnderOneLeaf?: boolean;
 }
 
 async function gangs(cluster: BenchCluster, bound: BoundPods, word: string, queueName: string, size: Gangs) {
@@ -178,12 +179,12 @@ async function gangs(cluster: BenchCluster, bound: BoundPods, word: string, queu
 
 async function submit(cluster: BenchCluster, word: string, queueName: string, size: Gangs): Promise<void> {
   const names = Array.from({ length: size.gangs }, (_, at) => `${word}-${at}`);
-  const topologyConstraint = { topology: "racks", preferredTopologyLevel: rackLabel };
+  const topologyConstraint = { topology: "network", preferredTopologyLevel: leafLabel };
   const groups = names.map((name) => ({
     apiVersion: podGroupApiVersion,
     kind: "PodGroup",
     metadata: { name, namespace: "default" },
-    spec: { minMember: size.pods, queue: queueName, ...(size.isInOneRack === true && { topologyConstraint }) },
+    spec: { minMember: size.pods, queue: queueName, ...(size.isUnderOneLeaf === true && { topologyConstraint }) },
   }));
   await cluster.createAll(podGroupRef, groups);
   const pods = names.flatMap((name) =>

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
-import { chmod, mkdir, open, rename, rm } from "node:fs/promises";
+import { chmod, open, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
+import { makeFolder } from "./makeFolder.ts";
 
 /**
  * Writes a file that only its owner may read: first beside it, synced, then renamed over it. A reader sees the old text
@@ -9,7 +10,7 @@ import { dirname } from "node:path";
 export async function writePrivateFile(path: string, text: string): Promise<void> {
   const folder = dirname(path);
   const beside = `${path}.${randomBytes(6).toString("hex")}.tmp`;
-  await mkdir(folder, { recursive: true, mode: 0o700 });
+  await makeFolder(folder, 0o700);
   try {
     const file = await open(beside, "wx", 0o600);
     try {
@@ -28,7 +29,7 @@ export async function writePrivateFile(path: string, text: string): Promise<void
 
 /** Makes a folder that only its owner may enter, also when it was there before with wider rights. */
 export async function makePrivateFolder(path: string): Promise<void> {
-  await mkdir(path, { recursive: true, mode: 0o700 });
+  await makeFolder(path, 0o700);
   await chmod(path, 0o700);
 }
 

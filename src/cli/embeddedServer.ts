@@ -1,7 +1,8 @@
-import { access, constants, mkdir } from "node:fs/promises";
+import { access, constants } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { diskKeyFiles } from "../adapters/diskKeyFiles.ts";
 import { FileStore } from "../adapters/fileStore.ts";
+import { makeFolder } from "../adapters/makeFolder.ts";
 import { writePrivateFile } from "../adapters/privateFile.ts";
 import { lockDirectory } from "../adapters/store/directoryLock.ts";
 import { type ApiServer, type ApiServerOptions, startApiServer } from "../apiserver/startApiServer.ts";
@@ -84,7 +85,7 @@ export async function startEmbeddedServer(
 
 async function makeDataFolder(dataDir: string): Promise<void> {
   try {
-    await mkdir(dataDir, { recursive: true });
+    await makeFolder(dataDir);
     await access(dataDir, constants.R_OK | constants.W_OK | constants.X_OK);
   } catch (cause) {
     throw new UserError(
@@ -104,6 +105,7 @@ function reasonOf(cause: unknown): string {
     EEXIST: "there is a file of this name",
     ENOSPC: "the disk is full",
     ENOTDIR: "a part of the path is a file",
+    ENOENT: "the system makes no folder there",
     EROFS: "the file system is read-only",
   };
   return known[code] ?? message;

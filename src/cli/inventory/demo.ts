@@ -1,8 +1,9 @@
 /** The inventory of `muster up --demo`: the stand-in cloud, the embedded database, and a run every minute. */
-import { mkdir, rm, writeFile } from "node:fs/promises";
+import { rm, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { awsCloud } from "../../adapters/aws.ts";
 import { openEmbeddedPostgres } from "../../adapters/embeddedPostgres.ts";
+import { makeFolder } from "../../adapters/makeFolder.ts";
 import { openPostgres, type Postgres } from "../../adapters/postgres.ts";
 import { inventoryDefaults } from "../../control/inventory/inventoryDefaults.ts";
 import { readCluster } from "../../control/inventory/readCluster.ts";
@@ -45,7 +46,7 @@ const nodes = { group: "", version: "v1", plural: "nodes" };
 export async function startInventoryDemo(options: InventoryDemoOptions): Promise<InventoryDemo> {
   const { clock, random, log, metrics, kube } = options;
   const dataDir = resolve(options.dataDir);
-  await mkdir(dataDir, { recursive: true });
+  await makeFolder(dataDir);
   const { signal } = options;
   const embedded =
     options.databaseUrl === undefined ? await openEmbeddedPostgres(dataDir, signal && { signal }) : undefined;

@@ -1,0 +1,27 @@
+import { mkdir, stat } from "node:fs/promises";
+import { dirname } from "node:path";
+
+/**
+ * Makes a folder and those above it; one that is there already is left as it is. Node's own recursive mkdir tries for ever
+ * where the parent is there and the system says that it is not, as under /proc.
+ */
+export async function makeFolder(path: string, mode?: number): Promise<void> {
+  try {
+    await mkdir(path, mode);
+  } catch (cause) {
+    const { code } = cause as NodeJS.ErrnoException;
+    if (code === "EEXIST" && (await isFolder(path))) return;
+    const parent = dirname(path);
+    if (code !== "ENOENT" || parent === path || (await isFolder(parent))) throw cause;
+    await makeFolder(parent, mode);
+    await makeFolder(path, mode);
+  }
+}
+
+async function isFolder(path: string): Promise<boolean> {
+  try {
+    return (await stat(path)).isDirectory();
+  } catch {
+    return false;
+  }
+}

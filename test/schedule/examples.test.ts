@@ -98,6 +98,19 @@ test("the KAI quick start runs, except for the gang that cannot fit, and that on
     queue: "team-vision",
     subGroups: [{ name: "master" }, { name: "worker", minMember: 3 }],
   });
+  const subGroups = cluster
+    .pods()
+    .filter(({ metadata }) => /^(resnet|tuning)/.test(metadata.name))
+    .map(({ metadata }) => `${metadata.name} ${metadata.labels?.["kai.scheduler/subgroup-name"]}`);
+  expect(subGroups.sort()).toEqual([
+    "resnet-master-0 master",
+    "resnet-worker-0 worker",
+    "resnet-worker-1 worker",
+    "resnet-worker-2 worker",
+    "tuning-gpu-0 gpu",
+    "tuning-gpu-1 gpu",
+    "tuning-head headgroup",
+  ]);
   // No node had to refuse anything.
   expect(cluster.pods().filter(({ status }) => status?.phase === "Failed")).toEqual([]);
 });

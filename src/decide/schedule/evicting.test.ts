@@ -260,9 +260,12 @@ describe("consolidation", () => {
     expect(evicted(decide(cluster))).toEqual([]);
   });
 
-  test.each([{ consolidationJobsMax: 0 }, { gpuStrategy: "spread" as const }])("is off with %o", (settings) => {
-    expect(evicted(decide(world({ ...fragmented(), settings })))).toEqual([]);
-  });
+  test.each([{ consolidationJobsMax: 0 }, { gpuStrategy: "spread" as const }, { cpuStrategy: "spread" as const }])(
+    "is off with %o",
+    (settings) => {
+      expect(evicted(decide(world({ ...fragmented(), settings })))).toEqual([]);
+    },
+  );
 
   test("moves no more jobs than allowed", () => {
     const words = (consolidationJobsMax: number) =>
@@ -291,6 +294,36 @@ describe("a gang below its minimum", () => {
   test("is evicted when it has been so for longer than its grace", () => {
     expect(evicted(decide(stale(since), startMs + 59_000))).toEqual([]);
     expect(evicted(decide(stale(since), startMs + 61_000))).toEqual(["g-0"]);
+  });
+
+  test("is evicted after the grace of its own, where it has one", () => {
+    const spec = { stalenessGracePeriod: "10s" };
+    expect(evicted(decide(stale(since, spec), startMs + 9_000))).toEqual([]);
+    expect(evicted(decide(stale(since, spec), startMs + 11_000))).toEqual(["g-0"]);
+  });
+
+  test("is evicted with every pod that has a place, and what waits goes on waiting", () => {
+    const cluster = world({
+      groups: [group("g", { minMember: 4, annotations: since })],
+      pods: [
+        pod("g-0", { gpus: 1, on: "n1", group: "g" }),
+        pod("g-1", { gpus: 1, on: "n1", phase: "Pending", group: "g" }),
+        pod("g-2", { gpus: 16, group: "g" }),
+      ],
+    });
+    expect(evicted(decide(cluster, startMs + 61_000))).toEqual(["g-0", "g-1"]);
+  });
+
+  test("is stale when one of its required subgroups is too small, whatever the others have", () => {
+    const subGroups = [
+      { name: "a", minMember: 1 },
+      { name: "b", minMember: 2 },
+    ];
+    const cluster = world({
+      groups: [group("g", { subGroups, annotations: since })],
+      pods: ["a", "a", "b"].map((sub, at) => pod(`${sub}${at}`, { gpus: 1, on: "n1", group: "g", subGroup: sub })),
+    });
+    expect(evicted(decide(cluster, startMs + 61_000))).toEqual(["a0", "a1", "b2"]);
   });
 
   test("is left alone while none of it runs and some are only on their way", () => {

@@ -4,7 +4,7 @@ import type { AllocationResult, Pod, PodGroup, ResourceClaim } from "../../model
 import { AllocatedSets, allocatedStateOf } from "./allocatedState.ts";
 import { deallocate, mayDeallocate, nextBindStep, unreserve } from "./bindClaim.ts";
 import { allFeatures, type DeviceFeatures } from "./features.ts";
-import { askNode, bindingOf, normalizedScores, prepareClaims } from "./placeClaims.ts";
+import { askNode, bindingOf, prepareClaims } from "./placeClaims.ts";
 import { claimsOfPod } from "./podClaims.ts";
 import { groupOfPod, type PodsGroup } from "./podsGroup.ts";
 import { SliceBook } from "./pools.ts";
@@ -367,29 +367,39 @@ test("CEL-runtime-error-for-one-of-two-nodes, CEL-runtime-error-for-one-of-three
   expect([ask(node2), ask(node1)]).toEqual(["unschedulable", "error"]);
 });
 
+/** Which alternative each request of each claim got. Only their order counts, so that they are not stretched to 100 as upstream. */
 describe("scores", () => {
-  const two = (index: number) => `sub-${index}`;
   test.each([
-    { name: "single-request, the first alternative", chosen: [0], score: 8 },
-    { name: "single-request, the last alternative", chosen: [7], score: 1 },
-    { name: "multiple-requests", chosen: [0, 3], score: 13 },
-    { name: "mix-of-allocated-and-unallocated-claims, no alternatives", chosen: [], score: 0 },
+    { name: "single-request, the first alternative", chosen: [[0]], score: 8 },
+    { name: "single-request, the last alternative", chosen: [[7]], score: 1 },
+    { name: "multiple-requests", chosen: [[0, 3]], score: 13 },
+    { name: "mix-of-allocated-and-unallocated-claims, no alternatives", chosen: [[]], score: 0 },
+    { name: "single-claim-prioritized-list-scoring, the better node", chosen: [[0]], score: 8 },
+    { name: "single-claim-prioritized-list-scoring, the other", chosen: [[1]], score: 7 },
+    { name: "multiple-claims-prioritized-list-scoring, the better node", chosen: [[0], [1]], score: 15 },
+    { name: "multiple-claims-prioritized-list-scoring, the other", chosen: [[1], [2]], score: 13 },
+    { name: "multiple-requests-prioritized-list-scoring, the best node", chosen: [[0, 0]], score: 16 },
+    { name: "multiple-requests-prioritized-list-scoring, the second", chosen: [[0, 1]], score: 15 },
+    { name: "multiple-requests-prioritized-list-scoring, the third", chosen: [[1, 1]], score: 14 },
   ])("$name", ({ chosen, score }) => {
     const options = Array.from({ length: 8 }, () => ({}));
-    const wanted = claim(
-      "c",
-      chosen.map((_, i) => firstOf(`req-${i}`, ...options)),
-    );
-    const results = chosen.map((index, i) => ({
-      request: `req-${i}/${two(index)}`,
-      driver: "d",
-      pool: "p",
-      device: `x${i}`,
-    }));
-    const has: ResourceClaim = { ...wanted, status: { allocation: { devices: { results } } } };
+    const claims = chosen.map((picks, at) => {
+      const wanted = claim(
+        `c${at}`,
+        picks.map((_, i) => firstOf(`req-${i}`, ...options)),
+      );
+      const results = picks.map((index, i) => ({
+        request: `req-${i}/sub-${index}`,
+        driver: "d",
+        pool: "p",
+        device: `x${at}-${i}`,
+      }));
+      const has: ResourceClaim = { ...wanted, status: { allocation: { devices: { results } } } };
+      return { entry: `gpu${at}`, claim: has };
+    });
     const prepared = prepareClaims({
       pod: pod(),
-      claims: [{ entry: "gpu", claim: has }],
+      claims,
       pendingAllocation: () => undefined,
       classOf: () => classA,
       selectors: new SelectorCache(),
@@ -398,22 +408,6 @@ describe("scores", () => {
     if (prepared.kind !== "ready") throw new Error(prepared.kind);
     const input = { book: new SliceBook([], allFeatures), state: new AllocatedSets(), features: allFeatures, nowMs };
     expect(askNode(prepared.needs, node1, input)).toMatchObject({ kind: "fits", score });
-  });
-
-  test.each([
-    { name: "empty", scores: [], normal: [] },
-    { name: "single-score", scores: [8], normal: [100] },
-    { name: "all-same", scores: [7, 7], normal: [100, 100] },
-    { name: "all-same, very large", scores: [2 ** 40, 2 ** 40], normal: [100, 100] },
-    { name: "max-and-min", scores: [8, 0], normal: [100, 0] },
-    { name: "mid-value", scores: [8, 4, 0], normal: [100, 50, 0] },
-    { name: "large-spread-lost-precision", scores: [1000, 1, 0], normal: [100, 0, 0] },
-    { name: "single-claim-prioritized-list-scoring", scores: [8, 7], normal: [100, 87] },
-    { name: "multiple-claims-prioritized-list-scoring", scores: [15, 13], normal: [100, 86] },
-    { name: "multiple-requests-prioritized-list-scoring", scores: [16, 15, 14], normal: [100, 93, 87] },
-    { name: "nothing to prefer", scores: [0, 0], normal: [0, 0] },
-  ])("normalise: $name", ({ scores, normal }) => {
-    expect(normalizedScores(scores)).toEqual(normal);
   });
 });
 

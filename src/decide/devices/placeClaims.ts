@@ -193,12 +193,6 @@ function scoreOf({ claims }: ClaimNeeds, allocations: ReadonlyMap<string, Alloca
   return score;
 }
 
-/** The best becomes 100, the others their share of it, rounded down. */
-export function normalizedScores(scores: readonly number[]): number[] {
-  const best = Math.max(0, ...scores);
-  return scores.map((score) => (best === 0 ? 0 : Math.floor((score * 100) / best)));
-}
-
 /** Whether a claim that was allocated with conditions can no longer be bound. */
 function hasFailedBinding(claim: ResourceClaim, { features, nowMs, bindingTimeoutMs }: AskInput): boolean {
   if (!features.bindingConditions) return false;

@@ -1,4 +1,5 @@
-import { bindScenario } from "./bind/scenario.ts";
+import { bindMistakes } from "./bind/mistakes.ts";
+import { bindScenario, bindWith } from "./bind/scenario.ts";
 import { devicesScenarios } from "./devices/scenario.ts";
 import { gpuLabels } from "./example/gpuLabels.ts";
 import { gangScenario } from "./gang/scenario.ts";
@@ -20,6 +21,7 @@ import { workloadsScenario } from "./workloads/scenario.ts";
 export function scenarios(): readonly Scenario[] {
   return [
     bindScenario,
+    ...bindMistakes.map((mistake) => bindWith(mistake)),
     ...devicesScenarios,
     gangScenario(),
     gangScenario("Terminate"),

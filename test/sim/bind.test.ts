@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { bindScenario } from "../../src/sim/bind/scenario.ts";
+import { bindMistakes } from "../../src/sim/bind/mistakes.ts";
+import { bindScenario, bindWith } from "../../src/sim/bind/scenario.ts";
 import { runSeeds } from "../../src/sim/runSeeds.ts";
 import { playEachWrite } from "./eachWrite.ts";
 
@@ -17,3 +18,12 @@ test("binder and scheduler may die before or after a write, and a write may land
   expect(played).toBeGreaterThan(20);
   expect(broken).toEqual([]);
 });
+
+test.each(bindMistakes.map((mistake) => ({ mistake, name: mistake.name, invariant: mistake.invariant })))(
+  "a binder's mistake is found within forty seeds: $name breaks $invariant",
+  async ({ mistake }) => {
+    const { invariant } = mistake;
+    const { broken } = await runSeeds(bindWith(mistake), { from: 1, count: 40, untilBroken: invariant });
+    expect(broken.map(({ violation }) => violation?.invariant)).toContain(invariant);
+  },
+);

@@ -1,5 +1,5 @@
 // Plays the seed counts that were promised, and says what came of them: `npm run sim:long`.
-//   the guinea pig 10,000 seeds; seven mutants until found, and four of the scheduler; 200 seeds twice, in two processes; every exhibit 1,000 seeds;
+//   the guinea pig 10,000 seeds; seven mutants until found, four of the scheduler and two of the binder; 200 seeds twice, in two processes; every exhibit 1,000 seeds;
 //   and what the parts promise, in the table below.
 // Numbers may be scaled down for a quick look, and parts left out: `npm run sim:long -- --scale 0.01 --only pig,mutants`.
 // The parts are pig, hashes, mutants, parts and races.
@@ -75,18 +75,20 @@ if (isWanted("mutants")) {
   process.stdout.write(`median over the ${medians.length} mutants: ${middle} seeds\n`);
 }
 
-/** Mistakes around the scheduler: each must break its own invariant within so many seeds. */
-const schedulerMistakes = [
-  ["says-the-time", "I17", 20],
-  ["keeps-requests", "I11", 100],
-  ["drops-bursts", "I19", 200],
-  ["binds-by-name", "I7", 500],
+/** Mistakes around scheduler and binder: each must break its own invariant within so many seeds. */
+const namedMistakes = [
+  ["schedule/says-the-time", "I17", 20],
+  ["schedule/keeps-requests", "I11", 100],
+  ["schedule/drops-bursts", "I19", 200],
+  ["schedule/binds-by-name", "I7", 500],
+  ["bind/takes-silence-for-success", "I11", 40],
+  ["bind/deletes-by-uid", "I13", 40],
 ];
-for (const [mistake, breaks, seeds] of isWanted("mutants") ? schedulerMistakes : []) {
-  const { answer } = muster(["sim", "run", "--scenario", `schedule/${mistake}`, "--seeds", String(seeds)]);
+for (const [mistake, breaks, seeds] of isWanted("mutants") ? namedMistakes : []) {
+  const { answer } = muster(["sim", "run", "--scenario", mistake, "--seeds", String(seeds)]);
   const own = answer.violations.filter(({ invariant }) => invariant === breaks);
   const detail = `${breaks} broke on ${own.length} of ${seeds} seeds (first ${own[0]?.seed})`;
-  check(`mistake of the scheduler ${mistake}`, own.length > 0, detail);
+  check(`mistake ${mistake}`, own.length > 0, detail);
 }
 
 /** What the parts promise: scenario, seeds, and what is played. */

@@ -15,7 +15,7 @@ import {
 } from "../../model/scheduling/bindRequest.ts";
 import { kaiSchedulerName } from "../../model/scheduling/keys.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
-import { controllersProcess } from "../controllersProcess.ts";
+import { controllersProcess, runControllers } from "../controllersProcess.ts";
 import {
   destroysTheSameObject,
   destroysWhatItLookedAt,
@@ -23,6 +23,7 @@ import {
   neverGoesBack,
 } from "../invariants/general.ts";
 import { oneEpochWrites } from "../invariants/leadership.ts";
+import { type Mistake, mistaken } from "../mistake.ts";
 import type { Scenario } from "../scenario.ts";
 import { noGpuTwice, oneReservationPerGroup, requestsEnd, reservationsOutliveTheirUsers } from "./invariants.ts";
 
@@ -52,36 +53,45 @@ const nodes = kubelets(["t4=2"]);
 const binder = binderPart({ reservation: { ...reservationDefaults, allocationTimeoutMs: 4_000 } });
 
 /** Shares of one and of two GPUs and whole ones come and go while two binders quarrel about who leads. */
-export const bindScenario: Scenario = {
-  name: "bind",
-  about: "pods that share GPUs are bound, deleted and bound again while everything lags, fails and dies",
-  parts: [binder, nodes],
-  serverLoops: true,
-  setUp: async (kube) => {
-    await kube.create({ group: "", version: "v1", plural: "namespaces" }, plain("Namespace", "default"));
-  },
-  actors: () => [
-    ...binders.map((name) => controllersProcess(name, (controllers) => binder.add(controllers), { lease })),
-    controllersProcess("kubelets", (controllers) => nodes.add(controllers)),
-    scheduler(),
-  ],
-  invariants: [
-    noGpuTwice,
-    reservationsOutliveTheirUsers,
-    oneReservationPerGroup,
-    requestsEnd,
-    destroysTheSameObject(held),
-    destroysWhatItLookedAt(held),
-    oneEpochWrites(held, lease.name),
-    neverGoesBack,
-    mirrorsAreComplete,
-  ],
-  shakenMs: 16_000,
-  settleMs: 120_000,
-  // Longer than a watch may wait that has failed again and again.
-  quietMs: 35_000,
-  humming: ["coordination.k8s.io/leases", "events.k8s.io/events"],
-};
+export const bindScenario: Scenario = bindWith();
+
+/** `bind`, or `bind/<mistake>`: one classic mistake at a time. */
+export function bindWith(mistake?: Mistake): Scenario {
+  return {
+    name: mistake === undefined ? "bind" : `bind/${mistake.name}`,
+    about: "pods that share GPUs are bound, deleted and bound again while everything lags, fails and dies",
+    parts: [binder, nodes],
+    serverLoops: true,
+    setUp: async (kube) => {
+      await kube.create({ group: "", version: "v1", plural: "namespaces" }, plain("Namespace", "default"));
+    },
+    actors: () => [
+      ...binders.map((name) => ({
+        name,
+        run: (ports: ActorPorts) =>
+          runControllers(mistaken(ports, mistake), (controllers) => binder.add(controllers), { lease }),
+      })),
+      controllersProcess("kubelets", (controllers) => nodes.add(controllers)),
+      scheduler(),
+    ],
+    invariants: [
+      noGpuTwice,
+      reservationsOutliveTheirUsers,
+      oneReservationPerGroup,
+      requestsEnd,
+      destroysTheSameObject(held),
+      destroysWhatItLookedAt(held),
+      oneEpochWrites(held, lease.name),
+      neverGoesBack,
+      mirrorsAreComplete,
+    ],
+    shakenMs: 16_000,
+    settleMs: 120_000,
+    // Longer than a watch may wait that has failed again and again.
+    quietMs: 35_000,
+    humming: ["coordination.k8s.io/leases", "events.k8s.io/events"],
+  };
+}
 
 /** What a pod of the story asks for, and where it is placed: for good, so that a group is never asked for more than it has. */
 interface Wish {

@@ -1,4 +1,4 @@
-/** Classic mistakes of who places pods, put around the product's code, not into it: seeds must find each of them. */
+/** Classic mistakes of who places pods: seeds must find each of them. */
 import type { ControllerOptions } from "../../control/controller.ts";
 import type { Controllers } from "../../control/controllers.ts";
 import type { JsonObject } from "../../model/json.ts";
@@ -6,15 +6,12 @@ import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { bindRequestRef } from "../../model/scheduling/bindRequest.ts";
 import { formatTime } from "../../model/time.ts";
-import type { KubeApi, Patch } from "../../ports/kubeApi.ts";
+import type { Patch } from "../../ports/kubeApi.ts";
 import type { ActorPorts } from "../actor.ts";
+import type { Mistake } from "../mistake.ts";
 
-export interface ScheduleMistake {
-  readonly name: string;
-  /** The invariant that it breaks. */
-  readonly invariant: string;
-  /** What schedulers and binder do to the API instead of what they mean to do. */
-  readonly kube?: (ports: ActorPorts) => Partial<KubeApi>;
+/** Its `kube` is that of schedulers and binder. */
+export interface ScheduleMistake extends Mistake {
   /** What becomes of a scheduler's turns. */
   readonly turns?: (options: ControllerOptions, ports: ActorPorts) => ControllerOptions;
 }
@@ -70,24 +67,6 @@ export const scheduleMistakes: readonly ScheduleMistake[] = [
     },
   },
 ];
-
-/** The outside of a process that makes the mistake. */
-export function mistaken(ports: ActorPorts, mistake: ScheduleMistake | undefined): ActorPorts {
-  const { kube } = ports;
-  if (mistake?.kube === undefined) return ports;
-  const right: KubeApi = {
-    get: (...args) => kube.get(...args),
-    list: (...args) => kube.list(...args),
-    watch: (...args) => kube.watch(...args),
-    create: (...args) => kube.create(...args),
-    update: (...args) => kube.update(...args),
-    patch: (...args) => kube.patch(...args),
-    delete: (...args) => kube.delete(...args),
-    bind: (...args) => kube.bind(...args),
-    evict: (...args) => kube.evict(...args),
-  };
-  return { ...ports, kube: { ...right, ...mistake.kube(ports) } };
-}
 
 /** Controllers to which a scheduler adds its turns, and gets others. */
 export function mistakenControllers(

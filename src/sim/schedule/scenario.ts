@@ -18,6 +18,7 @@ import {
   neverGoesBack,
 } from "../invariants/general.ts";
 import { oneEpochWrites } from "../invariants/leadership.ts";
+import { mistaken } from "../mistake.ts";
 import type { Scenario } from "../scenario.ts";
 import {
   bindsTheSamePod,
@@ -28,7 +29,7 @@ import {
   queuesAddUp,
   reasonsAreCurrent,
 } from "./invariants.ts";
-import { mistaken, mistakenControllers, type ScheduleMistake } from "./mistakes.ts";
+import { mistakenControllers, type ScheduleMistake } from "./mistakes.ts";
 import { decidingAgainDecidesNothing, nothingStaysInDoubt, sumsClose } from "./worldInvariants.ts";
 
 const podsRef = { group: "", version: "v1", plural: "pods" };

@@ -135,3 +135,27 @@ test("a pod that the watch has not shown yet keeps its claim", async () => {
   await cluster.run(20);
   expect(cluster.claims()[0]?.status?.reservedFor).toContainEqual(user);
 });
+
+test("a pod stays on its device when the taint goes while its eviction is under way", async () => {
+  const cluster = await DevicesCluster.start();
+  await cluster.claim("c");
+  await cluster.pod("a", { claim: "c" });
+  await cluster.run(5);
+  const { list } = cluster.kube;
+  let looks = 0;
+  // The last look before it goes: until the answer is here, the rule is gone and the watch has said so.
+  cluster.kube.list = async (ref, options) => {
+    const found = await list.call(cluster.kube, ref, options);
+    if (ref.plural === "pods" && looks++ === 0) await cluster.api.delete("resource.k8s.io/devicetaintrules", "broken");
+    return found;
+  };
+  await cluster.api.create("resource.k8s.io/devicetaintrules", {
+    apiVersion: "resource.k8s.io/v1",
+    kind: "DeviceTaintRule",
+    metadata: { name: "broken" },
+    spec: { deviceSelector: { driver: "gpu.nvidia.com" }, taint: { key: "broken", value: "yes", effect: "NoExecute" } },
+  });
+  await cluster.run(30);
+  expect(looks).toBeGreaterThan(0);
+  expect(cluster.phases()).toEqual(["a Running"]);
+});

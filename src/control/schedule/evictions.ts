@@ -1,10 +1,9 @@
 import type { Plan, PlannedEviction } from "../../decide/schedule/cycle.ts";
 import { whyEvicted } from "../../decide/schedule/explain.ts";
 import type { Job } from "../../decide/schedule/job.ts";
-import { applyIntent } from "../../intents/applyIntent.ts";
+import { applyIntent, type Written } from "../../intents/applyIntent.ts";
 import { type FreshObject, lookAgain } from "../../intents/lookAgain.ts";
 import { type DeleteIntent, expectedOf, keyOf } from "../../model/intent.ts";
-import type { JsonObject } from "../../model/json.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import type { Outcome } from "../../model/outcome.ts";
@@ -18,6 +17,7 @@ import type { Decision } from "../commit.ts";
 import type { Controllers } from "../controllers.ts";
 import type { EventRecorder } from "../eventRecorder.ts";
 import type { GroupMarks } from "./groupMarks.ts";
+import { type Change, patchObject } from "./patchObject.ts";
 import { evictionKey, type Mark, refs, type ScheduleWorld } from "./scheduleWorld.ts";
 
 const disruptionTarget = "DisruptionTarget";
@@ -160,19 +160,9 @@ export class Evictions {
   /** Whoever somebody is evicted for is promised the place, durably: a restart and another cycle keep the promise. */
   private async promise(pod: KubeObject, node: string, cancel: Cancel): Promise<boolean> {
     if ((pod as unknown as Pod).status?.nominatedNodeName === node) return true;
-    const { namespace = "", name } = pod.metadata;
-    const outcome = await applyIntent(
-      this.controllers.kube,
-      {
-        type: "patch",
-        target: { ...refs.pods, namespace, name },
-        subresource: "status",
-        expected: expectedOf(pod),
-        patch: { status: { nominatedNodeName: node } },
-        why: `others are evicted from ${node} for it`,
-      },
-      { cancel },
-    );
+    const status = { nominatedNodeName: node };
+    const why = `others are evicted from ${node} for it`;
+    const outcome = await this.patch(pod, { subresource: "status", patch: { status }, why }, cancel);
     if (outcome.ok && outcome.value.object !== undefined) this.world.wrote(outcome.value.object);
     return outcome.ok;
   }
@@ -180,7 +170,6 @@ export class Evictions {
   /** Says on the pod that it goes for another, where a shard wants that. Who could not be told goes all the same. */
   private async markVictim(pod: KubeObject, why: string, cancel: Cancel): Promise<KubeObject> {
     if (!this.world.cluster.settings.marksVictims) return pod;
-    const { namespace = "", name } = pod.metadata;
     const others = ((pod as unknown as Pod).status?.conditions ?? []).filter(({ type }) => type !== disruptionTarget);
     const condition = {
       type: disruptionTarget,
@@ -189,18 +178,9 @@ export class Evictions {
       message: why,
       lastTransitionTime: formatTime(this.controllers.ports.clock.nowMs()),
     };
-    const outcome = await applyIntent(
-      this.controllers.kube,
-      {
-        type: "patch",
-        target: { ...refs.pods, namespace, name },
-        subresource: "status",
-        expected: expectedOf(pod),
-        patch: { status: { conditions: [...others, condition] } } as unknown as JsonObject,
-        why: "it goes for another",
-      },
-      { cancel },
-    );
+    const status = { conditions: [...others, condition] };
+    const change = { subresource: "status", patch: { status }, why: "it goes for another" } as const;
+    const outcome = await this.patch(pod, change, cancel);
     return (outcome.ok ? outcome.value.object : undefined) ?? pod;
   }
 
@@ -210,19 +190,12 @@ export class Evictions {
     why: string,
     cancel: Cancel,
   ): Promise<Outcome<KubeObject | undefined>> {
-    const { namespace = "", name } = pod.metadata;
-    const outcome = await applyIntent(
-      this.controllers.kube,
-      {
-        type: "patch",
-        target: { ...refs.pods, namespace, name },
-        expected: expectedOf(pod),
-        patch: { metadata: { annotations } } as JsonObject,
-        why,
-      },
-      { cancel },
-    );
+    const outcome = await this.patch(pod, { patch: { metadata: { annotations } }, why }, cancel);
     return outcome.ok ? { ok: true, value: outcome.value.object } : outcome;
+  }
+
+  private patch(pod: KubeObject, change: Change, cancel: Cancel): Promise<Outcome<Written>> {
+    return patchObject(this.controllers.kube, refs.pods, pod, change, cancel);
   }
 
   private async evict(pod: KubeObject, why: string, isAlone: boolean, cancel: Cancel): Promise<Outcome<unknown>> {

@@ -1,6 +1,4 @@
 import type { Job } from "../../decide/schedule/job.ts";
-import { applyIntent } from "../../intents/applyIntent.ts";
-import { expectedOf } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { annotationKeys } from "../../model/scheduling/keys.ts";
 import { formatTime } from "../../model/time.ts";
@@ -8,6 +6,7 @@ import type { Cancel } from "../../ports/cancel.ts";
 import type { Controllers } from "../controllers.ts";
 import type { EventRecorder } from "../eventRecorder.ts";
 import { type TurnResult, turnResultOf } from "../loop.ts";
+import { patchObject } from "./patchObject.ts";
 import { refs, type ScheduleWorld } from "./scheduleWorld.ts";
 
 /**
@@ -73,18 +72,8 @@ export class GroupMarks {
       this.tellStale(job, group);
     } else if (!isUnwell && known[annotationKeys.staleSince] !== undefined) patch[annotationKeys.staleSince] = null;
     if (Object.keys(patch).length > 0) {
-      const { namespace = "", name } = group.metadata;
-      const outcome = await applyIntent(
-        this.controllers.kube,
-        {
-          type: "patch",
-          target: { ...refs.groups, namespace, name },
-          expected: expectedOf(group),
-          patch: { metadata: { annotations: patch } },
-          why: "moments that decisions need later",
-        },
-        { cancel },
-      );
+      const change = { patch: { metadata: { annotations: patch } }, why: "moments that decisions need later" };
+      const outcome = await patchObject(this.controllers.kube, refs.groups, group, change, cancel);
       if (!outcome.ok) return turnResultOf(outcome);
     }
     this.startedMs.delete(id);

@@ -1,8 +1,5 @@
 import type { Job } from "../../decide/schedule/job.ts";
 import type { Task } from "../../decide/schedule/task.ts";
-import { applyIntent } from "../../intents/applyIntent.ts";
-import { expectedOf } from "../../model/intent.ts";
-import type { JsonObject } from "../../model/json.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import {
@@ -16,6 +13,7 @@ import type { Cancel } from "../../ports/cancel.ts";
 import type { Controllers } from "../controllers.ts";
 import type { EventRecorder } from "../eventRecorder.ts";
 import { type TurnResult, turnResultOf } from "../loop.ts";
+import { patchObject } from "./patchObject.ts";
 import type { Reason, ReasonBook } from "./reasonBook.ts";
 import { refs, type ScheduleWorld } from "./scheduleWorld.ts";
 
@@ -163,19 +161,9 @@ export class StatusTurns {
   }
 
   private async patchPod(pod: Pod, status: object, why: string, cancel: Cancel): Promise<TurnResult> {
-    const { namespace = "", name } = pod.metadata;
-    const outcome = await applyIntent(
-      this.controllers.kube,
-      {
-        type: "patch",
-        target: { ...refs.pods, namespace, name },
-        subresource: "status",
-        expected: expectedOf(pod as unknown as KubeObject),
-        patch: { status } as unknown as JsonObject,
-        why,
-      },
-      { cancel },
-    );
+    const object = pod as unknown as KubeObject;
+    const change = { subresource: "status", patch: { status }, why } as const;
+    const outcome = await patchObject(this.controllers.kube, refs.pods, object, change, cancel);
     // Whoever changed it first is seen soon, and then this is decided again.
     return outcome.ok ? undefined : turnResultOf(outcome);
   }
@@ -199,21 +187,10 @@ export class StatusTurns {
     why: string,
     cancel: Cancel,
   ): Promise<TurnResult> {
-    const { namespace = "", name } = group.metadata;
-    const outcome = await applyIntent(
-      this.controllers.kube,
-      {
-        type: "patch",
-        target: { ...refs.groups, namespace, name },
-        subresource: "status",
-        expected: expectedOf(group as unknown as KubeObject),
-        patch: {
-          status: { schedulingConditions: conditions.length > 0 ? [...conditions] : null },
-        } as unknown as JsonObject,
-        why,
-      },
-      { cancel },
-    );
+    const status = { schedulingConditions: conditions.length > 0 ? [...conditions] : null };
+    const object = group as unknown as KubeObject;
+    const change = { subresource: "status", patch: { status }, why } as const;
+    const outcome = await patchObject(this.controllers.kube, refs.groups, object, change, cancel);
     return outcome.ok ? undefined : turnResultOf(outcome);
   }
 

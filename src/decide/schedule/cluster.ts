@@ -70,7 +70,6 @@ export class Cluster {
   private readonly roll: JobRoll;
   private gpuMemory = { leastMiB: 0, mostMiB: 0 };
   private isGpuMemoryDirty = true;
-  private gpuMemoryEpoch = -1;
 
   constructor(settings: Settings = defaultSettings) {
     this.settings = settings;
@@ -323,8 +322,7 @@ export class Cluster {
 
   /** The memory of the smallest and of the largest GPU there is. */
   gpuMemoryRange(): { leastMiB: number; mostMiB: number } {
-    // Asked before the table is up to date with its nodes, the answer holds only until then.
-    if (!this.isGpuMemoryDirty && this.gpuMemoryEpoch === this.table.epoch) return this.gpuMemory;
+    if (!this.isGpuMemoryDirty) return this.gpuMemory;
     let leastMiB = Number.POSITIVE_INFINITY;
     let mostMiB = 0;
     // Asked between two refreshes, when pods are counted that come together with their nodes.
@@ -335,7 +333,6 @@ export class Cluster {
     }
     this.gpuMemory = mostMiB === 0 ? { leastMiB: 100, mostMiB: 100 } : { leastMiB, mostMiB };
     this.isGpuMemoryDirty = false;
-    this.gpuMemoryEpoch = this.table.epoch;
     for (const job of this.waiting) job.pendingVector = undefined;
     return this.gpuMemory;
   }

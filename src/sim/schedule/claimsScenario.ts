@@ -21,6 +21,7 @@ import { mirrorsAreComplete, neverGoesBack } from "../invariants/general.ts";
 import { oneEpochWrites } from "../invariants/leadership.ts";
 import type { Scenario } from "../scenario.ts";
 import { bindsTheSamePod, gangsStartWhole, placementEnds } from "./invariants.ts";
+import { placementPace } from "./pace.ts";
 
 const leaders = ["ann", "bob"];
 const held = (actor: string): boolean => leaders.includes(actor);
@@ -72,10 +73,7 @@ export const claimsScenario: Scenario = {
     neverGoesBack,
     mirrorsAreComplete,
   ],
-  shakenMs: 14_000,
-  settleMs: 180_000,
-  quietMs: 40_000,
-  humming: ["coordination.k8s.io/leases", "events.k8s.io/events", "/events"],
+  ...placementPace,
 };
 
 const user: ActorSpec = {

@@ -30,6 +30,7 @@ import {
   reasonsAreCurrent,
 } from "./invariants.ts";
 import { mistakenControllers, type ScheduleMistake } from "./mistakes.ts";
+import { placementPace } from "./pace.ts";
 import { decidingAgainDecidesNothing, nothingStaysInDoubt, sumsClose } from "./worldInvariants.ts";
 
 const podsRef = { group: "", version: "v1", plural: "pods" };
@@ -106,11 +107,7 @@ export function scheduleWith(mistake?: ScheduleMistake): Scenario {
       neverGoesBack,
       mirrorsAreComplete,
     ],
-    shakenMs: 14_000,
-    settleMs: 180_000,
-    // A cache whose lists were refused tries again after half a minute at the latest: the binder may be silent for that long.
-    quietMs: 40_000,
-    humming: ["coordination.k8s.io/leases", "events.k8s.io/events", "/events"],
+    ...placementPace,
   };
 }
 

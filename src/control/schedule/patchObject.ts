@@ -1,0 +1,37 @@
+import { applyIntent, type Written } from "../../intents/applyIntent.ts";
+import { expectedOf } from "../../model/intent.ts";
+import type { JsonObject } from "../../model/json.ts";
+import type { KubeObject } from "../../model/object.ts";
+import type { Outcome } from "../../model/outcome.ts";
+import type { Cancel } from "../../ports/cancel.ts";
+import type { KubeApi, ResourceRef } from "../../ports/kubeApi.ts";
+
+/** What changes in an object, and why. */
+export interface Change {
+  readonly patch: object;
+  readonly subresource?: "status";
+  readonly why: string;
+}
+
+/** Changes an object as it was looked at: whoever has changed it meanwhile wins. */
+export function patchObject(
+  kube: KubeApi,
+  kind: ResourceRef,
+  object: KubeObject,
+  { patch, subresource, why }: Change,
+  cancel: Cancel,
+): Promise<Outcome<Written>> {
+  const { namespace = "", name } = object.metadata;
+  return applyIntent(
+    kube,
+    {
+      type: "patch",
+      target: { ...kind, namespace, name },
+      ...(subresource !== undefined && { subresource }),
+      expected: expectedOf(object),
+      patch: patch as JsonObject,
+      why,
+    },
+    { cancel },
+  );
+}

@@ -1,12 +1,14 @@
 import { describe, expect, test } from "vitest";
 import { isReservationPod } from "../../model/scheduling/keys.ts";
-import { type GroupView, judgeGroup, releasedAnnotation } from "./judgeGroup.ts";
+import { type GroupView, judgeGroup, protects, releasedAnnotation } from "./judgeGroup.ts";
 import { group, request, reserved, userPod } from "./testWorld.ts";
 
 const f = userPod({ device: "GPU-1" });
 const unbound = userPod({ node: undefined, phase: "Pending" });
 const unlabelled = userPod({ node: undefined, phase: "Pending", groups: [] });
 const failed = reserved({ phase: "Failed", device: "" });
+const active = request();
+const going = { ...active, metadata: { ...active.metadata, deletionTimestamp: "2026-01-01T00:00:00Z" } };
 const pinned = {
   ...failed,
   metadata: { ...failed.metadata, annotations: { "muster.dev/pin-device": "GPU-1" } },
@@ -87,6 +89,16 @@ const cases: { name: string; view: Partial<GroupView>; verdict: string }[] = [
     name: "a BindRequest of another type that lists groups does not",
     view: { reservations: [reserved()], requests: [request({ type: "Regular" })] },
     verdict: "delete",
+  },
+  {
+    name: "a BindRequest that is being deleted does not",
+    view: { reservations: [reserved()], requests: [going] },
+    verdict: "delete",
+  },
+  {
+    name: "a pod whose BindRequest is being deleted is let go",
+    view: { reservations: [reserved()], users: [unbound], requests: [going] },
+    verdict: "release",
   },
   {
     name: "Y20: a pod that is going keeps it until it is gone",
@@ -183,6 +195,24 @@ const cases: { name: string; view: Partial<GroupView>; verdict: string }[] = [
   },
   { name: "nothing at all is nothing to do", view: {}, verdict: "keep" },
 ];
+
+describe("Y13b: a BindRequest that has succeeded protects its group", () => {
+  const succeeded = request({ phase: "Succeeded" });
+
+  test.each([
+    ["while its pod is there and was not seen with the label", { users: [], holders: [unlabelled] }, true],
+    ["no more once the label was seen: then the pod does", { users: [unbound], holders: [unbound] }, false],
+    ["no more when its pod is gone", { users: [], holders: [] }, false],
+    [
+      "not for a namesake of its pod",
+      { users: [], holders: [{ ...unlabelled, metadata: { ...unlabelled.metadata, uid: "other" } }] },
+      false,
+    ],
+    ["no more when its pod has ended", { users: [], holders: [userPod({ phase: "Failed", groups: [] })] }, false],
+  ])("%s", (_, { users, holders }, expected) => {
+    expect(protects(succeeded, { group: "X", users, holders })).toBe(expected);
+  });
+});
 
 describe("a group's reservation", () => {
   test.each(cases)("$name", ({ view, verdict }) => {

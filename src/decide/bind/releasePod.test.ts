@@ -1,0 +1,42 @@
+import { expect, test } from "vitest";
+import { releasePod } from "./releasePod.ts";
+import { userPod } from "./testWorld.ts";
+
+const patchOf = (...args: Parameters<typeof releasePod>) => releasePod(...args).patch;
+
+test("the label of a group goes, and other labels are not spoken of", () => {
+  const pod = userPod({ node: undefined, groups: ["X"] });
+  pod.metadata.labels = { ...pod.metadata.labels, team: "a" };
+  expect(patchOf(pod, ["X"], "")).toMatchObject({ metadata: { labels: { "runai-gpu-group": null } } });
+  expect(Object.keys((patchOf(pod, ["X"], "")["metadata"] as { labels: object }).labels)).toEqual(["runai-gpu-group"]);
+});
+
+test("of a pod on several GPUs the labels of all of them go in one write", () => {
+  const pod = userPod({ node: undefined, groups: ["X", "Y", "Z"] });
+  expect(patchOf(pod, ["X", "Y"], "")).toMatchObject({
+    metadata: { labels: { "runai-gpu-group/X": null, "runai-gpu-group/Y": null } },
+  });
+});
+
+test("it names pod, UID and version, so that a namesake gets nothing", () => {
+  const { target, expected } = releasePod(userPod({ node: undefined }), ["X"], "");
+  expect([target, expected]).toMatchObject([
+    { plural: "pods", namespace: "team", name: "f" },
+    { uid: "uid-f", resourceVersion: "5" },
+  ]);
+});
+
+test("K13: a pod without labels is written to all the same, and each time anew", () => {
+  const bare = userPod({ node: undefined, groups: [] });
+  const once = patchOf(bare, ["X"], "") as { metadata: { annotations: Record<string, string> } };
+  const { annotations } = once.metadata;
+  expect(annotations).toMatchObject({ "muster.dev/released-groups": "X", "muster.dev/releases": "1" });
+  const released = userPod({
+    node: undefined,
+    groups: [],
+    annotations: { "muster.dev/released-groups": "X", "muster.dev/releases": "1" },
+  });
+  expect(patchOf(released, ["X"], "")).toMatchObject({
+    metadata: { annotations: { "muster.dev/released-groups": "X", "muster.dev/releases": "2" } },
+  });
+});

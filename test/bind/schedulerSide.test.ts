@@ -1,6 +1,9 @@
 /** The scheduler's side of the binder's races: the rows C of the catalogue, K16 and K19, with the real scheduler and the real binder. */
 import { describe, expect, test } from "vitest";
+import type { Controllers } from "../../src/control/controllers.ts";
+import { AccountTurns } from "../../src/control/schedule/accountTurns.ts";
 import { ReasonBook } from "../../src/control/schedule/reasonBook.ts";
+import type { ScheduleWorld } from "../../src/control/schedule/scheduleWorld.ts";
 import { findProfile, profilesWith } from "../../src/decide/nodes/profiles.ts";
 import type { Pod } from "../../src/model/kubernetes.generated.ts";
 import { refused } from "../../src/model/outcome.ts";
@@ -237,6 +240,24 @@ describe("the scheduler", () => {
     expect(named(cluster, "f")?.metadata.uid).toBe(pod.metadata.uid);
     expect(groupOf(named(cluster, "f") as Pod)).not.toBe("old");
   });
+});
+
+test("C16: groups that go before their sums were told leave nothing behind", async () => {
+  const groups = new Map<string, object>();
+  const clock = { nowMs: () => 0 };
+  const cancel = { cancelled: false, onCancel: () => () => undefined };
+  const turns = new AccountTurns(
+    { ports: { clock } } as unknown as Controllers,
+    { cluster: { jobs: groups }, groups } as unknown as ScheduleWorld,
+  );
+  for (let round = 0; round < 500; round++) {
+    const id = `default/g${round}`;
+    groups.set(id, {});
+    expect(await turns.groupTurn(id, cancel)).toMatchObject({ requeueAfterMs: expect.any(Number) });
+    groups.delete(id);
+    expect(await turns.groupTurn(id, cancel)).toBeUndefined();
+  }
+  expect(turns.waits).toBe(0);
 });
 
 test("C16: the book of reasons keeps nothing of groups that are gone, however many there were", () => {

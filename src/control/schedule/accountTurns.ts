@@ -26,6 +26,11 @@ export class AccountTurns {
     this.world = world;
   }
 
+  /** How many bursts have begun whose end is still to be told. */
+  get waits(): number {
+    return this.dueMs.size;
+  }
+
   /** Whether the write that ends the wait of a burst is still to come, and will tell this change too. */
   isAwaited(key: string): boolean {
     const dueMs = this.dueMs.get(key);
@@ -36,7 +41,10 @@ export class AccountTurns {
     const { cluster } = this.world;
     const job = cluster.jobs.get(id);
     const group = this.world.groups.get(id);
-    if (job === undefined || group === undefined) return undefined;
+    if (job === undefined || group === undefined) {
+      this.dueMs.delete(`group ${id}`);
+      return undefined;
+    }
     const waitMs = this.waitMs(`group ${id}`);
     if (waitMs > 0) return { requeueAfterMs: waitMs };
     this.world.settle();

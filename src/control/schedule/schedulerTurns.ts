@@ -299,6 +299,9 @@ export class SchedulerTurns {
     if (reason !== "Invalid" && reason !== "Forbidden" && reason !== "Unauthorized") return;
     const { uid, pod } = bind.task;
     const count = (this.refusals.get(uid) ?? 0) + 1;
+    for (const other of [...this.refusals.keys()]) {
+      if (!this.world.cluster.tasks.has(other)) this.refusals.delete(other);
+    }
     this.refusals.set(uid, count);
     const untilMs = this.controllers.ports.clock.nowMs() + Math.min(holdBackMsMax, holdBackMs * 2 ** (count - 1));
     const why = `the bind to ${bind.node} was refused: ${message}`;

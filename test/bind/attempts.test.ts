@@ -77,7 +77,9 @@ describe("an attempt", () => {
     expect(refusals()).toBe(3);
     const [first = 0, second = 0, third = 0] = seen;
     expect(second - first).toBeGreaterThanOrEqual(1);
+    expect(second - first).toBeLessThan(1.5);
     expect(third - second).toBeGreaterThanOrEqual(2);
+    expect(third - second).toBeLessThan(2.5);
   });
 
   test("K11, K13: that fails at the bind takes labels and ConfigMaps back, leaves other labels, and the reservation goes", async () => {

@@ -82,6 +82,30 @@ describe("an attempt", () => {
     expect(third - second).toBeLessThan(2.5);
   });
 
+  test("K4: for a pod that somebody else binds elsewhere meanwhile says so, and lets its reservation go", async () => {
+    const cluster = await BindCluster.create(["h100=2"]);
+    const pod = await cluster.pod("f", half);
+    await cluster.request(pod, onNode);
+    const way = new Waylaid();
+    cluster.through((kube) => way.of(kube));
+    let isFirst = true;
+    way.before = ({ verb }) => {
+      if (!isFirst || verb !== "bind") return undefined;
+      isFirst = false;
+      const ref = { group: "", version: "v1", plural: "pods", namespace: "default", name: "f" };
+      const elsewhere = { node: "h100-1", uid: pod.metadata.uid };
+      return cluster.admin.bind(ref, elsewhere).then(() => undefined);
+    };
+    await cluster.startBinder();
+    await cluster.run(10);
+    expect(isFirst).toBe(false);
+    expect(cluster.requestOf("f")?.status).toEqual({
+      phase: "Succeeded",
+      reason: "bound to h100-1 by somebody else, not to h100-0",
+    });
+    expect(cluster.reservations().map(({ spec }) => spec?.nodeName)).not.toContain("h100-0");
+  });
+
   test("K11, K13: that fails at the bind takes labels and ConfigMaps back, leaves other labels, and the reservation goes", async () => {
     const { cluster, pod } = await withPod();
     await cluster.admin.patch(

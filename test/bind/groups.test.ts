@@ -316,6 +316,22 @@ describe("a reservation", () => {
     expect([cluster.pods(), cluster.reservations()]).toEqual([[], []]);
   });
 
+  test("H11: of one of a pod's two GPUs that is lost is made again on the same device, and the pod runs on", async () => {
+    const cluster = await BindCluster.create();
+    await cluster.startBinder();
+    const two = { "gpu-fraction-num-devices": "2" };
+    const pod = await share(cluster, "f", { ...onNode, selectedGPUGroups: ["X", "Y"] }, two);
+    await cluster.run(5);
+    const devices = cluster.reservations().map(deviceOf).sort();
+    expect(devices).toHaveLength(2);
+    await loseReservation(cluster);
+    await cluster.run(20);
+    expect(cluster.reservations().map(deviceOf).sort()).toEqual(devices);
+    expect(cluster.pods().map(({ metadata, status }) => [metadata.uid, status?.phase])).toEqual([
+      [pod.metadata.uid, "Running"],
+    ]);
+  });
+
   test("of a GPU that is never empty does not remember everybody who ever held it", async () => {
     const cluster = await BindCluster.create();
     await cluster.startBinder();

@@ -42,6 +42,11 @@ const gangSync: Words = {
   failed: "PodGangCreateOrUpdateFailed",
   code: "ERR_CREATE_OR_PATCH_PODGANG",
 };
+const gangRemoval: Words = {
+  done: "PodGangDeleteSuccessful",
+  failed: "PodGangDeleteFailed",
+  code: "ERR_DELETE_EXCESS_PODGANG",
+};
 const groupFailed = "PodCliqueScalingGroupCreateOrUpdateFailed";
 
 const words: Readonly<Record<TurnOf, Readonly<Record<string, Words>>>> = {
@@ -56,11 +61,7 @@ const words: Readonly<Record<TurnOf, Readonly<Record<string, Words>>>> = {
       failed: "PodCliqueScalingGroupDeleteFailed",
       code: "ERR_DELETE_PODCLIQUESCALINGGROUP",
     },
-    "PodGang delete": {
-      done: "PodGangDeleteSuccessful",
-      failed: "PodGangDeleteFailed",
-      code: "ERR_DELETE_EXCESS_PODGANG",
-    },
+    "PodGang delete": gangRemoval,
     "ServiceAccount create": { code: "ERR_SYNC_SERVICEACCOUNT" },
     "Role create": { code: "ERR_SYNC_ROLE" },
     "RoleBinding create": { code: "ERR_SYNC_ROLEBINDING" },
@@ -83,11 +84,7 @@ const words: Readonly<Record<TurnOf, Readonly<Record<string, Words>>>> = {
     "PodCliqueScalingGroup patch": { failed: groupFailed, code: "ERR_SYNC_PODCLIQUESCALINGGROUP" },
     "PodGang create": { ...gangSync, code: "ERR_CREATE_PODGANG" },
     "PodGang patch": gangSync,
-    "PodGang delete": {
-      done: "PodGangDeleteSuccessful",
-      failed: "PodGangDeleteFailed",
-      code: "ERR_DELETE_EXCESS_PODGANG",
-    },
+    "PodGang delete": gangRemoval,
     "Service create": { code: "ERR_SYNC_PODCLIQUESET_SERVICE" },
     "Service patch": { code: "ERR_SYNC_PODCLIQUESET_SERVICE" },
     "HorizontalPodAutoscaler create": { code: "ERR_SYNC_HPA" },

@@ -1,17 +1,12 @@
 /** What `muster gangs` prints, from a cluster in which a gang is in trouble. */
 import { expect, test } from "vitest";
 import { gangText } from "../../src/cli/gangs.ts";
-import { gangTree } from "../../src/decide/gang/gangTree.ts";
+import { type GangRow, gangTree } from "../../src/decide/gang/gangTree.ts";
 import { GangCluster } from "./gangCluster.ts";
-import { workload1 } from "./workloads.ts";
+import { workload1, workload2 } from "./workloads.ts";
 
-test("the tree shows minimum, scheduled, ready, breach and the time that is left", async () => {
-  const cluster = await GangCluster.start({ nodes: 10 });
-  await cluster.apply(workload1({ template: { terminationDelay: "10m" } }));
-  const [victim] = cluster.pods("workload1-0-sg-x-0-pc-c");
-  if (victim !== undefined) await cluster.losePod(victim);
-  await cluster.api.clock.advance(60_000);
-  const rows = gangTree(
+const treeOf = (cluster: GangCluster): GangRow[] =>
+  gangTree(
     {
       sets: cluster.all("grove.io/podcliquesets"),
       groups: cluster.all("grove.io/podcliquescalinggroups"),
@@ -19,10 +14,20 @@ test("the tree shows minimum, scheduled, ready, breach and the time that is left
     },
     cluster.api.clock.nowMs(),
   );
-  const said = rows.map(({ depth, name, minimum, replicas, scheduled, ready, breach }) =>
+
+const said = (rows: readonly GangRow[]): string[] =>
+  rows.map(({ depth, name, minimum, replicas, scheduled, ready, breach }) =>
     [depth, name, minimum, replicas, scheduled, ready, breach].join(" ").trim(),
   );
-  expect(said).toEqual([
+
+test("the tree shows minimum, scheduled, ready, breach and the time that is left", async () => {
+  const cluster = await GangCluster.start({ nodes: 10 });
+  await cluster.apply(workload1({ template: { terminationDelay: "10m" } }));
+  const [victim] = cluster.pods("workload1-0-sg-x-0-pc-c");
+  if (victim !== undefined) await cluster.losePod(victim);
+  await cluster.api.clock.advance(60_000);
+  const rows = treeOf(cluster);
+  expect(said(rows)).toEqual([
     "0 workload1 1 1 0 0",
     "1 workload1-0 10 10 9 9",
     "2 workload1-0-pc-a 2 2 2 2",
@@ -41,4 +46,11 @@ test("the tree shows minimum, scheduled, ready, breach and the time that is left
   expect(text).toContain("GANG");
   expect(text).toMatch(/ {8}workload1-0-sg-x-0-pc-c +3 +3 +2 +2 +ScheduledReplicasBelowMinAvailable +8m/);
   expect(text).toContain("at revision 42");
+});
+
+test("a set replica needs and has its base gang; what a group has beyond its minimum is no part of that", async () => {
+  const cluster = await GangCluster.start({ nodes: 3 });
+  await cluster.apply(workload2());
+  expect(cluster.set("workload2").status?.availableReplicas).toBe(1);
+  expect(said(treeOf(cluster)).slice(0, 2)).toEqual(["0 workload2 1 1 1 1", "1 workload2-0 3 10 3 3"]);
 });

@@ -49,19 +49,21 @@ export function gangTree({ sets, groups, cliques }: GangObjects, nowMs: number):
     const ownGroups = groups.filter(({ metadata }) => controllerOf(metadata)?.uid === uid);
     const owners = new Set([uid, ...ownGroups.map(({ metadata }) => metadata.uid)]);
     const ownCliques = cliques.filter(({ metadata }) => owners.has(controllerOf(metadata)?.uid ?? ""));
+    const baseCliques = ownCliques.filter((clique) => isInBase(clique, ownGroups));
     const delayMs = terminationDelayMs(set);
     rows.push({
       ...empty(0, "PodCliqueSet", namespace, name),
       replicas: replicasOf(set),
       minimum: replicasOf(set),
       ready: set.status?.availableReplicas ?? 0,
-      scheduled: countScheduledReplicas(set, ownCliques),
+      scheduled: countScheduledReplicas(set, baseCliques),
     });
     for (let index = 0; index < replicasOf(set); index++) {
       const record = set.status?.gangTerminations?.find(({ replicaIndex }) => replicaIndex === index);
       rows.push({
         ...empty(1, "Replica", namespace, `${name}-${index}`),
         ...sum(inReplica(ownCliques, index)),
+        minimum: sum(inReplica(baseCliques, index)).minimum,
         ending: record?.because ?? "",
       });
       for (const clique of inReplica(ownCliques, index).sort(byName)) {
@@ -81,6 +83,12 @@ export function gangTree({ sets, groups, cliques }: GangObjects, nowMs: number):
     }
   }
   return rows;
+}
+
+/** What a replica of the set cannot be without. A group's replica beyond the group's minimum is a gang of its own. */
+function isInBase(clique: PodClique, groups: readonly PodCliqueScalingGroup[]): boolean {
+  const group = groups.find(({ metadata }) => metadata.uid === controllerOf(clique.metadata)?.uid);
+  return group === undefined || (groupReplicaOf(clique) ?? 0) < groupMinAvailable(group.spec);
 }
 
 function inReplica(cliques: readonly PodClique[], index: number): PodClique[] {

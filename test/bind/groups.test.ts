@@ -1,5 +1,6 @@
 /** What becomes of reservations when reads fail, caches lag and others interfere: the rows S, Y and H of the catalogue. */
 import { describe, expect, test } from "vitest";
+import { readGroup } from "../../src/control/bind/readGroup.ts";
 import { deviceOf, holdersOf, newReservation, reservationDefaults } from "../../src/decide/bind/reservation.ts";
 import type { Pod } from "../../src/model/kubernetes.generated.ts";
 import type { KubeObject } from "../../src/model/object.ts";
@@ -128,6 +129,25 @@ describe("C18: a binder that reads from a cache, which has not seen the label of
     await cluster.run(3);
     expect([running(cluster), cluster.reservations().length, cluster.lost]).toEqual([["a", "b"], 1, []]);
   });
+});
+
+test("a group is read at one revision: who comes between two lists is not in it", async () => {
+  const cluster = await BindCluster.create();
+  const pod = await cluster.pod("f", half);
+  const way = new Waylaid();
+  const kube = way.of(cluster.admin);
+  let isFirst = true;
+  way.before = ({ verb, plural }) => {
+    if (!isFirst || verb !== "list" || plural !== "bindrequests") return undefined;
+    isFirst = false;
+    return cluster.request(pod, onNode).then(() => undefined);
+  };
+  const cancel = { cancelled: false, onCancel: () => () => undefined };
+  const read = async () => {
+    const view = await readGroup(kube, { group: "X", node: "h100-0" }, { atLeast: "1", cancel });
+    return view.ok ? view.value.requests.map(({ metadata }) => metadata.name) : view.message;
+  };
+  expect([await read(), isFirst, await read()]).toEqual([[], false, ["f"]]);
 });
 
 describe("a reservation that nobody needs", () => {

@@ -269,6 +269,19 @@ describe("amounts", () => {
     },
   );
 
+  test.each([
+    ["0.5 0.5", 2],
+    ["0.5 0.51", 1],
+    ["0.99 0.01", 2],
+    ["0.99 0.02", 1],
+    ["0.34 0.33 0.33", 3],
+    ["0.34 0.34 0.33", 2],
+    ["0.1 0.1 0.1 0.1 0.1 0.1 0.1 0.1 0.1 0.1 0.1", 10],
+  ])("of shares of %s one GPU has room for %i: they add up to one whole and not to more", (shares, fit) => {
+    const pods = shares.split(" ").map((fraction, at) => gang(`p${at}`, 1, { fraction }));
+    expect(placed({ nodes: [node("n1", { gpus: 1 })], ...together(...pods) })).toHaveLength(fit);
+  });
+
   test("the memory of GPUs is known as soon as their nodes are, before anything is decided", () => {
     const cluster = new Cluster();
     cluster.putNode(node("small", { gpuMemory: 16_000 }));

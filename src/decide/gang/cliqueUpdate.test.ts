@@ -76,6 +76,20 @@ test("the chosen pod is on record before it goes, and the next one waits for its
   });
 });
 
+test("of those that are ready the oldest is chosen, and none while fewer than the minimum are ready", () => {
+  const status = { ...realised, updateProgress: progress };
+  const young = pod("a", "mu-old", true);
+  const old = { ...pod("z", "mu-old", true), metadata: { ...pod("z", "mu-old", true).metadata } };
+  old.metadata.creationTimestamp = "2025-06-01T00:00:00Z";
+  expect(look(status, [young, old])).toEqual({
+    next: { ...progress, readyPodsSelectedToUpdate: { current: "z" } },
+    victims: [],
+  });
+  const needsThree = { ...clique(status), spec: { replicas: 3, minAvailable: 3 } } as unknown as PodClique;
+  const seen = { set: set(0), clique: needsThree, setReplica: 0, pods: [young, old], isNoted: true };
+  expect(cliqueUpdate(seen, nowMs)).toEqual({ progress, victims: [] });
+});
+
 test("an update ends when nothing old is left and the minimum is ready", () => {
   const status = { ...realised, updateProgress: progress };
   expect(look(status, [pod("m", "mu-new", false), pod("n", "mu-new", false)]).next?.updateEndedAt).toBeUndefined();

@@ -83,6 +83,17 @@ test("the Event says how many there were, and what follows from it", () => {
   ]);
 });
 
+test("a loss that was told is on record as told, and its Event is not made again when it has expired", () => {
+  const loss = { count: 2, replicas: 3, at: "T", announced: 1 };
+  const draft = new GangDraft(() => "1");
+  const told = { ...loss, announced: 2 };
+  expect(recordLoss(draft, object({ scheduledReplicas: 0, scheduleLoss: loss }), 0, "Suppress", nowMs)).toEqual(told);
+  expect(draft.announcements).toHaveLength(1);
+  const later = new GangDraft(() => "1");
+  recordLoss(later, object({ scheduledReplicas: 0, scheduleLoss: told }), 0, "Suppress", nowMs);
+  expect(later.announcements).toEqual([]);
+});
+
 test("a namesake's loss is another one", () => {
   const loss = { count: 1, replicas: 3, at: "T", announced: 0 };
   const other = { ...object(), metadata: { ...object().metadata, uid: "u2" } };

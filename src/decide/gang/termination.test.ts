@@ -4,7 +4,16 @@ import { labels } from "../../model/gang/keys.ts";
 import type { FullLossPolicy } from "../../model/gang/settings.ts";
 import type { PodClique, PodCliqueScalingGroup, PodCliqueSet } from "../../model/gang/types.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import { type FreshReplica, recheckGroupReplica, recheckSetReplica } from "./termination.ts";
+import { removeRecorded } from "./decideGroup.ts";
+import { GangDraft } from "./gangDraft.ts";
+import type { GroupReplica } from "./groupFacts.ts";
+import {
+  type FreshReplica,
+  judgeGroupReplicas,
+  judgeSetReplica,
+  recheckGroupReplica,
+  recheckSetReplica,
+} from "./termination.ts";
 
 const nowMs = Date.UTC(2026, 0, 1, 12);
 const longAgo = "2026-01-01T02:00:00Z";
@@ -151,4 +160,130 @@ test.each<[string, Parameters<typeof lookAtGroup>[0], string]>([
   ],
 ])("a replica of a group %s", (_fact, changes, verdict) => {
   expect(lookAtGroup(changes)).toBe(verdict);
+});
+
+const within = "2026-01-01T09:00:00Z";
+
+/** What is said about a clique, or a group, that is in breach since a moment. */
+const inBreach = <T extends PodClique | PodCliqueScalingGroup>(object: T, since: string, status: object): T => {
+  const breach = { type: "MinAvailableBreached", status: "True", reason: "r", message: "", lastTransitionTime: since };
+  return { ...object, status: { ...object.status, conditions: [breach], ...status } };
+};
+const [cliqueA, cliqueB] = [clique("a", well), clique("b", well)];
+const aGroup = {
+  metadata: { name: "s-0-g", namespace: "default", uid: "g", labels: { [labels.setReplica]: "0" } },
+  spec: { cliqueNames: ["m"], replicas: 2, minAvailable: 1 },
+} as unknown as PodCliqueScalingGroup;
+
+const verdictOf = (
+  cliques: readonly PodClique[],
+  groups: readonly PodCliqueScalingGroup[],
+  policy: FullLossPolicy,
+): string => {
+  const verdict = judgeSetReplica({ set, setReplica: 0, groups, cliques }, policy, nowMs);
+  return verdict.verdict === "wait" ? `waits until ${new Date(verdict.untilMs).toISOString()}` : verdict.verdict;
+};
+
+test.each<{ fact: string; cliques: PodClique[]; groups?: PodCliqueScalingGroup[]; is: Record<FullLossPolicy, string> }>(
+  [
+    { fact: "all is well", cliques: [cliqueA, cliqueB], is: { Suppress: "calm", Terminate: "calm" } },
+    {
+      fact: "the breach that has lasted longest decides, whichever comes first",
+      cliques: [inBreach(cliqueA, justNow, {}), inBreach(cliqueB, within, {})],
+      is: { Suppress: "waits until 2026-01-01T13:00:00.000Z", Terminate: "waits until 2026-01-01T13:00:00.000Z" },
+    },
+    {
+      fact: "nobody is judged while a clique of its own is missing",
+      cliques: [inBreach(cliqueA, longAgo, {})],
+      is: { Suppress: "calm", Terminate: "calm" },
+    },
+    {
+      fact: "nobody is judged while a clique of its own is going",
+      cliques: [
+        inBreach(cliqueA, longAgo, {}),
+        { ...cliqueB, metadata: { ...cliqueB.metadata, deletionTimestamp: justNow } } as PodClique,
+      ],
+      is: { Suppress: "calm", Terminate: "calm" },
+    },
+    {
+      fact: "a clique that never had its minimum has not started, where nothing scheduled is a breach",
+      cliques: [inBreach(cliqueA, longAgo, { everScheduled: false }), cliqueB],
+      is: { Suppress: "end", Terminate: "calm" },
+    },
+    {
+      fact: "a group that was never healthy has not started, where nothing scheduled is a breach",
+      cliques: [cliqueA, cliqueB],
+      groups: [inBreach(aGroup, longAgo, {})],
+      is: { Suppress: "end", Terminate: "calm" },
+    },
+    {
+      fact: "a group that was healthy ends",
+      cliques: [cliqueA, cliqueB],
+      groups: [inBreach(aGroup, longAgo, { everHealthy: true })],
+      is: { Suppress: "end", Terminate: "end" },
+    },
+    {
+      fact: "a group that was ended and has not recovered is not ended again",
+      cliques: [cliqueA, cliqueB],
+      groups: [
+        inBreach(aGroup, longAgo, {
+          everHealthy: true,
+          conditions: [
+            { type: "MinAvailableBreached", status: "True", reason: "r", message: "", lastTransitionTime: longAgo },
+            {
+              type: "GangTerminationInProgress",
+              status: "True",
+              reason: "r",
+              message: "",
+              lastTransitionTime: longAgo,
+            },
+          ],
+        }),
+      ],
+      is: { Suppress: "end", Terminate: "calm" },
+    },
+  ],
+)("a replica of a set: $fact", ({ cliques, groups = [], is }) => {
+  for (const policy of ["Suppress", "Terminate"] as const) {
+    expect(verdictOf(cliques, groups, policy), policy).toBe(is[policy]);
+  }
+});
+
+/** Which of three replicas of a group with a minimum of two must end, or wait, by themselves. */
+const judged = (since: readonly (string | undefined)[], status: object = {}): string[] => {
+  const group = { ...aGroup, spec: { ...aGroup.spec, replicas: 3, minAvailable: 2 }, status } as PodCliqueScalingGroup;
+  const replicas = since.map((at, index) => {
+    const member = clique(`g-${index}-m`, well);
+    return { index, cliques: [at === undefined ? member : inBreach(member, at, {})] } as unknown as GroupReplica;
+  });
+  return judgeGroupReplicas(group, replicas, { set, policy: "Suppress" }, nowMs).map(
+    ({ index, verdict }) => `${index} ${verdict.verdict}`,
+  );
+};
+
+test.each<[string, string[], string[]]>([
+  ["one of three ends alone", judged([undefined, longAgo, undefined]), ["1 end"]],
+  ["one of three waits alone", judged([undefined, undefined, within]), ["2 wait"]],
+  ["two of three leave too few, which is the set's affair", judged([longAgo, undefined, within]), []],
+  [
+    "while the group is updated nobody is judged",
+    judged([undefined, longAgo, undefined], { updateProgress: { updateStartedAt: within } }),
+    [],
+  ],
+])("replicas of a group that needs two: %s", (_fact, is, expected) => {
+  expect(is).toEqual(expected);
+});
+
+test("what is on record goes by UID: a clique that was made since stays, and the record is over", () => {
+  const record = { replicaIndex: 0, startedAt: longAgo, because: "why", podCliques: [{ name: "s-0-a", uid: "a" }] };
+  const take = (uid: string) => {
+    const draft = new GangDraft(() => "1");
+    const one = { ...cliqueA, apiVersion: "grove.io/v1alpha1", kind: "PodClique" };
+    const known = { ...one, metadata: { ...one.metadata, uid, resourceVersion: "7" } } as unknown as PodClique;
+    let over = 0;
+    const open = removeRecorded(draft, [record], [known], () => over++);
+    return { goes: draft.removals.map(({ intent }) => intent.expected.uid), open: open.length, over };
+  };
+  expect(take("a")).toEqual({ goes: ["a"], open: 1, over: 0 });
+  expect(take("made-since")).toEqual({ goes: [], open: 0, over: 1 });
 });

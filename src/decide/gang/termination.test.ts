@@ -118,7 +118,8 @@ test.each<[string, PodCliqueSet]>([
 });
 
 /** A group of two replicas of one clique of two pods; the first has had one pod for long. */
-const lookAtGroup = (changes: { group?: object; set?: object }): string => {
+const lookAtGroup = (changes: { group?: object; set?: object; scheduled?: number }): string => {
+  const first = { ...below, ...(changes.scheduled !== undefined && { scheduled: changes.scheduled }) };
   const template = { name: "g", cliqueNames: ["m"], replicas: 2, minAvailable: 1 };
   const grouped = {
     ...set,
@@ -143,7 +144,7 @@ const lookAtGroup = (changes: { group?: object; set?: object }): string => {
     setReplica: 0,
     groups: [{ ...group, metadata: { ...group.metadata, ...changes.group } } as unknown as PodCliqueScalingGroup],
     cliques: [member(0, below), member(1, well)],
-    pods: [...pods("g-0-m", below), ...pods("g-1-m", well)],
+    pods: [...pods("g-0-m", first), ...pods("g-1-m", well)],
   };
   const verdict = recheckGroupReplica(fresh, { groupName: "s-0-g", index: 0, policy: "Suppress" }, nowMs);
   return "notAnyMore" in verdict ? verdict.notAnyMore : `ends ${verdict.podCliques.map(({ name }) => name).join()}`;
@@ -151,6 +152,11 @@ const lookAtGroup = (changes: { group?: object; set?: object }): string => {
 
 test.each<[string, Parameters<typeof lookAtGroup>[0], string]>([
   ["ends alone when the other is enough", {}, "ends s-0-g-0-m"],
+  [
+    "goes on when its pods are back, and its condition does not say so yet",
+    { scheduled: 2 },
+    "the replica has recovered, or too few others are left",
+  ],
   ["goes with its group", { group: { deletionTimestamp: leaving, generation: 3 } }, "the group is gone"],
   ["goes with its set", { set: { deletionTimestamp: leaving } }, "the replica of the set is not asked for"],
   [

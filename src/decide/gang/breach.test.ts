@@ -236,6 +236,14 @@ const groupRows: readonly GroupRow[] = [
     ...same(enough(1, 1)),
   },
   {
+    fact: "one fails and one is lost: what is not scheduled does not stand in for what fails",
+    min: 2,
+    replicas: [healthy, failing, lost],
+    Suppress: tooFew(1, 2),
+    // As below: under Terminate the cliques of the lost one would be in breach.
+    Terminate: enough(2, 2),
+  },
+  {
     fact: "everything lost at once: its cliques suppress, and so does the group",
     min: 1,
     replicas: [lost, lost],

@@ -1,4 +1,7 @@
-/** When the gate of a pod goes: not before its gang is there, names this very pod and, with the default scheduler, is whole. */
+/**
+ * When the gate of a pod goes: not before its gang is there, names this very pod and, with the default scheduler, is whole. And that a pod
+ * which has ended is replaced.
+ */
 import { expect, test } from "vitest";
 import { finalizers, gangGate, labels } from "../../model/gang/keys.ts";
 import { defaultGangSettings } from "../../model/gang/settings.ts";
@@ -76,7 +79,7 @@ interface Around {
   readonly inBase?: number;
 }
 
-function gatesLeft({ scheduler = "kai-scheduler", replica = 0, gang = "names it", ...more }: Around): unknown {
+function decide({ scheduler = "kai-scheduler", replica = 0, gang = "names it", ...more }: Around, of = pod) {
   const { isWhole = true, inBase = 1 } = more;
   const clique = cliqueOf(replica, 0);
   const uid = gang === "names a namesake" ? "p0" : "p1";
@@ -89,7 +92,7 @@ function gatesLeft({ scheduler = "kai-scheduler", replica = 0, gang = "names it"
     settings: defaultGangSettings,
     clique,
     set: setFor(scheduler),
-    pods: [pod],
+    pods: [of],
     isComing: () => false,
     isGone: () => false,
     isTaken: () => false,
@@ -100,7 +103,11 @@ function gatesLeft({ scheduler = "kai-scheduler", replica = 0, gang = "names it"
     tokenSecret: undefined,
     failures: [],
   };
-  const { intents } = decideClique(picture, Date.UTC(2026, 0, 1));
+  return decideClique(picture, Date.UTC(2026, 0, 1));
+}
+
+function gatesLeft(around: Around): unknown {
+  const { intents } = decide(around);
   const patch = intents.find(({ type, target }) => type === "patch" && target.name === "p");
   return patch === undefined ? "all" : (patch as unknown as { patch: { spec: unknown } }).patch.spec;
 }
@@ -120,4 +127,13 @@ test.each<[string, Around, unknown]>([
   ["the base gang has less than its minimum scheduled", { replica: 1, inBase: 0 }, "all"],
 ])("gates of a pod when %s", (_when, around, left) => {
   expect(gatesLeft(around)).toEqual(left);
+});
+
+test.each([
+  ["Running", []],
+  ["Failed", ["p1"]],
+  ["Succeeded", ["p1"]],
+])("a pod that is %s: who goes, for another one to take its place", (phase, gone) => {
+  const { removals } = decide({}, { ...pod, status: { phase } } as Pod);
+  expect(removals.map(({ intent }) => intent.expected.uid)).toEqual(gone);
 });

@@ -87,6 +87,66 @@ describe.each<FullLossPolicy>(["Suppress", "Terminate"])("%s", (policy) => {
     await cluster.pass(8);
     expect(cluster.uids().filter((uid) => before.includes(uid))).toHaveLength(0);
   });
+
+  test("a recovery that nobody has written down, because the operator was away, is seen before anything ends", async () => {
+    const cluster = await running(workload1({ template: quick }), policy);
+    const before = cluster.uids();
+    await lose(cluster, "workload1-0-pc-a", 1);
+    await lose(cluster, "workload1-0-sg-x-0-pc-c", 1);
+    await cluster.stopOperator();
+    await cluster.uncordon(2);
+    await cluster.api.clock.advance(60_000);
+    expect([cluster.readyPods(), breach(cluster, "workload1-0-pc-a")?.status]).toEqual([10, "True"]);
+    await cluster.startOperator();
+    await cluster.settle();
+    expect(cluster.uids().filter((uid) => before.includes(uid))).toHaveLength(8);
+    expect(cluster.events("PodCliqueSetReplicaDeleteSuccessful")).toEqual([]);
+  });
+
+  test("a group's replica below its minimum ends alone while the others are enough", async () => {
+    const cluster = await running(workload5gt({ template: quick }), policy);
+    const before = cluster.uids();
+    const zero = [...cluster.uids("workload5-gt-0-sg-x-0-pc-b"), ...cluster.uids("workload5-gt-0-sg-x-0-pc-c")];
+    await lose(cluster, "workload5-gt-0-sg-x-0-pc-c", 1);
+    await cluster.pass(5);
+    expect(cluster.uids().filter((uid) => before.includes(uid))).toHaveLength(9);
+    await cluster.pass(20);
+    expect(cluster.uids().filter((uid) => before.includes(uid))).toEqual(before.filter((uid) => !zero.includes(uid)));
+    expect(cluster.events("PodCliqueScalingGroupReplicaDeleteSuccessful")).toHaveLength(1);
+    await cluster.uncordon(1);
+    expect(cluster.readyPods()).toBe(10);
+  });
+
+  test("a recovery of a group's replica while the operator was away is seen before it ends", async () => {
+    const cluster = await running(workload5gt({ template: quick }), policy);
+    const before = cluster.uids();
+    await lose(cluster, "workload5-gt-0-sg-x-0-pc-c", 1);
+    await cluster.stopOperator();
+    await cluster.uncordon(1);
+    await cluster.api.clock.advance(60_000);
+    expect(breach(cluster, "workload5-gt-0-sg-x-0-pc-c")?.status).toBe("True");
+    await cluster.startOperator();
+    await cluster.settle();
+    expect(cluster.uids().filter((uid) => before.includes(uid))).toHaveLength(9);
+  });
+
+  test("every replica of a group below its minimum is none scheduled: what follows is the policy", async () => {
+    const cluster = await running(workload5gt({ template: quick }), policy);
+    const before = cluster.uids();
+    await lose(cluster, "workload5-gt-0-sg-x-0-pc-c", 1);
+    await lose(cluster, "workload5-gt-0-sg-x-1-pc-c", 1);
+    expect(conditionOf(cluster.group("workload5-gt-0-sg-x"), "MinAvailableBreached")).toMatchObject(
+      policy === "Suppress"
+        ? { status: "False", reason: "InsufficientScheduledPodCliqueScalingGroupReplicas" }
+        : { status: "True", reason: "InsufficientAvailablePodCliqueScalingGroupReplicas" },
+    );
+    await cluster.pass(60);
+    expect(cluster.uids().filter((uid) => before.includes(uid))).toHaveLength(policy === "Suppress" ? 8 : 0);
+    const told = cluster
+      .events("AllScheduledReplicasLost")
+      .map(({ regarding }) => `${regarding.kind} ${regarding.name}`);
+    expect(told).toContain("PodCliqueScalingGroup workload5-gt-0-sg-x");
+  });
 });
 
 describe("everything lost", () => {

@@ -1,6 +1,8 @@
 import { expect, test } from "vitest";
+import type { Pod } from "../../src/model/kubernetes.generated.ts";
 import { bindMistakes } from "../../src/sim/bind/mistakes.ts";
 import { bindScenario, bindWith } from "../../src/sim/bind/scenario.ts";
+import type { Invariant } from "../../src/sim/invariant.ts";
 import { runSeeds } from "../../src/sim/runSeeds.ts";
 import { playEachWrite } from "./eachWrite.ts";
 
@@ -27,3 +29,22 @@ test.each(bindMistakes.map((mistake) => ({ mistake, name: mistake.name, invarian
     expect(broken.map(({ violation }) => violation?.invariant)).toContain(invariant);
   },
 );
+
+test("in the story, shares, whole GPUs and several at once do run", async () => {
+  const running = new Set<string>();
+  const watching: Invariant = {
+    id: "watching",
+    fact: "nothing",
+    begin: () => ({
+      commit: ({ event: { current } }) => {
+        const pod = current.deleted ? undefined : (current.object() as Pod);
+        if (current.resource === "/pods" && pod?.status?.phase === "Running")
+          running.add(current.name.replace(/\d+$/, ""));
+        return undefined;
+      },
+    }),
+  };
+  const story = { ...bindScenario, faults: [], invariants: [...bindScenario.invariants, watching] };
+  await runSeeds(story, { from: 1, count: 3 });
+  expect([...running].filter((name) => !name.startsWith("gpu-reservation")).sort()).toEqual(["m", "p", "w"]);
+});

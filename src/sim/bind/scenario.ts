@@ -14,6 +14,7 @@ import {
   podUidOf,
 } from "../../model/scheduling/bindRequest.ts";
 import { kaiSchedulerName } from "../../model/scheduling/keys.ts";
+import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
 import { controllersProcess, runControllers } from "../controllersProcess.ts";
 import {
@@ -48,6 +49,13 @@ export const kubelets = (pools: readonly string[], { leases = true } = {}): Part
     stages: false,
   }).part;
 
+/** Nodes hold their leases in a namespace of its own. */
+export async function makeNamespaces(kube: Pick<KubeApi, "create">): Promise<void> {
+  for (const name of ["default", "kube-node-lease"]) {
+    await kube.create({ group: "", version: "v1", plural: "namespaces" }, plain("Namespace", name));
+  }
+}
+
 /** Four GPUs each, and four are asked for at most: whoever takes one that is in use shows. */
 const nodes = kubelets(["t4=2"]);
 const binder = binderPart({ reservation: { ...reservationDefaults, allocationTimeoutMs: 4_000 } });
@@ -62,9 +70,7 @@ export function bindWith(mistake?: Mistake): Scenario {
     about: "pods that share GPUs are bound, deleted and bound again while everything lags, fails and dies",
     parts: [binder, nodes],
     serverLoops: true,
-    setUp: async (kube) => {
-      await kube.create({ group: "", version: "v1", plural: "namespaces" }, plain("Namespace", "default"));
-    },
+    setUp: makeNamespaces,
     actors: () => [
       ...binders.map((name) => ({
         name,

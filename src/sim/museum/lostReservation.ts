@@ -1,12 +1,11 @@
 import { binderPart } from "../../control/bind/binderPart.ts";
 import type { Controllers } from "../../control/controllers.ts";
-import type { KubeObject } from "../../model/object.ts";
 import { oneReservationPerGroup, reservationsOutliveTheirUsers } from "../bind/invariants.ts";
-import { kubelets, submit, takeAway } from "../bind/scenario.ts";
+import { kubelets, makeNamespaces, submit, takeAway } from "../bind/scenario.ts";
 import { controllersProcess } from "../controllersProcess.ts";
 import type { Invariant } from "../invariant.ts";
 import type { Scenario } from "../scenario.ts";
-import { type Exhibit, kinds, person } from "./exhibit.ts";
+import { type Exhibit, person } from "./exhibit.ts";
 import { addRacingBinder } from "./racingBinder.ts";
 
 const binder = binderPart();
@@ -25,13 +24,7 @@ const play = (
   serverLoops: true,
   faults: ["watch-delay", "watch-reorder", "stream-cut", "slow-call", "timeout-after", "timeout-before"],
   invariants: [invariant],
-  setUp: async (kube) => {
-    await kube.create(kinds.namespaces, {
-      apiVersion: "v1",
-      kind: "Namespace",
-      metadata: { name: "default" },
-    } as KubeObject);
-  },
+  setUp: makeNamespaces,
   actors: () => [
     controllersProcess("binder", add),
     { ...controllersProcess("kubelets", (controllers) => nodes.add(controllers)), sheltered: true },
@@ -48,7 +41,7 @@ const play = (
   shakenMs: 8_000,
   settleMs: 60_000,
   quietMs: 8_500,
-  humming: ["events.k8s.io/events"],
+  humming: ["coordination.k8s.io/leases", "events.k8s.io/events"],
 });
 
 const playLost = (variant: string, add: (controllers: Controllers) => void): Scenario =>

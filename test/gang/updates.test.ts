@@ -159,6 +159,7 @@ describe("rolling", () => {
     for (const when of ["during", "before"]) {
       const cluster = await ready(workload1(), 15);
       if (when === "before") await cluster.scale("PodCliqueScalingGroup", "workload1-0-sg-x", 3);
+      const disruption = new Disruption(cluster);
       await cluster.change("workload1", setImage("registry/app:2", "pc-b", "pc-c"));
       if (when === "during") {
         await cluster.run(0.2);
@@ -167,6 +168,8 @@ describe("rolling", () => {
       await cluster.settle(300);
       expectDone(cluster, "workload1", "registry/app:2", ["pc-b", "pc-c"]);
       expect(cluster.pods()).toHaveLength(14);
+      // Four pods for each replica of the older template, and none of those that were made since.
+      expect(disruption.deleted, when).toBe(when === "before" ? 12 : 8);
     }
   });
 
@@ -195,6 +198,7 @@ describe("rolling", () => {
         const cluster = await ready(workload2(), 14);
         if (from === 3) await cluster.scale("PodClique", "workload2-0-pc-a", 3);
         if (when === "before") await cluster.scale("PodClique", "workload2-0-pc-a", to);
+        const disruption = new Disruption(cluster);
         await cluster.change("workload2", setImage("registry/app:2", "pc-a"));
         if (when === "during") {
           await cluster.run(0.1);
@@ -203,6 +207,8 @@ describe("rolling", () => {
         await cluster.settle(300);
         expectDone(cluster, "workload2", "registry/app:2", ["pc-a"]);
         expect(cluster.pods("workload2-0-pc-a")).toHaveLength(to);
+        // Scaled out, only those of the older template go: as many as there were when it changed.
+        if (to > from) expect(disruption.deleted, when).toBe(when === "before" ? to : from);
       }
     }
   });

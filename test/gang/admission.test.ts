@@ -328,36 +328,36 @@ describe("refused", () => {
       says: "spec.template.topologyConstraint.topologyName: Required",
     },
     {
-      rule: "C1: packDomain on the set",
+      rule: "TAS-22, C1: packDomain on the set",
       set: pcs("", [a], { template: { topologyConstraint: { topologyName: "grove-topology", packDomain: "rack" } } }),
       says: "packDomain is no longer accepted",
     },
     {
-      rule: "C1: packDomain on a clique",
+      rule: "TAS-22, C1: packDomain on a clique",
       set: pcs("", [
         clique({ name: "a", more: { topologyConstraint: { topologyName: "grove-topology", packDomain: "rack" } } }),
       ]),
       says: "packDomain is no longer accepted in a clique",
     },
     {
-      rule: "C1: packDomain on a group",
+      rule: "TAS-22, C1: packDomain on a group",
       set: pcs("", [a], {
         groups: [group({ topologyConstraint: { topologyName: "grove-topology", packDomain: "rack" } })],
       }),
       says: "packDomain is no longer accepted in a scaling group",
     },
     {
-      rule: "C2: a constraint that constrains nothing",
+      rule: "TAS-22, C2: a constraint that constrains nothing",
       set: pcs("", [a], { template: { topologyConstraint: { topologyName: "grove-topology" } } }),
       says: "a topology constraint needs pack",
     },
     {
-      rule: "C3: both ways of saying it",
+      rule: "TAS-22, C3: both ways of saying it",
       set: pcs("", [a], { template: { topologyConstraint: pack("rack", { packDomain: "rack" }) } }),
       says: "exclude each other",
     },
     {
-      rule: "C4: an empty pack",
+      rule: "TAS-22, C4: an empty pack",
       set: pcs("", [a], { template: { topologyConstraint: { topologyName: "grove-topology", pack: {} } } }),
       says: "pack needs required or preferred",
     },
@@ -374,7 +374,7 @@ describe("accepted", () => {
       set: pcs("", [clique({ name: "a", after: ["z"] })]),
     },
     {
-      fact: "a topology is inherited from the level above",
+      fact: "TAS-21: a topology is inherited from the level above",
       set: pcs("", [clique({ name: "a", more: { topologyConstraint: { pack: { required: "host" } } } })], {
         template: { topologyConstraint: pack("rack") },
       }),
@@ -539,7 +539,11 @@ describe("a topology binding is refused", () => {
       { levels, schedulerTopologyBindings: [to("kai-scheduler"), to("kai-scheduler")] },
       "spec.schedulerTopologyReferences[1].schedulerName: Duplicate",
     ],
-    ["V27: a scheduler that is not on", { levels, schedulerTopologyBindings: [to("volcano")] }, "is not switched on"],
+    [
+      "TAS-21, V27: a scheduler that is not on",
+      { levels, schedulerTopologyBindings: [to("volcano")] },
+      "is not switched on",
+    ],
     [
       "V28: a scheduler without topology",
       { levels, schedulerTopologyBindings: [to("default-scheduler")] },

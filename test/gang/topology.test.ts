@@ -64,6 +64,19 @@ const set = (
   wish: { groups?: GroupTemplate[]; template?: Partial<SetTemplate>; replicas?: number } = {},
 ) => pcs("tas", cliques, wish);
 
+/** A router and two groups of leader and worker, in one block, each replica of a group in a rack. */
+function disaggregated({ replicas = 1, router }: { replicas?: number; router?: TopologyConstraint } = {}) {
+  const inRack = { replicas: 2, minAvailable: 2, topologyConstraint: pack("rack") };
+  return set([part("router", 2, router), part("pl", 1), part("pw", 1), part("dl", 1), part("dw", 1)], {
+    replicas,
+    template: { topologyConstraint: pack("block") },
+    groups: [
+      groupOf({ name: "prefill", cliqueNames: ["pl", "pw"], ...inRack }),
+      groupOf({ name: "decode", cliqueNames: ["dl", "dw"], ...inRack }),
+    ],
+  });
+}
+
 function domainsOf(world: GangCluster, key: string, cliques: readonly string[]): number {
   const nodes = new Map(world.all("/nodes").map((node) => [node.metadata.name, node.metadata.labels?.[key]]));
   const used = cliques.flatMap((name) => world.pods(name).map(({ spec }) => nodes.get(spec?.nodeName ?? "")));
@@ -194,31 +207,30 @@ describe("where pods land", () => {
     {
       id: "TAS-15",
       fact: "two groups and a router in one block, each group replica in a rack",
-      of: () =>
-        set([part("router", 2), part("pl", 1), part("pw", 1), part("dl", 1), part("dw", 1)], {
-          template: { topologyConstraint: pack("block") },
-          groups: [
-            groupOf({
-              name: "prefill",
-              cliqueNames: ["pl", "pw"],
-              replicas: 2,
-              minAvailable: 2,
-              topologyConstraint: pack("rack"),
-            }),
-            groupOf({
-              name: "decode",
-              cliqueNames: ["dl", "dw"],
-              replicas: 2,
-              minAvailable: 2,
-              topologyConstraint: pack("rack"),
-            }),
-          ],
-        }),
+      of: () => disaggregated(),
       pods: 10,
       together: [
         ["block", ["tas-0-router", "tas-0-prefill-0-pl", "tas-0-decode-1-dw"]],
         ["rack", ["tas-0-prefill-1-pl", "tas-0-prefill-1-pw"]],
       ],
+    },
+    {
+      id: "TAS-16",
+      fact: "two of them, twenty pods: each in a block, its group replicas in racks, its routers on a host",
+      of: () => disaggregated({ replicas: 2, router: pack("host") }),
+      pods: 20,
+      together: [0, 1].flatMap((replica): [keyof typeof keys, string[]][] => {
+        const of = (...names: string[]): string[] => names.map((name) => `tas-${replica}-${name}`);
+        return [
+          ["block", of("router", "prefill-0-pl", "prefill-1-pw", "decode-0-dl", "decode-1-dw")],
+          ["rack", of("prefill-0-pl", "prefill-0-pw")],
+          ["rack", of("prefill-1-pl", "prefill-1-pw")],
+          ["rack", of("decode-0-dl", "decode-0-dw")],
+          ["rack", of("decode-1-dl", "decode-1-dw")],
+          ["host", of("router")],
+        ];
+      }),
+      perNode: 2,
     },
   ])("$id: $fact", async ({ of, pods, together, perNode = 1 }) => {
     const world = await cluster(28, perNode);

@@ -381,8 +381,10 @@ const exitOfBrokenPipe = 141;
 /** Their 2 means that a part of the run failed. */
 const inventoryCommands = new Set(["inventory", "avail", "disks"]);
 
-// `muster fault kinds | head`: nobody reads any more. A server that waits for a signal outlives its reader.
+// `muster fault kinds | head`: nobody reads any more. A server that waits for a signal outlives its reader, and who listens
+// for it too has an answer of its own: what verify ends with is its verdict.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+  if (process.stdout.listenerCount("error") > 1) return;
   if (error.code !== "EPIPE") throw error;
   if (process.listenerCount("SIGTERM") === 0) process.exit(exitOfBrokenPipe);
 });

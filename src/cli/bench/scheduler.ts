@@ -1,5 +1,3 @@
-import { spawn } from "node:child_process";
-import { fileURLToPath } from "node:url";
 import { binderPart } from "../../control/bind/binderPart.ts";
 import { schedulerPart } from "../../control/schedule/schedulerPart.ts";
 import type { Cluster } from "../../decide/schedule/cluster.ts";
@@ -36,8 +34,6 @@ export async function* benchScheduler(say: (text: string) => void): AsyncGenerat
     say(`end to end: ${podsOf} plain pods and ${podsOf} one-GPU jobs on ${nodes} nodes`);
     yield* await endToEnd(nodes);
   }
-  say("end to end, with the controllers in a process of their own, on 5000 nodes");
-  yield* await overHttp(5_000);
   yield* scaleRun(say);
   yield* kubernetesRun(say);
 }
@@ -169,27 +165,6 @@ async function endToEnd(nodes: number): Promise<Figure[]> {
   }
 }
 
-/** The same with the controllers in a process of their own, as on somebody else's cluster. */
-async function overHttp(nodes: number): Promise<Figure[]> {
-  const cluster = await startBenchCluster({
-    parts: [schedulerPart(), binderPart()],
-    isApiOnly: true,
-    furniture: ({ createAll }) => createAll(nodesRef, nodesOf(nodes).map(asNew)),
-  });
-  const program = fileURLToPath(new URL("../main.js", import.meta.url));
-  const flags = ["--kubeconfig", cluster.kubeconfig, "--controllers", "scheduler,binder", "--default-scheduler"];
-  const child = spawn(process.execPath, [program, "run", ...flags, "--status-address", "127.0.0.1:0"], {
-    stdio: ["ignore", "ignore", "ignore"],
-  });
-  try {
-    const where = `${nodes} nodes, controllers over HTTP, durable`;
-    return await bindBothKinds(cluster, where, { plain: 400 });
-  } finally {
-    child.kill();
-    await cluster.stop();
-  }
-}
-
 async function bindBothKinds(
   cluster: BenchCluster,
   where: string,
@@ -206,7 +181,7 @@ async function bindBothKinds(
     value: perSecond,
     unit: "pods/s",
     ...(target !== undefined && { target: { at: "least" as const, value: target } }),
-    beside: { name: "in a second of CPU time of this process", value: perCpuSecond },
+    beside: { name: "in a second of CPU time", value: perCpuSecond },
   });
   return [
     figure("plain pods", plain, targets.plain),

@@ -93,7 +93,8 @@ export async function secondsOf(run: () => Promise<void>): Promise<number> {
 
 const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
-async function untilCommitted(store: BenchCluster["store"], isDone: () => boolean): Promise<void> {
+/** Asked after commits, not after time. */
+export async function untilCommitted(store: BenchCluster["store"], isDone: () => boolean): Promise<void> {
   if (isDone()) return;
   await new Promise<void>((resolve) => {
     let isAsked = false;

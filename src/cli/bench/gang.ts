@@ -16,6 +16,7 @@ import { defaultGangSettings } from "../../model/gang/settings.ts";
 import type { PodCliqueSet } from "../../model/gang/types.ts";
 import type { KubeObject } from "../../model/object.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
+import { must, secondsOf, untilCommitted } from "./benchCluster.ts";
 import type { Figure } from "./figure.ts";
 
 /** Grove's own numbers (its scale tests of 2026-08-16 and, where better, 2026-07-05), on a KWOK cluster with KAI. */
@@ -78,25 +79,25 @@ async function measure(replicas: number, scheduler: Scheduler) {
   try {
     const defined = await ensureDefinitions({ kube, clock: ports.clock }, running);
     if (!defined.ok) throw new Error(defined.message);
-    await must(ensureStartObjects(kube, running));
+    must(await ensureStartObjects(kube, running));
     for (const part of running) part.add(controllers);
     await controllers.start();
-    await until(server, () => count(server, "/nodes") === 100);
+    await untilCommitted(server.core.store, () => count(server, "/nodes") === 100);
     const before = server.core.store.revision;
     const spentBefore = process.cpuUsage();
-    const readySeconds = await timed(async () => {
-      await must(kube.create(places.PodCliqueSet, scaleSet(replicas, scheduler)));
-      await until(server, () => statusOf(server)?.availableReplicas === replicas);
+    const readySeconds = await secondsOf(async () => {
+      must(await kube.create(places.PodCliqueSet, scaleSet(replicas, scheduler)));
+      await untilCommitted(server.core.store, () => statusOf(server)?.availableReplicas === replicas);
     });
     // On a machine that is not quiet this says more than the time.
     const spent = process.cpuUsage(spentBefore);
     const readyCpuSeconds = (spent.user + spent.system) / 1e6;
     const writes = server.core.store.revision - before;
-    const updatedSeconds = await timed(() => changeImage(kube, server, replicas));
-    const goneSeconds = await timed(async () => {
-      await must(kube.delete(setRef, { propagationPolicy: "Background" }));
-      await until(
-        server,
+    const updatedSeconds = await secondsOf(() => changeImage(kube, server, replicas));
+    const goneSeconds = await secondsOf(async () => {
+      must(await kube.delete(setRef, { propagationPolicy: "Background" }));
+      await untilCommitted(
+        server.core.store,
         () =>
           count(server, "/pods") + count(server, "grove.io/podcliques") + count(server, "grove.io/podcliquesets") === 0,
       );
@@ -123,12 +124,12 @@ function scaleSet(replicas: number, schedulerName: Scheduler): KubeObject {
 }
 
 async function changeImage(kube: KubeApi, server: ApiServer, replicas: number): Promise<void> {
-  const found = await must(kube.get(setRef));
+  const found = must(await kube.get(setRef));
   const set = JSON.parse(JSON.stringify(found)) as PodCliqueSet;
   const [container] = set.spec.template.cliques[0]?.spec.podSpec.containers ?? [];
   if (container !== undefined) container.image = "registry/app:2";
-  await must(kube.update(setRef, set as unknown as KubeObject));
-  await until(server, () => {
+  must(await kube.update(setRef, set as unknown as KubeObject));
+  await untilCommitted(server.core.store, () => {
     const status = statusOf(server);
     return status?.updateProgress?.updateEndedAt !== undefined && status.updatedReplicas === replicas;
   });
@@ -141,36 +142,6 @@ function statusOf({ core }: ApiServer): PodCliqueSet["status"] {
 
 function count({ core }: ApiServer, resource: string): number {
   return [...core.store.collection(resource).all()].length;
-}
-
-/** Asked after commits, not after time. */
-async function until({ core }: ApiServer, isDone: () => boolean): Promise<void> {
-  if (isDone()) return;
-  await new Promise<void>((resolve) => {
-    let isAsked = false;
-    const stop = core.store.onEvent(() => {
-      if (isAsked) return;
-      isAsked = true;
-      setImmediate(() => {
-        isAsked = false;
-        if (!isDone()) return;
-        stop();
-        resolve();
-      });
-    });
-  });
-}
-
-async function timed(run: () => Promise<void>): Promise<number> {
-  const startedMs = performance.now();
-  await run();
-  return (performance.now() - startedMs) / 1000;
-}
-
-async function must<T>(outcome: Promise<{ ok: true; value: T } | { ok: false; message: string }>): Promise<T> {
-  const result = await outcome;
-  if (!result.ok) throw new Error(result.message);
-  return result.value;
 }
 
 const quiet = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };

@@ -7,6 +7,7 @@ import { formatMicroTime } from "../../model/time.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
 import { runControllers } from "../controllersProcess.ts";
+import { delegateKube } from "../delegateKube.ts";
 import { lossesAreToldOnce } from "../gang/invariants.ts";
 import type { Invariant } from "../invariant.ts";
 import type { Exhibit } from "./exhibit.ts";
@@ -36,7 +37,7 @@ const asItIs: Change = (kube) => kube;
 
 /** The story is about one Event; without the others of the operator its deaths fall where the story is. */
 const silentAboutTheRest: Change = (kube) => ({
-  ...delegate(kube),
+  ...delegateKube(kube),
   create: (ref, object, options) =>
     ref.plural === places.Event.plural && object["reason"] !== lossReason
       ? Promise.resolve({ ok: true, value: object })
@@ -60,7 +61,7 @@ const withStatus = (object: KubeObject, status: PodCliqueStatus): KubeObject => 
 
 /** What looks like a start is never a breach: also when it is a loss. */
 const suppressAlways: Change = (kube) => ({
-  ...delegate(kube),
+  ...delegateKube(kube),
   update: (ref, object, options) => {
     const { spec, status = {} } = object as unknown as PodClique;
     const isBelow = (status.scheduledReplicas ?? 0) < (spec?.minAvailable ?? 0);
@@ -76,7 +77,7 @@ const suppressAlways: Change = (kube) => ({
 
 /** The founding fix: the breach shows, and the Event is told from memory after the status is written. */
 const toldFromMemory: Change = (kube, ports) => ({
-  ...delegate(kube),
+  ...delegateKube(kube),
   update: async (ref, object, options) => {
     if (!isCliqueStatus(ref)) return kube.update(ref, object, options);
     const { scheduleLoss: _forgotten, ...status } = (object as unknown as PodClique).status ?? {};
@@ -108,21 +109,6 @@ async function tell(
     regarding: { apiVersion, kind, name, namespace, uid },
   };
   await kube.create(places.Event, event as unknown as KubeObject);
-}
-
-/** An object's methods are its own; spreading a class instance would lose them. */
-function delegate(kube: KubeApi): KubeApi {
-  return {
-    get: (...args) => kube.get(...args),
-    list: (...args) => kube.list(...args),
-    watch: (...args) => kube.watch(...args),
-    create: (...args) => kube.create(...args),
-    update: (...args) => kube.update(...args),
-    patch: (...args) => kube.patch(...args),
-    delete: (...args) => kube.delete(...args),
-    bind: (...args) => kube.bind(...args),
-    evict: (...args) => kube.evict(...args),
-  };
 }
 
 const play = (variant: string, operator: () => ActorSpec) =>

@@ -121,3 +121,56 @@ test("a workload that nobody knows is read, and its labels are the group's", asy
   ]);
   expect(cluster.pod1("p").metadata.annotations?.["pod-group-name"]).toBe(`pg-w-${uid}`);
 });
+
+test("an MPIJob's workers start without a launcher that comes later, and are a gang with it once it is there", async () => {
+  const cluster = await ScheduleCluster.create();
+  await cluster.create("apiextensions.k8s.io/customresourcedefinitions", {
+    apiVersion: "apiextensions.k8s.io/v1",
+    kind: "CustomResourceDefinition",
+    metadata: { name: "mpijobs.kubeflow.org" },
+    spec: {
+      group: "kubeflow.org",
+      names: { kind: "MPIJob", plural: "mpijobs", singular: "mpijob" },
+      scope: "Namespaced",
+      versions: [
+        {
+          name: "v1",
+          served: true,
+          storage: true,
+          schema: { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } },
+        },
+      ],
+    },
+  });
+  await cluster.run(1);
+  const { metadata } = await cluster.create("kubeflow.org/mpijobs", {
+    apiVersion: "kubeflow.org/v1",
+    kind: "MPIJob",
+    metadata: { name: "j", namespace: "default" },
+    spec: {
+      launcherCreationPolicy: "WaitForWorkersReady",
+      mpiReplicaSpecs: { Launcher: { replicas: 1 }, Worker: { replicas: 2 } },
+    },
+  });
+  const owner = { apiVersion: "kubeflow.org/v1", kind: "MPIJob", name: "j", uid: metadata.uid, controller: true };
+  const member = (name: string, role: string) =>
+    owned(cluster, owner, {
+      name,
+      labels: { "training.kubeflow.org/job-name": "j", "training.kubeflow.org/job-role": role },
+    });
+  const minimum = () => cluster.groups().map(({ spec }) => spec?.minMember);
+  for (const name of ["w0", "w1"]) await member(name, "worker");
+  await cluster.run(3);
+  expect(minimum()).toEqual([2]);
+  expect(cluster.pod1("w0").status?.phase).toBe("Running");
+  await member("l", "launcher");
+  await cluster.run(3);
+  expect(minimum()).toEqual([3]);
+  // A worker that comes in another's stead does not make the launcher unnecessary again.
+  await cluster.admin.delete({ ...podsRef, namespace: "default", name: "w1" });
+  await cluster.run(3);
+  await member("w2", "worker");
+  await cluster.run(3);
+  expect(minimum()).toEqual([3]);
+  expect(cluster.pods().map(({ status }) => status?.phase)).toEqual(["Running", "Running", "Running"]);
+});

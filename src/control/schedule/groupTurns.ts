@@ -13,6 +13,7 @@ import {
   newGroup,
   type WantedGroup,
 } from "../../decide/schedule/grouper/groupPod.ts";
+import { launchedJob } from "../../decide/schedule/grouper/kinds.ts";
 import type { Workload } from "../../decide/schedule/grouper/workload.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
 import { expectedOf, type NewObject } from "../../model/intent.ts";
@@ -24,6 +25,7 @@ import { annotationKeys, kaiSchedulerName, labelKeys, scalingNamespace } from ".
 import type { PodGroup } from "../../model/scheduling/podGroup.ts";
 import { type KaiConfig, kaiConfigName, kaiConfigRef } from "../../model/scheduling/schedulingShard.ts";
 import type { Cancel } from "../../ports/cancel.ts";
+import type { CacheIndex } from "../cacheIndex.ts";
 import type { Controllers } from "../controllers.ts";
 import type { EventRecorder } from "../eventRecorder.ts";
 import { type TurnResult, turnResultOf } from "../loop.ts";
@@ -41,6 +43,8 @@ export class GroupTurns {
   private readonly controllers: Controllers;
   private readonly recorder: EventRecorder;
   private readonly pods: ObjectCache;
+  /** By the job that they launch. */
+  private readonly launchers: CacheIndex;
   private readonly groups: ObjectCache;
   private readonly priorityClasses: ObjectCache;
   private readonly namespaces: ObjectCache;
@@ -53,6 +57,10 @@ export class GroupTurns {
     this.controllers = controllers;
     this.recorder = recorder;
     this.pods = controllers.cache(refs.pods);
+    this.launchers = this.pods.index((object) => {
+      const job = launchedJob(object as unknown as Pod);
+      return job === undefined ? [] : [`${object.metadata.namespace}/${job}`];
+    });
     this.groups = controllers.cache(refs.groups);
     this.priorityClasses = controllers.cache(refs.priorityClasses);
     this.namespaces = controllers.cache(refs.namespaces);
@@ -96,6 +104,7 @@ export class GroupTurns {
       existing: (name) => this.groups.get(`${object.metadata.namespace}/${name}`) as unknown as PodGroup | undefined,
       kindPriorities: this.kindPriorities(settings),
       gangsKnative: settings.gangsKnative,
+      hasLauncher: (job) => this.launchers.count(`${object.metadata.namespace}/${job}`) > 0,
     };
     const wanted = groupPod(pod, chain, facts);
     if ("skip" in wanted) return undefined;

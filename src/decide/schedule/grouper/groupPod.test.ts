@@ -4,6 +4,7 @@ import type { PodGroup } from "../../../model/scheduling/podGroup.ts";
 import { pod } from "../testCluster.ts";
 import { hasLabels, noKindPriorities, readGrouperSettings, readKindPriorities } from "./grouperSettings.ts";
 import { type GroupFacts, groupChanges, groupPod, newGroup, type WantedGroup } from "./groupPod.ts";
+import { launchedJob } from "./kinds.ts";
 import type { Workload } from "./workload.ts";
 
 const facts: GroupFacts = {
@@ -11,6 +12,7 @@ const facts: GroupFacts = {
   existing: () => undefined,
   kindPriorities: noKindPriorities,
   gangsKnative: true,
+  hasLauncher: () => false,
 };
 
 function owner(
@@ -144,17 +146,44 @@ describe("by kind of workload", () => {
     expect(spec.subGroups?.[2]?.topologyConstraint).toEqual({ topology: "t", requiredTopologyLevel: "rack" });
   });
 
-  test("an MPIJob does not wait for a launcher that comes after its workers", () => {
+  describe.each(["kubeflow.org/v1", "kubeflow.org/v2beta1"])("an MPIJob of %s", (version) => {
     const job = (policy: object) =>
-      owner("kubeflow.org/v2beta1", "MPIJob", {
-        spec: replicas("mpiReplicaSpecs", { Launcher: 1, Worker: 4 }, policy),
-      });
-    expect(wanted([job({})]).spec.minMember).toBe(5);
+      owner(version, "MPIJob", { spec: replicas("mpiReplicaSpecs", { Launcher: 1, Worker: 4 }, policy) });
     const late = job({ launcherCreationPolicy: "WaitForWorkersReady" });
-    expect(wanted([late]).spec.minMember).toBe(4);
-    expect(wanted([late], pod("l", { labels: { "training.kubeflow.org/job-role": "launcher" } })).spec.minMember).toBe(
-      5,
-    );
+    const launcher = (more: object = {}) =>
+      pod("l", {
+        labels: { "training.kubeflow.org/job-name": "w", "training.kubeflow.org/job-role": "launcher" },
+        ...more,
+      });
+
+    test("waits for all its replicas, or for as many as it says, without subgroups", () => {
+      expect(wanted([job({})]).spec).toMatchObject({ minMember: 5, priorityClassName: "train" });
+      const said = { runPolicy: { schedulingPolicy: { minAvailable: 3 } } };
+      expect(wanted([job(said)]).spec.minMember).toBe(3);
+      expect(wanted([job({})]).spec.subGroups).toBeUndefined();
+    });
+
+    test("does not wait for a launcher that comes after its workers", () => {
+      expect(wanted([late]).spec.minMember).toBe(4);
+      const said = {
+        launcherCreationPolicy: "WaitForWorkersReady",
+        runPolicy: { schedulingPolicy: { minAvailable: 3 } },
+      };
+      expect(wanted([job(said)]).spec.minMember).toBe(2);
+    });
+
+    test("counts its launcher once that is there, whichever pod is looked at", () => {
+      expect(wanted([late], launcher()).spec.minMember).toBe(5);
+      const worker = pod("p", { labels: { "training.kubeflow.org/job-role": "worker" } });
+      expect(wanted([late], worker, { hasLauncher: (name) => name === "w" }).spec.minMember).toBe(5);
+      expect(wanted([late], worker, { hasLauncher: (name) => name !== "w" }).spec.minMember).toBe(4);
+    });
+
+    test("has no launcher in one that is about to go", () => {
+      expect(launchedJob(launcher())).toBe("w");
+      expect(launchedJob(launcher({ deletedMs: 1 }))).toBeUndefined();
+      expect(launchedJob(pod("p", { labels: { "training.kubeflow.org/job-role": "worker" } }))).toBeUndefined();
+    });
   });
 
   test("a Ray cluster is a head and groups of workers", () => {

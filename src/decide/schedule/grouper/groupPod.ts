@@ -30,6 +30,8 @@ export interface GroupFacts {
   /** What the installation says about kinds. */
   readonly kindPriorities: KindPriorities;
   readonly gangsKnative: boolean;
+  /** Whether the job of this name, in the pod's namespace, has a launcher that is not about to go. */
+  readonly hasLauncher: (job: string) => boolean;
 }
 
 /** Pure: the same pod with the same owners has the same group. The chain goes from the pod's own owner to the top. */
@@ -49,12 +51,13 @@ export function groupPod(pod: Pod, chain: readonly Workload[], facts: GroupFacts
   const ownerAnnotations = { ...top.metadata.annotations };
   const grouper = groupers[kindName(top)] ?? defaultGrouper;
   const defaultName = `pg-${top.metadata.name}-${top.metadata.uid}`;
-  const { gangsKnative } = facts;
-  const draft = grouper({ pod, top, chain: counted, maySubGroup: true, gangsKnative });
+  const { gangsKnative, hasLauncher } = facts;
+  const input = { pod, top, chain: counted, gangsKnative, hasLauncher };
+  const draft = grouper({ ...input, maySubGroup: true });
   const existing = facts.existing(draft.name ?? defaultName);
   // A group that was made flat stays flat: its pods carry no subgroup.
   const isFlat = existing !== undefined && (existing.spec?.subGroups?.length ?? 0) === 0;
-  const grouping = isFlat ? grouper({ pod, top, chain: counted, maySubGroup: false, gangsKnative }) : draft;
+  const grouping = isFlat ? grouper({ ...input, maySubGroup: false }) : draft;
 
   const podLabels = pod.metadata.labels ?? {};
   const nodePool = labels[labelKeys.nodePool] ?? podLabels[labelKeys.nodePool];

@@ -1,3 +1,4 @@
+import type { Pod } from "../../../model/kubernetes.generated.ts";
 import { annotationKeys } from "../../../model/scheduling/keys.ts";
 import type { SubGroup } from "../../../model/scheduling/podGroup.ts";
 import { field, type Grouping, type GroupingInput, listAt, numberAt, objectAt, wholeNumber } from "./workload.ts";
@@ -66,19 +67,25 @@ const kubeflow: Grouper = ({ top: { spec } }) => ({
   priorityClass: train,
 });
 
-/** The launcher is not counted while it is made only after the workers are ready. */
-const mpiJob: Grouper = ({ top: { spec }, pod }) => {
+/** A launcher that is made only after the workers are ready is not counted before it is there. */
+const mpiJob: Grouper = ({ top: { spec, metadata }, pod, hasLauncher }) => {
   const replicas = replicasOf(spec);
   const launchers = replicas.find(({ role }) => role === "Launcher")?.count ?? 0;
   const isLate = field(spec, "launcherCreationPolicy") === "WaitForWorkersReady";
-  const isLauncher = roleOf(pod.metadata.labels) === "launcher";
+  const isThere = launchedJob(pod) !== undefined || hasLauncher(metadata.name);
   const wanted = minAvailable(spec) ?? sumOf(replicas);
-  return { minMember: Math.max(1, isLate && !isLauncher ? wanted - launchers : wanted), priorityClass: train };
+  return { minMember: Math.max(1, isLate && !isThere ? wanted - launchers : wanted), priorityClass: train };
 };
 
 function roleOf(labels: Readonly<Record<string, string>> | undefined): string {
   const role = labels?.["training.kubeflow.org/replica-type"] ?? labels?.["training.kubeflow.org/job-role"] ?? "";
   return role.toLowerCase();
+}
+
+/** The job that a pod launches, if it is a launcher and not about to go. */
+export function launchedJob({ metadata: { labels, deletionTimestamp } }: Pod): string | undefined {
+  if (deletionTimestamp !== undefined || roleOf(labels) !== "launcher") return undefined;
+  return labels?.["training.kubeflow.org/job-name"] ?? "";
 }
 
 /** Master and workers are subgroups; with segments the workers are cut into pieces that are placed closely. */

@@ -40,6 +40,8 @@ export interface GroupingInput {
   /** The group has subgroups already, or does not exist. */
   readonly maySubGroup: boolean;
   readonly gangsKnative: boolean;
+  /** Whether the job of this name, in the pod's namespace, has a launcher that is not about to go. */
+  readonly hasLauncher: (job: string) => boolean;
 }
 
 export function kindName({ apiVersion, kind }: Workload): string {

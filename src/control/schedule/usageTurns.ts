@@ -74,6 +74,7 @@ export class UsageTurns {
   }
 
   private async samples(usage: UsageSettings, nowMs: number, cancel: Cancel): Promise<Outcome<readonly UsageSample[]>> {
+    if (usage.source.type === "fake") return succeeded([]);
     if (usage.source.type === "own") return succeeded(this.ownSamples(usage, nowMs));
     const database = this.find?.(usage.source.url);
     if (database === undefined) {

@@ -89,9 +89,13 @@ describe("what a shard says about it", () => {
     });
   });
 
+  test.each(["own", "fake"])("%s needs no address", (clientType) => {
+    expect(read({ clientType })).toMatchObject({ found: { source: { type: clientType } }, problems: [] });
+  });
+
   test.each([
     ["no address", { clientType: "prometheus" }, "usageDBConfig has no connectionString"],
-    ["another database", { clientType: "mysql" }, 'usageDBConfig.clientType: "mysql" is neither prometheus nor own'],
+    ["another database", { clientType: "mysql" }, 'usageDBConfig.clientType: "mysql" is none of prometheus, own, fake'],
     [
       "no duration",
       { clientType: "own", usageParams: { windowSize: "long" } },

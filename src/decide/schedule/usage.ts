@@ -6,8 +6,11 @@ import type { Vector } from "./resources.ts";
 /** Use in the past: what a queue has had of the cluster over a window of time, lately counting more than long ago. */
 
 export interface UsageSettings {
-  /** Where the past is known: a Prometheus, or what this process has seen itself. */
-  readonly source: { readonly type: "prometheus"; readonly url: string } | { readonly type: "own" };
+  /** Where the past is known: a Prometheus, or what this process has seen itself. A fake knows nothing: the past counts for nothing. */
+  readonly source:
+    | { readonly type: "prometheus"; readonly url: string }
+    | { readonly type: "own" }
+    | { readonly type: "fake" };
   readonly windowMs: number;
   readonly window:
     | { readonly type: "sliding" }
@@ -39,7 +42,7 @@ export function readUsageSettings(
   const variable = text(config, "connectionStringEnvVar");
   const url = text(config, "connectionString") ?? (variable === undefined ? undefined : environment(variable));
   if (clientType !== "prometheus" && clientType !== "own" && clientType !== "fake") {
-    problems.push(`usageDBConfig.clientType: ${JSON.stringify(clientType ?? "")} is neither prometheus nor own`);
+    problems.push(`usageDBConfig.clientType: ${JSON.stringify(clientType ?? "")} is none of prometheus, own, fake`);
     return undefined;
   }
   if (clientType === "prometheus" && url === undefined) {
@@ -57,7 +60,7 @@ export function readUsageSettings(
     return ms ?? usual;
   };
   return {
-    source: clientType === "prometheus" ? { type: "prometheus", url: url as string } : { type: "own" },
+    source: clientType === "prometheus" ? { type: "prometheus", url: url as string } : { type: clientType },
     windowMs: duration("windowSize", weekMs),
     window: windowOf(text(params, "windowType"), params, problems),
     halfLifeMs: text(params, "halfLifePeriod") === undefined ? undefined : duration("halfLifePeriod", weekMs),

@@ -229,6 +229,7 @@ program
   .option("--gang-config <file>", "a Grove OperatorConfiguration for the gang operator")
   .option("--no-gpu-sharing", "refuse pods that ask for a share of a GPU")
   .option("--group-claims", "let PodGroups have device claims of their own")
+  .option("--enable-quota-validation", "warn of queues that have more quota than the queue above them")
   .option("--leader-elect", "act only while holding a Lease, so that many may run")
   .option("--lease-namespace <name>", "where the Lease is", "kube-system")
   .option("--lease-name <name>", "what it is called", "muster")
@@ -264,6 +265,7 @@ program
   .option("--gang-config <file>", "a Grove OperatorConfiguration for the gang operator")
   .option("--no-gpu-sharing", "refuse pods that ask for a share of a GPU")
   .option("--group-claims", "let PodGroups have device claims of their own")
+  .option("--enable-quota-validation", "warn of queues that have more quota than the queue above them")
   .addOption(
     new Option("--log-level <level>", "what is written to standard error")
       .choices(["debug", "info", "warn", "error"])

@@ -17,6 +17,7 @@ import { withGangConfig } from "./gangConfig.ts";
 import { withGpuSharing } from "./gpuSharing.ts";
 import { withGroupClaims } from "./groupClaims.ts";
 import { parsePort } from "./parsePort.ts";
+import { withQuotaValidation } from "./quotaValidation.ts";
 import { startStatusServer } from "./statusServer.ts";
 import { untilSignal } from "./untilSignal.ts";
 import { reachedBy, type WebhookFlags, Webhooks } from "./webhooks/webhooks.ts";
@@ -35,6 +36,8 @@ export interface RunFlags extends ClusterFlags, WebhookFlags {
   readonly gpuSharing: boolean;
   /** Whether PodGroups have claims. */
   readonly groupClaims?: boolean;
+  /** Whether quotas of queues are held against each other. */
+  readonly enableQuotaValidation?: boolean;
   readonly statusAddress: string;
   readonly webhookAddress: string;
   readonly logLevel: "debug" | "info" | "warn" | "error";
@@ -43,9 +46,12 @@ export interface RunFlags extends ClusterFlags, WebhookFlags {
 
 /** Runs controllers against any cluster until a signal. */
 export async function runControllers(flags: RunFlags): Promise<void> {
-  const chosen = withGroupClaims(
-    withGpuSharing(await withGangConfig(chosenParts(flags), flags.gangConfig), flags.gpuSharing),
-    flags.groupClaims,
+  const chosen = withQuotaValidation(
+    withGroupClaims(
+      withGpuSharing(await withGangConfig(chosenParts(flags), flags.gangConfig), flags.gpuSharing),
+      flags.groupClaims,
+    ),
+    flags.enableQuotaValidation,
   );
   const listen = hostAndPort(flags.statusAddress, "--status-address");
   const webhookListen = hostAndPort(flags.webhookAddress, "--webhook-address");

@@ -19,6 +19,7 @@ import { withGangConfig } from "./gangConfig.ts";
 import { withGpuSharing } from "./gpuSharing.ts";
 import { withGroupClaims } from "./groupClaims.ts";
 import type { InventoryDemo, InventoryDemoOptions } from "./inventory/demo.ts";
+import { withQuotaValidation } from "./quotaValidation.ts";
 import { readProfiles } from "./readProfiles.ts";
 import { untilSignal } from "./untilSignal.ts";
 
@@ -33,6 +34,8 @@ export interface UpFlags extends EmbeddedServerFlags {
   readonly gpuSharing: boolean;
   /** Whether PodGroups have claims. */
   readonly groupClaims?: boolean;
+  /** Whether quotas of queues are held against each other. */
+  readonly enableQuotaValidation?: boolean;
   readonly logLevel: "debug" | "info" | "warn" | "error";
   readonly output: "text" | "json";
 }
@@ -50,7 +53,10 @@ export async function runUp(flags: UpFlags): Promise<void> {
     await withGangConfig(withFullScheduler(parts, { placesPlainPods: true, formsPlainGangs: true }), flags.gangConfig),
     flags.gpuSharing,
   );
-  const running: Part[] = [...withGroupClaims(chosen, flags.groupClaims), nodes.part];
+  const running: Part[] = [
+    ...withQuotaValidation(withGroupClaims(chosen, flags.groupClaims), flags.enableQuotaValidation),
+    nodes.part,
+  ];
   const hooks = running.flatMap((part) => part.hooks ?? []);
   const embedded = await startEmbeddedServer(flags, { clock, random }, { hooks, agent: nodes.agent });
   const { server, kubeconfig } = embedded;

@@ -32,7 +32,7 @@ export function schedulerPart(given: Partial<Settings> = {}, options: ShardOptio
       })),
       ...(quickStartQueues() as unknown as NewObject[]),
     ],
-    hooks: schedulingHooks,
+    hooks: schedulingHooks(),
     add: (controllers) => addScheduler(controllers, settings, options),
   };
 }

@@ -5,8 +5,8 @@ import { schedulingHooks } from "./hooks.ts";
 
 const nothing = { get: () => undefined, list: () => [] };
 
-function review(plural: string, request: Partial<AdmissionRequest>) {
-  const hook = schedulingHooks.find(({ resource }) => resource.plural === plural)!;
+function review(plural: string, request: Partial<AdmissionRequest>, checksQuotas = false, others: KubeObject[] = []) {
+  const hook = schedulingHooks({ checksQuotas }).find(({ resource }) => resource.plural === plural)!;
   return hook.review(
     {
       operation: "CREATE",
@@ -18,7 +18,7 @@ function review(plural: string, request: Partial<AdmissionRequest>) {
       dryRun: false,
       ...request,
     },
-    nothing,
+    { ...nothing, list: () => others },
   );
 }
 
@@ -43,6 +43,75 @@ describe("a queue", () => {
       message: expect.stringContaining("child queues a"),
     });
     expect(review("queues", { operation: "DELETE", oldObject: object({ spec: {} }) }).allowed).toBe(true);
+  });
+});
+
+describe("where quotas are held against each other, a queue", () => {
+  type Quotas = Partial<Record<"gpu" | "cpu" | "memory", number>>;
+  const queue = (name: string, parentQueue: string, quotas: Quotas) =>
+    ({
+      metadata: { name },
+      spec: {
+        ...(parentQueue !== "" && { parentQueue }),
+        resources: Object.fromEntries(Object.entries(quotas).map(([key, quota]) => [key, { quota }])),
+      },
+    }) as unknown as KubeObject;
+  const written = (changed: KubeObject, others: KubeObject[], checksQuotas = true) =>
+    review("queues", { operation: "UPDATE", name: changed.metadata.name, object: changed }, checksQuotas, others);
+  const top = queue("top", "", { gpu: 8, cpu: 1000, memory: 500 });
+
+  test("names a parent that exists", () => {
+    const orphan = queue("a", "nobody", {});
+    expect(written(orphan, [top])).toMatchObject({
+      allowed: false,
+      message: expect.stringContaining('spec.parentQueue: Not found: "nobody"'),
+    });
+    expect(written(orphan, [top], false).allowed).toBe(true);
+  });
+
+  test.each<[string, Quotas, string[]]>([
+    ["in GPUs", { gpu: 9 }, ["queue a has a gpu quota of 9 GPUs, beyond the 8 GPUs of queue top"]],
+    [
+      "in cores",
+      { cpu: 1001 },
+      ["queue a has a cpu quota of 1001 millicores, beyond the 1000 millicores of queue top"],
+    ],
+    ["in memory", { memory: 501 }, ["queue a has a memory quota of 501 MB, beyond the 500 MB of queue top"]],
+    ["without bound", { gpu: -1 }, ["queue a has a gpu quota of any number, beyond the 8 GPUs of queue top"]],
+    ["not where it has as much", { gpu: 8, cpu: 1000, memory: 500 }, []],
+  ])("is warned of that has more than its parent: %s", (_, quotas, warnings) => {
+    expect(written(queue("a", "top", quotas), [top])).toEqual({ allowed: true, warnings });
+    expect(written(queue("a", "top", quotas), [top], false)).toEqual({ allowed: true, warnings: [] });
+  });
+
+  test("is warned of that has with its siblings more than their parent, and counts as it will be", () => {
+    const others = [top, queue("a", "top", { gpu: 1 }), queue("b", "top", { gpu: 5 }), queue("c", "other", { gpu: 9 })];
+    expect(written(queue("a", "top", { gpu: 3 }), others)).toEqual({ allowed: true, warnings: [] });
+    expect(written(queue("a", "top", { gpu: 4 }), others)).toEqual({
+      allowed: true,
+      warnings: ["queues below top have gpu quotas of 9 GPUs together, beyond the 8 GPUs of it"],
+    });
+  });
+
+  test("is warned of that leaves its children less than they have", () => {
+    const others = [top, queue("a", "top", { gpu: 5 }), queue("b", "top", { gpu: 2 })];
+    expect(written(queue("top", "", { gpu: 7 }), others)).toEqual({ allowed: true, warnings: [] });
+    expect(written(queue("top", "", { gpu: 4 }), others)).toEqual({
+      allowed: true,
+      warnings: [
+        "queue a has a gpu quota of 5 GPUs, beyond the 4 GPUs of queue top",
+        "queues below top have gpu quotas of 7 GPUs together, beyond the 4 GPUs of it",
+      ],
+    });
+  });
+
+  test("whose name is still to be made has no children", () => {
+    expect(written(queue("", "", { gpu: 1 }), [queue("a", "", { gpu: 2 })])).toEqual({ allowed: true, warnings: [] });
+  });
+
+  test("without bound holds anything", () => {
+    const open = queue("top", "", { gpu: -1 });
+    expect(written(queue("a", "top", { gpu: 100 }), [open])).toEqual({ allowed: true, warnings: [] });
   });
 });
 

@@ -20,6 +20,20 @@ import { httpWorld, silentLog, startServer } from "./worlds.ts";
 const connect = (connection: KubeConnection, clock: Clock = systemClock()): KubeHttp =>
   kubeHttp(connection, { clock, log: silentLog }, { fieldManager: "contract" });
 
+test.each([{ tls: true }, { tls: false }])(
+  "more calls at once than there are connections are all answered: those that wait take connections that are free again (TLS: $tls)",
+  async (how) => {
+    const world = await httpWorld(how);
+    try {
+      const names = Array.from({ length: 300 }, (_, at) => `crowd-${at}`);
+      const made = await Promise.all(names.map((name) => world.api.create(configMaps, configMap("default", name))));
+      expect(made.filter(({ ok }) => ok)).toHaveLength(names.length);
+    } finally {
+      await world.close();
+    }
+  },
+);
+
 describe("a write whose answer is lost", () => {
   let world: Awaited<ReturnType<typeof httpWorld>>;
   beforeAll(async () => {

@@ -60,10 +60,17 @@ export function endpointOf(server: string): Endpoint & { prefix: string } {
 /** Whoever asked for the request took it back before a byte of it left. */
 export class Withdrawn extends Error {}
 
+/**
+ * Connections whose handshake is over. Node's `reusedSocket` does not tell: it is false where a request that waited for
+ * its turn gets the connection of the one before.
+ */
+const ready = new WeakSet<Socket>();
+
 /** Starts a request, and knows whether the other side can have seen it. */
 export class Sending {
   readonly request: ClientRequest;
   private connected = false;
+  private kept = false;
 
   constructor(endpoint: Endpoint, agent: HttpAgent, what: HttpRequest, mayLeave: () => boolean = () => true) {
     const { method, path, headers, body } = what;
@@ -81,14 +88,29 @@ export class Sending {
         this.connected = true;
         this.request.end(body);
       };
-      if (this.request.reusedSocket || (!endpoint.isTls && !socket.connecting)) leave();
-      else socket.once(endpoint.isTls ? "secureConnect" : "connect", leave);
+      this.kept = ready.has(socket);
+      if (this.kept) {
+        leave();
+        return;
+      }
+      const open = (): void => {
+        ready.add(socket);
+        leave();
+      };
+      // Through a proxy a plain connection is open before it is ours.
+      if (endpoint.isTls || socket.connecting) socket.once(endpoint.isTls ? "secureConnect" : "connect", open);
+      else open();
     });
     this.request.setNoDelay(true);
   }
 
   get sent(): boolean {
     return this.connected;
+  }
+
+  /** It went out on a connection that had carried another request before. */
+  get isOnKeptConnection(): boolean {
+    return this.kept;
   }
 }
 
@@ -124,8 +146,8 @@ export function exchange(
       resolve(result);
     };
     const fail = (why: Broken["why"], error: Error): void => {
-      const { sent } = sending;
-      const onKeptConnection = request.reusedSocket && why === "connection";
+      const { sent, isOnKeptConnection } = sending;
+      const onKeptConnection = isOnKeptConnection && why === "connection";
       settle({ kind: "broken", sent, onKeptConnection, why, error });
       request.destroy();
     };

@@ -34,15 +34,15 @@ const held = (actor: string): boolean => binders.includes(actor);
 const lease = { namespace: "default", name: "binder" };
 
 /**
- * Nodes that give devices and run pods, as fast as they can, and nothing else. Without leases a process that starts again
- * on an old list does not know what its earlier life gave away.
+ * Nodes that give devices and run pods, as fast as they can, and nothing else. They hold leases: without them a process
+ * that starts again on an old list does not know what its earlier life gave away.
  */
-export const kubelets = (pools: readonly string[], { leases = true } = {}): Part =>
+export const kubelets = (pools: readonly string[]): Part =>
   nodesPart({
     pools: pools.map((text) => parsePool(text, profilesWith())),
     delays: fastDelays,
     events: "none",
-    leases,
+    leases: true,
     leaseSeconds: 240,
     heartbeatMs: 3_600_000,
     dra: undefined,

@@ -8,7 +8,7 @@ import { annotationKeys, defaultSchedulerName, kaiSchedulerName, labelKeys } fro
 import { podGroupApiVersion, podGroupRef } from "../../model/scheduling/podGroup.ts";
 import { queueApiVersion, queueRef } from "../../model/scheduling/queue.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
-import { kubelets } from "../bind/scenario.ts";
+import { kubelets, makeNamespaces } from "../bind/scenario.ts";
 import { controllersProcess, runControllers } from "../controllersProcess.ts";
 import {
   changesWhatItSaw,
@@ -38,7 +38,7 @@ const schedulers = ["ann", "bob"];
 const held = (actor: string): boolean => schedulers.includes(actor);
 const lease = { namespace: "default", name: "scheduler" };
 
-const nodes = kubelets(["l40s=2"], { leases: false });
+const nodes = kubelets(["l40s=2"]);
 const settings = { ...defaultSettings, stalenessGraceMs: 3_000 };
 const scheduler = schedulerPart(settings);
 /** The kind of its requests is defined by the scheduler already. */
@@ -59,7 +59,7 @@ export function scheduleWith(mistake?: ScheduleMistake): Scenario {
     parts: [scheduler, binder, nodes],
     serverLoops: true,
     setUp: async (kube) => {
-      await kube.create({ group: "", version: "v1", plural: "namespaces" }, plain("v1", "Namespace", "default"));
+      await makeNamespaces(kube);
       for (const [name, quota, parentQueue] of [
         ["colours", 8, ""],
         ["red", 4, "colours"],

@@ -39,6 +39,12 @@ test.each<{ name: string; total: number; queues: Partial<Share>[]; shares: numbe
   },
   { name: "who used everything gets no surplus", total: 10, queues: [{ usage: 1 }, {}], shares: [0, 10] },
   {
+    name: "who used everything keeps what it deserves",
+    total: 10,
+    queues: [{ deserved: 4, usage: 1 }, {}],
+    shares: [4, 6],
+  },
+  {
     name: "without weight there is no surplus",
     total: 10,
     queues: [{ deserved: 4, weight: 0 }, { deserved: 2 }],

@@ -68,12 +68,6 @@ describe("what is worth more, in order:", () => {
   /** Two nodes of which each has one advantage; the first name would win a tie, so the winner has the second. */
   const wins = (words: Parameters<typeof world>[0]): string | undefined => outcome(decide(world(words)))["a-000"];
   const racks = [node("n1", { labels: { rack: "r1" } }), node("n2", { labels: { rack: "r2" } })];
-  const topologies = [topology("t", "rack")];
-  const near = { topologyConstraint: { topology: "t", preferredTopologyLevel: "rack" } };
-  const member = (on: string, words: object = {}) => ({
-    groups: [group("a", { minMember: 1, ...near })],
-    pods: [pod("a-run", { gpus: 1, on, group: "a", ...words }), pod("a-000", { gpus: 1, group: "a", ...words })],
-  });
   const friend = (on: string) => ({
     groups: [group("f")],
     pods: [pod("f", { on, group: "f", labels: { app: "db" } })],
@@ -85,11 +79,33 @@ describe("what is worth more, in order:", () => {
     expect(wins({ nodes: racks, ...together(shared, friend("n2"), wanted) })).toBe("n2");
   });
 
-  test("closeness to its own gang, before a GPU that is shared already", () => {
-    const shared = { groups: [group("s")], pods: [pod("s", { fraction: "0.5", on: "n1", group: "s", groups: ["g"] })] };
-    const own = member("n2", { gpus: 0, fraction: "0.5" });
-    own.pods[0] = pod("a-run", { gpus: 1, on: "n2", group: "a" });
-    expect(wins({ nodes: racks, topologies, ...together(shared, own) })).toBe("n2");
+  describe("for a gang that is too large for one rack", () => {
+    const small = (name: string, rack: string) => node(name, { gpus: 1, labels: { rack } });
+    const nodes = [small("n1", "r1"), small("n2", "r1"), small("n3", "r2"), small("n4", "r2")];
+    const places = (words: Parameters<typeof world>[0]) =>
+      outcome(decide(world({ nodes, topologies: [topology("t", "rack")], ...words })));
+    const near = { topologyConstraint: { topology: "t", preferredTopologyLevel: "rack" } };
+    const three = (likesCompany: boolean) => ({
+      groups: [group("a", { minMember: 3, ...near })],
+      pods: ["a-000", "a-001", "a-002"].map((name) =>
+        pod(name, { gpus: 1, group: "a", ...(likesCompany && name === "a-001" && { spec: likes("db") }) }),
+      ),
+    });
+
+    test("company that the pod likes, before closeness to its own gang", () => {
+      expect(places(together(friend("n3"), three(false)))).toEqual({ "a-000": "n1", "a-001": "n2", "a-002": "n3" });
+      expect(places(together(friend("n3"), three(true)))).toEqual({ "a-000": "n1", "a-001": "n3", "a-002": "n2" });
+    });
+
+    test("closeness to its own gang, before a GPU that is shared already", () => {
+      const shared = {
+        groups: [group("s")],
+        pods: [pod("s", { fraction: "0.5", on: "n3", group: "s", groups: ["g"] })],
+      };
+      const five = gang("a", 5, { fraction: "0.5" }, near);
+      const words = { nodes: nodes.slice(0, 3), ...together(shared, five) };
+      expect(Object.values(places(words))).toEqual(["n1", "n1", "n2", "n2", "n3"]);
+    });
   });
 
   test("a GPU with room now, before one whose room is still being released", () => {

@@ -6,6 +6,8 @@ import type { KubeApi, KubeList, ListOptions, Watch, WatchOptions, WriteOptions 
 export interface Faults {
   /** Instead of sending: the server never hears of it. */
   before?: (verb: string, what: string) => Refusal | undefined;
+  /** The call waits in its client until this is over; undefined: it does not wait. */
+  hold?: (verb: string, what: string) => Promise<void> | undefined;
   /** The server has done it, and the caller hears something else. */
   after?: (verb: string, what: string) => Refusal | undefined;
   list?: (list: KubeList) => KubeList;
@@ -114,7 +116,7 @@ export class FaultyKube implements KubeApi {
 
   private async call<T>(
     verb: string,
-    { plural, name = "" }: { plural: string; name?: string },
+    { plural, name = "", subresource }: { plural: string; name?: string; subresource?: string },
     send: () => Promise<Outcome<T>>,
     options?: WriteOptions,
   ): Promise<Outcome<T>> {
@@ -122,6 +124,8 @@ export class FaultyKube implements KubeApi {
     this.calls.push(`${verb} ${what}`);
     const early = this.faults.before?.(verb, what);
     if (early !== undefined) return early;
+    const held = this.faults.hold?.(verb, subresource === undefined ? what : `${what}/${subresource}`);
+    if (held !== undefined) await held;
     if (options?.fieldManager !== undefined) this.onWrite(options.fieldManager);
     const outcome = await send();
     return this.faults.after?.(verb, what) ?? outcome;

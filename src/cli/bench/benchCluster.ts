@@ -22,6 +22,7 @@ export const nodesRef = { group: "", version: "v1", plural: "nodes" };
 export interface BenchCluster {
   readonly kube: KubeApi;
   readonly store: ApiServer["core"]["store"];
+  readonly kubeconfig: string;
   readonly metrics: MetricsBook;
   /** As a person would: many at a time, each answered before the next of its lane. */
   createAll(ref: ResourceRef, objects: readonly object[]): Promise<void>;
@@ -35,11 +36,13 @@ export type Furniture = (cluster: Pick<BenchCluster, "kube" | "createAll">) => P
 
 export interface BenchClusterOptions {
   readonly parts: readonly Part[];
+  /** Leave the parts to another process. */
+  readonly isApiOnly?: boolean;
   readonly furniture?: Furniture;
 }
 
 export async function startBenchCluster(options: BenchClusterOptions): Promise<BenchCluster> {
-  const { parts, furniture } = options;
+  const { parts, isApiOnly = false, furniture } = options;
   const folder = await mkdtemp(join(tmpdir(), "muster-bench-"));
   const clock = systemClock();
   const random = systemRandom();
@@ -54,6 +57,7 @@ export async function startBenchCluster(options: BenchClusterOptions): Promise<B
   const cluster: BenchCluster = {
     kube,
     store,
+    kubeconfig: embedded.kubeconfig,
     metrics,
     createAll: async (ref, objects) => {
       await inParallel([...objects], 64, async (object) => {
@@ -71,6 +75,7 @@ export async function startBenchCluster(options: BenchClusterOptions): Promise<B
     must(await ensureDefinitions({ kube, clock }, parts));
     must(await ensureStartObjects(kube, parts));
     await furniture?.(cluster);
+    if (isApiOnly) return cluster;
     for (const part of parts) part.add(controllers);
     await controllers.start();
     return cluster;

@@ -8,6 +8,7 @@ import type { ObjectMeta } from "../../model/object.ts";
 import { defaultSchedulerName, kaiSchedulerName } from "../../model/scheduling/keys.ts";
 import { type BenchCluster, nodesRef, podsRef, startBenchCluster } from "./benchCluster.ts";
 import { BoundPods } from "./boundPods.ts";
+import { startControllersOverHttp } from "./controllersOverHttp.ts";
 import { type Figure, percentile } from "./figure.ts";
 import { kubernetesRun } from "./schedulerPerf.ts";
 import { scaleRun } from "./schedulerScale.ts";
@@ -34,6 +35,8 @@ export async function* benchScheduler(say: (text: string) => void): AsyncGenerat
     say(`end to end: ${podsOf} plain pods and ${podsOf} one-GPU jobs on ${nodes} nodes`);
     yield* await endToEnd(nodes);
   }
+  say("end to end, with the controllers in a process of their own, on 5000 nodes");
+  yield* await overHttp(5_000);
   yield* scaleRun(say);
   yield* kubernetesRun(say);
 }
@@ -160,6 +163,27 @@ async function endToEnd(nodes: number): Promise<Figure[]> {
   });
   try {
     return await bindBothKinds(cluster, `${nodes} nodes, in process, durable`, { plain: 2_000, grouped: 800 });
+  } finally {
+    await cluster.stop();
+  }
+}
+
+/** The same with the controllers in a process of their own, as on somebody else's cluster. */
+async function overHttp(nodes: number): Promise<Figure[]> {
+  const cluster = await startBenchCluster({
+    parts: [schedulerPart(), binderPart()],
+    isApiOnly: true,
+    furniture: ({ createAll }) => createAll(nodesRef, nodesOf(nodes).map(asNew)),
+  });
+  try {
+    const flags = ["--controllers", "scheduler,binder", "--default-scheduler"];
+    const controllers = await startControllersOverHttp(cluster.kubeconfig, flags);
+    try {
+      const where = `${nodes} nodes, controllers over HTTP, durable`;
+      return await Promise.race([bindBothKinds(cluster, where, { plain: 400 }), controllers.ended]);
+    } finally {
+      controllers.stop();
+    }
   } finally {
     await cluster.stop();
   }

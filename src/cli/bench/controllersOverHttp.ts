@@ -1,0 +1,36 @@
+import { spawn } from "node:child_process";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+
+/** Controllers in a process of their own, as on somebody else's cluster. */
+export interface ControllersOverHttp {
+  /** Never resolves; rejects when they end on their own, with what they said last. */
+  readonly ended: Promise<never>;
+  stop(): void;
+}
+
+/** Starts `muster run` on a cluster and waits until it is ready. */
+export async function startControllersOverHttp(
+  kubeconfig: string,
+  flags: readonly string[],
+): Promise<ControllersOverHttp> {
+  const program = fileURLToPath(new URL("../main.js", import.meta.url));
+  const args = [program, "run", "--kubeconfig", kubeconfig, "--status-address", "127.0.0.1:0", ...flags];
+  const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"] });
+  let lastWords = "";
+  child.stderr.on("data", (chunk) => {
+    lastWords = `${lastWords}${String(chunk)}`.slice(-2_000);
+  });
+  const ended = new Promise<never>((_, reject) => {
+    child.once("exit", (code) => reject(new Error(`muster run ended with code ${code}: ${lastWords}`)));
+  });
+  // Whoever waits for it hears of it; when it is stopped nobody does.
+  ended.catch(() => {});
+  const ready = new Promise<void>((resolve) => {
+    createInterface({ input: child.stdout }).on("line", (line) => {
+      if (line.startsWith("ready:")) resolve();
+    });
+  });
+  await Promise.race([ready, ended]);
+  return { ended, stop: () => void child.kill() };
+}

@@ -9,6 +9,9 @@ import { Controllers } from "../control/controllers.ts";
 import { ensureDefinitions, ensureStartObjects, missingDefinitions } from "../control/ensureObjects.ts";
 import type { Part } from "../control/part.ts";
 import { optionalParts, parts, partsNamed } from "../control/parts.ts";
+import { leanPod } from "../decide/schedule/leanPod.ts";
+import type { Pod } from "../model/kubernetes.generated.ts";
+import type { KubeObject } from "../model/object.ts";
 import type { Outcome } from "../model/outcome.ts";
 import { UserError } from "../model/userError.ts";
 import { type ClusterFlags, findCluster } from "./findCluster.ts";
@@ -74,7 +77,7 @@ export async function runControllers(flags: RunFlags): Promise<void> {
       : undefined;
   const controllers = new Controllers(
     { kube, clock, random, log, metrics },
-    { fieldManager, ...(lease === undefined ? {} : { lease }) },
+    { fieldManager, transforms: { "/pods": leanObject }, ...(lease === undefined ? {} : { lease }) },
   );
   const status = await startStatusServer(
     { health: controllers.health, readiness: controllers.readiness, metrics },
@@ -106,6 +109,11 @@ export async function runControllers(flags: RunFlags): Promise<void> {
   } finally {
     await closeAll();
   }
+}
+
+/** Pods are most of what is remembered of a cluster. */
+function leanObject(object: KubeObject): KubeObject {
+  return leanPod(object as unknown as Pod) as unknown as KubeObject;
 }
 
 function chosenParts({ controllers: names, defaultScheduler = false }: RunFlags): Part[] {

@@ -215,6 +215,27 @@ describe("two controllers in two processes", () => {
     expect(one?.kube.openWatches).toBe(2);
   });
 
+  test("keep of a kind only what somebody reads, where that is said", async () => {
+    const api = await TestApi.start();
+    await api.create("/namespaces", namespaceNamed("a"));
+    await api.create(kind, configMapNamed("a/x"));
+    const user = { username: "u", groups: ["system:masters"] };
+    const kube = inProcessKube(api.core, { user, fieldManager: "u" });
+    const ports = { kube, clock: api.clock, random: seededRandom(1), log: new KeptLog(), metrics: new MetricsBook() };
+    const transforms = { [kind]: ({ metadata, apiVersion }: KubeObject) => ({ metadata, apiVersion }) as KubeObject };
+    const controllers = new Controllers(ports, { fieldManager: "u", transforms });
+    const lean = controllers.cache(configMaps);
+    const whole = controllers.cache(configMaps, { namespace: "a" }, { transform: (object) => object });
+    const others = controllers.cache({ group: "", version: "v1", plural: "namespaces" });
+    const started = controllers.start();
+    for (let at = 0; at < 5; at++) await settle();
+    await started;
+    expect(Object.keys(lean.get("a/x") ?? {})).toEqual(["metadata", "apiVersion"]);
+    expect(Object.keys(whole.get("a/x") ?? {})).toContain("kind");
+    expect(Object.keys(others.get("a") ?? {})).toContain("spec");
+    await controllers.stop();
+  });
+
   test("an unchanged world costs no turn and no write", async () => {
     const { processes, pass, wish, writes } = await newWorld(["one"]);
     const [one] = processes;

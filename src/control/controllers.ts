@@ -1,3 +1,4 @@
+import { kindOf } from "../model/intent.ts";
 import type { KubeObject } from "../model/object.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { KubeApi, ResourceRef } from "../ports/kubeApi.ts";
@@ -32,6 +33,8 @@ export interface ControllersOptions {
   readonly graceMs?: number;
   /** For tests: whoever writes to a shared object throws. */
   readonly freeze?: boolean;
+  /** What is dropped of the objects of a kind, by its name as `kindOf` has it, unless who asks for a cache says otherwise. */
+  readonly transforms?: Readonly<Record<string, (object: KubeObject) => KubeObject>>;
 }
 
 export type CacheOptions<T extends KubeObject> = Pick<ObjectCacheOptions<T>, "transform" | "resyncMs">;
@@ -93,8 +96,10 @@ export class Controllers {
     let cache = this.caches.get(key);
     if (cache === undefined) {
       const freeze = this.options.freeze === undefined ? {} : { freeze: this.options.freeze };
+      const transform = this.options.transforms?.[kindOf(resource)] as ((object: KubeObject) => T) | undefined;
       cache = new ObjectCache<T>({
         ...this.ports,
+        ...(transform !== undefined && { transform }),
         onTrust: () => this.turnOrPause(),
         resource,
         selection,

@@ -17,6 +17,7 @@ import { KeptLog } from "../../src/control/testing/keptLog.ts";
 import { workloads } from "../../src/control/workloads/workloads.ts";
 import { fastDelays } from "../../src/decide/nodes/podPlan.ts";
 import { parsePool, profilesWith } from "../../src/decide/nodes/profiles.ts";
+import { leanPod } from "../../src/decide/schedule/leanPod.ts";
 import type { Settings } from "../../src/decide/schedule/settings.ts";
 import type { Pod } from "../../src/model/kubernetes.generated.ts";
 import type { KubeObject } from "../../src/model/object.ts";
@@ -82,7 +83,8 @@ export class ScheduleCluster {
     }
     // Parts that know of each other's decisions are in one process.
     for (const together of [[nodes], [workloads], [scheduler, ...(more.parts ?? [])], [binder]]) {
-      const controllers = cluster.controllers();
+      // Nodes run pods; everybody else can do with what is decided on.
+      const controllers = cluster.controllers(!together.includes(nodes));
       for (const part of together) part.add(controllers);
       const started = controllers.start();
       await cluster.run(0.2);
@@ -186,12 +188,16 @@ export class ScheduleCluster {
     return this.api.names(resource).map((key) => this.api.get(resource, key) as unknown as T);
   }
 
-  private controllers(): Controllers {
+  private controllers(isLean: boolean): Controllers {
     const { clock } = this.api;
     const { kube, log, metrics } = this;
     return new Controllers(
       { kube, clock, random: seededRandom(1), log, metrics },
-      { fieldManager: "muster", freeze: true },
+      {
+        fieldManager: "muster",
+        freeze: true,
+        ...(isLean && { transforms: { "/pods": (pod) => leanPod(pod as unknown as Pod) as unknown as KubeObject } }),
+      },
     );
   }
 }

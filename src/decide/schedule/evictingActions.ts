@@ -1,8 +1,10 @@
+import type { Cluster } from "./cluster.ts";
 import { standingText } from "./explain.ts";
 import { nextSteps, type Step } from "./gang.ts";
 import { gateRefusal, requestOf } from "./gates.ts";
 import type { Job } from "./job.ts";
-import { isHopeless, makeRoom, type VictimRules } from "./makeRoom.ts";
+import { Losses } from "./losses.ts";
+import { isHopeless, makeRoom } from "./makeRoom.ts";
 import { JobLine, sortedJobs } from "./order.ts";
 import { allocatable, isWithin } from "./queueShares.ts";
 import type { QueueState } from "./queueTree.ts";
@@ -11,6 +13,7 @@ import { ActionBudget, type EvictingAction } from "./searchBudget.ts";
 import type { Session } from "./session.ts";
 import type { EvictionReason } from "./statement.ts";
 import { isAllocatedStatus } from "./task.ts";
+import { hasVictims, type VictimRules } from "./victimRules.ts";
 
 /** Actions that evict: they differ in who may be a victim, and in what is fair. */
 
@@ -26,7 +29,9 @@ export function consolidate(session: Session): void {
     if (needed > freeGpuMilli(session)) return undefined;
     return {
       reason: reasonFor("consolidation", job, `moved to make room for ${job.id}`),
-      victims: victimJobs(session, (victim) => victim !== job && victim.isPreemptible),
+      kind: unlessItself(job, ""),
+      isVictim: (victim) => victim !== job && isOfQueue(victim) && victim.isPreemptible,
+      overuseOf: () => 0,
       mayLoseCore: () => true,
       mayTake: () => true,
       isFair: () => true,
@@ -48,11 +53,14 @@ export function preempt(session: Session): void {
     if (!job.mayPreempt) return undefined;
     return {
       reason: reasonFor("preempt", job, `preempted by ${job.id} of higher priority (${job.priority})`),
-      victims: victimJobs(
-        session,
-        (victim) =>
-          victim !== job && victim.queue === job.queue && victim.isPreemptible && victim.priority < job.priority,
-      ),
+      kind: unlessItself(job, `${job.queueName} ${job.priority}`),
+      isVictim: (victim) =>
+        victim !== job &&
+        isOfQueue(victim) &&
+        victim.queue === job.queue &&
+        victim.isPreemptible &&
+        victim.priority < job.priority,
+      overuseOf: () => 0,
       mayLoseCore: (victim) => !isProtected(session, victim, preemptMinRuntimeMs(session, victim)),
       mayTake: () => true,
       isFair: () => true,
@@ -71,6 +79,7 @@ function preemptPlain(session: Session): void {
   for (const job of cluster.waiting)
     if (!job.isGroup && session.obstacles.get(job)?.type === "placement") waiting.push(job);
   const failed = new Set<string>();
+  const losses = new Losses(cluster);
   const budget = new ActionBudget(cluster.settings.searchBudgets, "preempt");
   for (const job of sortedJobs(waiting)) {
     const [step] = nextSteps(job);
@@ -80,7 +89,9 @@ function preemptPlain(session: Session): void {
     if (failed.has(signature) || isHopeless(session, step)) continue;
     const rules: VictimRules = {
       reason: reasonFor("preempt", job, `preempted by pod ${task.key} of higher priority (${job.priority})`),
-      victims: plainVictims(session, job.priority),
+      kind: `plain ${job.priority}`,
+      isVictim: (victim) => !victim.isGroup && victim.priority < job.priority,
+      overuseOf: () => 0,
       mayLoseCore: () => true,
       mayTake: () => true,
       isFair: () => true,
@@ -90,7 +101,7 @@ function preemptPlain(session: Session): void {
     };
     const allowed = budget.beginJob();
     if (allowed === undefined) return;
-    if (rules.victims.length > 0 && makeRoom(session, job, step, rules, allowed)) {
+    if (hasVictims(cluster, rules) && makeRoom(session, { job, step, losses }, rules, allowed)) {
       session.obstacles.delete(job);
       session.decided.set(job, "preempt");
     } else {
@@ -103,15 +114,21 @@ function preemptPlain(session: Session): void {
 /** Whoever is on its way cannot be evicted; when it has arrived, the search is worth another try. */
 function noteArrivals({ cluster }: Session, rules: VictimRules | undefined): void {
   if (cluster.awaitsArrivals || rules === undefined) return;
-  cluster.awaitsArrivals = rules.victims.some(({ podSets }) => podSets.some((set) => set.countOf("binding") > 0));
+  for (const job of cluster.jobs.values()) {
+    if (!rules.isVictim(job) || job.podSets.every((set) => set.countOf("binding") === 0)) continue;
+    cluster.awaitsArrivals = true;
+    return;
+  }
 }
 
-function plainVictims({ cluster }: Session, below: number): Job[] {
-  const jobs: Job[] = [];
-  for (const job of cluster.jobs.values()) {
-    if (!job.isGroup && job.priority < below && job.allocatedCount > 0) jobs.push(job);
-  }
-  return sortedJobs(jobs).reverse();
+/** Only groups are in queues; a pod without one is the business of the cluster's own scheduler. */
+function isOfQueue(job: Job): boolean {
+  return job.isGroup && job.queue !== undefined;
+}
+
+/** A job that runs already, and wants to grow, is not its own victim. */
+function unlessItself(job: Job, kind: string): string {
+  return job.allocatedCount > 0 ? `${kind} ${job.id}` : kind;
 }
 
 type RulesFor = (job: Job, step: Step) => VictimRules | undefined;
@@ -133,6 +150,7 @@ function search(session: Session, action: EvictingAction, rulesFor: RulesFor): v
   }
   if (jobs.length === 0) return;
   const failures: Failure[] = [];
+  const losses = new Losses(cluster);
   const line = new JobLine(cluster, session.total, jobs, cluster.settings.queueDepth[action]);
   for (let job = line.pop(); job !== undefined; job = line.pop()) {
     const [step] = nextSteps(job);
@@ -151,8 +169,8 @@ function search(session: Session, action: EvictingAction, rulesFor: RulesFor): v
       return;
     }
     const rules = rulesFor(job, step);
-    const isHelped = rules !== undefined && rules.victims.length > 0;
-    if (isHelped && makeRoom(session, job, step, rules, allowed)) {
+    const isHelped = rules !== undefined && hasVictims(cluster, rules);
+    if (isHelped && makeRoom(session, { job, step, losses }, rules, allowed)) {
       counts.ended("solved", allowed.isReduced);
       session.obstacles.delete(job);
       session.decided.set(job, action);
@@ -196,55 +214,94 @@ function isNoEasier(signature: string, request: Readonly<Vector>, step: Step, fa
   );
 }
 
-/** Running jobs that may lose pods, the first to lose first: the lowest priority, the youngest. */
-function victimJobs({ cluster }: Session, isVictim: (job: Job) => boolean): Job[] {
-  const jobs: Job[] = [];
-  for (const job of cluster.jobs.values()) {
-    if (job.isGroup && job.queue !== undefined && job.allocatedCount > 0 && isVictim(job)) jobs.push(job);
-  }
-  return sortedJobs(jobs).reverse();
-}
-
 function reclaimRules(session: Session, job: Job, step: Step): VictimRules | undefined {
   const leaf = job.queue;
   if (leaf === undefined) return undefined;
   const request = requestOf(session.cluster, step.tasks);
   // A queue takes back what is its own, never more than its fair share.
   if (!isWithin(sum(leaf.allocated, request), leaf.fairShare)) return undefined;
-  const before = new Map<QueueState, Vector>();
-  for (const queue of session.cluster.queues.byName.values()) before.set(queue, [...queue.allocated]);
   const pathOf = [...leaf.path()].reverse();
   const isInDeserved = new Map(pathOf.map((queue) => [queue, isWithin(sum(queue.allocated, request), queue.deserved)]));
-  const divergence = new Map<QueueState, { ours: QueueState; theirs: QueueState } | undefined>();
-  const diverge = (other: QueueState): { ours: QueueState; theirs: QueueState } | undefined => {
-    if (!divergence.has(other)) divergence.set(other, firstDifference(leaf, other));
-    return divergence.get(other);
+  const rivals = rivalsOf(session, leaf, ({ ours, theirs }) =>
+    isInDeserved.get(ours) === true
+      ? isAtLeastDeserved(theirs, request)
+      : exceeds(theirs.allocated, allocatable(theirs)),
+  );
+  const divergence = new Map<QueueState, Divergence | undefined>();
+  const diverge = ({ queue }: Job): Divergence | undefined => {
+    if (queue === undefined) return undefined;
+    if (!divergence.has(queue)) divergence.set(queue, firstDifference(leaf, queue));
+    return divergence.get(queue);
   };
-  const candidates = victimJobs(session, (victim) => {
-    if (!victim.isPreemptible || victim.queue === undefined || victim.queue === leaf) return false;
-    const levels = diverge(victim.queue);
-    if (levels === undefined) return false;
-    const { ours, theirs } = levels;
-    if (isInDeserved.get(ours) === true) return isAtLeastDeserved(theirs, request);
-    return exceeds(theirs.allocated, allocatable(theirs));
-  });
-  const victims = byOveruse(candidates, diverge, session.total);
+  const rivalOf = (victim: Job): Rival | undefined => {
+    const levels = diverge(victim);
+    return levels === undefined ? undefined : rivals.get(levels.theirs);
+  };
   return {
     reason: reasonFor("reclaim", job, reclaimText(job, leaf)),
-    victims,
+    kind: `${leaf.name} ${kindOf(rivals)}`,
+    isVictim: (victim) => isOfQueue(victim) && victim.isPreemptible && rivalOf(victim)?.mayLose === true,
+    overuseOf: (victim) => rivalOf(victim)?.overuse ?? 0,
     mayLoseCore: (victim) => !isProtected(session, victim, reclaimMinRuntimeMs(session, victim, leaf)),
     mayTake: (victim) => {
-      const levels = victim.queue === undefined ? undefined : diverge(victim.queue);
+      const levels = diverge(victim);
       if (levels === undefined) return false;
       const { ours, theirs } = levels;
       if (exceeds(theirs.allocated, allocatable(theirs))) return true;
       return isInDeserved.get(ours) === true && exceeds(theirs.allocated, theirs.deserved);
     },
-    isFair: () => isFairReclaim(session, leaf, request, before),
+    isFair: () => isFairReclaim(session, leaf, request, rivals),
     replacesAll: false,
     mayMove: session.cluster.settings.reclaimMovesVictims,
     jobsMax: Number.POSITIVE_INFINITY,
   };
+}
+
+/** Where two queues part: the one below, or at, the lowest that they have in common, on either side. */
+interface Divergence {
+  readonly ours: QueueState;
+  readonly theirs: QueueState;
+}
+
+/** A queue beside one of ours, as it was before anything was taken. */
+interface Rival {
+  readonly queue: QueueState;
+  readonly had: Vector;
+  /** Whether anything may be taken from the jobs in it and below. */
+  readonly mayLose: boolean;
+  /** How far it is beyond what it may have, of the whole cluster. */
+  readonly overuse: number;
+}
+
+function rivalsOf(
+  { cluster, total }: Session,
+  leaf: QueueState,
+  mayLose: (levels: Divergence) => boolean,
+): ReadonlyMap<QueueState, Rival> {
+  const rivals = new Map<QueueState, Rival>();
+  for (const ours of leaf.path()) {
+    for (const theirs of siblingsOf(cluster, ours)) {
+      rivals.set(theirs, {
+        queue: theirs,
+        had: [...theirs.allocated],
+        mayLose: mayLose({ ours, theirs }),
+        overuse: overuseOf(theirs, total),
+      });
+    }
+  }
+  return rivals;
+}
+
+function* siblingsOf({ queues }: Cluster, queue: QueueState): Iterable<QueueState> {
+  for (const each of queue.parent === undefined ? queues.roots : queue.parent.children) if (each !== queue) yield each;
+}
+
+/** Who may lose, in which order. */
+function kindOf(rivals: ReadonlyMap<QueueState, Rival>): string {
+  const losers = [...rivals.values()].filter(({ mayLose }) => mayLose).sort((a, b) => b.overuse - a.overuse);
+  return losers
+    .map(({ queue, overuse }, at) => `${overuse === losers[at - 1]?.overuse ? "=" : ">"}${queue.name}`)
+    .join(" ");
 }
 
 /** No sibling that lost something may end up relatively poorer than the one that took it. */
@@ -252,14 +309,12 @@ function isFairReclaim(
   session: Session,
   leaf: QueueState,
   request: Readonly<Vector>,
-  before: ReadonlyMap<QueueState, Vector>,
+  rivals: ReadonlyMap<QueueState, Rival>,
 ): boolean {
-  const { queues, settings } = session.cluster;
+  const { settings } = session.cluster;
   for (const ours of leaf.path()) {
-    const siblings = ours.parent === undefined ? queues.roots : ours.parent.children;
-    for (const sibling of siblings) {
-      if (sibling === ours) continue;
-      const had = before.get(sibling) ?? zeroVector();
+    for (const sibling of siblingsOf(session.cluster, ours)) {
+      const had = rivals.get(sibling)?.had ?? zeroVector();
       for (let r = 0; r < 3; r++) {
         const hasLost = (sibling.allocated[r] as number) < (had[r] as number);
         if (!hasLost || (request[r] as number) <= 0) continue;
@@ -281,7 +336,7 @@ function saturation(queue: QueueState, r: number): number {
 }
 
 /** The two queues below the lowest common one, or at the top; undefined for one queue. */
-function firstDifference(a: QueueState, b: QueueState): { ours: QueueState; theirs: QueueState } | undefined {
+function firstDifference(a: QueueState, b: QueueState): Divergence | undefined {
   const pathA = [...a.path()].reverse();
   const pathB = [...b.path()].reverse();
   for (const [at, ours] of pathA.entries()) {
@@ -306,33 +361,15 @@ function isAtLeastDeserved({ allocated, deserved }: QueueState, request: Readonl
   return !isBelowSome;
 }
 
-/** The queue that has the most beyond its share loses first. */
-function byOveruse(
-  jobs: readonly Job[],
-  diverge: (queue: QueueState) => { theirs: QueueState } | undefined,
-  total: Readonly<Vector>,
-): Job[] {
-  const overuse = new Map<QueueState, number>();
-  const of = (job: Job): number => {
-    const theirs = job.queue === undefined ? undefined : diverge(job.queue)?.theirs;
-    if (theirs === undefined) return 0;
-    let most = overuse.get(theirs);
-    if (most === undefined) {
-      most = 0;
-      const may = allocatable(theirs);
-      for (let r = 0; r < 3; r++) {
-        const bound = may[r] as number;
-        if (bound >= 0 && total[r] !== 0)
-          most = Math.max(most, ((theirs.allocated[r] as number) - bound) / (total[r] as number));
-      }
-      overuse.set(theirs, most);
-    }
-    return most;
-  };
-  return jobs
-    .map((job, at) => ({ job, at, over: of(job) }))
-    .sort((a, b) => b.over - a.over || a.at - b.at)
-    .map(({ job }) => job);
+function overuseOf(queue: QueueState, total: Readonly<Vector>): number {
+  const may = allocatable(queue);
+  let most = 0;
+  for (let r = 0; r < 3; r++) {
+    const bound = may[r] as number;
+    if (bound >= 0 && total[r] !== 0)
+      most = Math.max(most, ((queue.allocated[r] as number) - bound) / (total[r] as number));
+  }
+  return most;
 }
 
 function reclaimText(job: Job, leaf: QueueState): string {

@@ -3,7 +3,7 @@ import type { SubGroup } from "../../model/scheduling/podGroup.ts";
 import type { Cluster } from "./cluster.ts";
 import { bySubGroupOrder, elasticRank, isReady, isSatisfied, nextSteps, surplusVictims } from "./gang.ts";
 import type { GroupNode, Job } from "./job.ts";
-import { isEvictable } from "./makeRoom.ts";
+import { isEvictable } from "./task.ts";
 import { decide, gang, group, node, outcome, pod, queue, startMs, together, world } from "./testCluster.ts";
 
 const jobOf = (cluster: Cluster, name = "g"): Job => {

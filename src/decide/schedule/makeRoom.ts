@@ -1,32 +1,22 @@
-import { isSatisfied, type Step, spareUnitWith, surplusVictims } from "./gang.ts";
-import { isShared } from "./gpuRequest.ts";
+import { elasticRank, type Step, surplusVictims } from "./gang.ts";
 import type { Job } from "./job.ts";
 import { mostOnOneNode } from "./largestNode.ts";
+import { type Loss, type Losses, lacksMoreThanAmounts } from "./losses.ts";
 import type { NodeState } from "./nodeState.ts";
 import { mustWaitTogether, placeStep } from "./placeGang.ts";
 import { findSpot, placeTask, problemOf } from "./placeTask.ts";
 import type { Generator, JobBudget } from "./searchBudget.ts";
 import type { SearchCounts } from "./searchCounts.ts";
 import type { Session } from "./session.ts";
-import type { EvictionReason } from "./statement.ts";
-import { isAllocatedStatus, type Task } from "./task.ts";
+import { isEvictable, type Task } from "./task.ts";
+import { compareVictims, type VictimRules, victimsUnder } from "./victimRules.ts";
 
-/** Whom a job may evict, and when that is fair. */
-export interface VictimRules {
-  readonly reason: EvictionReason;
-  /** Jobs that may lose pods, the first to lose first. */
-  readonly victims: readonly Job[];
-  /** Whether the job may lose more than what it can do without. */
-  readonly mayLoseCore: (job: Job) => boolean;
-  /** Asked before each step, with everything taken so far already gone from the queues' accounts. */
-  readonly mayTake: (job: Job) => boolean;
-  /** Asked at the end, with the job placed. */
-  readonly isFair: () => boolean;
-  /** Every victim must find another place. */
-  readonly replacesAll: boolean;
-  /** Who may not be taken may be moved: it must find another place then. */
-  readonly mayMove: boolean;
-  readonly jobsMax: number;
+/** Who needs room, and for what. */
+export interface RoomWish {
+  readonly job: Job;
+  readonly step: Step;
+  /** Of the action that searches; many of its searches share it. */
+  readonly losses: Losses;
 }
 
 /**
@@ -35,9 +25,9 @@ export interface VictimRules {
  * who may go goes, the job is placed, and whoever was not in the way stays after all. If taking is not enough and moving is allowed, the same
  * again with those who may only be moved.
  */
-export function makeRoom(session: Session, job: Job, step: Step, rules: VictimRules, budget: JobBudget): boolean {
+export function makeRoom(session: Session, wish: RoomWish, rules: VictimRules, budget: JobBudget): boolean {
   for (const moves of rules.mayMove ? [false, true] : [false]) {
-    const search = new Search(session, job, step, rules, budget, moves);
+    const search = new Search(session, wish, rules, budget, moves);
     if (search.run("NodeLocalGreedy")) return true;
     if (!rules.replacesAll && search.run("MultiNodeGang")) return true;
   }
@@ -48,22 +38,24 @@ class Search {
   private readonly session: Session;
   private readonly job: Job;
   private readonly step: Step;
+  private readonly losses: Losses;
   private readonly rules: VictimRules;
   private readonly budget: JobBudget;
   /** Whether pods that may not be taken are looked at too: they have to find another place. */
   private readonly moves: boolean;
   private readonly mustMove = new Set<Job>();
-  private readonly rank: ReadonlyMap<Job, number>;
+  /** How much more than its minimum each victim had before it lost something. */
+  private readonly ranks = new Map<Job, number>();
   private readonly start: number;
 
-  constructor(session: Session, job: Job, step: Step, rules: VictimRules, budget: JobBudget, moves: boolean) {
+  constructor(session: Session, wish: RoomWish, rules: VictimRules, budget: JobBudget, moves: boolean) {
     this.session = session;
-    this.job = job;
-    this.step = step;
+    this.job = wish.job;
+    this.step = wish.step;
+    this.losses = wish.losses;
     this.rules = rules;
     this.budget = budget;
     this.moves = moves;
-    this.rank = new Map(rules.victims.map((each, at) => [each, at]));
     this.start = session.statement.checkpoint();
   }
 
@@ -103,16 +95,21 @@ class Search {
     counts.emitted++;
     if (!this.budget.takeFor("MultiNodeGang")) return false;
     counts.simulated++;
-    for (const victim of this.rules.victims) {
+    for (const victim of victimsUnder(cluster, this.rules)) {
       for (let unit = this.unitOf(victim); unit.length > 0; unit = this.unitOf(victim)) {
         if (!this.mayEvict(victim)) break;
-        for (const task of unit) statement.evict(task, this.rules.reason);
+        for (const task of unit) this.evict(task, victim);
       }
     }
     if (!placeStep(cluster, statement, this.job, this.step).ok) return false;
     this.spareTheRest();
     this.waitTogether();
     return true;
+  }
+
+  private evict(task: Task, victim: Job): void {
+    if (!this.ranks.has(victim)) this.ranks.set(victim, elasticRank(victim));
+    this.session.statement.evict(task, this.rules.reason);
   }
 
   /** Whether it may be taken, or else moved. */
@@ -170,7 +167,8 @@ class Search {
       if (known === undefined) byJob.set(task.job, [task]);
       else known.push(task);
     }
-    return [...byJob].sort(([a], [b]) => (this.rank.get(b) ?? 0) - (this.rank.get(a) ?? 0));
+    const rankOf = (job: Job): number => this.ranks.get(job) ?? elasticRank(job);
+    return [...byJob].sort(([a], [b]) => compareVictims(this.rules, b, a, rankOf));
   }
 
   private evicted(): Task[] {
@@ -188,27 +186,15 @@ class Search {
 
   /** Tries the nodes on which the fewest pods have to go, until one works out. */
   private freeNodeFor(task: Task): boolean {
-    const { cluster, statement } = this.session;
+    const { statement } = this.session;
     const { counts } = this;
     const scenarios = counts.scenarios.NodeLocalGreedy;
-    const options: { node: NodeState; units: readonly (readonly Task[])[]; pods: number; worst: number }[] = [];
-    for (const node of cluster.table.nodes) {
-      if (!cluster.fit.accepts(task.shape, node.index)) continue;
-      const units = this.unitsOn(node, task);
-      if (units === undefined) {
-        counts.filtered++;
-        continue;
-      }
-      let pods = 0;
-      let worst = 0;
-      for (const unit of units) {
-        pods += unit.length;
-        for (const { job } of unit) worst = Math.max(worst, job === undefined ? 0 : (this.rank.get(job) ?? 0));
-      }
-      options.push({ node, units, pods, worst });
+    const options: Loss[] = [];
+    for (const loss of this.losses.forTask(task, this.rules)) {
+      if (loss === "not enough") counts.filtered++;
+      else options.push(loss);
     }
-    options.sort((a, b) => a.pods - b.pods || a.worst - b.worst || a.node.index - b.node.index);
-    for (const { node, units } of options) {
+    for (const { node, units } of bestFirst(options, (a, b) => this.compareLosses(a, b))) {
       scenarios.emitted++;
       if (!this.budget.takeFor("NodeLocalGreedy")) return false;
       scenarios.simulated++;
@@ -217,6 +203,10 @@ class Search {
       statement.rollback(before);
     }
     return false;
+  }
+
+  private compareLosses(a: Loss, b: Loss): number {
+    return a.pods - b.pods || compareVictims(this.rules, a.worst, b.worst) || a.node.index - b.node.index;
   }
 
   private freeNode(node: NodeState, units: readonly (readonly Task[])[], task: Task): boolean {
@@ -228,58 +218,12 @@ class Search {
   }
 
   private evictUnits(units: readonly (readonly Task[])[]): boolean {
-    const { statement } = this.session;
     for (const unit of units) {
       const job = unit[0]?.job;
       if (job === undefined || !this.mayEvict(job)) return false;
-      for (const task of unit) if (isEvictable(task)) statement.evict(task, this.rules.reason);
+      for (const task of unit) if (isEvictable(task)) this.evict(task, job);
     }
     return true;
-  }
-
-  /** Whom a node would have to lose for the task to fit, the first to lose first; undefined when that is not enough. */
-  private unitsOn(node: NodeState, task: Task): (readonly Task[])[] | undefined {
-    const { cluster } = this.session;
-    const { places, amounts } = task.shape;
-    const lacking = places.map((place, k) => (amounts[k] ?? 0) - (cluster.table.later[place]?.[node.index] ?? 0));
-    const onNode: Task[] = [];
-    for (const { holder, state } of node.holdings) {
-      const other = holder as Task;
-      if (state === "used" && other.job !== undefined && this.rank.has(other.job) && isEvictable(other))
-        onNode.push(other);
-    }
-    if (onNode.length === 0) return undefined;
-    onNode.sort((a, b) => this.rankOf(a) - this.rankOf(b) || b.createdMs - a.createdMs || (a.uid > b.uid ? -1 : 1));
-    const units: (readonly Task[])[] = [];
-    const taken = new Set<Task>();
-    const isOpen = lacksMoreThanAmounts(task);
-    for (const other of onNode) {
-      if (!isOpen && lacking.every((each) => each <= 0)) break;
-      if (taken.has(other) || other.job === undefined) continue;
-      const unit = this.unitWith(other, other.job, taken);
-      if (unit === undefined) continue;
-      units.push(unit);
-      for (const each of unit) {
-        taken.add(each);
-        if (!each.holdings.some((holding) => holding.node === node)) continue;
-        for (const [k, place] of places.entries()) {
-          const at = each.shape.places.indexOf(place);
-          if (at >= 0) lacking[k] = (lacking[k] ?? 0) - (each.shape.amounts[at] ?? 0);
-          else if (place === 2 && each.holdings.some(({ groups }) => groups.length > 0))
-            lacking[k] = (lacking[k] ?? 0) - 1;
-        }
-      }
-    }
-    return units.length > 0 && (isOpen || lacking.every((each) => each <= 0)) ? units : undefined;
-  }
-
-  /** As little as its job can do without, otherwise all of it. */
-  private unitWith(task: Task, job: Job, taken: ReadonlySet<Task>): readonly Task[] | undefined {
-    const spare = isSatisfied(job.root) ? spareUnitWith(job.root, task, isEvictable, taken) : undefined;
-    if (spare !== undefined) return spare;
-    return this.rules.mayLoseCore(job)
-      ? [...job.tasks].filter((each) => isEvictable(each) && !taken.has(each))
-      : undefined;
   }
 
   /** Whoever was evicted and is not in the way stays: the most important first, a gang as a whole. */
@@ -313,20 +257,16 @@ class Search {
     const isWaiting = this.step.tasks.some(({ status }) => status === "pipelined");
     if (isWaiting || this.evicted().length > 0 || mustWaitTogether(this.job)) statement.pipelineAll(this.step.tasks);
   }
-
-  private rankOf({ job }: Task): number {
-    return job === undefined ? 0 : (this.rank.get(job) ?? 0);
-  }
 }
 
-/** It has its node and keeps it. What is only on its way is not evicted: it would be bound after that. */
-export function isEvictable(task: Task): boolean {
-  return isAllocatedStatus[task.status] && (task.status === "running" || task.status === "bound");
-}
-
-/** What a share lacks is in its GPUs, and what claims lack in their devices: amounts do not tell whether it is enough. */
-function lacksMoreThanAmounts({ shape }: Task): boolean {
-  return isShared(shape.gpu) || shape.hasDeviceClaims;
+/** Whoever takes only the first one does not pay for the order of the others. */
+function* bestFirst<T extends object>(options: readonly T[], compare: (a: T, b: T) => number): Iterable<T> {
+  const [first, ...others] = options;
+  if (first === undefined) return;
+  let best = first;
+  for (const option of others) if (compare(option, best) < 0) best = option;
+  yield best;
+  for (const option of [...options].sort(compare)) if (option !== best) yield option;
 }
 
 /** What no eviction can cure: something is missing, or no node is large enough. */

@@ -8,10 +8,10 @@ import { addTo, sum, type Vector, zeroVector } from "./resources.ts";
 /** Who comes next: queues by what they have of what they should have, jobs in a queue by priority and age. */
 
 /** The higher priority, then who is below its minimum, then the older. */
-export function compareJobs(a: Job, b: Job): number {
+export function compareJobs(a: Job, b: Job, rankOf: (job: Job) => number = elasticRank): number {
   return (
     b.priority - a.priority ||
-    elasticRank(a) - elasticRank(b) ||
+    rankOf(a) - rankOf(b) ||
     a.createdMs - b.createdMs ||
     (a.uid < b.uid ? -1 : a.uid > b.uid ? 1 : 0)
   );

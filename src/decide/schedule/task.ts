@@ -196,3 +196,8 @@ export function statusOf(task: Task, nowMs: number | undefined, stuckMs: number)
   if ((spec?.schedulingGates?.length ?? 0) > 0) return "gated";
   return status?.phase === undefined || status.phase === "Pending" ? "pending" : "unknown";
 }
+
+/** It has its node and keeps it. What is only on its way is not evicted: it would be bound after that. */
+export function isEvictable({ status }: Task): boolean {
+  return status === "running" || status === "bound";
+}

@@ -1,5 +1,5 @@
+import { beta1Claim, beta1ClaimTemplate, beta1Class, beta1Slice, sameWords } from "../model/deviceConversion.ts";
 import type { Conversion } from "./builtinResource.ts";
-import { beta1Claim, beta1ClaimTemplate, beta1Class, beta1Slice, sameWords } from "./kinds/devices/deviceConversion.ts";
 import { eventConversion } from "./kinds/event.ts";
 import { autoscalerConversion } from "./kinds/horizontalPodAutoscaler.ts";
 

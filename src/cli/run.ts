@@ -6,6 +6,7 @@ import { prometheus } from "../adapters/prometheus.ts";
 import { systemClock } from "../adapters/systemClock.ts";
 import { systemRandom } from "../adapters/systemRandom.ts";
 import { Controllers } from "../control/controllers.ts";
+import { servedDevices } from "../control/devices/servedDevices.ts";
 import { ensureDefinitions, ensureStartObjects, missingDefinitions } from "../control/ensureObjects.ts";
 import type { Part } from "../control/part.ts";
 import { optionalParts, parts, partsNamed } from "../control/parts.ts";
@@ -67,7 +68,8 @@ export async function runControllers(flags: RunFlags): Promise<void> {
   });
   const connection = await findCluster(flags);
   const fieldManager = "muster";
-  const kube = kubeHttp(connection, { clock, log }, { fieldManager });
+  const http = kubeHttp(connection, { clock, log }, { fieldManager });
+  const kube = servedDevices(http);
   // Renewals have connections of their own: they must not wait behind the writes that they allow.
   const leaseKube = kubeHttp(connection, { clock, log }, { fieldManager, requestMs: 5_000 });
   const identity = flags.identity ?? `${hostname()}_${randomUUID().slice(0, 8)}`;
@@ -89,7 +91,7 @@ export async function runControllers(flags: RunFlags): Promise<void> {
   const closeAll = async (): Promise<void> => {
     await webhooks?.stop();
     await controllers.stop();
-    kube.close();
+    http.close();
     leaseKube.close();
     await status.stop();
   };

@@ -3,6 +3,7 @@ import { gunzipSync } from "node:zlib";
 import { kubeHttp } from "../adapters/kubeHttp.ts";
 import { pinoLog } from "../adapters/pinoLog.ts";
 import { systemClock } from "../adapters/systemClock.ts";
+import { servedDevices } from "../control/devices/servedDevices.ts";
 import { errorOf } from "../control/verify/runVerify.ts";
 import { takeSnapshot } from "../control/verify/takeSnapshot.ts";
 import type { ShareView } from "../decide/bind/shareRoom.ts";
@@ -194,7 +195,8 @@ async function withCluster(
   }
 }
 
-async function viewsFrom(kube: KubeApi, snapshot: ClusterSnapshot): Promise<Views> {
+async function viewsFrom(given: KubeApi, snapshot: ClusterSnapshot): Promise<Views> {
+  const kube = servedDevices(given);
   // Priorities and volumes change rarely: they are read beside the snapshot.
   const list = async <T>(ref: ResourceRef): Promise<readonly T[]> => {
     const outcome = await kube.list(ref);

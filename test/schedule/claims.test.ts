@@ -1,10 +1,16 @@
 import { expect, test } from "vitest";
 import { devicesPart } from "../../src/control/devices/devicesPart.ts";
+import { servedDevices } from "../../src/control/devices/servedDevices.ts";
+import { onlyVersions } from "../../src/control/testing/onlyVersions.ts";
 import type { Pod, ResourceClaim } from "../../src/model/kubernetes.generated.ts";
+import type { KubeApi } from "../../src/ports/kubeApi.ts";
 import { ScheduleCluster } from "./scheduleCluster.ts";
 
-const start = async (pools: readonly string[] = ["h100=1"]): Promise<ScheduleCluster> => {
-  const cluster = await ScheduleCluster.create(pools, { allocatesDevices: true }, { parts: [devicesPart()] });
+const start = async (
+  pools: readonly string[] = ["h100=1"],
+  between: (kube: KubeApi) => KubeApi = (kube) => kube,
+): Promise<ScheduleCluster> => {
+  const cluster = await ScheduleCluster.create(pools, { allocatesDevices: true }, { parts: [devicesPart()], between });
   await cluster.create("resource.k8s.io/deviceclasses", {
     apiVersion: "resource.k8s.io/v1",
     kind: "DeviceClass",
@@ -59,6 +65,37 @@ test("a pod of kai-scheduler with a claim gets its devices by way of its BindReq
   expect(phasesOf(cluster)).toEqual(["Running"]);
   expect(new Set(devicesOf(cluster)).size).toBe(2);
   expect(claims(cluster)[0]?.status?.reservedFor).toMatchObject([{ resource: "pods", name: "p" }]);
+});
+
+test.each(["v1beta2", "v1beta1"])(
+  "pods with claims get their devices on a cluster that knows devices as %s only, as one gang or not at all",
+  async (version) => {
+    const cluster = await start(["h100=1"], (kube) => servedDevices(onlyVersions(kube, [version])));
+    await template(cluster, "four", 4);
+    await cluster.group("fits", { minMember: 2 });
+    for (const name of ["a", "b"]) {
+      await cluster.pod(name, { annotations: { "pod-group-name": "fits" }, spec: fromTemplate("four") });
+    }
+    await cluster.run(4);
+    expect(phasesOf(cluster)).toEqual(["Running", "Running"]);
+    expect(new Set(devicesOf(cluster)).size).toBe(8);
+    await cluster.pod("c", { spec: fromTemplate("four") });
+    await cluster.run(3);
+    expect(cluster.pod1("c").spec?.nodeName).toBeUndefined();
+    for (const name of ["a", "b"]) {
+      await cluster.admin.delete({ group: "", version: "v1", plural: "pods", namespace: "default", name });
+    }
+    await cluster.run(5);
+    expect(phasesOf(cluster)).toEqual(["Running"]);
+  },
+);
+
+test("pods without claims are placed on a cluster that knows no devices", async () => {
+  const between = (kube: KubeApi) => servedDevices(onlyVersions(kube, []));
+  const cluster = await ScheduleCluster.create(["h100=1"], { allocatesDevices: true }, { between });
+  await cluster.pod("p", { gpus: 1 });
+  await cluster.run(3);
+  expect(phasesOf(cluster)).toEqual(["Running"]);
 });
 
 test("many at once never get the same device, whoever of the two schedulers places them", async () => {

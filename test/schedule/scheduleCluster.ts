@@ -24,6 +24,7 @@ import type { KubeObject } from "../../src/model/object.ts";
 import { isReservationPod } from "../../src/model/scheduling/keys.ts";
 import type { PodGroup } from "../../src/model/scheduling/podGroup.ts";
 import type { Queue } from "../../src/model/scheduling/queue.ts";
+import type { KubeApi } from "../../src/ports/kubeApi.ts";
 
 export class ScheduleCluster {
   readonly api: TestApi;
@@ -46,6 +47,8 @@ export class ScheduleCluster {
       readonly nodes?: Partial<NodesOptions>;
       readonly parts?: readonly Part[];
       readonly shard?: ShardOptions;
+      /** What stands between the controllers and the API; not for nodes. */
+      readonly between?: (kube: KubeApi) => KubeApi;
     } = {},
   ): Promise<ScheduleCluster> {
     const scheduler = schedulerPart(settings, more.shard);
@@ -84,7 +87,10 @@ export class ScheduleCluster {
     // Parts that know of each other's decisions are in one process.
     for (const together of [[nodes], [workloads], [scheduler, ...(more.parts ?? [])], [binder]]) {
       // Nodes run pods; everybody else can do with what is decided on.
-      const controllers = cluster.controllers(!together.includes(nodes));
+      const controllers = cluster.controllers(
+        !together.includes(nodes),
+        together.includes(nodes) ? undefined : more.between,
+      );
       for (const part of together) part.add(controllers);
       const started = controllers.start();
       await cluster.run(0.2);
@@ -188,9 +194,10 @@ export class ScheduleCluster {
     return this.api.names(resource).map((key) => this.api.get(resource, key) as unknown as T);
   }
 
-  private controllers(isLean: boolean): Controllers {
+  private controllers(isLean: boolean, between: (kube: KubeApi) => KubeApi = (kube) => kube): Controllers {
     const { clock } = this.api;
-    const { kube, log, metrics } = this;
+    const { log, metrics } = this;
+    const kube = between(this.kube);
     return new Controllers(
       { kube, clock, random: seededRandom(1), log, metrics },
       {

@@ -33,7 +33,7 @@ export interface Settings {
   readonly reclaimMovesVictims: boolean;
   readonly searchBudgets: SearchBudgets;
   readonly actions: readonly ActionName[];
-  /** Whether devices are given to claims; the cluster must serve `resource.k8s.io/v1` then. */
+  /** Whether devices are given to claims. */
   readonly allocatesDevices: boolean;
   /** Whether gangs of Kubernetes' own PodGroups are formed; the cluster must serve `scheduling.k8s.io/v1alpha2` then. */
   readonly formsPlainGangs: boolean;

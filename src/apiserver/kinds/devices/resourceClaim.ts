@@ -1,3 +1,4 @@
+import { beta1Claim, beta1ClaimTemplate } from "../../../model/deviceConversion.ts";
 import type { FieldError } from "../../../model/fieldError.ts";
 import { forbidden } from "../../../model/fieldError.ts";
 import type { ResourceClaim, ResourceClaimTemplate } from "../../../model/kubernetes.generated.ts";
@@ -7,7 +8,6 @@ import { strategyOfKind } from "../kindStrategy.ts";
 import { inStoredShape } from "../storedShape.ts";
 import { adminAccessPaths, checkClaimSpec, setClaimSpecDefaults } from "./claimSpec.ts";
 import { checkClaimStatusChange, dropStaleDeviceStatus } from "./claimStatus.ts";
-import { beta1Claim, beta1ClaimTemplate } from "./deviceConversion.ts";
 import { refuseAdminAccess } from "./deviceParts.ts";
 
 export const adminAccessLabel = "resource.kubernetes.io/admin-access";

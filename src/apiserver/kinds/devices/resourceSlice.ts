@@ -1,3 +1,4 @@
+import { beta1Slice } from "../../../model/deviceConversion.ts";
 import { duplicate, type FieldError, invalid, required, tooLong } from "../../../model/fieldError.ts";
 import type {
   Counter,
@@ -14,7 +15,6 @@ import { checkDnsSubdomain } from "../nameChecks.ts";
 import { checkNodeSelector } from "../pods/affinityValidation.ts";
 import { inStoredShape } from "../storedShape.ts";
 import { checkCapacity } from "./capacityPolicy.ts";
-import { beta1Slice } from "./deviceConversion.ts";
 import { checkDriverName, checkPoolName, checkQualifiedIdentifier, checkRequiredDnsLabel } from "./deviceNames.ts";
 import { checkBindingConditions, checkCount, checkTaint, checkUnique } from "./deviceParts.ts";
 

@@ -1,5 +1,5 @@
 /**
- * resource.k8s.io is stored as v1. v1beta2 says the same in the same words; v1beta1 wrote a request's details beside
+ * resource.k8s.io is decided on, and stored, as v1. v1beta2 says the same in the same words; v1beta1 wrote a request's details beside
  * its name instead of under `exactly`, and a device's under `basic`.
  */
 import type {
@@ -7,37 +7,48 @@ import type {
   ExactDeviceRequest,
   ResourceClaimSpec,
   V1beta1DeviceRequest,
-} from "../../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../../model/object.ts";
-import type { Conversion } from "../../builtinResource.ts";
+} from "./kubernetes.generated.ts";
+import type { KubeObject } from "./object.ts";
+
+/** Between a version and the one that is stored. */
+export interface DeviceConversion {
+  toStorage(object: KubeObject): KubeObject;
+  fromStorage(object: KubeObject): KubeObject;
+}
 
 const storageVersion = "resource.k8s.io/v1";
 
-export const sameWords: Conversion = {
+export const sameWords: DeviceConversion = {
   toStorage: (object) => ({ ...object, apiVersion: storageVersion }),
   fromStorage: (object) => ({ ...object, apiVersion: "resource.k8s.io/v1beta2" }),
 };
 
 const beta1 = "resource.k8s.io/v1beta1";
 
-export const beta1Class: Conversion = {
+export const beta1Class: DeviceConversion = {
   toStorage: (object) => ({ ...object, apiVersion: storageVersion }),
   fromStorage: (object) => ({ ...object, apiVersion: beta1 }),
 };
 
-export const beta1Claim: Conversion = {
+/** Rules about taints came as an alpha, in the words that they have now. */
+export const alpha3Rule: DeviceConversion = {
+  toStorage: (object) => ({ ...object, apiVersion: storageVersion }),
+  fromStorage: (object) => ({ ...object, apiVersion: "resource.k8s.io/v1alpha3" }),
+};
+
+export const beta1Claim: DeviceConversion = {
   toStorage: (object) => withSpec(object, storageVersion, (spec) => claimSpec(spec, requestToStorage)),
   fromStorage: (object) => withSpec(object, beta1, (spec) => claimSpec(spec, requestFromStorage)),
 };
 
-export const beta1ClaimTemplate: Conversion = {
+export const beta1ClaimTemplate: DeviceConversion = {
   toStorage: (object) =>
     withSpec(object, storageVersion, (spec) => ({ ...spec, spec: claimSpec(asSpec(spec["spec"]), requestToStorage) })),
   fromStorage: (object) =>
     withSpec(object, beta1, (spec) => ({ ...spec, spec: claimSpec(asSpec(spec["spec"]), requestFromStorage) })),
 };
 
-export const beta1Slice: Conversion = {
+export const beta1Slice: DeviceConversion = {
   toStorage: (object) => withSpec(object, storageVersion, (spec) => withDevices(spec, deviceToStorage)),
   fromStorage: (object) => withSpec(object, beta1, (spec) => withDevices(spec, deviceFromStorage)),
 };

@@ -1,0 +1,136 @@
+import { describe, expect, test } from "vitest";
+import { inProcessKube } from "../../apiserver/kubeApi.ts";
+import { settle } from "../../apiserver/testing/manualClock.ts";
+import { seededRandom } from "../../apiserver/testing/seededRandom.ts";
+import { namespaceNamed, TestApi } from "../../apiserver/testing/testApi.ts";
+import type { KubeObject } from "../../model/object.ts";
+import type { KubeApi } from "../../ports/kubeApi.ts";
+import { Controllers } from "../controllers.ts";
+import { MetricsBook } from "../metricsBook.ts";
+import { KeptLog } from "../testing/keptLog.ts";
+import { onlyVersions } from "../testing/onlyVersions.ts";
+import { servedDevices } from "./servedDevices.ts";
+
+const group = "resource.k8s.io";
+const claims = { group, version: "v1", plural: "resourceclaims" };
+const slices = { group, version: "v1", plural: "resourceslices" };
+const claim = {
+  apiVersion: "resource.k8s.io/v1",
+  kind: "ResourceClaim",
+  metadata: { name: "c", namespace: "a" },
+  spec: {
+    devices: {
+      requests: [{ name: "gpu", exactly: { deviceClassName: "gpu", allocationMode: "ExactCount", count: 2 } }],
+    },
+  },
+} as unknown as KubeObject;
+const ref = { ...claims, namespace: "a", name: "c" };
+
+async function server(versions: string[]): Promise<{ api: TestApi; kube: KubeApi; served: string[] }> {
+  const api = await TestApi.start();
+  await api.create("/namespaces", namespaceNamed("a"));
+  const user = { username: "u", groups: ["system:masters"] };
+  return {
+    api,
+    kube: servedDevices(onlyVersions(inProcessKube(api.core, { user, fieldManager: "u" }), versions)),
+    served: versions,
+  };
+}
+
+const requestsOf = (object: KubeObject) => (object["spec"] as { devices: { requests: object[] } }).devices.requests;
+
+describe.each(["v1", "v1beta2", "v1beta1"])("a server that knows devices as %s only", (version) => {
+  test("takes, shows, changes and deletes claims as v1", async () => {
+    const { kube, api } = await server([version]);
+    const created = await kube.create(claims, claim);
+    expect(created).toMatchObject({ ok: true, value: { apiVersion: "resource.k8s.io/v1" } });
+    expect(requestsOf(api.get("resource.k8s.io/resourceclaims", "a/c") as unknown as KubeObject)).toEqual(
+      requestsOf(claim),
+    );
+    const found = await kube.get(ref);
+    if (!found.ok) throw new Error(found.message);
+    expect(found.value.apiVersion).toBe("resource.k8s.io/v1");
+    expect(requestsOf(found.value)).toEqual(requestsOf(claim));
+    const listed = await kube.list(claims);
+    expect(listed).toMatchObject({ ok: true, value: { items: [found.value] } });
+    const changed = { ...found.value, metadata: { ...found.value.metadata, labels: { changed: "yes" } } };
+    expect(await kube.update(ref, changed)).toMatchObject({
+      ok: true,
+      value: { metadata: { labels: { changed: "yes" } } },
+    });
+    const patch = { type: "merge", body: { metadata: { labels: { patched: "yes" } } } } as const;
+    const patched = await kube.patch(ref, patch);
+    expect(patched).toMatchObject({ ok: true, value: { metadata: { labels: { changed: "yes", patched: "yes" } } } });
+    if (patched.ok) expect(requestsOf(patched.value)).toEqual(requestsOf(claim));
+    const applied = {
+      apiVersion: "resource.k8s.io/v1",
+      kind: "ResourceClaim",
+      metadata: { name: "c", namespace: "a", annotations: { applied: "yes" } },
+    };
+    expect(await kube.patch(ref, { type: "apply", body: applied, force: true })).toMatchObject({ ok: true });
+    expect(await kube.delete(ref)).toMatchObject({ ok: true });
+    expect(await kube.get(ref)).toMatchObject({ ok: false, reason: "NotFound" });
+  });
+
+  test("is followed as v1, from what exists and from what changes", async () => {
+    const { kube, api } = await server([version]);
+    await kube.create(claims, claim);
+    const ports = { kube, clock: api.clock, random: seededRandom(1), log: new KeptLog(), metrics: new MetricsBook() };
+    const controllers = new Controllers(ports, { fieldManager: "u" });
+    const followed = controllers.cache(claims);
+    const devices = controllers.cache(slices);
+    const started = controllers.start();
+    for (let at = 0; at < 20; at++) {
+      await settle();
+      await api.clock.advance(100);
+    }
+    expect(await started).toBe(true);
+    await kube.create(claims, { ...claim, metadata: { name: "d", namespace: "a" } } as KubeObject);
+    const slice = {
+      nodeName: "n1",
+      driver: "gpu.example.com",
+      pool: { name: "n1", generation: 1, resourceSliceCount: 1 },
+      devices: [{ name: "gpu-0", attributes: { model: { string: "h100" } } }],
+    };
+    await kube.create(slices, {
+      apiVersion: "resource.k8s.io/v1",
+      kind: "ResourceSlice",
+      metadata: { name: "s" },
+      spec: slice,
+    } as unknown as KubeObject);
+    await settle();
+    for (const name of ["a/c", "a/d"]) expect(requestsOf(followed.get(name) as KubeObject)).toEqual(requestsOf(claim));
+    expect(devices.get("s")?.["spec"]).toMatchObject(slice);
+    await controllers.stop();
+  });
+});
+
+test("a server that knows no devices has none, and everything else goes on", async () => {
+  const { kube, api } = await server([]);
+  expect(await kube.list(claims)).toMatchObject({ ok: true, value: { items: [] } });
+  expect(await kube.get(ref)).toMatchObject({ ok: false, reason: "NotFound" });
+  expect(await kube.create(claims, claim)).toMatchObject({ ok: false, reason: "NotFound" });
+  const ports = { kube, clock: api.clock, random: seededRandom(1), log: new KeptLog(), metrics: new MetricsBook() };
+  const controllers = new Controllers(ports, { fieldManager: "u" });
+  const followed = controllers.cache(claims);
+  const namespaces = controllers.cache({ group: "", version: "v1", plural: "namespaces" });
+  const started = controllers.start();
+  for (let at = 0; at < 20; at++) {
+    await settle();
+    await api.clock.advance(100);
+  }
+  expect(await started).toBe(true);
+  expect([...followed.table.view().objects.keys()]).toEqual([]);
+  expect(namespaces.get("a")).toBeDefined();
+  await controllers.stop();
+});
+
+test("a server that is brought up to date is asked in its new version", async () => {
+  const { kube, served } = await server(["v1beta1"]);
+  await kube.create(claims, claim);
+  expect(await kube.list(claims)).toMatchObject({ ok: true, value: { items: [{ metadata: { name: "c" } }] } });
+  served.splice(0, 1, "v1");
+  const listed = await kube.list(claims);
+  expect(listed).toMatchObject({ ok: true, value: { items: [{ apiVersion: "resource.k8s.io/v1" }] } });
+  expect(await kube.get(ref)).toMatchObject({ ok: true });
+});

@@ -1,0 +1,184 @@
+import {
+  alpha3Rule,
+  beta1Claim,
+  beta1ClaimTemplate,
+  beta1Class,
+  beta1Slice,
+  type DeviceConversion,
+  sameWords,
+} from "../../model/deviceConversion.ts";
+import { isObject, type Json, type JsonObject } from "../../model/json.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { type Outcome, type Refusal, refused, succeeded } from "../../model/outcome.ts";
+import type {
+  CallOptions,
+  KubeApi,
+  KubeList,
+  ListOptions,
+  Patch,
+  ResourceRef,
+  Watch,
+  WatchEvent,
+  WatchOptions,
+  WatchSink,
+} from "../../ports/kubeApi.ts";
+
+/**
+ * Devices are spoken of as `resource.k8s.io/v1`. Kubernetes 1.32 and 1.33 serve them in beta versions, older ones not at all: behind this API
+ * the former speak v1, and the latter have no devices. Which it is shows when a kind is first asked for, and again when the server stops
+ * knowing it, as it does when it is brought up to date.
+ */
+export function servedDevices(kube: KubeApi): KubeApi {
+  const known = new Map<string, Served>();
+
+  const find = async ({ plural }: ResourceRef, { cancel }: CallOptions = {}): Promise<Outcome<Served | undefined>> => {
+    const found = known.get(plural);
+    if (found !== undefined) return succeeded(found);
+    for (const served of servedAs[plural] ?? []) {
+      const ref = { group, version: served.version, plural };
+      const outcome = await kube.list(ref, { limit: 1, ...(cancel !== undefined && { cancel }) });
+      if (!outcome.ok && outcome.reason === "NotFound") continue;
+      if (!outcome.ok) return outcome;
+      known.set(plural, served);
+      return succeeded(served);
+    }
+    return succeeded(undefined);
+  };
+
+  /** In the served version and back. */
+  const through = async <R extends ResourceRef, T>(
+    ref: R,
+    options: CallOptions | undefined,
+    call: (ref: R, served: Served) => Promise<Outcome<T>>,
+    back: (value: T, served: Served) => T,
+  ): Promise<Outcome<T>> => {
+    const found = await find(ref, options);
+    if (!found.ok) return found;
+    if (found.value === undefined) return notServed(ref);
+    const outcome = await call({ ...ref, version: found.value.version }, found.value);
+    return outcome.ok ? succeeded(back(outcome.value, found.value)) : outcome;
+  };
+  const read = (object: KubeObject, { conversion }: Served): KubeObject => conversion.toStorage(object);
+
+  const list = async (kind: ResourceRef, options: ListOptions = {}): Promise<Outcome<KubeList>> => {
+    for (const isAgain of [false, true]) {
+      const found = await find(kind, options);
+      if (!found.ok) return found;
+      if (found.value === undefined) return nothing(kube, options);
+      const { version, conversion } = found.value;
+      const outcome = await kube.list({ ...kind, version }, options);
+      if (outcome.ok) return succeeded({ ...outcome.value, items: outcome.value.items.map(conversion.toStorage) });
+      if (outcome.reason !== "NotFound" || isAgain) return outcome;
+      known.delete(kind.plural);
+    }
+    return notServed(kind);
+  };
+
+  const watch = (kind: ResourceRef, options: WatchOptions, sink: WatchSink): Watch => {
+    let inner: Watch | undefined;
+    let isOver = false;
+    const end = (why: Outcome<never> | undefined): void => {
+      if (isOver) return;
+      isOver = true;
+      if (why !== undefined && !why.ok && why.reason === "NotFound") known.delete(kind.plural);
+      sink.ended(why);
+    };
+    const open = (served: Served): void => {
+      const event = (each: WatchEvent): void => {
+        if (isOver) return;
+        sink.event(each.type === "BOOKMARK" ? each : { ...each, object: served.conversion.toStorage(each.object) });
+      };
+      inner = kube.watch({ ...kind, version: served.version }, options, { event, ended: end });
+    };
+    const served = known.get(kind.plural);
+    if (served !== undefined) open(served);
+    else {
+      void find(kind).then((found) => {
+        if (isOver) return;
+        if (!found.ok) end(found);
+        else if (found.value !== undefined) open(found.value);
+        // Nothing ever happens to what is not there: who wants to begin with what exists is told to list, and a watch stays silent.
+        else if (options.sendInitialEvents === true) end(refused("Invalid", notServed(kind).message));
+      });
+    }
+    return {
+      stop: () => {
+        isOver = true;
+        inner?.stop();
+      },
+    };
+  };
+
+  const isOurs = (ref: ResourceRef): boolean =>
+    ref.group === group && ref.version === version && servedAs[ref.plural] !== undefined;
+
+  return {
+    get: (ref, options) =>
+      isOurs(ref) ? through(ref, options, (at) => kube.get(at, options), read) : kube.get(ref, options),
+    list: (kind, options) => (isOurs(kind) ? list(kind, options) : kube.list(kind, options)),
+    watch: (kind, options, sink) => (isOurs(kind) ? watch(kind, options, sink) : kube.watch(kind, options, sink)),
+    create: (kind, object, options) =>
+      isOurs(kind)
+        ? through(kind, options, (at, to) => kube.create(at, to.conversion.fromStorage(object), options), read)
+        : kube.create(kind, object, options),
+    update: (ref, object, options) =>
+      isOurs(ref)
+        ? through(ref, options, (at, to) => kube.update(at, to.conversion.fromStorage(object), options), read)
+        : kube.update(ref, object, options),
+    patch: (ref, patch, options) =>
+      isOurs(ref)
+        ? through(ref, options, (at, to) => kube.patch(at, patchFor(patch, to), options), read)
+        : kube.patch(ref, patch, options),
+    delete: (ref, options) =>
+      isOurs(ref)
+        ? through(
+            ref,
+            options,
+            (at) => kube.delete(at, options),
+            (object, served) => (object === undefined ? undefined : read(object, served)),
+          )
+        : kube.delete(ref, options),
+    bind: (pod, target, options) => kube.bind(pod, target, options),
+    evict: (pod, options) => kube.evict(pod, options),
+  };
+}
+
+interface Served {
+  readonly version: string;
+  readonly conversion: DeviceConversion;
+}
+
+const group = "resource.k8s.io";
+const version = "v1";
+
+const asIs: Served = { version, conversion: { toStorage: (object) => object, fromStorage: (object) => object } };
+const beta2: Served = { version: "v1beta2", conversion: sameWords };
+const beta1 = (conversion: DeviceConversion): Served => ({ version: "v1beta1", conversion });
+
+/** By plural, the best first. */
+const servedAs: Readonly<Record<string, readonly Served[]>> = {
+  deviceclasses: [asIs, beta2, beta1(beta1Class)],
+  devicetaintrules: [asIs, beta2, { version: "v1alpha3", conversion: alpha3Rule }],
+  resourceclaims: [asIs, beta2, beta1(beta1Claim)],
+  resourceclaimtemplates: [asIs, beta2, beta1(beta1ClaimTemplate)],
+  resourceslices: [asIs, beta2, beta1(beta1Slice)],
+};
+
+/** A part of an object is said in the words of its version like the whole; a list of single operations names paths that all versions have. */
+function patchFor(patch: Patch, { conversion }: Served): Patch {
+  const { body } = patch;
+  if (patch.type === "json" || !isObject(body)) return patch;
+  const { apiVersion, ...rest } = conversion.fromStorage(body as unknown as KubeObject) as unknown as JsonObject;
+  return { ...patch, body: (body["apiVersion"] === undefined ? rest : { apiVersion, ...rest }) as Json };
+}
+
+/** There is nothing of the kind, at the revision that the server is at. */
+async function nothing(kube: KubeApi, { cancel }: ListOptions): Promise<Outcome<KubeList>> {
+  const namespaces = { group: "", version: "v1", plural: "namespaces" };
+  const outcome = await kube.list(namespaces, { limit: 1, ...(cancel !== undefined && { cancel }) });
+  return outcome.ok ? succeeded({ revision: outcome.value.revision, items: [] }) : outcome;
+}
+
+function notServed({ plural }: ResourceRef): Refusal {
+  return refused("NotFound", `the server does not know ${plural} of ${group}`);
+}

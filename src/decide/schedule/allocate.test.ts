@@ -260,6 +260,25 @@ describe("gates", () => {
     expect([...decide(cluster).obstacles.values()]).toMatchObject([{ refusal: { reason: "NonPreemptibleOverQuota" } }]);
   });
 
+  test.each<["gpu" | "cpu" | "memory", number, object]>([
+    ["gpu", 2, { gpus: 2 }],
+    ["cpu", 2000, { cpu: "2" }],
+    ["memory", 2000, { memory: "2G" }],
+  ])("limit and quota hold for %s, to the last unit", (resource, amount, asks) => {
+    const open = { quota: -1, limit: -1, overQuotaWeight: 1 };
+    const all = { gpu: open, cpu: open, memory: open };
+    const reasons = (bound: object, preemptibility: "preemptible" | "non-preemptible") => {
+      const queues = [queue("q", { resources: { ...all, [resource]: { ...open, ...bound } } })];
+      const plan = decide(world({ queues, ...gang("a", 1, asks, { preemptibility }) }));
+      return [...plan.obstacles.values()].map((each) => ("refusal" in each ? each.refusal.reason : each.type));
+    };
+    expect(reasons({ limit: amount }, "preemptible")).toEqual([]);
+    expect(reasons({ limit: amount - 1 }, "preemptible")).toEqual(["OverLimit"]);
+    expect(reasons({ quota: amount }, "non-preemptible")).toEqual([]);
+    expect(reasons({ quota: amount - 1 }, "non-preemptible")).toEqual(["NonPreemptibleOverQuota"]);
+    expect(reasons({ quota: amount - 1 }, "preemptible")).toEqual([]);
+  });
+
   test("a limit of nothing allows nothing", () => {
     const cluster = world({
       queues: bounded({ quota: 0, limit: 0 }),

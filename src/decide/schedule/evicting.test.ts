@@ -209,6 +209,31 @@ describe("preemption", () => {
     ).toEqual([]);
   });
 
+  test("who cannot be evicted stays, however low its priority, and so does who is in another queue", () => {
+    const high = gang("high", 1, { gpus: 1 }, { priorityClassName: "build-preemptible" });
+    const words = (spec: Parameters<typeof group>[1]) => ({
+      // What both queues have is within their quotas, so that nobody reclaims.
+      queues: [queue("q", gpus(8)), queue("other", gpus(8))],
+      settings: { consolidationJobsMax: 0 },
+      ...together(running("low", 8, "n1", { minMember: 8, ...spec }), high),
+    });
+    expect(evicted(decide(world(words({}))))).toHaveLength(8);
+    expect(evicted(decide(world(words({ preemptibility: "non-preemptible" }))))).toEqual([]);
+    expect(evicted(decide(world(words({ queue: "other" }))))).toEqual([]);
+  });
+
+  test("who cannot be evicted grows by eviction no further than its quota", () => {
+    const cluster = world({
+      nodes: [node("n1", { gpus: 3 })],
+      queues: [queue("q", gpus(2))],
+      ...together(
+        running("low", 3, "n1", { minMember: 1 }),
+        gang("high", 3, { gpus: 1 }, { priorityClassName: "inference", minMember: 1 }),
+      ),
+    });
+    expect(evicted(decide(cluster))).toHaveLength(2);
+  });
+
   test("who cannot be evicted must fit the quota itself", () => {
     const words = (quota: number) =>
       world({

@@ -42,20 +42,33 @@ function standing({
 }
 
 describe("among queues", () => {
+  // Whoever goes first would lose by every rule after the one that decides, as far as those can be told apart.
   test.each<[string, Words, Words]>([
     [
       "who is beyond its fair share in everything goes last, whatever its quota",
       { fairGpus: 4, usedGpus: 9 },
       { fairGpus: 4, usedGpus: 5, quota: 6, nextGpus: 1, others: 2e12 },
     ],
-    ["who stays within its quota with its next job goes first", { quota: 2, usedGpus: 1 }, { quota: 1, usedGpus: 1 }],
+    [
+      "who stays within its quota with its next job goes first",
+      { quota: 2, usedGpus: 1, priority: 50 },
+      { quota: 1, usedGpus: 1, priority: 200 },
+    ],
     ["then the higher priority", { priority: 200, usedGpus: 3 }, { priority: 100, usedGpus: 0 }],
-    ["then who does not touch a resource of which it may have nothing", { fairGpus: 1, usedGpus: 5 }, { fairGpus: 0 }],
-    ["then the smaller dominant share with the job", { fairGpus: 8, usedGpus: 2 }, { fairGpus: 4, usedGpus: 2 }],
+    [
+      "then who does not touch a resource of which it may have nothing",
+      { fairGpus: 1, others: 1e12 },
+      { fairGpus: 0, others: 0 },
+    ],
+    [
+      "then the smaller dominant share with the job",
+      { fairGpus: 4, usedGpus: 2, nextGpus: 1 },
+      { fairGpus: 4, usedGpus: 1, nextGpus: 3 },
+    ],
     [
       "then the smaller dominant share without it",
       { fairGpus: 4, usedGpus: 1, nextGpus: 2 },
-      { fairGpus: 4, usedGpus: 2, nextGpus: 1 },
+      { fairGpus: 4, usedGpus: 2, nextGpus: 1, createdMs: startMs - 1000 },
     ],
     [
       "then the one that may have less",
@@ -64,10 +77,14 @@ describe("among queues", () => {
     ],
     ["then the older", { createdMs: startMs - 1000 }, { createdMs: startMs }],
   ])("%s", (_, first, second) => {
-    expect(compareQueues(standing({ name: "a", ...first }), standing({ name: "b", ...second }), total)).toBeLessThan(0);
-    expect(compareQueues(standing({ name: "b", ...second }), standing({ name: "a", ...first }), total)).toBeGreaterThan(
-      0,
-    );
+    const [one, other] = [standing({ name: "b", ...first }), standing({ name: "a", ...second })];
+    expect(compareQueues(one, other, total)).toBeLessThan(0);
+    expect(compareQueues(other, one, total)).toBeGreaterThan(0);
+  });
+
+  test("at last the one whose UID comes first", () => {
+    expect(compareQueues(standing({ name: "a" }), standing({ name: "b" }), total)).toBeLessThan(0);
+    expect(compareQueues(standing({ name: "b" }), standing({ name: "a" }), total)).toBeGreaterThan(0);
   });
 
   test("what a queue may have is the larger of quota and fair share, up to its limit", () => {
@@ -88,17 +105,24 @@ describe("among queues", () => {
 describe("inside a queue", () => {
   const one = [node("n1", { gpus: 1 })];
 
-  test("pods with a priority label go before those without, the higher first, nonsense last", () => {
+  test("pods with a priority label go before those without, the higher first, of them nonsense last", () => {
     const labelled = (name: string, value?: string) =>
       pod(name, {
         gpus: 1,
         group: "g",
         ...(value !== undefined && { labels: { "kai.scheduler/task-priority": value } }),
       });
-    const first = (...pods: ReturnType<typeof pod>[]) =>
-      Object.keys(outcome(decide(world({ nodes: one, groups: [group("g", { minMember: 1 })], pods }))));
+    // In whatever order they come.
+    const first = (...pods: ReturnType<typeof pod>[]) => {
+      const chosen = [pods, [...pods].reverse()].map((each) =>
+        Object.keys(outcome(decide(world({ nodes: one, groups: [group("g", { minMember: 1 })], pods: each })))).join(),
+      );
+      return [...new Set(chosen)];
+    };
     expect(first(labelled("a"), labelled("b", "1"), labelled("c", "5"))).toEqual(["c"]);
+    expect(first(labelled("a"), labelled("b", "-1"))).toEqual(["b"]);
     expect(first(labelled("a", "much"), labelled("b", "-3"))).toEqual(["b"]);
+    expect(first(labelled("a"), labelled("b", "much"))).toEqual(["b"]);
   });
 
   test("a Ray head goes before its workers", () => {

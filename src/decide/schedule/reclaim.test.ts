@@ -38,11 +38,11 @@ const taken = (words: WorldWords): string[] => evicted(decide(world(words)));
 
 describe("who may reclaim", () => {
   test.each([
-    ["a job within the fair share of its queue", 4, 1, 1],
-    ["no job beyond it", 4, 5, 0],
+    ["a job within the fair share of its queue", 4, 4, 4],
+    ["no job beyond it, though there would be enough to take", 4, 5, 0],
   ])("%s", (_, quota, gpus, victims) => {
     const words = {
-      queues: [queue("mine", gpu(quota)), queue("theirs", gpu(0, 1))],
+      queues: [queue("mine", gpu(quota)), queue("theirs", gpu(0))],
       ...together(ones("t", 8, "theirs"), wants(gpus, "mine")),
     };
     expect(taken(words)).toHaveLength(victims);
@@ -84,6 +84,45 @@ describe("whose pods may be taken, when the reclaimer", () => {
     expect(taken(words)).toHaveLength(victims);
   });
 
+  const cores = (quota: number) => ({ quota, limit: -1, overQuotaWeight: 1 });
+  const full = { settings: { reclaimMovesVictims: false, consolidationJobsMax: 0 } };
+
+  test("stays within its quota: of a queue beyond its quota in anything else that is asked for", () => {
+    // Theirs have just their quota of GPUs, and of cores more than theirs though no more than their share.
+    const theirs = (quota: number) => ({ resources: { gpu: gpu(8).resources?.gpu ?? {}, cpu: cores(quota) } });
+    const words = (quota: number) => ({
+      ...full,
+      queues: [queue("mine", gpu(4)), queue("theirs", theirs(quota))],
+      ...together(ones("t", 8, "theirs"), wants(1, "mine")),
+    });
+    expect(taken(words(7000))).toHaveLength(1);
+    expect(taken(words(8000))).toEqual([]);
+  });
+
+  test("stays within its quota: not of a queue that is beyond its quota only in what is not asked for", () => {
+    const theirs = (quota: number) => ({ resources: { gpu: cores(0), cpu: cores(quota) } });
+    const words = (quota: number) => ({
+      ...full,
+      nodes: [node("n1", { cpu: "8" })],
+      queues: [queue("mine", { resources: { cpu: cores(4000) } }), queue("theirs", theirs(quota))],
+      ...together(ones("t", 8, "theirs"), gang("m", 1, { cpu: "1" }, { queue: "mine" })),
+    });
+    expect(taken(words(9000))).toEqual([]);
+    expect(taken(words(7000))).toHaveLength(1);
+  });
+
+  test("goes beyond its quota: not so much that a queue falls below its share, also where that would be enough", () => {
+    // Their share is four of the six that they have.
+    const words = (first: number, second: number) => ({
+      ...full,
+      nodes: [node("n1", { gpus: 4 }), node("n2", { gpus: 4 })],
+      queues: [queue("mine", gpu(0, 1)), queue("theirs", gpu(0, 1))],
+      ...together(ones("s", first, "theirs"), ones("t", second, "theirs", "n2"), wants(4, "mine")),
+    });
+    expect(taken(words(2, 4))).toEqual(["s0-000", "s1-000"]);
+    expect(taken(words(3, 3))).toEqual([]);
+  });
+
   test("needs more than a queue has beyond its share: no more than that is taken, so nothing is", () => {
     const words = {
       queues: [queue("mine", gpu(4)), queue("theirs", gpu(6))],
@@ -118,6 +157,15 @@ describe("nobody becomes poorer than who takes from it", () => {
     ["6 of 4 against 14 of 4, with a distance of twice as much", 16, 2, 2, 2],
   ])("%s", (_, theirs, gpus, multiplier, victims) => {
     expect(taken(scene(theirs, gpus, multiplier)).filter((name) => name.startsWith("t"))).toHaveLength(victims);
+  });
+
+  test("who has no share at all takes nothing of one that has, whatever the queues below it deserve", () => {
+    const words = (top: number) => ({
+      queues: [queue("a", gpu(top)), queue("b", gpu(4)), queue("a1", below("a", 4))],
+      ...together(ones("t", 8, "b"), wants(1, "a1")),
+    });
+    expect(taken(words(1))).toHaveLength(1);
+    expect(taken(words(0))).toEqual([]);
   });
 
   test("a queue without any share has no such protection", () => {

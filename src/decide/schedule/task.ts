@@ -165,7 +165,7 @@ function roleRank({ pod: { metadata } }: Task): number {
   return labels["ray.io/node-type"] === "head" ? 0 : 1;
 }
 
-/** With a label before without one; a label that is no number last. */
+/** With a label before without one; of those with a label, one that is no number last. */
 function comparePriorities(a: number | undefined, b: number | undefined): number {
   if (a === b) return 0;
   if (a === undefined) return 1;
@@ -176,7 +176,7 @@ function comparePriorities(a: number | undefined, b: number | undefined): number
 function priorityOf({ pod }: Task): number | undefined {
   const text = pod.metadata.labels?.[labelKeys.taskPriority];
   if (text === undefined) return undefined;
-  return /^-?[0-9]{1,15}$/.test(text) ? Number(text) : undefined;
+  return /^[-+]?[0-9]{1,15}$/.test(text) ? Number(text) : Number.NEGATIVE_INFINITY;
 }
 
 /** Where a pod stands by its own word and by where the picture has it. Without a time, what is stuck stays stuck. */

@@ -112,7 +112,13 @@ describe.each(["consolidation", "reclaim", "preempt"] as const)("%s looks for no
 
 describe("a job that asks for no less than one that failed", () => {
   /** Two jobs that nobody makes room for, alike but for what is said. */
-  const searched = (action: Looking, second: { words?: PodWords; spec?: PodGroupSpec } = {}): number => {
+  const searched = (
+    action: Looking,
+    second: { words?: PodWords; spec?: PodGroupSpec; first?: number } = {},
+  ): number => {
+    // The first may be so many pods, which ask for as much together.
+    const { first = 1 } = second;
+    const part = { gpus: 2 / first, cpu: String(1 / first), memory: `${1024 / first}Mi` };
     const stuck = { preemptibility: "non-preemptible" as const };
     const spec = { priorityClassName: "build-preemptible" };
     const cluster = world({
@@ -123,7 +129,7 @@ describe("a job that asks for no less than one that failed", () => {
         // Something of a lower priority that could go and would not be enough, and somebody who cannot go.
         ...["q", "r", "theirs"].map((name) => gang(`low-${name}`, 1, { on: "n1" }, { queue: name })),
         gang("rock", 8, { gpus: 1, on: "n1" }, { queue: "theirs", ...stuck }),
-        gang("a", 1, { gpus: 2 }, { ...spec, createdMs: startMs - 9 }),
+        gang("a", first, part, { ...spec, createdMs: startMs - 9 }),
         gang("b", 1, { gpus: 2, ...second.words }, { ...spec, ...second.spec }),
       ),
     });
@@ -139,6 +145,7 @@ describe("a job that asks for no less than one that failed", () => {
     ["is not tried by reclaim", "reclaim", {}, 1],
     ["is not tried when it asks for more", "reclaim", { words: { gpus: 3 } }, 1],
     ["is tried when it asks for less", "reclaim", { words: { gpus: 1 } }, 2],
+    ["is tried when as much is asked for by fewer pods", "reclaim", { first: 2 }, 2],
     ["is tried by reclaim in another queue", "reclaim", { spec: { queue: "r" } }, 2],
     ["is not tried by preemption", "preempt", {}, 1],
     ["is tried by preemption in another queue", "preempt", { spec: { queue: "r" } }, 2],

@@ -6,7 +6,7 @@ import { isShared, shareMemoryMiB } from "./gpuRequest.ts";
 import type { NodeState } from "./nodeState.ts";
 import type { NodeTable } from "./nodeTable.ts";
 import type { HostPort, NodeChoice, PodShape } from "./podShape.ts";
-import { cpuAt, gpuAt, memoryAt, podsAt } from "./resources.ts";
+import { amdGpu, cpuAt, gpuAt, gpuMaker, memoryAt, podsAt } from "./resources.ts";
 import type { Settings } from "./settings.ts";
 import { WinnerTree } from "./winnerTree.ts";
 
@@ -21,6 +21,7 @@ const sharingTier = 10_000;
 const availableTier = 1_000;
 const resourceTypeTier = 10;
 const tierUnit = 1e9;
+const amdOnly = gpuMaker(amdGpu);
 /** No node. */
 export const nowhere = -1;
 
@@ -256,7 +257,8 @@ export class Fit {
     // A node without GPUs has none to give anyway: what it lacks is told as an amount.
     if (node.gpuMakers !== 0 && (shape.gpuMakers & ~node.gpuMakers) !== 0) return false;
     if (gpu.type === "whole") return node.migStrategy !== "mixed" || (node.capacity[gpuAt] ?? 0) > 0;
-    if (node.migStrategy !== "none") return false;
+    // What keeps a shared GPU asks for one of this maker.
+    if (node.migStrategy !== "none" || node.gpuMakers === amdOnly) return false;
     return gpu.type !== "memory" || node.knowsGpuMemory;
   }
 

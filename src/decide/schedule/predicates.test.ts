@@ -241,6 +241,12 @@ describe("amounts", () => {
     expect(placed({ nodes: others, ...asking })).toEqual([]);
   });
 
+  test.each([{ fraction: "0.5" }, { gpuMemory: "1000" }])("nobody shares a GPU of AMD's: %j", (share) => {
+    const amd = node("amd", { gpus: 0, more: { "amd.com/gpu": "8" }, labels: { "nvidia.com/gpu.memory": "80000" } });
+    expect(placed({ nodes: [amd], ...gang("a", 1, share) })).toEqual([]);
+    expect(placed({ nodes: [amd, node("nvidia")], ...gang("a", 1, share) })).toEqual(["nvidia"]);
+  });
+
   test("sidecars, init containers and overhead are counted as Kubernetes does", () => {
     const requests = (cpu: string) => ({ resources: { requests: { cpu } } });
     const spec = {

@@ -14,6 +14,7 @@ import {
   queue,
   startMs,
   together,
+  topology,
   type WorldWords,
   world,
 } from "./testCluster.ts";
@@ -139,6 +140,27 @@ describe("whose pods may be taken, when the reclaimer", () => {
     };
     expect(taken(words)).toEqual(["t4-000"]);
   });
+});
+
+test("whoever is not in the way of a gang that must be close together stays", () => {
+  const rack = (name: string) => node(name, { gpus: 4, labels: { rack: `r${name}` } });
+  const words = {
+    nodes: ["1", "2", "3"].map(rack),
+    topologies: [topology("t", "rack")],
+    queues: [queue("mine", gpu(4)), queue("theirs", gpu(0, 1))],
+    ...together(
+      ...["1", "2", "3"].map((on) => ones(`t${on}-`, 4, "theirs", on)),
+      gang(
+        "m",
+        2,
+        { gpus: 1 },
+        { queue: "mine", topologyConstraint: { topology: "t", requiredTopologyLevel: "rack" } },
+      ),
+    ),
+  };
+  const plan = decide(world(words));
+  expect(evicted(plan)).toHaveLength(2);
+  expect(new Set(plan.evictions.map(({ task }) => task.pod.spec?.nodeName)).size).toBe(1);
 });
 
 describe("nobody becomes poorer than who takes from it", () => {

@@ -49,12 +49,17 @@ describe("a required level", () => {
     );
   });
 
-  test("is pinned by the pods that run already", () => {
-    const words = {
-      groups: [group("g", { minMember: 1, ...need("zone") })],
-      pods: [pod("g-0", { gpus: 8, on: "b1", group: "g" }), pod("g-1", { gpus: 8, group: "g" })],
-    };
-    expect(placed(words)[0]).toMatch(/^b/);
+  test("is pinned by the pods that run already, though another domain would be tighter", () => {
+    const others = ["a2", "a3"].map((on, index) => pod(`x-${index}`, { gpus: 8, on, group: "x" }));
+    const words = (on: string) => ({
+      groups: [group("g", { minMember: 1, ...need("zone") }), group("x")],
+      pods: [...others, pod("g-0", { gpus: 1, on, group: "g" }), pod("g-1", { gpus: 8, group: "g" })],
+    });
+    // Zone a has one node left.
+    expect(placed(words("b1"))).toEqual(["b2"]);
+    expect(
+      placed({ ...words("b1"), pods: words("b1").pods.filter(({ metadata }) => metadata.name !== "g-0") }),
+    ).toEqual(["a1"]);
   });
 
   test("may be named by its alias", () => {
@@ -73,7 +78,24 @@ describe("a preferred level", () => {
 
   test("gives way to the required one, and without one to all nodes", () => {
     expect(placed(gang("g", 3, { gpus: 8 }, wish("rack", "zone")))).toEqual(["b1", "b2", "b3"]);
+    expect(placed({ nodes: nodes.slice(0, 5), ...gang("g", 3, { gpus: 8 }, wish("rack", "zone")) })).toEqual([
+      "a1",
+      "a2",
+      "a3",
+    ]);
+    expect(placed({ nodes: nodes.slice(0, 5), ...gang("g", 4, { gpus: 8 }, wish("rack", "zone")) })).toEqual([]);
     expect(placed(gang("g", 5, { gpus: 8 }, wish("rack")))).toHaveLength(5);
+  });
+
+  test("is widened level by level", () => {
+    // No rack takes three; of the zones the second does, and the first and both together would too.
+    const few = [at("a1", "a", "r1"), at("a2", "a", "r2"), at("a3", "a", "r3"), at("a4", "a", "r4")];
+    const others = [at("b1", "b", "r1"), at("b2", "b", "r2"), at("b3", "b", "r3")];
+    expect(placed({ nodes: [...few, ...others], ...gang("g", 3, { gpus: 8 }, wish("rack")) })).toEqual([
+      "b1",
+      "b2",
+      "b3",
+    ]);
   });
 
   test("packs a gang that does not fit one domain into few", () => {
@@ -171,6 +193,13 @@ test("a mixed gang is counted by its sums", () => {
     pods: [pod("gpu", { gpus: 8, group: "g" }), pod("cpu", { group: "g" })],
   };
   expect(placed(words)).toHaveLength(2);
+  // One of the largest in everything would fit twice into the rack, and there are three.
+  const cpus = ["cpu1", "cpu2"].map((name) => pod(name, { group: "g" }));
+  const three = {
+    groups: [group("g", { minMember: 3, ...need("rack") })],
+    pods: [pod("gpu", { gpus: 8, group: "g" }), ...cpus],
+  };
+  expect(placed({ nodes: nodes.slice(0, 2), ...three })).toHaveLength(3);
 });
 
 test("a gang of 512 pods of eight GPUs finds its 512 nodes", () => {

@@ -252,7 +252,11 @@ describe("consolidation", () => {
       world({ nodes, ...words, settings: { actions: ["allocate", "consolidation"] } }),
       startMs,
     );
-    expect(searches.get("consolidation")?.solved).toBe(1);
+    const { jobs = [] } = searches.get("consolidation") ?? {};
+    expect(jobs.map(({ end, count }) => [end, count])).toEqual([
+      ["no_generator", 1],
+      ["solved", 1],
+    ]);
   });
 });
 

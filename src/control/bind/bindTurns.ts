@@ -15,7 +15,7 @@ import {
   bindRequestRef,
   isFinallyFailed,
 } from "../../model/scheduling/bindRequest.ts";
-import { annotationKeys, gpuGroupsOfLabels } from "../../model/scheduling/keys.ts";
+import { gpuGroupsOfLabels } from "../../model/scheduling/keys.ts";
 import { formatTime } from "../../model/time.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { Controllers } from "../controllers.ts";
@@ -419,13 +419,12 @@ export class BindTurns {
     const { world } = this;
     const { selectedNode = "" } = request.spec ?? {};
     const node = (world.nodes.get(keyOf("", selectedNode)) as unknown as Node | undefined) ?? attempt.node;
-    const commit = request.metadata.annotations?.[annotationKeys.commit];
     const otherDevices = world.devices(selectedNode);
     return {
       request,
       pod: this.podOf(request, attempt),
       node,
-      commitSize: commit === undefined ? 0 : this.commitSize(`${request.metadata.namespace}/${commit}`),
+      commitSize: world.commitSize(request),
       reservations: (group) => world.reservations(group),
       freeGpus: attempt.freeGpus ?? (node === undefined ? 0 : world.freeGpus(node)),
       isScalingUp: world.isScalingUp,
@@ -437,16 +436,6 @@ export class BindTurns {
       podsRevision: world.pods.cache.revision,
       nowMs: this.nowMs,
     };
-  }
-
-  /** How many of a gang's requests exist. A set that has started was whole once: who has left it since holds nobody up. */
-  private commitSize(commit: string): number {
-    const set = this.world.requestsByCommit.get(commit);
-    const hasStarted = set.some((each) => {
-      const request = each as unknown as BindRequest;
-      return request.status?.phase === "Succeeded" || isFinallyFailed(request);
-    });
-    return hasStarted ? Number.POSITIVE_INFINITY : set.length;
   }
 
   /** The pod as the cache or our own writes have it; where neither does, as we last looked. */

@@ -3,7 +3,7 @@ import { deviceOf, hasEnded, holdersOf, isGoing, podsRef } from "../../decide/bi
 import { keyOf } from "../../model/intent.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
-import { type BindRequest, bindRequestRef, podUidOf } from "../../model/scheduling/bindRequest.ts";
+import { type BindRequest, bindRequestRef, isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";
 import {
   annotationKeys,
   gpuGroupsOfLabels,
@@ -11,6 +11,7 @@ import {
   labelKeys,
   scalingNamespace,
 } from "../../model/scheduling/keys.ts";
+import type { KindChange } from "../../snapshot/kindTable.ts";
 import type { Controllers } from "../controllers.ts";
 import { NewestOf } from "../newestOf.ts";
 
@@ -23,8 +24,8 @@ export class BindWorld {
   readonly nodes: NewestOf;
   readonly requests: NewestOf;
   readonly requestsByGroup;
-  readonly requestsByCommit;
   readonly requestsByPod;
+  private readonly requestsByCommit;
   private readonly reservationsByGroup;
   private readonly usersByGroup;
   private readonly podsByNode;
@@ -43,13 +44,33 @@ export class BindWorld {
     this.podsByNode = pods.index((pod) => nodeOf(pod));
     this.scalingPods = pods.index(({ metadata }) => (metadata.namespace === scalingNamespace ? [""] : []));
     this.requestsByGroup = requests.index((object) => groupsOf(asRequest(object)));
-    this.requestsByCommit = requests.index(({ metadata }) => {
-      const commit = metadata.annotations?.[annotationKeys.commit];
-      return commit === undefined ? [] : [`${metadata.namespace}/${commit}`];
+    this.requestsByCommit = requests.index((object) => {
+      const commit = commitOf(object);
+      return commit === undefined ? [] : [commit];
     });
     this.requestsByPod = requests.index((object) => [
       keyOf(object.metadata.namespace, asRequest(object).spec?.podName ?? ""),
     ]);
+  }
+
+  /** How many of a gang's requests exist. A set that has started was whole once: who has left it since holds nobody up. */
+  commitSize({ metadata }: Pick<BindRequest, "metadata">): number {
+    const commit = commitOf({ metadata });
+    if (commit === undefined) return 0;
+    const count = this.requestsByCommit.count(commit);
+    if (count >= wantedOf({ metadata })) return count;
+    return this.requestsByCommit.get(commit).some(hasStarted) ? Number.POSITIVE_INFINITY : count;
+  }
+
+  /** The requests of a gang that an event lets go on: its last one has come, or one of a set that is not whole has started all the same. */
+  released(event: KindChange): readonly KubeObject[] {
+    const commit = commitOf(event.object);
+    if (commit === undefined || event.type === "deleted") return [];
+    const isWhole = this.requestsByCommit.count(commit) >= wantedOf(event.object);
+    const isNew =
+      event.type === "added" || commitOf(event.before) !== commit || wantedOf(event.before) !== wantedOf(event.object);
+    const startsNow = event.type === "updated" && hasStarted(event.object) && !hasStarted(event.before);
+    return (isWhole && isNew) || (!isWhole && startsNow) ? this.requestsByCommit.get(commit) : [];
   }
 
   /** Every group that anything in the cluster names. */
@@ -134,6 +155,22 @@ export class BindWorld {
     const found = this.pods.get(key);
     return found?.metadata.uid === uid ? asPod(found) : undefined;
   }
+}
+
+/** The set of a gang's requests that were decided together. */
+function commitOf({ metadata }: Pick<KubeObject, "metadata">): string | undefined {
+  const commit = metadata.annotations?.[annotationKeys.commit];
+  return commit === undefined ? undefined : `${metadata.namespace}/${commit}`;
+}
+
+/** How many requests make the set whole. */
+function wantedOf({ metadata }: Pick<KubeObject, "metadata">): number {
+  return Number(metadata.annotations?.[annotationKeys.commitSize] ?? "0");
+}
+
+function hasStarted(object: KubeObject): boolean {
+  const request = asRequest(object);
+  return request.status?.phase === "Succeeded" || isFinallyFailed(request);
 }
 
 /** GPUs of a node that none of its pods has. */

@@ -3,7 +3,7 @@ import { reservationDefaults } from "../../decide/bind/reservation.ts";
 import { keyOf } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { bindRequestDefinition } from "../../model/scheduling/definitions.ts";
-import { annotationKeys, gpuGroupsOfLabels, reservationNamespace } from "../../model/scheduling/keys.ts";
+import { gpuGroupsOfLabels, reservationNamespace } from "../../model/scheduling/keys.ts";
 import type { Controllers } from "../controllers.ts";
 import { EventRecorder } from "../eventRecorder.ts";
 import type { NewObject, Part } from "../part.ts";
@@ -14,7 +14,8 @@ import { GroupTurns } from "./groupTurns.ts";
 
 export const binderDefaults: BinderOptions = { reservation: reservationDefaults, cdi: false, volumeTimeoutMs: 120_000 };
 
-const concurrency = 10;
+/** Each is a handful of writes one after the other, which wait for the disk of the API server, together. */
+const concurrency = 64;
 /** Whatever has failed before: a bind that can go on now must not wait for minutes because the API was away for some. */
 const backoff = { baseMs: 5, maxMs: 5_000 };
 /** Everything is driven by events; the sweep is for what nobody has thought of. */
@@ -59,11 +60,6 @@ function addBinder(controllers: Controllers, options: BinderOptions): void {
   const { cache: pods } = world.pods;
   const { cache: requests } = world.requests;
   const keyOfObject = ({ metadata }: KubeObject): string => keyOf(metadata.namespace, metadata.name);
-  const sameCommit = (object: KubeObject): string[] => {
-    const commit = object.metadata.annotations?.[annotationKeys.commit];
-    if (commit === undefined) return [keyOfObject(object)];
-    return world.requestsByCommit.get(`${object.metadata.namespace}/${commit}`).map(keyOfObject);
-  };
   const groupsOfPod = ({ metadata }: KubeObject): string[] => gpuGroupsOfLabels(metadata.labels);
   controllers.add({
     name: "bind",
@@ -71,7 +67,7 @@ function addBinder(controllers: Controllers, options: BinderOptions): void {
     backoff,
     sources: [
       kindSource(requests, forObject()),
-      kindSource(requests, forMapped(sameCommit)),
+      kindSource(requests, (event) => world.released(event).map(keyOfObject)),
       kindSource(
         pods,
         forMapped((pod) => world.requestsByPod.get(keyOfObject(pod)).map(keyOfObject)),

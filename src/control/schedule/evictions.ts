@@ -16,11 +16,15 @@ import type { Cancel } from "../../ports/cancel.ts";
 import type { Decision } from "../commit.ts";
 import type { Controllers } from "../controllers.ts";
 import type { EventRecorder } from "../eventRecorder.ts";
+import { inParallel } from "../inParallel.ts";
 import type { GroupMarks } from "./groupMarks.ts";
 import { type Change, patchObject } from "./patchObject.ts";
 import { evictionKey, type Mark, refs, type ScheduleWorld } from "./scheduleWorld.ts";
 
 const disruptionTarget = "DisruptionTarget";
+/** Plans that are carried out at once, and calls of each: enough that one sync of the disk carries many of them. */
+const plansAtOnce = 32;
+const callsAtOnce = 64;
 
 /** A pod that others are evicted for, and where it will go. */
 interface Winner {
@@ -39,7 +43,7 @@ interface VictimMark {
  * Evicts what a plan has to evict, all of it or none, also when we die in the middle of it. A plan is written down before the first victim goes:
  *
  *   1  every victim is marked with the plan
- *   2  every winner is promised its node, the last of them with the plan: from here on it stands
+ *   2  every winner is promised its node, the last of them with the plan and after all others: from here on it stands
  *   3  the victims go
  *
  * Whoever leads next finds the marks: of a plan that stands it finishes the rest, of any other it takes them off. Everybody
@@ -81,52 +85,65 @@ export class Evictions {
       else known.push(eviction);
     }
     let hasFailed = false;
-    for (const [evictor, evictions] of byEvictor) {
-      const winners = await this.winnersOf(plan, evictor, revision, cancel);
-      const victims = await this.victimsOf(evictions, revision, cancel);
-      if (winners === undefined || victims === undefined) {
-        hasFailed = true;
-        continue;
-      }
-      const going = evictor === undefined ? victims : await this.writeDown(victims, winners, cancel);
-      if (going === undefined) {
-        hasFailed = true;
-        continue;
-      }
-      for (const [at, { task, reason }] of evictions.entries()) {
-        const victim = await this.markVictim(going[at] as KubeObject, reason.why, cancel);
-        const outcome = await this.evict(victim, reason.why, evictor === undefined, cancel);
-        if (!outcome.ok) hasFailed = true;
-        else if (task.job !== undefined) {
-          this.tell(evictions[at] as PlannedEviction);
-          this.marks.evicted(task.job, this.controllers.ports.clock.nowMs());
-        }
-      }
-    }
+    await inParallel([...byEvictor], plansAtOnce, async ([evictor, evictions]) => {
+      if (!(await this.carryOutFor(evictor, evictions, plan, revision, cancel))) hasFailed = true;
+    });
     return hasFailed;
+  }
+
+  /** True when everybody went who had to. */
+  private async carryOutFor(
+    evictor: Job | undefined,
+    evictions: readonly PlannedEviction[],
+    plan: Plan,
+    revision: Revision,
+    cancel: Cancel,
+  ): Promise<boolean> {
+    const winners = await this.winnersOf(plan, evictor, revision, cancel);
+    const victims = await this.victimsOf(evictions, revision, cancel);
+    if (winners === undefined || victims === undefined) return false;
+    const going = evictor === undefined ? victims : await this.writeDown(victims, winners, cancel);
+    if (going === undefined) return false;
+    const gone = await allOf([...evictions.entries()], async ([at, eviction]) => {
+      const { task, reason } = eviction;
+      const victim = await this.markVictim(going[at] as KubeObject, reason.why, cancel);
+      const outcome = await this.evict(victim, reason.why, evictor === undefined, cancel);
+      if (!outcome.ok) return undefined;
+      if (task.job !== undefined) {
+        this.tell(eviction);
+        this.marks.evicted(task.job, this.controllers.ports.clock.nowMs());
+      }
+      return victim;
+    });
+    return gone !== undefined;
   }
 
   /** Deals with marks that a plan left behind; says why when that could not be done, and nothing may be decided before it is. */
   async finish(cancel: Cancel): Promise<string | undefined> {
-    for (const pod of this.marked.get("")) {
-      const mark = markOf(pod);
-      if (pod.metadata.deletionTimestamp !== undefined || mark === undefined) continue;
-      const { namespace = "", name, uid } = pod.metadata;
-      const holder = await this.look(mark.holder.namespace, mark.holder.name, cancel);
-      const fresh = await this.look(namespace, name, cancel);
-      if (!holder.ok) return holder.message;
-      if (!fresh.ok) return fresh.message;
-      const { object } = fresh.value;
-      if (object === undefined || object.metadata.uid !== uid || object.metadata.deletionTimestamp !== undefined)
-        continue;
-      const outcome = stands(holder.value.object, mark)
-        ? await this.evict(object, `the rest of a plan for ${mark.holder.name}`, false, cancel)
-        : await this.annotate(object, { [annotationKeys.evictedFor]: null }, "the plan does not stand", cancel);
-      // What is refused for good stays as it is: everybody else must not wait for it.
-      const isForGood = !outcome.ok && (outcome.reason === "Forbidden" || outcome.reason === "Invalid");
-      if (!outcome.ok && outcome.reason !== "NotFound" && !isForGood) return outcome.message;
-    }
-    return undefined;
+    let problem: string | undefined;
+    await inParallel(this.marked.get(""), callsAtOnce, async (pod) => {
+      problem = (await this.finishOne(pod, cancel)) ?? problem;
+    });
+    return problem;
+  }
+
+  private async finishOne(pod: KubeObject, cancel: Cancel): Promise<string | undefined> {
+    const mark = markOf(pod);
+    if (pod.metadata.deletionTimestamp !== undefined || mark === undefined) return undefined;
+    const { namespace = "", name, uid } = pod.metadata;
+    const holder = await this.look(mark.holder.namespace, mark.holder.name, cancel);
+    const fresh = await this.look(namespace, name, cancel);
+    if (!holder.ok) return holder.message;
+    if (!fresh.ok) return fresh.message;
+    const { object } = fresh.value;
+    if (object === undefined || object.metadata.uid !== uid || object.metadata.deletionTimestamp !== undefined)
+      return undefined;
+    const outcome = stands(holder.value.object, mark)
+      ? await this.evict(object, `the rest of a plan for ${mark.holder.name}`, false, cancel)
+      : await this.annotate(object, { [annotationKeys.evictedFor]: null }, "the plan does not stand", cancel);
+    // What is refused for good stays as it is: everybody else must not wait for it.
+    const isForGood = !outcome.ok && (outcome.reason === "Forbidden" || outcome.reason === "Invalid");
+    return outcome.ok || outcome.reason === "NotFound" || isForGood ? undefined : outcome.message;
   }
 
   /** Marks and promises, in this order. The victims as they are after it; undefined when not all could be written. */
@@ -135,26 +152,23 @@ export class Evictions {
     winners: readonly Winner[],
     cancel: Cancel,
   ): Promise<KubeObject[] | undefined> {
-    const holder = winners.at(-1)?.pod;
-    if (holder === undefined) return undefined;
+    const last = winners.at(-1);
+    if (last === undefined) return undefined;
+    const holder = last.pod;
     const { namespace = "", name, uid, resourceVersion } = holder.metadata;
     const plan = uuid5(uid, resourceVersion);
-    const marked: KubeObject[] = [];
-    for (const victim of victims) {
-      const mark = { [annotationKeys.evictedFor]: `${plan} ${keyOf(namespace, name)} ${uid}` };
+    const mark = { [annotationKeys.evictedFor]: `${plan} ${keyOf(namespace, name)} ${uid}` };
+    const marked = await allOf(victims, async (victim) => {
       const outcome = await this.annotate(victim, mark, `it goes for ${name}`, cancel);
-      if (!outcome.ok || outcome.value === undefined) return undefined;
-      marked.push(outcome.value);
-    }
-    for (const { pod, node } of winners) {
-      let promised: KubeObject | undefined = pod;
-      if (pod === holder) {
-        const written = await this.annotate(pod, { [annotationKeys.plan]: plan }, "others go for it", cancel);
-        promised = written.ok ? written.value : undefined;
-      }
-      if (promised === undefined || !(await this.promise(promised, node, cancel))) return undefined;
-    }
-    return marked;
+      return outcome.ok ? outcome.value : undefined;
+    });
+    if (marked === undefined) return undefined;
+    const isPromised = async ({ pod, node }: Winner): Promise<true | undefined> =>
+      (await this.promise(pod, node, cancel)) ? true : undefined;
+    if ((await allOf(winners.slice(0, -1), isPromised)) === undefined) return undefined;
+    const written = await this.annotate(holder, { [annotationKeys.plan]: plan }, "others go for it", cancel);
+    const stands = written.ok && written.value !== undefined && (await this.promise(written.value, last.node, cancel));
+    return stands ? marked : undefined;
   }
 
   /** Whoever somebody is evicted for is promised the place, durably: a restart and another cycle keep the promise. */
@@ -223,16 +237,11 @@ export class Evictions {
     revision: Revision,
     cancel: Cancel,
   ): Promise<Winner[] | undefined> {
-    const winners: Winner[] = [];
-    for (const { job, pipelined } of plan.jobs) {
-      if (job !== evictor) continue;
-      for (const { task, node } of pipelined) {
-        const { ok, pod } = await this.still(task, revision, cancel);
-        if (!ok) return undefined;
-        winners.push({ pod, node });
-      }
-    }
-    return winners;
+    const promised = plan.jobs.flatMap(({ job, pipelined }) => (job === evictor ? pipelined : []));
+    return allOf(promised, async ({ task, node }) => {
+      const { ok, pod } = await this.still(task, revision, cancel);
+      return ok ? { pod, node } : undefined;
+    });
   }
 
   private async victimsOf(
@@ -240,13 +249,10 @@ export class Evictions {
     revision: Revision,
     cancel: Cancel,
   ): Promise<KubeObject[] | undefined> {
-    const victims: KubeObject[] = [];
-    for (const { task } of evictions) {
+    return allOf(evictions, async ({ task }) => {
       const { ok, pod } = await this.still(task, revision, cancel);
-      if (!ok || (pod as unknown as Pod).spec?.nodeName !== task.pod.spec?.nodeName) return undefined;
-      victims.push(pod);
-    }
-    return victims;
+      return ok && (pod as unknown as Pod).spec?.nodeName === task.pod.spec?.nodeName ? pod : undefined;
+    });
   }
 
   /** The same pod, and nobody has deleted it. */
@@ -298,6 +304,18 @@ export class Evictions {
       },
     });
   }
+}
+
+/** What becomes of each, in order; undefined when it is undefined for one. */
+async function allOf<T, R extends object | true>(
+  all: readonly T[],
+  run: (each: T) => Promise<R | undefined>,
+): Promise<R[] | undefined> {
+  const results: (R | undefined)[] = [];
+  await inParallel([...all.entries()], callsAtOnce, async ([at, each]) => {
+    results[at] = await run(each);
+  });
+  return results.every((each) => each !== undefined) ? (results as R[]) : undefined;
 }
 
 function markOf({ metadata }: KubeObject): VictimMark | undefined {

@@ -6,9 +6,9 @@ import { type BindRequest, isFinallyFailed, podUidOf } from "../../model/schedul
 import { annotationKeys } from "../../model/scheduling/keys.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { Controllers } from "../controllers.ts";
+import { inParallel } from "../inParallel.ts";
 import type { TurnResult } from "../loop.ts";
 import { turnResultOf } from "../loop.ts";
-import { inParallel } from "./schedulerTurns.ts";
 import { refs, type ScheduleWorld } from "./scheduleWorld.ts";
 
 /** How long a gang's set may be incomplete before somebody who did not write it takes it for abandoned. */

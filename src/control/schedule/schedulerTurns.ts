@@ -14,6 +14,7 @@ import type { Cancel } from "../../ports/cancel.ts";
 import { type Decision, resolveUnknown } from "../commit.ts";
 import type { Controllers } from "../controllers.ts";
 import type { EventRecorder } from "../eventRecorder.ts";
+import { inParallel } from "../inParallel.ts";
 import type { TurnResult } from "../loop.ts";
 import { Evictions } from "./evictions.ts";
 import type { GroupMarks } from "./groupMarks.ts";
@@ -373,13 +374,4 @@ function stuckWithClaims({ obstacles }: Plan): string[] {
 
 function intentKey({ type, target }: Intent): string {
   return `${type} ${kindOf(target)} ${keyOf(target.namespace, target.name)}`;
-}
-
-/** Runs all, so many at a time, in order. */
-export async function inParallel<T>(all: readonly T[], atOnce: number, run: (each: T) => Promise<void>): Promise<void> {
-  let next = 0;
-  const worker = async (): Promise<void> => {
-    for (let at = next++; at < all.length; at = next++) await run(all[at] as T);
-  };
-  await Promise.all(Array.from({ length: Math.min(atOnce, all.length) }, worker));
 }

@@ -10,6 +10,7 @@ import type { Ended } from "../../snapshot/ledger.ts";
 import { Picture } from "../../snapshot/picture.ts";
 import type { Committed } from "../commit.ts";
 import type { Controllers } from "../controllers.ts";
+import { inParallel } from "../inParallel.ts";
 import type { ObjectCache } from "../objectCache.ts";
 
 /** For whom something was decided: a controller and the key of its turn. */
@@ -206,8 +207,4 @@ function sorts(intents: readonly Intent[]): Intent[][] {
     last = sort;
   }
   return all;
-}
-
-async function inParallel<T>(items: readonly T[], width: number, run: (item: T) => Promise<void>): Promise<void> {
-  for (let at = 0; at < items.length; at += width) await Promise.all(items.slice(at, at + width).map(run));
 }

@@ -572,6 +572,46 @@ describe("other pods", () => {
     expect(placed.filter((each) => each === "n3")).toHaveLength(2);
   });
 
+  describe("spread counts", () => {
+    const hard = (more: object) => ({
+      maxSkew: 1,
+      topologyKey: "zone",
+      whenUnsatisfiable: "DoNotSchedule",
+      labelSelector: { matchLabels: { app: "w" } },
+      ...more,
+    });
+    const spreading = (count: number, constraint: object, more: object = {}) =>
+      gang(
+        "a",
+        count,
+        { labels: { app: "w" }, spec: { topologySpreadConstraints: [constraint], ...more } as never },
+        { minMember: 1 },
+      );
+    const places = (words: Parameters<typeof world>[0]) => Object.values(outcome(decide(world(words)))).sort();
+
+    test("zones that are not there yet as empty, where a number of zones is asked for", () => {
+      const one = [node("n1", { labels: { zone: "a" } })];
+      expect(places({ nodes: one, ...spreading(3, hard({})) })).toHaveLength(3);
+      expect(places({ nodes: one, ...spreading(3, hard({ minDomains: 2 })) })).toHaveLength(1);
+    });
+
+    test("only zones that the pods may go to, unless it is told not to look", () => {
+      const nodeSelector = { kind: "good" };
+      const nodes = [
+        node("n1", { labels: { zone: "a", kind: "good" } }),
+        node("n2", { labels: { zone: "b", kind: "bad" } }),
+      ];
+      expect(places({ nodes, ...spreading(3, hard({}), { nodeSelector }) })).toHaveLength(3);
+      expect(places({ nodes, ...spreading(3, hard({ nodeAffinityPolicy: "Ignore" }), { nodeSelector }) })).toHaveLength(
+        1,
+      );
+    });
+
+    test("no node without the label", () => {
+      expect(places({ nodes: [node("n1")], ...spreading(1, hard({})) })).toEqual([]);
+    });
+  });
+
   test("what was placed before a term was known counts", () => {
     const cluster = world({
       nodes: [node("n1"), node("n2")],

@@ -20,6 +20,11 @@ describe("MIG", () => {
     expect(placed({ nodes: [mixed], ...gang("a", 1, { requests: { "nvidia.com/mig-1g.5gb": "5" } }) })).toEqual([]);
   });
 
+  test("no node of the single strategy takes a profile, whatever it offers", () => {
+    const both = node("both", { gpus: 8, more: mig, labels: { "nvidia.com/mig.strategy": "single" } });
+    expect(placed({ nodes: [both], ...gang("a", 1, { requests: { "nvidia.com/mig-1g.5gb": "1" } }) })).toEqual([]);
+  });
+
   test("no node with MIG takes a share of a GPU, one of the single strategy takes whole ones", () => {
     expect(placed({ nodes: [single, mixed], ...gang("a", 1, { fraction: "0.5" }) })).toEqual([]);
     expect(placed({ nodes: [single], ...gang("a", 1, { gpus: 1 }) })).toEqual(["single"]);
@@ -84,6 +89,36 @@ describe("volumes", () => {
 
   test("keep a pod in their zone", () => {
     const made = cluster("b");
+    addPod(made, pod("p", { group: "a", spec: uses("data") }));
+    expect(outcome(decide(made))).toEqual({ p: "n2" });
+  });
+
+  test("that only some nodes can reach keep a pod there", () => {
+    const made = cluster("");
+    const volume = made.volumes.volumes.get("pv-data") as unknown as object;
+    const expression = { key: "kubernetes.io/hostname", operator: "In", values: ["n2"] };
+    const required = { nodeSelectorTerms: [{ matchExpressions: [expression] }] };
+    made.volumes.volumes.set("pv-data", {
+      ...volume,
+      metadata: meta("pv-data"),
+      spec: { nodeAffinity: { required } },
+    } as never);
+    addPod(made, pod("p", { group: "a", spec: uses("data") }));
+    expect(outcome(decide(made))).toEqual({ p: "n2" });
+  });
+
+  test("that are not made yet keep a pod where their class may make them", () => {
+    const made = cluster("a");
+    made.volumes.claims.set("default/data", {
+      metadata: meta("data"),
+      spec: { storageClassName: "s" },
+      status: { phase: "Pending" },
+    } as never);
+    made.volumes.classes.set("s", {
+      metadata: meta("s"),
+      volumeBindingMode: "WaitForFirstConsumer",
+      allowedTopologies: [{ matchLabelExpressions: [{ key: "topology.kubernetes.io/zone", values: ["b"] }] }],
+    } as never);
     addPod(made, pod("p", { group: "a", spec: uses("data") }));
     expect(outcome(decide(made))).toEqual({ p: "n2" });
   });
@@ -296,6 +331,12 @@ describe("amounts", () => {
     expect(cluster.gpuMemoryRange()).toEqual({ leastMiB: 16_000, mostMiB: 80_000 });
     cluster.removeNode("small");
     expect(cluster.gpuMemoryRange()).toEqual({ leastMiB: 80_000, mostMiB: 80_000 });
+  });
+
+  test("memory of GPUs, however little, is asked of no node that does not say how much its GPUs have", () => {
+    const silent = node("silent", { gpuMemory: 0 });
+    expect(placed({ nodes: [silent], ...gang("a", 1, { gpuMemory: "50" }) })).toEqual([]);
+    expect(placed({ nodes: [silent, node("n1")], ...gang("a", 1, { gpuMemory: "50" }) })).toEqual(["n1"]);
   });
 
   test("a request for GPU memory is the part of the smallest GPU for fairness, and of the largest before it is placed", () => {

@@ -134,6 +134,14 @@ describe("what is worth more, in order:", () => {
     expect(wins({ nodes, ...together(full, gang("a", 1, { cpu: "1" })) })).toBe("n2");
   });
 
+  test("a node without GPUs for pods without, also for many alike and for those that look at their company", () => {
+    const nodes = [node("n1", { cpu: "16" }), node("n2", { gpus: 0, cpu: "64" })];
+    const many = outcome(decide(world({ nodes, ...gang("a", 9, { cpu: "1" }, { minMember: 1 }) })));
+    expect(Object.keys(many)).toHaveLength(9);
+    expect(new Set(Object.values(many))).toEqual(new Set(["n2"]));
+    expect(wins({ nodes, ...gang("a", 1, { spec: likes("nobody") }) })).toBe("n2");
+  });
+
   test.each([
     ["the fuller one, by cores for a pod without GPUs", {}, { cpu: "32" }, "n2"],
     ["the emptier one where cores are spread", { cpuStrategy: "spread" as const }, { cpu: "32" }, "n1"],
@@ -145,6 +153,44 @@ describe("what is worth more, in order:", () => {
     expect(wins({ ...words, ...together(gang("x", 1, { ...busy, on: "n2" }), other, gang("a", 1, wanted)) })).toBe(
       winner,
     );
+  });
+});
+
+describe("what others do", () => {
+  const dislikes = (label: string) => {
+    const podAffinityTerm = { topologyKey: "kubernetes.io/hostname", labelSelector: { matchLabels: { app: label } } };
+    const preferredDuringSchedulingIgnoredDuringExecution = [{ weight: 1, podAffinityTerm }];
+    return { affinity: { podAntiAffinity: { preferredDuringSchedulingIgnoredDuringExecution } } } as never;
+  };
+  const there = { groups: [group("f")], pods: [pod("f", { gpus: 1, on: "n1", group: "f", labels: { app: "loud" } })] };
+
+  test("a node with company that the pod would rather not have is worse than an emptier one", () => {
+    const nodes = [node("n1"), node("n2")];
+    const go = (spec: never) => outcome(decide(world({ nodes, ...together(there, gang("a", 1, { gpus: 1, spec })) })));
+    expect(go(dislikes("nobody"))).toEqual({ "a-000": "n1" });
+    expect(go(dislikes("loud"))).toEqual({ "a-000": "n2" });
+    // Where nothing else is left it goes there all the same.
+    const one = world({ nodes: [node("n1")], ...together(there, gang("a", 1, { gpus: 1, spec: dislikes("loud") })) });
+    expect(outcome(decide(one))).toEqual({ "a-000": "n1" });
+  });
+
+  test("pods that would rather be spread are, and go where they can when they cannot", () => {
+    const spread = {
+      maxSkew: 1,
+      topologyKey: "zone",
+      whenUnsatisfiable: "ScheduleAnyway",
+      labelSelector: { matchLabels: { app: "w" } },
+    };
+    const spec = { topologySpreadConstraints: [spread] } as never;
+    const zone = (name: string, of: string, gpus: number) => node(name, { gpus, labels: { zone: of } });
+    const go = (gpus: number) => {
+      const nodes = [zone("n1", "a", 4), zone("n2", "b", gpus)];
+      return Object.values(
+        outcome(decide(world({ nodes, ...gang("a", 4, { gpus: 1, labels: { app: "w" }, spec }) }))),
+      ).sort();
+    };
+    expect(go(4)).toEqual(["n1", "n1", "n2", "n2"]);
+    expect(go(1)).toEqual(["n1", "n1", "n1", "n2"]);
   });
 });
 

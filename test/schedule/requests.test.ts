@@ -3,7 +3,13 @@ import type { JsonObject } from "../../src/model/json.ts";
 import { isFinallyFailed } from "../../src/model/scheduling/bindRequest.ts";
 import { ScheduleCluster } from "./scheduleCluster.ts";
 
-async function request(cluster: ScheduleCluster, pod: string, node: string, status?: JsonObject): Promise<void> {
+async function request(
+  cluster: ScheduleCluster,
+  pod: string,
+  node: string,
+  status?: JsonObject,
+  annotations: Record<string, string> = {},
+): Promise<void> {
   const { uid } = cluster.pod1(pod).metadata;
   await cluster.create("scheduling.run.ai/bindrequests", {
     apiVersion: "scheduling.run.ai/v1alpha2",
@@ -11,6 +17,7 @@ async function request(cluster: ScheduleCluster, pod: string, node: string, stat
     metadata: {
       name: pod,
       namespace: "default",
+      annotations,
       ownerReferences: [{ apiVersion: "v1", kind: "Pod", name: pod, uid }],
     },
     spec: { podName: pod, selectedNode: node, receivedResourceType: "Regular" },
@@ -78,4 +85,59 @@ test("a request for a node of another pool is left to that pool", async () => {
   await request(cluster, "p", gold);
   await cluster.run(3);
   expect(cluster.requests().map(({ metadata }) => metadata.name)).toEqual(["p"]);
+});
+
+test("a pod of a gang that is deleted before its set has begun takes the whole set with it", async () => {
+  const cluster = await ScheduleCluster.create(["h100=1"]);
+  const [node = ""] = cluster.api.names("/nodes");
+  const commit = { "muster.dev/commit": "c", "muster.dev/commit-size": "3" };
+  const pods = { group: "", version: "v1", plural: "pods" };
+  for (const name of ["a", "b"]) {
+    await cluster.admin.create(pods, {
+      apiVersion: "v1",
+      kind: "Pod",
+      // Somebody has to let go of it before it is gone.
+      metadata: { name, namespace: "default", finalizers: ["example.com/wait"] },
+      spec: {
+        schedulerName: "kai-scheduler",
+        schedulingGates: [{ name: "wait" }],
+        containers: [{ name: "c", image: "i" }],
+      },
+    } as never);
+  }
+  await cluster.run(1);
+  for (const name of ["a", "b"]) await request(cluster, name, node, undefined, commit);
+  await cluster.run(1);
+  expect(cluster.requests()).toHaveLength(2);
+  await cluster.admin.delete({ ...pods, namespace: "default", name: "a" });
+  // Sooner than a set is given up of which only some requests were ever made.
+  await cluster.run(1);
+  expect(cluster.pod1("a").metadata.deletionTimestamp).toBeDefined();
+  expect(cluster.requests()).toEqual([]);
+});
+
+test("a request that is done stays until its whole set is over", async () => {
+  const cluster = await ScheduleCluster.create(["h100=1"]);
+  let open: () => void = () => {};
+  const opened = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  cluster.kube.faults = { hold: (verb, what) => (verb === "bind" && what === "pods g-1" ? opened : undefined) };
+  await cluster.group("g", { minMember: 2 });
+  for (const name of ["g-0", "g-1"]) await cluster.pod(name, { gpus: 1, annotations: { "pod-group-name": "g" } });
+  await cluster.run(3);
+  expect([cluster.pod1("g-0"), cluster.pod1("g-1")].map(({ spec }) => spec?.nodeName !== undefined)).toEqual([
+    true,
+    false,
+  ]);
+  expect(
+    cluster.requests().map(({ metadata, status }) => [metadata.name, (status as JsonObject | undefined)?.["phase"]]),
+  ).toEqual([
+    ["g-0", "Succeeded"],
+    ["g-1", undefined],
+  ]);
+  open();
+  await cluster.run(3);
+  expect(cluster.pod1("g-1").status?.phase).toBe("Running");
+  expect(cluster.requests()).toEqual([]);
 });

@@ -29,6 +29,8 @@ export class RequestTurns {
   private readonly world: ScheduleWorld;
   private readonly byCommit;
   private readonly incompleteSince = new Map<string, number>();
+  /** Sets that lost a pod before they began. With its request goes what shows that, so the others need it remembered. */
+  private readonly voided = new Set<string>();
   /** Pod UID to how many of its requests failed, and the UID of the last one. May be lost: it only makes us patient. */
   private readonly failed = new Map<string, { readonly times: number; readonly request: string }>();
 
@@ -51,6 +53,7 @@ export class RequestTurns {
     const doomed: Doomed[] = [];
     let againMs = Number.POSITIVE_INFINITY;
     const set = this.requestsOf(key);
+    if (set.length === 0) this.voided.delete(key.slice("set ".length));
     const standing = this.standingOf(set);
     for (const object of set) {
       // Who is on its way out waits for the binder.
@@ -149,8 +152,11 @@ export class RequestTurns {
     const size = Number(first?.metadata.annotations?.[annotationKeys.commitSize] ?? "0");
     const hasStarted = set.some((each) => isOver(each as unknown as BindRequest));
     const pods = set.map((each) => this.world.cluster.tasks.get(podUidOf(each as unknown as BindRequest) ?? ""));
-    const isVoid = !hasStarted && pods.some((task) => task?.pod.metadata.deletionTimestamp !== undefined);
-    if (isVoid) return "a pod of its gang is being deleted";
+    const losesPod = pods.some((task) => task?.pod.metadata.deletionTimestamp !== undefined);
+    if (!hasStarted && (losesPod || this.voided.has(id))) {
+      this.voided.add(id);
+      return "a pod of its gang is being deleted";
+    }
     if (hasStarted || set.length >= size) {
       this.incompleteSince.delete(id);
       return undefined;

@@ -114,6 +114,11 @@ describe("by kind of workload", () => {
       spec: replicas("pytorchReplicaSpecs", { Master: 1, Worker: 3 }, { elasticPolicy: { minReplicas: 2 } }),
     });
     expect(wanted([elastic], worker).spec.subGroups?.[1]?.minMember).toBe(1);
+    const both = { elasticPolicy: { minReplicas: 2 }, runPolicy: { schedulingPolicy: { minAvailable: 3 } } };
+    const said = owner("kubeflow.org/v1", "PyTorchJob", {
+      spec: replicas("pytorchReplicaSpecs", { Master: 1, Worker: 3 }, both),
+    });
+    expect(wanted([said], worker).spec.subGroups?.[1]?.minMember).toBe(2);
   });
 
   test("segments of a PyTorchJob are subgroups of the workers, those beyond the minimum optional", () => {
@@ -466,6 +471,7 @@ describe("for every kind", () => {
 
   test.each([
     ["the owner", { "kai.scheduler/node-pool": "gold" }, {}],
+    ["the owner before the pod", { "kai.scheduler/node-pool": "gold" }, { "kai.scheduler/node-pool": "silver" }],
     ["the pod", {}, { "kai.scheduler/node-pool": "gold" }],
   ])("the node pool of the group is that of %s", (_, ownerLabels, podLabels) => {
     const group = wanted([owner("batch/v1", "Job", { labels: ownerLabels })], pod("p", { labels: podLabels }));

@@ -208,6 +208,27 @@ describe("the reason of a job that waits", () => {
     expect(message).toContain("group a needs places for 3 pods at once and 2 were found: the next, a-002, fits 0 of 2");
   });
 
+  test("how many of a gang with subgroups found a place, and which subgroup the next one is of", () => {
+    const subGroups = [
+      { name: "head", minMember: 1 },
+      { name: "workers", minMember: 3 },
+    ];
+    const member = (name: string, subGroup: string, gpus: number) => pod(name, { gpus, group: "a", subGroup });
+    const words = {
+      nodes: [node("n1", { gpus: 8 })],
+      groups: [group("a", { subGroups })],
+      pods: [member("h", "head", 1), ...[0, 1, 2].map((at) => member(`w${at}`, "workers", 3))],
+    };
+    expect(only(words).message).toBe(
+      "group a needs places for 4 pods at once and 3 were found: the next, w2 of subgroup workers, fits 0 of 1 nodes: 1 node(s) have not enough GPUs",
+    );
+    const constraint = { topologyConstraint: { topology: "nope", requiredTopologyLevel: "rack" } };
+    const close = [group("a", { subGroups: [subGroups[0], { ...subGroups[1], ...constraint }] as never })];
+    expect(only({ ...words, groups: close }).message).toBe(
+      "group a needs places for 4 pods at once and 1 were found: subgroup workers: Topology nope does not exist",
+    );
+  });
+
   test("a subgroup that the group does not have", () => {
     const { message, cure } = only({
       groups: [group("a", { subGroups: [{ name: "head", minMember: 1 }] })],

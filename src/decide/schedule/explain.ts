@@ -12,6 +12,7 @@ import { barredTypes, typeBarText } from "./gpuTypes.ts";
 import type { GroupNode, Job } from "./job.ts";
 import { mostOnOneNode } from "./largestNode.ts";
 import type { NodeState } from "./nodeState.ts";
+import { inPlacingOrder } from "./placeGang.ts";
 import { placeTask, problemOf } from "./placeTask.ts";
 import type { QueueState } from "./queueTree.ts";
 import { cpuAt, gpuAt, memoryAt, podsAt, queueResources, type Vector, wholeAmount } from "./resources.ts";
@@ -207,16 +208,25 @@ function explainPlacement(
   const { cluster } = session;
   const problem = problemOf(cluster, failed);
   if (problem !== undefined) return { reason, message: `pod ${failed.key}: ${problem}`, cure: cureOfProblem(problem) };
+  const { podSet } = failed;
+  const part = job.podSets.length > 1 && podSet !== undefined ? `subgroup ${podSet.name}` : "";
   const lead =
     step.tasks.length > 1
       ? `group ${job.name} needs places for ${step.tasks.length} pods at once and ${placed} were found: `
       : "";
   if (why !== undefined)
-    return { reason, message: `${lead}${why}`, cure: "free resources in one domain, or allow a wider one" };
+    return {
+      reason,
+      message: `${lead}${part === "" ? "" : `${part}: `}${why}`,
+      cure: "free resources in one domain, or allow a wider one",
+    };
   const tooLarge = largestNode(session, failed);
   if (tooLarge !== undefined) return { reason, message: `${lead}${tooLarge.message}`, cure: tooLarge.cure };
-  const { counted, cure } = reasonsFor(session, failed, step, placed);
-  const message = `${lead}${step.tasks.length > 1 ? `the next, ${failed.name}, fits` : `pod ${failed.key} fits`} ${counted}`;
+  const before = inPlacingOrder(job, step).slice(0, placed);
+  const { counted, cure } = reasonsFor(session, failed, step, before);
+  const whose = part === "" ? "" : ` of ${part}`;
+  const who = step.tasks.length > 1 ? `the next, ${failed.name}${whose},` : `pod ${failed.key}${whose}`;
+  const message = `${lead}${who} fits ${counted}`;
   return { reason, message, cure: cure ?? "it is tried again whenever something changes" };
 }
 
@@ -245,8 +255,7 @@ interface Explanations {
 const explained = new WeakMap<Session, Explanations>();
 
 /** Of a gang, the pods before the one that failed are put back for a moment: what they take is why it fails. */
-function reasonsFor(session: Session, task: Task, step: Step, placed: number): Explained {
-  const before = step.tasks.slice(0, placed);
+function reasonsFor(session: Session, task: Task, step: Step, before: readonly Task[]): Explained {
   let known = explained.get(session);
   if (known === undefined) {
     known = {

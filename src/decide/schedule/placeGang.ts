@@ -29,19 +29,29 @@ export function placeStep(
   candidates: Candidates = anywhere,
 ): GangVerdict {
   const start = statement.checkpoint();
-  const failure: { placed: number; failed: Task | undefined; why: string | undefined } = {
-    placed: 0,
-    failed: undefined,
-    why: undefined,
-  };
+  const failure: Failure = { order: inPlacingOrder(job, step), placed: 0, failed: undefined, why: undefined };
   if (!placeNode(cluster, statement, job.root, step, candidates, failure)) {
     statement.rollback(start);
-    return { ok: false, ...failure };
+    const { placed, failed, why } = failure;
+    return { ok: false, placed, failed, why };
   }
   const isPipelined = step.tasks.some(({ status }) => status === "pipelined");
   // Also a pod that fits now waits with those of its gang that were placed before it and have to wait.
   if (mustWaitTogether(job)) statement.pipelineAll(step.tasks);
   return { ok: true, isPipelined };
+}
+
+/** What stood in the way of the attempt that came furthest. */
+interface Failure {
+  readonly order: readonly Task[];
+  placed: number;
+  failed: Task | undefined;
+  why: string | undefined;
+}
+
+/** The pods of a step in the order in which they are placed: subgroup after subgroup. */
+export function inPlacingOrder({ root }: Job, step: Step): readonly Task[] {
+  return membersOf(root, step);
 }
 
 function placeNode(
@@ -50,7 +60,7 @@ function placeNode(
   node: GroupNode,
   step: Step,
   within: Candidates,
-  failure: { placed: number; failed: Task | undefined; why: string | undefined },
+  failure: Failure,
 ): boolean {
   const ours = node.podSet === undefined ? membersOf(node, step) : (step.bySet.get(node.podSet) ?? []);
   if (ours.length === 0) return true;
@@ -58,7 +68,10 @@ function placeNode(
   const choice = candidateSets(cluster, node.topology, within, ours, running);
   if (!choice.ok) {
     failure.why ??= choice.why;
-    failure.failed ??= ours[0];
+    if (failure.failed === undefined && ours[0] !== undefined) {
+      failure.failed = ours[0];
+      failure.placed = failure.order.indexOf(ours[0]);
+    }
     return false;
   }
   for (const set of choice.sets) {
@@ -81,16 +94,17 @@ function placeIn(
   step: Step,
   ours: readonly Task[],
   set: Candidates,
-  failure: { placed: number; failed: Task | undefined; why: string | undefined },
+  failure: Failure,
 ): boolean {
   if (node.podSet === undefined) {
     return node.children.every((child) => placeNode(cluster, statement, child, step, set, failure));
   }
-  for (const [at, task] of ours.entries()) {
+  for (const task of ours) {
     if (placeTask(cluster, statement, task, set)) continue;
-    if (failure.failed === undefined || at > failure.placed) {
+    const placed = failure.order.indexOf(task);
+    if (failure.failed === undefined || placed > failure.placed) {
       failure.failed = task;
-      failure.placed = at;
+      failure.placed = placed;
     }
     return false;
   }

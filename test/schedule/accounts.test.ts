@@ -51,3 +51,33 @@ test("shares of several GPUs count as what they are, and requests by memory are 
   expect(status("half")?.allocated).toMatchObject({ "nvidia.com/gpu": "1500m" });
   expect(status("memory")?.requested).toMatchObject({ "run.ai/gpu.memory": "1000Mi" });
 });
+
+test("metrics of queues have the labels of queues that the Config chooses", async () => {
+  const cluster = await ScheduleCluster.create(["h100=1"], { readsShards: true });
+  await cluster.create("kai.scheduler/configs", {
+    apiVersion: "kai.scheduler/v1",
+    kind: "Config",
+    metadata: { name: "kai-config" },
+    spec: {
+      queueController: {
+        queueLabelToMetricLabel: "team=queue_team",
+        queueLabelToDefaultMetricValue: "team=nobody",
+      },
+    },
+  });
+  await cluster.create("scheduling.run.ai/queues", {
+    apiVersion: "scheduling.run.ai/v2",
+    kind: "Queue",
+    metadata: { name: "red", labels: { team: "red" } },
+    spec: { resources: { gpu: { quota: 3, limit: -1, overQuotaWeight: 1 } } },
+  });
+  await cluster.run(3);
+  const labels = (name: string, team: string) => ({
+    queue_name: name,
+    queue_metadata_name: name,
+    queue_display_name: "",
+    queue_team: team,
+  });
+  expect(cluster.metrics.value("kai_queue_deserved_gpus", labels("red", "red"))).toBe(3);
+  expect(cluster.metrics.value("kai_queue_info", labels("default-queue", "nobody"))).toBe(1);
+});

@@ -255,6 +255,8 @@ describe.each<[string, Record<string, { good: Json; bad?: Json; nullable?: boole
       "spec.admission.blockNvidiaVisibleDevices": flag,
       "spec.admission.gpuFractionRuntimeClassName": text,
       "spec.admission.queueLabelSelector": flag,
+      "spec.queueController.queueLabelToMetricLabel": { good: "team=queue_team", bad: 7 },
+      "spec.queueController.queueLabelToDefaultMetricValue": { good: "team=none", bad: 7 },
       "spec.podGrouper.args": { good: { gangScheduleKnative: true }, bad: "x" },
       "spec.prometheus": { good: { enabled: true } },
     },

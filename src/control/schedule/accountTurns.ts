@@ -1,4 +1,5 @@
 import { groupResources, queueRequests, queueStatus } from "../../decide/schedule/accounts.ts";
+import { type ChosenLabel, chosenLabels, metricLabelsOf } from "../../decide/schedule/queueMetricLabels.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
 import { expectedOf } from "../../model/intent.ts";
 import { equalJson, type JsonObject } from "../../model/json.ts";
@@ -6,10 +7,12 @@ import type { KubeObject } from "../../model/object.ts";
 import type { PodGroup } from "../../model/scheduling/podGroup.ts";
 import type { Queue } from "../../model/scheduling/queue.ts";
 import { unlimited } from "../../model/scheduling/queue.ts";
+import { type KaiConfig, kaiConfigName } from "../../model/scheduling/schedulingShard.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { ResourceRef } from "../../ports/kubeApi.ts";
 import type { Controllers } from "../controllers.ts";
 import { type TurnResult, turnResultOf } from "../loop.ts";
+import type { ObjectCache } from "../objectCache.ts";
 import { refs, type ScheduleWorld } from "./scheduleWorld.ts";
 
 /** Amounts are told at most this often for one object: a burst of pods is one write, not one for each. */
@@ -20,10 +23,20 @@ export class AccountTurns {
   private readonly controllers: Controllers;
   private readonly world: ScheduleWorld;
   private readonly dueMs = new Map<string, number>();
+  /** Undefined where nobody installs a Config. */
+  private readonly configs: ObjectCache | undefined;
+  private chosen: readonly ChosenLabel[] | undefined;
 
-  constructor(controllers: Controllers, world: ScheduleWorld) {
+  constructor(controllers: Controllers, world: ScheduleWorld, configs?: ObjectCache) {
     this.controllers = controllers;
     this.world = world;
+    this.configs = configs;
+  }
+
+  /** As the Config says when the first queue is measured: a metric keeps the labels that it began with. */
+  private get chosenLabels(): readonly ChosenLabel[] {
+    this.chosen ??= chosenLabels((this.configs?.get(kaiConfigName) as unknown as KaiConfig | undefined)?.spec);
+    return this.chosen;
   }
 
   /** How many bursts have begun whose end is still to be told. */
@@ -117,6 +130,7 @@ export class AccountTurns {
       queue_name: metadata.name,
       queue_metadata_name: metadata.name,
       queue_display_name: spec.displayName ?? "",
+      ...metricLabelsOf(metadata, this.chosenLabels),
     };
     const { gpu, cpu, memory } = spec.resources ?? {};
     metrics.gauge("kai_queue_info", labels, 1);

@@ -2,6 +2,7 @@ import type { Settings } from "../../decide/schedule/settings.ts";
 import type { PodSpec } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { annotationKeys } from "../../model/scheduling/keys.ts";
+import { kaiConfigRef } from "../../model/scheduling/schedulingShard.ts";
 import type { Controller, ControllerOptions } from "../controller.ts";
 import type { Controllers } from "../controllers.ts";
 import { deviceWorldOf } from "../devices/deviceWorld.ts";
@@ -179,7 +180,8 @@ export function addShard(
 
 /** What groups and queues have, on their status. */
 function addAccounts(controllers: Controllers, world: ScheduleWorld, add: (options: ControllerOptions) => void): void {
-  const accounts = new AccountTurns(controllers, world);
+  const configs = world.cluster.settings.readsShards ? controllers.cache(kaiConfigRef) : undefined;
+  const accounts = new AccountTurns(controllers, world, configs);
   const groupOf = ({ metadata }: KubeObject): string[] => {
     const name = metadata.annotations?.[annotationKeys.podGroup];
     return name === undefined ? [] : [`${metadata.namespace}/${name}`];

@@ -349,6 +349,10 @@ export const kaiConfigDefinition = definition({
         }),
         "x-kubernetes-preserve-unknown-fields": true,
       },
+      queueController: {
+        ...fields({ queueLabelToMetricLabel: text, queueLabelToDefaultMetricValue: text }),
+        "x-kubernetes-preserve-unknown-fields": true,
+      },
       admission: {
         ...fields({
           gpuSharing: { ...flag, default: false },

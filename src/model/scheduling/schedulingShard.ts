@@ -88,6 +88,13 @@ export type KaiConfigSpec = {
     };
     [field: string]: unknown;
   };
+  queueController?: {
+    /** `label=metric label`, with commas between. */
+    queueLabelToMetricLabel?: string;
+    /** `label=value`, for queues without the label. */
+    queueLabelToDefaultMetricValue?: string;
+    [field: string]: unknown;
+  };
   admission?: {
     gpuSharing?: boolean;
     blockNvidiaVisibleDevices?: boolean;

@@ -1,16 +1,16 @@
 import type { Cluster } from "./cluster.ts";
 import { standingText } from "./explain.ts";
 import { nextSteps, type Step } from "./gang.ts";
-import { gateRefusal, requestOf } from "./gates.ts";
+import { requestOf } from "./gates.ts";
 import type { Job } from "./job.ts";
 import { Losses } from "./losses.ts";
 import { isHopeless, makeRoom } from "./makeRoom.ts";
 import { JobLine, sortedJobs } from "./order.ts";
 import { allocatable, isWithin } from "./queueShares.ts";
 import type { QueueState } from "./queueTree.ts";
-import { sum, type Vector, zeroVector } from "./resources.ts";
+import { gpuAt, sum, type Vector, zeroVector } from "./resources.ts";
 import { ActionBudget, type EvictingAction } from "./searchBudget.ts";
-import type { Session } from "./session.ts";
+import type { Obstacle, Session } from "./session.ts";
 import type { EvictionReason } from "./statement.ts";
 import { isAllocatedStatus } from "./task.ts";
 import { hasVictims, type VictimRules } from "./victimRules.ts";
@@ -140,10 +140,10 @@ function search(session: Session, action: EvictingAction, rulesFor: RulesFor): v
   const budget = new ActionBudget(cluster.settings.searchBudgets, action);
   const jobs: Job[] = [];
   for (const [job, obstacle] of session.obstacles) {
-    if (!job.isGroup || obstacle.type !== "placement") continue;
+    if (!job.isGroup || !mayBeCured(obstacle, action)) continue;
     if (job.preemptsFromMs > nowMs) {
       session.wakeAt(job.preemptsFromMs);
-      session.obstacles.set(job, { type: "delay", untilMs: job.preemptsFromMs });
+      if (obstacle.type === "placement") session.obstacles.set(job, { type: "delay", untilMs: job.preemptsFromMs });
       continue;
     }
     jobs.push(job);
@@ -160,7 +160,6 @@ function search(session: Session, action: EvictingAction, rulesFor: RulesFor): v
     if (cluster.settings.usesSignatures && failures.some((each) => isNoEasier(signature, request, step, each)))
       continue;
     if (isHopeless(session, step)) continue;
-    if (job.queue !== undefined && gateRefusal(job.queue, job.isPreemptible, request) !== undefined) continue;
     const allowed = budget.beginJob();
     if (allowed === undefined) {
       // Whoever comes after it is looked at in another cycle.
@@ -185,6 +184,12 @@ function search(session: Session, action: EvictingAction, rulesFor: RulesFor): v
     // A search that was cut short says nothing about the next.
     if (!allowed.isSpent) failures.push({ signature, request, count: step.tasks.length });
   }
+}
+
+/** Who goes leaves room, and what it had no longer counts for the limits of its queues. Who is moved takes both along. */
+function mayBeCured(obstacle: Obstacle, action: EvictingAction): boolean {
+  if (obstacle.type === "placement") return true;
+  return obstacle.type === "gate" && obstacle.refusal.reason === "OverLimit" && action !== "consolidation";
 }
 
 interface Failure {
@@ -411,7 +416,8 @@ function reclaimMinRuntimeMs({ cluster }: Session, { queue }: Job, reclaimer: Qu
 function freeGpuMilli({ cluster }: Session): number {
   let sumMilli = 0;
   for (const node of cluster.table.nodes) {
-    if (node.isHealthy) sumMilli += Math.max(0, (cluster.table.later[2]?.[node.index] ?? 0) * 1000);
+    if (!node.isHealthy) continue;
+    sumMilli += Math.max(0, (cluster.table.later[gpuAt]?.[node.index] ?? 0) * 1000);
     for (const { laterMiB } of node.groups.values()) {
       sumMilli += Math.max(0, Math.floor(((node.gpuMemoryMiB - laterMiB) * 1000) / node.gpuMemoryMiB));
     }

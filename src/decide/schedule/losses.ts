@@ -3,6 +3,7 @@ import { isSatisfied, spareUnitWith } from "./gang.ts";
 import { isShared } from "./gpuRequest.ts";
 import type { Job } from "./job.ts";
 import type { NodeState } from "./nodeState.ts";
+import { gpuAt } from "./resources.ts";
 import { isEvictable, type Task } from "./task.ts";
 import { compareVictims, type VictimRules } from "./victimRules.ts";
 
@@ -92,7 +93,7 @@ export class Losses {
         for (const [k, place] of places.entries()) {
           const at = each.shape.places.indexOf(place);
           if (at >= 0) lacking[k] = (lacking[k] ?? 0) - (each.shape.amounts[at] ?? 0);
-          else if (place === 2 && each.holdings.some(({ groups }) => groups.length > 0))
+          else if (place === gpuAt && each.holdings.some(({ groups }) => groups.length > 0))
             lacking[k] = (lacking[k] ?? 0) - 1;
         }
       }

@@ -1,10 +1,14 @@
+import type { Cluster } from "./cluster.ts";
 import { elasticRank, type Step, surplusVictims } from "./gang.ts";
+import { placedRefusal } from "./gates.ts";
+import { shareMemoryMiB } from "./gpuRequest.ts";
 import type { Job } from "./job.ts";
 import { mostOnOneNode } from "./largestNode.ts";
 import { type Loss, type Losses, lacksMoreThanAmounts } from "./losses.ts";
-import type { NodeState } from "./nodeState.ts";
+import type { Holding, NodeState } from "./nodeState.ts";
 import { mustWaitTogether, placeStep } from "./placeGang.ts";
 import { findSpot, placeTask, problemOf } from "./placeTask.ts";
+import { gpuAt } from "./resources.ts";
 import type { Generator, JobBudget } from "./searchBudget.ts";
 import type { SearchCounts } from "./searchCounts.ts";
 import type { Session } from "./session.ts";
@@ -84,6 +88,7 @@ class Search {
       if (placeTask(cluster, statement, task)) continue;
       if (!this.freeNodeFor(task)) return false;
     }
+    if (!this.rules.replacesAll) this.spareTheRest();
     this.waitTogether();
     return true;
   }
@@ -121,19 +126,13 @@ class Search {
   }
 
   private isAcceptable(): boolean {
-    const { statement } = this.session;
     if (this.moves && !this.moveVictims()) return false;
+    // What the victims had no longer counts for the bounds of the queues that they share with the job.
+    if (placedRefusal(this.job) !== undefined) return false;
     const evicted = this.evicted();
     // Somebody else's release was enough: then there is nothing to evict for.
     if (evicted.length === 0) return true;
     if (new Set(evicted.map(({ job }) => job)).size > this.rules.jobsMax) return false;
-    if (this.rules.replacesAll) {
-      for (const task of evicted) {
-        const spot = findSpot(this.session.cluster, task);
-        if (spot === undefined) return false;
-        statement.replace(task, spot.node, spot.groups);
-      }
-    }
     return this.rules.isFair();
   }
 
@@ -172,8 +171,12 @@ class Search {
   }
 
   private evicted(): Task[] {
+    return this.evictedSince(this.start);
+  }
+
+  private evictedSince(checkpoint: number): Task[] {
     const { statement } = this.session;
-    return statement.touchedSince(this.start).filter((task) => statement.evictionOf(task) !== undefined);
+    return statement.touchedSince(checkpoint).filter((task) => statement.evictionOf(task) !== undefined);
   }
 
   /** What goes first from a job: a pod beyond its minimum, a subgroup that it can do without, or all of it. */
@@ -199,10 +202,21 @@ class Search {
       if (!this.budget.takeFor("NodeLocalGreedy")) return false;
       scenarios.simulated++;
       const before = statement.checkpoint();
-      if (this.freeNode(node, units, task)) return true;
+      if (this.freeNode(node, units, task) && this.isReplaced(before)) return true;
       statement.rollback(before);
     }
     return false;
+  }
+
+  /** Where everybody must find another place, they have it before the node is settled on. */
+  private isReplaced(since: number): boolean {
+    const { cluster, statement } = this.session;
+    if (!this.rules.replacesAll) return true;
+    return this.evictedSince(since).every((task) => {
+      const spot = findSpot(cluster, task);
+      if (spot !== undefined) statement.replace(task, spot.node, spot.groups);
+      return spot !== undefined;
+    });
   }
 
   private compareLosses(a: Loss, b: Loss): number {
@@ -234,17 +248,11 @@ class Search {
       const stays = tasks.every((task) => {
         const [holding] = task.holdings;
         // Its devices may have been found for somebody else by now.
-        if (holding === undefined || task.shape.hasDeviceClaims) return false;
-        const { node, groups } = holding;
-        if (!cluster.fit.fitsLater(task.shape, node.index)) return false;
-        if (groups.length > 0) {
-          const wanted = findSpot(cluster, task, { nodes: [node.index] });
-          if (wanted === undefined || !wanted.groups.every((group) => groups.includes(group))) return false;
-        }
+        if (holding === undefined || task.shape.hasDeviceClaims || !canStay(cluster, task, holding)) return false;
         statement.unevict(task);
         return true;
       });
-      if (!stays) statement.rollback(before);
+      if (!stays || placedRefusal(this.job) !== undefined) statement.rollback(before);
     }
   }
 
@@ -257,6 +265,22 @@ class Search {
     const isWaiting = this.step.tasks.some(({ status }) => status === "pipelined");
     if (isWaiting || this.evicted().length > 0 || mustWaitTogether(this.job)) statement.pipelineAll(this.step.tasks);
   }
+}
+
+/** Whether nobody has taken, or been promised, what the task had. */
+function canStay({ fit, table }: Cluster, { shape }: Task, { node, groups }: Holding): boolean {
+  if (groups.length === 0) return fit.fitsLater(shape, node.index);
+  const memory = shareMemoryMiB(shape.gpu, node.gpuMemoryMiB);
+  let devices = 0;
+  for (const id of groups) {
+    const group = node.groups.get(id);
+    if (group === undefined || group.laterMiB + memory > node.gpuMemoryMiB) return false;
+    if (group.laterHolders === 0) devices++;
+  }
+  if ((table.later[gpuAt]?.[node.index] ?? 0) < devices) return false;
+  return shape.places.every(
+    (place, k) => place === gpuAt || (table.later[place]?.[node.index] ?? 0) >= (shape.amounts[k] ?? 0),
+  );
 }
 
 /** Whoever takes only the first one does not pay for the order of the others. */

@@ -12,6 +12,12 @@ export interface EvictionReason {
   readonly why: string;
 }
 
+/** An eviction that is tried, and what the task was before it. */
+interface TriedEviction {
+  readonly reason: EvictionReason;
+  readonly from: TaskStatus;
+}
+
 /** What a task was before something was tried with it. */
 interface Before {
   readonly task: Task;
@@ -19,7 +25,7 @@ interface Before {
   readonly holdings: readonly Holding[];
   readonly states: readonly HoldState[];
   readonly devicesAt: number;
-  readonly eviction: EvictionReason | undefined;
+  readonly eviction: TriedEviction | undefined;
   readonly devices: (DeviceFit & { ok: true }) | undefined;
 }
 
@@ -30,7 +36,7 @@ interface Before {
 export class Statement {
   private readonly cluster: Cluster;
   private readonly befores: Before[] = [];
-  private readonly evictions = new Map<Task, EvictionReason>();
+  private readonly evictions = new Map<Task, TriedEviction>();
   private readonly devices = new Map<Task, DeviceFit & { ok: true }>();
 
   constructor(cluster: Cluster) {
@@ -71,11 +77,12 @@ export class Statement {
   }
 
   evict(task: Task, reason: EvictionReason): void {
+    const from = task.status;
     this.note(task);
     this.cluster.setHoldStates(task, "releasing");
     if (task.shape.hasDeviceClaims) this.cluster.devices.release(task);
     this.cluster.setStatus(task, "releasing");
-    this.evictions.set(task, reason);
+    this.evictions.set(task, { reason, from });
   }
 
   /** An evicted task finds another place; what replaces it will go there. The same place again means that it stays. */
@@ -92,10 +99,11 @@ export class Statement {
   }
 
   unevict(task: Task): void {
+    const eviction = this.evictions.get(task);
+    assert(eviction !== undefined, () => `pod ${task.key} was not evicted`);
     this.note(task);
-    const before = this.befores.find((each) => each.task === task) as Before;
     this.cluster.setHoldStates(task, "used");
-    this.cluster.setStatus(task, before.status);
+    this.cluster.setStatus(task, eviction.from);
     this.evictions.delete(task);
   }
 
@@ -110,7 +118,7 @@ export class Statement {
   }
 
   evictionOf(task: Task): EvictionReason | undefined {
-    return this.evictions.get(task);
+    return this.evictions.get(task)?.reason;
   }
 
   devicesOf(task: Task): (DeviceFit & { ok: true }) | undefined {

@@ -1,0 +1,110 @@
+import { describe, expect, test } from "vitest";
+import { decide, evicted, gang, node, outcome, pod, queue, startMs, together, world } from "./testCluster.ts";
+
+const gpus = (quota: number, limit = -1, parentQueue?: string) => ({
+  ...(parentQueue !== undefined && { parentQueue }),
+  resources: { gpu: { quota, limit, overQuotaWeight: 1 } },
+});
+const singles = (word: string, count: number, on: string, spec: Parameters<typeof gang>[3] = {}) =>
+  together(...Array.from({ length: count }, (_, at) => gang(`${word}${at}`, 1, { gpus: 1, on }, spec)));
+
+describe("a limit that its victims use up keeps nobody from", () => {
+  test("taking back what is its own: the limit is asked when they have gone", () => {
+    const plan = decide(
+      world({
+        nodes: [node("n1", { gpus: 16 })],
+        queues: [queue("dept", gpus(8, 8)), queue("a", gpus(4, -1, "dept")), queue("b", gpus(4, -1, "dept"))],
+        ...together(singles("a", 8, "n1", { queue: "a" }), gang("b", 4, { gpus: 1 }, { queue: "b" })),
+      }),
+    );
+    expect(evicted(plan)).toHaveLength(4);
+    expect(Object.keys(outcome(plan))).toEqual(["b-000", "b-001", "b-002", "b-003"]);
+  });
+
+  test("going before a lower priority in its queue, which loses no more than it must", () => {
+    const plan = decide(
+      world({
+        nodes: [node("n1")],
+        queues: [queue("solo", gpus(2, 2))],
+        ...together(
+          singles("low", 2, "n1", { queue: "solo" }),
+          gang("high", 1, { gpus: 1 }, { queue: "solo", priorityClassName: "build-preemptible" }),
+        ),
+      }),
+    );
+    expect(evicted(plan)).toHaveLength(1);
+    expect(outcome(plan)).toEqual({ "high-000": "~n1" });
+  });
+
+  test("but nobody goes where the limit would be passed all the same", () => {
+    const plan = decide(
+      world({
+        nodes: [node("n1")],
+        queues: [queue("solo", gpus(2, 2))],
+        ...together(
+          singles("low", 2, "n1", { queue: "solo" }),
+          gang("high", 1, { gpus: 3 }, { queue: "solo", priorityClassName: "build-preemptible" }),
+        ),
+      }),
+    );
+    expect(evicted(plan)).toEqual([]);
+    expect([...plan.obstacles.values()].map(({ type }) => type)).toEqual(["gate"]);
+  });
+});
+
+describe("only those go that are in the way", () => {
+  test("of whole GPUs: the youngest stays where another one that has to go is enough", () => {
+    const plan = decide(
+      world({
+        nodes: [node("n1", { gpus: 8 })],
+        queues: [queue("q", gpus(8))],
+        ...together(
+          gang("x4", 1, { gpus: 4, on: "n1" }, { queue: "q", createdMs: startMs }),
+          gang("y3", 1, { gpus: 3, on: "n1" }, { queue: "q", priorityClassName: "inference" }),
+          gang("z1", 1, { gpus: 1, on: "n1" }, { queue: "q", createdMs: startMs + 1_000 }),
+          gang("new", 1, { gpus: 4 }, { queue: "q", priorityClassName: "build-preemptible" }),
+        ),
+      }),
+    );
+    expect(evicted(plan)).toEqual(["x4-000"]);
+  });
+
+  test("of shares: the two of one GPU, not one of each", () => {
+    const shares = together(
+      ...Array.from({ length: 16 }, (_, at) => ({
+        groups: gang(`s${at}`, 1, {}, { queue: "q" }).groups,
+        pods: [pod(`s${at}`, { fraction: "0.5", on: "n1", group: `s${at}`, groups: [`g${at % 8}`] })],
+      })),
+    );
+    const plan = decide(
+      world({
+        nodes: [node("n1", { gpus: 8 })],
+        queues: [queue("q", gpus(8))],
+        ...together(
+          shares,
+          gang("new", 1, { fraction: "0.9" }, { queue: "q", priorityClassName: "build-preemptible" }),
+        ),
+      }),
+    );
+    expect(evicted(plan)).toHaveLength(2);
+    expect(new Set(evicted(plan).map((name) => Number(name.slice(1)) % 8)).size).toBe(1);
+  });
+});
+
+test("pods are moved together from whichever node they can leave, not only from the one that has the fewest", () => {
+  const stay = { spec: { nodeSelector: { "kubernetes.io/hostname": "n1" } } as never };
+  const plan = decide(
+    world({
+      nodes: [node("n1", { gpus: 8 }), node("n2", { gpus: 8 })],
+      queues: [queue("q", gpus(16))],
+      ...together(
+        ...[0, 1, 2, 3].map((at) => gang(`stay${at}`, 1, { gpus: 1, on: "n1", ...stay }, { queue: "q" })),
+        singles("free", 6, "n2", { queue: "q" }),
+        gang("need", 1, { gpus: 6 }, { queue: "q" }),
+      ),
+    }),
+  );
+  expect(evicted(plan)).toHaveLength(4);
+  expect(evicted(plan).every((name) => name.startsWith("free"))).toBe(true);
+  expect(outcome(plan)).toMatchObject({ "need-000": "~n2" });
+});

@@ -91,3 +91,16 @@ test("workloads of a pool whose shard is deleted wait, and run when it is back",
   await cluster.run(2);
   expect(whereOf(cluster)).toEqual({ p: node });
 });
+
+test.each([
+  ["any number, with -1", -1, true],
+  ["any number, with what means nothing", -7, true],
+  ["none, with 0", 0, false],
+])("jobs of a queue that are looked at: %s", async (_, allocate, isPlaced) => {
+  const cluster = await ScheduleCluster.create(["h100=1"], { readsShards: true });
+  await shard(cluster, "default", { queueDepthPerAction: { allocate } });
+  await cluster.run(1);
+  for (const name of ["a", "b", "c"]) await cluster.pod(name, { gpus: 1 });
+  await cluster.run(1);
+  expect(Object.values(whereOf(cluster)).map((node) => node !== undefined)).toEqual([isPlaced, isPlaced, isPlaced]);
+});

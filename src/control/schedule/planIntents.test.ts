@@ -2,17 +2,16 @@ import { describe, expect, test } from "vitest";
 import { cycle } from "../../decide/schedule/cycle.ts";
 import { gang, group, node, pod, startMs, type WorldWords, world } from "../../decide/schedule/testCluster.ts";
 import type { BindRequest } from "../../model/scheduling/bindRequest.ts";
-import { intentsOf } from "./planIntents.ts";
+import { commitsOf } from "./planIntents.ts";
 
 /** What is written for what was decided. */
 
 function written(words: WorldWords, nodePool = "") {
   const cluster = world(words);
   const plan = cycle(cluster, startMs + 60_000);
-  return plan.jobs.flatMap((planned) => {
-    const commit = intentsOf(planned, { cluster, requestsRevision: "7", nodePool });
-    return commit.decisions.map(({ intent, effects }) => ({ intent, effects, commitId: commit.commitId }));
-  });
+  return plan.jobs
+    .flatMap((planned) => commitsOf(planned, { cluster, requestsRevision: "7", nodePool }))
+    .flatMap(({ writes, commitId }) => writes.map(({ decision }) => ({ ...decision, commitId })));
 }
 
 function requests(words: WorldWords, nodePool = ""): BindRequest[] {
@@ -105,12 +104,91 @@ describe("a gang", () => {
     expect(id("n1")).not.toBe(id("n2"));
   });
 
+  test("tried again in another epoch is another set", () => {
+    const ids = ["1", "2"].map((epoch) => {
+      const { groups, pods } = gang("a", 2, { gpus: 1, annotations: { "muster.dev/scheduler-epoch": epoch } });
+      return commits({ groups, pods })[0]?.["muster.dev/commit"];
+    });
+    expect(ids[0]).not.toBe(ids[1]);
+  });
+
   test("that has its minimum grows without a set", () => {
     const words = {
       groups: [group("a", { minMember: 1 })],
       pods: [pod("r", { gpus: 1, on: "n1", group: "a" }), pod("p", { gpus: 1, group: "a" })],
     };
     expect(written(words).map(({ intent, commitId }) => [intent.type, commitId])).toEqual([["bind", undefined]]);
+  });
+});
+
+describe("a job that runs and grows", () => {
+  /** How many binds are in which set of how many; what is in none stands alone. */
+  const sets = (words: WorldWords): string[] => {
+    const sizes = new Map<string, string[]>();
+    const alone: string[] = [];
+    for (const { intent, commitId } of written(words)) {
+      const { name } = intent.target;
+      if (commitId === undefined) alone.push(`${intent.type} ${name}`);
+      else sizes.set(commitId, [...(sizes.get(commitId) ?? []), name]);
+      const { metadata } = intent.type === "create" ? intent.object : { metadata: undefined };
+      expect(metadata?.annotations?.["muster.dev/commit"]).toBe(commitId);
+    }
+    for (const { intent, commitId } of written(words)) {
+      if (commitId === undefined || intent.type !== "create") continue;
+      expect(intent.object.metadata.annotations?.["muster.dev/commit-size"]).toBe(String(sizes.get(commitId)?.length));
+    }
+    return [...[...sizes.values()].map((names) => names.sort().join(" + ")), ...alone].sort();
+  };
+  const subGroups = [
+    { name: "a", minMember: 2 },
+    { name: "b", minMember: 3 },
+    { name: "c", minMember: 1 },
+  ];
+  const members = (subGroup: string, count: number, on?: string) =>
+    Array.from({ length: count }, (_, at) =>
+      pod(`${subGroup}${at}`, { gpus: 1, group: "g", subGroup, ...(on !== undefined && { on }) }),
+    );
+  const groups = [group("g", { minSubGroup: 1, subGroups })];
+
+  test("by a whole subgroup gets that as one set", () => {
+    expect(sets({ groups, pods: [...members("a", 2, "n1"), ...members("b", 3)] })).toEqual(["b0 + b1 + b2"]);
+  });
+
+  test("by the rest of a subgroup gets the rest as one set", () => {
+    const pods = [...members("a", 2, "n1"), ...members("b", 1, "n1"), ...members("b", 3).slice(1)];
+    expect(sets({ groups, pods })).toEqual(["b1 + b2"]);
+  });
+
+  test("by a subgroup of one pod and by pods beyond a minimum gets each alone", () => {
+    const pods = [...members("a", 2, "n1"), ...members("a", 4).slice(2), ...members("c", 1)];
+    expect(sets({ groups, pods })).toEqual(["bind a2", "bind a3", "bind c0"]);
+  });
+
+  test("by two subgroups and a pod gets two sets and a bind", () => {
+    const more = [group("g", { minSubGroup: 1, subGroups: [...subGroups, { name: "d", minMember: 2 }] })];
+    const pods = [...members("a", 2, "n1"), pod("a2", { gpus: 1, group: "g", subGroup: "a" })];
+    expect(sets({ groups: more, pods: [...pods, ...members("b", 3), ...members("d", 2)] })).toEqual([
+      "b0 + b1 + b2",
+      "bind a2",
+      "d0 + d1",
+    ]);
+  });
+
+  test("by a subgroup of subgroups gets that as one set", () => {
+    const nested = [
+      { name: "a", minMember: 2 },
+      { name: "top" },
+      { name: "x", parent: "top", minMember: 1 },
+      { name: "y", parent: "top", minMember: 2 },
+    ];
+    const pods = [...members("a", 2, "n1"), ...members("x", 1), ...members("y", 2)];
+    expect(sets({ groups: [group("g", { minSubGroup: 1, subGroups: nested })], pods })).toEqual(["x0 + y0 + y1"]);
+  });
+
+  test("that lost its minimum gets all that it lacks as one set", () => {
+    expect(sets({ groups, pods: [...members("a", 1, "n1"), ...members("a", 2).slice(1), ...members("b", 3)] })).toEqual(
+      ["a1 + b0 + b1 + b2"],
+    );
   });
 });
 

@@ -2,6 +2,7 @@ import type { Cluster } from "../../decide/schedule/cluster.ts";
 import type { PlannedBind, PlannedJob } from "../../decide/schedule/cycle.ts";
 import { isSatisfied } from "../../decide/schedule/gang.ts";
 import { isShared, portionText } from "../../decide/schedule/gpuRequest.ts";
+import { type GroupNode, type Job, podSetsOf } from "../../decide/schedule/job.ts";
 import { bindsInOneWrite } from "../../decide/schedule/podShape.ts";
 import type { BindIntent, CreateIntent } from "../../model/intent.ts";
 import { expectedOf } from "../../model/intent.ts";
@@ -13,12 +14,17 @@ import { uuid5 } from "../../model/uuid5.ts";
 import type { Decision } from "../commit.ts";
 import type { Mark } from "./scheduleWorld.ts";
 
-/** What is written for one job: all of it, or none. */
+/** What is written for a job, or for a part of it that stands by itself: all of it, or none. */
 export interface JobCommit {
-  readonly planned: PlannedJob;
-  readonly decisions: readonly Decision<Mark>[];
+  readonly job: Job;
+  readonly writes: readonly PlannedWrite[];
   /** Set when the writes belong together: no bind starts before all of them exist. */
   readonly commitId: string | undefined;
+}
+
+export interface PlannedWrite {
+  readonly bind: PlannedBind;
+  readonly decision: Decision<Mark>;
 }
 
 export interface PlanFacts {
@@ -32,31 +38,46 @@ export interface PlanFacts {
  * A pod whose binding is one write is bound by that write, which carries the pod's UID and revision. Everything else, and every gang,
  * becomes BindRequests: durable, so that a restart finds them, and for a gang marked as one set.
  */
-export function intentsOf(planned: PlannedJob, facts: PlanFacts): JobCommit {
-  const { job, binds } = planned;
-  const isGang = binds.length > 1 && !isSatisfied(job.root);
-  const commitId = isGang
-    ? uuid5(
-        job.uid,
-        binds
-          // Another try is another set: what is left of an earlier one must not complete it.
-          .map(({ task, node }) => `${task.uid} ${node} ${epochOf(task.pod)}`)
-          .sort()
-          .join(),
-      )
-    : undefined;
-  const decisions = binds.map((bind) => {
-    const { task } = bind;
-    const isOneWrite = bindsInOneWrite(task.shape) || onlyBoundVolumes(facts.cluster, bind);
-    const intent: BindIntent | CreateIntent =
-      isOneWrite && commitId === undefined
-        ? directBind(bind, facts.nodePool)
-        : bindRequest(bind, facts, commitId, binds.length);
-    const claims = bind.allocations.map((each) => ({ ...each }));
-    const value: Mark = { node: bind.node, groups: [...bind.groups].sort(), ...(claims.length > 0 && { claims }) };
-    return { intent, effects: [{ key: task.uid, value }] };
+export function commitsOf({ job, binds }: PlannedJob, facts: PlanFacts): JobCommit[] {
+  const commits: JobCommit[] = [];
+  for (const unit of unitsOf(job.root, binds)) {
+    const commitId = unit.length > 1 ? commitIdOf(job, unit) : undefined;
+    commits.push({ job, writes: unit.map((bind) => writeOf(bind, facts, commitId, unit.length)), commitId });
+  }
+  return commits;
+}
+
+/**
+ * Binds that make sense together only: a subgroup that does not have its minimum gets all of it at once, whether the job could do without that
+ * subgroup or not. What has its minimum grows pod by pod.
+ */
+function unitsOf(node: GroupNode, binds: readonly PlannedBind[]): (readonly PlannedBind[])[] {
+  if (binds.length === 0) return [];
+  if (!isSatisfied(node)) return [binds];
+  if (node.podSet !== undefined) return binds.map((bind) => [bind]);
+  return node.children.flatMap((child) => {
+    const sets = new Set(podSetsOf(child));
+    return unitsOf(
+      child,
+      binds.filter(({ task: { podSet } }) => podSet !== undefined && sets.has(podSet)),
+    );
   });
-  return { planned, decisions, commitId };
+}
+
+function commitIdOf({ uid }: Job, binds: readonly PlannedBind[]): string {
+  // Another try is another set: what is left of an earlier one must not complete it.
+  const tries = binds.map(({ task, node }) => `${task.uid} ${node} ${epochOf(task.pod)}`);
+  return uuid5(uid, tries.sort().join());
+}
+
+function writeOf(bind: PlannedBind, facts: PlanFacts, commitId: string | undefined, size: number): PlannedWrite {
+  const { task } = bind;
+  const isOneWrite = bindsInOneWrite(task.shape) || onlyBoundVolumes(facts.cluster, bind);
+  const intent: BindIntent | CreateIntent =
+    isOneWrite && commitId === undefined ? directBind(bind, facts.nodePool) : bindRequest(bind, facts, commitId, size);
+  const claims = bind.allocations.map((each) => ({ ...each }));
+  const value: Mark = { node: bind.node, groups: [...bind.groups].sort(), ...(claims.length > 0 && { claims }) };
+  return { bind, decision: { intent, effects: [{ key: task.uid, value }] } };
 }
 
 /** Its claims have their volumes, so the pod is all that is written. */

@@ -19,7 +19,7 @@ import type { TurnResult } from "../loop.ts";
 import { Evictions } from "./evictions.ts";
 import type { GroupMarks } from "./groupMarks.ts";
 import { measureBudgets, measureSearch, Stages } from "./measures.ts";
-import { intentsOf, type JobCommit } from "./planIntents.ts";
+import { commitsOf, type JobCommit } from "./planIntents.ts";
 import type { Found } from "./reasonBook.ts";
 import type { Mark, ScheduleWorld } from "./scheduleWorld.ts";
 import { takeOver, voidSet } from "./takeOver.ts";
@@ -213,31 +213,29 @@ export class SchedulerTurns {
     const commits: JobCommit[] = [];
     this.running = new Set(plan.jobs.filter(({ job }) => job.allocatedCount > 0).map(({ job }) => job));
     for (const planned of plan.jobs) {
-      if (planned.binds.length === 0) continue;
-      const commit = intentsOf(planned, { cluster: world.cluster, requestsRevision, nodePool });
-      // A request of that name is still there, for an earlier pod or an earlier try: it goes first. Its going changes nothing else that
-      // decides, and is what wakes us.
-      if (commit.decisions.some(({ intent }) => intent.type === "create" && this.isTaken(intent)))
-        this.decidedVersion = -1;
-      else commits.push(commit);
+      for (const commit of commitsOf(planned, { cluster: world.cluster, requestsRevision, nodePool })) {
+        // A request of that name is still there, for an earlier pod or an earlier try: it goes first. Its going changes nothing else that
+        // decides, and is what wakes us.
+        if (commit.writes.some(({ decision: { intent } }) => intent.type === "create" && this.isTaken(intent)))
+          this.decidedVersion = -1;
+        else commits.push(commit);
+      }
     }
-    const decided = commits.filter(({ decisions }) => {
-      const verdicts = decisions.map(({ intent, effects }) => world.picture.decide(intent, effects));
+    const decided = commits.filter(({ writes }) => {
+      const verdicts = writes.map(({ decision: { intent, effects } }) => world.picture.decide(intent, effects));
       if (!verdicts.includes("stale")) return true;
-      for (const { intent } of decisions) world.picture.abandon(intent);
+      for (const { decision } of writes) world.picture.abandon(decision.intent);
       return false;
     });
     world.settleClaims();
-    const writes = decided.flatMap((commit) =>
-      commit.decisions.map((decision, at) => ({ commit, decision, bind: commit.planned.binds[at] as PlannedBind })),
-    );
+    const writes = decided.flatMap((commit) => commit.writes.map((write) => ({ commit, ...write })));
     let hasFailed = decided.length < commits.length;
     const voided = new Set<JobCommit>();
     const written = new Map<JobCommit, KubeObject[]>();
     await inParallel(writes, writesAtOnce, async ({ commit, decision, bind }) => {
       const outcome = await this.send(decision, cancel);
       if (outcome.ok) {
-        this.bound(commit.planned.job, bind);
+        this.bound(commit.job, bind);
         const { object } = outcome.value;
         if (object !== undefined) written.set(commit, [...(written.get(commit) ?? []), object]);
         return;

@@ -246,6 +246,6 @@ export function gangTree(spec: PodGroupSpec): GroupNode {
   return { name: "", podSet: undefined, children, minChildren: spec.minSubGroup ?? children.length, topology };
 }
 
-function podSetsOf(node: GroupNode): PodSet[] {
+export function podSetsOf(node: GroupNode): PodSet[] {
   return node.podSet !== undefined ? [node.podSet] : node.children.flatMap(podSetsOf);
 }

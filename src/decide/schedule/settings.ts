@@ -10,7 +10,7 @@ export interface Settings {
   readonly placesPlainPods: boolean;
   readonly gpuStrategy: PlacementStrategy;
   readonly cpuStrategy: PlacementStrategy;
-  /** How many jobs of a queue an action looks at. */
+  /** How many jobs of a queue an action looks at; as many as there are, where nothing is said or it is infinite. */
   readonly queueDepth: Readonly<Record<string, number>>;
   readonly preemptMinRuntimeMs: number;
   readonly reclaimMinRuntimeMs: number;

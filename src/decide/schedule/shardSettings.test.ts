@@ -14,6 +14,11 @@ describe("a SchedulingShard", () => {
     ["spreads", { placementStrategy: { gpu: "spread" } }, { gpuStrategy: "spread", consolidationJobsMax: 0 }],
     ["bounds how far it looks", { queueDepthPerAction: { reclaim: 5 } }, { queueDepth: { reclaim: 5 } }],
     [
+      "looks as far as it can, where it says -1, and at nobody, where it says 0",
+      { queueDepthPerAction: { reclaim: -1, preempt: 0 } },
+      { queueDepth: { reclaim: Number.POSITIVE_INFINITY, preempt: 0 } },
+    ],
+    [
       "protects what has just begun",
       { minRuntime: { preemptMinRuntime: "5m", reclaimMinRuntime: "1h" } },
       { preemptMinRuntimeMs: 300_000, reclaimMinRuntimeMs: 3_600_000 },
@@ -95,10 +100,13 @@ describe("a SchedulingShard", () => {
       minRuntime: { preemptMinRuntime: "soon" },
       args: { "restrict-node-scheduling": "perhaps", "max-consolidation-preemptees": "many" },
       actions: { pray: { enabled: true } },
+      queueDepthPerAction: { allocate: -5, pray: 3 },
       scenarioSearchBudgets: { maxJobSearchDuration: "long", maxGeneratorSearchDuration: { Oracle: "1s" } },
     });
     expect(settings).toEqual(defaultSettings);
     expect(problems).toEqual([
+      "queueDepthPerAction.allocate: -5 is no depth; -1 is without bound",
+      "queueDepthPerAction.pray: there is no such action",
       'minRuntime.preemptMinRuntime: "soon" is no duration',
       'max-consolidation-preemptees: "many" is no number',
       'scenarioSearchBudgets.maxJobSearchDuration: "long" is no duration',

@@ -43,7 +43,7 @@ export function settingsOfShard(
     placesPlainPods: base.placesPlainPods && (spec.partitionLabelValue ?? "") === base.nodePool,
     gpuStrategy: placementStrategy?.gpu ?? base.gpuStrategy,
     cpuStrategy: placementStrategy?.cpu ?? base.cpuStrategy,
-    queueDepth: { ...base.queueDepth, ...queueDepthPerAction },
+    queueDepth: depthsOf(queueDepthPerAction ?? {}, base.queueDepth, problems),
     preemptMinRuntimeMs: runtime(
       "minRuntime.preemptMinRuntime",
       minRuntime?.preemptMinRuntime,
@@ -114,6 +114,24 @@ export function settingsOfShard(
   };
   return { settings, problems };
 }
+
+/** KAI's -1 is without bound and its 0 is nobody; below that its scheduler ends in the first cycle. */
+function depthsOf(
+  given: Readonly<Record<string, number>>,
+  usual: Settings["queueDepth"],
+  problems: string[],
+): Settings["queueDepth"] {
+  const depths: Record<string, number> = { ...usual };
+  for (const [name, depth] of Object.entries(given)) {
+    const field = `queueDepthPerAction.${name}`;
+    if (!Object.hasOwn(actionPriorities, name)) problems.push(`${field}: there is no such action`);
+    else if (depth < withoutBound) problems.push(`${field}: ${depth} is no depth; -1 is without bound`);
+    else depths[name] = depth === withoutBound ? Number.POSITIVE_INFINITY : depth;
+  }
+  return depths;
+}
+
+const withoutBound = -1;
 
 /** By action and by generator there is a value for each, and one for all that are not named. */
 function budgetsOf(

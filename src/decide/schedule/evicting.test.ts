@@ -321,6 +321,19 @@ describe("a gang below its minimum", () => {
     expect(evicted(decide(stale(since), startMs + 61_000))).toEqual(["g-0"]);
   });
 
+  test("is left alone while pods of it that are going still count", () => {
+    const of = (deletedMs?: number) =>
+      world({
+        groups: [group("g", { minMember: 2, annotations: since })],
+        pods: [
+          pod("g-0", { gpus: 1, on: "n1", group: "g" }),
+          ...(deletedMs === undefined ? [] : [pod("g-1", { gpus: 1, on: "n1", group: "g", deletedMs })]),
+        ],
+      });
+    expect(evicted(decide(of(startMs + 3_600_000), startMs + 61_000))).toEqual([]);
+    expect(evicted(decide(of(), startMs + 61_000))).toEqual(["g-0"]);
+  });
+
   test("is evicted after the grace of its own, where it has one", () => {
     const spec = { stalenessGracePeriod: "10s" };
     expect(evicted(decide(stale(since, spec), startMs + 9_000))).toEqual([]);

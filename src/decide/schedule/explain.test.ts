@@ -324,6 +324,11 @@ describe("the reason of a job that waits", () => {
       status: { schedulingConditions: [{ type: "UnschedulableOnNodePool", nodePool: "default" }] },
     };
     expect(only({ groups: [once], pods: [pod("p", { group: "a" })] }).message).toContain("had its one attempt");
+    const elsewhere = {
+      ...once,
+      status: { schedulingConditions: [{ type: "UnschedulableOnNodePool", nodePool: "gold" }] },
+    };
+    expect(verdicts({ groups: [elsewhere], pods: [pod("p", { group: "a" })] })).toEqual({});
   });
 });
 

@@ -63,6 +63,15 @@ test.each<{ name: string; total: number; queues: Partial<Share>[]; shares: numbe
     shares: [8, 8],
   },
   {
+    name: "a quota without bound is all there is, whatever the weight",
+    total: 10,
+    queues: [
+      { deserved: -1, weight: 0, request: 6 },
+      { deserved: 6, weight: 1 },
+    ],
+    shares: [6, 6],
+  },
+  {
     name: "a quota without bound is what is asked for",
     total: 10,
     queues: [{ deserved: -1, request: 3 }, { deserved: 2 }],
@@ -134,6 +143,11 @@ test("surplus is given out in whole GPUs where amounts are thousandths", () => {
   expect(
     gpus(7000, [queue("a", { request: 9000 }), queue("b", { request: 9000 }), queue("c", { request: 9000 })], 1000),
   ).toEqual([3000, 2000, 2000]);
+});
+
+test("who wants just its share gets it, also where that is no whole unit", () => {
+  const [a, b] = [queue("a", { request: 2500 }), queue("b", { request: 2500 })];
+  expect(gpus(5000, [a, b], 1000)).toEqual([2500, 2500]);
 });
 
 test("k of zero makes the past count for nothing", () => {

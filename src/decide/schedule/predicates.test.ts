@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { shippedPriorityClasses } from "../../model/scheduling/podGroup.ts";
 import { Cluster } from "./cluster.ts";
 import { durationToMs } from "./duration.ts";
 import { gpuMilliOf, portionText, readGpuRequest } from "./gpuRequest.ts";
@@ -50,6 +51,10 @@ describe("with nodes set apart by role", () => {
     const settings = { restrictsNodes: true };
     expect(placed({ nodes, settings, ...gang("a", 1, { gpus: 1 }) })).toEqual(["gpu"]);
     expect(placed({ nodes, settings, ...gang("a", 1, {}) })).toEqual(["cpu"]);
+    expect(placed({ nodes, settings, ...gang("a", 1, { fraction: "0.5" }) })).toEqual(["gpu"]);
+    for (const words of [{ gpus: 1 }, { fraction: "0.5" }, {}]) {
+      expect(placed({ nodes: [node("neither")], settings, ...gang("a", 1, words) })).toEqual([]);
+    }
   });
 });
 
@@ -398,6 +403,15 @@ describe("amounts", () => {
     expect(placed({ nodes, queues: [bounded], ...gang("a", 1, { gpuMemory: "20000" }) })).toEqual(["small"]);
     expect(placed({ nodes, queues: [bounded], ...gang("a", 1, { gpuMemory: "21000" }) })).toEqual([]);
   });
+});
+
+test("the classes that come with the product have KAI's names and values", () => {
+  expect(shippedPriorityClasses).toEqual([
+    { name: "train", value: 50 },
+    { name: "build-preemptible", value: 75 },
+    { name: "build", value: 100 },
+    { name: "inference", value: 125 },
+  ]);
 });
 
 test("a missing priority class is the default one, else 50", () => {

@@ -3,9 +3,7 @@ import { gunzipSync } from "node:zlib";
 import { kubeHttp } from "../adapters/kubeHttp.ts";
 import { pinoLog } from "../adapters/pinoLog.ts";
 import { systemClock } from "../adapters/systemClock.ts";
-import { servedDevices } from "../control/devices/servedDevices.ts";
 import { errorOf } from "../control/verify/runVerify.ts";
-import { takeSnapshot } from "../control/verify/takeSnapshot.ts";
 import type { ShareView } from "../decide/bind/shareRoom.ts";
 import { whyRefused, whyShare } from "../decide/bind/whyShare.ts";
 import type { Cluster } from "../decide/schedule/cluster.ts";
@@ -20,14 +18,15 @@ import {
   type WhyAnswer,
 } from "../decide/schedule/report.ts";
 import { savedObjects } from "../decide/schedule/savedObjects.ts";
-import { type ClusterSnapshot, objectsOf } from "../decide/verify/clusterSnapshot.ts";
+import type { ClusterSnapshot } from "../decide/verify/clusterSnapshot.ts";
 import { parseSnapshot } from "../decide/verify/snapshotFile.ts";
 import { exitCodes } from "../decide/verify/verifyResult.ts";
 import type { CoreEvent } from "../model/kubernetes.generated.ts";
-import { type SchedulingShard, schedulingShardRef } from "../model/scheduling/schedulingShard.ts";
+import type { SchedulingShard } from "../model/scheduling/schedulingShard.ts";
 import { UserError } from "../model/userError.ts";
-import type { KubeApi, ResourceRef } from "../ports/kubeApi.ts";
+import type { KubeApi } from "../ports/kubeApi.ts";
 import { type ClusterFlags, findCluster } from "./findCluster.ts";
+import { schedulingObjects } from "./schedulingObjects.ts";
 
 /** Questions about scheduling, answered from one revision of the cluster by the scheduler's own code. */
 export interface ViewFlags extends ClusterFlags {
@@ -180,55 +179,17 @@ async function withCluster(
   const clock = systemClock();
   const kube = kubeHttp(connection, { clock, log: pinoLog({ level: "error" }) }, { fieldManager: "muster-view" });
   try {
-    const kinds = ["pods", "nodes", "podgroups", "bindrequests", "queues", "topologies"] as const;
-    const taken = await takeSnapshot(kube, kinds, { nowMs: () => clock.nowMs() });
-    if (!taken.ok) {
-      process.stderr.write(`muster: ${errorOf(taken.kind, taken.refusal).message}\n`);
+    const read = await schedulingObjects(kube, () => clock.nowMs());
+    if ("ok" in read) {
+      process.stderr.write(`muster: ${errorOf(read.kind, read.refusal).message}\n`);
       process.exitCode = exitCodes.noSnapshot;
       return;
     }
-    const views = await viewsFrom(kube, taken.snapshot);
-    const sources = { objects: objectsFrom(taken.snapshot), kube };
-    say(await answer(views, clock.nowMs(), taken.snapshot.revision, sources));
+    const { objects, shards, revision } = read;
+    say(await answer(viewsOf(objects, shards), clock.nowMs(), revision, { objects, kube }));
   } finally {
     kube.close();
   }
-}
-
-async function viewsFrom(given: KubeApi, snapshot: ClusterSnapshot): Promise<Views> {
-  const kube = servedDevices(given);
-  // Priorities and volumes change rarely: they are read beside the snapshot.
-  const list = async <T>(ref: ResourceRef): Promise<readonly T[]> => {
-    const outcome = await kube.list(ref);
-    return outcome.ok ? (outcome.value.items as unknown as T[]) : [];
-  };
-  const shards = await list<SchedulingShard>(schedulingShardRef);
-  const objects: ClusterObjects = {
-    ...objectsFrom(snapshot),
-    priorityClasses: await list({ group: "scheduling.k8s.io", version: "v1", plural: "priorityclasses" }),
-    claims: await list({ group: "", version: "v1", plural: "persistentvolumeclaims" }),
-    volumes: await list({ group: "", version: "v1", plural: "persistentvolumes" }),
-    classes: await list({ group: "storage.k8s.io", version: "v1", plural: "storageclasses" }),
-    devices: {
-      claims: await list({ group: "resource.k8s.io", version: "v1", plural: "resourceclaims" }),
-      slices: await list({ group: "resource.k8s.io", version: "v1", plural: "resourceslices" }),
-      classes: await list({ group: "resource.k8s.io", version: "v1", plural: "deviceclasses" }),
-    },
-  };
-  return viewsOf(objects, shards);
-}
-
-function objectsFrom(
-  snapshot: ClusterSnapshot,
-): Pick<ClusterObjects, "pods" | "nodes" | "queues" | "groups" | "requests" | "topologies"> {
-  return {
-    pods: objectsOf(snapshot, "pods"),
-    nodes: objectsOf(snapshot, "nodes"),
-    queues: objectsOf(snapshot, "queues"),
-    groups: objectsOf(snapshot, "podgroups"),
-    requests: objectsOf(snapshot, "bindrequests"),
-    topologies: objectsOf(snapshot, "topologies"),
-  };
 }
 
 async function readSnapshot(file: string): Promise<ClusterSnapshot> {

@@ -18,7 +18,7 @@ import { refs } from "./scheduleWorld.ts";
 
 const adjustKey = "adjust";
 /** Reasons that no machine cures. */
-const notOfMachines = new Set(["OverLimit", "NonPreemptibleOverQuota", "QueueDoesNotExist"]);
+const notOfMachines = new Set(["OverLimit", "NonPreemptibleOverQuota", "QueueDoesNotExist", "NoScheduler"]);
 
 /** For clusters with an autoscaler: pods that stand in for shares of GPUs that wait for a machine. */
 export function scaleAdjusterPart(): Part {

@@ -89,6 +89,8 @@ export class ScheduleWorld {
   onLingeringClaims: (uid: string) => void = () => {};
   /** A device became free, perhaps without any event. */
   onFreed: () => void = () => {};
+  /** Node pools that somebody schedules; undefined while nobody has looked. */
+  servedPools: ReadonlySet<string> | undefined;
   readonly devices: DeviceWorld | undefined;
   readonly plainGroups: ObjectCache | undefined;
 
@@ -159,8 +161,7 @@ export class ScheduleWorld {
       }
     });
     const { cluster } = this;
-    const inPool = ({ metadata }: KubeObject): boolean =>
-      (metadata.labels?.[labelKeys.nodePool] ?? "") === settings.nodePool;
+    const inPool = (object: KubeObject): boolean => poolOf(object) === settings.nodePool;
     follow(
       this.nodes,
       (object) => cluster.putNode(as<Node>(object)),
@@ -383,6 +384,11 @@ export class ScheduleWorld {
     this.dirty.clear();
     return this.picture.snapshot().revision;
   }
+}
+
+/** The node pool that an object says it belongs to. */
+export function poolOf({ metadata }: Pick<KubeObject, "metadata">): string {
+  return metadata.labels?.[labelKeys.nodePool] ?? "";
 }
 
 /** Devices of drivers whose name says GPU. */

@@ -1,5 +1,5 @@
 import { cycle, type Plan, type PlannedBind } from "../../decide/schedule/cycle.ts";
-import { explain, explainMissingGroup } from "../../decide/schedule/explain.ts";
+import { explain, explainMissingGroup, explainUnserved } from "../../decide/schedule/explain.ts";
 import type { Job } from "../../decide/schedule/job.ts";
 import type { QueueState } from "../../decide/schedule/queueTree.ts";
 import type { Session } from "../../decide/schedule/session.ts";
@@ -21,7 +21,7 @@ import type { GroupMarks } from "./groupMarks.ts";
 import { measureBudgets, measureSearch, Stages } from "./measures.ts";
 import { commitsOf, type JobCommit } from "./planIntents.ts";
 import type { Found } from "./reasonBook.ts";
-import type { Mark, ScheduleWorld } from "./scheduleWorld.ts";
+import { type Mark, poolOf, type ScheduleWorld } from "./scheduleWorld.ts";
 import { takeOver, voidSet } from "./takeOver.ts";
 
 /** Writes on their way at once: enough that one sync of the disk carries many of them. */
@@ -183,12 +183,17 @@ export class SchedulerTurns {
     metrics.gauge("kai_queue_memory_usage", labels, allocated[2] / 1e9);
   }
 
-  /** Pods whose group is nowhere. One that is in another pool is no stray, and of several schedulers one tells of strays. */
+  /** Pods whose group is nowhere, or in a pool that nobody schedules. Of several schedulers one tells of them. */
   private explainStrays(found: Found[]): void {
-    const { cluster, groups } = this.world;
+    const { cluster, groups, servedPools } = this.world;
     if (cluster.settings.nodePool !== "") return;
     for (const [id, tasks] of cluster.withoutGroup) {
-      if (groups.get(id) === undefined) found.push({ id, verdict: explainMissingGroup(id), waiting: waitingOf(tasks) });
+      if (![...tasks].some(({ status }) => status === "pending")) continue;
+      const group = groups.get(id);
+      const waiting = waitingOf(tasks);
+      if (group === undefined) found.push({ id, verdict: explainMissingGroup(id), waiting });
+      else if (servedPools?.has(poolOf(group)) === false)
+        found.push({ id, verdict: explainUnserved(poolOf(group), id), waiting });
     }
   }
 

@@ -4,7 +4,7 @@ import { equalJson } from "../../model/json.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { type SchedulingShard, schedulingShardRef } from "../../model/scheduling/schedulingShard.ts";
 import type { Controllers } from "../controllers.ts";
-import { kindSource } from "../sources.ts";
+import { Channel, kindSource } from "../sources.ts";
 import type { ScheduleWorld } from "./scheduleWorld.ts";
 import { addShard, type Shard, type ShardOptions } from "./shard.ts";
 
@@ -24,6 +24,15 @@ export function addShardTurns(controllers: Controllers, first: Shard, base: Sett
   const configure = ({ world, wake }: Shard, settings: Settings): void => {
     if (equalJson(world.cluster.settings, settings)) return;
     world.cluster.configure(settings);
+    wake();
+  };
+
+  /** Whoever is in another pool waits for nobody, and is told so by the scheduler of the pool without a name. */
+  const serve = (pools: ReadonlySet<string>): void => {
+    const { world, wake } = first;
+    if (world.servedPools !== undefined && equalJson([...world.servedPools].sort(), [...pools].sort())) return;
+    world.servedPools = pools;
+    world.cluster.touched();
     wake();
   };
 
@@ -50,6 +59,7 @@ export function addShardTurns(controllers: Controllers, first: Shard, base: Sett
       shards.set(pool, addShard(controllers, settings, options, before));
       controllers.ports.log.info({ pool }, "a pool has a scheduler");
     }
+    serve(new Set(wanted.keys()));
     for (const [pool, shard] of shards) {
       if (wanted.has(pool)) continue;
       shards.delete(pool);
@@ -59,7 +69,10 @@ export function addShardTurns(controllers: Controllers, first: Shard, base: Sett
     }
     return undefined;
   };
-  controllers.add({ name: "shards", sources: [kindSource(cache, () => [shardsKey])], reconcile: turn });
+  const always = new Channel();
+  controllers.add({ name: "shards", sources: [always, kindSource(cache, () => [shardsKey])], reconcile: turn });
+  // That there is none is something to know as well.
+  always.push(shardsKey);
 }
 
 function byAge(objects: Iterable<KubeObject>): SchedulingShard[] {

@@ -1,3 +1,4 @@
+import type { Verdict } from "../../decide/schedule/explain.ts";
 import type { Job } from "../../decide/schedule/job.ts";
 import type { Task } from "../../decide/schedule/task.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
@@ -6,6 +7,7 @@ import {
   type PodGroup,
   poolName,
   type SchedulingCondition,
+  type UnschedulableReason,
   unschedulableOnNodePool,
 } from "../../model/scheduling/podGroup.ts";
 import { formatTime } from "../../model/time.ts";
@@ -15,7 +17,7 @@ import type { EventRecorder } from "../eventRecorder.ts";
 import { type TurnResult, turnResultOf } from "../loop.ts";
 import { patchObject } from "./patchObject.ts";
 import type { Reason, ReasonBook } from "./reasonBook.ts";
-import { refs, type ScheduleWorld } from "./scheduleWorld.ts";
+import { poolOf, refs, type ScheduleWorld } from "./scheduleWorld.ts";
 
 /** Numbers in a sentence change with every pod that comes and goes; the same kind of reason is written again this often at most. */
 const refreshMs = 15_000;
@@ -43,14 +45,19 @@ export class StatusTurns {
     const reason = this.book.get(jobId);
     if (job === undefined) {
       this.writtenMs.delete(jobId);
-      return reason === undefined ? undefined : this.tellPodsWithoutGroup(jobId, reason, cancel);
+      return reason === undefined ? this.clearUnserved(jobId, cancel) : this.tellUnserved(jobId, reason, cancel);
     }
     if (reason === undefined) return this.clear(job, cancel);
     const nowMs = this.controllers.ports.clock.nowMs();
     const sinceMs = nowMs - (this.writtenMs.get(jobId) ?? Number.NEGATIVE_INFINITY);
     const isRecent = this.isToldAs(job, reason) && sinceMs < refreshMs;
     if (!isRecent) this.writtenMs.set(jobId, nowMs);
-    const groupResult = job.isGroup && !isRecent ? await this.tellGroup(job, reason, nowMs, cancel) : undefined;
+    // A group that runs is not unschedulable because it could not grow.
+    const isUnschedulable = reason.verdict.reason !== "NotReady" && job.allocatedCount === 0;
+    const groupResult =
+      job.isGroup && !isRecent
+        ? await this.tellGroup(job.owner as PodGroup, reason, isUnschedulable, nowMs, cancel)
+        : undefined;
     let podResult: TurnResult;
     const isTold = job.spec.markUnschedulable !== false && reason.verdict.reason !== "NotReady";
     for (const task of job.tasks) {
@@ -63,13 +70,25 @@ export class StatusTurns {
     return groupResult ?? podResult ?? (isRecent ? { requeueAfterMs: refreshMs - sinceMs } : undefined);
   }
 
-  private async tellPodsWithoutGroup(id: string, reason: Reason, cancel: Cancel): Promise<TurnResult> {
+  /** Pods whose group is not there or in a pool that nobody schedules, and that group. */
+  private async tellUnserved(id: string, reason: Reason, cancel: Cancel): Promise<TurnResult> {
     const nowMs = this.controllers.ports.clock.nowMs();
-    let result: TurnResult;
+    const group = this.world.groups.get(id) as unknown as PodGroup | undefined;
+    const isSaid = group !== undefined && this.conditionOf(group)?.message === reason.sentence;
+    let result: TurnResult =
+      group === undefined || isSaid ? undefined : await this.tellGroup(group, reason, true, nowMs, cancel);
     for (const task of this.world.cluster.withoutGroup.get(id) ?? []) {
       if (task.status === "pending") result = (await this.tellPod(task, reason, nowMs, cancel)) ?? result;
     }
     return result;
+  }
+
+  /** Somebody schedules the pool by now, and says by itself what it finds. */
+  private async clearUnserved(id: string, cancel: Cancel): Promise<TurnResult> {
+    const group = this.world.groups.get(id) as unknown as PodGroup | undefined;
+    const others = group?.status?.schedulingConditions?.filter(({ reason }) => reason !== "NoScheduler") ?? [];
+    if (group === undefined || others.length === (group.status?.schedulingConditions ?? []).length) return undefined;
+    return this.patchGroup(group, others, "its node pool has a scheduler", cancel);
   }
 
   /** Whether the object already says this kind of reason. */
@@ -84,23 +103,26 @@ export class StatusTurns {
     return condition?.reasons?.[0]?.reason === verdict.reason;
   }
 
-  private async tellGroup(job: Job, reason: Reason, nowMs: number, cancel: Cancel): Promise<TurnResult> {
-    const group = job.owner as PodGroup;
-    const { verdict, sentence } = reason;
+  private async tellGroup(
+    group: PodGroup,
+    { verdict, sentence }: Reason,
+    isUnschedulable: boolean,
+    nowMs: number,
+    cancel: Cancel,
+  ): Promise<TurnResult> {
     this.recorder.record(group as unknown as KubeObject, {
       type: "Normal",
       reason: verdict.reason === "NotReady" ? "NotReady" : "Unschedulable",
       action: "Scheduling",
       note: sentence,
     });
-    // A group that runs is not unschedulable because it could not grow.
-    if (verdict.reason === "NotReady" || job.allocatedCount > 0) return undefined;
+    if (!isUnschedulable) return undefined;
     const known = this.conditionOf(group);
-    const word = verdict.reason === "BindingRefused" ? "PodSchedulingErrors" : verdict.reason;
+    const word = conditionWord(verdict);
     if (known?.message === sentence && known.reasons?.[0]?.reason === word) return undefined;
     const condition: SchedulingCondition = {
       type: unschedulableOnNodePool,
-      nodePool: this.poolName,
+      nodePool: poolNameOf(group),
       status: "True",
       reason: word,
       message: sentence,
@@ -114,7 +136,7 @@ export class StatusTurns {
       lastTransitionTime: formatTime(nowMs),
       transitionID: String(nextTransition(group)),
     };
-    const others = (group.status?.schedulingConditions ?? []).filter(({ nodePool }) => nodePool !== this.poolName);
+    const others = othersOf(group);
     return this.patchGroup(group, [...others, condition], sentence, cancel);
   }
 
@@ -177,8 +199,7 @@ export class StatusTurns {
     for (const set of job.podSets) {
       if (set.pending > 0 || set.countOf("binding") > 0) return { requeueAfterMs: 1_000 };
     }
-    const others = (group.status?.schedulingConditions ?? []).filter(({ nodePool }) => nodePool !== this.poolName);
-    return this.patchGroup(group, others, "nothing of it waits any more", cancel);
+    return this.patchGroup(group, othersOf(group), "nothing of it waits any more", cancel);
   }
 
   private async patchGroup(
@@ -194,14 +215,23 @@ export class StatusTurns {
     return outcome.ok ? undefined : turnResultOf(outcome);
   }
 
-  private conditionOf({ status }: PodGroup): SchedulingCondition | undefined {
-    return status?.schedulingConditions?.find(({ nodePool }) => nodePool === this.poolName);
+  private conditionOf(group: PodGroup): SchedulingCondition | undefined {
+    return group.status?.schedulingConditions?.find(({ nodePool }) => nodePool === poolNameOf(group));
   }
+}
 
-  private get poolName(): string {
-    const { nodePool } = this.world.cluster.settings;
-    return poolName(nodePool);
-  }
+function poolNameOf({ metadata }: PodGroup): string {
+  return poolName(poolOf({ metadata }));
+}
+
+/** Conditions of other pools: there is one for each. */
+function othersOf(group: PodGroup): SchedulingCondition[] {
+  return (group.status?.schedulingConditions ?? []).filter(({ nodePool }) => nodePool !== poolNameOf(group));
+}
+
+/** Readers of conditions know KAI's words. */
+function conditionWord({ reason }: Verdict): UnschedulableReason {
+  return reason === "BindingRefused" || reason === "NotReady" || reason === "NoGroup" ? "PodSchedulingErrors" : reason;
 }
 
 function conditionOf({ status }: Pod): { status: string; message?: string; lastTransitionTime?: string } | undefined {

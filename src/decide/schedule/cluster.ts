@@ -52,7 +52,9 @@ export class Cluster {
   readonly tasks = new Map<string, Task>();
   readonly topologies = new Map<string, Topology>();
   /** `namespace/name` of every ConfigMap; undefined while nobody tells of them. */
-  configMaps: Set<string> | undefined;
+  configMaps: ReadonlySet<string> | undefined;
+  /** Nobody decides for its pool: whatever waits in it goes on waiting. */
+  isUnserved = false;
   /** Who answers for claims of devices. */
   devices: DeviceClaims = noDeviceClaims;
   /** Pods that are not tried again before a time, because the last try was refused. */

@@ -1,3 +1,4 @@
+import { labelKeys } from "../../model/scheduling/keys.ts";
 import type { QueueDetails, UnschedulableReason } from "../../model/scheduling/podGroup.ts";
 import { unlimited } from "../../model/scheduling/queue.ts";
 import { formatTime } from "../../model/time.ts";
@@ -22,7 +23,7 @@ import type { Task } from "./task.ts";
 
 /** The one reason why a job waits, with what shows it and what would cure it. The same sentences go wherever somebody asks. */
 export interface Verdict {
-  readonly reason: UnschedulableReason | "NotReady" | "BindingRefused";
+  readonly reason: UnschedulableReason | "NotReady" | "BindingRefused" | "NoGroup";
   /** What is the matter, with names and numbers. */
   readonly message: string;
   /** What would make it run. */
@@ -94,6 +95,24 @@ export function explainMissingGroup(id: string): Verdict {
     reason: "PodSchedulingErrors",
     message: `PodGroup ${id} does not exist, and the pod's annotation pod-group-name names it`,
     cure: `create PodGroup ${id}, or remove the annotation`,
+  };
+}
+
+/** A pod of ours that names no group. */
+export function explainUngrouped(): Verdict {
+  return {
+    reason: "NoGroup",
+    message: "no PodGroup has been made for it yet",
+    cure: "the grouper makes one, unless kai-config leaves such pods out; what keeps it from it is among the pod's events",
+  };
+}
+
+/** A group of a node pool that nobody schedules: it is in nobody's queue. */
+export function explainUnserved(pool: string, groupId: string): Verdict {
+  return {
+    reason: "NoScheduler",
+    message: `nobody schedules node pool ${pool}: no SchedulingShard has it as its partitionLabelValue`,
+    cure: `create a SchedulingShard with partitionLabelValue ${pool}, or take the label ${labelKeys.nodePool} off PodGroup ${groupId}`,
   };
 }
 

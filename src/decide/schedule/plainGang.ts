@@ -9,6 +9,11 @@ export function plainGangId(namespace: string, name: string): string {
   return `${namespace}/${name} (scheduling.k8s.io)`;
 }
 
+/** Whether a job is that of such a group. */
+export function isPlainGang({ id }: { readonly id: string }): boolean {
+  return id.endsWith(" (scheduling.k8s.io)");
+}
+
 /** The job that a pod of the cluster's own scheduler belongs to, where it is not alone. */
 export function plainGangOf({ metadata, spec }: Pod): string | undefined {
   const name = spec?.schedulingGroup?.podGroupName;

@@ -89,7 +89,7 @@ export class PodShapes {
     const affinity = spec?.affinity;
     const ports = hostPortsOf(pod);
     const volumeClaims = volumeClaimsOf(pod);
-    const configMaps = configMapsOf(pod);
+    const configMaps = namedConfigMaps(pod);
     const rules = spec?.schedulerName === undefined || spec.schedulerName === defaultSchedulerName ? "default" : "kai";
     const choiceKey = JSON.stringify([
       rules,
@@ -236,8 +236,8 @@ function volumeClaimsOf({ metadata, spec }: Pod): string[] {
   return names;
 }
 
-/** Those without which a container would wait for ever. The ones of shared GPUs are made by the binder, later. */
-function configMapsOf({ metadata, spec }: Pod): string[] {
+/** ConfigMaps without which a container would wait for ever. The ones of shared GPUs are made by the binder, later. */
+export function namedConfigMaps({ metadata, spec }: Pod): string[] {
   const names = new Set<string>();
   const ours = metadata.annotations?.[annotationKeys.sharedGpuConfigMap];
   for (const volume of spec?.volumes ?? []) {

@@ -17,7 +17,7 @@ export function poolClusters(objects: ClusterObjects, shards: readonly Schedulin
     const { settings } = settingsOfShard({ ...shard?.spec, partitionLabelValue: pool }, defaultSettings);
     const nodes = objects.nodes.filter((each) => poolOf(each) === pool);
     const names = new Set(nodes.map(({ metadata }) => metadata.name));
-    return clusterOf(
+    const cluster = clusterOf(
       {
         ...objects,
         nodes,
@@ -32,6 +32,9 @@ export function poolClusters(objects: ClusterObjects, shards: readonly Schedulin
       },
       settings,
     );
+    // The pool without a name has a scheduler always.
+    cluster.isUnserved = pool !== "" && shard === undefined;
+    return cluster;
   });
 }
 

@@ -93,6 +93,29 @@ describe("questions about a cluster", () => {
     expect(answerWhy(cluster(), "nobody", nowMs)).toEqual([]);
   });
 
+  test("a pod whose ConfigMap nobody has looked for fits if it is there", () => {
+    const envFrom = [{ configMapRef: { name: "settings" } }];
+    const words = gang("a", 1, { spec: { containers: [{ name: "c", envFrom }] } as never });
+    const ask = (more: object) =>
+      answerWhy(clusterOf({ ...none, nodes: [node("n1")], queues: [queue("q")], ...words, ...more }), "a-000", nowMs);
+    expect(ask({})[0]?.next).toBe("it fits n1 now, if ConfigMap default/settings exist, which is not known here");
+    expect(ask({ configMaps: new Set(["default/settings"]) })[0]?.next).toBe("it fits n1 now");
+    expect(ask({ configMaps: new Set() })[0]).toMatchObject({ next: "", cure: "create ConfigMap default/settings" });
+  });
+
+  test("a pod that names no group, and one whose group is missing, wait and say so", () => {
+    const pods = [pod("early"), pod("lost", { group: "nope" }), pod("theirs", { scheduler: "volcano" })];
+    const found = clusterOf({ ...none, nodes: [node("n1")], queues: [queue("q")], groups: [], pods });
+    expect(jobRows(found, nowMs).map(({ id, gang: places, reason }) => [id, places, reason])).toEqual([
+      ["default/early", "0/-/1", "NoGroup"],
+      ["default/nope", "0/-/1", "PodSchedulingErrors"],
+    ]);
+    expect(answerWhy(found, "lost", nowMs)).toMatchObject([
+      { cure: "create PodGroup default/nope, or remove the annotation" },
+    ]);
+    expect(answerWhy(found, "theirs", nowMs)).toMatchObject([{ message: "it belongs to scheduler volcano" }]);
+  });
+
   test("a pod with a claim waits for its device, not for somebody who could allocate it", () => {
     const claimed = (name: string, more: object = {}) => ({
       ...pod(name, { group: name, ...more }),

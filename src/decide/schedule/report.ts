@@ -6,6 +6,7 @@ import type {
   Node,
   PersistentVolume,
   PersistentVolumeClaim,
+  PodGroup as PlainGroup,
   Pod,
   PriorityClass,
   ResourceClaim,
@@ -13,7 +14,7 @@ import type {
   StorageClass,
 } from "../../model/kubernetes.generated.ts";
 import { type BindRequest, isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";
-import { gpuGroupsOfLabels, labelKeys } from "../../model/scheduling/keys.ts";
+import { gpuGroupsOfLabels, labelKeys, scalingNamespace } from "../../model/scheduling/keys.ts";
 import type { PodGroup } from "../../model/scheduling/podGroup.ts";
 import type { Queue } from "../../model/scheduling/queue.ts";
 import type { Topology } from "../../model/scheduling/topology.ts";
@@ -25,9 +26,18 @@ import { SelectorCache } from "../devices/selectors.ts";
 import { nanoOf } from "../nodes/podRequests.ts";
 import { ClaimDevices } from "./claimDevices.ts";
 import { Cluster } from "./cluster.ts";
-import { cycle } from "./cycle.ts";
-import { amountText, explain, sentenceOf } from "./explain.ts";
+import { cycle, type Plan } from "./cycle.ts";
+import {
+  amountText,
+  explain,
+  explainMissingGroup,
+  explainUngrouped,
+  explainUnserved,
+  sentenceOf,
+  type Verdict,
+} from "./explain.ts";
 import type { Job } from "./job.ts";
+import { isPlainGang } from "./plainGang.ts";
 import type { QueueState } from "./queueTree.ts";
 import { gpuAt, gpuMaker, wholeCapacity } from "./resources.ts";
 import { defaultSettings, type Settings } from "./settings.ts";
@@ -39,6 +49,8 @@ export interface ClusterObjects {
   readonly nodes: readonly Node[];
   readonly queues: readonly Queue[];
   readonly groups: readonly PodGroup[];
+  /** Kubernetes' own groups; undefined where the cluster has none or nobody has looked. */
+  readonly plainGroups?: readonly PlainGroup[];
   readonly requests: readonly BindRequest[];
   readonly topologies: readonly Topology[];
   readonly priorityClasses: readonly PriorityClass[];
@@ -47,6 +59,8 @@ export interface ClusterObjects {
   readonly classes: readonly StorageClass[];
   readonly csiNodes?: readonly CSINode[];
   readonly namespaces?: readonly Namespace[];
+  /** `namespace/name` of the ConfigMaps; undefined where nobody has looked. */
+  readonly configMaps?: ReadonlySet<string>;
   /** Claims of devices and what they are served from; undefined where nobody has looked. */
   readonly devices?: DeviceObjects;
 }
@@ -59,7 +73,8 @@ export interface DeviceObjects {
 
 /** The cluster as the scheduler would see it. */
 export function clusterOf(objects: ClusterObjects, settings: Settings = defaultSettings): Cluster {
-  const cluster = new Cluster(settings);
+  const cluster = new Cluster({ ...settings, formsPlainGangs: objects.plainGroups !== undefined });
+  cluster.configMaps = objects.configMaps;
   for (const each of objects.priorityClasses) cluster.putPriorityClass(each);
   for (const each of objects.nodes) cluster.putNode(each);
   for (const each of objects.queues) cluster.putQueue(each);
@@ -72,6 +87,7 @@ export function clusterOf(objects: ClusterObjects, settings: Settings = defaultS
   for (const { metadata } of objects.namespaces ?? []) cluster.putNamespace(metadata.name, metadata.labels ?? {});
   if (objects.devices !== undefined) cluster.devices = devicesOf(objects, objects.devices);
   for (const each of objects.groups) cluster.putPodGroup(each);
+  for (const each of objects.plainGroups ?? []) cluster.putPlainGroup(each);
   const places = new Map<string, Place[]>();
   const add = (uid: string, place: Place): void => {
     places.set(uid, [...(places.get(uid) ?? []), place]);
@@ -147,16 +163,46 @@ export interface JobRow {
   readonly message: string;
 }
 
+/** What a cycle finds about everything that waits: the plan, and why the rest is not in it. */
+interface Findings {
+  readonly plan: Plan;
+  readonly verdictOf: (job: Job) => Verdict | undefined;
+}
+
+function findingsOf(cluster: Cluster, nowMs: number): Findings {
+  const verdicts = new Map<Job, Verdict>();
+  const plan = cycle(cluster, nowMs, (session) => {
+    for (const [job, obstacle] of session.obstacles) verdicts.set(job, explain(session, job, obstacle));
+  });
+  if (!cluster.isUnserved) return { plan, verdictOf: (job) => verdicts.get(job) };
+  const nothing: Plan = { ...plan, jobs: [], evictions: [] };
+  const verdictOf = (job: Job): Verdict | undefined =>
+    job.pendingCount > 0 ? explainUnserved(cluster.settings.nodePool, job.id) : undefined;
+  return { plan: nothing, verdictOf };
+}
+
+/** Pods that wait and are in no job: their group is missing, or was not made yet. */
+function* ungrouped({ tasks }: Cluster): Iterable<{ id: string; tasks: readonly Task[]; verdict: Verdict }> {
+  const byGroup = new Map<string, Task[]>();
+  for (const task of tasks.values()) {
+    if (task.status !== "pending" || task.job !== undefined || task.isReservation) continue;
+    const id = task.waitsForGroup;
+    if (id === undefined) {
+      if (!task.isForeign && task.namespace !== scalingNamespace)
+        yield { id: task.key, tasks: [task], verdict: explainUngrouped() };
+      continue;
+    }
+    const known = byGroup.get(id);
+    if (known === undefined) byGroup.set(id, [task]);
+    else known.push(task);
+  }
+  for (const [id, each] of byGroup) yield { id, tasks: each, verdict: explainMissingGroup(id) };
+}
+
 /** Every job that has something to place, or with `isAll` every job, in the order in which they are served. */
 export function jobRows(cluster: Cluster, nowMs: number, isAll = false): JobRow[] {
-  const verdicts = new Map<Job, { reason: string; message: string }>();
+  const { plan, verdictOf } = findingsOf(cluster, nowMs);
   const planned = new Map<Job, string>();
-  const plan = cycle(cluster, nowMs, (session) => {
-    for (const [job, obstacle] of session.obstacles) {
-      const verdict = explain(session, job, obstacle);
-      verdicts.set(job, { reason: verdict.reason, message: sentenceOf(verdict) });
-    }
-  });
   for (const { job, binds, pipelined } of plan.jobs) {
     planned.set(job, binds.length > 0 ? "fits now" : pipelined.length > 0 ? "waits for a release" : "");
   }
@@ -164,7 +210,7 @@ export function jobRows(cluster: Cluster, nowMs: number, isAll = false): JobRow[
   for (const job of [...cluster.jobs.values()].sort(byLine)) {
     const waits = job.pendingCount > 0;
     if (!waits && (!isAll || job.allocatedCount === 0)) continue;
-    const verdict = verdicts.get(job);
+    const verdict = verdictOf(job);
     const binding = job.podSets.some((set) => set.countOf("binding") > 0);
     rows.push({
       id: job.isGroup ? job.id : `${job.namespace}/${job.name}`,
@@ -180,7 +226,21 @@ export function jobRows(cluster: Cluster, nowMs: number, isAll = false): JobRow[
           ? "Binding"
           : "Running",
       reason: verdict?.reason ?? planned.get(job) ?? "",
-      message: verdict?.message ?? "",
+      message: verdict === undefined ? "" : sentenceOf(verdict),
+    });
+  }
+  for (const { id, tasks, verdict } of ungrouped(cluster)) {
+    let milli = 0;
+    for (const task of tasks) milli += cluster.vectorOf(task, cluster.gpuMemoryRange().leastMiB)[0];
+    rows.push({
+      id,
+      queue: "",
+      priority: 0,
+      gpus: amountText(0, milli),
+      gang: `0/-/${tasks.length}`,
+      state: "Pending",
+      reason: verdict.reason,
+      message: sentenceOf(verdict),
     });
   }
   return rows;
@@ -315,64 +375,70 @@ export interface WhyAnswer {
 export function answerWhy(cluster: Cluster, name: string, nowMs: number): WhyAnswer[] {
   const tasks = [...cluster.tasks.values()].filter((task) => task.key === name || task.name === name);
   // A group may be asked for by its own name or by that of its workload.
-  const jobs = [...cluster.jobs.values()].filter((job) => job.isGroup && namesOf(job).includes(name));
+  const jobs = [...cluster.jobs.values()].filter(
+    (job) => (job.isGroup || isPlainGang(job)) && namesOf(job).includes(name),
+  );
+  const { plan, verdictOf } = findingsOf(cluster, nowMs);
+  const missing = [...ungrouped(cluster)];
   const answers: WhyAnswer[] = [];
-  const found = new Map<Job, Pick<WhyAnswer, "reason" | "message" | "cure">>();
-  const plan = cycle(cluster, nowMs, (session) => {
-    for (const [job, obstacle] of session.obstacles) {
-      const { reason, message, cure } = explain(session, job, obstacle);
-      found.set(job, { reason, message, cure });
-    }
-  });
-  const verdictOf = (job: Job | undefined): Pick<WhyAnswer, "reason" | "message" | "cure"> | undefined =>
-    job === undefined ? undefined : found.get(job);
   const nextOf = (job: Job | undefined, task?: Task): string => {
     const planned = plan.jobs.find((each) => each.job === job);
     const bind = planned?.binds.find((each) => task === undefined || each.task === task);
-    if (bind !== undefined) return `it fits ${bind.node} now`;
+    if (bind !== undefined) return `it fits ${bind.node} now${proviso(cluster, bind.task)}`;
     const promised = planned?.pipelined.find((each) => task === undefined || each.task === task);
     if (promised === undefined) return "";
     const evictions = plan.evictions.filter(({ reason }) => reason.evictor === job).map((each) => each.task.key);
     return `it gets ${promised.node} when what is being released there is free${evictions.length > 0 ? `; to be evicted: ${evictions.join(", ")}` : ""}`;
   };
+  const wordsOf = (verdict: Verdict | undefined): Pick<WhyAnswer, "reason" | "message" | "cure"> => ({
+    reason: verdict?.reason ?? "",
+    message: verdict?.message ?? "",
+    cure: verdict?.cure ?? "",
+  });
+  const whyPod = (task: Task): Verdict | undefined => {
+    if (task.status !== "pending") return undefined;
+    if (task.job !== undefined) return verdictOf(task.job);
+    return missing.find((each) => each.tasks.includes(task))?.verdict ?? explainForeign(task);
+  };
   for (const task of tasks) {
     const where = task.holdings[0]?.node.name;
-    const verdict = task.status === "pending" ? verdictOf(task.job) : undefined;
-    const isUngrouped = task.status === "pending" && task.job === undefined;
     answers.push({
       name: task.key,
       kind: "Pod",
       state: where === undefined ? task.status : `${task.status} on ${where}`,
-      reason: isUngrouped ? "NoGroup" : (verdict?.reason ?? ""),
-      message: isUngrouped ? ungrouped(task) : (verdict?.message ?? ""),
-      cure: verdict?.cure ?? "",
+      ...wordsOf(whyPod(task)),
       next: task.status === "pending" ? nextOf(task.job, task) : "",
     });
   }
   for (const job of jobs) {
-    const verdict = verdictOf(job);
     answers.push({
-      name: job.id,
+      name: job.isGroup ? job.id : `${job.namespace}/${job.name}`,
       kind: "PodGroup",
       state: `${job.allocatedCount} of ${job.tasks.size} pods have a place, ${job.pendingCount} wait`,
-      reason: verdict?.reason ?? "",
-      message: verdict?.message ?? "",
-      cure: verdict?.cure ?? "",
+      ...wordsOf(verdictOf(job)),
       next: nextOf(job),
     });
+  }
+  for (const { id, tasks: waiting, verdict } of missing) {
+    const [bare = ""] = id.split(" ");
+    if (waiting[0]?.waitsForGroup === undefined || (bare !== name && bare.split("/")[1] !== name)) continue;
+    const state = `does not exist, ${waiting.length} pods wait for it`;
+    answers.push({ name: bare, kind: "PodGroup", state, ...wordsOf(verdict), next: "" });
   }
   return answers;
 }
 
-function namesOf({ id, name, namespace, owner }: Job): string[] {
-  const owners = (owner.metadata.ownerReferences ?? []).filter(({ kind }) => kind !== "Pod").map((each) => each.name);
-  return [id, name, ...owners, ...owners.map((each) => `${namespace}/${each}`)];
+/** What nobody has looked at, and what would keep it waiting all the same. */
+function proviso({ configMaps }: Cluster, { shape, namespace }: Task): string {
+  if (configMaps !== undefined || shape.configMaps.length === 0) return "";
+  return `, if ${shape.configMaps.map((name) => `ConfigMap ${namespace}/${name}`).join(" and ")} exist, which is not known here`;
 }
 
-function ungrouped(task: Task): string {
-  const scheduler = task.pod.spec?.schedulerName ?? "";
-  if (task.isForeign) return `it belongs to scheduler ${scheduler}`;
-  return task.groupName === undefined
-    ? "its group has not been made yet"
-    : `its group ${task.groupName} does not exist`;
+function explainForeign({ pod }: Task): Verdict {
+  return { reason: "NoGroup", message: `it belongs to scheduler ${pod.spec?.schedulerName ?? ""}`, cure: "" };
+}
+
+function namesOf({ id, name, namespace, owner }: Job): string[] {
+  const owners = (owner.metadata.ownerReferences ?? []).filter(({ kind }) => kind !== "Pod").map((each) => each.name);
+  return [id, name, `${namespace}/${name}`, ...owners, ...owners.map((each) => `${namespace}/${each}`)];
 }

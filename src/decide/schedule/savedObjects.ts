@@ -16,6 +16,7 @@ export function savedObjects(snapshot: ClusterSnapshot): {
       nodes: objectsOf(snapshot, "nodes"),
       queues: objectsOf(snapshot, "queues"),
       groups: objectsOf(snapshot, "podgroups"),
+      ...(isServed(snapshot, "plaingroups") && { plainGroups: objectsOf(snapshot, "plaingroups") }),
       requests: objectsOf(snapshot, "bindrequests"),
       topologies: objectsOf(snapshot, "topologies"),
       priorityClasses: isServed(snapshot, "priorityclasses") ? objectsOf(snapshot, "priorityclasses") : shipped,

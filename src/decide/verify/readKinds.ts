@@ -32,6 +32,7 @@ export const readKinds = {
   priorityclasses: { group: "scheduling.k8s.io", versions: ["v1"], plural: "priorityclasses", builtin: true },
   schedulingshards: { group: "kai.scheduler", versions: ["v1"], plural: "schedulingshards" },
   podgroups: { group: "scheduling.run.ai", versions: ["v2alpha2"], plural: "podgroups" },
+  plaingroups: { group: "scheduling.k8s.io", versions: ["v1alpha2"], plural: "podgroups" },
   bindrequests: { group: "scheduling.run.ai", versions: ["v1alpha2"], plural: "bindrequests" },
   queues: { group: "scheduling.run.ai", versions: ["v2"], plural: "queues" },
   topologies: { group: "kai.scheduler", versions: ["v1alpha1"], plural: "topologies" },

@@ -81,6 +81,8 @@ export type UnschedulableReason =
   | "NonPreemptibleOverQuota"
   | "QueueDoesNotExist"
   | "PreemptionDelayNotElapsed"
+  /** Ours: nobody schedules the node pool. */
+  | "NoScheduler"
   | "PodSchedulingErrors";
 
 export type QueueDetails = {

@@ -84,24 +84,24 @@ describe("plan (a), S4, K9: BindRequests of 32 quarters at once, ten workers", (
   );
 });
 
-test("ten binds are under way at once, and not more", async () => {
-  const cluster = await BindCluster.create(["wide=1"], {}, [wideNode(32)]);
+test("sixty-four binds are under way at once, and not more", async () => {
+  const cluster = await BindCluster.create(["wide=1"], {}, [wideNode(80)]);
   const way = new Waylaid();
   cluster.through((kube) => way.of(kube));
   const held: (() => void)[] = [];
   way.before = ({ verb, plural }) =>
     verb === "create" && plural === "pods" ? new Promise<void>((resolve) => held.push(resolve)) : undefined;
-  for (let i = 0; i < 32; i++) {
+  for (let i = 0; i < 80; i++) {
     const pod = await cluster.pod(`p${i}`, quarter, {}, queued);
     await cluster.request(pod, { selectedNode: "wide-0", selectedGPUGroups: [`g${i}`] });
   }
   await cluster.startBinder();
   await cluster.run(2);
-  expect(held).toHaveLength(10);
+  expect(held).toHaveLength(64);
   way.before = () => undefined;
   for (const go of held) go();
   await cluster.run(10);
-  expect([running(cluster), cluster.reservations().length, cluster.lost]).toEqual([32, 32, []]);
+  expect([running(cluster), cluster.reservations().length, cluster.lost]).toEqual([80, 80, []]);
 });
 
 test("plan (b), S5: 4 nodes of 8 GPUs, 32 groups, both ConfigMaps of every pod there, the device plugin patching every 100 ms", async () => {

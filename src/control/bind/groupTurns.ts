@@ -8,6 +8,7 @@ import {
 import { releasePod } from "../../decide/bind/releasePod.ts";
 import {
   deviceOf,
+  hasEnded,
   holdersOf,
   holdersPatch,
   newReservation,
@@ -111,8 +112,10 @@ export class GroupTurns {
         const left = new Map([...holdersOf(reservation)].filter(([uid]) => !uids.includes(uid)));
         return [{ type: "patch", ...on(reservation), patch: holdersPatch(left), why }];
       }
-      case "delete":
-        return [{ type: "delete", ...on(verdict.reservation), gracePeriodSeconds: 0, why: verdict.why }];
+      case "delete": {
+        const { reservation, why } = verdict;
+        return [{ type: "delete", ...on(reservation), gracePeriodSeconds: graceSecondsOf(reservation), why }];
+      }
       case "restore": {
         const object = newReservation({
           ...about,
@@ -144,4 +147,12 @@ const lagMs = 2_000;
 function on(pod: Pod): { target: Intent["target"]; expected: ReturnType<typeof expectedOf> } {
   const { namespace = "", name } = pod.metadata;
   return { target: { ...podsRef, namespace, name }, expected: expectedOf(pod as unknown as KubeObject) };
+}
+
+/**
+ * A device is free when its node says so. KAI deletes reservations by force: whoever gets the GPU at once is refused by a node that still holds
+ * it.
+ */
+function graceSecondsOf(reservation: Pod): number {
+  return reservation.spec?.nodeName === undefined || hasEnded(reservation) ? 0 : 1;
 }

@@ -374,7 +374,7 @@ describe("shares of GPUs", () => {
     expect(outcome(decide(alone(2)))).toEqual({ "a-000": "n1" });
   });
 
-  test("a reservation holds its GPU also when nobody shares it", () => {
+  test("a reservation that nobody shares holds its GPU until it has gone, and it is about to go", () => {
     const reservation = pod("gpu-reservation-1", {
       gpus: 1,
       on: "n1",
@@ -386,7 +386,7 @@ describe("shares of GPUs", () => {
       nodes: [node("n1", { gpus: 1 })],
       ...together(gang("whole", 1, { gpus: 1 }), { groups: [], pods: [reservation] }),
     });
-    expect(outcome(decide(cluster))).toEqual({});
+    expect(outcome(decide(cluster))).toEqual({ "whole-000": "~n1" });
     const sharing = world({
       nodes: [node("n1", { gpus: 1 })],
       ...together(gang("half", 1, { fraction: "0.5" }), { groups: [], pods: [reservation] }),

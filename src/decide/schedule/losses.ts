@@ -2,7 +2,7 @@ import type { Cluster } from "./cluster.ts";
 import { isSatisfied, spareUnitWith } from "./gang.ts";
 import { isShared } from "./gpuRequest.ts";
 import type { Job } from "./job.ts";
-import type { NodeState } from "./nodeState.ts";
+import type { Holding, NodeState } from "./nodeState.ts";
 import { gpuAt } from "./resources.ts";
 import { isEvictable, type Task } from "./task.ts";
 import { compareVictims, type VictimRules } from "./victimRules.ts";
@@ -79,6 +79,7 @@ export class Losses {
     const isOpen = lacksMoreThanAmounts(task);
     const units: (readonly Task[])[] = [];
     const taken = new Set<Task>();
+    const sharers = new Map([...node.groups.values()].map(({ id, laterHolders }) => [id, laterHolders]));
     let worst: Job | undefined;
     for (const { other, job } of victimsOn(node, rules)) {
       if (!isOpen && hasEnough()) break;
@@ -89,18 +90,30 @@ export class Losses {
       if (worst === undefined || compareVictims(rules, worst, job) < 0) worst = job;
       for (const each of unit) {
         taken.add(each);
-        if (!each.holdings.some((holding) => holding.node === node)) continue;
+        const holding = each.holdings.find((one) => one.node === node);
+        if (holding === undefined) continue;
+        const freed = freedGpus(holding, sharers);
         for (const [k, place] of places.entries()) {
           const at = each.shape.places.indexOf(place);
-          if (at >= 0) lacking[k] = (lacking[k] ?? 0) - (each.shape.amounts[at] ?? 0);
-          else if (place === gpuAt && each.holdings.some(({ groups }) => groups.length > 0))
-            lacking[k] = (lacking[k] ?? 0) - 1;
+          const had = at >= 0 ? (each.shape.amounts[at] ?? 0) : place === gpuAt ? freed : 0;
+          lacking[k] = (lacking[k] ?? 0) - had;
         }
       }
     }
     if (worst === undefined || !(isOpen || hasEnough())) return undefined;
     return { node, units, pods: taken.size, worst };
   }
+}
+
+/** A shared GPU is free when the last of those goes who share it. */
+function freedGpus({ groups }: Holding, sharers: Map<string, number>): number {
+  let freed = 0;
+  for (const id of groups) {
+    const left = (sharers.get(id) ?? 0) - 1;
+    sharers.set(id, left);
+    if (left === 0) freed++;
+  }
+  return freed;
 }
 
 /** Pods of victims on a node, the first to lose first; of one job the youngest. */

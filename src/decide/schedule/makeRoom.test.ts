@@ -5,6 +5,23 @@ const gpus = (quota: number, limit = -1, parentQueue?: string) => ({
   ...(parentQueue !== undefined && { parentQueue }),
   resources: { gpu: { quota, limit, overQuotaWeight: 1 } },
 });
+/** Two pods that share each GPU of a node, and the pods that hold these GPUs for them. */
+const sharers = (count: number, on: string, queueName: string) => {
+  const shares = Array.from({ length: count }, (_, at) => ({
+    groups: gang(`s${at}`, 1, {}, { queue: queueName }).groups,
+    pods: [pod(`s${at}`, { fraction: "0.5", on, group: `s${at}`, groups: [`g${at >> 1}`] })],
+  }));
+  const reservations = Array.from({ length: count >> 1 }, (_, at) =>
+    pod(`gpu-reservation-${at}`, {
+      gpus: 1,
+      on,
+      namespace: "kai-resource-reservation",
+      labels: { app: "kai-resource-reservation", "runai-gpu-group": `g${at}` },
+      scheduler: "other",
+    }),
+  );
+  return together(...shares, { groups: [], pods: reservations });
+};
 const singles = (word: string, count: number, on: string, spec: Parameters<typeof gang>[3] = {}) =>
   together(...Array.from({ length: count }, (_, at) => gang(`${word}${at}`, 1, { gpus: 1, on }, spec)));
 
@@ -70,24 +87,83 @@ describe("only those go that are in the way", () => {
   });
 
   test("of shares: the two of one GPU, not one of each", () => {
-    const shares = together(
-      ...Array.from({ length: 16 }, (_, at) => ({
-        groups: gang(`s${at}`, 1, {}, { queue: "q" }).groups,
-        pods: [pod(`s${at}`, { fraction: "0.5", on: "n1", group: `s${at}`, groups: [`g${at % 8}`] })],
-      })),
-    );
     const plan = decide(
       world({
         nodes: [node("n1", { gpus: 8 })],
         queues: [queue("q", gpus(8))],
         ...together(
-          shares,
+          sharers(16, "n1", "q"),
           gang("new", 1, { fraction: "0.9" }, { queue: "q", priorityClassName: "build-preemptible" }),
         ),
       }),
     );
     expect(evicted(plan)).toHaveLength(2);
-    expect(new Set(evicted(plan).map((name) => Number(name.slice(1)) % 8)).size).toBe(1);
+    expect(new Set(evicted(plan).map((name) => Number(name.slice(1)) >> 1)).size).toBe(1);
+  });
+});
+
+describe("a GPU that is shared is made free for a pod that wants all of it", () => {
+  const expectTwoOfOne = (names: string[]): void => {
+    expect(names).toHaveLength(2);
+    expect(new Set(names.map((name) => Number(name.slice(1)) >> 1)).size).toBe(1);
+  };
+
+  test("of a queue that takes back what is its own", () => {
+    const plan = decide(
+      world({
+        nodes: [node("n1", { gpus: 8 })],
+        queues: [queue("theirs", gpus(4)), queue("mine", gpus(4))],
+        ...together(sharers(16, "n1", "theirs"), gang("new", 1, { gpus: 1 }, { queue: "mine" })),
+      }),
+    );
+    expectTwoOfOne(evicted(plan));
+    expect(outcome(plan)).toEqual({ "new-000": "~n1" });
+  });
+
+  test("of a higher priority", () => {
+    const high = gang("new", 1, { gpus: 1 }, { queue: "q", priorityClassName: "build-preemptible" });
+    const plan = decide(
+      world({
+        nodes: [node("n1", { gpus: 8 })],
+        queues: [queue("q", gpus(8))],
+        ...together(sharers(16, "n1", "q"), high),
+      }),
+    );
+    expectTwoOfOne(evicted(plan));
+  });
+
+  test("by moving one who shares it to another GPU", () => {
+    const halves = sharers(16, "n1", "q");
+    const every = (each: { metadata: { name: string } }) => !/^s\d*[13579]$/.test(each.metadata.name);
+    const plan = decide(
+      world({
+        nodes: [node("n1", { gpus: 8 })],
+        queues: [queue("q", gpus(8))],
+        ...together(
+          { groups: halves.groups.filter(every), pods: halves.pods.filter(every) },
+          gang("new", 1, { gpus: 2 }, { queue: "q" }),
+        ),
+      }),
+    );
+    expect(evicted(plan)).toHaveLength(2);
+    expect(outcome(plan)).toMatchObject({ "new-000": "~n1" });
+  });
+
+  test("and the promise is kept while the last reservation is on its way out", () => {
+    const [reservation] = sharers(2, "n1", "q").pods.slice(2);
+    const mine = pod("a-000", { gpus: 1, group: "a", status: { nominatedNodeName: "n1" } as never });
+    const plan = decide(
+      world({
+        nodes: [node("n1", { gpus: 1 })],
+        queues: [queue("q", gpus(8))],
+        ...together({ groups: gang("a", 1).groups, pods: [mine] }, gang("b", 1, { gpus: 1 }), {
+          groups: [],
+          pods: [reservation!],
+        }),
+      }),
+    );
+    expect(outcome(plan)).toEqual({ "a-000": "~n1" });
+    expect(plan.broken.size).toBe(0);
   });
 });
 

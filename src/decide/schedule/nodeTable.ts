@@ -163,7 +163,8 @@ export class NodeTable {
       group.usedMiB += memory;
       group.holders++;
     }
-    if (state !== "releasing") {
+    // A reservation goes when the last of those goes who share its GPU.
+    if (state !== "releasing" && !holder.isReservation) {
       group.laterMiB += memory;
       group.laterHolders++;
     }

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import type { JsonObject } from "../../src/model/json.ts";
+import { refused } from "../../src/model/outcome.ts";
 import { isFinallyFailed } from "../../src/model/scheduling/bindRequest.ts";
 import { ScheduleCluster } from "./scheduleCluster.ts";
 
@@ -140,4 +141,19 @@ test("a request that is done stays until its whole set is over", async () => {
   await cluster.run(3);
   expect(cluster.pod1("g-1").status?.phase).toBe("Running");
   expect(cluster.requests()).toEqual([]);
+});
+
+test("of a gang of which one request is refused the others are taken back at once, and it runs when it can", async () => {
+  const cluster = await ScheduleCluster.create(["h100=1"]);
+  const isSecond = (verb: string, what: string) => verb === "create" && what === "bindrequests g-1";
+  cluster.kube.faults = { before: (verb, what) => (isSecond(verb, what) ? refused("Forbidden", "no") : undefined) };
+  await cluster.group("g", { minMember: 2 });
+  for (const name of ["g-0", "g-1"]) await cluster.pod(name, { gpus: 1, annotations: { "pod-group-name": "g" } });
+  // Sooner than somebody else would take the set for abandoned.
+  await cluster.run(0.5);
+  expect(cluster.kube.calls).toContain("create bindrequests g-0");
+  expect(cluster.requests()).toEqual([]);
+  cluster.kube.faults = {};
+  await cluster.run(10);
+  expect(cluster.pods().map(({ status }) => status?.phase)).toEqual(["Running", "Running"]);
 });

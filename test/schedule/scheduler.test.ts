@@ -7,11 +7,12 @@ const phases = (pods: readonly Pod[]): Record<string, string> =>
 const scheduledOf = (pod: Pod) => pod.status?.conditions?.find(({ type }) => type === "PodScheduled");
 
 describe("on a cluster with simulated nodes", () => {
-  test("a plain pod of the default scheduler runs", async () => {
+  test("a plain pod of the default scheduler runs, without a group", async () => {
     const cluster = await ScheduleCluster.create();
     await cluster.pod("p", { scheduler: "default-scheduler" });
     await cluster.run(2);
     expect(phases(cluster.pods())).toEqual({ p: "Running" });
+    expect(cluster.groups()).toEqual([]);
     expect(cluster.requests()).toEqual([]);
   });
 

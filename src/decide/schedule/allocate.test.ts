@@ -201,6 +201,26 @@ describe("order", () => {
     expect(placed.filter((name) => name.startsWith("b"))).toHaveLength(2);
   });
 
+  test("queues at the top take turns before those below them do", () => {
+    // Of a2 nothing runs, but its parent has its share; b1 has more than a2, and its parent less than the other.
+    const cluster = world({
+      nodes: [node("n1", { gpus: 7 })],
+      settings: { actions: ["allocate"] },
+      queues: [
+        ...["a", "b"].map((name) => queue(name)),
+        ...["a1", "a2"].map((name) => queue(name, { parentQueue: "a" })),
+        queue("b1", { parentQueue: "b" }),
+      ],
+      ...together(
+        gang("x", 4, { gpus: 1, on: "n1" }, { queue: "a1" }),
+        gang("y", 2, { gpus: 1, on: "n1" }, { queue: "b1" }),
+        gang("m", 1, { gpus: 1 }, { queue: "a2" }),
+        gang("n", 1, { gpus: 1 }, { queue: "b1" }),
+      ),
+    });
+    expect(outcome(decide(cluster))).toEqual({ "n-000": "n1" });
+  });
+
   test("a queue within its quota goes before one that is beyond it", () => {
     const cluster = world({
       nodes: [node("n1", { gpus: 1 })],
@@ -456,6 +476,15 @@ describe("placement", () => {
     ["without slots", node("n1", { pods: 0 })],
   ])("nothing goes to a node that is %s", (_, each) => {
     expect(outcome(decide(world({ nodes: [each], ...gang("a", 1, {}) })))).toEqual({});
+  });
+
+  test.each([
+    ["NoSchedule", []],
+    ["NoExecute", []],
+    ["PreferNoSchedule", ["n1"]],
+  ])("a taint of effect %s leaves %j of one node", (effect, places) => {
+    const nodes = [node("n1", { spec: { taints: [{ key: "k", effect }] } })];
+    expect(Object.values(outcome(decide(world({ nodes, ...gang("a", 1, {}) }))))).toEqual(places);
   });
 
   test("a toleration opens a tainted node, a selector closes others", () => {

@@ -276,6 +276,20 @@ describe("consolidation", () => {
     expect(outcome(plan)).toMatchObject({ "big-000": "~n2" });
   });
 
+  test("does not move a job's own pods so that it can grow", () => {
+    const rock = running("rock", 1, "n2", { preemptibility: "non-preemptible" }, { gpus: 2 });
+    const words = (other: string) => ({
+      nodes: [node("n1", { gpus: 4 }), node("n2", { gpus: 4 })],
+      queues: [queue("q", gpus(8))],
+      ...together(rock, {
+        groups: [group("j", { minMember: 1 }), ...(other === "j" ? [] : [group(other)])],
+        pods: [pod("j-0", { gpus: 2, on: "n1", group: "j" }), pod("x", { gpus: 4, group: other })],
+      }),
+    });
+    expect(evicted(decide(world(words("other"))))).toEqual(["j-0"]);
+    expect(evicted(decide(world(words("j"))))).toEqual([]);
+  });
+
   test("does not move what would find no other place", () => {
     const large = (name: string, on: string) => running(name, 1, on, {}, { gpus: 3 });
     const cluster = world({

@@ -173,6 +173,19 @@ describe("volumes", () => {
     expect(outcome(decide(made))).toEqual({});
   });
 
+  test("that are made for the pod have its name, and hold it back while they are missing", () => {
+    const spec = { volumes: [{ name: "v", ephemeral: { volumeClaimTemplate: { spec: {} } } }] } as never;
+    const made = world({ groups: [group("a")], pods: [pod("p", { group: "a", spec })] });
+    expect(outcome(decide(made))).toEqual({});
+    made.volumes.claims.set("default/p-v", {
+      metadata: meta("p-v"),
+      spec: { volumeName: "pv" },
+      status: { phase: "Bound" },
+    } as never);
+    made.touched();
+    expect(outcome(decide(made))).toEqual({ p: "n1" });
+  });
+
   test("that wait for their first consumer do not hold it back, immediate ones do", () => {
     const bound = (mode: string) => {
       const made = world({ groups: [group("a")], pods: [pod("p", { group: "a", spec: uses("data") })] });
@@ -212,6 +225,40 @@ describe("ConfigMaps", () => {
     [
       "that is mounted and missing holds its pod back",
       { volumes: [{ name: "v", configMap: { name: "missing" } }] },
+      {},
+      false,
+    ],
+    [
+      "that is mounted, missing and optional does not",
+      { volumes: [{ name: "v", configMap: { name: "missing", optional: true } }] },
+      {},
+      true,
+    ],
+    [
+      "that is mounted among others and missing holds its pod back",
+      { volumes: [{ name: "v", projected: { sources: [{ configMap: { name: "missing" } }] } }] },
+      {},
+      false,
+    ],
+    [
+      "that is mounted among others, missing and optional does not",
+      { volumes: [{ name: "v", projected: { sources: [{ configMap: { name: "missing", optional: true } }] } }] },
+      {},
+      true,
+    ],
+    [
+      "of which a variable is a part and that is missing holds its pod back",
+      {
+        containers: [
+          { name: "c", env: [{ name: "E", valueFrom: { configMapKeyRef: { name: "missing", key: "k" } } }] },
+        ],
+      },
+      {},
+      false,
+    ],
+    [
+      "that an init container names and that is missing holds its pod back",
+      { initContainers: [{ name: "i", envFrom: [{ configMapRef: { name: "missing" } }] }] },
       {},
       false,
     ],

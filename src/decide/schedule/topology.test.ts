@@ -202,6 +202,15 @@ test("a mixed gang is counted by its sums", () => {
   expect(placed({ nodes: nodes.slice(0, 2), ...three })).toHaveLength(3);
 });
 
+test("a domain that was tried in vain keeps nothing", () => {
+  // The first rack has room for both on one node, where they do not want to be together.
+  const apart = { topologyKey: "kubernetes.io/hostname", labelSelector: { matchLabels: { app: "w" } } };
+  const spec = { affinity: { podAntiAffinity: { requiredDuringSchedulingIgnoredDuringExecution: [apart] } } } as never;
+  const few = [at("a1", "a", "r1"), at("a2", "a", "r2"), at("a3", "a", "r2")];
+  const words = gang("g", 2, { gpus: 4, labels: { app: "w" }, spec }, need("rack"));
+  expect(placed({ nodes: few, ...words })).toEqual(["a2", "a3"]);
+});
+
 test("a gang of 512 pods of eight GPUs finds its 512 nodes", () => {
   const many = Array.from({ length: 512 }, (_, index) =>
     at(`n${String(index).padStart(3, "0")}`, `z${index % 4}`, `r${index % 32}`),

@@ -1,9 +1,16 @@
+import type { Taint } from "../../model/kubernetes.generated.ts";
+import { isTolerated } from "../../model/taints.ts";
+import { asIfUntainted, asIfWell } from "./betterNodes.ts";
 import type { Step } from "./gang.ts";
 import { isShared } from "./gpuRequest.ts";
+import type { GroupNode, Job } from "./job.ts";
 import type { NodeState } from "./nodeState.ts";
-import { findSpot, placeTask } from "./placeTask.ts";
+import { inPlacingOrder, placeStep } from "./placeGang.ts";
+import { placeTask } from "./placeTask.ts";
 import type { Session } from "./session.ts";
 import type { Task } from "./task.ts";
+import { type TrialBudget, trialBudgetOf } from "./trialBudget.ts";
+import { whoWouldHaveToGo } from "./wouldHaveToGo.ts";
 
 /** More of a resource on a node, as if somebody had freed it. */
 export interface Grant {
@@ -12,40 +19,107 @@ export interface Grant {
   readonly amount: number;
 }
 
-/** More pods than this are not worth a plan: then the cluster is too small, and that is what is said. */
-const grantsMax = 64;
+/** What would make a step run. Everything in it is needed together. */
+export interface Cure {
+  readonly grants: readonly Grant[];
+  /** Pods that would have to go. */
+  readonly gone: readonly Task[];
+  /** Nodes that would have to be well again. */
+  readonly well: readonly NodeState[];
+  /** Taints that would have to be tolerated or removed. */
+  readonly taints: readonly Taint[];
+}
+
+/** `untried`: it would cost too much to find out. */
+export type CureVerdict = ({ readonly type: "cure" } & Cure) | { readonly type: "none" } | { readonly type: "untried" };
 
 /**
- * What would have to be free for a step to run, found by trying: pod after pod is placed, and where none fits, the node that lacks least
- * is given what it lacks. Undefined when not even the whole of every node would do; nothing for shares of GPUs and claims, which amounts do not cure.
+ * What would have to be different for a step to run, found by trying it on the cluster as it stands: first with more free on the nodes that
+ * it accepts or without pods that stand in its way, then with nodes that are not well, then with nodes whose taints it does not tolerate.
  * Everything is taken back.
  */
-export function cureOf(session: Session, step: Step): readonly Grant[] | undefined {
+export function cureOf(session: Session, job: Job, step: Step): CureVerdict {
+  const { cluster } = session;
+  const budget = trialBudgetOf(session);
+  const nodes = cluster.table.nodes.filter(
+    ({ node }) => node !== undefined && node.metadata.deletionTimestamp === undefined,
+  );
+  const ill = nodes.filter(({ isHealthy }) => !isHealthy);
+  const shunned = nodes.filter((node) => barredBy(node, step).length > 0);
+  const rounds = [{ well: [], clean: [] }, ...(ill.length > 0 ? [{ well: ill, clean: [] }] : [])] as {
+    well: NodeState[];
+    clean: NodeState[];
+  }[];
+  if (shunned.length > 0) rounds.push({ well: ill, clean: shunned });
+  for (const { well, clean } of rounds) {
+    if (budget.isSpent) return { type: "untried" };
+    const taints = new Map(clean.map((node) => [node, barredBy(node, step)]));
+    const undo = [asIfWell(cluster, well), asIfUntainted(cluster, clean)];
+    const found = attempt(session, job, step, budget);
+    for (const each of undo.reverse()) each();
+    if (found === undefined) continue;
+    const { used, ...cure } = found;
+    return {
+      type: "cure",
+      ...cure,
+      well: well.filter((node) => used.has(node)),
+      taints: distinct(clean.filter((node) => used.has(node)).flatMap((node) => taints.get(node) ?? [])),
+    };
+  }
+  return { type: budget.isSpent ? "untried" : "none" };
+}
+
+interface Found extends Pick<Cure, "grants" | "gone"> {
+  readonly used: ReadonlySet<NodeState>;
+}
+
+/** Pod after pod is placed; where none fits, the node that lacks least is given what it lacks, or those who stand in the way are taken off. */
+function attempt(session: Session, job: Job, step: Step, budget: TrialBudget): Found | undefined {
   const { cluster, statement } = session;
-  if (step.tasks.some(({ shape }) => isShared(shape.gpu) || shape.hasDeviceClaims)) return [];
   const start = statement.checkpoint();
   const grants: Grant[] = [];
-  const isCured = step.tasks.every((task) => {
+  const gone: Task[] = [];
+  // Amounts that are given by hand do not outlive a count of shared GPUs.
+  const mayGive = !step.tasks.some(({ shape }) => isShared(shape.gpu) || shape.hasDeviceClaims);
+  let isCured = inPlacingOrder(job, step).every((task) => {
     if (placeTask(cluster, statement, task)) return true;
-    if (grants.length >= grantsMax) return false;
-    const lacking = leastLacking(session, task, step);
-    if (lacking === undefined) return false;
-    for (const grant of lacking) give(session, grant, 1);
-    grants.push(...lacking);
-    const spot = findSpot(cluster, task);
-    if (spot === undefined) return false;
-    statement.place(task, spot.node, spot.groups, !spot.isNow);
-    return true;
+    const lacking = mayGive ? leastLacking(session, task, step, budget) : undefined;
+    if (lacking !== undefined) {
+      for (const grant of lacking) give(session, grant);
+      grants.push(...lacking);
+      if (placeTask(cluster, statement, task)) return true;
+      for (const grant of lacking) give(session, grant, -1);
+      grants.splice(-lacking.length);
+    }
+    const freed = new Set(grants.map((grant) => grant.node));
+    const goers = whoWouldHaveToGo(session, task, { step, freed }, budget);
+    if (goers === undefined) return false;
+    for (const each of goers) statement.lift(each);
+    gone.push(...goers);
+    return placeTask(cluster, statement, task);
   });
+  const used = new Set(step.tasks.flatMap(({ holdings }) => holdings.map(({ node }) => node)));
   statement.rollback(start);
-  for (const grant of grants) give(session, grant, -1);
-  return isCured ? grants : undefined;
+  if (isCured && isBound(job.root)) {
+    for (const each of gone) statement.lift(each);
+    isCured = placeStep(cluster, statement, job, step).ok;
+    statement.rollback(start);
+  }
+  // Counted again from who holds them: exact, whatever was counted in between.
+  for (const node of new Set(grants.map((grant) => grant.node))) cluster.table.recount(node);
+  return isCured ? { grants, gone, used } : undefined;
+}
+
+/** Whether it may not go everywhere: what a single pod accepts is not enough then. */
+export function isBound({ topology, children }: GroupNode): boolean {
+  return topology !== undefined || children.some(isBound);
 }
 
 /** The node that accepts the pod and lacks the smallest part of what it asks for. */
-function leastLacking({ cluster }: Session, task: Task, step: Step): Grant[] | undefined {
+function leastLacking({ cluster }: Session, task: Task, step: Step, budget: TrialBudget): Grant[] | undefined {
   const { places, amounts } = task.shape;
   let best: { node: NodeState; part: number } | undefined;
+  if (!budget.spend(cluster.table.nodes.length)) return undefined;
   for (const node of cluster.table.nodes) {
     if (node.node === undefined || !cluster.fit.accepts(task.shape, node.index)) continue;
     let part = 0;
@@ -78,10 +152,23 @@ function givenOn(node: NodeState, place: number, step: Step): number {
   return sum;
 }
 
-function give({ cluster }: Session, { node, place, amount }: Grant, times: number): void {
+function give({ cluster }: Session, { node, place, amount }: Grant, times = 1): void {
   const at = node.index;
   for (const amounts of [cluster.table.idle[place], cluster.table.later[place]]) {
     if (amounts !== undefined) amounts[at] = (amounts[at] ?? 0) + amount * times;
   }
   cluster.table.log.push(at);
+}
+
+/** Taints of a node that some pod of the step does not tolerate. */
+function barredBy({ taints }: NodeState, { tasks }: Step): Taint[] {
+  if (taints.length === 0) return [];
+  return taints.filter(
+    (taint) =>
+      taint.effect !== "PreferNoSchedule" && tasks.some(({ pod }) => !isTolerated(taint, pod.spec?.tolerations)),
+  );
+}
+
+function distinct(taints: readonly Taint[]): Taint[] {
+  return [...new Map(taints.map((taint) => [`${taint.key}=${taint.value ?? ""}:${taint.effect}`, taint])).values()];
 }

@@ -332,6 +332,147 @@ describe("the reason of a job that waits", () => {
   });
 });
 
+describe("what would make a job run", () => {
+  const hostAnti = (app: string) => ({
+    affinity: {
+      podAntiAffinity: {
+        requiredDuringSchedulingIgnoredDuringExecution: [
+          { topologyKey: "kubernetes.io/hostname", labelSelector: { matchLabels: { app } } },
+        ],
+      },
+    },
+  });
+  const fixed = { preemptibility: "non-preemptible" } as const;
+  const open = queue("q", { resources: { gpu: { quota: -1, limit: -1, overQuotaWeight: 1 } } });
+  const cordoned = { spec: { unschedulable: true } };
+  const taint = { key: "k", value: "v", effect: "NoSchedule" as const };
+  const lonely = { labels: { app: "x" }, spec: hostAnti("x") as never };
+  const gates = { containers: [{ name: "c", ports: [{ hostPort: 80, containerPort: 80 }], resources: {} }] };
+
+  const cases: [string, WorldWords, string, WorldWords][] = [
+    [
+      "nodes uncordoned",
+      { nodes: [node("n1", cordoned), node("n2", cordoned)], ...gang("a", 2, { gpus: 8 }) },
+      "2 nodes (n1, n2) uncordoned would do",
+      { nodes: [node("n1"), node("n2")] },
+    ],
+    [
+      "as many nodes uncordoned as it needs, also with the taint that they get",
+      {
+        nodes: ["n1", "n2"].map((name) =>
+          node(name, {
+            spec: { unschedulable: true, taints: [{ key: "node.kubernetes.io/unschedulable", effect: "NoSchedule" }] },
+          }),
+        ),
+        ...gang("a", 1, { gpus: 8 }),
+      },
+      "n1 uncordoned would do",
+      { nodes: [node("n1"), node("n2", cordoned)] },
+    ],
+    [
+      "a node that is ready again",
+      { nodes: [node("n1", { isReady: false })], ...gang("a", 1, { gpus: 8 }) },
+      "n1 ready again would do",
+      { nodes: [node("n1")] },
+    ],
+    [
+      "a toleration",
+      { nodes: [node("n1", { spec: { taints: [taint] } })], ...gang("a", 1, { gpus: 8 }) },
+      "a toleration of taint k=v:NoSchedule would do",
+      { ...gang("a", 1, { gpus: 8, spec: { tolerations: [taint] } as never }) },
+    ],
+    [
+      "a node uncordoned on which something becomes free too",
+      {
+        queues: [open],
+        nodes: [node("n1", cordoned)],
+        ...together(gang("r", 1, { gpus: 6, on: "n1" }, fixed), gang("a", 1, { gpus: 8 })),
+      },
+      "n1 uncordoned and 6 more GPUs free on n1 would do",
+      { nodes: [node("n1")], ...gang("a", 1, { gpus: 8 }) },
+    ],
+    [
+      "the pod gone that its anti-affinity keeps it away from",
+      {
+        queues: [open],
+        nodes: [node("n1")],
+        ...together(
+          gang("busy", 3, { gpus: 1, on: "n1" }, fixed),
+          gang("r", 1, { ...lonely, on: "n1" }, fixed),
+          gang("a", 1, lonely),
+        ),
+      },
+      "default/r-000 gone would do",
+      { ...together(gang("busy", 3, { gpus: 1, on: "n1" }, fixed), gang("a", 1, lonely)) },
+    ],
+    [
+      "the pod gone that does not want it near",
+      {
+        queues: [open],
+        nodes: [node("n1")],
+        ...together(gang("r", 1, { ...lonely, on: "n1" }, fixed), gang("a", 1, { labels: { app: "x" } })),
+      },
+      "default/r-000 gone would do",
+      { ...gang("a", 1, { labels: { app: "x" } }) },
+    ],
+    [
+      "the pod gone that has its port",
+      {
+        queues: [open],
+        nodes: [node("n1")],
+        ...together(
+          gang("busy", 2, { gpus: 1, on: "n1" }, fixed),
+          gang("r", 1, { spec: gates as never, on: "n1" }, fixed),
+          gang("a", 1, { spec: gates as never }),
+        ),
+      },
+      "default/r-000 gone would do",
+      { ...together(gang("busy", 2, { gpus: 1, on: "n1" }, fixed), gang("a", 1, { spec: gates as never })) },
+    ],
+  ];
+  test.each(cases)("%s", (_, words, says, cured) => {
+    expect(verdicts(words)["a"]?.cure).toBe(says);
+    expect(verdicts({ ...words, ...cured })["a"]).toBeUndefined();
+  });
+
+  test("a gang as large as the cluster needs all of it, and the cluster is not too small", () => {
+    const names = Array.from({ length: 70 }, (_, at) => `n${String(at).padStart(2, "0")}`);
+    const busy = {
+      groups: [group("r", fixed)],
+      pods: names.map((name) => pod(`on-${name}`, { gpus: 8, on: name, group: "r" })),
+    };
+    const words = { queues: [open], nodes: names.map((name) => node(name)) };
+    const { cure } = verdicts({ ...words, ...together(busy, gang("a", 70, { gpus: 8 })) })["a"] as Verdict;
+    expect(cure).toBe("560 more GPUs free on 70 nodes (n00, n01, n02, ...) would do");
+    expect(verdicts({ ...words, ...gang("a", 70, { gpus: 8 }) })).toEqual({});
+    const more = verdicts({ ...words, ...together(busy, gang("a", 71, { gpus: 8 })) })["a"] as Verdict;
+    expect(more.cure).toContain("nodes that it accepts have to be added");
+  });
+
+  test("company that is missing is no matter of nodes", () => {
+    const terms = [{ topologyKey: "kubernetes.io/hostname", labelSelector: { matchLabels: { app: "db" } } }];
+    const affinity = { podAffinity: { requiredDuringSchedulingIgnoredDuringExecution: terms } };
+    const words = gang("a", 1, { spec: { affinity } as never });
+    expect(only(words).cure).toBe("a pod that its affinity asks for has to run where it may go");
+    expect(verdicts(together(words, gang("r", 1, { labels: { app: "db" }, on: "n1" })))).toEqual({});
+  });
+
+  test("what was tried has left nothing behind", () => {
+    for (const [, words] of cases) {
+      const cluster = world(words);
+      cycle(cluster, nowMs, (session) => {
+        for (const [job, obstacle] of session.obstacles) explain(session, job, obstacle);
+      });
+      cluster.assertCounts();
+      const again: Record<string, string> = {};
+      cycle(cluster, nowMs, (session) => {
+        for (const [job, obstacle] of session.obstacles) again[job.name] = explain(session, job, obstacle).cure;
+      });
+      expect(again["a"]).toBe(verdicts(words)["a"]?.cure);
+    }
+  });
+});
+
 describe("who is evicted is told", () => {
   const gpus = (quota: number) => ({ resources: { gpu: { quota, limit: -1, overQuotaWeight: 1 } } });
   const why = (words: WorldWords): string[] => cycle(world(words), nowMs).evictions.map(whyEvicted);

@@ -1,9 +1,10 @@
+import type { Node, Taint } from "../../model/kubernetes.generated.ts";
 import { labelKeys } from "../../model/scheduling/keys.ts";
 import type { QueueDetails, UnschedulableReason } from "../../model/scheduling/podGroup.ts";
 import { unlimited } from "../../model/scheduling/queue.ts";
 import { formatTime } from "../../model/time.ts";
 import { nanoOf } from "../nodes/podRequests.ts";
-import { cureOf } from "./cure.ts";
+import { type Cure, cureOf, isBound } from "./cure.ts";
 import type { PlannedEviction } from "./cycle.ts";
 import { whyRefused } from "./fit.ts";
 import { isReady, type Step } from "./gang.ts";
@@ -242,7 +243,7 @@ function explainPlacement(
   const tooLarge = largestNode(session, failed);
   if (tooLarge !== undefined) return { reason, message: `${lead}${tooLarge.message}`, cure: tooLarge.cure };
   const before = inPlacingOrder(job, step).slice(0, placed);
-  const { counted, cure } = reasonsFor(session, failed, step, before);
+  const { counted, cure } = reasonsFor(session, job, failed, step, before);
   const whose = part === "" ? "" : ` of ${part}`;
   const who = step.tasks.length > 1 ? `the next, ${failed.name}${whose},` : `pod ${failed.key}${whose}`;
   const message = `${lead}${who} fits ${counted}`;
@@ -274,7 +275,7 @@ interface Explanations {
 const explained = new WeakMap<Session, Explanations>();
 
 /** Of a gang, the pods before the one that failed are put back for a moment: what they take is why it fails. */
-function reasonsFor(session: Session, task: Task, step: Step, before: readonly Task[]): Explained {
+function reasonsFor(session: Session, job: Job, task: Task, step: Step, before: readonly Task[]): Explained {
   let known = explained.get(session);
   if (known === undefined) {
     known = {
@@ -284,8 +285,10 @@ function reasonsFor(session: Session, task: Task, step: Step, before: readonly T
     explained.set(session, known);
   }
   const { total, byShape } = known;
-  // With bounds by type of GPU the queue decides too.
-  const isAlike = before.length === 0 && !session.cluster.queues.hasTypes;
+  // With bounds of GPUs the queue decides too, and with others around their labels or those of a topology.
+  const { terms, queues } = session.cluster;
+  const isOwn = queues.hasTypes || memoryGate(task) !== undefined || terms.isShunned(task) || isBound(job.root);
+  const isAlike = step.tasks.length === 1 && !isOwn;
   let reasons = isAlike ? byShape.get(task.shape.id) : undefined;
   if (reasons !== undefined) return reasons;
   if (byShape.size >= explanationsMax) return { counted: `0 of ${total} nodes`, cure: undefined };
@@ -296,7 +299,7 @@ function reasonsFor(session: Session, task: Task, step: Step, before: readonly T
   session.statement.rollback(start);
   const cure =
     bar === undefined
-      ? cureText(session, step)
+      ? cureText(session, job, step, nodes)
       : `give queue ${bar.queue.name} a higher ${bar.bound} of ${bar.type}, or free GPUs of another type that it accepts`;
   const detailed = session.cluster.settings.showsNodesInErrors;
   const list = [...nodes]
@@ -410,28 +413,70 @@ function lackOf({ cluster }: Session, { shape }: Task, node: NodeState): number 
   return undefined;
 }
 
-/** By resource, how much more would have to be free and where. */
-function cureText(session: Session, step: Step): string | undefined {
-  const grants = cureOf(session, step);
-  if (grants === undefined)
-    return "nodes that it accepts have to be added: those that there are would not do even if they were empty";
-  if (grants.length === 0) return undefined;
-  const { names } = session.cluster.names;
-  const byPlace = new Map<number, { amount: number; nodes: Set<string> }>();
+/** By why nodes are refused, what helps where neither room nor other nodes of the same kind do. */
+const otherCures: Readonly<Record<string, string>> = {
+  "are ruled out by pod affinity": "a pod that its affinity asks for has to run where it may go",
+  "are ruled out by pod spread": "its topologySpreadConstraints have to allow more, or nodes of other domains be added",
+  "are ruled out by volume zone": "nodes have to be added where its volumes are",
+  "are ruled out by volume in use": "the pod that uses its volume has to end",
+  "are ruled out by volume limit": "nodes have to be added that can attach its volumes",
+};
+
+/** What would be enough, as it was tried. */
+function cureText(session: Session, job: Job, step: Step, reasons: ReadonlyMap<string, unknown>): string {
+  const cure = cureOf(session, job, step);
+  switch (cure.type) {
+    case "none":
+      for (const [reason, what] of Object.entries(otherCures)) if (reasons.has(reason)) return what;
+      return step.tasks.some(({ shape }) => shape.hasDeviceClaims)
+        ? "devices that its claims ask for have to be added or become free"
+        : "nodes that it accepts have to be added: those that there are would not do even if they were empty";
+    case "untried":
+      return "places that it accepts have to become free, or nodes be added";
+    case "cure":
+      return `${partsOf(session, cure).join(" and ")} would do`;
+  }
+}
+
+function partsOf({ cluster }: Session, { grants, gone, well, taints }: Cure): string[] {
+  const parts: string[] = [];
+  const cordoned = well.filter(({ node }) => node?.spec?.unschedulable === true);
+  const ill = well.filter(({ node }) => node !== undefined && !isReadyNode(node));
+  const strained = well.filter((node) => !cordoned.includes(node) && !ill.includes(node));
+  if (cordoned.length > 0) parts.push(`${namesText(cordoned)} uncordoned`);
+  if (ill.length > 0) parts.push(`${namesText(ill)} ready again`);
+  if (strained.length > 0) parts.push(`${namesText(strained)} without pressure`);
+  if (taints.length > 0) parts.push(`a toleration of ${taints.map(taintText).join(" and ")}`);
+  if (gone.length > 0) parts.push(`${listText(gone.map(({ key }) => key))} gone`);
+  const byPlace = new Map<number, { amount: number; nodes: Set<NodeState> }>();
   for (const { node, place, amount } of grants) {
-    const known = byPlace.get(place) ?? { amount: 0, nodes: new Set<string>() };
+    const known = byPlace.get(place) ?? { amount: 0, nodes: new Set<NodeState>() };
     known.amount += amount;
-    known.nodes.add(node.name);
+    known.nodes.add(node);
     byPlace.set(place, known);
   }
-  const parts = [...byPlace].map(([place, { amount, nodes }]) => {
-    const where =
-      nodes.size === 1
-        ? `on ${[...nodes].join()}`
-        : `on ${nodes.size} nodes (${[...nodes].sort().slice(0, 3).join(", ")}${nodes.size > 3 ? ", ..." : ""})`;
-    return `${numberText(amount, place)} more ${placeText(names[place] ?? "", place)} free ${where}`;
-  });
-  return `${parts.join(" and ")} would do`;
+  for (const [place, { amount, nodes }] of byPlace) {
+    const what = placeText(cluster.names.names[place] ?? "", place);
+    parts.push(`${numberText(amount, place)} more ${what} free on ${namesText([...nodes])}`);
+  }
+  return parts;
+}
+
+function isReadyNode({ status }: Node): boolean {
+  return status?.conditions?.some((each) => each.type === "Ready" && each.status === "True") === true;
+}
+
+function taintText({ key, value, effect }: Taint): string {
+  return `taint ${key}${value === undefined || value === "" ? "" : `=${value}`}:${effect}`;
+}
+
+function namesText(nodes: readonly NodeState[]): string {
+  const names = nodes.map(({ name }) => name);
+  return names.length === 1 ? names.join() : `${names.length} nodes (${listText(names)})`;
+}
+
+function listText(names: readonly string[]): string {
+  return `${[...names].sort().slice(0, 3).join(", ")}${names.length > 3 ? ", ..." : ""}`;
 }
 
 function largestNode(session: Session, { shape, key }: Task): { message: string; cure: string } | undefined {

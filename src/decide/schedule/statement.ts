@@ -85,6 +85,14 @@ export class Statement {
     this.evictions.set(task, { reason, from });
   }
 
+  /** As if the pod were gone, with everything it holds. Only to see what would be: nobody plans with it. */
+  lift(task: Task): void {
+    this.note(task);
+    if (task.shape.hasDeviceClaims) this.cluster.devices.release(task);
+    this.cluster.setHoldings(task, []);
+    this.cluster.setStatus(task, "unknown");
+  }
+
   /** An evicted task finds another place; what replaces it will go there. The same place again means that it stays. */
   replace(task: Task, node: NodeState, groups: readonly string[]): void {
     assert(this.evictions.has(task), () => `pod ${task.key} was not evicted`);

@@ -208,3 +208,30 @@ export class ScheduleCluster {
     );
   }
 }
+
+/** Keeps calls of controllers in their client until they are let go; a call is `verb plural name`. */
+export function holdCalls(
+  cluster: ScheduleCluster,
+  isHeld: (call: string) => boolean,
+): { held: string[]; open: () => void } {
+  const held: string[] = [];
+  let open: () => void = () => {};
+  const opened = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  cluster.kube.faults = {
+    hold: (verb, what) => {
+      const call = `${verb} ${what}`;
+      if (!isHeld(call)) return undefined;
+      held.push(call);
+      return opened;
+    },
+  };
+  return {
+    held,
+    open: () => {
+      cluster.kube.faults = {};
+      open();
+    },
+  };
+}

@@ -1,6 +1,7 @@
 import type { Plan, PlannedEviction } from "../../decide/schedule/cycle.ts";
 import { whyEvicted } from "../../decide/schedule/explain.ts";
 import type { Job } from "../../decide/schedule/job.ts";
+import type { Task } from "../../decide/schedule/task.ts";
 import { applyIntent, type Written } from "../../intents/applyIntent.ts";
 import { type FreshObject, lookAgain } from "../../intents/lookAgain.ts";
 import { type DeleteIntent, expectedOf, keyOf } from "../../model/intent.ts";
@@ -251,20 +252,22 @@ export class Evictions {
   ): Promise<KubeObject[] | undefined> {
     return allOf(evictions, async ({ task }) => {
       const { ok, pod } = await this.still(task, revision, cancel);
-      return ok && (pod as unknown as Pod).spec?.nodeName === task.pod.spec?.nodeName ? pod : undefined;
+      return ok ? pod : undefined;
     });
   }
 
-  /** The same pod, and nobody has deleted it. */
+  /** The same pod, where it was, and nobody has deleted it. */
   private async still(
-    { namespace, name, uid }: { namespace: string; name: string; uid: string },
+    { namespace, name, uid, pod: decidedOn }: Task,
     revision: Revision,
     cancel: Cancel,
   ): Promise<{ ok: true; pod: KubeObject } | { ok: false; pod?: never }> {
     const outcome = await this.look(namespace, name, cancel, revision);
     const pod = outcome.ok ? outcome.value.object : undefined;
     if (pod?.metadata.uid !== uid || pod.metadata.deletionTimestamp !== undefined) return { ok: false };
-    return { ok: true, pod };
+    // Somebody else may have bound whoever the others would go for.
+    const { spec } = pod as unknown as Pod;
+    return spec?.nodeName === decidedOn.spec?.nodeName ? { ok: true, pod } : { ok: false };
   }
 
   private look(

@@ -1,0 +1,123 @@
+/** A plan that evicts rests on what was read just before; what it leaves behind is finished or forgotten by whoever comes next. */
+import { describe, expect, test } from "vitest";
+import type { KubeObject } from "../../src/model/object.ts";
+import { holdCalls, ScheduleCluster } from "./scheduleCluster.ts";
+
+const pods = { group: "", version: "v1", plural: "pods" };
+const at = (name: string) => ({ ...pods, namespace: "default", name });
+
+/** A pod that is on its node and nothing to the scheduler: it asks for no GPU and is in no queue. */
+async function bystander(cluster: ScheduleCluster, name: string, node: string, annotations = {}): Promise<string> {
+  const created = await cluster.admin.create(pods, {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { name, namespace: "default", annotations },
+    spec: { nodeName: node, containers: [{ name: "c", image: "i" }] },
+  } as unknown as KubeObject);
+  if (!created.ok) throw new Error(created.message);
+  return created.value.metadata.uid;
+}
+
+async function takesItsPlace(cluster: ScheduleCluster, name: string, node: string): Promise<string> {
+  const gone = await cluster.admin.delete(at(name), { gracePeriodSeconds: 0 });
+  if (!gone.ok) throw new Error(gone.message);
+  return bystander(cluster, name, node);
+}
+
+const marksOf = ({ metadata }: { metadata: { annotations?: Record<string, string> } }): string[] =>
+  Object.keys(metadata.annotations ?? {}).filter((key) => key.startsWith("muster.dev/"));
+
+/** `v` has all GPUs, `vip` is to get them, and nobody has been read again yet. */
+async function beforeTheLook(): Promise<{ cluster: ScheduleCluster; node: string; look: () => void }> {
+  const cluster = await ScheduleCluster.create(["h100=1"]);
+  await cluster.pod("v", { gpus: 8 });
+  await cluster.run(2);
+  const node = cluster.pod1("v").spec?.nodeName ?? "";
+  const { held, open } = holdCalls(cluster, (call) => call === "list pods v");
+  await cluster.pod("vip", { gpus: 8, spec: { priorityClassName: "build-preemptible" } });
+  await cluster.run(2);
+  expect(held).not.toEqual([]);
+  return { cluster, node, look: open };
+}
+
+describe("before anybody goes", () => {
+  test("a pod that has come in the name of a victim is none: it stays, unmarked", async () => {
+    const { cluster, node, look } = await beforeTheLook();
+    const uid = await takesItsPlace(cluster, "v", node);
+    look();
+    await cluster.run(3);
+    expect(cluster.pod1("v").metadata.uid).toBe(uid);
+    expect(cluster.pod1("v").metadata.deletionTimestamp).toBeUndefined();
+    expect(marksOf(cluster.pod1("v"))).toEqual([]);
+    expect(cluster.pod1("vip").status?.phase).toBe("Running");
+  });
+
+  test("nobody goes for a pod that somebody else has bound meanwhile", async () => {
+    const cluster = await ScheduleCluster.create(["h100=2"]);
+    for (const name of ["v", "w"]) await cluster.pod(name, { gpus: 8 });
+    await cluster.run(2);
+    const { held, open } = holdCalls(cluster, (call) => call === "list pods vip");
+    const { metadata } = await cluster.pod("vip", { gpus: 8, spec: { priorityClassName: "build-preemptible" } });
+    await cluster.run(2);
+    expect(held).not.toEqual([]);
+    // Of two that are alike the last one is to go; the other one leaves by itself.
+    const node = cluster.pod1("v").spec?.nodeName ?? "";
+    await cluster.admin.delete(at("v"), { gracePeriodSeconds: 0 });
+    expect(await cluster.admin.bind(at("vip"), { node, uid: metadata.uid })).toMatchObject({ ok: true });
+    open();
+    await cluster.run(3);
+    expect(cluster.pods().map(({ metadata: { name }, status }) => [name, status?.phase])).toEqual([
+      ["vip", "Running"],
+      ["w", "Running"],
+    ]);
+    expect(marksOf(cluster.pod1("vip"))).toEqual([]);
+    expect(marksOf(cluster.pod1("w"))).toEqual([]);
+  });
+});
+
+describe("what a plan has left behind", () => {
+  /** `v` is marked, and the holder of the plan waits for its node with `plan`. */
+  async function left(plan: string): Promise<{ cluster: ScheduleCluster; node: string; mark: string }> {
+    const cluster = await ScheduleCluster.create(["h100=1"]);
+    const [node = ""] = cluster.api.names("/nodes");
+    // Somebody holds it back, so that only what is left of the plan moves anything.
+    const gates = { schedulingGates: [{ name: "wait" }] };
+    const holder = await cluster.pod("vip", {
+      gpus: 8,
+      annotations: { "muster.dev/eviction-plan": plan },
+      spec: gates,
+    });
+    const status = { nominatedNodeName: node };
+    await cluster.admin.patch({ ...at("vip"), subresource: "status" }, { type: "merge", body: { status } });
+    await cluster.run(1);
+    return { cluster, node, mark: `p1 default/vip ${holder.metadata.uid}` };
+  }
+
+  test("is finished where the plan stands", async () => {
+    const { cluster, node, mark } = await left("p1");
+    await bystander(cluster, "v", node, { "muster.dev/evicted-for": mark });
+    await cluster.run(3);
+    expect(cluster.pods().map(({ metadata }) => metadata.name)).toEqual(["vip"]);
+  });
+
+  test("is taken off where the newcomer waits by another plan", async () => {
+    const { cluster, node, mark } = await left("p2");
+    const uid = await bystander(cluster, "v", node, { "muster.dev/evicted-for": mark });
+    await cluster.run(3);
+    expect(cluster.pod1("v").metadata.uid).toBe(uid);
+    expect(marksOf(cluster.pod1("v"))).toEqual([]);
+  });
+
+  test("is nothing to a pod that has come in the name of a victim", async () => {
+    const { cluster, node, mark } = await left("p1");
+    const { held, open } = holdCalls(cluster, (call) => call === "list pods v");
+    await bystander(cluster, "v", node, { "muster.dev/evicted-for": mark });
+    await cluster.run(1);
+    expect(held).not.toEqual([]);
+    const uid = await takesItsPlace(cluster, "v", node);
+    open();
+    await cluster.run(3);
+    expect(cluster.pod1("v").metadata.uid).toBe(uid);
+    expect(cluster.pod1("v").metadata.deletionTimestamp).toBeUndefined();
+  });
+});

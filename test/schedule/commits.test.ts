@@ -86,3 +86,23 @@ describe("of a gang one write is refused:", () => {
     expect(running(cluster)).toEqual(["g-0", "g-1"]);
   });
 });
+
+test("a gang whose request has a name that is taken is decided again when the name is free", async () => {
+  const cluster = await ScheduleCluster.create(["h100=1"]);
+  await cluster.create("scheduling.run.ai/bindrequests", {
+    apiVersion: "scheduling.run.ai/v1alpha2",
+    kind: "BindRequest",
+    // Of an earlier pod; somebody has to let go of it before it is gone.
+    metadata: { name: "g-0", namespace: "default", finalizers: ["example.com/wait"] },
+    spec: { podName: "g-0", selectedNode: cluster.api.names("/nodes")[0] },
+  });
+  await cluster.group("g", { minMember: 2 });
+  for (const name of ["g-0", "g-1"]) await cluster.pod(name, { gpus: 1, ...inGroup("g") });
+  await cluster.run(3);
+  expect(running(cluster)).toEqual([]);
+  const ref = { group: "scheduling.run.ai", version: "v1alpha2", plural: "bindrequests" };
+  const letGo = { type: "merge", body: { metadata: { finalizers: null } } } as const;
+  expect(await cluster.admin.patch({ ...ref, namespace: "default", name: "g-0" }, letGo)).toMatchObject({ ok: true });
+  await cluster.run(2);
+  expect(running(cluster)).toEqual(["g-0", "g-1"]);
+});

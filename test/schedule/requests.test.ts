@@ -1,8 +1,8 @@
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { JsonObject } from "../../src/model/json.ts";
 import { refused } from "../../src/model/outcome.ts";
 import { isFinallyFailed } from "../../src/model/scheduling/bindRequest.ts";
-import { ScheduleCluster } from "./scheduleCluster.ts";
+import { lateNews, ScheduleCluster } from "./scheduleCluster.ts";
 
 async function request(
   cluster: ScheduleCluster,
@@ -49,6 +49,97 @@ test("a request for a node that is not there is taken away, and its pod is place
   expect(opened.ok).toBe(true);
   await cluster.run(3);
   expect(cluster.pod1("p").status?.phase).toBe("Running");
+});
+
+test("a request for a node that we have not heard of yet stays", async () => {
+  const news = lateNews("nodes");
+  const cluster = await ScheduleCluster.create(["h100=1"], {}, { between: news.between });
+  await cluster.pod("p", { gpus: 1, spec: { schedulingGates: [{ name: "wait" }] } });
+  await cluster.run(1);
+  news.hold();
+  await cluster.create("/nodes", { apiVersion: "v1", kind: "Node", metadata: { name: "new" } });
+  await request(cluster, "p", "new");
+  const uids = cluster.requests().map(({ metadata }) => metadata.uid);
+  await cluster.run(3);
+  expect(cluster.requests().map(({ metadata }) => metadata.uid)).toEqual(uids);
+  news.open();
+  await cluster.run(3);
+  expect(cluster.requests().map(({ metadata }) => metadata.uid)).toEqual(uids);
+});
+
+describe("a pod whose bind failed for good", () => {
+  const pool = "kai.scheduler/node-pool";
+  const inPool = { metadata: { labels: { [pool]: "gold" } } };
+
+  /** How long it takes after each failure until it is tried again, in tenths of a second. */
+  async function waits(cluster: ScheduleCluster, failures: number): Promise<number[]> {
+    const [node = ""] = cluster.api.names("/nodes");
+    const body = { spec: { schedulingGates: null } };
+    const found: number[] = [];
+    await cluster.run(1);
+    await request(cluster, "p", node, { phase: "Failed", reason: "no", failedAttempts: 1 });
+    await cluster.admin.patch(
+      { group: "", version: "v1", plural: "pods", namespace: "default", name: "p" },
+      { type: "merge", body },
+    );
+    // Nobody binds it: each request is failed by us.
+    cluster.kube.faults = { before: (verb) => (verb === "bind" ? refused("Unavailable", "no") : undefined) };
+    const ref = { group: "scheduling.run.ai", version: "v1alpha2", plural: "bindrequests" };
+    for (let at = 0; at < failures; at++) {
+      let tenths = 0;
+      for (; cluster.requests().every(({ status }) => status !== undefined) && tenths < 400; tenths++) {
+        await cluster.run(0.1);
+      }
+      found.push(tenths);
+      const failed = await cluster.admin.patch(
+        { ...ref, namespace: "default", name: "p", subresource: "status" },
+        { type: "merge", body: { status: { phase: "Failed", reason: "no", failedAttempts: 1 } } },
+      );
+      expect(failed.ok).toBe(true);
+    }
+    return found;
+  }
+
+  test("waits a second, and twice as long each time, up to thirty", async () => {
+    const cluster = await ScheduleCluster.create(["h100=1"]);
+    await cluster.pod("p", {
+      annotations: { "gpu-fraction": "0.5" },
+      spec: { schedulingGates: [{ name: "wait" }] },
+    });
+    const found = await waits(cluster, 7);
+    for (const [at, seconds] of [1, 2, 4, 8, 16, 30, 30].entries()) {
+      expect(found[at]).toBeGreaterThanOrEqual(seconds * 10 - 1);
+      expect(found[at]).toBeLessThan(seconds * 10 + 8);
+    }
+  });
+
+  test("waits in a pool of its own as well", async () => {
+    const cluster = await ScheduleCluster.create(["h100=1"], { readsShards: true });
+    const [node = ""] = cluster.api.names("/nodes");
+    const nodes = { group: "", version: "v1", plural: "nodes", namespace: "", name: node };
+    await cluster.admin.patch(nodes, { type: "merge", body: inPool });
+    await cluster.create("kai.scheduler/schedulingshards", {
+      apiVersion: "kai.scheduler/v1",
+      kind: "SchedulingShard",
+      metadata: { name: "gold" },
+      spec: { partitionLabelValue: "gold" },
+    });
+    const free = { quota: -1, limit: -1, overQuotaWeight: 1 };
+    await cluster.create("scheduling.run.ai/queues", {
+      apiVersion: "scheduling.run.ai/v2",
+      kind: "Queue",
+      metadata: { name: "rich", ...inPool.metadata },
+      spec: { resources: { gpu: free, cpu: free, memory: free } },
+    });
+    await cluster.pod("p", {
+      annotations: { "gpu-fraction": "0.5" },
+      labels: { [pool]: "gold", "kai.scheduler/queue": "rich" },
+      spec: { schedulingGates: [{ name: "wait" }] },
+    });
+    const [first = 0, second = 0] = await waits(cluster, 2);
+    expect(first).toBeGreaterThanOrEqual(9);
+    expect(second).toBeGreaterThanOrEqual(19);
+  });
 });
 
 test("a request that failed for good is taken away", async () => {

@@ -49,6 +49,8 @@ export class ScheduleCluster {
       readonly shard?: ShardOptions;
       /** What stands between the controllers and the API; not for nodes. */
       readonly between?: (kube: KubeApi) => KubeApi;
+      /** The scheduler begins with `lead`, and not before. */
+      readonly isLate?: boolean;
     } = {},
   ): Promise<ScheduleCluster> {
     const scheduler = schedulerPart(settings, more.shard);
@@ -85,18 +87,28 @@ export class ScheduleCluster {
       );
     }
     // Parts that know of each other's decisions are in one process.
-    for (const together of [[nodes], [workloads], [scheduler, ...(more.parts ?? [])], [binder]]) {
-      // Nodes run pods; everybody else can do with what is decided on.
-      const controllers = cluster.controllers(
-        !together.includes(nodes),
-        together.includes(nodes) ? undefined : more.between,
-      );
-      for (const part of together) part.add(controllers);
-      const started = controllers.start();
-      await cluster.run(0.2);
-      await started;
-    }
+    await cluster.start([nodes]);
+    await cluster.start([workloads], more);
+    const schedulers = [scheduler, ...(more.parts ?? [])];
+    cluster.lead = () => cluster.start(schedulers, { ...more, holder: "a" });
+    if (more.isLate !== true) await cluster.start(schedulers, more);
+    await cluster.start([binder], more);
     return cluster;
+  }
+
+  /** Starts the scheduler, which takes the lease. */
+  lead: () => Promise<void> = async () => {};
+
+  /** Nodes run pods; everybody else can do with what is decided on. */
+  private async start(
+    parts: readonly Part[],
+    others?: { readonly between?: (kube: KubeApi) => KubeApi; readonly holder?: string },
+  ): Promise<void> {
+    const controllers = this.controllers(others !== undefined, others?.between, others?.holder);
+    for (const part of parts) part.add(controllers);
+    const started = controllers.start();
+    await this.run(0.2);
+    await started;
   }
 
   async create(resource: string, object: unknown): Promise<KubeObject> {
@@ -194,7 +206,11 @@ export class ScheduleCluster {
     return this.api.names(resource).map((key) => this.api.get(resource, key) as unknown as T);
   }
 
-  private controllers(isLean: boolean, between: (kube: KubeApi) => KubeApi = (kube) => kube): Controllers {
+  private controllers(
+    isLean: boolean,
+    between: (kube: KubeApi) => KubeApi = (kube) => kube,
+    holder?: string,
+  ): Controllers {
     const { clock } = this.api;
     const { log, metrics } = this;
     const kube = between(this.kube);
@@ -203,6 +219,7 @@ export class ScheduleCluster {
       {
         fieldManager: "muster",
         freeze: true,
+        ...(holder !== undefined && { lease: { namespace: "kube-system", name: "muster", identity: holder } }),
         ...(isLean && { transforms: { "/pods": (pod) => leanPod(pod as unknown as Pod) as unknown as KubeObject } }),
       },
     );
@@ -232,6 +249,33 @@ export function holdCalls(
     open: () => {
       cluster.kube.faults = {};
       open();
+    },
+  };
+}
+
+/** Between controllers and the API: what happens to a kind is told only when it is let go, in order. */
+export function lateNews(plural: string): { between: (kube: KubeApi) => KubeApi; hold: () => void; open: () => void } {
+  let isHeld = false;
+  const waiting: (() => void)[] = [];
+  const between = (kube: KubeApi): KubeApi => {
+    const watch: KubeApi["watch"] = (kind, options, sink) =>
+      kube.watch(kind, options, {
+        event: (event) => {
+          if (isHeld && kind.plural === plural) waiting.push(() => sink.event(event));
+          else sink.event(event);
+        },
+        ended: (why) => sink.ended(why),
+      });
+    return Object.create(kube, { watch: { value: watch } }) as KubeApi;
+  };
+  return {
+    between,
+    hold: () => {
+      isHeld = true;
+    },
+    open: () => {
+      isHeld = false;
+      for (const tell of waiting.splice(0)) tell();
     },
   };
 }

@@ -3,14 +3,15 @@ import { deviceOf, hasEnded, holdersOf, isGoing, podsRef } from "../../decide/bi
 import { keyOf } from "../../model/intent.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
-import { type BindRequest, bindRequestRef, isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";
 import {
-  annotationKeys,
-  gpuGroupsOfLabels,
-  isReservationPod,
-  labelKeys,
-  scalingNamespace,
-} from "../../model/scheduling/keys.ts";
+  type BindRequest,
+  bindRequestRef,
+  commitOf,
+  commitSizeOf,
+  isFinallyFailed,
+  podUidOf,
+} from "../../model/scheduling/bindRequest.ts";
+import { gpuGroupsOfLabels, isReservationPod, labelKeys, scalingNamespace } from "../../model/scheduling/keys.ts";
 import type { KindChange } from "../../snapshot/kindTable.ts";
 import type { Controllers } from "../controllers.ts";
 import { NewestOf } from "../newestOf.ts";
@@ -58,7 +59,7 @@ export class BindWorld {
     const commit = commitOf({ metadata });
     if (commit === undefined) return 0;
     const count = this.requestsByCommit.count(commit);
-    if (count >= wantedOf({ metadata })) return count;
+    if (count >= commitSizeOf({ metadata })) return count;
     return this.requestsByCommit.get(commit).some(hasStarted) ? Number.POSITIVE_INFINITY : count;
   }
 
@@ -66,9 +67,11 @@ export class BindWorld {
   released(event: KindChange): readonly KubeObject[] {
     const commit = commitOf(event.object);
     if (commit === undefined || event.type === "deleted") return [];
-    const isWhole = this.requestsByCommit.count(commit) >= wantedOf(event.object);
+    const isWhole = this.requestsByCommit.count(commit) >= commitSizeOf(event.object);
     const isNew =
-      event.type === "added" || commitOf(event.before) !== commit || wantedOf(event.before) !== wantedOf(event.object);
+      event.type === "added" ||
+      commitOf(event.before) !== commit ||
+      commitSizeOf(event.before) !== commitSizeOf(event.object);
     const startsNow = event.type === "updated" && hasStarted(event.object) && !hasStarted(event.before);
     return (isWhole && isNew) || (!isWhole && startsNow) ? this.requestsByCommit.get(commit) : [];
   }
@@ -155,17 +158,6 @@ export class BindWorld {
     const found = this.pods.get(key);
     return found?.metadata.uid === uid ? asPod(found) : undefined;
   }
-}
-
-/** The set of a gang's requests that were decided together. */
-function commitOf({ metadata }: Pick<KubeObject, "metadata">): string | undefined {
-  const commit = metadata.annotations?.[annotationKeys.commit];
-  return commit === undefined ? undefined : `${metadata.namespace}/${commit}`;
-}
-
-/** How many requests make the set whole. */
-function wantedOf({ metadata }: Pick<KubeObject, "metadata">): number {
-  return Number(metadata.annotations?.[annotationKeys.commitSize] ?? "0");
 }
 
 function hasStarted(object: KubeObject): boolean {

@@ -2,13 +2,19 @@ import { destroyAfterLooking } from "../../intents/lookAgain.ts";
 import { type DeleteIntent, expectedOf, keyOfObject } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { isLater, laterOf } from "../../model/revision.ts";
-import { type BindRequest, isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";
-import { annotationKeys } from "../../model/scheduling/keys.ts";
+import {
+  type BindRequest,
+  commitOf,
+  commitSizeOf,
+  isFinallyFailed,
+  podUidOf,
+} from "../../model/scheduling/bindRequest.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { Controllers } from "../controllers.ts";
 import { inParallel } from "../inParallel.ts";
 import type { TurnResult } from "../loop.ts";
 import { turnResultOf } from "../loop.ts";
+import { holdBack } from "./holdBack.ts";
 import { refs, type ScheduleWorld } from "./scheduleWorld.ts";
 
 /** How long a gang's set may be incomplete before somebody who did not write it takes it for abandoned. */
@@ -16,9 +22,8 @@ const abandonedMs = 5_000;
 
 const deletesAtOnce = 16;
 
-/** How long a pod waits after a bind of it failed for good; twice as long each time, up to the second. */
-const holdBackMs = 1_000;
-const holdBackMsMax = 30_000;
+/** The longest wait after a bind failed: a node may have been in trouble that is over. */
+const longestMs = 30_000;
 
 /**
  * Takes away BindRequests that are over: failed for good, for a node that is gone, done and seen done, or part of a gang's set that was never
@@ -27,16 +32,19 @@ const holdBackMsMax = 30_000;
 export class RequestTurns {
   private readonly controllers: Controllers;
   private readonly world: ScheduleWorld;
+  private readonly worlds: () => Iterable<ScheduleWorld>;
   private readonly byCommit;
   private readonly incompleteSince = new Map<string, number>();
   /** Sets that lost a pod before they began. With its request goes what shows that, so the others need it remembered. */
   private readonly voided = new Set<string>();
-  /** Pod UID to how many of its requests failed, and the UID of the last one. May be lost: it only makes us patient. */
-  private readonly failed = new Map<string, { readonly times: number; readonly request: string }>();
+  /** Pod UID to the UID of the last of its requests that failed: each counts once, however often we try to take it away. */
+  private readonly failed = new Map<string, string>();
 
-  constructor(controllers: Controllers, world: ScheduleWorld) {
+  /** `worlds` are those of all pools: requests are looked at by one of them, and pods wait in each. */
+  constructor(controllers: Controllers, world: ScheduleWorld, worlds: () => Iterable<ScheduleWorld>) {
     this.controllers = controllers;
     this.world = world;
+    this.worlds = worlds;
     this.byCommit = world.requests.index((object) => {
       const id = commitOf(object);
       return id === undefined ? [] : [id];
@@ -103,23 +111,15 @@ export class RequestTurns {
     return undefined;
   }
 
-  /** Who cannot be bound waits, longer each time: placed again at once it would win every cycle, and others would starve behind it. */
   private holdBack(request: BindRequest): void {
     const uid = podUidOf(request) ?? "";
-    const { cluster } = this.world;
-    if (!isFinallyFailed(request)) {
-      this.failed.delete(uid);
-      return;
-    }
-    const known = this.failed.get(uid);
-    if (known?.request === request.metadata.uid || !cluster.tasks.has(uid)) return;
-    for (const other of [...this.failed.keys()]) if (!cluster.tasks.has(other)) this.failed.delete(other);
-    const times = (known?.times ?? 0) + 1;
-    this.failed.set(uid, { times, request: request.metadata.uid });
-    const untilMs = this.controllers.ports.clock.nowMs() + Math.min(holdBackMsMax, holdBackMs * 2 ** (times - 1));
+    const { tasks } = this.world.cluster;
+    if (!isFinallyFailed(request) || !tasks.has(uid) || this.failed.get(uid) === request.metadata.uid) return;
+    for (const other of [...this.failed.keys()]) if (!tasks.has(other)) this.failed.delete(other);
+    this.failed.set(uid, request.metadata.uid);
+    const nowMs = this.controllers.ports.clock.nowMs();
     const why = `the bind to ${request.spec?.selectedNode} failed: ${request.status?.reason ?? "no reason given"}`;
-    cluster.heldBack.set(uid, { untilMs, why, times });
-    cluster.touched();
+    for (const { cluster } of this.worlds()) holdBack(cluster, uid, { why, nowMs, longestMs });
   }
 
   private standingOf(set: readonly KubeObject[]): Standing {
@@ -149,7 +149,7 @@ export class RequestTurns {
 
   private whyAbandoned(id: string, set: readonly KubeObject[]): string | number | undefined {
     const [first] = set;
-    const size = Number(first?.metadata.annotations?.[annotationKeys.commitSize] ?? "0");
+    const size = first === undefined ? 0 : commitSizeOf(first);
     const hasStarted = set.some((each) => isOver(each as unknown as BindRequest));
     const pods = set.map((each) => this.world.cluster.tasks.get(podUidOf(each as unknown as BindRequest) ?? ""));
     const losesPod = pods.some((task) => task?.pod.metadata.deletionTimestamp !== undefined);
@@ -189,11 +189,6 @@ interface Standing {
 interface Doomed {
   readonly object: KubeObject;
   readonly why: string;
-}
-
-function commitOf({ metadata }: KubeObject): string | undefined {
-  const id = metadata.annotations?.[annotationKeys.commit];
-  return id === undefined ? undefined : `${metadata.namespace}/${id}`;
 }
 
 function isOver(request: BindRequest): boolean {

@@ -40,7 +40,7 @@ export function schedulerPart(given: Partial<Settings> = {}, options: ShardOptio
 export function addScheduler(controllers: Controllers, settings: Settings, options: ShardOptions = {}): ScheduleWorld {
   const first = addShard(controllers, settings, options);
   const { world, recorder } = first;
-  if (settings.readsShards) addShardTurns(controllers, first, settings, options);
+  const worlds = settings.readsShards ? addShardTurns(controllers, first, settings, options) : () => [world];
   const groups = new GroupTurns(controllers, recorder, settings.readsShards);
   controllers.add({
     name: "pod-grouper",
@@ -48,7 +48,7 @@ export function addScheduler(controllers: Controllers, settings: Settings, optio
     sources: [kindSource(world.pods, forObject(), ({ object }) => groups.isOurs(object as unknown as Pod))],
     reconcile: (key, { cancel }) => groups.turn(key, cancel),
   });
-  const requests = new RequestTurns(controllers, world);
+  const requests = new RequestTurns(controllers, world, worlds);
   controllers.add({
     name: "bind-requests",
     concurrency: 4,

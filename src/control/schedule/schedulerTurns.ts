@@ -5,6 +5,7 @@ import type { QueueState } from "../../decide/schedule/queueTree.ts";
 import type { Session } from "../../decide/schedule/session.ts";
 import type { Task } from "../../decide/schedule/task.ts";
 import { applyIntent, type Written } from "../../intents/applyIntent.ts";
+import { assert } from "../../model/assert.ts";
 import { type Intent, keyOf, kindOf } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { type Outcome, refused } from "../../model/outcome.ts";
@@ -18,6 +19,7 @@ import { inParallel } from "../inParallel.ts";
 import type { TurnResult } from "../loop.ts";
 import { Evictions } from "./evictions.ts";
 import type { GroupMarks } from "./groupMarks.ts";
+import { holdBack } from "./holdBack.ts";
 import { measureBudgets, measureSearch, Stages } from "./measures.ts";
 import { commitsOf, type JobCommit } from "./planIntents.ts";
 import type { Found } from "./reasonBook.ts";
@@ -26,9 +28,8 @@ import { takeOver, voidSet } from "./takeOver.ts";
 
 /** Writes on their way at once: enough that one sync of the disk carries many of them. */
 const writesAtOnce = 256;
-/** The first wait after a refused bind; it doubles up to the last. */
-const holdBackMs = 1_000;
-const holdBackMsMax = 300_000;
+/** The longest wait after a refused bind: it takes somebody who changes what refuses it. */
+const longestMs = 300_000;
 /** The first wait before a turn that failed has its next one; it doubles up to the last. */
 const soonMs = 10;
 const soonMsMax = 1_000;
@@ -61,7 +62,6 @@ export class SchedulerTurns {
   /** Turns in a row that have to be taken again. */
   private failures = 0;
   private wakeMs: number | undefined;
-  private readonly refusals = new Map<string, number>();
   /** What was measured last, by queue. */
   private readonly measured = new Map<string, { readonly displayName: string; readonly amounts: readonly number[] }>();
   /** Writes that nobody knows the outcome of. */
@@ -227,10 +227,12 @@ export class SchedulerTurns {
       }
     }
     const decided = commits.filter(({ writes }) => {
-      const verdicts = writes.map(({ decision: { intent, effects } }) => world.picture.decide(intent, effects));
-      if (!verdicts.includes("stale")) return true;
-      for (const { decision } of writes) world.picture.abandon(decision.intent);
-      return false;
+      const stale = writes.filter(
+        ({ decision: { intent, effects } }) => world.picture.decide(intent, effects) === "stale",
+      );
+      // A set is of creates alone, and its names are free.
+      assert(stale.length === 0 || writes.length === 1, () => "a part of a set is stale");
+      return stale.length === 0;
     });
     world.settleClaims();
     const writes = decided.flatMap((commit) => commit.writes.map((write) => ({ commit, ...write })));
@@ -283,7 +285,6 @@ export class SchedulerTurns {
   }
 
   private bound(job: Job, bind: PlannedBind): void {
-    this.refusals.delete(bind.task.uid);
     const { clock, metrics } = this.controllers.ports;
     const nowMs = clock.nowMs();
     if (!this.running.has(job)) this.marks.started(job, nowMs);
@@ -297,20 +298,12 @@ export class SchedulerTurns {
     });
   }
 
-  /** Who is refused waits, longer each time: it must not win every cycle while others starve behind it. */
   private refused(bind: PlannedBind, { reason, message }: { reason: string; message: string }): void {
     // Anything else says nothing about the bind: our picture was old, we do not lead any more, or the server is busy.
     if (reason !== "Invalid" && reason !== "Forbidden" && reason !== "Unauthorized") return;
     const { uid, pod } = bind.task;
-    const count = (this.refusals.get(uid) ?? 0) + 1;
-    for (const other of [...this.refusals.keys()]) {
-      if (!this.world.cluster.tasks.has(other)) this.refusals.delete(other);
-    }
-    this.refusals.set(uid, count);
-    const untilMs = this.controllers.ports.clock.nowMs() + Math.min(holdBackMsMax, holdBackMs * 2 ** (count - 1));
     const why = `the bind to ${bind.node} was refused: ${message}`;
-    this.world.cluster.heldBack.set(uid, { untilMs, why, times: count });
-    this.world.cluster.touched();
+    holdBack(this.world.cluster, uid, { why, nowMs: this.controllers.ports.clock.nowMs(), longestMs });
     this.recorder.record(pod as unknown as KubeObject, {
       type: "Warning",
       reason: "FailedBinding",

@@ -13,9 +13,14 @@ const shardsKey = "shards";
 
 /**
  * Keeps one scheduler for each pool that a SchedulingShard names, and lets it behave as the shard says. The pool without a name has one always,
- * also without a shard.
+ * also without a shard. Answers with what to ask for the worlds of all pools.
  */
-export function addShardTurns(controllers: Controllers, first: Shard, base: Settings, options: ShardOptions): void {
+export function addShardTurns(
+  controllers: Controllers,
+  first: Shard,
+  base: Settings,
+  options: ShardOptions,
+): () => ScheduleWorld[] {
   const cache = controllers.cache(schedulingShardRef);
   const shards = new Map<string, Shard>([[base.nodePool, first]]);
   /** Worlds of pools whose shard was deleted: their ledger knows what may still be on its way. */
@@ -73,6 +78,7 @@ export function addShardTurns(controllers: Controllers, first: Shard, base: Sett
   controllers.add({ name: "shards", sources: [always, kindSource(cache, () => [shardsKey])], reconcile: turn });
   // That there is none is something to know as well.
   always.push(shardsKey);
+  return () => [...shards.values()].map(({ world }) => world);
 }
 
 function byAge(objects: Iterable<KubeObject>): SchedulingShard[] {

@@ -4,7 +4,7 @@ import { expectedOf } from "../../model/intent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { firstRevision, laterOf, type Revision } from "../../model/revision.ts";
-import { type BindRequest, podUidOf } from "../../model/scheduling/bindRequest.ts";
+import { type BindRequest, commitOf, commitSizeOf, podUidOf } from "../../model/scheduling/bindRequest.ts";
 import { annotationKeys, defaultSchedulerName, kaiSchedulerName } from "../../model/scheduling/keys.ts";
 import { uuid5 } from "../../model/uuid5.ts";
 import type { Cancel } from "../../ports/cancel.ts";
@@ -90,19 +90,15 @@ export async function voidSet(kube: KubeApi, requests: readonly KubeObject[], ca
 /** Requests of gangs' sets that are neither complete nor begun: who wrote them does not lead any more, and will not write the rest. */
 function unfinishedSets(requests: readonly KubeObject[]): (request: KubeObject) => boolean {
   const sets = new Map<string, KubeObject[]>();
-  const setOf = ({ metadata }: KubeObject): string | undefined => {
-    const id = metadata.annotations?.[annotationKeys.commit];
-    return id === undefined ? undefined : `${metadata.namespace}/${id}`;
-  };
   for (const request of requests) {
-    const id = setOf(request);
+    const id = commitOf(request);
     if (id !== undefined) sets.set(id, [...(sets.get(id) ?? []), request]);
   }
   return (request) => {
-    const set = sets.get(setOf(request) ?? "");
+    const set = sets.get(commitOf(request) ?? "");
     if (set === undefined) return false;
     const hasBegun = set.some((each) => (each as unknown as BindRequest).status?.phase !== undefined);
-    return !hasBegun && set.length < Number(request.metadata.annotations?.[annotationKeys.commitSize] ?? "0");
+    return !hasBegun && set.length < commitSizeOf(request);
   };
 }
 

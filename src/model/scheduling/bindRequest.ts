@@ -1,5 +1,5 @@
 import type { ObjectMeta } from "../object.ts";
-import { schedulingGroup } from "./keys.ts";
+import { annotationKeys, schedulingGroup } from "./keys.ts";
 
 /** The scheduler's durable intent: this pod on that node, with these devices. The binder carries it out. */
 export type BindRequest = {
@@ -47,6 +47,17 @@ export function isFinallyFailed({ spec, status }: BindRequest): boolean {
 /** The UID of the pod that it is for; a namesake of that pod has no part in it. */
 export function podUidOf({ metadata }: BindRequest): string | undefined {
   return metadata.ownerReferences?.find(({ kind, apiVersion }) => kind === "Pod" && apiVersion === "v1")?.uid;
+}
+
+/** The set of requests that were decided together, of a gang; none for a request that stands alone. */
+export function commitOf({ metadata }: { readonly metadata: ObjectMeta }): string | undefined {
+  const id = metadata.annotations?.[annotationKeys.commit];
+  return id === undefined ? undefined : `${metadata.namespace}/${id}`;
+}
+
+/** How many requests make its set whole. */
+export function commitSizeOf({ metadata }: { readonly metadata: ObjectMeta }): number {
+  return Number(metadata.annotations?.[annotationKeys.commitSize] ?? "0");
 }
 
 /**

@@ -1,0 +1,19 @@
+import type { Cluster } from "../../decide/schedule/cluster.ts";
+
+/** The first wait of who could not be bound; each one after that is twice as long, up to the longest. */
+const firstMs = 1_000;
+
+/**
+ * Who could not be bound waits, longer each time: placed again at once it would win every cycle, and others would starve behind it. May be
+ * lost: it only makes us patient.
+ */
+export function holdBack(
+  cluster: Cluster,
+  uid: string,
+  { why, nowMs, longestMs }: { readonly why: string; readonly nowMs: number; readonly longestMs: number },
+): void {
+  if (!cluster.tasks.has(uid)) return;
+  const times = (cluster.heldBack.get(uid)?.times ?? 0) + 1;
+  cluster.heldBack.set(uid, { untilMs: nowMs + Math.min(longestMs, firstMs * 2 ** (times - 1)), why, times });
+  cluster.touched();
+}

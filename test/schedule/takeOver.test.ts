@@ -1,0 +1,88 @@
+/** What an earlier leader has left: what is on its way arrives, what was never whole goes. */
+import { expect, test } from "vitest";
+import { holdCalls, ScheduleCluster } from "./scheduleCluster.ts";
+
+const bindRequests = { group: "scheduling.run.ai", version: "v1alpha2", plural: "bindrequests" };
+const at = (name: string) => ({ ...bindRequests, namespace: "default", name });
+const epochOf = (cluster: ScheduleCluster, name: string): string | undefined =>
+  cluster.pod1(name).metadata.annotations?.["muster.dev/scheduler-epoch"];
+
+/** A request of an earlier leader for a pod that waits. */
+async function left(cluster: ScheduleCluster, pod: string, commit?: { id: string; size: number }): Promise<string> {
+  const { uid } = cluster.pod1(pod).metadata;
+  const [node = ""] = cluster.api.names("/nodes");
+  const { metadata } = await cluster.create("scheduling.run.ai/bindrequests", {
+    apiVersion: "scheduling.run.ai/v1alpha2",
+    kind: "BindRequest",
+    metadata: {
+      name: pod,
+      namespace: "default",
+      annotations: {
+        "muster.dev/decided-in": "",
+        ...(commit && { "muster.dev/commit": commit.id, "muster.dev/commit-size": String(commit.size) }),
+      },
+      ownerReferences: [{ apiVersion: "v1", kind: "Pod", name: pod, uid }],
+    },
+    spec: {
+      podName: pod,
+      selectedNode: node,
+      receivedResourceType: "Regular",
+      receivedGPU: { count: 1, portion: "1.00" },
+      backoffLimit: 3,
+    },
+  });
+  return metadata.uid;
+}
+
+test("who takes over marks every pod that waits, and none that is on its way", async () => {
+  const cluster = await ScheduleCluster.create(["h100=1"], {}, { isLate: true });
+  const { open } = holdCalls(cluster, (call) => call === "bind pods sent");
+  for (const name of ["sent", "waits"]) await cluster.pod(name, { gpus: 1 });
+  await cluster.pod("plain", { scheduler: "default-scheduler" });
+  await cluster.pod("foreign", { scheduler: "somebody" });
+  const uid = await left(cluster, "sent");
+  await cluster.lead();
+  await cluster.run(1);
+  expect(epochOf(cluster, "waits")).toBeDefined();
+  expect(epochOf(cluster, "plain")).toBe(epochOf(cluster, "waits"));
+  expect([epochOf(cluster, "sent"), epochOf(cluster, "foreign")]).toEqual([undefined, undefined]);
+  expect(cluster.requests().map(({ metadata }) => metadata.uid)).toEqual([uid]);
+  open();
+  await cluster.run(3);
+  expect(cluster.pod1("sent").status?.phase).toBe("Running");
+});
+
+test("a set that was never whole and has not begun goes when another leads, and its pods are marked", async () => {
+  const cluster = await ScheduleCluster.create(["h100=1"], {}, { isLate: true });
+  await cluster.group("g", { minMember: 2 });
+  for (const name of ["g-0", "g-1"]) {
+    await cluster.pod(name, { gpus: 1, annotations: { "pod-group-name": "g" } });
+  }
+  const uid = await left(cluster, "g-0", { id: "c", size: 2 });
+  await cluster.lead();
+  await cluster.run(2);
+  expect(cluster.requests().map(({ metadata }) => metadata.uid)).not.toContain(uid);
+  expect(epochOf(cluster, "g-0")).toBeDefined();
+  expect(epochOf(cluster, "g-0")).toBe(epochOf(cluster, "g-1"));
+  expect(["g-0", "g-1"].map((name) => cluster.pod1(name).status?.phase)).toEqual(["Running", "Running"]);
+});
+
+test("what is left of a set that has begun is on its way, also when another leads", async () => {
+  const cluster = await ScheduleCluster.create(["h100=1"], {}, { isLate: true });
+  const { open } = holdCalls(cluster, (call) => call === "bind pods g-1");
+  await cluster.group("g", { minMember: 2 });
+  // The other one was bound and deleted, and its request went with it.
+  await cluster.pod("g-1", { gpus: 1, annotations: { "pod-group-name": "g" } });
+  const uid = await left(cluster, "g-1", { id: "c", size: 2 });
+  const status = { phase: "Failed", reason: "once", failedAttempts: 1 };
+  const failed = await cluster.admin.patch(
+    { ...at("g-1"), subresource: "status" },
+    { type: "merge", body: { status } },
+  );
+  expect(failed.ok).toBe(true);
+  await cluster.lead();
+  await cluster.run(1);
+  expect(epochOf(cluster, "g-1")).toBeUndefined();
+  expect(cluster.requests().map(({ metadata }) => metadata.uid)).toEqual([uid]);
+  open();
+});

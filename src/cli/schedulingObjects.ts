@@ -38,6 +38,7 @@ export async function schedulingObjects(
     volumes: await list({ group: "", version: "v1", plural: "persistentvolumes" }),
     classes: await list({ group: "storage.k8s.io", version: "v1", plural: "storageclasses" }),
     csiNodes: await list({ group: "storage.k8s.io", version: "v1", plural: "csinodes" }),
+    budgets: await list({ group: "policy", version: "v1", plural: "poddisruptionbudgets" }),
     namespaces: await list({ group: "", version: "v1", plural: "namespaces" }),
     ...(configMaps !== undefined && { configMaps }),
     devices: {

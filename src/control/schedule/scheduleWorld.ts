@@ -38,6 +38,7 @@ export const refs = {
   volumes: core("persistentvolumes"),
   classes: storage("storageclasses"),
   csiNodes: storage("csinodes"),
+  budgets: { group: "policy", version: "v1", plural: "poddisruptionbudgets" },
   priorityClasses: { group: "scheduling.k8s.io", version: "v1", plural: "priorityclasses" },
   requests: bindRequestRef,
   groups: podGroupRef,
@@ -102,10 +103,17 @@ export class ScheduleWorld {
     this.requests = cache(refs.requests);
     this.groups = cache(refs.groups);
     this.queues = cache(refs.queues);
-    const others = [refs.namespaces, refs.configMaps, refs.claims, refs.volumes, refs.classes, refs.csiNodes].map(
-      cache,
-    );
-    const [namespaces, configMaps, claims, volumes, classes, csiNodes] = others as [
+    const others = [
+      refs.namespaces,
+      refs.configMaps,
+      refs.claims,
+      refs.volumes,
+      refs.classes,
+      refs.csiNodes,
+      refs.budgets,
+    ].map(cache);
+    const [namespaces, configMaps, claims, volumes, classes, csiNodes, budgets] = others as [
+      ObjectCache,
       ObjectCache,
       ObjectCache,
       ObjectCache,
@@ -248,6 +256,12 @@ export class ScheduleWorld {
     keep(volumes, cluster.volumes.volumes);
     keep(classes, cluster.volumes.classes);
     keep(csiNodes, cluster.volumes.csiNodes);
+    // They say who goes, not whether anybody has to: nothing is decided again for them.
+    follow(
+      budgets,
+      (object, key) => void cluster.budgets.byKey.set(key, as(object)),
+      (_, key) => void cluster.budgets.byKey.delete(key),
+    );
     for (const [kind, each] of [
       [kindOf(refs.pods), this.pods],
       [kindOf(refs.requests), this.requests],

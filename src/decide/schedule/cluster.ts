@@ -14,6 +14,7 @@ import { assertCounts } from "./assertCounts.ts";
 import { recharge } from "./charging.ts";
 import { ClusterTotal } from "./clusterTotal.ts";
 import { type DeviceClaims, noDeviceClaims } from "./deviceClaims.ts";
+import { DisruptionBudgets } from "./disruptionBudgets.ts";
 import { Fit } from "./fit.ts";
 import type { Job } from "./job.ts";
 import { JobRoll } from "./jobRoll.ts";
@@ -49,6 +50,7 @@ export class Cluster {
   readonly fit: Fit;
   readonly terms: PodTerms;
   readonly volumes = new VolumeFacts(() => this.table.nodes);
+  readonly budgets = new DisruptionBudgets();
   readonly tasks = new Map<string, Task>();
   readonly topologies = new Map<string, Topology>();
   /** `namespace/name` of every ConfigMap; undefined while nobody tells of them. */

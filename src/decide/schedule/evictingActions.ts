@@ -92,6 +92,7 @@ function preemptPlain(session: Session): void {
       kind: `plain ${job.priority}`,
       isVictim: (victim) => !victim.isGroup && victim.priority < job.priority,
       overuseOf: () => 0,
+      guarded: (tasks) => cluster.budgets.guarded(tasks),
       mayLoseCore: () => true,
       mayTake: () => true,
       isFair: () => true,

@@ -7,12 +7,16 @@ import { gpuAt } from "./resources.ts";
 import { isEvictable, type Task } from "./task.ts";
 import { compareVictims, type VictimRules } from "./victimRules.ts";
 
+const nobody: ReadonlySet<Task> = new Set();
+
 /** What a node would lose for a pod to fit there. */
 export interface Loss {
   readonly node: NodeState;
   /** Pods that go together, the first to lose first. */
   readonly units: readonly (readonly Task[])[];
   readonly pods: number;
+  /** How many of them a budget of theirs would not let go. */
+  readonly guarded: number;
   /** The most important of those that lose something. */
   readonly worst: Job;
 }
@@ -80,8 +84,14 @@ export class Losses {
     const units: (readonly Task[])[] = [];
     const taken = new Set<Task>();
     const sharers = new Map([...node.groups.values()].map(({ id, laterHolders }) => [id, laterHolders]));
+    const victims = victimsOn(node, rules);
+    const guarded = rules.guarded?.(victims.map(({ other }) => other).reverse()) ?? nobody;
+    const inOrder = [
+      ...victims.filter(({ other }) => !guarded.has(other)),
+      ...victims.filter(({ other }) => guarded.has(other)),
+    ];
     let worst: Job | undefined;
-    for (const { other, job } of victimsOn(node, rules)) {
+    for (const { other, job } of inOrder) {
       if (!isOpen && hasEnough()) break;
       if (taken.has(other)) continue;
       const unit = unitWith(other, job, taken, rules);
@@ -101,7 +111,7 @@ export class Losses {
       }
     }
     if (worst === undefined || !(isOpen || hasEnough())) return undefined;
-    return { node, units, pods: taken.size, worst };
+    return { node, units, pods: taken.size, guarded: [...taken].filter((each) => guarded.has(each)).length, worst };
   }
 }
 

@@ -184,3 +184,53 @@ test("pods are moved together from whichever node they can leave, not only from 
   expect(evicted(plan).every((name) => name.startsWith("free"))).toBe(true);
   expect(outcome(plan)).toMatchObject({ "need-000": "~n2" });
 });
+
+describe("preemption of the cluster's own scheduler and PodDisruptionBudgets", () => {
+  const plain = { scheduler: "default-scheduler", gpus: 8 };
+  const budget = (disruptionsAllowed: number) => ({
+    metadata: { name: "guard", namespace: "default", uid: "u", resourceVersion: "1" },
+    spec: { selector: { matchLabels: { app: "guarded" } } },
+    status: { disruptionsAllowed },
+  });
+  /** The guarded pod is younger: without its budget it would be the first to go. */
+  const choose = (nodes: string[], disruptionsAllowed: number) => {
+    const cluster = world({
+      nodes: nodes.map((name) => node(name, { gpus: 8 })),
+      pods: [
+        pod("open", { ...plain, on: "n1", createdMs: startMs }),
+        pod("guarded", { ...plain, on: "n2", createdMs: startMs + 5_000, labels: { app: "guarded" } }),
+        pod("high", { ...plain, priority: 100 }),
+      ].filter(({ spec }) => spec?.nodeName === undefined || nodes.includes(spec.nodeName)),
+    });
+    cluster.budgets.byKey.set("default/guard", budget(disruptionsAllowed) as never);
+    return evicted(decide(cluster));
+  };
+
+  test("whom a budget does not let go is spared where somebody else can go", () => {
+    expect(choose(["n1", "n2"], 0)).toEqual(["open"]);
+  });
+
+  test("a budget that allows it spares nobody", () => {
+    expect(choose(["n1", "n2"], 1)).toEqual(["guarded"]);
+  });
+
+  test("a guarded pod goes where nobody else can", () => {
+    expect(choose(["n2"], 0)).toEqual(["guarded"]);
+  });
+
+  test("on one node, those go first that are not guarded", () => {
+    const half = { scheduler: "default-scheduler", gpus: 4, on: "n1" };
+    const cluster = world({
+      nodes: [node("n1", { gpus: 8 })],
+      pods: [
+        pod("open", { ...half, createdMs: startMs }),
+        pod("guarded", { ...half, createdMs: startMs + 5_000, labels: { app: "guarded" } }),
+        pod("high", { scheduler: "default-scheduler", gpus: 4, priority: 100 }),
+      ],
+    });
+    expect(evicted(decide(cluster))).toEqual(["guarded"]);
+    cluster.budgets.byKey.set("default/guard", budget(0) as never);
+    cluster.touched();
+    expect(evicted(decide(cluster))).toEqual(["open"]);
+  });
+});

@@ -170,6 +170,15 @@ class Search {
     return [...byJob].sort(([a], [b]) => compareVictims(this.rules, b, a, rankOf));
   }
 
+  /** The most important first, and before them those whom a budget guards. */
+  private inOrderOfSparing(): (readonly Task[])[] {
+    const all = this.evictedByJob().map(([, tasks]) => tasks);
+    const guarded = this.rules.guarded?.(all.flat());
+    if (guarded === undefined || guarded.size === 0) return all;
+    const isGuarded = (tasks: readonly Task[]): boolean => tasks.some((task) => guarded.has(task));
+    return [...all.filter(isGuarded), ...all.filter((tasks) => !isGuarded(tasks))];
+  }
+
   private evicted(): Task[] {
     return this.evictedSince(this.start);
   }
@@ -220,7 +229,12 @@ class Search {
   }
 
   private compareLosses(a: Loss, b: Loss): number {
-    return a.pods - b.pods || compareVictims(this.rules, a.worst, b.worst) || a.node.index - b.node.index;
+    return (
+      a.guarded - b.guarded ||
+      a.pods - b.pods ||
+      compareVictims(this.rules, a.worst, b.worst) ||
+      a.node.index - b.node.index
+    );
   }
 
   private freeNode(node: NodeState, units: readonly (readonly Task[])[], task: Task): boolean {
@@ -243,7 +257,7 @@ class Search {
   /** Whoever was evicted and is not in the way stays: the most important first, a gang as a whole. */
   private spareTheRest(): void {
     const { cluster, statement } = this.session;
-    for (const [, tasks] of this.evictedByJob()) {
+    for (const tasks of this.inOrderOfSparing()) {
       const before = statement.checkpoint();
       const stays = tasks.every((task) => {
         const [holding] = task.holdings;

@@ -8,6 +8,7 @@ import type {
   PersistentVolumeClaim,
   PodGroup as PlainGroup,
   Pod,
+  PodDisruptionBudget,
   PriorityClass,
   ResourceClaim,
   ResourceSlice,
@@ -58,6 +59,7 @@ export interface ClusterObjects {
   readonly volumes: readonly PersistentVolume[];
   readonly classes: readonly StorageClass[];
   readonly csiNodes?: readonly CSINode[];
+  readonly budgets?: readonly PodDisruptionBudget[];
   readonly namespaces?: readonly Namespace[];
   /** `namespace/name` of the ConfigMaps; undefined where nobody has looked. */
   readonly configMaps?: ReadonlySet<string>;
@@ -84,6 +86,8 @@ export function clusterOf(objects: ClusterObjects, settings: Settings = defaultS
   for (const each of objects.volumes) cluster.volumes.volumes.set(each.metadata.name, each);
   for (const each of objects.classes) cluster.volumes.classes.set(each.metadata.name, each);
   for (const each of objects.csiNodes ?? []) cluster.volumes.csiNodes.set(each.metadata.name, each);
+  for (const each of objects.budgets ?? [])
+    cluster.budgets.byKey.set(`${each.metadata.namespace}/${each.metadata.name}`, each);
   for (const { metadata } of objects.namespaces ?? []) cluster.putNamespace(metadata.name, metadata.labels ?? {});
   if (objects.devices !== undefined) cluster.devices = devicesOf(objects, objects.devices);
   for (const each of objects.groups) cluster.putPodGroup(each);

@@ -24,6 +24,7 @@ export function savedObjects(snapshot: ClusterSnapshot): {
       volumes: objectsOf(snapshot, "persistentvolumes"),
       classes: objectsOf(snapshot, "storageclasses"),
       csiNodes: objectsOf(snapshot, "csinodes"),
+      budgets: objectsOf(snapshot, "poddisruptionbudgets"),
       namespaces: objectsOf(snapshot, "namespaces"),
       ...(hasDevices && {
         devices: {

@@ -3,6 +3,7 @@ import { elasticRank } from "./gang.ts";
 import type { Job } from "./job.ts";
 import { compareJobs, sortedJobs } from "./order.ts";
 import type { EvictionReason } from "./statement.ts";
+import type { Task } from "./task.ts";
 
 /** Whom a job may evict, and when that is fair. Nothing of it is worked out for every job that runs: most are never looked at. */
 export interface VictimRules {
@@ -13,6 +14,8 @@ export interface VictimRules {
   readonly isVictim: (job: Job) => boolean;
   /** How far the job's queue is beyond what it should have, before anything was taken: who has the most loses first. */
   readonly overuseOf: (job: Job) => number;
+  /** Of pods, the most important first, those that a budget of theirs does not let go: they go last. */
+  readonly guarded?: (tasks: readonly Task[]) => ReadonlySet<Task>;
   /** Whether the job may lose more than what it can do without. */
   readonly mayLoseCore: (job: Job) => boolean;
   /** Asked before each step, with everything taken so far already gone from the queues' accounts. */

@@ -29,6 +29,7 @@ export const readKinds = {
   persistentvolumes: { group: "", versions: ["v1"], plural: "persistentvolumes", builtin: true },
   storageclasses: { group: "storage.k8s.io", versions: ["v1"], plural: "storageclasses", builtin: true },
   csinodes: { group: "storage.k8s.io", versions: ["v1"], plural: "csinodes", builtin: true },
+  poddisruptionbudgets: { group: "policy", versions: ["v1"], plural: "poddisruptionbudgets", builtin: true },
   priorityclasses: { group: "scheduling.k8s.io", versions: ["v1"], plural: "priorityclasses", builtin: true },
   schedulingshards: { group: "kai.scheduler", versions: ["v1"], plural: "schedulingshards" },
   podgroups: { group: "scheduling.run.ai", versions: ["v2alpha2"], plural: "podgroups" },

@@ -135,3 +135,18 @@ describe("of the metrics there is", () => {
     expect(cluster.metrics.value("kai_scenario_search_jobs_total", solved)).toBe(1);
   });
 });
+
+test("a pod's time until it is placed begins with the pod, and nobody counts as evicted where nobody was", async () => {
+  const cluster = await ScheduleCluster.create(["h100=1"]);
+  await cluster.pod("first", { gpus: 8 });
+  await cluster.run(2);
+  await cluster.pod("second", { gpus: 8 });
+  await cluster.run(20);
+  await cluster.admin.delete({ group: "", version: "v1", plural: "pods", namespace: "default", name: "first" });
+  await cluster.run(5);
+  expect(cluster.pod1("second").status?.phase).toBe("Running");
+  const [, sum = ""] = /^kai_task_scheduling_latency_milliseconds_sum (.*)$/m.exec(cluster.metrics.render()) ?? [];
+  expect(Number(sum)).toBeGreaterThan(20_000);
+  expect(Number(sum)).toBeLessThan(30_000);
+  expect(cluster.metrics.value("kai_total_preemption_attempts")).toBe(0);
+});

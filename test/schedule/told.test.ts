@@ -53,6 +53,24 @@ describe("events", () => {
     );
   });
 
+  test("a pod that waits for what is being released is told so, and nothing of its place is written", async () => {
+    const cluster = await ScheduleCluster.create(["h100=1"]);
+    await cluster.pod("old", { gpus: 8 });
+    await cluster.run(3);
+    // Its node does not come to say that it has ended.
+    cluster.kube.faults = { hold: (_, what) => (what.startsWith("pods old") ? new Promise(() => {}) : undefined) };
+    await cluster.admin.delete({ group: "", version: "v1", plural: "pods", namespace: "default", name: "old" });
+    await cluster.pod("new", { gpus: 8 });
+    await cluster.run(3);
+    expect(cluster.pod1("old").metadata.deletionTimestamp).toBeDefined();
+    const events = cluster.all<{ involvedObject: { name: string }; reason: string }>("/events");
+    const toldNew = events.filter(({ involvedObject }) => involvedObject.name === "new").map(({ reason }) => reason);
+    expect(toldNew).toContain("Pipelined");
+    expect(cluster.pod1("new").status?.nominatedNodeName).toBeUndefined();
+    expect(cluster.pod1("new").spec?.nodeName).toBeUndefined();
+    expect(cluster.requests()).toEqual([]);
+  });
+
   test("a pod whose owner is another one than it says is told of, and waits", async () => {
     const cluster = await ScheduleCluster.create();
     await cluster.create("batch/jobs", {

@@ -414,6 +414,27 @@ describe("shares of GPUs", () => {
     expect(decide(sharing).jobs[0]?.binds[0]?.groups).toEqual(["g"]);
   });
 
+  test("who joins a GPU needs no slot but its own: the reservation has one already", () => {
+    const reservation = pod("r", {
+      gpus: 1,
+      on: "n1",
+      namespace: "kai-resource-reservation",
+      groups: ["g"],
+      labels: { app: "kai-resource-reservation" },
+    });
+    const words = (pods: number) => ({
+      nodes: [node("n1", { gpus: 1, pods })],
+      groups: [group("s"), group("a")],
+      pods: [
+        reservation,
+        pod("s", { fraction: "0.5", on: "n1", group: "s", groups: ["g"] }),
+        pod("a", { fraction: "0.5", group: "a" }),
+      ],
+    });
+    expect(outcome(decide(world(words(3))))).toEqual({ a: "n1" });
+    expect(outcome(decide(world(words(2))))).toEqual({});
+  });
+
   test("deciding twice names the same group", () => {
     const name = () => decide(world(gang("a", 1, { fraction: "0.5" }))).jobs[0]?.binds[0]?.groups;
     expect(name()).toEqual(name());

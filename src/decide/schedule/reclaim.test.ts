@@ -142,6 +142,43 @@ describe("whose pods may be taken, when the reclaimer", () => {
   });
 });
 
+test("of two nodes that cost as much the one of the queue with most beyond its share is freed", () => {
+  // Those of the other queue are younger, and would go first if they were of one queue.
+  const of = (name: string, count: number, queueName: string, on: string, createdMs: number) =>
+    gang(name, count, { gpus: 1, on }, { queue: queueName, minMember: 1, createdMs });
+  const words = {
+    nodes: [node("n1", { gpus: 4 }), node("n2", { gpus: 4 })],
+    queues: [queue("mine", gpu(2)), queue("some", gpu(3)), queue("most", gpu(0))],
+    ...together(of("s", 4, "some", "n1", startMs + 9_000), of("t", 4, "most", "n2", startMs), wants(1, "mine")),
+  };
+  expect(taken(words)).toEqual(["t-003"]);
+});
+
+test("a gang that must be close together frees the nodes of one domain, though others would cost less", () => {
+  const at = (name: string) => node(name, { gpus: 4, labels: { rack: name[0] as string } });
+  const words = {
+    nodes: ["a1", "a2", "b1", "b2"].map(at),
+    topologies: [topology("t", "rack")],
+    queues: [queue("mine", gpu(8)), queue("theirs", gpu(0, 1))],
+    ...together(
+      // One pod has to go from the first node of either rack, four from the second.
+      ...["a1", "b1"].map((on) => gang(`big-${on}`, 1, { gpus: 4, on }, { queue: "theirs" })),
+      ...["a2", "b2"].map((on) => ones(`small-${on}-`, 4, "theirs", on)),
+      gang(
+        "m",
+        2,
+        { gpus: 4 },
+        { queue: "mine", topologyConstraint: { topology: "t", requiredTopologyLevel: "rack" } },
+      ),
+    ),
+  };
+  const plan = decide(world(words));
+  const places = Object.values(outcome(plan));
+  expect(places).toHaveLength(2);
+  expect(new Set(places.map((place) => place[1])).size).toBe(1);
+  expect(evicted(plan)).toHaveLength(5);
+});
+
 test("whoever is not in the way of a gang that must be close together stays", () => {
   const rack = (name: string) => node(name, { gpus: 4, labels: { rack: `r${name}` } });
   const words = {

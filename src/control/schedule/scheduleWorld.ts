@@ -182,6 +182,18 @@ export class ScheduleWorld {
       (_, name) => cluster.removeQueue(name),
       inPool,
     );
+    const { queuesElsewhere } = cluster;
+    follow(
+      this.queues,
+      (object, name) => {
+        if (queuesElsewhere.get(name) !== poolOf(object)) cluster.touched();
+        queuesElsewhere.set(name, poolOf(object));
+      },
+      (_, name) => {
+        if (queuesElsewhere.delete(name)) cluster.touched();
+      },
+      (object) => !inPool(object),
+    );
     follow(
       this.groups,
       (object) => cluster.putPodGroup(as<PodGroup>(object)),

@@ -1,6 +1,6 @@
-import type { Verdict } from "../../decide/schedule/explain.ts";
 import type { Job } from "../../decide/schedule/job.ts";
 import type { Task } from "../../decide/schedule/task.ts";
+import type { Verdict } from "../../decide/schedule/verdict.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import {
@@ -231,7 +231,15 @@ function othersOf(group: PodGroup): SchedulingCondition[] {
 
 /** Readers of conditions know KAI's words. */
 function conditionWord({ reason }: Verdict): UnschedulableReason {
-  return reason === "BindingRefused" || reason === "NotReady" || reason === "NoGroup" ? "PodSchedulingErrors" : reason;
+  switch (reason) {
+    case "BindingRefused":
+    case "NotReady":
+    case "NoGroup":
+    case "SchedulingGated":
+      return "PodSchedulingErrors";
+    default:
+      return reason;
+  }
 }
 
 function conditionOf({ status }: Pod): { status: string; message?: string; lastTransitionTime?: string } | undefined {

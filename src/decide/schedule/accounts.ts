@@ -1,7 +1,7 @@
 import type { PodGroupResourcesStatus } from "../../model/scheduling/podGroup.ts";
 import type { QueueStatus } from "../../model/scheduling/queue.ts";
+import { amountsOf } from "./amountWords.ts";
 import type { Cluster } from "./cluster.ts";
-import { amountsOf } from "./explain.ts";
 import type { Job } from "./job.ts";
 import type { QueueState } from "./queueTree.ts";
 import { addTo, sum, type Vector, zeroVector } from "./resources.ts";

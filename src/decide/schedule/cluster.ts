@@ -55,6 +55,8 @@ export class Cluster {
   readonly topologies = new Map<string, Topology>();
   /** `namespace/name` of every ConfigMap; undefined while nobody tells of them. */
   configMaps: ReadonlySet<string> | undefined;
+  /** Queues of other node pools, by name: which pool they are of. */
+  readonly queuesElsewhere = new Map<string, string>();
   /** Nobody decides for its pool: whatever waits in it goes on waiting. */
   isUnserved = false;
   /** Who answers for claims of devices. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { cycle } from "./cycle.ts";
-import { explain, sentenceOf, type Verdict, whyEvicted } from "./explain.ts";
+import { explain, whyEvicted } from "./explain.ts";
 import {
   gang,
   group,
@@ -13,6 +13,7 @@ import {
   type WorldWords,
   world,
 } from "./testCluster.ts";
+import { sentenceOf, type Verdict } from "./verdict.ts";
 
 const nowMs = startMs + 60_000;
 
@@ -35,7 +36,8 @@ describe("the reason of a job that waits", () => {
     const { reason, message, cure, queueDetails } = only({ queues: [limited], ...gang("a", 1, { gpus: 3 }) });
     expect(reason).toBe("OverLimit");
     expect(message).toBe("queue q has reached its limit of gpu: the limit is 2, 0 are in use, 3 more are asked for");
-    expect(cure).toBe("raise the gpu limit of queue q to 3, or wait until its workloads end");
+    // It asks for more than the limit: no end of others helps.
+    expect(cure).toBe("raise the gpu limit of queue q to 3");
     expect(queueDetails).toMatchObject({
       name: "q",
       queueResourceLimits: { "nvidia.com/gpu": "2" },
@@ -168,13 +170,59 @@ describe("the reason of a job that waits", () => {
   });
 
   test.each([
-    ["a queue that does not exist", [queue("other")], "queue q does not exist"],
-    ["a queue without its parent", [queue("q", { parentQueue: "no" })], "queue q is left out: a queue above it does"],
-    ["a queue with queues below", [queue("q"), queue("r", { parentQueue: "q" })], "queue q has queues below it"],
-  ])("%s", (_, queues, says) => {
-    const { reason, message } = only({ queues, ...gang("a", 1, {}) });
-    expect(reason).toBe("QueueDoesNotExist");
-    expect(message).toContain(says);
+    [
+      "a queue that does not exist",
+      [queue("other")],
+      "queue q does not exist. To run: create queue q, or name another",
+      [queue("other"), queue("q")],
+    ],
+    [
+      "a queue without its parent",
+      [queue("q", { parentQueue: "no" })],
+      "queue q is left out: queue q names the parent no, which does not exist. To run: create queue no, or set parentQueue of queue q to a queue that is there",
+      [queue("q", { parentQueue: "no" }), queue("no")],
+    ],
+    [
+      "a queue whose parent has no parent",
+      [queue("q", { parentQueue: "mid" }), queue("mid", { parentQueue: "no" })],
+      "queue q is left out: queue mid names the parent no, which does not exist. To run: create queue no, or set parentQueue of queue mid to a queue that is there",
+      [queue("q", { parentQueue: "mid" }), queue("mid", { parentQueue: "no" }), queue("no")],
+    ],
+    [
+      "a queue that is its own parent",
+      [queue("q", { parentQueue: "q" })],
+      "queue q is left out: queue q is its own parent. To run: remove parentQueue of queue q, or name another",
+      [queue("q")],
+    ],
+    [
+      "queues whose parents go round",
+      [queue("q", { parentQueue: "b" }), queue("b", { parentQueue: "q" })],
+      "queue q is left out: the parents of queue q lead back to it (q, b, q). To run: remove parentQueue of queue b, or name another",
+      [queue("q", { parentQueue: "b" }), queue("b")],
+    ],
+    [
+      "a queue below queues whose parents go round",
+      [queue("q", { parentQueue: "b" }), queue("b", { parentQueue: "c" }), queue("c", { parentQueue: "b" })],
+      "queue q is left out: the parents of queue b lead back to it (b, c, b). To run: remove parentQueue of queue b, or name another",
+      [queue("q", { parentQueue: "b" }), queue("b"), queue("c", { parentQueue: "b" })],
+    ],
+  ])("%s", (_, queues, says, cured) => {
+    const verdict = only({ queues, ...gang("a", 1, {}) });
+    expect(verdict.reason).toBe("QueueDoesNotExist");
+    expect(sentenceOf(verdict)).toBe(says);
+    expect(verdicts({ queues: cured, ...gang("a", 1, {}) })).toEqual({});
+  });
+
+  test("a queue with queues below", () => {
+    const queues = [queue("q"), queue("r", { parentQueue: "q" })];
+    const { message } = only({ queues, ...gang("a", 1, {}) });
+    expect(message).toContain("queue q has queues below it");
+    expect(verdicts({ queues, ...gang("a", 1, {}, { queue: "r" }) })).toEqual({});
+  });
+
+  test("a group without a queue", () => {
+    const verdict = only({ ...gang("a", 1, {}, { queue: "" }) });
+    expect(sentenceOf(verdict)).toBe("PodGroup default/a names no queue. To run: set spec.queue of PodGroup default/a");
   });
 
   test("the queue above whose limit is reached, by its name", () => {
@@ -184,15 +232,65 @@ describe("the reason of a job that waits", () => {
   });
 
   test.each([
-    ["cpu", { cpu: { quota: 0, limit: 1000, overQuotaWeight: 1 } }, "the limit is 1, 0 are in use, 2 more"],
-    ["memory", { memory: { quota: 0, limit: 2000, overQuotaWeight: 1 } }, "the limit is 2 GB, 0 GB are in use"],
-  ])("the limit of a queue of %s", (_, resources, says) => {
-    const { reason, message } = only({
-      queues: [queue("q", { resources })],
-      ...gang("a", 1, { cpu: "2", memory: "4Gi" }),
-    });
+    [
+      "cpu",
+      1000,
+      "the limit is 1000 millicores, 0 millicores are in use, 2000 millicores more",
+      2000,
+      "raise the cpu limit of queue q to 2000 millicores",
+    ],
+    [
+      "memory",
+      2000,
+      "the limit is 2000 MB, 0 MB are in use, 4295 MB more",
+      4295,
+      "raise the memory limit of queue q to 4295 MB",
+    ],
+  ] as const)("the limit of a queue of %s is told in the unit of its field", (name, limit, says, enough, does) => {
+    const limited = (value: number) =>
+      queue("q", { resources: { [name]: { quota: 0, limit: value, overQuotaWeight: 1 } } });
+    const words = gang("a", 1, { cpu: "2", memory: "4Gi" });
+    const { reason, message, cure } = only({ queues: [limited(limit)], ...words });
     expect(reason).toBe("OverLimit");
     expect(message).toContain(says);
+    expect(cure).toBe(does);
+    expect(verdicts({ queues: [limited(enough)], ...words })).toEqual({});
+    expect(verdicts({ queues: [limited(enough - 1)], ...words })).not.toEqual({});
+  });
+
+  test("every bound that has to be raised, of the queue and of those above it, and room that is missing besides", () => {
+    const bound = (limit: number) => ({ quota: 0, limit, overQuotaWeight: 1 });
+    const queues = [
+      queue("top", { resources: { gpu: bound(4) } }),
+      queue("q", { parentQueue: "top", resources: { gpu: bound(2), cpu: bound(1000) } }),
+    ];
+    const raised =
+      "raise the gpu limit of queue q to 8 and raise the cpu limit of queue q to 2000 millicores and raise the gpu limit of queue top to 8";
+    const words = gang("a", 1, { gpus: 8, cpu: "2" });
+    expect(only({ queues, ...words }).cure).toBe(raised);
+    expect(only({ queues, nodes: [node("n1", { spec: { unschedulable: true } })], ...words }).cure).toBe(
+      `${raised}; besides it finds no free place: n1 uncordoned would do`,
+    );
+  });
+
+  test("waiting for others only helps who fits into the bound", () => {
+    const limited = queue("q", { resources: { gpu: { quota: 4, limit: 4, overQuotaWeight: 1 } } });
+    const fixed = { preemptibility: "non-preemptible" } as const;
+    const busy = gang("r", 1, { gpus: 3, on: "n1" }, fixed);
+    expect(only({ queues: [limited], ...together(busy, gang("a", 1, { gpus: 2 })) }).cure).toBe(
+      "raise the gpu limit of queue q to 5, or wait until its workloads end",
+    );
+    expect(only({ queues: [limited], ...together(busy, gang("a", 1, { gpus: 2 }, fixed)) }).cure).toBe(
+      "raise the gpu limit of queue q to 5 and raise the gpu quota of queue q to 5, or wait until its workloads end",
+    );
+  });
+
+  test("no limit is too low for what no GPU and no node could give", () => {
+    const limited = queue("q", { resources: { gpu: { quota: 0, limit: 2, overQuotaWeight: 1 } } });
+    expect(sentenceOf(only({ queues: [limited], ...gang("a", 1, { gpuMemory: "999999999" }) }))).toBe(
+      "pod default/a-000 asks for 999999999 MiB of GPU memory, and the largest GPU has 80000. To run: ask for at most 80000 MiB",
+    );
+    expect(only({ queues: [limited], ...gang("a", 1, { gpus: 9 }) }).message).toContain("the largest node has 8");
   });
 
   test("the time before which it may evict nobody", () => {

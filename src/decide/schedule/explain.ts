@@ -1,43 +1,36 @@
-import type { Node, Taint } from "../../model/kubernetes.generated.ts";
 import { labelKeys } from "../../model/scheduling/keys.ts";
-import type { QueueDetails, UnschedulableReason } from "../../model/scheduling/podGroup.ts";
-import { unlimited } from "../../model/scheduling/queue.ts";
 import { formatTime } from "../../model/time.ts";
 import { nanoOf } from "../nodes/podRequests.ts";
-import { type Cure, cureOf, isBound } from "./cure.ts";
+import { gpuText, placeText } from "./amountWords.ts";
+import { isBound } from "./cure.ts";
+import { cureText } from "./cureText.ts";
 import type { PlannedEviction } from "./cycle.ts";
+import { explainGate, explainQueue } from "./explainQueue.ts";
 import { whyRefused } from "./fit.ts";
 import { isReady, type Step } from "./gang.ts";
-import { type GateRefusal, memoryGate } from "./gates.ts";
-import { isShared, shareMemoryMiB } from "./gpuRequest.ts";
+import { memoryGate } from "./gates.ts";
+import { isShared } from "./gpuRequest.ts";
 import { barredTypes, typeBarText } from "./gpuTypes.ts";
 import type { GroupNode, Job } from "./job.ts";
-import { mostOnOneNode } from "./largestNode.ts";
+import { largerThanAnyNode } from "./largestNode.ts";
 import type { NodeState } from "./nodeState.ts";
 import { inPlacingOrder } from "./placeGang.ts";
 import { placeTask, problemOf } from "./placeTask.ts";
 import type { QueueState } from "./queueTree.ts";
-import { cpuAt, gpuAt, memoryAt, podsAt, queueResources, type Vector, wholeAmount } from "./resources.ts";
+import { wholeAmount } from "./resources.ts";
 import type { Obstacle, Session } from "./session.ts";
 import { socialRules } from "./social.ts";
 import type { Task } from "./task.ts";
+import type { Verdict } from "./verdict.ts";
 
-/** The one reason why a job waits, with what shows it and what would cure it. The same sentences go wherever somebody asks. */
-export interface Verdict {
-  readonly reason: UnschedulableReason | "NotReady" | "BindingRefused" | "NoGroup";
-  /** What is the matter, with names and numbers. */
-  readonly message: string;
-  /** What would make it run. */
-  readonly cure: string;
-  readonly queueDetails?: QueueDetails;
-}
+/** Words for what a decision found in the way of a job. The same sentences go wherever somebody asks. */
 
 export function explain(session: Session, job: Job, obstacle: Obstacle): Verdict {
   switch (obstacle.type) {
     case "queue":
-      return explainQueue(job, obstacle.why);
+      return explainQueue(session.cluster, job, obstacle.why);
     case "gate":
-      return explainGate(job, obstacle.refusal);
+      return explainGate(session, job, obstacle.refusal);
     case "notReady":
       return explainReadiness(job);
     case "stray": {
@@ -82,7 +75,7 @@ export function whyEvicted({ task, reason }: PlannedEviction): string {
 
 /** What a queue has and should have of GPUs. */
 export function standingText({ allocated, deserved, fairShare, priority }: QueueState): string {
-  const [has, quota, share] = [allocated, deserved, fairShare].map((each) => amountText(0, each[0]));
+  const [has, quota, share] = [allocated, deserved, fairShare].map((each) => gpuText(each[0]));
   return `${has} GPUs in use, quota ${quota}, fair share ${share}, priority ${priority}`;
 }
 
@@ -96,6 +89,20 @@ export function explainMissingGroup(id: string): Verdict {
     reason: "PodSchedulingErrors",
     message: `PodGroup ${id} does not exist, and the pod's annotation pod-group-name names it`,
     cure: `create PodGroup ${id}, or remove the annotation`,
+  };
+}
+
+/** Pods that nobody may place before their gates are gone. */
+export function explainGates(tasks: Iterable<Task>): Verdict {
+  const gates = new Set<string>();
+  for (const { pod, status } of tasks) {
+    if (status === "gated") for (const { name } of pod.spec?.schedulingGates ?? []) gates.add(name);
+  }
+  const names = [...gates].sort().join(", ");
+  return {
+    reason: "SchedulingGated",
+    message: `its schedulingGates keep it from being placed: ${names}`,
+    cure: `whoever set ${names} has to remove it from spec.schedulingGates`,
   };
 }
 
@@ -115,86 +122,6 @@ export function explainUnserved(pool: string, groupId: string): Verdict {
     message: `nobody schedules node pool ${pool}: no SchedulingShard has it as its partitionLabelValue`,
     cure: `create a SchedulingShard with partitionLabelValue ${pool}, or take the label ${labelKeys.nodePool} off PodGroup ${groupId}`,
   };
-}
-
-function explainQueue({ queueName, name }: Job, why: "missing" | "orphan" | "inner"): Verdict {
-  const reason = "QueueDoesNotExist";
-  if (queueName === "") {
-    return { reason, message: `group ${name} names no queue`, cure: "set label kai.scheduler/queue on the workload" };
-  }
-  switch (why) {
-    case "missing":
-      return {
-        reason,
-        message: `queue ${queueName} does not exist`,
-        cure: `create queue ${queueName}, or name another`,
-      };
-    case "orphan":
-      return {
-        reason,
-        message: `queue ${queueName} is left out: a queue above it does not exist`,
-        cure: `create the parent that queue ${queueName} names`,
-      };
-    case "inner":
-      return {
-        reason,
-        message: `queue ${queueName} has queues below it; only queues without children take workloads`,
-        cure: `name one of the queues below ${queueName}`,
-      };
-  }
-}
-
-function explainGate(job: Job, { reason, queue, resource, requested }: GateRefusal): Verdict {
-  const name = queueResources[resource] ?? "gpu";
-  const show = (vector: Readonly<Vector>): string => amountText(resource, vector[resource] ?? 0);
-  const details = queueDetails(queue, job, requested);
-  if (reason === "OverLimit") {
-    return {
-      reason,
-      message: `queue ${queue.name} has reached its limit of ${name}: the limit is ${show(queue.limit)}, ${show(queue.allocated)} are in use, ${show(requested)} more are asked for`,
-      cure: `raise the ${name} limit of queue ${queue.name} to ${amountText(resource, (queue.allocated[resource] ?? 0) + (requested[resource] ?? 0))}, or wait until its workloads end`,
-      queueDetails: details,
-    };
-  }
-  return {
-    reason,
-    message: `${job.name} cannot be evicted and goes beyond the ${name} quota of queue ${queue.name}: the quota is ${show(queue.deserved)}, work that cannot be evicted uses ${show(queue.allocatedNonPreemptible)}, ${show(requested)} more are asked for`,
-    cure: `use a preemptible workload (label kai.scheduler/preemptibility: preemptible), or raise the ${name} quota of queue ${queue.name}`,
-    queueDetails: details,
-  };
-}
-
-function queueDetails(queue: QueueState, job: Job, requested: Readonly<Vector>): QueueDetails {
-  return {
-    name: queue.name,
-    queueRequestedResources: amountsOf(queue.request),
-    queueDeservedResources: amountsOf(queue.deserved),
-    queueAllocatedResources: amountsOf(queue.allocated),
-    queueAllocatedNonPreemptibleResources: amountsOf(queue.allocatedNonPreemptible),
-    queueResourceLimits: amountsOf(queue.limit),
-    podGroupRequestedResources: amountsOf(requested),
-    ...(!job.isPreemptible && { podGroupRequestedNonPreemptibleResources: amountsOf(requested) }),
-  };
-}
-
-/** As quantities; without bound is left out. */
-export function amountsOf(vector: Readonly<Vector>): Record<string, string> {
-  const amounts: Record<string, string> = {};
-  if (vector[0] !== unlimited)
-    amounts["nvidia.com/gpu"] = vector[0] % 1000 === 0 ? String(vector[0] / 1000) : `${vector[0]}m`;
-  if (vector[1] !== unlimited) amounts["cpu"] = vector[1] % 1000 === 0 ? String(vector[1] / 1000) : `${vector[1]}m`;
-  if (vector[2] !== unlimited) amounts["memory"] = String(vector[2]);
-  return amounts;
-}
-
-export function amountText(resource: number, amount: number): string {
-  if (amount === unlimited) return "unlimited";
-  if (resource === 2) return `${trimmed(amount / 1e9)} GB`;
-  return trimmed(amount / 1000);
-}
-
-function trimmed(value: number): string {
-  return String(Math.round(value * 1000) / 1000);
 }
 
 function explainReadiness(job: Job): Verdict {
@@ -240,7 +167,7 @@ function explainPlacement(
       message: `${lead}${part === "" ? "" : `${part}: `}${why}`,
       cure: "free resources in one domain, or allow a wider one",
     };
-  const tooLarge = largestNode(session, failed);
+  const tooLarge = largerThanAnyNode(session, failed);
   if (tooLarge !== undefined) return { reason, message: `${lead}${tooLarge.message}`, cure: tooLarge.cure };
   const before = inPlacingOrder(job, step).slice(0, placed);
   const { counted, cure } = reasonsFor(session, job, failed, step, before);
@@ -308,11 +235,6 @@ function reasonsFor(session: Session, job: Job, task: Task, step: Step, before: 
   reasons = { counted: `0 of ${total} nodes${list.length > 0 ? `: ${list.join(", ")}` : ""}`, cure };
   byShape.set(isAlike ? task.shape.id : -1 - byShape.size, reasons);
   return reasons;
-}
-
-/** The sentence that shows in the event, the condition, the log and `muster why`. */
-export function sentenceOf({ message, cure }: Verdict): string {
-  return cure === "" ? message : `${message}. To run: ${cure}`;
 }
 
 /** More names than these would not be read. */
@@ -411,113 +333,4 @@ function lackOf({ cluster }: Session, { shape }: Task, node: NodeState): number 
     if (has < wants) return place;
   }
   return undefined;
-}
-
-/** By why nodes are refused, what helps where neither room nor other nodes of the same kind do. */
-const otherCures: Readonly<Record<string, string>> = {
-  "are ruled out by pod affinity": "a pod that its affinity asks for has to run where it may go",
-  "are ruled out by pod spread": "its topologySpreadConstraints have to allow more, or nodes of other domains be added",
-  "are ruled out by volume zone": "nodes have to be added where its volumes are",
-  "are ruled out by volume in use": "the pod that uses its volume has to end",
-  "are ruled out by volume limit": "nodes have to be added that can attach its volumes",
-};
-
-/** What would be enough, as it was tried. */
-function cureText(session: Session, job: Job, step: Step, reasons: ReadonlyMap<string, unknown>): string {
-  const cure = cureOf(session, job, step);
-  switch (cure.type) {
-    case "none":
-      for (const [reason, what] of Object.entries(otherCures)) if (reasons.has(reason)) return what;
-      return step.tasks.some(({ shape }) => shape.hasDeviceClaims)
-        ? "devices that its claims ask for have to be added or become free"
-        : "nodes that it accepts have to be added: those that there are would not do even if they were empty";
-    case "untried":
-      return "places that it accepts have to become free, or nodes be added";
-    case "cure":
-      return `${partsOf(session, cure).join(" and ")} would do`;
-  }
-}
-
-function partsOf({ cluster }: Session, { grants, gone, well, taints }: Cure): string[] {
-  const parts: string[] = [];
-  const cordoned = well.filter(({ node }) => node?.spec?.unschedulable === true);
-  const ill = well.filter(({ node }) => node !== undefined && !isReadyNode(node));
-  const strained = well.filter((node) => !cordoned.includes(node) && !ill.includes(node));
-  if (cordoned.length > 0) parts.push(`${namesText(cordoned)} uncordoned`);
-  if (ill.length > 0) parts.push(`${namesText(ill)} ready again`);
-  if (strained.length > 0) parts.push(`${namesText(strained)} without pressure`);
-  if (taints.length > 0) parts.push(`a toleration of ${taints.map(taintText).join(" and ")}`);
-  if (gone.length > 0) parts.push(`${listText(gone.map(({ key }) => key))} gone`);
-  const byPlace = new Map<number, { amount: number; nodes: Set<NodeState> }>();
-  for (const { node, place, amount } of grants) {
-    const known = byPlace.get(place) ?? { amount: 0, nodes: new Set<NodeState>() };
-    known.amount += amount;
-    known.nodes.add(node);
-    byPlace.set(place, known);
-  }
-  for (const [place, { amount, nodes }] of byPlace) {
-    const what = placeText(cluster.names.names[place] ?? "", place);
-    parts.push(`${numberText(amount, place)} more ${what} free on ${namesText([...nodes])}`);
-  }
-  return parts;
-}
-
-function isReadyNode({ status }: Node): boolean {
-  return status?.conditions?.some((each) => each.type === "Ready" && each.status === "True") === true;
-}
-
-function taintText({ key, value, effect }: Taint): string {
-  return `taint ${key}${value === undefined || value === "" ? "" : `=${value}`}:${effect}`;
-}
-
-function namesText(nodes: readonly NodeState[]): string {
-  const names = nodes.map(({ name }) => name);
-  return names.length === 1 ? names.join() : `${names.length} nodes (${listText(names)})`;
-}
-
-function listText(names: readonly string[]): string {
-  return `${[...names].sort().slice(0, 3).join(", ")}${names.length > 3 ? ", ..." : ""}`;
-}
-
-function largestNode(session: Session, { shape, key }: Task): { message: string; cure: string } | undefined {
-  const { cluster } = session;
-  for (const [k, place] of shape.places.entries()) {
-    const wants = shape.amounts[k] ?? 0;
-    const most = mostOnOneNode(session, place, { isHealthy: false });
-    if (wants <= most) continue;
-    const what = placeText(cluster.names.names[place] ?? "", place);
-    return {
-      message: `pod ${key} asks for ${numberText(wants, place)} ${what}, and ${most === 0 ? "no node has any" : `the largest node has ${numberText(most, place)}`}`,
-      cure: `ask for at most ${numberText(most, place)} ${what}, or add a node with ${numberText(wants, place)}`,
-    };
-  }
-  const { gpu } = shape;
-  if (gpu.type !== "memory") return undefined;
-  const { mostMiB } = cluster.gpuMemoryRange();
-  if (shareMemoryMiB(gpu, mostMiB) <= mostMiB) return undefined;
-  return {
-    message: `pod ${key} asks for ${gpu.memoryMiB} MiB of GPU memory, and the largest GPU has ${mostMiB}`,
-    cure: `ask for at most ${mostMiB} MiB`,
-  };
-}
-
-function placeText(name: string, place: number): string {
-  switch (place) {
-    case cpuAt:
-      return "CPU cores";
-    case memoryAt:
-      return "memory";
-    case gpuAt:
-      return "GPUs";
-    case podsAt:
-      return "pod slots";
-    default:
-      return name;
-  }
-}
-
-function numberText(amount: number, place: number): string {
-  if (place === cpuAt) return trimmed(amount / 1000);
-  if (place === memoryAt) return `${trimmed(amount / 2 ** 30)} GiB`;
-  return String(amount);
 }

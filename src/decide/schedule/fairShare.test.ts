@@ -198,7 +198,7 @@ describe("in a tree", () => {
     });
     decide(orphaned);
     expect([...orphaned.queues.byName.keys()]).toEqual(["z"]);
-    expect([...orphaned.queues.orphans].sort()).toEqual(["x", "y"]);
+    expect([...orphaned.queues.orphans.keys()].sort()).toEqual(["x", "y"]);
   });
 });
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { cycle } from "./cycle.ts";
-import { explain, sentenceOf } from "./explain.ts";
+import { explain } from "./explain.ts";
 import {
   addPod,
   carryOut,
@@ -15,6 +15,7 @@ import {
   together,
   world,
 } from "./testCluster.ts";
+import { sentenceOf } from "./verdict.ts";
 
 const ofType = (type: string) => ({ labels: { "nvidia.com/gpu.product": type } });
 const nodes = [node("a1", ofType("A100")), node("h1", ofType("H100"))];

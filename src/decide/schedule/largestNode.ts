@@ -1,4 +1,7 @@
+import { numberText, placeText } from "./amountWords.ts";
+import { shareMemoryMiB } from "./gpuRequest.ts";
 import type { Session } from "./session.ts";
+import type { Task } from "./task.ts";
 
 interface Largest {
   /** By resource. */
@@ -24,4 +27,30 @@ export function mostOnOneNode(session: Session, place: number, { isHealthy }: { 
   }
   byPlace.set(place, most);
   return most;
+}
+
+/** A pod that asks for more than any node has, however empty. */
+export function largerThanAnyNode(
+  session: Session,
+  { shape, key }: Task,
+): { message: string; cure: string } | undefined {
+  const { cluster } = session;
+  for (const [k, place] of shape.places.entries()) {
+    const wants = shape.amounts[k] ?? 0;
+    const most = mostOnOneNode(session, place, { isHealthy: false });
+    if (wants <= most) continue;
+    const what = placeText(cluster.names.names[place] ?? "", place);
+    return {
+      message: `pod ${key} asks for ${numberText(wants, place)} ${what}, and ${most === 0 ? "no node has any" : `the largest node has ${numberText(most, place)}`}`,
+      cure: `ask for at most ${numberText(most, place)} ${what}, or add a node with ${numberText(wants, place)}`,
+    };
+  }
+  const { gpu } = shape;
+  if (gpu.type !== "memory") return undefined;
+  const { mostMiB } = cluster.gpuMemoryRange();
+  if (shareMemoryMiB(gpu, mostMiB) <= mostMiB) return undefined;
+  return {
+    message: `pod ${key} asks for ${gpu.memoryMiB} MiB of GPU memory, and the largest GPU has ${mostMiB}`,
+    cure: `ask for at most ${mostMiB} MiB`,
+  };
 }

@@ -32,6 +32,9 @@ export function poolClusters(objects: ClusterObjects, shards: readonly Schedulin
       },
       settings,
     );
+    for (const each of objects.queues) {
+      if (poolOf(each) !== pool) cluster.queuesElsewhere.set(each.metadata.name, poolOf(each));
+    }
     // The pool without a name has a scheduler always.
     cluster.isUnserved = pool !== "" && shard === undefined;
     return cluster;

@@ -104,21 +104,32 @@ function vectorOf(all: readonly (QueueResource | undefined)[], field: "quota" | 
   }) as Vector;
 }
 
+/** Why a queue has no place in the tree. */
+export interface Orphan {
+  readonly queue: Queue;
+  /** The queue, itself or above it, that names a parent it cannot have. */
+  readonly child: string;
+  readonly parent: string;
+  /** Queues whose parents lead back to them, each the child of the next. */
+  readonly circle?: readonly string[];
+}
+
 /** All queues of a pool. Those whose parent is missing are left out, with everything below them. */
 export class QueueTree {
   readonly byName = new Map<string, QueueState>();
   readonly roots: QueueState[] = [];
   /** Whether any queue bounds a type of GPU. */
   readonly hasTypes: boolean;
-  /** Names of queues that exist and are left out. */
-  readonly orphans = new Set<string>();
+  /** Queues that exist and are left out, by name, and why. */
+  readonly orphans = new Map<string, Orphan>();
 
   constructor(queues: Iterable<Queue>, options: { hasFullHierarchy: boolean } = { hasFullHierarchy: true }) {
     const all = new Map<string, QueueState>();
     for (const queue of [...queues].sort(byUid)) all.set(queue.metadata.name, new QueueState(queue));
     for (const state of all.values()) {
-      if (isConnected(state, all)) this.byName.set(state.name, state);
-      else this.orphans.add(state.name);
+      const orphan = orphanOf(state, all);
+      if (orphan === undefined) this.byName.set(state.name, state);
+      else this.orphans.set(state.name, orphan);
     }
     this.hasTypes = [...this.byName.values()].some(({ typeBounds }) => typeBounds.size > 0);
     for (const state of this.byName.values()) {
@@ -142,13 +153,16 @@ export class QueueTree {
   }
 }
 
-function isConnected(state: QueueState, all: ReadonlyMap<string, QueueState>): boolean {
-  let steps = 0;
+function orphanOf(state: QueueState, all: ReadonlyMap<string, QueueState>): Orphan | undefined {
+  const path: string[] = [];
   for (let at = state; ; ) {
+    path.push(at.name);
     const parentName = at.queue.spec.parentQueue ?? "";
-    if (parentName === "") return true;
+    if (parentName === "") return undefined;
+    const seenAt = path.indexOf(parentName);
+    if (seenAt >= 0) return { queue: state.queue, child: at.name, parent: parentName, circle: path.slice(seenAt) };
     const parent = all.get(parentName);
-    if (parent === undefined || ++steps > all.size) return false;
+    if (parent === undefined) return { queue: state.queue, child: at.name, parent: parentName };
     at = parent;
   }
 }

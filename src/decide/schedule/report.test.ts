@@ -116,6 +116,36 @@ describe("questions about a cluster", () => {
     expect(answerWhy(found, "theirs", nowMs)).toMatchObject([{ message: "it belongs to scheduler volcano" }]);
   });
 
+  test("a pod behind a gate waits for the gate", () => {
+    const gated = { schedulingGates: [{ name: "example.com/later" }] } as never;
+    const pods = [
+      pod("g-0", { group: "g", spec: gated }),
+      pod("h-0", { group: "h", spec: gated }),
+      pod("h-1", { group: "h" }),
+    ];
+    const found = clusterOf({
+      ...none,
+      nodes: [node("n1")],
+      queues: [queue("q")],
+      groups: [group("g"), group("h", { minMember: 2 })],
+      pods,
+    });
+    const says = {
+      reason: "SchedulingGated",
+      message: "its schedulingGates keep it from being placed: example.com/later",
+    };
+    expect(answerWhy(found, "g-0", nowMs)).toMatchObject([{ state: "gated", ...says }]);
+    expect(answerWhy(found, "g", nowMs)).toMatchObject([{ kind: "PodGroup", ...says }]);
+    expect(answerWhy(found, "h-0", nowMs)).toMatchObject([says]);
+    expect(answerWhy(found, "h-1", nowMs)).toMatchObject([
+      { reason: "NotReady", message: "group h waits for 2 pods, 2 exist, 1 of them gated" },
+    ]);
+    expect(jobRows(found, nowMs).map(({ id, state, reason }) => [id, state, reason])).toEqual([
+      ["default/g", "Pending", "SchedulingGated"],
+      ["default/h", "Pending", "NotReady"],
+    ]);
+  });
+
   test("a pod with a claim waits for its device, not for somebody who could allocate it", () => {
     const claimed = (name: string, more: object = {}) => ({
       ...pod(name, { group: name, ...more }),

@@ -25,24 +25,18 @@ import { heldClaimsOf } from "../devices/podClaims.ts";
 import { SliceBook } from "../devices/pools.ts";
 import { SelectorCache } from "../devices/selectors.ts";
 import { nanoOf } from "../nodes/podRequests.ts";
+import { gpuText } from "./amountWords.ts";
 import { ClaimDevices } from "./claimDevices.ts";
 import { Cluster } from "./cluster.ts";
 import { cycle, type Plan } from "./cycle.ts";
-import {
-  amountText,
-  explain,
-  explainMissingGroup,
-  explainUngrouped,
-  explainUnserved,
-  sentenceOf,
-  type Verdict,
-} from "./explain.ts";
+import { explain, explainGates, explainMissingGroup, explainUngrouped, explainUnserved } from "./explain.ts";
 import type { Job } from "./job.ts";
 import { isPlainGang } from "./plainGang.ts";
 import type { QueueState } from "./queueTree.ts";
 import { gpuAt, gpuMaker, wholeCapacity } from "./resources.ts";
 import { defaultSettings, type Settings } from "./settings.ts";
 import type { Place, Task } from "./task.ts";
+import { sentenceOf, type Verdict } from "./verdict.ts";
 
 /** The objects of a cluster at one revision, from which questions about scheduling are answered. */
 export interface ClusterObjects {
@@ -178,11 +172,20 @@ function findingsOf(cluster: Cluster, nowMs: number): Findings {
   const plan = cycle(cluster, nowMs, (session) => {
     for (const [job, obstacle] of session.obstacles) verdicts.set(job, explain(session, job, obstacle));
   });
-  if (!cluster.isUnserved) return { plan, verdictOf: (job) => verdicts.get(job) };
+  const isGated = (job: Job): boolean => job.pendingCount === 0 && isWaiting(job);
+  if (!cluster.isUnserved) {
+    return { plan, verdictOf: (job) => verdicts.get(job) ?? (isGated(job) ? explainGates(job.tasks) : undefined) };
+  }
   const nothing: Plan = { ...plan, jobs: [], evictions: [] };
   const verdictOf = (job: Job): Verdict | undefined =>
-    job.pendingCount > 0 ? explainUnserved(cluster.settings.nodePool, job.id) : undefined;
+    isWaiting(job) ? explainUnserved(cluster.settings.nodePool, job.id) : undefined;
   return { plan: nothing, verdictOf };
+}
+
+/** Something of it has no place and should get one. */
+function isWaiting(job: Job): boolean {
+  if (job.pendingCount > 0 || job.waitingStray !== undefined) return true;
+  return job.podSets.some((set) => set.countOf("gated") > 0);
 }
 
 /** Pods that wait and are in no job: their group is missing, or was not made yet. */
@@ -212,7 +215,7 @@ export function jobRows(cluster: Cluster, nowMs: number, isAll = false): JobRow[
   }
   const rows: JobRow[] = [];
   for (const job of [...cluster.jobs.values()].sort(byLine)) {
-    const waits = job.pendingCount > 0;
+    const waits = isWaiting(job);
     if (!waits && (!isAll || job.allocatedCount === 0)) continue;
     const verdict = verdictOf(job);
     const binding = job.podSets.some((set) => set.countOf("binding") > 0);
@@ -220,7 +223,7 @@ export function jobRows(cluster: Cluster, nowMs: number, isAll = false): JobRow[
       id: job.isGroup ? job.id : `${job.namespace}/${job.name}`,
       queue: job.queueName,
       priority: job.priority,
-      gpus: amountText(0, (cluster.pendingVector(job)[0] ?? 0) + (job.allocated[0] ?? 0)),
+      gpus: gpuText((cluster.pendingVector(job)[0] ?? 0) + (job.allocated[0] ?? 0)),
       gang: `${job.allocatedCount}/${job.podSets.reduce((sum, { min }) => sum + min, 0)}/${job.tasks.size}`,
       state: waits
         ? planned.get(job) === "waits for a release"
@@ -240,7 +243,7 @@ export function jobRows(cluster: Cluster, nowMs: number, isAll = false): JobRow[
       id,
       queue: "",
       priority: 0,
-      gpus: amountText(0, milli),
+      gpus: gpuText(milli),
       gang: `0/-/${tasks.length}`,
       state: "Pending",
       reason: verdict.reason,
@@ -288,12 +291,12 @@ export function queueRows(cluster: Cluster, nowMs: number): QueueRow[] {
         name: queue.name,
         depth,
         priority: queue.priority,
-        quota: amountText(0, deserved),
-        limit: amountText(0, queue.limit[0]),
-        fairShare: amountText(0, queue.fairShare[0]),
-        allocated: amountText(0, queue.allocated[0]),
-        requested: amountText(0, queue.request[0]),
-        borrowed: amountText(0, deserved < 0 ? 0 : Math.max(0, queue.allocated[0] - deserved)),
+        quota: gpuText(deserved),
+        limit: gpuText(queue.limit[0]),
+        fairShare: gpuText(queue.fairShare[0]),
+        allocated: gpuText(queue.allocated[0]),
+        requested: gpuText(queue.request[0]),
+        borrowed: gpuText(deserved < 0 ? 0 : Math.max(0, queue.allocated[0] - deserved)),
         pending: pending.get(queue) ?? 0,
       });
       walk(queue.children, depth + 1);
@@ -400,6 +403,7 @@ export function answerWhy(cluster: Cluster, name: string, nowMs: number): WhyAns
     cure: verdict?.cure ?? "",
   });
   const whyPod = (task: Task): Verdict | undefined => {
+    if (task.status === "gated") return explainGates([task]);
     if (task.status !== "pending") return undefined;
     if (task.job !== undefined) return verdictOf(task.job);
     return missing.find((each) => each.tasks.includes(task))?.verdict ?? explainForeign(task);

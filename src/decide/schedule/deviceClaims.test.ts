@@ -72,7 +72,10 @@ function cluster(members: readonly Member[], claims: readonly ResourceClaim[], d
     devices: {
       claims: [...claims],
       slices: [slice] as never,
-      classes: [{ metadata: { name: "gpu" }, spec: {} }] as never,
+      classes: [
+        { metadata: { name: "gpu" }, spec: {} },
+        { metadata: { name: "none" }, spec: { selectors: [{ cel: { expression: "false" } }] } },
+      ] as never,
     },
   });
 }
@@ -121,6 +124,16 @@ describe("a device", () => {
   test("is given once, also to those who are decided on together", () => {
     expect(outcome(decide(cluster(two, [claim("a"), claim("b")], ["d1", "d2"]), nowMs))).toEqual({ a: "n1", b: "n1" });
     expect(Object.keys(outcome(decide(cluster(two, [claim("a"), claim("b")], ["d1"]), nowMs)))).toHaveLength(1);
+  });
+
+  test("is the first of several that would do, where a claim has alternatives", () => {
+    const options = ["none", "gpu"].map((deviceClassName) => ({ name: deviceClassName, deviceClassName, count: 1 }));
+    const chooses = { ...claim("a"), spec: { devices: { requests: [{ name: "r", firstAvailable: options }] } } };
+    const made = cluster([{ name: "a" }], [chooses as unknown as ResourceClaim], ["d1"]);
+    const [planned] = decide(made, nowMs).jobs;
+    expect(planned?.binds[0]?.allocations).toMatchObject([
+      { name: "gpu", allocation: { devices: { results: [{ request: "r/gpu", device: "d1" }] } } },
+    ]);
   });
 
   test("that was found for a part of a gang that does not fit goes to the next", () => {

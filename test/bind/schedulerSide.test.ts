@@ -265,7 +265,7 @@ test("C16: the book of reasons keeps nothing of groups that are gone, however ma
   const book = new ReasonBook((id) => pushed.push(id));
   const verdict = { reason: "PodSchedulingErrors", message: "no room", cure: "" } as const;
   for (let round = 0; round < 500; round++)
-    book.note(String(round), [{ id: `default/g${round}`, verdict, waiting: `p${round}` }], new Map());
+    book.note(String(round), [{ id: `default/g${round}`, verdict, waiting: `p${round}` }]);
   expect(book.size).toBe(1);
   expect(book.get("default/g498")).toBeUndefined();
   // Told twice each: when its reason came, and when it went.

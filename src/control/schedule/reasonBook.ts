@@ -47,10 +47,17 @@ export class ReasonBook {
     return this.broken.has(uid);
   }
 
-  /** Replaces everything by what a cycle found; `broken` has the UIDs of pods that were promised a place and have none, with their jobs. */
-  note(revision: Revision, found: readonly Found[], broken: ReadonlyMap<string, string>): void {
+  /**
+   * The UIDs of pods that were promised a place and have none, with their jobs. Known before the first write of a cycle: what that promises anew
+   * must not be taken back.
+   */
+  noteBroken(broken: ReadonlyMap<string, string>): void {
     for (const [uid, id] of broken) if (!this.broken.has(uid)) this.push(id);
     this.broken = broken;
+  }
+
+  /** Replaces everything by what a cycle found. */
+  note(revision: Revision, found: readonly Found[]): void {
     const now = new Set<string>();
     for (const { id, verdict, waiting } of found) {
       now.add(id);

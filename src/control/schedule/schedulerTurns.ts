@@ -37,10 +37,16 @@ const soonMsMax = 1_000;
 export interface TurnOutcome {
   readonly revision: Revision;
   readonly found: readonly Found[];
-  /** UIDs of pods that were promised a node and got no place, and the ids of their jobs. */
-  readonly broken: ReadonlyMap<string, string>;
   /** UIDs of pods with claims that fit nowhere. */
   readonly stuck: readonly string[];
+}
+
+/** Who wants to hear what was decided. */
+export interface TurnListener {
+  /** Before the first write: UIDs of pods that were promised a node and got no place, and the ids of their jobs. */
+  onBroken(broken: ReadonlyMap<string, string>): void;
+  /** After the last. */
+  onOutcome(outcome: TurnOutcome): void;
 }
 
 /**
@@ -53,7 +59,7 @@ export class SchedulerTurns {
   private readonly recorder: EventRecorder;
   private readonly marks: GroupMarks;
   private readonly evictions: Evictions;
-  private readonly onOutcome: (outcome: TurnOutcome) => void;
+  private readonly listener: TurnListener;
   /** Jobs that had pods running before the plan that is being carried out. */
   private running: ReadonlySet<Job> = new Set();
   /** The epoch in which everything of earlier ones was made harmless. */
@@ -72,13 +78,13 @@ export class SchedulerTurns {
     world: ScheduleWorld,
     recorder: EventRecorder,
     marks: GroupMarks,
-    onOutcome: (outcome: TurnOutcome) => void,
+    listener: TurnListener,
   ) {
     this.marks = marks;
     this.controllers = controllers;
     this.world = world;
     this.recorder = recorder;
-    this.onOutcome = onOutcome;
+    this.listener = listener;
     this.evictions = new Evictions(controllers, world, recorder, marks, (decision) =>
       this.unknown.set(intentKey(decision.intent), decision),
     );
@@ -112,8 +118,9 @@ export class SchedulerTurns {
     this.decidedVersion = cluster.version;
     this.wakeMs = plan.wakeMs;
     this.measure(plan);
+    this.listener.onBroken(plan.broken);
     const hasFailed = await this.carryOut(plan, revision, cancel);
-    this.onOutcome({ revision, found, broken: plan.broken, stuck: stuckWithClaims(plan) });
+    this.listener.onOutcome({ revision, found, stuck: stuckWithClaims(plan) });
     if (plan.jobs.length > 0 || plan.evictions.length > 0) {
       log.debug({ revision, jobs: plan.jobs.length, evictions: plan.evictions.length }, "decided");
     }

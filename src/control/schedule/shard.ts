@@ -71,10 +71,13 @@ export function addShard(
   });
   const marked = new Channel();
   const marks = new GroupMarks(controllers, world, recorder, (key) => marked.push(key));
-  const turns = new SchedulerTurns(controllers, world, recorder, marks, ({ revision, found, broken, stuck }) => {
-    book.note(revision, found, broken);
-    for (const uid of stuck) stuckWithClaims.push(uid);
-    marks.noteUnwell();
+  const turns = new SchedulerTurns(controllers, world, recorder, marks, {
+    onBroken: (broken) => book.noteBroken(broken),
+    onOutcome: ({ revision, found, stuck }) => {
+      book.note(revision, found);
+      for (const uid of stuck) stuckWithClaims.push(uid);
+      marks.noteUnwell();
+    },
   });
   const again = new Channel();
   const past = new Channel();

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import type { Queue } from "../../model/scheduling/queue.ts";
 import { addPod, decide, gang, group, node, outcome, pod, queue, startMs, together, world } from "./testCluster.ts";
 
 describe("a gang", () => {
@@ -672,4 +673,34 @@ describe("other pods", () => {
     addPod(cluster, pod("p", { group: "a", labels: { app: "w" }, spec: anti("w") }));
     expect(outcome(decide(cluster))).toEqual({ p: "n2" });
   });
+});
+
+test("a gang that its nodes take beyond the limit of its queue leaves no trace", () => {
+  // Its memory is a quarter of the large GPU, which is taken, and half of the small one.
+  const nodes = [node("large", { gpus: 1 }), node("small", { gpus: 1, gpuMemory: 40_000 }), node("rest", { gpus: 1 })];
+  const limited = queue("l", { resources: { gpu: { quota: 0, limit: 1.3, overQuotaWeight: 1 } } });
+  const words = (limit: Queue) => ({
+    nodes,
+    queues: [queue("q"), limit],
+    groups: [
+      group("x"),
+      group("g", { minMember: 2, queue: "l", createdMs: startMs - 9, priorityClassName: "build-preemptible" }),
+      group("h", { minMember: 2 }),
+    ],
+    pods: [
+      pod("x", { gpus: 1, on: "large", group: "x" }),
+      pod("g-memory", {
+        gpuMemory: "20000",
+        group: "g",
+        spec: { nodeSelector: { "kubernetes.io/hostname": "small" } },
+      }),
+      pod("g-whole", { gpus: 1, group: "g" }),
+      pod("h-0", { gpus: 1, group: "h" }),
+      pod("h-1", { gpus: 1, group: "h" }),
+    ],
+  });
+  const plan = decide(world(words(limited)));
+  expect(outcome(plan)).toEqual({ "h-0": "rest", "h-1": "small" });
+  expect([...plan.obstacles].map(([job, obstacle]) => [job.name, obstacle.type])).toEqual([["g", "gate"]]);
+  expect(outcome(decide(world(words(queue("l")))))).toEqual({ "g-memory": "small", "g-whole": "rest" });
 });

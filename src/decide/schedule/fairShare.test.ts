@@ -32,6 +32,20 @@ test.each<{ name: string; total: number; queues: Partial<Share>[]; shares: numbe
     shares: [6, 4],
   },
   {
+    // By the second round alone, C would have the larger remainder.
+    name: "who gets exactly what it wanted begins no other round",
+    total: 10,
+    queues: [{ weight: 4, request: 2 }, { weight: 7 }, { weight: 9 }],
+    shares: [2, 4, 4],
+  },
+  {
+    // 3 x 1.9 / 1.9 is a little less than 3.
+    name: "an error of division costs nobody a unit, which a lower priority would get",
+    total: 3,
+    queues: [{ priority: 200, request: 7, usage: 0.1 }, {}],
+    shares: [3, 0],
+  },
+  {
     name: "who used more in the past gets less of the surplus",
     total: 10,
     queues: [{ usage: 0.4 }, { usage: 0.1 }],

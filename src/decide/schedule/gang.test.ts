@@ -202,3 +202,19 @@ describe("what a group loses first is", () => {
     expect(lost(job(tree, { x: { runs: 1 } }))).toBeUndefined();
   });
 });
+
+test("a pod that fits now waits for none that has to wait, once its pod set has its minimum without that one", () => {
+  const groups = [group("g", { minMember: 2 }), group("x")];
+  const going = pod("x", { gpus: 8, on: "n1", group: "x", deletedMs: startMs + 3_600_000 });
+  const pods = [
+    going,
+    pod("runs", { gpus: 1, on: "n2", group: "g" }),
+    pod("a-large", { gpus: 8, group: "g" }),
+    pod("b-small", { gpus: 1, group: "g" }),
+  ];
+  const nodes = [node("n1"), node("n2", { gpus: 2 })];
+  expect(outcome(decide(world({ nodes, groups, pods })))).toEqual({ "a-large": "~n1", "b-small": "n2" });
+  // Without the one that runs it would be one of two.
+  const few = pods.filter(({ metadata }) => metadata.name !== "runs");
+  expect(outcome(decide(world({ nodes, groups, pods: few })))).toEqual({ "a-large": "~n1", "b-small": "~n2" });
+});

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { compareQueues } from "./order.ts";
+import { compareQueues, JobLine } from "./order.ts";
 import { allocatable, dominantShare } from "./queueShares.ts";
 import { QueueState } from "./queueTree.ts";
 import type { Vector } from "./resources.ts";
@@ -177,6 +177,20 @@ describe("inside a queue", () => {
     };
     const cluster = world({ nodes: [node("n1", { gpus: 2 })], ...together(running, gang("new", 1, { gpus: 1 })) });
     expect(outcome(decide(cluster))).toEqual({ "new-000": "n1" });
+  });
+
+  test("queues that are alike are served by age, whichever of them have nobody left", () => {
+    const names = ["e", "b", "g", "a", "f", "c", "d"];
+    const ages = new Map([..."abcdefg"].map((name, at) => [name, startMs + at]));
+    const cluster = world({
+      queues: names.map((name) => queue(name, { createdMs: ages.get(name) ?? 0 })),
+      ...together(...names.map((name) => gang(`j${name}`, 1, { gpus: 1 }, { queue: name }))),
+    });
+    cluster.refresh(startMs);
+    const line = new JobLine(cluster, cluster.total(), cluster.jobs.values());
+    const served: string[] = [];
+    for (let job = line.pop(); job !== undefined; job = line.pop()) served.push(job.queueName);
+    expect(served.join("")).toBe("abcdefg");
   });
 
   test("only so many jobs of a queue are looked at as its depth allows", () => {

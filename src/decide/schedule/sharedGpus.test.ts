@@ -1,0 +1,40 @@
+import { expect, test } from "vitest";
+import type { Settings } from "./settings.ts";
+import { decide, group, node, pod, startMs, world } from "./testCluster.ts";
+
+/** A GPU that is shared has to hold its sharers now and when those who go have gone. */
+
+const goes = { deletedMs: startMs + 3_600_000 };
+const on = (gpu: string, fraction: string, more = {}) => ({ fraction, on: "n1", groups: [gpu], group: "x", ...more });
+
+/** Which GPUs a pod that comes shares from now on, and who waits for others to go. */
+function decided(settings: Partial<Settings>, ...pods: ReturnType<typeof pod>[]) {
+  const groups = [group("x"), group("first", { createdMs: startMs - 9 }), group("p")];
+  const { jobs } = decide(world({ settings, nodes: [node("n1", { gpus: 2 })], groups, pods }));
+  return {
+    joins: jobs.flatMap(({ binds }) => binds.flatMap(({ groups: gpus }) => gpus)),
+    waits: jobs.flatMap(({ pipelined }) => pipelined.map(({ task }) => task.name)),
+  };
+}
+
+test("the fuller of two GPUs is not joined when what is left of it was promised to another", () => {
+  const sharers = [
+    // 0.8 are used, and 0.5 when the second has gone.
+    pod("s1", on("fuller", "0.5")),
+    pod("s2", on("fuller", "0.3", goes)),
+    pod("t", on("other", "0.6")),
+  ];
+  const first = pod("first", { fraction: "0.5", group: "first" });
+  const p = pod("p", { fraction: "0.2", group: "p" });
+  expect(decided({}, ...sharers, p)).toEqual({ joins: ["fuller"], waits: [] });
+  expect(decided({}, ...sharers, first, p)).toEqual({ joins: ["other"], waits: ["first"] });
+});
+
+test("the emptier of two GPUs is not joined when it was promised to another as a whole", () => {
+  const sharers = [pod("s", on("emptier", "0.1", goes)), pod("t", on("other", "0.2"))];
+  const first = pod("first", { gpus: 1, group: "first" });
+  const p = pod("p", { fraction: "0.5", group: "p" });
+  const spread = { gpuStrategy: "spread" } as const;
+  expect(decided(spread, ...sharers, p)).toEqual({ joins: ["emptier"], waits: [] });
+  expect(decided(spread, ...sharers, first, p)).toEqual({ joins: ["other"], waits: ["first"] });
+});

@@ -623,6 +623,40 @@ describe("other pods", () => {
     expect(placed.filter((each) => each === "n3")).toHaveLength(2);
   });
 
+  describe("who others are", () => {
+    const away = (more: object) =>
+      ({
+        affinity: {
+          podAntiAffinity: {
+            requiredDuringSchedulingIgnoredDuringExecution: [
+              { topologyKey: "kubernetes.io/hostname", labelSelector: { matchLabels: { app: "loud" } }, ...more },
+            ],
+          },
+        },
+      }) as never;
+    // A loud one of another namespace, whose namespace says which team it is.
+    const go = (more: object) => {
+      const loud = pod("x", { on: "n1", namespace: "other", group: "r", labels: { app: "loud" } });
+      const cluster = world({
+        nodes: [node("n1"), node("n2")],
+        ...together({ groups: [group("r", { namespace: "other" })], pods: [loud] }, gang("a", 1, { spec: away(more) })),
+      });
+      cluster.putNamespace("default", { team: "blue" });
+      cluster.putNamespace("other", { team: "red" });
+      return Object.values(outcome(decide(cluster))).join();
+    };
+    test.each([
+      ["those of its own namespace, where nothing is said", {}, "n1"],
+      ["those of the namespaces that are named", { namespaces: ["other"] }, "n2"],
+      ["not those of others", { namespaces: ["third"] }, "n1"],
+      ["those of namespaces by their labels", { namespaceSelector: { matchLabels: { team: "red" } } }, "n2"],
+      ["not those of namespaces with other labels", { namespaceSelector: { matchLabels: { team: "blue" } } }, "n1"],
+      ["those of all namespaces", { namespaceSelector: {} }, "n2"],
+    ])("%s", (_, more, place) => {
+      expect(go(more)).toBe(place);
+    });
+  });
+
   describe("spread counts", () => {
     const hard = (more: object) => ({
       maxSkew: 1,
@@ -660,6 +694,18 @@ describe("other pods", () => {
 
     test("no node without the label", () => {
       expect(places({ nodes: [node("n1")], ...spreading(1, hard({})) })).toEqual([]);
+    });
+
+    test("only pods that are alike in the labels that are named", () => {
+      const zone = (name: string, of: string) => node(name, { labels: { zone: of } });
+      const there = gang("r", 2, { on: "n1", labels: { app: "w", rev: "1" } });
+      const go = (more: object) => {
+        const spec = { topologySpreadConstraints: [hard(more)] } as never;
+        const next = gang("a", 1, { labels: { app: "w", rev: "2" }, spec });
+        return places({ nodes: [zone("n1", "a"), zone("n2", "b")], ...together(there, next) });
+      };
+      expect(go({})).toEqual(["n2"]);
+      expect(go({ matchLabelKeys: ["rev"] })).toEqual(["n1"]);
     });
   });
 

@@ -187,6 +187,12 @@ test("nodes without the labels are outside the topology", () => {
   ]);
 });
 
+test("nodes without the labels are outside the topology also where a level is only preferred", () => {
+  const few = [node("plain"), at("a1", "a", "r1"), at("b1", "b", "r1")];
+  expect(placed({ nodes: few, ...gang("g", 2, { gpus: 8 }, wish("rack")) })).toEqual(["a1", "b1"]);
+  expect(placed({ nodes: few, ...gang("g", 3, { gpus: 8 }, wish("rack")) })).toEqual([]);
+});
+
 test("a mixed gang is counted by its sums", () => {
   const words = {
     groups: [group("g", { minMember: 2, ...need("rack") })],

@@ -6,10 +6,12 @@ import { isShared } from "./gpuRequest.ts";
 import type { GroupNode, Job } from "./job.ts";
 import type { NodeState } from "./nodeState.ts";
 import { inPlacingOrder, placeStep } from "./placeGang.ts";
-import { placeTask } from "./placeTask.ts";
+import { anywhere, type Candidates, placeTask } from "./placeTask.ts";
 import type { Session } from "./session.ts";
 import type { Task } from "./task.ts";
+import { requiredDomains, widerLevels } from "./topologyDomains.ts";
 import { type TrialBudget, trialBudgetOf } from "./trialBudget.ts";
+import { nodesOf } from "./trialNodes.ts";
 import { whoWouldHaveToGo } from "./wouldHaveToGo.ts";
 
 /** More of a resource on a node, as if somebody had freed it. */
@@ -55,7 +57,7 @@ export function cureOf(session: Session, job: Job, step: Step): CureVerdict {
     if (budget.isSpent) return { type: "untried" };
     const taints = new Map(clean.map((node) => [node, barredBy(node, step)]));
     const undo = [asIfWell(cluster, well), asIfUntainted(cluster, clean)];
-    const found = attempt(session, job, step, budget);
+    const found = attemptWithin(session, job, step, budget);
     for (const each of undo.reverse()) each();
     if (found === undefined) continue;
     const { used, ...cure } = found;
@@ -73,30 +75,57 @@ interface Found extends Pick<Cure, "grants" | "gone"> {
   readonly used: ReadonlySet<NodeState>;
 }
 
+/** So many domains of a required level are tried. */
+const domainsMax = 16;
+
+/** Where everything has to be in one domain, one after the other; the one that needs least is told. */
+function attemptWithin(session: Session, job: Job, step: Step, budget: TrialBudget): Found | undefined {
+  const domains = requiredDomains(session.cluster, job.root.topology);
+  if (domains === undefined) return attempt(session, job, step, anywhere, budget);
+  let best: Found | undefined;
+  for (const nodes of domains.slice(0, domainsMax)) {
+    const found = attempt(session, job, step, { nodes }, budget);
+    if (found !== undefined && (best === undefined || costOf(found) < costOf(best))) best = found;
+  }
+  return best;
+}
+
+/** Whose pods go loses more than who waits for something to become free. */
+function costOf({ grants, gone }: Found): number {
+  return grants.length + 4 * gone.length;
+}
+
 /** Pod after pod is placed; where none fits, the node that lacks least is given what it lacks, or those who stand in the way are taken off. */
-function attempt(session: Session, job: Job, step: Step, budget: TrialBudget): Found | undefined {
+function attempt(session: Session, job: Job, step: Step, within: Candidates, budget: TrialBudget): Found | undefined {
   const { cluster, statement } = session;
   const start = statement.checkpoint();
   const grants: Grant[] = [];
   const gone: Task[] = [];
   // Amounts that are given by hand do not outlive a count of shared GPUs.
   const mayGive = !step.tasks.some(({ shape }) => isShared(shape.gpu) || shape.hasDeviceClaims);
+  const own = new OwnHoldings();
+  for (const task of job.tasks) own.add(task);
+  const place = (task: Task): boolean => {
+    if (!placeTask(cluster, statement, task, within)) return false;
+    own.add(task);
+    return true;
+  };
   let isCured = inPlacingOrder(job, step).every((task) => {
-    if (placeTask(cluster, statement, task)) return true;
-    const lacking = mayGive ? leastLacking(session, task, step, budget) : undefined;
+    if (place(task)) return true;
+    const lacking = mayGive ? leastLacking(session, task, { own, within }, budget) : undefined;
     if (lacking !== undefined) {
       for (const grant of lacking) give(session, grant);
       grants.push(...lacking);
-      if (placeTask(cluster, statement, task)) return true;
+      if (place(task)) return true;
       for (const grant of lacking) give(session, grant, -1);
       grants.splice(-lacking.length);
     }
     const freed = new Set(grants.map((grant) => grant.node));
-    const goers = whoWouldHaveToGo(session, task, { step, freed }, budget);
+    const goers = whoWouldHaveToGo(session, task, { freed, within }, budget);
     if (goers === undefined) return false;
     for (const each of goers) statement.lift(each);
     gone.push(...goers);
-    return placeTask(cluster, statement, task);
+    return place(task);
   });
   const used = new Set(step.tasks.flatMap(({ holdings }) => holdings.map(({ node }) => node)));
   statement.rollback(start);
@@ -110,24 +139,49 @@ function attempt(session: Session, job: Job, step: Step, budget: TrialBudget): F
   return isCured ? { grants, gone, used } : undefined;
 }
 
+/** The nearest wider level with which it would run as things are, or undefined. */
+export function widerLevel(session: Session, job: Job, step: Step): string | undefined {
+  const { cluster, statement } = session;
+  const { root } = job;
+  const { topology } = root;
+  if (topology === undefined) return undefined;
+  const levels = widerLevels(cluster, topology);
+  const fits = levels.find((level) => {
+    const start = statement.checkpoint();
+    const { preferredTopologyLevel: _, ...rest } = topology;
+    job.root = { ...root, topology: { ...rest, requiredTopologyLevel: level } };
+    const { ok } = placeStep(cluster, statement, job, step);
+    job.root = root;
+    statement.rollback(start);
+    return ok;
+  });
+  return fits;
+}
+
 /** Whether it may not go everywhere: what a single pod accepts is not enough then. */
 export function isBound({ topology, children }: GroupNode): boolean {
   return topology !== undefined || children.some(isBound);
 }
 
 /** The node that accepts the pod and lacks the smallest part of what it asks for. */
-function leastLacking({ cluster }: Session, task: Task, step: Step, budget: TrialBudget): Grant[] | undefined {
+function leastLacking(
+  { cluster }: Session,
+  task: Task,
+  { own, within }: { own: OwnHoldings; within: Candidates },
+  budget: TrialBudget,
+): Grant[] | undefined {
   const { places, amounts } = task.shape;
   let best: { node: NodeState; part: number } | undefined;
-  if (!budget.spend(cluster.table.nodes.length)) return undefined;
-  for (const node of cluster.table.nodes) {
+  const nodes = nodesOf(cluster, within);
+  if (!budget.spend(nodes.length)) return undefined;
+  for (const node of nodes) {
     if (node.node === undefined || !cluster.fit.accepts(task.shape, node.index)) continue;
     let part = 0;
     let isLargeEnough = true;
     for (const [k, place] of places.entries()) {
       const wants = amounts[k] ?? 0;
-      // What the node does not have cannot become free on it; what the others of the step were given is theirs.
-      if ((node.capacity[place] ?? 0) - givenOn(node, place, step) < wants) isLargeEnough = false;
+      // What the node does not have cannot become free on it, and what its own job has is no room for it.
+      if ((node.capacity[place] ?? 0) - own.on(node, place) < wants) isLargeEnough = false;
       part += Math.max(0, wants - (cluster.table.idle[place]?.[node.index] ?? 0)) / wants;
     }
     if (isLargeEnough && part > 0 && (best === undefined || part < best.part)) best = { node, part };
@@ -142,14 +196,23 @@ function leastLacking({ cluster }: Session, task: Task, step: Step, budget: Tria
   return grants;
 }
 
-function givenOn(node: NodeState, place: number, step: Step): number {
-  let sum = 0;
-  for (const { holdings, shape } of step.tasks) {
-    if (holdings[0]?.node !== node) continue;
-    const at = shape.places.indexOf(place);
-    if (at >= 0) sum += shape.amounts[at] ?? 0;
+/** What pods of one job hold, node by node. */
+class OwnHoldings {
+  private readonly byNode = new Map<NodeState, Map<number, number>>();
+
+  add({ holdings, shape }: Task): void {
+    const node = holdings.at(-1)?.node;
+    if (node === undefined) return;
+    const amounts = this.byNode.get(node) ?? new Map<number, number>();
+    this.byNode.set(node, amounts);
+    for (const [k, place] of shape.places.entries()) {
+      amounts.set(place, (amounts.get(place) ?? 0) + (shape.amounts[k] ?? 0));
+    }
   }
-  return sum;
+
+  on(node: NodeState, place: number): number {
+    return this.byNode.get(node)?.get(place) ?? 0;
+  }
 }
 
 function give({ cluster }: Session, { node, place, amount }: Grant, times = 1): void {

@@ -1,6 +1,6 @@
 import type { Node, Taint } from "../../model/kubernetes.generated.ts";
 import { numberText, placeText } from "./amountWords.ts";
-import { type Cure, cureOf } from "./cure.ts";
+import { type Cure, cureOf, isBound, widerLevel } from "./cure.ts";
 import type { Step } from "./gang.ts";
 import type { Job } from "./job.ts";
 import type { NodeState } from "./nodeState.ts";
@@ -23,16 +23,20 @@ export function cureText(
   reasons: ReadonlyMap<string, unknown> = new Map(),
 ): string {
   const cure = cureOf(session, job, step);
+  const wider = widerLevel(session, job, step);
+  const orWider =
+    wider === undefined ? "" : `, or require ${wider} instead of ${job.root.topology?.requiredTopologyLevel}`;
   switch (cure.type) {
     case "none":
+      if (isBound(job.root)) return `nodes have to be added to the domain it needs${orWider}`;
       for (const [reason, what] of Object.entries(otherCures)) if (reasons.has(reason)) return what;
       return step.tasks.some(({ shape }) => shape.hasDeviceClaims)
         ? "devices that its claims ask for have to be added or become free"
         : "nodes that it accepts have to be added: those that there are would not do even if they were empty";
     case "untried":
-      return "places that it accepts have to become free, or nodes be added";
+      return `places that it accepts have to become free, or nodes be added${orWider}`;
     case "cure":
-      return `${partsOf(session, cure).join(" and ")} would do`;
+      return `${partsOf(session, cure).join(" and ")} would do${orWider}`;
   }
 }
 

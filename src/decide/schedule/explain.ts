@@ -21,6 +21,7 @@ import { wholeAmount } from "./resources.ts";
 import type { Obstacle, Session } from "./session.ts";
 import { socialRules } from "./social.ts";
 import type { Task } from "./task.ts";
+import { constraintProblem } from "./topologyDomains.ts";
 import type { Verdict } from "./verdict.ts";
 
 /** Words for what a decision found in the way of a job. The same sentences go wherever somebody asks. */
@@ -165,7 +166,7 @@ function explainPlacement(
     return {
       reason,
       message: `${lead}${part === "" ? "" : `${part}: `}${why}`,
-      cure: "free resources in one domain, or allow a wider one",
+      cure: topologyCure(session, job, step, why),
     };
   const tooLarge = largerThanAnyNode(session, failed);
   if (tooLarge !== undefined) return { reason, message: `${lead}${tooLarge.message}`, cure: tooLarge.cure };
@@ -175,6 +176,24 @@ function explainPlacement(
   const who = step.tasks.length > 1 ? `the next, ${failed.name}${whose},` : `pod ${failed.key}${whose}`;
   const message = `${lead}${who} fits ${counted}`;
   return { reason, message, cure: cure ?? "it is tried again whenever something changes" };
+}
+
+/** What is wrong with a constraint is cured by another one; where room is missing, by room. */
+function topologyCure(session: Session, job: Job, step: Step, why: string): string {
+  const find = (node: GroupNode): string | undefined => {
+    const problem = node.topology === undefined ? undefined : constraintProblem(session.cluster, node.topology);
+    if (problem?.message === why) return problem.cure;
+    for (const child of node.children) {
+      const found = find(child);
+      if (found !== undefined) return found;
+    }
+    return undefined;
+  };
+  const found = find(job.root);
+  if (found !== undefined) return found;
+  return why.startsWith("no node carries")
+    ? "label nodes with all levels of the topology"
+    : cureText(session, job, step);
 }
 
 function cureOfProblem(problem: string): string {

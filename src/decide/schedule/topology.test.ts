@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { cycle } from "./cycle.ts";
 import { explain } from "./explain.ts";
-import { decide, gang, group, node, outcome, pod, startMs, topology, world } from "./testCluster.ts";
+import { decide, gang, group, node, outcome, pod, queue, startMs, topology, world } from "./testCluster.ts";
 
 const at = (name: string, zone: string, rack: string, gpus = 8) => node(name, { gpus, labels: { zone, rack } });
 const nodes = [
@@ -24,10 +24,13 @@ const wish = (level: string, required?: string) => ({
 const placed = (words: Parameters<typeof world>[0]) =>
   Object.values(outcome(decide(world({ nodes, topologies, ...words })))).sort();
 
-function why(words: Parameters<typeof world>[0]): string {
+const why = (words: Parameters<typeof world>[0]): string => said(words, "message");
+const cureOf = (words: Parameters<typeof world>[0]): string => said(words, "cure");
+
+function said(words: Parameters<typeof world>[0], what: "message" | "cure"): string {
   const sentences: string[] = [];
   cycle(world({ nodes, topologies, ...words }), startMs + 60_000, (session) => {
-    for (const [job, obstacle] of session.obstacles) sentences.push(explain(session, job, obstacle).message);
+    for (const [job, obstacle] of session.obstacles) sentences.push(explain(session, job, obstacle)[what]);
   });
   return sentences.join();
 }
@@ -160,15 +163,73 @@ describe("a mistake is told", () => {
       "a topology that does not exist",
       { topologyConstraint: { topology: "nope", requiredTopologyLevel: "rack" } },
       "Topology nope does not exist",
+      "create Topology nope, or name another",
+      { topologyConstraint: { topology: "t", requiredTopologyLevel: "rack" } },
     ],
-    ["a level that the topology does not have", need("row"), "Topology t has no level row; it has zone, rack"],
+    [
+      "a level that the topology does not have",
+      need("row"),
+      "Topology t has no level row; it has zone, rack",
+      "set requiredTopologyLevel to one of zone, rack, or add level row to Topology t",
+      need("rack"),
+    ],
+    [
+      "a preferred level that the topology does not have",
+      wish("row", "rack"),
+      "Topology t has no level row; it has zone, rack",
+      "set preferredTopologyLevel to one of zone, rack, or add level row to Topology t",
+      wish("rack", "rack"),
+    ],
     [
       "a preferred level wider than the required one",
       wish("zone", "rack"),
       "the preferred level zone is wider than the required level rack",
+      "set preferredTopologyLevel to one of rack, or remove it",
+      need("rack"),
     ],
-  ])("%s", (_, spec, says) => {
-    expect(why(gang("g", 1, { gpus: 1 }, spec))).toContain(says);
+  ])("%s, with what cures it", (_, spec, says, does, cured) => {
+    expect(why(gang("g", 1, { gpus: 1 }, spec))).toBe(says);
+    expect(cureOf(gang("g", 1, { gpus: 1 }, spec))).toBe(does);
+    expect(placed(gang("g", 1, { gpus: 1 }, cured))).toHaveLength(1);
+  });
+
+  test("a topology whose labels no node has", () => {
+    const words = { nodes: [node("plain")], ...gang("g", 1, { gpus: 1 }, need("rack")) };
+    expect(why(words)).toBe("no node carries the labels of the topology down to rack");
+    expect(cureOf(words)).toBe("label nodes with all levels of the topology");
+  });
+});
+
+describe("what would make a gang run that has to stay together", () => {
+  const fixed = { preemptibility: "non-preemptible" } as const;
+  const busyOn = (...where: string[]) => where.map((on) => pod(`x-${on}`, { gpus: 8, on, group: "x" }));
+  const open = [queue("q", { resources: { gpu: { quota: -1, limit: -1, overQuotaWeight: 1 } } })];
+  const words = (count: number, busy: string[], level = "rack") => {
+    const { groups, pods } = gang("g", count, { gpus: 8 }, need(level));
+    return { queues: open, groups: [...groups, group("x", fixed)], pods: [...busyOn(...busy), ...pods] };
+  };
+
+  test("room in one domain, where least has to become free", () => {
+    expect(cureOf(words(3, ["a1", "b1", "b2", "a3"]))).toBe("16 more GPUs free on 2 nodes (b1, b2) would do");
+    expect(placed(words(3, ["a1", "a3"]))).toEqual(["b1", "b2", "b3"]);
+  });
+
+  test("a wider level, where it would fit as things are", () => {
+    expect(cureOf(words(3, ["b1"]))).toBe("8 more GPUs free on b1 would do, or require zone instead of rack");
+    expect(placed(words(3, ["b1"], "zone"))).toEqual(["a1", "a2", "a3"]);
+  });
+
+  test("nodes, where no domain is large enough", () => {
+    expect(cureOf(words(4, ["a1"]))).toBe("nodes have to be added to the domain it needs");
+  });
+
+  test("room in the domain where it runs already, and in no other", () => {
+    const joining = {
+      queues: open,
+      groups: [group("g", { minMember: 1, ...need("rack") }), group("x", fixed)],
+      pods: [...busyOn("a2", "b1"), pod("g-0", { gpus: 8, on: "a1", group: "g" }), pod("g-1", { gpus: 8, group: "g" })],
+    };
+    expect(cureOf(joining)).toBe("8 more GPUs free on a2 would do, or require zone instead of rack");
   });
 });
 

@@ -1,5 +1,5 @@
 import type { TopologyConstraint } from "../../model/scheduling/podGroup.ts";
-import { levelIndex, type Topology } from "../../model/scheduling/topology.ts";
+import { levelIndex, type TopologyLevel } from "../../model/scheduling/topology.ts";
 import type { Cluster } from "./cluster.ts";
 import type { NodeState } from "./nodeState.ts";
 import { type Candidates, closenessUnit } from "./placeTask.ts";
@@ -31,23 +31,14 @@ export function candidateSets(
   const required = constraint?.requiredTopologyLevel ?? "";
   const preferred = constraint?.preferredTopologyLevel ?? "";
   if (constraint === undefined || (required === "" && preferred === "")) return { ok: true, sets: [within] };
-  const topology = cluster.topologies.get(constraint.topology ?? "");
-  if (topology === undefined) return { ok: false, why: `Topology ${constraint.topology ?? ""} does not exist` };
-  const levels = topology.spec?.levels ?? [];
+  const problem = constraintProblem(cluster, constraint);
+  if (problem !== undefined) return { ok: false, why: problem.message };
+  const levels = cluster.topologies.get(constraint.topology ?? "")?.spec?.levels ?? [];
   const requiredAt = required === "" ? -1 : levelIndex(levels, required);
   const preferredAt = preferred === "" ? -1 : levelIndex(levels, preferred);
-  if (required !== "" && requiredAt < 0) return { ok: false, why: unknownLevel(topology, required) };
-  if (preferred !== "" && preferredAt < 0) return { ok: false, why: unknownLevel(topology, preferred) };
-  if (required !== "" && preferred !== "" && preferredAt < requiredAt) {
-    return { ok: false, why: `the preferred level ${preferred} is wider than the required level ${required}` };
-  }
   const labels = levels.map(({ nodeLabel }) => nodeLabel);
   const all = within.nodes ?? cluster.table.nodes.map((_, at) => at);
-  // A node outside the topology has no place in it.
-  const inside = all.filter((at) => {
-    const node = cluster.table.nodes[at] as NodeState;
-    return labels.every((label) => node.labels[label] !== undefined);
-  });
+  const inside = insideOf(cluster, labels, all);
   const pinned = requiredAt < 0 ? undefined : pinnedDomain(cluster, labels.slice(0, requiredAt + 1), running);
   const sets: Candidates[] = [];
   const from = Math.max(preferredAt, requiredAt);
@@ -61,6 +52,73 @@ export function candidateSets(
   if (requiredAt < 0) sets.push({ nodes: inside, bonus: closeness(cluster, labels, preferredAt, tasks, within.bonus) });
   if (sets.length > 0) return { ok: true, sets };
   return { ok: false, why: lackOf(cluster, labels.slice(0, requiredAt + 1), inside, tasks, required, pinned) };
+}
+
+/** What is wrong with a constraint, whatever is free: nothing but another constraint or another topology helps. */
+export function constraintProblem(
+  cluster: Cluster,
+  constraint: TopologyConstraint,
+): { readonly message: string; readonly cure: string } | undefined {
+  const {
+    topology: name = "",
+    requiredTopologyLevel: required = "",
+    preferredTopologyLevel: preferred = "",
+  } = constraint;
+  if (required === "" && preferred === "") return undefined;
+  const topology = cluster.topologies.get(name);
+  if (topology === undefined) {
+    return {
+      message: `Topology ${name} does not exist`,
+      cure: name === "" ? "name a Topology in topologyConstraint" : `create Topology ${name}, or name another`,
+    };
+  }
+  const levels = topology.spec?.levels ?? [];
+  const named = (from: number): string => levels.slice(from).map(levelName).join(", ");
+  for (const [field, level] of [
+    ["requiredTopologyLevel", required],
+    ["preferredTopologyLevel", preferred],
+  ] as const) {
+    if (level === "" || levelIndex(levels, level) >= 0) continue;
+    return {
+      message: `Topology ${name} has no level ${level}; it has ${named(0)}`,
+      cure: `set ${field} to one of ${named(0)}, or add level ${level} to Topology ${name}`,
+    };
+  }
+  const requiredAt = levelIndex(levels, required);
+  if (required === "" || preferred === "" || levelIndex(levels, preferred) >= requiredAt) return undefined;
+  return {
+    message: `the preferred level ${preferred} is wider than the required level ${required}`,
+    cure: `set preferredTopologyLevel to one of ${named(requiredAt)}, or remove it`,
+  };
+}
+
+/** The domains of the level that a constraint requires, as places of nodes; undefined when it requires none. */
+export function requiredDomains(
+  cluster: Cluster,
+  constraint: TopologyConstraint | undefined,
+): readonly (readonly number[])[] | undefined {
+  const levels = cluster.topologies.get(constraint?.topology ?? "")?.spec?.levels ?? [];
+  const at = levelIndex(levels, constraint?.requiredTopologyLevel ?? "");
+  if (at < 0) return undefined;
+  const labels = levels.map(({ nodeLabel }) => nodeLabel);
+  const inside = insideOf(cluster, labels, [...cluster.table.nodes.keys()]);
+  return domainsOf(cluster, labels.slice(0, at + 1), inside, at).map(({ nodes }) => nodes);
+}
+
+/** Levels that are wider than the required one, the nearest first. */
+export function widerLevels(cluster: Cluster, constraint: TopologyConstraint): readonly string[] {
+  const levels = cluster.topologies.get(constraint.topology ?? "")?.spec?.levels ?? [];
+  const at = levelIndex(levels, constraint.requiredTopologyLevel ?? "");
+  return levels.slice(0, Math.max(0, at)).reverse().map(levelName);
+}
+
+function levelName({ nodeLabel, alias }: TopologyLevel): string {
+  return alias ?? nodeLabel;
+}
+
+/** A node outside the topology has no place in it. */
+function insideOf({ table }: Cluster, labels: readonly string[], nodes: readonly number[]): number[] {
+  return nodes.filter((at) => labels.every((label) => table.nodes[at]?.labels[label] !== undefined));
 }
 
 /** Domains that can hold all tasks, as far as a rough count tells; the one with the least left over first. */
@@ -179,11 +237,6 @@ function pinnedDomain(cluster: Cluster, labels: readonly string[], running: read
     if (node !== undefined && cluster.table.get(node.name) !== undefined) return domainName(node, labels);
   }
   return undefined;
-}
-
-function unknownLevel({ metadata, spec }: Topology, level: string): string {
-  const known = (spec?.levels ?? []).map(({ nodeLabel, alias }) => alias ?? nodeLabel).join(", ");
-  return `Topology ${metadata.name} has no level ${level}; it has ${known}`;
 }
 
 function lackOf(

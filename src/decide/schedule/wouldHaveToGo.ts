@@ -1,9 +1,9 @@
-import type { Step } from "./gang.ts";
 import type { NodeState } from "./nodeState.ts";
-import { findSpot } from "./placeTask.ts";
+import { type Candidates, findSpot } from "./placeTask.ts";
 import type { Session } from "./session.ts";
 import type { Task } from "./task.ts";
 import type { TrialBudget } from "./trialBudget.ts";
+import { nodesOf } from "./trialNodes.ts";
 
 /** So many nodes are tried, and so many pods of each: who would have to go is a sentence that somebody reads. */
 const nodesMax = 8;
@@ -12,22 +12,23 @@ const goersMax = 32;
 const liftCost = 20;
 
 export interface Trial {
-  /** Pods that are placed together. */
-  readonly step: Step;
   /** Nodes on which something was already taken as free: who holds it there has been counted as gone. */
   readonly freed: ReadonlySet<NodeState>;
+  /** Where they may go. */
+  readonly within: Candidates;
 }
 
 /** Pods without which a task would find a place, as few as can be; undefined when no pod is in its way on the nodes that were tried. */
 export function whoWouldHaveToGo(
   session: Session,
   task: Task,
-  { step, freed }: Trial,
+  { freed, within }: Trial,
   budget: TrialBudget,
 ): readonly Task[] | undefined {
-  const { table, fit } = session.cluster;
-  if (!budget.spend(table.nodes.length)) return undefined;
-  const open = table.nodes.filter((node) => node.node !== undefined && fit.accepts(task.shape, node.index));
+  const { fit } = session.cluster;
+  const nodes = nodesOf(session.cluster, within);
+  if (!budget.spend(nodes.length)) return undefined;
+  const open = nodes.filter((node) => node.node !== undefined && fit.accepts(task.shape, node.index));
   const conflicts = conflictsOf(session, task, budget);
   const near = open
     .filter((node) => !freed.has(node) && isLargeEnough(node, task))
@@ -35,7 +36,7 @@ export function whoWouldHaveToGo(
     .slice(0, nodesMax);
   const isOther = (other: Task): boolean =>
     !other.isReservation &&
-    !step.tasks.includes(other) &&
+    (other.job === undefined || other.job !== task.job) &&
     other.holdings.every((each) => each.node.node !== undefined && !freed.has(each.node));
   for (const node of near) {
     const inWay = conflicts.filter(({ isNear }) => isNear(node)).map((each) => each.task);

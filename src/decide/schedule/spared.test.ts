@@ -1,0 +1,41 @@
+import { expect, test } from "vitest";
+import { decide, evicted, gang, group, node, outcome, pod, queue, startMs, together, world } from "./testCluster.ts";
+
+/** Who goes for others goes as a whole, and not for those who have what is theirs. */
+
+const quota = (gpus: number) => ({ resources: { gpu: { quota: gpus, limit: -1, overQuotaWeight: 1 } } });
+
+test("of a gang of which one pod is in the way nobody stays", () => {
+  const words = (minMember: number) => ({
+    nodes: [node("n1"), node("n2")],
+    groups: [group("v", { minMember }), group("vip", { priorityClassName: "build-preemptible" })],
+    pods: [
+      // The newcomer goes to n1, so that the first pod could stay.
+      pod("v-0", { gpus: 8, on: "n2", group: "v" }),
+      pod("v-1", { gpus: 8, on: "n1", group: "v" }),
+      pod("vip", { gpus: 8, group: "vip" }),
+    ],
+  });
+  const plan = decide(world(words(2)));
+  expect(outcome(plan)).toEqual({ vip: "~n1" });
+  expect(evicted(plan)).toEqual(["v-0", "v-1"]);
+  expect(evicted(decide(world(words(1))))).toEqual(["v-1"]);
+});
+
+test("a queue that would have more than its fair share takes nothing back, however far others are beyond theirs", () => {
+  const nowhere = { spec: { nodeSelector: { zone: "nowhere" } } };
+  const words = (mine: number) => ({
+    nodes: [node("n1", { gpus: 9 })],
+    queues: ["mine", "theirs", "third"].map((name) => queue(name, quota(3))),
+    settings: { actions: ["allocate", "reclaim"] as const },
+    ...together(
+      gang("t", 9 - mine, { gpus: 1, on: "n1" }, { queue: "theirs", minMember: 1 }),
+      gang("m", mine, { gpus: 1, on: "n1" }, { queue: "mine", minMember: 1 }),
+      // It wants its share, and fits nowhere.
+      gang("w", 3, { gpus: 1, ...nowhere }, { queue: "third", createdMs: startMs }),
+      gang("n", 1, { gpus: 1 }, { queue: "mine" }),
+    ),
+  });
+  expect(evicted(decide(world(words(3))))).toEqual([]);
+  expect(evicted(decide(world(words(2))))).toHaveLength(1);
+});

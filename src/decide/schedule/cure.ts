@@ -159,8 +159,8 @@ export function widerLevel(session: Session, job: Job, step: Step): string | und
 }
 
 /** Whether it may not go everywhere: what a single pod accepts is not enough then. */
-export function isBound({ topology, children }: GroupNode): boolean {
-  return topology !== undefined || children.some(isBound);
+export function isBound(node: GroupNode | undefined): boolean {
+  return node !== undefined && (node.topology !== undefined || node.children.some(isBound));
 }
 
 /** The node that accepts the pod and lacks the smallest part of what it asks for. */

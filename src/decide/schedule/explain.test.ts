@@ -327,6 +327,68 @@ describe("the reason of a job that waits", () => {
     );
   });
 
+  test("places of subgroups that were found before count, and what is missing is what is said", () => {
+    const subGroups = [
+      { name: "a", minMember: 4 },
+      { name: "b", minMember: 4 },
+    ];
+    const member = (name: string, gpus: number, at: number) =>
+      pod(`${name}${at}`, { gpus, group: "g", subGroup: name });
+    const words = {
+      nodes: [node("n1"), node("n2")],
+      groups: [group("g", { subGroups })],
+      pods: [0, 1, 2, 3].flatMap((at) => [member("a", 2, at), member("b", 4, at)]),
+    };
+    const { message, cure } = only(words);
+    expect(message).toBe(
+      "group g needs places for 8 pods at once and 6 were found: the next, b2 of subgroup b, fits 0 of 2 nodes: 2 node(s) have not enough GPUs",
+    );
+    expect(cure).toBe(
+      "nodes that it accepts have to be added: those that there are would not do even if they were empty",
+    );
+    expect(verdicts({ ...words, nodes: ["n1", "n2", "n3"].map((name) => node(name)) })).toEqual({});
+  });
+
+  test("what the group needs of subgroups that do not exist", () => {
+    const subGroups = [{ name: "a", minMember: 1 }];
+    const verdict = only({
+      groups: [group("g", { subGroups, minSubGroup: 5 })],
+      pods: [pod("p", { group: "g", subGroup: "a" })],
+    });
+    expect(sentenceOf(verdict)).toBe(
+      "group g needs 5 of its subgroups (minSubGroup) and has 1. To run: set minSubGroup to 1 or less, or add subgroups",
+    );
+    const nested = [
+      { name: "top", minSubGroup: 3 },
+      { name: "a", parent: "top", minMember: 1 },
+      { name: "b", parent: "top", minMember: 2 },
+    ];
+    const { message, cure } = only({
+      groups: [group("g", { subGroups: nested })],
+      pods: [pod("p", { group: "g", subGroup: "a" })],
+    });
+    expect(message).toBe("subgroup top needs 3 of its subgroups (minSubGroup) and has 2");
+    expect(cure).toBe("set minSubGroup of subgroup top to 2 or less, or add subgroups");
+  });
+
+  test("subgroups that are each other's parents, which leave the group without any", () => {
+    const subGroups = [
+      { name: "a", parent: "b", minMember: 1 },
+      { name: "b", parent: "a", minMember: 1 },
+    ];
+    const words = (groups: object[]) => ({
+      groups: [group("cyc", { subGroups: groups as never })],
+      pods: [pod("p", { group: "cyc", subGroup: "a" })],
+    });
+    expect(sentenceOf(only(words(subGroups)))).toBe(
+      "the parents of subgroups a, b of group cyc lead back to them or do not exist. To run: set their parents to subgroups that are there and not below them, or to none",
+    );
+    const [first, second] = subGroups;
+    expect(only(words([...subGroups, { name: "c", minMember: 1 }])).message).toContain("the parents of subgroups a, b");
+    expect(only(words([{ ...second, parent: "nobody" }, first as object])).message).toContain("of subgroups b, a of");
+    expect(only(words([{ name: "a" }, { name: "b" }])).message).toBe("subgroup b waits for 1 pods, 0 exist");
+  });
+
   test("a subgroup that the group does not have", () => {
     const { message, cure } = only({
       groups: [group("a", { subGroups: [{ name: "head", minMember: 1 }] })],

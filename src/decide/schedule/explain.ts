@@ -34,16 +34,8 @@ export function explain(session: Session, job: Job, obstacle: Obstacle): Verdict
       return explainGate(session, job, obstacle.refusal);
     case "notReady":
       return explainReadiness(job);
-    case "stray": {
-      const { task } = obstacle;
-      const named = task.subGroupName === "" ? "no subgroup" : `subgroup ${task.subGroupName}`;
-      const known = job.podSets.map(({ name }) => name).join(", ");
-      return {
-        reason: "PodSchedulingErrors",
-        message: `pod ${task.key} names ${named}, and group ${job.name} has ${known}`,
-        cure: `set label kai.scheduler/subgroup-name of the pod to one of ${known}`,
-      };
-    }
+    case "stray":
+      return explainStray(job, obstacle.task);
     case "attempted":
       return {
         reason: "PodSchedulingErrors",
@@ -125,25 +117,55 @@ export function explainUnserved(pool: string, groupId: string): Verdict {
   };
 }
 
+/** A pod that names no subgroup that there is. */
+function explainStray(job: Job, { key, subGroupName }: Task): Verdict {
+  const reason = "PodSchedulingErrors";
+  const known = job.podSets.map(({ name }) => name);
+  const detached = (job.spec.subGroups ?? []).map(({ name }) => name).filter((name) => !isInTree(job.root, name));
+  if (known.length === 0 || detached.includes(subGroupName)) {
+    return {
+      reason,
+      message: `the parents of subgroups ${detached.join(", ")} of group ${job.name} lead back to them or do not exist`,
+      cure: "set their parents to subgroups that are there and not below them, or to none",
+    };
+  }
+  const named = subGroupName === "" ? "no subgroup" : `subgroup ${subGroupName}`;
+  return {
+    reason,
+    message: `pod ${key} names ${named}, and group ${job.name} has ${known.join(", ")}`,
+    cure: `set label ${labelKeys.subGroup} of the pod to one of ${known.join(", ")}`,
+  };
+}
+
+function isInTree({ name, children }: GroupNode, wanted: string): boolean {
+  return name === wanted || children.some((child) => isInTree(child, wanted));
+}
+
 function explainReadiness(job: Job): Verdict {
   const parts: string[] = [];
+  const cures = new Set<string>();
   const look = (node: GroupNode): void => {
-    if (node.podSet === undefined) {
-      for (const child of node.children) if (!isReady(child)) look(child);
+    const { podSet, children, minChildren } = node;
+    if (podSet !== undefined) {
+      const gated = podSet.countOf("gated");
+      const what = job.podSets.length > 1 ? `subgroup ${podSet.name}` : `group ${job.name}`;
+      parts.push(
+        `${what} waits for ${podSet.min} pods, ${podSet.alive} exist${gated > 0 ? `, ${gated} of them gated` : ""}`,
+      );
+      cures.add("it starts when the missing pods exist and are not gated");
       return;
     }
-    const { podSet } = node;
-    const exist = podSet.alive;
-    const gated = podSet.countOf("gated");
-    const what = job.podSets.length > 1 ? `subgroup ${podSet.name}` : `group ${job.name}`;
-    parts.push(`${what} waits for ${podSet.min} pods, ${exist} exist${gated > 0 ? `, ${gated} of them gated` : ""}`);
+    if (children.length < minChildren) {
+      const isRoot = node === job.root;
+      const what = isRoot ? `group ${job.name}` : `subgroup ${node.name}`;
+      parts.push(`${what} needs ${minChildren} of its subgroups (minSubGroup) and has ${children.length}`);
+      cures.add(`set minSubGroup${isRoot ? "" : ` of ${what}`} to ${children.length} or less, or add subgroups`);
+      return;
+    }
+    for (const child of children) if (!isReady(child)) look(child);
   };
   look(job.root);
-  return {
-    reason: "NotReady",
-    message: parts.join("; "),
-    cure: "it starts when the missing pods exist and are not gated",
-  };
+  return { reason: "NotReady", message: parts.join("; "), cure: [...cures].join("; ") };
 }
 
 function explainPlacement(
@@ -319,7 +341,9 @@ function nodeReasons(session: Session, task: Task): Map<string, string[]> {
     } else if (shape.hasDeviceClaims) {
       const verdict = cluster.devices.fit(task, node);
       if (!verdict.ok) add(verdict.why);
-    } else add("are promised to others");
+    } else if (isBound(task.job?.root) && fit.score(shape, at) >= 0)
+      add("lie outside of the domain that it was tried in");
+    else add("are promised to others");
   }
   return reasons;
 }

@@ -1,19 +1,17 @@
-import type { Cluster } from "./cluster.ts";
-import { standingText } from "./explain.ts";
 import { nextSteps, type Step } from "./gang.ts";
 import { requestOf } from "./gates.ts";
 import type { Job } from "./job.ts";
 import { Losses } from "./losses.ts";
 import { isHopeless, makeRoom } from "./makeRoom.ts";
+import { isProtected, preemptMinRuntimeMs } from "./minRuntime.ts";
 import { JobLine, sortedJobs } from "./order.ts";
-import { allocatable, isWithin } from "./queueShares.ts";
-import type { QueueState } from "./queueTree.ts";
-import { gpuAt, sum, type Vector, zeroVector } from "./resources.ts";
+import { reclaimRules } from "./reclaimRules.ts";
+import { gpuAt, type Vector } from "./resources.ts";
 import { ActionBudget, type EvictingAction } from "./searchBudget.ts";
 import type { Obstacle, Session } from "./session.ts";
 import type { EvictionReason } from "./statement.ts";
 import { isAllocatedStatus } from "./task.ts";
-import { hasVictims, type VictimRules } from "./victimRules.ts";
+import { hasVictims, isOfQueue, reasonFor, type VictimRules } from "./victimRules.ts";
 
 /** Actions that evict: they differ in who may be a victim, and in what is fair. */
 
@@ -122,11 +120,6 @@ function noteArrivals({ cluster }: Session, rules: VictimRules | undefined): voi
   }
 }
 
-/** Only groups are in queues; a pod without one is the business of the cluster's own scheduler. */
-function isOfQueue(job: Job): boolean {
-  return job.isGroup && job.queue !== undefined;
-}
-
 /** A job that runs already, and wants to grow, is not its own victim. */
 function unlessItself(job: Job, kind: string): string {
   return job.allocatedCount > 0 ? `${kind} ${job.id}` : kind;
@@ -218,200 +211,6 @@ function isNoEasier(signature: string, request: Readonly<Vector>, step: Step, fa
     step.tasks.length >= failure.count &&
     request.every((each, r) => each >= (failure.request[r] as number))
   );
-}
-
-function reclaimRules(session: Session, job: Job, step: Step): VictimRules | undefined {
-  const leaf = job.queue;
-  if (leaf === undefined) return undefined;
-  const request = requestOf(session.cluster, step.tasks);
-  // A queue takes back what is its own, never more than its fair share.
-  if (!isWithin(sum(leaf.allocated, request), leaf.fairShare)) return undefined;
-  const pathOf = [...leaf.path()].reverse();
-  const isInDeserved = new Map(pathOf.map((queue) => [queue, isWithin(sum(queue.allocated, request), queue.deserved)]));
-  const rivals = rivalsOf(session, leaf, ({ ours, theirs }) =>
-    isInDeserved.get(ours) === true
-      ? isAtLeastDeserved(theirs, request)
-      : exceeds(theirs.allocated, allocatable(theirs)),
-  );
-  const divergence = new Map<QueueState, Divergence | undefined>();
-  const diverge = ({ queue }: Job): Divergence | undefined => {
-    if (queue === undefined) return undefined;
-    if (!divergence.has(queue)) divergence.set(queue, firstDifference(leaf, queue));
-    return divergence.get(queue);
-  };
-  const rivalOf = (victim: Job): Rival | undefined => {
-    const levels = diverge(victim);
-    return levels === undefined ? undefined : rivals.get(levels.theirs);
-  };
-  return {
-    reason: reasonFor("reclaim", job, reclaimText(job, leaf)),
-    kind: `${leaf.name} ${kindOf(rivals)}`,
-    isVictim: (victim) => isOfQueue(victim) && victim.isPreemptible && rivalOf(victim)?.mayLose === true,
-    overuseOf: (victim) => rivalOf(victim)?.overuse ?? 0,
-    mayLoseCore: (victim) => !isProtected(session, victim, reclaimMinRuntimeMs(session, victim, leaf)),
-    mayTake: (victim) => {
-      const levels = diverge(victim);
-      if (levels === undefined) return false;
-      const { ours, theirs } = levels;
-      if (exceeds(theirs.allocated, allocatable(theirs))) return true;
-      return isInDeserved.get(ours) === true && exceeds(theirs.allocated, theirs.deserved);
-    },
-    isFair: () => isFairReclaim(session, leaf, request, rivals),
-    replacesAll: false,
-    mayMove: session.cluster.settings.reclaimMovesVictims,
-    jobsMax: Number.POSITIVE_INFINITY,
-  };
-}
-
-/** Where two queues part: the one below, or at, the lowest that they have in common, on either side. */
-interface Divergence {
-  readonly ours: QueueState;
-  readonly theirs: QueueState;
-}
-
-/** A queue beside one of ours, as it was before anything was taken. */
-interface Rival {
-  readonly queue: QueueState;
-  readonly had: Vector;
-  /** Whether anything may be taken from the jobs in it and below. */
-  readonly mayLose: boolean;
-  /** How far it is beyond what it may have, of the whole cluster. */
-  readonly overuse: number;
-}
-
-function rivalsOf(
-  { cluster, total }: Session,
-  leaf: QueueState,
-  mayLose: (levels: Divergence) => boolean,
-): ReadonlyMap<QueueState, Rival> {
-  const rivals = new Map<QueueState, Rival>();
-  for (const ours of leaf.path()) {
-    for (const theirs of siblingsOf(cluster, ours)) {
-      rivals.set(theirs, {
-        queue: theirs,
-        had: [...theirs.allocated],
-        mayLose: mayLose({ ours, theirs }),
-        overuse: overuseOf(theirs, total),
-      });
-    }
-  }
-  return rivals;
-}
-
-function* siblingsOf({ queues }: Cluster, queue: QueueState): Iterable<QueueState> {
-  for (const each of queue.parent === undefined ? queues.roots : queue.parent.children) if (each !== queue) yield each;
-}
-
-/** Who may lose, in which order. */
-function kindOf(rivals: ReadonlyMap<QueueState, Rival>): string {
-  const losers = [...rivals.values()].filter(({ mayLose }) => mayLose).sort((a, b) => b.overuse - a.overuse);
-  return losers
-    .map(({ queue, overuse }, at) => `${overuse === losers[at - 1]?.overuse ? "=" : ">"}${queue.name}`)
-    .join(" ");
-}
-
-/** No sibling that lost something may end up relatively poorer than the one that took it. */
-function isFairReclaim(
-  session: Session,
-  leaf: QueueState,
-  request: Readonly<Vector>,
-  rivals: ReadonlyMap<QueueState, Rival>,
-): boolean {
-  const { settings } = session.cluster;
-  for (const ours of leaf.path()) {
-    for (const sibling of siblingsOf(session.cluster, ours)) {
-      const had = rivals.get(sibling)?.had ?? zeroVector();
-      for (let r = 0; r < 3; r++) {
-        const hasLost = (sibling.allocated[r] as number) < (had[r] as number);
-        if (!hasLost || (request[r] as number) <= 0) continue;
-        const ourRatio = saturation(ours, r);
-        const theirRatio = saturation(sibling, r);
-        const isOver = ourRatio > 1 && (sibling.fairShare[r] as number) > 0;
-        if (isOver && ourRatio * Math.max(1, settings.reclaimerSaturationMultiplier) >= theirRatio) return false;
-      }
-    }
-  }
-  return true;
-}
-
-function saturation(queue: QueueState, r: number): number {
-  const share = queue.fairShare[r] as number;
-  const has = queue.allocated[r] as number;
-  if (share === 0) return has > 0 ? Number.POSITIVE_INFINITY : 0;
-  return has / share;
-}
-
-/** The two queues below the lowest common one, or at the top; undefined for one queue. */
-function firstDifference(a: QueueState, b: QueueState): Divergence | undefined {
-  const pathA = [...a.path()].reverse();
-  const pathB = [...b.path()].reverse();
-  for (const [at, ours] of pathA.entries()) {
-    const theirs = pathB[at];
-    if (theirs !== undefined && theirs !== ours) return { ours, theirs };
-  }
-  return undefined;
-}
-
-function exceeds(amounts: Readonly<Vector>, bound: Readonly<Vector>): boolean {
-  return amounts.some((each, r) => (bound[r] as number) >= 0 && each > (bound[r] as number));
-}
-
-/** Beyond its quota in something that is asked for, or below it in nothing of that. */
-function isAtLeastDeserved({ allocated, deserved }: QueueState, request: Readonly<Vector>): boolean {
-  let isBelowSome = false;
-  for (let r = 0; r < 3; r++) {
-    if ((request[r] as number) <= 0 || (deserved[r] as number) < 0) continue;
-    if ((allocated[r] as number) > (deserved[r] as number)) return true;
-    if ((allocated[r] as number) < (deserved[r] as number)) isBelowSome = true;
-  }
-  return !isBelowSome;
-}
-
-function overuseOf(queue: QueueState, total: Readonly<Vector>): number {
-  const may = allocatable(queue);
-  let most = 0;
-  for (let r = 0; r < 3; r++) {
-    const bound = may[r] as number;
-    if (bound >= 0 && total[r] !== 0)
-      most = Math.max(most, ((queue.allocated[r] as number) - bound) / (total[r] as number));
-  }
-  return most;
-}
-
-function reclaimText(job: Job, leaf: QueueState): string {
-  return `reclaimed by ${job.id} of queue ${leaf.name} (${standingText(leaf)})`;
-}
-
-function reasonFor(action: EvictionReason["action"], evictor: Job, why: string): EvictionReason {
-  return { action, evictor, why };
-}
-
-/** A job that has started not long ago keeps its core; what it can do without may go. */
-function isProtected(session: Session, job: Job, minRuntimeMs: number): boolean {
-  if (minRuntimeMs <= 0 || job.lastStartMs === undefined) return false;
-  const untilMs = job.lastStartMs + minRuntimeMs;
-  if (untilMs > session.nowMs) session.wakeAt(untilMs);
-  return untilMs > session.nowMs;
-}
-
-function preemptMinRuntimeMs({ cluster }: Session, { queue }: Job): number {
-  for (const each of queue?.path() ?? []) {
-    if (each.preemptMinRuntimeMs !== undefined) return each.preemptMinRuntimeMs;
-  }
-  return cluster.settings.preemptMinRuntimeMs;
-}
-
-function reclaimMinRuntimeMs({ cluster }: Session, { queue }: Job, reclaimer: QueueState): number {
-  const { settings } = cluster;
-  if (queue === undefined) return settings.reclaimMinRuntimeMs;
-  let from: QueueState = queue;
-  if (settings.reclaimMinRuntimeMethod === "lca") {
-    from = firstDifference(reclaimer, queue)?.theirs ?? queue;
-    // Different trees have nothing in common: only the top queue of the victim has a say.
-    if (from.parent === undefined) return from.reclaimMinRuntimeMs ?? settings.reclaimMinRuntimeMs;
-  }
-  for (const each of from.path()) if (each.reclaimMinRuntimeMs !== undefined) return each.reclaimMinRuntimeMs;
-  return settings.reclaimMinRuntimeMs;
 }
 
 function freeGpuMilli({ cluster }: Session): number {

@@ -50,3 +50,12 @@ export function hasVictims(cluster: Cluster, rules: VictimRules): boolean {
   for (const job of cluster.jobs.values()) if (rules.isVictim(job) && job.allocatedCount > 0) return true;
   return false;
 }
+
+/** Only groups are in queues; a pod without one is the business of the cluster's own scheduler. */
+export function isOfQueue(job: Job): boolean {
+  return job.isGroup && job.queue !== undefined;
+}
+
+export function reasonFor(action: EvictionReason["action"], evictor: Job, why: string): EvictionReason {
+  return { action, evictor, why };
+}

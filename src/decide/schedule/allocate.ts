@@ -14,7 +14,7 @@ export function allocate(session: Session): void {
   const candidates = session.candidates();
   // Somebody was evicted for these: what was promised to them is theirs before anybody else's.
   const promised = candidates.filter(isPromised);
-  for (const job of sortedJobs(promised)) serve(session, job);
+  for (const job of sortedJobs(promised)) while (serve(session, job) && isPromised(job));
   const line = new JobLine(
     cluster,
     session.total,

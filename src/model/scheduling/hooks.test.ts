@@ -106,7 +106,8 @@ describe("where quotas are held against each other, a queue", () => {
   });
 
   test("whose name is still to be made has no children", () => {
-    expect(written(queue("", "", { gpu: 1 }), [queue("a", "", { gpu: 2 })])).toEqual({ allowed: true, warnings: [] });
+    const top = { metadata: { name: "a" }, spec: { parentQueue: "", resources: { gpu: { quota: 2 } } } };
+    expect(written(queue("", "", { gpu: 1 }), [top as unknown as KubeObject])).toEqual({ allowed: true, warnings: [] });
   });
 
   test("without bound holds anything", () => {

@@ -75,6 +75,20 @@ describe("before anybody goes", () => {
   });
 });
 
+test("a pod that others went for says so until it has its node, and not after that", async () => {
+  const cluster = await ScheduleCluster.create(["h100=1"]);
+  await cluster.pod("v", { gpus: 8 });
+  await cluster.run(2);
+  const { open } = holdCalls(cluster, (call) => call === "bind pods vip");
+  await cluster.pod("vip", { gpus: 8, spec: { priorityClassName: "build-preemptible" } });
+  await cluster.run(3);
+  expect(marksOf(cluster.pod1("vip"))).toEqual(["muster.dev/eviction-plan"]);
+  open();
+  await cluster.run(3);
+  expect(cluster.pod1("vip").status?.phase).toBe("Running");
+  expect(marksOf(cluster.pod1("vip"))).toEqual([]);
+});
+
 describe("what a plan has left behind", () => {
   /** `v` is marked, and the holder of the plan waits for its node with `plan`. */
   async function left(plan: string): Promise<{ cluster: ScheduleCluster; node: string; mark: string }> {

@@ -77,6 +77,15 @@ describe("queues on a running cluster", () => {
     expect(await cluster.admin.create(parent, bare as never)).toMatchObject({ ok: false, reason: "Invalid" });
   });
 
+  test("a queue cannot be deleted in the moment after one was made below it", async () => {
+    const cluster = await ScheduleCluster.create(["h100=1"]);
+    await cluster.queue("top", gpus(4));
+    await cluster.queue("below", { ...gpus(4), parentQueue: "top" });
+    const top = { group: "scheduling.run.ai", version: "v2", plural: "queues", namespace: "", name: "top" };
+    expect(cluster.queue1("top").status?.childQueues ?? []).toEqual([]);
+    expect(await cluster.admin.delete(top)).toMatchObject({ ok: false, message: expect.stringContaining("below") });
+  });
+
   test("a gang that fell below its minimum is evicted after its grace", async () => {
     const cluster = await ScheduleCluster.create(["h100=1"]);
     await cluster.group("g", { minMember: 2, stalenessGracePeriod: "5s" });

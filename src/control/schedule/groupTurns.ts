@@ -108,6 +108,7 @@ export class GroupTurns {
     };
     const wanted = groupPod(pod, chain, facts);
     if ("skip" in wanted) return undefined;
+    if (facts.existing(wanted.name) === undefined) for (const problem of wanted.problems) this.warn(object, problem);
     const refusal = (await this.ensureGroup(wanted, facts, cancel)) ?? (await this.name(object, wanted, cancel));
     if (refusal === undefined) return undefined;
     if (refusal.reason !== "Conflict" && refusal.reason !== "Fenced") this.warn(object, refusal.message);

@@ -8,6 +8,7 @@ import type { Controllers } from "../controllers.ts";
 import type { NewObject, Part } from "../part.ts";
 import { forMapped, forObject, kindSource } from "../sources.ts";
 import { GroupTurns } from "./groupTurns.ts";
+import { PlanTurns } from "./planTurns.ts";
 import { RequestTurns } from "./requestTurns.ts";
 import type { ScheduleWorld } from "./scheduleWorld.ts";
 import { addShard, type ShardOptions } from "./shard.ts";
@@ -47,6 +48,13 @@ export function addScheduler(controllers: Controllers, settings: Settings, optio
     concurrency: writesAtOnce,
     sources: [kindSource(world.pods, forObject(), ({ object }) => groups.isOurs(object as unknown as Pod))],
     reconcile: (key, { cancel }) => groups.turn(key, cancel),
+  });
+  const plans = new PlanTurns(controllers, world);
+  controllers.add({
+    name: "eviction-plans",
+    concurrency: 16,
+    sources: [kindSource(world.pods, forObject(), ({ object }) => plans.isOver(object))],
+    reconcile: (key, { cancel }) => plans.turn(key, cancel),
   });
   const requests = new RequestTurns(controllers, world, worlds);
   controllers.add({

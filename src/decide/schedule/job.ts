@@ -1,3 +1,4 @@
+import { durationToMs } from "../../model/goDuration.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { annotationKeys } from "../../model/scheduling/keys.ts";
 import {
@@ -8,7 +9,6 @@ import {
   type TopologyConstraint,
 } from "../../model/scheduling/podGroup.ts";
 import { timeToMs } from "../../model/time.ts";
-import { durationToMs } from "./duration.ts";
 import type { QueueState } from "./queueTree.ts";
 import { type Vector, zeroVector } from "./resources.ts";
 import { compareTasks, isAliveStatus, isAllocatedStatus, isUsedStatus, type Task, type TaskStatus } from "./task.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
+import { durationToMs } from "../../model/goDuration.ts";
 import { shippedPriorityClasses } from "../../model/scheduling/podGroup.ts";
 import { Cluster } from "./cluster.ts";
-import { durationToMs } from "./duration.ts";
 import { gpuMilliOf, portionText, readGpuRequest } from "./gpuRequest.ts";
 import { gpuMemoryMiB } from "./nodeState.ts";
 import { migWeight } from "./resources.ts";
@@ -299,6 +299,13 @@ describe("amounts", () => {
     ["250ms", 250],
     ["-1s", -1000],
     ["0", 0],
+    ["+1.5s", 1500],
+    [".5s", 500],
+    ["1.m", 60_000],
+    ["", undefined],
+    [".s", undefined],
+    ["5", undefined],
+    ["5x", undefined],
     ["soon", undefined],
     [null, undefined],
   ])("the duration %s is %s ms", (text, ms) => {

@@ -1,5 +1,5 @@
+import { durationToMs } from "../../model/goDuration.ts";
 import type { ActionSetting, SchedulingShardSpec } from "../../model/scheduling/schedulingShard.ts";
-import { durationToMs } from "./duration.ts";
 import { evictingActions, type Generator, generators, type SearchBudgets } from "./searchBudget.ts";
 import type { ActionName, Settings } from "./settings.ts";
 import { readUsageSettings } from "./usage.ts";

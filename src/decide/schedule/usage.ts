@@ -1,6 +1,6 @@
+import { durationToMs } from "../../model/goDuration.ts";
 import { timeToMs } from "../../model/time.ts";
 import { latestIn, parseSchedule } from "../workloads/cronSchedule.ts";
-import { durationToMs } from "./duration.ts";
 import type { Vector } from "./resources.ts";
 
 /** Use in the past: what a queue has had of the cluster over a window of time, lately counting more than long ago. */

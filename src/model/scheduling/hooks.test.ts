@@ -44,6 +44,76 @@ describe("a queue", () => {
     });
     expect(review("queues", { operation: "DELETE", oldObject: object({ spec: {} }) }).allowed).toBe(true);
   });
+
+  test("stays while it has a child that its status has not heard of", () => {
+    const child = { metadata: { name: "new" }, spec: { parentQueue: "x" } } as unknown as KubeObject;
+    const removed = { operation: "DELETE", oldObject: object({ spec: {} }) } as const;
+    expect(review("queues", removed, false, [child])).toMatchObject({
+      allowed: false,
+      message: expect.stringContaining("child queues new"),
+    });
+  });
+});
+
+describe("values of a queue that mean nothing", () => {
+  const gpu = (amounts: object) => ({ resources: { gpu: amounts } });
+  const bound = "it is 0 or more, or -1, which is without bound";
+  const duration = "it is no duration; these are: 90s, 5m, 1h30m";
+  test.each<[string, object, string]>([
+    ["a quota below -1", gpu({ quota: -5 }), `spec.resources.gpu.quota: Invalid value: -5: ${bound}`],
+    ["a limit below -1", gpu({ limit: -0.5 }), `spec.resources.gpu.limit: Invalid value: -0.5: ${bound}`],
+    [
+      "a weight below 0",
+      gpu({ overQuotaWeight: -1 }),
+      "spec.resources.gpu.overQuotaWeight: Invalid value: -1: it is 0 or more",
+    ],
+    [
+      "a limit of a type below -1",
+      { resources: { gpuTypes: { H100: { limit: -2 } } } },
+      `spec.resources.gpuTypes[H100].limit: Invalid value: -2: ${bound}`,
+    ],
+    [
+      "a fruit for a time",
+      { resources: {}, preemptMinRuntime: "banana" },
+      `spec.preemptMinRuntime: Invalid value: "banana": ${duration}`,
+    ],
+    [
+      "a time without its unit",
+      { resources: {}, reclaimMinRuntime: "5" },
+      `spec.reclaimMinRuntime: Invalid value: "5": ${duration}`,
+    ],
+  ])("are refused: %s", (_, spec, message) => {
+    expect(review("queues", { object: object({ spec }) })).toMatchObject({ allowed: false, message });
+    const before = object({ spec: { resources: {} } });
+    expect(review("queues", { operation: "UPDATE", object: object({ spec }), oldObject: before }).allowed).toBe(false);
+    // Somebody may change the rest of a queue that has had them since before they were refused.
+    expect(review("queues", { operation: "UPDATE", object: object({ spec }), oldObject: object({ spec }) })).toEqual({
+      allowed: true,
+      warnings: [message],
+    });
+  });
+
+  test.each([
+    gpu({ quota: -1, limit: -1, overQuotaWeight: 0 }),
+    gpu({ quota: 0.5, limit: 0, overQuotaWeight: 2.5 }),
+    { resources: {}, preemptMinRuntime: "1h30m", reclaimMinRuntime: null },
+  ])("and these mean something: %j", (spec) => {
+    expect(review("queues", { object: object({ spec }) })).toEqual({ allowed: true, warnings: [] });
+  });
+
+  test("are refused: a queue above itself", () => {
+    const queue = (name: string, parentQueue: string) =>
+      object({ metadata: { name }, spec: { parentQueue, resources: {} } });
+    const self = { allowed: false, message: expect.stringContaining("the queue would be above itself") };
+    expect(review("queues", { name: "a", object: queue("a", "a") })).toMatchObject(self);
+    const others = [queue("b", "c"), queue("c", "a")];
+    expect(review("queues", { name: "a", object: queue("a", "b") }, false, others)).toMatchObject(self);
+    expect(review("queues", { name: "a", object: queue("a", "") }, false, others).allowed).toBe(true);
+    // Those above form a circle without it, and it is not to blame.
+    expect(review("queues", { name: "x", object: queue("x", "b") }, false, [...others, queue("a", "b")]).allowed).toBe(
+      true,
+    );
+  });
 });
 
 describe("where quotas are held against each other, a queue", () => {
@@ -176,6 +246,28 @@ describe("a group", () => {
       ],
     };
     expect(group(spec, "UPDATE")).toMatchObject({ allowed: true, warnings: [expect.stringContaining("minMember")] });
+  });
+
+  test.each(["preemptionDelay", "stalenessGracePeriod"])("has a duration for %s", (field) => {
+    expect(group({ [field]: "5x" })).toMatchObject({
+      allowed: false,
+      message: `spec.${field}: Invalid value: "5x": it is no duration; these are: 90s, 5m, 1h30m`,
+    });
+    expect(group({ [field]: "-1s" })).toEqual({ allowed: true, warnings: [] });
+    const same = object({ spec: { [field]: "5x" } });
+    expect(review("podgroups", { operation: "UPDATE", object: same, oldObject: same })).toMatchObject({
+      allowed: true,
+      warnings: [expect.stringContaining("no duration")],
+    });
+  });
+
+  test.each([
+    [7, ["spec.schedulingBackoff: 7 is taken for -1, any number of attempts; 1 is a single one"]],
+    [1, []],
+    [-1, []],
+    [null, []],
+  ])("with a schedulingBackoff of %s is warned of: %j", (schedulingBackoff, warnings) => {
+    expect(group({ schedulingBackoff })).toEqual({ allowed: true, warnings });
   });
 
   test("that waits for more subgroups than it has is warned of", () => {

@@ -1,8 +1,8 @@
 import type { AdmissionHook, AdmissionRequest, AdmissionVerdict } from "../admissionHook.ts";
 import { describeFieldError, type FieldError } from "../fieldError.ts";
 import type { KubeObject } from "../object.ts";
-import { type PodGroup, podGroupRef, validatePodGroup } from "./podGroup.ts";
-import { type Queue, queueRef, validateQueue, whyQueueMustStay } from "./queue.ts";
+import { type PodGroup, podGroupRef, validatePodGroup, wrongPodGroupValues } from "./podGroup.ts";
+import { circleOf, type Queue, queueRef, validateQueue, whyQueueMustStay, wrongQueueValues } from "./queue.ts";
 import { checkQuotas } from "./queueQuotas.ts";
 import { type Topology, topologyRef, validateTopology } from "./topology.ts";
 
@@ -14,16 +14,22 @@ function queueHook(checksQuotas: boolean): AdmissionHook {
     type: "validating",
     resource: queueRef,
     operations: ["CREATE", "UPDATE", "DELETE"],
-    ...(checksQuotas && { reads: [queueRef] }),
+    reads: [queueRef],
     review({ operation, name, object, oldObject }, lookup) {
+      const others = lookup.list(queueRef, "").map(as<Queue>);
       if (operation === "DELETE") {
-        const why = oldObject === undefined ? undefined : whyQueueMustStay(as<Queue>(oldObject));
+        const why = oldObject === undefined ? undefined : whyQueueMustStay(as<Queue>(oldObject), others);
         return why === undefined ? { allowed: true } : { allowed: false, message: why };
       }
-      const errors = validateQueue(object as KubeObject);
-      if (errors.length > 0 || !checksQuotas) return verdictOf(errors);
-      const found = checkQuotas(name, as<Queue>(object as KubeObject).spec, lookup.list(queueRef, "").map(as<Queue>));
-      return verdictOf(found.errors, found.warnings);
+      const queue = as<Queue>(object as KubeObject);
+      const wrong = newOnly(oldObject, queue, ({ spec }) => [
+        ...wrongQueueValues(spec),
+        ...circleOf(name, spec, others),
+      ]);
+      const errors = [...validateQueue(queue), ...wrong.errors];
+      if (errors.length > 0 || !checksQuotas) return verdictOf(errors, wrong.warnings);
+      const found = checkQuotas(name, queue.spec, others);
+      return verdictOf(found.errors, [...wrong.warnings, ...found.warnings]);
     },
   };
 }
@@ -33,12 +39,11 @@ const podGroupHook: AdmissionHook = {
   type: "validating",
   resource: podGroupRef,
   operations: ["CREATE", "UPDATE"],
-  review({ operation, object }: AdmissionRequest) {
-    const { errors, warnings } = validatePodGroup(
-      as<PodGroup>(object as KubeObject).spec,
-      operation === "CREATE" ? "CREATE" : "UPDATE",
-    );
-    return verdictOf(errors, warnings);
+  review({ operation, object, oldObject }: AdmissionRequest) {
+    const group = as<PodGroup>(object as KubeObject);
+    const { errors, warnings } = validatePodGroup(group.spec, operation === "CREATE" ? "CREATE" : "UPDATE");
+    const wrong = newOnly(oldObject, group, ({ spec }) => wrongPodGroupValues(spec));
+    return verdictOf([...errors, ...wrong.errors], [...warnings, ...wrong.warnings]);
   },
 };
 
@@ -53,6 +58,19 @@ const topologyHook: AdmissionHook = {
 /** Whether a queue's quotas are held against those of its parent and its children is for who installs to say. */
 export function schedulingHooks({ checksQuotas = false } = {}): readonly AdmissionHook[] {
   return [queueHook(checksQuotas), podGroupHook, topologyHook];
+}
+
+/** What was wrong before may stay so: who changes something else is told, and not stopped. */
+function newOnly<T>(
+  old: KubeObject | undefined,
+  now: T,
+  check: (object: T) => readonly FieldError[],
+): { errors: readonly FieldError[]; warnings: readonly string[] } {
+  const errors = check(now);
+  if (errors.length === 0 || old === undefined) return { errors, warnings: [] };
+  const before = new Set(check(as<T>(old)).map(describeFieldError));
+  const isOld = (error: FieldError): boolean => before.has(describeFieldError(error));
+  return { errors: errors.filter((each) => !isOld(each)), warnings: errors.filter(isOld).map(describeFieldError) };
 }
 
 function verdictOf(errors: readonly FieldError[], warnings: readonly string[] = []): AdmissionVerdict {

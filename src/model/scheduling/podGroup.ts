@@ -3,6 +3,7 @@ import type { Condition, Time } from "../kubernetes.generated.ts";
 import type { ObjectMeta } from "../object.ts";
 import { schedulingGroup } from "./keys.ts";
 import type { ResourceAmounts } from "./queue.ts";
+import { wrongDuration } from "./wrongDuration.ts";
 
 /** The pods of one workload: how many must be placed together, in which queue, how close to each other. */
 export type PodGroup = {
@@ -175,8 +176,20 @@ export function validatePodGroup(
     if (operation === "CREATE") errors.push(forbidden(`${field}.minMember`, detail));
     else warnings.push(`${field}.minMember: ${detail}`);
   }
+  const backoff = spec?.schedulingBackoff;
+  if (isSet(backoff) && backoff !== 1 && backoff !== -1) {
+    warnings.push(`spec.schedulingBackoff: ${backoff} is taken for -1, any number of attempts; 1 is a single one`);
+  }
   if (subGroups.length > 0) warnOfTooMany("spec.minSubGroup", spec?.minSubGroup, childCounts.get("") ?? 0);
   return { errors, warnings };
+}
+
+/** Values that KAI's webhook cannot read. */
+export function wrongPodGroupValues(spec: PodGroupSpec | undefined): FieldError[] {
+  return [
+    ...wrongDuration("spec.preemptionDelay", spec?.preemptionDelay),
+    ...wrongDuration("spec.stalenessGracePeriod", spec?.stalenessGracePeriod),
+  ];
 }
 
 function isSet(value: number | null | undefined): value is number {

@@ -1,9 +1,9 @@
-import type { FieldError } from "../fieldError.ts";
-import { required } from "../fieldError.ts";
+import { type FieldError, invalid, required } from "../fieldError.ts";
 import { isObject } from "../json.ts";
 import type { Time } from "../kubernetes.generated.ts";
 import type { ObjectMeta } from "../object.ts";
 import { schedulingGroup } from "./keys.ts";
+import { wrongDuration } from "./wrongDuration.ts";
 
 /** Where workloads wait in line: a tree whose leaves take workloads and whose nodes divide what they get among their children. */
 export type Queue = {
@@ -71,18 +71,54 @@ export const defaultQueueName = "default-queue";
 export const defaultParentQueueName = "default-parent-queue";
 
 /** What a definition cannot say: a queue without resources would allow nothing, which nobody means. */
-export function validateQueue(queue: { readonly [field: string]: unknown }): FieldError[] {
-  const resources = isObject(queue["spec"]) ? queue["spec"]["resources"] : undefined;
-  return isObject(resources)
-    ? []
-    : [required("spec.resources", "a queue says what it may hold of gpu, cpu and memory")];
+export function validateQueue({ spec }: { readonly spec?: QueueSpec | undefined }): FieldError[] {
+  if (isObject(spec?.resources)) return [];
+  return [required("spec.resources", "a queue says what it may hold of gpu, cpu and memory")];
 }
 
-/** Why a queue may not go yet, or nothing. */
-export function whyQueueMustStay(queue: Queue): string | undefined {
-  const children = queue.status?.childQueues ?? [];
+/**
+ * Values that mean nothing. KAI's webhook refuses what is no duration, because it cannot read it; negative amounts it lets through, and they mean
+ * what nobody would guess.
+ */
+export function wrongQueueValues(spec: QueueSpec | undefined): FieldError[] {
+  const { gpuTypes = {}, ...amounts } = spec?.resources ?? {};
+  return [
+    ...Object.entries(amounts).flatMap(([name, each]) => wrongAmounts(`spec.resources.${name}`, each)),
+    ...Object.entries(gpuTypes).flatMap(([type, each]) => wrongAmounts(`spec.resources.gpuTypes[${type}]`, each)),
+    ...wrongDuration("spec.preemptMinRuntime", spec?.preemptMinRuntime),
+    ...wrongDuration("spec.reclaimMinRuntime", spec?.reclaimMinRuntime),
+  ];
+}
+
+function wrongAmounts(field: string, amounts: QueueResource | null | undefined): FieldError[] {
+  const { quota = 0, limit = 0, overQuotaWeight = 0 } = amounts ?? {};
+  const errors: FieldError[] = [];
+  for (const [name, value] of Object.entries({ quota, limit })) {
+    if (value < 0 && value !== unlimited) {
+      errors.push(invalid(`${field}.${name}`, value, "it is 0 or more, or -1, which is without bound"));
+    }
+  }
+  if (overQuotaWeight < 0) errors.push(invalid(`${field}.overQuotaWeight`, overQuotaWeight, "it is 0 or more"));
+  return errors;
+}
+
+/** Why a queue may not go yet, or nothing. Its status may not have heard yet of a queue that was made below it. */
+export function whyQueueMustStay({ metadata, status }: Queue, others: readonly Queue[]): string | undefined {
+  const below = others.filter(({ spec }) => spec?.parentQueue === metadata.name).map((each) => each.metadata.name);
+  const children = [...new Set([...(status?.childQueues ?? []), ...below])].sort();
   if (children.length === 0) return undefined;
-  return `queue ${queue.metadata.name} has child queues ${children.join(", ")}: delete or move them first`;
+  return `queue ${metadata.name} has child queues ${children.join(", ")}: delete or move them first`;
+}
+
+/** A queue that is above itself is served by nobody. */
+export function circleOf(name: string, spec: QueueSpec | undefined, others: readonly Queue[]): FieldError[] {
+  const parents = new Map(others.map(({ metadata, spec: other }) => [metadata.name, other?.parentQueue ?? ""]));
+  const passed = new Set<string>();
+  for (let at = spec?.parentQueue ?? ""; at !== "" && !passed.has(at); at = parents.get(at) ?? "") {
+    if (at === name) return [invalid("spec.parentQueue", spec?.parentQueue, "the queue would be above itself")];
+    passed.add(at);
+  }
+  return [];
 }
 
 /** The queues that `up` creates, without quota and without limit: a first workload runs before anybody thinks about shares. */

@@ -478,6 +478,16 @@ describe("for every kind", () => {
     expect(group.labels).toMatchObject({ "kai.scheduler/node-pool": "gold" });
   });
 
+  test("a delay that is no duration is told and left out, and the pod's own counts instead", () => {
+    const key = "kai.scheduler/preemption-delay";
+    const job = owner("batch/v1", "Job", { annotations: { [key]: "soon" } });
+    expect(wanted([job]).spec).not.toHaveProperty("preemptionDelay");
+    expect(wanted([job]).problems).toEqual([`${key}: soon is no duration`]);
+    const member = pod("p");
+    member.metadata.annotations = { [key]: "5m" };
+    expect(wanted([job], member).spec).toMatchObject({ preemptionDelay: "5m" });
+  });
+
   test("preemptibility, topology, delay and grace are taken over", () => {
     const annotations = {
       "kai.scheduler/topology": "t",

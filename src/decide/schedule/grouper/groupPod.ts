@@ -1,3 +1,4 @@
+import { durationToMs } from "../../../model/goDuration.ts";
 import type { Pod } from "../../../model/kubernetes.generated.ts";
 import { splitApiVersion } from "../../../model/object.ts";
 import { annotationKeys, labelKeys } from "../../../model/scheduling/keys.ts";
@@ -17,6 +18,8 @@ export interface WantedGroup {
   readonly spec: PodGroupSpec;
   /** The pod's subgroup in it. */
   readonly subGroup: string | undefined;
+  /** What could not be understood, and was left out. */
+  readonly problems: readonly string[];
 }
 
 /** Why a pod gets no group from us. */
@@ -68,9 +71,15 @@ export function groupPod(pod: Pod, chain: readonly Workload[], facts: GroupFacts
   const priorityClassName = priorityClassOf(pod, labels, usual, grouping.priorityClass, facts);
   const preemptibility = labels[labelKeys.preemptibility] ?? podLabels[labelKeys.preemptibility];
   const topology = grouping.topology ?? topologyOf(ownerAnnotations) ?? topologyOf(annotations);
-  const delay = ownerAnnotations[annotationKeys.preemptionDelay] ?? annotations[annotationKeys.preemptionDelay];
-  const grace =
-    ownerAnnotations[annotationKeys.stalenessGracePeriod] ?? annotations[annotationKeys.stalenessGracePeriod];
+  const problems: string[] = [];
+  // What is no duration would be refused with the group, and the pod would wait for it.
+  const durationAt = (key: string): string | undefined => {
+    const given = [ownerAnnotations[key], annotations[key]].filter((text) => text !== undefined);
+    for (const text of given) if (durationToMs(text) === undefined) problems.push(`${key}: ${text} is no duration`);
+    return given.find((text) => durationToMs(text) !== undefined);
+  };
+  const delay = durationAt(annotationKeys.preemptionDelay);
+  const grace = durationAt(annotationKeys.stalenessGracePeriod);
   const hasSubGroups = (grouping.subGroups?.length ?? 0) > 0;
   const { apiVersion, kind, metadata } = top;
   return {
@@ -97,6 +106,7 @@ export function groupPod(pod: Pod, chain: readonly Workload[], facts: GroupFacts
       ...(grace !== undefined && { stalenessGracePeriod: grace }),
     },
     subGroup: hasSubGroups ? grouping.subGroup : undefined,
+    problems: [...new Set(problems)],
   };
 }
 

@@ -1,7 +1,7 @@
-/** Durations as Go writes them: `1h30m`, `10s`, `250ms`, `-1s`. */
+/** Durations as Go writes and reads them: `1h30m`, `10s`, `250ms`, `.5s`, `-1s`. */
 
-const whole = /^([+-]?)((?:[0-9]+(?:\.[0-9]+)?(?:h|ms|m|s|us|µs|ns))+|0)$/;
-const part = /([0-9]+(?:\.[0-9]+)?)(h|ms|m|s|us|µs|ns)/g;
+const whole = /^([+-]?)((?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:h|ms|m|s|us|[µμ]s|ns))+|0)$/;
+const part = /([0-9]+\.?[0-9]*|\.[0-9]+)(h|ms|m|s|us|[µμ]s|ns)/g;
 const msPer: Readonly<Record<string, number>> = {
   h: 3_600_000,
   m: 60_000,
@@ -9,6 +9,7 @@ const msPer: Readonly<Record<string, number>> = {
   ms: 1,
   us: 1e-3,
   µs: 1e-3,
+  μs: 1e-3,
   ns: 1e-6,
 };
 

@@ -161,7 +161,7 @@ function search(session: Session, action: EvictingAction, rulesFor: RulesFor): v
       counts.isCutShort = true;
       return;
     }
-    const rules = rulesFor(job, step);
+    const rules = sparingWinners(session, rulesFor(job, step));
     const isHelped = rules !== undefined && hasVictims(cluster, rules);
     if (isHelped && makeRoom(session, { job, step, losses }, rules, allowed)) {
       counts.ended("solved", allowed.isReduced);
@@ -178,6 +178,13 @@ function search(session: Session, action: EvictingAction, rulesFor: RulesFor): v
     // A search that was cut short says nothing about the next.
     if (!allowed.isSpent) failures.push({ signature, request, count: step.tasks.length });
   }
+}
+
+/** Whoever others go for in this cycle does not go itself: they would go for nothing. */
+function sparingWinners({ decided }: Session, rules: VictimRules | undefined): VictimRules | undefined {
+  if (rules === undefined) return undefined;
+  const isWinner = (job: Job): boolean => (decided.get(job) ?? "allocate") !== "allocate";
+  return { ...rules, isVictim: (job) => rules.isVictim(job) && !isWinner(job) };
 }
 
 /** Who goes leaves room, and what it had no longer counts for the limits of its queues. Who is moved takes both along. */

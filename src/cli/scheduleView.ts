@@ -4,8 +4,7 @@ import { kubeHttp } from "../adapters/kubeHttp.ts";
 import { pinoLog } from "../adapters/pinoLog.ts";
 import { systemClock } from "../adapters/systemClock.ts";
 import { errorOf } from "../control/verify/runVerify.ts";
-import type { ShareView } from "../decide/bind/shareRoom.ts";
-import { whyRefused, whyShare } from "../decide/bind/whyShare.ts";
+import { type ShareView, whyRefused, whyShare } from "../decide/bind/whyShare.ts";
 import type { Cluster } from "../decide/schedule/cluster.ts";
 import { poolClusters } from "../decide/schedule/poolClusters.ts";
 import {
@@ -115,9 +114,9 @@ export async function showWhy(name: string, flags: ViewFlags): Promise<void> {
   });
 }
 
-/** For a pod that asks for a share of a GPU: what of the share keeps it waiting, where nothing else does. */
+/** For a pod that asks for a share of a GPU and has its place: what keeps it from starting there. */
 function withShareCause(answer: WhyAnswer, objects: ShareView): WhyAnswer {
-  const isOpen = answer.next === "" && ["", "PodSchedulingErrors", "BindingRefused"].includes(answer.reason);
+  const isOpen = answer.next === "" && ["", "BindingRefused"].includes(answer.reason);
   const pod = objects.pods.find(({ metadata }) => `${metadata.namespace}/${metadata.name}` === answer.name);
   const found = isOpen && answer.kind === "Pod" && pod !== undefined ? whyShare(pod, objects) : undefined;
   return found === undefined ? answer : { ...answer, reason: found.cause, message: found.message, cure: found.cure };

@@ -100,7 +100,8 @@ export class StatusTurns {
       return true;
     }
     const condition = this.conditionOf(job.owner as PodGroup);
-    return condition?.reasons?.[0]?.reason === verdict.reason;
+    // A refused bind says when it is tried again, each time.
+    return verdict.reason !== "BindingRefused" && condition?.reasons?.[0]?.reason === conditionWord(verdict);
   }
 
   private async tellGroup(
@@ -236,6 +237,8 @@ function conditionWord({ reason }: Verdict): UnschedulableReason {
     case "NotReady":
     case "NoGroup":
     case "SchedulingGated":
+    case "NoGpuWithRoom":
+    case "NodeFull":
       return "PodSchedulingErrors";
     default:
       return reason;

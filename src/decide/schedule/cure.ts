@@ -215,7 +215,8 @@ class OwnHoldings {
   }
 }
 
-function give({ cluster }: Session, { node, place, amount }: Grant, times = 1): void {
+/** As if so much more were free. The same with -1 takes it back, as long as nobody was placed on the node with a share. */
+export function give({ cluster }: Session, { node, place, amount }: Grant, times = 1): void {
   const at = node.index;
   for (const amounts of [cluster.table.idle[place], cluster.table.later[place]]) {
     if (amounts !== undefined) amounts[at] = (amounts[at] ?? 0) + amount * times;

@@ -100,7 +100,6 @@ describe("the reason of a job that waits", () => {
 
   test.each<[string, Parameters<typeof node>[1], PodWords, string]>([
     ["GPUs", { gpus: 4 }, { gpus: 4 }, "have not enough GPUs"],
-    ["memory of GPUs", { gpus: 1 }, { fraction: "0.9" }, "have no GPU with enough memory left"],
     ["cores", { cpu: "64" }, { cpu: "40" }, "have not enough CPU cores"],
     ["memory", { memory: "512Gi" }, { memory: "300Gi" }, "have not enough memory"],
     [
@@ -129,7 +128,6 @@ describe("the reason of a job that waits", () => {
       pods: [
         pod("x", {
           ...words,
-          ...(words.fraction !== undefined && { groups: ["g"] }),
           ...(words.spec !== undefined && "overhead" in words.spec && { cpu: "2", spec: {} }),
           on: "n1",
           group: "r",

@@ -6,6 +6,7 @@ import { isBound } from "./cure.ts";
 import { cureText } from "./cureText.ts";
 import type { PlannedEviction } from "./cycle.ts";
 import { explainGate, explainQueue } from "./explainQueue.ts";
+import { explainShare } from "./explainShare.ts";
 import { whyRefused } from "./fit.ts";
 import { isReady, type Step } from "./gang.ts";
 import { memoryGate } from "./gates.ts";
@@ -193,11 +194,10 @@ function explainPlacement(
   const tooLarge = largerThanAnyNode(session, failed);
   if (tooLarge !== undefined) return { reason, message: `${lead}${tooLarge.message}`, cure: tooLarge.cure };
   const before = inPlacingOrder(job, step).slice(0, placed);
-  const { counted, cure } = reasonsFor(session, job, failed, step, before);
+  const found = reasonsFor(session, job, failed, step, before);
   const whose = part === "" ? "" : ` of ${part}`;
   const who = step.tasks.length > 1 ? `the next, ${failed.name}${whose},` : `pod ${failed.key}${whose}`;
-  const message = `${lead}${who} fits ${counted}`;
-  return { reason, message, cure: cure ?? "it is tried again whenever something changes" };
+  return { reason: found.reason, message: `${lead}${who} ${found.text}`, cure: found.cure };
 }
 
 /** What is wrong with a constraint is cured by another one; where room is missing, by room. */
@@ -229,9 +229,10 @@ function cureOfProblem(problem: string): string {
 const explanationsMax = 64;
 
 interface Explained {
-  /** How many nodes there are, and how many of them are refused for what. */
-  readonly counted: string;
-  readonly cure: string | undefined;
+  readonly reason: Verdict["reason"];
+  /** How many nodes there are, and how many of them are refused for what; goes on after who it is about. */
+  readonly text: string;
+  readonly cure: string;
 }
 
 /** Of one cycle: how many nodes there are, and what was explained, by shape. */
@@ -259,10 +260,14 @@ function reasonsFor(session: Session, job: Job, task: Task, step: Step, before: 
   const isAlike = step.tasks.length === 1 && !isOwn;
   let reasons = isAlike ? byShape.get(task.shape.id) : undefined;
   if (reasons !== undefined) return reasons;
-  if (byShape.size >= explanationsMax) return { counted: `0 of ${total} nodes`, cure: undefined };
+  if (byShape.size >= explanationsMax) {
+    const untold = "it is tried again whenever something changes";
+    return { reason: "PodSchedulingErrors", text: `fits 0 of ${total} nodes`, cure: untold };
+  }
   const start = session.statement.checkpoint();
   for (const each of before) placeTask(session.cluster, session.statement, each);
-  const nodes = nodeReasons(session, task);
+  const { reasons: nodes, open } = nodeReasons(session, task);
+  const share = explainShare(session, task, open);
   const bar = [...barredTypes(session.cluster, task).values()].find((each) => nodes.has(typeBarText(each)));
   session.statement.rollback(start);
   const cure =
@@ -271,9 +276,22 @@ function reasonsFor(session: Session, job: Job, task: Task, step: Step, before: 
       : `give queue ${bar.queue.name} a higher ${bar.bound} of ${bar.type}, or free GPUs of another type that it accepts`;
   const detailed = session.cluster.settings.showsNodesInErrors;
   const list = [...nodes]
+    .filter(([text]) => share === undefined || !isOfAmounts(text))
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([text, names]) => `${nodesText(names, detailed)} ${text}`);
-  reasons = { counted: `0 of ${total} nodes${list.length > 0 ? `: ${list.join(", ")}` : ""}`, cure };
+  const others = list.join(", ");
+  if (share === undefined) {
+    const text = `fits 0 of ${total} nodes${others === "" ? "" : `: ${others}`}`;
+    reasons = { reason: "PodSchedulingErrors", text, cure };
+  } else {
+    // For a pod alone it is known what less would do; of a gang each would have to ask for less.
+    const own = step.tasks.length === 1 && bar === undefined ? share.cure : "";
+    reasons = {
+      reason: share.reason,
+      text: `${share.text}${others === "" ? "" : `; besides, ${others}`}`,
+      cure: own === "" ? cure : share.reason === "NodeFull" ? own : `${cure}, or ${own}`,
+    };
+  }
   byShape.set(isAlike ? task.shape.id : -1 - byShape.size, reasons);
   return reasons;
 }
@@ -288,8 +306,17 @@ function nodesText(names: readonly string[], isDetailed: boolean): string {
   return names.length > namesMax ? `${shown} and ${names.length - namesMax} more` : shown;
 }
 
-/** Why each node is refused: nodes by reason. */
-function nodeReasons(session: Session, task: Task): Map<string, string[]> {
+/** Whether it is amounts that a node lacks. */
+function isOfAmounts(text: string): boolean {
+  return text.startsWith(lackText) || text === noGpuText;
+}
+
+const lackText = "have not enough ";
+const noGpuText = "have no GPU with enough memory left";
+
+/** Why each node is refused: nodes by reason, and those that nothing but room keeps it from. */
+function nodeReasons(session: Session, task: Task): { reasons: Map<string, string[]>; open: NodeState[] } {
+  const open: NodeState[] = [];
   const { cluster } = session;
   const { table, fit, names } = cluster;
   const reasons = new Map<string, string[]>();
@@ -326,15 +353,16 @@ function nodeReasons(session: Session, task: Task): Map<string, string[]> {
       add(`would take queue ${beyond.name} beyond its bound of gpu: the memory is more of a GPU there`);
       continue;
     }
+    open.push(node);
     const lack = lackOf(session, task, node);
     if (lack !== undefined) {
       const name = names.names[lack] ?? "";
       const isOverhead = fitsWithoutOverhead(session, task, node, lack, name);
-      add(`have not enough ${placeText(name, lack)}${isOverhead ? " for the pod's overhead" : ""}`);
+      add(`${lackText}${placeText(name, lack)}${isOverhead ? " for the pod's overhead" : ""}`);
       continue;
     }
     if (shape.hostPorts.length > 0 && fit.score(shape, at) < 0) add("have the port in use");
-    else if (isShared(shape.gpu) && fit.score(shape, at) < 0) add("have no GPU with enough memory left");
+    else if (isShared(shape.gpu) && fit.score(shape, at) < 0) add(noGpuText);
     else if (rules?.refuses(node) !== undefined) add(`are ruled out by pod ${rules.refuses(node)}`);
     else if (shape.volumeClaims.length > 0 && cluster.volumes.refuses(task, node) !== undefined) {
       add(`are ruled out by ${cluster.volumes.refuses(task, node)}`);
@@ -345,7 +373,7 @@ function nodeReasons(session: Session, task: Task): Map<string, string[]> {
       add("lie outside of the domain that it was tried in");
     else add("are promised to others");
   }
-  return reasons;
+  return { reasons, open };
 }
 
 /** Whether the node has enough for the containers, and it is the overhead of the runtime class that is too much. */

@@ -1,5 +1,6 @@
 import { numberText, placeText } from "./amountWords.ts";
 import { shareMemoryMiB } from "./gpuRequest.ts";
+import { gpuAt } from "./resources.ts";
 import type { Session } from "./session.ts";
 import type { Task } from "./task.ts";
 
@@ -46,7 +47,18 @@ export function largerThanAnyNode(
     };
   }
   const { gpu } = shape;
-  if (gpu.type !== "memory") return undefined;
+  if (gpu.type !== "memory" && gpu.type !== "fraction") return undefined;
+  const devices = mostOnOneNode(session, gpuAt, { isHealthy: false });
+  if (gpu.devices > devices) {
+    return {
+      message: `pod ${key} asks for shares of ${gpu.devices} GPUs of one node, and ${devices === 0 ? "no node has any" : `the largest node has ${devices}`}`,
+      cure:
+        devices === 0
+          ? "add a node with GPUs"
+          : `ask for shares of at most ${devices} GPUs, or add a node with ${gpu.devices}`,
+    };
+  }
+  if (gpu.type === "fraction") return undefined;
   const { mostMiB } = cluster.gpuMemoryRange();
   if (shareMemoryMiB(gpu, mostMiB) <= mostMiB) return undefined;
   return {

@@ -2,7 +2,14 @@ import type { QueueDetails, UnschedulableReason } from "../../model/scheduling/p
 
 /** The one reason why a job waits, with what shows it and what would cure it. The same sentences go wherever somebody asks. */
 export interface Verdict {
-  readonly reason: UnschedulableReason | "NotReady" | "BindingRefused" | "NoGroup" | "SchedulingGated";
+  readonly reason:
+    | UnschedulableReason
+    | "NotReady"
+    | "BindingRefused"
+    | "NoGroup"
+    | "SchedulingGated"
+    | "NoGpuWithRoom"
+    | "NodeFull";
   /** What is the matter, with names and numbers. */
   readonly message: string;
   /** What would make it run. */

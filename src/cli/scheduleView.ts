@@ -69,8 +69,10 @@ export async function showQueues(flags: ViewFlags): Promise<void> {
       row.requested,
       row.borrowed,
       String(row.pending),
+      row.note,
     ]);
-    const head = ["QUEUE", "PRI", "QUOTA", "LIMIT", "FAIR", "ALLOCATED", "REQUESTED", "BORROWED", "PENDING"];
+    const noted = rows.some(({ note }) => note !== "") ? ["NOTE"] : [];
+    const head = ["QUEUE", "PRI", "QUOTA", "LIMIT", "FAIR", "ALLOCATED", "REQUESTED", "BORROWED", "PENDING", ...noted];
     return `${tableText([head, ...table])}GPUs at revision ${revision}\n`;
   });
 }

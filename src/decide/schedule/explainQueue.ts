@@ -52,6 +52,11 @@ function explainMissing({ queuesElsewhere, settings }: Cluster, { queueName, id 
   };
 }
 
+/** What keeps a queue that is there from having a place in the tree. */
+export function orphanText(cluster: Cluster, queueName: string): string {
+  return explainOrphan(cluster, queueName).message.replace(`queue ${queueName} is `, "");
+}
+
 function explainOrphan({ queues, queuesElsewhere }: Cluster, queueName: string): Words {
   const orphan = queues.orphans.get(queueName);
   const left = `queue ${queueName} is left out`;

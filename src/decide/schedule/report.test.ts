@@ -54,6 +54,37 @@ describe("questions about a cluster", () => {
     ]);
   });
 
+  test("queues that have no place in the tree are there too, with why", () => {
+    const queues = [
+      queue("q"),
+      queue("lost", { parentQueue: "no" }),
+      queue("a", { parentQueue: "b" }),
+      queue("b", { parentQueue: "a" }),
+    ];
+    const words = gang("w", 1, { gpus: 2 }, { queue: "lost" });
+    const rows = queueRows(clusterOf({ ...none, nodes: [node("n1")], queues, ...words }), nowMs);
+    expect(rows.map(({ name, requested, pending, note }) => [name, requested, pending, note])).toEqual([
+      ["q", "0", 0, ""],
+      ["a", "0", 0, "left out: the parents of queue a lead back to it (a, b, a)"],
+      ["b", "0", 0, "left out: the parents of queue b lead back to it (b, a, b)"],
+      ["lost", "2", 1, "left out: queue lost names the parent no, which does not exist"],
+    ]);
+  });
+
+  test("of subgroups that need not all be there the smallest make the minimum", () => {
+    const subGroups = [
+      { name: "a", minMember: 4 },
+      { name: "b", minMember: 2 },
+      { name: "c", minMember: 3 },
+    ];
+    const places = (minSubGroup?: number) => {
+      const groups = [group("g", { subGroups, ...(minSubGroup !== undefined && { minSubGroup }) })];
+      const pods = [pod("p", { group: "g", subGroup: "a" })];
+      return jobRows(clusterOf({ ...none, nodes: [node("n1")], queues: [queue("q")], groups, pods }), nowMs)[0]?.gang;
+    };
+    expect([places(), places(1), places(2)]).toEqual(["0/9/1", "0/2/1", "0/5/1"]);
+  });
+
   test("GPUs by type", () => {
     expect(nodeRows(cluster(), nowMs)).toEqual([
       { type: "H100", nodes: 3, total: 24, free: 14, fullNodes: 1, maxReservable: 8, drained: 8, bad: 0 },

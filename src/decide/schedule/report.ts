@@ -30,12 +30,13 @@ import { ClaimDevices } from "./claimDevices.ts";
 import { Cluster } from "./cluster.ts";
 import { cycle, type Plan } from "./cycle.ts";
 import { explain, explainGates, explainMissingGroup, explainUngrouped, explainUnserved } from "./explain.ts";
-import type { Job } from "./job.ts";
+import { orphanText } from "./explainQueue.ts";
+import type { GroupNode, Job } from "./job.ts";
 import { isPlainGang } from "./plainGang.ts";
-import type { QueueState } from "./queueTree.ts";
+import { QueueState } from "./queueTree.ts";
 import { gpuAt, gpuMaker, wholeCapacity } from "./resources.ts";
 import { defaultSettings, type Settings } from "./settings.ts";
-import type { Place, Task } from "./task.ts";
+import { isAllocatedStatus, type Place, type Task } from "./task.ts";
 import { sentenceOf, type Verdict } from "./verdict.ts";
 
 /** The objects of a cluster at one revision, from which questions about scheduling are answered. */
@@ -224,7 +225,7 @@ export function jobRows(cluster: Cluster, nowMs: number, isAll = false): JobRow[
       queue: job.queueName,
       priority: job.priority,
       gpus: gpuText((cluster.pendingVector(job)[0] ?? 0) + (job.allocated[0] ?? 0)),
-      gang: `${job.allocatedCount}/${job.podSets.reduce((sum, { min }) => sum + min, 0)}/${job.tasks.size}`,
+      gang: `${job.allocatedCount}/${leastPods(job.root)}/${job.tasks.size}`,
       state: waits
         ? planned.get(job) === "waits for a release"
           ? "Waiting"
@@ -253,6 +254,13 @@ export function jobRows(cluster: Cluster, nowMs: number, isAll = false): JobRow[
   return rows;
 }
 
+/** With how many pods it starts: of subgroups that need not all be there, the smallest. */
+function leastPods({ podSet, children, minChildren }: GroupNode): number {
+  if (podSet !== undefined) return podSet.min;
+  const least = children.map(leastPods).sort((a, b) => a - b);
+  return least.slice(0, minChildren).reduce((sum, count) => sum + count, 0);
+}
+
 function byLine(a: Job, b: Job): number {
   return (
     (a.queueName < b.queueName ? -1 : a.queueName > b.queueName ? 1 : 0) ||
@@ -274,6 +282,8 @@ export interface QueueRow {
   /** Beyond the quota, which others may take back. */
   readonly borrowed: string;
   readonly pending: number;
+  /** Why it takes no part; empty when it does. */
+  readonly note: string;
 }
 
 /** The tree of queues with their GPUs, parents before children. */
@@ -298,12 +308,44 @@ export function queueRows(cluster: Cluster, nowMs: number): QueueRow[] {
         requested: gpuText(queue.request[0]),
         borrowed: gpuText(deserved < 0 ? 0 : Math.max(0, queue.allocated[0] - deserved)),
         pending: pending.get(queue) ?? 0,
+        note: "",
       });
       walk(queue.children, depth + 1);
     }
   };
   walk(cluster.queues.roots, 0);
+  for (const [name, orphan] of [...cluster.queues.orphans].sort(([a], [b]) => (a < b ? -1 : 1))) {
+    rows.push(orphanRow(cluster, name, orphan.queue));
+  }
   return rows;
+}
+
+/** A queue without a place in the tree: what its workloads have and ask for is counted here alone. */
+function orphanRow(cluster: Cluster, name: string, queue: Queue): QueueRow {
+  const { priority, deserved, limit } = new QueueState(queue);
+  const jobs = [...cluster.jobs.values()].filter((job) => job.queueName === name);
+  let allocated = 0;
+  let asked = 0;
+  for (const job of jobs) {
+    for (const task of job.tasks) {
+      const [milli] = cluster.vectorOf(task, cluster.gpuMemoryRange().leastMiB);
+      if (isAllocatedStatus[task.status]) allocated += milli;
+      else if (task.status === "pending") asked += milli;
+    }
+  }
+  return {
+    name,
+    depth: 0,
+    priority,
+    quota: gpuText(deserved[0]),
+    limit: gpuText(limit[0]),
+    fairShare: "0",
+    allocated: gpuText(allocated),
+    requested: gpuText(allocated + asked),
+    borrowed: gpuText(deserved[0] < 0 ? 0 : Math.max(0, allocated - deserved[0])),
+    pending: jobs.filter((job) => job.pendingCount > 0).length,
+    note: orphanText(cluster, name),
+  };
 }
 
 export interface NodeRow {

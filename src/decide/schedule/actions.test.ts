@@ -2,12 +2,21 @@ import { describe, expect, test } from "vitest";
 import type { PodGroupSpec } from "../../model/scheduling/podGroup.ts";
 import { cycle, type Plan } from "./cycle.ts";
 import type { ActionName, Settings } from "./settings.ts";
-import { gang, node, type PodWords, queue, startMs, together, type WorldWords, world } from "./testCluster.ts";
+import {
+  gang,
+  gpuBounds,
+  node,
+  type PodWords,
+  queue,
+  startMs,
+  together,
+  type WorldWords,
+  world,
+} from "./testCluster.ts";
 
 /** What every action asks before it looks at a job, and what it remembers of those that failed. */
 
 const nowMs = startMs + 60_000;
-const quota = (gpus: number) => ({ resources: { gpu: { quota: gpus, limit: -1, overQuotaWeight: 1 } } });
 const all = ["allocate", "consolidation", "reclaim", "preempt"] as const;
 type Looking = (typeof all)[number];
 
@@ -22,21 +31,21 @@ interface Change {
 
 /** A cluster in which job `m` is served by the one action and by no other. */
 const scenes: Readonly<Record<Looking, (change: Change) => WorldWords>> = {
-  allocate: (change) => ({ queues: [queue("q", quota(8))], ...together(...jobs(change, { gpus: 1 })) }),
+  allocate: (change) => ({ queues: [queue("q", gpuBounds(8))], ...together(...jobs(change, { gpus: 1 })) }),
   consolidation: (change) => ({
     nodes: [node("n1"), node("n2")],
-    queues: [queue("q", quota(16))],
+    queues: [queue("q", gpuBounds(16))],
     ...together(gang("a", 1, { gpus: 5, on: "n1" }), gang("b", 1, { gpus: 3, on: "n2" }), ...jobs(change, { gpus: 8 })),
   }),
   reclaim: (change) => ({
-    queues: [queue("q", quota(4)), queue("theirs", quota(4))],
+    queues: [queue("q", gpuBounds(4)), queue("theirs", gpuBounds(4))],
     ...together(
       ...Array.from({ length: 8 }, (_, at) => gang(`t${at}`, 1, { gpus: 1, on: "n1" }, { queue: "theirs" })),
       ...jobs(change, { gpus: 1 }),
     ),
   }),
   preempt: (change) => ({
-    queues: [queue("q", quota(8))],
+    queues: [queue("q", gpuBounds(8))],
     ...together(
       gang("low", 8, { gpus: 1, on: "n1" }, { minMember: 1 }),
       ...jobs({ ...change, spec: { priorityClassName: "build-preemptible", ...change.spec } }, { gpus: 1 }),
@@ -123,7 +132,7 @@ describe("a job that asks for no less than one that failed", () => {
     const spec = { priorityClassName: "build-preemptible" };
     const cluster = world({
       nodes: [node("n1", { labels: { zone: "a" } })],
-      queues: [queue("q", quota(4)), queue("r", quota(4)), queue("theirs", quota(8))],
+      queues: [queue("q", gpuBounds(4)), queue("r", gpuBounds(4)), queue("theirs", gpuBounds(8))],
       settings: { actions: ["allocate", action] },
       ...together(
         // Something of a lower priority that could go and would not be enough, and somebody who cannot go.
@@ -157,7 +166,7 @@ describe("a job that asks for no less than one that failed", () => {
     const scattered = (queueName: string): number => {
       const cluster = world({
         nodes: [node("n1"), node("n2")],
-        queues: [queue("q", quota(16)), queue("r", quota(16))],
+        queues: [queue("q", gpuBounds(16)), queue("r", gpuBounds(16))],
         settings: { actions: ["allocate", "consolidation"] },
         ...together(
           // Both halves are too large to move.
@@ -232,7 +241,7 @@ describe("a job that asks for no less than one that failed", () => {
 
   test("is tried again in the next cycle", () => {
     const words = scenes.reclaim({ spec: {} });
-    const cluster = world({ ...words, queues: [queue("q", quota(4)), queue("theirs", quota(8))] });
+    const cluster = world({ ...words, queues: [queue("q", gpuBounds(4)), queue("theirs", gpuBounds(8))] });
     const failed = () => cycle(cluster, nowMs).searches.get("reclaim")?.failed;
     expect([failed(), failed()]).toEqual([1, 1]);
   });

@@ -5,6 +5,7 @@ import {
   decide,
   evicted,
   gang,
+  gpuBounds,
   group,
   node,
   outcome,
@@ -15,12 +16,11 @@ import {
   world,
 } from "./testCluster.ts";
 
-const gpus = (quota: number, limit = -1) => ({ resources: { gpu: { quota, limit, overQuotaWeight: 1 } } });
 const running = (name: string, count: number, on: string, spec: Parameters<typeof group>[1] = {}, words = {}) =>
   gang(name, count, { gpus: 1, on, ...words }, spec);
 
 describe("reclaim", () => {
-  const two = [queue("mine", gpus(4)), queue("theirs", gpus(4))];
+  const two = [queue("mine", gpuBounds(4)), queue("theirs", gpuBounds(4))];
 
   test("a queue takes back its quota from one that is beyond its own", () => {
     const cluster = world({
@@ -52,7 +52,7 @@ describe("reclaim", () => {
 
   test("work that cannot be evicted is not", () => {
     const cluster = world({
-      queues: [queue("mine", gpus(4)), queue("theirs", gpus(8))],
+      queues: [queue("mine", gpuBounds(4)), queue("theirs", gpuBounds(8))],
       ...together(
         running("t", 8, "n1", { queue: "theirs", preemptibility: "non-preemptible" }),
         gang("m", 1, { gpus: 1 }, { queue: "mine" }),
@@ -87,13 +87,13 @@ describe("reclaim", () => {
         ...together(...full("n1"), ...full("n2"), gang("m", 2, { gpus: 8 }, { queue: "mine" })),
       });
     expect(evicted(decide(words()))).toEqual([]);
-    const plan = decide(words([queue("mine", gpus(16)), queue("theirs", gpus(0))]));
+    const plan = decide(words([queue("mine", gpuBounds(16)), queue("theirs", gpuBounds(0))]));
     expect(evicted(plan)).toHaveLength(16);
     expect(Object.values(outcome(plan)).sort()).toEqual(["~n1", "~n2"]);
   });
 
   test("who started not long ago keeps its core, and may lose the rest", () => {
-    const queues = [queue("mine", gpus(4)), queue("theirs", { ...gpus(4), reclaimMinRuntime: "10m" })];
+    const queues = [queue("mine", gpuBounds(4)), queue("theirs", { ...gpuBounds(4), reclaimMinRuntime: "10m" })];
     const annotations = { "kai.scheduler/last-start-timestamp": formatTime(startMs) };
     const words = (minMember: number) =>
       world({
@@ -172,11 +172,11 @@ describe("reclaim", () => {
 
   test("in a tree the queues that differ first decide", () => {
     const queues = [
-      queue("a", gpus(4)),
-      queue("b", gpus(4)),
-      queue("a1", { ...gpus(2), parentQueue: "a" }),
-      queue("a2", { ...gpus(2), parentQueue: "a" }),
-      queue("b1", { ...gpus(4), parentQueue: "b" }),
+      queue("a", gpuBounds(4)),
+      queue("b", gpuBounds(4)),
+      queue("a1", { ...gpuBounds(2), parentQueue: "a" }),
+      queue("a2", { ...gpuBounds(2), parentQueue: "a" }),
+      queue("b1", { ...gpuBounds(4), parentQueue: "b" }),
     ];
     const cluster = world({
       queues,
@@ -213,7 +213,7 @@ describe("preemption", () => {
     const high = gang("high", 1, { gpus: 1 }, { priorityClassName: "build-preemptible" });
     const words = (spec: Parameters<typeof group>[1]) => ({
       // What both queues have is within their quotas, so that nobody reclaims.
-      queues: [queue("q", gpus(8)), queue("other", gpus(8))],
+      queues: [queue("q", gpuBounds(8)), queue("other", gpuBounds(8))],
       settings: { consolidationJobsMax: 0 },
       ...together(running("low", 8, "n1", { minMember: 8, ...spec }), high),
     });
@@ -225,7 +225,7 @@ describe("preemption", () => {
   test("who cannot be evicted grows by eviction no further than its quota", () => {
     const cluster = world({
       nodes: [node("n1", { gpus: 3 })],
-      queues: [queue("q", gpus(2))],
+      queues: [queue("q", gpuBounds(2))],
       ...together(
         running("low", 3, "n1", { minMember: 1 }),
         gang("high", 3, { gpus: 1 }, { priorityClassName: "inference", minMember: 1 }),
@@ -237,7 +237,7 @@ describe("preemption", () => {
   test("who cannot be evicted must fit the quota itself", () => {
     const words = (quota: number) =>
       world({
-        queues: [queue("q", gpus(quota))],
+        queues: [queue("q", gpuBounds(quota))],
         ...together(
           running("low", 8, "n1", { minMember: 1 }),
           gang("high", 1, { gpus: 2 }, { priorityClassName: "inference" }),
@@ -280,7 +280,7 @@ describe("consolidation", () => {
     const rock = running("rock", 1, "n2", { preemptibility: "non-preemptible" }, { gpus: 2 });
     const words = (other: string) => ({
       nodes: [node("n1", { gpus: 4 }), node("n2", { gpus: 4 })],
-      queues: [queue("q", gpus(8))],
+      queues: [queue("q", gpuBounds(8))],
       ...together(rock, {
         groups: [group("j", { minMember: 1 }), ...(other === "j" ? [] : [group(other)])],
         pods: [pod("j-0", { gpus: 2, on: "n1", group: "j" }), pod("x", { gpus: 4, group: other })],

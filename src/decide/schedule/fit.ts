@@ -444,7 +444,7 @@ function preferenceOf(choice: NodeChoice, { node, taints }: NodeState): number {
 }
 
 /** Ports of the node are taken now by whoever is there, also by who is going. */
-export function portsTaken(wanted: readonly HostPort[], node: NodeState): boolean {
+function portsTaken(wanted: readonly HostPort[], node: NodeState): boolean {
   for (const { holder } of node.holdings) {
     for (const theirs of holder.shape.hostPorts) {
       if (wanted.some((ours) => samePort(ours, theirs))) return true;

@@ -147,15 +147,7 @@ function allocatedOf(node: GroupNode): number {
   return sum;
 }
 
-/**
- * What can be taken from a running job in one step: one pod beyond a minimum, else a whole subgroup that is not required, else everything.
- * The last in order go first.
- */
-export function nextVictims(job: Job, isVictim: (task: Task) => boolean): readonly Task[] {
-  return surplusVictims(job.root, isVictim) ?? allOf(job.root).filter(isVictim);
-}
-
-/** Only what the job can do without; undefined when there is nothing of that kind. */
+/** What a running job can do without, the last in order: one pod beyond a minimum, else a subgroup that is not required; undefined when there is nothing. */
 export function surplusVictims(node: GroupNode, isVictim: (task: Task) => boolean): readonly Task[] | undefined {
   if (node.podSet !== undefined) {
     const { podSet } = node;

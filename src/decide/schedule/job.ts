@@ -82,7 +82,7 @@ export interface GroupNode {
   readonly topology: TopologyConstraint | undefined;
 }
 
-export const defaultPodSet = "default";
+const defaultPodSet = "default";
 
 /** A workload: pods that are placed together, in a queue, with a priority. */
 export class Job {

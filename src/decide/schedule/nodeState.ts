@@ -67,7 +67,7 @@ export interface GroupUse {
 }
 
 /** When a node does not say how much memory its GPUs have, shares are counted in hundredths. */
-export const unknownGpuMemoryMiB = 100;
+const unknownGpuMemoryMiB = 100;
 
 /** A node as decisions see it. It exists as soon as a pod names it; without its object nothing may be placed on it. */
 export class NodeState {
@@ -99,7 +99,7 @@ export class NodeState {
     this.name = name;
   }
 
-  /** True when anything that decides about placement became different. */
+  /** The node as its object says it is; without one it can give nothing. */
   update(node: Node | undefined, names: ResourceNames): void {
     this.node = node;
     this.labels = node?.metadata.labels ?? {};
@@ -122,7 +122,7 @@ export class NodeState {
 }
 
 /** Ready, and neither cordoned nor short of memory, disk, process ids or network. */
-export function isHealthyNode(node: Node): boolean {
+function isHealthyNode(node: Node): boolean {
   if (node.spec?.unschedulable === true || node.metadata.deletionTimestamp !== undefined) return false;
   let isReady = false;
   for (const { type, status } of node.status?.conditions ?? []) {

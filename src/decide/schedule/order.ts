@@ -7,11 +7,16 @@ import { addTo, sum, type Vector, zeroVector } from "./resources.ts";
 
 /** Who comes next: queues by what they have of what they should have, jobs in a queue by priority and age. */
 
-/** The higher priority, then who is below its minimum, then the older. */
 export function compareJobs(a: Job, b: Job, rankOf: (job: Job) => number = elasticRank): number {
+  // Most jobs differ in priority, and a rank has to be worked out.
+  return b.priority - a.priority || compareRanked(a, rankOf(a), b, rankOf(b));
+}
+
+/** The higher priority, then who is below its minimum, then the older. */
+function compareRanked(a: Job, rankA: number, b: Job, rankB: number): number {
   return (
     b.priority - a.priority ||
-    rankOf(a) - rankOf(b) ||
+    rankA - rankB ||
     a.createdMs - b.createdMs ||
     (a.uid < b.uid ? -1 : a.uid > b.uid ? 1 : 0)
   );
@@ -58,7 +63,7 @@ function bySmaller(a: Readonly<Vector>, b: Readonly<Vector>): number {
 }
 
 /** What a job's next step asks for, for fairness. */
-export function nextVector(cluster: Cluster, job: Job): Vector {
+function nextVector(cluster: Cluster, job: Job): Vector {
   const [step] = nextSteps(job);
   if (step === undefined) return zeroVector();
   if (step.tasks.length === job.pendingCount) return cluster.pendingVector(job);
@@ -242,17 +247,11 @@ function nextJob(line: Line): Job | undefined {
   return at.jobs.at(-1);
 }
 
-/** Sorting by keys that are worked out once. */
+/** In the same order, with each rank worked out once. */
 export function sortedJobs(jobs: readonly Job[]): Job[] {
   return jobs
-    .map((job) => ({ job, priority: job.priority, rank: elasticRank(job), createdMs: job.createdMs, uid: job.uid }))
-    .sort(
-      (a, b) =>
-        b.priority - a.priority ||
-        a.rank - b.rank ||
-        a.createdMs - b.createdMs ||
-        (a.uid < b.uid ? -1 : a.uid > b.uid ? 1 : 0),
-    )
+    .map((job) => ({ job, rank: elasticRank(job) }))
+    .sort((a, b) => compareRanked(a.job, a.rank, b.job, b.rank))
     .map(({ job }) => job);
 }
 

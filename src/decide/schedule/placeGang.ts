@@ -62,7 +62,7 @@ function placeNode(
   within: Candidates,
   failure: Failure,
 ): boolean {
-  const ours = node.podSet === undefined ? membersOf(node, step) : (step.bySet.get(node.podSet) ?? []);
+  const ours = membersOf(node, step);
   if (ours.length === 0) return true;
   const running = node.topology === undefined ? [] : allOf(node).filter(({ status }) => isAllocatedStatus[status]);
   const choice = candidateSets(cluster, node.topology, within, ours, running);

@@ -1,9 +1,21 @@
 import { describe, expect, test } from "vitest";
-import { decide, evicted, gang, group, node, outcome, pod, queue, startMs, together, world } from "./testCluster.ts";
+import {
+  decide,
+  evicted,
+  gang,
+  gpuBounds,
+  group,
+  node,
+  outcome,
+  pod,
+  queue,
+  startMs,
+  together,
+  world,
+} from "./testCluster.ts";
 
 /** What others were evicted for is kept until it is taken, and nobody takes it twice. */
 
-const gpus = (quota: number) => ({ resources: { gpu: { quota, limit: -1, overQuotaWeight: 1 } } });
 const promised = { nominatedNodeName: "n1" } as never;
 
 describe("what was promised to a pod", () => {
@@ -37,7 +49,7 @@ describe("what was promised to a pod", () => {
     }));
     const cluster = world({
       nodes: [node("n1", { gpus: 6 })],
-      queues: [queue("mine", gpus(6)), queue("theirs", gpus(0))],
+      queues: [queue("mine", gpuBounds(6)), queue("theirs", gpuBounds(0))],
       ...together(
         { groups: [group("first", { minMember: 2, queue: "mine" })], pods: gangPods },
         {
@@ -55,7 +67,7 @@ describe("what was promised to a pod", () => {
 });
 
 test("a pod that could be evicted when it has arrived changes what is decided, and one that nobody wants to evict does not", () => {
-  const queues = [queue("mine", gpus(4)), queue("theirs", gpus(0))];
+  const queues = [queue("mine", gpuBounds(4)), queue("theirs", gpuBounds(0))];
   const theirs = gang("t", 1, { gpus: 4 }, { queue: "theirs" });
   const [victim] = theirs.pods;
   const arrive = (waits: boolean) => {

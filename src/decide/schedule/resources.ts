@@ -62,10 +62,6 @@ export function migWeight(name: string): number {
   return match === null ? 0 : Number(match[1]);
 }
 
-export function isMig(name: string): boolean {
-  return name.startsWith("nvidia.com/mig-");
-}
-
 /** GPU in thousandths of a device, CPU in thousandths of a core, memory in bytes: what queues share out. */
 export type Vector = [gpuMilli: number, cpuMilli: number, memoryBytes: number];
 

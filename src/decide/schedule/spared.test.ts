@@ -1,9 +1,20 @@
 import { expect, test } from "vitest";
-import { decide, evicted, gang, group, node, outcome, pod, queue, startMs, together, world } from "./testCluster.ts";
+import {
+  decide,
+  evicted,
+  gang,
+  gpuBounds,
+  group,
+  node,
+  outcome,
+  pod,
+  queue,
+  startMs,
+  together,
+  world,
+} from "./testCluster.ts";
 
 /** Who goes for others goes as a whole, and not for those who have what is theirs. */
-
-const quota = (gpus: number) => ({ resources: { gpu: { quota: gpus, limit: -1, overQuotaWeight: 1 } } });
 
 test("of a gang of which one pod is in the way nobody stays", () => {
   const words = (minMember: number) => ({
@@ -26,7 +37,7 @@ test("a queue that would have more than its fair share takes nothing back, howev
   const nowhere = { spec: { nodeSelector: { zone: "nowhere" } } };
   const words = (mine: number) => ({
     nodes: [node("n1", { gpus: 9 })],
-    queues: ["mine", "theirs", "third"].map((name) => queue(name, quota(3))),
+    queues: ["mine", "theirs", "third"].map((name) => queue(name, gpuBounds(3))),
     settings: { actions: ["allocate", "reclaim"] as const },
     ...together(
       gang("t", 9 - mine, { gpus: 1, on: "n1" }, { queue: "theirs", minMember: 1 }),

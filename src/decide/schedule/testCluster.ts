@@ -152,6 +152,11 @@ export function queue(name: string, spec: QueueSpec & { createdMs?: number } = {
   };
 }
 
+/** A queue's bounds of GPUs: what is guaranteed, and what it never goes beyond. */
+export function gpuBounds(quota: number, limit = -1): QueueSpec {
+  return { resources: { gpu: { quota, limit, overQuotaWeight: 1 } } };
+}
+
 export function group(
   name: string,
   spec: PodGroupSpec & { createdMs?: number; annotations?: Record<string, string>; namespace?: string } = {},

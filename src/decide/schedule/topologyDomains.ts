@@ -3,6 +3,7 @@ import { levelIndex, type TopologyLevel } from "../../model/scheduling/topology.
 import type { Cluster } from "./cluster.ts";
 import type { NodeState } from "./nodeState.ts";
 import { type Candidates, closenessUnit } from "./placeTask.ts";
+import { gpuAt } from "./resources.ts";
 import type { Task } from "./task.ts";
 
 /** Parts of a data centre in which a gang may be placed, the tightest that can hold it first. */
@@ -14,7 +15,6 @@ export type DomainChoice =
 interface Domain {
   readonly name: string;
   readonly nodes: readonly number[];
-  readonly depth: number;
 }
 
 /**
@@ -43,7 +43,7 @@ export function candidateSets(
   const sets: Candidates[] = [];
   const from = Math.max(preferredAt, requiredAt);
   for (let depth = from; depth >= Math.max(0, requiredAt); depth--) {
-    for (const domain of fitting(cluster, labels.slice(0, depth + 1), inside, tasks, depth)) {
+    for (const domain of fitting(cluster, labels.slice(0, depth + 1), inside, tasks)) {
       if (pinned !== undefined && !domain.name.startsWith(pinned)) continue;
       sets.push({ nodes: domain.nodes, bonus: closeness(cluster, labels, preferredAt, tasks, within.bonus) });
     }
@@ -102,7 +102,7 @@ export function requiredDomains(
   if (at < 0) return undefined;
   const labels = levels.map(({ nodeLabel }) => nodeLabel);
   const inside = insideOf(cluster, labels, [...cluster.table.nodes.keys()]);
-  return domainsOf(cluster, labels.slice(0, at + 1), inside, at).map(({ nodes }) => nodes);
+  return domainsOf(cluster, labels.slice(0, at + 1), inside).map(({ nodes }) => nodes);
 }
 
 /** Levels that are wider than the required one, the nearest first. */
@@ -127,17 +127,15 @@ function fitting(
   labels: readonly string[],
   nodes: readonly number[],
   tasks: readonly Task[],
-  depth: number,
 ): Domain[] {
-  const domains = domainsOf(cluster, labels, nodes, depth);
-  const rated = domains.map((domain) => ({ domain, room: roomIn(cluster, domain, tasks) }));
+  const rated = domainsOf(cluster, labels, nodes).map((domain) => ({ domain, room: roomIn(cluster, domain, tasks) }));
   return rated
     .filter(({ room }) => room >= tasks.length)
     .sort((a, b) => a.room - b.room || (a.domain.name < b.domain.name ? -1 : 1))
     .map(({ domain }) => domain);
 }
 
-function domainsOf(cluster: Cluster, labels: readonly string[], nodes: readonly number[], depth: number): Domain[] {
+function domainsOf(cluster: Cluster, labels: readonly string[], nodes: readonly number[]): Domain[] {
   const byName = new Map<string, number[]>();
   for (const at of nodes) {
     const name = domainName(cluster.table.nodes[at] as NodeState, labels);
@@ -145,7 +143,7 @@ function domainsOf(cluster: Cluster, labels: readonly string[], nodes: readonly 
     if (known === undefined) byName.set(name, [at]);
     else known.push(at);
   }
-  return [...byName].map(([name, inside]) => ({ name, nodes: inside, depth }));
+  return [...byName].map(([name, inside]) => ({ name, nodes: inside }));
 }
 
 /** The values from the widest level on: a rack of one zone is not a rack of the same name in another. */
@@ -186,7 +184,7 @@ function roomIn(cluster: Cluster, { nodes }: Domain, tasks: readonly Task[]): nu
     for (const [place, amount] of largest) copies = Math.min(copies, Math.floor((later[place]?.[at] ?? 0) / amount));
     if (sharers > 0) {
       const node = cluster.table.nodes[at] as NodeState;
-      copies = Math.min(copies, ((later[2]?.[at] ?? 0) + node.groups.size) * sharers);
+      copies = Math.min(copies, ((later[gpuAt]?.[at] ?? 0) + node.groups.size) * sharers);
     }
     room += Math.max(0, copies);
   }
@@ -208,7 +206,7 @@ function closeness(
   const near = new Map<string, number>();
   const room = new Map<string, number>();
   let mostRoom = 1;
-  for (const domain of domainsOf(cluster, prefix, [...names.keys()], preferredAt)) {
+  for (const domain of domainsOf(cluster, prefix, [...names.keys()])) {
     const here = roomIn(cluster, domain, tasks);
     room.set(domain.name, here);
     mostRoom = Math.max(mostRoom, here);
@@ -247,7 +245,7 @@ function lackOf(
   level: string,
   pinned: string | undefined,
 ): string {
-  const domains = domainsOf(cluster, labels, nodes, 0);
+  const domains = domainsOf(cluster, labels, nodes);
   if (domains.length === 0) return `no node carries the labels of the topology down to ${level}`;
   let best = domains[0] as Domain;
   let bestRoom = -1;

@@ -3,12 +3,22 @@ import type { PriorityClass } from "../../model/kubernetes.generated.ts";
 import { formatTime } from "../../model/time.ts";
 import { cycle } from "./cycle.ts";
 import { defaultSearchBudgets } from "./searchBudget.ts";
-import { decide, evicted, gang, group, node, outcome, pod, queue, startMs, together, world } from "./testCluster.ts";
+import {
+  decide,
+  evicted,
+  gang,
+  gpuBounds,
+  group,
+  node,
+  outcome,
+  pod,
+  queue,
+  startMs,
+  together,
+  world,
+} from "./testCluster.ts";
 
-const gpus = (quota: number, more: object = {}) => ({
-  resources: { gpu: { quota, limit: -1, overQuotaWeight: 1 } },
-  ...more,
-});
+const gpus = (quota: number, more: object = {}) => ({ ...gpuBounds(quota), ...more });
 const running = (name: string, count: number, spec: Parameters<typeof group>[1] = {}, words: object = {}) =>
   gang(name, count, { gpus: 1, on: "n1", ...words }, spec);
 const two = [queue("mine", gpus(4)), queue("theirs", gpus(4))];

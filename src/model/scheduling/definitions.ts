@@ -91,7 +91,7 @@ const condition = fields({ type: text, status: text, lastTransitionTime: time, r
   "status",
 ]);
 
-export const queueDefinition = definition({
+const queueDefinition = definition({
   group: schedulingGroup,
   version: "v2",
   kind: "Queue",
@@ -283,7 +283,7 @@ export const topologyDefinition = definition({
 const strategy: Schema = { type: "string", enum: ["binpack", "spread"] };
 const plugin = fields({ enabled: flag, priority: whole, arguments: map(text) });
 
-export const schedulingShardDefinition = definition({
+const schedulingShardDefinition = definition({
   group: kaiGroup,
   version: "v1",
   kind: "SchedulingShard",
@@ -315,7 +315,7 @@ export const schedulingShardDefinition = definition({
   status: open,
 });
 
-export const kaiConfigDefinition = definition({
+const kaiConfigDefinition = definition({
   group: kaiGroup,
   version: "v1",
   kind: "Config",

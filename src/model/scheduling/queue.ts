@@ -68,7 +68,7 @@ export const defaultQueuePriority = 100;
 export const unlimited = -1;
 
 export const defaultQueueName = "default-queue";
-export const defaultParentQueueName = "default-parent-queue";
+const defaultParentQueueName = "default-parent-queue";
 
 /** What a definition cannot say: a queue without resources would allow nothing, which nobody means. */
 export function validateQueue({ spec }: { readonly spec?: QueueSpec | undefined }): FieldError[] {

@@ -13,7 +13,7 @@ export interface GrouperSettings {
   readonly gangsKnative: boolean;
 }
 
-export const defaultGrouperSettings: GrouperSettings = {
+const defaultGrouperSettings: GrouperSettings = {
   podLabels: {},
   namespaceLabels: {},
   priorities: undefined,

@@ -4,6 +4,7 @@ import { asIfUntainted, asIfWell } from "./betterNodes.ts";
 import type { Step } from "./gang.ts";
 import { isShared } from "./gpuRequest.ts";
 import type { GroupNode, Job } from "./job.ts";
+import { type Grant, LackingNodes, OwnHoldings } from "./lackingNodes.ts";
 import type { NodeState } from "./nodeState.ts";
 import { inPlacingOrder, placeStep } from "./placeGang.ts";
 import { anywhere, type Candidates, placeTask } from "./placeTask.ts";
@@ -11,15 +12,7 @@ import type { Session } from "./session.ts";
 import type { Task } from "./task.ts";
 import { requiredDomains, widerLevels } from "./topologyDomains.ts";
 import { type TrialBudget, trialBudgetOf } from "./trialBudget.ts";
-import { nodesOf } from "./trialNodes.ts";
 import { whoWouldHaveToGo } from "./wouldHaveToGo.ts";
-
-/** More of a resource on a node, as if somebody had freed it. */
-export interface Grant {
-  readonly node: NodeState;
-  readonly place: number;
-  readonly amount: number;
-}
 
 /** What would make a step run. Everything in it is needed together. */
 export interface Cure {
@@ -110,9 +103,18 @@ function attempt(session: Session, job: Job, step: Step, within: Candidates, bud
     own.add(task);
     return true;
   };
+  const byShape = new Map<number, LackingNodes>();
+  const lackingFor = ({ shape }: Task): LackingNodes | undefined => {
+    const known = byShape.get(shape.id);
+    if (known !== undefined) return known;
+    if (!budget.spend((within.nodes ?? cluster.table.nodes).length)) return undefined;
+    const nodes = new LackingNodes(cluster, shape, within, own);
+    byShape.set(shape.id, nodes);
+    return nodes;
+  };
   let isCured = inPlacingOrder(job, step).every((task) => {
     if (place(task)) return true;
-    const lacking = mayGive ? leastLacking(session, task, { own, within }, budget) : undefined;
+    const lacking = mayGive ? lackingFor(task)?.first() : undefined;
     if (lacking !== undefined) {
       for (const grant of lacking) give(session, grant);
       grants.push(...lacking);
@@ -125,6 +127,8 @@ function attempt(session: Session, job: Job, step: Step, within: Candidates, bud
     if (goers === undefined) return false;
     for (const each of goers) statement.lift(each);
     gone.push(...goers);
+    // Where they were, more is free than was counted.
+    byShape.clear();
     return place(task);
   });
   const used = new Set(step.tasks.flatMap(({ holdings }) => holdings.map(({ node }) => node)));
@@ -161,58 +165,6 @@ export function widerLevel(session: Session, job: Job, step: Step): string | und
 /** Whether it may not go everywhere: what a single pod accepts is not enough then. */
 export function isBound(node: GroupNode | undefined): boolean {
   return node !== undefined && (node.topology !== undefined || node.children.some(isBound));
-}
-
-/** The node that accepts the pod and lacks the smallest part of what it asks for. */
-function leastLacking(
-  { cluster }: Session,
-  task: Task,
-  { own, within }: { own: OwnHoldings; within: Candidates },
-  budget: TrialBudget,
-): Grant[] | undefined {
-  const { places, amounts } = task.shape;
-  let best: { node: NodeState; part: number } | undefined;
-  const nodes = nodesOf(cluster, within);
-  if (!budget.spend(nodes.length)) return undefined;
-  for (const node of nodes) {
-    if (node.node === undefined || !cluster.fit.accepts(task.shape, node.index)) continue;
-    let part = 0;
-    let isLargeEnough = true;
-    for (const [k, place] of places.entries()) {
-      const wants = amounts[k] ?? 0;
-      // What the node does not have cannot become free on it, and what its own job has is no room for it.
-      if ((node.capacity[place] ?? 0) - own.on(node, place) < wants) isLargeEnough = false;
-      part += Math.max(0, wants - (cluster.table.idle[place]?.[node.index] ?? 0)) / wants;
-    }
-    if (isLargeEnough && part > 0 && (best === undefined || part < best.part)) best = { node, part };
-  }
-  if (best === undefined) return undefined;
-  const { node } = best;
-  const grants: Grant[] = [];
-  for (const [k, place] of places.entries()) {
-    const amount = (amounts[k] ?? 0) - (cluster.table.idle[place]?.[node.index] ?? 0);
-    if (amount > 0) grants.push({ node, place, amount });
-  }
-  return grants;
-}
-
-/** What pods of one job hold, node by node. */
-class OwnHoldings {
-  private readonly byNode = new Map<NodeState, Map<number, number>>();
-
-  add({ holdings, shape }: Task): void {
-    const node = holdings.at(-1)?.node;
-    if (node === undefined) return;
-    const amounts = this.byNode.get(node) ?? new Map<number, number>();
-    this.byNode.set(node, amounts);
-    for (const [k, place] of shape.places.entries()) {
-      amounts.set(place, (amounts.get(place) ?? 0) + (shape.amounts[k] ?? 0));
-    }
-  }
-
-  on(node: NodeState, place: number): number {
-    return this.byNode.get(node)?.get(place) ?? 0;
-  }
 }
 
 /** As if so much more were free. The same with -1 takes it back, as long as nobody was placed on the node with a share. */

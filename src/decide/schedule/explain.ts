@@ -23,6 +23,7 @@ import type { Obstacle, Session } from "./session.ts";
 import { socialRules } from "./social.ts";
 import type { Task } from "./task.ts";
 import { constraintProblem } from "./topologyDomains.ts";
+import { trialBudgetOf } from "./trialBudget.ts";
 import type { Verdict } from "./verdict.ts";
 
 /** Words for what a decision found in the way of a job. The same sentences go wherever somebody asks. */
@@ -238,10 +239,13 @@ interface Explained {
 /** Of one cycle: how many nodes there are, and what was explained, by shape. */
 interface Explanations {
   readonly total: number;
-  readonly byShape: Map<number, Explained>;
+  readonly byShape: Map<string, Explained>;
 }
 
 const explained = new WeakMap<Session, Explanations>();
+
+/** Counting shared GPUs of a node costs as much as looking at this many. */
+const roomCost = 10;
 
 /** Of a gang, the pods before the one that failed are put back for a moment: what they take is why it fails. */
 function reasonsFor(session: Session, job: Job, task: Task, step: Step, before: readonly Task[]): Explained {
@@ -257,8 +261,9 @@ function reasonsFor(session: Session, job: Job, task: Task, step: Step, before: 
   // With bounds of GPUs the queue decides too, and with others around their labels or those of a topology.
   const { terms, queues } = session.cluster;
   const isOwn = queues.hasTypes || memoryGate(task) !== undefined || terms.isShunned(task) || isBound(job.root);
-  const isAlike = step.tasks.length === 1 && !isOwn;
-  let reasons = isAlike ? byShape.get(task.shape.id) : undefined;
+  const isAlike = !isOwn && before.length === 0 && step.tasks.every(({ shape }) => shape === task.shape);
+  const key = isAlike ? `${task.shape.id} ${step.tasks.length}` : `own ${byShape.size}`;
+  let reasons = isAlike ? byShape.get(key) : undefined;
   if (reasons !== undefined) return reasons;
   if (byShape.size >= explanationsMax) {
     const untold = "it is tried again whenever something changes";
@@ -267,7 +272,7 @@ function reasonsFor(session: Session, job: Job, task: Task, step: Step, before: 
   const start = session.statement.checkpoint();
   for (const each of before) placeTask(session.cluster, session.statement, each);
   const { reasons: nodes, open } = nodeReasons(session, task);
-  const share = explainShare(session, task, open);
+  const share = trialBudgetOf(session).spend(roomCost * open.length) ? explainShare(session, task, open) : undefined;
   const bar = [...barredTypes(session.cluster, task).values()].find((each) => nodes.has(typeBarText(each)));
   session.statement.rollback(start);
   const cure =
@@ -292,7 +297,7 @@ function reasonsFor(session: Session, job: Job, task: Task, step: Step, before: 
       cure: own === "" ? cure : share.reason === "NodeFull" ? own : `${cure}, or ${own}`,
     };
   }
-  byShape.set(isAlike ? task.shape.id : -1 - byShape.size, reasons);
+  byShape.set(key, reasons);
   return reasons;
 }
 

@@ -89,7 +89,6 @@ function roomOn({ cluster }: Session, { shape }: Task, gpu: Share, node: NodeSta
     .sort((a, b) => b - a);
   const joinable = shared.filter((leftMiB) => leftMiB >= wantedMiB).length;
   const fresh = Math.max(0, gpu.devices - joinable);
-  const each = [...Array.from({ length: idle }, () => memoryMiB), ...shared];
   const lacks: Lack[] = [];
   for (const [k, place] of shape.places.entries()) {
     const left = Math.max(0, Math.min(later[place]?.[at] ?? 0, now[place]?.[at] ?? 0));
@@ -108,7 +107,7 @@ function roomOn({ cluster }: Session, { shape }: Task, gpu: Share, node: NodeSta
     gpus: node.capacity[gpuAt] ?? 0,
     idle,
     mostMiB: shared[0],
-    eachMiB: each[gpu.devices - 1] ?? 0,
+    eachMiB: idle >= gpu.devices ? memoryMiB : (shared[gpu.devices - idle - 1] ?? 0),
     fits: wantedMiB <= memoryMiB && fresh <= idle,
     lacks,
   };

@@ -1,7 +1,7 @@
 import type { Session } from "./session.ts";
 
 /** Looking at a node costs one; a cycle that explains thousands of pods must not take much longer than one that places them. */
-const trialsMax = 2_000_000;
+const trialsMax = 300_000;
 
 /** How much may be tried to find out what would make those run that wait, in one cycle. */
 export class TrialBudget {

@@ -10,6 +10,8 @@ const nodesMax = 8;
 const goersMax = 32;
 /** Taking a pod off and putting it back costs as much as looking at this many nodes. */
 const liftCost = 20;
+/** And so does finding out whom a pod does not want near it. */
+const termCost = 5;
 
 export interface Trial {
   /** Nodes on which something was already taken as free: who holds it there has been counted as gone. */
@@ -88,7 +90,7 @@ interface Conflict {
 function conflictsOf({ cluster }: Session, task: Task, budget: TrialBudget): Conflict[] {
   const { terms } = cluster;
   const isKeptApart = task.shape.antiAffinity.length > 0 || terms.isShunned(task);
-  if (!isKeptApart || !budget.spend(cluster.tasks.size)) return [];
+  if (!isKeptApart || !budget.spend(termCost * cluster.tasks.size)) return [];
   const own = task.shape.antiAffinity.map((each) => ({
     term: terms.ofAffinity(each, task),
     topologyKey: each.topologyKey,

@@ -148,7 +148,7 @@ function search(session: Session, action: EvictingAction, rulesFor: RulesFor): v
   const line = new JobLine(cluster, session.total, jobs, cluster.settings.queueDepth[action]);
   for (let job = line.pop(); job !== undefined; job = line.pop()) {
     const [step] = nextSteps(job);
-    if (step === undefined) continue;
+    if (step === undefined || isVictimNow(session, job)) continue;
     const signature = signatureOf(job, step, action);
     const request = requestOf(cluster, step.tasks);
     if (cluster.settings.usesSignatures && failures.some((each) => isNoEasier(signature, request, step, each)))
@@ -185,6 +185,12 @@ function sparingWinners({ decided }: Session, rules: VictimRules | undefined): V
   if (rules === undefined) return undefined;
   const isWinner = (job: Job): boolean => (decided.get(job) ?? "allocate") !== "allocate";
   return { ...rules, isVictim: (job) => rules.isVictim(job) && !isWinner(job) };
+}
+
+/** Whoever loses pods in this cycle wins none by others' loss: until its own are back it may not be able to use what they leave. */
+function isVictimNow({ statement }: Session, { tasks }: Job): boolean {
+  for (const task of tasks) if (statement.evictionOf(task) !== undefined) return true;
+  return false;
 }
 
 /** Who goes leaves room, and what it had no longer counts for the limits of its queues. Who is moved takes both along. */

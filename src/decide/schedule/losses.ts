@@ -4,7 +4,7 @@ import { isShared } from "./gpuRequest.ts";
 import type { Job } from "./job.ts";
 import type { Holding, NodeState } from "./nodeState.ts";
 import { gpuAt } from "./resources.ts";
-import { isEvictable, type Task } from "./task.ts";
+import { compareTasks, isEvictable, type Task } from "./task.ts";
 import { compareVictims, type VictimRules } from "./victimRules.ts";
 
 const nobody: ReadonlySet<Task> = new Set();
@@ -146,7 +146,12 @@ function victimsOn(node: NodeState, rules: VictimRules): { other: Task; job: Job
 function unitWith(task: Task, job: Job, taken: ReadonlySet<Task>, rules: VictimRules): readonly Task[] | undefined {
   const spare = isSatisfied(job.root) ? spareUnitWith(job.root, task, isEvictable, taken) : undefined;
   if (spare !== undefined) return spare;
-  return rules.mayLoseCore(job) ? [...job.tasks].filter((each) => isEvictable(each) && !taken.has(each)) : undefined;
+  return rules.mayLoseCore(job) ? evictableOf(job).filter((each) => !taken.has(each)) : undefined;
+}
+
+/** What a job has to lose, in an order that does not depend on how it came to be known. */
+export function evictableOf({ tasks }: Job): Task[] {
+  return [...tasks].filter(isEvictable).sort(compareTasks);
 }
 
 /** What a share lacks is in its GPUs, and what claims lack in their devices: amounts do not tell whether it is enough. */

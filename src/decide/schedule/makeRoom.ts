@@ -4,7 +4,7 @@ import { placedRefusal } from "./gates.ts";
 import { shareMemoryMiB } from "./gpuRequest.ts";
 import type { Job } from "./job.ts";
 import { mostOnOneNode } from "./largestNode.ts";
-import { type Loss, type Losses, lacksMoreThanAmounts } from "./losses.ts";
+import { evictableOf, type Loss, type Losses, lacksMoreThanAmounts } from "./losses.ts";
 import type { Holding, NodeState } from "./nodeState.ts";
 import { mustWaitTogether, placeStep } from "./placeGang.ts";
 import { findSpot, placeTask, problemOf } from "./placeTask.ts";
@@ -193,7 +193,7 @@ class Search {
     const surplus = surplusVictims(victim.root, isEvictable);
     if (surplus !== undefined) return surplus;
     if (!this.rules.mayLoseCore(victim)) return [];
-    return [...victim.tasks].filter(isEvictable);
+    return evictableOf(victim);
   }
 
   /** Tries the nodes on which the fewest pods have to go, until one works out. */

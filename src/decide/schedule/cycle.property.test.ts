@@ -59,7 +59,7 @@ const bound = (quota: number, limit = -1): QueueCase => ({ quota, limit });
 
 /**
  * What has broken a promise: a job that was promised two places got one; a job that others had moved for was evicted itself; others were evicted for a
- * job that had lost a pod in the same cycle.
+ * job that had lost a pod in the same cycle; shares of GPUs that a plan had packed well were packed badly when it came true.
  */
 const onceBroken: readonly Case[] = [
   {
@@ -98,6 +98,20 @@ const onceBroken: readonly Case[] = [
       { ...train, queue: 0, pods: 1, ask: "whole" },
       { ...train, queue: 1, pods: 4, ask: "memory", parts: "both" },
       { ...train, queue: 0, pods: 1, ask: "whole" },
+    ],
+  },
+  {
+    nodes: [
+      { gpus: 4, gpuMemory: 80_000 },
+      { gpus: 1, gpuMemory: 40_000 },
+    ],
+    tops: [bound(2), bound(0)],
+    leaves: [bound(2)],
+    jobs: [
+      { ...train, queue: 0, pods: 1, ask: "memory" },
+      { ...train, queue: 0, pods: 2, ask: "whole", priority: "inference" },
+      { ...train, queue: 0, pods: 3, min: 3, ask: "pair", priority: "build-preemptible" },
+      { ...train, queue: 0, pods: 1, min: 1, ask: "pair" },
     ],
   },
 ];

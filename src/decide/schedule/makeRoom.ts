@@ -1,7 +1,7 @@
 import type { Cluster } from "./cluster.ts";
 import { elasticRank, type Step, surplusVictims } from "./gang.ts";
 import { placedRefusal } from "./gates.ts";
-import { shareMemoryMiB } from "./gpuRequest.ts";
+import { isShared, shareMemoryMiB } from "./gpuRequest.ts";
 import type { Job } from "./job.ts";
 import { mostOnOneNode } from "./largestNode.ts";
 import { evictableOf, type Loss, type Losses, lacksMoreThanAmounts } from "./losses.ts";
@@ -133,7 +133,24 @@ class Search {
     // Somebody else's release was enough: then there is nothing to evict for.
     if (evicted.length === 0) return true;
     if (new Set(evicted.map(({ job }) => job)).size > this.rules.jobsMax) return false;
-    return this.rules.isFair();
+    return this.rules.isFair() && this.isKeepable(evicted);
+  }
+
+  /**
+   * A pod is promised a node, not a GPU. Whether those who share GPUs find theirs when the victims have gone depends on how they are packed then, so it is
+   * tried: a plan that does not come out would be made again and again, and its victims would go for nothing each time.
+   */
+  private isKeepable(evicted: readonly Task[]): boolean {
+    const { cluster, statement } = this.session;
+    const { tasks } = this.step;
+    if (![...tasks, ...evicted].some(({ shape }) => isShared(shape.gpu))) return true;
+    if ([...tasks, ...evicted].some(({ shape }) => shape.hasDeviceClaims)) return true;
+    const before = statement.checkpoint();
+    const places = tasks.map((task) => ({ task, nodes: task.holdings.map(({ node }) => node.index) }));
+    for (const task of [...evicted, ...tasks]) statement.clear(task);
+    const isKept = places.every(({ task, nodes }) => placeTask(cluster, statement, task, { nodes }));
+    statement.rollback(before);
+    return isKept;
   }
 
   /**

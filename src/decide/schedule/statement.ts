@@ -106,6 +106,14 @@ export class Statement {
     this.cluster.setStatus(task, "pipelined");
   }
 
+  /** As if its pod were gone, or had no place yet. */
+  clear(task: Task): void {
+    assert(!task.shape.hasDeviceClaims, () => `pod ${task.key} has devices`);
+    this.note(task);
+    this.cluster.setHoldings(task, []);
+    this.cluster.setStatus(task, this.evictions.has(task) ? "unknown" : "pending");
+  }
+
   unevict(task: Task): void {
     const eviction = this.evictions.get(task);
     assert(eviction !== undefined, () => `pod ${task.key} was not evicted`);

@@ -147,7 +147,8 @@ class Search {
     if ([...tasks, ...evicted].some(({ shape }) => shape.hasDeviceClaims)) return true;
     const before = statement.checkpoint();
     const places = tasks.map((task) => ({ task, nodes: task.holdings.map(({ node }) => node.index) }));
-    for (const task of [...evicted, ...tasks]) statement.clear(task);
+    for (const task of evicted) statement.lift(task);
+    for (const task of tasks) statement.unplace(task);
     const isKept = places.every(({ task, nodes }) => placeTask(cluster, statement, task, { nodes }));
     statement.rollback(before);
     return isKept;

@@ -106,12 +106,12 @@ export class Statement {
     this.cluster.setStatus(task, "pipelined");
   }
 
-  /** As if its pod were gone, or had no place yet. */
-  clear(task: Task): void {
+  /** Takes the place that was given to a waiting task. */
+  unplace(task: Task): void {
     assert(!task.shape.hasDeviceClaims, () => `pod ${task.key} has devices`);
     this.note(task);
     this.cluster.setHoldings(task, []);
-    this.cluster.setStatus(task, this.evictions.has(task) ? "unknown" : "pending");
+    this.cluster.setStatus(task, "pending");
   }
 
   unevict(task: Task): void {

@@ -10,6 +10,7 @@ import { exhibits, variantsOf } from "./museum/museum.ts";
 import { nodesScenario } from "./nodes/scenario.ts";
 import type { Scenario } from "./scenario.ts";
 import { claimsScenario } from "./schedule/claimsScenario.ts";
+import { growthScenario } from "./schedule/growthScenario.ts";
 import { scheduleMistakes } from "./schedule/mistakes.ts";
 import { scheduleScenario, scheduleWith } from "./schedule/scenario.ts";
 import { barrierScenario } from "./verify/barrierScenario.ts";
@@ -31,6 +32,7 @@ export function scenarios(): readonly Scenario[] {
     ...inventoryMistakes.map((mistake) => inventoryScenario(mistake)),
     podSetScenario(),
     scheduleScenario,
+    growthScenario,
     ...scheduleMistakes.map((mistake) => scheduleWith(mistake)),
     claimsScenario,
     workloadsScenario,

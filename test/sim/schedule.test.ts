@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { runSeeds } from "../../src/sim/runSeeds.ts";
+import { growthScenario } from "../../src/sim/schedule/growthScenario.ts";
 import { scheduleMistakes } from "../../src/sim/schedule/mistakes.ts";
 import { scheduleScenario, scheduleWith } from "../../src/sim/schedule/scenario.ts";
 import { told, toldOfFresh } from "./slice.ts";
@@ -7,6 +8,11 @@ import { told, toldOfFresh } from "./slice.ts";
 test("placement survives a fixed slice of seeds, with two schedulers that quarrel, and a fresh one", async () => {
   expect(await told(scheduleScenario, { from: 1, count: 18 })).toBe("");
   expect(await toldOfFresh(scheduleScenario, 8)).toBe("");
+});
+
+test("a job that grows by a subgroup gets it as a whole, on a fixed slice of seeds and on a fresh one", async () => {
+  expect(await told(growthScenario, { from: 1, count: 12 })).toBe("");
+  expect(await toldOfFresh(growthScenario, 6)).toBe("");
 });
 
 test.each(

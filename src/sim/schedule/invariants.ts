@@ -8,6 +8,7 @@ import {
   gpuGroupsOfLabels,
   isReservationPod,
   kaiSchedulerName,
+  labelKeys,
 } from "../../model/scheduling/keys.ts";
 import type { PodGroup } from "../../model/scheduling/podGroup.ts";
 import type { Queue } from "../../model/scheduling/queue.ts";
@@ -64,17 +65,17 @@ function overfull(store: ObjectStore, name: string): string | undefined {
  */
 export const gangsStartWhole: Invariant = {
   id: "I4",
-  fact: "no pod of a gang is bound unless its whole minimum has been decided",
+  fact: "no pod of a gang, or of a subgroup, is bound unless its whole minimum has been decided",
   begin: ({ store, nowUs }) => ({
     ...whileRequestsCome(store, nowUs),
     atRest: () => {
       for (const group of all<PodGroup>(store, groupsKey)) {
-        const min = group.spec?.minMember ?? 1;
-        const pods = members(store, group.metadata.name);
-        const bound = pods.filter((pod) => pod.spec?.nodeName !== undefined).length;
-        // A user may have taken pods away from a gang that ran; that is flagged.
-        if (bound > 0 && bound < min && !isFlagged(group))
-          return `${bound} of ${min} pods of ${group.metadata.name} are bound, and nothing says so`;
+        for (const { name, min } of unitsOf(group)) {
+          const bound = members(store, name).filter(isBound).length;
+          // A user may have taken pods away from a gang that ran; that is flagged.
+          if (bound > 0 && bound < min && !isFlagged(group))
+            return `${bound} of ${min} pods of ${name} are bound, and nothing says so`;
+        }
       }
       return undefined;
     },
@@ -83,7 +84,7 @@ export const gangsStartWhole: Invariant = {
 
 /** A pod on a node, as somebody was told of it. */
 interface ToldPod {
-  readonly group: string;
+  readonly unit: string;
   readonly boundUs: number;
   goneUs: number;
 }
@@ -91,10 +92,10 @@ interface ToldPod {
 function whileRequestsCome(store: ObjectStore, nowUs: () => number): Pick<Checks, "commit" | "learned"> {
   /** By who was told. */
   const told = new Map<string, Map<string, ToldPod>>();
-  const knownBound = ({ actor, life, askedUs }: CallRecord, group: string): number => {
+  const knownBound = ({ actor, life, askedUs }: CallRecord, unit: string): number => {
     let count = 0;
     for (const each of told.get(`${actor}|${life}`)?.values() ?? []) {
-      if (each.group === group && each.boundUs <= askedUs && each.goneUs >= askedUs) count++;
+      if (each.unit === unit && each.boundUs <= askedUs && each.goneUs >= askedUs) count++;
     }
     return count;
   };
@@ -121,8 +122,7 @@ function whileRequestsCome(store: ObjectStore, nowUs: () => number): Pick<Checks
       const isGone = gone || hasEnded(pod);
       if (known !== undefined && isGone) known.goneUs = Math.min(known.goneUs, nowUs());
       if (known !== undefined || isGone || !isBound(pod)) return;
-      const group = pod.metadata.annotations?.[annotationKeys.podGroup] ?? "";
-      mine.set(pod.metadata.uid, { group, boundUs: nowUs(), goneUs: Number.POSITIVE_INFINITY });
+      mine.set(pod.metadata.uid, { unit: unitNameOf(pod), boundUs: nowUs(), goneUs: Number.POSITIVE_INFINITY });
     },
     commit: ({ type, event, call }) => {
       if (event.current.resource === requestsKey)
@@ -130,9 +130,9 @@ function whileRequestsCome(store: ObjectStore, nowUs: () => number): Pick<Checks
       if (event.current.resource !== "/pods" || type !== "MODIFIED") return undefined;
       const now = event.current.object() as unknown as Pod;
       const before = event.previous?.object() as unknown as Pod | undefined;
-      const min = groupOf(store, now)?.spec?.minMember ?? 1;
+      const name = unitNameOf(now);
+      const min = unitsOf(groupOf(store, now)).find((each) => each.name === name)?.min ?? 1;
       if (min < 2 || !isBound(now) || before === undefined || isBound(before)) return undefined;
-      const name = now.metadata.annotations?.[annotationKeys.podGroup] ?? "";
       if (whole.has(requestOf(store, now)?.metadata.uid ?? "")) return undefined;
       const decided = members(store, name).filter((pod) => isBound(pod) || requestOf(store, pod) !== undefined).length;
       if (decided >= min || knownBound(call, name) + 1 >= min) return undefined;
@@ -141,8 +141,23 @@ function whileRequestsCome(store: ObjectStore, nowUs: () => number): Pick<Checks
   };
 }
 
-function members(store: ObjectStore, group: string): Pod[] {
-  return pods(store).filter((pod) => pod.metadata.annotations?.[annotationKeys.podGroup] === group && !hasEnded(pod));
+/** What starts together: a gang, or each of its subgroups of pods. */
+function unitsOf(group: PodGroup | undefined): { readonly name: string; readonly min: number }[] {
+  if (group === undefined) return [];
+  const { minMember, subGroups = [] } = group.spec ?? {};
+  const { name } = group.metadata;
+  if (subGroups.length === 0) return [{ name, min: minMember ?? 1 }];
+  return subGroups.map((each) => ({ name: `${name}/${each.name}`, min: each.minMember ?? 1 }));
+}
+
+function unitNameOf({ metadata }: Pod): string {
+  const subGroup = metadata.labels?.[labelKeys.subGroup];
+  const group = metadata.annotations?.[annotationKeys.podGroup] ?? "";
+  return subGroup === undefined ? group : `${group}/${subGroup}`;
+}
+
+function members(store: ObjectStore, unit: string): Pod[] {
+  return pods(store).filter((pod) => unitNameOf(pod) === unit && !hasEnded(pod));
 }
 
 function requestOf(store: ObjectStore, { metadata }: Pod): BindRequest | undefined {

@@ -33,7 +33,7 @@ import { mistakenControllers, type ScheduleMistake } from "./mistakes.ts";
 import { placementPace } from "./pace.ts";
 import { decidingAgainDecidesNothing, nothingStaysInDoubt, sumsClose } from "./worldInvariants.ts";
 
-const podsRef = { group: "", version: "v1", plural: "pods" };
+export const podsRef = { group: "", version: "v1", plural: "pods" };
 const schedulers = ["ann", "bob"];
 const held = (actor: string): boolean => schedulers.includes(actor);
 const lease = { namespace: "default", name: "scheduler" };
@@ -51,7 +51,7 @@ const binder: Part = {
 export const scheduleScenario: Scenario = scheduleWith();
 
 /** `schedule`, or `schedule/<mistake>`: one classic mistake at a time. */
-export function scheduleWith(mistake?: ScheduleMistake): Scenario {
+export function scheduleWith(mistake?: ScheduleMistake, by?: ActorSpec): Scenario {
   return {
     name: mistake === undefined ? "schedule" : `schedule/${mistake.name}`,
     about:
@@ -87,7 +87,7 @@ export function scheduleWith(mistake?: ScheduleMistake): Scenario {
         run: (ports: ActorPorts) => runControllers(mistaken(ports, mistake), (controllers) => binder.add(controllers)),
       },
       controllersProcess("kubelets", (controllers) => nodes.add(controllers)),
-      user,
+      by ?? user,
     ],
     invariants: [
       noGpuTwice,
@@ -184,17 +184,18 @@ async function replace({ kube }: ActorPorts, turn: number): Promise<void> {
   }
 }
 
-interface PodWords {
+export interface PodWords {
   readonly gpus?: number;
+  readonly subGroup?: string;
   readonly fraction?: string;
   readonly queue?: string;
   readonly group?: string;
   readonly scheduler?: string;
 }
 
-function pod(
+export function pod(
   name: string,
-  { gpus = 0, fraction, queue, group, scheduler: by = kaiSchedulerName }: PodWords,
+  { gpus = 0, fraction, queue, group, subGroup, scheduler: by = kaiSchedulerName }: PodWords,
 ): KubeObject {
   const amounts = { "nvidia.com/gpu": String(gpus) };
   return {
@@ -202,7 +203,10 @@ function pod(
     metadata: {
       name,
       namespace: "default",
-      labels: queue === undefined ? {} : { [labelKeys.queue]: queue },
+      labels: {
+        ...(queue !== undefined && { [labelKeys.queue]: queue }),
+        ...(subGroup !== undefined && { [labelKeys.subGroup]: subGroup }),
+      },
       annotations: {
         ...(fraction !== undefined && { [annotationKeys.gpuFraction]: fraction }),
         ...(group !== undefined && { [annotationKeys.podGroup]: group }),
@@ -218,6 +222,6 @@ function pod(
   } as unknown as KubeObject;
 }
 
-function plain(apiVersion: string, kind: string, name: string): KubeObject {
+export function plain(apiVersion: string, kind: string, name: string): KubeObject {
   return { apiVersion, kind, metadata: { name } } as unknown as KubeObject;
 }

@@ -129,16 +129,18 @@ export class Evictions {
   }
 
   private async finishOne(pod: KubeObject, cancel: Cancel): Promise<string | undefined> {
-    const mark = markOf(pod);
-    if (pod.metadata.deletionTimestamp !== undefined || mark === undefined) return undefined;
+    if (pod.metadata.deletionTimestamp !== undefined) return undefined;
     const { namespace = "", name, uid } = pod.metadata;
-    const holder = await this.look(mark.holder.namespace, mark.holder.name, cancel);
     const fresh = await this.look(namespace, name, cancel);
-    if (!holder.ok) return holder.message;
     if (!fresh.ok) return fresh.message;
     const { object } = fresh.value;
     if (object === undefined || object.metadata.uid !== uid || object.metadata.deletionTimestamp !== undefined)
       return undefined;
+    // The mark that we have seen may have been taken off since: only what the pod says now counts.
+    const mark = markOf(object);
+    if (mark === undefined) return undefined;
+    const holder = await this.look(mark.holder.namespace, mark.holder.name, cancel);
+    if (!holder.ok) return holder.message;
     const outcome = stands(holder.value.object, mark)
       ? await this.evict(object, `the rest of a plan for ${mark.holder.name}`, false, cancel)
       : await this.annotate(object, { [annotationKeys.evictedFor]: null }, "the plan does not stand", cancel);
@@ -157,7 +159,8 @@ export class Evictions {
     if (last === undefined) return undefined;
     const holder = last.pod;
     const { namespace = "", name, uid, resourceVersion } = holder.metadata;
-    const plan = uuid5(uid, resourceVersion);
+    // Another plan for the same pod is another plan, also when nothing has happened to the pod since.
+    const plan = uuid5(uid, [resourceVersion, ...victims.map((each) => each.metadata.uid).sort()].join(" "));
     const mark = { [annotationKeys.evictedFor]: `${plan} ${keyOf(namespace, name)} ${uid}` };
     const marked = await allOf(victims, async (victim) => {
       const outcome = await this.annotate(victim, mark, `it goes for ${name}`, cancel);

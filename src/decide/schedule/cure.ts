@@ -11,7 +11,7 @@ import { anywhere, type Candidates, placeTask } from "./placeTask.ts";
 import type { Session } from "./session.ts";
 import type { Task } from "./task.ts";
 import { requiredDomains, widerLevels } from "./topologyDomains.ts";
-import { type TrialBudget, trialBudgetOf } from "./trialBudget.ts";
+import { liftCost, type TrialBudget, trialBudgetOf } from "./trialBudget.ts";
 import { whoWouldHaveToGo } from "./wouldHaveToGo.ts";
 
 /** What would make a step run. Everything in it is needed together. */
@@ -61,11 +61,35 @@ export function cureOf(session: Session, job: Job, step: Step): CureVerdict {
       taints: distinct(clean.filter((node) => used.has(node)).flatMap((node) => taints.get(node) ?? [])),
     };
   }
-  return { type: budget.isSpent ? "untried" : "none" };
+  const undo = [asIfWell(cluster, ill), asIfUntainted(cluster, shunned)];
+  const isHopeless = !fitsEmpty(session, job, step, budget);
+  for (const each of undo.reverse()) each();
+  return { type: isHopeless && !budget.isSpent ? "none" : "untried" };
 }
 
 interface Found extends Pick<Cure, "grants" | "gone"> {
   readonly used: ReadonlySet<NodeState>;
+}
+
+/** Whether it would run if nobody else were on the nodes that it accepts; true when that would cost too much to try. */
+function fitsEmpty({ cluster, statement }: Session, job: Job, step: Step, budget: TrialBudget): boolean {
+  const shapes = new Set(step.tasks.map(({ shape }) => shape));
+  const others = new Set<Task>();
+  if (!budget.spend(shapes.size * cluster.table.nodes.length)) return true;
+  for (const node of cluster.table.nodes) {
+    if (node.node === undefined || ![...shapes].some((shape) => cluster.fit.accepts(shape, node.index))) continue;
+    for (const { holder } of node.holdings) {
+      const task = holder as Task;
+      const isOwn = task.job !== undefined && task.job === job;
+      if (!isOwn && task.holdings.every((each) => each.node.node !== undefined)) others.add(task);
+    }
+  }
+  if (!budget.spend(liftCost * others.size)) return true;
+  const start = statement.checkpoint();
+  for (const each of others) statement.lift(each);
+  const { ok } = placeStep(cluster, statement, job, step);
+  statement.rollback(start);
+  return ok;
 }
 
 /** So many domains of a required level are tried. */
@@ -88,12 +112,48 @@ function costOf({ grants, gone }: Found): number {
   return grants.length + 4 * gone.length;
 }
 
-/** Pod after pod is placed; where none fits, the node that lacks least is given what it lacks, or those who stand in the way are taken off. */
+/** What was given is tried again from the beginning so often: with more room the first pods may go elsewhere. */
+const roundsMax = 4;
+
+/**
+ * Pod after pod is placed; where none fits, the node that lacks least is given what it lacks, or those who stand in the way are taken off. That is
+ * repeated with all of it given from the start, until nothing more is needed.
+ */
 function attempt(session: Session, job: Job, step: Step, within: Candidates, budget: TrialBudget): Found | undefined {
   const { cluster, statement } = session;
   const start = statement.checkpoint();
   const grants: Grant[] = [];
   const gone: Task[] = [];
+  let found: Found | undefined;
+  for (let round = 0, known = -1; round < roundsMax && grants.length + gone.length > known; round++) {
+    known = grants.length + gone.length;
+    for (const each of gone) statement.lift(each);
+    const isPlaced = placeAll(session, job, step, within, { grants, gone }, budget);
+    const isEnough = isPlaced && grants.length + gone.length === known;
+    if (isEnough)
+      found = { grants, gone, used: new Set(step.tasks.flatMap(({ holdings }) => holdings.map(({ node }) => node))) };
+    statement.rollback(start);
+  }
+  if (found !== undefined && isBound(job.root)) {
+    for (const each of gone) statement.lift(each);
+    if (!placeStep(cluster, statement, job, step).ok) found = undefined;
+    statement.rollback(start);
+  }
+  // Counted again from who holds them: exact, whatever was counted in between.
+  for (const node of new Set(grants.map((grant) => grant.node))) cluster.table.recount(node);
+  return found;
+}
+
+/** Adds to what is given where that is not enough. */
+function placeAll(
+  session: Session,
+  job: Job,
+  step: Step,
+  within: Candidates,
+  { grants, gone }: { grants: Grant[]; gone: Task[] },
+  budget: TrialBudget,
+): boolean {
+  const { cluster, statement } = session;
   // Amounts that are given by hand do not outlive a count of shared GPUs.
   const mayGive = !step.tasks.some(({ shape }) => isShared(shape.gpu) || shape.hasDeviceClaims);
   const own = new OwnHoldings();
@@ -112,7 +172,7 @@ function attempt(session: Session, job: Job, step: Step, within: Candidates, bud
     byShape.set(shape.id, nodes);
     return nodes;
   };
-  let isCured = inPlacingOrder(job, step).every((task) => {
+  return inPlacingOrder(job, step).every((task) => {
     if (place(task)) return true;
     const lacking = mayGive ? lackingFor(task)?.first() : undefined;
     if (lacking !== undefined) {
@@ -131,16 +191,6 @@ function attempt(session: Session, job: Job, step: Step, within: Candidates, bud
     byShape.clear();
     return place(task);
   });
-  const used = new Set(step.tasks.flatMap(({ holdings }) => holdings.map(({ node }) => node)));
-  statement.rollback(start);
-  if (isCured && isBound(job.root)) {
-    for (const each of gone) statement.lift(each);
-    isCured = placeStep(cluster, statement, job, step).ok;
-    statement.rollback(start);
-  }
-  // Counted again from who holds them: exact, whatever was counted in between.
-  for (const node of new Set(grants.map((grant) => grant.node))) cluster.table.recount(node);
-  return isCured ? { grants, gone, used } : undefined;
 }
 
 /** The nearest wider level with which it would run as things are, or undefined. */

@@ -65,7 +65,7 @@ export class LackingNodes {
       const part = this.partOf(head.node);
       if (part === head.part) return this.grantsOn(head.node);
       this.line.shift();
-      if (part <= 0) continue;
+      if (!(part > 0)) continue;
       head.part = part;
       const at = this.line.findIndex((each) => byPart(head as Lacking, each) < 0);
       this.line.splice(at < 0 ? this.line.length : at, 0, head);

@@ -2,15 +2,13 @@ import type { NodeState } from "./nodeState.ts";
 import { type Candidates, findSpot } from "./placeTask.ts";
 import type { Session } from "./session.ts";
 import type { Task } from "./task.ts";
-import type { TrialBudget } from "./trialBudget.ts";
+import { liftCost, type TrialBudget } from "./trialBudget.ts";
 import { nodesOf } from "./trialNodes.ts";
 
 /** So many nodes are tried, and so many pods of each: who would have to go is a sentence that somebody reads. */
 const nodesMax = 8;
 const goersMax = 32;
-/** Taking a pod off and putting it back costs as much as looking at this many nodes. */
-const liftCost = 20;
-/** And so does finding out whom a pod does not want near it. */
+/** Finding out whether two pods want to be near each other costs as much as looking at this many nodes. */
 const termCost = 5;
 
 export interface Trial {

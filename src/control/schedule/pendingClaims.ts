@@ -50,9 +50,14 @@ export class PendingClaims {
     this.podOf = podOf;
     this.onLingering = onLingering;
     devices.claims.onChanges(() => {
-      for (const uid of [...this.unsettled]) this.settle(uid);
+      this.settleUnsettled();
       for (const uid of [...this.lingering.keys()]) this.letGoOfShown(uid);
     });
+  }
+
+  /** Pods and claims come in any order: a request may be known before the pod that says which claim it is about. */
+  settleUnsettled(): void {
+    for (const uid of [...this.unsettled]) this.settle(uid);
   }
 
   /** What the picture has for a pod now. */

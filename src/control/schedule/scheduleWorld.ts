@@ -339,6 +339,7 @@ export class ScheduleWorld {
       this.pendingClaims?.set(key, chosen);
     }
     this.dirtyClaims.clear();
+    this.pendingClaims?.settleUnsettled();
   }
 
   /** A pod as we have just written it. A promise counts from here on, and not when the watch shows it. */

@@ -96,10 +96,21 @@ const user: ActorSpec = {
     }
     // A gang that is too large for what is left must not keep devices from others for ever: everything goes but the single pods.
     for (let turn = 0; turn < turns; turn++) {
-      for (const member of [0, 1]) await takeAway(ports, `g${turn}-${member}`, false);
+      for (const member of [0, 1]) await takeAwayForSure(ports, `g${turn}-${member}`);
     }
   },
 };
+
+/** A gang of which one pod stays waits for ever, and rightly so: who is refused tries again. */
+async function takeAwayForSure(ports: ActorPorts, name: string): Promise<void> {
+  for (;;) {
+    const found = await ports.kube.get({ ...podsRef, namespace: "default", name });
+    if (!found.ok && found.reason === "NotFound") return;
+    if (found.ok && found.value.metadata.deletionTimestamp !== undefined) return;
+    await takeAway(ports, name, false);
+    await ports.sleep(100);
+  }
+}
 
 async function make(ports: ActorPorts, name: string, schedulerName: string, group?: string): Promise<void> {
   const pod = plain("v1", "Pod", name, {

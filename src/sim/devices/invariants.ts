@@ -155,37 +155,45 @@ export const repeatingChangesNothing: Invariant = {
 };
 
 /** At rest nobody waits for a device that is free, and nothing is held for who is gone. */
-export const allAreServed: Invariant = {
-  id: "I17",
-  fact: "at rest every device is used by a pod, or no pod waits; and no claim is held for a pod that is gone",
-  begin: ({ store }) => ({
-    atRest: () => {
-      const devices = new Set<string>();
-      for (const version of store.collection(slicesKey).all()) {
-        const { spec } = version.object() as unknown as ResourceSlice;
-        for (const { name } of spec.devices ?? [])
-          devices.add(deviceKey({ driver: spec.driver, pool: spec.pool.name, device: name }));
-      }
-      const used = new Set<string>();
-      const pods = new Map(
-        [...store.collection("/pods").all()].map((version) => [version.side.uid, version.object() as unknown as Pod]),
-      );
-      for (const claim of claimsOf(store)) {
-        for (const { device } of usesOf(claim)) used.add(device);
-        for (const { uid, name } of claim.status?.reservedFor ?? []) {
-          if (!pods.has(uid)) return `claim ${claim.metadata.name} is reserved for ${name}, which is gone`;
+export const allAreServed: Invariant = allAreServedBut(() => false);
+
+/** The same where some pods wait for something else. */
+export function allAreServedBut(waitsForMore: (store: ObjectStore, pod: Pod) => boolean): Invariant {
+  return {
+    id: "I17",
+    fact: "at rest every device is used by a pod, or no pod waits; and no claim is held for a pod that is gone",
+    begin: ({ store }) => ({
+      atRest: () => {
+        const devices = new Set<string>();
+        for (const version of store.collection(slicesKey).all()) {
+          const { spec } = version.object() as unknown as ResourceSlice;
+          for (const { name } of spec.devices ?? [])
+            devices.add(deviceKey({ driver: spec.driver, pool: spec.pool.name, device: name }));
         }
-      }
-      const waiting = [...pods.values()].filter(({ spec }) => !spec?.nodeName).map(({ metadata }) => metadata.name);
-      const free = [...devices].filter((device) => !used.has(device));
-      if (waiting.length > 0 && free.length > 0) return `${waiting.join(", ")} wait while ${free.join(", ")} are free`;
-      for (const { metadata, status, spec } of pods.values()) {
-        if (spec?.nodeName && status?.phase !== "Running") return `${metadata.name} has its node and does not run`;
-      }
-      return undefined;
-    },
-  }),
-};
+        const used = new Set<string>();
+        const pods = new Map(
+          [...store.collection("/pods").all()].map((version) => [version.side.uid, version.object() as unknown as Pod]),
+        );
+        for (const claim of claimsOf(store)) {
+          for (const { device } of usesOf(claim)) used.add(device);
+          for (const { uid, name } of claim.status?.reservedFor ?? []) {
+            if (!pods.has(uid)) return `claim ${claim.metadata.name} is reserved for ${name}, which is gone`;
+          }
+        }
+        const waiting = [...pods.values()]
+          .filter((pod) => !pod.spec?.nodeName && !waitsForMore(store, pod))
+          .map(({ metadata }) => metadata.name);
+        const free = [...devices].filter((device) => !used.has(device));
+        if (waiting.length > 0 && free.length > 0)
+          return `${waiting.join(", ")} wait while ${free.join(", ")} are free`;
+        for (const { metadata, status, spec } of pods.values()) {
+          if (spec?.nodeName && status?.phase !== "Running") return `${metadata.name} has its node and does not run`;
+        }
+        return undefined;
+      },
+    }),
+  };
+}
 
 function claimsOf(store: ObjectStore): ResourceClaim[] {
   return [...store.collection(claimsKey).all()].map((version) => version.object() as unknown as ResourceClaim);

@@ -248,7 +248,7 @@ export const reasonsAreCurrent: Invariant = {
 };
 
 /** Its group waits for pods that do not exist; the group says so by an event. */
-function isInIncompleteGang(store: ObjectStore, pod: Pod): boolean {
+export function isInIncompleteGang(store: ObjectStore, pod: Pod): boolean {
   const name = pod.metadata.annotations?.[annotationKeys.podGroup] ?? "";
   const group = store.get(groupsKey, pod.metadata.namespace ?? "", name)?.object() as unknown as PodGroup | undefined;
   return members(store, name).length < (group?.spec?.minMember ?? 1);

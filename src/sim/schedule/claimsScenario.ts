@@ -1,8 +1,10 @@
+import type { ObjectStore } from "../../apiserver/storage/objectStore.ts";
 import { binderPart } from "../../control/bind/binderPart.ts";
 import { addDevices } from "../../control/devices/devicesPart.ts";
 import type { Part } from "../../control/part.ts";
 import { addScheduler, schedulerPart } from "../../control/schedule/schedulerPart.ts";
 import { defaultSettings } from "../../decide/schedule/settings.ts";
+import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { annotationKeys, defaultSchedulerName, kaiSchedulerName } from "../../model/scheduling/keys.ts";
 import { podGroupApiVersion, podGroupRef } from "../../model/scheduling/podGroup.ts";
@@ -65,7 +67,7 @@ export const claimsScenario: Scenario = {
     devicePreparedOnce,
     allocatedIsProtected,
     countsAreTrue,
-    allAreServedBut(isInIncompleteGang),
+    allAreServedBut(waitsForOthers),
     gangsStartWhole,
     bindsTheSamePod((actor) => held(actor) || actor === "binder"),
     placementEnds,
@@ -75,6 +77,14 @@ export const claimsScenario: Scenario = {
   ],
   ...placementPace,
 };
+
+/** Its gang is not whole, or whoever should have made the group was refused and did not try again. */
+function waitsForOthers(store: ObjectStore, pod: Pod): boolean {
+  const { namespace = "", annotations = {} } = pod.metadata;
+  const name = annotations[annotationKeys.podGroup];
+  if (name === undefined) return false;
+  return store.get("scheduling.run.ai/podgroups", namespace, name) === undefined || isInIncompleteGang(store, pod);
+}
 
 const user: ActorSpec = {
   name: "user",

@@ -10,6 +10,7 @@ import { uuid5 } from "../../model/uuid5.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { Controllers } from "../controllers.ts";
+import { deviceKinds } from "../devices/deviceWorld.ts";
 import { refs, type ScheduleWorld } from "./scheduleWorld.ts";
 
 /** How long our caches may take to show what was there when we took the lease. */
@@ -69,6 +70,12 @@ export async function takeOver(
   if (!(await world.pods.waitForRevision(newest, wait))) return "our picture of the pods is older than our lease";
   if (!(await world.requests.waitForRevision(newestOf(requests.value.items), wait))) {
     return "our picture of the BindRequests is older than our lease";
+  }
+  if (world.devices !== undefined) {
+    const claims = await lookAgainAtAll(kube, deviceKinds.claims, {}, look);
+    if (!claims.ok) return claims.message;
+    if (!(await world.devices.claims.waitForRevision(newestOf(claims.value.items), wait)))
+      return "our picture of the claims is older than our lease";
   }
   await voidSet(kube, requests.value.items.filter(isVoid), cancel);
   return undefined;

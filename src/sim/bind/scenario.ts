@@ -86,7 +86,7 @@ export function bindWith(mistake?: Mistake): Scenario {
       oneReservationPerGroup,
       requestsEnd,
       destroysTheSameObject(held),
-      destroysWhatItLookedAt(held),
+      destroysWhatItLookedAt(held, { withGrace: true }),
       oneEpochWrites(held, lease.name),
       neverGoesBack,
       mirrorsAreComplete,

@@ -34,12 +34,14 @@ export const destroysTheSameObject = (held: Held): Invariant => ({
 });
 
 /** I13: who relies on an object writes to it first, so a delete must name the version that was looked at. */
-export const destroysWhatItLookedAt = (held: Held): Invariant => ({
+export const destroysWhatItLookedAt = (held: Held, { withGrace = false } = {}): Invariant => ({
   id: "I13",
   fact: "a delete hits the very version that its author had looked at",
   begin: () => ({
     commit: ({ type, call, key, event }) => {
-      if (type !== "DELETED" || !held(call.actor) || call.key !== key) return undefined;
+      // A delete with grace only begins the end; where that is asked for, it counts like the end.
+      const isDelete = type === "DELETED" || (withGrace && call.verb === "delete");
+      if (!isDelete || !held(call.actor) || call.key !== key) return undefined;
       const before = event.previous?.revision ?? 0;
       if (call.seen?.revision === before) return undefined;
       return `${call.actor} deleted ${key} at revision ${before}; it had seen ${seenText(call.seen?.revision)}`;

@@ -1,10 +1,18 @@
 import { describe, expect, test } from "vitest";
-import { decide, evicted, gang, node, outcome, pod, queue, startMs, together, world } from "./testCluster.ts";
+import {
+  decide,
+  evicted,
+  gang,
+  gpuBounds,
+  node,
+  outcome,
+  pod,
+  queue,
+  startMs,
+  together,
+  world,
+} from "./testCluster.ts";
 
-const gpus = (quota: number, limit = -1, parentQueue?: string) => ({
-  ...(parentQueue !== undefined && { parentQueue }),
-  resources: { gpu: { quota, limit, overQuotaWeight: 1 } },
-});
 /** Two pods that share each GPU of a node, and the pods that hold these GPUs for them. */
 const sharers = (count: number, on: string, queueName: string) => {
   const shares = Array.from({ length: count }, (_, at) => ({
@@ -30,7 +38,11 @@ describe("a limit that its victims use up keeps nobody from", () => {
     const plan = decide(
       world({
         nodes: [node("n1", { gpus: 16 })],
-        queues: [queue("dept", gpus(8, 8)), queue("a", gpus(4, -1, "dept")), queue("b", gpus(4, -1, "dept"))],
+        queues: [
+          queue("dept", gpuBounds(8, 8)),
+          queue("a", { ...gpuBounds(4, -1), parentQueue: "dept" }),
+          queue("b", { ...gpuBounds(4, -1), parentQueue: "dept" }),
+        ],
         ...together(singles("a", 8, "n1", { queue: "a" }), gang("b", 4, { gpus: 1 }, { queue: "b" })),
       }),
     );
@@ -42,7 +54,7 @@ describe("a limit that its victims use up keeps nobody from", () => {
     const plan = decide(
       world({
         nodes: [node("n1")],
-        queues: [queue("solo", gpus(2, 2))],
+        queues: [queue("solo", gpuBounds(2, 2))],
         ...together(
           singles("low", 2, "n1", { queue: "solo" }),
           gang("high", 1, { gpus: 1 }, { queue: "solo", priorityClassName: "build-preemptible" }),
@@ -57,7 +69,7 @@ describe("a limit that its victims use up keeps nobody from", () => {
     const plan = decide(
       world({
         nodes: [node("n1")],
-        queues: [queue("solo", gpus(2, 2))],
+        queues: [queue("solo", gpuBounds(2, 2))],
         ...together(
           singles("low", 2, "n1", { queue: "solo" }),
           gang("high", 1, { gpus: 3 }, { queue: "solo", priorityClassName: "build-preemptible" }),
@@ -74,7 +86,7 @@ describe("only those go that are in the way", () => {
     const plan = decide(
       world({
         nodes: [node("n1", { gpus: 8 })],
-        queues: [queue("q", gpus(8))],
+        queues: [queue("q", gpuBounds(8))],
         ...together(
           gang("x4", 1, { gpus: 4, on: "n1" }, { queue: "q", createdMs: startMs }),
           gang("y3", 1, { gpus: 3, on: "n1" }, { queue: "q", priorityClassName: "inference" }),
@@ -90,7 +102,7 @@ describe("only those go that are in the way", () => {
     const plan = decide(
       world({
         nodes: [node("n1", { gpus: 8 })],
-        queues: [queue("q", gpus(8))],
+        queues: [queue("q", gpuBounds(8))],
         ...together(
           sharers(16, "n1", "q"),
           gang("new", 1, { fraction: "0.9" }, { queue: "q", priorityClassName: "build-preemptible" }),
@@ -112,7 +124,7 @@ describe("a GPU that is shared is made free for a pod that wants all of it", () 
     const plan = decide(
       world({
         nodes: [node("n1", { gpus: 8 })],
-        queues: [queue("theirs", gpus(4)), queue("mine", gpus(4))],
+        queues: [queue("theirs", gpuBounds(4)), queue("mine", gpuBounds(4))],
         ...together(sharers(16, "n1", "theirs"), gang("new", 1, { gpus: 1 }, { queue: "mine" })),
       }),
     );
@@ -125,7 +137,7 @@ describe("a GPU that is shared is made free for a pod that wants all of it", () 
     const plan = decide(
       world({
         nodes: [node("n1", { gpus: 8 })],
-        queues: [queue("q", gpus(8))],
+        queues: [queue("q", gpuBounds(8))],
         ...together(sharers(16, "n1", "q"), high),
       }),
     );
@@ -138,7 +150,7 @@ describe("a GPU that is shared is made free for a pod that wants all of it", () 
     const plan = decide(
       world({
         nodes: [node("n1", { gpus: 8 })],
-        queues: [queue("q", gpus(8))],
+        queues: [queue("q", gpuBounds(8))],
         ...together(
           { groups: halves.groups.filter(every), pods: halves.pods.filter(every) },
           gang("new", 1, { gpus: 2 }, { queue: "q" }),
@@ -155,7 +167,7 @@ describe("a GPU that is shared is made free for a pod that wants all of it", () 
     const plan = decide(
       world({
         nodes: [node("n1", { gpus: 1 })],
-        queues: [queue("q", gpus(8))],
+        queues: [queue("q", gpuBounds(8))],
         ...together({ groups: gang("a", 1).groups, pods: [mine] }, gang("b", 1, { gpus: 1 }), {
           groups: [],
           pods: [reservation!],
@@ -172,7 +184,7 @@ test("pods are moved together from whichever node they can leave, not only from 
   const plan = decide(
     world({
       nodes: [node("n1", { gpus: 8 }), node("n2", { gpus: 8 })],
-      queues: [queue("q", gpus(16))],
+      queues: [queue("q", gpuBounds(16))],
       ...together(
         ...[0, 1, 2, 3].map((at) => gang(`stay${at}`, 1, { gpus: 1, on: "n1", ...stay }, { queue: "q" })),
         singles("free", 6, "n2", { queue: "q" }),

@@ -6,6 +6,7 @@ import { memoryGate } from "./gates.ts";
 import { isShared, shareMemoryMiB } from "./gpuRequest.ts";
 import { barredTypes } from "./gpuTypes.ts";
 import type { GroupUse, NodeState } from "./nodeState.ts";
+import { gpuAt } from "./resources.ts";
 import { socialRules } from "./social.ts";
 import type { Statement } from "./statement.ts";
 import type { Task } from "./task.ts";
@@ -148,10 +149,10 @@ function chooseGroups(cluster: Cluster, task: Task, node: NodeState, isNow: bool
     .filter((group) => memoryOf(group) + wanted <= node.gpuMemoryMiB && (!isNow || group.holders > 0))
     .sort((a, b) => isLasting(a) - isLasting(b) || memoryOf(b) - memoryOf(a) || (a.id < b.id ? -1 : 1));
   // Groups whose sharers are all going count as devices that are free later.
-  const fadingMax = cluster.table.later[2]?.[node.index] ?? 0;
+  const fadingMax = cluster.table.later[gpuAt]?.[node.index] ?? 0;
   let fading = 0;
   const joinable = all.filter((group) => isLasting(group) === 0 || ++fading <= fadingMax);
-  const left = (isNow ? cluster.table.idle : cluster.table.later)[2]?.[node.index] ?? 0;
+  const left = (isNow ? cluster.table.idle : cluster.table.later)[gpuAt]?.[node.index] ?? 0;
   const chosen: string[] = [];
   let fresh = 0;
   if (cluster.settings.gpuStrategy === "spread") {

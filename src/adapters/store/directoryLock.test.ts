@@ -47,8 +47,9 @@ describe("the lock of a data directory", () => {
   });
 
   test.skipIf(!existsSync("/proc/self/stat"))("of a zombie is stale", async () => {
-    // The shell never reaps the child that it was exec'ed over, so the child stays a zombie while the shell lives.
-    const parent = spawn("sh", ["-c", "sleep 0 & echo $!; exec sleep 60"], { stdio: ["ignore", "pipe", "ignore"] });
+    // What a shell was exec'ed over reaps no child: one that ends after that, and not before, stays a zombie as long as it lives.
+    const child = "sh -c 'until grep -q sleep /proc/$PPID/comm; do :; done'";
+    const parent = spawn("sh", ["-c", `${child} & echo $!; exec sleep 60`], { stdio: ["ignore", "pipe", "ignore"] });
     try {
       const [chunk] = (await once(parent.stdout, "data")) as [Buffer];
       const pid = Number(chunk.toString());

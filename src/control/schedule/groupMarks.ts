@@ -1,4 +1,5 @@
-import type { Job } from "../../decide/schedule/job.ts";
+import { fragmentsOf } from "../../decide/schedule/gang.ts";
+import { type Job, podSetsOf } from "../../decide/schedule/job.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { annotationKeys } from "../../model/scheduling/keys.ts";
 import { formatTime } from "../../model/time.ts";
@@ -82,7 +83,8 @@ export class GroupMarks {
   }
 
   private tellStale(job: Job, group: KubeObject): void {
-    const parts = job.podSets
+    const parts = fragmentsOf(job.root)
+      .flatMap(podSetsOf)
       .filter(({ used, min }) => used < min)
       .map(
         ({ name, used, min }) => `${job.podSets.length > 1 ? `subgroup ${name}: ` : ""}${used} of at least ${min} pods`,

@@ -247,6 +247,48 @@ describe("preemption", () => {
     expect(evicted(decide(words(2)))).toHaveLength(2);
   });
 
+  describe("of whom a pod is still on its way", () => {
+    /** A job of one queue with four pods on two nodes; the last of them has not arrived, unless it says so. */
+    const of = (spec: Parameters<typeof group>[1], winners: number, hasArrived = false) => {
+      const subs = ["a", "b", "b", "b"];
+      const low = subs.map((sub, at) => {
+        const on = at < 2 ? "n1" : "n2";
+        const isOnItsWay = at === 3 && !hasArrived;
+        const subGroup = spec?.subGroups === undefined ? undefined : sub;
+        return pod(`low-${at}`, { gpus: 1, group: "low", ...(subGroup && { subGroup }), ...(!isOnItsWay && { on }) });
+      });
+      const high = gang("high", winners, { gpus: 1 }, { priorityClassName: "build-preemptible" });
+      const cluster = world({
+        nodes: [node("n1", { gpus: 2 }), node("n2", { gpus: 2 })],
+        settings: { consolidationJobsMax: 0 },
+        ...together({ groups: [group("low", spec)], pods: low }, high),
+      });
+      if (!hasArrived) cluster.setPlaces("pod-default-low-3", [{ node: "n2", groups: [] }]);
+      return evicted(decide(cluster));
+    };
+    const subGroups = [
+      { name: "a", minMember: 1 },
+      { name: "b", minMember: 3 },
+    ];
+
+    test.each([1, 2])("nobody of a gang goes: %d would be placed, and one would be left alone", (winners) => {
+      expect(of({ minMember: 4 }, winners)).toEqual([]);
+      expect(of({ minMember: 4 }, winners, true)).toEqual(["low-0", "low-1", "low-2", "low-3"]);
+    });
+
+    test.each([
+      [1, ["low-0"]],
+      [2, []],
+    ])("nobody of a subgroup goes, and not all of its job instead, for %d", (winners, others) => {
+      expect(of({ minSubGroup: 1, subGroups }, winners)).toEqual(others);
+      expect(of({ minSubGroup: 1, subGroups }, winners, true)).toEqual(["low-1", "low-2", "low-3"]);
+    });
+
+    test("those go that the minimum does not need", () => {
+      expect(of({ minMember: 2 }, 2)).toEqual(["low-0", "low-1"]);
+    });
+  });
+
   test("pods of the default scheduler preempt lower priorities on one node", () => {
     const plain = (name: string, priority: number, on?: string) =>
       pod(name, { cpu: "30", scheduler: "default-scheduler", priority, ...(on !== undefined && { on }) });
@@ -397,6 +439,21 @@ describe("a gang below its minimum", () => {
     const cluster = stale(since);
     cluster.putPod(pod("g-1", { gpus: 1, group: "g", phase: "Succeeded" }));
     expect(evicted(decide(cluster, startMs + 600_000))).toEqual([]);
+  });
+
+  test("loses what is left of a subgroup that is not required, and keeps the rest", () => {
+    const subGroups = [
+      { name: "a", minMember: 2 },
+      { name: "b", minMember: 3 },
+    ];
+    const of = (...subs: string[]) =>
+      world({
+        groups: [group("g", { minSubGroup: 1, subGroups, annotations: since })],
+        pods: subs.map((sub, at) => pod(`${sub}${at}`, { gpus: 1, on: "n1", group: "g", subGroup: sub })),
+      });
+    expect(evicted(decide(of("a", "a", "b"), startMs + 61_000))).toEqual(["b2"]);
+    expect(evicted(decide(of("a", "a", "b", "b", "b"), startMs + 61_000))).toEqual([]);
+    expect(evicted(decide(of("a", "b"), startMs + 61_000))).toEqual(["a0", "b1"]);
   });
 
   test("is not stale because of a subgroup that is not required", () => {

@@ -1,4 +1,4 @@
-import { nextSteps, type Step } from "./gang.ts";
+import { allOf, fragmentsOf, nextSteps, type Step } from "./gang.ts";
 import { requestOf } from "./gates.ts";
 import type { Job } from "./job.ts";
 import { Losses } from "./losses.ts";
@@ -238,7 +238,7 @@ function freeGpuMilli({ cluster }: Session): number {
   return sumMilli;
 }
 
-/** Gangs that fell below their minimum and did not recover in time give back what they hold. */
+/** Gangs that fell below their minimum and did not recover in time give back what they hold, and so do subgroups that their job can do without. */
 export function evictStaleGangs(session: Session): void {
   const { cluster, nowMs, statement } = session;
   for (const job of [...cluster.unwell].sort((a, b) => (a.id < b.id ? -1 : 1))) {
@@ -252,13 +252,17 @@ export function evictStaleGangs(session: Session): void {
       session.wakeAt(sinceMs + graceMs);
       continue;
     }
-    const reason: EvictionReason = {
-      action: "stalegangeviction",
-      evictor: undefined,
-      why: `group ${job.id} runs fewer pods than its minimum for more than ${Math.round(graceMs / 1000)} s`,
-    };
-    for (const task of job.tasks) {
-      if (isAllocatedStatus[task.status] && task.holdings.length > 0) statement.evict(task, reason);
+    for (const fragment of fragmentsOf(job.root)) {
+      const isAll = fragment === job.root;
+      const who = isAll ? `group ${job.id}` : `subgroup ${fragment.name} of group ${job.id}`;
+      const reason: EvictionReason = {
+        action: "stalegangeviction",
+        evictor: undefined,
+        why: `${who} runs fewer pods than its minimum for more than ${Math.round(graceMs / 1000)} s`,
+      };
+      for (const task of isAll ? job.tasks : allOf(fragment)) {
+        if (isAllocatedStatus[task.status] && task.holdings.length > 0) statement.evict(task, reason);
+      }
     }
   }
 }

@@ -1,4 +1,4 @@
-import { type GroupNode, type Job, PodSet } from "./job.ts";
+import { type GroupNode, type Job, PodSet, podSetsOf } from "./job.ts";
 import type { Task } from "./task.ts";
 
 /** Which pods of a job are placed next, and whether enough of them exist. */
@@ -26,6 +26,26 @@ export function isReady(node: GroupNode): boolean {
 export function isBelowMinimum(node: GroupNode): boolean {
   if (node.podSet !== undefined) return node.podSet.used < node.podSet.min;
   return countWhere(node.children, (child) => !isBelowMinimum(child)) < node.minChildren;
+}
+
+/**
+ * The largest parts of a job that run below their minimum: all of it, or subgroups that it can do without. Who is only on its way runs nothing
+ * yet: a set of requests that stays incomplete is taken back, and its pods go on waiting.
+ */
+export function fragmentsOf(node: GroupNode): readonly GroupNode[] {
+  if (!isBelowMinimum(node)) return node.children.flatMap(fragmentsOf);
+  return podSetsOf(node).some((set) => set.used > set.countOf("binding")) ? [node] : [];
+}
+
+/** It has its minimum, but not without pods that are still on their way. Whoever took the others would leave those behind, alone. */
+export function isStarting(node: GroupNode): boolean {
+  return isSatisfied(node) && !hasArrived(node);
+}
+
+function hasArrived(node: GroupNode): boolean {
+  const { podSet } = node;
+  if (podSet !== undefined) return podSet.allocated - podSet.countOf("binding") >= podSet.min;
+  return countWhere(node.children, hasArrived) >= node.minChildren;
 }
 
 /** Below its minimum, exactly at it, or above: in this order jobs of one priority are served. */
@@ -147,7 +167,10 @@ function allocatedOf(node: GroupNode): number {
   return sum;
 }
 
-/** What a running job can do without, the last in order: one pod beyond a minimum, else a subgroup that is not required; undefined when there is nothing. */
+/**
+ * What a running job can do without, the last in order: one pod beyond a minimum, else a subgroup that is not required. Nobody, when such a
+ * subgroup has to arrive first; undefined when there is nothing.
+ */
 export function surplusVictims(node: GroupNode, isVictim: (task: Task) => boolean): readonly Task[] | undefined {
   if (node.podSet !== undefined) {
     const { podSet } = node;
@@ -162,17 +185,18 @@ export function surplusVictims(node: GroupNode, isVictim: (task: Task) => boolea
     if (below !== undefined) return below;
   }
   if (countWhere(node.children, isSatisfied) <= node.minChildren) return undefined;
-  for (const child of children) {
-    if (!isSatisfied(child)) continue;
+  const spare = children.filter(isSatisfied);
+  for (const child of spare) {
+    if (isStarting(child)) continue;
     const tasks = allOf(child).filter(isVictim);
     if (tasks.length > 0) return tasks;
   }
-  return undefined;
+  return spare.some(isStarting) ? [] : undefined;
 }
 
 /**
- * What goes together with a pod, so that as little of its job goes as can: the pod alone, a subgroup that is not required, or undefined when the
- * job cannot do without it. `taken` are those that go anyway.
+ * What goes together with a pod, so that as little of its job goes as can: the pod alone, a subgroup that is not required, nobody when
+ * that has to arrive first, or undefined when the job cannot do without it. `taken` are those that go anyway.
  */
 export function spareUnitWith(
   node: GroupNode,
@@ -188,7 +212,8 @@ export function spareUnitWith(
   if (below !== undefined) return below;
   // One that has lost pods already is none of those that the job needs.
   const others = countWhere(node.children, (each) => each !== child && isKept(each));
-  return others >= node.minChildren ? allOf(child).filter((each) => isVictim(each) && !taken.has(each)) : undefined;
+  if (others < node.minChildren) return undefined;
+  return isStarting(child) ? [] : allOf(child).filter((each) => isVictim(each) && !taken.has(each));
 }
 
 function hasSpare(set: PodSet, taken: ReadonlySet<Task>): boolean {

@@ -4,7 +4,7 @@ import { defaultSchedulerName, kaiSchedulerName } from "../../model/scheduling/k
 import { defaultPriority, type PodGroup } from "../../model/scheduling/podGroup.ts";
 import type { Topology } from "../../model/scheduling/topology.ts";
 import { chargeJob, recharge } from "./charging.ts";
-import { isBelowMinimum } from "./gang.ts";
+import { fragmentsOf } from "./gang.ts";
 import { Job } from "./job.ts";
 import { impliedTopology, plainGangId, plainGangOf, plainGangSpec } from "./plainGang.ts";
 import type { QueueBook } from "./queueBook.ts";
@@ -218,14 +218,8 @@ export class JobRoll {
     if (!job.isGroup) return;
     // One pod is enough: whoever has one has enough.
     if ((job.root.podSet?.min ?? 2) < 2) return;
-    let used = 0;
-    let succeeded = 0;
-    for (const set of job.podSets) {
-      // Who is only on its way runs nothing yet: a set of requests that stays incomplete is taken back, and its pods go on waiting.
-      used += set.used - set.countOf("binding");
-      succeeded += set.countOf("succeeded");
-    }
-    if (used > 0 && succeeded === 0 && isBelowMinimum(job.root)) this.unwell.add(job);
+    const hasSucceeded = job.podSets.some((set) => set.countOf("succeeded") > 0);
+    if (!hasSucceeded && fragmentsOf(job.root).length > 0) this.unwell.add(job);
     else this.unwell.delete(job);
   }
 

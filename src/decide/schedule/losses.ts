@@ -1,5 +1,5 @@
 import type { Cluster } from "./cluster.ts";
-import { isSatisfied, spareUnitWith } from "./gang.ts";
+import { isSatisfied, isStarting, spareUnitWith } from "./gang.ts";
 import { isShared } from "./gpuRequest.ts";
 import type { Job } from "./job.ts";
 import type { Holding, NodeState } from "./nodeState.ts";
@@ -142,11 +142,13 @@ function victimsOn(node: NodeState, rules: VictimRules): { other: Task; job: Job
   );
 }
 
-/** As little as its job can do without, otherwise all of it. */
+/** As little as its job can do without, otherwise all of it; undefined when it may not lose that, or has to arrive first. */
 function unitWith(task: Task, job: Job, taken: ReadonlySet<Task>, rules: VictimRules): readonly Task[] | undefined {
   const spare = isSatisfied(job.root) ? spareUnitWith(job.root, task, isEvictable, taken) : undefined;
-  if (spare !== undefined) return spare;
-  return rules.mayLoseCore(job) ? evictableOf(job).filter((each) => !taken.has(each)) : undefined;
+  if (spare !== undefined) return spare.length > 0 ? spare : undefined;
+  return rules.mayLoseCore(job) && !isStarting(job.root)
+    ? evictableOf(job).filter((each) => !taken.has(each))
+    : undefined;
 }
 
 /** What a job has to lose, in an order that does not depend on how it came to be known. */

@@ -1,5 +1,5 @@
 import type { Cluster } from "./cluster.ts";
-import { elasticRank, type Step, surplusVictims } from "./gang.ts";
+import { elasticRank, isStarting, type Step, surplusVictims } from "./gang.ts";
 import { placedRefusal } from "./gates.ts";
 import { isShared, shareMemoryMiB } from "./gpuRequest.ts";
 import type { Job } from "./job.ts";
@@ -206,11 +206,11 @@ class Search {
     return statement.touchedSince(checkpoint).filter((task) => statement.evictionOf(task) !== undefined);
   }
 
-  /** What goes first from a job: a pod beyond its minimum, a subgroup that it can do without, or all of it. */
+  /** What goes first from a job: a pod beyond its minimum, a subgroup that it can do without, or all of it. Nobody while that is on its way. */
   private unitOf(victim: Job): readonly Task[] {
     const surplus = surplusVictims(victim.root, isEvictable);
     if (surplus !== undefined) return surplus;
-    if (!this.rules.mayLoseCore(victim)) return [];
+    if (!this.rules.mayLoseCore(victim) || isStarting(victim.root)) return [];
     return evictableOf(victim);
   }
 

@@ -83,12 +83,42 @@ describe("events", () => {
     for (let n = 0; n < 26; n++) recorder.record(pod, { ...failed, note: `no node fits ${n}` });
     expect(dropped()).toBe(1);
     others(0, 4_000);
+    await settle(2_000);
     recorder.record(pod, { ...failed, note: "once more" });
     expect(dropped()).toBe(2);
     others(4_000, 4_300);
+    await settle(2_000);
     recorder.record(pod, { ...failed, note: "and again" });
     expect(dropped()).toBe(3);
     recorder.stop();
+  });
+
+  test("are written sixteen at a time, the others in turn; when too many wait, the oldest go unheard", async () => {
+    const { recorder, pod, kube, events, metrics } = await started();
+    let release = (): void => {};
+    const gate = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    kube.faults = { hold: () => gate };
+    const say = (n: number): void =>
+      recorder.record({ ...pod, metadata: { ...pod.metadata, name: `p${n}`, uid: `other-${n}` } }, failed);
+    for (let n = 0; n < 16 + 4096 + 3; n++) say(n);
+    // Again, while it waits: one Event that says twice.
+    say(100);
+    await settle();
+    expect(kube.calls).toHaveLength(16);
+    expect(metrics.value("muster_events_dropped_total", { reason: "FailedScheduling" })).toBe(3);
+    kube.faults = {};
+    release();
+    await settle(5_000);
+    const heard = new Set(events().map(({ metadata }) => metadata.name.split(".")[0]));
+    expect(heard.size).toBe(16 + 4096);
+    expect(["p15", "p16", "p17", "p18", "p19", "p4114"].filter((name) => heard.has(name))).toEqual([
+      "p15",
+      "p19",
+      "p4114",
+    ]);
+    expect(events().find(({ metadata }) => metadata.name.startsWith("p100."))?.["series"]).toMatchObject({ count: 2 });
   });
 
   test("an Event that was cleaned up is made again by the next of its series", async () => {

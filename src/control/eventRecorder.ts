@@ -40,6 +40,10 @@ const refreshMs = 60_000;
 const burst = 25;
 const refillMs = 300_000;
 const seriesMax = 4096;
+/** Telling does not crowd out what there is to tell of. */
+const writesAtOnce = 16;
+/** An API that takes them more slowly than they happen does not hear of the oldest. */
+const waitingMax = 4096;
 
 interface Series {
   readonly regarding: KubeObject;
@@ -68,6 +72,9 @@ export class EventRecorder {
   private readonly options: EventRecorderOptions;
   private readonly series = new Map<string, Series>();
   private readonly allowances = new Map<string, Allowance>();
+  /** Those that are written when others have been, the first first. */
+  private readonly waiting = new Map<Series, string>();
+  private writes = 0;
   private isStopped = false;
 
   constructor(options: EventRecorderOptions) {
@@ -112,13 +119,14 @@ export class EventRecorder {
     this.makeRoom();
     this.series.set(key, series);
     this.expireLater(key, series);
-    void this.write(key, series);
+    this.writeInTurn(key, series);
   }
 
   stop(): void {
     this.isStopped = true;
     for (const { stopTimer } of this.series.values()) stopTimer();
     this.series.clear();
+    this.waiting.clear();
   }
 
   private isAllowed(uid: string, nowMs: number): boolean {
@@ -160,7 +168,22 @@ export class EventRecorder {
   private writeSoon(key: string, series: Series): void {
     if (series.isWriting) return;
     const isDue = series.writtenCount < 2 || this.options.clock.nowMs() - series.writtenMs >= refreshMs;
-    if (isDue) void this.write(key, series);
+    if (isDue) this.writeInTurn(key, series);
+  }
+
+  private writeInTurn(key: string, series: Series): void {
+    series.isWriting = true;
+    if (this.writes < writesAtOnce) {
+      void this.write(key, series);
+      return;
+    }
+    this.waiting.set(series, key);
+    if (this.waiting.size <= waitingMax) return;
+    const [oldest] = this.waiting.keys();
+    if (oldest === undefined) return;
+    this.waiting.delete(oldest);
+    oldest.isWriting = false;
+    this.options.metrics.count("muster_events_dropped_total", { reason: oldest.note.reason });
   }
 
   /** A series that has gone quiet writes its last count and is forgotten. */
@@ -174,14 +197,14 @@ export class EventRecorder {
         return;
       }
       this.series.delete(key);
-      if (series.count > series.writtenCount) void this.write(key, series);
+      if (series.count > series.writtenCount && !series.isWriting) this.writeInTurn(key, series);
     });
   }
 
   /** Never rejects. */
   private async write(key: string, series: Series): Promise<void> {
     const { kube, log, metrics } = this.options;
-    series.isWriting = true;
+    this.writes++;
     const { count } = series;
     try {
       const { written } = series;
@@ -204,8 +227,13 @@ export class EventRecorder {
     } catch (error) {
       log.error({ error, event: series.note.reason }, "an event failed by a mistake of ours");
     }
+    this.writes--;
     series.isWriting = false;
     if (series.count > count && this.series.get(key) === series) this.writeSoon(key, series);
+    const [next] = this.waiting;
+    if (next === undefined) return;
+    this.waiting.delete(next[0]);
+    void this.write(next[1], next[0]);
   }
 
   private eventOf(series: Series): KubeObject {

@@ -34,6 +34,38 @@ function failing(cluster: BindCluster, verb: string, what: string, times: number
   return () => times - left;
 }
 
+describe("pods that share nothing", () => {
+  const whole = { selectedNode: "h100-0", receivedResourceType: "Regular" as const };
+
+  test("are told what they were given with their node, in one write", async () => {
+    const { cluster, pod } = await withPod({});
+    await cluster.request(pod, whole);
+    await cluster.startBinder();
+    await cluster.run(2);
+    const [bound] = cluster.pods();
+    expect(bound?.spec?.nodeName).toBe("h100-0");
+    expect(bound?.metadata.annotations).toMatchObject({ "received-resource-type": "Regular" });
+    const writes = cluster.kube.calls.filter((call) => /^(patch|update|bind) pods f/.test(call));
+    // What follows the bind says that it is bound.
+    expect(writes[0]).toBe("bind pods f");
+    expect(cluster.phase("f")).toBe("Succeeded");
+    expect(conditionOf(bound)).toBe("True Bound");
+  });
+
+  test("and are a gang are all bound before any of them is spoken of", async () => {
+    const cluster = await BindCluster.create();
+    await cluster.startBinder();
+    // More than have their turn at once.
+    const count = 80;
+    const set = { "muster.dev/commit": "c", "muster.dev/commit-size": String(count) };
+    for (let at = 0; at < count; at++) await cluster.request(await cluster.pod(`f${at}`, {}), whole, set);
+    await cluster.run(5);
+    const kinds = cluster.kube.calls.filter((call) => /^bind pods|^update bindrequests/.test(call));
+    expect(kinds.slice(0, count).filter((call) => !call.startsWith("bind"))).toEqual([]);
+    expect(kinds).toHaveLength(2 * count);
+  });
+});
+
 describe("an attempt", () => {
   test("K1: for a node that is not there fails with the reason", async () => {
     const { cluster, pod } = await withPod();

@@ -47,6 +47,8 @@ interface Patience {
   deviceSinceMs?: number;
   volumesSinceMs?: number;
   retryAtMs?: number;
+  /** Its pod is bound there, and that has still to be said. */
+  boundTo?: string;
 }
 
 /** Carries out BindRequests, one step after the other, each decided from what is there. */
@@ -106,6 +108,10 @@ export class BindTurns {
   }
 
   private async attempt(attempt: Attempt, cancel: Cancel): Promise<TurnResult> {
+    const { boundTo } = attempt.patience;
+    if (boundTo !== undefined && attempt.request.status?.phase !== "Succeeded") {
+      return this.succeed(attempt, `bound to ${boundTo}`, cancel);
+    }
     for (let steps = 0; steps < stepsMax; steps++) {
       const step = nextBindStep(this.view(attempt), this.options);
       const result = await this.take(attempt, step, cancel);
@@ -187,7 +193,11 @@ export class BindTurns {
   private async write(attempt: Attempt, intent: Intent, cancel: Cancel): Promise<TurnResult | "next"> {
     const outcome = await applyIntent(this.controllers.kube, intent, { cancel });
     if (outcome.ok) {
-      if (intent.type === "bind") return this.succeed(attempt, `bound to ${intent.node}`, cancel);
+      if (intent.type === "bind") {
+        // A gang runs when the last of it is bound: those who are next are bound before this one is spoken of.
+        attempt.patience.boundTo = intent.node;
+        return { requeueAfterMs: 0 };
+      }
       if (outcome.value.object !== undefined) this.learn(attempt, outcome.value.object);
       return "next";
     }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import { annotationKeys } from "../../model/scheduling/keys.ts";
+import { annotationKeys, labelKeys } from "../../model/scheduling/keys.ts";
 import { type BindView, nextBindStep } from "./nextBindStep.ts";
 import { devicesAnnotation, newReservation, reservationDefaults, reservationName } from "./reservation.ts";
 import { node, request, reserved, userPod } from "./testWorld.ts";
@@ -196,15 +196,22 @@ describe("a bind", () => {
     expect(step({ request: given })).toMatchObject({ type });
   });
 
-  test("of no share needs nothing but the label and the bind", () => {
-    const plain = request({ type: "Regular", groups: [] });
-    expect(step({ request: plain })).toMatchObject({ intent: { type: "patch" } });
-    const told = userPod({
-      node: undefined,
-      groups: [],
-      annotations: { [annotationKeys.receivedResourceType]: "Regular" },
+  test("of no share needs nothing but the bind, which tells the pod what it was given", () => {
+    const predictedNUMAZones = [{ id: 1 }];
+    const plain = request({ type: "Regular", groups: [], spec: { predictedNUMAZones } as never });
+    const annotations = {
+      [annotationKeys.receivedResourceType]: "Regular",
+      "kai.scheduler/numa-placement-predicted": JSON.stringify(predictedNUMAZones),
+    };
+    const pod = userPod({ node: undefined, groups: [] });
+    expect(step({ request: plain, pod })).toMatchObject({ intent: { type: "bind", annotations } });
+  });
+
+  test("of no share takes off what an earlier share left, before the bind", () => {
+    const pod = userPod({ node: undefined, groups: ["old"] });
+    expect(step({ request: request({ type: "Regular", groups: [] }), pod })).toMatchObject({
+      intent: { type: "patch", patch: { metadata: { labels: { [labelKeys.gpuGroup]: null } } } },
     });
-    expect(step({ request: plain, pod: told })).toMatchObject({ intent: { type: "bind" } });
   });
 
   test("with claims and volumes writes those first", () => {

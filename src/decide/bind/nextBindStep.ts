@@ -123,8 +123,9 @@ export function nextBindStep(view: BindView, options: BindOptions): BindStep {
     }
     devices.push(step);
   }
-  const label = labelPod(view, pod, groups, devices);
-  if (label !== undefined) return { type: "write", intent: label };
+  const given = givenAnnotations(request);
+  const marks = lackingMarks(pod, groups, { ...given, ...(isShared && shareAnnotations(groups, devices)) });
+  if (marks !== undefined) return { type: "write", intent: marks };
   if (isShared && !view.done.has("configured")) {
     const share = { devices, portion: spec.receivedGPU?.portion ?? "", cdi: options.cdi, attempt: attemptOf(request) };
     const maps = sharedGpuConfig(pod, share);
@@ -140,6 +141,7 @@ export function nextBindStep(view: BindView, options: BindOptions): BindStep {
     target: podTarget(pod),
     expected: expected(pod),
     node: node.metadata.name,
+    annotations: given,
     why,
   };
   return { type: "write", intent };
@@ -210,15 +212,26 @@ function reserve(view: BindView, pod: Pod, group: string, { reservation: options
   };
 }
 
-/** What the pod must carry before it is bound; undefined when it does. */
-function labelPod(
-  { request }: BindView,
+/** What the pod is told about what it was given. Where nobody relies on it before, it comes with the node, in one write. */
+function givenAnnotations({ spec = {} }: BindRequest): Record<string, string> {
+  const { receivedResourceType = "", predictedNUMAZones = [] } = spec;
+  return {
+    [annotationKeys.receivedResourceType]: receivedResourceType,
+    ...(predictedNUMAZones.length > 0 && { [numaAnnotation]: JSON.stringify(predictedNUMAZones) }),
+  };
+}
+
+function shareAnnotations(groups: readonly string[], devices: readonly string[]): Record<string, string | null> {
+  const deviceOfGroup = Object.fromEntries(groups.map((group, at) => [group, devices[at] ?? ""]));
+  return { [devicesAnnotation]: JSON.stringify(deviceOfGroup), [releasedAnnotation]: null };
+}
+
+/** What a pod that shares GPUs must carry before it is bound, and one that does no longer must not; undefined when it is so. */
+function lackingMarks(
   pod: Pod,
   groups: readonly string[],
-  devices: readonly string[],
+  wanted: Readonly<Record<string, string | null>>,
 ): Intent | undefined {
-  const { receivedResourceType = "", predictedNUMAZones = [] } = request.spec ?? {};
-  const isMulti = groups.length > 1;
   const labels: JsonObject = {};
   const current = pod.metadata.labels ?? {};
   for (const group of gpuGroupsOfLabels(current)) {
@@ -228,33 +241,22 @@ function labelPod(
     else labels[`${labelKeys.gpuGroupPrefix}${group}`] = null;
   }
   for (const group of groups) {
-    const key = isMulti ? `${labelKeys.gpuGroupPrefix}${group}` : labelKeys.gpuGroup;
+    const key = groups.length > 1 ? `${labelKeys.gpuGroupPrefix}${group}` : labelKeys.gpuGroup;
     if (current[key] !== group) labels[key] = group;
   }
-  const wanted: JsonObject = { [annotationKeys.receivedResourceType]: receivedResourceType };
-  if (groups.length > 0) {
-    wanted[devicesAnnotation] = JSON.stringify(
-      Object.fromEntries(groups.map((group, at) => [group, devices[at] ?? ""])),
-    );
-    wanted[releasedAnnotation] = null;
-  }
-  if (predictedNUMAZones.length > 0) wanted[numaAnnotation] = JSON.stringify(predictedNUMAZones);
   const annotations: JsonObject = {};
   for (const [key, value] of Object.entries(wanted)) {
     if ((pod.metadata.annotations?.[key] ?? null) !== value) annotations[key] = value;
   }
-  if (Object.keys(labels).length === 0 && Object.keys(annotations).length === 0) return undefined;
-  const why =
-    groups.length === 0
-      ? "what it was given"
-      : `it uses ${groups.length === 1 ? "group" : "groups"} ${groups.join(", ")}`;
-  return {
-    type: "patch",
-    target: podTarget(pod),
-    expected: expected(pod),
-    patch: { metadata: { labels, annotations } },
-    why,
-  };
+  const lacks = Object.keys(labels).length > 0 || (groups.length > 0 && Object.keys(annotations).length > 0);
+  if (!lacks) return undefined;
+  const why = groups.length === 0 ? "it shares no GPU any more" : `it uses ${countedGroups(groups)}`;
+  const patch = { metadata: { labels, annotations } };
+  return { type: "patch", target: podTarget(pod), expected: expected(pod), patch, why };
+}
+
+function countedGroups(groups: readonly string[]): string {
+  return `${groups.length === 1 ? "group" : "groups"} ${groups.join(", ")}`;
 }
 
 const numaAnnotation = "kai.scheduler/numa-placement-predicted";

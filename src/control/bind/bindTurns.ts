@@ -1,7 +1,6 @@
 import { attemptOf } from "../../decide/bind/attemptMark.ts";
 import { type BindOptions, type BindStep, type BindView, nextBindStep } from "../../decide/bind/nextBindStep.ts";
-import { releasePod } from "../../decide/bind/releasePod.ts";
-import { hasEnded, holdersOf, holdersPatch, podsRef } from "../../decide/bind/reservation.ts";
+import { podsRef } from "../../decide/bind/reservation.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
 import { lookAgain, lookAgainAtAll } from "../../intents/lookAgain.ts";
 import { expectedOf, type Intent, keyOf, type NewObject } from "../../model/intent.ts";
@@ -15,21 +14,14 @@ import {
   bindRequestRef,
   isFinallyFailed,
 } from "../../model/scheduling/bindRequest.ts";
-import { gpuGroupsOfLabels } from "../../model/scheduling/keys.ts";
-import { formatTime } from "../../model/time.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { Controllers } from "../controllers.ts";
 import type { EventRecorder } from "../eventRecorder.ts";
 import { type Turn, type TurnResult, turnResultOf } from "../loop.ts";
-import { asPod, asRequest, type BindWorld, freeGpusOf, groupsOf, isFor, nodesRef } from "./bindWorld.ts";
-import {
-  askForVolumes,
-  deleteConfigMaps,
-  deleteExtendedClaim,
-  findConfigMaps,
-  writeClaims,
-  writeConfigMaps,
-} from "./bindWrites.ts";
+import { asPod, asRequest, type BindWorld, freeGpusOf, isFor, nodesRef } from "./bindWorld.ts";
+import { askForVolumes, writeClaims, writeConfigMaps } from "./bindWrites.ts";
+import { type PodBound, writePodBound } from "./podBound.ts";
+import { takeBack } from "./takeBack.ts";
 
 export interface BinderOptions extends BindOptions {
   /** How long volumes may take. */
@@ -39,7 +31,6 @@ export interface BinderOptions extends BindOptions {
 /** A bind of a gang of devices takes a handful of steps a group; more than this is a circle. */
 const stepsMax = 400;
 const volumesEveryMs = 1_000;
-const conditionTriesMax = 4;
 
 /** What is remembered of a BindRequest between turns, and may be lost: it only makes us patient. */
 interface Patience {
@@ -294,71 +285,19 @@ export class BindTurns {
     metrics.count("muster_binds_total", { result: "failed" });
     const message = `Failed to bind pod ${attempt.key} to node ${request.spec?.selectedNode ?? ""}: ${why}`;
     await this.tell(attempt, { status: "False", reason: "BindingError", message }, cancel);
-    await this.takeBack(attempt, why, cancel);
+    const pod = this.podOf(request, attempt);
+    if (pod !== undefined && isFor(request, pod) && pod.spec?.nodeName === undefined) {
+      const call = { kube: this.controllers.kube, cancel };
+      const learn = (object: KubeObject): void => this.learn(attempt, object);
+      const problems = await takeBack(call, { request, pod, why }, { world: this.world, learn });
+      if (problems.length > 0) log.warn({ bindRequest: attempt.key, problems }, "not all could be taken back");
+    }
     delete patience.deviceSinceMs;
     delete patience.volumesSinceMs;
     if (isFinallyFailed({ ...request, status })) return undefined;
     const delayMs = 1000 * 2 ** before;
     patience.retryAtMs = this.nowMs + delayMs;
     return { requeueAfterMs: delayMs };
-  }
-
-  /** Each part is tried, whatever becomes of the others: the groups' own turns find what is left. */
-  private async takeBack(attempt: Attempt, why: string, cancel: Cancel): Promise<void> {
-    const { kube } = this.controllers;
-    const { request } = attempt;
-    const pod = this.podOf(request, attempt);
-    if (pod === undefined || !isFor(request, pod) || pod.spec?.nodeName !== undefined) return;
-    const problems: string[] = [];
-    const note = (outcome: Outcome<unknown>): void => {
-      if (!outcome.ok && outcome.reason !== "NotFound") problems.push(outcome.message);
-    };
-    const groups = groupsOf(request);
-    if (groups.length > 0 && !hasEnded(pod)) {
-      const carried = gpuGroupsOfLabels(pod.metadata.labels).filter((group) => groups.includes(group));
-      const held = groups.filter((group) =>
-        this.world.reservations(group).some((each) => holdersOf(each).has(pod.metadata.uid)),
-      );
-      const maps = await findConfigMaps({ kube, cancel }, pod);
-      note(maps);
-      const found = maps.ok ? maps.value : [];
-      if (carried.length > 0 || held.length > 0 || found.length > 0) {
-        // A bind of this attempt may still be on its way. Only when the pod was written to it finds nothing to rely on.
-        const released = await applyIntent(kube, releasePod(pod, groups, why), { cancel });
-        note(released);
-        if (released.ok) {
-          if (released.value.object !== undefined) this.learn(attempt, released.value.object);
-          note(await deleteConfigMaps({ kube, cancel }, found));
-          for (const group of held) note(await this.letGo(group, pod.metadata.uid, cancel));
-        }
-      }
-    }
-    if ((request.spec?.extendedResourceClaimAllocation ?? null) !== null) {
-      const outcome = await deleteExtendedClaim({ kube, cancel }, this.podOf(request, attempt) ?? pod);
-      note(outcome);
-      if (outcome.ok) this.learn(attempt, outcome.value as unknown as KubeObject);
-    }
-    if (problems.length > 0)
-      this.controllers.ports.log.warn({ bindRequest: attempt.key, problems }, "not all could be taken back");
-  }
-
-  private async letGo(group: string, uid: string, cancel: Cancel): Promise<Outcome<unknown>> {
-    for (const reservation of this.world.reservations(group)) {
-      const holders = new Map(holdersOf(reservation));
-      if (!holders.delete(uid)) continue;
-      const { namespace = "", name } = reservation.metadata;
-      const target = { ...podsRef, namespace, name };
-      const expected = expectedOf(reservation as unknown as KubeObject);
-      const why = "its bind failed";
-      const outcome = await applyIntent(
-        this.controllers.kube,
-        { type: "patch", target, expected, patch: holdersPatch(holders), why },
-        { cancel },
-      );
-      if (!outcome.ok) return outcome;
-      if (outcome.value.object !== undefined) this.world.pods.learn(outcome.value.object);
-    }
-    return { ok: true, value: undefined };
   }
 
   private async writeStatus(
@@ -380,48 +319,14 @@ export class BindTurns {
   }
 
   /** The same sentence as condition and as event. Whether it arrives changes nothing about the bind. */
-  private async tell(
-    attempt: Attempt,
-    said: { readonly status: "True" | "False"; readonly reason: string; readonly message: string },
-    cancel: Cancel,
-  ): Promise<void> {
+  private async tell(attempt: Attempt, said: PodBound, cancel: Cancel): Promise<void> {
     const pod = this.podOf(attempt.request, attempt);
     if (pod === undefined || !isFor(attempt.request, pod)) return;
     const type = said.status === "True" ? "Normal" : "Warning";
     const regarding = pod as unknown as KubeObject;
     this.recorder.record(regarding, { type, reason: said.reason, action: "Binding", note: said.message });
-    await this.writeCondition(attempt, pod, said, cancel);
-  }
-
-  private async writeCondition(
-    attempt: Attempt,
-    regarded: Pod,
-    said: { readonly status: "True" | "False"; readonly reason: string; readonly message: string },
-    cancel: Cancel,
-  ): Promise<void> {
-    const { kube } = this.controllers;
-    const ref = { ...podsRef, namespace: regarded.metadata.namespace ?? "", name: regarded.metadata.name };
-    let pod: Pod = regarded;
-    for (let tries = 0; tries < conditionTriesMax; tries++) {
-      const before = pod.status?.conditions?.find((condition) => condition.type === "PodBound");
-      if (before?.status === said.status && before.message === said.message) return;
-      const lastTransitionTime = before?.status === said.status ? before.lastTransitionTime : formatTime(this.nowMs);
-      const condition = {
-        type: "PodBound",
-        ...said,
-        ...(lastTransitionTime === undefined ? {} : { lastTransitionTime }),
-      };
-      const { uid, resourceVersion } = pod.metadata;
-      // Merged by type: whatever the node has written there stays.
-      const body = { metadata: { uid, resourceVersion }, status: { conditions: [condition] } };
-      const outcome = await kube.patch({ ...ref, subresource: "status" }, { type: "strategic", body }, { cancel });
-      if (outcome.ok) return this.learn(attempt, outcome.value);
-      // The node writes to the pod at the same moment, again and again.
-      if (outcome.reason !== "Conflict") return;
-      const fresh = await kube.get(ref, { cancel });
-      if (!fresh.ok || fresh.value.metadata.uid !== uid) return;
-      pod = asPod(fresh.value);
-    }
+    const written = await writePodBound({ kube: this.controllers.kube, cancel }, pod, said, this.nowMs);
+    if (written !== undefined) this.learn(attempt, written);
   }
 
   private view(attempt: Attempt): BindView {

@@ -1,0 +1,47 @@
+import { podsRef } from "../../decide/bind/reservation.ts";
+import type { Pod } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { formatTime } from "../../model/time.ts";
+import { asPod } from "./bindWorld.ts";
+import type { BindCall } from "./bindWrites.ts";
+
+/** The condition `PodBound`: what became of the bind. */
+export interface PodBound {
+  readonly status: "True" | "False";
+  readonly reason: string;
+  readonly message: string;
+}
+
+const triesMax = 4;
+
+/** Writes the condition where it is not there yet, and returns the pod as it is then. Whether it arrives changes nothing about the bind. */
+export async function writePodBound(
+  { kube, cancel }: BindCall,
+  regarded: Pod,
+  said: PodBound,
+  nowMs: number,
+): Promise<KubeObject | undefined> {
+  const ref = { ...podsRef, namespace: regarded.metadata.namespace ?? "", name: regarded.metadata.name };
+  let pod: Pod = regarded;
+  for (let tries = 0; tries < triesMax; tries++) {
+    const before = pod.status?.conditions?.find((condition) => condition.type === "PodBound");
+    if (before?.status === said.status && before.message === said.message) return undefined;
+    const lastTransitionTime = before?.status === said.status ? before.lastTransitionTime : formatTime(nowMs);
+    const condition = {
+      type: "PodBound",
+      ...said,
+      ...(lastTransitionTime === undefined ? {} : { lastTransitionTime }),
+    };
+    const { uid, resourceVersion } = pod.metadata;
+    // Merged by type: whatever the node has written there stays.
+    const body = { metadata: { uid, resourceVersion }, status: { conditions: [condition] } };
+    const outcome = await kube.patch({ ...ref, subresource: "status" }, { type: "strategic", body }, { cancel });
+    if (outcome.ok) return outcome.value;
+    // The node writes to the pod at the same moment, again and again.
+    if (outcome.reason !== "Conflict") return undefined;
+    const fresh = await kube.get(ref, { cancel });
+    if (!fresh.ok || fresh.value.metadata.uid !== uid) return undefined;
+    pod = asPod(fresh.value);
+  }
+  return undefined;
+}

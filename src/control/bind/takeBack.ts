@@ -1,0 +1,87 @@
+import { releasePod } from "../../decide/bind/releasePod.ts";
+import { hasEnded, holdersOf, holdersPatch, podsRef } from "../../decide/bind/reservation.ts";
+import { applyIntent } from "../../intents/applyIntent.ts";
+import { expectedOf, keyOf } from "../../model/intent.ts";
+import type { Pod } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { type Outcome, succeeded } from "../../model/outcome.ts";
+import type { BindRequest } from "../../model/scheduling/bindRequest.ts";
+import { gpuGroupsOfLabels } from "../../model/scheduling/keys.ts";
+import { asPod, type BindWorld, groupsOf } from "./bindWorld.ts";
+import { type BindCall, deleteConfigMaps, deleteExtendedClaim, findConfigMaps } from "./bindWrites.ts";
+
+/** An attempt that is over without success. */
+export interface FailedAttempt {
+  readonly request: BindRequest;
+  /** Its pod, which has no node. */
+  readonly pod: Pod;
+  readonly why: string;
+}
+
+interface Memory {
+  readonly world: BindWorld;
+  /** Told of everything that was written. */
+  readonly learn: (object: KubeObject) => void;
+}
+
+/**
+ * Takes back what an attempt has written, and says what could not be. Each part is tried, whatever becomes of the others: the groups' own turns
+ * find what is left.
+ */
+export async function takeBack(call: BindCall, failed: FailedAttempt, { world, learn }: Memory): Promise<string[]> {
+  const { request, pod, why } = failed;
+  const problems: string[] = [];
+  const note = (outcome: Outcome<unknown>): void => {
+    if (!outcome.ok && outcome.reason !== "NotFound") problems.push(outcome.message);
+  };
+  const groups = groupsOf(request);
+  if (groups.length > 0 && !hasEnded(pod)) {
+    const carried = gpuGroupsOfLabels(pod.metadata.labels).filter((group) => groups.includes(group));
+    const held = groups.filter((group) =>
+      world.reservations(group).some((each) => holdersOf(each).has(pod.metadata.uid)),
+    );
+    const maps = await findConfigMaps(call, pod);
+    note(maps);
+    const found = maps.ok ? maps.value : [];
+    if (carried.length > 0 || held.length > 0 || found.length > 0) {
+      // A bind of this attempt may still be on its way. Only when the pod was written to it finds nothing to rely on.
+      const released = await applyIntent(call.kube, releasePod(pod, groups, why), { cancel: call.cancel });
+      note(released);
+      if (released.ok) {
+        if (released.value.object !== undefined) learn(released.value.object);
+        note(await deleteConfigMaps(call, found));
+        for (const group of held) note(await letGo(call, world, { group, uid: pod.metadata.uid }));
+      }
+    }
+  }
+  if ((request.spec?.extendedResourceClaimAllocation ?? null) !== null) {
+    const found = world.pods.get(keyOf(pod.metadata.namespace, pod.metadata.name));
+    const outcome = await deleteExtendedClaim(call, found === undefined ? pod : asPod(found));
+    note(outcome);
+    if (outcome.ok) learn(outcome.value as unknown as KubeObject);
+  }
+  return problems;
+}
+
+async function letGo(
+  { kube, cancel }: BindCall,
+  world: BindWorld,
+  holder: { readonly group: string; readonly uid: string },
+): Promise<Outcome<unknown>> {
+  for (const reservation of world.reservations(holder.group)) {
+    const holders = new Map(holdersOf(reservation));
+    if (!holders.delete(holder.uid)) continue;
+    const { namespace = "", name } = reservation.metadata;
+    const target = { ...podsRef, namespace, name };
+    const expected = expectedOf(reservation as unknown as KubeObject);
+    const why = "its bind failed";
+    const outcome = await applyIntent(
+      kube,
+      { type: "patch", target, expected, patch: holdersPatch(holders), why },
+      { cancel },
+    );
+    if (!outcome.ok) return outcome;
+    if (outcome.value.object !== undefined) world.pods.learn(outcome.value.object);
+  }
+  return succeeded(undefined);
+}

@@ -1,6 +1,7 @@
 /** A plan that evicts rests on what was read just before; what it leaves behind is finished or forgotten by whoever comes next. */
 import { describe, expect, test } from "vitest";
 import type { KubeObject } from "../../src/model/object.ts";
+import { refused } from "../../src/model/outcome.ts";
 import { holdCalls, ScheduleCluster } from "./scheduleCluster.ts";
 
 const pods = { group: "", version: "v1", plural: "pods" };
@@ -74,6 +75,27 @@ describe("before anybody goes", () => {
     expect(marksOf(cluster.pod1("w"))).toEqual([]);
   });
 });
+
+test.each(["list pods v", "list pods vip"])(
+  "an API that refuses %s is asked again, without any event",
+  async (call) => {
+    const cluster = await ScheduleCluster.create(["h100=1"]);
+    await cluster.pod("v", { gpus: 8 });
+    await cluster.run(2);
+    let refusals = 0;
+    cluster.kube.faults = {
+      before: (verb, what) => {
+        if (`${verb} ${what}` !== call || refusals === 3) return undefined;
+        refusals++;
+        return refused("Unavailable", "not now");
+      },
+    };
+    await cluster.pod("vip", { gpus: 8, spec: { priorityClassName: "build-preemptible" } });
+    await cluster.run(20);
+    expect(refusals).toBe(3);
+    expect(cluster.pods().map(({ metadata: { name }, status }) => [name, status?.phase])).toEqual([["vip", "Running"]]);
+  },
+);
 
 test("a pod that others went for says so until it has its node, and not after that", async () => {
   const cluster = await ScheduleCluster.create(["h100=1"]);

@@ -84,6 +84,12 @@ function timed(cluster: Cluster): { ms: number; cpuMs: number; binds: number; ev
   };
 }
 
+function evictingMs(cluster: Cluster, expected: number): number {
+  const { ms, evictions } = timed(cluster);
+  if (evictions !== expected) throw new Error(`${evictions} were evicted, not ${expected}`);
+  return ms;
+}
+
 function* gangFigures(): Generator<Figure> {
   const median = (build: () => Cluster, run: (cluster: Cluster) => number): number =>
     percentile(
@@ -112,42 +118,60 @@ function* gangFigures(): Generator<Figure> {
     unit: "ms",
     target: { at: "most", value: 500 },
   };
+  const verdictMs = (cluster: Cluster): number => {
+    const startedMs = performance.now();
+    cycle(cluster, nowMs, (session) => {
+      for (const [job, obstacle] of session.obstacles) explain(session, job, obstacle);
+    });
+    return performance.now() - startedMs;
+  };
   yield {
     name: "verdict with reason: 10 pods of 8 GPUs that cannot fit, 500 nodes of 4",
+    value: median(() => {
+      const nodes = nodesOf(500).map(({ metadata }) => node(metadata.name, { gpus: 4, cpu: "64" }));
+      return world({ nodes, ...gang("g", 10, { gpus: 8 }) });
+    }, verdictMs),
+    unit: "ms",
+    target: { at: "most", value: 50 },
+  };
+  /** Nodes that are full with one-GPU jobs of a queue. Whoever comes late is decided about again, as if something had happened. */
+  const inUse = (nodes: number, quotas: { mine: number; theirs: number }, late: ReturnType<typeof gang>): Cluster => {
+    const gpu = (quota: number) => ({ resources: { gpu: { quota, limit: -1, overQuotaWeight: 1 } } });
+    const queues = [queue("mine", gpu(quotas.mine)), queue("theirs", gpu(quotas.theirs))];
+    const cluster = world({ nodes: nodesOf(nodes), queues, ...singles("theirs", nodes * 8) });
+    carryOut(cluster, cycle(cluster, nowMs));
+    for (const each of late.groups) cluster.putPodGroup(each);
+    for (const each of late.pods) addPod(cluster, each);
+    cycle(cluster, nowMs);
+    cluster.touched();
+    return cluster;
+  };
+  yield {
+    name: "verdict with reason: 10 pods of 8 GPUs that cannot fit, 100 nodes in use",
     value: median(
-      () => {
-        const nodes = nodesOf(500).map(({ metadata }) => node(metadata.name, { gpus: 4, cpu: "64" }));
-        return world({ nodes, ...gang("g", 10, { gpus: 8 }) });
-      },
-      (cluster) => {
-        const startedMs = performance.now();
-        cycle(cluster, nowMs, (session) => {
-          for (const [job, obstacle] of session.obstacles) explain(session, job, obstacle);
-        });
-        return performance.now() - startedMs;
-      },
+      () => inUse(100, { mine: 0, theirs: 800 }, gang("late", 10, { gpus: 8 }, { queue: "mine" })),
+      verdictMs,
+    ),
+    unit: "ms",
+    beside: { name: "KAI's own benchmark of such a job", value: 50_800 },
+  };
+  yield {
+    name: "decision: one GPU reclaimed, 4,000 running on 500 nodes",
+    value: median(
+      () => inUse(500, { mine: 100, theirs: 100 }, gang("late", 1, { gpus: 1 }, { queue: "mine" })),
+      (cluster) => evictingMs(cluster, 1),
     ),
     unit: "ms",
     target: { at: "most", value: 50 },
   };
   yield {
-    name: "decision: one GPU reclaimed, 4,000 running on 500 nodes",
+    name: "decision: a gang of 1,000 pods of 8 GPUs takes 1,000 nodes back from 8,000 jobs",
     value: median(
-      () => {
-        const gpu = (quota: number) => ({ resources: { gpu: { quota, limit: -1, overQuotaWeight: 1 } } });
-        const queues = [queue("mine", gpu(100)), queue("theirs", gpu(100))];
-        const cluster = world({ nodes: nodesOf(500), queues, ...singles("theirs", 4_000) });
-        carryOut(cluster, cycle(cluster, nowMs));
-        cluster.putPodGroup(group("late", { queue: "mine" }));
-        addPod(cluster, pod("late", { gpus: 1, group: "late" }));
-        cycle(cluster, nowMs);
-        cluster.touched();
-        return cluster;
-      },
-      (cluster) => timed(cluster).ms,
+      () => inUse(1_000, { mine: 8_000, theirs: 0 }, gang("late", 1_000, { gpus: 8 }, { queue: "mine" })),
+      (cluster) => evictingMs(cluster, 8_000),
     ),
     unit: "ms",
-    target: { at: "most", value: 50 },
+    beside: { name: "KAI's own benchmark of large jobs, 1,000 nodes", value: 6_092 },
   };
 }
 

@@ -18,6 +18,7 @@ import { DisruptionBudgets } from "./disruptionBudgets.ts";
 import { Fit } from "./fit.ts";
 import type { Job } from "./job.ts";
 import { JobRoll } from "./jobRoll.ts";
+import { LabelDomains } from "./labelDomains.ts";
 import {
   type Holding,
   type HoldState,
@@ -81,8 +82,10 @@ export class Cluster {
     this.settings = settings;
     this.table = new NodeTable(this.names, (node) => {
       this.fit.factsChanged(node);
+      labels.factsChanged(node);
       this.isGpuMemoryDirty = true;
     });
+    const labels = new LabelDomains(this.table);
     this.fit = new Fit(this.table, settings);
     this.sum = new ClusterTotal(this.table, this.names, settings);
     this.roll = new JobRoll({
@@ -95,6 +98,7 @@ export class Cluster {
     this.terms = new PodTerms(
       (namespace) => this.namespaceLabels.get(namespace),
       () => this.tasks.values(),
+      labels,
     );
   }
 
@@ -172,7 +176,7 @@ export class Cluster {
           this.setHoldings(task, []);
           task.shape = shape;
           task.counted = recharge(task, undefined);
-          if (this.shapes.release(before)) this.fit.forget(before);
+          if (this.shapes.release(before)) this.fit.forget(before.need.id);
         }
       }
       // Its claims were made, or a place was promised to it.
@@ -204,7 +208,7 @@ export class Cluster {
     this.heldBack.delete(uid);
     this.nominated.delete(task);
     this.releasing.delete(task);
-    if (this.shapes.release(task.shape)) this.fit.forget(task.shape);
+    if (this.shapes.release(task.shape)) this.fit.forget(task.shape.need.id);
   }
 
   /** Where the picture has the pod: by its own node name, by a durable intent, or by one that is on its way. */
@@ -307,6 +311,7 @@ export class Cluster {
   /** Brings everything up to date before a decision. */
   refresh(nowMs: number): void {
     this.table.refresh();
+    this.fit.follow();
     this.queueBook.refresh(this.jobs.values(), this.settings);
     for (const task of this.releasing) this.settle(task, nowMs);
   }

@@ -332,7 +332,7 @@ function nodeReasons(session: Session, task: Task): { reasons: Map<string, strin
     else known.push(on);
   };
   const { shape } = task;
-  const rules = cluster.terms.isEmpty && shape.isLocal ? undefined : socialRules(task, cluster.terms, table, fit);
+  const rules = cluster.terms.isEmpty && shape.isLocal ? undefined : socialRules(task, cluster.terms, fit);
   const bars = barredTypes(cluster, task);
   const gate = memoryGate(task);
   for (const node of table.nodes) {
@@ -368,7 +368,7 @@ function nodeReasons(session: Session, task: Task): { reasons: Map<string, strin
     }
     if (shape.hostPorts.length > 0 && fit.score(shape, at) < 0) add("have the port in use");
     else if (isShared(shape.gpu) && fit.score(shape, at) < 0) add(noGpuText);
-    else if (rules?.refuses(node) !== undefined) add(`are ruled out by pod ${rules.refuses(node)}`);
+    else if (rules?.refuses(at) !== undefined) add(`are ruled out by pod ${rules.refuses(at)}`);
     else if (shape.volumeClaims.length > 0 && cluster.volumes.refuses(task, node) !== undefined) {
       add(`are ruled out by ${cluster.volumes.refuses(task, node)}`);
     } else if (shape.hasDeviceClaims) {

@@ -2,6 +2,7 @@ import type { Taint } from "../../model/kubernetes.generated.ts";
 import { matchesNode, matchesTerm } from "../../model/nodeMatch.ts";
 import { labelKeys } from "../../model/scheduling/keys.ts";
 import { isTolerated } from "../../model/taints.ts";
+import type { NodeFilter } from "./domainCounter.ts";
 import { isShared, shareMemoryMiB } from "./gpuRequest.ts";
 import type { NodeState } from "./nodeState.ts";
 import type { NodeTable } from "./nodeTable.ts";
@@ -41,9 +42,12 @@ interface Eligibility {
   readonly preference: Float64Array;
 }
 
-interface ShapeIndex {
+/** What is remembered of pods that ask a node for the same. */
+interface NeedIndex {
   uses: number;
   tree: WinnerTree | undefined;
+  /** By node: its score, as far as the log of changes was read. */
+  scores: { readonly byNode: Float64Array; cursor: number } | undefined;
   /** Where the log of changes ended when it fitted nowhere; -1 when it did, or nobody has looked. */
   nowhereAt: number;
 }
@@ -53,8 +57,10 @@ export class Fit {
   private settings: Settings;
   private epoch = -1;
   private readonly eligibilities = new Map<string, Eligibility>();
-  private readonly indexes = new Map<number, ShapeIndex>();
+  /** By need. */
+  private readonly indexes = new Map<number, NeedIndex>();
   private treeCount = 0;
+  private factsVersion = 0;
   /** By node: 1 when it has GPUs at all. */
   private hasGpus = new Uint8Array(0);
   /** By node: how empty it is, for Kubernetes' own preference. */
@@ -63,6 +69,8 @@ export class Fit {
   private round = 0;
   /** By node: the round in which it was scored last. */
   private rounds = new Int32Array(0);
+  /** By node: whatever somebody works out and needs no longer than that. */
+  scratch = new Float64Array(0);
 
   constructor(table: NodeTable, settings: Settings) {
     this.table = table;
@@ -73,30 +81,38 @@ export class Fit {
     this.settings = settings;
     // Scores and answers are by the old ones.
     this.epoch = -1;
+    this.factsVersion++;
   }
 
   /** A node's labels, taints, conditions or capacity changed. */
   factsChanged(node: NodeState): void {
+    this.factsVersion++;
     if (node.index < 0 || this.epoch !== this.table.epoch) return;
     for (const each of this.eligibilities.values()) each.accepts[node.index] = 2;
     this.hasGpus[node.index] = hasGpus(node);
   }
 
-  /** Nobody has this shape any more. */
-  forget(shape: PodShape): void {
-    const index = this.indexes.get(shape.id);
+  /** Nobody asks for this any more. */
+  forget(need: number): void {
+    const index = this.indexes.get(need);
     if (index?.tree !== undefined) this.treeCount--;
-    this.indexes.delete(shape.id);
+    if (index?.scores !== undefined) this.treeCount--;
+    this.indexes.delete(need);
+  }
+
+  private indexOf({ need }: PodShape): NeedIndex {
+    let index = this.indexes.get(need.id);
+    if (index === undefined) {
+      index = { uses: 0, tree: undefined, scores: undefined, nowhereAt: -1 };
+      this.indexes.set(need.id, index);
+    }
+    return index;
   }
 
   /** The best node for a shape whose placement depends on one node at a time; -1 when it fits nowhere, now or later. */
   best(shape: PodShape): number {
     this.follow();
-    let index = this.indexes.get(shape.id);
-    if (index === undefined) {
-      index = { uses: 0, tree: undefined, nowhereAt: -1 };
-      this.indexes.set(shape.id, index);
-    }
+    const index = this.indexOf(shape);
     index.uses++;
     if (index.tree === undefined) {
       // Spreading changes another node each time, so a kept winner would be worth little.
@@ -112,17 +128,37 @@ export class Fit {
     const changed = tree.cursor < 0 ? undefined : this.table.log.since(tree.cursor);
     tree.cursor = this.table.log.end;
     if (changed === undefined) tree.fill((at) => this.score(shape, at));
-    else this.refill(tree, shape, changed);
+    else this.refill(shape, changed, (at, score) => tree.set(at, score));
     return tree.winner();
   }
 
+  /** The score of every node, for who has to look at them all; true until something changes. */
+  scores(shape: PodShape): Float64Array {
+    this.follow();
+    const index = this.indexOf(shape);
+    if (index.scores === undefined) {
+      if (this.treeCount >= treesMax) this.dropTrees();
+      index.scores = { byNode: new Float64Array(this.table.nodes.length), cursor: -1 };
+      this.treeCount++;
+    }
+    const { byNode, cursor } = index.scores;
+    const changed = cursor < 0 ? undefined : this.table.log.since(cursor);
+    index.scores.cursor = this.table.log.end;
+    if (changed === undefined) for (let at = 0; at < byNode.length; at++) byNode[at] = this.score(shape, at);
+    else
+      this.refill(shape, changed, (at, score) => {
+        byNode[at] = score;
+      });
+    return byNode;
+  }
+
   /** A node that is filled step by step stands in the log once for each; it is scored once. */
-  private refill(tree: WinnerTree, shape: PodShape, changed: readonly number[]): void {
+  private refill(shape: PodShape, changed: readonly number[], set: (at: number, score: number) => void): void {
     this.round++;
     for (const at of changed) {
       if (this.rounds[at] === this.round) continue;
       this.rounds[at] = this.round;
-      tree.set(at, this.score(shape, at));
+      set(at, this.score(shape, at));
     }
   }
 
@@ -181,9 +217,19 @@ export class Fit {
     return acceptsAt(this.eligibility(shape.where), at, this.table, this.settings) && this.acceptsGpus(shape, at);
   }
 
-  acceptsChoice(choice: NodeChoice, at: number): boolean {
-    this.follow();
-    return acceptsAt(this.eligibility(choice), at, this.table, this.settings);
+  /** The nodes that are for a pod, leaving amounts and GPUs aside. */
+  accepting(choice: NodeChoice): NodeFilter & { readonly key: string } {
+    const fit = this;
+    return {
+      key: choice.key,
+      get version() {
+        return fit.factsVersion;
+      },
+      accepts(at) {
+        fit.follow();
+        return acceptsAt(fit.eligibility(choice), at, fit.table, fit.settings);
+      },
+    };
   }
 
   /** Bin-packing prefers the node with the least left of what the pod is after, spreading the one with the most. */
@@ -263,7 +309,7 @@ export class Fit {
   }
 
   /** What fitted nowhere fits somewhere only after a node has changed, so that pods that cannot be placed cost next to nothing. */
-  private searchAgain(shape: PodShape, index: ShapeIndex): number {
+  private searchAgain(shape: PodShape, index: NeedIndex): number {
     const { log, nodes } = this.table;
     const changed = index.nowhereAt < 0 ? undefined : log.since(index.nowhereAt);
     const isStillNowhere =
@@ -343,8 +389,8 @@ export class Fit {
     return known;
   }
 
-  /** Starts over when nodes came or went; otherwise follows what changed. */
-  private follow(): void {
+  /** Starts over when nodes came or went; otherwise follows what changed. Scores are asked for after it. */
+  follow(): void {
     const { table } = this;
     if (this.epoch !== table.epoch) {
       this.epoch = table.epoch;
@@ -352,6 +398,7 @@ export class Fit {
       this.dropTrees();
       this.hasGpus = Uint8Array.from(table.nodes, hasGpus);
       this.rounds = new Int32Array(table.nodes.length);
+      this.scratch = new Float64Array(table.nodes.length);
       this.emptiness = Float64Array.from(table.nodes, (_, at) => this.emptinessOf(at));
       this.emptinessCursor = table.log.end;
       return;
@@ -377,6 +424,7 @@ export class Fit {
   private dropTrees(): void {
     for (const index of this.indexes.values()) {
       index.tree = undefined;
+      index.scores = undefined;
       index.uses = 0;
       index.nowhereAt = -1;
     }

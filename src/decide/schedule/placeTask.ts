@@ -6,8 +6,9 @@ import { memoryGate } from "./gates.ts";
 import { isShared, shareMemoryMiB } from "./gpuRequest.ts";
 import { barredTypes } from "./gpuTypes.ts";
 import type { GroupUse, NodeState } from "./nodeState.ts";
+import type { PodShape } from "./podShape.ts";
 import { gpuAt } from "./resources.ts";
-import { socialRules } from "./social.ts";
+import { type SocialRules, socialRules } from "./social.ts";
 import type { Statement } from "./statement.ts";
 import type { Task } from "./task.ts";
 
@@ -55,7 +56,7 @@ export function findSpot(cluster: Cluster, task: Task, candidates: Candidates = 
   const { fit, table } = cluster;
   const { shape } = task;
   if (problemOf(cluster, task) !== undefined) return undefined;
-  const rules = cluster.terms.isEmpty && shape.isLocal ? undefined : socialRules(task, cluster.terms, table, fit);
+  const rules = cluster.terms.isEmpty && shape.isLocal ? undefined : socialRules(task, cluster.terms, fit);
   const nominated = task.pod.status?.nominatedNodeName;
   const bars = barredTypes(cluster, task);
   const gate = memoryGate(task);
@@ -63,6 +64,11 @@ export function findSpot(cluster: Cluster, task: Task, candidates: Candidates = 
   const isFree = shape.isLocal && rules === undefined && candidates.bonus === undefined && !isBarred;
   if (isFree && nominated === undefined && candidates.nodes === undefined) {
     const at = fit.best(shape);
+    return at === nowhere ? undefined : spotAt(cluster, task, at);
+  }
+  const isSocialOnly = rules !== undefined && !isBarred && candidates.bonus === undefined && isAlone(shape);
+  if (isSocialOnly && nominated === undefined && candidates.nodes === undefined) {
+    const at = bestInCompany(fit.scores(shape), rules, fit.scratch);
     return at === nowhere ? undefined : spotAt(cluster, task, at);
   }
   const all = candidates.nodes ?? table.nodes.map((_, index) => index);
@@ -84,43 +90,91 @@ export function findSpot(cluster: Cluster, task: Task, candidates: Candidates = 
   }
 }
 
+/** Nothing but nodes and other pods decides. */
+function isAlone({ volumeClaims, hasDeviceClaims }: PodShape): boolean {
+  return volumeClaims.length === 0 && !hasDeviceClaims;
+}
+
+/** The best of all nodes by their scores and by what others say: `bestOf` without making lists of them. `company` is overwritten. */
+function bestInCompany(scores: Float64Array, rules: SocialRules, company: Float64Array): number {
+  let best = nowhere;
+  let bestScore = -1;
+  if (!rules.hasScore) {
+    for (let at = 0; at < scores.length; at++) {
+      const score = scores[at] as number;
+      if (score <= bestScore || rules.refuses(at) !== undefined) continue;
+      best = at;
+      bestScore = score;
+    }
+    return best;
+  }
+  rules.score(company);
+  let least = 0;
+  let most = 0;
+  for (let at = 0; at < scores.length; at++) {
+    // Where it may not go is not a number.
+    if ((scores[at] as number) < 0 || (rules.mayRefuse && rules.refuses(at) !== undefined)) company[at] = Number.NaN;
+    const each = company[at] as number;
+    if (each < least) least = each;
+    else if (each > most) most = each;
+  }
+  // Neighbours mostly have the same company.
+  let last = Number.NaN;
+  let worth = 0;
+  for (let at = 0; at < scores.length; at++) {
+    const each = company[at] as number;
+    if (each !== last) {
+      if (Number.isNaN(each)) continue;
+      last = each;
+      worth = most === least ? 0 : companyWorth(each, least, most);
+    }
+    const score = (scores[at] as number) + worth;
+    if (score <= bestScore) continue;
+    best = at;
+    bestScore = score;
+  }
+  return best;
+}
+
+/** From the worst company to the best, in hundredths. */
+function companyWorth(company: number, least: number, most: number): number {
+  return Math.round(((company - least) * 100) / (most - least)) * companyUnit;
+}
+
 function bestOf(
   cluster: Cluster,
   task: Task,
   nodes: readonly number[],
   { bonus }: Candidates,
-  rules: ReturnType<typeof socialRules>,
+  rules: SocialRules | undefined,
 ): number {
-  const { fit, table } = cluster;
-  if (rules === undefined && bonus === undefined) return fit.bestAmong(task.shape, nodes);
-  const raw =
-    rules === undefined ? undefined : Float64Array.from(nodes, (at) => rules.score(table.nodes[at] as NodeState));
+  const { fit } = cluster;
+  if (rules?.hasScore !== true) return fit.bestAmong(task.shape, nodes, bonus);
+  const company = fit.scratch;
+  rules.score(company);
   let least = 0;
   let most = 0;
-  for (const each of raw ?? []) {
-    least = Math.min(least, each);
-    most = Math.max(most, each);
+  for (const at of nodes) {
+    least = Math.min(least, company[at] as number);
+    most = Math.max(most, company[at] as number);
   }
-  if (raw === undefined || most === least) return fit.bestAmong(task.shape, nodes, bonus);
-  const company = new Float64Array(table.nodes.length);
-  for (const [i, at] of nodes.entries()) {
-    company[at] = Math.round((((raw[i] as number) - least) * 100) / (most - least)) * companyUnit;
-  }
-  return fit.bestAmong(task.shape, nodes, (at) => (company[at] as number) + (bonus?.(at) ?? 0));
+  if (most === least) return fit.bestAmong(task.shape, nodes, bonus);
+  const worth = (at: number): number => companyWorth(company[at] as number, least, most) + (bonus?.(at) ?? 0);
+  return fit.bestAmong(task.shape, nodes, worth);
 }
 
 function isAllowed(
   cluster: Cluster,
   task: Task,
   at: number,
-  rules: ReturnType<typeof socialRules>,
+  rules: SocialRules | undefined,
   bars: ReadonlyMap<string, unknown>,
   gate: ReturnType<typeof memoryGate>,
 ): boolean {
   const node = cluster.table.nodes[at] as NodeState;
   if (bars.has(node.gpuType) || gate?.(node) !== undefined) return false;
+  if (rules !== undefined && rules.refuses(at) !== undefined) return false;
   if (cluster.fit.score(task.shape, at) < 0) return false;
-  if (rules !== undefined && rules.refuses(node) !== undefined) return false;
   return task.shape.volumeClaims.length === 0 || cluster.volumes.refuses(task, node) === undefined;
 }
 

@@ -20,6 +20,8 @@ export interface PodShape {
   readonly key: string;
   /** How many pods have it; one that nobody has any more is forgotten. */
   users: number;
+  /** What it asks of a node itself. */
+  readonly need: PodNeed;
   /** Places of the resources it asks for, and how much of each. One pod slot is always among them; shares of GPUs are not. */
   readonly places: readonly number[];
   readonly amounts: readonly number[];
@@ -55,6 +57,14 @@ export interface PodShape {
   readonly limits: string;
 }
 
+/** What pods ask of a node itself: selectors, amounts, ports, GPUs. Shapes that differ in labels, volumes or company share it. */
+export interface PodNeed {
+  readonly id: number;
+  readonly key: string;
+  /** How many shapes have it. */
+  users: number;
+}
+
 export interface HostPort {
   readonly ip: string;
   readonly protocol: string;
@@ -76,8 +86,10 @@ const nothing: readonly never[] = [];
 export class PodShapes {
   private readonly byKey = new Map<string, PodShape>();
   private readonly choices = new Map<string, NodeChoice>();
+  private readonly needs = new Map<string, PodNeed>();
   private readonly names: ResourceNames;
   private nextId = 0;
+  private nextNeedId = 0;
 
   constructor(names: ResourceNames) {
     this.names = names;
@@ -111,12 +123,13 @@ export class PodShapes {
       (spec?.resourceClaims?.length ?? 0) > 0 ? pod.metadata.uid : 0,
     ]);
     const requests = podRequests(pod);
-    let key = limits;
-    for (const [name, amount] of requests) if (amount !== 0n) key += `|${name}=${amount}`;
+    let asked = "";
+    for (const [name, amount] of requests) if (amount !== 0n) asked += `|${name}=${amount}`;
     if (annotations !== undefined) {
-      key += `|${annotations[annotationKeys.gpuFraction] ?? ""}|${annotations[annotationKeys.gpuMemory] ?? ""}`;
-      key += `|${annotations[annotationKeys.gpuFractionDevices] ?? ""}`;
+      asked += `|${annotations[annotationKeys.gpuFraction] ?? ""}|${annotations[annotationKeys.gpuMemory] ?? ""}`;
+      asked += `|${annotations[annotationKeys.gpuFractionDevices] ?? ""}`;
     }
+    let key = limits + asked;
     // Whoever counts pods by labels may count itself; all others are alike whatever their labels say.
     if (isSocial) key += `|${pod.metadata.namespace ?? ""}|${JSON.stringify(pod.metadata.labels ?? {})}`;
     const known = this.byKey.get(key);
@@ -170,6 +183,7 @@ export class PodShapes {
       id: this.nextId++,
       key,
       users: 1,
+      need: this.needOf(`${choiceKey}${ports.length > 0 ? JSON.stringify(ports) : ""}${asked}`),
       places,
       amounts,
       cpuMilli: amountAt(places, amounts, cpuAt),
@@ -198,11 +212,25 @@ export class PodShapes {
     return shape;
   }
 
-  /** One pod less has it. True when it was the last. */
+  private needOf(key: string): PodNeed {
+    let need = this.needs.get(key);
+    if (need === undefined) {
+      need = { id: this.nextNeedId++, key, users: 0 };
+      this.needs.set(key, need);
+    }
+    need.users++;
+    return need;
+  }
+
+  /** One pod less has it. True when nobody is left who asks a node for the same. */
   release(shape: PodShape): boolean {
     shape.users--;
     if (shape.users > 0) return false;
     this.byKey.delete(shape.key);
+    const { need } = shape;
+    need.users--;
+    if (need.users > 0) return false;
+    this.needs.delete(need.key);
     return true;
   }
 }

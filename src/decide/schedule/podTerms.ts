@@ -1,6 +1,9 @@
 import type { PodAffinityTerm, TopologySpreadConstraint } from "../../model/kubernetes.generated.ts";
 import { type LabelRequirements, matchesLabels, selectorRequirements } from "../../model/labelSelector.ts";
+import { DomainCounter, type DomainCounts, type NodeFilter } from "./domainCounter.ts";
+import type { LabelDomains } from "./labelDomains.ts";
 import type { NodeState } from "./nodeState.ts";
+import type { PodShape } from "./podShape.ts";
 import type { Task } from "./task.ts";
 
 /**
@@ -15,28 +18,46 @@ export interface PodTerm {
   readonly namespaceSelector: LabelRequirements | undefined;
   /** Placed pods that it matches, by node. */
   readonly matched: Map<NodeState, number>;
-  /** Placed pods that have it as an anti-affinity of theirs, by how near they mean (a topology key) and by node. */
-  readonly holders: Map<string, Map<NodeState, number>>;
+  /** The same by domain, for every way in which somebody counts them. */
+  readonly counters: Map<string, DomainCounter>;
+  /** Placed pods that have it as an anti-affinity of theirs, by how near they mean (a topology key). */
+  readonly holders: Map<string, Holders>;
 }
 
-/** Pods in a domain of a topology, by domain. */
-export interface DomainCounts {
-  readonly topologyKey: string;
-  readonly domains: ReadonlyMap<string, number>;
+interface Holders {
+  readonly nodes: Map<NodeState, number>;
+  readonly counter: DomainCounter;
 }
 
-interface AntiTerm {
+/** A term and how near it means. */
+export interface NearTerm {
   readonly term: PodTerm;
   readonly topologyKey: string;
 }
+
+/** What a pod says about others. */
+export interface OwnTerms {
+  readonly wanted: readonly NearTerm[];
+  readonly unwanted: readonly NearTerm[];
+  readonly preferred: readonly (NearTerm & { readonly weight: number })[];
+  readonly spread: readonly (NearTerm & { readonly constraint: TopologySpreadConstraint })[];
+}
+
+/** More ways of counting than these are not kept at once. */
+const countersMax = 512;
+
+const nothing: readonly never[] = [];
 
 export class PodTerms {
   private readonly terms = new Map<string, PodTerm>();
   private readonly matches = new WeakMap<Task, { version: number; terms: readonly PodTerm[] }>();
   private readonly held = new WeakMap<
     Task,
-    { node: NodeState; terms: readonly PodTerm[]; antiTerms: readonly AntiTerm[] }[]
+    { node: NodeState; terms: readonly PodTerm[]; antiTerms: readonly NearTerm[] }[]
   >();
+  private readonly byShape = new WeakMap<PodShape, OwnTerms>();
+  private readonly labels: LabelDomains;
+  private counterCount = 0;
   private version = 0;
   /** Labels of namespaces, for terms that select by them. */
   private readonly namespaceLabels: (namespace: string) => Readonly<Record<string, string>> | undefined;
@@ -46,13 +67,60 @@ export class PodTerms {
   constructor(
     namespaceLabels: (namespace: string) => Readonly<Record<string, string>> | undefined,
     allTasks: () => Iterable<Task>,
+    labels: LabelDomains,
   ) {
+    this.labels = labels;
     this.namespaceLabels = namespaceLabels;
     this.allTasks = allTasks;
   }
 
   get isEmpty(): boolean {
     return this.terms.size === 0;
+  }
+
+  /** What a pod says about others. Pods of one shape have the same labels and namespace if they say anything. */
+  ownOf(task: Task): OwnTerms {
+    const { shape } = task;
+    const known = this.byShape.get(shape);
+    if (known !== undefined) return known;
+    const near = (each: PodAffinityTerm): NearTerm => ({
+      term: this.ofAffinity(each, task),
+      topologyKey: each.topologyKey,
+    });
+    const own: OwnTerms = {
+      wanted: shape.affinity.map(near),
+      unwanted: shape.antiAffinity.map(near),
+      preferred: [
+        ...shape.preferredAffinity.map(({ weight, podAffinityTerm }) => ({ weight, ...near(podAffinityTerm) })),
+        ...shape.preferredAntiAffinity.map(({ weight, podAffinityTerm }) => ({
+          weight: -weight,
+          ...near(podAffinityTerm),
+        })),
+      ],
+      spread: shape.spread.map((constraint) => ({
+        term: this.ofSpread(constraint, task),
+        topologyKey: constraint.topologyKey,
+        constraint,
+      })),
+    };
+    this.byShape.set(shape, own);
+    return own;
+  }
+
+  /** How many pods that a term matches are in each domain; with a filter, on the nodes that it accepts. */
+  countsOf({ term, topologyKey }: NearTerm, filter?: NodeFilter & { readonly key: string }): DomainCounter {
+    const key = filter === undefined ? topologyKey : `${topologyKey} ${filter.key}`;
+    let counter = term.counters.get(key);
+    if (counter === undefined) {
+      if (this.counterCount >= countersMax) {
+        for (const { counters } of this.terms.values()) counters.clear();
+        this.counterCount = 0;
+      }
+      counter = new DomainCounter(this.labels, topologyKey, term.matched, filter);
+      term.counters.set(key, counter);
+      this.counterCount++;
+    }
+    return counter.current();
   }
 
   /** The term that an affinity of a pod in a namespace means. */
@@ -103,8 +171,8 @@ export class PodTerms {
     const at = counted?.findIndex((each) => each.node === node) ?? -1;
     if (counted === undefined || at < 0) return;
     const [entry] = counted.splice(at, 1);
-    for (const term of entry?.terms ?? []) shift(term.matched, node, -1);
-    for (const each of entry?.antiTerms ?? []) shiftHolder(each, node, -1);
+    for (const term of entry?.terms ?? []) shiftMatched(term, node, -1);
+    for (const each of entry?.antiTerms ?? []) this.shiftHolder(each, node, -1);
   }
 
   /** A pod has other labels now: it counts for other terms, wherever it is. */
@@ -123,39 +191,42 @@ export class PodTerms {
 
   /** Where pods are that do not want this one near them. */
   shunning(task: Task): DomainCounts[] {
-    const byKey = new Map<string, Map<string, number>>();
-    const add = (topologyKey: string, node: NodeState, by: number): void => {
-      const domain = node.labels[topologyKey];
-      if (domain === undefined) return;
-      let domains = byKey.get(topologyKey);
-      if (domains === undefined) {
-        domains = new Map();
-        byKey.set(topologyKey, domains);
+    const held = this.held.get(task) ?? nothing;
+    const found: DomainCounts[] = [];
+    for (const term of this.matchesOf(task)) {
+      for (const [topologyKey, { counter }] of term.holders) {
+        const { ofNode, counts } = counter.current();
+        // It does not keep itself away.
+        const own = held.filter(({ antiTerms }) =>
+          antiTerms.some((each) => each.term === term && each.topologyKey === topologyKey),
+        );
+        found.push({ ofNode, counts: own.length === 0 ? counts : without(own, term, topologyKey, { ofNode, counts }) });
       }
-      domains.set(domain, (domains.get(domain) ?? 0) + by);
-    };
-    const matched = this.matchesOf(task);
-    for (const { holders } of matched) {
-      for (const [topologyKey, nodes] of holders) for (const [node, count] of nodes) add(topologyKey, node, count);
     }
-    // It does not keep itself away.
-    for (const { node, antiTerms } of this.held.get(task) ?? []) {
-      for (const { term, topologyKey } of antiTerms) if (matched.includes(term)) add(topologyKey, node, -1);
-    }
-    return [...byKey].map(([topologyKey, domains]) => ({ topologyKey, domains }));
+    return found;
   }
 
   private count(task: Task, node: NodeState): void {
-    const antiTerms = task.shape.antiAffinity.map(
-      (each): AntiTerm => ({ term: this.ofAffinity(each, task), topologyKey: each.topologyKey }),
-    );
+    const antiTerms = hasOwnTerms(task) ? this.ownOf(task).unwanted : nothing;
     const terms = this.matchesOf(task);
-    for (const term of terms) shift(term.matched, node, 1);
-    for (const each of antiTerms) shiftHolder(each, node, 1);
+    for (const term of terms) shiftMatched(term, node, 1);
+    for (const each of antiTerms) this.shiftHolder(each, node, 1);
     const counted = this.held.get(task);
     const entry = { node, terms, antiTerms };
     if (counted === undefined) this.held.set(task, [entry]);
     else counted.push(entry);
+  }
+
+  private shiftHolder({ term, topologyKey }: NearTerm, node: NodeState, by: number): void {
+    let holders = term.holders.get(topologyKey);
+    if (holders === undefined) {
+      const nodes = new Map<NodeState, number>();
+      holders = { nodes, counter: new DomainCounter(this.labels, topologyKey, nodes) };
+      term.holders.set(topologyKey, holders);
+    }
+    shift(holders.nodes, node, by);
+    if (holders.nodes.size === 0) term.holders.delete(topologyKey);
+    else holders.counter.shift(node, by);
   }
 
   private intern(
@@ -172,6 +243,7 @@ export class PodTerms {
       namespaces: new Set(names),
       namespaceSelector,
       matched: new Map(),
+      counters: new Map(),
       holders: new Map(),
     };
     this.terms.set(key, term);
@@ -180,7 +252,7 @@ export class PodTerms {
     for (const task of this.allTasks()) {
       if (task.holdings.length === 0 || !this.isMatch(term, task)) continue;
       for (const { node } of task.holdings) {
-        shift(term.matched, node, 1);
+        shiftMatched(term, node, 1);
         const entry = this.held.get(task)?.find((each) => each.node === node);
         if (entry === undefined) {
           this.held.set(task, [...(this.held.get(task) ?? []), { node, terms: [term], antiTerms: [] }]);
@@ -197,11 +269,27 @@ function hasOwnTerms({ shape }: Task): boolean {
   return shape.antiAffinity.length > 0;
 }
 
-function shiftHolder({ term, topologyKey }: AntiTerm, node: NodeState, by: number): void {
-  const nodes = term.holders.get(topologyKey) ?? new Map<NodeState, number>();
-  shift(nodes, node, by);
-  if (nodes.size === 0) term.holders.delete(topologyKey);
-  else term.holders.set(topologyKey, nodes);
+/** Counts without what a pod adds to them itself. */
+function without(
+  own: readonly { readonly node: NodeState; readonly antiTerms: readonly NearTerm[] }[],
+  term: PodTerm,
+  topologyKey: string,
+  { ofNode, counts }: DomainCounts,
+): Int32Array {
+  const others = counts.slice();
+  for (const { node, antiTerms } of own) {
+    const domain = ofNode[node.index] ?? -1;
+    if (domain < 0) continue;
+    for (const each of antiTerms) {
+      if (each.term === term && each.topologyKey === topologyKey) others[domain] = (others[domain] as number) - 1;
+    }
+  }
+  return others;
+}
+
+function shiftMatched({ matched, counters }: PodTerm, node: NodeState, by: number): void {
+  shift(matched, node, by);
+  for (const counter of counters.values()) counter.shift(node, by);
 }
 
 function shift(counts: Map<NodeState, number>, node: NodeState, by: number): void {

@@ -1,0 +1,73 @@
+import type { NodeState } from "./nodeState.ts";
+import type { NodeTable } from "./nodeTable.ts";
+
+/** Nodes by what one of their labels says: those that say the same are a domain, and each domain has a number. */
+export interface Domains {
+  /** By node: the number of its domain; -1 where the node has no such label. */
+  readonly ofNode: Int32Array;
+  /** By number: what the label says there. */
+  readonly names: readonly string[];
+}
+
+/** Numbers for the domains of every label that somebody counts by, so that counting is a walk over numbers. */
+export class LabelDomains {
+  private readonly table: NodeTable;
+  private readonly byKey = new Map<string, Domains>();
+  private epoch = -1;
+  private generation = 0;
+
+  constructor(table: NodeTable) {
+    this.table = table;
+  }
+
+  /** Grows when the numbers are others: what was counted by the old ones is void. */
+  get version(): number {
+    if (this.epoch !== this.table.epoch) {
+      this.epoch = this.table.epoch;
+      this.drop();
+    }
+    return this.generation;
+  }
+
+  by(topologyKey: string): Domains {
+    // Before the lookup: it may drop what is there.
+    const { version: _ } = this;
+    let known = this.byKey.get(topologyKey);
+    if (known === undefined) {
+      known = domainsBy(topologyKey, this.table.nodes);
+      this.byKey.set(topologyKey, known);
+    }
+    return known;
+  }
+
+  /** Something about a node has changed, perhaps its labels. */
+  factsChanged({ index, labels }: NodeState): void {
+    for (const [key, { ofNode, names }] of this.byKey) {
+      if (names[ofNode[index] ?? -1] === labels[key]) continue;
+      this.drop();
+      return;
+    }
+  }
+
+  private drop(): void {
+    this.generation++;
+    this.byKey.clear();
+  }
+}
+
+function domainsBy(topologyKey: string, nodes: readonly NodeState[]): Domains {
+  const ofNode = new Int32Array(nodes.length).fill(-1);
+  const names: string[] = [];
+  const numbers = new Map<string, number>();
+  for (const [at, { labels }] of nodes.entries()) {
+    const name = labels[topologyKey];
+    if (name === undefined) continue;
+    let number = numbers.get(name);
+    if (number === undefined) {
+      number = names.push(name) - 1;
+      numbers.set(name, number);
+    }
+    ofNode[at] = number;
+  }
+  return { ofNode, names };
+}

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { SubGroup } from "../../model/scheduling/podGroup.ts";
 import type { Cluster } from "./cluster.ts";
-import { bySubGroupOrder, elasticRank, isReady, isSatisfied, nextSteps, surplusVictims } from "./gang.ts";
+import { bySubGroupOrder, elasticRank, fragmentsOf, isReady, isSatisfied, nextSteps, surplusVictims } from "./gang.ts";
 import type { GroupNode, Job } from "./job.ts";
 import { isEvictable } from "./task.ts";
 import { decide, gang, group, node, outcome, pod, queue, startMs, together, world } from "./testCluster.ts";
@@ -200,6 +200,34 @@ describe("what a group loses first is", () => {
 
   test("then nothing less than all of it", () => {
     expect(lost(job(tree, { x: { runs: 1 } }))).toBeUndefined();
+  });
+});
+
+describe("a job that runs", () => {
+  const fragments = (deleted: number[], last: "bound" | "on its way" | "gone") => {
+    const pods = [0, 1, 2].map((at) =>
+      pod(`p${at}`, {
+        gpus: 1,
+        group: "g",
+        ...(at < 2 || last === "bound" ? { on: "n1" } : {}),
+        ...(deleted.includes(at) && { deletedMs: startMs + 3_600_000 }),
+      }),
+    );
+    const there = last === "gone" ? pods.slice(0, 2) : pods;
+    const cluster = world({ groups: [group("g", { minMember: 3 })], pods: there });
+    if (last === "on its way") cluster.setPlaces("pod-default-p2", [{ node: "n1", groups: [] }]);
+    return fragmentsOf(jobOf(cluster).root).length;
+  };
+
+  test.each([
+    ["whole", [], "bound", 0],
+    ["with those that are going counted", [0], "bound", 0],
+    ["with those that are on their way counted", [], "on its way", 0],
+    ["below its minimum", [], "gone", 1],
+    ["below its minimum, in part about to go", [0], "gone", 1],
+    ["not at all, when all that is left is about to go", [0, 1], "gone", 0],
+  ] as const)("does so %s", (_, deleted, last, count) => {
+    expect(fragments([...deleted], last)).toBe(count);
   });
 });
 

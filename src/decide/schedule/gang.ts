@@ -30,11 +30,11 @@ export function isBelowMinimum(node: GroupNode): boolean {
 
 /**
  * The largest parts of a job that run below their minimum: all of it, or subgroups that it can do without. Who is only on its way runs nothing
- * yet: a set of requests that stays incomplete is taken back, and its pods go on waiting.
+ * yet: a set of requests that stays incomplete is taken back, and its pods go on waiting. And where all that is left is going, nothing is.
  */
 export function fragmentsOf(node: GroupNode): readonly GroupNode[] {
   if (!isBelowMinimum(node)) return node.children.flatMap(fragmentsOf);
-  return podSetsOf(node).some((set) => set.used > set.countOf("binding")) ? [node] : [];
+  return podSetsOf(node).some((set) => set.allocated > set.countOf("binding")) ? [node] : [];
 }
 
 /** It has its minimum, but not without pods that are still on their way. Whoever took the others would leave those behind, alone. */

@@ -1,5 +1,5 @@
 import { invalid, required } from "../../model/fieldError.ts";
-import { copyJson, isObject, type Json, type JsonObject } from "../../model/json.ts";
+import { isObject, type Json, type JsonObject } from "../../model/json.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { badRequest, failure, invalidObject, notFound, StatusError, unsupportedMediaType } from "../../model/status.ts";
 import { formatTime } from "../../model/time.ts";
@@ -83,7 +83,8 @@ function decodePatched(target: Target, patched: Json, duplicates: readonly strin
   const { resource } = target;
   let next: KubeObject;
   try {
-    next = resource.decode({ value: copyJson(patched), duplicates }, call.fieldValidation, call.warn);
+    // What is decoded shares nothing with what was patched, nor with the object before it.
+    next = resource.decode({ value: patched, duplicates }, call.fieldValidation, call.warn);
   } catch (error) {
     // The text of the patch could be read; what it makes of the object cannot. Upstream calls that invalid, not bad.
     if (!(error instanceof StatusError) || error.status.code !== 400) throw error;

@@ -20,9 +20,16 @@ export interface Found {
   readonly waiting: string;
 }
 
+interface Entry {
+  reason: Reason;
+  /** The last cycle that found it. */
+  round: number;
+}
+
 /** Why each job waits, as the last cycle found it. Whoever is not in it has no reason to wait. */
 export class ReasonBook {
-  private readonly byJob = new Map<string, Reason>();
+  private readonly byJob = new Map<string, Entry>();
+  private round = 0;
   private readonly push: (key: string) => void;
   private broken: ReadonlyMap<string, string> = new Map();
 
@@ -36,7 +43,7 @@ export class ReasonBook {
   }
 
   get(jobId: string): Reason | undefined {
-    return this.byJob.get(jobId);
+    return this.byJob.get(jobId)?.reason;
   }
 
   /**
@@ -58,21 +65,35 @@ export class ReasonBook {
 
   /** Replaces everything by what a cycle found. */
   note(revision: Revision, found: readonly Found[]): void {
-    const now = new Set<string>();
+    this.round++;
+    let seen = 0;
     for (const { id, verdict, waiting } of found) {
-      now.add(id);
-      const sentence = sentenceOf(verdict);
       const known = this.byJob.get(id);
-      // Other pods of it may wait by now, and each of them says why.
-      const isSame = known?.sentence === sentence && known.verdict.reason === verdict.reason;
-      if (isSame && known?.waiting === waiting) continue;
-      this.byJob.set(id, { verdict, sentence, revision, waiting });
+      if (known !== undefined) {
+        if (known.round !== this.round) seen++;
+        known.round = this.round;
+        // Other pods of it may wait by now, and each of them says why.
+        if (known.reason.waiting === waiting && isSame(known.reason, verdict)) continue;
+      }
+      const reason = { verdict, sentence: sentenceOf(verdict), revision, waiting };
+      if (known === undefined) {
+        this.byJob.set(id, { reason, round: this.round });
+        seen++;
+      } else {
+        known.reason = reason;
+      }
       this.push(id);
     }
-    for (const id of [...this.byJob.keys()]) {
-      if (now.has(id)) continue;
+    if (seen === this.byJob.size) return;
+    for (const [id, { round }] of [...this.byJob]) {
+      if (round === this.round) continue;
       this.byJob.delete(id);
       this.push(id);
     }
   }
+}
+
+function isSame(known: Reason, verdict: Verdict): boolean {
+  if (known.verdict === verdict) return true;
+  return known.verdict.reason === verdict.reason && known.sentence === sentenceOf(verdict);
 }

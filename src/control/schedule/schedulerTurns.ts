@@ -120,7 +120,7 @@ export class SchedulerTurns {
     this.measure(plan);
     this.listener.onBroken(plan.broken);
     const hasFailed = await this.carryOut(plan, revision, cancel);
-    this.listener.onOutcome({ revision, found, stuck: stuckWithClaims(plan) });
+    this.listener.onOutcome({ revision, found, stuck: cluster.shapes.haveClaims ? stuckWithClaims(plan) : [] });
     if (plan.jobs.length > 0 || plan.evictions.length > 0) {
       log.debug({ revision, jobs: plan.jobs.length, evictions: plan.evictions.length }, "decided");
     }
@@ -355,7 +355,8 @@ function explainWaiting(session: Session, found: Found[]): void {
 }
 
 /** Says which pods wait: each of them is told why, also one that came in another's stead. */
-function waitingOf(tasks: Iterable<Task>): string {
+function waitingOf(tasks: ReadonlySet<Task>): string {
+  if (tasks.size === 1) for (const { uid } of tasks) return uid;
   let count = 0;
   let mixed = 0;
   for (const { status, uid } of tasks) {

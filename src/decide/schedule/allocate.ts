@@ -1,3 +1,4 @@
+import type { Cluster } from "./cluster.ts";
 import { isReady } from "./gang.ts";
 import type { Job } from "./job.ts";
 import { JobLine, sortedJobs } from "./order.ts";
@@ -7,9 +8,8 @@ import { isAllocatedStatus } from "./task.ts";
 /** Gives out what is free, job after job in the order of fairness. An elastic job that has grown goes back in line. */
 export function allocate(session: Session): void {
   const { cluster } = session;
-  const solos: Job[] = [];
-  for (const job of cluster.waiting) if (!job.isGroup && !session.isSomebodyElses(job)) solos.push(job);
-  for (const job of sortedJobs(solos)) servePlain(session, job);
+  session.unplaceable.clear();
+  for (const job of plainLine(session)) servePlain(session, job);
   const depth = cluster.settings.queueDepth["allocate"];
   const candidates = session.candidates();
   // Somebody was evicted for these: what was promised to them is theirs before anybody else's.
@@ -24,6 +24,33 @@ export function allocate(session: Session): void {
   for (let job = line.pop(); job !== undefined; job = line.pop()) {
     if (serve(session, job) && job.pendingCount > 0) line.push(job);
   }
+  // From here on others may go and leave room.
+  session.unplaceable.clear();
+}
+
+interface PlainLine {
+  readonly number: number;
+  readonly jobs: readonly Job[];
+}
+
+/** Of each cluster the line of the last cycle: who still waits stands where it stood, so that putting them in order costs little. */
+const lastLines = new WeakMap<Cluster, PlainLine>();
+
+/** Jobs without a queue, in order. */
+function plainLine(session: Session): readonly Job[] {
+  const { cluster } = session;
+  const last = lastLines.get(cluster) ?? { number: 0, jobs: [] };
+  const number = last.number + 1;
+  const line: Job[] = [];
+  const join = (job: Job): void => {
+    job.lineNumber = number;
+    if (!session.isSomebodyElses(job)) line.push(job);
+  };
+  for (const job of last.jobs) if (cluster.waiting.has(job)) join(job);
+  for (const job of cluster.waiting) if (!job.isGroup && job.lineNumber !== number) join(job);
+  const jobs = sortedJobs(line);
+  lastLines.set(cluster, { number, jobs });
+  return jobs;
 }
 
 /** A pod alone, or a gang without a queue: all that it needs, then one by one what more there is of it. */

@@ -98,7 +98,7 @@ function planOf({ cluster, statement, decided, obstacles, searches, wakeMs }: Se
     binds: binds.get(job) ?? [],
     pipelined: pipelined.get(job) ?? [],
   }));
-  return { jobs, evictions, broken: brokenPromises(cluster), obstacles: new Map(obstacles), searches, wakeMs };
+  return { jobs, evictions, broken: brokenPromises(cluster), obstacles, searches, wakeMs };
 }
 
 function brokenPromises({ nominated }: Cluster): Map<string, string> {

@@ -1,3 +1,5 @@
+import type { PodGroupSpec } from "../../model/scheduling/podGroup.ts";
+import type { Cluster } from "./cluster.ts";
 import { allOf, fragmentsOf, nextSteps, type Step } from "./gang.ts";
 import { requestOf } from "./gates.ts";
 import type { Job } from "./job.ts";
@@ -5,6 +7,7 @@ import { Losses } from "./losses.ts";
 import { isHopeless, makeRoom } from "./makeRoom.ts";
 import { isProtected, preemptMinRuntimeMs } from "./minRuntime.ts";
 import { JobLine, sortedJobs } from "./order.ts";
+import type { PodShape } from "./podShape.ts";
 import { reclaimRules } from "./reclaimRules.ts";
 import { gpuAt, type Vector } from "./resources.ts";
 import { ActionBudget, type EvictingAction } from "./searchBudget.ts";
@@ -73,18 +76,20 @@ export function preempt(session: Session): void {
 /** Kubernetes' own preemption, for pods of the default scheduler: lower priorities on one node. */
 function preemptPlain(session: Session): void {
   const { cluster } = session;
+  // Obstacles were found in the order of the line.
   const waiting: Job[] = [];
-  for (const job of cluster.waiting)
-    if (!job.isGroup && session.obstacles.get(job)?.type === "placement") waiting.push(job);
-  const failed = new Set<string>();
+  for (const [job, obstacle] of session.obstacles) {
+    if (job.isGroup || obstacle.type !== "placement" || isHopeless(session, obstacle.step)) continue;
+    waiting.push(job);
+  }
+  const failed = new Map<PodShape, Set<number>>();
   const losses = new Losses(cluster);
   const budget = new ActionBudget(cluster.settings.searchBudgets, "preempt");
   for (const job of sortedJobs(waiting)) {
     const [step] = nextSteps(job);
     const task = step?.tasks[0];
-    if (step === undefined || task === undefined || task.pod.spec?.preemptionPolicy === "Never") continue;
-    const signature = `${task.shape.id} ${job.priority}`;
-    if (failed.has(signature) || isHopeless(session, step)) continue;
+    if (step === undefined || task === undefined || failed.get(task.shape)?.has(job.priority) === true) continue;
+    if (task.pod.spec?.preemptionPolicy === "Never" || isHopeless(session, step)) continue;
     const rules: VictimRules = {
       reason: reasonFor("preempt", job, `preempted by pod ${task.key} of higher priority (${job.priority})`),
       kind: `plain ${job.priority}`,
@@ -104,7 +109,8 @@ function preemptPlain(session: Session): void {
       session.obstacles.delete(job);
       session.decided.set(job, "preempt");
     } else {
-      failed.add(signature);
+      const priorities = failed.get(task.shape) ?? new Set();
+      failed.set(task.shape, priorities.add(job.priority));
       noteArrivals(session, rules);
     }
   }
@@ -143,16 +149,14 @@ function search(session: Session, action: EvictingAction, rulesFor: RulesFor): v
     jobs.push(job);
   }
   if (jobs.length === 0) return;
-  const failures: Failure[] = [];
+  const failures: Attempt[] = [];
   const losses = new Losses(cluster);
   const line = new JobLine(cluster, session.total, jobs, cluster.settings.queueDepth[action]);
   for (let job = line.pop(); job !== undefined; job = line.pop()) {
     const [step] = nextSteps(job);
     if (step === undefined || isVictimNow(session, job)) continue;
-    const signature = signatureOf(job, step, action);
-    const request = requestOf(cluster, step.tasks);
-    if (cluster.settings.usesSignatures && failures.some((each) => isNoEasier(signature, request, step, each)))
-      continue;
+    const attempt = attemptOf(cluster, job, step, action);
+    if (cluster.settings.usesSignatures && failures.some((each) => isNoEasier(attempt, each))) continue;
     if (isHopeless(session, step)) continue;
     const allowed = budget.beginJob();
     if (allowed === undefined) {
@@ -176,7 +180,7 @@ function search(session: Session, action: EvictingAction, rulesFor: RulesFor): v
     );
     noteArrivals(session, rules);
     // A search that was cut short says nothing about the next.
-    if (!allowed.isSpent) failures.push({ signature, request, count: step.tasks.length });
+    if (!allowed.isSpent) failures.push(attempt);
   }
 }
 
@@ -199,31 +203,63 @@ function mayBeCured(obstacle: Obstacle, action: EvictingAction): boolean {
   return obstacle.type === "gate" && obstacle.refusal.reason === "OverLimit" && action !== "consolidation";
 }
 
-interface Failure {
-  readonly signature: string;
-  readonly request: Readonly<Vector>;
+/** What a job was tried with. */
+interface Attempt {
+  /** What limits its pods besides amounts. */
+  readonly limits: string;
+  /** Its subgroups and topology. */
+  readonly structure: string;
+  readonly priority: number;
+  readonly isPreemptible: boolean;
+  /** For consolidation it does not matter whose it is. */
+  readonly queueName: string;
   readonly count: number;
+  /** The one shape of its pods; undefined where they differ. */
+  readonly shape: PodShape | undefined;
+  readonly request: () => Readonly<Vector>;
 }
 
-/** What limits a job besides amounts. For consolidation it does not matter whose it is. */
-function signatureOf(job: Job, step: Step, action: EvictingAction): string {
-  const limits = [...new Set(step.tasks.map(({ shape }) => shape.limits))].sort();
-  const structure = [job.spec.topologyConstraint, job.spec.subGroups, job.spec.minSubGroup];
-  return JSON.stringify([
-    limits,
-    structure,
-    job.priority,
-    job.isPreemptible,
-    action === "consolidation" ? "" : job.queueName,
-  ]);
+function attemptOf(cluster: Cluster, job: Job, step: Step, action: EvictingAction): Attempt {
+  const { tasks } = step;
+  const [first] = tasks;
+  const shape = tasks.every((task) => task.shape === first?.shape) ? first?.shape : undefined;
+  let request: Vector | undefined;
+  return {
+    limits: shape?.limits ?? [...new Set(tasks.map((task) => task.shape.limits))].sort().join(" "),
+    structure: structureOf(job.spec),
+    priority: job.priority,
+    isPreemptible: job.isPreemptible,
+    queueName: action === "consolidation" ? "" : job.queueName,
+    count: tasks.length,
+    shape,
+    request: () => {
+      request ??= requestOf(cluster, tasks);
+      return request;
+    },
+  };
 }
 
-function isNoEasier(signature: string, request: Readonly<Vector>, step: Step, failure: Failure): boolean {
-  return (
-    signature === failure.signature &&
-    step.tasks.length >= failure.count &&
-    request.every((each, r) => each >= (failure.request[r] as number))
-  );
+const structures = new WeakMap<PodGroupSpec, string>();
+
+function structureOf(spec: PodGroupSpec): string {
+  const { topologyConstraint, subGroups, minSubGroup } = spec;
+  if (topologyConstraint === undefined && subGroups === undefined && minSubGroup === undefined) return "";
+  let known = structures.get(spec);
+  if (known === undefined) {
+    known = JSON.stringify([topologyConstraint, subGroups, minSubGroup]);
+    structures.set(spec, known);
+  }
+  return known;
+}
+
+function isNoEasier(attempt: Attempt, failure: Attempt): boolean {
+  if (attempt.priority !== failure.priority || attempt.isPreemptible !== failure.isPreemptible) return false;
+  if (attempt.queueName !== failure.queueName || attempt.count < failure.count) return false;
+  if (attempt.limits !== failure.limits || attempt.structure !== failure.structure) return false;
+  // What claims count for may differ from pod to pod, but those have shapes of their own.
+  if (attempt.shape !== undefined && attempt.shape === failure.shape) return true;
+  const before = failure.request();
+  return attempt.request().every((each, r) => each >= (before[r] as number));
 }
 
 function freeGpuMilli({ cluster }: Session): number {

@@ -2,6 +2,7 @@ import { labelKeys } from "../../model/scheduling/keys.ts";
 import { formatTime } from "../../model/time.ts";
 import { nanoOf } from "../nodes/podRequests.ts";
 import { gpuText, placeText } from "./amountWords.ts";
+import type { Cluster } from "./cluster.ts";
 import { isBound } from "./cure.ts";
 import { cureText } from "./cureText.ts";
 import type { PlannedEviction } from "./cycle.ts";
@@ -17,6 +18,7 @@ import { largerThanAnyNode } from "./largestNode.ts";
 import type { NodeState } from "./nodeState.ts";
 import { inPlacingOrder } from "./placeGang.ts";
 import { placeTask, problemOf } from "./placeTask.ts";
+import type { PodShape } from "./podShape.ts";
 import type { QueueState } from "./queueTree.ts";
 import { wholeAmount } from "./resources.ts";
 import type { Obstacle, Session } from "./session.ts";
@@ -177,6 +179,9 @@ function explainPlacement(
 ): Verdict {
   const reason = "PodSchedulingErrors";
   if (failed === undefined) return { reason, message: why ?? "no node fits", cure: "" };
+  const isAlone = step.tasks.length === 1 && why === undefined && isOfShape(session, job, failed);
+  const told = isAlone ? explanationsOf(session).alone.get(failed.shape) : undefined;
+  if (told !== undefined) return verdictAbout(failed, told);
   const { cluster } = session;
   const problem = problemOf(cluster, failed);
   if (problem !== undefined) return { reason, message: `pod ${failed.key}: ${problem}`, cure: cureOfProblem(problem) };
@@ -193,9 +198,14 @@ function explainPlacement(
       cure: topologyCure(session, job, step, why),
     };
   const tooLarge = largerThanAnyNode(session, failed);
-  if (tooLarge !== undefined) return { reason, message: `${lead}${tooLarge.message}`, cure: tooLarge.cure };
+  if (tooLarge !== undefined) {
+    const { text, cure } = tooLarge;
+    if (isAlone) return verdictAbout(failed, keepAlone(session, failed, { reason, text, cure }));
+    return { reason, message: `${lead}pod ${failed.key} ${text}`, cure };
+  }
   const before = inPlacingOrder(job, step).slice(0, placed);
   const found = reasonsFor(session, job, failed, step, before);
+  if (isAlone) return verdictAbout(failed, keepAlone(session, failed, found));
   const whose = part === "" ? "" : ` of ${part}`;
   const who = step.tasks.length > 1 ? `the next, ${failed.name}${whose},` : `pod ${failed.key}${whose}`;
   return { reason: found.reason, message: `${lead}${who} ${found.text}`, cure: found.cure };
@@ -236,28 +246,61 @@ interface Explained {
   readonly cure: string;
 }
 
-/** Of one cycle: how many nodes there are, and what was explained, by shape. */
+/** Of one cycle: how many nodes there are, and what was explained. */
 interface Explanations {
   readonly total: number;
+  /** By shape and number of pods. */
   readonly byShape: Map<string, Explained>;
+  /** What is told to pods alone, by their shape. */
+  readonly alone: Map<PodShape, Explained>;
 }
 
 const explained = new WeakMap<Session, Explanations>();
+/** What was told to pods alone in the last cycle that explained anything. */
+const lastAlone = new WeakMap<Cluster, { now: Map<PodShape, Explained>; before: Map<PodShape, Explained> }>();
+
+function explanationsOf(session: Session): Explanations {
+  let known = explained.get(session);
+  if (known === undefined) {
+    const { cluster } = session;
+    const total = cluster.table.nodes.filter(({ node }) => node !== undefined).length;
+    known = { total, byShape: new Map(), alone: new Map() };
+    explained.set(session, known);
+    lastAlone.set(cluster, { now: known.alone, before: lastAlone.get(cluster)?.now ?? new Map() });
+  }
+  return known;
+}
+
+/** What is said to the next pod alone of this shape; the same object as in the cycle before when nothing has changed. */
+function keepAlone(session: Session, { shape }: Task, found: Explained): Explained {
+  const before = lastAlone.get(session.cluster)?.before.get(shape);
+  const isSame = before?.reason === found.reason && before.text === found.text && before.cure === found.cure;
+  const told = isSame ? before : found;
+  explanationsOf(session).alone.set(shape, told);
+  return told;
+}
+
+/** Thousands may be told the same in every cycle. */
+function verdictAbout(task: Task, told: Explained): Verdict {
+  if (task.told?.about === told) return task.told.verdict;
+  const verdict = { reason: told.reason, message: `pod ${task.key} ${told.text}`, cure: told.cure };
+  task.told = { about: told, verdict };
+  return verdict;
+}
+
+/** Whether whatever is found about the pod holds for all of its shape: neither its queue, nor its labels, nor a topology have a say. */
+function isOfShape({ cluster }: Session, { root }: Job, task: Task): boolean {
+  const { terms, queues } = cluster;
+  if (root.podSet === undefined || root.topology !== undefined || queues.hasTypes) return false;
+  return !task.shape.hasDeviceClaims && memoryGate(task) === undefined && !terms.isShunned(task);
+}
 
 /** Counting shared GPUs of a node costs as much as looking at this many. */
 const roomCost = 10;
 
 /** Of a gang, the pods before the one that failed are put back for a moment: what they take is why it fails. */
 function reasonsFor(session: Session, job: Job, task: Task, step: Step, before: readonly Task[]): Explained {
-  let known = explained.get(session);
-  if (known === undefined) {
-    known = {
-      total: session.cluster.table.nodes.filter(({ node }) => node !== undefined).length,
-      byShape: new Map(),
-    };
-    explained.set(session, known);
-  }
-  const { total, byShape } = known;
+  const { total, byShape } = explanationsOf(session);
   // With bounds of GPUs the queue decides too, and with others around their labels or those of a topology.
   const { terms, queues } = session.cluster;
   const isOwn = queues.hasTypes || memoryGate(task) !== undefined || terms.isShunned(task) || isBound(job.root);

@@ -96,8 +96,11 @@ interface Excess {
 
 export function explainGate(session: Session, job: Job, refusal: GateRefusal): Verdict {
   const [step] = nextSteps(job);
-  const tooLarge = step?.tasks.map((task) => largerThanAnyNode(session, task)).find((each) => each !== undefined);
-  if (tooLarge !== undefined) return { reason: "PodSchedulingErrors", ...tooLarge };
+  for (const task of step?.tasks ?? []) {
+    const tooLarge = largerThanAnyNode(session, task);
+    if (tooLarge === undefined) continue;
+    return { reason: "PodSchedulingErrors", message: `pod ${task.key} ${tooLarge.text}`, cure: tooLarge.cure };
+  }
   const { reason, queue, resource } = refusal;
   const requested = requestedOf(session.cluster, step, refusal);
   const name = queueResources[resource] ?? "gpu";

@@ -64,11 +64,20 @@ function surplusOf(node: GroupNode): number {
 
 /** What to try next, best first. In the gang phase there is one step; an elastic job may grow in several ways. */
 export function nextSteps(job: Job): readonly Step[] {
+  const alone = stepAlone(job);
+  if (alone !== undefined) return [alone];
   if (!isSatisfied(job.root)) {
     const tasks = missing(job.root);
     return tasks === undefined || tasks.length === 0 ? [] : [stepOf(tasks, true)];
   }
   return growths(job.root).map((tasks) => stepOf(tasks, false));
+}
+
+/** Most jobs are one pod that is waited for: their only step is made once. */
+function stepAlone({ root: { podSet } }: Job): Step | undefined {
+  if (podSet === undefined || podSet.min !== 1 || podSet.pending !== 1 || podSet.tasks.size !== 1) return undefined;
+  podSet.stepAlone ??= stepOf([...podSet.tasks], true);
+  return podSet.stepAlone;
 }
 
 function stepOf(tasks: readonly Task[], isGang: boolean): Step {

@@ -9,6 +9,7 @@ import {
   type TopologyConstraint,
 } from "../../model/scheduling/podGroup.ts";
 import { timeToMs } from "../../model/time.ts";
+import type { Step } from "./gang.ts";
 import type { QueueState } from "./queueTree.ts";
 import { type Vector, zeroVector } from "./resources.ts";
 import { compareTasks, isAliveStatus, isAllocatedStatus, isUsedStatus, type Task, type TaskStatus } from "./task.ts";
@@ -26,6 +27,11 @@ export class PodSet {
   used = 0;
   /** Pods that run or may run. */
   alive = 0;
+  /** Pods that wait for a place, and those that must not be given one yet. */
+  pending = 0;
+  private gated = 0;
+  /** Its only pod as a step, for who places it. */
+  stepAlone: Step | undefined;
   private ordered: Task[] | undefined;
 
   constructor(name: string, min: number) {
@@ -36,12 +42,14 @@ export class PodSet {
   add(task: Task): void {
     this.tasks.add(task);
     this.ordered = undefined;
+    this.stepAlone = undefined;
     this.shift(task.status, 1);
   }
 
   remove(task: Task): void {
     if (!this.tasks.delete(task)) return;
     this.ordered = undefined;
+    this.stepAlone = undefined;
     this.shift(task.status, -1);
   }
 
@@ -50,6 +58,8 @@ export class PodSet {
     if (isAllocatedStatus[status]) this.allocated += by;
     if (isUsedStatus[status]) this.used += by;
     if (isAliveStatus[status]) this.alive += by;
+    if (status === "pending") this.pending += by;
+    else if (status === "gated") this.gated += by;
   }
 
   countOf(status: TaskStatus): number {
@@ -64,11 +74,7 @@ export class PodSet {
 
   /** Pods that exist and could be placed. */
   get ready(): number {
-    return this.alive - this.countOf("gated");
-  }
-
-  get pending(): number {
-    return this.countOf("pending");
+    return this.alive - this.gated;
   }
 }
 
@@ -89,6 +95,7 @@ export class Job {
   readonly id: string;
   /** The group, or for a pod without one the pod itself. */
   owner: PodGroup | Pod;
+  uid: string;
   readonly isGroup: boolean;
   createdMs: number;
   readonly tasks = new Set<Task>();
@@ -105,12 +112,15 @@ export class Job {
   readonly allocatedByType = new Map<string, number>();
   /** What its pending pods ask for; undefined until it is asked for again. */
   pendingVector: Vector | undefined;
+  /** The last line of jobs without a queue that it stood in. */
+  lineNumber = 0;
   /** Pods that name a subgroup that the group does not have. */
   readonly strays = new Set<Task>();
 
   constructor(id: string, owner: PodGroup | Pod, isGroup: boolean, spec: PodGroupSpec, priority: number) {
     this.id = id;
     this.owner = owner;
+    this.uid = owner.metadata.uid;
     this.createdMs = timeToMs(owner.metadata.creationTimestamp) ?? 0;
     this.isGroup = isGroup;
     this.spec = spec;
@@ -118,10 +128,6 @@ export class Job {
     this.priority = priority;
     this.root = gangTree(spec);
     this.podSets = podSetsOf(this.root);
-  }
-
-  get uid(): string {
-    return this.owner.metadata.uid;
   }
 
   get namespace(): string {
@@ -134,6 +140,7 @@ export class Job {
 
   setOwner(owner: PodGroup | Pod): void {
     this.owner = owner;
+    this.uid = owner.metadata.uid;
     this.createdMs = timeToMs(owner.metadata.creationTimestamp) ?? 0;
   }
 

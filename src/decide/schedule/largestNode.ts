@@ -30,11 +30,8 @@ export function mostOnOneNode(session: Session, place: number, { isHealthy }: { 
   return most;
 }
 
-/** A pod that asks for more than any node has, however empty. */
-export function largerThanAnyNode(
-  session: Session,
-  { shape, key }: Task,
-): { message: string; cure: string } | undefined {
+/** A pod that asks for more than any node has, however empty; the text goes on after who it is about. */
+export function largerThanAnyNode(session: Session, { shape }: Task): { text: string; cure: string } | undefined {
   const { cluster } = session;
   for (const [k, place] of shape.places.entries()) {
     const wants = shape.amounts[k] ?? 0;
@@ -42,7 +39,7 @@ export function largerThanAnyNode(
     if (wants <= most) continue;
     const what = placeText(cluster.names.names[place] ?? "", place);
     return {
-      message: `pod ${key} asks for ${numberText(wants, place)} ${what}, and ${most === 0 ? "no node has any" : `the largest node has ${numberText(most, place)}`}`,
+      text: `asks for ${numberText(wants, place)} ${what}, and ${most === 0 ? "no node has any" : `the largest node has ${numberText(most, place)}`}`,
       cure: `ask for at most ${numberText(most, place)} ${what}, or add a node with ${numberText(wants, place)}`,
     };
   }
@@ -51,7 +48,7 @@ export function largerThanAnyNode(
   const devices = mostOnOneNode(session, gpuAt, { isHealthy: false });
   if (gpu.devices > devices) {
     return {
-      message: `pod ${key} asks for shares of ${gpu.devices} GPUs of one node, and ${devices === 0 ? "no node has any" : `the largest node has ${devices}`}`,
+      text: `asks for shares of ${gpu.devices} GPUs of one node, and ${devices === 0 ? "no node has any" : `the largest node has ${devices}`}`,
       cure:
         devices === 0
           ? "add a node with GPUs"
@@ -62,7 +59,7 @@ export function largerThanAnyNode(
   const { mostMiB } = cluster.gpuMemoryRange();
   if (shareMemoryMiB(gpu, mostMiB) <= mostMiB) return undefined;
   return {
-    message: `pod ${key} asks for ${gpu.memoryMiB} MiB of GPU memory, and the largest GPU has ${mostMiB}`,
+    text: `asks for ${gpu.memoryMiB} MiB of GPU memory, and the largest GPU has ${mostMiB}`,
     cure: `ask for at most ${mostMiB} MiB`,
   };
 }

@@ -8,6 +8,7 @@ import { evictableOf, type Loss, type Losses, lacksMoreThanAmounts } from "./los
 import type { Holding, NodeState } from "./nodeState.ts";
 import { mustWaitTogether, placeStep } from "./placeGang.ts";
 import { findSpot, placeTask, problemOf } from "./placeTask.ts";
+import type { PodShape } from "./podShape.ts";
 import { gpuAt } from "./resources.ts";
 import type { Generator, JobBudget } from "./searchBudget.ts";
 import type { SearchCounts } from "./searchCounts.ts";
@@ -327,12 +328,29 @@ function* bestFirst<T extends object>(options: readonly T[], compare: (a: T, b: 
 
 /** What no eviction can cure: something is missing, or no node is large enough. */
 export function isHopeless(session: Session, step: Step): boolean {
-  const { cluster } = session;
-  return step.tasks.some((task) => {
-    if (problemOf(cluster, task) !== undefined) return true;
-    const { places, amounts } = task.shape;
-    return places.some((place, k) => mostOnOneNode(session, place, { isHealthy: true }) < (amounts[k] ?? 0));
-  });
+  return step.tasks.some((task) => isHopelessTask(session, task));
+}
+
+/** By cycle and shape: pods of one shape name the same volumes and ConfigMaps. */
+const hopeless = new WeakMap<Session, Map<PodShape, boolean>>();
+
+function isHopelessTask(session: Session, task: Task): boolean {
+  const { shape } = task;
+  let byShape = hopeless.get(session);
+  if (byShape === undefined) {
+    byShape = new Map();
+    hopeless.set(session, byShape);
+  }
+  let known = shape.hasDeviceClaims ? undefined : byShape.get(shape);
+  if (known === undefined) {
+    known =
+      problemOf(session.cluster, task) !== undefined ||
+      shape.places.some(
+        (place, k) => mostOnOneNode(session, place, { isHealthy: true }) < (shape.amounts[k] as number),
+      );
+    byShape.set(shape, known);
+  }
+  return known;
 }
 
 function hasTopology(job: Job): boolean {

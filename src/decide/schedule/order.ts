@@ -247,12 +247,16 @@ function nextJob(line: Line): Job | undefined {
   return at.jobs.at(-1);
 }
 
-/** In the same order, with each rank worked out once. */
+/** In the same order, with each rank worked out once. What is in order already costs little more than a look. */
 export function sortedJobs(jobs: readonly Job[]): Job[] {
-  return jobs
-    .map((job) => ({ job, rank: elasticRank(job) }))
-    .sort((a, b) => compareRanked(a.job, a.rank, b.job, b.rank))
-    .map(({ job }) => job);
+  const ranks = new Map<Job, number>();
+  // Most wait below their minimum.
+  for (const job of jobs) {
+    const rank = elasticRank(job);
+    if (rank !== 0) ranks.set(job, rank);
+  }
+  if (ranks.size === 0) return [...jobs].sort((a, b) => compareRanked(a, 0, b, 0));
+  return [...jobs].sort((a, b) => compareRanked(a, ranks.get(a) ?? 0, b, ranks.get(b) ?? 0));
 }
 
 function swap<T>(list: T[], a: number, b: number): void {

@@ -90,6 +90,8 @@ export class PodShapes {
   private readonly names: ResourceNames;
   private nextId = 0;
   private nextNeedId = 0;
+  /** Shapes of pods that ask for devices. */
+  private withClaims = 0;
 
   constructor(names: ResourceNames) {
     this.names = names;
@@ -209,7 +211,13 @@ export class PodShapes {
       limits,
     };
     this.byKey.set(key, shape);
+    if (shape.hasDeviceClaims) this.withClaims++;
     return shape;
+  }
+
+  /** Whether any pod asks for devices. */
+  get haveClaims(): boolean {
+    return this.withClaims > 0;
   }
 
   private needOf(key: string): PodNeed {
@@ -227,6 +235,7 @@ export class PodShapes {
     shape.users--;
     if (shape.users > 0) return false;
     this.byKey.delete(shape.key);
+    if (shape.hasDeviceClaims) this.withClaims--;
     const { need } = shape;
     need.users--;
     if (need.users > 0) return false;

@@ -2,9 +2,11 @@ import { type PodGroup, poolName, unschedulableOnNodePool } from "../../model/sc
 import type { Cluster } from "./cluster.ts";
 import { isReady, nextSteps, type Step } from "./gang.ts";
 import { type GateRefusal, gateRefusal, placedRefusal, requestOf } from "./gates.ts";
+import { isShared } from "./gpuRequest.ts";
 import type { Job } from "./job.ts";
 import { placeStep } from "./placeGang.ts";
 import { placeTask } from "./placeTask.ts";
+import type { PodShape } from "./podShape.ts";
 import { shareOut } from "./queueShares.ts";
 import type { QueueState } from "./queueTree.ts";
 import type { Vector } from "./resources.ts";
@@ -56,6 +58,11 @@ export class Session {
   /** What the search for victims did, by action. */
   readonly searches = new Map<ActionName, SearchCounts>();
   readonly watch: CycleWatch;
+  /**
+   * Shapes that fit nowhere, while things are only given out: whoever has one of them comes too late. Nobody who comes meanwhile makes room, so
+   * those that wait cost a look each.
+   */
+  readonly unplaceable = new Set<PodShape>();
   /** When time alone may change an answer: the next such moment. */
   private nextMs = Number.POSITIVE_INFINITY;
 
@@ -126,7 +133,7 @@ export class Session {
 
   /** Pods of Kubernetes' own scheduler that have claims are placed by the part that allocates devices for them. */
   isSomebodyElses(job: Job): boolean {
-    if (job.isGroup) return false;
+    if (job.isGroup || !this.cluster.shapes.haveClaims) return false;
     for (const { shape } of job.tasks) if (shape.hasDeviceClaims) return true;
     return false;
   }
@@ -160,6 +167,16 @@ export class Session {
     return false;
   }
 
+  /** Notes that nobody of a pod's shape can be placed, where nothing but the shape decides. */
+  private noteUnplaceable(task: Task): void {
+    const { cluster } = this;
+    const { shape, job } = task;
+    // Whoever shares a GPU opens it for others to join.
+    if (!shape.isLocal || isShared(shape.gpu)) return;
+    if (job?.queue !== undefined && cluster.queues.hasTypes) return;
+    if (!cluster.terms.isShunned(task)) this.unplaceable.add(shape);
+  }
+
   /** A bind that was refused is not tried again at once: it would win every cycle, and others would starve behind it. */
   heldBack(step: Step): Obstacle | undefined {
     const { heldBack } = this.cluster;
@@ -179,9 +196,14 @@ export class Session {
       const refusal = gateRefusal(job.queue, job.isPreemptible, requestOf(cluster, step.tasks));
       if (refusal !== undefined) return { type: "gate", refusal };
     }
+    const [first] = step.tasks;
+    if (first !== undefined && this.unplaceable.has(first.shape) && isUnbound(job)) {
+      return { type: "placement", step, placed: 0, failed: first, why: undefined };
+    }
     const start = statement.checkpoint();
     const verdict = placeStep(cluster, statement, job, step);
     if (!verdict.ok) {
+      if (verdict.placed === 0 && verdict.failed !== undefined && isUnbound(job)) this.noteUnplaceable(verdict.failed);
       return { type: "placement", step, placed: verdict.placed, failed: verdict.failed, why: verdict.why };
     }
     if (job.queue !== undefined && step.tasks.some(({ shape }) => shape.gpu.type === "memory")) {
@@ -207,6 +229,11 @@ export class Session {
 export function isBeingBound(job: Job): boolean {
   if ((job.root.podSet?.min ?? 2) < 2) return false;
   return job.podSets.some((set) => set.countOf("binding") > 0);
+}
+
+/** Its pods may go anywhere, in one order. */
+function isUnbound({ root: { podSet, topology } }: Job): boolean {
+  return podSet !== undefined && topology === undefined;
 }
 
 /** A group that wants one attempt had it, and nobody has cleared the condition that says so. */

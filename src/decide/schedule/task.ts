@@ -6,6 +6,7 @@ import type { Job, PodSet } from "./job.ts";
 import type { Holder, Holding } from "./nodeState.ts";
 import type { PodShape } from "./podShape.ts";
 import type { Vector } from "./resources.ts";
+import type { Verdict } from "./verdict.ts";
 
 /** Where a pod stands, as decisions see it. `allocated` and `pipelined` exist only while a decision is tried. */
 export type TaskStatus =
@@ -114,6 +115,8 @@ export class Task implements Holder {
   counted: Vector | undefined;
   /** The type of the GPUs in it. */
   countedType = "";
+  /** What it was told last while it waited alone, and what that was about. */
+  told: { readonly about: object; readonly verdict: Verdict } | undefined;
 
   constructor(pod: Pod, shape: PodShape, isForeign: boolean) {
     this.uid = pod.metadata.uid;

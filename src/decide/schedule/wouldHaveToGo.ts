@@ -39,14 +39,22 @@ export function whoWouldHaveToGo(
     (other.job === undefined || other.job !== task.job) &&
     other.holdings.every((each) => each.node.node !== undefined && !freed.has(each.node));
   for (const node of near) {
-    const inWay = conflicts.filter(({ isNear }) => isNear(node)).map((each) => each.task);
-    const here = [...node.holdings].map(({ holder }) => holder as Task);
+    // In one order, whoever came first: the same objects give the same sentence.
+    const inWay = conflicts
+      .filter(({ isNear }) => isNear(node))
+      .map((each) => each.task)
+      .sort(byUid);
+    const here = [...node.holdings].map(({ holder }) => holder as Task).sort(byUid);
     for (const goers of [inWay, [...new Set([...inWay, ...here])]]) {
       const found = fewest(session, task, node, goers.filter(isOther), budget);
       if (found !== undefined) return found;
     }
   }
   return undefined;
+}
+
+function byUid(a: Task, b: Task): number {
+  return a.uid < b.uid ? -1 : 1;
 }
 
 function isLargeEnough({ capacity }: NodeState, { shape }: Task): boolean {

@@ -97,6 +97,70 @@ test.each(["list pods v", "list pods vip"])(
   },
 );
 
+describe("a victim that the API does not let go", () => {
+  const refusing = (cluster: ScheduleCluster, reason: "Forbidden" | "Unavailable", times: number): (() => number) => {
+    let calls = 0;
+    cluster.kube.faults = {
+      before: (verb, what) => {
+        if (`${verb} ${what}` !== "delete pods v" || calls === times) return undefined;
+        calls++;
+        return refused(reason, "a webhook says no");
+      },
+    };
+    return () => calls;
+  };
+  const vip = { gpus: 8, spec: { priorityClassName: "build-preemptible" } };
+
+  test.each(["Forbidden", "Unavailable"] as const)("(%s) is asked less and less, and others go on", async (reason) => {
+    const cluster = await ScheduleCluster.create(["h100=1"]);
+    await cluster.pod("v", { gpus: 8 });
+    await cluster.run(2);
+    const calls = refusing(cluster, reason, Number.POSITIVE_INFINITY);
+    await cluster.pod("vip", vip);
+    await cluster.pod("other", { gpus: 0 });
+    await cluster.run(30);
+    expect(cluster.pod1("other").status?.phase).toBe("Running");
+    expect(cluster.pod1("v").status?.phase).toBe("Running");
+    const before = calls();
+    await cluster.run(60);
+    expect(calls() - before).toBeLessThan(12);
+    cluster.kube.faults = {};
+    await cluster.run(120);
+    expect(cluster.pods().map(({ metadata: { name }, status }) => [name, status?.phase])).toEqual([
+      ["other", "Running"],
+      ["vip", "Running"],
+    ]);
+  });
+
+  test("is no reason for others not to go: who can go instead does", async () => {
+    const cluster = await ScheduleCluster.create(["h100=2"]);
+    for (const name of ["a", "v"]) await cluster.pod(name, { gpus: 8 });
+    await cluster.run(2);
+    refusing(cluster, "Forbidden", Number.POSITIVE_INFINITY);
+    await cluster.pod("vip", vip);
+    await cluster.run(10);
+    expect(cluster.pod1("v").status?.phase).toBe("Running");
+    expect(cluster.pod1("vip").status?.phase).toBe("Running");
+  });
+
+  test("at first is told of when it goes, as any other", async () => {
+    const cluster = await ScheduleCluster.create(["h100=1"]);
+    await cluster.group("g", { minMember: 1 });
+    await cluster.pod("v", { gpus: 8, annotations: { "pod-group-name": "g" } });
+    await cluster.run(2);
+    refusing(cluster, "Unavailable", 1);
+    await cluster.pod("vip", vip);
+    await cluster.run(5);
+    expect(cluster.pod1("vip").status?.phase).toBe("Running");
+    const evictions = cluster
+      .all<KubeObject & { reason: string }>("/events")
+      .filter(({ reason }) => reason === "Evict");
+    expect(evictions.map(({ metadata }) => metadata.annotations?.["evictor-action-type"])).toEqual(["preempt"]);
+    const group = cluster.groups().find(({ metadata }) => metadata.name === "g");
+    expect(group?.metadata.annotations?.["kai.scheduler/last-eviction-timestamp"]).toBeDefined();
+  });
+});
+
 test("a pod that others went for says so until it has its node, and not after that", async () => {
   const cluster = await ScheduleCluster.create(["h100=1"]);
   await cluster.pod("v", { gpus: 8 });

@@ -103,6 +103,35 @@ describe("queues on a running cluster", () => {
     expect(cluster.pods()).toEqual([]);
   });
 
+  test("what is left of a subgroup that a gang can do without goes after its own grace, and the gang after its own", async () => {
+    const cluster = await ScheduleCluster.create(["h100=1"]);
+    const subGroups = ["x", "y"].map((name) => ({ name, minMember: 2 }));
+    await cluster.group("g", { minSubGroup: 1, subGroups, stalenessGracePeriod: "10s" });
+    const drop = (name: string) =>
+      cluster.admin.delete(
+        { group: "", version: "v1", plural: "pods", namespace: "default", name },
+        { gracePeriodSeconds: 0 },
+      );
+    for (const name of ["x0", "x1", "y0", "y1"]) {
+      const labels = { "kai.scheduler/subgroup-name": name.slice(0, 1) };
+      await cluster.pod(name, { gpus: 1, labels, annotations: { "pod-group-name": "g" } });
+    }
+    await cluster.run(2);
+    expect(running(cluster.pods())).toHaveLength(4);
+    const marks = () => cluster.groups()[0]?.metadata.annotations ?? {};
+    await drop("y1");
+    await cluster.run(7);
+    expect(marks()["muster.dev/stale-subgroups"]).toMatch(/^y=2026-/);
+    expect(marks()["kai.scheduler/stale-podgroup-timestamp"]).toBeUndefined();
+    await drop("x1");
+    await cluster.run(7);
+    expect(marks()["kai.scheduler/stale-podgroup-timestamp"]).toBeDefined();
+    expect(marks()["muster.dev/stale-subgroups"]).toBeUndefined();
+    expect(running(cluster.pods())).toEqual(["x0", "y0"]);
+    await cluster.run(6);
+    expect(running(cluster.pods())).toEqual([]);
+  });
+
   test("the wait for a pod that no node can take is told once and costs no more writes", async () => {
     const cluster = await ScheduleCluster.create(["h100=1"]);
     await cluster.pod("huge", { gpus: 64 });

@@ -1,5 +1,6 @@
 /** What an earlier leader has left: what is on its way arrives, what was never whole goes. */
 import { expect, test } from "vitest";
+import { refused } from "../../src/model/outcome.ts";
 import { holdCalls, ScheduleCluster } from "./scheduleCluster.ts";
 
 const bindRequests = { group: "scheduling.run.ai", version: "v1alpha2", plural: "bindrequests" };
@@ -65,6 +66,53 @@ test("a set that was never whole and has not begun goes when another leads, and 
   expect(epochOf(cluster, "g-0")).toBeDefined();
   expect(epochOf(cluster, "g-0")).toBe(epochOf(cluster, "g-1"));
   expect(["g-0", "g-1"].map((name) => cluster.pod1(name).status?.phase)).toEqual(["Running", "Running"]);
+});
+
+test.each(["Forbidden", "Unavailable", "Unknown"] as const)(
+  "a pod that cannot be written to (%s) holds everybody up for a minute, and not for ever",
+  async (reason) => {
+    const cluster = await ScheduleCluster.create(["h100=1"], {}, { isLate: true });
+    cluster.kube.faults = {
+      before: (verb, what) => (`${verb} ${what}` === "patch pods cursed" ? refused(reason, "a policy") : undefined),
+    };
+    for (const name of ["cursed", "other"]) await cluster.pod(name, { gpus: 1 });
+    await cluster.lead();
+    await cluster.run(30);
+    expect(cluster.pod1("other").spec?.nodeName).toBeUndefined();
+    const said = cluster.log.lines.filter(({ message }) => message.startsWith("a pod that waits cannot be written to"));
+    expect(said).toHaveLength(1);
+    await cluster.run(40);
+    expect(cluster.pod1("other").status?.phase).toBe("Running");
+  },
+);
+
+test("who leads next notes the start of a group that nobody had noted", async () => {
+  const cluster = await ScheduleCluster.create(["h100=1"], {}, { isLate: true });
+  const [node = ""] = cluster.api.names("/nodes");
+  for (const name of ["g", "known"]) {
+    const noted = { "kai.scheduler/last-start-timestamp": "2026-01-01T00:00:00Z" };
+    await cluster.create("scheduling.run.ai/podgroups", {
+      apiVersion: "scheduling.run.ai/v2alpha2",
+      kind: "PodGroup",
+      metadata: { name, namespace: "default", ...(name === "known" && { annotations: noted }) },
+      spec: { minMember: 1, queue: "default-queue" },
+    });
+    const { metadata } = await cluster.pod(name, { gpus: 1, annotations: { "pod-group-name": name } });
+    const bound = await cluster.admin.bind(
+      { group: "", version: "v1", plural: "pods", namespace: "default", name },
+      { node, uid: metadata.uid },
+    );
+    expect(bound.ok).toBe(true);
+  }
+  await cluster.lead();
+  await cluster.run(3);
+  const startOf = (name: string): string | undefined =>
+    cluster.groups().find(({ metadata }) => metadata.name === name)?.metadata.annotations?.[
+      "kai.scheduler/last-start-timestamp"
+    ];
+  const { conditions = [] } = cluster.pod1("g").status ?? {};
+  expect(startOf("g")).toBe(conditions.find(({ type }) => type === "PodScheduled")?.lastTransitionTime);
+  expect(startOf("known")).toBe("2026-01-01T00:00:00Z");
 });
 
 test("what is left of a set that has begun is on its way, also when another leads", async () => {

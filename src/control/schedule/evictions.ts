@@ -1,13 +1,14 @@
 import type { Plan, PlannedEviction } from "../../decide/schedule/cycle.ts";
 import { whyEvicted } from "../../decide/schedule/explain.ts";
 import type { Job } from "../../decide/schedule/job.ts";
+import type { EvictionReason } from "../../decide/schedule/statement.ts";
 import type { Task } from "../../decide/schedule/task.ts";
 import { applyIntent, type Written } from "../../intents/applyIntent.ts";
 import { type FreshObject, lookAgain } from "../../intents/lookAgain.ts";
 import { type DeleteIntent, expectedOf, keyOf } from "../../model/intent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
-import type { Outcome } from "../../model/outcome.ts";
+import type { Outcome, Refusal } from "../../model/outcome.ts";
 import { laterOf, type Revision } from "../../model/revision.ts";
 import { annotationKeys } from "../../model/scheduling/keys.ts";
 import { poolName } from "../../model/scheduling/podGroup.ts";
@@ -19,6 +20,7 @@ import type { Controllers } from "../controllers.ts";
 import type { EventRecorder } from "../eventRecorder.ts";
 import { inParallel } from "../inParallel.ts";
 import type { GroupMarks } from "./groupMarks.ts";
+import { holdBack } from "./holdBack.ts";
 import { type Change, patchObject } from "./patchObject.ts";
 import { evictionKey, type Mark, refs, type ScheduleWorld } from "./scheduleWorld.ts";
 
@@ -26,6 +28,10 @@ const disruptionTarget = "DisruptionTarget";
 /** Plans that are carried out at once, and calls of each: enough that one sync of the disk carries many of them. */
 const plansAtOnce = 32;
 const callsAtOnce = 64;
+/** How long everything waits for a victim of a plan that stands. */
+const stuckMsMax = 10_000;
+/** How long a pod that the API does not let go is left alone, at most. */
+const leftAloneMsMax = 300_000;
 
 /** A pod that others are evicted for, and where it will go. */
 interface Winner {
@@ -38,6 +44,7 @@ interface VictimMark {
   readonly plan: string;
   /** The pod that says whether the plan stands. */
   readonly holder: { readonly namespace: string; readonly name: string; readonly uid: string };
+  readonly action: EvictionReason["action"];
 }
 
 /**
@@ -56,6 +63,8 @@ export class Evictions {
   private readonly recorder: EventRecorder;
   private readonly marks: GroupMarks;
   private readonly marked;
+  /** Since when victims of plans that stand cannot be evicted, by UID. */
+  private readonly stuckSinceMs = new Map<string, number>();
   /** Evictions that nobody knows the outcome of, and that no mark will bring up again. */
   private readonly onUnknown: (decision: Decision<Mark>) => void;
 
@@ -103,17 +112,18 @@ export class Evictions {
     const winners = await this.winnersOf(plan, evictor, revision, cancel);
     const victims = await this.victimsOf(evictions, revision, cancel);
     if (winners === undefined || victims === undefined) return false;
-    const going = evictor === undefined ? victims : await this.writeDown(victims, winners, cancel);
+    const action = evictions[0]?.reason.action ?? "preempt";
+    const going = evictor === undefined ? victims : await this.writeDown(action, victims, winners, cancel);
     if (going === undefined) return false;
     const gone = await allOf([...evictions.entries()], async ([at, eviction]) => {
       const { task, reason } = eviction;
       const victim = await this.markVictim(going[at] as KubeObject, reason.why, cancel);
       const outcome = await this.evict(victim, reason.why, evictor === undefined, cancel);
-      if (!outcome.ok) return undefined;
-      if (task.job !== undefined) {
-        this.tell(eviction);
-        this.marks.evicted(task.job, this.controllers.ports.clock.nowMs());
+      if (!outcome.ok) {
+        if (isForGood(outcome)) this.leaveAlone(task.uid, task.key, outcome.message);
+        return undefined;
       }
+      this.gone(eviction);
       return victim;
     });
     return gone !== undefined;
@@ -122,6 +132,7 @@ export class Evictions {
   /** Deals with marks that a plan left behind; says why when that could not be done, and nothing may be decided before it is. */
   async finish(cancel: Cancel): Promise<string | undefined> {
     let problem: string | undefined;
+    for (const uid of this.stuckSinceMs.keys()) if (!this.world.cluster.tasks.has(uid)) this.stuckSinceMs.delete(uid);
     await inParallel(this.marked.get(""), callsAtOnce, async (pod) => {
       problem = (await this.finishOne(pod, cancel)) ?? problem;
     });
@@ -129,8 +140,10 @@ export class Evictions {
   }
 
   private async finishOne(pod: KubeObject, cancel: Cancel): Promise<string | undefined> {
-    if (pod.metadata.deletionTimestamp !== undefined) return undefined;
     const { namespace = "", name, uid } = pod.metadata;
+    const { cluster } = this.world;
+    if (pod.metadata.deletionTimestamp !== undefined) return undefined;
+    if ((cluster.heldBack.get(uid)?.untilMs ?? 0) > this.nowMs) return undefined;
     const fresh = await this.look(namespace, name, cancel);
     if (!fresh.ok) return fresh.message;
     const { object } = fresh.value;
@@ -141,16 +154,52 @@ export class Evictions {
     if (mark === undefined) return undefined;
     const holder = await this.look(mark.holder.namespace, mark.holder.name, cancel);
     if (!holder.ok) return holder.message;
-    const outcome = stands(holder.value.object, mark)
-      ? await this.evict(object, `the rest of a plan for ${mark.holder.name}`, false, cancel)
+    const isStanding = stands(holder.value.object, mark);
+    const why = `it goes for ${mark.holder.name}`;
+    const outcome = isStanding
+      ? await this.evict(object, why, false, cancel)
       : await this.annotate(object, { [annotationKeys.evictedFor]: null }, "the plan does not stand", cancel);
-    // What is refused for good stays as it is: everybody else must not wait for it.
-    const isForGood = !outcome.ok && (outcome.reason === "Forbidden" || outcome.reason === "Invalid");
-    return outcome.ok || outcome.reason === "NotFound" || isForGood ? undefined : outcome.message;
+    if (outcome.ok || outcome.reason === "NotFound") {
+      if (isStanding) this.stuckSinceMs.delete(uid);
+      const [task, evictor] = [cluster.tasks.get(uid), cluster.tasks.get(mark.holder.uid)?.job];
+      if (outcome.ok && isStanding && task !== undefined) {
+        this.gone({ task, reason: { action: mark.action, evictor, why } });
+      }
+      return undefined;
+    }
+    // Everybody else must not wait for one that cannot go.
+    const sinceMs = this.stuckSinceMs.get(uid) ?? this.nowMs;
+    this.stuckSinceMs.set(uid, sinceMs);
+    if (!isForGood(outcome) && this.nowMs < sinceMs + stuckMsMax) return outcome.message;
+    this.leaveAlone(uid, keyOf(namespace, name), outcome.message);
+    return undefined;
+  }
+
+  /** It went: its group is told, and keeps the moment. */
+  private gone(eviction: PlannedEviction): void {
+    const { job } = eviction.task;
+    if (job === undefined) return;
+    this.tell(eviction);
+    this.marks.evicted(job, this.nowMs);
+  }
+
+  /** For a while it is nobody's victim, longer each time. */
+  private leaveAlone(uid: string, key: string, message: string): void {
+    const why = `the eviction was refused: ${message}`;
+    holdBack(this.world.cluster, uid, { why, nowMs: this.nowMs, longestMs: leftAloneMsMax });
+    this.controllers.ports.log.warn(
+      { pod: key, why: message },
+      "a pod that others need the place of cannot be evicted",
+    );
+  }
+
+  private get nowMs(): number {
+    return this.controllers.ports.clock.nowMs();
   }
 
   /** Marks and promises, in this order. The victims as they are after it; undefined when not all could be written. */
   private async writeDown(
+    action: EvictionReason["action"],
     victims: readonly KubeObject[],
     winners: readonly Winner[],
     cancel: Cancel,
@@ -161,7 +210,7 @@ export class Evictions {
     const { namespace = "", name, uid, resourceVersion } = holder.metadata;
     // Another plan for the same pod is another plan, also when nothing has happened to the pod since.
     const plan = uuid5(uid, [resourceVersion, ...victims.map((each) => each.metadata.uid).sort()].join(" "));
-    const mark = { [annotationKeys.evictedFor]: `${plan} ${keyOf(namespace, name)} ${uid}` };
+    const mark = { [annotationKeys.evictedFor]: `${plan} ${keyOf(namespace, name)} ${uid} ${action}` };
     const marked = await allOf(victims, async (victim) => {
       const outcome = await this.annotate(victim, mark, `it goes for ${name}`, cancel);
       return outcome.ok ? outcome.value : undefined;
@@ -312,6 +361,11 @@ export class Evictions {
   }
 }
 
+/** The same call would be refused again. */
+function isForGood({ reason }: Refusal): boolean {
+  return reason === "Forbidden" || reason === "Invalid" || reason === "Unauthorized";
+}
+
 /** What becomes of each, in order; undefined when it is undefined for one. */
 async function allOf<T, R extends object | true>(
   all: readonly T[],
@@ -325,9 +379,13 @@ async function allOf<T, R extends object | true>(
 }
 
 function markOf({ metadata }: KubeObject): VictimMark | undefined {
-  const [plan = "", key = "", uid = ""] = (metadata.annotations?.[annotationKeys.evictedFor] ?? "").split(" ");
+  const [plan = "", key = "", uid = "", action = "preempt"] = (
+    metadata.annotations?.[annotationKeys.evictedFor] ?? ""
+  ).split(" ");
   const [namespace = "", name = ""] = key.split("/");
-  return plan === "" || name === "" ? undefined : { plan, holder: { namespace, name, uid } };
+  return plan === "" || name === ""
+    ? undefined
+    : { plan, holder: { namespace, name, uid }, action: action as EvictionReason["action"] };
 }
 
 /** Whether the pod that others go for still waits, and for this plan. */

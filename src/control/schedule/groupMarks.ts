@@ -1,8 +1,8 @@
-import { fragmentsOf } from "../../decide/schedule/gang.ts";
+import { fragmentsOf, isSatisfied, isStarting } from "../../decide/schedule/gang.ts";
 import { type Job, podSetsOf } from "../../decide/schedule/job.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { annotationKeys } from "../../model/scheduling/keys.ts";
-import { formatTime } from "../../model/time.ts";
+import { formatTime, timeToMs } from "../../model/time.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { Controllers } from "../controllers.ts";
 import type { EventRecorder } from "../eventRecorder.ts";
@@ -21,7 +21,8 @@ export class GroupMarks {
   private readonly push: (key: string) => void;
   private readonly startedMs = new Map<string, number>();
   private readonly evictedMs = new Map<string, number>();
-  private unwell = new Set<string>();
+  /** Who runs below its minimum, and which parts of it do. */
+  private unwell = new Map<string, string>();
 
   constructor(controllers: Controllers, world: ScheduleWorld, recorder: EventRecorder, push: (key: string) => void) {
     this.controllers = controllers;
@@ -44,10 +45,27 @@ export class GroupMarks {
 
   /** After each cycle: who has fallen below its minimum since, and who has recovered. */
   noteUnwell(): void {
-    const now = new Set([...this.world.cluster.unwell].map(({ id }) => id));
-    for (const id of now) if (!this.unwell.has(id)) this.push(id);
-    for (const id of this.unwell) if (!now.has(id)) this.push(id);
+    const now = new Map<string, string>();
+    for (const { id, root } of this.world.cluster.unwell) {
+      now.set(id, JSON.stringify(fragmentsOf(root).map((each) => (each === root ? null : each.name))));
+    }
+    for (const [id, parts] of now) if (this.unwell.get(id) !== parts) this.push(id);
+    for (const id of this.unwell.keys()) if (!now.has(id)) this.push(id);
     this.unwell = now;
+  }
+
+  /**
+   * Whoever led before may have died between the start of a group and the note of it, and then nothing would protect the group's first minutes.
+   * To be asked once by whoever begins to lead.
+   */
+  noteForgottenStarts(): void {
+    for (const job of this.world.cluster.jobs.values()) {
+      if (!job.isGroup || this.startedMs.has(job.id) || !isSatisfied(job.root) || isStarting(job.root)) continue;
+      const noted = job.lastStartMs;
+      if (noted !== undefined && noted >= (job.annotationMs(annotationKeys.lastEviction) ?? 0)) continue;
+      const startedMs = lastBoundMs(job);
+      if (startedMs !== undefined && startedMs > (noted ?? 0)) this.started(job, startedMs);
+    }
   }
 
   async turn(id: string, cancel: Cancel): Promise<TurnResult> {
@@ -59,26 +77,34 @@ export class GroupMarks {
       return undefined;
     }
     const nowMs = this.controllers.ports.clock.nowMs();
+    const [startedMs, evictedMs] = [this.startedMs.get(id), this.evictedMs.get(id)];
     const patch: Record<string, string | null> = {};
     const known = group.metadata.annotations ?? {};
     const want = (key: string, ms: number | undefined): void => {
       const text = ms === undefined ? undefined : formatTime(ms);
       if (text !== undefined && known[key] !== text) patch[key] = text;
     };
-    want(annotationKeys.lastStart, this.startedMs.get(id));
-    want(annotationKeys.lastEviction, this.evictedMs.get(id));
-    const isUnwell = this.world.cluster.unwell.has(job);
-    if (isUnwell && known[annotationKeys.staleSince] === undefined) {
-      patch[annotationKeys.staleSince] = formatTime(nowMs);
-      this.tellStale(job, group);
-    } else if (!isUnwell && known[annotationKeys.staleSince] !== undefined) patch[annotationKeys.staleSince] = null;
+    want(annotationKeys.lastStart, startedMs);
+    want(annotationKeys.lastEviction, evictedMs);
+    const fragments = this.world.cluster.unwell.has(job) ? fragmentsOf(job.root) : [];
+    const isUnwell = fragments.includes(job.root);
+    const { staleSince, staleSubGroups } = annotationKeys;
+    if (isUnwell && known[staleSince] === undefined) patch[staleSince] = formatTime(nowMs);
+    else if (!isUnwell && known[staleSince] !== undefined) patch[staleSince] = null;
+    const spare = fragments.filter((each) => each !== job.root);
+    const since = job.staleSubGroupsSinceMs;
+    const noted = spare.map(({ name }) => `${name}=${formatTime(since.get(name) ?? nowMs)}`).sort();
+    const wanted = noted.length === 0 ? null : noted.join(",");
+    if (wanted !== (known[staleSubGroups] ?? null)) patch[staleSubGroups] = wanted;
+    if ((patch[staleSince] ?? null) !== null || spare.some(({ name }) => !since.has(name))) this.tellStale(job, group);
     if (Object.keys(patch).length > 0) {
       const change = { patch: { metadata: { annotations: patch } }, why: "moments that decisions need later" };
       const outcome = await patchObject(this.controllers.kube, refs.groups, group, change, cancel);
       if (!outcome.ok) return turnResultOf(outcome);
     }
-    this.startedMs.delete(id);
-    this.evictedMs.delete(id);
+    // What was noted meanwhile has its own turn.
+    if (this.startedMs.get(id) === startedMs) this.startedMs.delete(id);
+    if (this.evictedMs.get(id) === evictedMs) this.evictedMs.delete(id);
     return undefined;
   }
 
@@ -96,4 +122,16 @@ export class GroupMarks {
       note: `runs below its minimum: ${parts.join("; ")}`,
     });
   }
+}
+
+/** When the last of those came who run now, as the API has it. */
+function lastBoundMs(job: Job): number | undefined {
+  let lastMs: number | undefined;
+  for (const { pod } of job.tasks) {
+    if (pod.spec?.nodeName === undefined) continue;
+    const condition = pod.status?.conditions?.find(({ type, status }) => type === "PodScheduled" && status === "True");
+    const ms = timeToMs(condition?.lastTransitionTime);
+    if (ms !== undefined) lastMs = Math.max(lastMs ?? 0, ms);
+  }
+  return lastMs;
 }

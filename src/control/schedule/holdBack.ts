@@ -1,11 +1,11 @@
 import type { Cluster } from "../../decide/schedule/cluster.ts";
 
-/** The first wait of who could not be bound; each one after that is twice as long, up to the longest. */
+/** The first wait of who could not be bound or evicted; each one after that is twice as long, up to the longest. */
 const firstMs = 1_000;
 
 /**
  * Who could not be bound waits, longer each time: placed again at once it would win every cycle, and others would starve behind it. May be
- * lost: it only makes us patient.
+ * lost: it only makes us patient. The same for who could not be evicted: others may go instead.
  */
 export function holdBack(
   cluster: Cluster,

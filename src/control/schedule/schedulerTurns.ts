@@ -64,6 +64,13 @@ export class SchedulerTurns {
   private running: ReadonlySet<Job> = new Set();
   /** The epoch in which everything of earlier ones was made harmless. */
   private tookOverIn: string | undefined;
+  /** Pods that could not be made to refuse what was decided before the epoch. */
+  private unmarked: { readonly epoch: string; readonly sinceMs: Map<string, number> } = {
+    epoch: "",
+    sinceMs: new Map(),
+  };
+  /** The epoch in which starts that nobody had noted were noted; "" before the first. */
+  private startsKnownIn: string | undefined = "";
   private decidedVersion = -1;
   /** Turns in a row that have to be taken again. */
   private failures = 0;
@@ -100,6 +107,10 @@ export class SchedulerTurns {
     if (unfinished !== undefined) return this.soon(unfinished);
     const revision = world.settle();
     if (!world.picture.snapshot().isComplete) return { again: "the picture is not complete" };
+    if (this.startsKnownIn !== this.tookOverIn) {
+      this.marks.noteForgottenStarts();
+      this.startsKnownIn = this.tookOverIn;
+    }
     const nowMs = clock.nowMs();
     const { cluster } = world;
     if (this.isNothingNew(nowMs)) return this.sleep(nowMs);
@@ -147,10 +158,11 @@ export class SchedulerTurns {
     if (lease.epoch === undefined) return "we do not lead";
     const epoch = JSON.stringify(lease.epoch);
     if (this.tookOverIn === epoch) return undefined;
+    if (this.unmarked.epoch !== epoch) this.unmarked = { epoch, sinceMs: new Map() };
     const refusal = await takeOver(
       this.controllers,
       this.world,
-      { epoch, since: lease.takenAt ?? firstRevision },
+      { epoch, since: lease.takenAt ?? firstRevision, unmarkedMs: this.unmarked.sinceMs },
       cancel,
     );
     if (refusal !== undefined) return refusal;

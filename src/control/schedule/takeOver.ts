@@ -3,6 +3,7 @@ import { lookAgainAtAll } from "../../intents/lookAgain.ts";
 import { expectedOf } from "../../model/intent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
+import type { Refusal } from "../../model/outcome.ts";
 import { firstRevision, laterOf, type Revision } from "../../model/revision.ts";
 import { type BindRequest, commitOf, commitSizeOf, podUidOf } from "../../model/scheduling/bindRequest.ts";
 import { annotationKeys, defaultSchedulerName, kaiSchedulerName } from "../../model/scheduling/keys.ts";
@@ -15,6 +16,15 @@ import { refs, type ScheduleWorld } from "./scheduleWorld.ts";
 
 /** How long our caches may take to show what was there when we took the lease. */
 const takeOverMs = 5_000;
+/** How long a call of somebody who does not lead any more may still be on its way. */
+const lateCallMsMax = 60_000;
+
+export interface TakeOver {
+  readonly epoch: string;
+  readonly since: Revision;
+  /** Pods that could not be marked in this epoch, and since when that is known, by UID. */
+  readonly unmarkedMs: Map<string, number>;
+}
 
 /**
  * What an earlier leader has sent may still land. A bind that it decided carries the pod's revision, so writing to every pod that waits
@@ -29,14 +39,18 @@ const takeOverMs = 5_000;
  *                        -->  b to n1, in another epoch:     n1 is really free
  *                             the binder refuses it
  *
+ * A pod that the API does not let us write to, because of somebody's policy or a webhook that is down, cannot be fenced so. Everybody waits until
+ * a call for it could no longer be on its way, and goes on without the mark then.
+ *
  * Says why when it could not be done.
  */
 export async function takeOver(
-  { kube }: Controllers,
+  { kube, ports }: Controllers,
   world: ScheduleWorld,
-  { epoch, since }: { readonly epoch: string; readonly since: Revision },
+  { epoch, since, unmarkedMs }: TakeOver,
   cancel: Cancel,
 ): Promise<string | undefined> {
+  const { clock, log } = ports;
   const look = { atLeast: since, cancel };
   const requests = await lookAgainAtAll(kube, refs.requests, {}, look);
   if (!requests.ok) return requests.message;
@@ -49,6 +63,7 @@ export async function takeOver(
   // What is on its way stays on its way; a gang's set that was never completed does not.
   const isVoid = unfinishedSets(requests.value.items);
   const onTheirWay = new Set<string>();
+  let problem: string | undefined;
   for (const request of requests.value.items) {
     if (!isVoid(request)) onTheirWay.add(podUidOf(request as unknown as BindRequest) ?? "");
   }
@@ -64,8 +79,21 @@ export async function takeOver(
       { cancel },
     );
     if (outcome.ok) newest = laterOf(newest, outcome.value.revision ?? firstRevision);
-    else if (outcome.reason !== "NotFound") return outcome.message;
+    else if (outcome.reason !== "NotFound") {
+      if (!isRefused(outcome)) return outcome.message;
+      const { uid } = pod.metadata;
+      if (!unmarkedMs.has(uid)) {
+        log.warn(
+          { pod: `${namespace}/${name}`, why: outcome.message, forMs: lateCallMsMax },
+          "a pod that waits cannot be written to: nothing is placed until no late bind of it can land",
+        );
+      }
+      const sinceMs = unmarkedMs.get(uid) ?? clock.nowMs();
+      unmarkedMs.set(uid, sinceMs);
+      if (clock.nowMs() < sinceMs + lateCallMsMax) problem = outcome.message;
+    }
   }
+  if (problem !== undefined) return problem;
   const wait = { cancel, timeoutMs: takeOverMs };
   if (!(await world.pods.waitForRevision(newest, wait))) return "our picture of the pods is older than our lease";
   if (!(await world.requests.waitForRevision(newestOf(requests.value.items), wait))) {
@@ -107,6 +135,11 @@ function unfinishedSets(requests: readonly KubeObject[]): (request: KubeObject) 
     const hasBegun = set.some((each) => (each as unknown as BindRequest).status?.phase !== undefined);
     return !hasBegun && set.length < commitSizeOf(request);
   };
+}
+
+/** It is about this pod, and may be so again. Where the pod has changed, or we do not lead, that is not so. */
+function isRefused({ reason }: Refusal): boolean {
+  return reason !== "Conflict" && reason !== "Fenced";
 }
 
 function isWaitingForUs(object: KubeObject, placesPlainPods: boolean): boolean {

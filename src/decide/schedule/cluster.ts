@@ -62,7 +62,7 @@ export class Cluster {
   isUnserved = false;
   /** Who answers for claims of devices. */
   devices: DeviceClaims = noDeviceClaims;
-  /** Pods that are not tried again before a time, because the last try was refused. */
+  /** Pods that are not bound, or evicted, before a time, because the last try was refused. */
   readonly heldBack = new Map<string, { readonly untilMs: number; readonly why: string; readonly times: number }>();
   /** Pods that were promised a node. */
   readonly nominated = new Set<Task>();

@@ -371,6 +371,7 @@ describe("a gang below its minimum", () => {
       pods: [pod("g-0", { gpus: 1, on: "n1", group: "g" })],
     });
   const since = { "kai.scheduler/stale-podgroup-timestamp": formatTime(startMs) };
+  const ofSubGroups = { "muster.dev/stale-subgroups": `b=${formatTime(startMs)}` };
 
   test("is evicted when it has been so for longer than its grace", () => {
     expect(evicted(decide(stale(since), startMs + 59_000))).toEqual([]);
@@ -441,6 +442,25 @@ describe("a gang below its minimum", () => {
     expect(evicted(decide(cluster, startMs + 600_000))).toEqual([]);
   });
 
+  test("has its whole grace, however long a subgroup that is not required has been below its own", () => {
+    const subGroups = ["a", "b"].map((name) => ({ name, minMember: 2 }));
+    const of = (annotations: Record<string, string>) =>
+      world({
+        groups: [group("g", { minSubGroup: 1, subGroups, annotations })],
+        pods: ["a", "b"].map((sub) => pod(sub, { gpus: 1, on: "n1", group: "g", subGroup: sub })),
+      });
+    const late = { "kai.scheduler/stale-podgroup-timestamp": formatTime(startMs + 50_000) };
+    expect(evicted(decide(of({ ...ofSubGroups, ...late }), startMs + 61_000))).toEqual([]);
+    expect(evicted(decide(of({ ...ofSubGroups, ...late }), startMs + 111_000))).toEqual(["a", "b"]);
+  });
+
+  test("is so no longer when one pod has become enough", () => {
+    const cluster = stale(since);
+    expect(cluster.unwell.size).toBe(1);
+    cluster.putPodGroup(group("g", { minMember: 1, annotations: since }));
+    expect(cluster.unwell.size).toBe(0);
+  });
+
   test("loses what is left of a subgroup that is not required, and keeps the rest", () => {
     const subGroups = [
       { name: "a", minMember: 2 },
@@ -448,9 +468,10 @@ describe("a gang below its minimum", () => {
     ];
     const of = (...subs: string[]) =>
       world({
-        groups: [group("g", { minSubGroup: 1, subGroups, annotations: since })],
+        groups: [group("g", { minSubGroup: 1, subGroups, annotations: { ...since, ...ofSubGroups } })],
         pods: subs.map((sub, at) => pod(`${sub}${at}`, { gpus: 1, on: "n1", group: "g", subGroup: sub })),
       });
+    expect(evicted(decide(of("a", "a", "b"), startMs + 59_000))).toEqual([]);
     expect(evicted(decide(of("a", "a", "b"), startMs + 61_000))).toEqual(["b2"]);
     expect(evicted(decide(of("a", "a", "b", "b", "b"), startMs + 61_000))).toEqual([]);
     expect(evicted(decide(of("a", "b"), startMs + 61_000))).toEqual(["a0", "b1"]);

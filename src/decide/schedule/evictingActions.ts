@@ -93,7 +93,7 @@ function preemptPlain(session: Session): void {
     const rules: VictimRules = {
       reason: reasonFor("preempt", job, `preempted by pod ${task.key} of higher priority (${job.priority})`),
       kind: `plain ${job.priority}`,
-      isVictim: (victim) => !victim.isGroup && victim.priority < job.priority,
+      isVictim: (victim) => !victim.isGroup && victim.priority < job.priority && !mayNotGo(session, victim),
       overuseOf: () => 0,
       guarded: (tasks) => cluster.budgets.guarded(tasks),
       mayLoseCore: () => true,
@@ -185,10 +185,24 @@ function search(session: Session, action: EvictingAction, rulesFor: RulesFor): v
 }
 
 /** Whoever others go for in this cycle does not go itself: they would go for nothing. */
-function sparingWinners({ decided }: Session, rules: VictimRules | undefined): VictimRules | undefined {
+function sparingWinners(session: Session, rules: VictimRules | undefined): VictimRules | undefined {
   if (rules === undefined) return undefined;
+  const { decided } = session;
   const isWinner = (job: Job): boolean => (decided.get(job) ?? "allocate") !== "allocate";
-  return { ...rules, isVictim: (job) => rules.isVictim(job) && !isWinner(job) };
+  return { ...rules, isVictim: (job) => rules.isVictim(job) && !isWinner(job) && !mayNotGo(session, job) };
+}
+
+/** The API would not let a pod of it go, a moment ago: the plan would come to nothing again, and again. */
+function mayNotGo(session: Session, { tasks }: Job): boolean {
+  const { heldBack } = session.cluster;
+  if (heldBack.size === 0) return false;
+  for (const { uid } of tasks) {
+    const untilMs = heldBack.get(uid)?.untilMs ?? 0;
+    if (untilMs <= session.nowMs) continue;
+    session.wakeAt(untilMs);
+    return true;
+  }
+  return false;
 }
 
 /** Whoever loses pods in this cycle wins none by others' loss: until its own are back it may not be able to use what they leave. */
@@ -278,18 +292,18 @@ function freeGpuMilli({ cluster }: Session): number {
 export function evictStaleGangs(session: Session): void {
   const { cluster, nowMs, statement } = session;
   for (const job of [...cluster.unwell].sort((a, b) => (a.id < b.id ? -1 : 1))) {
-    if (session.decided.has(job)) continue;
+    if (session.decided.has(job) || mayNotGo(session, job)) continue;
     const graceMs = job.stalenessGraceMs ?? cluster.settings.stalenessGraceMs;
     if (graceMs < 0) continue;
-    const sinceMs = job.staleSinceMs;
-    // The moment at which it was first seen is noted on the group; until that is there, nothing happens.
-    if (sinceMs === undefined) continue;
-    if (nowMs < sinceMs + graceMs) {
-      session.wakeAt(sinceMs + graceMs);
-      continue;
-    }
     for (const fragment of fragmentsOf(job.root)) {
       const isAll = fragment === job.root;
+      const sinceMs = isAll ? job.staleSinceMs : job.staleSubGroupsSinceMs.get(fragment.name);
+      // The moment at which it was first seen is noted on the group; until that is there, nothing happens.
+      if (sinceMs === undefined) continue;
+      if (nowMs < sinceMs + graceMs) {
+        session.wakeAt(sinceMs + graceMs);
+        continue;
+      }
       const who = isAll ? `group ${job.id}` : `subgroup ${fragment.name} of group ${job.id}`;
       const reason: EvictionReason = {
         action: "stalegangeviction",

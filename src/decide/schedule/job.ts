@@ -182,6 +182,17 @@ export class Job {
     return this.annotationMs(annotationKeys.staleSince);
   }
 
+  /** The same for subgroups that it can do without, by name. */
+  get staleSubGroupsSinceMs(): ReadonlyMap<string, number> {
+    const since = new Map<string, number>();
+    for (const each of this.owner.metadata.annotations?.[annotationKeys.staleSubGroups]?.split(",") ?? []) {
+      const [name = "", time] = each.split("=");
+      const ms = timeToMs(time);
+      if (ms !== undefined) since.set(name, ms);
+    }
+    return since;
+  }
+
   get stalenessGraceMs(): number | undefined {
     return durationToMs(this.spec.stalenessGracePeriod);
   }

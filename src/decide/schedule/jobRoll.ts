@@ -217,10 +217,11 @@ export class JobRoll {
   noteHealth(job: Job): void {
     if (!job.isGroup) return;
     // One pod is enough: whoever has one has enough.
-    if ((job.root.podSet?.min ?? 2) < 2) return;
-    const hasSucceeded = job.podSets.some((set) => set.countOf("succeeded") > 0);
-    if (!hasSucceeded && fragmentsOf(job.root).length > 0) this.unwell.add(job);
-    else this.unwell.delete(job);
+    const isOfOne = (job.root.podSet?.min ?? 2) < 2;
+    const isUnwell =
+      !isOfOne && !job.podSets.some((set) => set.countOf("succeeded") > 0) && fragmentsOf(job.root).length > 0;
+    if (isUnwell) this.unwell.add(job);
+    else if (this.unwell.size > 0) this.unwell.delete(job);
   }
 
   noteWaiting(job: Job): void {

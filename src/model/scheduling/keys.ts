@@ -50,6 +50,8 @@ export const annotationKeys = {
   skipPodGrouper: "kai.scheduler/skip-podgrouper",
   topOwner: "kai.scheduler/top-owner-metadata",
   staleSince: "kai.scheduler/stale-podgroup-timestamp",
+  /** Since when subgroups that the group can do without are below their minimum: `name=time`, separated by commas. */
+  staleSubGroups: "muster.dev/stale-subgroups",
   lastStart: "kai.scheduler/last-start-timestamp",
   lastEviction: "kai.scheduler/last-eviction-timestamp",
   batchMinMember: "kai.scheduler/batch-min-member",

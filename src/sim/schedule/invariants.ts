@@ -327,7 +327,8 @@ function groupOf(store: ObjectStore, { metadata }: Pod): PodGroup | undefined {
 
 /** It runs with less than it needs, and says so. */
 function isFlagged(group: PodGroup | undefined): boolean {
-  return group?.metadata.annotations?.[annotationKeys.staleSince] !== undefined;
+  const { annotations } = group?.metadata ?? {};
+  return [annotationKeys.staleSince, annotationKeys.staleSubGroups].some((key) => annotations?.[key] !== undefined);
 }
 
 function gpusOf({ spec }: Pod): number {

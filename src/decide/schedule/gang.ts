@@ -80,7 +80,7 @@ function stepAlone({ root: { podSet } }: Job): Step | undefined {
   return podSet.stepAlone;
 }
 
-function stepOf(tasks: readonly Task[], isGang: boolean): Step {
+export function stepOf(tasks: readonly Task[], isGang: boolean): Step {
   const bySet = new Map<PodSet, Task[]>();
   for (const task of tasks) {
     const set = task.podSet ?? new PodSet("", 0);

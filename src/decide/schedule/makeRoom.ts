@@ -6,8 +6,8 @@ import type { Job } from "./job.ts";
 import { mostOnOneNode } from "./largestNode.ts";
 import { evictableOf, type Loss, type Losses, lacksMoreThanAmounts } from "./losses.ts";
 import type { Holding, NodeState } from "./nodeState.ts";
-import { mustWaitTogether, placeStep } from "./placeGang.ts";
-import { findSpot, placeTask, problemOf } from "./placeTask.ts";
+import { mustWaitTogether, placeStep, replaceAll } from "./placeGang.ts";
+import { placeTask, problemOf } from "./placeTask.ts";
 import type { PodShape } from "./podShape.ts";
 import { gpuAt } from "./resources.ts";
 import type { Generator, JobBudget } from "./searchBudget.ts";
@@ -162,31 +162,15 @@ class Search {
   private moveVictims(): boolean {
     const { cluster, statement } = this.session;
     for (const [victim, tasks] of this.evictedByJob()) {
-      const before = statement.checkpoint();
-      const isMoved = tasks.every((task) => {
-        // Whether devices are free for a claim that has some already is known when it has let go of them.
-        const spot = task.shape.hasDeviceClaims ? undefined : findSpot(cluster, task);
-        if (spot === undefined) return false;
-        statement.replace(task, spot.node, spot.groups);
-        return true;
-      });
-      if (isMoved) continue;
-      statement.rollback(before);
+      if (replaceAll(cluster, statement, victim, tasks)) continue;
       if (this.mustMove.has(victim)) return false;
     }
     return true;
   }
 
   private evictedByJob(): [Job, Task[]][] {
-    const byJob = new Map<Job, Task[]>();
-    for (const task of this.evicted()) {
-      if (task.job === undefined) continue;
-      const known = byJob.get(task.job);
-      if (known === undefined) byJob.set(task.job, [task]);
-      else known.push(task);
-    }
     const rankOf = (job: Job): number => this.ranks.get(job) ?? elasticRank(job);
-    return [...byJob].sort(([a], [b]) => compareVictims(this.rules, b, a, rankOf));
+    return [...byJob(this.evicted())].sort(([a], [b]) => compareVictims(this.rules, b, a, rankOf));
   }
 
   /** The most important first, and before them those whom a budget guards. */
@@ -240,11 +224,10 @@ class Search {
   private isReplaced(since: number): boolean {
     const { cluster, statement } = this.session;
     if (!this.rules.replacesAll) return true;
-    return this.evictedSince(since).every((task) => {
-      const spot = findSpot(cluster, task);
-      if (spot !== undefined) statement.replace(task, spot.node, spot.groups);
-      return spot !== undefined;
-    });
+    for (const [victim, tasks] of byJob(this.evictedSince(since))) {
+      if (!replaceAll(cluster, statement, victim, tasks)) return false;
+    }
+    return true;
   }
 
   private compareLosses(a: Loss, b: Loss): number {
@@ -298,6 +281,17 @@ class Search {
     const isWaiting = this.step.tasks.some(({ status }) => status === "pipelined");
     if (isWaiting || this.evicted().length > 0 || mustWaitTogether(this.job)) statement.pipelineAll(this.step.tasks);
   }
+}
+
+function byJob(tasks: readonly Task[]): Map<Job, Task[]> {
+  const found = new Map<Job, Task[]>();
+  for (const task of tasks) {
+    if (task.job === undefined) continue;
+    const known = found.get(task.job);
+    if (known === undefined) found.set(task.job, [task]);
+    else known.push(task);
+  }
+  return found;
 }
 
 /** Whether nobody has taken, or been promised, what the task had. */

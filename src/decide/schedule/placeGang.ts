@@ -1,8 +1,8 @@
 import type { Cluster } from "./cluster.ts";
 import type { Step } from "./gang.ts";
-import { allOf } from "./gang.ts";
+import { allOf, stepOf } from "./gang.ts";
 import type { GroupNode, Job } from "./job.ts";
-import { anywhere, type Candidates, placeTask } from "./placeTask.ts";
+import { anywhere, type Candidates, findSpot, placeTask } from "./placeTask.ts";
 import type { Statement } from "./statement.ts";
 import { isAllocatedStatus, type Task } from "./task.ts";
 import { candidateSets } from "./topologyDomains.ts";
@@ -30,7 +30,8 @@ export function placeStep(
 ): GangVerdict {
   const start = statement.checkpoint();
   const failure: Failure = { order: inPlacingOrder(job, step), placed: 0, failed: undefined, why: undefined };
-  if (!placeNode(cluster, statement, job.root, step, candidates, failure)) {
+  const place: Placing = (task, set) => placeTask(cluster, statement, task, set);
+  if (!placeNode(cluster, statement, job.root, step, candidates, failure, place)) {
     statement.rollback(start);
     const { placed, failed, why } = failure;
     return { ok: false, placed, failed, why };
@@ -40,6 +41,31 @@ export function placeStep(
   if (mustWaitTogether(job)) statement.pipelineAll(step.tasks);
   return { ok: true, isPipelined };
 }
+
+/**
+ * Gives evicted pods of a job other places, all or none: where those that replace them may go too. In a topology that is the domain of those
+ * that stay, or when none stays any that takes all of them.
+ */
+export function replaceAll(cluster: Cluster, statement: Statement, job: Job, tasks: readonly Task[]): boolean {
+  for (const { shape, podSet } of tasks) {
+    // Whether devices are free for a claim that has some already is known when it has let go of them. And who is in no subgroup is placed by nobody.
+    if (shape.hasDeviceClaims || podSet === undefined) return false;
+  }
+  const start = statement.checkpoint();
+  const step = stepOf(tasks, false);
+  const failure: Failure = { order: tasks, placed: 0, failed: undefined, why: undefined };
+  const place: Placing = (task, set) => {
+    const spot = findSpot(cluster, task, set);
+    if (spot !== undefined) statement.replace(task, spot.node, spot.groups);
+    return spot !== undefined;
+  };
+  if (placeNode(cluster, statement, job.root, step, anywhere, failure, place)) return true;
+  statement.rollback(start);
+  return false;
+}
+
+/** Finds a place among some nodes and takes it. */
+type Placing = (task: Task, set: Candidates) => boolean;
 
 /** What stood in the way of the attempt that came furthest. */
 interface Failure {
@@ -61,6 +87,7 @@ function placeNode(
   step: Step,
   within: Candidates,
   failure: Failure,
+  place: Placing,
 ): boolean {
   const ours = membersOf(node, step);
   if (ours.length === 0) return true;
@@ -76,7 +103,7 @@ function placeNode(
   }
   for (const set of choice.sets) {
     const before = statement.checkpoint();
-    if (placeIn(cluster, statement, node, step, ours, set, failure)) return true;
+    if (placeIn(cluster, statement, node, step, ours, set, failure, place)) return true;
     statement.rollback(before);
   }
   return false;
@@ -95,12 +122,13 @@ function placeIn(
   ours: readonly Task[],
   set: Candidates,
   failure: Failure,
+  place: Placing,
 ): boolean {
   if (node.podSet === undefined) {
-    return node.children.every((child) => placeNode(cluster, statement, child, step, set, failure));
+    return node.children.every((child) => placeNode(cluster, statement, child, step, set, failure, place));
   }
   for (const task of ours) {
-    if (placeTask(cluster, statement, task, set)) continue;
+    if (place(task, set)) continue;
     const placed = failure.order.indexOf(task);
     if (failure.failed === undefined || placed > failure.placed) {
       failure.failed = task;

@@ -1,7 +1,21 @@
 import { describe, expect, test } from "vitest";
 import { cycle } from "./cycle.ts";
 import { explain } from "./explain.ts";
-import { decide, gang, group, node, outcome, pod, queue, startMs, topology, world } from "./testCluster.ts";
+import {
+  decide,
+  evicted,
+  gang,
+  gpuBounds,
+  group,
+  node,
+  outcome,
+  pod,
+  queue,
+  startMs,
+  together,
+  topology,
+  world,
+} from "./testCluster.ts";
 
 const at = (name: string, zone: string, rack: string, gpus = 8) => node(name, { gpus, labels: { zone, rack } });
 const nodes = [
@@ -252,6 +266,63 @@ test("nodes without the labels are outside the topology also where a level is on
   const few = [node("plain"), at("a1", "a", "r1"), at("b1", "b", "r1")];
   expect(placed({ nodes: few, ...gang("g", 2, { gpus: 8 }, wish("rack")) })).toEqual(["a1", "b1"]);
   expect(placed({ nodes: few, ...gang("g", 3, { gpus: 8 }, wish("rack")) })).toEqual([]);
+});
+
+describe("a gang that others move to make room", () => {
+  const fixed = { preemptibility: "non-preemptible" as const };
+  const rock = (name: string, on: string) => gang(name, 1, { gpus: 4, on }, { queue: "theirs", ...fixed });
+  const v = (spec: Parameters<typeof group>[1]) => ({
+    groups: [group("v", { queue: "theirs", minMember: 2, ...spec })],
+    pods: ["a1", "a2"].map((on, index) => pod(`v-${index}`, { gpus: 4, on, group: "v", subGroup: "s" })),
+  });
+  /** Who goes when a pod of eight GPUs comes: of the same queue, so that others are moved together, or of one that takes back what is its own. */
+  const moved = (
+    spec: Parameters<typeof group>[1],
+    by: "consolidation" | "reclaim",
+    { last = "r2", rocks = [rock("x", "a2"), rock("y", "a3")] } = {},
+  ) => {
+    const there = { nodeSelector: { "kubernetes.io/hostname": "a1" } } as never;
+    const w = gang(
+      "w",
+      1,
+      { gpus: 8, spec: there },
+      by === "consolidation" ? { queue: "theirs" } : { queue: "mine", ...fixed },
+    );
+    const cluster = world({
+      nodes: [at("a1", "a", "r1"), at("a2", "a", "r1"), at("a3", "a", last)],
+      topologies,
+      queues: [queue("mine", gpuBounds(8)), queue("theirs", gpuBounds(8 + 4 * rocks.length))],
+      ...(by === "reclaim" && { settings: { consolidationJobsMax: 0 } }),
+      ...together(v(spec), ...rocks, w),
+    });
+    const plan = decide(cluster);
+    expect(plan.evictions.every(({ reason }) => reason.action === by)).toBe(true);
+    return evicted(plan);
+  };
+  const inSubGroup = { subGroups: [{ name: "s", minMember: 2, ...need("rack") }] };
+
+  describe.each(["consolidation", "reclaim"] as const)("by %s", (by) => {
+    test("stays where no other place is in one domain with the rest of it", () => {
+      expect(moved({}, by)).toEqual(["v-0"]);
+      expect(moved(need("zone"), by)).toEqual(["v-0"]);
+      expect(moved(need("rack"), by)).toEqual([]);
+      expect(moved(inSubGroup, by)).toEqual([]);
+    });
+
+    test("moves inside its domain", () => {
+      expect(moved(need("rack"), by, { last: "r1" })).toEqual(["v-0"]);
+      expect(moved(inSubGroup, by, { last: "r1" })).toEqual(["v-0"]);
+    });
+
+    test("loses no pod beyond its minimum to another domain", () => {
+      expect(moved({ minMember: 1 }, by)).toEqual(["v-0"]);
+      expect(moved({ minMember: 1, ...need("rack") }, by)).toEqual([]);
+    });
+
+    test("moves as a whole to a domain that takes all of it", () => {
+      expect(moved(need("rack"), by, { rocks: [rock("x", "a2")] })).toEqual(["v-0", "v-1"]);
+    });
+  });
 });
 
 test("a mixed gang is counted by its sums", () => {

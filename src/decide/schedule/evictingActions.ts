@@ -1,5 +1,4 @@
-import type { PodGroupSpec } from "../../model/scheduling/podGroup.ts";
-import type { Cluster } from "./cluster.ts";
+import { Attempt } from "./attempt.ts";
 import { allOf, fragmentsOf, nextSteps, type Step } from "./gang.ts";
 import { requestOf } from "./gates.ts";
 import type { Job } from "./job.ts";
@@ -9,7 +8,7 @@ import { isProtected, preemptMinRuntimeMs } from "./minRuntime.ts";
 import { JobLine, sortedJobs } from "./order.ts";
 import type { PodShape } from "./podShape.ts";
 import { reclaimRules } from "./reclaimRules.ts";
-import { gpuAt, type Vector } from "./resources.ts";
+import { gpuAt } from "./resources.ts";
 import { ActionBudget, type EvictingAction } from "./searchBudget.ts";
 import type { Obstacle, Session } from "./session.ts";
 import type { EvictionReason } from "./statement.ts";
@@ -155,8 +154,8 @@ function search(session: Session, action: EvictingAction, rulesFor: RulesFor): v
   for (let job = line.pop(); job !== undefined; job = line.pop()) {
     const [step] = nextSteps(job);
     if (step === undefined || isVictimNow(session, job)) continue;
-    const attempt = attemptOf(cluster, job, step, action);
-    if (cluster.settings.usesSignatures && failures.some((each) => isNoEasier(attempt, each))) continue;
+    const attempt = new Attempt(cluster, job, step, action);
+    if (cluster.settings.usesSignatures && failures.some((each) => attempt.isNoEasierThan(each))) continue;
     if (isHopeless(session, step)) continue;
     const allowed = budget.beginJob();
     if (allowed === undefined) {
@@ -180,7 +179,7 @@ function search(session: Session, action: EvictingAction, rulesFor: RulesFor): v
     );
     noteArrivals(session, rules);
     // A search that was cut short says nothing about the next.
-    if (!allowed.isSpent) failures.push(attempt);
+    if (!allowed.isSpent && (rules === undefined || attempt.tellsOfOthers)) failures.push(attempt);
   }
 }
 
@@ -215,65 +214,6 @@ function isVictimNow({ statement }: Session, { tasks }: Job): boolean {
 function mayBeCured(obstacle: Obstacle, action: EvictingAction): boolean {
   if (obstacle.type === "placement") return true;
   return obstacle.type === "gate" && obstacle.refusal.reason === "OverLimit" && action !== "consolidation";
-}
-
-/** What a job was tried with. */
-interface Attempt {
-  /** What limits its pods besides amounts. */
-  readonly limits: string;
-  /** Its subgroups and topology. */
-  readonly structure: string;
-  readonly priority: number;
-  readonly isPreemptible: boolean;
-  /** For consolidation it does not matter whose it is. */
-  readonly queueName: string;
-  readonly count: number;
-  /** The one shape of its pods; undefined where they differ. */
-  readonly shape: PodShape | undefined;
-  readonly request: () => Readonly<Vector>;
-}
-
-function attemptOf(cluster: Cluster, job: Job, step: Step, action: EvictingAction): Attempt {
-  const { tasks } = step;
-  const [first] = tasks;
-  const shape = tasks.every((task) => task.shape === first?.shape) ? first?.shape : undefined;
-  let request: Vector | undefined;
-  return {
-    limits: shape?.limits ?? [...new Set(tasks.map((task) => task.shape.limits))].sort().join(" "),
-    structure: structureOf(job.spec),
-    priority: job.priority,
-    isPreemptible: job.isPreemptible,
-    queueName: action === "consolidation" ? "" : job.queueName,
-    count: tasks.length,
-    shape,
-    request: () => {
-      request ??= requestOf(cluster, tasks);
-      return request;
-    },
-  };
-}
-
-const structures = new WeakMap<PodGroupSpec, string>();
-
-function structureOf(spec: PodGroupSpec): string {
-  const { topologyConstraint, subGroups, minSubGroup } = spec;
-  if (topologyConstraint === undefined && subGroups === undefined && minSubGroup === undefined) return "";
-  let known = structures.get(spec);
-  if (known === undefined) {
-    known = JSON.stringify([topologyConstraint, subGroups, minSubGroup]);
-    structures.set(spec, known);
-  }
-  return known;
-}
-
-function isNoEasier(attempt: Attempt, failure: Attempt): boolean {
-  if (attempt.priority !== failure.priority || attempt.isPreemptible !== failure.isPreemptible) return false;
-  if (attempt.queueName !== failure.queueName || attempt.count < failure.count) return false;
-  if (attempt.limits !== failure.limits || attempt.structure !== failure.structure) return false;
-  // What claims count for may differ from pod to pod, but those have shapes of their own.
-  if (attempt.shape !== undefined && attempt.shape === failure.shape) return true;
-  const before = failure.request();
-  return attempt.request().every((each, r) => each >= (before[r] as number));
 }
 
 function freeGpuMilli({ cluster }: Session): number {

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import type { PriorityClass } from "../../model/kubernetes.generated.ts";
+import type { Pod, PriorityClass } from "../../model/kubernetes.generated.ts";
+import type { PodGroup } from "../../model/scheduling/podGroup.ts";
 import { formatTime } from "../../model/time.ts";
 import { cycle } from "./cycle.ts";
 import { defaultSearchBudgets } from "./searchBudget.ts";
@@ -11,6 +12,7 @@ import {
   group,
   node,
   outcome,
+  type PodWords,
   pod,
   queue,
   startMs,
@@ -181,6 +183,54 @@ describe("the search for victims", () => {
     expect(cycle(world(words), startMs).searches.get("reclaim")?.failed).toBe(1);
     const without = world({ ...words, settings: { usesSignatures: false } });
     expect(cycle(without, startMs).searches.get("reclaim")?.failed).toBe(3);
+  });
+
+  describe("is made after one has failed for", () => {
+    const fixed = { preemptibility: "non-preemptible" as const };
+    /** Two nodes of eight GPUs; of each only two can be taken. */
+    const crowded = (...waiting: { groups: PodGroup[]; pods: Pod[] }[]) => ({
+      nodes: [node("n1"), node("n2")],
+      queues: [queue("mine", gpus(4)), queue("theirs", gpus(12))],
+      ...together(
+        ...["n1", "n2"].flatMap((on) => [
+          running(`rock-${on}`, 6, { queue: "theirs", ...fixed }, { on }),
+          running(`a-${on}`, 1, { queue: "theirs" }, { on }),
+          running(`b-${on}`, 1, { queue: "theirs" }, { on }),
+        ]),
+        ...waiting,
+      ),
+    });
+    const of = (name: string, count: number, words: PodWords, spec = {}) =>
+      gang(name, count, words, { queue: "mine", createdMs: startMs + name.length, ...spec });
+    const failed = (...waiting: { groups: PodGroup[]; pods: Pod[] }[]) =>
+      cycle(world(crowded(...waiting)), startMs + 60_000).searches.get("reclaim")?.failed;
+
+    test("pods that are smaller, though all together ask for as much", () => {
+      const plan = decide(world(crowded(of("big", 1, { gpus: 4 }), of("small", 4, { gpus: 1 }))));
+      expect(evicted(plan)).toHaveLength(4);
+      expect(Object.keys(outcome(plan))).toEqual(["small-000", "small-001", "small-002", "small-003"]);
+    });
+
+    test.each([
+      ["parts of GPUs, after whole ones", of("a", 1, { gpus: 4 }), of("bb", 8, { fraction: "0.5" }), 1],
+      ["a pod of less CPU and more GPUs", of("a", 1, { gpus: 3, cpu: "9" }), of("bb", 1, { gpus: 4, cpu: "1" }), 2],
+      ["a gang whose largest pod is smaller", of("a", 1, { gpus: 3 }), of("bb", 2, { gpus: 2 }), 1],
+    ])("%s", (_, first, second, failures) => {
+      const searched = cycle(world(crowded(first, second)), startMs + 60_000).searches.get("reclaim");
+      expect((searched?.failed ?? 0) + (searched?.solved ?? 0)).toBe(2);
+      expect(searched?.failed).toBe(failures);
+    });
+
+    test("nobody whose every pod asks for no less", () => {
+      const mixed = (name: string, ...sizes: number[]) => ({
+        groups: [group(name, { queue: "mine", minMember: sizes.length, createdMs: startMs + name.length })],
+        pods: sizes.map((size, at) => pod(`${name}-${at}`, { gpus: size, group: name })),
+      });
+      expect(failed(of("a", 1, { gpus: 3 }), of("bb", 1, { gpus: 4 }))).toBe(1);
+      expect(failed(of("a", 1, { gpus: 3 }), of("bb", 1, { gpus: 3, cpu: "2" }))).toBe(1);
+      expect(failed(mixed("a", 3, 1), mixed("bb", 1, 3))).toBe(1);
+      expect(failed(of("a", 1, { gpus: 3 }), mixed("bb", 3, 1))).toBe(1);
+    });
   });
 
   test("ends after as many attempts as are allowed", () => {

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { cycle } from "./cycle.ts";
 import { explain, whyEvicted } from "./explain.ts";
+import { answerWhy } from "./report.ts";
 import {
   gang,
   group,
@@ -63,6 +64,54 @@ describe("the reason of a job that waits", () => {
     });
     expect(reason).toBe("NotReady");
     expect(message).toBe("subgroup workers waits for 3 pods, 1 exist");
+  });
+
+  describe("pods of a subgroup that is not complete, while the job runs without it", () => {
+    const of = (...subs: string[]) => ({
+      groups: [
+        group("a", {
+          minSubGroup: 1,
+          subGroups: [
+            { name: "x", minMember: 2 },
+            { name: "y", minMember: 3 },
+            { name: "z", minMember: 1 },
+          ],
+        }),
+      ],
+      pods: [
+        ...["x0", "x1"].map((name) => pod(name, { gpus: 1, on: "n1", group: "a", subGroup: "x" })),
+        ...subs.map((subGroup, at) => pod(`p${at}`, { gpus: 1, group: "a", subGroup })),
+      ],
+    });
+
+    test("with how many there are", () => {
+      const { reason, message, cure } = only(of("y", "y"));
+      expect(reason).toBe("NotReady");
+      expect(message).toBe("subgroup y waits for 3 pods, 2 exist");
+      expect(cure).toBe("it starts when the missing pods exist and are not gated");
+      expect(verdicts(of("y", "y", "y"))).toEqual({});
+      expect(answerWhy(world(of("y", "y")), "a", nowMs)[0]).toMatchObject({ reason, message });
+    });
+
+    test("also in a cycle in which another subgroup grows", () => {
+      expect(only(of("y", "y", "x")).message).toBe("subgroup y waits for 3 pods, 2 exist");
+    });
+
+    test("also below a subgroup that is complete", () => {
+      const subGroups = [
+        { name: "top", minSubGroup: 1 },
+        { name: "x", parent: "top", minMember: 2 },
+        { name: "y", parent: "top", minMember: 3 },
+      ];
+      const words = of("y");
+      expect(only({ ...words, groups: [group("a", { subGroups })] }).message).toBe(
+        "subgroup y waits for 3 pods, 1 exist",
+      );
+    });
+
+    test("and with them a pod of no subgroup", () => {
+      expect(only(of("y", "y", "w")).message).toBe("pod default/p2 names subgroup w, and group a has x, y, z");
+    });
   });
 
   test("a pod that is larger than any node", () => {

@@ -13,7 +13,7 @@ import { isReady, type Step } from "./gang.ts";
 import { memoryGate } from "./gates.ts";
 import { isShared } from "./gpuRequest.ts";
 import { barredTypes, typeBarText } from "./gpuTypes.ts";
-import type { GroupNode, Job } from "./job.ts";
+import { type GroupNode, type Job, podSetsOf } from "./job.ts";
 import { largerThanAnyNode } from "./largestNode.ts";
 import type { NodeState } from "./nodeState.ts";
 import { inPlacingOrder } from "./placeGang.ts";
@@ -166,7 +166,12 @@ function explainReadiness(job: Job): Verdict {
       cures.add(`set minSubGroup${isRoot ? "" : ` of ${what}`} to ${children.length} or less, or add subgroups`);
       return;
     }
-    for (const child of children) if (!isReady(child)) look(child);
+    // Where enough are complete, only those matter whose pods wait for the rest of theirs.
+    const isEnough = isReady(node);
+    for (const child of children) {
+      const hasPending = podSetsOf(child).some(({ pending }) => pending > 0);
+      if (isReady(child) ? child.podSet === undefined && hasPending : !isEnough || hasPending) look(child);
+    }
   };
   look(job.root);
   return { reason: "NotReady", message: parts.join("; "), cure: [...cures].join("; ") };

@@ -144,8 +144,8 @@ export class Session {
       return { type: "queue", why: queues.orphans.has(job.queueName) ? "orphan" : "missing" };
     }
     if (!job.queue.isLeaf) return { type: "queue", why: "inner" };
-    const stray = job.waitingStray;
-    if (stray !== undefined && (job.pendingCount === 0 || !isReady(job.root))) return { type: "stray", task: stray };
+    const stray = strayOf(job);
+    if (stray !== undefined && (job.pendingCount === 0 || !isReady(job.root))) return stray;
     if (!isReady(job.root)) return { type: "notReady" };
     return hadItsAttempt(job, settings.nodePool) ? { type: "attempted" } : undefined;
   }
@@ -153,6 +153,8 @@ export class Session {
   /** Tries to place the next step of a job with what is free. True when something was placed. */
   tryPlace(job: Job): boolean {
     const steps = nextSteps(job);
+    // It runs, and those that wait are of subgroups that are not complete.
+    if (steps.length === 0 && job.pendingCount > 0) this.obstacles.set(job, strayOf(job) ?? { type: "notReady" });
     for (const step of steps) {
       const held = this.heldBack(step);
       if (held !== undefined) {
@@ -229,6 +231,10 @@ export class Session {
 export function isBeingBound(job: Job): boolean {
   if ((job.root.podSet?.min ?? 2) < 2) return false;
   return job.podSets.some((set) => set.countOf("binding") > 0);
+}
+
+function strayOf({ waitingStray: task }: Job): Obstacle | undefined {
+  return task === undefined ? undefined : { type: "stray", task };
 }
 
 /** Its pods may go anywhere, in one order. */

@@ -699,6 +699,23 @@ describe("who is evicted is told", () => {
     ]);
   });
 
+  test("of both queues what they had before anything was taken", () => {
+    const standings = (...waiting: string[]) =>
+      why({
+        nodes: [node("n1", { gpus: 4 })],
+        queues: [queue("mine", gpus(2)), queue("theirs", gpus(2))],
+        ...together(
+          gang("t", 4, { gpus: 1, on: "n1" }, { queue: "theirs", minMember: 1 }),
+          ...waiting.map((name) => gang(name, waiting.length === 1 ? 2 : 1, { gpus: 1 }, { queue: "mine" })),
+        ),
+      }).map((text) =>
+        [...text.matchAll(/by default\/(.)|(\d) GPUs in use/g)].map(([, by, has]) => by ?? has).join(" "),
+      );
+    expect(standings("m")).toEqual(["m 0 4", "m 0 4"]);
+    // What one has got the next one sees.
+    expect(standings("m", "n")).toEqual(["m 0 4", "n 1 3"]);
+  });
+
   test("whose priority is higher", () => {
     const words = together(
       gang("low", 1, { gpus: 8, on: "n1" }),

@@ -66,8 +66,8 @@ export function explain(session: Session, job: Job, obstacle: Obstacle): Verdict
 /** Why a pod is evicted, for whom it happens to: of reclaim also how its own queue stands. */
 export function whyEvicted({ task, reason }: PlannedEviction): string {
   const queue = task.job?.queue;
-  if (reason.action !== "reclaim" || queue === undefined) return reason.why;
-  return `${reason.why} from queue ${queue.name} (${standingText(queue)})`;
+  const standing = queue === undefined ? undefined : reason.standings?.get(queue);
+  return standing === undefined ? reason.why : `${reason.why} from queue ${queue?.name} (${standing})`;
 }
 
 /** What a queue has and should have of GPUs. */

@@ -1,4 +1,5 @@
 import type { Cluster } from "./cluster.ts";
+import { standingText } from "./explain.ts";
 import { elasticRank, isStarting, type Step, surplusVictims } from "./gang.ts";
 import { placedRefusal } from "./gates.ts";
 import { isShared, shareMemoryMiB } from "./gpuRequest.ts";
@@ -115,6 +116,11 @@ class Search {
 
   private evict(task: Task, victim: Job): void {
     if (!this.ranks.has(victim)) this.ranks.set(victim, elasticRank(victim));
+    const { standings } = this.rules.reason;
+    // The first time: nothing of this queue has gone yet.
+    if (victim.queue !== undefined && standings?.has(victim.queue) === false) {
+      standings.set(victim.queue, standingText(victim.queue));
+    }
     this.session.statement.evict(task, this.rules.reason);
   }
 

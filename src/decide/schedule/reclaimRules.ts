@@ -36,7 +36,7 @@ export function reclaimRules(session: Session, job: Job, step: Step): VictimRule
     return levels === undefined ? undefined : rivals.get(levels.theirs);
   };
   return {
-    reason: reasonFor("reclaim", job, reclaimText(job, leaf)),
+    reason: { ...reasonFor("reclaim", job, reclaimText(job, leaf)), standings: new Map() },
     kind: `${leaf.name} ${kindOf(rivals)}`,
     isVictim: (victim) => isOfQueue(victim) && victim.isPreemptible && rivalOf(victim)?.mayLose === true,
     overuseOf: (victim) => rivalOf(victim)?.overuse ?? 0,

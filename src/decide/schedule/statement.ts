@@ -3,6 +3,7 @@ import type { Cluster } from "./cluster.ts";
 import type { DeviceFit } from "./deviceClaims.ts";
 import type { Job } from "./job.ts";
 import type { Holding, HoldState, NodeState } from "./nodeState.ts";
+import type { QueueState } from "./queueTree.ts";
 import type { Task, TaskStatus } from "./task.ts";
 
 /** Why a pod is evicted, and for whom. */
@@ -10,6 +11,8 @@ export interface EvictionReason {
   readonly action: "reclaim" | "preempt" | "consolidation" | "stalegangeviction";
   readonly evictor: Job | undefined;
   readonly why: string;
+  /** Of reclaim: how the queues stood that lose something, before they lost it. */
+  readonly standings?: Map<QueueState, string>;
 }
 
 /** An eviction that is tried, and what the task was before it. */

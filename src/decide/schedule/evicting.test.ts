@@ -477,6 +477,25 @@ describe("a gang below its minimum", () => {
     expect(evicted(decide(of("a", "b"), startMs + 61_000))).toEqual(["a0", "b1"]);
   });
 
+  test("loses nothing in a cycle in which it grows", () => {
+    const subGroups = [
+      { name: "a", minMember: 1 },
+      { name: "b", minMember: 3 },
+    ];
+    const cluster = world({
+      groups: [group("g", { minSubGroup: 1, subGroups, annotations: ofSubGroups })],
+      pods: [
+        ...["a", "b"].map((sub) => pod(sub, { gpus: 1, on: "n1", group: "g", subGroup: sub })),
+        pod("more", { gpus: 1, group: "g", subGroup: "a" }),
+      ],
+    });
+    const first = decide(cluster, startMs + 61_000);
+    expect(outcome(first)).toEqual({ more: "n1" });
+    expect(evicted(first)).toEqual([]);
+    carryOut(cluster, first);
+    expect(evicted(decide(cluster, startMs + 61_000))).toEqual(["b"]);
+  });
+
   test("is not stale because of a subgroup that is not required", () => {
     const subGroups = [
       { name: "a", minMember: 1 },

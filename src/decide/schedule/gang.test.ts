@@ -1,7 +1,16 @@
 import { describe, expect, test } from "vitest";
 import type { SubGroup } from "../../model/scheduling/podGroup.ts";
 import type { Cluster } from "./cluster.ts";
-import { bySubGroupOrder, elasticRank, fragmentsOf, isReady, isSatisfied, nextSteps, surplusVictims } from "./gang.ts";
+import {
+  bySubGroupOrder,
+  elasticRank,
+  fragmentsOf,
+  isReady,
+  isSatisfied,
+  nextSteps,
+  spareUnitWith,
+  surplusVictims,
+} from "./gang.ts";
 import type { GroupNode, Job } from "./job.ts";
 import { isEvictable } from "./task.ts";
 import { decide, gang, group, node, outcome, pod, queue, startMs, together, world } from "./testCluster.ts";
@@ -200,6 +209,14 @@ describe("what a group loses first is", () => {
 
   test("then nothing less than all of it", () => {
     expect(lost(job(tree, { x: { runs: 1 } }))).toBeUndefined();
+  });
+
+  test("no subgroup beside one that goes already, when one of them is required", () => {
+    const both = job(tree, { x: { runs: 1 }, y: { runs: 1 } });
+    const [x, y] = [...both.tasks];
+    if (x === undefined || y === undefined) return expect.fail("no pods");
+    expect(spareUnitWith(both.root, y, isEvictable, new Set())).toEqual([y]);
+    expect(spareUnitWith(both.root, y, isEvictable, new Set([x]))).toBeUndefined();
   });
 });
 

@@ -238,6 +238,28 @@ describe("nobody becomes poorer than who takes from it", () => {
   });
 });
 
+test("what is not asked for makes nobody's taking unfair, however much of it the queues above have", () => {
+  const bounds = (quota: number) => ({ quota, limit: -1, overQuotaWeight: 0 });
+  const resources = { gpu: bounds(4), cpu: bounds(10) };
+  const words = (cpu: string) => ({
+    queues: [
+      queue("a", { resources }),
+      queue("b", { resources }),
+      queue("a1", { resources, parentQueue: "a" }),
+      queue("a2", { resources, parentQueue: "a" }),
+      queue("b1", { resources, parentQueue: "b" }),
+    ],
+    ...together(
+      // Beyond the share of the queue above it, with CPU alone.
+      gang("x", 1, { cpu: "20", on: "n1" }, { queue: "a2" }),
+      gang("v", 8, { gpus: 1, cpu: "1", on: "n1" }, { queue: "b1", minMember: 1 }),
+      gang("m", 1, { gpus: 1, cpu }, { queue: "a1" }),
+    ),
+  });
+  expect(taken(words("0"))).toHaveLength(1);
+  expect(taken(words("1"))).toEqual([]);
+});
+
 describe("a victim that finds another place has lost nothing", () => {
   // Theirs have no more than their quota, two on each node; mine needs a whole node and cannot be evicted, so nobody consolidates for it.
   const fixed = { preemptibility: "non-preemptible" as const };

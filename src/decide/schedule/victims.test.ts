@@ -334,3 +334,15 @@ describe("what can be evicted", () => {
     expect(outcome(decide(cluster))).toEqual({});
   });
 });
+
+test("a priority class that is raised makes what runs with it count as what cannot be evicted", () => {
+  const words = together(gang("a", 2, { gpus: 1, on: "n1" }, { priorityClassName: "own" }));
+  const cluster = world({ queues: [queue("q", gpus(4))], ...words });
+  const counted = (value: number): number | undefined => {
+    cluster.putPriorityClass({ metadata: { name: "own" }, value } as unknown as PriorityClass);
+    cluster.refresh(startMs);
+    cluster.assertCounts();
+    return cluster.queues.byName.get("q")?.allocatedNonPreemptible[0];
+  };
+  expect([50, 100, 50].map(counted)).toEqual([0, 2000, 0]);
+});

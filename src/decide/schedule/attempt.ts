@@ -49,7 +49,12 @@ export class Attempt {
     if (this.structure !== failure.structure) return false;
     // What claims count for may differ from pod to pod, but those have shapes of their own.
     const isSame = shape !== undefined && shape === failure.shape;
-    if (isSame && this.structure === "") return true;
+    if (this.structure === "") {
+      if (isSame) return true;
+      if (shape !== undefined && failure.shape !== undefined) {
+        return asksForNoLess(shape, failure.shape) && this.reach === failure.reach;
+      }
+    }
     for (const [set, tasks] of failure.step.bySet) {
       const ours = this.shapesOf(set);
       if (

@@ -66,4 +66,4 @@ test("a process killed 200 times while it writes loses no acknowledged group and
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }
-}, 120_000);
+}, 600_000);

@@ -113,6 +113,7 @@ export class Evictions {
     const victims = await this.victimsOf(evictions, revision, cancel);
     if (winners === undefined || victims === undefined) return false;
     const action = evictions[0]?.reason.action ?? "preempt";
+    if (evictor === undefined && !(await this.isStillStale(evictions, cancel))) return false;
     const going = evictor === undefined ? victims : await this.writeDown(action, victims, winners, cancel);
     if (going === undefined) return false;
     const gone = await allOf([...evictions.entries()], async ([at, eviction]) => {
@@ -306,6 +307,19 @@ export class Evictions {
       const { ok, pod } = await this.still(task, revision, cancel);
       return ok ? pod : undefined;
     });
+  }
+
+  /** Since when a gang is stale is told by its group: what we know of it may have been taken back, by ourselves. */
+  private async isStillStale(evictions: readonly PlannedEviction[], cancel: Cancel): Promise<boolean> {
+    const owners = new Set(evictions.map(({ task }) => task.job?.owner).filter((owner) => owner !== undefined));
+    const still = await allOf([...owners], async ({ metadata: { namespace = "", name, uid, annotations } }) => {
+      const target = { ...refs.groups, namespace, name };
+      const fresh = await lookAgain(this.controllers.kube, target, { atLeast: this.world.groups.revision, cancel });
+      const now = fresh.ok ? fresh.value.object?.metadata : undefined;
+      const keys = [annotationKeys.staleSince, annotationKeys.staleSubGroups];
+      return now?.uid === uid && keys.every((key) => now.annotations?.[key] === annotations?.[key]) ? true : undefined;
+    });
+    return still !== undefined;
   }
 
   /** The same pod, where it was, and nobody has deleted it. */

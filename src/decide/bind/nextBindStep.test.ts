@@ -214,6 +214,20 @@ describe("a bind", () => {
     });
   });
 
+  test.each([
+    ["claims", { spec: { resourceClaimAllocations: [{ name: "gpu" }] } }, {}],
+    ["volumes", {}, { spec: { volumes: [{ name: "v", persistentVolumeClaim: { claimName: "c" } }] } }],
+  ])("with %s writes to the pod before those, and so ends where the pod is another by now", (_, more, ofPod) => {
+    const pod = userPod({ node: undefined, groups: [], ...ofPod });
+    expect(step({ request: request({ type: "Regular", groups: [], ...more } as never), pod })).toMatchObject({
+      intent: {
+        type: "patch",
+        expected: { uid: "uid-f", resourceVersion: pod.metadata.resourceVersion },
+        patch: { metadata: { annotations: { [annotationKeys.receivedResourceType]: "Regular" } } },
+      },
+    });
+  });
+
   test("with claims and volumes writes those first", () => {
     const volumes = [{ name: "v", persistentVolumeClaim: { claimName: "c" } }];
     const annotations = { [annotationKeys.receivedResourceType]: "Regular" };

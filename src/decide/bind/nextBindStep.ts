@@ -123,16 +123,20 @@ export function nextBindStep(view: BindView, options: BindOptions): BindStep {
     }
     devices.push(step);
   }
+  const hasClaims =
+    (spec.resourceClaimAllocations ?? []).length > 0 || (spec.extendedResourceClaimAllocation ?? null) !== null;
   const given = givenAnnotations(request);
-  const marks = lackingMarks(pod, groups, { ...given, ...(isShared && shareAnnotations(groups, devices)) });
+  const isFencedFirst = isShared || hasClaims || hasVolumes(pod);
+  const marks = lackingMarks(pod, groups, {
+    ...(isFencedFirst && given),
+    ...(isShared && shareAnnotations(groups, devices)),
+  });
   if (marks !== undefined) return { type: "write", intent: marks };
   if (isShared && !view.done.has("configured")) {
     const share = { devices, portion: spec.receivedGPU?.portion ?? "", cdi: options.cdi, attempt: attemptOf(request) };
     const maps = sharedGpuConfig(pod, share);
     return { type: "configure", maps };
   }
-  const hasClaims =
-    (spec.resourceClaimAllocations ?? []).length > 0 || (spec.extendedResourceClaimAllocation ?? null) !== null;
   if (hasClaims && !view.done.has("claimed")) return { type: "claim" };
   if (hasVolumes(pod) && !view.done.has("volumes")) return { type: "volumes" };
   const why = `pod ${pod.metadata.name} belongs on node ${node.metadata.name}`;
@@ -212,7 +216,16 @@ function reserve(view: BindView, pod: Pod, group: string, { reservation: options
   };
 }
 
-/** What the pod is told about what it was given. Where nobody relies on it before, it comes with the node, in one write. */
+/**
+ * What the pod is told about what it was given. It comes with the node, in one write, unless something else is written before that: devices for
+ * a claim, say. Then the pod is written to first, so that a request that was decided for another state of the pod comes to an end there:
+ *
+ *   new leader                      binder, its cache is late
+ *   pod: another epoch
+ *   the devices go to somebody else
+ *                                   pod: what it was given -> conflict
+ *                                   (the devices are not written to the claim)
+ */
 function givenAnnotations({ spec = {} }: BindRequest): Record<string, string> {
   const { receivedResourceType = "", predictedNUMAZones = [] } = spec;
   return {
@@ -226,7 +239,7 @@ function shareAnnotations(groups: readonly string[], devices: readonly string[])
   return { [devicesAnnotation]: JSON.stringify(deviceOfGroup), [releasedAnnotation]: null };
 }
 
-/** What a pod that shares GPUs must carry before it is bound, and one that does no longer must not; undefined when it is so. */
+/** What the pod must carry before anything else is written for it, and must not: labels of other groups. Undefined when it is so. */
 function lackingMarks(
   pod: Pod,
   groups: readonly string[],
@@ -248,9 +261,9 @@ function lackingMarks(
   for (const [key, value] of Object.entries(wanted)) {
     if ((pod.metadata.annotations?.[key] ?? null) !== value) annotations[key] = value;
   }
-  const lacks = Object.keys(labels).length > 0 || (groups.length > 0 && Object.keys(annotations).length > 0);
-  if (!lacks) return undefined;
-  const why = groups.length === 0 ? "it shares no GPU any more" : `it uses ${countedGroups(groups)}`;
+  if (Object.keys(labels).length === 0 && Object.keys(annotations).length === 0) return undefined;
+  const why =
+    groups.length === 0 ? "what it was given, and no share of an earlier attempt" : `it uses ${countedGroups(groups)}`;
   const patch = { metadata: { labels, annotations } };
   return { type: "patch", target: podTarget(pod), expected: expected(pod), patch, why };
 }

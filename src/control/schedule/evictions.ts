@@ -1,6 +1,6 @@
 import type { Plan, PlannedEviction } from "../../decide/schedule/cycle.ts";
 import { whyEvicted } from "../../decide/schedule/explain.ts";
-import type { Job } from "../../decide/schedule/job.ts";
+import { type Job, staleSubGroupsOf } from "../../decide/schedule/job.ts";
 import type { EvictionReason } from "../../decide/schedule/statement.ts";
 import type { Task } from "../../decide/schedule/task.ts";
 import { applyIntent, type Written } from "../../intents/applyIntent.ts";
@@ -12,7 +12,7 @@ import type { Outcome, Refusal } from "../../model/outcome.ts";
 import { laterOf, type Revision } from "../../model/revision.ts";
 import { annotationKeys } from "../../model/scheduling/keys.ts";
 import { poolName } from "../../model/scheduling/podGroup.ts";
-import { formatTime } from "../../model/time.ts";
+import { formatTime, timeToMs } from "../../model/time.ts";
 import { uuid5 } from "../../model/uuid5.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { Decision } from "../commit.ts";
@@ -311,13 +311,18 @@ export class Evictions {
 
   /** Since when a gang is stale is told by its group: what we know of it may have been taken back, by ourselves. */
   private async isStillStale(evictions: readonly PlannedEviction[], cancel: Cancel): Promise<boolean> {
-    const owners = new Set(evictions.map(({ task }) => task.job?.owner).filter((owner) => owner !== undefined));
-    const still = await allOf([...owners], async ({ metadata: { namespace = "", name, uid, annotations } }) => {
-      const target = { ...refs.groups, namespace, name };
+    const jobs = new Set(evictions.map(({ task }) => task.job).filter((job) => job !== undefined));
+    const still = await allOf([...jobs], async (job) => {
+      const target = { ...refs.groups, namespace: job.namespace, name: job.name };
       const fresh = await lookAgain(this.controllers.kube, target, { atLeast: this.world.groups.revision, cancel });
       const now = fresh.ok ? fresh.value.object?.metadata : undefined;
-      const keys = [annotationKeys.staleSince, annotationKeys.staleSubGroups];
-      return now?.uid === uid && keys.every((key) => now.annotations?.[key] === annotations?.[key]) ? true : undefined;
+      if (now?.uid !== job.uid) return undefined;
+      const graceMs = job.stalenessGraceMs ?? this.world.cluster.settings.stalenessGraceMs;
+      const sinceMs = [
+        timeToMs(now.annotations?.[annotationKeys.staleSince]),
+        ...staleSubGroupsOf(now.annotations).values(),
+      ];
+      return sinceMs.some((each) => each !== undefined && each + graceMs <= this.nowMs) ? true : undefined;
     });
     return still !== undefined;
   }

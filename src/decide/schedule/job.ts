@@ -184,13 +184,7 @@ export class Job {
 
   /** The same for subgroups that it can do without, by name. */
   get staleSubGroupsSinceMs(): ReadonlyMap<string, number> {
-    const since = new Map<string, number>();
-    for (const each of this.owner.metadata.annotations?.[annotationKeys.staleSubGroups]?.split(",") ?? []) {
-      const [name = "", time] = each.split("=");
-      const ms = timeToMs(time);
-      if (ms !== undefined) since.set(name, ms);
-    }
-    return since;
+    return staleSubGroupsOf(this.owner.metadata.annotations);
   }
 
   get stalenessGraceMs(): number | undefined {
@@ -266,4 +260,16 @@ export function gangTree(spec: PodGroupSpec): GroupNode {
 
 export function podSetsOf(node: GroupNode): PodSet[] {
   return node.podSet !== undefined ? [node.podSet] : node.children.flatMap(podSetsOf);
+}
+
+export function staleSubGroupsOf(
+  annotations: Readonly<Record<string, string>> | undefined,
+): ReadonlyMap<string, number> {
+  const since = new Map<string, number>();
+  for (const each of annotations?.[annotationKeys.staleSubGroups]?.split(",") ?? []) {
+    const [name = "", time] = each.split("=");
+    const ms = timeToMs(time);
+    if (ms !== undefined) since.set(name, ms);
+  }
+  return since;
 }

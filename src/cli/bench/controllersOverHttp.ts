@@ -1,6 +1,5 @@
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
-import { fileURLToPath } from "node:url";
 
 /** Controllers in a process of their own, as on somebody else's cluster. */
 export interface ControllersOverHttp {
@@ -14,7 +13,8 @@ export async function startControllersOverHttp(
   kubeconfig: string,
   flags: readonly string[],
 ): Promise<ControllersOverHttp> {
-  const program = fileURLToPath(new URL("../main.js", import.meta.url));
+  // The program that runs this benchmark, bundled or not.
+  const program = process.argv[1] ?? "";
   const args = [program, "run", "--kubeconfig", kubeconfig, "--status-address", "127.0.0.1:0", ...flags];
   const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"] });
   let lastWords = "";

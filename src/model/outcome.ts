@@ -33,6 +33,11 @@ export type RefusalReason =
   /** Our own lease was lost: the client refused to send it. */
   | "Fenced";
 
+/** The same call would be refused again. */
+export function isForGood({ reason }: Pick<Refusal, "reason">): boolean {
+  return reason === "Forbidden" || reason === "Invalid" || reason === "Unauthorized";
+}
+
 export function succeeded<T>(value: T): Outcome<T> {
   return { ok: true, value };
 }

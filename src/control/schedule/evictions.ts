@@ -8,7 +8,7 @@ import { type FreshObject, lookAgain } from "../../intents/lookAgain.ts";
 import { type DeleteIntent, expectedOf, keyOf } from "../../model/intent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
-import type { Outcome, Refusal } from "../../model/outcome.ts";
+import { isForGood, type Outcome } from "../../model/outcome.ts";
 import { laterOf, type Revision } from "../../model/revision.ts";
 import { annotationKeys } from "../../model/scheduling/keys.ts";
 import { poolName } from "../../model/scheduling/podGroup.ts";
@@ -378,11 +378,6 @@ export class Evictions {
       },
     });
   }
-}
-
-/** The same call would be refused again. */
-function isForGood({ reason }: Refusal): boolean {
-  return reason === "Forbidden" || reason === "Invalid" || reason === "Unauthorized";
 }
 
 /** What becomes of each, in order; undefined when it is undefined for one. */

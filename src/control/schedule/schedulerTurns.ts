@@ -8,7 +8,7 @@ import { applyIntent, type Written } from "../../intents/applyIntent.ts";
 import { assert } from "../../model/assert.ts";
 import { type Intent, keyOf, kindOf } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/object.ts";
-import { type Outcome, refused } from "../../model/outcome.ts";
+import { isForGood, type Outcome, type Refusal, refused } from "../../model/outcome.ts";
 import { firstRevision, type Revision } from "../../model/revision.ts";
 import { poolName } from "../../model/scheduling/podGroup.ts";
 import type { Cancel } from "../../ports/cancel.ts";
@@ -317,9 +317,10 @@ export class SchedulerTurns {
     });
   }
 
-  private refused(bind: PlannedBind, { reason, message }: { reason: string; message: string }): void {
+  private refused(bind: PlannedBind, refusal: Refusal): void {
     // Anything else says nothing about the bind: our picture was old, we do not lead any more, or the server is busy.
-    if (reason !== "Invalid" && reason !== "Forbidden" && reason !== "Unauthorized") return;
+    if (!isForGood(refusal)) return;
+    const { message } = refusal;
     const { uid, pod } = bind.task;
     const why = `the bind to ${bind.node} was refused: ${message}`;
     holdBack(this.world.cluster, uid, { why, nowMs: this.controllers.ports.clock.nowMs(), longestMs });

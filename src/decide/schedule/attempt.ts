@@ -57,17 +57,9 @@ export class Attempt {
     }
     for (const [set, tasks] of failure.step.bySet) {
       const ours = this.shapesOf(set);
-      if (
-        ours.length < tasks.length ||
-        !(
-          isSame ||
-          covers(
-            ours,
-            tasks.map((task) => task.shape),
-          )
-        )
-      )
-        return false;
+      if (ours.length < tasks.length) return false;
+      const theirs = tasks.map((task) => task.shape);
+      if (!isSame && !covers(ours, theirs)) return false;
     }
     return isSame || this.reach === failure.reach;
   }

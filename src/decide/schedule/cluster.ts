@@ -419,7 +419,9 @@ export class Cluster {
     for (const [at, holding] of holdings.entries()) {
       const state = states[at] as HoldState;
       if (task.holdings.includes(holding)) {
-        if (holding.state !== state) this.table.setState(holding, state);
+        // What its job can do without may be another here, though what it holds here is the same.
+        if (holding.state === state) this.table.touch(holding.node);
+        else this.table.setState(holding, state);
         continue;
       }
       holding.state = state;

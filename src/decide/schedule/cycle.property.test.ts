@@ -59,7 +59,8 @@ const bound = (quota: number, limit = -1): QueueCase => ({ quota, limit });
 
 /**
  * What has broken a promise: a job that was promised two places got one; a job that others had moved for was evicted itself; others were evicted for a
- * job that had lost a pod in the same cycle; shares of GPUs that a plan had packed well were packed badly when it came true.
+ * job that had lost a pod in the same cycle; shares of GPUs that a plan had packed well were packed badly when it came true, also those of a second plan,
+ * of the same job or of another.
  */
 const onceBroken: readonly Case[] = [
   {
@@ -112,6 +113,32 @@ const onceBroken: readonly Case[] = [
       { ...train, queue: 0, pods: 2, ask: "whole", priority: "inference" },
       { ...train, queue: 0, pods: 3, min: 3, ask: "pair", priority: "build-preemptible" },
       { ...train, queue: 0, pods: 1, min: 1, ask: "pair" },
+    ],
+  },
+  {
+    nodes: [
+      { gpus: 4, gpuMemory: 40_000 },
+      { gpus: 1, gpuMemory: 80_000 },
+    ],
+    tops: [bound(0), bound(0)],
+    leaves: [bound(0)],
+    jobs: [
+      { ...train, queue: 0, pods: 2, ask: "third", priority: "build-preemptible" },
+      { ...train, queue: 0, pods: 1, ask: "memory" },
+      { ...train, queue: 0, pods: 4, min: 1, ask: "pair", priority: "build-preemptible" },
+    ],
+  },
+  {
+    nodes: [4, 2].map((gpus) => ({ gpus, gpuMemory: 40_000 })),
+    tops: [bound(1), bound(0)],
+    leaves: [bound(0), bound(0), bound(0)],
+    jobs: [
+      { ...train, queue: 1, pods: 4, ask: "half" },
+      { ...train, queue: 0, pods: 1, ask: "memory" },
+      { ...train, queue: 0, pods: 3, ask: "half" },
+      { ...train, queue: 0, pods: 1, ask: "cpu" },
+      { ...train, queue: 2, pods: 2, ask: "pair" },
+      { ...train, queue: 0, pods: 3, min: 1, ask: "cpu", parts: "both" },
     ],
   },
 ];

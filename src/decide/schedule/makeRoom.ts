@@ -7,6 +7,7 @@ import type { Job } from "./job.ts";
 import { mostOnOneNode } from "./largestNode.ts";
 import { evictableOf, type Loss, type Losses, lacksMoreThanAmounts } from "./losses.ts";
 import type { Holding, NodeState } from "./nodeState.ts";
+import { sortedJobs } from "./order.ts";
 import { mustWaitTogether, placeStep, replaceAll } from "./placeGang.ts";
 import { placeTask, problemOf } from "./placeTask.ts";
 import type { PodShape } from "./podShape.ts";
@@ -14,7 +15,7 @@ import { gpuAt } from "./resources.ts";
 import type { Generator, JobBudget } from "./searchBudget.ts";
 import type { SearchCounts } from "./searchCounts.ts";
 import type { Session } from "./session.ts";
-import { isEvictable, type Task } from "./task.ts";
+import { compareTasks, isEvictable, type Task } from "./task.ts";
 import { compareVictims, type VictimRules, victimsUnder } from "./victimRules.ts";
 
 /** Who needs room, and for what. */
@@ -137,28 +138,50 @@ class Search {
     // What the victims had no longer counts for the bounds of the queues that they share with the job.
     if (placedRefusal(this.job) !== undefined) return false;
     const evicted = this.evicted();
-    // Somebody else's release was enough: then there is nothing to evict for.
-    if (evicted.length === 0) return true;
-    if (new Set(evicted.map(({ job }) => job)).size > this.rules.jobsMax) return false;
-    return this.rules.isFair() && this.isKeepable(evicted);
+    // Somebody else's release may be enough: then there is nothing to evict for.
+    if (evicted.length > 0) {
+      if (new Set(evicted.map(({ job }) => job)).size > this.rules.jobsMax) return false;
+      if (!this.rules.isFair()) return false;
+    }
+    return this.isKeepable();
   }
 
   /**
    * A pod is promised a node, not a GPU. Whether those who share GPUs find theirs when the victims have gone depends on how they are packed then, so it is
-   * tried: a plan that does not come out would be made again and again, and its victims would go for nothing each time.
+   * tried, with all who were promised something on the same nodes and in the order in which they will be served: a plan that does not come out would
+   * be made again and again, and its victims would go for nothing each time.
    */
-  private isKeepable(evicted: readonly Task[]): boolean {
+  private isKeepable(): boolean {
     const { cluster, statement } = this.session;
-    const { tasks } = this.step;
-    if (![...tasks, ...evicted].some(({ shape }) => isShared(shape.gpu))) return true;
-    if ([...tasks, ...evicted].some(({ shape }) => shape.hasDeviceClaims)) return true;
+    const { going, promised } = this.onItsNodes();
+    const all = [...going, ...promised];
+    if (!all.some(({ shape }) => isShared(shape.gpu)) || all.some(({ shape }) => shape.hasDeviceClaims)) return true;
     const before = statement.checkpoint();
-    const places = tasks.map((task) => ({ task, nodes: task.holdings.map(({ node }) => node.index) }));
-    for (const task of evicted) statement.lift(task);
-    for (const task of tasks) statement.unplace(task);
-    const isKept = places.every(({ task, nodes }) => placeTask(cluster, statement, task, { nodes }));
+    const nodesOf = new Map(promised.map((task) => [task, task.holdings.map(({ node }) => node.index)]));
+    for (const task of going) statement.lift(task);
+    for (const task of promised) statement.unplace(task);
+    const tasksOf = byJob(promised);
+    const isKept = sortedJobs([...tasksOf.keys()])
+      .flatMap((job) => tasksOf.get(job)?.sort(compareTasks) ?? [])
+      .every((task) => placeTask(cluster, statement, task, { nodes: nodesOf.get(task) ?? [] }));
     statement.rollback(before);
     return isKept;
+  }
+
+  /** Who goes from the nodes that the job was promised, and who was promised something there. */
+  private onItsNodes(): { going: Task[]; promised: Task[] } {
+    const { statement } = this.session;
+    const going = new Set(this.evicted());
+    const promised = new Set(this.step.tasks);
+    for (const node of new Set(this.step.tasks.flatMap(({ holdings }) => holdings.map((each) => each.node)))) {
+      for (const { holder } of node.holdings) {
+        const task = holder as Task;
+        if (task.isReservation) continue;
+        if (task.status === "releasing" || statement.evictionOf(task) !== undefined) going.add(task);
+        else if (task.status === "pipelined") promised.add(task);
+      }
+    }
+    return { going: [...going], promised: [...promised] };
   }
 
   /**

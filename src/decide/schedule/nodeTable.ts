@@ -120,6 +120,11 @@ export class NodeTable {
     }
   }
 
+  /** Nothing that is counted here has changed, but what depends on those who hold something here may have. */
+  touch({ index }: NodeState): void {
+    if (index >= 0) this.log.push(index);
+  }
+
   /** From its holders, whatever was counted before. */
   recount(node: NodeState): void {
     const at = node.index;

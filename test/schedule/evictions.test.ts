@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Pod } from "../../src/model/kubernetes.generated.ts";
-import { ScheduleCluster } from "./scheduleCluster.ts";
+import { holdCalls, ScheduleCluster } from "./scheduleCluster.ts";
 
 const open = { quota: -1, limit: -1, overQuotaWeight: 1 };
 const gpus = (quota: number) => ({
@@ -101,6 +101,67 @@ describe("queues on a running cluster", () => {
     expect(running(cluster.pods())).toEqual(["g-1"]);
     await cluster.run(45);
     expect(cluster.pods()).toEqual([]);
+  });
+
+  describe("since when a gang is too small is asked of its group", () => {
+    const staleSince = "kai.scheduler/stale-podgroup-timestamp";
+    const ref = {
+      group: "scheduling.run.ai",
+      version: "v2alpha2",
+      plural: "podgroups",
+      namespace: "default",
+      name: "g",
+    };
+    const mark = (cluster: ScheduleCluster) => cluster.groups()[0]?.metadata.annotations?.[staleSince];
+    const say = async (cluster: ScheduleCluster, time: string | null): Promise<void> => {
+      const body = { metadata: { annotations: { [staleSince]: time } } };
+      expect(await cluster.admin.patch(ref, { type: "merge", body })).toMatchObject({ ok: true });
+    };
+    const gangOfTwo = async (): Promise<ScheduleCluster> => {
+      const cluster = await ScheduleCluster.create(["h100=1"]);
+      await cluster.group("g", { minMember: 2, stalenessGracePeriod: "5s" });
+      for (const at of [0, 1]) await cluster.pod(`g-${at}`, { gpus: 1, annotations: { "pod-group-name": "g" } });
+      await cluster.run(2);
+      return cluster;
+    };
+    const takeOne = (cluster: ScheduleCluster) =>
+      cluster.admin.delete(
+        { group: "", version: "v1", plural: "pods", namespace: "default", name: "g-0" },
+        { gracePeriodSeconds: 0 },
+      );
+
+    test("a mark that the gang no longer deserves is taken off when it is heard of", async () => {
+      const cluster = await gangOfTwo();
+      await say(cluster, "2026-01-01T00:00:00Z");
+      await cluster.run(2);
+      expect(mark(cluster)).toBeUndefined();
+      expect(running(cluster.pods())).toEqual(["g-0", "g-1"]);
+    });
+
+    test("a mark that is gone while the gang is too small is made again, and the gang goes", async () => {
+      const cluster = await gangOfTwo();
+      await takeOne(cluster);
+      await cluster.run(2);
+      await say(cluster, null);
+      await cluster.run(2);
+      expect(mark(cluster)).toBeDefined();
+      await cluster.run(45);
+      expect(cluster.pods()).toEqual([]);
+    });
+
+    test("a mark that was taken off at the last moment saves the gang, until its grace is over again", async () => {
+      const cluster = await gangOfTwo();
+      const { held, open: goOn } = holdCalls(cluster, (call) => call === "list podgroups g");
+      await takeOne(cluster);
+      await cluster.run(8);
+      expect(held).not.toEqual([]);
+      await say(cluster, null);
+      goOn();
+      await cluster.run(3);
+      expect(running(cluster.pods())).toEqual(["g-1"]);
+      await cluster.run(45);
+      expect(cluster.pods()).toEqual([]);
+    });
   });
 
   test("what is left of a subgroup that a gang can do without goes after its own grace, and the gang after its own", async () => {

@@ -7,6 +7,7 @@ import type { Cancel } from "../../ports/cancel.ts";
 import type { Controllers } from "../controllers.ts";
 import type { EventRecorder } from "../eventRecorder.ts";
 import { type TurnResult, turnResultOf } from "../loop.ts";
+import { forMapped } from "../sources.ts";
 import { patchObject } from "./patchObject.ts";
 import { refs, type ScheduleWorld } from "./scheduleWorld.ts";
 
@@ -123,6 +124,16 @@ export class GroupMarks {
     });
   }
 }
+
+/**
+ * Groups that say they are too small, or have just stopped saying so. That may be heard late: it is held against how the group is now, or nobody would
+ * ever take it off, or say it again.
+ */
+export const forStaleGroups = forMapped(({ metadata: { namespace, name, annotations = {} } }) =>
+  [annotationKeys.staleSince, annotationKeys.staleSubGroups].some((key) => annotations[key] !== undefined)
+    ? [`${namespace}/${name}`]
+    : [],
+);
 
 /** When the last of those came who run now, as the API has it. */
 function lastBoundMs(job: Job): number | undefined {

@@ -10,7 +10,7 @@ import { EventRecorder } from "../eventRecorder.ts";
 import { Channel, forMapped, forObject, type KeysOf, kindSource } from "../sources.ts";
 import { AccountTurns } from "./accountTurns.ts";
 import { GiveBackTurns } from "./giveBackTurns.ts";
-import { GroupMarks } from "./groupMarks.ts";
+import { forStaleGroups, GroupMarks } from "./groupMarks.ts";
 import { LingeringTurns } from "./lingeringTurns.ts";
 import { PlainGroupTurns } from "./plainGroupTurns.ts";
 import { ReasonBook } from "./reasonBook.ts";
@@ -144,7 +144,7 @@ export function addShard(
   add({
     name: "group-marks",
     concurrency: 64,
-    sources: [marked],
+    sources: [marked, kindSource(world.groups, forStaleGroups)],
     reconcile: (key, { cancel }) => marks.turn(key, cancel),
   });
   addAccounts(controllers, world, add);

@@ -87,7 +87,7 @@ describe("an attempt", () => {
   test("K5: without a limit is the only one, and counts nothing", async () => {
     const { cluster, pod } = await withPod();
     await cluster.request(pod, onNode);
-    const refusals = failing(cluster, "bind", "", 9);
+    const refusals = failing(cluster, "bind", "pods f", 9);
     await cluster.startBinder();
     await cluster.run(30);
     expect(refusals()).toBe(1);
@@ -97,7 +97,7 @@ describe("an attempt", () => {
   test("K6, K7: is followed by others up to the limit, each later than the one before, and each is written down", async () => {
     const { cluster, pod } = await withPod();
     await cluster.request(pod, { ...onNode, backoffLimit: 3 });
-    const refusals = failing(cluster, "bind", "", 9);
+    const refusals = failing(cluster, "bind", "pods f", 9);
     await cluster.startBinder();
     const seen: number[] = [];
     for (let tenth = 0; tenth < 200; tenth++) {
@@ -121,8 +121,8 @@ describe("an attempt", () => {
     const way = new Waylaid();
     cluster.through((kube) => way.of(kube));
     let isFirst = true;
-    way.before = ({ verb }) => {
-      if (!isFirst || verb !== "bind") return undefined;
+    way.before = ({ verb, name }) => {
+      if (!isFirst || verb !== "bind" || name !== "f") return undefined;
       isFirst = false;
       const ref = { group: "", version: "v1", plural: "pods", namespace: "default", name: "f" };
       const elsewhere = { node: "h100-1", uid: pod.metadata.uid };
@@ -145,7 +145,7 @@ describe("an attempt", () => {
       { type: "merge", body: { metadata: { labels: { mine: "stays" } } } },
     );
     await cluster.request(pod, onNode);
-    failing(cluster, "bind", "", 9);
+    failing(cluster, "bind", "pods f", 9);
     await cluster.startBinder();
     await cluster.run(5);
     expect(cluster.requestOf("f")?.status?.phase).toBe("Failed");
@@ -160,7 +160,9 @@ describe("an attempt", () => {
     await cluster.request(pod, onNode);
     cluster.kube.faults = {
       before: (verb, what) =>
-        verb === "bind" || (verb === "delete" && what.includes("shared-gpu")) ? refused("Forbidden", "no") : undefined,
+        (verb === "bind" && what === "pods f") || (verb === "delete" && what.includes("shared-gpu"))
+          ? refused("Forbidden", "no")
+          : undefined,
     };
     await cluster.startBinder();
     await cluster.run(5);
@@ -171,7 +173,7 @@ describe("an attempt", () => {
   test("K14, K15: that fails once and then succeeds ends with one reservation, its device, and True after False", async () => {
     const { cluster, pod } = await withPod();
     await cluster.request(pod, { ...onNode, backoffLimit: 3 });
-    failing(cluster, "bind", "", 1);
+    failing(cluster, "bind", "pods f", 1);
     await cluster.startBinder();
     await cluster.run(0.8);
     expect(conditionOf(cluster.pods()[0])).toBe("False BindingError");
@@ -232,7 +234,7 @@ describe("an attempt", () => {
     await cluster.request(pod, onNode);
     const way = new Waylaid();
     cluster.through((kube) => way.of(kube));
-    failing(cluster, "bind", "", 1);
+    failing(cluster, "bind", "pods f", 1);
     let isFirst = true;
     way.before = ({ verb, plural, subresource }) => {
       if (!isFirst || verb !== "update" || plural !== "bindrequests" || subresource !== "status") return undefined;
@@ -265,7 +267,8 @@ describe("an attempt", () => {
     await cluster.request(pod, onNode);
     let lost = 0;
     cluster.kube.faults = {
-      after: (verb) => (verb === "bind" && lost++ === 0 ? refused("Unknown", "timed out") : undefined),
+      after: (verb, what) =>
+        verb === "bind" && what === "pods f" && lost++ === 0 ? refused("Unknown", "timed out") : undefined,
     };
     await cluster.startBinder();
     await cluster.run(5);

@@ -160,11 +160,9 @@ export class BindCluster {
 
   /** A reservation as an earlier binder has left it, without holders. */
   async reserve(node: string, group: string): Promise<Pod> {
-    const about = { node, group, users: [], options: binderReservation };
-    const made = await this.admin.create(
-      { group: "", version: "v1", plural: "pods" },
-      newReservation(about) as unknown as KubeObject,
-    );
+    const pod = newReservation({ node, group, users: [], options: binderReservation });
+    const object = { ...pod, spec: { ...(pod["spec"] as object), nodeName: node } } as unknown as KubeObject;
+    const made = await this.admin.create({ group: "", version: "v1", plural: "pods" }, object);
     if (!made.ok) throw new Error(made.message);
     return made.value as unknown as Pod;
   }

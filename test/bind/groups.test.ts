@@ -1,7 +1,7 @@
 /** What becomes of reservations when reads fail, caches lag and others interfere: the rows S, Y and H of the catalogue. */
 import { describe, expect, test } from "vitest";
 import { readGroup } from "../../src/control/bind/readGroup.ts";
-import { deviceOf, holdersOf, newReservation, reservationDefaults } from "../../src/decide/bind/reservation.ts";
+import { deviceOf, holdersOf } from "../../src/decide/bind/reservation.ts";
 import type { Pod } from "../../src/model/kubernetes.generated.ts";
 import type { KubeObject } from "../../src/model/object.ts";
 import { refused } from "../../src/model/outcome.ts";
@@ -22,14 +22,9 @@ async function share(cluster: BindCluster, name: string, spec: object = onNode, 
 
 /** A reservation that nobody uses, as an earlier binder may have left it. */
 async function orphan(cluster: BindCluster, group: string): Promise<Pod> {
-  const about = { node: "h100-0", group, users: [], options: reservationDefaults };
-  const made = await cluster.admin.create(
-    { group: "", version: "v1", plural: "pods" },
-    newReservation(about) as unknown as KubeObject,
-  );
-  if (!made.ok) throw new Error(made.message);
+  const pod = await cluster.reserve("h100-0", group);
   await cluster.run(1);
-  return made.value as unknown as Pod;
+  return pod;
 }
 
 async function loseReservation(cluster: BindCluster): Promise<void> {

@@ -75,7 +75,7 @@ describe("plan (a), S4, K9: BindRequests of 32 quarters at once, ten workers", (
         expect(new Set(cluster.reservations().map(deviceOf)).size).toBe(groups);
         expect(usersByGroup(cluster)).toEqual(Array(groups).fill(share));
         expect(cluster.lost.length - lostBefore).toBe(0);
-        expect(cluster.kube.calls.filter((call) => call.startsWith("bind pods ")).length).toBe(32 * run);
+        expect(cluster.kube.calls.filter((call) => call.startsWith("bind pods p")).length).toBe(32 * run);
         await cleanUp(cluster);
       }
       expect(cluster.log.errors).toEqual([]);

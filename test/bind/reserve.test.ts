@@ -1,10 +1,12 @@
 /** Reserving a GPU when others are faster, slower or away: the rows V of the catalogue that need a running cluster. */
 import { describe, expect, test } from "vitest";
-import { deviceOf } from "../../src/decide/bind/reservation.ts";
+import { deviceOf, newReservation, reservationDefaults } from "../../src/decide/bind/reservation.ts";
+import type { KubeObject } from "../../src/model/object.ts";
 import { refused } from "../../src/model/outcome.ts";
 import { BindCluster } from "./bindCluster.ts";
 import { Waylaid } from "./waylaid.ts";
 
+const pods = { group: "", version: "v1", plural: "pods" } as const;
 const half = { "gpu-fraction": "0.5" };
 const onNode = { selectedNode: "h100-0", selectedGPUGroups: ["X"] };
 
@@ -69,12 +71,61 @@ describe("a reservation", () => {
   test("V9: is made though lists fail: what is scaled up is known from the cache", async () => {
     const { cluster } = await withRequest();
     await cluster.startBinder();
-    cluster.kube.faults = { before: (verb) => (verb === "list" ? refused("Unavailable", "down") : undefined) };
+    const isAboutOne = (what: string): boolean => what.includes(" ");
+    cluster.kube.faults = {
+      before: (verb, what) => (verb === "list" && !isAboutOne(what) ? refused("Unavailable", "down") : undefined),
+    };
     const other = await cluster.pod("g", half);
     await cluster.request(other, { ...onNode, selectedGPUGroups: ["Z"] });
     await cluster.run(5);
     expect(cluster.phase("g")).toBe("Succeeded");
   });
+
+  test("whose create lands when its request has ended and the GPU is somebody else's gets no node, and goes", async () => {
+    const { cluster, pod } = await withRequest();
+    // Who waits for the answer gives up; the server does it all the same, later.
+    cluster.kube.faults = {
+      before: (verb, what) =>
+        verb === "create" && what.startsWith("pods") ? refused("Unknown", "timed out") : undefined,
+    };
+    await cluster.startBinder();
+    await cluster.run(1);
+    await cluster.api.delete("scheduling.run.ai/bindrequests", "default/f");
+    await cluster.run(1);
+    const whole = { resources: { limits: { "nvidia.com/gpu": "8" } } };
+    await cluster.pod("taker", {}, { nodeName: "h100-0", containers: [{ name: "c", image: "i", ...whole }] });
+    await cluster.run(1);
+    const late = newReservation({ node: "h100-0", group: "X", users: [pod], options: reservationDefaults });
+    expect(await cluster.admin.create(pods, late as unknown as KubeObject)).toMatchObject({ ok: true });
+    await cluster.run(5);
+    expect(cluster.lost).toEqual([late.metadata.name]);
+    expect(cluster.kube.calls.filter((call) => call.startsWith("bind"))).toEqual([]);
+    expect(cluster.pods().map(({ metadata: { name }, status }) => [name, status?.phase])).toEqual([
+      ["f", "Pending"],
+      ["taker", "Running"],
+    ]);
+  });
+
+  test.each(["bindrequests", "pods"])(
+    "gets no node when the look at %s shows that it is not wanted any more",
+    async (plural) => {
+      const { cluster } = await withRequest();
+      let hasChanged = false;
+      cluster.kube.faults = {
+        hold: (verb, what) => {
+          if (hasChanged || `${verb} ${what}` !== `list ${plural} f`) return undefined;
+          hasChanged = true;
+          const kind = plural === "pods" ? "/pods" : "scheduling.run.ai/bindrequests";
+          return cluster.api.delete(kind, "default/f").then(() => undefined);
+        },
+      };
+      await cluster.startBinder();
+      await cluster.run(5);
+      expect(hasChanged).toBe(true);
+      expect(cluster.kube.calls.filter((call) => call.startsWith("bind"))).toEqual([]);
+      expect(cluster.reservations()).toEqual([]);
+    },
+  );
 
   test("V10: is made while the stand-in of an autoscaler has its node", async () => {
     const { cluster } = await withRequest();
@@ -229,7 +280,7 @@ describe("ConfigMaps", () => {
     let refusals = 1;
     cluster.kube.faults = {
       before: (verb, what) => {
-        if (verb === "bind" && refusals-- > 0) return refused("Invalid", "not today");
+        if (verb === "bind" && what === "pods f" && refusals-- > 0) return refused("Invalid", "not today");
         if (verb !== "delete" || !what.startsWith("configmaps") || late.length > 1) return undefined;
         const {
           name = "",

@@ -3,11 +3,11 @@ import { type BindOptions, type BindStep, type BindView, nextBindStep } from "..
 import { podsRef } from "../../decide/bind/reservation.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
 import { lookAgain, lookAgainAtAll } from "../../intents/lookAgain.ts";
-import { expectedOf, type Intent, keyOf, type NewObject } from "../../model/intent.ts";
+import { type BindIntent, expectedOf, type Intent, keyOf, type NewObject } from "../../model/intent.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { type Outcome, type Refusal, refused } from "../../model/outcome.ts";
-import { laterOf } from "../../model/revision.ts";
+import { firstRevision, laterOf, type Revision } from "../../model/revision.ts";
 import {
   type BindRequest,
   bindRequestFinalizer,
@@ -124,8 +124,12 @@ export class BindTurns {
         return step.untilMs === undefined ? undefined : { requeueAfterMs: Math.max(0, step.untilMs - this.nowMs) };
       case "look":
         return step.what === "gpus" ? this.count(attempt, cancel) : this.look(attempt, step.what, cancel);
+      case "confirm":
+        return this.confirm(attempt, step.since, cancel);
       case "write":
         return this.write(attempt, step.intent, cancel);
+      case "place":
+        return this.place(attempt, step.intent, cancel);
       case "configure":
         return this.configure(attempt, step.maps, cancel);
       case "claim": {
@@ -157,11 +161,45 @@ export class BindTurns {
     const fresh = await lookAgainAtAll(this.controllers.kube, podsRef, selection, { atLeast, cancel });
     if (!fresh.ok) return turnResultOf(fresh);
     attempt.looked.add("gpus");
-    attempt.freeGpus = node === undefined ? 0 : freeGpusOf(node, fresh.value.items.map(asPod));
+    const reserved = this.world.onTheirWay(request.spec?.selectedNode ?? "");
+    attempt.freeGpus = node === undefined ? 0 : freeGpusOf(node, [...fresh.value.items.map(asPod), ...reserved]);
     return "next";
   }
 
-  private async look(attempt: Attempt, what: "pod" | "node", cancel: Cancel): Promise<TurnResult | "next"> {
+  /** Whether what is asked for is still asked for, by a look that is not older than what rests on it. */
+  private async confirm(attempt: Attempt, since: Revision, cancel: Cancel): Promise<TurnResult | "next"> {
+    const { request } = attempt;
+    const atLeast = laterOf(this.world.requests.cache.revision, since);
+    const fresh = await lookAgain(this.controllers.kube, this.on(request).target, { atLeast, cancel });
+    if (!fresh.ok) return turnResultOf(fresh);
+    const { object, revision } = fresh.value;
+    if (object === undefined) return undefined;
+    if (object.metadata.resourceVersion !== request.metadata.resourceVersion) {
+      this.world.requests.learn(object);
+      return { again: "the request has changed" };
+    }
+    attempt.confirmedAt = revision;
+    return this.look(attempt, "pod", cancel, revision);
+  }
+
+  /** The answer to a bind tells nothing of the pod, so the reservation is read. */
+  private async place(attempt: Attempt, intent: BindIntent, cancel: Cancel): Promise<TurnResult | "next"> {
+    const { kube } = this.controllers;
+    const outcome = await applyIntent(kube, intent, { cancel });
+    if (!outcome.ok)
+      return outcome.reason === "NotFound" ? { again: outcome.message } : this.refused(attempt, outcome, cancel);
+    const bound = await kube.get(intent.target, { cancel });
+    if (!bound.ok) return turnResultOf(bound);
+    this.world.pods.learn(bound.value);
+    return "next";
+  }
+
+  private async look(
+    attempt: Attempt,
+    what: "pod" | "node",
+    cancel: Cancel,
+    since: Revision = firstRevision,
+  ): Promise<TurnResult | "next"> {
     const { podName = "", selectedNode = "" } = attempt.request.spec ?? {};
     const namespace = attempt.request.metadata.namespace ?? "";
     const { pods, nodes } = this.world;
@@ -169,7 +207,7 @@ export class BindTurns {
       what === "pod" ? { ...podsRef, namespace, name: podName } : { ...nodesRef, namespace: "", name: selectedNode };
     const kind = what === "pod" ? pods : nodes;
     // Whoever made the request had seen the object: what is older than the request proves nothing.
-    const atLeast = laterOf(kind.cache.revision, attempt.request.metadata.resourceVersion);
+    const atLeast = laterOf(laterOf(kind.cache.revision, attempt.request.metadata.resourceVersion), since);
     const fresh = await lookAgain(this.controllers.kube, target, { atLeast, cancel });
     if (!fresh.ok) return turnResultOf(fresh);
     const { object } = fresh.value;
@@ -346,6 +384,7 @@ export class BindTurns {
       otherDevices,
       done: attempt.done,
       hasLooked: attempt.looked.has("pod"),
+      confirmedAt: attempt.confirmedAt,
       hasCounted: attempt.looked.has("gpus"),
       waitingSinceMs: this.patience.get(key)?.deviceSinceMs,
       podsRevision: world.pods.cache.revision,
@@ -387,6 +426,8 @@ class Attempt {
   /** Read from the API because the cache did not have it. */
   pod: Pod | undefined;
   node: Node | undefined;
+  /** When request and pod were last seen as they are here. */
+  confirmedAt: Revision | undefined;
   /** What is left of the node by a look at the API. */
   freeGpus: number | undefined;
 

@@ -1,5 +1,5 @@
 import type { GroupView } from "../../decide/bind/judgeGroup.ts";
-import { deviceOf, hasEnded, holdersOf, isGoing, podsRef } from "../../decide/bind/reservation.ts";
+import { deviceOf, hasEnded, holdersOf, isBound, isGoing, podsRef } from "../../decide/bind/reservation.ts";
 import { keyOf } from "../../model/intent.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
@@ -11,7 +11,13 @@ import {
   isFinallyFailed,
   podUidOf,
 } from "../../model/scheduling/bindRequest.ts";
-import { gpuGroupsOfLabels, isReservationPod, labelKeys, scalingNamespace } from "../../model/scheduling/keys.ts";
+import {
+  gpuGroupsOfLabels,
+  isReservationPod,
+  labelKeys,
+  nodeHeldBy,
+  scalingNamespace,
+} from "../../model/scheduling/keys.ts";
 import type { KindChange } from "../../snapshot/kindTable.ts";
 import type { Controllers } from "../controllers.ts";
 import { NewestOf } from "../newestOf.ts";
@@ -98,7 +104,7 @@ export class BindWorld {
   }
 
   view(group: string, node: string): GroupView {
-    const reservations = this.reservations(group).filter((pod) => pod.spec?.nodeName === node);
+    const reservations = this.reservations(group).filter((pod) => nodeHeldBy(pod) === node);
     const holders = reservations.flatMap((pod) => [...holdersOf(pod)]).map(([uid, key]) => this.podOf(uid, key));
     return {
       group,
@@ -122,6 +128,11 @@ export class BindWorld {
   /** GPUs of a node that nobody has: neither whole-GPU pods nor reservations, which are such pods. */
   freeGpus(node: Node): number {
     return freeGpusOf(node, this.onNode(node.metadata.name));
+  }
+
+  /** Reservations for a node that have not reached it. */
+  onTheirWay(node: string): Pod[] {
+    return this.onNode(node).filter((pod) => !isBound(pod));
   }
 
   /** Device to group, of the reservations of a node. */
@@ -192,8 +203,8 @@ function isOf({ metadata }: KubeObject, group: string): boolean {
 }
 
 function nodeOf(object: KubeObject | Pod): string[] {
-  const { nodeName } = (object as Pod).spec ?? {};
-  return nodeName === undefined || nodeName === "" ? [] : [nodeName];
+  const node = nodeHeldBy(object as Pod);
+  return node === undefined ? [] : [node];
 }
 
 /** Whole GPUs that its containers hold; those that run one after the other share. */

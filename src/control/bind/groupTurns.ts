@@ -127,6 +127,8 @@ export class GroupTurns {
         this.warn(verdict.users, "ReservationRestored", verdict.why);
         return [{ type: "create", target, absentAt: atLeast, object, why: verdict.why }];
       }
+      case "place":
+        return [{ type: "bind", ...on(verdict.reservation), node, why: verdict.why }];
       case "evict":
         this.controllers.ports.log.warn({ group, node, why: verdict.why }, "pods lost their reservation");
         this.warn(verdict.users, "ReservationLost", verdict.why);

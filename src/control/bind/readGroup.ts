@@ -5,7 +5,7 @@ import type { KubeObject } from "../../model/object.ts";
 import { type Outcome, refused, succeeded } from "../../model/outcome.ts";
 import { isAtLeast, type Revision } from "../../model/revision.ts";
 import { bindRequestRef } from "../../model/scheduling/bindRequest.ts";
-import { isReservationPod, labelKeys } from "../../model/scheduling/keys.ts";
+import { isReservationPod, labelKeys, nodeHeldBy } from "../../model/scheduling/keys.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { KubeApi, ListOptions, ResourceRef } from "../../ports/kubeApi.ts";
 import { asPod, asRequest, groupsOf, nodesRef } from "./bindWorld.ts";
@@ -39,7 +39,7 @@ export async function readGroup(
   const nodes = await list(nodesRef, { fieldSelector: `metadata.name=${node}` });
   if (!nodes.ok) return nodes;
   const pods = new Map([...labelled.value.items, ...sharing.value].map((pod) => [pod.metadata.uid, asPod(pod)]));
-  const reservations = [...pods.values()].filter((pod) => isReservationPod(pod) && pod.spec?.nodeName === node);
+  const reservations = [...pods.values()].filter((pod) => isReservationPod(pod) && nodeHeldBy(pod) === node);
   const holders = new Map<string, string>(reservations.flatMap((pod) => [...holdersOf(pod)]));
   const found: KubeObject[] = [];
   for (const [uid, key] of [...holders].sort(([a], [b]) => (a < b ? -1 : 1))) {

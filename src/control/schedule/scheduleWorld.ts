@@ -14,7 +14,13 @@ import type {
 import type { KubeObject } from "../../model/object.ts";
 import { isLater, type Revision } from "../../model/revision.ts";
 import { type BindRequest, bindRequestRef, isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";
-import { annotationKeys, gpuGroupsOfLabels, kaiSchedulerName, labelKeys } from "../../model/scheduling/keys.ts";
+import {
+  annotationKeys,
+  gpuGroupsOfLabels,
+  kaiSchedulerName,
+  labelKeys,
+  nodeHeldBy,
+} from "../../model/scheduling/keys.ts";
 import { type PodGroup, podGroupRef } from "../../model/scheduling/podGroup.ts";
 import { type Queue, queueRef } from "../../model/scheduling/queue.ts";
 import { type Topology, topologyRef } from "../../model/scheduling/topology.ts";
@@ -428,9 +434,9 @@ function gpusIn(slices: readonly ResourceSlice[]): number {
 /** A pod that has a node and has not ended holds it, with the GPUs that its labels name. */
 function podEffects(object: KubeObject): readonly Effect<Mark>[] {
   const { metadata, spec, status } = as<Pod>(object);
-  if (spec?.nodeName === undefined || spec.nodeName === "") return [];
-  if (status?.phase === "Succeeded" || status?.phase === "Failed") return [];
-  return [{ key: metadata.uid, value: { node: spec.nodeName, groups: gpuGroupsOfLabels(metadata.labels) } }];
+  const node = nodeHeldBy({ metadata, ...(spec && { spec }) });
+  if (node === undefined || status?.phase === "Succeeded" || status?.phase === "Failed") return [];
+  return [{ key: metadata.uid, value: { node, groups: gpuGroupsOfLabels(metadata.labels) } }];
 }
 
 /** A BindRequest holds its node for its pod until it has failed for good. */

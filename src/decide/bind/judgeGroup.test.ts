@@ -17,6 +17,21 @@ const pinned = {
 const cases: { name: string; view: Partial<GroupView>; verdict: string }[] = [
   { name: "Y1: a reservation that nobody needs is deleted", view: { reservations: [reserved()] }, verdict: "delete" },
   {
+    name: "one that has no node yet stays for the bind that makes it",
+    view: { reservations: [reserved({ node: undefined, phase: "Pending", device: "" })], requests: [request()] },
+    verdict: "keep",
+  },
+  {
+    name: "one that has no node and that nobody needs is deleted",
+    view: { reservations: [reserved({ node: undefined, phase: "Pending", device: "" })] },
+    verdict: "delete",
+  },
+  {
+    name: "one that has no node gets it when pods run that need it",
+    view: { reservations: [reserved({ node: undefined, phase: "Pending", device: "" })], users: [f] },
+    verdict: "place",
+  },
+  {
     name: "Y5: a pending pod without a reservation stays",
     view: { users: [unbound], requests: [request()] },
     verdict: "keep",

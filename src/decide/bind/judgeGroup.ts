@@ -5,13 +5,13 @@
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { type BindRequest, isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";
 import { gpuGroupsOfLabels } from "../../model/scheduling/keys.ts";
-import { deviceAskedBy, deviceOf, devicesOf, hasEnded, holdersOf, isGoing } from "./reservation.ts";
+import { deviceAskedBy, deviceOf, devicesOf, hasEnded, holdersOf, isBound, isGoing } from "./reservation.ts";
 
 /** Everything that concerns one group on one node. */
 export interface GroupView {
   readonly group: string;
   readonly node: string;
-  /** Its reservation pods on this node; one, unless something went wrong. */
+  /** Its reservation pods on this node, or for it; one, unless something went wrong. */
   readonly reservations: readonly Pod[];
   /** The pods that carry the group's label. */
   readonly users: readonly Pod[];
@@ -46,6 +46,8 @@ export type GroupVerdict =
   | { readonly type: "delete"; readonly reservation: Pod; readonly why: string }
   /** Pods run without a reservation: somebody else may get their device. */
   | { readonly type: "restore"; readonly users: readonly Pod[]; readonly device: string; readonly why: string }
+  /** Pods run, and the reservation that stands for a lost one has no node yet. */
+  | { readonly type: "place"; readonly reservation: Pod; readonly why: string }
   | { readonly type: "evict"; readonly users: readonly Pod[]; readonly why: string };
 
 const nothing: GroupVerdict = { type: "keep", why: "there is no reservation and nobody needs one" };
@@ -90,6 +92,10 @@ export function judgeGroup(view: GroupView): GroupVerdict {
   if (reservation === undefined) {
     if (placed.length === 0 || view.reservations.some(isGoing)) return nothing;
     return lost(view, placed);
+  }
+  const unplaced = placed.length > 0 && standing.every((pod) => !isBound(pod)) ? reservation : undefined;
+  if (unplaced !== undefined) {
+    return { type: "place", reservation: unplaced, why: `${placed.map(nameOf).join(", ")} uses group ${group}` };
   }
   const spare = spareReservation(standing, live, view);
   if (spare !== undefined) {

@@ -22,6 +22,7 @@ function view(given: Partial<BindView> & { reserved?: readonly Pod[] } = {}): Bi
     otherDevices: new Map(),
     done: new Set(),
     hasLooked: false,
+    confirmedAt: undefined,
     hasCounted: false,
     waitingSinceMs: undefined,
     podsRevision: "9",
@@ -33,15 +34,37 @@ function view(given: Partial<BindView> & { reserved?: readonly Pod[] } = {}): Bi
 const step = (given: Parameters<typeof view>[0] = {}) => nextBindStep(view(given), options);
 
 describe("a bind of a share", () => {
-  test("V4, V5: makes the reservation first, with its pod as holder", () => {
+  test("V4, V5: makes the reservation first, with its pod as holder, for its node and not on it yet", () => {
     expect(step({ reserved: [reserved({ group: "Z" })] })).toMatchObject({
       type: "write",
       intent: {
         type: "create",
         object: {
-          metadata: { name: reservationName("n1", "X"), annotations: { "muster.dev/holders": JSON.stringify(held) } },
+          metadata: {
+            name: reservationName("n1", "X"),
+            annotations: { "muster.dev/holders": JSON.stringify(held), "muster.dev/reserves-on": "n1" },
+          },
+          spec: expect.not.objectContaining({ nodeName: expect.anything() }),
         },
       },
+    });
+  });
+
+  test("binds the reservation, on the state that it saw, after request and pod were seen when it was there", () => {
+    const made = reserved({ node: undefined, phase: "Pending", device: "", holders: held });
+    expect(step({ reserved: [made] })).toEqual({ type: "confirm", since: "5" });
+    expect(step({ reserved: [made], confirmedAt: "4" })).toEqual({ type: "confirm", since: "5" });
+    expect(step({ reserved: [made], confirmedAt: "5" })).toMatchObject({
+      type: "place",
+      intent: { type: "bind", target: { name: "r" }, expected: { uid: "uid-r", resourceVersion: "5" }, node: "n1" },
+    });
+    // Somebody else's: whoever relies on it writes itself on it first.
+    const others = reserved({ node: undefined, phase: "Pending", device: "" });
+    expect(step({ reserved: [others], confirmedAt: "5" })).toMatchObject({ type: "write", intent: { type: "patch" } });
+    const elsewhere = request({ node: "n2" });
+    expect(step({ request: elsewhere, node: node("n2"), reserved: [made] })).toMatchObject({
+      type: "failed",
+      why: "group X is reserved on node n1, not on n2",
     });
   });
 

@@ -2,15 +2,15 @@
  * The next step of a bind, from what is observed. Nothing about a bind is remembered outside the cluster: whoever looks at the
  * same objects takes the same step, so a binder that died is continued by the next one where it was.
  *
- *   reserve -> hold -> wait for the device -> label -> configure -> claims, volumes -> bind -> say so
+ *   reserve -> hold -> bind the reservation -> wait for the device -> label -> configure -> claims, volumes -> bind -> say so
  */
-import { expectedOf, type Intent, type NewObject } from "../../model/intent.ts";
+import { type BindIntent, expectedOf, type Intent, type NewObject } from "../../model/intent.ts";
 import type { JsonObject } from "../../model/json.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
-import type { Revision } from "../../model/revision.ts";
+import { isAtLeast, type Revision } from "../../model/revision.ts";
 import { type BindRequest, isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";
-import { annotationKeys, epochOf, gpuGroupsOfLabels, labelKeys } from "../../model/scheduling/keys.ts";
+import { annotationKeys, epochOf, gpuGroupsOfLabels, labelKeys, nodeHeldBy } from "../../model/scheduling/keys.ts";
 import { attemptOf } from "./attemptMark.ts";
 import { releasedAnnotation } from "./judgeGroup.ts";
 import {
@@ -19,6 +19,7 @@ import {
   hasEnded,
   holdersOf,
   holdersPatch,
+  isBound,
   isGoing,
   newReservation,
   podsRef,
@@ -46,6 +47,8 @@ export interface BindView {
   readonly done: ReadonlySet<"configured" | "claimed" | "volumes">;
   /** Whether the pod was read from the API in this turn. */
   readonly hasLooked: boolean;
+  /** At which revision request and pod were last seen to be as they are here, in this turn. */
+  readonly confirmedAt: Revision | undefined;
   /** Whether the GPUs of the node were counted from what the API has, in this turn. */
   readonly hasCounted: boolean;
   /** Since when we wait for the node to say which device it gave. */
@@ -62,7 +65,11 @@ export type BindStep =
   | { readonly type: "wait"; readonly why: string; readonly untilMs?: number; readonly forDevice?: boolean }
   /** What the cache does not show may be there all the same: ask the API. */
   | { readonly type: "look"; readonly what: "pod" | "node" | "gpus" }
+  /** Request and pod must still be what they were when this was there. */
+  | { readonly type: "confirm"; readonly since: Revision }
   | { readonly type: "write"; readonly intent: Intent }
+  /** Gives a reservation its node. */
+  | { readonly type: "place"; readonly intent: BindIntent }
   | { readonly type: "configure"; readonly maps: readonly NewObject[] }
   | { readonly type: "claim" }
   | { readonly type: "volumes" }
@@ -162,11 +169,11 @@ export const deviceNotSaid = {
 function reserve(view: BindView, pod: Pod, group: string, { reservation: options }: BindOptions): BindStep | string {
   const node = view.request.spec?.selectedNode ?? "";
   const all = view.reservations(group);
-  const elsewhere = all.find((each) => each.spec?.nodeName !== node && !hasEnded(each) && !isGoing(each));
+  const elsewhere = all.find((each) => nodeHeldBy(each) !== node && !hasEnded(each) && !isGoing(each));
   if (elsewhere !== undefined) {
-    return { type: "failed", why: `group ${group} is reserved on node ${elsewhere.spec?.nodeName}, not on ${node}` };
+    return { type: "failed", why: `group ${group} is reserved on node ${nodeHeldBy(elsewhere)}, not on ${node}` };
   }
-  const here = all.filter((each) => each.spec?.nodeName === node);
+  const here = all.filter((each) => nodeHeldBy(each) === node);
   if (here.some(isGoing)) return { type: "wait", why: `the last reservation of group ${group} is going` };
   const over = here.find(hasEnded);
   if (over !== undefined) {
@@ -200,6 +207,12 @@ function reserve(view: BindView, pod: Pod, group: string, { reservation: options
       type: "write",
       intent: { type: "patch", target: podTarget(found), expected: expected(found), patch: holdersPatch(more), why },
     };
+  }
+  if (!isBound(found)) {
+    const since = found.metadata.resourceVersion ?? "";
+    if (view.confirmedAt === undefined || !isAtLeast(view.confirmedAt, since)) return { type: "confirm", since };
+    const why = `group ${group} gets a GPU of node ${node}`;
+    return { type: "place", intent: { type: "bind", target: podTarget(found), expected: expected(found), node, why } };
   }
   const device = deviceOf(found);
   if (device !== undefined) return device;

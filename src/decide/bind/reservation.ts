@@ -1,6 +1,14 @@
 /**
- * The reservation pod: a pod that holds one whole GPU of a node, so that others can share it. Its life is governed by who
- * holds it: who relies on it first writes itself on it, and then every delete that was decided before conflicts.
+ * The reservation pod: a pod that holds one whole GPU of a node, so that others can share it. It is made without a node and then bound: a
+ * create cannot be guarded, and one that lands late, when its GPU was given to somebody else, has to be harmless.
+ *
+ *   binder                                scheduler
+ *   t0  creates R for node n, no answer
+ *   t1  gives up: its request ends  --->  the GPU is somebody else's
+ *   t2  R is there after all, without a node: nobody asks for it any more, and it goes
+ *
+ * Whoever binds it looks at its request again after R was there; whoever ends a request after that has R to count. Its life is
+ * governed by who holds it: who relies on it first writes itself on it, and then every delete that was decided before conflicts.
  *
  *   binder                               somebody who cleans up
  *                                        t0  reads R at revision 7: nobody holds it
@@ -11,7 +19,13 @@
 import type { NewObject } from "../../model/intent.ts";
 import { isObject, type JsonObject } from "../../model/json.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import { annotationKeys, labelKeys, reservationAppLabel, reservationNamespace } from "../../model/scheduling/keys.ts";
+import {
+  annotationKeys,
+  labelKeys,
+  reservationAppLabel,
+  reservationNamespace,
+  reservationSchedulerName,
+} from "../../model/scheduling/keys.ts";
 import { sha256Hex } from "../../model/sha256.ts";
 
 /** On a reservation pod: the pods that rely on it, as JSON from UID to `namespace/name`. */
@@ -71,12 +85,13 @@ export function newReservation(about: {
       labels: { [labelKeys.app]: reservationAppLabel, [labelKeys.gpuGroup]: group },
       annotations: {
         "karpenter.sh/do-not-disrupt": "true",
+        [annotationKeys.reservesOn]: node,
         [holdersAnnotation]: JSON.stringify(holders),
         ...(pinnedDevice === undefined ? {} : { [annotationKeys.pinDevice]: pinnedDevice }),
       },
     },
     spec: {
-      nodeName: node,
+      schedulerName: reservationSchedulerName,
       serviceAccountName: options.serviceAccountName,
       ...(first?.spec?.tolerations === undefined ? {} : { tolerations: first.spec.tolerations }),
       ...(runtimeClassName === undefined ? {} : { runtimeClassName }),
@@ -124,6 +139,10 @@ export function deviceAskedBy(reservation: Pod): string | undefined {
 /** The devices of the groups of a pod that shares GPUs, as its binder wrote them. */
 export function devicesOf(pod: Pod): Readonly<Record<string, string>> {
   return textsIn(pod.metadata.annotations?.[devicesAnnotation]);
+}
+
+export function isBound({ spec }: Pod): boolean {
+  return spec?.nodeName !== undefined;
 }
 
 /** Over: it runs no more and will never run again. */

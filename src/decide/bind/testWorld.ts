@@ -47,7 +47,7 @@ export function userPod(given: PodGiven = {}): Pod {
   } as unknown as Pod;
 }
 
-/** A reservation of group X on n1, with device GPU-1 and without holders unless said otherwise. */
+/** A reservation of group X on n1, or for it, with device GPU-1 and without holders unless said otherwise. */
 export function reserved(
   given: PodGiven & { readonly holders?: Record<string, string>; readonly group?: string } = {},
 ): Pod {
@@ -61,6 +61,7 @@ export function reserved(
       labels: { ...pod.metadata.labels, [labelKeys.app]: reservationAppLabel },
       annotations: {
         [holdersAnnotation]: JSON.stringify(holders),
+        ...(pod.spec?.nodeName === undefined ? { [annotationKeys.reservesOn]: "n1" } : {}),
         ...(device === "" ? {} : { [annotationKeys.reservedGpu]: device }),
       },
     },

@@ -15,7 +15,7 @@ import type {
   StorageClass,
 } from "../../model/kubernetes.generated.ts";
 import { type BindRequest, isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";
-import { gpuGroupsOfLabels, labelKeys, scalingNamespace } from "../../model/scheduling/keys.ts";
+import { gpuGroupsOfLabels, labelKeys, nodeHeldBy, scalingNamespace } from "../../model/scheduling/keys.ts";
 import type { PodGroup } from "../../model/scheduling/podGroup.ts";
 import type { Queue } from "../../model/scheduling/queue.ts";
 import type { Topology } from "../../model/scheduling/topology.ts";
@@ -99,9 +99,8 @@ export function clusterOf(objects: ClusterObjects, settings: Settings = defaultS
   }
   for (const pod of objects.pods) {
     cluster.putPod(pod);
-    const node = pod.spec?.nodeName;
-    if (node !== undefined && node !== "")
-      add(pod.metadata.uid, { node, groups: gpuGroupsOfLabels(pod.metadata.labels) });
+    const node = nodeHeldBy(pod);
+    if (node !== undefined) add(pod.metadata.uid, { node, groups: gpuGroupsOfLabels(pod.metadata.labels) });
     cluster.setPlaces(pod.metadata.uid, places.get(pod.metadata.uid) ?? []);
   }
   return cluster;

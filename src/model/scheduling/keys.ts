@@ -74,12 +74,16 @@ export const annotationKeys = {
   evictedFor: "muster.dev/evicted-for",
   /** On a pod that others go for: the plan that stands. */
   plan: "muster.dev/eviction-plan",
+  /** On a reservation pod: the node that it will be bound to, or is. */
+  reservesOn: "muster.dev/reserves-on",
   /** On a reservation pod that replaces a lost one: the device that it must get, where the node can choose. */
   pinDevice: "muster.dev/pin-device",
 } as const;
 
 export const reservationNamespace = "kai-resource-reservation";
 export const reservationAppLabel = "kai-resource-reservation";
+/** No scheduler serves this name: the binder binds reservation pods itself. */
+export const reservationSchedulerName = "muster-binder";
 export const scalingNamespace = "kai-scale-adjust";
 
 /** A reservation pod is known by its namespace and its app label, both: a user can have the one or the other by chance. */
@@ -87,6 +91,16 @@ export function isReservationPod(pod: { metadata: { namespace?: string; labels?:
   return (
     pod.metadata.namespace === reservationNamespace && pod.metadata.labels?.[labelKeys.app] === reservationAppLabel
   );
+}
+
+/** The node on which a pod has something, or, of a reservation pod that is not bound yet, will have. */
+export function nodeHeldBy(pod: {
+  metadata: { namespace?: string; labels?: Record<string, string>; annotations?: Record<string, string> };
+  spec?: { nodeName?: string };
+}): string | undefined {
+  const { nodeName = "" } = pod.spec ?? {};
+  if (nodeName !== "") return nodeName;
+  return isReservationPod(pod) ? pod.metadata.annotations?.[annotationKeys.reservesOn] : undefined;
 }
 
 /** The epoch of the scheduler that a pod names; `none` when no leader has changed while it waited. */

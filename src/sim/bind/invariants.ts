@@ -7,7 +7,7 @@ import { assignmentOf } from "../../decide/nodes/devices.ts";
 import type { ConfigMap, Pod } from "../../model/kubernetes.generated.ts";
 import type { BindRequest } from "../../model/scheduling/bindRequest.ts";
 import { isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";
-import { annotationKeys, gpuGroupsOfLabels, isReservationPod } from "../../model/scheduling/keys.ts";
+import { annotationKeys, gpuGroupsOfLabels, isReservationPod, nodeHeldBy } from "../../model/scheduling/keys.ts";
 import type { Invariant } from "../invariant.ts";
 
 const requestsKey = "scheduling.run.ai/bindrequests";
@@ -118,7 +118,7 @@ export const oneReservationPerGroup: Invariant = {
       if (!isReservationPod(now)) return undefined;
       const [group = ""] = gpuGroupsOfLabels(now.metadata.labels);
       const all = pods(store).filter(
-        (pod) => isReservationPod(pod) && isOf(pod, group, now.spec?.nodeName ?? "") && !hasEnded(pod),
+        (pod) => isReservationPod(pod) && isOf(pod, group, nodeHeldBy(now) ?? "") && !hasEnded(pod),
       );
       return all.length > 1
         ? `${all.map(({ metadata }) => metadata.name).join(" and ")} are both of ${group}`
@@ -191,13 +191,13 @@ function pods(store: ObjectStore): Pod[] {
 }
 
 function isOf(pod: Pod, group: string, node: string): boolean {
-  return pod.spec?.nodeName === node && gpuGroupsOfLabels(pod.metadata.labels).includes(group);
+  return nodeHeldBy(pod) === node && gpuGroupsOfLabels(pod.metadata.labels).includes(group);
 }
 
 /** Pods that carry the group of a reservation and may run on its node. */
 function usersOf(store: ObjectStore, reservation: Pod): Pod[] {
   const [group = ""] = gpuGroupsOfLabels(reservation.metadata.labels);
-  const node = reservation.spec?.nodeName;
+  const node = nodeHeldBy(reservation);
   return pods(store).filter((pod) => {
     if (isReservationPod(pod) || hasEnded(pod)) return false;
     if (pod.spec?.nodeName !== undefined && pod.spec.nodeName !== node) return false;

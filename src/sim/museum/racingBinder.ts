@@ -57,7 +57,9 @@ export function addRacingBinder(controllers: Controllers, rule: Rule, names: "de
   const reserve = async (group: string, node: string, cancel: Cancel): Promise<string | undefined> => {
     const [known] = inCache(group, isReservationPod);
     if (known !== undefined && rule !== "fresh-read") return deviceOf(known);
-    const object = newReservation({ node, group, users: [], options: reservationDefaults }) as unknown as KubeObject;
+    const made = newReservation({ node, group, users: [], options: reservationDefaults }) as unknown as KubeObject;
+    // On its node from the first, as upstream has it.
+    const object = { ...made, spec: { ...(made["spec"] as object), nodeName: node } } as KubeObject;
     const { namespace = "", name } = object.metadata;
     if (names === "drawn") {
       if (known !== undefined) return deviceOf(known);

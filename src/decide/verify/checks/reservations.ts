@@ -2,7 +2,13 @@
 import type { Pod } from "../../../model/kubernetes.generated.ts";
 import { parseQuantity, QuantityError } from "../../../model/quantity.ts";
 import { type BindRequest, isFinallyFailed, podUidOf } from "../../../model/scheduling/bindRequest.ts";
-import { annotationKeys, gpuGroupsOfLabels, isReservationPod, labelKeys } from "../../../model/scheduling/keys.ts";
+import {
+  annotationKeys,
+  gpuGroupsOfLabels,
+  isReservationPod,
+  labelKeys,
+  nodeHeldBy,
+} from "../../../model/scheduling/keys.ts";
 import { type Check, type Evidence, judged, notApplicable } from "../check.ts";
 import { type ClusterSnapshot, isServed, objectsOf } from "../clusterSnapshot.ts";
 import { isFinished, placementOf, podName } from "../placement.ts";
@@ -34,7 +40,7 @@ function sharesOf(snapshot: ClusterSnapshot): Shares {
   for (const pod of objectsOf<Pod>(snapshot, "pods")) {
     if (pod.metadata.labels === undefined || isFinished(pod)) continue;
     const groups = gpuGroupsOfLabels(pod.metadata.labels);
-    const node = pod.spec?.nodeName ?? "";
+    const node = nodeHeldBy(pod) ?? "";
     if (!isReservationPod(pod)) users.push(...groups.map((group) => ({ pod, node, group })));
     // One that is on its way out holds nothing for anybody.
     else if (pod.metadata.deletionTimestamp === undefined) {

@@ -13,7 +13,7 @@ export function allocate(session: Session): void {
   const depth = cluster.settings.queueDepth["allocate"];
   const candidates = session.candidates();
   // Somebody was evicted for these: what was promised to them is theirs before anybody else's.
-  const promised = candidates.filter(isPromised);
+  const promised = cluster.nominated.size === 0 ? [] : candidates.filter(isPromised);
   for (const job of sortedJobs(promised)) while (serve(session, job) && isPromised(job));
   const line = new JobLine(
     cluster,

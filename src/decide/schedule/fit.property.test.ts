@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import { cycle } from "./cycle.ts";
+import type { Task } from "./task.ts";
 import { addPod, group, node, pod, startMs, world } from "./testCluster.ts";
 
 /** What may happen to a cluster between two cycles. */
@@ -17,6 +18,7 @@ type Step =
   | { readonly type: "pod"; readonly at: number; readonly cpu: number; readonly zone?: string }
   | { readonly type: "ended"; readonly at: number };
 
+const schedulerName = fc.constantFrom("default-scheduler", "kai-scheduler");
 const zone = fc.constantFrom("a", "b");
 const step: fc.Arbitrary<Step> = fc.oneof(
   fc.record({ type: fc.constant("node" as const), at: fc.nat(2), cpu: fc.nat(4), zone, isReady: fc.boolean() }),
@@ -81,6 +83,45 @@ describe("what is remembered of a shape", () => {
         { numRuns: 150 },
       );
     },
+  );
+});
+
+test("scores of all nodes, worked out together, are those that each of them has", () => {
+  const nodeCase = fc.record({ gpus: fc.nat(4), cpu: fc.nat(4), isReady: fc.boolean() });
+  const podCase = fc.record({
+    on: fc.nat(4),
+    gpus: fc.nat(2),
+    cpu: fc.integer({ min: 1, max: 3 }),
+    isGoing: fc.boolean(),
+  });
+  const strategy = fc.constantFrom("binpack" as const, "spread" as const);
+  fc.assert(
+    fc.property(
+      fc.array(nodeCase, { minLength: 1, maxLength: 5 }),
+      fc.array(podCase, { maxLength: 8 }),
+      fc.record({ gpus: fc.nat(3), cpu: fc.integer({ min: 1, max: 3 }), scheduler: schedulerName }),
+      fc.record({ gpuStrategy: strategy, cpuStrategy: strategy }),
+      (nodes, pods, { gpus, cpu, scheduler }, settings) => {
+        const cluster = world({
+          settings,
+          nodes: nodes.map(({ isReady, ...each }, at) => node(`n${at}`, { ...each, cpu: String(each.cpu), isReady })),
+          pods: pods.map(({ on, isGoing, ...each }, at) =>
+            pod(`p${at}`, {
+              gpus: each.gpus,
+              cpu: String(each.cpu),
+              on: `n${on % nodes.length}`,
+              ...(isGoing && { deletedMs: startMs }),
+            }),
+          ),
+        });
+        const waiting = pod("w", { gpus, cpu: String(cpu), scheduler });
+        addPod(cluster, waiting);
+        cluster.refresh(startMs);
+        const { shape } = cluster.tasks.get(waiting.metadata.uid) as Task;
+        expect([...cluster.fit.scores(shape)]).toEqual(nodes.map((_, at) => cluster.fit.score(shape, at)));
+      },
+    ),
+    { numRuns: 300 },
   );
 });
 

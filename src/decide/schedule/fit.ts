@@ -23,6 +23,8 @@ const availableTier = 1_000;
 const resourceTypeTier = 10;
 const tierUnit = 1e9;
 const amdOnly = gpuMaker(amdGpu);
+/** When a node would take a pod. */
+const [never, afterwards, now] = [0, 1, 2];
 /** No node. */
 export const nowhere = -1;
 
@@ -57,6 +59,8 @@ export class Fit {
   private settings: Settings;
   private epoch = -1;
   private readonly eligibilities = new Map<string, Eligibility>();
+  /** Who asked last, and the answer: whoever scores many nodes asks for each of them. */
+  private latest: { readonly asked: NodeChoice; readonly known: Eligibility } | undefined;
   /** By need. */
   private readonly indexes = new Map<number, NeedIndex>();
   private treeCount = 0;
@@ -69,6 +73,8 @@ export class Fit {
   private round = 0;
   /** By node: the round in which it was scored last. */
   private rounds = new Int32Array(0);
+  /** By node: when it would take a pod, while all of them are scored. */
+  private whens = new Uint8Array(0);
   /** By node: whatever somebody works out and needs no longer than that. */
   scratch = new Float64Array(0);
 
@@ -127,7 +133,7 @@ export class Fit {
     const { tree } = index;
     const changed = tree.cursor < 0 ? undefined : this.table.log.since(tree.cursor);
     tree.cursor = this.table.log.end;
-    if (changed === undefined) tree.fill((at) => this.score(shape, at));
+    if (changed === undefined) tree.fill(this.allScores(shape, this.scratch));
     else this.refill(shape, changed, (at, score) => tree.set(at, score));
     return tree.winner();
   }
@@ -144,7 +150,7 @@ export class Fit {
     const { byNode, cursor } = index.scores;
     const changed = cursor < 0 ? undefined : this.table.log.since(cursor);
     index.scores.cursor = this.table.log.end;
-    if (changed === undefined) for (let at = 0; at < byNode.length; at++) byNode[at] = this.score(shape, at);
+    if (changed === undefined) this.allScores(shape, byNode);
     else
       this.refill(shape, changed, (at, score) => {
         byNode[at] = score;
@@ -205,11 +211,38 @@ export class Fit {
       // A pod that would have to wait goes to such a node only when no other is left.
       return (isNow ? availableTier * tierUnit : 0) + this.defaultScore(shape, at);
     }
-    let tier = isNow ? availableTier : 0;
-    if (isSharing && this.joinsSharedGpus(shape, node)) tier += sharingTier;
     const wantsGpu = shape.gpu.type !== "none" || shape.asksForMig;
-    if (!wantsGpu && this.hasGpus[at] === 0) tier += resourceTypeTier;
-    return tier * tierUnit + this.placement(wantsGpu, at);
+    const sharing = isSharing && this.joinsSharedGpus(shape, node) ? sharingTier : 0;
+    return (this.tierOf(isNow, wantsGpu, at) + sharing) * tierUnit + this.placement(wantsGpu, at);
+  }
+
+  /** The score of every node, amount by amount: a walk along one packed array after the other costs far less than one from node to node. */
+  private allScores(shape: PodShape, scores: Float64Array): Float64Array {
+    if (!isPlain(shape) || shape.rules === "default") {
+      for (let at = 0; at < scores.length; at++) scores[at] = this.score(shape, at);
+      return scores;
+    }
+    const { whens } = this;
+    for (let at = 0; at < whens.length; at++) whens[at] = this.accepts(shape, at) ? now : never;
+    for (const [k, place] of shape.places.entries()) {
+      const amount = shape.amounts[k] as number;
+      const [idle, later] = [this.table.idle[place], this.table.later[place]];
+      if (idle === undefined || later === undefined) return scores.fill(-1);
+      for (let at = 0; at < whens.length; at++) {
+        if ((later[at] as number) < amount) whens[at] = never;
+        else if ((idle[at] as number) < amount && whens[at] === now) whens[at] = afterwards;
+      }
+    }
+    const wantsGpu = shape.gpu.type !== "none" || shape.asksForMig;
+    for (let at = 0; at < scores.length; at++) {
+      const tier = this.tierOf(whens[at] === now, wantsGpu, at);
+      scores[at] = whens[at] === never ? -1 : tier * tierUnit + this.placement(wantsGpu, at);
+    }
+    return scores;
+  }
+
+  private tierOf(isNow: boolean, wantsGpu: boolean, at: number): number {
+    return (isNow ? availableTier : 0) + (!wantsGpu && this.hasGpus[at] === 0 ? resourceTypeTier : 0);
   }
 
   /** Which nodes the pod accepts, leaving amounts aside. */
@@ -376,6 +409,7 @@ export class Fit {
   }
 
   private eligibility(choice: NodeChoice): Eligibility {
+    if (this.latest?.asked === choice) return this.latest.known;
     let known = this.eligibilities.get(choice.key);
     if (known === undefined) {
       const count = this.table.nodes.length;
@@ -386,6 +420,7 @@ export class Fit {
         for (let at = 0; at < count; at++) acceptsAt(known, at, this.table, this.settings);
       }
     }
+    this.latest = { asked: choice, known };
     return known;
   }
 
@@ -395,9 +430,11 @@ export class Fit {
     if (this.epoch !== table.epoch) {
       this.epoch = table.epoch;
       this.eligibilities.clear();
+      this.latest = undefined;
       this.dropTrees();
       this.hasGpus = Uint8Array.from(table.nodes, hasGpus);
       this.rounds = new Int32Array(table.nodes.length);
+      this.whens = new Uint8Array(table.nodes.length);
       this.scratch = new Float64Array(table.nodes.length);
       this.emptiness = Float64Array.from(table.nodes, (_, at) => this.emptinessOf(at));
       this.emptinessCursor = table.log.end;

@@ -76,7 +76,10 @@ export function nextSteps(job: Job): readonly Step[] {
 /** Most jobs are one pod that is waited for: their only step is made once. */
 function stepAlone({ root: { podSet } }: Job): Step | undefined {
   if (podSet === undefined || podSet.min !== 1 || podSet.pending !== 1 || podSet.tasks.size !== 1) return undefined;
-  podSet.stepAlone ??= stepOf([...podSet.tasks], true);
+  if (podSet.stepAlone === undefined) {
+    const tasks = [...podSet.tasks];
+    podSet.stepAlone = { tasks, bySet: new Map([[podSet, tasks]]), isGang: true };
+  }
   return podSet.stepAlone;
 }
 

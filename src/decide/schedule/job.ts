@@ -12,7 +12,15 @@ import { timeToMs } from "../../model/time.ts";
 import type { Step } from "./gang.ts";
 import type { QueueState } from "./queueTree.ts";
 import { type Vector, zeroVector } from "./resources.ts";
-import { compareTasks, isAliveStatus, isAllocatedStatus, isUsedStatus, type Task, type TaskStatus } from "./task.ts";
+import {
+  compareTasks,
+  isAliveStatus,
+  isAllocatedStatus,
+  isUsedStatus,
+  noTasks,
+  type Task,
+  type TaskStatus,
+} from "./task.ts";
 
 /** Pods of one subgroup, or all pods of a job without subgroups. */
 export class PodSet {
@@ -20,7 +28,7 @@ export class PodSet {
   readonly min: number;
   readonly tasks = new Set<Task>();
   /** How many of its pods have which status. */
-  private readonly counts = new Map<TaskStatus, number>();
+  private readonly counts = noTasks();
   /** Pods that have a place and will keep it. */
   allocated = 0;
   /** Pods that have a place, perhaps not for long. */
@@ -54,7 +62,7 @@ export class PodSet {
   }
 
   shift(status: TaskStatus, by: number): void {
-    this.counts.set(status, (this.counts.get(status) ?? 0) + by);
+    this.counts[status] += by;
     if (isAllocatedStatus[status]) this.allocated += by;
     if (isUsedStatus[status]) this.used += by;
     if (isAliveStatus[status]) this.alive += by;
@@ -63,7 +71,7 @@ export class PodSet {
   }
 
   countOf(status: TaskStatus): number {
-    return this.counts.get(status) ?? 0;
+    return this.counts[status];
   }
 
   /** In the order in which they are placed. */
@@ -159,6 +167,7 @@ export class Job {
 
   /** A pod that waits in no subgroup that there is: it will never be placed, and must be told. */
   get waitingStray(): Task | undefined {
+    if (this.strays.size === 0) return undefined;
     for (const task of this.strays) if (task.status === "pending") return task;
     return undefined;
   }

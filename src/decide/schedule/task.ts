@@ -55,21 +55,26 @@ export const isAliveStatus: Readonly<Record<TaskStatus, boolean>> = statuses(
 );
 
 function statuses(...which: TaskStatus[]): Record<TaskStatus, boolean> {
-  const all: TaskStatus[] = [
-    "pending",
-    "gated",
-    "allocated",
-    "pipelined",
-    "binding",
-    "bound",
-    "running",
-    "releasing",
-    "stuck",
-    "succeeded",
-    "failed",
-    "unknown",
-  ];
+  const all = Object.keys(noTasks()) as TaskStatus[];
   return Object.fromEntries(all.map((status) => [status, which.includes(status)])) as Record<TaskStatus, boolean>;
+}
+
+/** A count for each status, all of nobody. */
+export function noTasks(): Record<TaskStatus, number> {
+  return {
+    pending: 0,
+    gated: 0,
+    allocated: 0,
+    pipelined: 0,
+    binding: 0,
+    bound: 0,
+    running: 0,
+    releasing: 0,
+    stuck: 0,
+    succeeded: 0,
+    failed: 0,
+    unknown: 0,
+  };
 }
 
 /** Where a pod is or was decided to be. */

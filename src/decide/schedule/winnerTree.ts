@@ -14,10 +14,22 @@ export class WinnerTree {
     this.best = new Float64Array(2 * this.leaves).fill(-1);
   }
 
-  fill(scoreOf: (at: number) => number): void {
+  /** With the score of every place. */
+  fill(scores: Float64Array): void {
     const { best, leaves } = this;
-    for (let at = 0; at < this.count; at++) best[leaves + at] = scoreOf(at);
-    for (let i = leaves - 1; i > 0; i--) best[i] = Math.max(best[2 * i] as number, best[2 * i + 1] as number);
+    best.set(scores, leaves);
+    // Level by level, and on each only as far as there are nodes below.
+    let first = leaves;
+    let last = leaves + this.count - 1;
+    while (first > 1) {
+      first >>= 1;
+      last >>= 1;
+      for (let i = first; i <= last; i++) {
+        const left = best[2 * i] as number;
+        const right = best[2 * i + 1] as number;
+        best[i] = left >= right ? left : right;
+      }
+    }
   }
 
   set(at: number, score: number): void {

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Pod } from "../../src/model/kubernetes.generated.ts";
+import { refused } from "../../src/model/outcome.ts";
 import { holdCalls, ScheduleCluster } from "./scheduleCluster.ts";
 
 const open = { quota: -1, limit: -1, overQuotaWeight: 1 };
@@ -147,6 +148,19 @@ describe("queues on a running cluster", () => {
       expect(mark(cluster)).toBeDefined();
       await cluster.run(45);
       expect(cluster.pods()).toEqual([]);
+    });
+
+    test("a mark that could not be written is written later, without any event", async () => {
+      const cluster = await gangOfTwo();
+      let refusals = 0;
+      cluster.kube.faults = {
+        before: (verb, what) =>
+          verb === "patch" && what === "podgroups g" && refusals++ < 3 ? refused("Unavailable", "not now") : undefined,
+      };
+      await takeOne(cluster);
+      await cluster.run(4);
+      expect(refusals).toBeGreaterThan(3);
+      expect(mark(cluster)).toBeDefined();
     });
 
     test("a mark that was taken off at the last moment saves the gang, until its grace is over again", async () => {

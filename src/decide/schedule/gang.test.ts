@@ -207,6 +207,11 @@ describe("what a group loses first is", () => {
     expect(lost(job(tree, { x: { runs: 1 }, y: { runs: 1 } }))).toEqual(["y-r0"]);
   });
 
+  test("not a subgroup that has no pods, though it needs none", () => {
+    const withEmpty = [...tree, { name: "z", parent: "p", minMember: 0 }];
+    expect(lost(job(withEmpty, { x: { runs: 1 }, y: { runs: 1 } }))).toEqual(["y-r0"]);
+  });
+
   test("then nothing less than all of it", () => {
     expect(lost(job(tree, { x: { runs: 1 } }))).toBeUndefined();
   });

@@ -1,6 +1,6 @@
 /** What becomes of attempts: retries, failures, restarts, and what they leave behind. */
 import { describe, expect, test } from "vitest";
-import { deviceOf, holdersOf } from "../../src/decide/bind/reservation.ts";
+import { deviceOf, devicesOf, holdersOf } from "../../src/decide/bind/reservation.ts";
 import type { Pod } from "../../src/model/kubernetes.generated.ts";
 import { refused } from "../../src/model/outcome.ts";
 import { BindCluster } from "./bindCluster.ts";
@@ -427,6 +427,28 @@ describe("a reservation", () => {
       expect(cluster.reservations().map(deviceOf)).toEqual([device]);
       expect(cluster.reservations().map((each) => [...holdersOf(each).keys()])).toEqual([[pod.metadata.uid]]);
       expect(cluster.eventReasons()).toContain("ReservationRestored");
+    });
+
+    test("while another bind of its group begins, is made again on the device that its pods use, and the other one joins them", async () => {
+      const { cluster, pod } = await withPod();
+      // A lower GPU is free by then: whoever does not ask for the device gets another one.
+      const other = await cluster.pod("other", half);
+      await cluster.request(other, { selectedNode: "h100-0", selectedGPUGroups: ["before"] });
+      const { binder, remove, device } = await losing(cluster, pod);
+      await cluster.api.delete("/pods", "default/other");
+      await cluster.run(20);
+      await binder.stop();
+      const joining = await cluster.pod("g", half);
+      await cluster.request(joining, onNode);
+      await remove();
+      await cluster.startBinder();
+      await cluster.run(20);
+      expect(cluster.pods().map(({ metadata, status }) => [metadata.uid, status?.phase])).toEqual([
+        [pod.metadata.uid, "Running"],
+        [joining.metadata.uid, "Running"],
+      ]);
+      expect(cluster.reservations().map(deviceOf)).toEqual([device]);
+      expect(cluster.pods().map((each) => Object.values(devicesOf(each)))).toEqual([[device], [device]]);
     });
 
     describe("and whose device somebody else has by then", () => {

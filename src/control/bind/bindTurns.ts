@@ -379,6 +379,7 @@ export class BindTurns {
       node,
       commitSize: world.commitSize(request),
       reservations: (group) => world.reservations(group),
+      sharers: (group, on) => world.sharers(group, on, request),
       freeGpus: attempt.freeGpus ?? (node === undefined ? 0 : world.freeGpus(node)),
       isScalingUp: world.isScalingUp,
       otherDevices,

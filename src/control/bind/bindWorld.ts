@@ -103,6 +103,11 @@ export class BindWorld {
       .map(asPod);
   }
 
+  /** Pods of a group that run on a node, but for the one that a request is about. */
+  sharers(group: string, node: string, request: BindRequest): Pod[] {
+    return this.users(group).filter((pod) => pod.spec?.nodeName === node && !hasEnded(pod) && !isFor(request, pod));
+  }
+
   view(group: string, node: string): GroupView {
     const reservations = this.reservations(group).filter((pod) => nodeHeldBy(pod) === node);
     const holders = reservations.flatMap((pod) => [...holdersOf(pod)]).map(([uid, key]) => this.podOf(uid, key));

@@ -3,9 +3,11 @@ import { inProcessKube } from "../../apiserver/kubeApi.ts";
 import { settle } from "../../apiserver/testing/manualClock.ts";
 import { seededRandom } from "../../apiserver/testing/seededRandom.ts";
 import { namespaceNamed, TestApi } from "../../apiserver/testing/testApi.ts";
+import { newReservation, reservationDefaults } from "../../decide/bind/reservation.ts";
 import { defaultSettings } from "../../decide/schedule/settings.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { schedulingDefinitions } from "../../model/scheduling/definitions.ts";
+import { reservationNamespace } from "../../model/scheduling/keys.ts";
 import type { KubeApi, WatchEvent } from "../../ports/kubeApi.ts";
 import { Controllers } from "../controllers.ts";
 import { MetricsBook } from "../metricsBook.ts";
@@ -107,5 +109,20 @@ test("what we wrote on a pod counts before the watch shows it, and what was befo
   expect(promise()).toBe("n1");
   catchUp(1);
   expect(promise()).toBeUndefined();
+  await stop();
+});
+
+test("a reservation that has no node yet holds its GPU on the one that it names", async () => {
+  const { kube, world, stop } = await lateWorld();
+  await kube.create(
+    { group: "", version: "v1", plural: "namespaces" },
+    namespaceNamed(reservationNamespace) as KubeObject,
+  );
+  const pod = newReservation({ node: "n1", group: "g", users: [], options: reservationDefaults });
+  const created = await kube.create(refs.pods, pod as unknown as KubeObject);
+  if (!created.ok) throw new Error(created.message);
+  await settle();
+  world.settle();
+  expect(world.cluster.tasks.get(created.value.metadata.uid)?.places).toEqual([{ node: "n1", groups: ["g"] }]);
   await stop();
 });

@@ -14,6 +14,12 @@ const pinned = {
   metadata: { ...failed.metadata, annotations: { "muster.dev/pin-device": "GPU-1" } },
 };
 
+const made = reserved({ node: undefined, phase: "Pending", device: "" });
+const asking = {
+  ...made,
+  metadata: { ...made.metadata, annotations: { ...made.metadata.annotations, "muster.dev/pin-device": "GPU-1" } },
+};
+
 const cases: { name: string; view: Partial<GroupView>; verdict: string }[] = [
   { name: "Y1: a reservation that nobody needs is deleted", view: { reservations: [reserved()] }, verdict: "delete" },
   {
@@ -27,9 +33,32 @@ const cases: { name: string; view: Partial<GroupView>; verdict: string }[] = [
     verdict: "delete",
   },
   {
-    name: "one that has no node gets it when pods run that need it",
-    view: { reservations: [reserved({ node: undefined, phase: "Pending", device: "" })], users: [f] },
+    name: "one that has no node gets it when pods run that need it, and it asks for their device",
+    view: { reservations: [asking], users: [f] },
     verdict: "place",
+  },
+  {
+    name: "one that has no node and does not ask for the device of pods that run makes room for one that does",
+    view: { reservations: [reserved({ node: undefined, phase: "Pending", device: "" })], users: [f], canPin: true },
+    verdict: "delete",
+  },
+  {
+    name: "where nobody can ask for a device, the pods go",
+    view: { reservations: [reserved({ node: undefined, phase: "Pending", device: "" })], users: [f] },
+    verdict: "evict",
+  },
+  {
+    name: "a pod that runs on another device than its group has goes",
+    view: { reservations: [reserved({ device: "GPU-2" })], users: [f] },
+    verdict: "evict",
+  },
+  {
+    name: "a holder that runs on the node in another group holds nothing",
+    view: {
+      reservations: [reserved({ node: undefined, phase: "Pending", device: "", holders: { "uid-f": "team/f" } })],
+      holders: [userPod({ groups: ["Z"] })],
+    },
+    verdict: "drop",
   },
   {
     name: "Y5: a pending pod without a reservation stays",

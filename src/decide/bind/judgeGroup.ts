@@ -93,9 +93,14 @@ export function judgeGroup(view: GroupView): GroupVerdict {
     if (placed.length === 0 || view.reservations.some(isGoing)) return nothing;
     return lost(view, placed);
   }
-  const unplaced = placed.length > 0 && standing.every((pod) => !isBound(pod)) ? reservation : undefined;
-  if (unplaced !== undefined) {
-    return { type: "place", reservation: unplaced, why: `${placed.map(nameOf).join(", ")} uses group ${group}` };
+  if (placed.length > 0 && standing.every((pod) => !isBound(pod))) {
+    const why = `${placed.map(nameOf).join(", ")} uses group ${group}`;
+    if (standsFor(reservation, placed, group)) return { type: "place", reservation, why };
+    const verdict = lost(view, placed);
+    // Whoever made it did not know of them: in its place comes one that asks for their device.
+    return verdict.type === "restore"
+      ? { type: "delete", reservation, why: `${why}, and it asks for no device` }
+      : verdict;
   }
   const spare = spareReservation(standing, live, view);
   if (spare !== undefined) {
@@ -104,6 +109,13 @@ export function judgeGroup(view: GroupView): GroupVerdict {
       reservation: spare,
       why: `group ${group} has another reservation, whose device its pods use`,
     };
+  }
+  const misled =
+    standing.length === 1 ? placed.filter((pod) => !isGoing(pod) && isMisled(pod, reservation, group)) : [];
+  if (misled.length > 0) {
+    const names = misled.map(nameOf).join(", ");
+    const why = `the reservation of group ${group} was lost, and the one that came after it has another device; ${names} must go`;
+    return { type: "evict", users: misled, why };
   }
   for (const each of standing) {
     const gone = [...holdersOf(each).keys()].filter((uid) => isOver(uid, view)).sort();
@@ -121,6 +133,12 @@ export function judgeGroup(view: GroupView): GroupVerdict {
   const holder = view.holders.find((pod) => isHeldBy(pod.metadata.uid, view));
   if (holder !== undefined) return { type: "keep", why: `pod ${nameOf(holder)} holds it` };
   return { type: "delete", reservation, why: `no pod and no BindRequest needs group ${group}` };
+}
+
+/** Whether a reservation that is not on its node yet will get the device that pods use already. */
+export function standsFor(reservation: Pod, placed: readonly Pod[], group: string): boolean {
+  const asked = deviceAskedBy(reservation);
+  return placed.every((pod) => devicesOf(pod)[group] === asked);
 }
 
 /** A reservation that asked for the device of a lost one and was refused. */
@@ -145,7 +163,8 @@ export function protects(request: BindRequest, view: Pick<GroupView, "group" | "
 function isHeldBy(uid: string, { holders, node, group }: GroupView): boolean {
   const pod = holders.find(({ metadata }) => metadata.uid === uid);
   if (pod === undefined || hasEnded(pod) || !isHere(pod, node)) return false;
-  return pod.spec?.nodeName !== undefined || isLabelled(pod, group) || !wasReleased(pod, group);
+  // The label comes before the node: a pod that has its node and no such label runs in another group.
+  return isLabelled(pod, group) || (pod.spec?.nodeName === undefined && !wasReleased(pod, group));
 }
 
 /** Never to rely on anything again, whatever else the group does. */
@@ -185,6 +204,13 @@ function spareReservation(standing: readonly Pod[], live: readonly Pod[], view: 
   const isUsed = (reservation: Pod): boolean => told.has(deviceOf(reservation));
   if (!standing.some(isUsed)) return undefined;
   return standing.find((pod) => !isUsed(pod) && ![...holdersOf(pod).keys()].some((uid) => isHeldBy(uid, view)));
+}
+
+/** Whether a pod was told another device than its group has: nobody keeps for it what it uses. */
+function isMisled(pod: Pod, reservation: Pod, group: string): boolean {
+  const told = devicesOf(pod)[group];
+  const device = deviceOf(reservation);
+  return told !== undefined && device !== undefined && told !== device;
 }
 
 function isHere(pod: Pod, node: string): boolean {

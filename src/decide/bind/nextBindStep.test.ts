@@ -17,6 +17,7 @@ function view(given: Partial<BindView> & { reserved?: readonly Pod[] } = {}): Bi
     node: node(),
     commitSize: 0,
     reservations: (group) => reservations.filter(({ metadata }) => metadata.labels?.["runai-gpu-group"] === group),
+    sharers: () => [],
     freeGpus: 8,
     isScalingUp: false,
     otherDevices: new Map(),
@@ -66,6 +67,17 @@ describe("a bind of a share", () => {
       type: "failed",
       why: "group X is reserved on node n1, not on n2",
     });
+  });
+
+  test("waits where pods use the device of a lost reservation, until there is one that asks for it", () => {
+    const sharers = () => [userPod({ name: "a", device: "GPU-1" })];
+    const lost = { type: "wait", why: "the reservation of group X was lost, and pods use its device" };
+    expect(step({ sharers })).toEqual(lost);
+    const made = reserved({ node: undefined, phase: "Pending", device: "", holders: held });
+    expect(step({ sharers, reserved: [made], confirmedAt: "5" })).toEqual(lost);
+    const annotations = { ...made.metadata.annotations, "muster.dev/pin-device": "GPU-1" };
+    const asking = { ...made, metadata: { ...made.metadata, annotations } };
+    expect(step({ sharers, reserved: [asking], confirmedAt: "5" })).toMatchObject({ type: "place" });
   });
 
   test("joins a reservation that is there by writing itself on it, on the state that it saw", () => {

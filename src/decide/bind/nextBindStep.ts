@@ -12,7 +12,7 @@ import { isAtLeast, type Revision } from "../../model/revision.ts";
 import { type BindRequest, isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";
 import { annotationKeys, epochOf, gpuGroupsOfLabels, labelKeys, nodeHeldBy } from "../../model/scheduling/keys.ts";
 import { attemptOf } from "./attemptMark.ts";
-import { releasedAnnotation } from "./judgeGroup.ts";
+import { releasedAnnotation, standsFor } from "./judgeGroup.ts";
 import {
   deviceOf,
   devicesAnnotation,
@@ -37,6 +37,8 @@ export interface BindView {
   readonly commitSize: number;
   /** Reservation pods that carry a group's label, wherever they are. */
   readonly reservations: (group: string) => readonly Pod[];
+  /** Pods of a group that run on a node, this one not. */
+  readonly sharers: (group: string, node: string) => readonly Pod[];
   /** GPUs of the node that can still be reserved: what it has less what whole-GPU pods and reservations hold. */
   readonly freeGpus: number;
   /** A cluster autoscaler is bringing machines for shares of GPUs. */
@@ -184,6 +186,11 @@ function reserve(view: BindView, pod: Pod, group: string, { reservation: options
     };
   }
   const [found] = here;
+  const sharers = view.sharers(group, node);
+  if (sharers.length > 0 && (found === undefined || (!isBound(found) && !standsFor(found, sharers, group)))) {
+    // Who looks after the group makes one that asks for the device that they use.
+    return { type: "wait", why: `the reservation of group ${group} was lost, and pods use its device` };
+  }
   if (found === undefined) {
     if (view.isScalingUp) return { type: "failed", why: "the cluster is being scaled up for shares of GPUs" };
     if (view.freeGpus <= 0) {

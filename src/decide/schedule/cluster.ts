@@ -311,6 +311,8 @@ export class Cluster {
   /** Brings everything up to date before a decision. */
   refresh(nowMs: number): void {
     this.table.refresh();
+    // What waiting jobs ask for is in GPUs of these sizes.
+    this.gpuMemoryRange();
     this.fit.follow();
     this.queueBook.refresh(this.jobs.values(), this.settings);
     for (const task of this.releasing) this.settle(task, nowMs);

@@ -212,10 +212,11 @@ function chooseGroups(cluster: Cluster, task: Task, node: NodeState, isNow: bool
   if (cluster.settings.gpuStrategy === "spread") {
     // A GPU that nobody shares yet is the emptiest of all.
     joinable.reverse();
-    fresh = Math.min(gpu.devices, left);
+    fresh = Math.max(0, Math.min(gpu.devices, left));
   } else {
     fresh = Math.max(0, gpu.devices - joinable.length);
   }
+  // Where more is given out than there is, a GPU has failed, perhaps one of those that could be joined: nothing more is given.
   if (fresh > left) return undefined;
   for (const { id } of joinable) if (chosen.length < gpu.devices - fresh) chosen.push(id);
   // Derived from the pod and the node, so that deciding twice names the same group. A group that the pod began on another node may

@@ -1,4 +1,4 @@
-import { annotationKeys, labelKeys } from "../../model/scheduling/keys.ts";
+import { annotationKeys, labelKeys, nodeHeldBy } from "../../model/scheduling/keys.ts";
 import type { SchedulingShard } from "../../model/scheduling/schedulingShard.ts";
 import type { Cluster } from "./cluster.ts";
 import { type ClusterObjects, clusterOf } from "./report.ts";
@@ -24,10 +24,11 @@ export function poolClusters(objects: ClusterObjects, shards: readonly Schedulin
         queues: objects.queues.filter((each) => poolOf(each) === pool),
         groups: objects.groups.filter((each) => poolOf(each) === pool),
         // Whoever is on a node of the pool takes room there, whosever it is.
-        pods: objects.pods.filter(({ metadata, spec }) => {
+        pods: objects.pods.filter((pod) => {
+          const { metadata } = pod;
           const group = metadata.annotations?.[annotationKeys.podGroup];
           const ofGroup = group === undefined ? undefined : groupPools.get(`${metadata.namespace}/${group}`);
-          return (ofGroup ?? "") === pool || names.has(spec?.nodeName ?? "");
+          return (ofGroup ?? "") === pool || names.has(nodeHeldBy(pod) ?? "");
         }),
       },
       settings,

@@ -1,5 +1,7 @@
 import { describe, expect, test } from "vitest";
+import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { PodGroup } from "../../model/scheduling/podGroup.ts";
+import { newReservation, reservationDefaults } from "../bind/reservation.ts";
 import { answerWhy, clusterOf, jobRows, nodeRows, queueRows } from "./report.ts";
 import { gang, group, node, pod, queue, startMs, together } from "./testCluster.ts";
 
@@ -103,6 +105,13 @@ describe("questions about a cluster", () => {
     expect(nodeRows(clusterOf({ ...none, nodes, queues: [], groups: [], pods: [] }), nowMs)).toEqual([
       { type: "H100", nodes: 3, total: 24, free: 15, fullNodes: 1, maxReservable: 8, drained: 0, bad: 9 },
     ]);
+  });
+
+  test("a GPU is not free that a reservation is going to hold", () => {
+    const made = { ...newReservation({ node: "n1", group: "g", users: [], options: reservationDefaults }) };
+    const pods = [{ ...made, metadata: { ...made.metadata, uid: "r" } } as unknown as Pod];
+    const rows = nodeRows(clusterOf({ ...none, nodes: [node("n1")], queues: [], groups: [], pods }), nowMs);
+    expect(rows.map(({ total, free }) => [total, free])).toEqual([[8, 7]]);
   });
 
   test.each(["pg-x", "default/pg-x", "train", "default/train"])("why the group waits, asked as %s", (name) => {

@@ -38,3 +38,12 @@ test("the emptier of two GPUs is not joined when it was promised to another as a
   expect(decided(spread, ...sharers, p)).toEqual({ joins: ["emptier"], waits: [] });
   expect(decided(spread, ...sharers, first, p)).toEqual({ joins: ["other"], waits: ["first"] });
 });
+
+test.each(["binpack", "spread"] as const)(
+  "a node that has given out more GPUs than it has left gives no share (%s)",
+  (gpuStrategy) => {
+    const sharers = ["a", "b", "c"].map((gpu) => pod(`s-${gpu}`, on(gpu, "0.1")));
+    const p = pod("p", { fraction: "0.2", group: "p" });
+    expect(decided({ gpuStrategy }, ...sharers, p)).toEqual({ joins: [], waits: [] });
+  },
+);

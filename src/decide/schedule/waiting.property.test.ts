@@ -138,6 +138,27 @@ function sentences(session: Session, isTold: (job: Job) => boolean = () => true)
     .map(([job, obstacle]) => [job.id, sentenceOf(explain(session, job, obstacle))]);
 }
 
+const job = (queue: JobCase["queue"], ask: JobCase["ask"]): JobCase => ({
+  ask,
+  queue,
+  priority: "train",
+  pods: 1,
+  createdS: 0,
+  more: "nothing",
+});
+const unbounded = { limit: -1, typeLimit: -1 } as const;
+/** Memory of a GPU was asked for while there was none: how much of one that is was known only when they came. */
+const askedBeforeGpus = {
+  nodes: [{ gpus: 0, cpu: 1, zone: "x" as const }],
+  queues: [unbounded, unbounded] as [typeof unbounded, typeof unbounded],
+  jobs: [job("b", "memory")],
+};
+const gpusCome = [
+  { type: "job" as const, job: job("a", "gpu") },
+  { type: "job" as const, job: job("plain", "half") },
+  { type: "node" as const, at: 0, node: { gpus: 2, cpu: 2, zone: "x" as const } },
+];
+
 describe("whoever waits among many that are alike", () => {
   test("is decided on as if every one of them had been tried", () => {
     let shared = 0;
@@ -230,7 +251,7 @@ describe("whoever waits among many that are alike", () => {
           }
         }
       }),
-      { numRuns: 60 },
+      { numRuns: 60, examples: [[askedBeforeGpus, gpusCome]] },
     );
   });
 });

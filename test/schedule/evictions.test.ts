@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Pod } from "../../src/model/kubernetes.generated.ts";
 import { refused } from "../../src/model/outcome.ts";
+import { podGroupRef } from "../../src/model/scheduling/podGroup.ts";
 import { holdCalls, ScheduleCluster } from "./scheduleCluster.ts";
 
 const open = { quota: -1, limit: -1, overQuotaWeight: 1 };
@@ -87,32 +88,9 @@ describe("queues on a running cluster", () => {
     expect(await cluster.admin.delete(top)).toMatchObject({ ok: false, message: expect.stringContaining("below") });
   });
 
-  test("a gang that fell below its minimum is evicted after its grace", async () => {
-    const cluster = await ScheduleCluster.create(["h100=1"]);
-    await cluster.group("g", { minMember: 2, stalenessGracePeriod: "5s" });
-    for (const at of [0, 1]) await cluster.pod(`g-${at}`, { gpus: 1, annotations: { "pod-group-name": "g" } });
-    await cluster.run(2);
-    expect(running(cluster.pods())).toHaveLength(2);
-    await cluster.admin.delete(
-      { group: "", version: "v1", plural: "pods", namespace: "default", name: "g-0" },
-      { gracePeriodSeconds: 0 },
-    );
-    await cluster.run(2);
-    expect(cluster.groups()[0]?.metadata.annotations?.["kai.scheduler/stale-podgroup-timestamp"]).toBeDefined();
-    expect(running(cluster.pods())).toEqual(["g-1"]);
-    await cluster.run(45);
-    expect(cluster.pods()).toEqual([]);
-  });
-
   describe("since when a gang is too small is asked of its group", () => {
     const staleSince = "kai.scheduler/stale-podgroup-timestamp";
-    const ref = {
-      group: "scheduling.run.ai",
-      version: "v2alpha2",
-      plural: "podgroups",
-      namespace: "default",
-      name: "g",
-    };
+    const ref = { ...podGroupRef, namespace: "default", name: "g" };
     const mark = (cluster: ScheduleCluster) => cluster.groups()[0]?.metadata.annotations?.[staleSince];
     const say = async (cluster: ScheduleCluster, time: string | null): Promise<void> => {
       const body = { metadata: { annotations: { [staleSince]: time } } };
@@ -130,6 +108,17 @@ describe("queues on a running cluster", () => {
         { group: "", version: "v1", plural: "pods", namespace: "default", name: "g-0" },
         { gracePeriodSeconds: 0 },
       );
+
+    test("a gang that fell below its minimum is evicted after its grace", async () => {
+      const cluster = await gangOfTwo();
+      expect(running(cluster.pods())).toHaveLength(2);
+      await takeOne(cluster);
+      await cluster.run(2);
+      expect(mark(cluster)).toBeDefined();
+      expect(running(cluster.pods())).toEqual(["g-1"]);
+      await cluster.run(45);
+      expect(cluster.pods()).toEqual([]);
+    });
 
     test("a mark that the gang no longer deserves is taken off when it is heard of", async () => {
       const cluster = await gangOfTwo();

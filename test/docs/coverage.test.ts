@@ -1,0 +1,84 @@
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { describe, expect, test } from "vitest";
+import { exhibits } from "../../src/sim/museum/museum.ts";
+
+const root = fileURLToPath(new URL("../../", import.meta.url));
+const page = readFileSync(join(root, "docs/coverage.md"), "utf8");
+const read = (path: string) => readFileSync(join(root, path), "utf8");
+
+/** Paths in backquotes, as the page cites them. */
+const cited = [...page.matchAll(/`((?:src|test|deploy|docs|examples|bench|races)\/[^`\s]*)`/g)].map(
+  (match) => match[1] as string,
+);
+
+describe("docs/coverage.md", () => {
+  test("has a table for each of the five founding documents, and one of what differs on purpose", () => {
+    const sections = page.split(/^## /m).slice(1);
+    expect(sections).toHaveLength(5);
+    for (const section of sections) {
+      expect(section).toMatch(/^\| Asked for \| Here \| Shown by \|$/m);
+      expect(section).toMatch(/^\| Differs on purpose \| Why \|$/m);
+    }
+  });
+
+  test("cites files that exist", () => {
+    expect(cited.length).toBeGreaterThan(60);
+    expect(cited.filter((path) => !existsSync(join(root, path)))).toEqual([]);
+  });
+
+  test("shows every row by a test, an exhibit or a page, and quotes test names that are there", () => {
+    const missing: string[] = [];
+    for (const [row, shown] of rowsShown()) {
+      const tests = [...shown.matchAll(/`((?:src|test)\/[^`]+\.test\.ts)`((?:,? "[^"]+")*)/g)];
+      if (tests.length === 0 && !/muster races run|\]\([a-z-]+\.md\)/.test(shown)) missing.push(row);
+      for (const [, path = "", names = ""] of tests) {
+        const source = read(path);
+        for (const [, name = ""] of names.matchAll(/"([^"]+)"/g)) {
+          if (!source.includes(name)) missing.push(`${path}: ${name}`);
+        }
+      }
+    }
+    expect(missing).toEqual([]);
+  });
+
+  test("names exhibits that are in the museum", () => {
+    const known = new Set(exhibits.flatMap(({ slug, number }) => [slug, String(number)]));
+    const named = [...page.matchAll(/muster races run ([a-z0-9-]+)/g)].map((match) => match[1] as string);
+    expect(named.length).toBeGreaterThan(3);
+    expect(named.filter((name) => !known.has(name))).toEqual([]);
+  });
+
+  test("is found from the README and from the pages of its parts", () => {
+    const pages = ["binder", "verify", "gangs", "devices", "inventory"].map((part) => `docs/${part}.md`);
+    expect(["README.md", ...pages].filter((from) => !read(from).includes("coverage.md"))).toEqual([]);
+  });
+
+  test.each([
+    "verify_pods",
+    "validate-scheduling.sh",
+    "reservation sync",
+    "MinAvailableBreached",
+    "gatherAllocatedState",
+    "availability-updater",
+    "#1103",
+    "#1090",
+    "#561",
+    "#136269",
+  ])("leads an author who looks for %s to its part", (name) => {
+    expect(page.slice(0, page.indexOf("\n## "))).toContain(name);
+  });
+});
+
+function rowsShown(): [row: string, shown: string][] {
+  const rows: [string, string][] = [];
+  for (const table of page.split(/^\| Asked for \| Here \| Shown by \|$/m).slice(1)) {
+    for (const line of table.trimStart().split("\n").slice(1)) {
+      if (!line.startsWith("|")) break;
+      const cells = line.split(" | ");
+      rows.push([line, cells[cells.length - 1] ?? ""]);
+    }
+  }
+  return rows;
+}

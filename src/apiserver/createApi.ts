@@ -16,15 +16,13 @@ import { strategyFor } from "./kinds/strategies.ts";
 import { Registry } from "./registry.ts";
 import { sentByUs } from "./resource.ts";
 import { builtinResources, type ResourceType } from "./resources.ts";
+import { indexedFields } from "./storage/indexedFields.ts";
 import { ObjectStore, type Retention } from "./storage/objectStore.ts";
 import { WatchHub } from "./storage/watchHub.ts";
 import type { Strategy } from "./strategy.ts";
 import { systemCall } from "./systemCall.ts";
 import type { Core } from "./verbs/core.ts";
 import { createObject } from "./verbs/create.ts";
-
-/** The position of `spec.nodeName` among the selectable fields of pods: lists and watches by node have an index. */
-const indexedFields = { "/pods": 0 };
 
 export interface ApiOptions {
   readonly clock: Clock;

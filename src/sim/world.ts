@@ -4,6 +4,7 @@ import { startControllers } from "../apiserver/controllers/controllers.ts";
 import { createApi } from "../apiserver/createApi.ts";
 import { inProcessKube } from "../apiserver/kubeApi.ts";
 import type { Registry } from "../apiserver/registry.ts";
+import { indexedFields } from "../apiserver/storage/indexedFields.ts";
 import { ObjectStore } from "../apiserver/storage/objectStore.ts";
 import type { StoreEvent } from "../apiserver/storage/storeEvent.ts";
 import { WatchHub } from "../apiserver/storage/watchHub.ts";
@@ -122,7 +123,6 @@ export class World {
       monotonicMs: () => this.schedule.nowUs / 1000,
       after: (delayMs, run) => this.later(delayMs * 1000, 0, run),
     };
-    const indexedFields = { "/pods": 0 };
     const store = new ObjectStore({ clock, indexedFields, freeze: scenario.freeze ?? false });
     // A commit is checked before anybody hears of it.
     store.onEvent((event) => this.committed(event));

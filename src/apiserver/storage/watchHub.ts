@@ -79,7 +79,7 @@ export class WatchHub {
   watch(options: WatchOptions): () => void {
     const watcher: Watcher = {
       options,
-      bucket: bucketOf(options.filter),
+      bucket: bucketOf(options.filter, this.indexedFields[options.resource] !== undefined),
       lastRevision: options.sinceRevision,
       isCatchingUp: true,
       cancelTimeout: undefined,
@@ -228,8 +228,9 @@ export class WatchHub {
   }
 }
 
-function bucketOf(filter: WatchFilter): string {
+/** Only a bucket that `dispatch` visits will do: a watch by a field that has no index is filtered among all others. */
+function bucketOf(filter: WatchFilter, isIndexed: boolean): string {
   if (filter.name !== undefined) return `k:${keyOf(filter.namespace, filter.name)}`;
-  if (filter.indexedValue !== undefined) return `f:${filter.indexedValue}`;
+  if (isIndexed && filter.indexedValue !== undefined) return `f:${filter.indexedValue}`;
   return filter.namespace === "" ? "" : `n:${filter.namespace}`;
 }

@@ -251,7 +251,7 @@ function tooOld(asked: number, oldest: number): Error {
   return expired(`too old resource version: ${asked} (${oldest})`);
 }
 
-/** The only field that has an index: node agents list and watch their own pods by it. */
+/** The only field that can have an index (see indexedFields): node agents list and watch what is theirs by it. */
 const indexedField = "spec.nodeName";
 
 /** Compiles the selectors of a read; what does not parse or is not supported is refused with 400. */

@@ -76,6 +76,7 @@ class Cluster {
     const revisions = this.all<k.ControllerRevision>("apps/controllerrevisions");
     const jobs = this.all<k.Job>("batch/jobs");
     const claims = this.all<k.PersistentVolumeClaim>("/persistentvolumeclaims");
+    const claimNamed = (name: string) => claims.find(({ metadata }) => metadata.name === name);
     const slices = this.all<k.EndpointSlice>("discovery.k8s.io/endpointslices");
     const endpoints = this.all<k.Endpoints>("/endpoints");
     const services = this.all<k.Service>("/services").filter(({ metadata }) => metadata.name !== "kubernetes");
@@ -85,7 +86,7 @@ class Cluster {
       ),
       ...replicaSets.map((replicaSet) => decideReplicaSet({ revision, replicaSet, pods }, nowMs)),
       ...this.all<k.StatefulSet>("apps/statefulsets").map((statefulSet) =>
-        decideStatefulSet({ revision, statefulSet, pods, claims, revisions }, nowMs),
+        decideStatefulSet({ revision, statefulSet, pods, claimNamed, revisions }, nowMs),
       ),
       ...this.all<k.DaemonSet>("apps/daemonsets").map((daemonSet) =>
         decideDaemonSet({ revision, daemonSet, nodes, pods, revisions }, nowMs),

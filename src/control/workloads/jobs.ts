@@ -13,6 +13,7 @@ import type { EventRecorder } from "../eventRecorder.ts";
 import { type Turn, type TurnResult, turnResultOf } from "../loop.ts";
 import { forObject, kindSource } from "../sources.ts";
 import { jobKind, podKind } from "./kinds.ts";
+import { LimitEvents } from "./limitEvents.ts";
 import { addOwnerController, resultOf, type Told } from "./ownerTurns.ts";
 import { dependentSource, normal, tellPods, warning } from "./podOwner.ts";
 import type { Room } from "./room.ts";
@@ -28,6 +29,7 @@ export function addJobs(controllers: Controllers, room: Room): void {
   const { desk, pods, jobs } = room;
   const { kube, ports } = controllers;
   const recorder = room.recorder("job-controller");
+  const limits = new LimitEvents(recorder, jobs.cache);
   /** Pods that somebody has to count, by the key of their Job, also when that is gone. */
   const tracked = pods.cache.index((object) => {
     const owner = controllerOf(object.metadata);
@@ -56,6 +58,7 @@ export function addJobs(controllers: Controllers, room: Room): void {
     const tell = (committed: readonly Committed[]): void => {
       tellPods(recorder, job, committed);
       tellConditions(recorder, job, committed);
+      limits.tell(job, decision);
     };
     return { ...decision, tell };
   };

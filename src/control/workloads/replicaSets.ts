@@ -6,6 +6,7 @@ import type { Committed } from "../commit.ts";
 import type { Controllers } from "../controllers.ts";
 import { forObject, kindSource } from "../sources.ts";
 import { podKind, replicaSetKind } from "./kinds.ts";
+import { LimitEvents } from "./limitEvents.ts";
 import { addOwnerController, type Told } from "./ownerTurns.ts";
 import { dependentSource, isTelling, tellPods } from "./podOwner.ts";
 import type { Room } from "./room.ts";
@@ -14,6 +15,7 @@ import type { Room } from "./room.ts";
 export function addReplicaSets(controllers: Controllers, room: Room): void {
   const { desk, pods, replicaSets } = room;
   const recorder = room.recorder("replicaset-controller");
+  const limits = new LimitEvents(recorder, replicaSets.cache);
   /** Why the last creates or deletes of a set were refused, until they are not. */
   const failures = new Map<string, NonNullable<ReplicaSetPicture["failure"]>>();
 
@@ -34,6 +36,7 @@ export function addReplicaSets(controllers: Controllers, room: Room): void {
     );
     const tell = (committed: readonly Committed[]): void => {
       tellPods(recorder, replicaSet, committed);
+      limits.tell(replicaSet, decision);
       const failed = failureIn(committed);
       if (failed !== undefined) failures.set(uid, failed);
       // The condition goes in the next turn, which nothing else would begin.

@@ -1,8 +1,7 @@
-import { claimNameOf, ordinalOf, podNameOf } from "../../decide/workloads/statefulPod.ts";
 import { decideStatefulSet } from "../../decide/workloads/statefulSet.ts";
 import { templateHash } from "../../decide/workloads/template.ts";
 import { keyOf } from "../../model/intent.ts";
-import type { ControllerRevision, PersistentVolumeClaim, Pod, StatefulSet } from "../../model/kubernetes.generated.ts";
+import type { ControllerRevision, StatefulSet } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import type { Committed } from "../commit.ts";
 import type { Controllers } from "../controllers.ts";
@@ -10,6 +9,7 @@ import type { EventRecorder } from "../eventRecorder.ts";
 import type { CacheEvent } from "../objectCache.ts";
 import { forMapped, forObject, forOwner, kindSource } from "../sources.ts";
 import { controllerRevisionKind, podKind, statefulSetKind, volumeClaimKind } from "./kinds.ts";
+import { LimitEvents } from "./limitEvents.ts";
 import { addOwnerController, type Told } from "./ownerTurns.ts";
 import { dependentSource, isTelling, normal, warning } from "./podOwner.ts";
 import type { Room } from "./room.ts";
@@ -20,6 +20,7 @@ const owner = { group: "apps", kind: "StatefulSet" };
 export function addStatefulSets(controllers: Controllers, room: Room): void {
   const { desk, pods, statefulSets, revisions, volumeClaims } = room;
   const recorder = room.recorder("statefulset-controller");
+  const limits = new LimitEvents(recorder, statefulSets.cache);
 
   const decide = (object: KubeObject, nowMs: number): Told => {
     const statefulSet = object as unknown as StatefulSet;
@@ -27,39 +28,18 @@ export function addStatefulSets(controllers: Controllers, room: Room): void {
       {
         revision: desk.revisionOf([podKind, volumeClaimKind, controllerRevisionKind]),
         statefulSet,
-        pods: podsFor(statefulSet),
-        claims: claimsFor(statefulSet),
+        pods: pods.candidatesOf(statefulSet),
+        isTaken: (name) => pods.has(statefulSet.metadata.namespace, name),
+        claimNamed: (name) => volumeClaims.get(statefulSet.metadata.namespace, name),
         revisions: revisionsFor(room, statefulSet, templateHash(statefulSet.spec?.template, collisions(statefulSet))),
       },
       nowMs,
     );
-    return { ...decision, tell: (committed) => tell(recorder, statefulSet, committed) };
-  };
-
-  /** Its own, orphans, and strangers that sit on a name that it needs. */
-  const podsFor = (set: StatefulSet): Pod[] => {
-    const found = pods.candidatesOf(set);
-    const known = new Set(found.map(({ metadata }) => metadata.uid));
-    for (const ordinal of ordinalsOf(set)) {
-      const pod = pods.get(set.metadata.namespace, podNameOf(set, ordinal));
-      if (pod !== undefined && !known.has(pod.metadata.uid)) found.push(pod);
-    }
-    return found;
-  };
-
-  /** Under the names that the set gives, for pods that it wants and for those that it has. */
-  const claimsFor = (set: StatefulSet): PersistentVolumeClaim[] => {
-    const templates = set.spec?.volumeClaimTemplates ?? [];
-    if (templates.length === 0) return [];
-    const ordinals = new Set(ordinalsOf(set));
-    for (const pod of pods.ownedBy(set)) {
-      const ordinal = ordinalOf(set, pod);
-      if (ordinal !== undefined) ordinals.add(ordinal);
-    }
-    const { namespace } = set.metadata;
-    return [...ordinals].flatMap((ordinal) =>
-      templates.flatMap((template) => volumeClaims.get(namespace, claimNameOf(set, template, ordinal)) ?? []),
-    );
+    const tellAll = (committed: readonly Committed[]): void => {
+      tell(recorder, statefulSet, committed);
+      limits.tell(statefulSet, decision);
+    };
+    return { ...decision, tell: tellAll };
   };
 
   /** A claim carries the set's selector as labels and its name in its own; a wrong guess costs one idle turn. */
@@ -92,11 +72,6 @@ export function addStatefulSets(controllers: Controllers, room: Room): void {
     ],
     decide,
   });
-}
-
-function ordinalsOf({ spec }: StatefulSet): number[] {
-  const start = spec?.ordinals?.start ?? 0;
-  return Array.from({ length: spec?.replicas ?? 1 }, (_, i) => start + i);
 }
 
 function collisions({ status }: { status?: { collisionCount?: number } }): number | undefined {

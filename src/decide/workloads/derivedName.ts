@@ -50,6 +50,8 @@ export type IsTaken = (name: string) => boolean;
 export class TakenNames {
   readonly #names = new Set<string>();
   readonly #more: IsTaken | undefined;
+  /** Below these slots all names of a source are taken; five hundred pods would otherwise try the first ones five hundred times. */
+  readonly #slots = new Map<string, number>();
 
   constructor(
     namespace: string | undefined,
@@ -62,9 +64,14 @@ export class TakenNames {
 
   /** A free name, which is free no longer. */
   take(source: NameSource): string {
-    const [name = source.base] = freeNames(source, 1, (each) => this.has(each));
-    this.#names.add(name);
-    return name;
+    const place = `${source.uid} ${source.base}`;
+    for (let slot = this.#slots.get(place) ?? 0; ; slot++) {
+      const name = nameAt(source, slot);
+      if (this.has(name)) continue;
+      this.#slots.set(place, slot + 1);
+      this.#names.add(name);
+      return name;
+    }
   }
 
   has(name: string): boolean {
@@ -73,12 +80,15 @@ export class TakenNames {
 }
 
 /** The first `count` names of the owner, slot by slot, that nobody has. */
-export function freeNames({ base, uid }: NameSource, count: number, isTaken: IsTaken): string[] {
+export function freeNames(source: NameSource, count: number, isTaken: IsTaken): string[] {
   const names = new Set<string>();
-  const start = base.slice(0, baseLengthMax);
   for (let slot = 0; names.size < count; slot++) {
-    const name = start + suffixOf(uid, slot);
+    const name = nameAt(source, slot);
     if (!isTaken(name)) names.add(name);
   }
   return [...names];
+}
+
+function nameAt({ base, uid }: NameSource, slot: number): string {
+  return base.slice(0, baseLengthMax) + suffixOf(uid, slot);
 }

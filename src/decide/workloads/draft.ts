@@ -8,6 +8,8 @@ import type { Revision } from "../../model/revision.ts";
 export interface Decision {
   readonly intents: readonly Intent[];
   readonly wakeAtMs: number | undefined;
+  /** Why less was decided than is asked for, in a sentence for an event. */
+  readonly limit?: string;
 }
 
 /** An object of a known kind; its type may leave out the index signature. */
@@ -46,6 +48,7 @@ export function targetOf(kind: string, metadata: { readonly namespace?: string; 
 export class Draft {
   readonly intents: Intent[] = [];
   #wakeAtMs: number | undefined;
+  #limit: string | undefined;
   readonly #touched = new Set<string>();
   /** How many intents there are up to the last one that says whose an object is, if any of them adopts. */
   #claims = 0;
@@ -83,6 +86,10 @@ export class Draft {
     this.#wakeAtMs = earliest(this.#wakeAtMs, atMs);
   }
 
+  limitedBy(message: string): void {
+    this.#limit = message;
+  }
+
   /** Whether an intent about the object has been taken. */
   has(object: Known): boolean {
     return this.#touched.has(placeOf(targetOf(object.kind, object.metadata)));
@@ -100,7 +107,8 @@ export class Draft {
 
   decision(): Decision {
     if (this.#claims > 0) return { intents: this.intents.slice(0, this.#claims), wakeAtMs: undefined };
-    return { intents: this.intents, wakeAtMs: this.#wakeAtMs };
+    const limit = this.#limit;
+    return { intents: this.intents, wakeAtMs: this.#wakeAtMs, ...(limit !== undefined && { limit }) };
   }
 
   #touch(target: IntentTarget): void {

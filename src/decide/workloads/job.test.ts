@@ -4,7 +4,7 @@ import type { Job, JobSpec, Pod } from "../../model/kubernetes.generated.ts";
 import { formatTime } from "../../model/time.ts";
 import { findCondition, isTrue } from "./condition.ts";
 import { decideJob, decideOrphanedJobPod } from "./job.ts";
-import { formatIndexes, parseIndexes } from "./jobIndexes.ts";
+import { formatIndexes, IndexSet, parseIndexes } from "./jobIndexes.ts";
 import { isActive } from "./podFacts.ts";
 import { startMs, TestWorld } from "./testWorld.ts";
 
@@ -71,14 +71,44 @@ describe("indexes as text", () => {
   test.each([
     { text: "", indexes: [] },
     { text: "0", indexes: [0] },
-    { text: "0-1,4,6-9", indexes: [0, 1, 4, 6, 7, 8, 9] },
+    { text: "0-1,4,6-9", indexes: [7, 0, 1, 4, 6, 9, 8] },
   ])("$text", ({ text, indexes }) => {
-    expect(formatIndexes(new Set(indexes))).toBe(text);
-    expect([...parseIndexes(text, 100)]).toEqual(indexes);
+    expect(formatIndexes(new IndexSet([], indexes))).toBe(text);
+    const parsed = parseIndexes(text, 100);
+    expect(parsed.size).toBe(indexes.length);
+    expect(indexes.every((index) => parsed.has(index))).toBe(true);
+    expect(formatIndexes(parsed)).toBe(text);
   });
 
   test("beyond the completions are left out", () => {
-    expect([...parseIndexes("0-9", 3)]).toEqual([0, 1, 2]);
+    expect(formatIndexes(parseIndexes("0-9", 3))).toBe("0-2");
+  });
+
+  test("all indexes of the largest Job are one range", () => {
+    const all = parseIndexes("0-2147483646", 2_147_483_647);
+    expect(all.size).toBe(2_147_483_647);
+    expect(all.gapFrom(0)).toBe(2_147_483_647);
+    expect(parseIndexes("5-7,9", 100).countIn(all)).toBe(4);
+  });
+
+  test("a set of ranges and single numbers is the set of its numbers", () => {
+    const number = fc.integer({ min: 0, max: 30 });
+    fc.assert(
+      fc.property(fc.array(fc.tuple(number, number)), fc.array(number), fc.array(number), (pairs, more, other) => {
+        const ranges = pairs.map(([a, b]) => ({ first: Math.min(a, b), last: Math.max(a, b) }));
+        const plain = new Set(more);
+        for (const { first, last } of ranges) for (let at = first; at <= last; at++) plain.add(at);
+        const set = new IndexSet(ranges, more);
+        expect(set.size).toBe(plain.size);
+        for (let at = 0; at <= 32; at++) {
+          expect(set.has(at)).toBe(plain.has(at));
+          let gap = at;
+          while (plain.has(gap)) gap++;
+          expect(set.gapFrom(at)).toBe(gap);
+        }
+        expect(set.countIn(new IndexSet([], other))).toBe([...new Set(other)].filter((at) => plain.has(at)).length);
+      }),
+    );
   });
 });
 

@@ -13,6 +13,7 @@ import { JobPods } from "./jobPod.ts";
 import { isTracked, type Tally, tallyPods, tallyStatus, trackingFinalizer } from "./jobTally.ts";
 import { deadlineMs, isOver, judgeJob, storedVerdict, type Verdict } from "./jobVerdict.ts";
 import { claim, controllerOf } from "./ownership.ts";
+import { pendingPodsMessage, pendingPodsRoom } from "./pendingPods.ts";
 import { byAge, isActive, isReady, isTerminating } from "./podFacts.ts";
 import { rankForDeletion } from "./scaleDown.ts";
 
@@ -150,8 +151,10 @@ class Run {
     for (const pod of surplus.slice(0, writesMax)) this.dismiss(pod, `Job ${name} wants ${wanted} pods at a time`);
     if (surplus.length > 0) return;
     const lingering = replacesOnlyFailed(job) ? this.terminating.length : 0;
-    const missing = Math.min(wanted - active.length - lingering, writesMax);
-    if (missing > 0) this.makePods(missing);
+    const missing = wanted - active.length - lingering;
+    const room = pendingPodsRoom(active);
+    if (missing > 0 && room === 0) this.draft.limitedBy(pendingPodsMessage("Job"));
+    else if (missing > 0) this.makePods(Math.min(missing, writesMax, room));
   }
 
   /** Pods on an index that is done, foreign or doubled go in any case; then as many as there are too many. */
@@ -188,12 +191,14 @@ class Run {
       for (let i = 0; i < count; i++) draft.create(picture.revision, pods.make(undefined), why);
       return;
     }
-    const busy = new Set([...tally.completedIndexes, ...tally.failedIndexes]);
+    const busy = new Set<number>();
     const holders = replacesOnlyFailed(job) ? [...this.active, ...this.terminating] : this.active;
     for (const pod of holders) busy.add(indexOf(job, pod) ?? -1);
     let left = count;
     for (let index = 0; left > 0 && index < (job.spec?.completions ?? 0); index++) {
-      if (busy.has(index)) continue;
+      index = tally.completedIndexes.gapFrom(index);
+      if (index >= (job.spec?.completions ?? 0)) break;
+      if (busy.has(index) || tally.failedIndexes.has(index)) continue;
       const failed = tally.retries.get(index);
       const atMs = failed === undefined ? 0 : retryIndexAtMs(failed);
       if (atMs > this.nowMs) {

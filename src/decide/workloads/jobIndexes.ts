@@ -16,29 +16,112 @@ export function indexOf(job: Job, { metadata }: Pod): number | undefined {
   return index < (job.spec?.completions ?? 0) ? index : undefined;
 }
 
+interface Range {
+  readonly first: number;
+  readonly last: number;
+}
+
+/** Whole numbers kept as ranges: `0-2147483646` is two numbers here, not two thousand million. */
+export class IndexSet {
+  /** Sorted, with a gap between neighbours. */
+  readonly #ranges: readonly Range[];
+  readonly #more: Set<number>;
+
+  constructor(ranges: readonly Range[] = [], more: Iterable<number> = []) {
+    this.#ranges = joined(ranges);
+    this.#more = new Set();
+    for (const index of more) this.add(index);
+  }
+
+  get size(): number {
+    let size = this.#more.size;
+    for (const { first, last } of this.#ranges) size += last - first + 1;
+    return size;
+  }
+
+  has(index: number): boolean {
+    return this.#more.has(index) || this.#rangeOf(index) !== undefined;
+  }
+
+  add(index: number): void {
+    if (!this.has(index)) this.#more.add(index);
+  }
+
+  copy(): IndexSet {
+    return new IndexSet(this.#ranges, this.#more);
+  }
+
+  /** The first number from here on that is not in the set. */
+  gapFrom(index: number): number {
+    let at = index;
+    for (;;) {
+      const range = this.#rangeOf(at);
+      if (range !== undefined) at = range.last + 1;
+      else if (this.#more.has(at)) at++;
+      else return at;
+    }
+  }
+
+  /** All of it as ranges, in order. */
+  ranges(): readonly Range[] {
+    return joined([...this.#ranges, ...[...this.#more].map((index) => ({ first: index, last: index }))]);
+  }
+
+  /** How many numbers both sets have. */
+  countIn(other: IndexSet): number {
+    const [ours, theirs] = [this.ranges(), other.ranges()];
+    let count = 0;
+    for (let a = 0, b = 0; a < ours.length && b < theirs.length; ) {
+      const [x, y] = [ours[a] as Range, theirs[b] as Range];
+      count += Math.max(0, Math.min(x.last, y.last) - Math.max(x.first, y.first) + 1);
+      if (x.last < y.last) a++;
+      else b++;
+    }
+    return count;
+  }
+
+  #rangeOf(index: number): Range | undefined {
+    let low = 0;
+    let high = this.#ranges.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      const range = this.#ranges[middle] as Range;
+      if (range.last < index) low = middle + 1;
+      else high = middle;
+    }
+    const found = this.#ranges[low];
+    return found !== undefined && found.first <= index ? found : undefined;
+  }
+}
+
+function joined(ranges: readonly Range[]): Range[] {
+  const out: Range[] = [];
+  for (const range of [...ranges].sort((a, b) => a.first - b.first)) {
+    const before = out.at(-1);
+    if (before === undefined || before.last + 1 < range.first) out.push(range);
+    else if (range.last > before.last) out[out.length - 1] = { first: before.first, last: range.last };
+  }
+  return out;
+}
+
 /** Reads the text; indexes at or beyond `end` are left out, as after a Job was made smaller. */
-export function parseIndexes(text: string | undefined, end: number): Set<number> {
-  const indexes = new Set<number>();
-  if (text === undefined || text === "") return indexes;
-  for (const part of text.split(",")) {
+export function parseIndexes(text: string | undefined, end: number): IndexSet {
+  const ranges: Range[] = [];
+  for (const part of text === undefined || text === "" ? [] : text.split(",")) {
     const [first = "", last = first] = part.split("-");
     if (!/^[0-9]+$/.test(first) || !/^[0-9]+$/.test(last)) continue;
-    for (let index = Number(first); index <= Number(last) && index < end; index++) indexes.add(index);
+    const range = { first: Number(first), last: Math.min(Number(last), end - 1) };
+    if (range.first <= range.last) ranges.push(range);
   }
-  return indexes;
+  return new IndexSet(ranges);
 }
 
 /** Sorted, with neighbours as ranges: `1,3-4,6-9`. */
-export function formatIndexes(indexes: ReadonlySet<number>): string {
-  const sorted = [...indexes].sort((a, b) => a - b);
-  const parts: string[] = [];
-  for (let i = 0; i < sorted.length; i++) {
-    const first = sorted[i] ?? 0;
-    while (sorted[i + 1] === (sorted[i] ?? 0) + 1) i++;
-    const last = sorted[i] ?? first;
-    parts.push(first === last ? String(first) : `${first}-${last}`);
-  }
-  return parts.join(",");
+export function formatIndexes(indexes: IndexSet): string {
+  return indexes
+    .ranges()
+    .map(({ first, last }) => (first === last ? String(first) : `${first}-${last}`))
+    .join(",");
 }
 
 export function countOf({ metadata }: Pod, key: string): number {

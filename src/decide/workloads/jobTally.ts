@@ -10,7 +10,7 @@
 import type { Job, JobStatus, Pod } from "../../model/kubernetes.generated.ts";
 import { compareRevisions, type Revision } from "../../model/revision.ts";
 import { failureAction, hasFailed } from "./jobFailure.ts";
-import { countOf, failureCountKey, indexOf, isIndexed, parseIndexes } from "./jobIndexes.ts";
+import { countOf, failureCountKey, type IndexSet, indexOf, isIndexed, parseIndexes } from "./jobIndexes.ts";
 
 export const trackingFinalizer = "batch.kubernetes.io/job-tracking";
 /** The lists in the status stay short enough to store; the rest waits for the next turn. */
@@ -21,8 +21,8 @@ export interface Tally {
   readonly succeeded: number;
   readonly failed: number;
   readonly uncounted: { readonly succeeded: readonly string[]; readonly failed: readonly string[] };
-  readonly completedIndexes: ReadonlySet<number>;
-  readonly failedIndexes: ReadonlySet<number>;
+  readonly completedIndexes: IndexSet;
+  readonly failedIndexes: IndexSet;
   /** With everything that has ended, counted or not. */
   readonly succeededTotal: number;
   readonly failedTotal: number;
@@ -104,8 +104,8 @@ function isOlder(podsRevision: Revision | undefined, { metadata }: Job): boolean
 interface Ended {
   readonly succeeded: string[];
   readonly failed: string[];
-  readonly completed: Set<number>;
-  readonly failedIndexes: Set<number>;
+  readonly completed: IndexSet;
+  readonly failedIndexes: IndexSet;
   readonly release: Pod[];
   readonly retries: Map<number, Pod>;
   delayed: number;
@@ -123,7 +123,7 @@ function sortEnded(
   const ended: Ended = {
     succeeded: [],
     failed: [],
-    completed: new Set(stored),
+    completed: stored.copy(),
     failedIndexes: parseIndexes(status.failedIndexes, end),
     release: [],
     retries: new Map(),
@@ -173,7 +173,7 @@ function sortEnded(
 }
 
 /** An index has failed for good when it has failed too often, or the policy says so. */
-function judgeIndexes(job: Job, failedPods: readonly Pod[], ended: Ended, stored: ReadonlySet<number>): void {
+function judgeIndexes(job: Job, failedPods: readonly Pod[], ended: Ended, stored: IndexSet): void {
   const limit = job.spec?.backoffLimitPerIndex ?? 0;
   for (const pod of failedPods) {
     const index = indexOf(job, pod);
@@ -186,8 +186,9 @@ function judgeIndexes(job: Job, failedPods: readonly Pod[], ended: Ended, stored
       ended.retries.set(index, pod);
     }
   }
-  for (const index of ended.failedIndexes) ended.retries.delete(index);
-  for (const index of ended.completed) ended.retries.delete(index);
+  for (const index of [...ended.retries.keys()]) {
+    if (ended.failedIndexes.has(index) || ended.completed.has(index)) ended.retries.delete(index);
+  }
 }
 
 /** The counters of the next status. */

@@ -3,7 +3,7 @@ import type { Job, JobCondition, Pod } from "../../model/kubernetes.generated.ts
 import { timeToMs } from "../../model/time.ts";
 import { findCondition, isTrue } from "./condition.ts";
 import { failureAction, hasFailed, isPastRestarts } from "./jobFailure.ts";
-import { isIndexed, parseIndexes } from "./jobIndexes.ts";
+import { type IndexSet, isIndexed, parseIndexes } from "./jobIndexes.ts";
 import { isTracked, type Tally } from "./jobTally.ts";
 import { byName } from "./podFacts.ts";
 
@@ -90,10 +90,10 @@ function failJobPod(job: Job, pods: readonly Pod[]): string | undefined {
 }
 
 /** The first rule that holds. A rule wants certain indexes, a number of them, or a number out of certain ones. */
-function successRule({ spec }: Job, completed: ReadonlySet<number>): number | undefined {
+function successRule({ spec }: Job, completed: IndexSet): number | undefined {
   for (const [i, { succeededIndexes, succeededCount }] of (spec?.successPolicy?.rules ?? []).entries()) {
     const wanted = succeededIndexes === undefined ? undefined : parseIndexes(succeededIndexes, spec?.completions ?? 0);
-    const done = wanted === undefined ? completed.size : [...wanted].filter((index) => completed.has(index)).length;
+    const done = wanted === undefined ? completed.size : completed.countIn(wanted);
     const enough = succeededCount ?? wanted?.size;
     if (enough !== undefined && enough > 0 && done >= enough) return i;
   }

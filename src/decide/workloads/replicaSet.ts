@@ -6,6 +6,7 @@ import { formatTime } from "../../model/time.ts";
 import { freeNames, type IsTaken, TakenNames } from "./derivedName.ts";
 import { type Decision, Draft, withoutZeros } from "./draft.ts";
 import { claim, podFromTemplate } from "./ownership.ts";
+import { pendingPodsMessage, pendingPodsReason, pendingPodsRoom } from "./pendingPods.ts";
 import { byAge, countPods, isActive, isTerminating } from "./podFacts.ts";
 import { rankForDeletion } from "./scaleDown.ts";
 
@@ -37,32 +38,45 @@ export function decideReplicaSet(picture: ReplicaSetPicture, nowMs: number): Dec
   const requirements = selectorRequirements(spec.selector);
   const claimed = claim(draft, replicaSet, requirements, all, { adopts: isActive });
   const active = claimed.filter(isActive);
-  if (metadata.deletionTimestamp === undefined) manageReplicas(draft, picture, active, all, nowMs);
-  writeStatus(draft, picture, active, claimed.filter(isTerminating).length, nowMs);
+  let failure: Failure | undefined = picture.failure;
+  if (metadata.deletionTimestamp === undefined && !manageReplicas(draft, picture, active, all, nowMs)) {
+    const message = pendingPodsMessage("ReplicaSet");
+    draft.limitedBy(message);
+    failure ??= { reason: pendingPodsReason, message };
+  }
+  const terminating = claimed.filter(isTerminating).length;
+  writeStatus(draft, { replicaSet, failure }, active, terminating, nowMs);
   return draft.decision();
 }
 
+/** Shown as the condition ReplicaFailure. */
+interface Failure {
+  readonly reason: string;
+  readonly message: string;
+}
+
+/** False when pods are missing and none may be made, because too many wait for a node. */
 function manageReplicas(
   draft: Draft,
   picture: ReplicaSetPicture,
   active: readonly Pod[],
   all: readonly Pod[],
   nowMs: number,
-): void {
+): boolean {
   const { replicaSet } = picture;
   const { name, namespace, uid } = replicaSet.metadata;
   const wanted = replicaSet.spec?.replicas ?? 1;
-  const missing = Math.min(wanted - active.length, burstReplicas);
-  if (missing > 0) {
+  if (wanted > active.length) {
+    const missing = Math.min(wanted - active.length, burstReplicas, pendingPodsRoom(active));
     const taken = new TakenNames(namespace, all, picture.isTaken);
     for (const podName of freeNames({ base: `${name}-`, uid }, missing, (each) => taken.has(each))) {
       const pod = podFromTemplate(replicaSet, replicaSet.spec?.template, podName);
       draft.create(picture.revision, pod, `ReplicaSet ${name} has ${active.length} of ${wanted} pods`);
     }
-    return;
+    return missing > 0;
   }
   const surplus = Math.min(active.length - wanted, burstReplicas);
-  if (surplus <= 0) return;
+  if (surplus <= 0) return true;
   const related = [...active, ...(picture.relatedPods ?? []).filter(isActive)];
   const ranked = rankForDeletion(active, related, nowMs);
   for (const pod of ranked.slice(0, surplus)) {
@@ -70,11 +84,12 @@ function manageReplicas(
     if (draft.has(pod)) continue;
     draft.remove(pod, `ReplicaSet ${name} has ${active.length} pods and wants ${wanted}`);
   }
+  return true;
 }
 
 function writeStatus(
   draft: Draft,
-  { replicaSet, failure }: ReplicaSetPicture,
+  { replicaSet, failure }: { readonly replicaSet: ReplicaSet; readonly failure: Failure | undefined },
   active: readonly Pod[],
   terminatingReplicas: number,
   nowMs: number,
@@ -105,7 +120,7 @@ function writeStatus(
 
 function failureCondition(
   before: readonly ReplicaSetCondition[],
-  failure: ReplicaSetPicture["failure"],
+  failure: Failure | undefined,
   nowMs: number,
 ): ReplicaSetCondition[] {
   const others = before.filter(({ type }) => type !== "ReplicaFailure");

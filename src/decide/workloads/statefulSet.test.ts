@@ -45,7 +45,7 @@ const pictureOf = (world: TestWorld) => ({
   revision: String(world.revision),
   statefulSet: set(world),
   pods: pods(world),
-  claims: claims(world),
+  claimNamed: (name: string) => claims(world).find(({ metadata }) => metadata.name === name),
   revisions: world.all<ControllerRevision>("ControllerRevision"),
 });
 const decide = (world: TestWorld) => decideStatefulSet(pictureOf(world), world.nowMs);

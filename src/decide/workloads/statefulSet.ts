@@ -11,8 +11,10 @@ import type {
 import { selectorRequirements } from "../../model/labelSelector.ts";
 import type { Revision } from "../../model/revision.ts";
 import { forgetRevisions, presentRevision, revisionHashLabel, templateOf } from "./controllerRevision.ts";
+import { type IsTaken, TakenNames } from "./derivedName.ts";
 import { type Decision, Draft, withoutZeros } from "./draft.ts";
 import { claim } from "./ownership.ts";
+import { pendingPodsMessage, pendingPodsRoom } from "./pendingPods.ts";
 import { availableAtMs, byAge, byName, isAvailable, isFinished, isLeaving, isReady } from "./podFacts.ts";
 import { shareOf } from "./shareOf.ts";
 import { claimNameOf, claimOwners, newClaim, ordinalOf, podNameOf, statefulPod } from "./statefulPod.ts";
@@ -20,13 +22,21 @@ import { claimNameOf, claimOwners, newClaim, ordinalOf, podNameOf, statefulPod }
 export interface StatefulSetPicture {
   readonly revision: Revision;
   readonly statefulSet: StatefulSet;
-  /** All pods of the namespace: one that is not the set's may have a name that the set needs. */
+  /** All pods of the namespace, or at least those that the set controls or selects. */
   readonly pods: readonly Pod[];
-  /** All claims of the namespace, or at least those with a name that the set gives. */
-  readonly claims: readonly PersistentVolumeClaim[];
+  /**
+   * Whether any pod of the namespace has a name. Needed where `pods` are not all: one that is not the set's may have a name
+   * that the set needs.
+   */
+  readonly isTaken?: IsTaken;
+  /** The claim of this name in the set's namespace. Asked for by name: a set may want more claims than can be listed. */
+  readonly claimNamed: (name: string) => PersistentVolumeClaim | undefined;
   /** All ControllerRevisions of the namespace. */
   readonly revisions: readonly ControllerRevision[];
 }
+
+/** No more creates than this in one turn. */
+const burst = 500;
 
 const hashLabel = "controller.kubernetes.io/hash";
 
@@ -84,6 +94,7 @@ class Roll {
   readonly minReadySeconds: number;
   readonly pods: readonly Pod[];
   readonly byOrdinal = new Map<number, Pod>();
+  readonly taken: TakenNames;
   /** Pods beyond the wanted ordinals, the highest first. */
   readonly condemned: readonly Pod[];
   readonly isOrdered: boolean;
@@ -111,6 +122,7 @@ class Roll {
     this.minReadySeconds = spec?.minReadySeconds ?? 0;
     this.isOrdered = spec?.podManagementPolicy !== "Parallel";
     this.pods = pods;
+    this.taken = new TakenNames(this.set.metadata.namespace, picture.pods, picture.isTaken);
     const condemned: { pod: Pod; ordinal: number }[] = [];
     for (const pod of pods) {
       const ordinal = ordinalOf(this.set, pod);
@@ -140,13 +152,12 @@ class Roll {
   /** Owners of claims follow the policy before any pod goes: a claim that should go with its pod has to know it. */
   alignClaims(): boolean {
     const { set, draft, picture } = this;
-    const byClaim = new Map(picture.claims.map((each) => [`${each.metadata.namespace}/${each.metadata.name}`, each]));
     let isAligned = true;
     for (const pod of [...this.byOrdinal.values(), ...this.condemned]) {
       const ordinal = ordinalOf(set, pod);
       if (ordinal === undefined) continue;
       for (const template of set.spec?.volumeClaimTemplates ?? []) {
-        const found = byClaim.get(`${set.metadata.namespace}/${claimNameOf(set, template, ordinal)}`);
+        const found = picture.claimNamed(claimNameOf(set, template, ordinal));
         if (found === undefined || found.metadata.deletionTimestamp !== undefined) continue;
         const before = found.metadata.ownerReferences ?? [];
         const wanted = claimOwners(set, pod, !this.isWanted(ordinal));
@@ -163,14 +174,19 @@ class Roll {
     return isAligned;
   }
 
-  /** Makes what is missing. True when every wanted pod is there and healthy. */
+  /** Makes what is missing, a bounded number of pods in one turn. True when every wanted pod is there and healthy. */
   fill(): boolean {
     const { set, draft } = this;
     let isWhole = true;
+    const room = pendingPodsRoom(this.byOrdinal.values());
+    let made = 0;
     for (let ordinal = this.start; ordinal < this.start + this.replicas; ordinal++) {
       const pod = this.byOrdinal.get(ordinal);
-      if (pod === undefined) this.create(ordinal);
-      else if (isFinished(pod) && !isLeaving(pod)) {
+      if (pod === undefined) {
+        if (room === 0) draft.limitedBy(pendingPodsMessage("StatefulSet"));
+        if (made >= Math.min(burst, room)) return false;
+        if (this.create(ordinal)) made++;
+      } else if (isFinished(pod) && !isLeaving(pod)) {
         if (!draft.has(pod))
           draft.remove(pod, `pod ${pod.metadata.name} of StatefulSet ${set.metadata.name} has ended`);
       } else if (this.isHealthy(pod)) continue;
@@ -186,26 +202,26 @@ class Roll {
     if (atMs !== undefined && atMs > this.nowMs) this.draft.wakeAt(atMs);
   }
 
-  create(ordinal: number): void {
+  /** True when a pod is made; false when its claim or its name is not free yet. */
+  create(ordinal: number): boolean {
     const { set, draft, picture } = this;
-    const { name, namespace } = set.metadata;
-    const isHere = ({ metadata }: Pod | PersistentVolumeClaim, wanted: string) =>
-      metadata.namespace === namespace && metadata.name === wanted;
+    const { name } = set.metadata;
     for (const template of set.spec?.volumeClaimTemplates ?? []) {
       const claimName = claimNameOf(set, template, ordinal);
-      const found = picture.claims.find((each) => isHere(each, claimName));
+      const found = picture.claimNamed(claimName);
       // A claim on its way out belongs to the pod before; the new pod waits for its own.
-      if (found?.metadata.deletionTimestamp !== undefined) return;
+      if (found?.metadata.deletionTimestamp !== undefined) return false;
       if (found === undefined)
         draft.create(picture.revision, newClaim(set, template, ordinal), `pod ${ordinal} of ${name} needs it`);
     }
     const podName = podNameOf(set, ordinal);
     // A stranger has the name, or a pod that we are just letting go; when it goes, that wakes us.
-    if (picture.pods.some((pod) => isHere(pod, podName))) return;
+    if (this.taken.has(podName)) return false;
     const identity = this.usesCurrent(ordinal)
       ? { ordinal, revision: this.current, template: this.currentTemplate }
       : { ordinal, revision: this.update, template: set.spec?.template ?? {} };
     draft.create(picture.revision, statefulPod(set, identity), `StatefulSet ${name} wants pod ${ordinal}`);
+    return true;
   }
 
   /** Below the partition a pod that is made again is made as it was. */
@@ -236,13 +252,12 @@ class Roll {
     if (type !== "RollingUpdate") return;
     const maxUnavailable = Math.max(1, shareOf(rollingUpdate?.maxUnavailable ?? 1, this.replicas, "up"));
     const from = this.start + (rollingUpdate?.partition ?? 0);
-    let unavailable = 0;
-    for (let ordinal = this.start; ordinal < this.start + this.replicas; ordinal++) {
-      if (!this.isHealthy(this.byOrdinal.get(ordinal))) unavailable++;
-    }
-    for (let ordinal = this.start + this.replicas - 1; ordinal >= from; ordinal--) {
-      const pod = this.byOrdinal.get(ordinal);
-      if (pod === undefined || isLeaving(pod) || draft.has(pod) || this.revisionOf(pod) === this.update) continue;
+    // Only pods that exist are looked at: of those that are wanted there may be two thousand million.
+    let unavailable = this.replicas;
+    for (const pod of this.byOrdinal.values()) if (this.isHealthy(pod)) unavailable--;
+    for (const [ordinal, pod] of [...this.byOrdinal].sort(([a], [b]) => b - a)) {
+      if (ordinal < from) break;
+      if (isLeaving(pod) || draft.has(pod) || this.revisionOf(pod) === this.update) continue;
       // What serves nobody may go without asking how many others are missing.
       const isFree = !this.isHealthy(pod);
       if (!isFree && unavailable >= maxUnavailable) continue;

@@ -178,7 +178,7 @@ export const successesCountOnce: Invariant = {
         const there = isIndexed(job) ? (indexes.get(uid)?.size ?? 0) : (succeeded.get(uid)?.size ?? 0);
         if (count > there) return `${current.key} counts ${count} successes, and ${there} pods have succeeded`;
         const done = parseIndexes(job.status?.completedIndexes, job.spec?.completions ?? 0);
-        for (const index of done) {
+        for (const index of done.ranges().flatMap(({ first, last }) => numbers(first, last))) {
           if (indexes.get(uid)?.has(index) === true) continue;
           return `${current.key} has index ${index} of ${formatIndexes(done)} as done, and no pod of it has succeeded`;
         }
@@ -345,4 +345,8 @@ function add<T>(all: Map<string, Set<T>>, key: string, value: T): void {
   const known = all.get(key);
   if (known === undefined) all.set(key, new Set([value]));
   else known.add(value);
+}
+
+function numbers(first: number, last: number): number[] {
+  return Array.from({ length: last - first + 1 }, (_, at) => first + at);
 }

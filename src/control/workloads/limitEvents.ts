@@ -1,0 +1,28 @@
+import type { Decision, Known } from "../../decide/workloads/draft.ts";
+import { pendingPodsReason } from "../../decide/workloads/pendingPods.ts";
+import type { KubeObject } from "../../model/object.ts";
+import type { EventRecorder } from "../eventRecorder.ts";
+import type { ObjectCache } from "../objectCache.ts";
+import { warning } from "./podOwner.ts";
+
+/** Says on an owner, once each time it begins, that less is made than it asks for. */
+export class LimitEvents {
+  private readonly recorder: EventRecorder;
+  private readonly limited = new Set<string>();
+
+  constructor(recorder: EventRecorder, owners: ObjectCache) {
+    this.recorder = recorder;
+    owners.onEvent(({ type, object }) => {
+      if (type === "deleted") this.limited.delete(object.metadata.uid);
+    });
+  }
+
+  tell(owner: Known, { limit }: Decision): void {
+    const { uid } = owner.metadata;
+    if (limit === undefined) this.limited.delete(uid);
+    else if (!this.limited.has(uid)) {
+      this.limited.add(uid);
+      this.recorder.record(owner as unknown as KubeObject, warning(pendingPodsReason, "Create", limit));
+    }
+  }
+}

@@ -151,7 +151,7 @@ const hostile: readonly Hostile[] = [
       replicas: most,
       template: {
         cliqueStartupType: "CliqueStartupTypeInOrder",
-        cliques: [clique({ replicas: most, minAvailable: most }), { ...clique({}), name: "v" }],
+        cliques: [clique({ replicas: most, minAvailable: most }), { ...clique({ roleName: "v" }), name: "v" }],
         podCliqueScalingGroups: [{ name: "g", cliqueNames: ["w"], replicas: most, minAvailable: most }],
       },
     },

@@ -2,7 +2,7 @@
 import { decideReplica } from "../../decide/gang/decideReplica.ts";
 import { setReplicaName } from "../../decide/gang/names.ts";
 import { recheckSetReplica } from "../../decide/gang/termination.ts";
-import { replicasOf } from "../../model/gang/setFacts.ts";
+import { replicasInReach } from "../../model/gang/reach.ts";
 import type { PodClique, PodCliqueScalingGroup, PodCliqueSet } from "../../model/gang/types.ts";
 import { topologyNameOf } from "../../model/gang/validateTopology.ts";
 import { keyOf, keyOfObject } from "../../model/intent.ts";
@@ -23,7 +23,7 @@ export function addReplicaTurns(world: GangWorld): void {
     return key === undefined ? [] : [key];
   });
   const allReplicas = (set: KubeObject): string[] =>
-    Array.from({ length: replicasOf(set as unknown as PodCliqueSet) }, (_, index) =>
+    Array.from({ length: replicasInReach(set as unknown as PodCliqueSet) }, (_, index) =>
       replicaKey(keyOfObject(set), index),
     );
   const ofSet = (object: KubeObject): string[] => {

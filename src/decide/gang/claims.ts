@@ -1,6 +1,6 @@
 /** Claims that pods share (section 2.7): which there should be at each level, and which of them a pod uses. */
 import { components, labels } from "../../model/gang/keys.ts";
-import { groupReplicas, replicasOf } from "../../model/gang/setFacts.ts";
+import { groupReplicasInReach, podsInReach, replicasInReach } from "../../model/gang/reach.ts";
 import type {
   ClaimTemplate,
   CliqueTemplate,
@@ -31,7 +31,7 @@ export interface ClaimPlace {
   readonly indexLabel: string;
 }
 
-export const setClaims = (set: PodCliqueSet, replicas = numbersUpTo(replicasOf(set))): ClaimPlace => ({
+export const setClaims = (set: PodCliqueSet, replicas = numbersUpTo(replicasInReach(set))): ClaimPlace => ({
   set,
   owner: set,
   sharing: set.spec.template.resourceSharing,
@@ -44,7 +44,7 @@ export const groupClaims = (set: PodCliqueSet, group: PodCliqueScalingGroup, tem
   set,
   owner: group,
   sharing: template.resourceSharing,
-  replicas: numbersUpTo(groupReplicas(group.spec)),
+  replicas: numbersUpTo(groupReplicasInReach(set, template, group.spec)),
   labels: { [labels.group]: group.metadata.name },
   indexLabel: labels.groupReplica,
 });
@@ -53,7 +53,7 @@ export const cliqueClaims = (set: PodCliqueSet, clique: PodClique, template: Cli
   set,
   owner: clique,
   sharing: template.resourceSharing,
-  replicas: numbersUpTo(clique.spec.replicas),
+  replicas: numbersUpTo(podsInReach(set, clique.spec)),
   labels: { [labels.clique]: clique.metadata.name },
   indexLabel: labels.podIndex,
 });
@@ -71,6 +71,7 @@ export function syncClaims(
 ): string | undefined {
   const { set, owner, sharing = [], replicas } = place;
   const wanted = new Set<string>();
+  const byName = new Map(existing.map((claim) => [claim.metadata.name, claim]));
   let problem: string | undefined;
   for (const entry of sharing) {
     const template = resolveTemplate(set, entry, templateNamed);
@@ -82,7 +83,7 @@ export function syncClaims(
     for (const index of indexes) {
       const name = claimName(owner.metadata.name, index, entry.name);
       wanted.add(name);
-      const claim = existing.find(({ metadata }) => metadata.name === name);
+      const claim = byName.get(name);
       if (claim === undefined && template !== undefined)
         draft.create(claimOf(place, name, index, template), `${entry.name} is shared`);
       if (claim !== undefined) keepClaim(draft, place, claim, index);
@@ -105,10 +106,12 @@ export function missingClaim(
   { owner, sharing = [], replicas }: ClaimPlace,
   existing: readonly ResourceClaim[],
 ): string | undefined {
+  if (sharing.length === 0) return undefined;
+  const names = new Set(existing.map(({ metadata }) => metadata.name));
   for (const entry of sharing) {
     for (const index of entry.scope === "AllReplicas" ? (["all"] as const) : replicas) {
       const name = claimName(owner.metadata.name, index, entry.name);
-      if (!existing.some(({ metadata }) => metadata.name === name)) return `claim ${name} does not exist yet`;
+      if (!names.has(name)) return `claim ${name} does not exist yet`;
     }
   }
   return undefined;

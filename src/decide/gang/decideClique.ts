@@ -1,5 +1,6 @@
 /** What a PodClique wants done: its claims, as many pods as it asks for, their gates, its update, and what is said about it. */
 import { finalizers, gangGate, labels } from "../../model/gang/keys.ts";
+import { podsInReach } from "../../model/gang/reach.ts";
 import { cliqueNamed, groupReplicaOf, groupsOf, schedulerOf, setReplicaOf } from "../../model/gang/setFacts.ts";
 import type { GangSettings } from "../../model/gang/settings.ts";
 import type { CliqueTemplate, GroupTemplate, PodClique, PodCliqueSet, PodGang } from "../../model/gang/types.ts";
@@ -140,7 +141,7 @@ interface Scaling {
 /** As many pods as are asked for, each with the lowest number that is free. */
 function scale(draft: GangDraft, picture: CliquePicture, { set, place, pods }: Scaling): void {
   const { clique } = picture;
-  const wanted = clique.spec.replicas;
+  const wanted = podsInReach(set, clique.spec);
   const active = pods.filter((pod) => !isLeaving(pod) && !isFinished(pod));
   const numbers = new Set<number>();
   const doubled: Pod[] = [];
@@ -149,7 +150,7 @@ function scale(draft: GangDraft, picture: CliquePicture, { set, place, pods }: S
     if (number === undefined || numbers.has(number)) doubled.push(pod);
     else numbers.add(number);
   }
-  const excess = Math.max(0, active.length - wanted);
+  const excess = Math.max(0, active.length - clique.spec.replicas);
   if (excess > 0 || doubled.length > 0) {
     shrink(
       draft,
@@ -163,11 +164,13 @@ function scale(draft: GangDraft, picture: CliquePicture, { set, place, pods }: S
     return;
   }
   let missing = wanted - active.length;
-  for (let number = 0; missing > 0; number++) {
+  const made = new Set<string>();
+  for (let number = 0; missing > 0 && made.size < createsMax; number++) {
     if (numbers.has(number)) continue;
-    const name = freeName(picture, number);
+    const name = freeName(picture, number, made);
     missing--;
     if (picture.isComing(name)) continue;
+    made.add(name);
     const wish = { set, clique, name, settings: picture.settings };
     const pod = podObject({ ...wish, place: { ...place, cliqueName: clique.metadata.name, podIndex: number } });
     draft.create(pod, `clique ${clique.metadata.name} asks for ${wanted} pods`);
@@ -175,21 +178,24 @@ function scale(draft: GangDraft, picture: CliquePicture, { set, place, pods }: S
   if (active.length < wanted) draft.wait(`${wanted - active.length} pods of ${clique.metadata.name} are not there yet`);
 }
 
+/** No more creates than this in one turn; when they are shown there is another one. */
+const createsMax = 500;
+
 /** More attempts than that are never on their way for one number. */
 const attemptsMax = 8;
 
 /**
  * The name that is being made for the number, else the first that nobody has. A later attempt may be on its way while the name of an earlier
- * one has become free again: that pod counts.
+ * one has become free again: that pod counts. Among thousands of numbers two have the same first name: `made` has those of this turn.
  */
-function freeName({ clique, isTaken, isComing }: CliquePicture, number: number): string {
+function freeName({ clique, isTaken, isComing }: CliquePicture, number: number, made: ReadonlySet<string>): string {
   for (let attempt = 0; attempt < attemptsMax; attempt++) {
     const name = podName(clique, number, attempt);
     if (isComing(name)) return name;
   }
   for (let attempt = 0; ; attempt++) {
     const name = podName(clique, number, attempt);
-    if (!isTaken(name)) return name;
+    if (!isTaken(name) && !made.has(name)) return name;
   }
 }
 

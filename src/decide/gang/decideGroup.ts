@@ -1,5 +1,6 @@
 /** What a PodCliqueScalingGroup wants done: its claims, the cliques of each replica, its update, and the end of replicas that are broken. */
 import { finalizers, labels } from "../../model/gang/keys.ts";
+import { groupReplicasInReach } from "../../model/gang/reach.ts";
 import {
   cliqueNamed,
   groupMinAvailable,
@@ -147,7 +148,7 @@ function removeExcess(draft: GangDraft, group: PodCliqueScalingGroup, cliques: r
 function syncMembers(draft: GangDraft, { group, cliques, isTaken }: GroupPicture, home: GroupHome): void {
   const { set, setReplica, template } = home;
   const byName = new Map(cliques.map((clique) => [clique.metadata.name, clique]));
-  for (let replica = 0; replica < groupReplicas(group.spec); replica++) {
+  for (let replica = 0; replica < groupReplicasInReach(set, template, group.spec); replica++) {
     for (const name of template.cliqueNames) {
       const clique = cliqueNamed(set, name);
       if (clique === undefined) continue;

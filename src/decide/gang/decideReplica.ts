@@ -1,5 +1,6 @@
 /** What one replica of a PodCliqueSet wants done: its Service, autoscalers, claims, cliques, groups and gangs, and its end. */
-import { groupsOf, replicasOf, standaloneCliques } from "../../model/gang/setFacts.ts";
+import { podsInReach, replicasInReach } from "../../model/gang/reach.ts";
+import { groupsOf, standaloneCliques } from "../../model/gang/setFacts.ts";
 import type { GangSettings } from "../../model/gang/settings.ts";
 import type {
   ClusterTopologyBinding,
@@ -59,7 +60,7 @@ export function decideReplica(picture: ReplicaPicture, nowMs: number): ReplicaDe
   const { set, setReplica, settings } = picture;
   const draft = new GangDraft(picture.absentAt);
   const calm: Verdict = { verdict: "calm" };
-  if (isLeaving(set) || setReplica >= replicasOf(set)) return { ...draft.decision(), verdict: calm };
+  if (isLeaving(set) || setReplica >= replicasInReach(set)) return { ...draft.decision(), verdict: calm };
   syncService(draft, picture);
   syncAutoscalers(draft, picture);
   const problem = missingClaim(setClaims(set, [setReplica]), picture.claims);
@@ -195,13 +196,13 @@ function removeGang(draft: GangDraft, set: PodCliqueSet, gang: PodGang): void {
 }
 
 /** Why a gang is not whole: a clique that is missing, too few pods, or pods that belong to another gang. */
-function missingOf({ name, members }: GangShape, { cliques, pods }: ReplicaPicture): string | undefined {
+function missingOf({ name, members }: GangShape, { set, cliques, pods }: ReplicaPicture): string | undefined {
   for (const member of members) {
     const clique = cliques.find(({ metadata }) => metadata.name === member.name);
     if (clique === undefined || isLeaving(clique)) return `gang ${name} waits for clique ${member.name}`;
     const found = referablePods(pods, member.name, name).length;
-    if (found < clique.spec.replicas)
-      return `gang ${name} has ${found} of ${clique.spec.replicas} pods of ${member.name}`;
+    const wanted = podsInReach(set, clique.spec);
+    if (found < wanted) return `gang ${name} has ${found} of ${wanted} pods of ${member.name}`;
   }
   return undefined;
 }

@@ -1,5 +1,6 @@
 /** What a PodCliqueSet wants done as a whole: account and token, what is too much, its update, and what is said about it. */
 import { finalizers, labels } from "../../model/gang/keys.ts";
+import { limitOf, replicasInReach } from "../../model/gang/reach.ts";
 import {
   groupMinAvailable,
   groupsOf,
@@ -77,13 +78,26 @@ export function decideSet(picture: SetPicture, nowMs: number): GangDecision {
   const problem = syncClaims(draft, setClaims(set), picture.claims, picture.templateNamed);
   if (problem !== undefined) draft.wait(problem);
   removeExcess(draft, picture);
+  const limit = limitOf(set);
+  if (limit !== undefined) sayLimit(draft, set, limit);
   const errors = [
+    ...(limit === undefined ? [] : [{ code: limitCode, description: limit }]),
     ...(conflict === undefined ? [] : [conflict]),
     ...(problem === undefined ? [] : [{ code: "ERR_SYNC_PCS_RESOURCE_CLAIM", description: problem }]),
     ...picture.failures,
   ];
   setStatus(draft, picture, errors, nowMs);
   return draft.decision();
+}
+
+const limitCode = "ERR_REPLICAS_LIMITED";
+
+/** Said as an event when it begins or changes; the status keeps it. */
+function sayLimit(draft: GangDraft, set: PodCliqueSet, limit: string): void {
+  draft.wait(limit);
+  const isSaid = set.status?.lastErrors?.some(({ code, description }) => code === limitCode && description === limit);
+  if (isSaid === true) return;
+  draft.note({ regarding: set, type: "Warning", reason: "ReplicasLimited", action: "Reconciling", note: limit });
 }
 
 /** An object of ours that belongs to somebody else is not taken. */
@@ -125,7 +139,7 @@ function removeExcess(draft: GangDraft, picture: SetPicture): void {
   if (unnumbered.length > 0) removeUnexpectedGangs(draft, picture, unnumbered);
   if (picture.autoscalers.length === 0) return;
   const scalers = new Set<string>();
-  for (let index = 0; index < asked; index++) {
+  for (let index = 0; index < replicasInReach(set); index++) {
     for (const { metadata } of autoscalerObjects(set, index)) scalers.add(metadata.name);
   }
   for (const scaler of picture.autoscalers) {
@@ -137,7 +151,7 @@ function removeExcess(draft: GangDraft, picture: SetPicture): void {
 /** Gangs from an operator that put no number on them: found by name, all of them. */
 function removeUnexpectedGangs(draft: GangDraft, { set, groups }: SetPicture, gangs: readonly PodGang[]): void {
   const names = new Set<string>();
-  for (let index = 0; index < replicasOf(set); index++) {
+  for (let index = 0; index < replicasInReach(set); index++) {
     for (const { name } of gangShapes(set, index, groups)) names.add(name);
   }
   for (const gang of gangs)
@@ -149,7 +163,7 @@ export function childrenByReplica({
   cliques,
   groups,
 }: Pick<SetPicture, "set" | "cliques" | "groups">): SetReplicaChildren[] {
-  const replicas = Array.from({ length: replicasOf(set) }, (_, index) => ({
+  const replicas = Array.from({ length: replicasInReach(set) }, (_, index) => ({
     index,
     cliques: [] as PodClique[],
     groups: [] as PodCliqueScalingGroup[],
@@ -207,7 +221,7 @@ function setStatus(
     ...(isSettled && generation !== undefined && { observedGeneration: generation }),
     ...(conditions.length > 0 ? { conditions } : {}),
     ...(errors.length > 0 && { lastErrors: errors.map((error) => datedError(error, lastErrors, nowMs)) }),
-    replicas: replicasOf(set),
+    replicas: replicasInReach(set),
     updatedReplicas: updated,
     availableReplicas: available.length,
     hpaPodSelector: selectorText(defaultLabels(set.metadata.name)),

@@ -1,4 +1,5 @@
 /** The tree that `muster gangs` prints: each set, its replicas, groups and cliques, with what each needs and has, and how long it still has. */
+import { gangCliquesMax, groupReplicasInReach, replicasInReach } from "../../model/gang/reach.ts";
 import {
   groupMinAvailable,
   groupReplicaOf,
@@ -13,6 +14,7 @@ import { timeToMs } from "../../model/time.ts";
 import { controllerOf } from "../workloads/ownership.ts";
 import { breachType, terminationType } from "./breach.ts";
 import { conditionOf } from "./gangConditions.ts";
+import { homeOfGroup } from "./groupFacts.ts";
 
 export interface GangRow {
   readonly depth: number;
@@ -58,7 +60,7 @@ export function gangTree({ sets, groups, cliques }: GangObjects, nowMs: number):
       ready: set.status?.availableReplicas ?? 0,
       scheduled: countScheduledReplicas(set, baseCliques),
     });
-    for (let index = 0; index < replicasOf(set); index++) {
+    for (let index = 0; index < replicasInReach(set); index++) {
       const record = set.status?.gangTerminations?.find(({ replicaIndex }) => replicaIndex === index);
       rows.push({
         ...empty(1, "Replica", namespace, `${name}-${index}`),
@@ -72,7 +74,7 @@ export function gangTree({ sets, groups, cliques }: GangObjects, nowMs: number):
       for (const group of ownGroups.filter((each) => setReplicaOf(each) === index).sort(byName)) {
         rows.push(groupRow(2, group, delayMs, nowMs));
         const members = ownCliques.filter(({ metadata }) => controllerOf(metadata)?.uid === group.metadata.uid);
-        for (let replica = 0; replica < groupReplicas(group.spec); replica++) {
+        for (let replica = 0; replica < replicasOfGroup(set, group); replica++) {
           const own = members.filter((clique) => groupReplicaOf(clique) === replica).sort(byName);
           const ends = group.status?.gangTerminations?.find(({ replicaIndex }) => replicaIndex === replica);
           const where = empty(3, "GroupReplica", namespace, `${group.metadata.name}-${replica}`);
@@ -123,7 +125,7 @@ function sum(cliques: readonly PodClique[]): Pick<GangRow, "replicas" | "minimum
 
 function countScheduledReplicas(set: PodCliqueSet, cliques: readonly PodClique[]): number {
   let count = 0;
-  for (let index = 0; index < replicasOf(set); index++) {
+  for (let index = 0; index < replicasInReach(set); index++) {
     const own = inReplica(cliques, index);
     if (own.length > 0 && own.every(({ spec, status }) => (status?.scheduledReplicas ?? 0) >= minAvailableOf(spec)))
       count++;
@@ -167,4 +169,10 @@ function groupRow(depth: number, group: PodCliqueScalingGroup, delayMs: number, 
     ...breachOf(conditionOf(group, breachType), delayMs, nowMs),
     ...(isRestarting && { leftMs: undefined, ending: "it was ended and is starting again" }),
   };
+}
+
+function replicasOfGroup(set: PodCliqueSet, group: PodCliqueScalingGroup): number {
+  const home = homeOfGroup(set, group);
+  const kept = home === undefined ? gangCliquesMax : groupReplicasInReach(set, home.template, group.spec);
+  return Math.min(groupReplicas(group.spec), kept);
 }

@@ -1,13 +1,7 @@
 /** What the cliques of a scaling group say about its replicas. */
 import { labels } from "../../model/gang/keys.ts";
-import {
-  cliqueNamed,
-  groupNamed,
-  groupReplicaOf,
-  groupReplicas,
-  minAvailableOf,
-  setReplicaOf,
-} from "../../model/gang/setFacts.ts";
+import { groupReplicasInReach } from "../../model/gang/reach.ts";
+import { cliqueNamed, groupNamed, groupReplicaOf, minAvailableOf, setReplicaOf } from "../../model/gang/setFacts.ts";
 import type { GroupTemplate, PodClique, PodCliqueScalingGroup, PodCliqueSet } from "../../model/gang/types.ts";
 import { type GroupReplicaFacts, scheduledType } from "./breach.ts";
 import { isBreached, isUpToDate } from "./cliqueStatus.ts";
@@ -50,7 +44,7 @@ export function groupReplicasOf(
   cliques: readonly PodClique[],
 ): GroupReplica[] {
   const byName = new Map(cliques.filter((each) => !isLeaving(each)).map((each) => [each.metadata.name, each]));
-  return Array.from({ length: Math.max(0, groupReplicas(group.spec)) }, (_, index) => {
+  return Array.from({ length: groupReplicasInReach(set, template, group.spec) }, (_, index) => {
     const found = template.cliqueNames.flatMap((name) => {
       const clique = byName.get(memberName(group.metadata.name, index, name));
       return clique !== undefined && groupReplicaOf(clique) === index ? [{ name, clique }] : [];

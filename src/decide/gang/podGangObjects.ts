@@ -3,9 +3,9 @@
  * replica beyond. A gang names its pods; what it names may be scheduled.
  */
 import { annotations as annotationKeys, components, labels, podGangApiVersion } from "../../model/gang/keys.ts";
+import { gangCliquesMax, groupReplicasInReach } from "../../model/gang/reach.ts";
 import {
   groupMinAvailable,
-  groupReplicas,
   groupsOf,
   membersOf,
   minAvailableOf,
@@ -61,7 +61,7 @@ export function liveGroupReplicas(
   groups: readonly PodCliqueScalingGroup[],
 ): number {
   const name = groupName(set.metadata.name, index, template.name);
-  return groupReplicas(groups.find(({ metadata }) => metadata.name === name)?.spec ?? template);
+  return groupReplicasInReach(set, template, groups.find(({ metadata }) => metadata.name === name)?.spec);
 }
 
 export function gangShapes(set: PodCliqueSet, index: number, groups: readonly PodCliqueScalingGroup[]): GangShape[] {
@@ -76,7 +76,8 @@ export function gangShapes(set: PodCliqueSet, index: number, groups: readonly Po
   for (const template of groupsOf(set)) {
     const whole = groupName(name, index, template.name);
     const minimum = groupMinAvailable(template);
-    const replicas = Math.max(minimum, liveGroupReplicas(set, index, template, groups));
+    // A set whose minimum is larger than a gang can be has no replicas; for the others this changes nothing.
+    const replicas = Math.max(Math.min(minimum, gangCliquesMax), liveGroupReplicas(set, index, template, groups));
     for (let replica = 0; replica < replicas; replica++) {
       const ofReplica = membersOf(set, template).map((clique) => ({
         name: memberName(whole, replica, clique.name),

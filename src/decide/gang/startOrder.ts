@@ -3,6 +3,7 @@
  * one that never fits would hold it for ever.
  */
 import { labels, variables } from "../../model/gang/keys.ts";
+import { gangCliquesMax } from "../../model/gang/reach.ts";
 import {
   cliqueNamed,
   cliquesOf,
@@ -49,7 +50,9 @@ export function startsAfter(
     }
     if (group === undefined) return [cliqueName(name, at.setReplica, parent)];
     const whole = groupName(name, at.setReplica, group.name);
-    return Array.from({ length: groupMinAvailable(group) }, (_, replica) => memberName(whole, replica, parent));
+    return Array.from({ length: Math.min(groupMinAvailable(group), gangCliquesMax) }, (_, replica) =>
+      memberName(whole, replica, parent),
+    );
   });
 }
 

@@ -18,6 +18,7 @@ import {
   writeContext,
 } from "./core.ts";
 import { validateMetadata } from "./metadata.ts";
+import { refuseTooLarge } from "./objectSize.ts";
 
 /** POST to a collection. */
 export async function createObject(core: Core, target: Target, body: Sent, call: Call): Promise<Written> {
@@ -103,8 +104,9 @@ export async function insertObject(
     const beingDeleted = existing.object().metadata.deletionTimestamp !== undefined;
     throw alreadyExists(resource.groupResource, admitted.metadata.name, beingDeleted);
   }
-  core.admission.commit({ ...attributes, object: admitted }, context);
   const stored = inStoredOrder(resource.toStorage(admitted));
+  refuseTooLarge(stored);
+  core.admission.commit({ ...attributes, object: admitted }, context);
   if (call.dryRun) return { version: detached(type.storageKey, stored, resource), created: true };
   const version = core.store.put(type.storageKey, stored, sideRecord(resource, stored));
   await core.store.whenDurable(version.revision);

@@ -18,6 +18,7 @@ import {
   setManagedFields,
 } from "./create.ts";
 import { type validateMetadata, validateMetadataUpdate } from "./metadata.ts";
+import { refuseTooLarge } from "./objectSize.ts";
 
 /** Attempts before we admit that somebody else is always faster. */
 const attemptsMax = 50;
@@ -155,6 +156,7 @@ async function attemptUpdate(
     await core.store.whenDurable(version.revision);
     return { version, created: false };
   }
+  refuseTooLarge(stored, version);
   core.admission.commit({ ...attributes, object: next }, context);
   if (isFinished(resource, stored)) {
     if (call.dryRun)

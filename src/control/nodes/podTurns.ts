@@ -2,7 +2,7 @@ import { isAdmitted } from "../../decide/nodes/admission.ts";
 import { claimLifeDefaults, claimsPrepared, hasClaims } from "../../decide/nodes/claimLife.ts";
 import type { Fault } from "../../decide/nodes/faults.ts";
 import { holdsLease } from "../../decide/nodes/nodeLease.ts";
-import { earliest, type NodeWrite, podRef } from "../../decide/nodes/nodeWrite.ts";
+import { earliest, eventTarget, type NodeWrite, podRef } from "../../decide/nodes/nodeWrite.ts";
 import { fenceWrite, mayBeGivenByOthers } from "../../decide/nodes/podFence.ts";
 import type { PodInput, PodLifeOptions, PodNext } from "../../decide/nodes/podInput.ts";
 import { admitOnly, nextForPod } from "../../decide/nodes/podLife.ts";
@@ -122,7 +122,8 @@ async function turnPod(world: NodesWorld, agent: NodeAgent, record: PodRecord, t
       if (!(await stagePod(world, agent, record, { ...turn, stages }))) return;
       continue;
     }
-    const next = decide(world, agent, record, turn, isAdmittedOnly);
+    const next = decideOrWait(world, agent, record, turn, isAdmittedOnly);
+    if (next === undefined) return;
     record.wakeAtMs = next.wakeAtMs;
     const writes = next.writes.filter(isApiWrite);
     if (writes.length === 0) record.memory = next.memory;
@@ -145,6 +146,30 @@ function isApiWrite(write: NodeWrite): write is ApiWrite {
 
 function isGoing({ metadata }: Pod): boolean {
   return metadata.deletionTimestamp !== undefined;
+}
+
+/** A mistake of ours about one pod is that pod's alone: the others of the node go on, and it is looked at again later. */
+function decideOrWait(...about: Parameters<typeof decide>): PodNext | undefined {
+  try {
+    return decide(...about);
+  } catch (error) {
+    const [world, agent, record] = about;
+    const { ports } = world;
+    record.failures++;
+    record.wakeAtMs = ports.clock.nowMs() + patienceMs(record.failures);
+    ports.log.error({ node: agent.name, pod: record.key, error }, "a pod could not be looked at by a mistake of ours");
+    if (record.failures === 1) {
+      const message = `the node failed to sync this pod and tries again with back-off: ${error instanceof Error ? error.message : String(error)}`;
+      tell(world, {
+        kind: "event",
+        regarding: eventTarget(record.pod),
+        type: "Warning",
+        reason: "FailedSync",
+        message,
+      });
+    }
+    return undefined;
+  }
 }
 
 function decide(
@@ -233,11 +258,12 @@ function countRefusal({ ports }: NodesWorld, { name }: NodeAgent, pod: Pod | und
 }
 
 async function refused(
-  { ports }: NodesWorld,
+  world: NodesWorld,
   record: PodRecord,
   write: ApiWrite,
   { outcome, refusals, cancel }: { outcome: Refusal; refusals: number; cancel: Cancel },
 ): Promise<void> {
+  const { ports } = world;
   record.failures++;
   const waitMs = Math.max(outcome.retryAfterMs ?? 0, patienceMs(record.failures));
   record.wakeAtMs = ports.clock.nowMs() + waitMs;
@@ -281,5 +307,15 @@ async function refused(
         { pod: record.key, write: write.kind, reason: outcome.reason, message: outcome.message },
         "a write of a node is refused for good",
       );
+      if (record.failures === 1) {
+        const message = `the node cannot report the status of this pod: ${outcome.message}`;
+        tell(world, {
+          kind: "event",
+          regarding: eventTarget(record.pod),
+          type: "Warning",
+          reason: "FailedSync",
+          message,
+        });
+      }
   }
 }

@@ -659,3 +659,63 @@ describe("properties", () => {
     expect(world.pod("q").status?.containerStatuses?.[0]?.restartCount).toBe(4);
   });
 });
+
+describe("a pod with very many containers", () => {
+  const named = (count: number, start = "c") =>
+    Array.from({ length: count }, (_, at) => ({ name: `${start}${at}`, image: "i" }));
+
+  /** How often the names of containers are looked at until the pod runs. */
+  function looks(count: number): number {
+    const world = testWorld();
+    world.add(testPod({ spec: { containers: named(count) } }));
+    let reads = 0;
+    const { spec } = world.pod("p");
+    for (const container of spec?.containers ?? []) {
+      const { name } = container;
+      Object.defineProperty(container, "name", {
+        enumerable: true,
+        get: () => {
+          reads++;
+          return name;
+        },
+      });
+    }
+    world.run(0);
+    expect(world.phases.get("p")).toContain("Running");
+    return reads;
+  }
+
+  test("takes work in proportion to them", () => {
+    // Twice the containers: twice the work, not four times.
+    expect(looks(1000) / looks(500)).toBeLessThan(2.5);
+  });
+
+  test("starts all of them in one write, and says a few words about it", () => {
+    const world = testWorld();
+    world.add(testPod({ spec: { containers: named(5000) } }));
+    const before = world.writes;
+    world.run(0);
+    const running = world.pod("p").status?.containerStatuses?.filter(({ state, ready }) => state?.running && ready);
+    expect(running).toHaveLength(5000);
+    // One for the node's lease, one for its status, one for the pod.
+    expect(world.writes - before).toBeLessThanOrEqual(4);
+    expect(world.events.length).toBeLessThan(100);
+  });
+
+  test("all of them end with it when it is deleted", () => {
+    const world = testWorld();
+    world.add(testPod({ spec: { containers: named(5000) } }));
+    world.run(0);
+    world.remove("p", 30);
+    world.run(60_000);
+    expect(world.pods.has("p")).toBe(false);
+  });
+
+  test("comes through more init containers than one turn plays, in several turns", () => {
+    const world = testWorld();
+    world.add(testPod({ spec: { initContainers: named(1500, "i"), containers: named(1) } }));
+    world.run(0);
+    expect(world.pod("p").status?.phase).toBe("Running");
+    expect(world.pod("p").status?.initContainerStatuses?.every(({ ready }) => ready)).toBe(true);
+  });
+});

@@ -11,6 +11,7 @@ import { earliest, identityOf, type NodeWrite, podRef } from "./nodeWrite.ts";
 import type { PodInput, PodNext } from "./podInput.ts";
 import { sandboxDelayMs } from "./podPlan.ts";
 import {
+  type ContainerView,
   hasEnded,
   hasStarted,
   isInitialised,
@@ -20,9 +21,10 @@ import {
   startedMsOf,
   viewPod,
 } from "./podStatus.ts";
-import { type Due, firstDue, PodStep } from "./podStep.ts";
+import { type Due, firstDue, inOrder, PodStep } from "./podStep.ts";
 
-const stepsMax = 10_000;
+/** So many rounds are played in one turn. What was done is kept, and the rest is due at once. */
+const roundsMax = 500;
 
 export function nextForPod(input: PodInput): PodNext {
   const { pod, state, nowMs } = input;
@@ -37,16 +39,30 @@ export function nextForPod(input: PodInput): PodNext {
     const refused = step.admit();
     if (refused !== undefined) return refused;
   }
-  for (let i = 0; ; i++) {
-    if (i > stepsMax) throw new Error(`pod ${pod.metadata.uid} takes steps without end`);
-    const due = firstDue(rules.map((rule) => rule.due(step)));
-    if (due === undefined || due.atMs > nowMs) return step.result(due?.atMs);
+  for (let round = 0; round < roundsMax; round++) {
+    const dues = duesOf(step);
+    const [first] = dues;
+    if (first === undefined || first.atMs > nowMs) return step.result(first?.atMs);
     // A pod that has just become Running is shown so before anything in it ends.
-    if (due.ends === true && step.hasMoved()) return step.result(nowMs);
-    due.act();
+    if (first.ends === true && step.hasMoved()) return step.result(nowMs);
+    // Containers of a pod may be thousands: what is due for each of them is done in one round, in order. An end comes in a round
+    // with other ends, since the phase that follows from the others is asked for first.
+    for (const due of dues) {
+      if (due.atMs > nowMs || due.ends !== first.ends || step.isOver()) break;
+      due.act();
+    }
     step.settlePhase();
     if (step.isOver()) return step.result(pod.metadata.deletionTimestamp === undefined ? undefined : nowMs);
   }
+  return step.result(nowMs);
+}
+
+/** What is to happen next: one thing that concerns the pod as a whole, or what main containers do before that. */
+function duesOf(step: PodStep): Due[] {
+  const first = firstDue(rules.map((rule) => rule.due(step)));
+  const mains = mainDues(step);
+  const before = first === undefined ? mains : mains.filter(({ atMs }) => atMs < first.atMs);
+  return first === undefined || before.length > 0 ? before : [first];
 }
 
 /** The first step of a pod's life alone: taken or refused, whatever plays the rest. */
@@ -61,7 +77,7 @@ interface Rule {
   due(step: PodStep): Due | undefined;
 }
 
-/** The life of a container, in the order in which rules that are due at one moment are applied. */
+/** The life of a pod but for its main containers, in the order in which rules that are due at one moment are applied. */
 const rules: readonly Rule[] = [
   {
     name: "the pod has run longer than it may",
@@ -150,15 +166,14 @@ const rules: readonly Rule[] = [
       return firstDue(others.map((each) => step.dueForContainer(each, 0)));
     },
   },
-  {
-    name: "main containers start together when initialisation is done, and run their course",
-    due(step) {
-      if (!step.hasSandbox() || !isInitialised(step.view)) return undefined;
-      const sinceMs = step.initialisedMs();
-      return firstDue(step.view.mains.map((each) => step.dueForContainer(each, sinceMs)));
-    },
-  },
 ];
+
+/** Main containers start together when initialisation is done, and run their course. The earliest first. */
+function mainDues(step: PodStep): Due[] {
+  if (!step.hasSandbox() || !isInitialised(step.view)) return [];
+  const sinceMs = step.initialisedMs();
+  return inOrder(step.view.mains.map((each) => step.dueForContainer(each, sinceMs)));
+}
 
 /** A pod that has ended leaves when it is asked to; once is enough if a finalizer keeps its object. */
 function removal(pod: Pod): NodeWrite[] {
@@ -178,14 +193,17 @@ function stopPod(input: PodInput): PodNext {
   view.memory["asked"] = askedMs;
   let wakeAtMs: number | undefined;
   if (isAdmitted(pod)) {
-    for (const each of [...view.mains, ...view.inits]) {
-      if (!isRunning(each)) continue;
+    const stop = (each: ContainerView): void => {
+      if (!isRunning(each)) return;
       const plan = step.plan(each);
       const isKilled = plan.stopMs > graceMs;
       const atMs = askedMs + Math.min(plan.stopMs, graceMs);
       if (atMs > nowMs) wakeAtMs = earliest(wakeAtMs, atMs);
       else step.end(each, { exitCode: isKilled ? 137 : 143, reason: "Error" });
-    }
+    };
+    view.mains.forEach(stop);
+    step.settleSidecars();
+    view.inits.forEach(stop);
   }
   const memory = view.memory;
   if (wakeAtMs !== undefined) {

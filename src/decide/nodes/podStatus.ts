@@ -39,18 +39,24 @@ export interface PodView {
 export function viewPod(pod: Pod, memory: PodMemory): PodView {
   const status: PodStatus = copyJson(pod.status ?? {});
   const hasInits = (pod.spec?.initContainers ?? []).length > 0;
-  const view = (container: Container, role: ContainerRole, known: readonly ContainerStatus[]): ContainerView => ({
+  const view = (container: Container, role: ContainerRole, known: Map<string, ContainerStatus>): ContainerView => ({
     container,
     role,
-    status: known.find(({ name }) => name === container.name) ?? freshStatus(container, role, hasInits),
+    status: known.get(container.name) ?? freshStatus(container, role, hasInits),
   });
+  const knownInits = byName(status.initContainerStatuses);
   const inits = (pod.spec?.initContainers ?? []).map((each) =>
-    view(each, each.restartPolicy === "Always" ? "sidecar" : "init", status.initContainerStatuses ?? []),
+    view(each, each.restartPolicy === "Always" ? "sidecar" : "init", knownInits),
   );
-  const mains = (pod.spec?.containers ?? []).map((each) => view(each, "main", status.containerStatuses ?? []));
+  const knownMains = byName(status.containerStatuses);
+  const mains = (pod.spec?.containers ?? []).map((each) => view(each, "main", knownMains));
   if (hasInits) status.initContainerStatuses = inits.map((each) => each.status);
   status.containerStatuses = mains.map((each) => each.status);
   return { pod, status, inits, mains, memory: { ...memory } };
+}
+
+function byName(statuses: readonly ContainerStatus[] | undefined): Map<string, ContainerStatus> {
+  return new Map((statuses ?? []).map((each) => [each.name, each]));
 }
 
 function freshStatus(container: Container, role: ContainerRole, hasInits: boolean): ContainerStatus {
@@ -84,9 +90,10 @@ export function startContainer(view: PodView, { container, role, status }: Conta
 
 /** What `kubectl debug` adds starts at once and stays; it has no part in the phase. */
 export function startEphemeral({ pod, status }: PodView, nowMs: number): void {
+  const known = byName(status.ephemeralContainerStatuses);
+  const fresh: ContainerStatus[] = [];
   for (const { name, image = "" } of pod.spec?.ephemeralContainers ?? []) {
-    const known = (status.ephemeralContainerStatuses ?? []).some((each) => each.name === name);
-    if (known) continue;
+    if (known.has(name)) continue;
     const running: ContainerStatus = {
       name,
       image,
@@ -95,8 +102,9 @@ export function startEphemeral({ pod, status }: PodView, nowMs: number): void {
       restartCount: 0,
       state: { running: { startedAt: formatTime(nowMs) } },
     };
-    status.ephemeralContainerStatuses = [...(status.ephemeralContainerStatuses ?? []), running];
+    fresh.push(running);
   }
+  if (fresh.length > 0) status.ephemeralContainerStatuses = [...(status.ephemeralContainerStatuses ?? []), ...fresh];
 }
 
 export interface ContainerEnd {

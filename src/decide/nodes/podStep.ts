@@ -35,6 +35,9 @@ import {
 } from "./podStatus.ts";
 import { unreadableKnobs } from "./unreadableKnobs.ts";
 
+/** One step of one pod says no more than this. */
+const eventsMax = 25;
+
 /** Something that is to happen to a pod. */
 export interface Due {
   readonly atMs: number;
@@ -50,6 +53,11 @@ export function firstDue(dues: readonly (Due | undefined)[]): Due | undefined {
   return found;
 }
 
+/** The earliest first, equals in their order. */
+export function inOrder(dues: readonly (Due | undefined)[]): Due[] {
+  return dues.filter((due) => due !== undefined).sort((a, b) => a.atMs - b.atMs);
+}
+
 /** One step in the making: the view that rules change, and what has been said on the way. */
 export class PodStep {
   readonly input: PodInput;
@@ -60,6 +68,7 @@ export class PodStep {
   readonly events: NodeEvent[] = [];
   #assignment: Assignment;
   #annotations: Record<string, string> | undefined;
+  #initsBefore: Map<ContainerView, ContainerView | undefined> | undefined;
   readonly #plans = new Map<string, { readonly restarts: number; readonly plan: ContainerPlan }>();
 
   constructor(input: PodInput, view: PodView) {
@@ -159,13 +168,18 @@ export class PodStep {
 
   /** The moment from which this init container may start: when the one before it gave way. */
   readyForInitMs(each: ContainerView): number {
-    const before = this.view.inits[this.view.inits.indexOf(each) - 1];
+    const before = this.#initBefore(each);
     if (before === undefined) return this.sandboxMs();
     return Math.max(this.sandboxMs(), this.gaveWayMs(before));
   }
 
+  #initBefore(each: ContainerView): ContainerView | undefined {
+    this.#initsBefore ??= new Map(this.view.inits.map((init, at) => [init, this.view.inits[at - 1]]));
+    return this.#initsBefore.get(each);
+  }
+
   initialisedMs(): number {
-    return Math.max(this.sandboxMs(), ...this.view.inits.map((each) => this.gaveWayMs(each)));
+    return this.view.inits.reduce((ms, each) => Math.max(ms, this.gaveWayMs(each)), this.sandboxMs());
   }
 
   gaveWayMs(each: ContainerView): number {
@@ -288,8 +302,10 @@ export class PodStep {
 
   end(each: ContainerView, how: { exitCode: number; reason: string; message?: string | undefined }): void {
     endContainer(this.view, each, how, this.nowMs);
-    if (each.role === "sidecar" || !isFinal(this.pod, each)) return;
-    // Sidecars leave when the last of the others has.
+  }
+
+  /** Sidecars leave when the last of the others has. */
+  settleSidecars(): void {
     if (this.view.mains.every((main) => isFinal(this.pod, main))) this.endSidecars();
   }
 
@@ -315,6 +331,7 @@ export class PodStep {
   settlePhase(): void {
     const { status } = this.view;
     status.phase = phaseOf(this.view);
+    this.settleSidecars();
     if (status.phase === "Failed") this.endSidecars();
   }
 
@@ -335,6 +352,8 @@ export class PodStep {
   say(type: "Normal" | "Warning", reason: string, message: string): void {
     const { events } = this.input.options;
     if (events === "none" || (events === "warnings" && type === "Normal")) return;
+    // As a kubelet does: a burst, and no more. One pod must not fill the server with what its containers say.
+    if (this.events.length >= eventsMax) return;
     this.events.push({ kind: "event", regarding: eventTarget(this.pod), type, reason, message });
   }
 

@@ -1,0 +1,48 @@
+import type { KubeObject } from "../../model/object.ts";
+import { tooLarge } from "../../model/status.ts";
+import type { Version } from "../storage/version.ts";
+
+/**
+ * The largest object that is stored. Kubernetes stores what etcd takes, which is 1.5 MiB of its binary form; the JSON that
+ * is kept here is wordier. A small body can become a large object: each list item brings defaults and its owner's fields.
+ */
+export const objectBytesMax = 2 * 1024 * 1024;
+
+/**
+ * Refuses an object that is too large. One that already was, from an earlier version of Muster, may become smaller, and one
+ * that is being deleted may say what it has to say.
+ */
+export function refuseTooLarge(object: KubeObject, before?: Version): void {
+  if (object.metadata.deletionTimestamp !== undefined) return;
+  const bytes = roughBytes(object, objectBytesMax);
+  if (bytes <= objectBytesMax) return;
+  if (before !== undefined) {
+    const atMost = 64 * objectBytesMax;
+    if (roughBytes(object, atMost) <= roughBytes(before.object(), atMost)) return;
+  }
+  throw tooLarge(
+    `Request entity too large: the object takes more than the limit of ${objectBytesMax} bytes in storage`,
+  );
+}
+
+/** About the length of the object as JSON; counting ends when it is beyond `enough`. */
+function roughBytes(value: unknown, enough: number): number {
+  let bytes = 0;
+  const rest: unknown[] = [value];
+  while (rest.length > 0 && bytes <= enough) {
+    const each = rest.pop();
+    if (typeof each === "string") bytes += each.length + 3;
+    else if (typeof each !== "object" || each === null) bytes += 6;
+    else if (Array.isArray(each)) {
+      bytes += 2;
+      for (const item of each) rest.push(item);
+    } else {
+      bytes += 2;
+      for (const key in each) {
+        bytes += key.length + 3;
+        rest.push((each as Record<string, unknown>)[key]);
+      }
+    }
+  }
+  return bytes;
+}

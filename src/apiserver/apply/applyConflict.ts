@@ -29,9 +29,13 @@ function conflictText(conflicts: readonly Conflict[]): string {
     return `Apply failed with 1 conflict: conflict with ${describeOwner(first.owner)}: ${describePath(first.path)}`;
   }
   const byOwner = new Map<string, Conflict[]>();
+  const identities = new Map<ManagedFieldsEntry, string>();
   for (const conflict of conflicts) {
-    const id = identityText(conflict.owner);
-    byOwner.set(id, [...(byOwner.get(id) ?? []), conflict]);
+    const id = identities.get(conflict.owner) ?? identityText(conflict.owner);
+    identities.set(conflict.owner, id);
+    const own = byOwner.get(id);
+    if (own === undefined) byOwner.set(id, [conflict]);
+    else own.push(conflict);
   }
   const lines: string[] = [];
   for (const id of [...byOwner.keys()].sort()) {

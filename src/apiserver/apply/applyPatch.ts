@@ -5,7 +5,16 @@ import type { SchemaNode } from "../schema/schemaNode.ts";
 import { applyConflict, type Conflict, conflictsOf } from "./applyConflict.ts";
 import { checkApplied } from "./checkApplied.ts";
 import { type Comparison, compareObjects } from "./compareObjects.ts";
-import { difference, type FieldSet, has, intersection, leaf, recursiveDifference, union } from "./fieldSet.ts";
+import {
+  difference,
+  type FieldSet,
+  has,
+  intersection,
+  leaf,
+  recursiveDifference,
+  union,
+  unionAll,
+} from "./fieldSet.ts";
 import { fieldsOfLastApplied, kubectlManager, noteLastApplied } from "./lastApplied.ts";
 import { createdInEmpty, neverTracked, skippedFields } from "./managedFields.ts";
 import { mergeObjects } from "./mergeObjects.ts";
@@ -151,9 +160,7 @@ function prune(
   if (last === undefined) return merged;
   const all = withDeclaredFields(shape, appliedFields(shape, merged));
   const cut = withDeclaredFields(shape, appliedFields(shape, removeItems(shape, merged, last) ?? {}));
-  let ownedByAny: FieldSet | undefined;
-  for (const set of owned) ownedByAny = union(ownedByAny, set);
-  const keep = union(cut, withDeclaredFields(shape, ownedByAny));
+  const keep = union(cut, withDeclaredFields(shape, unionAll(owned)));
   const putBack = removeItems(shape, merged, difference(all, keep)) ?? {};
   const kept = withDeclaredFields(shape, appliedFields(shape, putBack));
   return removeItems(shape, merged, intersection(difference(all, kept), last)) ?? {};
@@ -168,7 +175,7 @@ function refuseConflicts(
   let conflicts: Conflict[] = [];
   for (const owner of others) {
     const contested = intersection(fieldsOfEntry(owner), changed);
-    if (contested !== undefined) conflicts.push(...conflictsOf(owner, contested));
+    if (contested !== undefined) for (const conflict of conflictsOf(owner, contested)) conflicts.push(conflict);
   }
   if (conflicts.length > 0 && request.manager === kubectlManager && request.live !== undefined) {
     const excused = fieldsOfLastApplied(shape, request.live, request.apiVersion);

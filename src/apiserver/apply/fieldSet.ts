@@ -1,4 +1,4 @@
-import { canonicalPathElement, comparePathElements, describePathElement } from "./pathElement.ts";
+import { canonicalPathElement, comparePathElements, describePathElement, orderOfElements } from "./pathElement.ts";
 
 /**
  * A set of paths in the very form in which it is stored and sent: fieldsV1. A node without keys is a path that is in
@@ -55,9 +55,7 @@ export function assemble(
   if (includesSelf) node[self] = leaf;
   for (let i = 1; i < count; i++) {
     if (comparePathElements(elements[i - 1] as string, elements[i] as string) > 0) {
-      const order = elements.map((_, index) => index);
-      order.sort((a, b) => comparePathElements(elements[a] as string, elements[b] as string));
-      for (const index of order) node[elements[index] as string] = children[index] as FieldSet;
+      for (const index of orderOfElements(elements)) node[elements[index] as string] = children[index] as FieldSet;
       return node;
     }
   }
@@ -84,6 +82,30 @@ export function union(a: FieldSet | undefined, b: FieldSet | undefined): FieldSe
   return isNewKey ? sorted(changed) : changed;
 }
 
+/** All paths of all sets. Two by two, so that thousands of sets do not each copy all that came before. */
+export function unionAll(sets: readonly (FieldSet | undefined)[]): FieldSet | undefined {
+  let level = sets;
+  while (level.length > 1) {
+    const next: (FieldSet | undefined)[] = [];
+    for (let i = 0; i < level.length; i += 2) next.push(union(level[i], level[i + 1]));
+    level = next;
+  }
+  return level[0];
+}
+
+/** How many keys the nodes have that are asked about often: what changed is held against every owner. */
+const keyCounts = new WeakMap<FieldSet, number>();
+const fewKeys = 16;
+
+function keyCount(node: FieldSet): number {
+  const known = keyCounts.get(node);
+  if (known !== undefined) return known;
+  let count = 0;
+  for (const _ in node) count++;
+  if (count > fewKeys) keyCounts.set(node, count);
+  return count;
+}
+
 /** The paths of a that are not in b. A path above or below one in b is another path. */
 export function difference(a: FieldSet | undefined, b: FieldSet | undefined): FieldSet | undefined {
   if (a === undefined || b === undefined) return a;
@@ -91,10 +113,12 @@ export function difference(a: FieldSet | undefined, b: FieldSet | undefined): Fi
   if (isLeaf(a)) return holdsSelf(b) ? undefined : a;
   if (isLeaf(b)) return a[self] === undefined ? a : without(a, self);
   let changed: Record<string, FieldSet | undefined> | undefined;
-  for (const element in b) {
+  // Only what both have matters, so the smaller one says what to look at.
+  for (const element in keyCount(b) > fewKeys && keyCount(a) < keyCount(b) ? a : b) {
     const left = a[element];
-    if (left === undefined) continue;
-    const rest = difference(left, b[element]);
+    const right = b[element];
+    if (left === undefined || right === undefined) continue;
+    const rest = difference(left, right);
     if (rest === left) continue;
     changed ??= { ...a };
     changed[element] = rest;
@@ -170,13 +194,13 @@ export function pathsOf(set: FieldSet | undefined, prefix: Path = [], into: Path
 }
 
 export function fromPaths(paths: Iterable<Path>): FieldSet | undefined {
-  let set: FieldSet | undefined;
+  const sets: FieldSet[] = [];
   for (const path of paths) {
     let node = leaf;
     for (let i = path.length - 1; i >= 0; i--) node = { [path[i] as string]: node };
-    set = union(set, node);
+    sets.push(node);
   }
-  return set;
+  return unionAll(sets);
 }
 
 /** `.spec.template.spec.containers[name="c"].image` */
@@ -233,6 +257,10 @@ function compact(node: Record<string, FieldSet | undefined>): FieldSet | undefin
 
 function sorted(node: FieldSet): FieldSet {
   const rest: Record<string, FieldSet> = {};
-  for (const element of Object.keys(node).sort(comparePathElements)) rest[element] = node[element] as FieldSet;
+  const elements = Object.keys(node);
+  for (const index of orderOfElements(elements)) {
+    const element = elements[index] as string;
+    rest[element] = node[element] as FieldSet;
+  }
   return rest;
 }

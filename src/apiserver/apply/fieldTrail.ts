@@ -1,5 +1,5 @@
 import { assemble, type FieldSet, leaf } from "./fieldSet.ts";
-import { comparePathElements } from "./pathElement.ts";
+import { comparePathElements, orderOfElements } from "./pathElement.ts";
 
 /**
  * Builds nodes of field sets so that equal ones are the same object. Ten thousand pods of one template have the same
@@ -70,10 +70,8 @@ export class Trail<Below> {
 
   /** The same children in stored order, so that objects written in another order share the node. */
   #sorted(edges: readonly Edge<Below>[], children: readonly FieldSet[]): Trail<Below> {
-    const order = edges.map((_, index) => index);
-    order.sort((a, b) => comparePathElements(edges[a]?.element ?? "", edges[b]?.element ?? ""));
     let trail = this.#root ?? this;
-    for (const index of order) {
+    for (const index of orderOfElements(edges.map((edge) => edge.element))) {
       const like = edges[index] as Edge<Below>;
       trail = trail.with(trail.edge(like), children[index] as FieldSet);
     }

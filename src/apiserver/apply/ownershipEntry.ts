@@ -1,6 +1,6 @@
 import { equalJson } from "../../model/json.ts";
 import type { ManagedFieldsEntry } from "../../model/object.ts";
-import { decodeFieldSet, type FieldSet, fromFieldsV1, leaf, union } from "./fieldSet.ts";
+import { decodeFieldSet, type FieldSet, fromFieldsV1, leaf, unionAll } from "./fieldSet.ts";
 
 /**
  * One line of metadata.managedFields: who owns what, by which operation. An entry is known by manager, operation and
@@ -129,10 +129,15 @@ export function foldAncient(entries: ManagedFieldsEntry[]): ManagedFieldsEntry[]
   for (const entry of entries) if (entry.operation === "Update") updates++;
   if (updates <= updateManagersMax) return entries;
 
+  const identities = new Map(entries.map((entry) => [entry, identityText(entry)]));
   const oldestFirst = entries.filter((entry) => entry.operation === "Update");
-  oldestFirst.sort((a, b) => compareText(a.time, b.time) || compareText(identityText(a), identityText(b)));
-  const byIdentity = new Map(entries.map((entry) => [identityText(entry), entry]));
+  oldestFirst.sort((a, b) => compareText(a.time, b.time) || compareText(identities.get(a), identities.get(b)));
+  const byIdentity = new Map(entries.map((entry) => [identities.get(entry) ?? "", entry]));
   const firstOfVersion = new Map<string, ManagedFieldsEntry>();
+  /** What is folded, by version; put together at the end, for there may be thousands. */
+  const folded = new Map<string, { time: string | undefined; fields: (FieldSet | undefined)[] }>();
+  const ancient = (apiVersion: string) =>
+    ({ manager: ancientManager, operation: "Update", apiVersion, subresource: "" }) as const;
   for (const entry of oldestFirst) {
     if (updates <= updateManagersMax) break;
     const apiVersion = entry.apiVersion ?? "";
@@ -141,14 +146,22 @@ export function foldAncient(entries: ManagedFieldsEntry[]): ManagedFieldsEntry[]
       firstOfVersion.set(apiVersion, entry);
       continue;
     }
-    const who = { manager: ancientManager, operation: "Update", apiVersion, subresource: "" } as const;
-    const bucketId = identityText(who);
-    const bucket = byIdentity.get(bucketId) ?? first;
-    if (bucket === first) byIdentity.delete(identityText(first));
-    byIdentity.delete(identityText(entry));
+    let bucket = folded.get(apiVersion);
+    if (bucket === undefined) {
+      const stored = byIdentity.get(identityText(ancient(apiVersion))) ?? first;
+      if (stored === first) byIdentity.delete(identities.get(first) ?? "");
+      bucket = { time: stored.time, fields: [fieldsOfEntry(stored)] };
+      folded.set(apiVersion, bucket);
+    }
+    byIdentity.delete(identities.get(entry) ?? "");
     // The entry that is folded in is the younger one, so the bucket takes its time.
-    byIdentity.set(bucketId, ownershipEntry(who, entry.time, union(fieldsOfEntry(bucket), fieldsOfEntry(entry))));
+    bucket.time = entry.time;
+    bucket.fields.push(fieldsOfEntry(entry));
     updates--;
+  }
+  for (const [apiVersion, { time, fields }] of folded) {
+    const who = ancient(apiVersion);
+    byIdentity.set(identityText(who), ownershipEntry(who, time, unionAll(fields)));
   }
   return [...byIdentity.values()];
 }

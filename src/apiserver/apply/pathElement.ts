@@ -57,6 +57,22 @@ export function comparePathElements(a: string, b: string): number {
   return compareValues(parsed(a), parsed(b));
 }
 
+/** The places of elements in their order. Each element is read once, however many there are. */
+export function orderOfElements(elements: readonly string[]): number[] {
+  const keys = elements.map((element) => {
+    const kind = element.charCodeAt(0);
+    const isText = kind === codeOfField || (kind !== codeOfKey && kind !== codeOfValue && kind !== codeOfPlace);
+    return { rank: kindRank(element), value: isText ? element : read(element) };
+  });
+  return elements
+    .map((_, index) => index)
+    .sort((a, b) => {
+      const [left, right] = [keys[a], keys[b]];
+      if (left === undefined || right === undefined) return 0;
+      return left.rank - right.rank || compareValues(left.value, right.value);
+    });
+}
+
 /** `.spec`, `[name="c"]`, `[="x"]`: the form in which people see a step. */
 export function describePathElement(element: string): string {
   const rest = element.slice(2);
@@ -104,6 +120,7 @@ type KeyValue = readonly [name: string, value: unknown];
 const codeOfField = "f".charCodeAt(0);
 const codeOfKey = "k".charCodeAt(0);
 const codeOfValue = "v".charCodeAt(0);
+const codeOfPlace = "i".charCodeAt(0);
 
 const kindRanks: Record<string, number> = { ".": 0, f: 1, k: 2, v: 3, i: 4 };
 
@@ -118,11 +135,15 @@ const parsedElementsMax = 4096;
 function parsed(element: string): unknown {
   const known = parsedElements.get(element);
   if (known !== undefined) return known;
-  const value: unknown = JSON.parse(element.slice(2));
-  const result = element.charCodeAt(0) === codeOfKey ? Object.entries(value as object) : value;
+  const result = read(element);
   if (parsedElements.size >= parsedElementsMax) parsedElements.clear();
   parsedElements.set(element, result);
   return result;
+}
+
+function read(element: string): unknown {
+  const value: unknown = JSON.parse(element.slice(2));
+  return element.charCodeAt(0) === codeOfKey ? Object.entries(value as object) : value;
 }
 
 /** Numbers before strings before booleans before lists before maps before null; each kind in its own order. */

@@ -64,19 +64,25 @@ class Creation {
     let trail = this.#begin();
     const shape = this.#shape;
     const count = items.length;
-    const elements: string[] = [];
-    for (let i = 0; i < count; i++) elements.push(shape.nameItem(items[i]));
+    // The place of the only item of a name; minus one for a name that several items share.
+    const places = new Map<string, number>();
     for (let i = 0; i < count; i++) {
-      const element = elements[i] as string;
+      const element = shape.nameItem(items[i]);
+      places.set(element, places.has(element) ? -1 : i);
+    }
+    // In the order in which names are first seen.
+    for (const [element, place] of places) {
       // Items that share a name cannot be told apart, so the name alone is tracked.
-      if (count > 1 && elements.indexOf(element) !== i) continue;
-      const hasTwin = count > 1 && elements.indexOf(element, i + 1) >= 0;
+      const hasTwin = place < 0;
       let edge = trail.edges.get(element);
       if (edge === undefined) {
         edge = new Edge(element, element, { shape: shape.items, isThere: false, skip: undefined });
         trail.edges.set(element, edge);
       }
-      trail = trail.with(edge, hasTwin ? leaf : (createdFields(shape.items, items[i], false, undefined) as FieldSet));
+      trail = trail.with(
+        edge,
+        hasTwin ? leaf : (createdFields(shape.items, items[place], false, undefined) as FieldSet),
+      );
     }
     return trail.finish();
   }
@@ -177,13 +183,15 @@ function appliedBelow(shape: Shape, value: Fields): FieldSet | undefined {
 function appliedItems(shape: Shape, items: readonly unknown[]): FieldSet | undefined {
   const elements: string[] = [];
   const children: FieldSet[] = [];
+  const places = new Map<string, number>();
   for (const item of items) {
     const element = shape.nameItem(item);
-    const twin = elements.indexOf(element);
-    if (twin >= 0) {
+    const twin = places.get(element);
+    if (twin !== undefined) {
       children[twin] = leaf;
       continue;
     }
+    places.set(element, elements.length);
     elements.push(element);
     const child = appliedFields(shape.items, item);
     children.push(child === undefined ? leaf : asMember(child));

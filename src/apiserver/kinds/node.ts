@@ -7,6 +7,7 @@ import { strategyOfKind } from "./kindStrategy.ts";
 import { checkQualifiedName, labelValueProblem } from "./nameChecks.ts";
 import { isIntegerResource } from "./pods/resourceValidation.ts";
 import { checkTaintEffect } from "./pods/tolerationValidation.ts";
+import { repeats } from "./repeats.ts";
 
 export const nodeStrategy = strategyOfKind<Node>({
   generation: "none",
@@ -73,20 +74,22 @@ function checkNodeStatus(node: Node, errors: FieldError[]): void {
     }
   }
   const addresses = node.status?.addresses ?? [];
+  const isRepeated = repeats();
   for (const [i, address] of addresses.entries()) {
-    if (addresses.slice(0, i).some((other) => equalJson(other, address))) {
+    if (isRepeated(address.type, address.address)) {
       errors.push(duplicate(`status.addresses[${i}]`, address));
     }
   }
 }
 
 export function checkTaints(taints: readonly Taint[], path: string, errors: FieldError[]): void {
+  const isRepeated = repeats();
   for (const [i, taint] of taints.entries()) {
     checkQualifiedName(taint.key, `${path}[${i}].key`, errors);
     const problem = labelValueProblem(taint.value ?? "");
     if (problem !== undefined) errors.push(invalid(`${path}[${i}].value`, taint.value, problem));
     checkTaintEffect(taint.effect, `${path}[${i}].effect`, errors);
-    if (taints.slice(0, i).some((other) => other.key === taint.key && other.effect === taint.effect)) {
+    if (isRepeated(taint.key, taint.effect)) {
       const error = duplicate(`${path}[${i}]`, taint);
       errors.push({ ...error, body: `${error.body}: taints must be unique by key and effect pair` });
     }

@@ -11,6 +11,7 @@ import { strategyOfKind } from "./kindStrategy.ts";
 import { checkLabelSelector } from "./labelChecks.ts";
 import { enforceLimitRangesOnClaim } from "./limitRangeAdmission.ts";
 import { checkDnsSubdomain } from "./nameChecks.ts";
+import { repeats } from "./repeats.ts";
 
 const accessModes = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 const protection = "kubernetes.io/pvc-protection";
@@ -106,7 +107,8 @@ export function checkClaimSpec(spec: PersistentVolumeClaimSpec, path: string, er
   if (spec.volumeAttributesClassName) {
     checkDnsSubdomain(spec.volumeAttributesClassName, `${path}.volumeAttributesClassName`, errors);
   }
-  const repeated = modes.find((mode, i) => modes.indexOf(mode) < i);
+  const isRepeated = repeats();
+  const repeated = modes.find((mode) => isRepeated(mode));
   if (repeated !== undefined) errors.push(duplicate(`${path}.accessModes`, repeated));
 }
 

@@ -10,6 +10,7 @@ import type {
 import { checkImmutable, checkOneOf, checkPositive } from "./fieldChecks.ts";
 import { strategyOfKind } from "./kindStrategy.ts";
 import { checkDnsLabel, checkDnsSubdomain, checkQualifiedName } from "./nameChecks.ts";
+import { repeats } from "./repeats.ts";
 
 const templatesMax = 8;
 const claimsMax = 4;
@@ -33,10 +34,11 @@ function workloadErrors(workload: Workload): FieldError[] {
   const path = "spec.podGroupTemplates";
   if (templates.length === 0) errors.push(required(path, "must have at least one item"));
   if (templates.length > templatesMax) errors.push(tooMany(path, templates.length, templatesMax));
+  const isRepeated = repeats();
   for (const [i, template] of templates.entries()) {
     if (!template.name) errors.push(required(`${path}[${i}].name`));
     else checkDnsLabel(template.name, `${path}[${i}].name`, errors);
-    if (templates.slice(0, i).some(({ name }) => name === template.name)) {
+    if (isRepeated(template.name)) {
       errors.push(duplicate(`${path}[${i}].name`, template.name));
     }
     checkGroup(template, `${path}[${i}]`, errors);
@@ -112,10 +114,11 @@ function checkPolicy(policy: PodGroupSchedulingPolicy | undefined, path: string,
 }
 
 function checkClaims(claims: readonly PodGroupResourceClaim[], path: string, errors: FieldError[]): void {
+  const isRepeated = repeats();
   for (const [i, claim] of claims.entries()) {
     if (!claim.name) errors.push(required(`${path}[${i}].name`));
     else checkDnsLabel(claim.name, `${path}[${i}].name`, errors);
-    if (claims.slice(0, i).some(({ name }) => name === claim.name)) {
+    if (isRepeated(claim.name)) {
       errors.push(duplicate(`${path}[${i}].name`, claim.name));
     }
     const count = Number(claim.resourceClaimName !== undefined) + Number(claim.resourceClaimTemplateName !== undefined);

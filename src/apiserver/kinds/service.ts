@@ -7,6 +7,7 @@ import { strategyOfKind } from "./kindStrategy.ts";
 import { checkLabels } from "./labelChecks.ts";
 import { checkDnsLabel, checkDnsSubdomain, checkQualifiedName } from "./nameChecks.ts";
 import { checkPort } from "./pods/handlerValidation.ts";
+import { repeats } from "./repeats.ts";
 import {
   allocateServiceAddresses,
   carryServiceAddresses,
@@ -172,12 +173,12 @@ function checkExternalName(spec: ServiceSpec, errors: FieldError[]): void {
 
 function checkPorts(spec: ServiceSpec, errors: FieldError[]): void {
   const ports = spec.ports ?? [];
+  const [isRepeatedName, isRepeatedNodePort, isRepeatedPort] = [repeats(), repeats(), repeats()];
   for (const [i, port] of ports.entries()) {
     const path = `spec.ports[${i}]`;
-    const earlier = ports.slice(0, i);
     if (port.name) {
       checkDnsLabel(port.name, `${path}.name`, errors);
-      if (earlier.some(({ name }) => name === port.name)) errors.push(duplicate(`${path}.name`, port.name));
+      if (isRepeatedName(port.name)) errors.push(duplicate(`${path}.name`, port.name));
     } else if (ports.length > 1) errors.push(required(`${path}.name`));
     checkPortNumber(port.port ?? 0, `${path}.port`, errors);
     checkOneOf(port.protocol, ["SCTP", "TCP", "UDP"], `${path}.protocol`, errors, true);
@@ -186,11 +187,10 @@ function checkPorts(spec: ServiceSpec, errors: FieldError[]): void {
     if (port.nodePort && spec.type === "ClusterIP") {
       errors.push(forbidden(`${path}.nodePort`, "may not be used when `type` is 'ClusterIP'"));
     }
-    const sameProtocol = earlier.filter(({ protocol }) => protocol === port.protocol);
-    if (port.nodePort && sameProtocol.some(({ nodePort }) => nodePort === port.nodePort)) {
+    if (port.nodePort && isRepeatedNodePort(port.protocol, port.nodePort)) {
       errors.push(duplicate(`${path}.nodePort`, port.nodePort));
     }
-    if (sameProtocol.some((other) => other.port === port.port)) {
+    if (isRepeatedPort(port.protocol, port.port)) {
       errors.push(duplicate(path, { port: port.port, protocol: port.protocol }));
     }
   }

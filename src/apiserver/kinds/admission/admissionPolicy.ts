@@ -11,6 +11,7 @@ import { checkOneOf } from "../fieldChecks.ts";
 import { strategyOfKind } from "../kindStrategy.ts";
 import { checkLabelSelector } from "../labelChecks.ts";
 import { checkDnsSubdomain, checkQualifiedName } from "../nameChecks.ts";
+import { repeats } from "../repeats.ts";
 import {
   checkMatchConditions,
   checkMatchResources,
@@ -57,11 +58,12 @@ function validatingPolicyErrors(policy: ValidatingAdmissionPolicy): FieldError[]
   if (auditAnnotations.length > annotationsMax) {
     errors.push(tooMany("spec.auditAnnotations", auditAnnotations.length, annotationsMax));
   }
+  const isRepeated = repeats();
   for (const [i, annotation] of auditAnnotations.entries()) {
     const path = `spec.auditAnnotations[${i}]`;
     if (!annotation.key) errors.push(required(`${path}.key`));
     else checkQualifiedName(`${policy.metadata.name}/${annotation.key}`, `${path}.key`, errors);
-    if (auditAnnotations.slice(0, i).some(({ key }) => key === annotation.key)) {
+    if (isRepeated(annotation.key)) {
       errors.push(duplicate(`${path}.key`, annotation.key));
     }
     checkCelSyntax(annotation.valueExpression?.trim(), `${path}.valueExpression`, errors);

@@ -12,6 +12,7 @@ import { checkCelSyntax } from "../celExpression.ts";
 import { checkOneOf } from "../fieldChecks.ts";
 import { checkLabelSelector } from "../labelChecks.ts";
 import { checkQualifiedName } from "../nameChecks.ts";
+import { repeats } from "../repeats.ts";
 
 const operations = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 const conditionsMax = 64;
@@ -67,10 +68,11 @@ export function checkMatchConditions(
 ): void {
   const list = conditions ?? [];
   if (list.length > conditionsMax) errors.push(tooMany(path, list.length, conditionsMax));
+  const isRepeated = repeats();
   for (const [i, condition] of list.entries()) {
     if (!condition.name) errors.push(required(`${path}[${i}].name`));
     else checkQualifiedName(condition.name, `${path}[${i}].name`, errors);
-    if (list.slice(0, i).some(({ name }) => name === condition.name)) {
+    if (isRepeated(condition.name)) {
       errors.push(duplicate(`${path}[${i}].name`, condition.name));
     }
     checkCelSyntax(condition.expression?.trim(), `${path}[${i}].expression`, errors);
@@ -95,12 +97,13 @@ export function checkParamKind(kind: ParamKind | undefined, path: string, errors
 
 export function checkVariables(variables: readonly Variable[] | undefined, path: string, errors: FieldError[]): void {
   const list = variables ?? [];
+  const isRepeated = repeats();
   for (const [i, variable] of list.entries()) {
     if (!variable.name) errors.push(required(`${path}[${i}].name`, "name is not specified"));
     else if (cIdentifierErrors(variable.name).length > 0) {
       errors.push(invalid(`${path}[${i}].name`, variable.name, "name is not a valid CEL identifier"));
     }
-    if (list.slice(0, i).some(({ name }) => name === variable.name)) {
+    if (isRepeated(variable.name)) {
       errors.push(duplicate(`${path}[${i}].name`, variable.name));
     }
     checkCelSyntax(variable.expression?.trim(), `${path}[${i}].expression`, errors);

@@ -10,6 +10,7 @@ import { checkOneOf, checkPortNumber } from "../fieldChecks.ts";
 import { strategyOfKind } from "../kindStrategy.ts";
 import { checkLabelSelector } from "../labelChecks.ts";
 import { checkDnsSubdomain } from "../nameChecks.ts";
+import { repeats } from "../repeats.ts";
 import { checkMatchConditions, checkRule, setRuleDefaults } from "./admissionRules.ts";
 
 type Webhook = MutatingWebhook | ValidatingWebhook;
@@ -51,9 +52,10 @@ export const validatingWebhookStrategy = strategyOfKind<ValidatingWebhookConfigu
 function configurationErrors(webhooks: readonly Webhook[] | undefined): FieldError[] {
   const errors: FieldError[] = [];
   const list = webhooks ?? [];
+  const isRepeated = repeats();
   for (const [i, webhook] of list.entries()) {
     checkWebhook(webhook, `webhooks[${i}]`, errors);
-    if (list.slice(0, i).some(({ name }) => name === webhook.name)) {
+    if (isRepeated(webhook.name)) {
       errors.push(duplicate(`webhooks[${i}].name`, webhook.name));
     }
   }

@@ -13,6 +13,7 @@ import { checkIpAddress, checkReachableIp } from "../addressChecks.ts";
 import { checkImmutable, checkOneOf, checkPortNumber } from "../fieldChecks.ts";
 import { strategyOfKind } from "../kindStrategy.ts";
 import { checkDnsLabel, checkDnsSubdomain, checkQualifiedName } from "../nameChecks.ts";
+import { repeats } from "../repeats.ts";
 
 const protocols = ["SCTP", "TCP", "UDP"];
 
@@ -118,8 +119,9 @@ function checkEndpoint(endpoint: Endpoint, addressType: string, path: string, er
   if (endpoint.nodeName !== undefined) checkDnsSubdomain(endpoint.nodeName, `${path}.nodeName`, errors);
   const zones = endpoint.hints?.forZones ?? [];
   if (zones.length > hintsMax) errors.push(tooMany(`${path}.hints.forZones`, zones.length, hintsMax));
+  const isRepeated = repeats();
   for (const [i, zone] of zones.entries()) {
-    if (zones.slice(0, i).some(({ name }) => name === zone.name)) {
+    if (isRepeated(zone.name)) {
       errors.push(duplicate(`${path}.hints.forZones[${i}]`, zone.name));
     }
   }

@@ -12,6 +12,7 @@ import {
 import type { Container, ContainerPort, EphemeralContainer, PodSpec } from "../../../model/kubernetes.generated.ts";
 import { checkPortNumber } from "../fieldChecks.ts";
 import { checkDnsLabel, checkPortName } from "../nameChecks.ts";
+import { repeats } from "../repeats.ts";
 import { checkEnvironment, checkEnvironmentFrom } from "./environmentValidation.ts";
 import { checkLifecycle, checkProbe } from "./handlerValidation.ts";
 import { type ClaimNames, checkContainerResources } from "./resourceValidation.ts";
@@ -207,12 +208,13 @@ function checkRunningParts(
 const protocols = ["SCTP", "TCP", "UDP"];
 
 function checkPorts(ports: readonly ContainerPort[], path: string, errors: FieldError[]): void {
+  const isRepeated = repeats();
   for (let i = 0; i < ports.length; i++) {
     const port = ports[i];
     if (port === undefined) continue;
     const at = `${path}[${i}]`;
     if (port.name && checkPortName(port.name, `${at}.name`, errors)) {
-      if (ports.slice(0, i).some((other) => other.name === port.name)) {
+      if (isRepeated(port.name)) {
         errors.push(duplicate(`${at}.name`, port.name));
       }
     }
@@ -269,9 +271,10 @@ function checkResizePolicy(
   path: string,
   errors: FieldError[],
 ): void {
+  const isRepeated = repeats();
   for (const [i, policy] of policies.entries()) {
     const at = `${path}.resizePolicy`;
-    if (policies.slice(0, i).some((other) => other.resourceName === policy.resourceName)) {
+    if (isRepeated(policy.resourceName)) {
       errors.push(duplicate(`${at}[${i}]`, policy.resourceName));
     }
     if (policy.resourceName !== "cpu" && policy.resourceName !== "memory") {

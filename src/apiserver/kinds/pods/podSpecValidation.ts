@@ -6,6 +6,7 @@ import { compareAmounts, isNegativeAmount } from "../amounts.ts";
 import { checkOneOf, checkRange } from "../fieldChecks.ts";
 import { checkLabels } from "../labelChecks.ts";
 import { checkDnsLabel, checkDnsSubdomain, checkQualifiedName } from "../nameChecks.ts";
+import { repeats } from "../repeats.ts";
 import { checkAffinity } from "./affinityValidation.ts";
 import { checkContainers } from "./containerValidation.ts";
 import { aggregate } from "./podResources.ts";
@@ -126,9 +127,10 @@ function checkResourceClaims(spec: PodSpec, path: string, errors: FieldError[]):
 
 function checkSchedulingGates(spec: PodSpec, path: string, errors: FieldError[]): void {
   const gates = spec.schedulingGates ?? [];
+  const isRepeated = repeats();
   for (const [i, gate] of gates.entries()) {
     checkQualifiedName(gate.name, `${path}.schedulingGates[${i}]`, errors);
-    if (gates.slice(0, i).some((other) => other.name === gate.name)) {
+    if (isRepeated(gate.name)) {
       errors.push(duplicate(`${path}.schedulingGates[${i}]`, gate.name));
     }
   }

@@ -4,6 +4,7 @@ import type { ContainerStatus, Pod, PodSpec, PodStatus } from "../../../model/ku
 import { checkIpAddress } from "../addressChecks.ts";
 import { checkImmutable } from "../fieldChecks.ts";
 import { checkDnsSubdomain, checkQualifiedName } from "../nameChecks.ts";
+import { repeats } from "../repeats.ts";
 
 /** An older client drops fields that it does not know; these are put back rather than lost. */
 export function keepUnsaidStatus(next: PodStatus, old: PodStatus): void {
@@ -62,9 +63,10 @@ export function checkPodStatusUpdate(next: Pod, old: Pod, errors: FieldError[]):
     errors,
   );
   checkClaimStatuses(status, spec, errors);
+  const isRepeated = repeats();
   for (const [i, address] of (status.podIPs ?? []).entries()) {
     checkIpAddress(address.ip, `status.podIPs[${i}]`, errors);
-    if (status.podIPs?.slice(0, i).some(({ ip }) => ip === address.ip)) {
+    if (isRepeated(address.ip)) {
       errors.push(duplicate(`status.podIPs[${i}]`, address));
     }
   }
@@ -76,8 +78,9 @@ function checkContainersStayTerminated(
   spec: PodSpec,
   errors: FieldError[],
 ): void {
+  const containers = new Map(spec.containers.map((each) => [each.name, each]));
   const mayRestart = (status: ContainerStatus): boolean => {
-    const container = spec.containers.find(({ name }) => name === status.name);
+    const container = containers.get(status.name);
     if ((container?.restartPolicyRules ?? []).length > 0) return true;
     const policy = container?.restartPolicy ?? spec.restartPolicy;
     if (policy === "Always") return true;
@@ -93,8 +96,9 @@ function checkInitContainersStayTerminated(
   errors: FieldError[],
 ): void {
   if (spec.restartPolicy === "Always") return;
+  const containers = new Map((spec.initContainers ?? []).map((each) => [each.name, each]));
   const mayRestart = (status: ContainerStatus): boolean => {
-    const container = spec.initContainers?.find(({ name }) => name === status.name);
+    const container = containers.get(status.name);
     if (container?.restartPolicy === "Always" || (container?.restartPolicyRules ?? []).length > 0) return true;
     return spec.restartPolicy === "OnFailure" && status.state?.terminated?.exitCode !== 0;
   };
@@ -109,9 +113,10 @@ function checkStayTerminated(
   errors: FieldError[],
 ): void {
   if (old === undefined || next === undefined) return;
+  const nextByName = new Map(next.map((each) => [each.name, each]));
   for (const [i, before] of old.entries()) {
     if (before.state?.terminated === undefined || mayRestart(before)) continue;
-    const after = next.find(({ name }) => name === before.name);
+    const after = nextByName.get(before.name);
     if (after === undefined || after.state?.terminated !== undefined) continue;
     errors.push(forbidden(`${path}[${i}].state`, "may not be transitioned to non-terminated state"));
   }
@@ -119,12 +124,14 @@ function checkStayTerminated(
 
 function checkClaimStatuses(status: PodStatus, spec: PodSpec, errors: FieldError[]): void {
   const statuses = status.resourceClaimStatuses ?? [];
+  const known = new Set((spec.resourceClaims ?? []).map(({ name }) => name));
+  const isRepeated = repeats();
   for (const [i, claim] of statuses.entries()) {
     const path = `status.resourceClaimStatuses[${i}]`;
-    if (!spec.resourceClaims?.some(({ name }) => name === claim.name)) {
+    if (!known.has(claim.name)) {
       errors.push(invalid(`${path}.name`, claim.name, "must match the name of an entry in `spec.resourceClaims`"));
     }
-    if (statuses.slice(0, i).some(({ name }) => name === claim.name)) {
+    if (isRepeated(claim.name)) {
       errors.push(duplicate(`${path}.name`, claim.name));
     }
     if (claim.resourceClaimName !== undefined) {

@@ -73,14 +73,14 @@ function warnAboutContainer(container: Container, base: string, field: string, i
     }
   }
   if (ports !== undefined && ports.length > 1) {
-    for (const [i, port] of ports.entries()) {
-      const first = ports.findIndex(
-        (other) =>
-          other.containerPort === port.containerPort &&
-          other.protocol === port.protocol &&
-          other.hostIP === port.hostIP,
-      );
-      if (first >= i) continue;
+    const places = new Map<string, number>();
+    for (const [i, { containerPort, protocol, hostIP }] of ports.entries()) {
+      const key = JSON.stringify([containerPort, protocol, hostIP]);
+      const first = places.get(key);
+      if (first === undefined) {
+        places.set(key, i);
+        continue;
+      }
       const path = `${base}.${field}[${index}].ports`;
       warn(`${path}[${i}]: duplicate port definition with ${path}[${first}]`);
     }

@@ -1,6 +1,7 @@
 import { duplicate, type FieldError, forbidden, invalid, notSupported, required } from "../../../model/fieldError.ts";
 import type { AppArmorProfile, PodSpec, SeccompProfile, SecurityContext } from "../../../model/kubernetes.generated.ts";
 import { checkOneOf, checkRange } from "../fieldChecks.ts";
+import { repeats } from "../repeats.ts";
 import { checkDescendingPath } from "./volumeMountValidation.ts";
 
 const idMax = 2 ** 31 - 1;
@@ -31,12 +32,13 @@ export function checkPodSecurity(spec: PodSpec, path: string, errors: FieldError
   for (const [i, group] of (context.supplementalGroups ?? []).entries()) {
     checkRange(group, { min: 0, max: idMax }, `${path}.supplementalGroups[${i}]`, errors);
   }
+  const isRepeated = repeats();
   for (const [i, sysctl] of (context.sysctls ?? []).entries()) {
     const at = `${path}.sysctls[${i}].name`;
     if (!sysctl.name) errors.push(required(at));
     else if (sysctl.name.length > 253 || !sysctlName.test(sysctl.name)) {
       errors.push(invalid(at, sysctl.name, `must have at most 253 characters and match regex ${sysctlName.source}`));
-    } else if (context.sysctls?.slice(0, i).some((other) => other.name === sysctl.name)) {
+    } else if (isRepeated(sysctl.name)) {
       errors.push(duplicate(at, sysctl.name));
     }
     if (spec.hostNetwork === true && sysctl.name.startsWith("net.")) {

@@ -12,6 +12,9 @@ export function checkTopologySpread(
   path: string,
   errors: FieldError[],
 ): void {
+  const keyOf = ({ topologyKey, whenUnsatisfiable }: TopologySpreadConstraint): string =>
+    JSON.stringify([topologyKey, whenUnsatisfiable]);
+  const lastOf = new Map(constraints.map((constraint, i) => [keyOf(constraint), i]));
   for (const [i, constraint] of constraints.entries()) {
     const at = `${path}[${i}]`;
     const { topologyKey, whenUnsatisfiable, minDomains } = constraint;
@@ -20,10 +23,7 @@ export function checkTopologySpread(
     if (!actions.includes(whenUnsatisfiable ?? "")) {
       errors.push(notSupported(`${at}.whenUnsatisfiable`, whenUnsatisfiable ?? "", actions));
     }
-    const isRepeated = constraints
-      .slice(i + 1)
-      .some((other) => other.topologyKey === topologyKey && other.whenUnsatisfiable === whenUnsatisfiable);
-    if (isRepeated) {
+    if (lastOf.get(keyOf(constraint)) !== i) {
       errors.push(duplicate(`${at}.{topologyKey, whenUnsatisfiable}`, `{${topologyKey}, ${whenUnsatisfiable}}`));
     }
     if (minDomains !== undefined) {

@@ -7,6 +7,7 @@ import {
   required,
 } from "../../../model/fieldError.ts";
 import type { Container, EphemeralContainer, Volume } from "../../../model/kubernetes.generated.ts";
+import { repeats } from "../repeats.ts";
 
 export type VolumesByName = ReadonlyMap<string, Volume>;
 
@@ -19,26 +20,25 @@ export function checkVolumeMounts(
 ): void {
   const mounts = container.volumeMounts ?? [];
   const devices = container.volumeDevices ?? [];
+  const isRepeatedMount = repeats();
+  const deviceNames = new Set(devices.map(({ name }) => name));
+  const devicePaths = new Set(devices.map(({ devicePath }) => devicePath));
   for (let i = 0; i < mounts.length; i++) {
     const mount = mounts[i];
     if (mount === undefined) continue;
     if (!mount.name) errors.push(required(`${path}.volumeMounts[${i}].name`));
     if (!volumes.has(mount.name)) errors.push(fieldNotFound(`${path}.volumeMounts[${i}].name`, mount.name ?? ""));
     if (!mount.mountPath) errors.push(required(`${path}.volumeMounts[${i}].mountPath`));
-    for (let j = 0; j < i; j++) {
-      if (mounts[j]?.mountPath !== mount.mountPath) continue;
+    if (isRepeatedMount(mount.mountPath)) {
       errors.push(invalid(`${path}.volumeMounts[${i}].mountPath`, mount.mountPath, "must be unique"));
-      break;
     }
-    for (const device of devices) {
-      if (device.name === mount.name) {
-        const detail = "must not already exist in volumeDevices";
-        errors.push(invalid(`${path}.volumeMounts[${i}].name`, mount.name, detail));
-      }
-      if (device.devicePath === mount.mountPath) {
-        const detail = "must not already exist as a path in volumeDevices";
-        errors.push(invalid(`${path}.volumeMounts[${i}].mountPath`, mount.mountPath, detail));
-      }
+    if (deviceNames.has(mount.name)) {
+      const detail = "must not already exist in volumeDevices";
+      errors.push(invalid(`${path}.volumeMounts[${i}].name`, mount.name, detail));
+    }
+    if (devicePaths.has(mount.mountPath)) {
+      const detail = "must not already exist as a path in volumeDevices";
+      errors.push(invalid(`${path}.volumeMounts[${i}].mountPath`, mount.mountPath, detail));
     }
     // Upstream leaves the index out of these paths; clients that match on them rely on it.
     if (mount.subPath) checkDescendingPath(mount.subPath, `${path}.volumeMounts.subPath`, errors);
@@ -62,12 +62,13 @@ export function checkVolumeMounts(
       errors.push(forbidden(`${path}.volumeMounts.recursiveReadOnly`, "may only be specified when readOnly is true"));
     }
   }
+  const [isRepeatedName, isRepeatedPath] = [repeats(), repeats()];
   for (const [i, device] of devices.entries()) {
     const at = `${path}.volumeDevices[${i}]`;
     const volume = volumes.get(device.name);
     if (!device.name) errors.push(required(`${at}.name`));
     if (!device.devicePath) errors.push(required(`${at}.devicePath`));
-    if (devices.slice(0, i).some((other) => other.name === device.name)) {
+    if (isRepeatedName(device.name)) {
       errors.push(invalid(`${at}.name`, device.name, "must be unique"));
     }
     if (volume === undefined) errors.push(fieldNotFound(`${at}.name`, device.name ?? ""));
@@ -81,7 +82,7 @@ export function checkVolumeMounts(
       );
     }
     if (device.devicePath) {
-      if (devices.slice(0, i).some((other) => other.devicePath === device.devicePath)) {
+      if (isRepeatedPath(device.devicePath)) {
         errors.push(invalid(`${at}.devicePath`, device.devicePath, "must be unique"));
       }
       checkNoBacksteps(device.devicePath, `${at}.devicePath`, errors);

@@ -18,6 +18,7 @@ export function checkVolumes(
 ): VolumesByName {
   if (volumes === undefined || volumes.length === 0) return noVolumes;
   const byName = new Map<string, Volume>();
+  const made = new Set(volumes.flatMap((volume) => (volume?.ephemeral ? [`${podName}-${volume.name}`] : [])));
   for (let i = 0; i < volumes.length; i++) {
     const volume = volumes[i];
     if (volume === undefined) continue;
@@ -28,7 +29,7 @@ export function checkVolumes(
     if (byName.has(volume.name)) errors.push(duplicate(`${path}[${i}].name`, volume.name));
     if (errors.length === before) byName.set(volume.name, volume);
     const claim = volume.persistentVolumeClaim?.claimName;
-    if (claim !== undefined && podName && volumes.some((v) => v.ephemeral && `${podName}-${v.name}` === claim)) {
+    if (claim !== undefined && podName && made.has(claim)) {
       errors.push(
         invalid(
           `${path}[${i}].persistentVolumeClaim.claimName`,

@@ -14,6 +14,7 @@ import { checkImmutable, checkOneOf } from "../fieldChecks.ts";
 import { strategyOfKind } from "../kindStrategy.ts";
 import { checkLabelSelector } from "../labelChecks.ts";
 import { checkDnsSubdomain, checkQualifiedName } from "../nameChecks.ts";
+import { repeats } from "../repeats.ts";
 import { checkPersistentVolumeSpec } from "./persistentVolume.ts";
 
 const parametersMax = 512;
@@ -206,11 +207,12 @@ export const csiNodeStrategy = strategyOfKind<CSINode>({
 function nodeErrors(node: CSINode): FieldError[] {
   const errors: FieldError[] = [];
   const drivers = node.spec?.drivers ?? [];
+  const isRepeated = repeats();
   for (const [i, driver] of drivers.entries()) {
     const path = `spec.drivers[${i}]`;
     if (!driver.name) errors.push(required(`${path}.name`));
     else checkDnsSubdomain(driver.name.toLowerCase(), `${path}.name`, errors);
-    if (drivers.slice(0, i).some(({ name }) => name === driver.name)) {
+    if (isRepeated(driver.name)) {
       errors.push(duplicate(`${path}.name`, driver.name));
     }
     if (!driver.nodeID) errors.push(required(`${path}.nodeID`));

@@ -99,13 +99,28 @@ describe("an answer", () => {
     expect(openApi.answer("apis/nowhere/v1", undefined)).toBeUndefined();
   });
 
-  test("to version 2 are an empty document, for kubectl and a list of objects, and a refusal in any other form", () => {
-    const title = { title: "T", version: "v9" };
+  const v2Title = { title: "T", version: "v9" };
+
+  test("to version 2 are an empty document as protobuf, for kubectl and a list of objects", () => {
     const asked = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
-    expect(openApiV2(asked, title).toString("hex")).toBe("0a03322e3012070a0154120276394200");
-    expect(() => openApiV2("application/json", title)).toThrow(
-      expect.objectContaining({ status: expect.objectContaining({ code: 406 }) }),
-    );
+    const { type, body } = openApiV2(asked, v2Title);
+    expect(type).toBe(asked.replace("@", "."));
+    expect(body.toString("hex")).toBe("0a03322e3012070a0154120276394200");
+  });
+
+  test.each([undefined, "application/json", "*/*", "application/json, */*;q=0.5"])(
+    "to version 2 are an empty document as JSON when asked with Accept %s",
+    (accept) => {
+      const { type, body } = openApiV2(accept, v2Title);
+      expect(type).toBe("application/json");
+      const empty = { swagger: "2.0", info: v2Title, paths: {}, definitions: {} };
+      expect(JSON.parse(body.toString("utf8"))).toEqual(empty);
+    },
+  );
+
+  test("to version 2 are a refusal in any other form", () => {
+    const refused = expect.objectContaining({ status: expect.objectContaining({ code: 406 }) });
+    expect(() => openApiV2("application/yaml", v2Title)).toThrow(refused);
   });
 });
 

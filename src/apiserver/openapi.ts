@@ -165,18 +165,27 @@ export class OpenApi {
 
 /** The one form of version 2 that kubectl asks for. Answers name it with a dot where the question has an at sign. */
 const v2Protobuf = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
-export const openApiV2Type = v2Protobuf.replace("@", ".");
+const openApiV2Type = v2Protobuf.replace("@", ".");
+const jsonTypes = ["application/json", "application/*", "*/*"];
 
 /**
- * `/openapi/v2` without a single definition, as protobuf. Version 3 says everything, but for `kind: List` kubectl goes
- * to version 2 all the same, and gives up when it cannot have it; kinds that it does not find there it leaves to the
- * server's own strict validation. No other form is served.
+ * `/openapi/v2` without a single definition, as protobuf where that is asked for by name, else as JSON. Version 3 says
+ * everything, but for `kind: List` kubectl goes to version 2 all the same, and gives up when it cannot have it; kinds that
+ * it does not find there it leaves to the server's own strict validation.
  */
-export function openApiV2(accept: string | undefined, title: { title: string; version: string }): Buffer {
-  if (accept === undefined || !accept.includes(v2Protobuf)) throw notAcceptable([v2Protobuf]);
-  const info = Buffer.concat([textField(1, title.title), textField(2, title.version)]);
-  const paths = Buffer.alloc(0);
-  return Buffer.concat([textField(1, "2.0"), bytesField(2, info), bytesField(8, paths)]);
+export function openApiV2(
+  accept: string | undefined,
+  info: { readonly title: string; readonly version: string },
+): { readonly type: string; readonly body: Buffer } {
+  if (accept?.includes(v2Protobuf) === true) {
+    const title = Buffer.concat([textField(1, info.title), textField(2, info.version)]);
+    const body = Buffer.concat([textField(1, "2.0"), bytesField(2, title), bytesField(8, Buffer.alloc(0))]);
+    return { type: openApiV2Type, body };
+  }
+  const asked = (accept ?? "*/*").split(",").map((each) => (each.split(";")[0] ?? "").trim());
+  if (!asked.some((type) => jsonTypes.includes(type))) throw notAcceptable([v2Protobuf, "application/json"]);
+  const document = { swagger: "2.0", info, paths: {}, definitions: {} };
+  return { type: "application/json", body: Buffer.from(JSON.stringify(document)) };
 }
 
 function textField(number: number, text: string): Buffer {

@@ -1,7 +1,7 @@
 import { Buffer } from "node:buffer";
 import type { TokenIssuer } from "../auth/serviceAccountToken.ts";
 import { aggregatedContentType, Discovery, type TaggedDocument } from "../discovery.ts";
-import { type CustomOpenApi, OpenApi, openApiV2, openApiV2Type } from "../openapi.ts";
+import { type CustomOpenApi, OpenApi, openApiV2 } from "../openapi.ts";
 import type { Registry } from "../registry.ts";
 import { builtinResources, type ResourceType } from "../resources.ts";
 import { serverVersion } from "../version.ts";
@@ -93,8 +93,9 @@ export class Documents {
       return true;
     }
     if (path === "/openapi/v2") {
-      const document = openApiV2(exchange.header("accept"), { title: "Kubernetes", version: serverVersion.gitVersion });
-      exchange.sendBytes(200, openApiV2Type, document, { Vary: "Accept" });
+      const info = { title: "Kubernetes", version: serverVersion.gitVersion };
+      const { type, body } = openApiV2(exchange.header("accept"), info);
+      exchange.sendBytes(200, type, body, { Vary: "Accept" });
       return true;
     }
     if (path === "/openapi/v3" || path === "/openapi/v3/") {

@@ -256,7 +256,7 @@ async function log(world: SubresourceWorld, exchange: Exchange, target: Target):
   response.end();
 }
 
-/** The container that a log is about; a pod with several needs it said. */
+/** The container that a log is about: the only regular one, whatever others there are; with several it has to be said. */
 function containerOf(pod: Pod, asked: string): string {
   const spec = pod.spec;
   const { name } = pod.metadata;
@@ -264,13 +264,12 @@ function containerOf(pod: Pod, asked: string): string {
   const init = (spec?.initContainers ?? []).map((one) => one.name);
   const ephemeral = (spec?.ephemeralContainers ?? []).map((one) => one.name);
   if (asked === "") {
-    if (regular.length === 1 && init.length === 0 && ephemeral.length === 0) return regular[0] ?? "";
-    if (regular.length === 1 && init.length > 0) {
-      throw badRequest(
-        `a container name must be specified for pod ${name}, choose one of: [${regular.join(" ")}] or one of the init containers: [${init.join(" ")}]`,
-      );
-    }
-    throw badRequest(`a container name must be specified for pod ${name}, choose one of: [${regular.join(" ")}]`);
+    const [only] = regular;
+    if (regular.length === 1 && only !== undefined) return only;
+    const more = init.length === 0 ? "" : ` or one of the init containers: [${init.join(" ")}]`;
+    throw badRequest(
+      `a container name must be specified for pod ${name}, choose one of: [${regular.join(" ")}]${more}`,
+    );
   }
   if ([...regular, ...init, ...ephemeral].includes(asked)) return asked;
   throw badRequest(`container ${asked} is not valid for pod ${name}`);

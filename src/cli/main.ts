@@ -229,12 +229,17 @@ program
   .option("--gang-config <file>", "a Grove OperatorConfiguration for the gang operator")
   .option("--no-gpu-sharing", "refuse pods that ask for a share of a GPU")
   .option("--group-claims", "let PodGroups have device claims of their own")
+  .option("--feature-gates <gate=bool,...>", "switch features of device allocation, by Kubernetes' names", collect, [])
   .option("--enable-quota-validation", "warn of queues that have more quota than the queue above them")
   .option("--leader-elect", "act only while holding a Lease, so that many may run")
   .option("--lease-namespace <name>", "where the Lease is", "kube-system")
   .option("--lease-name <name>", "what it is called", "muster")
   .option("--identity <name>", "who we are; must be unique (default: the host's name and a random word)")
-  .option("--status-address <host:port>", "where /healthz, /readyz and /metrics are served", "127.0.0.1:8081")
+  .option(
+    "--status-address <host:port>",
+    "where /healthz, /readyz, /metrics and /debug/devices are served",
+    "127.0.0.1:8081",
+  )
   .option(
     "--webhook-service <namespace/name>",
     "serve the rules about writes as webhooks, which the API server reaches through this Service",
@@ -265,7 +270,12 @@ program
   .option("--gang-config <file>", "a Grove OperatorConfiguration for the gang operator")
   .option("--no-gpu-sharing", "refuse pods that ask for a share of a GPU")
   .option("--group-claims", "let PodGroups have device claims of their own")
+  .option("--feature-gates <gate=bool,...>", "switch features of device allocation, by Kubernetes' names", collect, [])
   .option("--enable-quota-validation", "warn of queues that have more quota than the queue above them")
+  .option(
+    "--status-address <host:port>",
+    "where /healthz, /readyz, /metrics and /debug/devices are served (default: nowhere)",
+  )
   .addOption(
     new Option("--log-level <level>", "what is written to standard error")
       .choices(["debug", "info", "warn", "error"])

@@ -6,6 +6,7 @@ import { prometheus } from "../adapters/prometheus.ts";
 import { systemClock } from "../adapters/systemClock.ts";
 import { systemRandom } from "../adapters/systemRandom.ts";
 import { Controllers } from "../control/controllers.ts";
+import { knownDeviceWorld } from "../control/devices/deviceWorld.ts";
 import { servedDevices } from "../control/devices/servedDevices.ts";
 import { ensureDefinitions, ensureStartObjects, missingDefinitions } from "../control/ensureObjects.ts";
 import type { Part } from "../control/part.ts";
@@ -15,12 +16,13 @@ import type { Pod } from "../model/kubernetes.generated.ts";
 import type { KubeObject } from "../model/object.ts";
 import type { Outcome } from "../model/outcome.ts";
 import { UserError } from "../model/userError.ts";
+import { withFeatureGates } from "./featureGates.ts";
 import { type ClusterFlags, findCluster } from "./findCluster.ts";
 import { withFullScheduler } from "./fullScheduler.ts";
 import { withGangConfig } from "./gangConfig.ts";
 import { withGpuSharing } from "./gpuSharing.ts";
 import { withGroupClaims } from "./groupClaims.ts";
-import { parsePort } from "./parsePort.ts";
+import { hostAndPort } from "./hostAndPort.ts";
 import { withQuotaValidation } from "./quotaValidation.ts";
 import { startStatusServer } from "./statusServer.ts";
 import { untilSignal } from "./untilSignal.ts";
@@ -40,6 +42,8 @@ export interface RunFlags extends ClusterFlags, WebhookFlags {
   readonly gpuSharing: boolean;
   /** Whether PodGroups have claims. */
   readonly groupClaims?: boolean;
+  /** `Gate=true|false`, by Kubernetes' names. */
+  readonly featureGates: readonly string[];
   /** Whether quotas of queues are held against each other. */
   readonly enableQuotaValidation?: boolean;
   readonly statusAddress: string;
@@ -51,9 +55,12 @@ export interface RunFlags extends ClusterFlags, WebhookFlags {
 /** Runs controllers against any cluster until a signal. */
 export async function runControllers(flags: RunFlags): Promise<void> {
   const chosen = withQuotaValidation(
-    withGroupClaims(
-      withGpuSharing(await withGangConfig(chosenParts(flags), flags.gangConfig), flags.gpuSharing),
-      flags.groupClaims,
+    withFeatureGates(
+      withGroupClaims(
+        withGpuSharing(await withGangConfig(chosenParts(flags), flags.gangConfig), flags.gpuSharing),
+        flags.groupClaims,
+      ),
+      flags.featureGates,
     ),
     flags.enableQuotaValidation,
   );
@@ -82,7 +89,12 @@ export async function runControllers(flags: RunFlags): Promise<void> {
     { fieldManager, transforms: { "/pods": leanObject }, ...(lease === undefined ? {} : { lease }) },
   );
   const status = await startStatusServer(
-    { health: controllers.health, readiness: controllers.readiness, metrics },
+    {
+      health: controllers.health,
+      readiness: controllers.readiness,
+      metrics,
+      devices: () => knownDeviceWorld(controllers)?.describe(),
+    },
     listen,
   );
   const namespace = flags.leaseNamespace;
@@ -155,12 +167,6 @@ function mustSucceed<T>(outcome: Outcome<T>, what: string): T {
     `${what}: ${outcome.message} (${outcome.reason})`,
     "see that the cluster answers (`kubectl get --raw /readyz`) and that these credentials may do it",
   );
-}
-
-function hostAndPort(address: string, flag: string): { host: string; port: number } {
-  const colon = address.lastIndexOf(":");
-  const host = address.slice(0, Math.max(0, colon)).replace(/^\[|\]$/g, "");
-  return { host: host === "" ? "0.0.0.0" : host, port: parsePort(address.slice(colon + 1), flag) };
 }
 
 function sayReady(flags: RunFlags, about: { server: string; status: string; chosen: readonly Part[] }): void {

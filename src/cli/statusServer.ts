@@ -10,6 +10,8 @@ export interface StatusPages {
   /** Whether we can do our work. */
   readonly readiness: Health;
   readonly metrics: { readonly contentType: string; text(): Promise<string> };
+  /** What the process counts as given away; undefined where nothing here deals with devices. */
+  readonly devices?: () => object | undefined;
 }
 
 export interface StatusServer {
@@ -17,7 +19,7 @@ export interface StatusServer {
   stop(): Promise<void>;
 }
 
-/** Serves `/healthz`, `/livez`, `/readyz` (each with `?verbose`) and `/metrics`. */
+/** Serves `/healthz`, `/livez`, `/readyz` (each with `?verbose`), `/metrics`, and to this machine `/debug/devices`. */
 export async function startStatusServer(
   pages: StatusPages,
   listen: { readonly host: string; readonly port: number },
@@ -64,7 +66,18 @@ async function answer(pages: StatusPages, request: IncomingMessage, response: Se
     }
     case "/metrics":
       return send(200, await pages.metrics.text(), pages.metrics.contentType);
+    case "/debug/devices": {
+      // It names claims of all namespaces: for those who can reach the process itself, as `kubectl port-forward` does.
+      if (!isLoopback(request.socket.remoteAddress)) return send(403, "only served to this machine\n");
+      const devices = pages.devices?.();
+      if (devices === undefined) return send(404, "no component of this process deals with devices\n");
+      return send(200, `${JSON.stringify(devices, undefined, 2)}\n`, "application/json");
+    }
     default:
-      return send(404, "try /healthz, /livez, /readyz or /metrics\n");
+      return send(404, "try /healthz, /livez, /readyz, /metrics or /debug/devices\n");
   }
+}
+
+function isLoopback(address: string | undefined): boolean {
+  return address === "::1" || /^(::ffff:)?127\./.test(address ?? "");
 }

@@ -5,6 +5,7 @@ import { systemClock } from "../adapters/systemClock.ts";
 import { systemRandom } from "../adapters/systemRandom.ts";
 import { inProcessKube } from "../apiserver/kubeApi.ts";
 import { Controllers } from "../control/controllers.ts";
+import { knownDeviceWorld } from "../control/devices/deviceWorld.ts";
 import { ensureDefinitions, ensureStartObjects } from "../control/ensureObjects.ts";
 import { nodesPart } from "../control/nodes/nodesPart.ts";
 import type { Part } from "../control/part.ts";
@@ -14,13 +15,16 @@ import type { Outcome } from "../model/outcome.ts";
 import { applyManifests } from "./applyManifests.ts";
 import { demoFolder } from "./demo/demoFolder.ts";
 import { type EmbeddedServerFlags, startEmbeddedServer } from "./embeddedServer.ts";
+import { withFeatureGates } from "./featureGates.ts";
 import { withFullScheduler } from "./fullScheduler.ts";
 import { withGangConfig } from "./gangConfig.ts";
 import { withGpuSharing } from "./gpuSharing.ts";
 import { withGroupClaims } from "./groupClaims.ts";
+import { hostAndPort } from "./hostAndPort.ts";
 import type { InventoryDemo, InventoryDemoOptions } from "./inventory/demo.ts";
 import { withQuotaValidation } from "./quotaValidation.ts";
 import { readProfiles } from "./readProfiles.ts";
+import { type StatusServer, startStatusServer } from "./statusServer.ts";
 import { untilSignal } from "./untilSignal.ts";
 
 export interface UpFlags extends EmbeddedServerFlags {
@@ -34,8 +38,12 @@ export interface UpFlags extends EmbeddedServerFlags {
   readonly gpuSharing: boolean;
   /** Whether PodGroups have claims. */
   readonly groupClaims?: boolean;
+  /** `Gate=true|false`, by Kubernetes' names. */
+  readonly featureGates: readonly string[];
   /** Whether quotas of queues are held against each other. */
   readonly enableQuotaValidation?: boolean;
+  /** Where health, metrics and what is known of devices are served; nowhere unless given. */
+  readonly statusAddress?: string;
   readonly logLevel: "debug" | "info" | "warn" | "error";
   readonly output: "text" | "json";
 }
@@ -53,8 +61,12 @@ export async function runUp(flags: UpFlags): Promise<void> {
     await withGangConfig(withFullScheduler(parts, { placesPlainPods: true, formsPlainGangs: true }), flags.gangConfig),
     flags.gpuSharing,
   );
+  const listen = flags.statusAddress === undefined ? undefined : hostAndPort(flags.statusAddress, "--status-address");
   const running: Part[] = [
-    ...withQuotaValidation(withGroupClaims(chosen, flags.groupClaims), flags.enableQuotaValidation),
+    ...withQuotaValidation(
+      withFeatureGates(withGroupClaims(chosen, flags.groupClaims), flags.featureGates),
+      flags.enableQuotaValidation,
+    ),
     nodes.part,
   ];
   const hooks = running.flatMap((part) => part.hooks ?? []);
@@ -65,9 +77,15 @@ export async function runUp(flags: UpFlags): Promise<void> {
   const kube = considerateKube(inProcessKube(core, { user: controllerUser, fieldManager: "muster" }));
   const controllers = new Controllers({ kube, clock, random, log, metrics }, { fieldManager: "muster" });
   let problem: unknown;
+  let status: StatusServer | undefined;
   let inventory: Promise<InventoryDemo | undefined> = Promise.resolve(undefined);
   const stopping = new AbortController();
   try {
+    if (listen !== undefined) {
+      const { health, readiness } = controllers;
+      const devices = () => knownDeviceWorld(controllers)?.describe();
+      status = await startStatusServer({ health, readiness, metrics, devices }, listen);
+    }
     mustSucceed(await ensureDefinitions({ kube, clock }, running));
     mustSucceed(await ensureStartObjects(kube, running));
     for (const part of running) part.add(controllers);
@@ -75,7 +93,7 @@ export async function runUp(flags: UpFlags): Promise<void> {
     const started = await Promise.race([controllers.start(), signal, embedded.diskFailure]);
     if (started === true) {
       if (flags.demo === true) await applyManifests(kube, core.registry, demoFolder);
-      sayReady(flags.output, { api: server.url, kubeconfig });
+      sayReady(flags.output, { api: server.url, kubeconfig, status: status?.url });
       // Nobody waits for the database: the cluster is ready without it.
       if (flags.demo === true) {
         const { dataDir } = flags;
@@ -87,6 +105,7 @@ export async function runUp(flags: UpFlags): Promise<void> {
     stopping.abort();
     await (await inventory)?.stop();
     await controllers.stop();
+    await status?.stop();
     await embedded.stop().catch(() => {});
   }
   if (problem instanceof Error) throw problem;
@@ -109,11 +128,16 @@ function mustSucceed(outcome: Outcome<undefined>): void {
   if (!outcome.ok) throw new Error(`${outcome.reason}: ${outcome.message}`);
 }
 
-function sayReady(output: "text" | "json", { api, kubeconfig }: { api: string; kubeconfig: string }): void {
+function sayReady(
+  output: "text" | "json",
+  { api, kubeconfig, status }: { api: string; kubeconfig: string; status: string | undefined },
+): void {
   if (output === "json") {
-    process.stdout.write(`${JSON.stringify({ ready: true, api, kubeconfig, dashboard: null })}\n`);
+    const shown = { ready: true, api, kubeconfig, dashboard: null, ...(status !== undefined && { status }) };
+    process.stdout.write(`${JSON.stringify(shown)}\n`);
     return;
   }
-  process.stdout.write(`ready: api ${api}, kubeconfig ${kubeconfig}\n`);
+  const more = status === undefined ? "" : `, status ${status}`;
+  process.stdout.write(`ready: api ${api}, kubeconfig ${kubeconfig}${more}\n`);
   process.stdout.write(`try: kubectl --kubeconfig ${kubeconfig} get nodes\n`);
 }

@@ -4,11 +4,13 @@ import { seededRandom } from "../../src/apiserver/testing/seededRandom.ts";
 import { TestApi } from "../../src/apiserver/testing/testApi.ts";
 import { Controllers } from "../../src/control/controllers.ts";
 import { type DevicesOptions, devicesPart } from "../../src/control/devices/devicesPart.ts";
+import { knownDeviceWorld } from "../../src/control/devices/deviceWorld.ts";
 import { MetricsBook } from "../../src/control/metricsBook.ts";
 import type { NodesOptions } from "../../src/control/nodes/nodesOptions.ts";
 import { nodesPart } from "../../src/control/nodes/nodesPart.ts";
 import { FaultyKube } from "../../src/control/testing/faultyKube.ts";
 import { KeptLog } from "../../src/control/testing/keptLog.ts";
+import type { DevicesDescription } from "../../src/decide/devices/describeDevices.ts";
 import { fastDelays } from "../../src/decide/nodes/podPlan.ts";
 import { parsePool, profilesWith } from "../../src/decide/nodes/profiles.ts";
 import type { Pod, ResourceClaim, ResourceClaimSpec } from "../../src/model/kubernetes.generated.ts";
@@ -23,6 +25,7 @@ export interface DevicesClusterOptions {
 export class DevicesCluster {
   readonly api: TestApi;
   readonly log = new KeptLog();
+  readonly metrics = new MetricsBook();
   readonly kube: FaultyKube;
   private readonly controllers: Controllers;
 
@@ -31,7 +34,7 @@ export class DevicesCluster {
     const user = { username: "muster", groups: ["system:masters"] };
     this.kube = new FaultyKube(inProcessKube(api.core, { user, fieldManager: "muster" }));
     this.controllers = new Controllers(
-      { kube: this.kube, clock: api.clock, random: seededRandom(1), log: this.log, metrics: new MetricsBook() },
+      { kube: this.kube, clock: api.clock, random: seededRandom(1), log: this.log, metrics: this.metrics },
       { fieldManager: "muster", freeze: true },
     );
     const pools = (options.pools ?? ["h100=1"]).map((text) => parsePool(text, profilesWith()));
@@ -48,11 +51,27 @@ export class DevicesCluster {
       metadata: { name: "gpu" },
       spec: { selectors: [{ cel: { expression: 'device.driver == "gpu.nvidia.com"' } }] },
     });
-    const started = cluster.controllers.start();
-    await cluster.run(0.1);
-    await started;
-    await cluster.run(0.5);
+    await cluster.begin();
     return cluster;
+  }
+
+  /** A second process, on a cluster that another one has left. */
+  static async on(api: TestApi, options: DevicesClusterOptions = {}): Promise<DevicesCluster> {
+    const cluster = new DevicesCluster(api, options);
+    await cluster.begin();
+    return cluster;
+  }
+
+  private async begin(): Promise<void> {
+    const started = this.controllers.start();
+    await this.run(0.1);
+    await started;
+    await this.run(0.5);
+  }
+
+  /** What the process counts as given away. */
+  describe(): DevicesDescription | undefined {
+    return knownDeviceWorld(this.controllers)?.describe();
   }
 
   async stop(): Promise<void> {

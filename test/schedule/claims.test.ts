@@ -221,3 +221,43 @@ test("a pod that was not bound after all gives its devices back and goes where i
   await cluster.run(5);
   expect(cluster.pod1("p")).toMatchObject({ spec: { nodeName: second }, status: { phase: "Running" } });
 });
+
+const fieldsOf = (cluster: ScheduleCluster, message: string) =>
+  cluster.log.lines.filter((line) => line.message === message).map(({ fields }) => fields);
+
+test("allocations of kai-scheduler pods are logged with their source, in flight first, and searches are measured", async () => {
+  const cluster = await start();
+  await template(cluster, "one", 1);
+  for (const name of ["a", "b"]) await cluster.pod(name, { spec: fromTemplate("one") });
+  await cluster.run(4);
+  const allocated = fieldsOf(cluster, "device allocated");
+  expect(allocated).toHaveLength(2);
+  for (const { metadata, status } of claims(cluster)) {
+    const [result] = status?.allocation?.devices?.results ?? [];
+    expect(allocated.find(({ uid }) => uid === metadata.uid)).toMatchObject({
+      claim: `default/${metadata.name}`,
+      device: `gpu.nvidia.com/${result?.pool}/${result?.device}`,
+      node: "h100-0",
+      source: "scheduler",
+    });
+  }
+  expect(fieldsOf(cluster, "device in flight")).toHaveLength(2);
+  await cluster.run(10);
+  expect(fieldsOf(cluster, "device removed from in flight")).toHaveLength(2);
+  expect(cluster.metrics.value("muster_devices_allocations_total", { source: "scheduler" })).toBe(2);
+  expect(cluster.metrics.value("muster_devices_claims_in_flight")).toBe(0);
+  expect(cluster.metrics.value("muster_devices_claims_allocated")).toBe(2);
+  expect(cluster.metrics.render()).toContain('muster_devices_search_seconds_count{scheduler="kai-scheduler"}');
+});
+
+test("the scheduler says once what it took over of devices", async () => {
+  const cluster = await start();
+  await template(cluster, "one", 1);
+  await cluster.pod("a", { spec: fromTemplate("one") });
+  await cluster.run(4);
+  const [summary, ...more] = fieldsOf(cluster, "took over devices").filter(
+    ({ component }) => component === "scheduler",
+  );
+  expect(summary).toMatchObject({ claims: 0, allocated: 0, inFlight: 0, devices: 0 });
+  expect(more).toEqual([]);
+});

@@ -323,15 +323,19 @@ class ClaimController {
   private async send(intent: Intent, cancel: Cancel): Promise<Outcome<{ object?: KubeObject }>> {
     const { tracker, controllers } = this.world;
     const options = { cancel, ...(intent.type === "apply" && { fieldManager }) };
+    const isClaim = kindOf(intent.target) === kindOf(deviceKinds.claims);
+    const { namespace, name } = intent.target;
+    const written = isClaim ? tracker.writing(namespace, name, "claim-controller") : undefined;
     const [committed] = await commit(tracker.picture, controllers.kube, [{ intent, effects: [] }], options);
     const outcome = committed?.outcome ?? {
       ok: false as const,
       reason: "Unknown" as const,
       message: "nothing was sent",
     };
-    if (outcome.ok && outcome.value.object !== undefined && kindOf(intent.target) === kindOf(deviceKinds.claims)) {
+    if (isClaim && outcome.ok && outcome.value.object !== undefined) {
       tracker.assumeClaimAfterApiCall(outcome.value.object);
     }
+    written?.();
     return outcome;
   }
 }

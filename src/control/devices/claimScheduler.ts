@@ -18,6 +18,7 @@ import {
   isReservedFor,
   type PodClaim,
 } from "../../decide/devices/podClaims.ts";
+import type { RefusalReason } from "../../decide/devices/refusalReason.ts";
 import { withoutProtection } from "../../decide/devices/releaseClaim.ts";
 import { lookAgain } from "../../intents/lookAgain.ts";
 import { expectedOf, type Intent } from "../../model/intent.ts";
@@ -78,6 +79,8 @@ export function isForClaims(pod: Pod, world: DeviceWorld): boolean {
 /** For so long a new pod may wait for its claims without saying so: a burst of pods takes its time. */
 const freshMs = 10_000;
 const doubtTurn = "doubt ";
+/** No pod has such a key. */
+const takeOverTurn = "take over";
 interface Waits {
   readonly why: string;
   /** Nothing will happen by itself that changes it. */
@@ -115,6 +118,8 @@ class ClaimScheduler {
     this.extended = new ExtendedClaims(world);
     this.takeover = new Takeover(world);
     this.writes = new ClaimWrites(world, (key) => this.wake.push(doubtTurn + key));
+    // A new leader takes over before the first pod comes.
+    this.wake.push(takeOverTurn);
     world.onFreed(() => {
       for (const key of [...this.waiting].sort()) this.wake.push(key);
     });
@@ -152,6 +157,7 @@ class ClaimScheduler {
   async reconcile(key: string, { cancel }: Turn): Promise<TurnResult> {
     const swept = await this.takeover.done(cancel);
     if (!swept.ok) return turnResultOf(swept) ?? { again: swept.message };
+    if (key === takeOverTurn) return undefined;
     if (key.startsWith(doubtTurn)) return this.writes.settle(key.slice(doubtTurn.length), cancel);
     const pod = this.world.pods.get(key);
     if (pod === undefined || !this.isOurs(pod) || this.placed.has(pod.metadata.uid)) {
@@ -192,13 +198,19 @@ class ClaimScheduler {
     const { tracker, selectors, features } = world;
     const group = world.groupOf(pod);
     const own = claimsOfPod(pod, (namespace, name) => tracker.get(namespace, name), group);
-    if (!own.ok) return { why: own.why, isMistake: false, isEarly: true };
+    const { schedulerName } = this.options;
+    if (!own.ok) {
+      world.report.refused(schedulerName, "NotReady");
+      return { why: own.why, isMistake: false, isEarly: true };
+    }
     const leftover = this.extended.leftoverOf(pod);
     if (leftover !== undefined && leftover.status?.allocation === undefined) return { leftover };
     const book = world.sliceBook();
     const full = world.fullNodes();
-    const nowMs = world.controllers.ports.clock.nowMs();
+    const { clock } = world.controllers.ports;
+    const nowMs = clock.nowMs();
     const reasons = new Map<string, number>();
+    const refusals = new Map<RefusalReason, number>();
     const unavailable = new Set<string>();
     let best: { decision: Decision; score: number; at: number } | undefined;
     const nodes = world.nodeList();
@@ -222,10 +234,14 @@ class ClaimScheduler {
         prepared.set(split.key, ready);
       }
       if (ready.kind === "skip") return { why: "the pod has no claims", isMistake: false };
-      if (ready.kind !== "ready") return { why: ready.why, isMistake: ready.kind === "error" };
+      if (ready.kind !== "ready") {
+        world.report.refused(schedulerName, ready.kind === "error" ? "Error" : ready.reason);
+        return { why: ready.why, isMistake: ready.kind === "error" };
+      }
       // A full node costs one look: the others on it need not be counted.
       if (isSpared(ready.needs, node, full)) {
         count(reasons, "cannot allocate all claims");
+        count(refusals, "NoDevices");
         continue;
       }
       const problem = nodeProblem(pod, node, this.podsOn(name), split.byClaims);
@@ -234,10 +250,16 @@ class ClaimScheduler {
         continue;
       }
       const { bindingTimeoutMs } = this.options;
+      const startedMs = clock.monotonicMs();
       const verdict = askNode(ready.needs, node, { book, full, state: tracker, features, nowMs, bindingTimeoutMs });
-      if (verdict.kind === "error") return { why: verdict.why, isMistake: true };
+      world.report.searched(schedulerName, clock.monotonicMs() - startedMs);
+      if (verdict.kind === "error") {
+        world.report.refused(schedulerName, "Error");
+        return { why: verdict.why, isMistake: true };
+      }
       if (verdict.kind === "unschedulable") {
         count(reasons, verdict.why);
+        count(refusals, verdict.reason);
         for (const uid of verdict.unavailable) unavailable.add(uid);
         continue;
       }
@@ -246,6 +268,7 @@ class ClaimScheduler {
       // Without alternatives every node that fits is as good as any other.
       if (!hasAlternatives(claims)) break;
     }
+    for (const [reason, times] of refusals) world.report.refused(schedulerName, reason, times);
     if (best === undefined) {
       const claims = own.claims;
       const stuck = { pod, claims, unavailable, ...(leftover !== undefined && { leftover }) };
@@ -534,7 +557,7 @@ function hasAlternatives(claims: readonly PodClaim[]): boolean {
   );
 }
 
-function count(reasons: Map<string, number>, reason: string): void {
+function count<T extends string>(reasons: Map<T, number>, reason: T): void {
   reasons.set(reason, (reasons.get(reason) ?? 0) + 1);
 }
 

@@ -25,6 +25,8 @@ export class ClaimWrites {
     const { tracker, controllers } = this.world;
     const isClaim = kindOf(intent.target) === kindOf(deviceKinds.claims);
     const effects = isClaim && intent.type === "status" ? deviceEffects(intent.object) : [];
+    const { namespace, name } = intent.target;
+    const written = isClaim ? tracker.writing(namespace, name, "claim-scheduler") : undefined;
     const [committed] = await commit(tracker.picture, controllers.kube, [{ intent, effects }], { cancel });
     const outcome = committed?.outcome ?? {
       ok: false as const,
@@ -34,6 +36,7 @@ export class ClaimWrites {
     if (isClaim && outcome.ok && outcome.value.object !== undefined) {
       tracker.assumeClaimAfterApiCall(outcome.value.object);
     }
+    written?.();
     return outcome;
   }
 

@@ -1,7 +1,8 @@
 import { ClaimTracker, type ClaimTrackerOptions, claimKind } from "../../decide/devices/claimTracker.ts";
 import type { DeviceView } from "../../decide/devices/claimTrial.ts";
+import { type DevicesDescription, describeDevices } from "../../decide/devices/describeDevices.ts";
 import { ExtendedResources } from "../../decide/devices/extendedResources.ts";
-import { allFeatures } from "../../decide/devices/features.ts";
+import { allFeatures, type DeviceFeatures } from "../../decide/devices/features.ts";
 import { FullNodes } from "../../decide/devices/fullNodes.ts";
 import { groupOfPod, type PodsGroup, podGroupKind } from "../../decide/devices/podsGroup.ts";
 import { SliceBook } from "../../decide/devices/pools.ts";
@@ -24,6 +25,7 @@ import type { KindTable } from "../../snapshot/kindTable.ts";
 import type { CacheIndex } from "../cacheIndex.ts";
 import type { Controllers } from "../controllers.ts";
 import type { ObjectCache } from "../objectCache.ts";
+import { DeviceReport } from "./deviceReport.ts";
 
 const group = "resource.k8s.io";
 
@@ -52,9 +54,9 @@ export class DeviceWorld {
   readonly classes: ObjectCache<DeviceClass>;
   readonly rules: ObjectCache<DeviceTaintRule>;
   readonly tracker: ClaimTracker;
+  readonly report: DeviceReport;
   readonly selectors = new SelectorCache();
   readonly tainted = new TaintedSlices();
-  readonly features = allFeatures;
   /** `namespace/claim` to the pods that name it, also by what was generated for them. */
   readonly podsByClaim: CacheIndex<Pod>;
   readonly podsByNode: CacheIndex<Pod>;
@@ -64,6 +66,7 @@ export class DeviceWorld {
   readonly podsByTemplate: CacheIndex<Pod>;
   /** `namespace/group` to its pods. */
   readonly podsByGroup: CacheIndex<Pod>;
+  private chosenFeatures: DeviceFeatures = allFeatures;
   /** PodGroups, where they have claims. */
   private groupCache: ObjectCache<PodGroup> | undefined;
   private readonly freedListeners: (() => void)[] = [];
@@ -81,6 +84,7 @@ export class DeviceWorld {
     this.slices = controllers.cache<ResourceSlice>(deviceKinds.slices);
     this.classes = controllers.cache<DeviceClass>(deviceKinds.classes);
     this.rules = controllers.cache<DeviceTaintRule>(deviceKinds.rules);
+    this.report = new DeviceReport(controllers.ports);
     const pods = kindOf(deviceKinds.pods);
     this.tracker = makeTracker({
       claims: this.claims.table as unknown as KindTable,
@@ -89,8 +93,16 @@ export class DeviceWorld {
         this.full?.changed(device);
         if (!this.tracker.isTaken(device)) for (const hear of this.freedListeners) hear();
       },
+      onChange: (change) => {
+        this.report.changed(change, this.tracker);
+        this.report.counted(this.tracker);
+      },
     });
-    this.claims.onChanges((changes, isNewList) => void this.tracker.observed(changes, isNewList));
+    this.report.counted(this.tracker);
+    this.claims.onChanges((changes, isNewList) => {
+      this.tracker.observed(changes, isNewList);
+      this.report.counted(this.tracker);
+    });
     this.pods.onChanges((changes, isNewList) => void this.tracker.picture.observed(pods, changes, isNewList));
     this.slices.onChanges((changes) => {
       for (const { type, key, object } of changes) {
@@ -137,6 +149,17 @@ export class DeviceWorld {
     this.groupCache ??= this.controllers.cache<PodGroup>(deviceKinds.groups);
   }
 
+  get features(): DeviceFeatures {
+    return this.chosenFeatures;
+  }
+
+  /** To be called before anything starts. */
+  useFeatures(features: DeviceFeatures): void {
+    this.chosenFeatures = features;
+    this.book = undefined;
+    this.extended = undefined;
+  }
+
   groupOf(pod: Pod): PodsGroup {
     const groups = this.groupCache;
     return groupOfPod(pod, groups === undefined ? undefined : (namespace, name) => groups.get(`${namespace}/${name}`));
@@ -178,12 +201,18 @@ export class DeviceWorld {
     };
   }
 
+  describe(): DevicesDescription {
+    return describeDevices(this.tracker, this.features.consumableCapacity);
+  }
+
   classOf(name: string): DeviceClass | undefined {
     return this.classes.get(name);
   }
 
   extendedResources(): ExtendedResources {
-    this.extended ??= new ExtendedResources(this.classes.view().objects.values());
+    // Switched off, no class stands for a resource.
+    const classes = this.features.extendedResource ? this.classes.view().objects.values() : [];
+    this.extended ??= new ExtendedResources(classes);
     return this.extended;
   }
 }
@@ -198,6 +227,11 @@ export function deviceWorldOf(controllers: Controllers, makeTracker?: MakeTracke
     worlds.set(controllers, world);
   }
   return world;
+}
+
+/** The one that a component of the process has asked for. */
+export function knownDeviceWorld(controllers: Controllers): DeviceWorld | undefined {
+  return worlds.get(controllers);
 }
 
 /** The claims that a pod names, that were generated for it, and that its extended resources come from. */

@@ -1,3 +1,4 @@
+import type { DeviceFeatures } from "../../decide/devices/features.ts";
 import type { Controllers } from "../controllers.ts";
 import { EventRecorder } from "../eventRecorder.ts";
 import type { Part } from "../part.ts";
@@ -11,6 +12,7 @@ export interface DevicesOptions extends Partial<ClaimSchedulerOptions> {
   readonly schedules?: boolean;
   /** Whether PodGroups have claims of their own (Kubernetes: DRAWorkloadResourceClaims, off). */
   readonly groupClaims?: boolean;
+  readonly features?: DeviceFeatures;
   readonly makeTracker?: MakeTracker;
 }
 
@@ -26,9 +28,10 @@ export function devicesPart(options: DevicesOptions = {}): Part {
 
 /** The same, for who wants to look at what the part knows. */
 export function addDevices(controllers: Controllers, options: DevicesOptions = {}): DeviceWorld {
-  const { schedules = true, groupClaims = false, makeTracker, ...given } = options;
+  const { schedules = true, groupClaims = false, features, makeTracker, ...given } = options;
   const world = deviceWorldOf(controllers, makeTracker);
   if (groupClaims) world.useGroups();
+  if (features !== undefined) world.useFeatures(features);
   const recorder = new EventRecorder({ ...controllers.ports, controller: "muster.dev/devices", instance: "devices" });
   addClaimController(world, recorder);
   addTaintController(world, recorder);

@@ -44,12 +44,14 @@ export class Takeover {
     const listed = await lookAgainAtAll(controllers.kube, deviceKinds.claims, {}, { atLeast, cancel });
     if (!listed.ok) return listed;
     let newest = firstRevision;
+    let voided = 0;
     for (const item of listed.value.items) {
       const claim = item as unknown as ResourceClaim;
       newest = laterOf(newest, claim.metadata.resourceVersion);
       if (claim.status?.allocation !== undefined) continue;
       if (claim.metadata.finalizers?.includes(deleteProtection) !== true) continue;
       // Not by way of the ledger: the claim is as the list has it, whatever the watch shows yet.
+      voided++;
       const outcome = await applyIntent(controllers.kube, withoutProtection(claim), { cancel });
       if (!outcome.ok && outcome.reason !== "NotFound") return outcome;
     }
@@ -58,6 +60,7 @@ export class Takeover {
       return { ok: false, reason: "Unavailable", message: "the claims' cache lags behind" };
     }
     this.doneIn = epoch;
+    this.world.report.tookOver("claim-scheduler", this.world.tracker, { voided });
     return { ok: true, value: undefined };
   }
 }

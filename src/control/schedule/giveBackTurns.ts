@@ -50,7 +50,10 @@ export class GiveBackTurns {
       { cancel },
     );
     if (!touched.ok) return turnResultOf(touched);
+    const written = tracker.writing(claim.metadata.namespace ?? "", claim.metadata.name, "scheduler");
     const outcome = await applyIntent(this.controllers.kube, deallocate(claim, why), { cancel });
+    if (outcome.ok && outcome.value.object !== undefined) tracker.assumeClaimAfterApiCall(outcome.value.object);
+    written();
     if (!outcome.ok) return turnResultOf(outcome);
     this.controllers.ports.log.info({ pod: task.key, claim: claim.metadata.name }, "gave a claim's devices back");
     return undefined;

@@ -1,3 +1,4 @@
+import type { DecisionSource } from "../../decide/devices/deviceChange.ts";
 import { deleteProtection } from "../../decide/devices/podClaims.ts";
 import { withoutProtection } from "../../decide/devices/releaseClaim.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
@@ -34,6 +35,8 @@ const showMs = 5_000;
  *                                                            (claims at revision 7) it is not
  */
 export class PendingClaims {
+  /** The source of what is set from now on: decisions of an earlier leader until this one begins to decide. */
+  decidedBy: DecisionSource = "take-over";
   private readonly devices: DeviceWorld;
   private readonly podOf: (uid: string) => Pod | undefined;
   private readonly onLingering: (podUid: string) => void;
@@ -110,7 +113,8 @@ export class PendingClaims {
       const { uid: claimUid, namespace = "", name: claimName } = claim.metadata;
       after.push({ uid: claimUid, namespace, name: claimName });
       if (before.some((each) => each.uid === claimUid)) continue;
-      tracker.signalClaimPendingAllocation(withAllocation(claim, allocation as AllocationResult), uid);
+      const source = this.decidedBy;
+      tracker.signalClaimPendingAllocation(withAllocation(claim, allocation as AllocationResult), uid, { source });
     }
     // A claim that cannot be told of now is not one that nobody wants.
     const gone = this.unsettled.has(uid) ? [] : before.filter((each) => !after.some((other) => other.uid === each.uid));

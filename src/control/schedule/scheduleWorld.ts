@@ -30,6 +30,7 @@ import { Picture } from "../../snapshot/picture.ts";
 import type { Controllers } from "../controllers.ts";
 import { type DeviceWorld, deviceWorldOf } from "../devices/deviceWorld.ts";
 import type { ObjectCache } from "../objectCache.ts";
+import { measuredDevices } from "./measuredDevices.ts";
 import { type ChosenDevices, PendingClaims } from "./pendingClaims.ts";
 
 const core = (plural: string): ResourceRef => ({ group: "", version: "v1", plural });
@@ -298,10 +299,11 @@ export class ScheduleWorld {
   /** Lets the cluster ask for devices, and wakes whoever waits for one. */
   private followDevices(devices: DeviceWorld): PendingClaims {
     const { cluster } = this;
-    cluster.devices = new ClaimDevices({
+    const found = new ClaimDevices({
       view: (nowMs) => devices.view(nowMs),
       usersOf: ({ metadata }) => devices.podsByClaim.get(`${metadata.namespace ?? ""}/${metadata.name}`),
     });
+    cluster.devices = measuredDevices(found, devices.report, devices.controllers.ports.clock);
     const usersChanged = (claimKey: string): void => {
       for (const { metadata } of devices.podsByClaim.get(claimKey)) cluster.claimsChanged(metadata.uid);
     };

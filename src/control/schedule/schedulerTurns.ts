@@ -111,6 +111,7 @@ export class SchedulerTurns {
       this.marks.noteForgottenStarts();
       this.startsKnownIn = this.tookOverIn;
     }
+    this.beginWithDevices();
     const nowMs = clock.nowMs();
     const { cluster } = world;
     if (this.isNothingNew(nowMs)) return this.sleep(nowMs);
@@ -158,6 +159,8 @@ export class SchedulerTurns {
     if (lease.epoch === undefined) return "we do not lead";
     const epoch = JSON.stringify(lease.epoch);
     if (this.tookOverIn === epoch) return undefined;
+    const { pendingClaims } = this.world;
+    if (pendingClaims !== undefined) pendingClaims.decidedBy = "take-over";
     if (this.unmarked.epoch !== epoch) this.unmarked = { epoch, sinceMs: new Map() };
     const refusal = await takeOver(
       this.controllers,
@@ -172,6 +175,14 @@ export class SchedulerTurns {
     this.unknown.clear();
     this.tookOverIn = epoch;
     return undefined;
+  }
+
+  /** The picture is complete: what counts as in flight now was decided by an earlier leader. */
+  private beginWithDevices(): void {
+    const { pendingClaims, devices } = this.world;
+    if (pendingClaims === undefined || devices === undefined || pendingClaims.decidedBy === "scheduler") return;
+    pendingClaims.decidedBy = "scheduler";
+    devices.report.tookOver("scheduler", devices.tracker);
   }
 
   private measure(plan: Plan): void {

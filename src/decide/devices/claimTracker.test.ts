@@ -227,17 +227,6 @@ describe("an answer of the API", () => {
     expect(tracker.assumeClaimAfterApiCall(pod)).toEqual({ ok: false, reason: "Invalid" });
   });
 
-  test("TestRestore: the watch's word counts again, once and for all", () => {
-    const { tracker } = new Watched(claim("c"));
-    tracker.assumeClaimAfterApiCall(asObject(claim("c", { version: "6", devices: ["d1"] })));
-    for (let time = 0; time < 2; time++) {
-      tracker.assumedClaimRestore("default", "c");
-      expect(tracker.get("default", "c")?.metadata.resourceVersion).toBe("5");
-      expect(tracker.isTaken(d("d1"))).toBe(false);
-    }
-    tracker.assumedClaimRestore("default", "nobody");
-  });
-
   test("an older event of the watch does not take it back, a later one does", () => {
     const watched = new Watched(claim("c"));
     watched.tracker.assumeClaimAfterApiCall(asObject(claim("c", { version: "30", devices: ["d1"] })));
@@ -248,7 +237,7 @@ describe("an answer of the API", () => {
     expect(watched.tracker.isTaken(d("d1"))).toBe(false);
   });
 
-  test("TestEvents: added, updated, assumed, restored and deleted claims show, stale ones do not", () => {
+  test("TestEvents: added, updated, assumed and deleted claims show, stale ones do not", () => {
     const watched = new Watched();
     const version = () => watched.tracker.get("default", "c")?.metadata.resourceVersion;
     watched.put(claim("c", { version: "11" }));
@@ -258,8 +247,6 @@ describe("an answer of the API", () => {
     expect(version()).toBe("12");
     watched.tracker.assumeClaimAfterApiCall(asObject(claim("c", { version: "13" })));
     expect(version()).toBe("13");
-    watched.tracker.assumedClaimRestore("default", "c");
-    expect(version()).toBe("12");
     watched.remove(claim("c", { version: "14" }));
     expect(version()).toBeUndefined();
     expect([...watched.tracker.list()]).toEqual([]);

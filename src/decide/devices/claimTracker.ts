@@ -19,6 +19,7 @@ import type { KindChange, KindTable } from "../../snapshot/kindTable.ts";
 import type { Ended } from "../../snapshot/ledger.ts";
 import { Picture, type PictureKind } from "../../snapshot/picture.ts";
 import type { CountedState } from "./allocatedState.ts";
+import { ConfirmedClaims, changeOf, type DecisionSource, type DeviceChange } from "./deviceChange.ts";
 import { type DeviceUse, deviceEffects, sumOf, useKey, usesOf } from "./deviceUse.ts";
 
 export const claimKind = { group: "resource.k8s.io", version: "v1", plural: "resourceclaims" };
@@ -28,6 +29,7 @@ interface Pending {
   readonly claim: ResourceClaim;
   /** UIDs of pods. A set: whoever asks twice or leaves twice changes nothing. */
   readonly holders: Set<string>;
+  readonly source: DecisionSource;
 }
 
 export type Signalled =
@@ -54,6 +56,8 @@ export interface ClaimTrackerOptions {
   readonly kinds?: Readonly<Record<string, PictureKind<DeviceUse>>>;
   /** Told of a device that may have become free or taken. */
   readonly onDevice?: (device: string) => void;
+  /** Called with every change, after it counts. */
+  readonly onChange?: (change: DeviceChange) => void;
 }
 
 export class ClaimTracker implements CountedState {
@@ -61,6 +65,7 @@ export class ClaimTracker implements CountedState {
   readonly picture: Picture<DeviceUse>;
   private readonly table: KindTable;
   private readonly onDevice: (device: string) => void;
+  private readonly onChange: (change: DeviceChange) => void;
   private readonly pending = new Map<string, Pending>();
   private readonly answers = new Map<string, ResourceClaim>();
   /** Key of a use to the claims that hold it by a decision or an answer. */
@@ -68,11 +73,15 @@ export class ClaimTracker implements CountedState {
   private readonly taken = new Set<string>();
   private readonly shares = new Map<string, Map<string, DeviceUse>>();
   private readonly sums = new Map<string, ReadonlyMap<string, bigint>>();
+  private readonly confirmed = new ConfirmedClaims();
+  /** By claim: the component that is writing to it. */
+  private readonly writers = new Map<string, DecisionSource>();
   private revisionCount = 0;
 
-  constructor({ claims, kinds = {}, onDevice = () => {} }: ClaimTrackerOptions) {
+  constructor({ claims, kinds = {}, onDevice = () => {}, onChange = () => {} }: ClaimTrackerOptions) {
     this.table = claims;
     this.onDevice = onDevice;
+    this.onChange = onChange;
     // While it is being built the picture cannot be asked yet.
     let isReady = false;
     this.picture = new Picture<DeviceUse>(
@@ -81,6 +90,7 @@ export class ClaimTracker implements CountedState {
     );
     isReady = true;
     for (const [key] of this.picture.snapshot().counted()) this.recount(key);
+    for (const [key, claim] of claims.view().objects) this.confirmed.set(key, claim as ResourceClaim);
   }
 
   /** Grows with every change of what is given away. */
@@ -100,6 +110,7 @@ export class ClaimTracker implements CountedState {
         compareRevisions(change.object.metadata.resourceVersion, answer.metadata.resourceVersion) >= 0;
       if (isOver) this.forgetAnswer(change.key);
     }
+    for (const { key } of changes) this.confirm(key);
     return ended;
   }
 
@@ -133,7 +144,11 @@ export class ClaimTracker implements CountedState {
    * From now on the claim counts as allocated like this. Who comes second joins the first and gets the first's allocation.
    * `isUnborn`: the claim exists in nobody's API yet, so it need not be known.
    */
-  signalClaimPendingAllocation(claim: ResourceClaim, holder: string, { isUnborn = false } = {}): Signalled {
+  signalClaimPendingAllocation(
+    claim: ResourceClaim,
+    holder: string,
+    { isUnborn = false, source = "claim-scheduler" }: { isUnborn?: boolean; source?: DecisionSource } = {},
+  ): Signalled {
     const { uid, namespace = "", name } = claim.metadata;
     const known = this.pending.get(uid);
     if (known !== undefined) {
@@ -146,8 +161,11 @@ export class ClaimTracker implements CountedState {
       // A decision from an old look: the claim was allocated meanwhile, and counting ours would hide that.
       if (latest.metadata.uid === uid && latest.status?.allocation !== undefined) return { ok: true, is: "allocated" };
     }
-    this.pending.set(uid, { claim, holders: new Set([holder]) });
-    for (const use of usesOf(claim)) this.addExtra(use);
+    this.pending.set(uid, { claim, holders: new Set([holder]), source });
+    for (const use of usesOf(claim)) {
+      this.addExtra(use);
+      this.onChange({ ...changeOf("in-flight", keyOf(namespace, name), claim, use), source });
+    }
     return { ok: true, is: "new" };
   }
 
@@ -159,7 +177,21 @@ export class ClaimTracker implements CountedState {
     if (known.holders.size > 0 && !force) return false;
     this.pending.delete(uid);
     this.dropExtra(known.claim);
+    const { namespace = "", name } = known.claim.metadata;
+    for (const use of usesOf(known.claim)) {
+      const change = changeOf("not-in-flight", keyOf(namespace, name), known.claim, use);
+      this.onChange({ ...change, source: known.source });
+    }
     return true;
+  }
+
+  /** A component writes to the claim from now on, until the function it gets is called: what changes meanwhile it decided. */
+  writing(namespace: string, name: string, source: DecisionSource): () => void {
+    const key = keyOf(namespace, name);
+    this.writers.set(key, source);
+    return () => {
+      if (this.writers.get(key) === source) this.writers.delete(key);
+    };
   }
 
   // Answers.
@@ -180,12 +212,13 @@ export class ClaimTracker implements CountedState {
     this.answers.set(key, answer);
     for (const use of usesOf(answer)) this.addExtra(use);
     if (before !== undefined) this.dropExtra(before);
+    this.confirm(key);
     return { ok: true };
   }
 
-  /** The watch's word counts again. */
-  assumedClaimRestore(namespace: string, name: string): void {
-    this.forgetAnswer(keyOf(namespace, name));
+  /** How many claims there are in each state. */
+  get counts(): { readonly inFlight: number; readonly assumed: number; readonly allocated: number } {
+    return { inFlight: this.pending.size, assumed: this.answers.size, allocated: this.confirmed.size };
   }
 
   // What is given away.
@@ -227,6 +260,24 @@ export class ClaimTracker implements CountedState {
       if (sums !== undefined) capacity.set(device, sums);
     }
     return { devices: [...this.taken].sort(), sharedIds, capacity };
+  }
+
+  /** What the API has of the claim, by an answer or by the watch, may be news. */
+  private confirm(key: string): void {
+    const latest = this.answers.get(key) ?? (this.table.get(key) as ResourceClaim | undefined);
+    for (const change of this.confirmed.set(key, latest)) {
+      this.onChange({ ...change, source: this.writers.get(key) ?? this.pendingSource(change) ?? "watch" });
+    }
+  }
+
+  /** The source of a decision that the API now shows. By name: a claim that did not exist when it was decided has another UID. */
+  private pendingSource({ claim, device, shareId }: Omit<DeviceChange, "source">): DecisionSource | undefined {
+    for (const uid of this.extra.get(shareId === undefined ? device : `${device} ${shareId}`)?.keys() ?? []) {
+      const pending = this.pending.get(uid);
+      const metadata = pending?.claim.metadata;
+      if (metadata !== undefined && keyOf(metadata.namespace, metadata.name) === claim) return pending?.source;
+    }
+    return undefined;
   }
 
   private forgetAnswer(key: string): void {

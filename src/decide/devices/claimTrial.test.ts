@@ -82,18 +82,24 @@ describe("one pod on one node", () => {
 
   test("a claim that is missing, or is written for somebody else, is a reason on every node", () => {
     const missing = fitClaims(viewOf([]), podWith("p", "a"), node1);
-    expect(missing).toEqual({ ok: false, why: "ResourceClaim not created yet: a", isEverywhere: true });
+    expect(missing).toEqual({
+      ok: false,
+      why: "ResourceClaim not created yet: a",
+      reason: "NotReady",
+      isEverywhere: true,
+    });
     const pending = fitClaims(viewOf([plain("a")], { "uid-a": {} }), podWith("p", "a"), node1);
     expect(pending).toEqual({
       ok: false,
       why: "resourceclaim a is in the process of being allocated",
+      reason: "BeingAllocated",
       isEverywhere: true,
     });
   });
 
   test("a node without enough devices is a reason on that node only", () => {
     const fit = fitClaims(viewOf([plain("a", { count: 3 })]), podWith("p", "a"), node1);
-    expect(fit).toEqual({ ok: false, why: "cannot allocate all claims", isEverywhere: false });
+    expect(fit).toEqual({ ok: false, why: "cannot allocate all claims", reason: "NoDevices", isEverywhere: false });
   });
 });
 

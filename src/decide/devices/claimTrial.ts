@@ -27,6 +27,7 @@ import { askNode, type Prepared, prepareClaims } from "./placeClaims.ts";
 import { claimsOfPod, type GetClaim, heldClaimsOf, type PodClaim } from "./podClaims.ts";
 import type { PodsGroup } from "./podsGroup.ts";
 import type { SliceBook } from "./pools.ts";
+import type { RefusalReason } from "./refusalReason.ts";
 import type { SelectorCache } from "./selectors.ts";
 
 export interface DeviceView {
@@ -50,6 +51,7 @@ export type ClaimsFit =
   | {
       readonly ok: false;
       readonly why: string;
+      readonly reason: RefusalReason;
       /** No node can change it: a claim is missing or being deleted, a class does not exist, a selector is wrong. */
       readonly isEverywhere: boolean;
     };
@@ -102,11 +104,13 @@ export class ClaimTrial implements CountedState {
   fit(pod: Pod, node: Node): ClaimsFit {
     const plan = this.planOf(pod);
     if (plan.kind === "skip") return { ok: true, claims: [], score: 0 };
-    if (plan.kind !== "ready") return { ok: false, why: plan.why, isEverywhere: true };
+    if (plan.kind !== "ready") return { ok: false, why: plan.why, reason: reasonOf(plan), isEverywhere: true };
     const { book, features, nowMs } = this.view;
     const { needs } = plan;
     const verdict = askNode(needs, node, { book, features, nowMs, state: this, full: this.full });
-    if (verdict.kind !== "fits") return { ok: false, why: verdict.why, isEverywhere: verdict.kind === "error" };
+    if (verdict.kind !== "fits") {
+      return { ok: false, why: verdict.why, reason: reasonOf(verdict), isEverywhere: verdict.kind === "error" };
+    }
     const claims = needs.claims.map(({ entry, claim }): FittedClaim => {
       const { uid } = claim.metadata;
       const allocation = verdict.allocations.get(uid) as AllocationResult;
@@ -266,6 +270,13 @@ export class ClaimTrial implements CountedState {
     }
     this.full.changed(device);
   }
+}
+
+function reasonOf(
+  verdict: { readonly kind: "unready" | "error" } | { readonly kind: "unschedulable"; readonly reason: RefusalReason },
+): RefusalReason {
+  if (verdict.kind === "unschedulable") return verdict.reason;
+  return verdict.kind === "error" ? "Error" : "NotReady";
 }
 
 function withAllocation(claim: ResourceClaim, allocation: AllocationResult): ResourceClaim {

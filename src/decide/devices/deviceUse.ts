@@ -29,6 +29,15 @@ export function usesOf(claim: ResourceClaim): DeviceUse[] {
   return uses;
 }
 
+/** The one node on which the claim's devices are, where there is only one. */
+export function nodeOfAllocation(claim: ResourceClaim): string | undefined {
+  for (const { matchFields = [] } of claim.status?.allocation?.nodeSelector?.nodeSelectorTerms ?? []) {
+    const name = matchFields.find(({ key, operator }) => key === "metadata.name" && operator === "In");
+    if (name?.values?.length === 1) return name.values[0];
+  }
+  return undefined;
+}
+
 /** A whole device has one key, however many want it; a share has its own. */
 export function useKey({ device, shareId }: DeviceUse): string {
   return shareId === undefined ? device : `${device} ${shareId}`;

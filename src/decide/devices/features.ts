@@ -8,6 +8,8 @@ export interface DeviceFeatures {
   readonly bindingConditions: boolean;
   readonly consumableCapacity: boolean;
   readonly fractionalCapacityRange: boolean;
+  /** Extended resources that classes stand for are served by claims. */
+  readonly extendedResource: boolean;
 }
 
 export const allFeatures: DeviceFeatures = {
@@ -18,4 +20,5 @@ export const allFeatures: DeviceFeatures = {
   bindingConditions: true,
   consumableCapacity: true,
   fractionalCapacityRange: true,
+  extendedResource: true,
 };

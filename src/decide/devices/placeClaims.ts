@@ -20,6 +20,7 @@ import type { DeviceFeatures } from "./features.ts";
 import { type FullNodes, isSkippable } from "./fullNodes.ts";
 import type { PodClaim } from "./podClaims.ts";
 import { BadSelector, type SliceBook } from "./pools.ts";
+import type { RefusalReason } from "./refusalReason.ts";
 import type { SelectorCache } from "./selectors.ts";
 
 export interface ClaimNeeds {
@@ -37,7 +38,7 @@ export type Prepared =
   | { readonly kind: "skip" }
   | { readonly kind: "ready"; readonly needs: ClaimNeeds }
   /** Some event will change it. */
-  | { readonly kind: "unschedulable"; readonly why: string }
+  | { readonly kind: "unschedulable"; readonly why: string; readonly reason: RefusalReason }
   /** A mistake; try again later. */
   | { readonly kind: "error"; readonly why: string };
 
@@ -67,7 +68,8 @@ export function prepareClaims(input: PrepareInput): Prepared {
     const pending = input.pendingAllocation(uid);
     if (pending !== undefined) {
       if (input.mayJoin?.(uid) !== true) {
-        return { kind: "unschedulable", why: `resourceclaim ${name} is in the process of being allocated` };
+        const why = `resourceclaim ${name} is in the process of being allocated`;
+        return { kind: "unschedulable", why, reason: "BeingAllocated" };
       }
       placed.set(uid, pending);
       continue;
@@ -88,18 +90,19 @@ export function prepareClaims(input: PrepareInput): Prepared {
 function classProblem(claim: ResourceClaim, { classOf, features }: PrepareInput): Prepared | undefined {
   for (const { name, exactly, firstAvailable = [] } of claim.spec.devices?.requests ?? []) {
     if (exactly === undefined && firstAvailable.length === 0) {
-      return { kind: "unschedulable", why: `request ${name}: unsupported request type` };
+      return { kind: "unschedulable", why: `request ${name}: unsupported request type`, reason: "BadRequest" };
     }
     if (firstAvailable.length > 0 && !features.prioritizedList) {
       const why = `request ${name}: has subrequests, but the DRAPrioritizedList feature is disabled`;
-      return { kind: "unschedulable", why };
+      return { kind: "unschedulable", why, reason: "BadRequest" };
     }
     const named = exactly === undefined ? [] : [{ label: name, className: exactly.deviceClassName }];
     for (const each of firstAvailable) named.push({ label: `${name}/${each.name}`, className: each.deviceClassName });
     for (const { label, className } of named) {
       if (className === "") return { kind: "error", why: `request ${label}: unsupported request type` };
       if (classOf(className) === undefined) {
-        return { kind: "unschedulable", why: `request ${label}: device class ${className} does not exist` };
+        const why = `request ${label}: device class ${className} does not exist`;
+        return { kind: "unschedulable", why, reason: "BadRequest" };
       }
     }
   }
@@ -110,7 +113,12 @@ export type NodeVerdict =
   /** By claim UID; `score` is the sum over alternatives that were chosen. */
   | { readonly kind: "fits"; readonly allocations: ReadonlyMap<string, AllocationResult>; readonly score: number }
   /** `unavailable`: claims whose allocation is what keeps the pod away. */
-  | { readonly kind: "unschedulable"; readonly why: string; readonly unavailable: readonly string[] }
+  | {
+      readonly kind: "unschedulable";
+      readonly why: string;
+      readonly reason: RefusalReason;
+      readonly unavailable: readonly string[];
+    }
   | { readonly kind: "error"; readonly why: string };
 
 export interface AskInput {
@@ -126,10 +134,15 @@ export interface AskInput {
 }
 
 export const defaultBindingTimeoutMs = 600_000;
-const noDevices: NodeVerdict = { kind: "unschedulable", why: "cannot allocate all claims", unavailable: [] };
+const noDevices = (unavailable: readonly string[]): NodeVerdict => ({
+  kind: "unschedulable",
+  why: "cannot allocate all claims",
+  reason: "NoDevices",
+  unavailable,
+});
 
 export function askNode(needs: ClaimNeeds, node: Node, input: AskInput): NodeVerdict {
-  if (input.full !== undefined && isSpared(needs, node, input.full)) return noDevices;
+  if (input.full !== undefined && isSpared(needs, node, input.full)) return noDevices([]);
   const unavailable: string[] = [];
   for (const [uid, allocation] of needs.placed) {
     const claim = needs.claims.find((each) => each.claim.metadata.uid === uid)?.claim;
@@ -143,16 +156,21 @@ export function askNode(needs: ClaimNeeds, node: Node, input: AskInput): NodeVer
     const found = allocate({ plan: needs.plan, book, node, state, features, ...(stop !== undefined && { stop }) });
     switch (found.kind) {
       case "doesNotFit":
-        return { kind: "unschedulable", why: "cannot allocate all claims", unavailable };
+        return noDevices(unavailable);
       case "failed":
         if (!found.isNodeLocal) return { kind: "error", why: found.message };
-        return { kind: "unschedulable", why: found.message, unavailable };
+        return { kind: "unschedulable", why: found.message, reason: "Error", unavailable };
       case "stopped":
         if (found.why === "timeout") {
           const why = `node ${node.metadata.name}: timed out trying to allocate devices`;
           return { kind: "error", why };
         }
-        return { kind: "unschedulable", why: "asked by caller to stop allocating devices", unavailable };
+        return {
+          kind: "unschedulable",
+          why: "asked by caller to stop allocating devices",
+          reason: "Error",
+          unavailable,
+        };
       case "allocated":
         for (const [i, claim] of needs.toAllocate.entries()) {
           allocations.set(claim.metadata.uid, found.results[i] as AllocationResult);
@@ -160,7 +178,7 @@ export function askNode(needs: ClaimNeeds, node: Node, input: AskInput): NodeVer
     }
   }
   if (unavailable.length > 0) {
-    return { kind: "unschedulable", why: "resourceclaim not available on the node", unavailable };
+    return { kind: "unschedulable", why: "resourceclaim not available on the node", reason: "NotOnNode", unavailable };
   }
   return { kind: "fits", allocations, score: scoreOf(needs, allocations) };
 }

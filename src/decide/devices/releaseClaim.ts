@@ -21,6 +21,7 @@ import type {
 } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { claimTarget, deallocate } from "./bindClaim.ts";
+import { nodeOfAllocation } from "./deviceUse.ts";
 import { deleteProtection, isFinished } from "./podClaims.ts";
 import { isGroupReference } from "./podsGroup.ts";
 
@@ -116,15 +117,6 @@ export function isPrepared(claim: ResourceClaim): boolean {
   return (claim.status?.devices ?? []).some(({ conditions }) =>
     conditions?.some(({ type, reason }) => type === "Ready" && (reason === "Prepared" || reason === "Unhealthy")),
   );
-}
-
-/** The one node on which the claim's devices are, where there is only one. */
-export function nodeOfAllocation(claim: ResourceClaim): string | undefined {
-  for (const { matchFields = [] } of claim.status?.allocation?.nodeSelector?.nodeSelectorTerms ?? []) {
-    const name = matchFields.find(({ key, operator }) => key === "metadata.name" && operator === "In");
-    if (name?.values?.length === 1) return name.values[0];
-  }
-  return undefined;
 }
 
 /** Somebody vouches that nothing runs on it any more. */

@@ -69,9 +69,9 @@ export class ClaimDevices implements DeviceClaims {
   }
 
   fit({ pod }: Task, { node }: NodeState): DeviceFit {
-    if (node === undefined) return { ok: false, why: "the node is gone" };
+    if (node === undefined) return { ok: false, why: "the node is gone", reason: "NotOnNode" };
     const fit = this.trial.fit(pod, node);
-    if (!fit.ok) return { ok: false, why: fit.why };
+    if (!fit.ok) return { ok: false, why: fit.why, reason: fit.reason };
     const allocations = fit.claims.map(({ entry, allocation }) => ({ name: entry, allocation }));
     const fitted: Fitted = { ok: true, allocations, isNow: this.isNow(fit), fit };
     return fitted;

@@ -1,4 +1,5 @@
 import type { Pod } from "../../model/kubernetes.generated.ts";
+import type { RefusalReason } from "../devices/refusalReason.ts";
 import type { NodeState } from "./nodeState.ts";
 import type { Task } from "./task.ts";
 
@@ -33,7 +34,7 @@ export type DeviceFit =
       /** False: somebody has to let go of one of them first. */
       readonly isNow: boolean;
     }
-  | { readonly ok: false; readonly why: string };
+  | { readonly ok: false; readonly why: string; readonly reason: RefusalReason };
 
 /** Nobody allocates devices here: pods with claims wait, and say so. */
 export const noDeviceClaims: DeviceClaims = {
@@ -41,7 +42,7 @@ export const noDeviceClaims: DeviceClaims = {
   left: () => {},
   gpusOf: () => 0,
   problemOf: () => "nothing here allocates devices for resource claims",
-  fit: () => ({ ok: false, why: "nothing here allocates devices for resource claims" }),
+  fit: () => ({ ok: false, why: "nothing here allocates devices for resource claims", reason: "Error" }),
   assume: () => {},
   release: () => {},
   checkpoint: () => 0,

@@ -1,0 +1,27 @@
+import type { DeviceClaims, DeviceFit } from "../../decide/schedule/deviceClaims.ts";
+import type { NodeState } from "../../decide/schedule/nodeState.ts";
+import type { Task } from "../../decide/schedule/task.ts";
+import { kaiSchedulerName } from "../../model/scheduling/keys.ts";
+import type { Clock } from "../../ports/clock.ts";
+import type { DeviceReport } from "../devices/deviceReport.ts";
+
+/** The same answers about devices, with the time that each search takes and the reasons of those without devices as metrics. */
+export function measuredDevices(devices: DeviceClaims, report: DeviceReport, clock: Clock): DeviceClaims {
+  return {
+    begin: (nowMs, releasing) => devices.begin(nowMs, releasing),
+    left: (pod) => devices.left(pod),
+    gpusOf: (task) => devices.gpusOf(task),
+    problemOf: (task) => devices.problemOf(task),
+    fit(task: Task, node: NodeState): DeviceFit {
+      const startedMs = clock.monotonicMs();
+      const fit = devices.fit(task, node);
+      report.searched(kaiSchedulerName, clock.monotonicMs() - startedMs);
+      if (!fit.ok) report.refused(kaiSchedulerName, fit.reason);
+      return fit;
+    },
+    assume: (task, node, fit) => devices.assume(task, node, fit),
+    release: (task) => devices.release(task),
+    checkpoint: () => devices.checkpoint(),
+    rollback: (checkpoint) => devices.rollback(checkpoint),
+  };
+}

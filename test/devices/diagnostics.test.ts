@@ -1,0 +1,143 @@
+/** What an operator sees of allocations: lines at debug, a summary of the take-over, metrics. */
+import { describe, expect, test } from "vitest";
+import type { KeptLog } from "../../src/control/testing/keptLog.ts";
+import { DevicesCluster } from "./devicesCluster.ts";
+
+const lines = (log: KeptLog, message: string) => log.lines.filter((line) => line.message === message);
+const fieldsOf = (log: KeptLog, message: string) => lines(log, message).map(({ fields }) => fields);
+
+async function podsWithClaims(cluster: DevicesCluster, count: number): Promise<void> {
+  await cluster.template("one");
+  for (let at = 0; at < count; at++) await cluster.pod(`p-${at}`, { template: "one" });
+  await cluster.run(10);
+}
+
+describe("log lines", () => {
+  test("every allocation has one line at debug that names claim, device, node, revision and source", async () => {
+    const cluster = await DevicesCluster.start();
+    await podsWithClaims(cluster, 8);
+    const allocated = fieldsOf(cluster.log, "device allocated");
+    expect(allocated).toHaveLength(8);
+    expect(new Set(allocated.map(({ device }) => device)).size).toBe(8);
+    for (const claim of cluster.claims()) {
+      const [result] = claim.status?.allocation?.devices?.results ?? [];
+      const line = allocated.find(({ uid }) => uid === claim.metadata.uid);
+      expect(line).toMatchObject({
+        claim: `default/${claim.metadata.name}`,
+        device: `${result?.driver}/${result?.pool}/${result?.device}`,
+        node: "h100-0",
+        source: "claim-scheduler",
+      });
+      expect(line?.["revision"]).toBeGreaterThan(0);
+    }
+    expect(lines(cluster.log, "device allocated").every(({ level }) => level === "debug")).toBe(true);
+  });
+
+  test("what was decided is in flight before it is allocated, and leaves the flight afterwards", async () => {
+    const cluster = await DevicesCluster.start();
+    await podsWithClaims(cluster, 1);
+    const ours = cluster.log.lines.map(({ message }) => message).filter((message) => message.startsWith("device "));
+    expect(ours).toEqual(["device in flight", "device allocated", "device removed from in flight"]);
+    const revisions = cluster.log.lines
+      .filter(({ message }) => message.startsWith("device "))
+      .map(({ fields }) => fields["revision"] as number);
+    expect(revisions).toEqual([...revisions].sort((a, b) => a - b));
+  });
+
+  test("every release has one line, from who gave the device back", async () => {
+    const cluster = await DevicesCluster.start();
+    await podsWithClaims(cluster, 8);
+    for (let at = 0; at < 8; at++) await cluster.api.delete("/pods", `default/p-${at}`);
+    await cluster.run(60);
+    const released = fieldsOf(cluster.log, "device released");
+    expect(released).toHaveLength(8);
+    expect(new Set(released.map(({ device }) => device)).size).toBe(8);
+    expect(new Set(released.map(({ source }) => source))).toEqual(new Set(["claim-controller"]));
+    expect(released[0]).toMatchObject({ node: "h100-0" });
+  });
+
+  test("an allocation that another program wrote is observed by the watch", async () => {
+    const cluster = await DevicesCluster.start();
+    await cluster.claim("theirs");
+    await allocateByHand(cluster, "theirs", "gpu-3");
+    await cluster.run(1);
+    expect(fieldsOf(cluster.log, "device allocated")).toMatchObject([
+      { claim: "default/theirs", device: "gpu.nvidia.com/h100-0/gpu-3", source: "watch" },
+    ]);
+  });
+
+  test("two claims with one device are a warning that names both", async () => {
+    const cluster = await DevicesCluster.start();
+    for (const name of ["a", "b"]) {
+      await cluster.claim(name);
+      await allocateByHand(cluster, name, "gpu-3");
+    }
+    await cluster.run(1);
+    const found = lines(cluster.log, "one device is allocated to two claims");
+    expect(found).toMatchObject([
+      { level: "warn", fields: { claim: "default/b", other: "default/a", device: "gpu.nvidia.com/h100-0/gpu-3" } },
+    ]);
+  });
+
+  test("a take-over says at info how many claims, allocations and devices it found", async () => {
+    const cluster = await DevicesCluster.start();
+    expect(lines(cluster.log, "took over devices")).toMatchObject([
+      { level: "info", fields: { component: "claim-scheduler", claims: 0, allocated: 0, inFlight: 0, devices: 0 } },
+    ]);
+  });
+
+  test("a take-over of a cluster with allocations counts them", async () => {
+    const first = await DevicesCluster.start();
+    await podsWithClaims(first, 3);
+    await first.stop();
+    const second = await DevicesCluster.on(first.api);
+    expect(fieldsOf(second.log, "took over devices")).toMatchObject([
+      { claims: 3, allocated: 3, inFlight: 0, devices: 3 },
+    ]);
+  });
+});
+
+describe("metrics", () => {
+  test("gauges show claims in flight, assumed and allocated; counters allocations and releases", async () => {
+    const cluster = await DevicesCluster.start();
+    const gauges = () =>
+      ["in_flight", "assumed", "allocated"].map((state) => cluster.metrics.value(`muster_devices_claims_${state}`));
+    expect(cluster.metrics.render()).toContain("muster_devices_claims_in_flight 0");
+    await podsWithClaims(cluster, 5);
+    expect(gauges()).toEqual([0, 0, 5]);
+    expect(cluster.metrics.value("muster_devices_allocations_total", { source: "claim-scheduler" })).toBe(5);
+    for (let at = 0; at < 5; at++) await cluster.api.delete("/pods", `default/p-${at}`);
+    await cluster.run(60);
+    expect(gauges()).toEqual([0, 0, 0]);
+    expect(cluster.metrics.value("muster_devices_releases_total", { source: "claim-controller" })).toBe(5);
+  });
+
+  test("a search is timed, and one without devices is a refusal with its reason", async () => {
+    const cluster = await DevicesCluster.start();
+    await podsWithClaims(cluster, 9);
+    const text = cluster.metrics.render();
+    expect(text).toContain('muster_devices_search_seconds_count{scheduler="default-scheduler"}');
+    expect(
+      cluster.metrics.value("muster_devices_refusals_total", { scheduler: "default-scheduler", reason: "NoDevices" }),
+    ).toBeGreaterThan(0);
+  });
+
+  test("a claim that is missing is a refusal of its own", async () => {
+    const cluster = await DevicesCluster.start();
+    await cluster.pod("p", { claim: "none" });
+    await cluster.run(20);
+    expect(
+      cluster.metrics.value("muster_devices_refusals_total", { scheduler: "default-scheduler", reason: "NotReady" }),
+    ).toBeGreaterThan(0);
+  });
+});
+
+async function allocateByHand(cluster: DevicesCluster, name: string, device: string): Promise<void> {
+  const key = { group: "resource.k8s.io", version: "v1", plural: "resourceclaims", namespace: "default", name };
+  const results = [{ request: "gpu", driver: "gpu.nvidia.com", pool: "h100-0", device }];
+  const written = await cluster.kube.patch(
+    { ...key, subresource: "status" },
+    { type: "merge", body: { status: { allocation: { devices: { results } } } } },
+  );
+  if (!written.ok) throw new Error(written.message);
+}

@@ -1,5 +1,6 @@
 import { deallocate, nextBindStep, unreserve } from "../../decide/devices/bindClaim.ts";
 import { concernedBy } from "../../decide/devices/claimHints.ts";
+import { isUnborn } from "../../decide/devices/extendedClaim.ts";
 import { mappedResources } from "../../decide/devices/extendedResources.ts";
 import { type GiveBack, type StuckPod, whatToGiveBack } from "../../decide/devices/giveBack.ts";
 import { nodeProblem } from "../../decide/devices/nodeRoom.ts";
@@ -60,6 +61,7 @@ export function addClaimScheduler(
   recorder: EventRecorder,
   given: Partial<ClaimSchedulerOptions> = {},
 ): void {
+  world.hasClaimScheduler = true;
   const scheduler = new ClaimScheduler(world, recorder, { ...claimSchedulerDefaults, ...given });
   world.controllers.add({
     name: "claim-scheduler",
@@ -79,8 +81,6 @@ export function isForClaims(pod: Pod, world: DeviceWorld): boolean {
 /** For so long a new pod may wait for its claims without saying so: a burst of pods takes its time. */
 const freshMs = 10_000;
 const doubtTurn = "doubt ";
-/** No pod has such a key. */
-const takeOverTurn = "take over";
 interface Waits {
   readonly why: string;
   /** Nothing will happen by itself that changes it. */
@@ -118,8 +118,6 @@ class ClaimScheduler {
     this.extended = new ExtendedClaims(world);
     this.takeover = new Takeover(world);
     this.writes = new ClaimWrites(world, (key) => this.wake.push(doubtTurn + key));
-    // A new leader takes over before the first pod comes.
-    this.wake.push(takeOverTurn);
     world.onFreed(() => {
       for (const key of [...this.waiting].sort()) this.wake.push(key);
     });
@@ -157,7 +155,6 @@ class ClaimScheduler {
   async reconcile(key: string, { cancel }: Turn): Promise<TurnResult> {
     const swept = await this.takeover.done(cancel);
     if (!swept.ok) return turnResultOf(swept) ?? { again: swept.message };
-    if (key === takeOverTurn) return undefined;
     if (key.startsWith(doubtTurn)) return this.writes.settle(key.slice(doubtTurn.length), cancel);
     const pod = this.world.pods.get(key);
     if (pod === undefined || !this.isOurs(pod) || this.placed.has(pod.metadata.uid)) {
@@ -220,10 +217,6 @@ class ClaimScheduler {
       const node = nodes[at] as Node;
       const name = node.metadata.name;
       const split = this.extended.on(pod, node);
-      if (typeof split === "string") {
-        count(reasons, split);
-        continue;
-      }
       const special = this.extended.variant(pod, split, leftover);
       const claims: readonly PodClaim[] = special === undefined ? own.claims : [...own.claims, special];
       let ready = prepared.get(split.key);
@@ -233,7 +226,8 @@ class ClaimScheduler {
         ready = prepareClaims({ pod, claims, pendingAllocation, classOf, selectors, features });
         prepared.set(split.key, ready);
       }
-      if (ready.kind === "skip") return { why: "the pod has no claims", isMistake: false };
+      // The node's device plugin has all that the pod asks for: without claims it is a pod like any other there.
+      if (ready.kind === "skip") ready = { kind: "ready", needs: withoutClaims(pod) };
       if (ready.kind !== "ready") {
         world.report.refused(schedulerName, ready.kind === "error" ? "Error" : ready.reason);
         return { why: ready.why, isMistake: ready.kind === "error" };
@@ -312,8 +306,7 @@ class ClaimScheduler {
         metadata: { ...claim.metadata, finalizers },
         status: { ...claim.status, allocation },
       };
-      const isUnborn = this.extended.isUnborn(claim);
-      const signalled = tracker.signalClaimPendingAllocation(decided, pod.metadata.uid, { isUnborn });
+      const signalled = tracker.signalClaimPendingAllocation(decided, pod.metadata.uid, { isUnborn: isUnborn(claim) });
       if (signalled.ok && signalled.is === "new") continue;
       this.letGo(pod, decision);
       return { why: signalled.ok ? "a claim was allocated meanwhile" : signalled.why, isMistake: true };
@@ -370,7 +363,7 @@ class ClaimScheduler {
     const isNew = decision.needs.toAllocate.some(({ metadata }) => metadata.uid === uid);
     const allocation = isNew ? decision.allocations.get(uid) : undefined;
     let claim: ResourceClaim | undefined = decided;
-    if (this.extended.isUnborn(decided)) {
+    if (isUnborn(decided)) {
       const born = await this.extended.create(decided, cancel);
       if (!born.ok) return { why: born.message, outcome: born };
       claim = born.value;
@@ -378,7 +371,7 @@ class ClaimScheduler {
     for (let attempt = 0; attempt < 8; attempt++) {
       if (claim === undefined) return { why: `claim ${decided.metadata.name} is gone`, outcome: undefined };
       const nowMs = controllers.ports.clock.nowMs();
-      const expectedUid = this.extended.isUnborn(decided) ? claim.metadata.uid : uid;
+      const expectedUid = isUnborn(decided) ? claim.metadata.uid : uid;
       const step = nextBindStep({
         claim,
         uid: expectedUid,
@@ -501,8 +494,6 @@ class ClaimScheduler {
   private async say(pod: Pod, why: string, cancel: Cancel): Promise<void> {
     const before = pod.status?.conditions?.find(({ type }) => type === "PodScheduled");
     if (before?.status === "False" && before.message === why) return;
-    // A pod without claims of its own may have another scheduler too, which has said something already.
-    if (before?.status === "False" && (pod.spec?.resourceClaims?.length ?? 0) === 0) return;
     await this.touch(pod, why, cancel);
     this.recorder.record(asKube(pod), { type: "Warning", reason: "FailedScheduling", action: "Scheduling", note: why });
   }
@@ -549,6 +540,10 @@ class ClaimScheduler {
     coming?.delete(uid);
     if (coming?.size === 0) this.coming.delete(node);
   }
+}
+
+function withoutClaims(pod: Pod): ClaimNeeds {
+  return { pod, claims: [], placed: new Map(), toAllocate: [], plan: undefined, isSkippable: false };
 }
 
 function hasAlternatives(claims: readonly PodClaim[]): boolean {

@@ -66,6 +66,8 @@ export class DeviceWorld {
   readonly podsByTemplate: CacheIndex<Pod>;
   /** `namespace/group` to its pods. */
   readonly podsByGroup: CacheIndex<Pod>;
+  /** Whether a claim scheduler of this process places pods of Kubernetes' own scheduler that have claims. */
+  hasClaimScheduler = false;
   private chosenFeatures: DeviceFeatures = allFeatures;
   /** PodGroups, where they have claims. */
   private groupCache: ObjectCache<PodGroup> | undefined;
@@ -195,6 +197,7 @@ export class DeviceWorld {
       pendingAllocation: (uid) => tracker.pendingAllocation(uid),
       classOf: (name) => this.classOf(name),
       groupOf: (pod) => this.groupOf(pod),
+      classFor: (resource) => this.extendedResources().classFor(resource),
       selectors,
       features,
       nowMs,
@@ -207,6 +210,11 @@ export class DeviceWorld {
 
   classOf(name: string): DeviceClass | undefined {
     return this.classes.get(name);
+  }
+
+  /** The names of the extended resources that classes stand for. */
+  servedResources(): ReadonlySet<string> {
+    return this.extendedResources().names;
   }
 
   extendedResources(): ExtendedResources {

@@ -1,37 +1,16 @@
 import { claimTarget } from "../../decide/devices/bindClaim.ts";
-import { claimNameBase } from "../../decide/devices/claimFromTemplate.ts";
 import { claimKind } from "../../decide/devices/claimTracker.ts";
-import {
-  extendedClaimAnnotation,
-  extendedRequests,
-  mappedResources,
-  type RequestMapping,
-  sourceOn,
-} from "../../decide/devices/extendedResources.ts";
+import { bornClaimOf, extendedClaimOn, type NodeSplit, splitOn } from "../../decide/devices/extendedClaim.ts";
+import type { RequestMapping } from "../../decide/devices/extendedResources.ts";
 import type { ClaimNeeds } from "../../decide/devices/placeClaims.ts";
-import { deleteProtection, isOwnedBy, type PodClaim } from "../../decide/devices/podClaims.ts";
-import { seededUuid } from "../../decide/nodes/seeded.ts";
-import { suffixOf } from "../../decide/workloads/derivedName.ts";
+import { deleteProtection, type PodClaim } from "../../decide/devices/podClaims.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
 import { expectedOf, type Intent, keyOf } from "../../model/intent.ts";
 import type { JsonObject } from "../../model/json.ts";
-import type { DeviceRequest, Node, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
+import type { Node, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
 import { type Outcome, succeeded } from "../../model/outcome.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import { asKube, type DeviceWorld, deviceKinds } from "./deviceWorld.ts";
-
-/** Which of the pod's extended resources come from claims on a node. */
-export interface NodeSplit {
-  readonly byClaims: ReadonlySet<string>;
-  /** Nodes with the same key need the same claim. */
-  readonly key: string;
-  readonly requests: readonly DeviceRequest[];
-  readonly mappings: readonly RequestMapping[];
-}
-
-/** Not a name that a pod could give. */
-const entry = "<extended-resources>";
-const noSplit: NodeSplit = { byClaims: new Set(), key: "", requests: [], mappings: [] };
 
 /** The claim that a pod gets for its extended resources. It exists in our memory until a node is chosen, because what it asks for depends on the node. */
 export class ExtendedClaims {
@@ -44,50 +23,19 @@ export class ExtendedClaims {
 
   /** What was made for the pod before and not used: it stands in the way of a new one. */
   leftoverOf(pod: Pod): ResourceClaim | undefined {
-    const { namespace = "" } = pod.metadata;
-    const claim = this.world.tracker.get(namespace, nameFor(pod));
-    return claim !== undefined && isOwnedBy(claim, pod) ? claim : undefined;
+    return bornClaimOf(pod, (namespace, name) => this.world.tracker.get(namespace, name));
   }
 
-  on(pod: Pod, node: Node): NodeSplit | string {
+  on(pod: Pod, node: Node): NodeSplit {
     const extended = this.world.extendedResources();
-    const classFor = (resource: string) => extended.classFor(resource);
-    const resources = mappedResources(pod, classFor);
-    if (resources.length === 0) return noSplit;
-    const byClaims = resources.filter((resource) => sourceOn(node, resource, classFor) === "claims");
-    if (byClaims.length === 0) return noSplit;
-    const { requests, mappings } = extendedRequests(pod, byClaims, classFor);
-    return { byClaims: new Set(byClaims), key: byClaims.join(","), requests, mappings };
+    return splitOn(pod, node, (resource) => extended.classFor(resource));
   }
 
   /** The pod's own claim as it would be on such a node, or as an earlier try made it; undefined where the node needs none. */
   variant(pod: Pod, split: NodeSplit, leftover: ResourceClaim | undefined): PodClaim | undefined {
-    if (split.requests.length === 0) return undefined;
-    if (leftover !== undefined) {
-      this.mappings.set(leftover, split.mappings);
-      return { entry, claim: leftover };
-    }
-    const { namespace = "", uid, name } = pod.metadata;
-    const claim: ResourceClaim = {
-      apiVersion: "resource.k8s.io/v1",
-      kind: "ResourceClaim",
-      metadata: {
-        name: nameFor(pod),
-        namespace,
-        uid: seededUuid("extended", uid),
-        resourceVersion: "",
-        creationTimestamp: "",
-        annotations: { [extendedClaimAnnotation]: "true" },
-        ownerReferences: [{ apiVersion: "v1", kind: "Pod", name, uid, controller: true, blockOwnerDeletion: true }],
-      },
-      spec: { devices: { requests: [...split.requests] } },
-    };
-    this.mappings.set(claim, split.mappings);
-    return { entry, claim };
-  }
-
-  isUnborn({ metadata }: ResourceClaim): boolean {
-    return metadata.resourceVersion === "";
+    const special = extendedClaimOn(pod, split, leftover);
+    if (special !== undefined) this.mappings.set(special.claim, split.mappings);
+    return special;
   }
 
   async create(claim: ResourceClaim, cancel: Cancel): Promise<Outcome<ResourceClaim>> {
@@ -143,8 +91,4 @@ export class ExtendedClaims {
       why: `${keyOf(claim.metadata.namespace, claim.metadata.name)} was made for an earlier try`,
     };
   }
-}
-
-function nameFor({ metadata }: Pod): string {
-  return `${claimNameBase(metadata.name, "extended-resources")}${suffixOf(metadata.uid, "extended-resources")}`;
 }

@@ -1,5 +1,5 @@
 import { deallocate, mayDeallocate } from "../../decide/devices/bindClaim.ts";
-import { heldClaimsOf } from "../../decide/devices/podClaims.ts";
+import { claimsHeldBy } from "../../decide/devices/extendedClaim.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
 import { expectedOf } from "../../model/intent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
@@ -32,7 +32,7 @@ export class GiveBackTurns {
     const task = this.world.cluster.tasks.get(uid);
     if (task?.status !== "pending" || this.world.requests.get(task.key) !== undefined) return undefined;
     const pod: Pod = task.pod;
-    const claim = heldClaimsOf(pod, (namespace, name) => tracker.get(namespace, name))
+    const claim = claimsHeldBy(pod, (namespace, name) => tracker.get(namespace, name))
       .map((each) => each.claim)
       .find((each) => mayDeallocate(each, pod) && !tracker.claimHasPendingAllocation(each.metadata.uid));
     if (claim === undefined) return undefined;

@@ -1,4 +1,5 @@
 import type { DecisionSource } from "../../decide/devices/deviceChange.ts";
+import { bornClaimOf, extendedEntry, isUnborn, unbornClaim } from "../../decide/devices/extendedClaim.ts";
 import { deleteProtection } from "../../decide/devices/podClaims.ts";
 import { withoutProtection } from "../../decide/devices/releaseClaim.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
@@ -20,6 +21,8 @@ interface Counted {
   readonly uid: string;
   readonly namespace: string;
   readonly name: string;
+  /** It did not exist when it was decided on; the one that is created has another UID. */
+  readonly isUnborn: boolean;
 }
 
 /** How long the claims' watch may take to show what a list has shown. */
@@ -80,7 +83,7 @@ export class PendingClaims {
       const fresh = await lookAgain(controllers.kube, target, { atLeast, cancel });
       if (!fresh.ok) return turnResultOf(fresh);
       const claim = fresh.value.object as unknown as ResourceClaim | undefined;
-      if (claim?.metadata.uid === each.uid) {
+      if (claim !== undefined && (claim.metadata.uid === each.uid || each.isUnborn)) {
         const isProtected = claim.metadata.finalizers?.includes(deleteProtection) === true;
         if (claim.status?.allocation !== undefined) {
           const isShown = await claims.waitForRevision(claim.metadata.resourceVersion, { cancel, timeoutMs: showMs });
@@ -111,10 +114,11 @@ export class PendingClaims {
         continue;
       }
       const { uid: claimUid, namespace = "", name: claimName } = claim.metadata;
-      after.push({ uid: claimUid, namespace, name: claimName });
-      if (before.some((each) => each.uid === claimUid)) continue;
-      const source = this.decidedBy;
-      tracker.signalClaimPendingAllocation(withAllocation(claim, allocation as AllocationResult), uid, { source });
+      const known = before.find((each) => each.uid === claimUid || (each.isUnborn && each.name === claimName));
+      after.push(known ?? { uid: claimUid, namespace, name: claimName, isUnborn: isUnborn(claim) });
+      if (known !== undefined) continue;
+      const options = { source: this.decidedBy, isUnborn: isUnborn(claim) };
+      tracker.signalClaimPendingAllocation(withAllocation(claim, allocation as AllocationResult), uid, options);
     }
     // A claim that cannot be told of now is not one that nobody wants.
     const gone = this.unsettled.has(uid) ? [] : before.filter((each) => !after.some((other) => other.uid === each.uid));
@@ -134,7 +138,14 @@ export class PendingClaims {
   private letGoOfShown(podUid: string): void {
     for (const each of this.lingering.get(podUid) ?? []) {
       const claim = this.devices.claims.get(`${each.namespace}/${each.name}`);
-      if (claim?.metadata.uid !== each.uid || claim.status?.allocation !== undefined) this.letGo(podUid, each);
+      // One that is not shown may have been created all the same.
+      if (
+        each.isUnborn
+          ? claim?.status?.allocation !== undefined
+          : claim?.metadata.uid !== each.uid || claim.status?.allocation !== undefined
+      ) {
+        this.letGo(podUid, each);
+      }
     }
   }
 
@@ -147,6 +158,10 @@ export class PendingClaims {
   }
 
   private claimOf(pod: Pod, entry: string): ResourceClaim | undefined {
+    if (entry === extendedEntry) {
+      const born = bornClaimOf(pod, (namespace, name) => this.devices.tracker.get(namespace, name));
+      return born ?? unbornClaim(pod, []);
+    }
     const named = pod.spec?.resourceClaims?.find(({ name }) => name === entry)?.resourceClaimName;
     const made = pod.status?.resourceClaimStatuses?.find(({ name }) => name === entry)?.resourceClaimName;
     const name = named ?? made;

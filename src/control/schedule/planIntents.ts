@@ -1,3 +1,4 @@
+import { extendedEntry } from "../../decide/devices/extendedClaim.ts";
 import type { Cluster } from "../../decide/schedule/cluster.ts";
 import type { PlannedBind, PlannedJob } from "../../decide/schedule/cycle.ts";
 import { isSatisfied } from "../../decide/schedule/gang.ts";
@@ -12,6 +13,7 @@ import { bindRequestApiVersion, bindRequestFinalizer, bindRequestRef } from "../
 import { annotationKeys, epochOf, labelKeys } from "../../model/scheduling/keys.ts";
 import { uuid5 } from "../../model/uuid5.ts";
 import type { Decision } from "../commit.ts";
+import type { ChosenDevices } from "./pendingClaims.ts";
 import type { Mark } from "./scheduleWorld.ts";
 
 /** What is written for a job, or for a part of it that stands by itself: all of it, or none. */
@@ -75,7 +77,8 @@ function writeOf(bind: PlannedBind, facts: PlanFacts, commitId: string | undefin
   const isOneWrite = bindsInOneWrite(task.shape) || onlyBoundVolumes(facts.cluster, bind);
   const intent: BindIntent | CreateIntent =
     isOneWrite && commitId === undefined ? directBind(bind, facts.nodePool) : bindRequest(bind, facts, commitId, size);
-  const claims = bind.allocations.map((each) => ({ ...each }));
+  const claims: ChosenDevices[] = bind.allocations.map((each) => ({ ...each }));
+  if (bind.extended !== undefined) claims.push({ name: extendedEntry, allocation: bind.extended.allocation });
   const value: Mark = { node: bind.node, groups: [...bind.groups].sort(), ...(claims.length > 0 && { claims }) };
   return { bind, decision: { intent, effects: [{ key: task.uid, value }] } };
 }
@@ -102,7 +105,7 @@ function directBind({ task, node }: PlannedBind, nodePool: string): BindIntent {
 const labelValueMax = 63;
 
 function bindRequest(bind: PlannedBind, facts: PlanFacts, commitId: string | undefined, size: number): CreateIntent {
-  const { task, node, groups, gpuMemoryMiB, allocations } = bind;
+  const { task, node, groups, gpuMemoryMiB, allocations, extended } = bind;
   const { gpu } = task.shape;
   const isFraction = isShared(gpu);
   const labels: Record<string, string> = {};
@@ -140,6 +143,7 @@ function bindRequest(bind: PlannedBind, facts: PlanFacts, commitId: string | und
         },
         ...(groups.length > 0 && { selectedGPUGroups: [...groups] }),
         ...(allocations.length > 0 && { resourceClaimAllocations: allocations.map((each) => ({ ...each })) }),
+        ...(extended !== undefined && { extendedResourceClaimAllocation: { ...extended } }),
       },
     },
     why: `${task.key} fits ${node}`,

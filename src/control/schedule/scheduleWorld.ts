@@ -1,3 +1,5 @@
+import type { ExtendedAllocation } from "../../decide/bind/claimStatus.ts";
+import { extendedEntry } from "../../decide/devices/extendedClaim.ts";
 import { ClaimDevices } from "../../decide/schedule/claimDevices.ts";
 import { Cluster } from "../../decide/schedule/cluster.ts";
 import type { Settings } from "../../decide/schedule/settings.ts";
@@ -317,6 +319,9 @@ export class ScheduleWorld {
         }
       }
     });
+    const serve = (): void => cluster.setServed(devices.servedResources(), devices);
+    serve();
+    devices.classes.onChanges(serve);
     for (const each of [devices.slices, devices.classes, devices.rules]) each.onChanges(() => cluster.touched());
     const byNode = devices.slices.index(({ spec }) => (spec.nodeName === undefined ? [] : [spec.nodeName]));
     const countGpus = ({ spec }: ResourceSlice): void => {
@@ -446,9 +451,12 @@ function requestEffects(object: KubeObject): readonly Effect<Mark>[] {
   const request = as<BindRequest>(object);
   const uid = podUidOf(request);
   if (uid === undefined || isFinallyFailed(request)) return [];
-  const { selectedNode, selectedGPUGroups, resourceClaimAllocations } = request.spec ?? {};
+  const { selectedNode, selectedGPUGroups, resourceClaimAllocations, extendedResourceClaimAllocation } =
+    request.spec ?? {};
   if (selectedNode === undefined || selectedNode === "") return [];
   const claims = (resourceClaimAllocations ?? []).map(({ name = "", allocation }) => ({ name, allocation }));
+  const extended = extendedResourceClaimAllocation as ExtendedAllocation | null | undefined;
+  if (extended?.allocation !== undefined) claims.push({ name: extendedEntry, allocation: extended.allocation });
   const groups = [...(selectedGPUGroups ?? [])].sort();
   return [{ key: uid, value: { node: selectedNode, groups, ...(claims.length > 0 && { claims }) } }];
 }

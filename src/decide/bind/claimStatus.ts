@@ -3,8 +3,8 @@ import type { NewObject } from "../../model/intent.ts";
 import type { Json } from "../../model/json.ts";
 import type { AllocationResult, Node, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
 import { matchesNodeSelector } from "../../model/nodeMatch.ts";
-import { sha256Hex } from "../../model/sha256.ts";
 import { type BindStep, nextBindStep } from "../devices/bindClaim.ts";
+import { extendedClaimName } from "../devices/extendedClaim.ts";
 import { deleteProtection, isOwnedBy } from "../devices/podClaims.ts";
 import { attemptAnnotation } from "./attemptMark.ts";
 
@@ -65,7 +65,7 @@ export function extendedClaim(pod: Pod, { deviceRequests = [] }: ExtendedAllocat
     apiVersion: "resource.k8s.io/v1",
     kind: "ResourceClaim",
     metadata: {
-      name: `${name.slice(0, 230)}-extended-resources-${sha256Hex(uid, 3)}`,
+      name: extendedClaimName(pod),
       namespace,
       annotations: { [extendedAnnotation]: "true", [attemptAnnotation]: attempt },
       finalizers: [deleteProtection],

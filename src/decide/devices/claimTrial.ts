@@ -21,10 +21,11 @@
 import type { AllocationResult, DeviceClass, Node, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
 import type { CountedState } from "./allocatedState.ts";
 import { type DeviceUse, sumOf, usesOf } from "./deviceUse.ts";
+import { bornClaimOf, claimsHeldBy, extendedClaimOn, type NodeSplit, splitOn } from "./extendedClaim.ts";
 import type { DeviceFeatures } from "./features.ts";
 import { FullNodes } from "./fullNodes.ts";
 import { askNode, type Prepared, prepareClaims } from "./placeClaims.ts";
-import { claimsOfPod, type GetClaim, heldClaimsOf, type PodClaim } from "./podClaims.ts";
+import { claimsOfPod, type GetClaim, type PodClaim } from "./podClaims.ts";
 import type { PodsGroup } from "./podsGroup.ts";
 import type { SliceBook } from "./pools.ts";
 import type { RefusalReason } from "./refusalReason.ts";
@@ -41,13 +42,21 @@ export interface DeviceView {
   readonly classOf: (name: string) => DeviceClass | undefined;
   /** The pod's PodGroup; left out where groups have no claims. */
   readonly groupOf?: (pod: Pod) => PodsGroup;
+  /** Which class stands for an extended resource; left out where none does. */
+  readonly classFor?: (resource: string) => DeviceClass | undefined;
   readonly selectors: SelectorCache;
   readonly features: DeviceFeatures;
   readonly nowMs: number;
 }
 
 export type ClaimsFit =
-  | { readonly ok: true; readonly claims: readonly FittedClaim[]; readonly score: number }
+  | {
+      readonly ok: true;
+      readonly claims: readonly FittedClaim[];
+      /** What the pod gets of its extended resources from devices of the node; its claim is among the others. */
+      readonly split: NodeSplit | undefined;
+      readonly score: number;
+    }
   | {
       readonly ok: false;
       readonly why: string;
@@ -97,13 +106,14 @@ export class ClaimTrial implements CountedState {
   }
 
   problemOf(pod: Pod): string | undefined {
-    const plan = this.planOf(pod);
+    const plan = this.planOf(pod, undefined);
     return plan.kind === "ready" || plan.kind === "skip" ? undefined : plan.why;
   }
 
   fit(pod: Pod, node: Node): ClaimsFit {
-    const plan = this.planOf(pod);
-    if (plan.kind === "skip") return { ok: true, claims: [], score: 0 };
+    const split = this.splitOn(pod, node);
+    const plan = this.planOf(pod, split);
+    if (plan.kind === "skip") return { ok: true, claims: [], split: undefined, score: 0 };
     if (plan.kind !== "ready") return { ok: false, why: plan.why, reason: reasonOf(plan), isEverywhere: true };
     const { book, features, nowMs } = this.view;
     const { needs } = plan;
@@ -116,7 +126,7 @@ export class ClaimTrial implements CountedState {
       const allocation = verdict.allocations.get(uid) as AllocationResult;
       return { entry, claim, allocation, isNew: !needs.placed.has(uid) };
     });
-    return { ok: true, claims, score: verdict.score };
+    return { ok: true, claims, split, score: verdict.score };
   }
 
   assume(pod: Pod, fit: ClaimsFit & { ok: true }): void {
@@ -208,25 +218,38 @@ export class ClaimTrial implements CountedState {
     return sums;
   }
 
-  private planOf(pod: Pod): PodPlan["plan"] {
-    const known = this.plans.get(pod.metadata.uid);
+  /** Undefined where the pod's extended resources, if any, are not served by claims there. */
+  private splitOn(pod: Pod, node: Node): NodeSplit | undefined {
+    const { classFor } = this.view;
+    const split = classFor === undefined ? undefined : splitOn(pod, node, classFor);
+    return split === undefined || split.requests.length === 0 ? undefined : split;
+  }
+
+  private planOf(pod: Pod, split: NodeSplit | undefined): PodPlan["plan"] {
+    const key = `${pod.metadata.uid} ${split?.key ?? ""}`;
+    const known = this.plans.get(key);
     if (known?.version === this.version) return known.plan;
-    const plan = this.preparePlan(pod);
-    this.plans.set(pod.metadata.uid, { version: this.version, plan });
+    const plan = this.preparePlan(pod, split);
+    this.plans.set(key, { version: this.version, plan });
     return plan;
   }
 
-  private preparePlan(pod: Pod): PodPlan["plan"] {
+  private preparePlan(pod: Pod, split: NodeSplit | undefined): PodPlan["plan"] {
     const own = claimsOfPod(pod, this.view.claimOf, this.view.groupOf?.(pod));
     if (!own.ok) return { kind: "unready", why: own.why };
-    const given = own.claims.find(({ claim }) => this.freed.has(claim.metadata.uid));
+    const special = split && extendedClaimOn(pod, split, bornClaimOf(pod, this.view.claimOf));
+    if (special?.claim.metadata.deletionTimestamp !== undefined) {
+      return { kind: "unready", why: `ResourceClaim ${special.claim.metadata.name} is being deleted` };
+    }
+    const claims = special === undefined ? own.claims : [...own.claims, special];
+    const given = claims.find(({ claim }) => this.freed.has(claim.metadata.uid));
     if (given !== undefined) {
       return { kind: "unready", why: `resourceclaim ${given.claim.metadata.name} is about to be given back` };
     }
     const { classOf, selectors, features } = this.view;
     return prepareClaims({
       pod,
-      claims: own.claims,
+      claims,
       classOf,
       selectors,
       features,
@@ -237,7 +260,7 @@ export class ClaimTrial implements CountedState {
 
   /** Also those that are being deleted: they hold their devices until they are gone. */
   private claimsOf(pod: Pod): readonly PodClaim[] {
-    return heldClaimsOf(pod, this.view.claimOf);
+    return claimsHeldBy(pod, this.view.claimOf);
   }
 
   private allocationOf({ metadata, status }: ResourceClaim): AllocationResult | undefined {

@@ -24,6 +24,10 @@ export class ExtendedResources {
     }
   }
 
+  get names(): ReadonlySet<string> {
+    return new Set([...this.byName.keys(), ...[...this.classes.keys()].map((name) => `${implicitPrefix}${name}`)]);
+  }
+
   classFor(resource: string): DeviceClass | undefined {
     if (resource.startsWith(implicitPrefix)) return this.classes.get(resource.slice(implicitPrefix.length));
     return this.byName.get(resource);

@@ -2,9 +2,12 @@ import type { DeviceSubRequest, ExactDeviceRequest, Pod, ResourceClaim } from ".
 import { labelKeys } from "../../model/scheduling/keys.ts";
 import { type ClaimsFit, ClaimTrial, type DeviceView } from "../devices/claimTrial.ts";
 import { usesOf } from "../devices/deviceUse.ts";
-import { heldClaimsOf, isFinished, isOwnedBy, isReservedFor, type PodClaim } from "../devices/podClaims.ts";
-import type { DeviceClaims, DeviceFit } from "./deviceClaims.ts";
+import { claimsHeldBy, extendedEntry, splitOn } from "../devices/extendedClaim.ts";
+import { extendedRequests, mappedResources } from "../devices/extendedResources.ts";
+import { isFinished, isOwnedBy, isReservedFor, type PodClaim } from "../devices/podClaims.ts";
+import type { DeviceClaims, DeviceFit, ExtendedFit } from "./deviceClaims.ts";
 import type { NodeState } from "./nodeState.ts";
+import { gpuMaker } from "./resources.ts";
 import type { Task } from "./task.ts";
 
 export interface ClaimFacts {
@@ -46,12 +49,26 @@ export class ClaimDevices implements DeviceClaims {
   }
 
   /** A claim that several pods use counts once: for the first of them. */
-  gpusOf({ pod }: Task): number {
-    let gpus = 0;
-    for (const { claim } of this.claimsOf(pod)) {
-      if (this.isCountedFor(claim, pod)) gpus += gpusOfClaim(claim);
+  gpusOf(task: Task): number {
+    let gpus = this.extendedGpusOf(task);
+    for (const { entry, claim } of this.claimsOf(task.pod)) {
+      if (entry !== extendedEntry && this.isCountedFor(claim, task.pod)) gpus += gpusOfClaim(claim);
     }
     return gpus;
+  }
+
+  /** GPUs that it asks for by another name, where devices serve it. What it asks for as GPUs counts already, wherever it comes from. */
+  private extendedGpusOf({ pod, holdings }: Task): number {
+    const { classFor } = this.view;
+    if (classFor === undefined) return 0;
+    const node = holdings.at(-1)?.node.node;
+    const served = node === undefined ? mappedResources(pod, classFor) : [...splitOn(pod, node, classFor).byClaims];
+    const others = served.filter((resource) => gpuMaker(resource) === 0);
+    let gpus = 0;
+    for (const { exactly } of others.length === 0 ? [] : extendedRequests(pod, others, classFor).requests) {
+      if (exactly !== undefined) gpus += askedGpus(exactly);
+    }
+    return Math.min(gpus, gpusMax);
   }
 
   problemOf(task: Task): string | undefined {
@@ -72,8 +89,11 @@ export class ClaimDevices implements DeviceClaims {
     if (node === undefined) return { ok: false, why: "the node is gone", reason: "NotOnNode" };
     const fit = this.trial.fit(pod, node);
     if (!fit.ok) return { ok: false, why: fit.why, reason: fit.reason };
-    const allocations = fit.claims.map(({ entry, allocation }) => ({ name: entry, allocation }));
-    const fitted: Fitted = { ok: true, allocations, isNow: this.isNow(fit), fit };
+    const named = fit.claims.filter(({ entry }) => entry !== extendedEntry);
+    const allocations = named.map(({ entry, allocation }) => ({ name: entry, allocation }));
+    const extended = extendedOf(fit);
+    const isNow = this.isNow(fit);
+    const fitted: Fitted = { ok: true, allocations, ...(extended !== undefined && { extended }), isNow, fit };
     return fitted;
   }
 
@@ -116,7 +136,7 @@ export class ClaimDevices implements DeviceClaims {
   }
 
   private claimsOf(pod: Pod): readonly PodClaim[] {
-    return heldClaimsOf(pod, this.view.claimOf);
+    return claimsHeldBy(pod, this.view.claimOf);
   }
 }
 
@@ -141,6 +161,12 @@ export function gpusOfClaim({ spec, status }: ResourceClaim): number {
     }
   }
   return Math.min(gpus, gpusMax);
+}
+
+function extendedOf({ claims, split }: ClaimsFit & { ok: true }): ExtendedFit | undefined {
+  const special = claims.find(({ entry }) => entry === extendedEntry);
+  if (special === undefined || split === undefined) return undefined;
+  return { allocation: special.allocation, deviceRequests: split.requests, containerMappings: split.mappings };
 }
 
 /** Sums of thousandths of it stay whole numbers. */

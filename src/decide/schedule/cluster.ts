@@ -10,6 +10,7 @@ import {
 import type { PodGroup } from "../../model/scheduling/podGroup.ts";
 import type { Queue } from "../../model/scheduling/queue.ts";
 import type { Topology } from "../../model/scheduling/topology.ts";
+import { podRequests } from "../nodes/podRequests.ts";
 import { assertCounts } from "./assertCounts.ts";
 import { recharge } from "./charging.ts";
 import { ClusterTotal } from "./clusterTotal.ts";
@@ -34,6 +35,7 @@ import { QueueBook } from "./queueBook.ts";
 import type { QueueTree } from "./queueTree.ts";
 import { addTo, gpuAt, ResourceNames, type Vector, zeroVector } from "./resources.ts";
 import { hasSameFacts } from "./sameFacts.ts";
+import { ServedResources } from "./servedResources.ts";
 import { defaultSettings, type Settings } from "./settings.ts";
 import { isAllocatedStatus, onePerNode, type Place, queueVector, statusOf, Task, type TaskStatus } from "./task.ts";
 import { VolumeFacts } from "./volumeFacts.ts";
@@ -46,7 +48,9 @@ import { VolumeFacts } from "./volumeFacts.ts";
 export class Cluster {
   settings: Settings;
   readonly names = new ResourceNames();
-  readonly shapes = new PodShapes(this.names);
+  /** Extended resources that devices serve. */
+  private readonly served = new ServedResources();
+  readonly shapes = new PodShapes(this.names, this.served);
   readonly table: NodeTable;
   readonly fit: Fit;
   readonly terms: PodTerms;
@@ -80,7 +84,7 @@ export class Cluster {
 
   constructor(settings: Settings = defaultSettings) {
     this.settings = settings;
-    this.table = new NodeTable(this.names, (node) => {
+    this.table = new NodeTable(this.names, this.served, (node) => {
       this.fit.factsChanged(node);
       labels.factsChanged(node);
       this.isGpuMemoryDirty = true;
@@ -139,7 +143,22 @@ export class Cluster {
     if (state.claimGpus === count) return;
     this.version++;
     state.claimGpus = count;
-    if (state.index >= 0) this.table.recount(state);
+    if (state.servedPlaces.has(gpuAt)) this.table.updateAgain([state]);
+    else if (state.index >= 0) this.table.recount(state);
+  }
+
+  /** The extended resources that a DeviceClass stands for. Where a claim scheduler runs, it places plain pods that ask for them. */
+  setServed(names: ReadonlySet<string>, { hasClaimScheduler }: { readonly hasClaimScheduler: boolean }): void {
+    this.served.hasClaimScheduler = hasClaimScheduler;
+    const changed = this.served.replace(names);
+    if (changed.size === 0) return;
+    this.version++;
+    this.table.updateAgain();
+    for (const task of this.tasks.values()) {
+      if (![...podRequests(task.pod).keys()].some((name) => changed.has(name))) continue;
+      this.reshape(task);
+      this.settle(task);
+    }
   }
 
   removeNode(name: string): void {
@@ -159,7 +178,6 @@ export class Cluster {
       this.tasks.set(uid, task);
       this.roll.enrol(task);
     } else {
-      const before = task.shape;
       const { groupName, subGroupName } = task;
       const { resourceClaimStatuses, nominatedNodeName } = task.pod.status ?? {};
       const hasSameLabels = equalJson(task.pod.metadata.labels, pod.metadata.labels);
@@ -167,17 +185,7 @@ export class Cluster {
         hasSameLabels && task.pod.spec === pod.spec && task.pod.metadata.annotations === pod.metadata.annotations;
       task.pod = pod;
       if (!isSameSpec) {
-        const shape = this.shapes.shapeOf(pod);
-        if (shape === before) {
-          this.shapes.release(shape);
-        } else {
-          // Amounts are counted by shape: whoever changes it lets go of everything first.
-          this.version++;
-          this.setHoldings(task, []);
-          task.shape = shape;
-          task.counted = recharge(task, undefined);
-          if (this.shapes.release(before)) this.fit.forget(before.need.id);
-        }
+        this.reshape(task);
       }
       // Its claims were made, or a place was promised to it.
       if (nominatedNodeName !== pod.status?.nominatedNodeName) this.version++;
@@ -193,6 +201,22 @@ export class Cluster {
       }
     }
     this.settle(task);
+  }
+
+  /** Amounts are counted by shape: a task whose shape changes lets go of everything first, and is settled afterwards. */
+  private reshape(task: Task): void {
+    const before = task.shape;
+    const shape = this.shapes.shapeOf(task.pod);
+    if (shape === before) {
+      this.shapes.release(shape);
+      return;
+    }
+    this.version++;
+    this.setHoldings(task, []);
+    task.shape = shape;
+    if (task.job !== undefined) task.job.pendingVector = undefined;
+    task.counted = recharge(task, undefined);
+    if (this.shapes.release(before)) this.fit.forget(before.need.id);
   }
 
   removePod(uid: string): void {
@@ -340,7 +364,7 @@ export class Cluster {
     let mostMiB = 0;
     // Asked between two refreshes, when pods are counted that come together with their nodes.
     for (const node of this.table.known()) {
-      if ((node.capacity[gpuAt] ?? 0) <= 0 || !node.knowsGpuMemory) continue;
+      if ((node.capacity[gpuAt] ?? 0) <= 0 || !node.knowsGpuMemory || node.servedPlaces.has(gpuAt)) continue;
       leastMiB = Math.min(leastMiB, node.gpuMemoryMiB);
       mostMiB = Math.max(mostMiB, node.gpuMemoryMiB);
     }

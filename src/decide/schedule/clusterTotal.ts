@@ -53,14 +53,16 @@ export class ClusterTotal {
     for (let r = 0; r < 3; r++) (this.sum[r] as number) += (after[r] as number) - (before[r] as number);
   }
 
-  private partOf({ isHealthy, capacity, foreign, claimGpus, labels }: NodeState): Vector {
+  private partOf({ isHealthy, capacity, foreign, claimGpus, servedPlaces, labels }: NodeState): Vector {
     if (!isHealthy) return zeroVector();
     if (this.restrictsNodes && labels[labelKeys.gpuWorker] === undefined) {
       return [0, (capacity[0] ?? 0) - foreign[1], (capacity[1] ?? 0) - foreign[2]];
     }
     // A node that has both means the same GPUs twice.
     let gpus = (capacity[gpuAt] ?? 0) > 0 ? (capacity[gpuAt] as number) : claimGpus;
-    for (let place = 4; place < capacity.length; place++) gpus += (capacity[place] ?? 0) * this.migWeightAt(place);
+    for (let place = 4; place < capacity.length; place++) {
+      if (!servedPlaces.has(place)) gpus += (capacity[place] ?? 0) * this.migWeightAt(place);
+    }
     return [gpus * 1000 - foreign[0], (capacity[0] ?? 0) - foreign[1], (capacity[1] ?? 0) - foreign[2]];
   }
 

@@ -1,5 +1,6 @@
 import { allocate } from "./allocate.ts";
 import type { Cluster } from "./cluster.ts";
+import type { ExtendedFit } from "./deviceClaims.ts";
 import { consolidate, evictStaleGangs, preempt, reclaim } from "./evictingActions.ts";
 import type { Job } from "./job.ts";
 import type { SearchCounts } from "./searchCounts.ts";
@@ -16,6 +17,8 @@ export interface PlannedBind {
   /** Memory of one GPU of the node: what a share is a part of. */
   readonly gpuMemoryMiB: number;
   readonly allocations: readonly { readonly name: string; readonly allocation: unknown }[];
+  /** Of the claim for extended resources that devices serve. */
+  readonly extended?: ExtendedFit;
 }
 
 export interface PlannedEviction {
@@ -86,8 +89,9 @@ function planOf({ cluster, statement, decided, obstacles, searches, wakeMs }: Se
     const { node, groups } = holding;
     if (task.status === "allocated") {
       const { gpuMemoryMiB, name } = node;
-      const allocations = statement.devicesOf(task)?.allocations ?? [];
-      append(binds, task.job, { task, node: name, groups, gpuMemoryMiB, allocations });
+      const { allocations = [], extended } = statement.devicesOf(task) ?? {};
+      const chosen = { allocations, ...(extended !== undefined && { extended }) };
+      append(binds, task.job, { task, node: name, groups, gpuMemoryMiB, ...chosen });
     } else if (task.status === "pipelined") {
       append(pipelined, task.job, { task, node: node.name });
     }

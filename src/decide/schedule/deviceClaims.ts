@@ -26,11 +26,20 @@ export interface DeviceClaims {
   rollback(checkpoint: number): void;
 }
 
+/** KAI's words for it in a BindRequest. */
+export interface ExtendedFit {
+  readonly allocation: unknown;
+  readonly deviceRequests: readonly unknown[];
+  readonly containerMappings: readonly unknown[];
+}
+
 export type DeviceFit =
   | {
       readonly ok: true;
       /** For the BindRequest: by the name of the claim in the pod, an AllocationResult. */
       readonly allocations: readonly { readonly name: string; readonly allocation: unknown }[];
+      /** The same for the claim that the pod gets for extended resources that devices serve. */
+      readonly extended?: ExtendedFit;
       /** False: somebody has to let go of one of them first. */
       readonly isNow: boolean;
     }

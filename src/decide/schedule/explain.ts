@@ -406,6 +406,10 @@ function nodeReasons(session: Session, task: Task): { reasons: Map<string, strin
       add(`would take queue ${beyond.name} beyond its bound of gpu: the memory is more of a GPU there`);
       continue;
     }
+    if (fit.isForClaims(shape, node)) {
+      add("have it as devices for claims, and none that is free");
+      continue;
+    }
     open.push(node);
     const lack = lackOf(session, task, node);
     if (lack !== undefined) {

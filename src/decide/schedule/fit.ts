@@ -324,8 +324,14 @@ export class Fit {
     return joinable >= gpu.devices;
   }
 
+  /** A resource that the pod asks for is there only as devices, which this scheduler does not give to such pods. */
+  isForClaims({ rules, servedPlaces }: PodShape, { servedPlaces: fromDevices }: NodeState): boolean {
+    return rules === "default" && servedPlaces.some((place) => fromDevices.has(place));
+  }
+
   private acceptsGpus(shape: PodShape, at: number): boolean {
     const { gpu } = shape;
+    if (shape.servedPlaces.length > 0 && this.isForClaims(shape, this.table.nodes[at] as NodeState)) return false;
     if (gpu.type === "none" && !shape.asksForMig) {
       if (!this.settings.restrictsNodes || shape.rules === "default") return true;
       return (this.table.nodes[at] as NodeState).labels[labelKeys.cpuWorker] !== undefined;
@@ -337,7 +343,7 @@ export class Fit {
     if (node.gpuMakers !== 0 && (shape.gpuMakers & ~node.gpuMakers) !== 0) return false;
     if (gpu.type === "whole") return node.migStrategy !== "mixed" || (node.capacity[gpuAt] ?? 0) > 0;
     // What keeps a shared GPU asks for one of this maker.
-    if (node.migStrategy !== "none" || node.gpuMakers === amdOnly) return false;
+    if (node.migStrategy !== "none" || node.gpuMakers === amdOnly || node.servedPlaces.has(gpuAt)) return false;
     return gpu.type !== "memory" || node.knowsGpuMemory;
   }
 

@@ -3,6 +3,7 @@ import { labelKeys } from "../../model/scheduling/keys.ts";
 import { nanoOf } from "../nodes/podRequests.ts";
 import type { PodShape } from "./podShape.ts";
 import { gpuMaker, type ResourceNames, type Vector, wholeCapacity, zeroVector } from "./resources.ts";
+import { type ServedResources, servedAmount } from "./servedResources.ts";
 
 /** How a pod holds what it has on a node. */
 export type HoldState =
@@ -92,6 +93,8 @@ export class NodeState {
   gpuMakers = 0;
   /** GPUs that only claims can have: published as devices, and not as an amount. */
   claimGpus = 0;
+  /** Resources that it has from devices, and not from a device plugin. */
+  servedPlaces: ReadonlySet<number> = new Set();
   /** What pods that are not ours hold. */
   foreign: Vector = zeroVector();
 
@@ -100,7 +103,7 @@ export class NodeState {
   }
 
   /** The node as its object says it is; without one it can give nothing. */
-  update(node: Node | undefined, names: ResourceNames): void {
+  update(node: Node | undefined, names: ResourceNames, served: ServedResources): void {
     this.node = node;
     this.labels = node?.metadata.labels ?? {};
     this.taints = node?.spec?.taints ?? [];
@@ -112,6 +115,8 @@ export class NodeState {
       this.capacity[place] = (this.capacity[place] ?? 0) + wholeCapacity(name, nanoOf(text));
       this.gpuMakers |= gpuMaker(name);
     }
+    this.servedPlaces = node === undefined ? new Set() : served.placesOn(node, names);
+    for (const place of this.servedPlaces) this.capacity[place] = servedAmount(place, this.claimGpus);
     const memory = gpuMemoryMiB(this.labels[labelKeys.gpuMemory]);
     this.knowsGpuMemory = memory !== undefined;
     this.gpuMemoryMiB = memory ?? unknownGpuMemoryMiB;

@@ -3,6 +3,7 @@ import type { Node } from "../../model/kubernetes.generated.ts";
 import { shareMemoryMiB } from "./gpuRequest.ts";
 import { type GroupUse, type Holder, type Holding, type HoldState, NodeState } from "./nodeState.ts";
 import { gpuAt, podsAt, type ResourceNames } from "./resources.ts";
+import type { ServedResources } from "./servedResources.ts";
 
 /**
  * All nodes, packed: one array per resource in order of name, so that a search is a walk over numbers. What a node has left is
@@ -25,8 +26,11 @@ export class NodeTable {
   private isSetDirty = true;
   private readonly onNodeFacts: (node: NodeState) => void;
 
-  constructor(names: ResourceNames, onNodeFacts: (node: NodeState) => void) {
+  private readonly served: ServedResources;
+
+  constructor(names: ResourceNames, served: ServedResources, onNodeFacts: (node: NodeState) => void) {
     this.names = names;
+    this.served = served;
     this.onNodeFacts = onNodeFacts;
   }
 
@@ -52,7 +56,7 @@ export class NodeTable {
 
   put(node: Node): NodeState {
     const state = this.named(node.metadata.name);
-    state.update(node, this.names);
+    state.update(node, this.names, this.served);
     this.factsChanged(state);
     return state;
   }
@@ -60,9 +64,17 @@ export class NodeTable {
   remove(name: string): void {
     const state = this.byName.get(name);
     if (state === undefined) return;
-    state.update(undefined, this.names);
+    state.update(undefined, this.names, this.served);
     this.factsChanged(state);
     this.forgetIfEmpty(state);
+  }
+
+  /** What devices serve has changed: of every node, or of one. */
+  updateAgain(states: Iterable<NodeState> = [...this.byName.values()]): void {
+    for (const state of states) {
+      state.update(state.node, this.names, this.served);
+      this.factsChanged(state);
+    }
   }
 
   /** Brings the packed arrays up to date with the set of nodes. Costs nothing when it has not changed. */

@@ -10,6 +10,7 @@ import { annotationKeys, defaultSchedulerName } from "../../model/scheduling/key
 import { podRequests } from "../nodes/podRequests.ts";
 import { type GpuRequest, isShared, readGpuRequest } from "./gpuRequest.ts";
 import { cpuAt, gpuAt, gpuMaker, memoryAt, migWeight, podsAt, type ResourceNames, wholeAmount } from "./resources.ts";
+import type { ServedResources } from "./servedResources.ts";
 
 /**
  * Everything about a pod that decides where it fits. Pods of one template share a shape, so what was worked out for one of them
@@ -49,6 +50,8 @@ export interface PodShape {
   readonly volumeClaims: readonly string[];
   readonly configMaps: readonly string[];
   readonly hasDeviceClaims: boolean;
+  /** Among its places, those of resources that devices serve on some nodes. */
+  readonly servedPlaces: readonly number[];
   /** Those of the first pod of this shape. */
   readonly namespace: string;
   /** Whether a node's own state is all that decides: then the best node can be kept up to date instead of searched. */
@@ -93,8 +96,11 @@ export class PodShapes {
   /** Shapes of pods that ask for devices. */
   private withClaims = 0;
 
-  constructor(names: ResourceNames) {
+  private readonly served: ServedResources;
+
+  constructor(names: ResourceNames, served: ServedResources) {
     this.names = names;
+    this.served = served;
   }
 
   shapeOf(pod: Pod): PodShape {
@@ -104,6 +110,7 @@ export class PodShapes {
     const ports = hostPortsOf(pod);
     const volumeClaims = volumeClaimsOf(pod);
     const configMaps = namedConfigMaps(pod);
+    const servedPlaces = this.served.placesOf(pod, this.names);
     const rules = spec?.schedulerName === undefined || spec.schedulerName === defaultSchedulerName ? "default" : "kai";
     const choiceKey = JSON.stringify([
       rules,
@@ -115,6 +122,8 @@ export class PodShapes {
       affinity?.podAffinity !== undefined ||
       affinity?.podAntiAffinity !== undefined ||
       (spec?.topologySpreadConstraints?.length ?? 0) > 0;
+    const mayBeServed = servedPlaces.length > 0 && (rules === "kai" || this.served.hasClaimScheduler);
+    const hasDeviceClaims = (spec?.resourceClaims?.length ?? 0) > 0 || mayBeServed;
     const limits = JSON.stringify([
       choiceKey,
       isSocial ? [affinity?.podAffinity, affinity?.podAntiAffinity, spec?.topologySpreadConstraints] : 0,
@@ -122,7 +131,8 @@ export class PodShapes {
       volumeClaims.length > 0 ? [pod.metadata.namespace, volumeClaims] : 0,
       configMaps.length > 0 ? [pod.metadata.namespace, configMaps] : 0,
       // Who asks for claims of devices is like nobody else: the claims decide.
-      (spec?.resourceClaims?.length ?? 0) > 0 ? pod.metadata.uid : 0,
+      hasDeviceClaims ? pod.metadata.uid : 0,
+      ...(servedPlaces.length > 0 ? [servedPlaces] : []),
     ]);
     const requests = podRequests(pod);
     let asked = "";
@@ -185,7 +195,9 @@ export class PodShapes {
       id: this.nextId++,
       key,
       users: 1,
-      need: this.needOf(`${choiceKey}${ports.length > 0 ? JSON.stringify(ports) : ""}${asked}`),
+      need: this.needOf(
+        `${choiceKey}${ports.length > 0 ? JSON.stringify(ports) : ""}${asked}${servedPlaces.length > 0 ? `|${servedPlaces}` : ""}`,
+      ),
       places,
       amounts,
       cpuMilli: amountAt(places, amounts, cpuAt),
@@ -205,9 +217,10 @@ export class PodShapes {
       spread: spec?.topologySpreadConstraints ?? nothing,
       volumeClaims,
       configMaps,
-      hasDeviceClaims: (spec?.resourceClaims?.length ?? 0) > 0,
+      hasDeviceClaims,
+      servedPlaces,
       namespace: pod.metadata.namespace ?? "",
-      isLocal: !isSocial && volumeClaims.length === 0 && (spec?.resourceClaims?.length ?? 0) === 0,
+      isLocal: !isSocial && volumeClaims.length === 0 && !hasDeviceClaims,
       limits,
     };
     this.byKey.set(key, shape);

@@ -19,9 +19,11 @@ import { gpuGroupsOfLabels, labelKeys, nodeHeldBy, scalingNamespace } from "../.
 import type { PodGroup } from "../../model/scheduling/podGroup.ts";
 import type { Queue } from "../../model/scheduling/queue.ts";
 import type { Topology } from "../../model/scheduling/topology.ts";
+import type { ExtendedAllocation } from "../bind/claimStatus.ts";
 import { allocatedStateOf } from "../devices/allocatedState.ts";
+import { bornClaimOf, claimsHeldBy, extendedEntry, unbornClaim } from "../devices/extendedClaim.ts";
+import { ExtendedResources } from "../devices/extendedResources.ts";
 import { allFeatures } from "../devices/features.ts";
-import { heldClaimsOf } from "../devices/podClaims.ts";
 import { SliceBook } from "../devices/pools.ts";
 import { SelectorCache } from "../devices/selectors.ts";
 import { nanoOf } from "../nodes/podRequests.ts";
@@ -84,7 +86,10 @@ export function clusterOf(objects: ClusterObjects, settings: Settings = defaultS
   for (const each of objects.budgets ?? [])
     cluster.budgets.byKey.set(`${each.metadata.namespace}/${each.metadata.name}`, each);
   for (const { metadata } of objects.namespaces ?? []) cluster.putNamespace(metadata.name, metadata.labels ?? {});
-  if (objects.devices !== undefined) cluster.devices = devicesOf(objects, objects.devices);
+  if (objects.devices !== undefined) {
+    cluster.devices = devicesOf(objects, objects.devices);
+    cluster.setServed(new ExtendedResources(objects.devices.classes).names, { hasClaimScheduler: true });
+  }
   for (const each of objects.groups) cluster.putPodGroup(each);
   for (const each of objects.plainGroups ?? []) cluster.putPlainGroup(each);
   const places = new Map<string, Place[]>();
@@ -111,11 +116,18 @@ function devicesOf({ pods, requests }: ClusterObjects, { claims, slices, classes
   const byKey = new Map(claims.map((each) => [`${each.metadata.namespace}/${each.metadata.name}`, each]));
   const claimOf = (namespace: string, name: string) => byKey.get(`${namespace}/${name}`);
   const pending = new Map<string, AllocationResult>();
+  const others: ResourceClaim[] = [];
   for (const request of requests) {
     const pod = pods.find(({ metadata }) => metadata.uid === podUidOf(request));
     if (pod === undefined || isFinallyFailed(request)) continue;
-    for (const { entry, claim } of heldClaimsOf(pod, claimOf)) {
-      const chosen = request.spec?.resourceClaimAllocations?.find(({ name }) => name === entry)?.allocation;
+    const extended = request.spec?.extendedResourceClaimAllocation as ExtendedAllocation | null | undefined;
+    if (extended?.allocation !== undefined && bornClaimOf(pod, claimOf) === undefined) {
+      const unborn = unbornClaim(pod, []);
+      others.push({ ...unborn, status: { allocation: extended.allocation } });
+    }
+    for (const { entry, claim } of claimsHeldBy(pod, claimOf)) {
+      const named = request.spec?.resourceClaimAllocations?.find(({ name }) => name === entry)?.allocation;
+      const chosen = entry === extendedEntry ? extended?.allocation : named;
       if (chosen !== undefined && claim.status?.allocation === undefined) {
         pending.set(claim.metadata.uid, chosen as AllocationResult);
       }
@@ -126,7 +138,8 @@ function devicesOf({ pods, requests }: ClusterObjects, { claims, slices, classes
     return allocation === undefined ? claim : { ...claim, status: { ...claim.status, allocation } };
   });
   const book = new SliceBook(slices, allFeatures);
-  const state = allocatedStateOf(held);
+  const state = allocatedStateOf([...held, ...others]);
+  const extendedResources = new ExtendedResources(classes);
   const selectors = new SelectorCache();
   return new ClaimDevices({
     view: (nowMs) => ({
@@ -135,6 +148,7 @@ function devicesOf({ pods, requests }: ClusterObjects, { claims, slices, classes
       claimOf,
       pendingAllocation: (uid) => pending.get(uid),
       classOf: (name) => classes.find(({ metadata }) => metadata.name === name),
+      classFor: (resource) => extendedResources.classFor(resource),
       selectors,
       features: allFeatures,
       nowMs,

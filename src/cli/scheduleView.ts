@@ -13,6 +13,7 @@ import {
   clusterOf,
   jobRows,
   nodeRows,
+  type QueueRow,
   queueRows,
   type WhyAnswer,
 } from "../decide/schedule/report.ts";
@@ -59,6 +60,7 @@ export async function showQueues(flags: ViewFlags): Promise<void> {
   await withCluster(flags, ({ pools }, nowMs, revision) => {
     const rows = pools.flatMap((cluster) => queueRows(cluster, nowMs));
     if (flags.output === "json") return { revision, queues: rows };
+    const hasClasses = rows.some(({ classes }) => Object.keys(classes.requested).length > 0);
     const table = rows.map((row) => [
       `${"  ".repeat(row.depth)}${row.name}`,
       String(row.priority),
@@ -69,11 +71,13 @@ export async function showQueues(flags: ViewFlags): Promise<void> {
       row.requested,
       row.borrowed,
       String(row.pending),
+      ...(hasClasses ? [classesText(row.classes)] : []),
       row.note,
     ]);
     const noted = rows.some(({ note }) => note !== "") ? ["NOTE"] : [];
-    const head = ["QUEUE", "PRI", "QUOTA", "LIMIT", "FAIR", "ALLOCATED", "REQUESTED", "BORROWED", "PENDING", ...noted];
-    return `${tableText([head, ...table])}GPUs at revision ${revision}\n`;
+    const head = ["QUEUE", "PRI", "QUOTA", "LIMIT", "FAIR", "ALLOCATED", "REQUESTED", "BORROWED", "PENDING"];
+    if (hasClasses) head.push("CLASSES");
+    return `${tableText([[...head, ...noted], ...table])}GPUs at revision ${revision}\n`;
   });
 }
 
@@ -227,4 +231,10 @@ function tableText(rows: readonly (readonly string[])[]): string {
           .trimEnd()}\n`,
     )
     .join("");
+}
+
+/** `gpu.example.com 2/3`: allocated of requested. */
+function classesText({ allocated, requested }: QueueRow["classes"]): string {
+  const names = Object.keys(requested).sort();
+  return names.map((name) => `${name} ${allocated[name] ?? 0}/${requested[name]}`).join(", ");
 }

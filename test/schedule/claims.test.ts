@@ -3,6 +3,7 @@ import { devicesPart } from "../../src/control/devices/devicesPart.ts";
 import { servedDevices } from "../../src/control/devices/servedDevices.ts";
 import { onlyVersions } from "../../src/control/testing/onlyVersions.ts";
 import type { Pod, ResourceClaim } from "../../src/model/kubernetes.generated.ts";
+import type { PodGroup } from "../../src/model/scheduling/podGroup.ts";
 import type { KubeApi } from "../../src/ports/kubeApi.ts";
 import { ScheduleCluster } from "./scheduleCluster.ts";
 
@@ -156,7 +157,7 @@ test("C6: a claim that pods may share needs their queue's label, and counts once
   await cluster.run(4);
   expect(["a", "b"].map((name) => cluster.pod1(name).status?.phase)).toEqual(["Running", "Running"]);
   expect(devicesOf(cluster)).toHaveLength(1);
-  expect(cluster.queue1("default-queue").status?.allocated).toMatchObject({ "nvidia.com/gpu": "1" });
+  expect(cluster.queue1("default-queue").status?.allocated).toMatchObject({ "gpu.example.com": "1" });
 });
 
 test("claims that GPUs are wanted for stay within the queue's limit", async () => {
@@ -260,4 +261,29 @@ test("the scheduler says once what it took over of devices", async () => {
   );
   expect(summary).toMatchObject({ claims: 0, allocated: 0, inFlight: 0, devices: 0 });
   expect(more).toEqual([]);
+});
+
+test("queues and groups show GPUs of claims under the name of their device class, as KAI does", async () => {
+  const cluster = await start();
+  await template(cluster, "three", 3);
+  await cluster.pod("plain", { gpus: 1 });
+  for (const name of ["a", "b", "c"]) await cluster.pod(name, { spec: fromTemplate("three") });
+  await cluster.run(6);
+  expect(phasesOf(cluster).filter((phase) => phase === "Running")).toHaveLength(3);
+  for (const queue of ["default-queue", "default-parent-queue"]) {
+    const { allocated, requested, allocatedNonPreemptible } = cluster.queue1(queue).status ?? {};
+    expect(allocated).toMatchObject({ "gpu.example.com": "6", "nvidia.com/gpu": "1" });
+    expect(requested).toMatchObject({ "gpu.example.com": "9", "nvidia.com/gpu": "1" });
+    expect(allocatedNonPreemptible?.["gpu.example.com"]).toBeUndefined();
+  }
+  const groups = cluster
+    .all<PodGroup>("scheduling.run.ai/podgroups")
+    .flatMap(({ status }) => status?.resourcesStatus?.allocated?.["gpu.example.com"] ?? []);
+  expect(groups).toEqual(["3", "3"]);
+  expect(cluster.metrics.render()).toMatch(/kai_queue_allocated_gpus\{[^}]*queue_name="default-queue"[^}]*\} 7/);
+  for (const name of ["a", "b", "c"]) {
+    await cluster.admin.delete({ group: "", version: "v1", plural: "pods", namespace: "default", name });
+  }
+  await cluster.run(10);
+  expect(cluster.queue1("default-queue").status?.allocated?.["gpu.example.com"]).toBeUndefined();
 });

@@ -63,6 +63,23 @@ test.each([resource, implicit])(
   },
 );
 
+test("the queue counts the devices under their class, and its limit holds", async () => {
+  const cluster = await start();
+  const free = { quota: -1, limit: -1, overQuotaWeight: 1 };
+  await cluster.queue("narrow", {
+    parentQueue: "default-parent-queue",
+    resources: { gpu: { quota: 3, limit: 3, overQuotaWeight: 1 }, cpu: free, memory: free },
+  });
+  const labels = { "kai.scheduler/queue": "narrow" };
+  for (const name of ["a", "b"]) await cluster.pod(name, { labels, spec: asking(2) });
+  await cluster.run(5);
+  expect(placed(cluster)).toBe(1);
+  expect(cluster.queue1("narrow").status).toMatchObject({
+    allocated: { "gpu.example.com": "2" },
+    requested: { "gpu.example.com": "4" },
+  });
+});
+
 test("a gang gets its devices whole or not at all", async () => {
   const cluster = await start();
   const gang = async (name: string, size: number, amount: number) => {

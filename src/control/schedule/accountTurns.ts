@@ -1,4 +1,5 @@
 import { groupResources, queueRequests, queueStatus } from "../../decide/schedule/accounts.ts";
+import { classesOfQueues } from "../../decide/schedule/classAmounts.ts";
 import { type ChosenLabel, chosenLabels, metricLabelsOf } from "../../decide/schedule/queueMetricLabels.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
 import { expectedOf } from "../../model/intent.ts";
@@ -78,12 +79,13 @@ export class AccountTurns {
     this.world.settle();
     cluster.refresh(this.controllers.ports.clock.nowMs());
     const requests = queueRequests(cluster);
+    const classes = classesOfQueues(cluster);
     const told: { readonly object: KubeObject; readonly status: object }[] = [];
     for (const [queue, requested] of requests) {
       const object = queues.get(queue.name);
       if (object === undefined) continue;
-      const wanted = queueStatus(queue, requested);
-      this.measure(object as unknown as Queue, wanted.allocated ?? {});
+      const wanted = queueStatus(queue, requested, classes.get(queue));
+      this.measure(object as unknown as Queue, queue.allocated[0] / 1000, wanted.allocated ?? {});
       const { conditions: _, ...known } = (object as unknown as Queue).status ?? {};
       if (!equalJson(known, wanted)) told.push({ object, status: replaced(known, wanted) });
     }
@@ -124,7 +126,7 @@ export class AccountTurns {
     return outcome.ok ? undefined : turnResultOf(outcome);
   }
 
-  private measure({ metadata, spec }: Queue, allocated: Readonly<Record<string, string>>): void {
+  private measure({ metadata, spec }: Queue, gpus: number, allocated: Readonly<Record<string, string>>): void {
     const { metrics } = this.controllers.ports;
     const labels = {
       queue_name: metadata.name,
@@ -137,7 +139,7 @@ export class AccountTurns {
     metrics.gauge("kai_queue_deserved_gpus", labels, gpu?.quota ?? 0);
     metrics.gauge("kai_queue_quota_cpu_cores", labels, scaled(cpu?.quota, 1 / 1000));
     metrics.gauge("kai_queue_quota_memory_bytes", labels, scaled(memory?.quota, 1_000_000));
-    metrics.gauge("kai_queue_allocated_gpus", labels, unitsOf(allocated["nvidia.com/gpu"]));
+    metrics.gauge("kai_queue_allocated_gpus", labels, gpus);
     metrics.gauge("kai_queue_allocated_cpu_cores", labels, unitsOf(allocated["cpu"]));
     metrics.gauge("kai_queue_allocated_memory_bytes", labels, unitsOf(allocated["memory"]));
   }

@@ -11,6 +11,7 @@ export function measuredDevices(devices: DeviceClaims, report: DeviceReport, clo
     begin: (nowMs, releasing) => devices.begin(nowMs, releasing),
     left: (pod) => devices.left(pod),
     gpusOf: (task) => devices.gpusOf(task),
+    gpuClassesOf: (task) => devices.gpuClassesOf(task),
     problemOf: (task) => devices.problemOf(task),
     fit(task: Task, node: NodeState): DeviceFit {
       const startedMs = clock.monotonicMs();

@@ -1,6 +1,7 @@
 import type { PodGroupResourcesStatus } from "../../model/scheduling/podGroup.ts";
 import type { QueueStatus } from "../../model/scheduling/queue.ts";
 import { amountsOf } from "./amountWords.ts";
+import { ClassAmounts } from "./classAmounts.ts";
 import type { Cluster } from "./cluster.ts";
 import type { Job } from "./job.ts";
 import type { QueueState } from "./queueTree.ts";
@@ -16,12 +17,14 @@ export function groupResources(cluster: Cluster, job: Job): PodGroupResourcesSta
     const isOver = status === "succeeded" || status === "failed";
     if (!isOver && shape.gpu.type === "memory") memoryMiB += shape.gpu.memoryMiB * shape.gpu.devices;
   }
-  const requested = shown(sum(job.allocated, cluster.pendingVector(job)));
+  const classes = new ClassAmounts();
+  for (const task of job.tasks) if (task.shape.hasDeviceClaims) classes.add(cluster, task);
+  const requested = shown(sum(job.allocated, cluster.pendingVector(job)), classes.requested);
   if (memoryMiB > 0) requested[gpuMemoryName] = `${memoryMiB}Mi`;
   return {
     requested,
-    allocated: shown(job.allocated),
-    allocatedNonPreemptible: job.isPreemptible ? {} : shown(job.allocated),
+    allocated: shown(job.allocated, classes.allocated),
+    allocatedNonPreemptible: job.isPreemptible ? {} : shown(job.allocated, classes.allocated),
   };
 }
 
@@ -35,17 +38,26 @@ export function queueRequests(cluster: Cluster): Map<QueueState, Vector> {
   return requests;
 }
 
-export function queueStatus(queue: QueueState, requested: Readonly<Vector>): QueueStatus {
+export function queueStatus(
+  queue: QueueState,
+  requested: Readonly<Vector>,
+  classes: ClassAmounts = new ClassAmounts(),
+): QueueStatus {
   const children = queue.children.map(({ name }) => name).sort();
   return {
     ...(children.length > 0 && { childQueues: children }),
-    allocated: shown(queue.allocated),
-    allocatedNonPreemptible: shown(queue.allocatedNonPreemptible),
-    requested: shown(requested),
+    allocated: shown(queue.allocated, classes.allocated),
+    allocatedNonPreemptible: shown(queue.allocatedNonPreemptible, classes.allocatedNonPreemptible),
+    requested: shown(requested, classes.requested),
   };
 }
 
-/** Without what is nothing. */
-function shown(vector: Readonly<Vector>): Record<string, string> {
-  return Object.fromEntries(Object.entries(amountsOf(vector)).filter(([, amount]) => amount !== "0"));
+/** Without what is nothing. GPUs of claims stand under the names of their classes, and nowhere else. */
+function shown(vector: Readonly<Vector>, classes: ReadonlyMap<string, number>): Record<string, string> {
+  const [gpuMilli, ...others] = vector;
+  let claimed = 0;
+  for (const gpus of classes.values()) claimed += gpus;
+  const amounts = amountsOf([Math.max(0, gpuMilli - claimed * 1000), ...others]);
+  for (const [name, gpus] of [...classes].sort(([a], [b]) => (a < b ? -1 : 1))) amounts[name] = String(gpus);
+  return Object.fromEntries(Object.entries(amounts).filter(([, amount]) => amount !== "0"));
 }

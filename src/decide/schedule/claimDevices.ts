@@ -48,27 +48,32 @@ export class ClaimDevices implements DeviceClaims {
     this.departed.set(pod.metadata.uid, pod);
   }
 
-  /** A claim that several pods use counts once: for the first of them. */
   gpusOf(task: Task): number {
-    let gpus = this.extendedGpusOf(task);
+    return sumOf(this.gpuClassesOf(task));
+  }
+
+  /** A claim that several pods use counts once: for the first of them. */
+  gpuClassesOf(task: Task): ReadonlyMap<string, number> {
+    const classes = this.extendedClassesOf(task);
     for (const { entry, claim } of this.claimsOf(task.pod)) {
-      if (entry !== extendedEntry && this.isCountedFor(claim, task.pod)) gpus += gpusOfClaim(claim);
+      if (entry === extendedEntry || !this.isCountedFor(claim, task.pod)) continue;
+      for (const [name, gpus] of gpuClassesOfClaim(claim)) addTo(classes, name, gpus);
     }
-    return gpus;
+    return classes;
   }
 
   /** GPUs that it asks for by another name, where devices serve it. What it asks for as GPUs counts already, wherever it comes from. */
-  private extendedGpusOf({ pod, holdings }: Task): number {
+  private extendedClassesOf({ pod, holdings }: Task): Map<string, number> {
+    const classes = new Map<string, number>();
     const { classFor } = this.view;
-    if (classFor === undefined) return 0;
+    if (classFor === undefined) return classes;
     const node = holdings.at(-1)?.node.node;
     const served = node === undefined ? mappedResources(pod, classFor) : [...splitOn(pod, node, classFor).byClaims];
     const others = served.filter((resource) => gpuMaker(resource) === 0);
-    let gpus = 0;
     for (const { exactly } of others.length === 0 ? [] : extendedRequests(pod, others, classFor).requests) {
-      if (exactly !== undefined) gpus += askedGpus(exactly);
+      if (exactly !== undefined) addTo(classes, exactly.deviceClassName, askedGpus(exactly));
     }
-    return Math.min(gpus, gpusMax);
+    return classes;
   }
 
   problemOf(task: Task): string | undefined {
@@ -140,27 +145,43 @@ export class ClaimDevices implements DeviceClaims {
   }
 }
 
+/** How many GPUs a claim counts for. */
+export function gpusOfClaim(claim: ResourceClaim): number {
+  return sumOf(gpuClassesOfClaim(claim));
+}
+
 /**
- * How many GPUs a claim counts for: a class whose name says GPU is one. What is allocated is counted; before that what is asked for,
- * the least of what would do, and one for who wants all there are.
+ * The same by class: a class whose name says GPU is one. What is allocated is counted; before that what is asked for, the least of what would
+ * do, and one for who wants all there are.
  */
-export function gpusOfClaim({ spec, status }: ResourceClaim): number {
-  let gpus = 0;
+export function gpuClassesOfClaim({ spec, status }: ResourceClaim): ReadonlyMap<string, number> {
+  const classes = new Map<string, number>();
   const results = status?.allocation?.devices?.results;
   for (const { name, exactly, firstAvailable } of spec.devices?.requests ?? []) {
     const options = exactly === undefined ? (firstAvailable ?? []) : [exactly];
     if (results === undefined) {
-      if (options.length > 0) gpus += Math.min(...options.map(askedGpus));
+      const least = [...options].sort((a, b) => askedGpus(a) - askedGpus(b))[0];
+      if (least !== undefined) addTo(classes, least.deviceClassName, askedGpus(least));
       continue;
     }
     for (const { request, adminAccess } of results) {
       const [ofRequest, option] = request.split("/");
       if (ofRequest !== name || adminAccess === true) continue;
       const chosen = exactly ?? firstAvailable?.find((each) => each.name === option);
-      if (chosen !== undefined && isGpuClass(chosen.deviceClassName)) gpus++;
+      if (chosen !== undefined && isGpuClass(chosen.deviceClassName)) addTo(classes, chosen.deviceClassName, 1);
     }
   }
-  return Math.min(gpus, gpusMax);
+  return classes;
+}
+
+function addTo(classes: Map<string, number>, name: string, gpus: number): void {
+  if (gpus > 0) classes.set(name, Math.min((classes.get(name) ?? 0) + gpus, gpusMax));
+}
+
+function sumOf(classes: ReadonlyMap<string, number>): number {
+  let sum = 0;
+  for (const gpus of classes.values()) sum += gpus;
+  return Math.min(sum, gpusMax);
 }
 
 function extendedOf({ claims, split }: ClaimsFit & { ok: true }): ExtendedFit | undefined {

@@ -14,6 +14,8 @@ export interface DeviceClaims {
   left(pod: Pod): void;
   /** How many GPUs the pod's claims count for in its queue. */
   gpusOf(task: Task): number;
+  /** The same by device class. */
+  gpuClassesOf(task: Task): ReadonlyMap<string, number>;
   /** Why no node can satisfy the claims as they are (one is missing, or being deleted), or undefined. */
   problemOf(task: Task): string | undefined;
   /** Devices on this node for all claims of the pod, given what was assumed before; or why there are none. */
@@ -50,6 +52,7 @@ export const noDeviceClaims: DeviceClaims = {
   begin: () => {},
   left: () => {},
   gpusOf: () => 0,
+  gpuClassesOf: () => new Map(),
   problemOf: () => "nothing here allocates devices for resource claims",
   fit: () => ({ ok: false, why: "nothing here allocates devices for resource claims", reason: "Error" }),
   assume: () => {},

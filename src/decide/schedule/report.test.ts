@@ -212,24 +212,58 @@ describe("questions about a cluster", () => {
       metadata: { name: "s", uid: "s", resourceVersion: "1", creationTimestamp: "" },
       spec: { driver: "gpu.example.com", nodeName: "n1", pool, devices: names.map((name) => ({ name })) },
     });
-    const ask = (devices: readonly string[]) =>
-      jobRows(
-        clusterOf({
-          ...none,
-          nodes: [node("n1")],
-          queues: [queue("q")],
-          groups: [group("has"), group("wants")],
-          pods: [claimed("has", { on: "n1" }), claimed("wants")] as never,
-          devices: {
-            claims: claims as never,
-            slices: [slice(devices)] as never,
-            classes: [{ metadata: { name: "gpu" }, spec: {} }] as never,
-          },
-        }),
-        nowMs,
-      );
+    const within = (devices: readonly string[]) =>
+      clusterOf({
+        ...none,
+        nodes: [node("n1")],
+        queues: [queue("q")],
+        groups: [group("has"), group("wants")],
+        pods: [claimed("has", { on: "n1" }), claimed("wants")] as never,
+        devices: {
+          claims: claims as never,
+          slices: [slice(devices)] as never,
+          classes: [{ metadata: { name: "gpu" }, spec: {} }] as never,
+        },
+      });
+    const ask = (devices: readonly string[]) => jobRows(within(devices), nowMs);
     expect(ask(["d1"])).toMatchObject([{ id: "default/wants", reason: "PodSchedulingErrors" }]);
     expect(ask(["d1"])[0]?.message).not.toContain("nothing here allocates");
     expect(ask(["d1", "d2"])).toMatchObject([{ id: "default/wants", reason: "fits now" }]);
+    expect(queueRows(within(["d1"]), nowMs)).toMatchObject([
+      { name: "q", allocated: "1", requested: "2", classes: { allocated: { gpu: 1 }, requested: { gpu: 2 } } },
+    ]);
+  });
+
+  test("a pod that asks for a resource that devices serve is explained by them, and not by amounts", () => {
+    const asking = (name: string, count: number) => {
+      const made = pod(name, { group: name });
+      const resources = { requests: { "example.com/gpu": String(count) } };
+      return { ...made, spec: { ...made.spec, containers: [{ name: "c", resources }] } };
+    };
+    const pool = { name: "n1", generation: 1, resourceSliceCount: 1 };
+    const devices = [{ name: "d1" }, { name: "d2" }];
+    const within = (count: number) =>
+      clusterOf({
+        ...none,
+        nodes: [node("n1")],
+        queues: [queue("q")],
+        groups: [group("p")],
+        pods: [asking("p", count)] as never,
+        devices: {
+          claims: [],
+          slices: [
+            {
+              metadata: { name: "s", uid: "s", resourceVersion: "1", creationTimestamp: "" },
+              spec: { driver: "gpu.example.com", nodeName: "n1", pool, devices },
+            },
+          ] as never,
+          classes: [{ metadata: { name: "gpu" }, spec: { extendedResourceName: "example.com/gpu" } }] as never,
+        },
+      });
+    expect(jobRows(within(2), nowMs)).toMatchObject([{ id: "default/p", reason: "fits now" }]);
+    const [row] = jobRows(within(3), nowMs);
+    expect(row).toMatchObject({ reason: "PodSchedulingErrors" });
+    expect(row?.message).toContain("cannot allocate all claims");
+    expect(row?.message).not.toContain("at most 0");
   });
 });

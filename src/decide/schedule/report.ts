@@ -29,6 +29,7 @@ import { SelectorCache } from "../devices/selectors.ts";
 import { nanoOf } from "../nodes/podRequests.ts";
 import { gpuText } from "./amountWords.ts";
 import { ClaimDevices } from "./claimDevices.ts";
+import { ClassAmounts, classesOfQueues } from "./classAmounts.ts";
 import { Cluster } from "./cluster.ts";
 import { cycle, type Plan } from "./cycle.ts";
 import { explain, explainGates, explainMissingGroup, explainUngrouped, explainUnserved } from "./explain.ts";
@@ -295,6 +296,8 @@ export interface QueueRow {
   /** Beyond the quota, which others may take back. */
   readonly borrowed: string;
   readonly pending: number;
+  /** GPUs of claims by device class, as the queue's status has them; they are among those of the other columns. */
+  readonly classes: { readonly allocated: ClassCounts; readonly requested: ClassCounts };
   /** Why it takes no part; empty when it does. */
   readonly note: string;
 }
@@ -306,6 +309,7 @@ export function queueRows(cluster: Cluster, nowMs: number): QueueRow[] {
   for (const job of cluster.waiting) {
     for (const queue of job.queue?.path() ?? []) pending.set(queue, (pending.get(queue) ?? 0) + 1);
   }
+  const classes = classesOfQueues(cluster);
   const rows: QueueRow[] = [];
   const walk = (queues: readonly QueueState[], depth: number): void => {
     for (const queue of [...queues].sort((a, b) => (a.name < b.name ? -1 : 1))) {
@@ -321,6 +325,7 @@ export function queueRows(cluster: Cluster, nowMs: number): QueueRow[] {
         requested: gpuText(queue.request[0]),
         borrowed: gpuText(deserved < 0 ? 0 : Math.max(0, queue.allocated[0] - deserved)),
         pending: pending.get(queue) ?? 0,
+        classes: countsOf(classes.get(queue)),
         note: "",
       });
       walk(queue.children, depth + 1);
@@ -333,14 +338,22 @@ export function queueRows(cluster: Cluster, nowMs: number): QueueRow[] {
   return rows;
 }
 
+type ClassCounts = Readonly<Record<string, number>>;
+
+function countsOf(amounts: ClassAmounts = new ClassAmounts()): QueueRow["classes"] {
+  return { allocated: Object.fromEntries(amounts.allocated), requested: Object.fromEntries(amounts.requested) };
+}
+
 /** A queue without a place in the tree: what its workloads have and ask for is counted here alone. */
 function orphanRow(cluster: Cluster, name: string, queue: Queue): QueueRow {
   const { priority, deserved, limit } = new QueueState(queue);
   const jobs = [...cluster.jobs.values()].filter((job) => job.queueName === name);
   let allocated = 0;
   let asked = 0;
+  const classes = new ClassAmounts();
   for (const job of jobs) {
     for (const task of job.tasks) {
+      if (task.shape.hasDeviceClaims) classes.add(cluster, task);
       const [milli] = cluster.vectorOf(task, cluster.gpuMemoryRange().leastMiB);
       if (isAllocatedStatus[task.status]) allocated += milli;
       else if (task.status === "pending") asked += milli;
@@ -357,6 +370,7 @@ function orphanRow(cluster: Cluster, name: string, queue: Queue): QueueRow {
     requested: gpuText(allocated + asked),
     borrowed: gpuText(deserved[0] < 0 ? 0 : Math.max(0, allocated - deserved[0])),
     pending: jobs.filter((job) => job.pendingCount > 0).length,
+    classes: countsOf(classes),
     note: orphanText(cluster, name),
   };
 }

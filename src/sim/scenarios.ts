@@ -9,7 +9,7 @@ import { inventoryMistakes, inventoryScenario } from "./inventory/scenario.ts";
 import { exhibits, variantsOf } from "./museum/museum.ts";
 import { nodesScenario } from "./nodes/scenario.ts";
 import type { Scenario } from "./scenario.ts";
-import { claimsScenario } from "./schedule/claimsScenario.ts";
+import { claimsScenario, extendedScenario } from "./schedule/claimsScenario.ts";
 import { growthScenario } from "./schedule/growthScenario.ts";
 import { scheduleMistakes } from "./schedule/mistakes.ts";
 import { scheduleScenario, scheduleWith } from "./schedule/scenario.ts";
@@ -35,6 +35,7 @@ export function scenarios(): readonly Scenario[] {
     growthScenario,
     ...scheduleMistakes.map((mistake) => scheduleWith(mistake)),
     claimsScenario,
+    extendedScenario,
     workloadsScenario,
     nodeLivesScenario,
     ...mistakes.map((mistake) => podSetScenario(mistake)),

@@ -107,6 +107,7 @@ const promises = [
   ["nodes", 2_000, "simulated nodes that flap, vanish, break and let go slowly, shared by two simulators (I14, I15)"],
   ["schedule", 5_000, "plain pods, gangs and shares of two queues, and two schedulers that quarrel"],
   ["schedule/claims", 2_000, "pods and gangs with claims, placed by both schedulers of one process"],
+  ["schedule/extended", 1_000, "pods and gangs that ask for a resource that devices serve"],
   ["schedule/growth", 2_000, "jobs of two queues that begin with one subgroup and grow by another"],
   ["verify", 1_000, "verify while 200 pods are made and bound"],
   ["workloads", 2_000, "Deployments, StatefulSets, DaemonSets and Jobs"],

@@ -79,11 +79,19 @@ function addKubelet(controllers: Controllers, ports: ActorPorts, memory: NodeMem
   });
 }
 
+/** What the class of the scenarios stands for. */
+export const extendedDevice = "deviceclass.resource.kubernetes.io/gpu";
+
 const podTurn = "pod ";
 const claimTurn = "claim ";
 
 function keyOf({ metadata }: ResourceClaim | Pod): string {
   return `${metadata.namespace}/${metadata.name}`;
+}
+
+/** By a resource that a class stands for; no device plugin is played. */
+function asksForDevices({ spec }: Pod): boolean {
+  return (spec?.containers ?? []).some(({ resources }) => resources?.requests?.[extendedDevice] !== undefined);
 }
 
 interface Look {
@@ -172,6 +180,12 @@ class Agent {
       const made = pod.status?.resourceClaimStatuses?.find((each) => each.name === name)?.resourceClaimName;
       const claimName = resourceClaimName ?? made;
       const claim = claimName === undefined ? undefined : this.look.claim(`${pod.metadata.namespace}/${claimName}`);
+      if (claim === undefined) return undefined;
+      found.push(claim);
+    }
+    if (asksForDevices(pod)) {
+      const name = pod.status?.extendedResourceClaimStatus?.resourceClaimName;
+      const claim = name === undefined ? undefined : this.look.claim(`${pod.metadata.namespace}/${name}`);
       if (claim === undefined) return undefined;
       found.push(claim);
     }

@@ -17,7 +17,7 @@ import {
   deviceGivenOnce,
   devicePreparedOnce,
 } from "../devices/invariants.ts";
-import { kubelet, type NodeMemory } from "../devices/kubelet.ts";
+import { extendedDevice, kubelet, type NodeMemory } from "../devices/kubelet.ts";
 import { plain, podsRef, setUp, takeAway } from "../devices/scenario.ts";
 import { mirrorsAreComplete, neverGoesBack } from "../invariants/general.ts";
 import { oneEpochWrites } from "../invariants/leadership.ts";
@@ -37,46 +37,75 @@ const devices = 3;
 const turns = 24;
 
 /** Pods with claims of both schedulers, alone and in gangs, while two processes that place both quarrel about who leads. */
-export const claimsScenario: Scenario = {
-  name: "schedule/claims",
-  about: "pods and gangs that claim devices are placed by two schedulers of one process, and deleted, under all faults",
-  parts: [scheduler, binder],
-  serverLoops: true,
-  setUp: (kube) => setUp(kube, { nodes, devices }),
-  actors: () => {
-    const memory: NodeMemory = { prepared: new Map(), running: new Map() };
-    return [
-      ...leaders.map((name) =>
-        controllersProcess(
-          name,
-          (controllers, ports) => {
-            addScheduler(controllers, settings);
-            const { tracker } = addDevices(controllers);
-            ports.observe("given", () => tracker.listAllAllocatedDevices());
-          },
-          { lease },
+export const claimsScenario = scenarioOf(
+  "schedule/claims",
+  "pods and gangs that claim devices are placed by two schedulers of one process, and deleted, under all faults",
+  claimed,
+);
+
+/** The same with pods that ask for an extended resource, for which claims are made when a node is chosen. */
+export const extendedScenario = scenarioOf(
+  "schedule/extended",
+  "pods and gangs that ask for a resource that devices serve are placed by two schedulers of one process, under all faults",
+  extended,
+);
+
+type PodSpecOf = () => object;
+
+function claimed(): object {
+  return {
+    containers: [{ name: "main", image: "i", resources: { claims: [{ name: "gpu" }] } }],
+    resourceClaims: [{ name: "gpu", resourceClaimTemplateName: "one" }],
+  };
+}
+
+function extended(): object {
+  const amounts = { [extendedDevice]: "1" };
+  return { containers: [{ name: "main", image: "i", resources: { requests: amounts, limits: amounts } }] };
+}
+
+function scenarioOf(name: string, about: string, specOf: PodSpecOf): Scenario {
+  return {
+    name,
+    about,
+    parts: [scheduler, binder],
+    serverLoops: true,
+    setUp: (kube) => setUp(kube, { nodes, devices }),
+    actors: () => {
+      const memory: NodeMemory = { prepared: new Map(), running: new Map() };
+      return [
+        ...leaders.map((name) =>
+          controllersProcess(
+            name,
+            (controllers, ports) => {
+              addScheduler(controllers, settings);
+              const { tracker } = addDevices(controllers);
+              ports.observe("given", () => tracker.listAllAllocatedDevices());
+            },
+            { lease },
+          ),
         ),
-      ),
-      controllersProcess("binder", (controllers) => binder.add(controllers)),
-      kubelet("kubelets", memory, { stopMs: 400 }),
-      user,
-    ];
-  },
-  invariants: [
-    deviceGivenOnce,
-    devicePreparedOnce,
-    allocatedIsProtected,
-    countsAreTrue,
-    allAreServedBut(waitsForOthers),
-    gangsStartWhole,
-    bindsTheSamePod((actor) => held(actor) || actor === "binder"),
-    placementEnds,
-    oneEpochWrites(held, lease.name),
-    neverGoesBack,
-    mirrorsAreComplete,
-  ],
-  ...placementPace,
-};
+        controllersProcess("binder", (controllers) => binder.add(controllers)),
+        kubelet("kubelets", memory, { stopMs: 400 }),
+        user(specOf),
+      ];
+    },
+    invariants: [
+      deviceGivenOnce,
+      devicePreparedOnce,
+      allocatedIsProtected,
+      countsAreTrue,
+      allAreServedBut(waitsForOthers),
+      gangsStartWhole,
+      bindsTheSamePod((actor) => held(actor) || actor === "binder"),
+      placementEnds,
+      oneEpochWrites(held, lease.name),
+      neverGoesBack,
+      mirrorsAreComplete,
+    ],
+    ...placementPace,
+  };
+}
 
 /** Its gang is not whole, or whoever should have made the group was refused and did not try again. */
 function waitsForOthers(store: ObjectStore, pod: Pod): boolean {
@@ -86,7 +115,7 @@ function waitsForOthers(store: ObjectStore, pod: Pod): boolean {
   return store.get("scheduling.run.ai/podgroups", namespace, name) === undefined || isInIncompleteGang(store, pod);
 }
 
-const user: ActorSpec = {
+const user = (specOf: PodSpecOf): ActorSpec => ({
   name: "user",
   finite: true,
   sheltered: true,
@@ -96,9 +125,9 @@ const user: ActorSpec = {
       // 0: nothing. 1 to 4: a pod of kai-scheduler; 5 and 6: one of the cluster's own; 7 and 8: a gang; 9 to 12: take something away.
       const what = ports.choose("turn", (dice) => dice.between(1, 12));
       if (what === 0) continue;
-      if (what <= 4) await make(ports, `p${turn}`, kaiSchedulerName);
-      else if (what <= 6) await make(ports, `p${turn}`, defaultSchedulerName);
-      else if (what <= 8) await makeGang(ports, `g${turn}`);
+      if (what <= 4) await make(ports, `p${turn}`, { schedulerName: kaiSchedulerName, ...specOf() });
+      else if (what <= 6) await make(ports, `p${turn}`, { schedulerName: defaultSchedulerName, ...specOf() });
+      else if (what <= 8) await makeGang(ports, `g${turn}`, specOf);
       else {
         await takeAway(ports, `p${(what - 9) * 6 + (turn % 6)}`, what % 2 === 0);
         await takeAway(ports, `g${(what - 9) * 6 + (turn % 6)}-0`, what % 2 === 0);
@@ -109,7 +138,7 @@ const user: ActorSpec = {
       for (const member of [0, 1]) await takeAwayForSure(ports, `g${turn}-${member}`);
     }
   },
-};
+});
 
 /** A gang of which one pod stays waits for ever, and rightly so: who is refused tries again. */
 async function takeAwayForSure(ports: ActorPorts, name: string): Promise<void> {
@@ -122,23 +151,19 @@ async function takeAwayForSure(ports: ActorPorts, name: string): Promise<void> {
   }
 }
 
-async function make(ports: ActorPorts, name: string, schedulerName: string, group?: string): Promise<void> {
-  const pod = plain("v1", "Pod", name, {
-    spec: {
-      schedulerName,
-      containers: [{ name: "main", image: "i", resources: { claims: [{ name: "gpu" }] } }],
-      resourceClaims: [{ name: "gpu", resourceClaimTemplateName: "one" }],
-    },
-  });
+async function make(ports: ActorPorts, name: string, spec: object, group?: string): Promise<void> {
+  const pod = plain("v1", "Pod", name, { spec });
   const annotations = group === undefined ? {} : { [annotationKeys.podGroup]: group };
   await ports.kube.create(podsRef, { ...pod, metadata: { ...pod.metadata, namespace: "default", annotations } });
 }
 
-async function makeGang(ports: ActorPorts, name: string): Promise<void> {
+async function makeGang(ports: ActorPorts, name: string, specOf: PodSpecOf): Promise<void> {
   const spec = { queue: "default-queue", minMember: 2 };
   await ports.kube.create(podGroupRef, {
     ...plain(podGroupApiVersion, "PodGroup", name, { spec }),
     metadata: { name, namespace: "default" },
   } as unknown as KubeObject);
-  for (const member of [0, 1]) await make(ports, `${name}-${member}`, kaiSchedulerName, name);
+  for (const member of [0, 1]) {
+    await make(ports, `${name}-${member}`, { schedulerName: kaiSchedulerName, ...specOf() }, name);
+  }
 }

@@ -44,7 +44,7 @@ describe("log lines", () => {
     expect(revisions).toEqual([...revisions].sort((a, b) => a - b));
   });
 
-  test("every release has one line, from who gave the device back", async () => {
+  test("every release has one line, from the component that gave the device back", async () => {
     const cluster = await DevicesCluster.start();
     await podsWithClaims(cluster, 8);
     for (let at = 0; at < 8; at++) await cluster.api.delete("/pods", `default/p-${at}`);

@@ -3,7 +3,7 @@ import type { KubeObject } from "../../model/object.ts";
 import type { ClaimTracker } from "./claimTracker.ts";
 import { nodeOfAllocation, usesOf } from "./deviceUse.ts";
 
-/** What a process counts as given away, as one JSON object: for people who compare it with the claims of the API. */
+/** What a process counts as given away, as one JSON object: for comparing it with the claims of the API. */
 export interface DevicesDescription {
   /** Of the tracker: the same number that the log lines have. */
   readonly revision: number;

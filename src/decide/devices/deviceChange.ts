@@ -63,7 +63,7 @@ export class ConfirmedClaims {
     for (const [at, use] of old) {
       if (isSame && now.has(at)) continue;
       this.leave(at, key);
-      // The release is told with the version that shows it, where there is one.
+      // The release carries the version that shows it, where there is one.
       const version = claim?.metadata.uid === before?.metadata.uid ? claim?.metadata.resourceVersion : undefined;
       found.push(changeOf("released", key, before as ResourceClaim, use, version));
     }

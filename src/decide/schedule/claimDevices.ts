@@ -152,7 +152,7 @@ export function gpusOfClaim(claim: ResourceClaim): number {
 
 /**
  * The same by class: a class whose name says GPU is one. What is allocated is counted; before that what is asked for, the least of what would
- * do, and one for who wants all there are.
+ * do, and one for a request of all there are.
  */
 export function gpuClassesOfClaim({ spec, status }: ResourceClaim): ReadonlyMap<string, number> {
   const classes = new Map<string, number>();

@@ -35,7 +35,7 @@ export class ServedResources {
     return asked.map((name) => resources.placeOf(name));
   }
 
-  /** Places of the resources that a node has from devices. GPUs are one resource, whoever makes them. */
+  /** Places of the resources that a node has from devices. GPUs of all makers are one resource. */
   placesOn(node: Node, resources: ResourceNames): ReadonlySet<number> {
     const places = new Set<number>();
     for (const name of this.names) places.add(resources.placeOf(name));

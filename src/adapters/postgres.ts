@@ -1,6 +1,6 @@
 /** The inventory's database in a real PostgreSQL: a pool that looks before it lends, one writer, readers beside it. */
 import { randomUUID } from "node:crypto";
-import type { Pool, PoolClient } from "pg";
+import type { Pool } from "pg";
 import { UserError } from "../model/userError.ts";
 import type { Answer, Beginning, InventoryDatabase, InventoryReads, RunStart } from "../ports/database.ts";
 import type { Log } from "../ports/log.ts";
@@ -9,6 +9,7 @@ import { type Migrated, migrate } from "./postgres/migrate.ts";
 import { PostgresReader } from "./postgres/postgresReader.ts";
 import { inventoryLock, PostgresRun } from "./postgres/postgresRun.ts";
 import { readDisks, readTypes } from "./postgres/reads.ts";
+import { connectWithin, type Queries, TimedClient, type TimeLeft, unlimited } from "./postgres/timedClient.ts";
 
 export interface PostgresOptions {
   readonly url: string;
@@ -17,18 +18,28 @@ export interface PostgresOptions {
   /** Ask a connection for a sign of life before it is lent; default true. */
   readonly healthCheck?: boolean;
   readonly connectMs?: number;
+  /** How long runs and drift events are kept, in days; left out: for ever. */
+  readonly historyDays?: number;
 }
 
 export interface Postgres extends InventoryDatabase {
   readonly pool: Pool;
   readonly reader: PostgresReader;
-  migrate(): Promise<Migrated>;
+  migrate(timeLeft?: TimeLeft): Promise<Migrated>;
   close(): Promise<void>;
 }
 
+/** An idle connection that does not answer by then is replaced. */
+const signOfLifeMs = 5_000;
+
 /** Connects, or says what a person can do about it. */
-export async function openPostgres(options: PostgresOptions, ports: { readonly log: Log }): Promise<Postgres> {
+export async function openPostgres(
+  options: PostgresOptions,
+  ports: { readonly log: Log },
+  timeLeft: TimeLeft = unlimited,
+): Promise<Postgres> {
   const { default: pg } = await import("pg");
+  const { hostname, port, pathname } = addressOf(options.url);
   const pool = new pg.Pool({
     connectionString: options.url,
     application_name: options.applicationName ?? "muster",
@@ -40,10 +51,15 @@ export async function openPostgres(options: PostgresOptions, ports: { readonly l
   // An idle connection that breaks is the pool's to replace; without a listener it would end the process.
   pool.on("error", (error) => ports.log.warn({ error }, "an idle database connection broke"));
   try {
-    await pool.query("select 1");
+    const client = new TimedClient(await connectWithin(() => pool.connect(), timeLeft), timeLeft);
+    try {
+      await client.signOfLife(options.connectMs ?? 10_000);
+    } finally {
+      await client.release();
+    }
   } catch (cause) {
-    await pool.end().catch(() => {});
-    const { hostname, port, pathname } = new URL(options.url);
+    // A connection that is still being made ends by its own time-out: it is not waited for.
+    void pool.end().catch(() => {});
     throw new UserError(
       "database-unreachable",
       `Failed to initialize connection pool: ${hostname}:${port || 5432}${pathname}: ${messageOf(cause)}`,
@@ -51,52 +67,69 @@ export async function openPostgres(options: PostgresOptions, ports: { readonly l
       { cause },
     );
   }
-  return new PostgresDatabase(pool, options.healthCheck ?? true);
+  return new PostgresDatabase(pool, options.healthCheck ?? true, options.historyDays);
+}
+
+function addressOf(url: string): URL {
+  try {
+    return new URL(url);
+  } catch (cause) {
+    throw new UserError(
+      "inventory-setting-invalid",
+      "the address of the database makes no sense (not shown: it holds the password)",
+      "pass postgresql://user:password@host:5432/name, with special characters percent-encoded",
+      { cause },
+    );
+  }
 }
 
 class PostgresDatabase implements Postgres {
   readonly pool: Pool;
   readonly reader: PostgresReader;
   private readonly healthCheck: boolean;
+  private readonly historyDays: number | undefined;
 
-  constructor(pool: Pool, healthCheck: boolean) {
+  constructor(pool: Pool, healthCheck: boolean, historyDays: number | undefined) {
     this.pool = pool;
+    this.historyDays = historyDays;
     this.reader = new PostgresReader(pool);
     this.healthCheck = healthCheck;
   }
 
-  migrate(): Promise<Migrated> {
-    return migrate(this.pool);
+  migrate(timeLeft: TimeLeft = unlimited): Promise<Migrated> {
+    return this.lend(migrate, timeLeft);
   }
 
-  look(): InventoryReads {
+  look(timeLeft: TimeLeft = unlimited): InventoryReads {
     return {
-      types: () => asking(() => this.lend(readTypes)),
-      disks: () => asking(() => this.lend(readDisks)),
+      types: () => asking(() => this.lend(readTypes, timeLeft)),
+      disks: () => asking(() => this.lend(readDisks, timeLeft)),
     };
   }
 
   async begin(start: RunStart): Promise<Answer<Beginning>> {
-    let client: PoolClient;
+    const { timeLeftMs = unlimited } = start;
+    let client: TimedClient;
     try {
-      client = await this.connect();
+      client = await this.connect(timeLeftMs);
     } catch (error) {
       return answerOf(error);
     }
     try {
+      await client.arm();
       const control = await client.query<{ paused: boolean; paused_by: string; paused_reason: string }>(
         "select paused, paused_by, paused_reason from reconcile_control where id = 1",
       );
       const { paused = false, paused_by: by = "", paused_reason: reason = "" } = control.rows[0] ?? {};
       if (paused && start.evenIfPaused !== true) {
         await skip(client, start, `paused by ${by}${reason === "" ? "" : `: ${reason}`}`);
-        client.release();
+        await client.release();
         return { ok: true, value: { status: "paused", by, reason } };
       }
       const lock = await client.query<{ got: boolean }>("select pg_try_advisory_lock($1) as got", [inventoryLock]);
       if (lock.rows[0]?.got !== true) {
         await skip(client, start, "another run holds the lock");
-        client.release();
+        await client.release();
         return { ok: true, value: { status: "locked" } };
       }
       const { rows } = await client.query<{ fence: string }>(
@@ -105,16 +138,25 @@ class PostgresDatabase implements Postgres {
       const fence = Number(rows[0]?.fence);
       const runId = randomUUID();
       const updatedBy = start.updatedBy.slice(0, 100);
+      // This run holds the lock, so no other is under way: what still says so was killed, or lost its connection.
+      await client.query(
+        `update reconcile_runs set finished_at = now(), status = 'failed', error = 'abandoned: the run ended without a record'
+         where status = 'running'`,
+      );
       await client.query("insert into reconcile_runs (run_id, kind, fence, updated_by) values ($1, $2, $3, $4)", [
         runId,
         start.kind,
         fence,
         updatedBy,
       ]);
-      return { ok: true, value: { status: "begun", run: new PostgresRun(client, { runId, fence, updatedBy }) } };
+      const { historyDays } = this;
+      const begun = { runId, fence, updatedBy, ...(historyDays === undefined ? {} : { historyDays }) };
+      const run = new PostgresRun(client, begun, (use) => this.lend(use, timeLeftMs));
+      return { ok: true, value: { status: "begun", run } };
     } catch (error) {
       // Closing the connection gives back whatever lock it took.
-      client.release(error instanceof Error ? error : true);
+      client.fail(error);
+      await client.release();
       return answerOf(error);
     }
   }
@@ -123,32 +165,34 @@ class PostgresDatabase implements Postgres {
     await this.pool.end();
   }
 
-  private async lend<T>(use: (client: PoolClient) => Promise<T>): Promise<T> {
-    const client = await this.connect();
+  private async lend<T>(use: (client: Queries) => Promise<T>, timeLeft: TimeLeft): Promise<T> {
+    const client = await this.connect(timeLeft);
     try {
+      await client.arm();
       return await use(client);
     } finally {
-      client.release();
+      await client.release();
     }
   }
 
-  /** A connection that has just answered. One that died while it lay idle is thrown away, not lent. */
-  private async connect(): Promise<PoolClient> {
+  /** A connection that has just answered. One that died, or fell mute, while it lay idle is closed, not lent. */
+  private async connect(timeLeft: TimeLeft): Promise<TimedClient> {
     for (let attempt = 1; ; attempt++) {
-      const client = await this.pool.connect();
+      const client = new TimedClient(await connectWithin(() => this.pool.connect(), timeLeft), timeLeft);
       if (!this.healthCheck) return client;
       try {
-        await client.query("select 1");
+        await client.signOfLife(signOfLifeMs);
         return client;
       } catch (error) {
-        client.release(error instanceof Error ? error : true);
+        client.fail(error);
+        await client.release();
         if (attempt === 3) throw error;
       }
     }
   }
 }
 
-async function skip(client: PoolClient, { kind, updatedBy }: RunStart, why: string): Promise<void> {
+async function skip(client: Queries, { kind, updatedBy }: RunStart, why: string): Promise<void> {
   await client.query(
     `insert into reconcile_runs (run_id, kind, finished_at, status, updated_by, error)
      values ($1, $2, now(), 'skipped', $3, $4)`,

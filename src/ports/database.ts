@@ -17,7 +17,7 @@ export interface InventoryDatabase {
   /** Takes the lock and a fence that is greater than any before. */
   begin(start: RunStart): Promise<Answer<Beginning>>;
   /** Reads without lock or fence: for a dry run. */
-  look(): InventoryReads;
+  look(timeLeftMs?: () => number | undefined): InventoryReads;
 }
 
 export interface RunStart {
@@ -25,6 +25,8 @@ export interface RunStart {
   readonly updatedBy: string;
   /** Begin although somebody paused the inventory. */
   readonly evenIfPaused?: boolean;
+  /** What is left of the run's time; statements that take longer are given up. Undefined: no bound. */
+  readonly timeLeftMs?: () => number | undefined;
 }
 
 export type RunKind = "all" | "gpu" | "disks";

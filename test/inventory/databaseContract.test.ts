@@ -45,7 +45,21 @@ describe.each(worlds)("the database, $name", ({ make }) => {
     const second = await begin(app);
     expect(second.fence).toBeGreaterThan(first.fence);
     await second.release();
-    expect((await app.runs()).map(({ status }) => status).sort()).toEqual(["running", "running", "skipped"]);
+    expect((await app.runs()).map(({ status }) => status).sort()).toEqual(["failed", "running", "skipped"]);
+  });
+
+  test("a run that was killed is closed by the next one that holds the lock", async () => {
+    const app = await make();
+    const killed = await begin(app);
+    await killed.release();
+    const next = await begin(app);
+    expect(new Map((await app.runs()).map(({ fence, status }) => [fence, status]))).toEqual(
+      new Map([
+        [killed.fence, "failed"],
+        [next.fence, "running"],
+      ]),
+    );
+    await next.release();
   });
 
   test("a run that lost its fence cannot write any more (D-11)", async () => {

@@ -33,7 +33,7 @@ describe("the schema", () => {
 
   test("is made once, by however many at the same time", async () => {
     const database = await server.database({ migrate: false });
-    const all = await Promise.all([1, 2, 3].map(() => migrate(database.pool)));
+    const all = await Promise.all([1, 2, 3].map(() => database.migrate()));
     expect(all.flatMap(({ applied }) => applied).sort()).toEqual(migrations.map(({ name }) => name).sort());
   });
 
@@ -58,7 +58,9 @@ describe("the schema", () => {
 
   test("waits with the unique index until a person has solved what stands in its way", async () => {
     const database = await server.database({ migrate: false });
-    await migrate(database.pool, migrations.slice(0, -1));
+    const client = await database.pool.connect();
+    await migrate(client, migrations.slice(0, -1));
+    client.release();
     await database.pool.query(
       "insert into disks (user_id, disk_name, ebs_volume_id) values ('ada', 'a', 'v1'), ('ada', 'b', 'v1')",
     );

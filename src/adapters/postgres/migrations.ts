@@ -1,6 +1,7 @@
 /**
  * The schema, as steps that are each taken once. Every step can also be taken over a database that an older service
- * made by hand, whose tables exist already. Seeds only fill what is missing: a deploy must not reset live capacity.
+ * made by hand, whose tables exist already and may lack columns that the steps use. Seeds only fill a table that the
+ * steps made: a deploy must not reset live capacity, nor add types to another service's list.
  */
 export interface Migration {
   readonly name: string;
@@ -8,6 +9,72 @@ export interface Migration {
   /** Finds what stands in the way. The step waits, and is told about, until this finds nothing. */
   readonly blockedBy?: string;
 }
+
+/** A unique index over columns (by name, sorted), unless the table has one of another name, such as its key. */
+function unique(name: string, table: string, columns: readonly string[]): string {
+  return `
+do $$
+begin
+  if not exists (
+    select from pg_index i where i.indrelid = '${table}'::regclass and i.indisunique and i.indpred is null
+      and (select array_agg(a.attname::text order by a.attname) from pg_attribute a
+           where a.attrelid = i.indrelid and a.attnum = any(i.indkey)) = array['${columns.join("', '")}']
+  ) then
+    create unique index ${name} on ${table} (${columns.join(", ")});
+  end if;
+end $$;`;
+}
+
+const reservationColumns = `
+alter table reservations
+  add column if not exists gpu_type varchar(50),
+  add column if not exists gpu_count integer,
+  add column if not exists created_at timestamptz not null default now(),
+  add column if not exists launched_at timestamptz,
+  add column if not exists expires_at timestamptz,
+  add column if not exists updated_at timestamptz not null default now(),
+  add column if not exists pod_name varchar(255),
+  add column if not exists namespace varchar(100) default 'default',
+  add column if not exists node_private_ip varchar(50),
+  add column if not exists domain_name varchar(255),
+  add column if not exists fqdn varchar(255),
+  add column if not exists master_reservation_id varchar(255);`;
+
+const diskColumns = `
+alter table disks
+  add column if not exists disk_id uuid not null default gen_random_uuid(),
+  add column if not exists size_gb integer,
+  add column if not exists disk_size text,
+  add column if not exists created_at timestamptz default now(),
+  add column if not exists last_used timestamptz,
+  add column if not exists in_use boolean default false,
+  add column if not exists reservation_id varchar(255),
+  add column if not exists is_backing_up boolean default false,
+  add column if not exists is_deleted boolean default false,
+  add column if not exists delete_date date,
+  add column if not exists snapshot_count integer default 0,
+  add column if not exists pending_snapshot_count integer default 0,
+  add column if not exists ebs_volume_id text,
+  add column if not exists last_snapshot_at timestamptz,
+  add column if not exists operation_id uuid,
+  add column if not exists operation_status text,
+  add column if not exists operation_error text,
+  add column if not exists latest_snapshot_content_s3 text,
+  add column if not exists last_updated timestamptz default now();
+${unique("disks_one_id", "disks", ["disk_id"])}
+${unique("disks_one_name", "disks", ["disk_name", "user_id"])}`;
+
+const gpuTypeColumns = `
+alter table gpu_types
+  add column if not exists instance_type varchar(100) not null default '',
+  add column if not exists max_gpus integer not null default 0,
+  add column if not exists total_cluster_gpus integer default 0,
+  add column if not exists max_per_node integer,
+  add column if not exists is_active boolean default true,
+  add column if not exists created_at timestamptz default now(),
+  add column if not exists updated_at timestamptz default now(),
+  add column if not exists description text;
+${unique("gpu_types_one_name", "gpu_types", ["gpu_type"])}`;
 
 export const migrations: readonly Migration[] = [
   {
@@ -71,6 +138,7 @@ create table if not exists reservations (
   current_detailed_status text,
   failure_reason text
 );
+${reservationColumns}
 create index if not exists idx_reservations_user on reservations (user_id);
 create index if not exists idx_reservations_user_status on reservations (user_id, status);
 create index if not exists idx_reservations_status on reservations (status);
@@ -117,6 +185,7 @@ create table if not exists disks (
   last_updated timestamptz default now(),
   unique (user_id, disk_name)
 );
+${diskColumns}
 create index if not exists idx_disks_user_id on disks (user_id);
 create index if not exists idx_disks_in_use on disks (in_use) where in_use;
 create index if not exists idx_disks_is_deleted on disks (is_deleted) where is_deleted;
@@ -148,6 +217,7 @@ create table if not exists gpu_types (
   updated_at timestamptz default now(),
   description text
 );
+${gpuTypeColumns}
 create index if not exists idx_gpu_types_active on gpu_types (is_active) where is_active;
 drop trigger if exists update_gpu_types_updated_at on gpu_types;
 create trigger update_gpu_types_updated_at before update on gpu_types
@@ -301,10 +371,20 @@ create table snapshot_bases (
   {
     name: "012_muster_availability",
     sql: `
+${gpuTypeColumns}
 update gpu_types set is_active = true where is_active is null;
 update gpu_types set total_cluster_gpus = coalesce(total_cluster_gpus, 0), available_gpus = coalesce(available_gpus, 0),
   max_reservable = coalesce(max_reservable, 0), full_nodes_available = coalesce(full_nodes_available, 0),
   running_instances = coalesce(running_instances, 0), desired_capacity = coalesce(desired_capacity, 0);
+-- Another service may insert without them: what must not be null has a default.
+alter table gpu_types
+  alter column is_active set default true,
+  alter column total_cluster_gpus set default 0,
+  alter column available_gpus set default 0,
+  alter column max_reservable set default 0,
+  alter column full_nodes_available set default 0,
+  alter column running_instances set default 0,
+  alter column desired_capacity set default 0;
 alter table gpu_types
   alter column is_active set not null,
   alter column total_cluster_gpus set not null,
@@ -338,11 +418,20 @@ alter table gpu_types
   {
     name: "013_muster_disks",
     sql: `
+${diskColumns}
+update disks set last_updated = now() where last_updated is null;
 update disks set in_use = coalesce(in_use, false), is_backing_up = coalesce(is_backing_up, false),
   is_deleted = coalesce(is_deleted, false), snapshot_count = greatest(coalesce(snapshot_count, 0), 0),
   pending_snapshot_count = greatest(coalesce(pending_snapshot_count, 0), 0)
   where in_use is null or is_backing_up is null or is_deleted is null or snapshot_count is null or snapshot_count < 0
     or pending_snapshot_count is null or pending_snapshot_count < 0;
+alter table disks
+  alter column in_use set default false,
+  alter column is_backing_up set default false,
+  alter column is_deleted set default false,
+  alter column snapshot_count set default 0,
+  alter column pending_snapshot_count set default 0,
+  alter column last_updated set default now();
 alter table disks
   alter column in_use set not null,
   alter column is_backing_up set not null,
@@ -398,7 +487,7 @@ values
   ('cpu-arm', 'c7g.8xlarge', 0, 32, 64, 0, 0, 1, 'ARM without GPUs')
 on conflict (gpu_type) do nothing`;
 
-/** What the reconciler may do, and nothing else: it changes its own columns, adds disks, and deletes nothing. */
+/** What the reconciler may do, and nothing else: it changes its own columns, adds disks, and deletes only old history. */
 export function grantsFor(role: string): string {
   const name = `"${role.replaceAll('"', '""')}"`;
   return `
@@ -413,5 +502,6 @@ grant update (size_gb, in_use, reservation_id, is_backing_up, snapshot_count, eb
   observed_at, missing_since) on disks to ${name};
 grant insert, update on reconcile_runs, snapshot_bases to ${name};
 grant update on reconcile_control to ${name};
-grant insert, update (closed_at) on drift_events to ${name};`;
+grant insert, update (closed_at) on drift_events to ${name};
+grant delete on reconcile_runs, drift_events to ${name};`;
 }

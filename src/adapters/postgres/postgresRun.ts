@@ -3,7 +3,6 @@
  * without the writes being lost with it; and every transaction looks at the fence first, under a lock of its own, so a
  * run that was thought dead cannot write over the one that took its place.
  */
-import type { PoolClient } from "pg";
 import type { DriftEvent } from "../../model/inventory/rows.ts";
 import type { DiskWrite, SnapshotBase, TypeWrite, WriteOutcome } from "../../model/inventory/writes.ts";
 import type {
@@ -15,10 +14,24 @@ import type {
   TypesRead,
   TypesWritten,
 } from "../../ports/database.ts";
-import { answerOf, isDataError } from "./answer.ts";
+import { answerOf, asking, isDataError } from "./answer.ts";
 import { readDisks, readTypes } from "./reads.ts";
+import type { Queries, TimedClient } from "./timedClient.ts";
 
 export const inventoryLock = 987_654_321;
+/** So many runs stay in the history, however old they are. */
+const keptRuns = 1_000;
+const prunedAtOnce = 5_000;
+
+interface Begun {
+  readonly runId: string;
+  readonly fence: number;
+  readonly updatedBy: string;
+  readonly historyDays?: number;
+}
+
+/** Lends another connection for a moment. */
+export type Beside = <T>(use: (client: Queries) => Promise<T>) => Promise<T>;
 
 /** A newer run has taken the fence. */
 class Fenced extends Error {}
@@ -26,20 +39,20 @@ class Fenced extends Error {}
 export class PostgresRun implements InventoryRun {
   readonly runId: string;
   readonly fence: number;
-  private readonly client: PoolClient;
+  private readonly client: TimedClient;
+  private readonly beside: Beside;
   private readonly updatedBy: string;
+  private readonly historyDays: number | undefined;
   private released = false;
   private last: Promise<unknown> = Promise.resolve();
-  private broken: Error | undefined;
 
-  constructor(client: PoolClient, begun: { runId: string; fence: number; updatedBy: string }) {
+  constructor(client: TimedClient, begun: Begun, beside: Beside) {
     this.client = client;
+    this.historyDays = begun.historyDays;
+    this.beside = beside;
     this.runId = begun.runId;
     this.fence = begun.fence;
     this.updatedBy = begun.updatedBy;
-    client.on("error", (error) => {
-      this.broken = error;
-    });
   }
 
   types(): Promise<Answer<TypesRead>> {
@@ -253,9 +266,8 @@ export class PostgresRun implements InventoryRun {
   }
 
   finish(end: RunEnd): Promise<Answer<undefined>> {
-    // A run that lost its fence may still say how it ended: the row is its own.
-    return this.ask(async () => {
-      await this.client.query(
+    const write = async (client: Queries): Promise<undefined> => {
+      await client.query(
         `update reconcile_runs set finished_at = now(), status = $2, aws_read_at = $3, aws_account = $4, aws_region = $5,
            k8s_rv = $6, counters = $7, error = $8 where run_id = $1`,
         [
@@ -270,20 +282,47 @@ export class PostgresRun implements InventoryRun {
         ],
       );
       return undefined;
+    };
+    // A run that lost its fence, or its connection, may still say how it ended: the row is its own.
+    return this.inTurn(async () => {
+      const answer = await this.askNow(() => write(this.client));
+      // A role without the right to delete keeps the history.
+      if (answer.ok) await this.askNow(() => this.prune());
+      return answer.ok || this.client.broken === undefined ? answer : asking(() => this.beside(write));
     });
+  }
+
+  /**
+   * Old history goes, a piece at a time. What is still in use stays however old it is: the newest runs, the last whose
+   * disks were reconciled whole (the next is compared with it), and reports that still hold.
+   */
+  private async prune(): Promise<void> {
+    if (this.historyDays === undefined) return;
+    await this.client.query(
+      `delete from reconcile_runs where run_id in (
+         select run_id from reconcile_runs where started_at < now() - make_interval(days => $1)
+           and run_id not in (select run_id from reconcile_runs order by started_at desc limit ${keptRuns})
+           and run_id not in (select run_id from reconcile_runs where counters #>> '{disks,status}' = 'ok'
+             order by started_at desc limit 1)
+         order by started_at limit ${prunedAtOnce})`,
+      [this.historyDays],
+    );
+    await this.client.query(
+      `delete from drift_events where id in (
+         select id from drift_events where at < now() - make_interval(days => $1)
+           and (action <> 'reported' or closed_at is not null)
+         order by at limit ${prunedAtOnce})`,
+      [this.historyDays],
+    );
   }
 
   async release(): Promise<void> {
     await this.last;
     if (this.released) return;
     this.released = true;
-    try {
-      await this.client.query("select pg_advisory_unlock($1)", [inventoryLock]);
-      this.client.release(this.broken);
-    } catch (error) {
-      // The lock goes with its connection.
-      this.client.release(error instanceof Error ? error : true);
-    }
+    // A connection that fails here is closed, and the lock goes with it.
+    await this.client.query("select pg_advisory_unlock($1)", [inventoryLock]).catch((error) => this.client.fail(error));
+    await this.client.release();
   }
 
   private async insertDrift(phase: "gpu" | "disks", events: readonly DriftEvent[]): Promise<void> {
@@ -309,8 +348,8 @@ export class PostgresRun implements InventoryRun {
   }
 
   private async askNow<T>(run: () => Promise<T>): Promise<Answer<T>> {
-    if (this.broken !== undefined) return answerOf(this.broken);
     try {
+      await this.client.arm();
       return { ok: true, value: await run() };
     } catch (error) {
       return answerOf(error);
@@ -323,8 +362,8 @@ export class PostgresRun implements InventoryRun {
 
   private async transactNow<T>(run: () => Promise<T>): Promise<Answer<T>> {
     if (this.released) return { ok: false, reason: "Fenced", why: "the run has given its lock back" };
-    if (this.broken !== undefined) return answerOf(this.broken);
     try {
+      await this.client.arm();
       await this.client.query("begin");
       // A share of the row's lock: the next run cannot raise the fence before this transaction has ended.
       const { rows } = await this.client.query<{ fence: string }>(

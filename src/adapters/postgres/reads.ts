@@ -1,10 +1,8 @@
 /** What decisions are made from. Rows and their versions are of one statement; the database's clock comes with them. */
-import type { ClientBase } from "pg";
 import { liveReservationStatuses } from "../../model/inventory/rows.ts";
 import type { DisksRead, SnapshotMemory, TypesRead } from "../../ports/database.ts";
 import { diskColumns, diskRow, msOf, type Row, reservationRow, text, typeColumns, typeRow } from "./rows.ts";
-
-type Queries = Pick<ClientBase, "query">;
+import type { Queries } from "./timedClient.ts";
 
 export async function readTypes(client: Queries): Promise<TypesRead> {
   const { rows } = await client.query<Row>(`select ${typeColumns}, now() as read_at from gpu_types order by gpu_type`);

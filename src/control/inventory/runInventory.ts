@@ -67,20 +67,25 @@ export interface RunReport {
   readonly plan: InventoryPlan;
 }
 
-/** Time to finish a batch, write the record and leave. */
-const marginMs = 30_000;
+/** Time to finish a batch, write the record and leave: half a minute, and of a short deadline a quarter. */
+const marginMsMax = 30_000;
+/** Of that, what is kept for the record: statements of the phases have ended by then. */
+const recordShare = 0.5;
 
 export async function runInventory(ports: InventoryPorts, options: InventoryOptions): Promise<RunReport> {
   const { clock, log, metrics } = ports;
   const startedMs = clock.nowMs();
   const timer = new CancelSource();
-  const stopTimer =
-    options.deadlineMs > 0 ? clock.after(Math.max(0, options.deadlineMs - marginMs), () => timer.cancel()) : () => {};
+  const { deadlineMs } = options;
+  const marginMs = Math.min(marginMsMax, deadlineMs / 4);
+  const stopTimer = deadlineMs > 0 ? clock.after(deadlineMs - marginMs, () => timer.cancel()) : () => {};
+  const statementsUntilMs = startedMs + deadlineMs - marginMs * recordShare;
+  const timeLeftMs = (): number | undefined => (deadlineMs > 0 ? statementsUntilMs - clock.nowMs() : undefined);
   const stopAsked = options.cancel?.onCancel(() => timer.cancel()) ?? (() => {});
   try {
     const report = options.dryRun
-      ? await reconcile(ports, options, ports.database.look(), undefined, timer, startedMs)
-      : await locked(ports, options, timer, startedMs);
+      ? await reconcile(ports, options, ports.database.look(timeLeftMs), undefined, timer, startedMs)
+      : await locked(ports, options, timer, startedMs, timeLeftMs);
     tell(report, metrics, log);
     return report;
   } finally {
@@ -94,10 +99,14 @@ async function locked(
   options: InventoryOptions,
   cancel: Cancel,
   startedMs: number,
+  timeLeftMs: () => number | undefined,
 ): Promise<RunReport> {
   const { kind, updatedBy, evenIfPaused = false } = options;
-  const begun = await ports.database.begin({ kind, updatedBy, evenIfPaused });
-  if (!begun.ok) return ended(ports, options, startedMs, "failed", 1, `database: ${begun.why}`);
+  const begun = await ports.database.begin({ kind, updatedBy, evenIfPaused, timeLeftMs });
+  if (!begun.ok) {
+    const status = cancel.cancelled ? "deadline" : "failed";
+    return ended(ports, options, startedMs, status, exitCodes[status], `database: ${begun.why}`);
+  }
   const { value } = begun;
   if (value.status === "locked") {
     const code = options.failIfLocked === true ? 4 : 0;
@@ -170,7 +179,9 @@ async function reconcile(
       ports.metrics.gauge("muster_inventory_availability_age_seconds", { gpu_type: gpuType }, ageMs / 1000);
     }
   }
-  const status = worst(found.map((report) => report.status));
+  const worstStatus = worst(found.map((report) => report.status));
+  // What fails after the run was asked to stop fails for want of time.
+  const status = cancel.cancelled && worstStatus !== "ok" && worstStatus !== "refused" ? "deadline" : worstStatus;
   const problems = found.flatMap((report) => report.problems);
   return {
     runId: run?.runId ?? null,

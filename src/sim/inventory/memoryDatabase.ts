@@ -68,6 +68,12 @@ export class MemoryDatabase implements InventoryDatabase {
         return { status: "locked" };
       }
       const fence = ++tables.fence;
+      // The lock is ours, so a run that still says that it is under way was killed.
+      for (const [at, run] of tables.runs.entries()) {
+        if (run.status !== "running") continue;
+        const error = "abandoned: the run ended without a record";
+        tables.runs[at] = { ...run, status: "failed", finishedMs: tables.nowMs(), error };
+      }
       tables.runs.push({ ...row, fence, status: "running" });
       const run = new MemoryInventoryRun(tables, this.hop, { runId: row.runId, fence, author: this.author });
       tables.lockedBy = run;

@@ -1,0 +1,128 @@
+/**
+ * A connection whose statements are bound by what is left of the run's time. The server is asked to give up first
+ * (statement_timeout, lock_timeout), which leaves the connection usable; where it does not answer at all, the wait
+ * ends here, and the connection is closed.
+ */
+import type { PoolClient, QueryResult, QueryResultRow } from "pg";
+
+/** What is left, in milliseconds; undefined is no bound. */
+export type TimeLeft = () => number | undefined;
+
+/** As much of a connection as reads and writes need. */
+export interface Queries {
+  query<R extends QueryResultRow = QueryResultRow>(text: string, values?: unknown[]): Promise<QueryResult<R>>;
+}
+
+/** A statement that is sent may take this long, however little is left: what ends a run is written after its time. */
+const leastMs = 1_000;
+/** How much longer than the server we wait for its word that it gave up. */
+const graceMs = 500;
+
+export const unlimited: TimeLeft = () => undefined;
+
+export class TimedClient implements Queries {
+  private readonly client: PoolClient;
+  private readonly timeLeft: TimeLeft;
+  private failed: Error | undefined;
+  private armed = false;
+
+  constructor(client: PoolClient, timeLeft: TimeLeft) {
+    this.client = client;
+    this.timeLeft = timeLeft;
+    client.on("error", this.onError);
+  }
+
+  private readonly onError = (error: Error): void => this.fail(error);
+
+  /** Why the connection cannot be used any more. */
+  get broken(): Error | undefined {
+    return this.failed;
+  }
+
+  /** The connection is not to be used again. */
+  fail(error: unknown): void {
+    this.failed ??= error instanceof Error ? error : new Error(String(error));
+  }
+
+  /** Tells the server how long the next statements may take. A shorter limit of the role or the database stays. */
+  async arm(): Promise<void> {
+    const left = this.left();
+    if (left === undefined) return;
+    this.armed = true;
+    await this.query(
+      `select set_config(name, case when reset_val::bigint between 1 and $1::bigint then reset_val else $1::text end, false)
+       from pg_settings where name in ('statement_timeout', 'lock_timeout')`,
+      [String(Math.ceil(left))],
+    );
+  }
+
+  /** Fails where the server does not answer within so many milliseconds. */
+  async signOfLife(withinMs: number): Promise<void> {
+    await this.send("select 1", undefined, Math.min(withinMs, this.left() ?? withinMs));
+  }
+
+  query<R extends QueryResultRow = QueryResultRow>(text: string, values?: unknown[]): Promise<QueryResult<R>> {
+    return this.send<R>(text, values, this.left());
+  }
+
+  private async send<R extends QueryResultRow>(
+    text: string,
+    values: unknown[] | undefined,
+    left: number | undefined,
+  ): Promise<QueryResult<R>> {
+    if (this.failed !== undefined) throw this.failed;
+    if (left === undefined) return this.client.query<R>(text, values);
+    try {
+      const limit = { query_timeout: left + graceMs };
+      return await this.client.query<R>({ text, ...(values === undefined ? {} : { values }), ...limit });
+    } catch (error) {
+      // The client's own time-out: the statement is still under way, and nothing else can be sent.
+      if (error instanceof Error && error.message === "Query read timeout") {
+        this.failed = new Error(`the database did not answer within ${Math.round(left + graceMs)} ms`);
+        throw this.failed;
+      }
+      throw error;
+    }
+  }
+
+  /** Back to the pool, with the limits that it had; a broken connection is closed. */
+  async release(): Promise<void> {
+    try {
+      if (this.failed === undefined && this.armed) await this.query("reset statement_timeout; reset lock_timeout");
+    } catch (error) {
+      this.fail(error);
+    }
+    this.client.removeListener("error", this.onError);
+    this.client.release(this.failed);
+  }
+
+  private left(): number | undefined {
+    const left = this.timeLeft();
+    return left === undefined ? undefined : Math.max(leastMs, left);
+  }
+}
+
+/** A connection of the pool, if one comes in time. One that comes later goes back. */
+export async function connectWithin(connect: () => Promise<PoolClient>, timeLeft: TimeLeft): Promise<PoolClient> {
+  const left = timeLeft();
+  if (left === undefined) return connect();
+  const limitMs = Math.max(leastMs, left);
+  let isLate = false;
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, fail) => {
+    timer = setTimeout(() => {
+      isLate = true;
+      fail(new Error(`no connection to the database within ${Math.round(limitMs)} ms`));
+    }, limitMs);
+  });
+  const connecting = connect().then((client) => {
+    if (isLate) client.release();
+    return client;
+  });
+  try {
+    return await Promise.race([connecting, late]);
+  } finally {
+    clearTimeout(timer);
+    connecting.catch(() => {});
+  }
+}

@@ -49,7 +49,7 @@ export interface Aws extends Cloud {
   /** Begins to load the clients, so that the first call need not wait for them. */
   prepare(): void;
   /** How to reach the API of an EKS cluster from outside of it. */
-  cluster(name: string): Promise<KubeConnection>;
+  cluster(name: string, options?: CloudCallOptions): Promise<KubeConnection>;
   close(): void;
 }
 
@@ -169,11 +169,11 @@ class AwsCloud implements Aws {
     return read.ok ? { ok: true, value: found } : read;
   }
 
-  async cluster(name: string): Promise<KubeConnection> {
+  async cluster(name: string, options: CloudCallOptions = {}): Promise<KubeConnection> {
     this.eks ??= import("@aws-sdk/client-eks").then(({ EKSClient }) => new EKSClient(this.config()));
     const { DescribeClusterCommand } = await import("@aws-sdk/client-eks");
     const eks = await this.eks;
-    const answer = await this.ask("DescribeCluster", {}, async () => {
+    const answer = await this.ask("DescribeCluster", options, async () => {
       const { cluster } = await eks.send(new DescribeClusterCommand({ name }));
       if (cluster === undefined) throw new UnrelatedAnswer("the answer to DescribeCluster has no cluster");
       return cluster;
@@ -265,7 +265,8 @@ class AwsCloud implements Aws {
       metrics.count("muster_inventory_aws_calls_total", { operation });
       let failure: Failure;
       try {
-        const value = await call();
+        const value = await this.unlessCancelled(call(), options);
+        if (value === stopped) return cancelled;
         bucket.accepted();
         return { ok: true, value };
       } catch (error) {
@@ -286,6 +287,15 @@ class AwsCloud implements Aws {
       log.warn({ operation, attempt, reason: failure.reason, why: failure.why, pauseMs }, "the cloud is asked again");
       await this.wait(pauseMs, options);
     }
+  }
+
+  /** A run that must stop does not wait for an answer that is on its way, or never comes. */
+  private unlessCancelled<T>(answer: Promise<T>, { cancel }: CloudCallOptions): Promise<T | typeof stopped> {
+    if (cancel === undefined) return answer;
+    return new Promise((done, fail) => {
+      const forget = cancel.onCancel(() => done(stopped));
+      answer.then(done, fail).finally(forget);
+    });
   }
 
   private wait(ms: number, { cancel }: CloudCallOptions): Promise<void> {
@@ -328,10 +338,16 @@ class AwsCloud implements Aws {
   }
 
   private load(): Promise<Clients> {
-    this.clients ??= loadClients(this.config());
+    this.clients ??= loadClients(this.config()).catch((error: unknown) => {
+      // The next call tries again.
+      this.clients = undefined;
+      throw error;
+    });
     return this.clients;
   }
 }
+
+const stopped = Symbol("stopped");
 
 const cancelled = { ok: false, reason: "Cancelled", why: "the run was told to stop" } as const;
 

@@ -31,6 +31,8 @@ export interface Postgres extends InventoryDatabase {
 
 /** An idle connection that does not answer by then is replaced. */
 const signOfLifeMs = 5_000;
+/** However little time is left, a connection gets this long to be made. */
+const connectMsMin = 1_000;
 
 /** Connects, or says what a person can do about it. */
 export async function openPostgres(
@@ -40,10 +42,11 @@ export async function openPostgres(
 ): Promise<Postgres> {
   const { default: pg } = await import("pg");
   const { hostname, port, pathname } = addressOf(options.url);
+  const { connectMs = 10_000 } = options;
   const pool = new pg.Pool({
     connectionString: options.url,
     application_name: options.applicationName ?? "muster",
-    connectionTimeoutMillis: options.connectMs ?? 10_000,
+    connectionTimeoutMillis: Math.min(connectMs, Math.max(connectMsMin, timeLeft() ?? connectMs)),
     idleTimeoutMillis: 60_000,
     keepAlive: true,
     max: 8,
@@ -53,7 +56,7 @@ export async function openPostgres(
   try {
     const client = new TimedClient(await connectWithin(() => pool.connect(), timeLeft), timeLeft);
     try {
-      await client.signOfLife(options.connectMs ?? 10_000);
+      await client.signOfLife(connectMs);
     } finally {
       await client.release();
     }

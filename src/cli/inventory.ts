@@ -35,32 +35,48 @@ const changeDebounceMs = 2_000;
 
 /** One run, or one every so often. The exit code says how the last one ended. */
 export async function runInventoryCommand(flags: InventoryRunFlags): Promise<void> {
+  const log = pinoLog({ level: flags.logLevel, levels: "upper" });
+  try {
+    await runAsAsked(flags, log);
+  } catch (error) {
+    // The message for a person follows; this line is for who reads the log.
+    const advice = error instanceof UserError ? { code: error.code, cure: error.cure } : {};
+    log.error({ why: error instanceof Error ? error.message : String(error), ...advice }, "inventory run FAILED");
+    throw error;
+  }
+}
+
+async function runAsAsked(flags: InventoryRunFlags, log: Log): Promise<void> {
   if ((flags.once === true) === (flags.every !== undefined)) {
     throw new UserError("inventory-setting-invalid", "pass either --once or --every", "pass --once, or --every 5m");
   }
   const everyMs = flags.every === undefined ? undefined : spanOf("--every", flags.every);
   const options = runOptions(flags, process.env);
-  const log = pinoLog({ level: flags.logLevel, levels: "upper" });
   const metrics = prometheus({ onProblem: (problem) => log.warn({ ...problem }, "a metric cannot be counted") });
   const address = flags.metricsAddress ?? process.env["MUSTER_METRICS_ADDRESS"];
   const stop = new CancelSource();
-  const world = await openWorld(flags, process.env, { log, metrics });
+  const world = openWorld(flags, process.env, { log, metrics });
   const status =
     address === undefined || address === ""
       ? undefined
       : await startStatusServer({ health: new Health(), readiness: new Health(), metrics }, listenOn(address));
   const signal = untilSignal().then(() => stop.cancel());
   let wake = (): void => {};
-  const stopWatching =
-    flags.onChange === true && everyMs !== undefined && world.kube !== undefined
-      ? wakeOnChange({ kube: world.kube, clock: world.ports.clock }, changeDebounceMs, () => wake())
-      : () => {};
+  let stopWatching: (() => void) | undefined;
+  /** From the first run on that has found the cluster. */
+  const watch = (): void => {
+    const kube = world.kube();
+    if (flags.onChange !== true || everyMs === undefined || kube === undefined) return;
+    stopWatching ??= wakeOnChange({ kube, clock: world.ports.clock }, changeDebounceMs, () => wake());
+  };
   try {
     let kind = options.kind;
     for (;;) {
       const report = await runInventory(world.ports, { ...options, kind, cancel: stop });
       say(report, flags.output);
+      advise(world.database.failure);
       process.exitCode = report.exitCode;
+      watch();
       if (everyMs === undefined || stop.cancelled) break;
       // At multiples of the period, as the CronJob does: two that run beside each other do not drift apart.
       let timer: NodeJS.Timeout | undefined;
@@ -77,10 +93,16 @@ export async function runInventoryCommand(flags: InventoryRunFlags): Promise<voi
       kind = woken === "changed" && options.kind !== "disks" ? "gpu" : options.kind;
     }
   } finally {
-    stopWatching();
+    stopWatching?.();
     await status?.stop();
     await world.close();
   }
+}
+
+/** What to do about a database that could not be opened; what happened is in the report. */
+function advise(failure: Error | undefined): void {
+  if (!(failure instanceof UserError)) return;
+  process.stderr.write(`muster: ${failure.message} (${failure.code})\n  try: ${failure.cure}\n`);
 }
 
 function say(report: RunReport, output: "text" | "json"): void {

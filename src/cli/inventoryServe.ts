@@ -4,7 +4,6 @@ import { readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { serve } from "@hono/node-server";
 import { pinoLog } from "../adapters/pinoLog.ts";
-import type { Postgres } from "../adapters/postgres.ts";
 import { writePrivateFile } from "../adapters/privateFile.ts";
 import { prometheus } from "../adapters/prometheus.ts";
 import { CancelSource } from "../control/cancelSource.ts";
@@ -28,8 +27,8 @@ export async function serveInventory(flags: ServeFlags): Promise<void> {
   runOptions(flags, process.env);
   const log = pinoLog({ level: flags.logLevel, levels: "upper" });
   const token = await tokenOf(flags);
-  const world = await openWorld(flags, process.env, { log, metrics: prometheus() });
-  const { reader } = world.ports.database as Postgres;
+  const world = openWorld(flags, process.env, { log, metrics: prometheus() });
+  const { reader } = await world.database.mustOpen();
   const app = inventoryApi({
     reader,
     token,

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { databaseUrl, pageSize, runOptions } from "../../src/cli/inventory/settings.ts";
+import { databaseUrl, historyDaysOf, pageSize, runOptions, switchOf } from "../../src/cli/inventory/settings.ts";
 
 const postgres = {
   POSTGRES_HOST: "db",
@@ -45,6 +45,65 @@ describe("where the database is", () => {
     );
   });
 });
+
+describe("a port that is none", () => {
+  test.each(["99999", "0", "-1", "five"])("%s: refused with its value and the cure", (port) => {
+    const refused = thrownBy(() => databaseUrl(undefined, { ...postgres, POSTGRES_PORT: port }));
+    expect(refused).toMatchObject({ code: "inventory-setting-invalid", cure: "pass a port from 1 to 65535" });
+    expect(refused).toMatchObject({ message: expect.stringContaining(`POSTGRES_PORT ${port}`) });
+  });
+
+  test("in DATABASE_URL: refused without showing the password", () => {
+    const refused = thrownBy(() => databaseUrl(undefined, { DATABASE_URL: "postgresql://u:secret@db:99999/x" }));
+    expect(refused).toMatchObject({ code: "inventory-setting-invalid" });
+    expect(String(refused)).not.toContain("secret");
+  });
+});
+
+describe("a switch", () => {
+  test.each(["1", "true", "True", "TRUE", "yes", "YES"])("%s is on", (text) => {
+    expect(runOptions({}, { MUSTER_DRY_RUN: text }).dryRun).toBe(true);
+    expect(switchOf("DB_POOL_HEALTH_CHECK", { DB_POOL_HEALTH_CHECK: text }, false)).toBe(true);
+  });
+
+  test.each(["0", "false", "No", ""])("%j is off", (text) => {
+    expect(runOptions({}, { MUSTER_DRY_RUN: text }).dryRun).toBe(false);
+  });
+
+  test.each(["y", "on", "ture", "dry", " true"])("%j is refused, and shown", (text) => {
+    const refused = thrownBy(() => runOptions({}, { MUSTER_DRY_RUN: text }));
+    expect(refused).toMatchObject({ code: "inventory-setting-invalid", cure: "pass true or false" });
+    expect(refused).toMatchObject({ message: expect.stringContaining(`MUSTER_DRY_RUN ${text}`) });
+  });
+});
+
+test.each([
+  { flags: {}, env: { MUSTER_PHASE: "bogus" }, says: "MUSTER_PHASE bogus" },
+  { flags: { phase: "bogus" }, env: { MUSTER_PHASE: "gpu" }, says: "--phase bogus" },
+  { flags: {}, env: { MUSTER_SNAPSHOT_SCOPE: "bogus" }, says: "MUSTER_SNAPSHOT_SCOPE bogus" },
+])("a word that is none is shown with its name: $says", ({ flags, env, says }) => {
+  expect(thrownBy(() => runOptions(flags, env))).toMatchObject({
+    code: "inventory-setting-invalid",
+    message: `${says} makes no sense`,
+  });
+});
+
+test("the history is kept for 90 days, or as long as is said", () => {
+  expect(historyDaysOf({})).toBe(90);
+  expect(historyDaysOf({ MUSTER_HISTORY_DAYS: "0" })).toBe(0);
+  expect(thrownBy(() => historyDaysOf({ MUSTER_HISTORY_DAYS: "1w" }))).toMatchObject({
+    code: "inventory-setting-invalid",
+  });
+});
+
+function thrownBy(act: () => unknown): unknown {
+  try {
+    act();
+  } catch (error) {
+    return error;
+  }
+  return undefined;
+}
 
 describe("what a run is told", () => {
   test("by nobody: both phases, ten minutes, the document's prefix", () => {

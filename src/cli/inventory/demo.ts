@@ -16,7 +16,7 @@ import type { Random } from "../../ports/random.ts";
 import { StandInCloud } from "../../standin/cloud.ts";
 import { type DemoMachine, furnishGroups, furnishVolumes } from "../../standin/demoCloud.ts";
 import { startStandIn } from "../../standin/server.ts";
-import { cloudFile } from "./openWorld.ts";
+import { cloudFile, databaseAddress } from "./openWorld.ts";
 
 export interface InventoryDemoOptions {
   readonly dataDir: string;
@@ -62,7 +62,8 @@ export async function startInventoryDemo(options: InventoryDemoOptions): Promise
   furnishVolumes(cloud);
   const server = await startStandIn(cloud);
   const file = join(dataDir, cloudFile);
-  await writeFile(file, `${JSON.stringify({ url: server.url, region: cloud.region })}\n`, { mode: 0o600 });
+  const played = { url: server.url, region: cloud.region, database: databaseAddress(databaseUrl) };
+  await writeFile(file, `${JSON.stringify(played)}\n`, { mode: 0o600 });
   const credentials = { accessKeyId: "standin", secretAccessKey: "standin" };
   const aws = awsCloud({ region: cloud.region, endpoint: server.url, credentials }, { clock, random, log, metrics });
   await furnishDatabase(database);

@@ -24,10 +24,12 @@ export interface RunFlags {
 export function runOptions(flags: RunFlags, env: Env): InventoryOptions {
   const { disks } = inventoryDefaults;
   const kinds: Readonly<Record<string, RunKind>> = { gpu: "gpu", disks: "disks", all: "all" };
-  const kind = kinds[flags.phase ?? env["MUSTER_PHASE"] ?? "all"];
-  if (kind === undefined) throw usage("--phase", flags.phase ?? "", "gpu, disks, or leave it out for both");
-  const scope = flags.snapshotScope ?? env["MUSTER_SNAPSHOT_SCOPE"] ?? "disk";
-  if (scope !== "disk" && scope !== "volume") throw usage("--snapshot-scope", scope, "disk or volume");
+  const phase = wordOf("--phase", flags.phase, "MUSTER_PHASE", env) ?? { name: "--phase", text: "all" };
+  const kind = kinds[phase.text];
+  if (kind === undefined) throw usage(phase.name, phase.text, "gpu, disks, or leave it out for both");
+  const given = wordOf("--snapshot-scope", flags.snapshotScope, "MUSTER_SNAPSHOT_SCOPE", env);
+  const scope = given?.text ?? "disk";
+  if (scope !== "disk" && scope !== "volume") throw usage(given?.name ?? "", scope, "disk or volume");
   const seconds = (name: string, fallbackMs: number): number => {
     const text = env[name];
     if (text === undefined || text === "") return fallbackMs;
@@ -38,7 +40,7 @@ export function runOptions(flags: RunFlags, env: Env): InventoryOptions {
   return {
     ...inventoryDefaults,
     kind,
-    dryRun: flags.dryRun ?? env["MUSTER_DRY_RUN"] === "true",
+    dryRun: flags.dryRun ?? switchOf("MUSTER_DRY_RUN", env, false),
     updatedBy: env["HOSTNAME"] || env["POD_NAME"] || "availability-updater",
     names: {
       prefix: env["MUSTER_ASG_PREFIX"] || inventoryDefaults.names.prefix,
@@ -60,7 +62,7 @@ export function runOptions(flags: RunFlags, env: Env): InventoryOptions {
       snapshots: { ...disks.snapshots, scope },
       trust: { ...disks.trust, dropMax: shareOf("MUSTER_DROP_THRESHOLD", env, disks.trust.dropMax) },
       acceptDrop: flags.acceptDrop ?? false,
-      nameFallback: flags.nameFallback ?? env["MUSTER_NAME_TAG_FALLBACK"] === "true",
+      nameFallback: flags.nameFallback ?? switchOf("MUSTER_NAME_TAG_FALLBACK", env, false),
       snapshotsFullEveryMs:
         flags.fullSnapshots === true ? 0 : seconds("MUSTER_SNAPSHOT_FULL_SECONDS", disks.snapshotsFullEveryMs),
     },
@@ -69,6 +71,39 @@ export function runOptions(flags: RunFlags, env: Env): InventoryOptions {
     failIfLocked: flags.failIfLocked ?? false,
     evenIfPaused: flags.evenIfPaused ?? false,
   };
+}
+
+/** What a flag or, without it, a variable says, and which of them said it. */
+function wordOf(
+  flag: string,
+  given: string | undefined,
+  variable: string,
+  env: Env,
+): { readonly name: string; readonly text: string } | undefined {
+  if (given !== undefined) return { name: flag, text: given };
+  const text = env[variable] ?? "";
+  return text === "" ? undefined : { name: variable, text };
+}
+
+/** On or off, as people write it. Anything else is refused: a misspelled dry run must not become a real one. */
+export function switchOf(name: string, env: Env, fallback: boolean): boolean {
+  const text = env[name] ?? "";
+  if (text === "") return fallback;
+  const word = text.toLowerCase();
+  if (["1", "true", "yes"].includes(word)) return true;
+  if (["0", "false", "no"].includes(word)) return false;
+  throw usage(name, text, "true or false");
+}
+
+const historyDaysDefault = 90;
+
+/** How long runs and drift events are kept; 0 is for ever. */
+export function historyDaysOf(env: Env): number {
+  const text = env["MUSTER_HISTORY_DAYS"] ?? "";
+  if (text === "") return historyDaysDefault;
+  const days = Number(text);
+  if (!/^[0-9]+$/.test(text) || days > 36_500) throw usage("MUSTER_HISTORY_DAYS", text, "a whole number of days");
+  return days;
 }
 
 /** A length of time as a person writes it: 5m, 90s. */
@@ -82,8 +117,10 @@ export function spanOf(flag: string, text: string): number {
 export function databaseUrl(flag: string | undefined, env: Env): string | undefined {
   const url = flag ?? (env["DATABASE_URL"] === "" ? undefined : env["DATABASE_URL"]);
   if (url !== undefined) {
-    if (!/^postgres(ql)?:\/\//.test(url))
-      throw usage("--database-url", "(not shown)", "postgresql://user:password@host:5432/name");
+    if (!/^postgres(ql)?:\/\//.test(url) || !URL.canParse(url)) {
+      const name = flag === undefined ? "DATABASE_URL" : "--database-url";
+      throw usage(name, "(not shown: it may hold a password)", "postgresql://user:password@host:5432/name");
+    }
     return url;
   }
   const names = ["POSTGRES_HOST", "POSTGRES_USER", "POSTGRES_PASSWORD", "POSTGRES_DB"];
@@ -98,7 +135,8 @@ export function databaseUrl(flag: string | undefined, env: Env): string | undefi
   }
   const [host, user, password, name] = names.map((each) => encodeURIComponent(env[each] ?? ""));
   const port = env["POSTGRES_PORT"] || "5432";
-  if (!/^[0-9]+$/.test(port)) throw usage("POSTGRES_PORT", port, "a port");
+  if (!/^[0-9]+$/.test(port) || Number(port) < 1 || Number(port) > 65_535)
+    throw usage("POSTGRES_PORT", port, "a port from 1 to 65535");
   return `postgresql://${user}:${password}@${host}:${port}/${name}`;
 }
 

@@ -72,9 +72,16 @@ const marginMsMax = 30_000;
 /** Of that, what is kept for the record: statements of the phases have ended by then. */
 const recordShare = 0.5;
 
-export async function runInventory(ports: InventoryPorts, options: InventoryOptions): Promise<RunReport> {
-  const { clock, log, metrics } = ports;
+/** What this run alone asked of the cloud: a long-lived process counts on from run to run. */
+interface RunPorts extends InventoryPorts {
+  used(): CloudUsage;
+}
+
+export async function runInventory(given: InventoryPorts, options: InventoryOptions): Promise<RunReport> {
+  const { clock, log, metrics, cloud } = given;
   const startedMs = clock.nowMs();
+  const before = cloud?.usage() ?? noUsage;
+  const ports: RunPorts = { ...given, used: () => usedSince(before, cloud?.usage() ?? noUsage) };
   const timer = new CancelSource();
   const { deadlineMs } = options;
   const marginMs = Math.min(marginMsMax, deadlineMs / 4);
@@ -95,7 +102,7 @@ export async function runInventory(ports: InventoryPorts, options: InventoryOpti
 }
 
 async function locked(
-  ports: InventoryPorts,
+  ports: RunPorts,
   options: InventoryOptions,
   cancel: Cancel,
   startedMs: number,
@@ -140,7 +147,7 @@ async function locked(
 }
 
 async function reconcile(
-  ports: InventoryPorts,
+  ports: RunPorts,
   options: InventoryOptions,
   reads: InventoryReads,
   run: InventoryRun | undefined,
@@ -197,7 +204,7 @@ async function reconcile(
     },
     identity,
     clusterRevision: gpuResult?.clusterRevision ?? null,
-    cloud: cloud?.usage() ?? noUsage,
+    cloud: ports.used(),
     error: problems.join("; "),
     plan: {
       types: gpuResult?.plan?.types ?? [],
@@ -208,6 +215,15 @@ async function reconcile(
 }
 
 const noUsage: CloudUsage = { calls: {}, retries: 0, throttles: 0 };
+
+function usedSince(before: CloudUsage, now: CloudUsage): CloudUsage {
+  const counts = Object.entries(now.calls).map(([name, count]) => [name, count - (before.calls[name] ?? 0)] as const);
+  return {
+    calls: Object.fromEntries(counts.filter(([, count]) => count > 0)),
+    retries: now.retries - before.retries,
+    throttles: now.throttles - before.throttles,
+  };
+}
 
 const exitCodes: Readonly<Record<RunStatus, number>> = {
   ok: 0,
@@ -226,7 +242,7 @@ function worst(statuses: readonly RunStatus[]): RunStatus {
 }
 
 function ended(
-  ports: InventoryPorts,
+  ports: RunPorts,
   options: InventoryOptions,
   startedMs: number,
   status: RunStatus,
@@ -244,19 +260,26 @@ function ended(
     phases: {},
     identity: null,
     clusterRevision: null,
-    cloud: ports.cloud?.usage() ?? noUsage,
+    cloud: ports.used(),
     error,
     plan: { types: [], disks: [], reports: [] },
   };
 }
 
+/** The others are in the summary. */
+const loggedProblemsMax = 20;
+
 /** The summary in the log, and the numbers for alerts. */
 function tell(report: RunReport, metrics: Metrics, log: Log): void {
   const { status, phases, plan, durationMs, startedMs } = report;
   const { gpu, disks } = phases;
+  for (const [phase, found] of Object.entries({ gpu, disks })) {
+    for (const problem of found?.problems.slice(0, loggedProblemsMax) ?? [])
+      log.error({ phase, problem }, "a phase of the inventory had a problem");
+  }
   if (report.dryRun) return;
   metrics.count("muster_inventory_runs_total", { status });
-  if (status === "ok" || status === "partial") {
+  if (status === "ok") {
     metrics.gauge("muster_inventory_last_success_timestamp_seconds", {}, (startedMs + durationMs) / 1000);
   }
   for (const [phase, found] of Object.entries({ gpu, disks })) {
@@ -280,6 +303,9 @@ function tell(report: RunReport, metrics: Metrics, log: Log): void {
     for (const { field, action } of drift) metrics.count("muster_inventory_drift_total", { field, action });
   }
   const fields = { ...report, plan: undefined };
-  if (status === "failed" || status === "refused" || status === "deadline") log.error(fields, "inventory run FAILED");
-  else log.info(fields, status === "ok" ? "inventory run SUCCESS" : `inventory run ${status.toUpperCase()}`);
+  // Whatever makes the Job fail is an error: `grep ERROR` finds it.
+  if (status === "partial") log.error(fields, "inventory run PARTIAL");
+  else if (status === "ok" || status === "skipped")
+    log.info(fields, status === "ok" ? "inventory run SUCCESS" : "inventory run SKIPPED");
+  else log.error(fields, "inventory run FAILED");
 }

@@ -1,0 +1,70 @@
+/** A database that is opened when a run asks for it, and asked for again by the next run as long as that failed. */
+import type { Postgres } from "../../adapters/postgres.ts";
+import { UserError } from "../../model/userError.ts";
+import type { Answer, Beginning, InventoryDatabase, InventoryReads, RunStart } from "../../ports/database.ts";
+import type { Log } from "../../ports/log.ts";
+import type { OpenDatabase } from "./openWorld.ts";
+
+type TimeLeft = () => number | undefined;
+
+export class LateDatabase implements InventoryDatabase {
+  /** Why the last attempt to open it failed; undefined once it is open. */
+  failure: Error | undefined;
+  private readonly open: (timeLeft: TimeLeft) => Promise<OpenDatabase>;
+  private readonly log: Log;
+  private opened: OpenDatabase | undefined;
+  private opening: Promise<OpenDatabase> | undefined;
+
+  constructor(open: (timeLeft: TimeLeft) => Promise<OpenDatabase>, log: Log) {
+    this.open = open;
+    this.log = log;
+  }
+
+  async begin(start: RunStart): Promise<Answer<Beginning>> {
+    const found = await this.answer(start.timeLeftMs);
+    return found.ok ? found.value.begin(start) : found;
+  }
+
+  look(timeLeft?: TimeLeft): InventoryReads {
+    const reads = async <T>(read: (reads: InventoryReads) => Promise<Answer<T>>): Promise<Answer<T>> => {
+      const found = await this.answer(timeLeft);
+      return found.ok ? read(found.value.look(timeLeft)) : found;
+    };
+    return { types: () => reads((each) => each.types()), disks: () => reads((each) => each.disks()) };
+  }
+
+  /** The database, or the reason for a person. */
+  async mustOpen(timeLeft: TimeLeft = () => undefined): Promise<Postgres> {
+    if (this.opened !== undefined) return this.opened.database;
+    this.opening ??= this.open(timeLeft);
+    try {
+      this.opened = await this.opening;
+      this.failure = undefined;
+      return this.opened.database;
+    } catch (error) {
+      this.failure = error instanceof Error ? error : new Error(String(error));
+      throw error;
+    } finally {
+      this.opening = undefined;
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.opened?.close();
+  }
+
+  private async answer(timeLeft: TimeLeft | undefined): Promise<Answer<Postgres>> {
+    const before = this.failure;
+    try {
+      return { ok: true, value: await this.mustOpen(timeLeft) };
+    } catch (error) {
+      const why = error instanceof Error ? error.message : String(error);
+      // Both phases of a dry run ask; one line says it.
+      if (this.failure !== before) {
+        const advice = error instanceof UserError ? { code: error.code, cure: error.cure } : {};
+        this.log.error({ why, ...advice }, "Failed to initialize connection pool");
+      }
+      return { ok: false, reason: "Unavailable", why };
+    }
+  }
+}

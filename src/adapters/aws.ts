@@ -199,7 +199,8 @@ class AwsCloud implements Aws {
           cluster: name,
           region,
           credentials,
-          nowMs: this.ports.clock.nowMs(),
+          // The cluster checks the date of the signature, and this machine's clock may be wrong.
+          nowMs: this.ports.clock.nowMs() + (sts.config.systemClockOffset ?? 0),
           ...(where === undefined ? {} : { endpoint: where }),
         });
         // Accepted for fifteen minutes; used for fourteen, and replaced a minute before that.
@@ -258,6 +259,7 @@ class AwsCloud implements Aws {
     const bucket = this.bucketOf(operation);
     const { attemptsMax = attemptsDefault } = this.options;
     const { log, metrics, random } = this.ports;
+    let clockCorrected = false;
     for (let attempt = 1; ; attempt++) {
       await this.wait(bucket.take(), options);
       if (options.cancel?.cancelled === true) return cancelled;
@@ -278,7 +280,9 @@ class AwsCloud implements Aws {
         metrics.count("muster_inventory_aws_throttles_total", { operation });
       }
       const most = failure.reason === "Malformed" ? Math.min(malformedAttemptsMax, attemptsMax) : attemptsMax;
-      if (!failure.again || attempt >= most) {
+      const isFirstSkew: boolean = failure.clockCorrected === true && !clockCorrected;
+      clockCorrected ||= isFirstSkew;
+      if (!(failure.again || isFirstSkew) || attempt >= most) {
         return { ok: false, reason: failure.reason, why: `${operation}: ${failure.why} (attempt ${attempt})` };
       }
       this.retries++;
@@ -329,7 +333,7 @@ class AwsCloud implements Aws {
     const { region, endpoint, credentials, requestMs = 60_000 } = this.options;
     return {
       region,
-      // One attempt: we repeat, not the SDK.
+      // One attempt: we repeat, not the SDK. What it learns of the cloud's clock from a refusal holds for the repetition.
       maxAttempts: 1,
       requestHandler: { requestTimeout: requestMs, connectionTimeout: 10_000 },
       ...(endpoint === undefined ? {} : { endpoint }),

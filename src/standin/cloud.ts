@@ -40,9 +40,7 @@ export interface Page<T> {
 }
 
 /** What a call turned out to be: it goes through, or it fails in one of the ways that are played. */
-export type CallVerdict =
-  | "ok"
-  | Exclude<FailKind, "throttle" | "internal" | "unavailable" | "denied" | "expiredCredentials" | "expiredToken">;
+export type CallVerdict = "ok" | Extract<FailKind, "truncated" | "unrelated" | "hangUp">;
 
 interface Listing {
   readonly operation: string;
@@ -393,6 +391,10 @@ function errorOf(how: Exclude<FailKind, "truncated" | "unrelated" | "hangUp">, o
       return operation === "DescribeAutoScalingGroups"
         ? new CloudError("AccessDenied", 403, `not authorized to perform: ${operation}`)
         : new CloudError("UnauthorizedOperation", 403, "You are not authorized to perform this operation.");
+    case "notSigned":
+      return operation.startsWith("DescribeV") || operation.startsWith("DescribeSn")
+        ? new CloudError("AuthFailure", 401, "AWS was not able to validate the provided access credentials")
+        : new CloudError("SignatureDoesNotMatch", 403, "The request signature we calculated does not match");
     case "expiredCredentials":
       return new CloudError("ExpiredToken", 403, "The security token included in the request is expired");
     case "expiredToken":

@@ -33,6 +33,8 @@ export type FailKind =
   | "internal"
   | "unavailable"
   | "denied"
+  /** The signature is not believed. */
+  | "notSigned"
   | "expiredCredentials"
   | "expiredToken"
   | "truncated"

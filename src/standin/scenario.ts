@@ -80,6 +80,7 @@ const failKinds: readonly FailKind[] = [
   "internal",
   "unavailable",
   "denied",
+  "notSigned",
   "expiredCredentials",
   "expiredToken",
   "truncated",

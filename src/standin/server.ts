@@ -66,7 +66,16 @@ async function answer(
     send(response, 403, ec2Error(new CloudError("AuthFailure", 403, "the call is not signed")));
     return;
   }
-  const { latencyMs = 0 } = cloud.faults;
+  const { latencyMs = 0, clockSkewMs = 0 } = cloud.faults;
+  if (clockSkewMs !== 0) {
+    response.setHeader("date", new Date(cloud.nowMs).toUTCString());
+    const signed = request.headers["x-amz-date"] ?? params.get("X-Amz-Date") ?? "";
+    const refusal = tooLate(service, String(signed), cloud.nowMs);
+    if (refusal !== undefined) {
+      refuse(response, service, refusal);
+      return;
+    }
+  }
   if (latencyMs > 0) await new Promise((done) => setTimeout(done, latencyMs));
   reply(cloud, { service, operation, params, path: url.pathname }, response);
 }
@@ -88,13 +97,32 @@ function reply(cloud: StandInCloud, asked: Asked, response: ServerResponse): voi
     send(response, 200, damaged(verdict, xmlOf(cloud, service, params)));
   } catch (error) {
     if (!(error instanceof CloudError)) throw error;
-    if (service === "eks") {
-      response.setHeader("x-amzn-ErrorType", error.code);
-      response
-        .writeHead(error.status, { "content-type": "application/json" })
-        .end(JSON.stringify({ message: error.message }));
-    } else send(response, error.status, service === "ec2" ? ec2Error(error) : queryError(error));
+    refuse(response, service, error);
   }
+}
+
+function refuse(response: ServerResponse, service: string, error: CloudError): void {
+  if (service !== "eks") {
+    send(response, error.status, service === "ec2" ? ec2Error(error) : queryError(error));
+    return;
+  }
+  response.setHeader("x-amzn-ErrorType", error.code);
+  response
+    .writeHead(error.status, { "content-type": "application/json" })
+    .end(JSON.stringify({ message: error.message }));
+}
+
+/** A signature is good for a few minutes around the cloud's own time. */
+const signatureMs = 300_000;
+
+function tooLate(service: string, signed: string, nowMs: number): CloudError | undefined {
+  const iso = signed.replace(/^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z$/, "$1-$2-$3T$4:$5:$6Z");
+  const lateMs = nowMs - Date.parse(iso);
+  if (Math.abs(lateMs) <= signatureMs) return undefined;
+  if (service === "ec2") return new CloudError("RequestExpired", 400, "Request has expired.");
+  const when = lateMs > 0 ? "Signature expired" : "Signature not yet current";
+  const code = service === "eks" ? "InvalidSignatureException" : "SignatureDoesNotMatch";
+  return new CloudError(code, 403, `${when}: ${signed}`);
 }
 
 function xmlOf(cloud: StandInCloud, service: string, params: URLSearchParams): string {

@@ -5,6 +5,8 @@ export interface Failure {
   readonly reason: CloudRefusal;
   readonly why: string;
   readonly again: boolean;
+  /** The SDK has learned the service's time from the refusal: worth one more attempt, with a signature of that time. */
+  readonly clockCorrected?: boolean;
 }
 
 const throttling = new Set([
@@ -32,6 +34,17 @@ const denied = new Set([
   "MissingAuthenticationToken",
 ]);
 const expired = new Set(["ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired"]);
+/** What a signature with a wrong date is answered with; other causes have the same names. */
+const perhapsSkewed = new Set([
+  "AuthFailure",
+  "InvalidSignatureException",
+  "RequestExpired",
+  "RequestInTheFuture",
+  "RequestTimeTooSkewed",
+  "SignatureDoesNotMatch",
+]);
+/** Beyond this the services refuse a signature. */
+const skewMsMax = 240_000;
 const badToken = new Set(["InvalidNextToken", "InvalidPaginationToken"]);
 
 /** The answer was whole, and not about what was asked: the SDK reads any XML without a word. */
@@ -43,14 +56,18 @@ export function failureOf(error: unknown): Failure {
     message = String(error),
     code = "",
     $metadata,
+    $response,
   } = (error ?? {}) as {
     name?: string;
     message?: string;
     code?: string;
-    $metadata?: { httpStatusCode?: number };
+    $metadata?: { httpStatusCode?: number; clockSkewCorrected?: boolean };
+    $response?: { headers?: Readonly<Record<string, string>> };
   };
   const status = $metadata?.httpStatusCode ?? 0;
-  const why = `${name === "" || name === "Error" ? code : name}: ${message}`;
+  const clocks = perhapsSkewed.has(name) ? skewOf($response?.headers?.["date"]) : "";
+  const why = `${name === "" || name === "Error" ? code : name}: ${message}${clocks}`;
+  if ($metadata?.clockSkewCorrected === true) return { reason: "Denied", why, again: false, clockCorrected: true };
   if (error instanceof UnrelatedAnswer) return { reason: "Malformed", why: message, again: true };
   if (throttling.has(name)) return { reason: "Throttled", why, again: true };
   if (expired.has(name) || name === "CredentialsProviderError") return { reason: "Expired", why, again: false };
@@ -63,4 +80,12 @@ export function failureOf(error: unknown): Failure {
   if (/Unclosed|Unexpected|parse|XML|tag/i.test(message) && code === "")
     return { reason: "Malformed", why, again: true };
   return { reason: "Unavailable", why, again: true };
+}
+
+/** What the answer's date says about this machine's clock. */
+function skewOf(date: string | undefined): string {
+  const aheadMs = Date.parse(date ?? "") - Date.now();
+  if (Number.isNaN(aheadMs) || Math.abs(aheadMs) < skewMsMax) return "";
+  const minutes = Math.round(Math.abs(aheadMs) / 60_000);
+  return ` (this machine's clock is ${minutes} minutes ${aheadMs > 0 ? "behind" : "ahead of"} the cloud's: see that it is synchronised)`;
 }

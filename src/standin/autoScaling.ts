@@ -19,11 +19,10 @@ export function answerAutoScaling(cloud: StandInCloud, params: URLSearchParams):
     filters.push({ name: params.get(`Filters.member.${n}.Name`) ?? "", values });
   }
   const names = membersOf(params, "AutoScalingGroupNames.member");
-  if (names.length > 50) throw new CloudError("ValidationError", 400, "at most 50 names");
   const size = params.get("MaxRecords");
-  if (size !== null && (Number(size) < 1 || Number(size) > 100)) {
-    throw new CloudError("ValidationError", 400, "MaxRecords is from 1 to 100");
-  }
+  // A larger page takes more names as well.
+  const namesMax = Math.min(100, Math.max(50, Number(size ?? 50)));
+  if (names.length > namesMax) throw new CloudError("ValidationError", 400, `at most ${namesMax} names`);
   const token = params.get("NextToken");
   const { items, token: next } = cloud.describeGroups({
     filters,
@@ -32,7 +31,10 @@ export function answerAutoScaling(cloud: StandInCloud, params: URLSearchParams):
     ...(token === null || token === "" ? {} : { token }),
   });
   const zone = `${cloud.region}a`;
-  const groups = items.map((group) => groupXml(group, zone, cloud.account));
+  const withInstances = params.get("IncludeInstances") !== "false";
+  const groups = items.map((group) =>
+    groupXml(withInstances ? group : { ...group, instances: [] }, zone, cloud.account),
+  );
   const result = list("AutoScalingGroups", "member", groups) + (next === undefined ? "" : element("NextToken", next));
   return `${xmlHead}<${action}Response xmlns="${namespace}"><${action}Result>${result}</${action}Result><ResponseMetadata><RequestId>standin</RequestId></ResponseMetadata></${action}Response>`;
 }

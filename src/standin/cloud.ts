@@ -7,6 +7,15 @@ import type { Clock } from "../ports/clock.ts";
 import type { Random } from "../ports/random.ts";
 import { CloudError } from "./cloudError.ts";
 import type { CloudFaults, FailKind, FailRule } from "./faults.ts";
+import {
+  type FieldsOf,
+  instanceFields,
+  known,
+  modificationFields,
+  type StandInInstance,
+  snapshotFields,
+  volumeFields,
+} from "./fields.ts";
 import { type Filter, matcher, tagFields } from "./filters.ts";
 
 export interface StandInVolume extends CloudVolume {
@@ -42,6 +51,18 @@ export interface Page<T> {
 /** What a call turned out to be: it goes through, or it fails in one of the ways that are played. */
 export type CallVerdict = "ok" | Extract<FailKind, "truncated" | "unrelated" | "hangUp">;
 
+/** How one kind of thing is listed. */
+interface ListRules<T> {
+  readonly knows: (filter: string) => boolean;
+  readonly fields: FieldsOf<T>;
+  readonly size: { readonly min: number; readonly max: number };
+  readonly items: () => readonly T[];
+  /** What an id that does not exist is answered with. */
+  readonly ids?: (id: string) => CloudError;
+  /** The service's word for a parameter that makes no sense. */
+  readonly invalid?: string;
+}
+
 interface Listing {
   readonly operation: string;
   readonly asked: string;
@@ -49,17 +70,6 @@ interface Listing {
   at: number;
 }
 
-const volumeFilters = [
-  "volume-id",
-  "status",
-  "size",
-  "create-time",
-  "snapshot-id",
-  "availability-zone",
-  "attachment.status",
-  "attachment.instance-id",
-];
-const snapshotFilters = ["snapshot-id", "volume-id", "status", "start-time", "owner-id", "volume-size", "description"];
 const filterValuesMax = 200;
 
 export class StandInCloud {
@@ -140,62 +150,68 @@ export class StandInCloud {
   // --- reads
 
   describeVolumes(query: ListQuery): Page<StandInVolume> {
-    return this.list(
-      "DescribeVolumes",
-      query,
-      volumeFilters,
-      { min: 5, max: 1000 },
-      () => this.visibleVolumes(),
-      volumeFields,
-      "InvalidVolume.NotFound",
-    );
+    return this.list("DescribeVolumes", query, {
+      knows: known.volumes,
+      fields: volumeFields,
+      size: { min: 5, max: 1000 },
+      items: () => this.visibleVolumes(),
+      ids: idsOf("vol", "InvalidVolume", "volume"),
+    });
   }
 
   describeSnapshots(query: ListQuery): Page<StandInSnapshot> {
-    const fields = (snapshot: StandInSnapshot, name: string) =>
-      name === "owner-id" ? [this.account] : snapshotFields(snapshot, name);
-    return this.list(
-      "DescribeSnapshots",
-      query,
-      snapshotFilters,
-      { min: 5, max: 1000 },
-      () => [...this.snapshots.values()],
-      fields,
-      "InvalidSnapshot.NotFound",
-    );
+    return this.list("DescribeSnapshots", query, {
+      knows: known.snapshots,
+      fields: snapshotFields(this.account),
+      size: { min: 5, max: 1000 },
+      items: () => [...this.snapshots.values()],
+      ids: idsOf("snap", "InvalidSnapshot", "snapshot"),
+    });
   }
 
   describeModifications(query: ListQuery): Page<VolumeModification & { id: string }> {
-    const items = [...this.modifications.values()].map((each) => ({ ...each, id: each.volumeId }));
-    const known = ["volume-id", "modification-state"];
-    const fields = (each: VolumeModification, name: string) => (name === "volume-id" ? [each.volumeId] : [each.state]);
-    return this.list(
-      "DescribeVolumesModifications",
-      query,
-      known,
-      { min: 1, max: 500 },
-      () => items,
-      fields,
-      "InvalidVolumeModification.NotFound",
-    );
+    const ids = idsOf("vol", "InvalidVolume", "volume");
+    return this.list("DescribeVolumesModifications", query, {
+      knows: known.modifications,
+      fields: modificationFields,
+      size: { min: 1, max: 500 },
+      items: () => [...this.modifications.values()].map((each) => ({ ...each, id: each.volumeId })),
+      // A volume that was never modified has no modification to describe, and that is an error of its own.
+      ids: (id) =>
+        this.volumes.has(id)
+          ? new CloudError("InvalidVolumeModification.NotFound", 400, `Modification for volume '${id}' does not exist.`)
+          : ids(id),
+    });
+  }
+
+  describeInstances(query: ListQuery): Page<StandInInstance> {
+    const zone = `${this.region}a`;
+    return this.list("DescribeInstances", query, {
+      knows: known.instances,
+      fields: instanceFields,
+      size: { min: 5, max: 1000 },
+      items: () =>
+        [...this.groups.values()].flatMap(({ instances, tags }) => instances.map((each) => ({ ...each, zone, tags }))),
+      ids: idsOf("i", "InvalidInstanceID", "instance ID"),
+    });
   }
 
   describeGroups(query: ListQuery): Page<ScalingGroup & { id: string }> {
-    const items = (): (ScalingGroup & { id: string })[] =>
-      [...this.groups.values()].map((each) => ({ ...each, id: each.name }));
-    const fields = (each: ScalingGroup, name: string) => tagFields(each.tags, name) ?? [];
-    const { ids, ...rest } = query;
-    // Here asking for names narrows the list; a name that does not exist is simply not in it.
-    const named =
-      ids === undefined || ids.length === 0 ? items : () => items().filter(({ name }) => ids.includes(name));
+    const { ids = [], ...rest } = query;
     return this.list(
       "DescribeAutoScalingGroups",
       { pageSize: 50, ...rest },
-      [],
-      { min: 1, max: 100 },
-      named,
-      fields,
-      "",
+      {
+        knows: known.groups,
+        fields: (each, name) => tagFields(each.tags, name),
+        size: { min: 1, max: 100 },
+        // Here asking for names narrows the list; a name that does not exist is simply not in it.
+        items: () =>
+          [...this.groups.values()]
+            .filter(({ name }) => ids.length === 0 || ids.includes(name))
+            .map((each) => ({ ...each, id: each.name })),
+        invalid: "ValidationError",
+      },
     );
   }
 
@@ -208,26 +224,19 @@ export class StandInCloud {
     });
   }
 
-  private list<T extends { readonly id: string }>(
-    operation: string,
-    query: ListQuery,
-    known: readonly string[],
-    size: { min: number; max: number },
-    items: () => readonly T[],
-    fields: (item: T, name: string) => readonly string[],
-    notFound: string,
-  ): Page<T> {
-    const { filters, ids = [], pageSize, token } = query;
-    if (pageSize !== undefined && (pageSize < size.min || pageSize > size.max)) {
-      throw new CloudError("InvalidParameterValue", 400, `a page of ${pageSize} is outside ${size.min} to ${size.max}`);
+  private list<T extends { readonly id: string }>(operation: string, query: ListQuery, how: ListRules<T>): Page<T> {
+    const { filters, ids = [], token } = query;
+    const { invalid = "InvalidParameterValue", size } = how;
+    if (query.pageSize !== undefined && !(query.pageSize >= size.min)) {
+      throw new CloudError(invalid, 400, `a page of ${query.pageSize} is below ${size.min}`);
     }
+    // More than the most is answered with the most.
+    const pageSize = query.pageSize === undefined ? undefined : Math.min(query.pageSize, size.max);
     if (pageSize !== undefined && ids.length > 0) {
       throw new CloudError("InvalidParameterCombination", 400, "ids and a page size exclude each other");
     }
     for (const { name, values } of filters) {
-      if (!known.includes(name) && !name.startsWith("tag:") && name !== "tag-key" && name !== "tag-value") {
-        throw new CloudError("InvalidParameterValue", 400, `the filter '${name}' is invalid`);
-      }
+      if (!how.knows(name)) throw new CloudError(invalid, 400, `the filter '${name}' is invalid`);
       if (values.length > filterValuesMax) {
         throw new CloudError("FilterLimitExceeded", 400, `a filter takes ${filterValuesMax} values`);
       }
@@ -235,18 +244,15 @@ export class StandInCloud {
     const asked = JSON.stringify([operation, filters, ids, pageSize ?? null]);
     let listing: Listing;
     if (token === undefined) {
-      let found: T[];
+      let found = how.items();
       if (ids.length > 0) {
-        const byId = new Map(items().map((item) => [item.id, item]));
-        found = ids.map((id) => {
-          const item = byId.get(id);
-          if (item === undefined) throw new CloudError(notFound, 400, `The volume or snapshot '${id}' does not exist.`);
-          return item;
-        });
-      } else {
-        const test = matcher(filters);
-        found = items().filter((item) => test((name) => fields(item, name)));
+        const byId = new Map(found.map((item) => [item.id, item]));
+        const missing = ids.find((id) => !byId.has(id));
+        if (missing !== undefined && how.ids !== undefined) throw how.ids(missing);
+        found = ids.map((id) => byId.get(id)).filter((item) => item !== undefined);
       }
+      const test = matcher(filters);
+      found = found.filter((item) => test((name) => how.fields(item, name) ?? []));
       listing = { operation, asked, items: this.faults.shuffle === true ? this.shuffled(found) : found, at: 0 };
     } else {
       const held = this.listings.get(token);
@@ -335,46 +341,14 @@ export class StandInCloud {
   }
 }
 
-function volumeFields(volume: StandInVolume, name: string): readonly string[] {
-  switch (name) {
-    case "volume-id":
-      return [volume.id];
-    case "status":
-      return [volume.state];
-    case "size":
-      return [String(volume.sizeGb)];
-    case "create-time":
-      return [new Date(volume.createdMs).toISOString()];
-    case "snapshot-id":
-      return [volume.snapshotId];
-    case "availability-zone":
-      return [volume.zone];
-    case "attachment.status":
-      return volume.attachments.map(({ state }) => state);
-    case "attachment.instance-id":
-      return volume.attachments.map(({ instanceId }) => instanceId);
-    default:
-      return tagFields(volume.tags, name) ?? [];
-  }
-}
-
-function snapshotFields(snapshot: StandInSnapshot, name: string): readonly string[] {
-  switch (name) {
-    case "snapshot-id":
-      return [snapshot.id];
-    case "volume-id":
-      return [snapshot.volumeId];
-    case "status":
-      return [snapshot.state];
-    case "start-time":
-      return [new Date(snapshot.startedMs).toISOString()];
-    case "volume-size":
-      return [String(snapshot.sizeGb)];
-    case "description":
-      return [snapshot.description];
-    default:
-      return tagFields(snapshot.tags, name) ?? [];
-  }
+/** What an id that is not there is answered with: one that is no id at all has an error of its own. */
+function idsOf(prefix: string, code: string, what: string): (id: string) => CloudError {
+  const wellFormed = new RegExp(`^${prefix}-([0-9a-f]{8}|[0-9a-f]{17})$`);
+  const bare = code.replace(/ID$/, "");
+  return (id) =>
+    wellFormed.test(id)
+      ? new CloudError(`${code}.NotFound`, 400, `The ${what} '${id}' does not exist.`)
+      : new CloudError(`${bare}ID.Malformed`, 400, `Invalid id: "${id}"`);
 }
 
 function errorOf(how: Exclude<FailKind, "truncated" | "unrelated" | "hangUp">, operation: string): CloudError {

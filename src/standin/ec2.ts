@@ -1,21 +1,26 @@
 /** EC2's query protocol (2016-11-15): form parameters in, XML out. */
-import type { ScalingGroup, VolumeModification } from "../model/inventory/cloud.ts";
+import type { VolumeModification } from "../model/inventory/cloud.ts";
 import type { ListQuery, Page, StandInCloud, StandInSnapshot, StandInVolume } from "./cloud.ts";
 import { CloudError } from "./cloudError.ts";
-import type { Filter } from "./filters.ts";
+import { isoOf, progressOf, type StandInInstance, stateOf, volumeKind, zoneIdOf } from "./fields.ts";
+import { type Filter, matcher } from "./filters.ts";
 import { element, list, xmlHead } from "./xml.ts";
 
 const namespace = "http://ec2.amazonaws.com/doc/2016-11-15/";
 
 export function answerEc2(cloud: StandInCloud, params: URLSearchParams): string {
   const action = params.get("Action") ?? "";
+  if (described.has(action) && params.get("DryRun") === "true") {
+    throw new CloudError("DryRunOperation", 412, "Request would have succeeded, but DryRun flag is set.");
+  }
   switch (action) {
     case "DescribeVolumes":
       return answer(action, "volumeSet", cloud.describeVolumes(queryOf(params, "VolumeId")), volumeXml);
     case "DescribeSnapshots": {
       const owners = membersOf(params, "Owner");
-      if (owners.some((owner) => owner !== "self" && owner !== cloud.account))
-        return answer(action, "snapshotSet", none, snapshotXml(""));
+      // One of the owners is enough. All snapshots here are the account's own.
+      const isOurs = owners.length === 0 || owners.some((owner) => owner === "self" || owner === cloud.account);
+      if (!isOurs) return answer(action, "snapshotSet", none, snapshotXml(""));
       return answer(
         action,
         "snapshotSet",
@@ -28,23 +33,23 @@ export function answerEc2(cloud: StandInCloud, params: URLSearchParams): string 
       return answer(action, "volumeModificationSet", cloud.describeModifications(query), modificationXml);
     }
     case "DescribeInstances":
-      return instances(cloud, membersOf(params, "InstanceId"));
-    case "DescribeAvailabilityZones": {
-      const zones = ["a", "b", "c"].map((letter) =>
-        [
-          element("zoneName", `${cloud.region}${letter}`),
-          element("zoneState", "available"),
-          element("regionName", cloud.region),
-        ].join(""),
-      );
-      return wrap(action, list("availabilityZoneInfo", "item", zones));
-    }
+      return answer(action, "reservationSet", cloud.describeInstances(queryOf(params, "InstanceId")), instanceXml);
+    case "DescribeAvailabilityZones":
+      return wrap(action, list("availabilityZoneInfo", "item", zones(cloud, params)));
     default:
       // Whoever tries to change something through here is remembered; the inventory never does.
       cloud.mutations.push(action);
       throw new CloudError("InvalidAction", 400, `The action ${action} is not valid for this web service.`);
   }
 }
+
+const described = new Set([
+  "DescribeVolumes",
+  "DescribeSnapshots",
+  "DescribeVolumesModifications",
+  "DescribeInstances",
+  "DescribeAvailabilityZones",
+]);
 
 const none: Page<never> = { items: [], token: undefined };
 
@@ -83,7 +88,7 @@ function volumeXml(volume: StandInVolume): string {
     [
       element("volumeId", volume.id),
       element("instanceId", instanceId),
-      element("device", "/dev/sdf"),
+      element("device", volumeKind.device),
       element("status", state),
       element("attachTime", isoOf(volume.createdMs)),
       element("deleteOnTermination", false),
@@ -98,10 +103,10 @@ function volumeXml(volume: StandInVolume): string {
     element("createTime", isoOf(volume.createdMs)),
     list("attachmentSet", "item", attachments),
     tagSet(volume.tags),
-    element("volumeType", "gp3"),
-    element("iops", 3000),
-    element("throughput", 125),
-    element("encrypted", true),
+    element("volumeType", volumeKind.type),
+    element("iops", volumeKind.iops),
+    element("throughput", volumeKind.throughput),
+    element("encrypted", volumeKind.encrypted),
     element("multiAttachEnabled", volume.attachments.length > 1),
   ].join("");
 }
@@ -115,7 +120,8 @@ function snapshotXml(account: string): (snapshot: StandInSnapshot) => string {
       element("status", snapshot.state),
       element("startTime", isoOf(snapshot.startedMs)),
       ...(done ? [element("completionTime", isoOf(snapshot.startedMs + 60_000))] : []),
-      element("progress", done ? "100%" : "5%"),
+      element("progress", progressOf(snapshot)),
+      element("encrypted", volumeKind.encrypted),
       element("ownerId", account),
       element("volumeSize", snapshot.sizeGb),
       element("description", snapshot.description),
@@ -134,34 +140,58 @@ function modificationXml({ volumeId, state, targetSizeGb }: VolumeModification):
   ].join("");
 }
 
-function instances(cloud: StandInCloud, ids: readonly string[]): string {
-  const found: string[] = [];
-  const byGroup = [...cloud.groups.values()].flatMap((group: ScalingGroup) => group.instances);
-  for (const { id, type, lifecycleState } of byGroup) {
-    if (ids.length > 0 && !ids.includes(id)) continue;
-    const state = lifecycleState.startsWith("Terminat") ? "shutting-down" : "running";
-    found.push(
+function instanceXml(instance: StandInInstance): string {
+  const item = [
+    element("instanceId", instance.id),
+    `<instanceState>${element("name", stateOf(instance))}</instanceState>`,
+    element("instanceType", instance.type),
+    `<placement>${element("availabilityZone", instance.zone)}</placement>`,
+    tagSet(instance.tags),
+  ].join("");
+  return `${element("reservationId", "r-standin")}<instancesSet><item>${item}</item></instancesSet>`;
+}
+
+function zones(cloud: StandInCloud, params: URLSearchParams): string[] {
+  const all = ["a", "b", "c"].map((letter) => `${cloud.region}${letter}`);
+  const names = membersOf(params, "ZoneName");
+  const ids = membersOf(params, "ZoneId");
+  const unknown = names.find((name) => !all.includes(name)) ?? ids.find((id) => !all.map(zoneIdOf).includes(id));
+  if (unknown !== undefined) {
+    throw new CloudError("InvalidParameterValue", 400, `Invalid availability zone: [${unknown}]`);
+  }
+  const { filters } = queryOf(params, "ZoneName");
+  const fields: Readonly<Record<string, (zone: string) => string>> = {
+    "zone-name": (zone) => zone,
+    "zone-id": zoneIdOf,
+    "region-name": () => cloud.region,
+    state: () => "available",
+    "zone-type": () => "availability-zone",
+    "opt-in-status": () => "opt-in-not-required",
+  };
+  const foreign = filters.find(({ name }) => fields[name] === undefined);
+  if (foreign !== undefined) {
+    throw new CloudError("InvalidParameterValue", 400, `the filter '${foreign.name}' is invalid`);
+  }
+  const test = matcher(filters);
+  return all
+    .filter((zone) => names.length === 0 || names.includes(zone))
+    .filter((zone) => ids.length === 0 || ids.includes(zoneIdOf(zone)))
+    .filter((zone) => test((name) => [fields[name]?.(zone) ?? ""]))
+    .map((zone) =>
       [
-        element("instanceId", id),
-        `<instanceState>${element("name", state)}</instanceState>`,
-        element("instanceType", type),
-        `<placement>${element("availabilityZone", `${cloud.region}a`)}</placement>`,
+        element("zoneName", zone),
+        element("zoneId", zoneIdOf(zone)),
+        element("zoneState", "available"),
+        element("zoneType", "availability-zone"),
+        element("optInStatus", "opt-in-not-required"),
+        element("regionName", cloud.region),
       ].join(""),
     );
-  }
-  const reservations = found.map(
-    (each) => `${element("reservationId", "r-standin")}<instancesSet><item>${each}</item></instancesSet>`,
-  );
-  return wrap("DescribeInstances", list("reservationSet", "item", reservations));
 }
 
 function tagSet(tags: Readonly<Record<string, string>>): string {
   const items = Object.entries(tags).map(([key, value]) => element("key", key) + element("value", value));
   return list("tagSet", "item", items);
-}
-
-function isoOf(atMs: number): string {
-  return new Date(atMs).toISOString();
 }
 
 export function ec2Error({ code, message }: CloudError): string {

@@ -7,7 +7,12 @@ export interface JsonAnswer {
   readonly body: object;
 }
 
-export function answerEks(cloud: StandInCloud, path: string): JsonAnswer {
+export function eksOperation(path: string): string {
+  return /^\/clusters\/?$/.test(path) ? "ListClusters" : "DescribeCluster";
+}
+
+export function answerEks(cloud: StandInCloud, path: string, params: URLSearchParams): JsonAnswer {
+  if (eksOperation(path) === "ListClusters") return listClusters(cloud, params);
   const name = decodeURIComponent(/^\/clusters\/([^/]+)$/.exec(path)?.[1] ?? "");
   const cluster = cloud.clusters.get(name);
   if (cluster === undefined) {
@@ -29,4 +34,18 @@ export function answerEks(cloud: StandInCloud, path: string): JsonAnswer {
       },
     },
   };
+}
+
+/** By name, in pages of at most a hundred; the token is the last name of the page before. */
+function listClusters(cloud: StandInCloud, params: URLSearchParams): JsonAnswer {
+  const size = Number(params.get("maxResults") ?? 100);
+  if (!(size >= 1 && size <= 100)) {
+    const message = "maxResults must be between 1 and 100";
+    return { status: 400, errorType: "InvalidParameterException", body: { message } };
+  }
+  const after = params.get("nextToken") ?? "";
+  const names = [...cloud.clusters.keys()].sort().filter((name) => name > after);
+  const clusters = names.slice(0, size);
+  const nextToken = names.length > size ? clusters.at(-1) : undefined;
+  return { status: 200, body: { clusters, ...(nextToken === undefined ? {} : { nextToken }) } };
 }

@@ -5,7 +5,7 @@ import { answerAutoScaling, queryError } from "./autoScaling.ts";
 import type { CallVerdict, StandInCloud } from "./cloud.ts";
 import { CloudError } from "./cloudError.ts";
 import { answerEc2, ec2Error } from "./ec2.ts";
-import { answerEks } from "./eks.ts";
+import { answerEks, eksOperation } from "./eks.ts";
 import { answerSts } from "./sts.ts";
 
 export interface StandInServer {
@@ -61,7 +61,7 @@ async function answer(
   const scope = /Credential=[^/]+\/\d+\/[^/]+\/([a-z0-9-]+)\/aws4_request/.exec(authorization)?.[1];
   const presigned = /^[^/]+\/\d+\/[^/]+\/([a-z0-9-]+)\/aws4_request$/.exec(params.get("X-Amz-Credential") ?? "")?.[1];
   const service = scope ?? presigned ?? serviceOf(params, url.pathname);
-  const operation = service === "eks" ? "DescribeCluster" : (params.get("Action") ?? "");
+  const operation = service === "eks" ? eksOperation(url.pathname) : (params.get("Action") ?? "");
   if (strict && scope === undefined && presigned === undefined) {
     send(response, 403, ec2Error(new CloudError("AuthFailure", 403, "the call is not signed")));
     return;
@@ -89,7 +89,7 @@ function reply(cloud: StandInCloud, asked: Asked, response: ServerResponse): voi
       return;
     }
     if (service === "eks") {
-      const { status, errorType, body } = answerEks(cloud, path);
+      const { status, errorType, body } = answerEks(cloud, path, params);
       if (errorType !== undefined) response.setHeader("x-amzn-ErrorType", errorType);
       response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
       return;

@@ -155,7 +155,7 @@ async function makeMachines(): Promise<void> {
     for (const { id } of machines.filter((each) => each.group === group)) {
       if (label === "t4") ids.set("t4", id);
       const name = `node-${id}`;
-      const unschedulable = label === "h100" && !cordoned;
+      const unschedulable: boolean = label === "h100" && !cordoned;
       cordoned ||= unschedulable;
       const options = { gpus, instance: id, heartbeat: new Date().toISOString() };
       const made = node(name, label, unschedulable ? { ...options, unschedulable } : options);

@@ -302,8 +302,8 @@ export class PostgresRun implements InventoryRun {
       `delete from reconcile_runs where run_id in (
          select run_id from reconcile_runs where started_at < now() - make_interval(days => $1)
            and run_id not in (select run_id from reconcile_runs order by started_at desc limit ${keptRuns})
-           and run_id not in (select run_id from reconcile_runs where counters #>> '{disks,status}' = 'ok'
-             order by started_at desc limit 1)
+           and run_id not in (select run_id from reconcile_runs
+             where counters ? 'volumes_read' or counters #>> '{disks,status}' = 'ok' order by started_at desc limit 1)
          order by started_at limit ${prunedAtOnce})`,
       [this.historyDays],
     );

@@ -22,13 +22,25 @@ interface Listed {
   readonly revision: string;
 }
 
+/** `denied`: we may not see claims, or slices. */
+type ListRead =
+  | { readonly ok: true; readonly value: Listed }
+  | { readonly ok: false; readonly why: string; readonly denied: boolean };
+
 export async function readCluster(kube: KubeApi, cancel?: Cancel): Promise<Read<ClusterPicture>> {
   const stop = cancel === undefined ? {} : { cancel };
   const podList = await listAll(kube, pods, { ...stop, fieldSelector: livePods });
   if (!podList.ok) return podList;
   const { revision } = podList.value;
   const rest = await Promise.all([nodes, claims, slices].map((kind) => listAt(kube, kind, revision, stop)));
-  for (const list of rest) if (!list.ok) return list;
+  // Without the right to see claims nothing is known of them. Where no pod has one, there is nothing to know.
+  const isClaimed = (podList.value.items as unknown as readonly Pod[]).some(hasClaims);
+  for (const list of rest) {
+    if (list.ok || (list.denied === true && !isClaimed)) continue;
+    const cure =
+      list.denied === true ? " (pods of this cluster use claims: grant the role of deploy/inventory.yaml)" : "";
+    return { ok: false, why: `${list.why}${cure}` };
+  }
   const [nodeList, claimList, sliceList] = rest.map((list) => (list.ok ? list.value : { items: [], revision }));
   const picture = clusterPicture({
     nodes: (nodeList?.items ?? []) as unknown as Node[],
@@ -40,14 +52,18 @@ export async function readCluster(kube: KubeApi, cancel?: Cancel): Promise<Read<
   return { ok: true, value: picture };
 }
 
+function hasClaims({ spec, status }: Pod): boolean {
+  return (spec?.resourceClaims?.length ?? 0) > 0 || status?.extendedResourceClaimStatus !== undefined;
+}
+
 /** As it was at a revision; where the past is already forgotten, as it is now. */
-async function listAt(kube: KubeApi, kind: ResourceRef, revision: string, options: ListOptions): Promise<Read<Listed>> {
+async function listAt(kube: KubeApi, kind: ResourceRef, revision: string, options: ListOptions): Promise<ListRead> {
   const exact: ListOptions = { ...options, resourceVersion: revision, resourceVersionMatch: "Exact" };
   const then = await listAll(kube, kind, exact);
   return then.ok ? then : listAll(kube, kind, options);
 }
 
-async function listAll(kube: KubeApi, kind: ResourceRef, options: ListOptions): Promise<Read<Listed>> {
+async function listAll(kube: KubeApi, kind: ResourceRef, options: ListOptions): Promise<ListRead> {
   const items: KubeObject[] = [];
   let page: ListOptions = { ...options, limit: pageSize };
   for (;;) {
@@ -55,7 +71,8 @@ async function listAll(kube: KubeApi, kind: ResourceRef, options: ListOptions): 
     if (!outcome.ok) {
       // A cluster that does not know claims has none.
       if (outcome.reason === "NotFound" && kind.group !== "") return { ok: true, value: { items: [], revision: "" } };
-      return { ok: false, why: `list of ${kind.plural}: ${outcome.reason}: ${outcome.message}` };
+      const denied = outcome.reason === "Forbidden" && kind.group === claims.group;
+      return { ok: false, why: `list of ${kind.plural}: ${outcome.reason}: ${outcome.message}`, denied };
     }
     items.push(...outcome.value.items);
     const { continueToken, revision } = outcome.value;

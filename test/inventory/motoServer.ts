@@ -21,7 +21,16 @@ export function findMoto(): FoundMoto {
   try {
     const made = spawnSync("python3", ["-m", "venv", home], { encoding: "utf8", timeout: 120_000 });
     if (made.status !== 0) return { missing: `no virtual environment: ${lastLine(made.stderr)}` };
-    const args = ["install", "--quiet", "--disable-pip-version-check", `moto[server]==${version}`];
+    const args = [
+      "install",
+      "--quiet",
+      "--disable-pip-version-check",
+      "--retries",
+      "1",
+      "--timeout",
+      "15",
+      `moto[server]==${version}`,
+    ];
     const installed = spawnSync(join(home, "bin/pip"), args, { encoding: "utf8", timeout: 300_000 });
     isWhole = installed.status === 0 && existsSync(program);
     return isWhole ? { program } : { missing: `moto cannot be installed: ${lastLine(installed.stderr)}` };

@@ -2,10 +2,11 @@
 import type { GroupNames } from "../../decide/inventory/assignGroups.ts";
 import type { ClusterPicture } from "../../decide/inventory/clusterPicture.ts";
 import { groupsOfNodes } from "../../decide/inventory/groupsOfNodes.ts";
+import { typeNodes } from "../../decide/inventory/nodeTypes.ts";
 import { type AvailabilityPlan, planAvailability, type Read } from "../../decide/inventory/planAvailability.ts";
 import type { NodeRules } from "../../decide/inventory/schedulableNode.ts";
 import type { ScalingGroup } from "../../model/inventory/cloud.ts";
-import type { DriftEvent } from "../../model/inventory/rows.ts";
+import type { DriftEvent, GpuTypeRow } from "../../model/inventory/rows.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { Cloud } from "../../ports/cloud.ts";
 import type { InventoryReads, InventoryRun } from "../../ports/database.ts";
@@ -36,13 +37,13 @@ export async function gpuPhase(input: GpuPhaseInput): Promise<GpuPhaseResult> {
   const none = { clusterRevision: undefined, agesMs: {} };
   const types = await reads.types();
   if (!types.ok) return { ...endedEarly("failed", `database: ${types.why}`), ...none };
-  const [groupsRead, cluster] = await Promise.all([readGroups(input.cloud, cancel), input.cluster(cancel)]);
+  const [groupsRead, clusterRead] = await Promise.all([readGroups(input.cloud, cancel), input.cluster(cancel)]);
   if (cancel.cancelled) return { ...endedEarly("deadline", "the time was up before anything was written"), ...none };
-  const groups =
-    input.cloud === undefined && cluster.ok
-      ? { ok: true as const, value: groupsOfNodes(cluster.value.nodes, input.names.prefix) }
-      : groupsRead;
-  const plan = planAvailability({
+  const { cluster, groups, untyped } =
+    input.cloud === undefined && clusterRead.ok
+      ? withoutCloud(clusterRead.value, types.value.types, input.names.prefix)
+      : { cluster: clusterRead, groups: groupsRead, untyped: 0 };
+  const planned = planAvailability({
     types: types.value.types,
     groups,
     cluster,
@@ -51,6 +52,7 @@ export async function gpuPhase(input: GpuPhaseInput): Promise<GpuPhaseResult> {
     ...(input.nodeRules === undefined ? {} : { nodeRules: input.nodeRules }),
     nowMs: types.value.nowMs,
   });
+  const plan = input.cloud === undefined ? ofNodesAlone(planned, untyped) : planned;
   const problems: string[] = [];
   if (!groups.ok) problems.push(`cloud: ${groups.why}`);
   if (!cluster.ok) problems.push(`cluster: ${cluster.why}`);
@@ -105,6 +107,32 @@ export async function gpuPhase(input: GpuPhaseInput): Promise<GpuPhaseResult> {
       rowsWritten,
       durationMs: 0,
     },
+  };
+}
+
+const namedMax = 5;
+
+/** The nodes are the machines. Nodes that could be of any type make every number unknown. */
+function withoutCloud(
+  picture: ClusterPicture,
+  types: readonly GpuTypeRow[],
+  prefix: string,
+): { cluster: Read<ClusterPicture>; groups: Read<readonly ScalingGroup[]>; untyped: number } {
+  const { nodes, untyped } = typeNodes(picture.nodes, types);
+  const cluster = { ok: true as const, value: { ...picture, nodes } };
+  if (untyped.length === 0) return { cluster, groups: { ok: true, value: groupsOfNodes(nodes, prefix) }, untyped: 0 };
+  const named = `${untyped.slice(0, namedMax).join(", ")}${untyped.length > namedMax ? ", ..." : ""}`;
+  const why = `none is asked, and ${untyped.length} nodes with GPUs have no label GpuType (${named}): label them with their type`;
+  return { cluster, groups: { ok: false, why }, untyped: untyped.length };
+}
+
+/** What is said of groups is said of nodes where there are no groups. */
+function ofNodesAlone(plan: AvailabilityPlan, untyped: number): AvailabilityPlan {
+  const reason = "the cluster has no node of this type";
+  return {
+    ...plan,
+    drift: plan.drift.map((event) => (event.reason.startsWith("No ASGs found") ? { ...event, reason } : event)),
+    counters: { ...plan.counters, asgs_seen: 0, nodes_unknown: plan.counters.nodes_unknown + untyped },
   };
 }
 

@@ -8,9 +8,12 @@ import { TestApi } from "../../src/apiserver/testing/testApi.ts";
 import { Controllers } from "../../src/control/controllers.ts";
 import { gangPart } from "../../src/control/gang/gangPart.ts";
 import { MetricsBook } from "../../src/control/metricsBook.ts";
+import { addFaults, clearFaults } from "../../src/control/nodes/clusterFaults.ts";
 import { nodesPart } from "../../src/control/nodes/nodesPart.ts";
 import type { Part } from "../../src/control/part.ts";
 import { KeptLog } from "../../src/control/testing/keptLog.ts";
+import { workloads } from "../../src/control/workloads/workloads.ts";
+import { readFault } from "../../src/decide/nodes/faults.ts";
 import { type Delays, fastDelays } from "../../src/decide/nodes/podPlan.ts";
 import { gangHooks } from "../../src/model/gang/hooks.ts";
 import { labels, places } from "../../src/model/gang/keys.ts";
@@ -43,6 +46,8 @@ export interface GangClusterOptions {
   /** Other parts beside the operator; with them the toy scheduler rests. */
   readonly parts?: readonly Part[];
   readonly nodeMemory?: string;
+  /** Nodes renew leases, and the cluster's own controllers mark, taint and clear those that fall silent. */
+  readonly nodeLives?: boolean;
 }
 
 export class GangCluster {
@@ -79,7 +84,7 @@ export class GangCluster {
     const { part: nodes } = nodesPart({
       seed: "s",
       delays: options.delays ?? fastDelays,
-      leases: false,
+      leases: options.nodeLives === true,
       dra: undefined,
       events: "none",
     });
@@ -103,6 +108,7 @@ export class GangCluster {
     const ports = { kube, clock: api.clock, random: seededRandom(2), log: cluster.log, metrics: cluster.metrics };
     const kubelets = new Controllers(ports, { fieldManager: "nodes", freeze: true });
     nodes.add(kubelets);
+    if (options.nodeLives === true) workloads.add(kubelets);
     const started = kubelets.start();
     await cluster.run(0.1);
     await started;
@@ -266,6 +272,24 @@ export class GangCluster {
     await this.cordon(pod.spec?.nodeName ?? "");
     await this.deletePod(pod.metadata.name);
     await this.settle();
+  }
+
+  /** The kubelets of these nodes fall silent, as when the machines are cut off: nothing finishes on them, and no delete is carried out. */
+  async silence(...nodes: readonly string[]): Promise<void> {
+    const nowMs = this.api.clock.nowMs();
+    const faults = nodes.map((node) =>
+      readFault({ kind: "heartbeat-stop", node }, { nowMs, id: `heartbeat-stop-${node}` }),
+    );
+    await this.must(addFaults(this.kube, faults, nowMs));
+  }
+
+  /** Every node that had fallen silent answers again. */
+  async restoreNodes(): Promise<void> {
+    await this.must(clearFaults(this.kube, undefined));
+  }
+
+  async deleteNode(name: string): Promise<void> {
+    await this.must(this.kube.delete({ ...nodePlace, namespace: "", name }));
   }
 
   set(name: string): PodCliqueSet {

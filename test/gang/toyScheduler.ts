@@ -75,7 +75,7 @@ export async function schedulePods(kube: KubeApi, view: SchedulerView): Promise<
 
 function isUsable({ spec, status }: Node): boolean {
   const ready = status?.conditions?.find(({ type }) => type === "Ready")?.status;
-  return spec?.unschedulable !== true && ready !== "False";
+  return spec?.unschedulable !== true && ready !== "False" && ready !== "Unknown";
 }
 
 /** Base gangs before those beyond the minimum. */

@@ -5,10 +5,11 @@ import { groveGroup, labels } from "../../model/gang/keys.ts";
 import type { PodClique, PodGang } from "../../model/gang/types.ts";
 import { keyOf, keyOfObject } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/object.ts";
+import { turnResultOf } from "../loop.ts";
 import { fieldChanged } from "../predicates.ts";
 import { Channel, forMapped, forObject, forOwner, kindSource } from "../sources.ts";
 import { carryOut, settleDoubts } from "./carryOut.ts";
-import { type GangWorld, presenceKey, setKeyOf } from "./gangWorld.ts";
+import { controllerRef, type GangWorld, lossOfNode, presenceKey, setKeyOf } from "./gangWorld.ts";
 import { setSources } from "./setSources.ts";
 
 export function addCliqueTurns(world: GangWorld): void {
@@ -22,6 +23,13 @@ export function addCliqueTurns(world: GangWorld): void {
     if (gang === undefined || clique.metadata.labels?.[labels.basePodGang] !== undefined) return [];
     return world.cliquesByBase.get(keyOf(clique.metadata.namespace, gang)).map(keyOfObject);
   };
+  const cliquesOnNode = (node: string): Set<string> =>
+    new Set(
+      world.podsByNode.get(node).flatMap((pod) => {
+        const owner = controllerRef(pod);
+        return owner?.kind === "PodClique" ? [keyOf(pod.metadata.namespace, owner.name)] : [];
+      }),
+    );
   world.controllers.add({
     name: "gang-cliques",
     concurrency: settings.concurrency.podClique,
@@ -29,6 +37,7 @@ export function addCliqueTurns(world: GangWorld): void {
       again,
       kindSource(world.cliques, forObject()),
       kindSource(world.pods, forOwner({ group: groveGroup, kind: "PodClique" })),
+      kindSource(world.nodes, ({ key }) => cliquesOnNode(key), fieldChanged(lossOfNode)),
       kindSource(
         world.podGangs,
         forMapped(cliquesOfGang),
@@ -68,6 +77,9 @@ export function addCliqueTurns(world: GangWorld): void {
       if (clique === undefined) return undefined;
       const { namespace, uid } = clique.metadata;
       const set = world.setOf(clique);
+      const pods = world.podsByOwner.get(uid);
+      const found = await world.findNodes(pods, cancel);
+      if (!found.ok) return turnResultOf(found) ?? { again: found.message };
       const valuesOf = (pod: string) => picture.values(presenceKey(uid, pod));
       const decision = decideClique(
         {
@@ -75,7 +87,9 @@ export function addCliqueTurns(world: GangWorld): void {
           settings,
           clique,
           set,
-          pods: world.podsByOwner.get(uid),
+          pods,
+          nodeOf: world.nodeOf,
+          replica: () => world.replicaOf(clique, set),
           isComing: (pod) => valuesOf(pod).includes("live") && world.pods.get(keyOf(namespace, pod)) === undefined,
           isGone: (pod) => valuesOf(pod).length > 0 && !valuesOf(pod).includes("live"),
           isTaken: (pod) => world.pods.get(keyOf(namespace, pod)) !== undefined,

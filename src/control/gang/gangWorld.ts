@@ -1,7 +1,9 @@
 /** What the gang operator looks at: the caches, how objects are found in them, and the picture with what it decided and has not seen yet. */
 
 import type { AbsentAt } from "../../decide/gang/gangDraft.ts";
+import type { NodeOf } from "../../decide/gang/lostPods.ts";
 import type { TurnFailure } from "../../decide/gang/turnEvents.ts";
+import { lookAgain } from "../../intents/lookAgain.ts";
 import { labels, managedByValue, places } from "../../model/gang/keys.ts";
 import { setReplicaOf } from "../../model/gang/setFacts.ts";
 import type { GangSettings } from "../../model/gang/settings.ts";
@@ -16,6 +18,7 @@ import { type Intent, keyOf, kindOf } from "../../model/intent.ts";
 import { equalJson } from "../../model/json.ts";
 import type {
   HorizontalPodAutoscaler,
+  Node,
   Pod,
   ResourceClaim,
   ResourceClaimTemplate,
@@ -23,8 +26,10 @@ import type {
   Service,
 } from "../../model/kubernetes.generated.ts";
 import type { KubeObject, ObjectMeta, OwnerReference } from "../../model/object.ts";
+import { type Outcome, succeeded } from "../../model/outcome.ts";
 import type { PodGroup } from "../../model/scheduling/podGroup.ts";
 import type { Topology } from "../../model/scheduling/topology.ts";
+import type { Cancel } from "../../ports/cancel.ts";
 import type { ResourceRef } from "../../ports/kubeApi.ts";
 import type { Effect } from "../../snapshot/ledger.ts";
 import { Picture, type PictureKind } from "../../snapshot/picture.ts";
@@ -38,6 +43,8 @@ import { Channel } from "../sources.ts";
 export type Presence = "live" | "gone";
 
 type Cached<T> = T & KubeObject;
+
+export const nodePlace: ResourceRef = { group: "", version: "v1", plural: "nodes" };
 
 /** `namespace/set` and `namespace/set#replica`. */
 export const replicaKey = (setKey: string, replica: number): string => `${setKey}#${replica}`;
@@ -79,6 +86,8 @@ export class GangWorld {
   readonly podGangs: ObjectCache<Cached<PodGang>>;
   readonly bindings: ObjectCache<Cached<ClusterTopologyBinding>>;
   readonly pods: ObjectCache<Cached<Pod>>;
+  /** Looked at, never written: a pod on a node that is gone or silent is lost. */
+  readonly nodes: ObjectCache<Cached<Node>>;
   readonly services: ObjectCache<Cached<Service>>;
   readonly autoscalers: ObjectCache<Cached<HorizontalPodAutoscaler>>;
   readonly claims: ObjectCache<Cached<ResourceClaim>>;
@@ -95,6 +104,7 @@ export class GangWorld {
   readonly podsByOwner: CacheIndex<Cached<Pod>>;
   readonly podsByReplica: CacheIndex<Cached<Pod>>;
   readonly podsByGang: CacheIndex<Cached<Pod>>;
+  readonly podsByNode: CacheIndex<Cached<Pod>>;
   readonly cliquesBySet: CacheIndex<Cached<PodClique>>;
   readonly cliquesByReplica: CacheIndex<Cached<PodClique>>;
   readonly cliquesByOwner: CacheIndex<Cached<PodClique>>;
@@ -114,6 +124,8 @@ export class GangWorld {
   private readonly doubts = new Map<string, readonly Intent[]>();
   /** By the UID of an object, then by turn: what could not be done for it. */
   private readonly failures = new Map<string, Map<string, readonly TurnFailure[]>>();
+  /** Names of nodes that pods are bound to and that are known not to exist: deleted before our eyes, or absent by a fresh read. */
+  private readonly goneNodes = new Set<string>();
 
   constructor(controllers: Controllers, settings: GangSettings) {
     this.controllers = controllers;
@@ -129,6 +141,7 @@ export class GangWorld {
     this.podGangs = all(places.PodGang);
     this.bindings = all(places.ClusterTopologyBinding);
     this.pods = this.follow(controllers.cache<Cached<Pod>>(places.Pod), presenceOf);
+    this.nodes = controllers.cache<Cached<Node>>(nodePlace);
     this.services = own(places.Service);
     this.autoscalers = own(places.HorizontalPodAutoscaler);
     this.claims = all(places.ResourceClaim);
@@ -155,6 +168,13 @@ export class GangWorld {
     }
     this.podsByOwner = this.pods.index(byOwner);
     this.podsByReplica = this.pods.index(byReplica);
+    this.podsByNode = this.pods.index(({ metadata, spec }) =>
+      metadata.labels?.[labels.clique] === undefined ? [] : listed(spec?.nodeName),
+    );
+    this.nodes.onEvent(({ type, key }) => {
+      if (type === "deleted") this.rememberGone(key);
+      else this.goneNodes.delete(key);
+    });
     this.podsByGang = this.pods.index(({ metadata }) => {
       const gang = metadata.labels?.[labels.podGang];
       return gang === undefined ? [] : [keyOf(metadata.namespace, gang)];
@@ -203,6 +223,44 @@ export class GangWorld {
   /** Those of a replica of this very set: what a namesake has left behind is not counted. */
   ownCliques(set: PodCliqueSet, found: readonly Cached<PodClique>[]): Cached<PodClique>[] {
     return found.filter((clique) => this.setOf(clique)?.metadata.uid === set.metadata.uid);
+  }
+
+  /** What the replica of a set has that an object is part of. */
+  replicaOf(
+    object: { metadata: ObjectMeta },
+    set: PodCliqueSet | undefined,
+  ): { readonly cliques: readonly PodClique[]; readonly groups: readonly PodCliqueScalingGroup[] } {
+    const key = setReplicaKeyOf(object);
+    if (key === undefined || set === undefined) return { cliques: [], groups: [] };
+    const groups = this.groupsByReplica
+      .get(key)
+      .filter((group) => this.setOf(group)?.metadata.uid === set.metadata.uid);
+    return { cliques: this.ownCliques(set, this.cliquesByReplica.get(key)), groups };
+  }
+
+  /** The node of a pod, as far as it is known. That the cache lacks it proves nothing: it may be newer than the cache. */
+  nodeOf: NodeOf = ({ spec }) => {
+    const name = spec?.nodeName ?? "";
+    if (name === "") return undefined;
+    return this.nodes.get(name) ?? (this.goneNodes.has(name) ? "gone" : undefined);
+  };
+
+  /** Looks for the nodes of these pods that the cache lacks. */
+  async findNodes(pods: readonly Pod[], cancel: Cancel): Promise<Outcome<undefined>> {
+    for (const pod of pods) {
+      const name = pod.spec?.nodeName ?? "";
+      if (name === "" || this.nodeOf(pod) !== undefined) continue;
+      const target = { ...nodePlace, namespace: "", name };
+      const fresh = await lookAgain(this.controllers.kube, target, { atLeast: this.nodes.revision, cancel });
+      if (!fresh.ok) return fresh;
+      if (fresh.value.object === undefined && this.nodes.get(name) === undefined) this.rememberGone(name);
+    }
+    return succeeded(undefined);
+  }
+
+  private rememberGone(name: string): void {
+    for (const known of [...this.goneNodes]) if (this.podsByNode.get(known).length === 0) this.goneNodes.delete(known);
+    this.goneNodes.add(name);
   }
 
   templateNamed = (namespace: string, name: string): ResourceClaimTemplate | undefined =>
@@ -263,6 +321,14 @@ export class GangWorld {
     this.followed.push(cache as unknown as ObjectCache);
     return cache;
   }
+}
+
+/** What of a node decides whether its pods are lost. Heartbeats are not. */
+export function lossOfNode(object: KubeObject): unknown {
+  const { status, spec } = object as unknown as Node;
+  const ready = status?.conditions?.find(({ type }) => type === "Ready");
+  const taints = (spec?.taints ?? []).filter(({ effect }) => effect === "NoExecute");
+  return [ready?.status ?? "", ready?.lastTransitionTime ?? "", taints];
 }
 
 export function presenceKey(cliqueUid: string, podName: string): string {

@@ -49,6 +49,7 @@ export function addGroupTurns(world: GangWorld): void {
           group,
           set,
           cliques: world.cliquesByOwner.get(uid),
+          replica: () => world.replicaOf(group, set),
           isTaken: (name) => world.cliques.get(keyOf(namespace, name)) !== undefined,
           claims: world.claimsByOwner.get(uid),
           templateNamed: world.templateNamed,

@@ -4,20 +4,21 @@
  */
 
 import { targetOf } from "../../decide/gang/gangDraft.ts";
+import { isLostWithNode, type NodeOf } from "../../decide/gang/lostPods.ts";
 import type { FreshReplica } from "../../decide/gang/termination.ts";
 import { lookAgain, lookAgainAtAll } from "../../intents/lookAgain.ts";
 import { labels, managedByValue, places } from "../../model/gang/keys.ts";
 import type { GangTermination, PodClique, PodCliqueScalingGroup, PodCliqueSet } from "../../model/gang/types.ts";
 import { expectedOf, type Intent, kindOf } from "../../model/intent.ts";
-import type { Pod } from "../../model/kubernetes.generated.ts";
+import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
-import { type Outcome, refused } from "../../model/outcome.ts";
+import { type Outcome, refused, succeeded } from "../../model/outcome.ts";
 import { laterOf } from "../../model/revision.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import { commit } from "../commit.ts";
 import { type TurnResult, turnResultOf } from "../loop.ts";
 import type { GangTurn } from "./carryOut.ts";
-import { controllerRef, type GangWorld } from "./gangWorld.ts";
+import { controllerRef, type GangWorld, nodePlace } from "./gangWorld.ts";
 
 export async function readReplica(
   world: GangWorld,
@@ -45,6 +46,8 @@ export async function readReplica(
     lists.push([...found.value.items]);
   }
   const [groups = [], cliques = [], pods = []] = lists;
+  const nodeOf = await readLostNodes(world, pods as unknown as Pod[], cancel);
+  if (!nodeOf.ok) return nodeOf;
   const own = groups.filter((group) => controllerRef(group)?.uid === uid);
   const owners = new Set([uid, ...own.map(({ metadata }) => metadata.uid)]);
   return {
@@ -55,8 +58,23 @@ export async function readReplica(
       groups: own as unknown as PodCliqueScalingGroup[],
       cliques: cliques.filter((clique) => owners.has(controllerRef(clique)?.uid ?? "")) as unknown as PodClique[],
       pods: pods as unknown as Pod[],
+      nodeOf: nodeOf.value,
     },
   };
+}
+
+/** Nodes that look lost are read again, after their pods. One that only looks well makes the gang look better than it is, and nothing ends. */
+async function readLostNodes(world: GangWorld, pods: readonly Pod[], cancel: Cancel): Promise<Outcome<NodeOf>> {
+  const fresh = new Map<string, Node | "gone">();
+  for (const pod of pods) {
+    const name = pod.spec?.nodeName ?? "";
+    if (fresh.has(name) || !isLostWithNode(pod, world.nodeOf, world.nowMs)) continue;
+    const target = { ...nodePlace, namespace: "", name };
+    const found = await lookAgain(world.controllers.kube, target, { atLeast: world.nodes.revision, cancel });
+    if (!found.ok) return found;
+    fresh.set(name, (found.value.object as unknown as Node | undefined) ?? "gone");
+  }
+  return succeeded((pod: Pod) => fresh.get(pod.spec?.nodeName ?? "") ?? world.nodeOf(pod));
 }
 
 /** Puts a termination on record, on the set or the group as it was just read. */

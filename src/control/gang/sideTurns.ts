@@ -10,7 +10,7 @@ import type { KubeObject } from "../../model/object.ts";
 import { fieldChanged } from "../predicates.ts";
 import { Channel, forMapped, forObject, forOwner, kindSource } from "../sources.ts";
 import { carryOut } from "./carryOut.ts";
-import type { GangWorld } from "./gangWorld.ts";
+import { type GangWorld, lossOfNode } from "./gangWorld.ts";
 
 export function addPodGroupTurns(world: GangWorld): void {
   const { podGroups } = world;
@@ -86,9 +86,15 @@ export function addStartTurns(world: GangWorld): void {
         forMapped((pod) => (gangOf(pod) === undefined ? [] : [gangOf(pod) as string])),
         fieldChanged(isReadyNow),
       ),
+      kindSource(
+        world.nodes,
+        ({ key }) => new Set(world.podsByNode.get(key).flatMap((pod) => gangOf(pod) ?? [])),
+        fieldChanged(lossOfNode),
+      ),
     ],
     reconcile: async (key, { cancel }) => {
-      const decision = decideStart({ absentAt: world.absentAt(), pods: world.podsByGang.get(key) });
+      const pods = world.podsByGang.get(key);
+      const decision = decideStart({ absentAt: world.absentAt(), pods, nodeOf: world.nodeOf }, world.nowMs);
       return carryOut(world, decision, { key: `start ${key}`, cancel, wake: () => again.push(key) });
     },
   });

@@ -333,6 +333,7 @@ function saidByGroup(row: GroupRow, policy: FullLossPolicy): unknown {
       group,
       set: { ...set, spec: { ...set.spec, template: { ...template, podCliqueScalingGroups: groups ?? [] } } },
       cliques,
+      replica: () => ({ cliques: [], groups: [] }),
       isTaken: () => true,
       claims: [],
       templateNamed: () => undefined,

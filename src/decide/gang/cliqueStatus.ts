@@ -13,6 +13,7 @@ import { conditionOf, withCondition } from "./gangConditions.ts";
 import type { GangDraft } from "./gangDraft.ts";
 import { defaultLabels, isLeaving, selectorText } from "./gangLabels.ts";
 import { isForeignHash, templateHash } from "./hashes.ts";
+import type { NodeOf } from "./lostPods.ts";
 import { countPods } from "./podClasses.ts";
 import { recordLoss } from "./scheduleLoss.ts";
 import { datedError, type TurnFailure } from "./turnEvents.ts";
@@ -22,6 +23,9 @@ export interface CliqueSaid {
   readonly set: PodCliqueSet;
   readonly place: CliqueHome;
   readonly pods: readonly Pod[];
+  readonly nodeOf: NodeOf;
+  /** Whether its gang is on course to be ended. */
+  readonly isEnding: () => boolean;
   readonly progress: CliqueUpdateProgress | undefined;
   readonly settings: GangSettings;
   readonly problem: string | undefined;
@@ -33,14 +37,26 @@ export function cliqueStatus(draft: GangDraft, said: CliqueSaid, nowMs: number):
   const code = "ERR_SYNC_PCLQ_RESOURCE_CLAIM";
   const errors = [...(problem === undefined ? [] : [{ code, description: problem }]), ...said.failures];
   const { observedGeneration: _seen, lastErrors: _errors, ...before } = clique.status ?? {};
-  const counts = countPods(pods);
+  const counts = countPods(pods, said.nodeOf, nowMs);
+  draft.wakeAt(counts.nextLossMs);
   const minAvailable = minAvailableOf(clique.spec);
   const target = isRunning(progress) ? progress?.podTemplateHash : clique.metadata.labels?.[labels.templateHash];
   const updated = pods.filter((pod) => !isLeaving(pod) && hashOf(pod) === target).length;
   const facts = { minAvailable, isUpdating: isRunning(progress), counts };
   let conditions = withCondition(before.conditions, cliqueScheduled(counts.scheduled, minAvailable), nowMs);
   conditions = withCondition(conditions, cliqueBreach(facts, settings.fullLossPolicy), nowMs);
-  const loss = recordLoss(draft, clique, counts.scheduled, settings.fullLossPolicy, nowMs);
+  const loss = recordLoss(
+    draft,
+    clique,
+    {
+      scheduled: counts.scheduled,
+      policy: settings.fullLossPolicy,
+      // What an update takes away it also replaces; a node that is lost meanwhile is a loss all the same.
+      isReplaced: isRunning(progress) && counts.lostWithNode === 0,
+      isEnding: said.isEnding,
+    },
+    nowMs,
+  );
   const status: PodCliqueStatus = {
     ...before,
     ...(clique.metadata.generation !== undefined && { observedGeneration: clique.metadata.generation }),

@@ -37,7 +37,7 @@ const realised: PodCliqueStatus = { currentPodCliqueSetGenerationHash: "mu-g1", 
 const progress = { updateStartedAt: now, podCliqueSetGenerationHash: "mu-g2", podTemplateHash: "mu-new" };
 
 const look = (status: PodCliqueStatus, pods: Pod[], of = set(0), isNoted = true) => {
-  const seen = { set: of, clique: clique(status), setReplica: 0, pods, isNoted };
+  const seen = { set: of, clique: clique(status), setReplica: 0, pods, isLost: () => false, isNoted };
   const { progress: next, victims } = cliqueUpdate(seen, nowMs);
   return { next, victims: victims.map(({ metadata }) => metadata.name) };
 };
@@ -86,7 +86,14 @@ test("of those that are ready the oldest is chosen, and none while fewer than th
     victims: [],
   });
   const needsThree = { ...clique(status), spec: { replicas: 3, minAvailable: 3 } } as unknown as PodClique;
-  const seen = { set: set(0), clique: needsThree, setReplica: 0, pods: [young, old], isNoted: true };
+  const seen = {
+    set: set(0),
+    clique: needsThree,
+    setReplica: 0,
+    pods: [young, old],
+    isLost: () => false,
+    isNoted: true,
+  };
   expect(cliqueUpdate(seen, nowMs)).toEqual({ progress, victims: [] });
 });
 

@@ -44,15 +44,16 @@ export interface CliqueLook {
   readonly clique: PodClique;
   readonly setReplica: number;
   readonly pods: readonly Pod[];
+  /** Whether a pod counts for nothing any more; one on a silent node may still say that it is ready. */
+  readonly isLost: (pod: Pod) => boolean;
   /** Whether the set has taken note of its template, and the clique has it. */
   readonly isNoted: boolean;
 }
 
 export function cliqueUpdate(look: CliqueLook, nowMs: number): CliqueUpdate {
-  const { clique, pods } = look;
   const begun = beginUpdate(look, nowMs);
   if (begun === undefined || !isRunning(begun)) return { progress: begun, victims: [] };
-  return stepUpdate(begun, clique, pods, nowMs);
+  return stepUpdate(begun, look, nowMs);
 }
 
 function beginUpdate(
@@ -90,15 +91,15 @@ function beginUpdate(
 
 function stepUpdate(
   progress: CliqueUpdateProgress,
-  { spec }: PodClique,
-  pods: readonly Pod[],
+  { clique: { spec }, pods, isLost }: CliqueLook,
   nowMs: number,
 ): CliqueUpdate {
+  const isServing = (pod: Pod): boolean => isReady(pod) && !isLost(pod);
   const minAvailable = spec.minAvailable ?? spec.replicas;
   const staying = pods.filter((pod) => !isLeaving(pod));
   const old = staying.filter((pod) => hashOf(pod) !== progress.podTemplateHash);
-  const newReady = staying.filter((pod) => hashOf(pod) === progress.podTemplateHash && isReady(pod)).length;
-  const notReady = old.filter((pod) => !isReady(pod));
+  const newReady = staying.filter((pod) => hashOf(pod) === progress.podTemplateHash && isServing(pod)).length;
+  const notReady = old.filter((pod) => !isServing(pod));
   if (notReady.length > 0) return { progress, victims: notReady };
   const selected = progress.readyPodsSelectedToUpdate;
   const completed = selected?.completed ?? [];
@@ -108,7 +109,7 @@ function stepUpdate(
   const successors = Math.min(completed.length + 1, spec.replicas - old.length);
   const isCurrentDone = selected === undefined || newReady >= successors;
   if (!isCurrentDone) return { progress, victims: [] };
-  const ready = pods.filter(isReady).length;
+  const ready = staying.filter(isServing).length;
   if (old.length > 0) {
     if (ready < minAvailable) return { progress, victims: [] };
     const [oldest] = [...old].sort(byAge);

@@ -93,6 +93,8 @@ function decide({ scheduler = "kai-scheduler", replica = 0, gang = "names it", .
     clique,
     set: setFor(scheduler),
     pods: [of],
+    nodeOf: () => undefined,
+    replica: () => ({ cliques: [], groups: [] }),
     isComing: () => false,
     isGone: () => false,
     isTaken: () => false,

@@ -14,9 +14,11 @@ import { conditionOf } from "./gangConditions.ts";
 import { type AbsentAt, dropFinalizer, type GangDecision, GangDraft, keepFinalizer, targetOf } from "./gangDraft.ts";
 import { isLeaving } from "./gangLabels.ts";
 import { generationHash, isForeignHash, templateHash } from "./hashes.ts";
+import { isLost, type NodeOf } from "./lostPods.ts";
 import { cliqueName, groupName, memberName } from "./names.ts";
 import { namesPod } from "./podGangObjects.ts";
 import { podIndexOf, podName, podObject } from "./podObject.ts";
+import { isCliqueEnding, type ReplicaGangs } from "./termination.ts";
 import type { TurnFailure } from "./turnEvents.ts";
 
 export interface CliquePicture {
@@ -27,6 +29,9 @@ export interface CliquePicture {
   readonly set: PodCliqueSet | undefined;
   /** The pods that the clique controls, by UID. */
   readonly pods: readonly Pod[];
+  readonly nodeOf: NodeOf;
+  /** The replica of the set that the clique belongs to, as its objects say; asked only when something is announced. */
+  readonly replica: () => Pick<ReplicaGangs, "groups" | "cliques">;
   /** Whether a pod of this name was decided on and has not been shown yet. */
   readonly isComing: (podName: string) => boolean;
   /** Whether a pod that is still shown was taken away by us. */
@@ -58,14 +63,16 @@ export function decideClique(picture: CliquePicture, nowMs: number): GangDecisio
   const pods = picture.pods.filter(({ metadata }) => !picture.isGone(metadata.name));
   const isNoted =
     set.status?.currentGenerationHash === generationHash(set) && hashOf(clique) === templateHash(set, place.clique);
-  const update = cliqueUpdate({ set, clique, setReplica: place.setReplica, pods, isNoted }, nowMs);
+  const isGoneFor = (pod: Pod): boolean => isLost(pod, picture.nodeOf, nowMs);
+  const { setReplica } = place;
+  const update = cliqueUpdate({ set, clique, setReplica, pods, isLost: isGoneFor, isNoted }, nowMs);
   adoptForeign(draft, clique, pods);
   replaceEnded(draft, pods);
   const stillHash = update.progress?.podTemplateHash;
   for (const pod of update.victims) {
     draft.remove(pod, "it is of an older template", { stillRight: (fresh) => hashOf(fresh) !== stillHash });
   }
-  if (problem === undefined) scale(draft, picture, { set, place, pods });
+  if (problem === undefined) scale(draft, picture, { set, place, pods, isLost: isGoneFor });
   removeGates(draft, picture, { set, pods });
   cliqueStatus(
     draft,
@@ -74,6 +81,9 @@ export function decideClique(picture: CliquePicture, nowMs: number): GangDecisio
       set,
       place,
       pods,
+      nodeOf: picture.nodeOf,
+      isEnding: () =>
+        isCliqueEnding(clique, { set, setReplica, ...picture.replica() }, picture.settings.fullLossPolicy, nowMs),
       progress: update.progress,
       settings: picture.settings,
       problem,
@@ -136,16 +146,20 @@ interface Scaling {
   readonly set: PodCliqueSet;
   readonly place: CliqueHome;
   readonly pods: readonly Pod[];
+  readonly isLost: (pod: Pod) => boolean;
 }
 
-/** As many pods as are asked for, each with the lowest number that is free. */
-function scale(draft: GangDraft, picture: CliquePicture, { set, place, pods }: Scaling): void {
+/**
+ * As many pods as are asked for, each with the lowest number that is free. A pod on a silent node holds its number until the cluster asks it to go:
+ * its containers may still run, and a second pod of that number would run beside them.
+ */
+function scale(draft: GangDraft, picture: CliquePicture, { set, place, pods, isLost: isGoneFor }: Scaling): void {
   const { clique } = picture;
   const wanted = podsInReach(set, clique.spec);
   const active = pods.filter((pod) => !isLeaving(pod) && !isFinished(pod));
   const numbers = new Set<number>();
   const doubled: Pod[] = [];
-  for (const pod of [...active].sort(byUsefulness(clique))) {
+  for (const pod of [...active].sort(byUsefulness(clique, isGoneFor))) {
     const number = podIndexOf(pod);
     if (number === undefined || numbers.has(number)) doubled.push(pod);
     else numbers.add(number);
@@ -155,7 +169,10 @@ function scale(draft: GangDraft, picture: CliquePicture, { set, place, pods }: S
     shrink(
       draft,
       clique,
-      [...new Set([...doubled, ...rankForRemoval(active, clique)])].slice(0, Math.max(excess, doubled.length)),
+      [...new Set([...doubled, ...rankForRemoval(active, clique, isGoneFor)])].slice(
+        0,
+        Math.max(excess, doubled.length),
+      ),
     );
     return;
   }
@@ -218,13 +235,18 @@ function shrink(draft: GangDraft, clique: PodClique, victims: readonly Pod[]): v
 
 const phases: Readonly<Record<string, number>> = { Pending: 0, Unknown: 1, Running: 2 };
 
-/** Who goes first: without a node, not running, not ready, of an older template, youngest. */
-export function rankForRemoval(pods: readonly Pod[], clique: PodClique): Pod[] {
+/** In the order of removal: lost with its node, without a node, not running, not ready, of an older template, youngest. */
+export function rankForRemoval(
+  pods: readonly Pod[],
+  clique: PodClique,
+  isGoneFor: (pod: Pod) => boolean = () => false,
+): Pod[] {
   const hash = targetHash(clique);
   const isAssigned = ({ spec }: Pod): number => Number((spec?.nodeName ?? "") !== "");
   const phase = ({ status }: Pod): number => phases[status?.phase ?? "Pending"] ?? 0;
   return [...pods].sort(
     (a, b) =>
+      Number(isGoneFor(b)) - Number(isGoneFor(a)) ||
       isAssigned(a) - isAssigned(b) ||
       phase(a) - phase(b) ||
       Number(isReady(a)) - Number(isReady(b)) ||
@@ -235,8 +257,8 @@ export function rankForRemoval(pods: readonly Pod[], clique: PodClique): Pod[] {
 }
 
 /** Of two pods with one number the better stays. */
-function byUsefulness(clique: PodClique): (a: Pod, b: Pod) => number {
-  return (a, b) => (rankForRemoval([a, b], clique)[0] === a ? 1 : -1);
+function byUsefulness(clique: PodClique, isGoneFor: (pod: Pod) => boolean): (a: Pod, b: Pod) => number {
+  return (a, b) => (rankForRemoval([a, b], clique, isGoneFor)[0] === a ? 1 : -1);
 }
 
 function compare(a: string, b: string): number {

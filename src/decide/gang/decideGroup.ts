@@ -31,7 +31,7 @@ import { type GroupUpdate, groupUpdate } from "./groupUpdate.ts";
 import { isForeignHash } from "./hashes.ts";
 import { memberName } from "./names.ts";
 import { recordLoss } from "./scheduleLoss.ts";
-import { isSaidOfThis, judgeGroupReplicas } from "./termination.ts";
+import { isReplicaEnding, isSaidOfThis, judgeGroupReplicas, type ReplicaGangs } from "./termination.ts";
 import { datedError, type TurnFailure } from "./turnEvents.ts";
 
 export interface GroupPicture {
@@ -41,6 +41,8 @@ export interface GroupPicture {
   readonly set: PodCliqueSet | undefined;
   /** The cliques that the group controls, by UID. */
   readonly cliques: readonly PodClique[];
+  /** The replica of the set that the group belongs to, as its objects say; asked only when something is announced. */
+  readonly replica: () => Pick<ReplicaGangs, "groups" | "cliques">;
   /** Whether any clique has a name, whoever it belongs to. */
   readonly isTaken: (cliqueName: string) => boolean;
   readonly claims: readonly ResourceClaim[];
@@ -181,7 +183,7 @@ interface GroupSaid {
 
 function groupStatus(
   draft: GangDraft,
-  { group, settings, failures }: GroupPicture,
+  { group, settings, failures, replica }: GroupPicture,
   { home, replicas, update, terminations, problem }: GroupSaid,
   nowMs: number,
 ): void {
@@ -200,7 +202,17 @@ function groupStatus(
     const flag = { type: terminationType, status: "True", reason: "GangTerminationActive", message } as const;
     conditions = withCondition(conditions, flag, nowMs);
   } else if (said.status === "False") conditions = withoutCondition(conditions, terminationType);
-  const loss = recordLoss(draft, group, scheduled, policy, nowMs);
+  const loss = recordLoss(
+    draft,
+    group,
+    {
+      scheduled,
+      policy,
+      isReplaced: isRunning(update.progress),
+      isEnding: () => isReplicaEnding({ set, setReplica, ...replica() }, policy, nowMs),
+    },
+    nowMs,
+  );
   const status: PodCliqueScalingGroupStatus = {
     ...before,
     ...(group.metadata.generation !== undefined && { observedGeneration: group.metadata.generation }),

@@ -1,7 +1,9 @@
 /** What a clique asks about its pods (section 4.1). */
 import type { ContainerStatus, Pod } from "../../model/kubernetes.generated.ts";
+import { earliest } from "../workloads/draft.ts";
 import { isFinished, isReady, podCondition } from "../workloads/podFacts.ts";
 import { isLeaving } from "./gangLabels.ts";
+import { isLostWithNode, type NodeOf, nodeLossAtMs } from "./lostPods.ts";
 
 /** Has a node. A pod that has ended holds none any more (Q16). */
 export function isScheduled(pod: Pod): boolean {
@@ -34,21 +36,31 @@ export interface PodCounts {
   /** Not asked to go. */
   readonly live: number;
   readonly ready: number;
+  /** Have a node that runs them: neither on their way out nor lost with their node. */
   readonly scheduled: number;
   readonly gated: number;
   /** Scheduled, and nothing speaks against them. */
   readonly readyOrStarting: number;
+  /** Had a node and lost it, whether or not they were asked to go since. */
+  readonly lostWithNode: number;
+  /** When the next pod is lost with its node, if that stays as it is. */
+  readonly nextLossMs: number | undefined;
 }
 
-export function countPods(pods: readonly Pod[]): PodCounts {
-  let [live, ready, scheduled, gated, bad] = [0, 0, 0, 0, 0];
+export function countPods(pods: readonly Pod[], nodeOf: NodeOf, nowMs: number): PodCounts {
+  let [live, ready, scheduled, gated, bad, lostWithNode] = [0, 0, 0, 0, 0, 0];
+  let nextLossMs: number | undefined;
   for (const pod of pods) {
     if (!isLeaving(pod)) live++;
-    if (isReady(pod)) ready++;
-    if (isScheduled(pod)) {
+    if (isGated(pod)) gated++;
+    if (!isScheduled(pod)) continue;
+    if (isLostWithNode(pod, nodeOf, nowMs)) lostWithNode++;
+    else if (!isLeaving(pod)) {
       scheduled++;
+      if (isReady(pod)) ready++;
       if (isErrored(pod) || isStartedNotReady(pod)) bad++;
-    } else if (isGated(pod)) gated++;
+      nextLossMs = earliest(nextLossMs, nodeLossAtMs(pod, nodeOf));
+    }
   }
-  return { live, ready, scheduled, gated, readyOrStarting: scheduled - bad };
+  return { live, ready, scheduled, gated, readyOrStarting: scheduled - bad, lostWithNode, nextLossMs };
 }

@@ -18,6 +18,13 @@ const object = (status?: Stored["status"], kind: Kind = "PodClique"): Stored =>
     ...(status && { status }),
   }) as Stored;
 
+const facts = (scheduled: number, policy: FullLossPolicy) => ({
+  scheduled,
+  policy,
+  isReplaced: false,
+  isEnding: () => false,
+});
+
 /** One look after the other at the same object, as an operator takes them; a null is its death before the status is written. */
 function play(counts: readonly (number | null)[], policy: FullLossPolicy, kind: Kind): string[] {
   const told: string[] = [];
@@ -29,7 +36,7 @@ function play(counts: readonly (number | null)[], policy: FullLossPolicy, kind: 
       continue;
     }
     const draft = new GangDraft(() => "1");
-    const loss = recordLoss(draft, stored, count, policy, nowMs);
+    const loss = recordLoss(draft, stored, facts(count, policy), nowMs);
     for (const { name, type, reason, regarding } of draft.announcements) {
       expect({ type, reason, kind: regarding.kind }).toEqual({
         type: "Warning",
@@ -70,27 +77,32 @@ describe.each<{ kind: Kind; policy: FullLossPolicy }>([
 
 test("the Event says how many there were, and what follows from it", () => {
   const stored = object({ scheduledReplicas: 0, scheduleLoss: { count: 1, replicas: 3, at: "T", announced: 0 } });
-  const note = (policy: FullLossPolicy): unknown => {
+  const note = (policy: FullLossPolicy, isEnding: boolean): unknown => {
     const draft = new GangDraft(() => "1");
-    recordLoss(draft, stored, 0, policy, nowMs);
+    recordLoss(draft, stored, { ...facts(0, policy), isEnding: () => isEnding }, nowMs);
     return draft.announcements;
   };
-  expect(note("Suppress")).toMatchObject([
+  expect(note("Suppress", false)).toMatchObject([
     { type: "Warning", reason: "AllScheduledReplicasLost", note: expect.stringMatching(/there were 3 .* suppressed/) },
   ]);
-  expect(note("Terminate")).toMatchObject([
-    { note: expect.stringMatching(/there were 3 .* follows after the termination delay/) },
-  ]);
+  for (const policy of ["Suppress", "Terminate"] as const) {
+    expect(note(policy, true)).toMatchObject([
+      { note: expect.stringMatching(/there were 3 .* follows after the termination delay/) },
+    ]);
+  }
+  expect(note("Terminate", false)).toMatchObject([{ note: expect.stringMatching(/there were 3 .* does not follow/) }]);
 });
 
 test("a loss that was told is on record as told, and its Event is not made again when it has expired", () => {
   const loss = { count: 2, replicas: 3, at: "T", announced: 1 };
   const draft = new GangDraft(() => "1");
   const told = { ...loss, announced: 2 };
-  expect(recordLoss(draft, object({ scheduledReplicas: 0, scheduleLoss: loss }), 0, "Suppress", nowMs)).toEqual(told);
+  expect(recordLoss(draft, object({ scheduledReplicas: 0, scheduleLoss: loss }), facts(0, "Suppress"), nowMs)).toEqual(
+    told,
+  );
   expect(draft.announcements).toHaveLength(1);
   const later = new GangDraft(() => "1");
-  recordLoss(later, object({ scheduledReplicas: 0, scheduleLoss: told }), 0, "Suppress", nowMs);
+  recordLoss(later, object({ scheduledReplicas: 0, scheduleLoss: told }), facts(0, "Suppress"), nowMs);
   expect(later.announcements).toEqual([]);
 });
 
@@ -99,4 +111,10 @@ test("a namesake's loss is another one", () => {
   const other = { ...object(), metadata: { ...object().metadata, uid: "u2" } };
   expect(lossEventName(other, loss)).not.toBe(lossEventName(object(), loss));
   expect(lossEventName(object(), { ...loss, count: 2 })).not.toBe(lossEventName(object(), loss));
+});
+
+test("what an update takes away is no loss", () => {
+  const draft = new GangDraft(() => "1");
+  const stored = object({ scheduledReplicas: 1 });
+  expect(recordLoss(draft, stored, { ...facts(0, "Suppress"), isReplaced: true }, nowMs)).toBeUndefined();
 });

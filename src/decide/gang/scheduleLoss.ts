@@ -5,7 +5,7 @@
  *   operator                        API
  *   write status: scheduled 0  -->  loss 1 recorded, announced 0      dies here: the next one reads "1, announced 0"
  *   create Event of loss 1     -->  one Event                         dies here: the next one meets the Event it would make
- *   write status: announced 1  -->  loss 1 announced                  nobody announces it again
+ *   write status: announced 1  -->  loss 1 announced                  it is not announced again
  */
 import type { FullLossPolicy } from "../../model/gang/settings.ts";
 import type { ScheduleLoss } from "../../model/gang/types.ts";
@@ -20,6 +20,15 @@ interface Remembered {
   readonly scheduleLoss?: ScheduleLoss;
 }
 
+export interface LossFacts {
+  readonly scheduled: number;
+  readonly policy: FullLossPolicy;
+  /** An update has taken the last of them away, and makes others. */
+  readonly isReplaced: boolean;
+  /** Whether the gang is on course to be ended; asked only when a loss is announced. */
+  readonly isEnding: () => boolean;
+}
+
 /**
  * The record to write with a status in which so many are scheduled. A loss that is on record and not announced is announced before
  * that, so what is written says that it was.
@@ -27,27 +36,33 @@ interface Remembered {
 export function recordLoss(
   draft: GangDraft,
   object: Known & { readonly status?: Remembered },
-  scheduled: number,
-  policy: FullLossPolicy,
+  { scheduled, policy, isReplaced, isEnding }: LossFacts,
   nowMs: number,
 ): ScheduleLoss | undefined {
   const { scheduleLoss: stored, scheduledReplicas: previous = 0 } = object.status ?? {};
   let loss = stored;
   if (stored !== undefined && stored.announced < stored.count) {
-    draft.announce({ ...announceLoss(object, stored, policy), name: lossEventName(object, stored) });
+    draft.announce({
+      ...announceLoss(object, stored, consequence(policy, isEnding())),
+      name: lossEventName(object, stored),
+    });
     loss = { ...stored, announced: stored.count };
   }
-  if (previous === 0 || scheduled > 0) return loss;
+  if (previous === 0 || scheduled > 0 || isReplaced) return loss;
   const count = (loss?.count ?? 0) + 1;
   return { count, replicas: previous, at: formatTime(nowMs), announced: count - 1 };
 }
 
-export function announceLoss(object: Known, loss: ScheduleLoss, policy: FullLossPolicy) {
+/** What follows from a loss. The gang may end for another reason than this loss, also where the loss itself ends nothing. */
+function consequence(policy: FullLossPolicy, isEnding: boolean): string {
+  if (isEnding) return "Gang termination follows after the termination delay unless the gang recovers.";
+  return policy === "Suppress"
+    ? "Gang termination is suppressed while none is scheduled; pods are made and scheduled as before."
+    : "Gang termination does not follow now; pods are made and scheduled as before.";
+}
+
+function announceLoss(object: Known, loss: ScheduleLoss, then: string) {
   const what = `All scheduled replicas are lost: there were ${loss.replicas} at ${loss.at}.`;
-  const then =
-    policy === "Suppress"
-      ? "Gang termination is suppressed while none is scheduled; pods are made and scheduled as before."
-      : "Gang termination follows after the termination delay unless they come back.";
   return {
     regarding: object,
     type: "Warning" as const,

@@ -106,7 +106,7 @@ export function readWaitArguments(
   return { waits };
 }
 
-/** Whether all that is waited for is there at this moment, among the pods of the gang. */
+/** Whether all that is waited for is there at this moment, among the pods that the gang has. */
 export function mayStart(waits: readonly Waited[], gangPods: readonly Pod[]): boolean {
   return waits.every(({ clique, minimum }) => {
     const ready = gangPods.filter((pod) => pod.metadata.labels?.[labels.clique] === clique && isReady(pod));

@@ -4,21 +4,24 @@ import { startWaitAnnotation, waitIsOver, waitsForEver } from "../../model/gang/
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { type AbsentAt, type GangDecision, GangDraft } from "./gangDraft.ts";
 import { isLeaving } from "./gangLabels.ts";
+import { isLost, type NodeOf } from "./lostPods.ts";
 import { mayStart, readWaitArguments } from "./startOrder.ts";
 
 export interface StartPicture {
   readonly absentAt: AbsentAt;
   /** All pods of one gang. */
   readonly pods: readonly Pod[];
+  readonly nodeOf: NodeOf;
 }
 
-export function decideStart({ absentAt, pods }: StartPicture): GangDecision {
+export function decideStart({ absentAt, pods, nodeOf }: StartPicture, nowMs: number): GangDecision {
   const draft = new GangDraft(absentAt);
+  const there = pods.filter((pod) => !isLost(pod, nodeOf, nowMs));
   for (const pod of pods) {
     if (pod.metadata.annotations?.[startWaitAnnotation] !== waitsForEver || isLeaving(pod)) continue;
     const wait = (pod.spec?.initContainers ?? []).find(({ name }) => name === initContainerName);
     const read = readWaitArguments(wait?.args ?? []);
-    if ("error" in read || !mayStart(read.waits, pods)) continue;
+    if ("error" in read || !mayStart(read.waits, there)) continue;
     draft.patch(
       pod,
       { metadata: { annotations: { [startWaitAnnotation]: waitIsOver } } },

@@ -65,6 +65,7 @@ const look = (a: Told, b: Told, policy: FullLossPolicy): unknown => {
     groups: [],
     cliques: [clique("a", a), clique("b", b)],
     pods: [...pods("a", a), ...pods("b", b)],
+    nodeOf: () => undefined,
   };
   const verdict = recheckSetReplica(fresh, policy, nowMs);
   return "notAnyMore" in verdict ? "goes on" : `ends: ${verdict.because}`;
@@ -113,7 +114,8 @@ test.each<[string, PodCliqueSet]>([
   ["its set asks for fewer replicas", { ...set, spec: { ...set.spec, replicas: 0 } }],
 ])("a replica goes on, and is taken away by others, when %s", (_why, changed) => {
   const cliques = [clique("a", below), clique("b", well)];
-  const fresh = { set: changed, setReplica: 0, groups: [], cliques, pods: [...pods("a", below), ...pods("b", well)] };
+  const all = [...pods("a", below), ...pods("b", well)];
+  const fresh = { set: changed, setReplica: 0, groups: [], cliques, pods: all, nodeOf: () => undefined };
   expect(recheckSetReplica(fresh, "Suppress", nowMs)).toHaveProperty("notAnyMore");
 });
 
@@ -145,6 +147,7 @@ const lookAtGroup = (changes: { group?: object; set?: object; scheduled?: number
     groups: [{ ...group, metadata: { ...group.metadata, ...changes.group } } as unknown as PodCliqueScalingGroup],
     cliques: [member(0, below), member(1, well)],
     pods: [...pods("g-0-m", first), ...pods("g-1-m", well)],
+    nodeOf: () => undefined,
   };
   const verdict = recheckGroupReplica(fresh, { groupName: "s-0-g", index: 0, policy: "Suppress" }, nowMs);
   return "notAnyMore" in verdict ? verdict.notAnyMore : `ends ${verdict.podCliques.map(({ name }) => name).join()}`;

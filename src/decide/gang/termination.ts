@@ -23,9 +23,10 @@ import { controllerOf } from "../workloads/ownership.ts";
 import { breachType, cliqueBreach, groupBreach, terminationType } from "./breach.ts";
 import { isBreached, wasEverScheduled } from "./cliqueStatus.ts";
 import { isRunning } from "./cliqueUpdate.ts";
-import { conditionOf } from "./gangConditions.ts";
+import { conditionOf, type Said, withCondition } from "./gangConditions.ts";
 import { isLeaving } from "./gangLabels.ts";
 import { type GroupReplica, groupReplicasOf, homeOfGroup } from "./groupFacts.ts";
+import type { NodeOf } from "./lostPods.ts";
 import { cliqueName } from "./names.ts";
 import { countPods } from "./podClasses.ts";
 
@@ -126,32 +127,77 @@ export function judgeGroupReplicas(
 /** A world that was read again: everything about one replica of a set. */
 export interface FreshReplica extends ReplicaGangs {
   readonly pods: readonly Pod[];
+  /** Nodes that looked lost were read again as well. */
+  readonly nodeOf: NodeOf;
 }
 
 /**
  * The replica as its pods say it is now: each clique's condition is worked out again, so that a recovery that has not reached the
  * conditions counts as well. Times stay: a breach that goes on is as old as it is.
  */
-export function asPodsSay(fresh: FreshReplica, policy: FullLossPolicy): FreshReplica {
+export function asPodsSay(fresh: FreshReplica, policy: FullLossPolicy, nowMs: number): FreshReplica {
   const cliques = fresh.cliques.map((clique): PodClique => {
     const pods = fresh.pods.filter(({ metadata }) => controllerOf(metadata)?.uid === clique.metadata.uid);
     const minAvailable = clique.spec.minAvailable ?? clique.spec.replicas;
     const isUpdating = isRunning(clique.status?.updateProgress);
-    const counts = countPods(pods);
+    const counts = countPods(pods, fresh.nodeOf, nowMs);
     const said = cliqueBreach({ minAvailable, isUpdating, counts }, policy);
     const scheduled = { type: "PodCliqueScheduled", status: counts.scheduled >= minAvailable ? "True" : "False" };
     return withSaid(clique, [said, scheduled as typeof said]);
   });
-  const groups = fresh.groups.map((group): PodCliqueScalingGroup => {
-    const home = homeOfGroup(fresh.set, group);
-    if (home === undefined) return group;
-    const own = cliques.filter(({ metadata }) => metadata.labels?.[labels.group] === group.metadata.name);
-    const replicas = groupReplicasOf(group, home, own);
-    const isUpdating = isRunning(group.status?.updateProgress);
-    const facts = { minAvailable: groupMinAvailable(home.template), isUpdating, replicas };
-    return withSaid(group, [groupBreach(facts, policy)]);
+  const groups = fresh.groups.map((group) => {
+    const said = groupSaid(group, fresh.set, cliques, policy);
+    return said === undefined ? group : withSaid(group, [said]);
   });
   return { ...fresh, cliques, groups };
+}
+
+/** The condition of a group as its cliques say it is. */
+function groupSaid(
+  group: PodCliqueScalingGroup,
+  set: PodCliqueSet,
+  cliques: readonly PodClique[],
+  policy: FullLossPolicy,
+): Said | undefined {
+  const home = homeOfGroup(set, group);
+  if (home === undefined) return undefined;
+  const own = cliques.filter(({ metadata }) => metadata.labels?.[labels.group] === group.metadata.name);
+  const replicas = groupReplicasOf(group, home, own);
+  const isUpdating = isRunning(group.status?.updateProgress);
+  return groupBreach({ minAvailable: groupMinAvailable(home.template), isUpdating, replicas }, policy);
+}
+
+/**
+ * Whether a replica of the set is on course to be ended, or is being ended. Groups are judged by their cliques: what a clique has just lost may
+ * not have reached the condition of its group.
+ */
+export function isReplicaEnding(replica: ReplicaGangs, policy: FullLossPolicy, nowMs: number): boolean {
+  const { set, setReplica, cliques } = replica;
+  if ((set.status?.gangTerminations ?? []).some(({ replicaIndex }) => replicaIndex === setReplica)) return true;
+  const groups = replica.groups.map((group): PodCliqueScalingGroup => {
+    const said = groupSaid(group, set, cliques, policy);
+    if (said === undefined) return group;
+    return { ...group, status: { ...group.status, conditions: withCondition(group.status?.conditions, said, nowMs) } };
+  });
+  return judgeSetReplica({ ...replica, groups }, policy, nowMs).verdict !== "calm";
+}
+
+/** The same for a clique: with its replica of the set, or with the replica of its group. */
+export function isCliqueEnding(
+  clique: PodClique,
+  replica: ReplicaGangs,
+  policy: FullLossPolicy,
+  nowMs: number,
+): boolean {
+  if (isReplicaEnding(replica, policy, nowMs)) return true;
+  const group = replica.groups.find(({ metadata }) => metadata.name === clique.metadata.labels?.[labels.group]);
+  const home = group === undefined ? undefined : homeOfGroup(replica.set, group);
+  if (group === undefined || home === undefined) return false;
+  const index = groupReplicaOf(clique);
+  if ((group.status?.gangTerminations ?? []).some(({ replicaIndex }) => replicaIndex === index)) return true;
+  const own = replica.cliques.filter(({ metadata }) => metadata.labels?.[labels.group] === group.metadata.name);
+  const judged = judgeGroupReplicas(group, groupReplicasOf(group, home, own), { set: replica.set, policy }, nowMs);
+  return judged.some((each) => each.index === index);
 }
 
 /**
@@ -182,7 +228,7 @@ export function recheckSetReplica(
   nowMs: number,
 ): GangTermination | { readonly notAnyMore: string } {
   if (!isAskedFor(fresh)) return { notAnyMore: "the replica is not asked for" };
-  const now = asPodsSay(fresh, policy);
+  const now = asPodsSay(fresh, policy, nowMs);
   const verdict = judgeSetReplica(now, policy, nowMs);
   if (verdict.verdict !== "end") return { notAnyMore: "the replica has recovered" };
   const victims = fresh.cliques.filter((clique) => !isLeaving(clique) && setReplicaOf(clique) === fresh.setReplica);
@@ -199,7 +245,7 @@ export function recheckGroupReplica(
   nowMs: number,
 ): GangTermination | { readonly notAnyMore: string } {
   if (!isAskedFor(fresh)) return { notAnyMore: "the replica of the set is not asked for" };
-  const now = asPodsSay(fresh, policy);
+  const now = asPodsSay(fresh, policy, nowMs);
   const group = now.groups.find(({ metadata }) => metadata.name === groupName);
   const home = group === undefined ? undefined : homeOfGroup(now.set, group);
   if (group === undefined || home === undefined || isLeaving(group)) return { notAnyMore: "the group is gone" };

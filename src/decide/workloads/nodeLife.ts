@@ -171,8 +171,8 @@ export function decideTaintEviction({ node, pods }: { node: Node; pods: readonly
   return draft.decision();
 }
 
-/** Undefined: never, or not before the taint has a time. */
-function evictionAtMs({ spec, metadata }: Pod, taints: readonly Taint[]): number | undefined {
+/** When a pod no longer tolerates its node's NoExecute taints. Undefined: never, or not before the taint has a time. */
+export function evictionAtMs({ spec, metadata }: Pod, taints: readonly Taint[]): number | undefined {
   let atMs: number | undefined;
   for (const taint of taints) {
     if (!isTolerated(taint, spec?.tolerations)) return Number.NEGATIVE_INFINITY;

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { gangText } from "../../src/cli/gangs.ts";
 import { type GangRow, gangTree } from "../../src/decide/gang/gangTree.ts";
 import { GangCluster } from "./gangCluster.ts";
-import { workload1, workload2 } from "./workloads.ts";
+import { quick, workload1, workload2, workload5gt } from "./workloads.ts";
 
 const treeOf = (cluster: GangCluster): GangRow[] =>
   gangTree(
@@ -53,4 +53,36 @@ test("a set replica needs and has its base gang; what a group has beyond its min
   await cluster.apply(workload2());
   expect(cluster.set("workload2").status?.availableReplicas).toBe(1);
   expect(said(treeOf(cluster)).slice(0, 2)).toEqual(["0 workload2 1 1 1 1", "1 workload2-0 3 10 3 3"]);
+});
+
+const left = (cluster: GangCluster): string[] =>
+  treeOf(cluster).flatMap(({ name, leftMs }) => (leftMs === undefined ? [] : [name]));
+
+test("under Terminate a gang that never started is in breach and has no time left to show: it is not ended", async () => {
+  const cluster = await GangCluster.start({ nodes: 2, settings: { fullLossPolicy: "Terminate" } });
+  await cluster.apply(workload1({ template: quick, scheduler: "default-scheduler" }));
+  const { breach } = treeOf(cluster).find(({ name }) => name === "workload1-0-sg-x-0-pc-c") ?? {};
+  expect(breach).toBe("ScheduledReplicasBelowMinAvailable");
+  expect(left(cluster)).toEqual([]);
+  await cluster.pass(60);
+  expect(cluster.events("PodCliqueSetReplicaDeleteSuccessful")).toEqual([]);
+  expect(left(cluster)).toEqual([]);
+});
+
+test("under Suppress the same gang, started in part, shows the time until it is ended", async () => {
+  const cluster = await GangCluster.start({ nodes: 1 });
+  await cluster.apply(workload1({ template: quick, scheduler: "default-scheduler" }));
+  expect(left(cluster)).toEqual(["workload1-0-pc-a"]);
+});
+
+test("cliques in breach whose group is suppressed show no time: nothing ends", async () => {
+  const cluster = await GangCluster.start({ nodes: 10 });
+  await cluster.apply(workload5gt({ template: quick }));
+  for (const replica of [0, 1]) {
+    const [pod] = cluster.pods(`workload5-gt-0-sg-x-${replica}-pc-c`);
+    if (pod !== undefined) await cluster.losePod(pod);
+    expect(left(cluster)).toEqual(replica === 0 ? ["workload5-gt-0-sg-x-0-pc-c"] : []);
+  }
+  await cluster.pass(60);
+  expect(cluster.events("PodCliqueSetReplicaDeleteSuccessful")).toEqual([]);
 });

@@ -222,6 +222,21 @@ describe("everything lost", () => {
     expect(cluster.readyPods()).toBe(10);
   });
 
+  test.each<FullLossPolicy>(["Suppress", "Terminate"])(
+    "under %s the Event of a clique whose group is on course to be ended says so, and the replica ends",
+    async (policy) => {
+      const cluster = await running(workload1({ template: quick }), policy);
+      await lose(cluster, "workload1-0-sg-x-0-pc-c", 3);
+      const [event] = cluster
+        .events("AllScheduledReplicasLost")
+        .filter(({ regarding }) => regarding.name === "workload1-0-sg-x-0-pc-c");
+      expect(event?.note).toContain("Gang termination follows after the termination delay");
+      expect(event?.note).not.toContain("suppressed");
+      await cluster.pass(25);
+      expect(cluster.events("PodCliqueSetReplicaDeleteSuccessful")).toHaveLength(1);
+    },
+  );
+
   test("GT-5 under Terminate: only the group replica that lost everything ends", async () => {
     const cluster = await running(workload5gt({ template: quick }), "Terminate");
     const zero = ["workload5-gt-0-sg-x-0-pc-b", "workload5-gt-0-sg-x-0-pc-c"];

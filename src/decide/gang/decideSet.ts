@@ -227,6 +227,7 @@ function setStatus(
     hpaPodSelector: selectorText(defaultLabels(set.metadata.name)),
     currentGenerationHash: hash,
     ...(progress && { updateProgress: progress }),
+    fullLossPolicy: settings.fullLossPolicy,
     ...(terminations.length > 0 && { gangTerminations: terminations }),
   };
   if (topology === undefined && before.conditions !== undefined && conditions.length === 0) delete status.conditions;

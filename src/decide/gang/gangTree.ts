@@ -7,14 +7,14 @@ import {
   minAvailableOf,
   replicasOf,
   setReplicaOf,
-  terminationDelayMs,
 } from "../../model/gang/setFacts.ts";
+import type { FullLossPolicy } from "../../model/gang/settings.ts";
 import type { GangCondition, PodClique, PodCliqueScalingGroup, PodCliqueSet } from "../../model/gang/types.ts";
-import { timeToMs } from "../../model/time.ts";
 import { controllerOf } from "../workloads/ownership.ts";
 import { breachType, terminationType } from "./breach.ts";
 import { conditionOf } from "./gangConditions.ts";
-import { homeOfGroup } from "./groupFacts.ts";
+import { groupReplicasOf, homeOfGroup } from "./groupFacts.ts";
+import { judgeGroupReplicas, judgeSetReplica, type Verdict } from "./termination.ts";
 
 export interface GangRow {
   readonly depth: number;
@@ -28,7 +28,7 @@ export interface GangRow {
   /** What is wrong, in one word; empty when nothing is. */
   readonly breach: string;
   readonly message: string;
-  /** Until the gang ends, if the breach lasts that long. */
+  /** Until the gang ends, if the breach lasts that long. Undefined: it is not going to be ended. */
   readonly leftMs: number | undefined;
   /** Why it is ending right now. */
   readonly ending: string;
@@ -52,7 +52,7 @@ export function gangTree({ sets, groups, cliques }: GangObjects, nowMs: number):
     const owners = new Set([uid, ...ownGroups.map(({ metadata }) => metadata.uid)]);
     const ownCliques = cliques.filter(({ metadata }) => owners.has(controllerOf(metadata)?.uid ?? ""));
     const baseCliques = ownCliques.filter((clique) => isInBase(clique, ownGroups));
-    const delayMs = terminationDelayMs(set);
+    const policy = policyOf(set, ownCliques);
     rows.push({
       ...empty(0, "PodCliqueSet", namespace, name),
       replicas: replicasOf(set),
@@ -62,6 +62,13 @@ export function gangTree({ sets, groups, cliques }: GangObjects, nowMs: number):
     });
     for (let index = 0; index < replicasInReach(set); index++) {
       const record = set.status?.gangTerminations?.find(({ replicaIndex }) => replicaIndex === index);
+      const gangs = {
+        set,
+        setReplica: index,
+        groups: inReplica(ownGroups, index),
+        cliques: inReplica(ownCliques, index),
+      };
+      const leftMs = leftOf(judgeSetReplica(gangs, policy, nowMs), nowMs);
       rows.push({
         ...empty(1, "Replica", namespace, `${name}-${index}`),
         ...sum(inReplica(ownCliques, index)),
@@ -69,17 +76,23 @@ export function gangTree({ sets, groups, cliques }: GangObjects, nowMs: number):
         ending: record?.because ?? "",
       });
       for (const clique of inReplica(ownCliques, index).sort(byName)) {
-        if (groupReplicaOf(clique) === undefined) rows.push(cliqueRow(2, clique, delayMs, nowMs));
+        if (groupReplicaOf(clique) === undefined) rows.push(cliqueRow(2, clique, leftMs));
       }
-      for (const group of ownGroups.filter((each) => setReplicaOf(each) === index).sort(byName)) {
-        rows.push(groupRow(2, group, delayMs, nowMs));
+      for (const group of inReplica(ownGroups, index).sort(byName)) {
+        rows.push(groupRow(2, group, leftMs));
         const members = ownCliques.filter(({ metadata }) => controllerOf(metadata)?.uid === group.metadata.uid);
+        const home = homeOfGroup(set, group);
+        const replicas = home === undefined ? [] : groupReplicasOf(group, home, members);
+        const judged = judgeGroupReplicas(group, replicas, { set, policy }, nowMs);
         for (let replica = 0; replica < replicasOfGroup(set, group); replica++) {
           const own = members.filter((clique) => groupReplicaOf(clique) === replica).sort(byName);
           const ends = group.status?.gangTerminations?.find(({ replicaIndex }) => replicaIndex === replica);
           const where = empty(3, "GroupReplica", namespace, `${group.metadata.name}-${replica}`);
           rows.push({ ...where, ...sum(own), ending: ends?.because ?? "" });
-          for (const clique of own) rows.push(cliqueRow(4, clique, delayMs, nowMs));
+          const verdict = judged.find((each) => each.index === replica)?.verdict;
+          // It ends by itself, or with the whole replica of the set.
+          const ownLeftMs = verdict === undefined ? leftMs : leftOf(verdict, nowMs);
+          for (const clique of own) rows.push(cliqueRow(4, clique, ownLeftMs));
         }
       }
     }
@@ -93,8 +106,21 @@ function isInBase(clique: PodClique, groups: readonly PodCliqueScalingGroup[]): 
   return group === undefined || (groupReplicaOf(clique) ?? 0) < groupMinAvailable(group.spec);
 }
 
-function inReplica(cliques: readonly PodClique[], index: number): PodClique[] {
-  return cliques.filter((clique) => setReplicaOf(clique) === index);
+function inReplica<T extends PodClique | PodCliqueScalingGroup>(objects: readonly T[], index: number): T[] {
+  return objects.filter((object) => setReplicaOf(object) === index);
+}
+
+/** What the operator says; where the API keeps no such field, only `Terminate` calls a clique without any scheduled replica a breach. */
+function policyOf({ status }: PodCliqueSet, cliques: readonly PodClique[]): FullLossPolicy {
+  if (status?.fullLossPolicy !== undefined) return status.fullLossPolicy;
+  const isLossBreached = (clique: PodClique): boolean =>
+    (clique.status?.scheduledReplicas ?? 0) === 0 && conditionOf(clique, breachType)?.status === "True";
+  return cliques.some(isLossBreached) ? "Terminate" : "Suppress";
+}
+
+function leftOf(verdict: Verdict, nowMs: number): number | undefined {
+  if (verdict.verdict === "calm") return undefined;
+  return verdict.verdict === "end" ? 0 : Math.max(0, verdict.untilMs - nowMs);
 }
 
 function empty(depth: number, kind: GangRow["kind"], namespace: string, name: string): GangRow {
@@ -133,7 +159,7 @@ function countScheduledReplicas(set: PodCliqueSet, cliques: readonly PodClique[]
   return count;
 }
 
-function breachOf(condition: GangCondition | undefined, delayMs: number, nowMs: number) {
+function breachOf(condition: GangCondition | undefined, leftMs: number | undefined) {
   if (condition === undefined || condition.status === "False") {
     const isSuppressed = condition?.message.includes("suppressed") === true;
     return {
@@ -143,21 +169,19 @@ function breachOf(condition: GangCondition | undefined, delayMs: number, nowMs: 
     };
   }
   if (condition.status === "Unknown") return { breach: "updating", message: condition.message, leftMs: undefined };
-  const sinceMs = timeToMs(condition.lastTransitionTime);
-  const leftMs = sinceMs === undefined ? undefined : Math.max(0, sinceMs + delayMs - nowMs);
   return { breach: condition.reason, message: condition.message, leftMs };
 }
 
-function cliqueRow(depth: number, clique: PodClique, delayMs: number, nowMs: number): GangRow {
+function cliqueRow(depth: number, clique: PodClique, leftMs: number | undefined): GangRow {
   const { namespace = "", name } = clique.metadata;
   return {
     ...empty(depth, "PodClique", namespace, name),
     ...sum([clique]),
-    ...breachOf(conditionOf(clique, breachType), delayMs, nowMs),
+    ...breachOf(conditionOf(clique, breachType), leftMs),
   };
 }
 
-function groupRow(depth: number, group: PodCliqueScalingGroup, delayMs: number, nowMs: number): GangRow {
+function groupRow(depth: number, group: PodCliqueScalingGroup, leftMs: number | undefined): GangRow {
   const { namespace = "", name } = group.metadata;
   const isRestarting = conditionOf(group, terminationType)?.status === "True";
   return {
@@ -166,7 +190,7 @@ function groupRow(depth: number, group: PodCliqueScalingGroup, delayMs: number, 
     minimum: groupMinAvailable(group.spec),
     scheduled: group.status?.scheduledReplicas ?? 0,
     ready: group.status?.availableReplicas ?? 0,
-    ...breachOf(conditionOf(group, breachType), delayMs, nowMs),
+    ...breachOf(conditionOf(group, breachType), leftMs),
     ...(isRestarting && { leftMs: undefined, ending: "it was ended and is starting again" }),
   };
 }

@@ -189,6 +189,7 @@ const setStatus = fields({
     totalPodCliqueScalingGroupsCount: int32,
     currentlyUpdating: list(fields({ replicaIndex: int32, updateStartedAt: time, updateEndedAt: time })),
   }),
+  fullLossPolicy: text,
   gangTerminations: termination,
 });
 

@@ -1,6 +1,7 @@
 /** The kinds of the gang API as they are stored. Fields beyond Grove's are marked; they are what its memory lacked. */
 import type { HorizontalPodAutoscaler, PodSpec, ResourceClaimTemplate } from "../kubernetes.generated.ts";
 import type { ObjectMeta } from "../object.ts";
+import type { FullLossPolicy } from "./settings.ts";
 
 export type GangCondition = {
   type: string;
@@ -110,6 +111,8 @@ export type PodCliqueSetStatus = {
   hpaPodSelector?: string;
   currentGenerationHash?: string;
   updateProgress?: SetUpdateProgress;
+  /** The policy under which its operator judges it: what a reader cannot see from the conditions alone. Not in Grove. */
+  fullLossPolicy?: FullLossPolicy;
   gangTerminations?: GangTermination[];
 };
 

@@ -2,6 +2,7 @@ import { bindMistakes } from "./bind/mistakes.ts";
 import { bindScenario, bindWith } from "./bind/scenario.ts";
 import { devicesScenarios } from "./devices/scenario.ts";
 import { gpuLabels } from "./example/gpuLabels.ts";
+import { gangMistakes } from "./gang/mistakes.ts";
 import { gangScenario } from "./gang/scenario.ts";
 import { mistakes } from "./guineaPig/mistakes.ts";
 import { podSetScenario } from "./guineaPig/scenario.ts";
@@ -26,6 +27,7 @@ export function scenarios(): readonly Scenario[] {
     ...devicesScenarios,
     gangScenario(),
     gangScenario("Terminate"),
+    ...gangMistakes.map((mistake) => gangScenario("Suppress", mistake)),
     gpuLabels,
     nodesScenario,
     inventoryScenario(),

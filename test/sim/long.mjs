@@ -75,7 +75,7 @@ if (isWanted("mutants")) {
   process.stdout.write(`median over the ${medians.length} mutants: ${middle} seeds\n`);
 }
 
-/** Mistakes around scheduler and binder: each must break its own invariant within so many seeds. */
+/** Mistakes around scheduler, binder and gang operator: each must break its own invariant within so many seeds. */
 const namedMistakes = [
   ["schedule/says-the-time", "I17", 20],
   ["schedule/keeps-requests", "I11", 100],
@@ -83,6 +83,8 @@ const namedMistakes = [
   ["schedule/binds-by-name", "I7", 500],
   ["bind/takes-silence-for-success", "I11", 40],
   ["bind/deletes-by-uid", "I13", 40],
+  ["gang/counts-whatever-is-bound", "I4", 50],
+  ["gang/waits-for-evictions", "I4", 50],
 ];
 for (const [mistake, breaks, seeds] of isWanted("mutants") ? namedMistakes : []) {
   const { answer } = muster(["sim", "run", "--scenario", mistake, "--seeds", String(seeds)]);

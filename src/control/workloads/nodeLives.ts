@@ -1,4 +1,9 @@
-import { decideNodeLife, decideTaintEviction } from "../../decide/workloads/nodeLife.ts";
+import {
+  decideNodeLife,
+  decideTaintEviction,
+  type NodeLifeOptions,
+  nodeLifeDefaults,
+} from "../../decide/workloads/nodeLife.ts";
 import { lookAgain } from "../../intents/lookAgain.ts";
 import { equalJson } from "../../model/json.ts";
 import type { Lease, Node, NodeCondition, Pod } from "../../model/kubernetes.generated.ts";
@@ -16,15 +21,27 @@ import type { Room } from "./room.ts";
 
 const leaseNamespace = "kube-node-lease";
 
+export interface NodeLivesTimes extends NodeLifeOptions {
+  /** How finely silence is measured. */
+  readonly tickMs: number;
+}
+
+export const nodeLivesTimes: NodeLivesTimes = { ...nodeLifeDefaults, tickMs: 5_000 };
+
 /** Sees which nodes have gone silent, marks and taints them, and evicts what does not tolerate that. */
-export function addNodeLives(controllers: Controllers, room: Room, podsByNode: CacheIndex): void {
+export function addNodeLives(
+  controllers: Controllers,
+  room: Room,
+  podsByNode: CacheIndex,
+  times: NodeLivesTimes = nodeLivesTimes,
+): void {
   const { desk, nodes, pods } = room;
   const { ports, kube } = controllers;
   const recorder = room.recorder("node-controller");
   const leases = controllers.cache(leaseKind);
-  const signs = new Signs();
+  const signs = new Signs(times.tickMs);
   const regained = new Channel();
-  const ticking = timerSource(ports, tickMs, () => {
+  const ticking = timerSource(ports, times.tickMs, () => {
     signs.tick();
     return [];
   });
@@ -63,7 +80,7 @@ export function addNodeLives(controllers: Controllers, room: Room, podsByNode: C
 
   const decideLife = (object: KubeObject, nowMs: number): Told => {
     const node = object as unknown as Node;
-    const decision = decideNodeLife(pictureOf(node), nowMs);
+    const decision = decideNodeLife(pictureOf(node), nowMs, times);
     return { ...decision, tell: (committed) => tellSilence(node, committed) };
   };
 
@@ -82,7 +99,7 @@ export function addNodeLives(controllers: Controllers, room: Room, podsByNode: C
   const listenAgain = async (key: string, { cancel }: Turn): Promise<TurnResult> => {
     const node = nodes.cache.get(key);
     if (node === undefined) return undefined;
-    const { intents } = decideNodeLife(pictureOf(node as unknown as Node), ports.clock.nowMs());
+    const { intents } = decideNodeLife(pictureOf(node as unknown as Node), ports.clock.nowMs(), times);
     if (!intents.some(({ type, target }) => type === "status" && target.plural === nodeKind.plural)) return undefined;
     const target = { ...leaseKind, namespace: leaseNamespace, name: key };
     const fresh = await lookAgain(kube, target, { atLeast: leases.revision, cancel });
@@ -127,9 +144,6 @@ export function addNodeLives(controllers: Controllers, room: Room, podsByNode: C
   });
 }
 
-/** How finely silence is measured. */
-const tickMs = 5_000;
-
 /**
  * How long each node has been silent, by our own timers: neither a node whose clock is wrong nor a step of our own makes
  * a node dead. Upstream looks at its nodes as often.
@@ -138,7 +152,12 @@ class Signs {
   private readonly seen = new Map<string, { readonly signs: Map<string, string>; tick: number }>();
   private readonly answering = new Set<string>();
   private readonly silent = new Set<string>();
+  private readonly tickMs: number;
   private ticks = 0;
+
+  constructor(tickMs: number) {
+    this.tickMs = tickMs;
+  }
 
   tick(): void {
     this.ticks++;
@@ -160,7 +179,7 @@ class Signs {
   /** Rather too short than too long: the tick in which the sign came does not count. Undefined: there never was one. */
   silentMs(name: string): number | undefined {
     const known = this.seen.get(name);
-    return known === undefined ? undefined : Math.max(0, this.ticks - known.tick - 1) * tickMs;
+    return known === undefined ? undefined : Math.max(0, this.ticks - known.tick - 1) * this.tickMs;
   }
 
   answers(name: string, isAnswering: boolean): void {

@@ -20,7 +20,7 @@ import type {
   PodGang,
 } from "../../model/gang/types.ts";
 import { equalJson } from "../../model/json.ts";
-import type { Pod } from "../../model/kubernetes.generated.ts";
+import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { formatTime, timeToMs } from "../../model/time.ts";
 import type { Commit } from "../history.ts";
@@ -43,8 +43,24 @@ function all<T>(store: ObjectStore, resource: string): T[] {
 const hasGate = ({ spec }: Pod): boolean => (spec?.schedulingGates ?? []).some(({ name }) => name === gangGate);
 const isLeaving = ({ metadata }: { metadata: { deletionTimestamp?: string } }): boolean =>
   metadata.deletionTimestamp !== undefined;
-const isScheduled = (pod: Pod): boolean =>
-  !isFinished(pod) && pod.status?.conditions?.find(({ type }) => type === "PodScheduled")?.status === "True";
+/** Has a node that runs it. Asked at rest, when every toleration is over. */
+const isScheduled = (store: ObjectStore, pod: Pod): boolean =>
+  !isFinished(pod) && !isLeaving(pod) && isNodeUp(store, pod.spec?.nodeName ?? "");
+
+function isNodeUp(store: ObjectStore, name: string): boolean {
+  const node = store.get("/nodes", "", name)?.object() as unknown as Node | undefined;
+  return node?.status?.conditions?.find(({ type }) => type === "Ready")?.status === "True";
+}
+
+/** Asked to go, and its kubelet is not there to do it. */
+const isStranded = (store: ObjectStore, pod: Pod): boolean =>
+  isLeaving(pod) && (pod.spec?.nodeName ?? "") !== "" && !isNodeUp(store, pod.spec?.nodeName ?? "");
+
+const areAllNodesDown = (store: ObjectStore): boolean =>
+  [...store.collection("/nodes").all()].every(({ name }) => !isNodeUp(store, name));
+
+const isUpdating = ({ status }: PodClique | PodCliqueScalingGroup): boolean =>
+  status?.updateProgress !== undefined && status.updateProgress.updateEndedAt === undefined;
 const said = (object: PodClique | PodCliqueScalingGroup, type: string) =>
   object.status?.conditions?.find((condition) => condition.type === type);
 
@@ -133,11 +149,11 @@ export const regressionsAreFlagged = (policy: FullLossPolicy): Invariant => ({
     commit: ({ type, event }) => {
       if (type === "DELETED" || event.current.resource !== cliques) return undefined;
       const clique = event.current.object() as unknown as PodClique;
-      const { updateProgress, scheduledReplicas = 0 } = clique.status ?? {};
+      const { scheduledReplicas = 0 } = clique.status ?? {};
       if (said(clique, "MinAvailableBreached") === undefined) return undefined;
       // A person may change what is asked for between two looks of the operator.
       if (clique.status?.observedGeneration !== clique.metadata.generation) return undefined;
-      if (updateProgress !== undefined && updateProgress.updateEndedAt === undefined) {
+      if (isUpdating(clique)) {
         return said(clique, "MinAvailableBreached")?.status === "Unknown"
           ? undefined
           : `${clique.metadata.name} is being updated and says ${saidText(clique)}`;
@@ -147,8 +163,8 @@ export const regressionsAreFlagged = (policy: FullLossPolicy): Invariant => ({
     atRest: () => {
       for (const clique of all<PodClique>(store, cliques)) {
         const own = all<Pod>(store, pods).filter(({ metadata }) => controllerOf(metadata)?.uid === clique.metadata.uid);
-        const scheduled = own.filter(isScheduled).length;
-        const wrong = contradiction(clique, scheduled, policy);
+        const scheduled = own.filter((pod) => isScheduled(store, pod)).length;
+        const wrong = isUpdating(clique) ? undefined : contradiction(clique, scheduled, policy);
         if (wrong !== undefined) return wrong;
         const isStarting = said(clique, "MinAvailableBreached")?.reason === "InsufficientReadyPods";
         if (isStarting) return `${clique.metadata.name} is at rest and says ${saidText(clique)}`;
@@ -177,9 +193,11 @@ function saidText(clique: PodClique): string {
 /** I19: an announcement is not repeated, and none is left out. */
 export const lossesAreToldOnce: Invariant = {
   id: "I19",
-  fact: "every loss of all scheduled replicas is told by exactly one Event",
+  fact: "every loss of all scheduled replicas is told by exactly one Event; what an update takes away may be none",
   begin: ({ store }) => {
     const losses = new Map<string, number>();
+    /** Those during an update. */
+    const doubtful = new Map<string, number>();
     const told = new Map<string, number>();
     const scheduled = (object: KubeObject | undefined): number =>
       ((object?.["status"] ?? {}) as { scheduledReplicas?: number }).scheduledReplicas ?? 0;
@@ -189,7 +207,8 @@ export const lossesAreToldOnce: Invariant = {
         if ((resource === cliques || resource === groups) && type === "MODIFIED") {
           const { uid } = event.current.side;
           if (scheduled(event.previous?.object()) > 0 && scheduled(event.current.object()) === 0) {
-            losses.set(uid, (losses.get(uid) ?? 0) + 1);
+            const kept = isUpdating(event.current.object() as unknown as PodClique) ? doubtful : losses;
+            kept.set(uid, (kept.get(uid) ?? 0) + 1);
           }
           return undefined;
         }
@@ -201,7 +220,7 @@ export const lossesAreToldOnce: Invariant = {
         if (reason !== "AllScheduledReplicasLost") return undefined;
         const count = (told.get(involvedObject.uid) ?? 0) + 1;
         told.set(involvedObject.uid, count);
-        const happened = losses.get(involvedObject.uid) ?? 0;
+        const happened = (losses.get(involvedObject.uid) ?? 0) + (doubtful.get(involvedObject.uid) ?? 0);
         if (count <= happened) return undefined;
         return `${involvedObject.name} (${short(involvedObject.uid)}) lost everything ${happened} times, and that was told ${count} times`;
       },
@@ -209,7 +228,7 @@ export const lossesAreToldOnce: Invariant = {
         for (const object of [...all<PodClique>(store, cliques), ...all<PodClique>(store, groups)]) {
           const { uid, name } = object.metadata;
           const [happened, announced] = [losses.get(uid) ?? 0, told.get(uid) ?? 0];
-          if (happened !== announced)
+          if (announced < happened || announced > happened + (doubtful.get(uid) ?? 0))
             return `${name} lost everything ${happened} times, and that was told ${announced} times`;
         }
         return undefined;
@@ -432,7 +451,7 @@ export const statusIsOfItsObject = (held: Held): Invariant => ({
 /** I17: what the operator is for. */
 export const gangsAreWhole: Invariant = {
   id: "I17",
-  fact: "at rest every set has the cliques, pods and gangs that it asks for, all ready and of its template, and nothing else is left",
+  fact: "at rest every set has the cliques, pods and gangs that it asks for, all ready and of its template where any node is up, and nothing else is left",
   begin: ({ store }) => ({
     atRest: () => {
       const wanted = new Set<string>();
@@ -444,8 +463,10 @@ export const gangsAreWhole: Invariant = {
       for (const { metadata } of all<PodClique>(store, cliques))
         if (!wanted.has(metadata.name)) return `${metadata.name} is left over`;
       const live = new Set(all<PodClique>(store, cliques).map(({ metadata }) => metadata.uid));
-      for (const { metadata } of all<Pod>(store, pods)) {
-        if (!live.has(controllerOf(metadata)?.uid ?? "")) return `pod ${metadata.name} belongs to no clique`;
+      for (const pod of all<Pod>(store, pods)) {
+        const { metadata } = pod;
+        if (live.has(controllerOf(metadata)?.uid ?? "") || isStranded(store, pod)) continue;
+        return `pod ${metadata.name} belongs to no clique`;
       }
       return undefined;
     },
@@ -476,6 +497,7 @@ function wrongWith(store: ObjectStore, set: PodCliqueSet, wanted: Set<string>): 
   }
   const { status } = set;
   if ((status?.gangTerminations ?? []).length > 0) return "has an end on record";
+  if (areAllNodesDown(store)) return undefined;
   if (status?.availableReplicas !== replicasOf(set)) return `says ${status?.availableReplicas} replicas are available`;
   if (status?.updateProgress !== undefined && status.updateProgress.updateEndedAt === undefined)
     return "says it is being updated";
@@ -487,10 +509,13 @@ function wrongWithClique(store: ObjectStore, set: PodCliqueSet, whole: string, o
   const clique = store.get(cliques, set.metadata.namespace ?? "", whole)?.object() as unknown as PodClique | undefined;
   if (clique === undefined) return "is missing";
   if (isLeaving(clique)) return "does not go";
-  const own = all<Pod>(store, pods).filter(({ metadata }) => controllerOf(metadata)?.uid === clique.metadata.uid);
+  const own = all<Pod>(store, pods).filter(
+    (pod) => controllerOf(pod.metadata)?.uid === clique.metadata.uid && !isStranded(store, pod),
+  );
   if (own.length !== clique.spec.replicas) return `asks for ${clique.spec.replicas} pods and has ${own.length}`;
   const numbers = new Set(own.map(({ metadata }) => metadata.labels?.[labels.podIndex]));
   if (numbers.size !== own.length) return "has two pods of one number";
+  if (areAllNodesDown(store)) return undefined;
   const template = set.spec.template.cliques.find(({ name }) => name === of);
   const image = template?.spec.podSpec.containers[0]?.image;
   for (const pod of own) {

@@ -1,9 +1,8 @@
-import type { Controllers } from "../../control/controllers.ts";
 import { addGangTurns, gangPart } from "../../control/gang/gangPart.ts";
 import { defaultGangSettings, type FullLossPolicy, type GangSettings } from "../../model/gang/settings.ts";
-import type { KubeObject } from "../../model/object.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
-import { controllersProcess } from "../controllersProcess.ts";
+import type { ActorPorts } from "../actor.ts";
+import { controllersProcess, runControllers } from "../controllersProcess.ts";
 import {
   changesWhatItSaw,
   destroysTheSameObject,
@@ -13,9 +12,9 @@ import {
   statusKeepsUp,
 } from "../invariants/general.ts";
 import { oneEpochWrites } from "../invariants/leadership.ts";
+import { type Mistake, mistaken } from "../mistake.ts";
 import type { Scenario } from "../scenario.ts";
-import { tinyKubelet } from "../workloads/tinyKubelet.ts";
-import { tinyScheduler } from "../workloads/tinyScheduler.ts";
+import { beat, makeNamespaces } from "../workloads/cast.ts";
 import {
   cliquesEndOnRecord,
   endsHaveACause,
@@ -28,7 +27,8 @@ import {
   regressionsAreFlagged,
   statusIsOfItsObject,
 } from "./invariants.ts";
-import { gangNode, gangSet, gangUser, nodeNames } from "./user.ts";
+import { addCluster, heart, Machines, nodeNames, register } from "./nodes.ts";
+import { gangSet, gangUser } from "./user.ts";
 
 const operators = ["ann", "bob"];
 const held = (actor: string): boolean => operators.includes(actor);
@@ -41,22 +41,34 @@ export const simGangSettings = (fullLossPolicy: FullLossPolicy): GangSettings =>
   startOrder: { by: "container", image: "registry/initc:1" },
 });
 
-/** Two operators of which one leads, gangs that are made, scaled, changed and remade, and nodes that go with all their pods. */
-export function gangScenario(policy: FullLossPolicy = "Suppress"): Scenario {
+/**
+ * Two operators of which one leads, gangs that are made, scaled, changed and remade, and nodes that fall silent, or go with all their pods.
+ * `gang/<mistake>`: one classic mistake at a time.
+ */
+export function gangScenario(policy: FullLossPolicy = "Suppress", mistake?: Mistake): Scenario {
   const settings = simGangSettings(policy);
+  const name = policy === "Suppress" ? "gang" : "gang/terminate";
   return {
-    name: policy === "Suppress" ? "gang" : "gang/terminate",
+    name: mistake === undefined ? name : `${name}/${mistake.name}`,
     about: `gangs that are made, scaled, changed and remade on nodes that are lost, under every fault; full loss: ${policy}`,
     parts: [gangPart(settings)],
     serverLoops: true,
     setUp: (kube) => setUpGangs(kube),
-    actors: () => [
-      ...operators.map((name) =>
-        controllersProcess(name, (controllers) => void addGangTurns(controllers, settings), { lease }),
-      ),
-      { ...controllersProcess("cluster", addCluster), sheltered: true },
-      gangUser({ name: "user", acts: 16, spanMs: 24_000 }),
-    ],
+    actors: () => {
+      const machines = new Machines();
+      return [
+        ...operators.map((operator) => ({
+          name: operator,
+          run: (ports: ActorPorts) =>
+            runControllers(mistaken(ports, mistake), (controllers) => void addGangTurns(controllers, settings), {
+              lease,
+            }),
+        })),
+        { ...controllersProcess("cluster", addCluster(machines)), sheltered: true },
+        heart(machines),
+        gangUser({ name: "user", acts: 16, spanMs: 24_000, machines }),
+      ];
+    },
     invariants: [
       gatesWaitForTheGang(held),
       regressionsAreFlagged(policy),
@@ -84,24 +96,11 @@ export function gangScenario(policy: FullLossPolicy = "Suppress"): Scenario {
   };
 }
 
-/** What places pods, and what runs them. */
-function addCluster(controllers: Controllers): void {
-  tinyScheduler(controllers);
-  tinyKubelet(controllers);
-}
-
 export async function setUpGangs(kube: KubeApi): Promise<void> {
-  const namespaces = { group: "", version: "v1", plural: "namespaces" };
-  await kube.create(namespaces, { apiVersion: "v1", kind: "Namespace", metadata: { name: "default" } } as KubeObject);
-  const nodes = { group: "", version: "v1", plural: "nodes" };
+  await makeNamespaces(kube);
   for (const name of nodeNames) {
-    const node = gangNode(name);
-    const made = await kube.create(nodes, node);
-    if (!made.ok) continue;
-    await kube.update(
-      { ...nodes, namespace: "", name, subresource: "status" },
-      { ...made.value, status: node["status"] },
-    );
+    await register(kube, name, 0);
+    await beat(kube, name, 0);
   }
   await kube.create({ group: "grove.io", version: "v1alpha1", plural: "podcliquesets" }, gangSet("red", 1));
 }

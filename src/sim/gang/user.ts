@@ -1,29 +1,52 @@
 import { places } from "../../model/gang/keys.ts";
 import type { PodCliqueSet } from "../../model/gang/types.ts";
-import type { Node, Pod } from "../../model/kubernetes.generated.ts";
+import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import type { KubeApi, ResourceRef } from "../../ports/kubeApi.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
 import { type Act, busyPerson } from "../busyPerson.ts";
 import type { Dice } from "../chance.ts";
+import { type Machines, nodeNames, nodes, register, tolerationSeconds } from "./nodes.ts";
 
-const nodes: ResourceRef = { group: "", version: "v1", plural: "nodes" };
 export const setNames = ["red", "blue"];
 /** How long a breach may last. */
 export const gangDelayMs = 4_000;
-export const nodeNames = ["n0", "n1", "n2"];
 
-/** People who run gangs, and nodes that fail under them: sets are made, scaled, changed, deleted and remade; nodes go with all their pods. */
-export function gangUser(options: { name: string; acts: number; spanMs: number }): ActorSpec {
-  return busyPerson({ ...options, actions, atTheEnd: openAll });
+/** People who run gangs, and nodes that fail under them: sets are made, scaled, changed, deleted and remade; nodes fall silent or go with all their pods. */
+export function gangUser(options: { name: string; acts: number; spanMs: number; machines: Machines }): ActorSpec {
+  const { machines, ...rest } = options;
+  let silent: readonly string[] = [];
+  const atTheEnd = (ports: ActorPorts): Promise<void> => leaveBehind(ports, machines, silent);
+  const person = busyPerson({ ...rest, actions: actionsOn(machines), atTheEnd });
+  return {
+    ...person,
+    run: (ports) => {
+      // Chosen now: nothing is left to chance when the faults have stopped.
+      const end = ports.choose("end", (dice) => dice.between(1, 3));
+      silent = end === 3 ? nodeNames : end === 2 ? ["n1"] : [];
+      return person.run(ports);
+    },
+  };
 }
 
-/** Everything has room again. */
-async function openAll(ports: ActorPorts): Promise<void> {
-  for (const name of nodeNames) await until(ports, () => setCordon(ports.kube, name, false));
+/** All nodes are back; or one of them, or every one, stays silent. */
+async function leaveBehind(ports: ActorPorts, machines: Machines, silent: readonly string[]): Promise<void> {
+  for (const name of nodeNames) {
+    machines.restore(name);
+    await until(ports, async () => {
+      await register(ports.kube, name, ports.clock.nowMs());
+      return setCordon(ports.kube, name, false);
+    });
+  }
+  if (silent.length > 0) {
+    // Long enough for gangs to come back, so that there is something to lose.
+    await ports.sleep(12_000);
+    for (const name of silent) machines.silence(name);
+  }
+  ports.note(silent.length === 0 ? "every node is back" : `${silent.join(", ")} is silent for good`);
 }
 
-const actions: readonly Act[] = [
+const actionsOn = (machines: Machines): readonly Act[] => [
   make,
   make,
   remake,
@@ -37,13 +60,29 @@ const actions: readonly Act[] = [
   (ports, dice) => changeImage(ports, dice, ["lead"]),
   (ports, dice) => changeImage(ports, dice, ["lone", "lead", "work"]),
   loseNode,
-  loseNode,
-  loseNode,
+  silenceNode(machines),
+  silenceNode(machines),
+  // The network of the whole room is down.
+  async (ports) => {
+    for (const name of nodeNames) machines.silence(name);
+    ports.note("every node falls silent");
+  },
+  // A machine is taken out of the cluster; nothing clears its pods away.
   async (ports, dice) => {
-    await setCordon(ports.kube, oneOf(dice, nodeNames), false);
+    const name = oneOf(dice, nodeNames);
+    machines.silence(name);
+    await ports.kube.delete({ ...nodes, namespace: "", name });
+  },
+  async (ports, dice) => {
+    const name = oneOf(dice, nodeNames);
+    machines.restore(name);
+    await setCordon(ports.kube, name, false);
   },
   async (ports) => {
-    for (const name of nodeNames) await setCordon(ports.kube, name, false);
+    for (const name of nodeNames) {
+      machines.restore(name);
+      await setCordon(ports.kube, name, false);
+    }
   },
   async (ports, dice) => {
     const pod = await anyPod(ports.kube, dice);
@@ -93,6 +132,15 @@ async function changeImage({ kube }: ActorPorts, dice: Dice, cliques: readonly s
   await kube.update(refTo(places.PodCliqueSet, set.metadata.name), next);
 }
 
+/** The kubelet is cut off: what follows is the cluster's work. */
+function silenceNode(machines: Machines): Act {
+  return async (ports, dice) => {
+    const name = oneOf(dice, nodeNames);
+    machines.silence(name);
+    ports.note(`${name} falls silent`);
+  };
+}
+
 /** The machine is gone: nothing new comes to it, and its pods are struck off. */
 async function loseNode(ports: ActorPorts, dice: Dice): Promise<void> {
   const name = oneOf(dice, nodeNames);
@@ -129,6 +177,13 @@ function oneOf<T>(dice: Dice, items: readonly T[]): T {
   return items[dice.below(items.length)] as T;
 }
 
+const tolerations = ["not-ready", "unreachable"].map((key) => ({
+  key: `node.kubernetes.io/${key}`,
+  operator: "Exists",
+  effect: "NoExecute",
+  tolerationSeconds,
+}));
+
 /** Two pods of their own of which both are needed, and pairs of leader and workers of which one pair is needed. */
 export function gangSet(name: string, replicas: number): KubeObject {
   const clique = (own: string, size: number, minAvailable: number) => ({
@@ -137,7 +192,11 @@ export function gangSet(name: string, replicas: number): KubeObject {
       roleName: own,
       replicas: size,
       minAvailable,
-      podSpec: { terminationGracePeriodSeconds: 1, containers: [{ name: "main", image: "registry/app:1" }] },
+      podSpec: {
+        terminationGracePeriodSeconds: 1,
+        tolerations,
+        containers: [{ name: "main", image: "registry/app:1" }],
+      },
     },
   });
   return {
@@ -153,14 +212,4 @@ export function gangSet(name: string, replicas: number): KubeObject {
       },
     },
   } as unknown as KubeObject;
-}
-
-export function gangNode(name: string): KubeObject {
-  const allocatable = { cpu: "8", memory: "64Gi", pods: "20" };
-  const status: Node["status"] = {
-    allocatable,
-    capacity: allocatable,
-    conditions: [{ type: "Ready", status: "True", reason: "KubeletReady", message: "" }],
-  };
-  return { apiVersion: "v1", kind: "Node", metadata: { name }, status } as unknown as KubeObject;
 }

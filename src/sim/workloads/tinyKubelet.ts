@@ -10,6 +10,9 @@ import { formatTime, timeToMs } from "../../model/time.ts";
 const pods = { group: "", version: "v1", plural: "pods" } as const;
 const nodes = { group: "", version: "v1", plural: "nodes" } as const;
 
+/** How often the kubelet of a silent node is looked for again. */
+const silenceMs = 500;
+
 /** How long a pod takes to be ready, and how it ends; undefined: it runs for ever. */
 export interface TinyLife {
   readonly startMs: number;
@@ -20,7 +23,11 @@ export interface TinyLife {
 export type LifeOf = (pod: Pod) => TinyLife;
 
 /** The least that nodes must do for other controllers to be tried: pods become ready, end, and go when they are asked to. */
-export function tinyKubelet(controllers: Controllers, lifeOf: LifeOf = () => ({ startMs: 50 })): void {
+export function tinyKubelet(
+  controllers: Controllers,
+  lifeOf: LifeOf = () => ({ startMs: 50 }),
+  isSilent: (node: string) => boolean = () => false,
+): void {
   const cache = controllers.cache(pods);
   const nodeCache = controllers.cache(nodes);
   const byNode = cache.index((object) => (isBound(object) ? [nodeNameOf(object)] : []));
@@ -42,6 +49,8 @@ export function tinyKubelet(controllers: Controllers, lifeOf: LifeOf = () => ({ 
       if (object === undefined || !isBound(object)) return undefined;
       // The kubelet of a node that has gone silent, or is gone, does nothing.
       if (!isReady(nodeCache.get(nodeNameOf(object)))) return undefined;
+      // The cluster has not noticed yet, and may never.
+      if (isSilent(nodeNameOf(object))) return { requeueAfterMs: silenceMs };
       const pod = object as unknown as Pod;
       const { namespace = "", name, uid, resourceVersion } = pod.metadata;
       const ref = { ...pods, namespace, name };

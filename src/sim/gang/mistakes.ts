@@ -1,0 +1,84 @@
+/** Classic mistakes of who counts a gang's pods: seeds must find each of them. */
+import { breachType, cliqueBreach, scheduledType } from "../../decide/gang/breach.ts";
+import { isErrored, isScheduled, isStartedNotReady } from "../../decide/gang/podClasses.ts";
+import { controllerOf } from "../../decide/workloads/ownership.ts";
+import { places } from "../../model/gang/keys.ts";
+import type { PodClique } from "../../model/gang/types.ts";
+import type { Pod } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import type { Mistake } from "../mistake.ts";
+
+export const gangMistakes: readonly Mistake[] = [
+  {
+    // A pod that is bound counts, whatever has become of its node, and for as long as its object is there.
+    name: "counts-whatever-is-bound",
+    invariant: "I4",
+    kube: ({ kube }) => ({
+      update: async (ref, object, options) => {
+        if (ref.plural !== places.PodClique.plural || ref.subresource !== "status")
+          return kube.update(ref, object, options);
+        const [found, stored] = [
+          await kube.list(places.Pod, { namespace: ref.namespace }),
+          await kube.get({ ...ref, subresource: "" }),
+        ];
+        if (!found.ok) return found;
+        if (!stored.ok) return stored;
+        const own = (found.value.items as unknown as Pod[]).filter(
+          ({ metadata }) => controllerOf(metadata)?.uid === object.metadata.uid,
+        );
+        return kube.update(ref, counting(object, stored.value, own), options);
+      },
+    }),
+  },
+  {
+    // When every node is silent no pod is evicted: an operator that looks at pods alone never sees the loss.
+    name: "waits-for-evictions",
+    invariant: "I4",
+    kube: ({ kube }) => ({
+      list: async (kind, options) => {
+        const found = await kube.list(kind, options);
+        if (!found.ok || kind.plural !== "nodes") return found;
+        return { ok: true, value: { ...found.value, items: found.value.items.map(alwaysReady) } };
+      },
+      watch: (kind, options, sink) =>
+        kube.watch(kind, options, {
+          event: (event) =>
+            sink.event(
+              event.type === "BOOKMARK" || kind.plural !== "nodes"
+                ? event
+                : { ...event, object: alwaysReady(event.object) },
+            ),
+          ended: (why) => sink.ended(why),
+        }),
+    }),
+  },
+];
+
+function alwaysReady(node: KubeObject): KubeObject {
+  const status = node["status"] as { conditions?: { type: string }[] } | undefined;
+  const conditions = (status?.conditions ?? []).map((each) =>
+    each.type === "Ready" ? { ...each, status: "True" } : each,
+  );
+  return { ...node, status: { ...status, conditions } };
+}
+
+/** The status as it was counted before terminating pods and lost nodes were thought of. */
+function counting(object: KubeObject, stored: KubeObject, pods: readonly Pod[]): KubeObject {
+  const { spec, status: { scheduleLoss: recorded, ...status } = {} } = object as unknown as PodClique;
+  const minAvailable = spec.minAvailable ?? spec.replicas;
+  const bound = pods.filter(isScheduled);
+  const scheduled = bound.length;
+  const readyOrStarting = bound.filter((pod) => !isErrored(pod) && !isStartedNotReady(pod)).length;
+  const { updateProgress } = status;
+  const isUpdating = updateProgress !== undefined && updateProgress.updateEndedAt === undefined;
+  const said = cliqueBreach({ minAvailable, isUpdating, counts: { scheduled, readyOrStarting } }, "Suppress");
+  const conditions = (status.conditions ?? []).map((condition) => {
+    if (condition.type === breachType) return { ...condition, ...said };
+    if (condition.type !== scheduledType) return condition;
+    return { ...condition, status: scheduled >= minAvailable ? ("True" as const) : ("False" as const) };
+  });
+  // Where something counts, nothing was lost.
+  const scheduleLoss = scheduled > 0 ? (stored as unknown as PodClique).status?.scheduleLoss : recorded;
+  const next = { ...status, scheduledReplicas: scheduled, conditions, ...(scheduleLoss && { scheduleLoss }) };
+  return { ...object, status: next };
+}

@@ -1,0 +1,87 @@
+/**
+ * Nodes that fail as nodes fail. A kubelet that has fallen silent renews no lease and carries nothing out; that its node is unreachable, tainted and
+ * rid of its pods is the work of the cluster's own controllers, with times that are as short as the story.
+ */
+import type { Controllers } from "../../control/controllers.ts";
+import { addNodeLives, type NodeLivesTimes } from "../../control/workloads/nodeLives.ts";
+import { Room } from "../../control/workloads/room.ts";
+import type { Node, Pod } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { formatTime } from "../../model/time.ts";
+import type { KubeApi, ResourceRef } from "../../ports/kubeApi.ts";
+import type { ActorSpec } from "../actor.ts";
+import { beat } from "../workloads/cast.ts";
+import { tinyKubelet } from "../workloads/tinyKubelet.ts";
+import { tinyScheduler } from "../workloads/tinyScheduler.ts";
+
+export const nodes: ResourceRef = { group: "", version: "v1", plural: "nodes" };
+export const nodeNames = ["n0", "n1", "n2"];
+
+const beatMs = 1_000;
+const times: NodeLivesTimes = { graceMs: 3_000, startupGraceMs: 3_000, tickMs: 500 };
+/** How long a pod suffers a node that is not ready. */
+export const tolerationSeconds = 1;
+
+/** Which machines are cut off. It belongs to one run. */
+export class Machines {
+  private readonly silent = new Set<string>();
+
+  silence(name: string): void {
+    this.silent.add(name);
+  }
+
+  restore(name: string): void {
+    this.silent.delete(name);
+  }
+
+  isSilent = (name: string): boolean => this.silent.has(name);
+}
+
+/** What places pods, what runs them, and what gives silent nodes up. */
+export const addCluster =
+  (machines: Machines) =>
+  (controllers: Controllers): void => {
+    tinyScheduler(controllers);
+    tinyKubelet(controllers, undefined, machines.isSilent);
+    const room = new Room(controllers);
+    const podsByNode = room.pods.cache.index((object) => {
+      const { nodeName = "" } = (object as unknown as Pod).spec ?? {};
+      return nodeName === "" ? [] : [nodeName];
+    });
+    addNodeLives(controllers, room, podsByNode, times);
+  };
+
+/** The kubelets that are not cut off renew their leases, and say that they are ready where that is in doubt. */
+export const heart = (machines: Machines): ActorSpec => ({
+  name: "heart",
+  sheltered: true,
+  run: async ({ kube, clock, cancel, sleep }) => {
+    while (!cancel.cancelled) {
+      for (const name of nodeNames) {
+        if (machines.isSilent(name)) continue;
+        await beat(kube, name, clock.nowMs());
+        if (!machines.isSilent(name)) await register(kube, name, clock.nowMs());
+      }
+      await sleep(beatMs);
+    }
+  },
+});
+
+/** A node enters the cluster, or says that it is well. */
+export async function register(kube: KubeApi, name: string, nowMs: number): Promise<void> {
+  const room = { cpu: "8", memory: "64Gi", pods: "24" };
+  const now = formatTime(nowMs);
+  const ready = { type: "Ready", status: "True", reason: "KubeletReady", message: "" };
+  const conditions = [{ ...ready, lastHeartbeatTime: now, lastTransitionTime: now }];
+  const status = { allocatable: room, capacity: room, conditions };
+  const node = { apiVersion: "v1", kind: "Node", metadata: { name }, status } as unknown as KubeObject;
+  const found = await kube.get({ ...nodes, namespace: "", name });
+  if (!found.ok && found.reason !== "NotFound") return;
+  const there = found.ok ? found : await kube.create(nodes, node);
+  if (!there.ok || readyOf(there.value) === "True") return;
+  await kube.update({ ...nodes, namespace: "", name, subresource: "status" }, { ...there.value, status });
+}
+
+export function readyOf(object: KubeObject | undefined): string | undefined {
+  return (object as unknown as Node | undefined)?.status?.conditions?.find(({ type }) => type === "Ready")?.status;
+}

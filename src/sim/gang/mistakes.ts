@@ -8,28 +8,30 @@ import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import type { Mistake } from "../mistake.ts";
 
+/** A pod that is bound counts, whatever has become of its node, and for as long as its object is there. */
+export const countsWhateverIsBound: Mistake = {
+  name: "counts-whatever-is-bound",
+  invariant: "I4",
+  kube: ({ kube }) => ({
+    update: async (ref, object, options) => {
+      if (ref.plural !== places.PodClique.plural || ref.subresource !== "status")
+        return kube.update(ref, object, options);
+      const [found, stored] = [
+        await kube.list(places.Pod, { namespace: ref.namespace }),
+        await kube.get({ ...ref, subresource: "" }),
+      ];
+      if (!found.ok) return found;
+      if (!stored.ok) return stored;
+      const own = (found.value.items as unknown as Pod[]).filter(
+        ({ metadata }) => controllerOf(metadata)?.uid === object.metadata.uid,
+      );
+      return kube.update(ref, counting(object, stored.value, own), options);
+    },
+  }),
+};
+
 export const gangMistakes: readonly Mistake[] = [
-  {
-    // A pod that is bound counts, whatever has become of its node, and for as long as its object is there.
-    name: "counts-whatever-is-bound",
-    invariant: "I4",
-    kube: ({ kube }) => ({
-      update: async (ref, object, options) => {
-        if (ref.plural !== places.PodClique.plural || ref.subresource !== "status")
-          return kube.update(ref, object, options);
-        const [found, stored] = [
-          await kube.list(places.Pod, { namespace: ref.namespace }),
-          await kube.get({ ...ref, subresource: "" }),
-        ];
-        if (!found.ok) return found;
-        if (!stored.ok) return stored;
-        const own = (found.value.items as unknown as Pod[]).filter(
-          ({ metadata }) => controllerOf(metadata)?.uid === object.metadata.uid,
-        );
-        return kube.update(ref, counting(object, stored.value, own), options);
-      },
-    }),
-  },
+  countsWhateverIsBound,
   {
     // When every node is silent no pod is evicted: an operator that looks at pods alone never sees the loss.
     name: "waits-for-evictions",

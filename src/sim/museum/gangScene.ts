@@ -2,6 +2,8 @@ import { addGangTurns, gangPart } from "../../control/gang/gangPart.ts";
 import { places } from "../../model/gang/keys.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
+import { unreachableTaint } from "../../model/taints.ts";
+import { formatTime } from "../../model/time.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
 import { controllersProcess } from "../controllersProcess.ts";
 import { simGangSettings } from "../gang/scenario.ts";
@@ -61,7 +63,12 @@ export function gangScene(options: {
 
 /** One clique of two pods of which both are needed. */
 export function pairSet(name: string): KubeObject {
-  const podSpec = { terminationGracePeriodSeconds: 1, containers: [{ name: "main", image: "registry/app:1" }] };
+  const unreachable = { key: unreachableTaint, operator: "Exists", effect: "NoExecute", tolerationSeconds: 1 };
+  const podSpec = {
+    terminationGracePeriodSeconds: 1,
+    tolerations: [unreachable],
+    containers: [{ name: "main", image: "registry/app:1" }],
+  };
   return plain("grove.io/v1alpha1", "PodCliqueSet", "default", name, {
     spec: {
       replicas: 1,
@@ -70,7 +77,7 @@ export function pairSet(name: string): KubeObject {
   });
 }
 
-/** The machine is gone with everything on it. It is tried until it has happened: nodes do not ask. */
+/** The machine is gone, and a person strikes its pods off with force. It is tried until it has happened: nodes do not ask. */
 export async function loseNode(ports: ActorPorts, name: string): Promise<void> {
   const body = { spec: { unschedulable: true } };
   while (!(await ports.kube.patch(at(kinds.nodes, name), { type: "merge", body })).ok) await ports.sleep(100);
@@ -83,6 +90,45 @@ export async function loseNode(ports: ActorPorts, name: string): Promise<void> {
     for (const { metadata } of there ?? []) {
       const { uid } = metadata;
       await ports.kube.delete(at(kinds.pods, metadata.name), { preconditions: { uid }, gracePeriodSeconds: 0 });
+    }
+    await ports.sleep(50);
+  }
+}
+
+/**
+ * The kubelet has fallen silent and the cluster has noticed: the node is unreachable, and where others still answer its pods are evicted. They stay
+ * Terminating, because nothing finishes them.
+ */
+export async function silenceNode(ports: ActorPorts, name: string, { isLast }: { isLast: boolean }): Promise<void> {
+  for (;;) {
+    const found = await ports.kube.get(at(kinds.nodes, name));
+    if (found.ok) {
+      const lastTransitionTime = formatTime(ports.clock.nowMs());
+      const unknown = {
+        type: "Ready",
+        status: "Unknown",
+        reason: "NodeStatusUnknown",
+        message: "",
+        lastTransitionTime,
+      };
+      const status = { ...(found.value["status"] as object), conditions: [unknown] };
+      const ref = { ...at(kinds.nodes, name), subresource: "status" };
+      if ((await ports.kube.update(ref, { ...found.value, status })).ok) break;
+    }
+    await ports.sleep(100);
+  }
+  if (isLast) return;
+  await ports.sleep(1_000);
+  for (;;) {
+    const found = await ports.kube.list(kinds.pods);
+    const staying = found.ok
+      ? found.value.items.filter(
+          (pod) => (pod as unknown as Pod).spec?.nodeName === name && pod.metadata.deletionTimestamp === undefined,
+        )
+      : undefined;
+    if (staying?.length === 0) return;
+    for (const { metadata } of staying ?? []) {
+      await ports.kube.delete(at(kinds.pods, metadata.name), { preconditions: { uid: metadata.uid } });
     }
     await ports.sleep(50);
   }

@@ -8,10 +8,11 @@ import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
 import { runControllers } from "../controllersProcess.ts";
 import { delegateKube } from "../delegateKube.ts";
-import { lossesAreToldOnce } from "../gang/invariants.ts";
+import { lossesAreToldOnce, regressionsAreFlagged } from "../gang/invariants.ts";
+import { countsWhateverIsBound } from "../gang/mistakes.ts";
 import type { Invariant } from "../invariant.ts";
 import type { Exhibit } from "./exhibit.ts";
-import { ensureSet, gangScene, loseNode, returnNode, sceneSettings } from "./gangScene.ts";
+import { ensureSet, gangScene, loseNode, returnNode, sceneSettings, silenceNode } from "./gangScene.ts";
 
 const cliques = "grove.io/podcliques";
 
@@ -89,6 +90,11 @@ const toldFromMemory: Change = (kube, ports) => ({
   },
 });
 
+const boundIsScheduled: Change = (kube, ports) => ({
+  ...delegateKube(kube),
+  ...countsWhateverIsBound.kube?.({ ...ports, kube }),
+});
+
 async function tell(
   kube: KubeApi,
   { clock, random }: ActorPorts,
@@ -111,13 +117,14 @@ async function tell(
   await kube.create(places.Event, event as unknown as KubeObject);
 }
 
-const play = (variant: string, operator: () => ActorSpec) =>
+const play = (variant: string, operator: () => ActorSpec, more: readonly Invariant[] = []) =>
   gangScene({
     slug: "lost-gang",
     variant,
-    about: "a gang loses one node, then the other one, again and again, while its operator dies now and then",
+    about:
+      "a gang loses one node, then the other one, again and again, and in the end by silence, while its operator dies now and then",
     faults: ["crash-after", "crash-before", "restart"],
-    invariants: [regressionShows, lossesAreToldOnce],
+    invariants: [regressionShows, lossesAreToldOnce, ...more],
     operator,
     podsPerNode: 1,
     user: async (ports) => {
@@ -128,8 +135,12 @@ const play = (variant: string, operator: () => ActorSpec) =>
         await ports.sleep(50);
         await loseNode(ports, "n0");
         await ports.sleep(200);
-        if (round < 9) for (const node of ["n0", "n1"]) await returnNode(ports, node);
+        for (const node of ["n0", "n1"]) await returnNode(ports, node);
       }
+      await ports.sleep(1_000);
+      await silenceNode(ports, "n1", { isLast: false });
+      await ports.sleep(500);
+      await silenceNode(ports, "n0", { isLast: true });
     },
   });
 
@@ -143,6 +154,7 @@ export const lostGang: Exhibit = {
   nodes                 clique (minimum 2)          operator
   n0, n1                2 scheduled                 all is well
   n1 is lost            1 scheduled                 suppress always: "not started yet", and nobody ever hears of it
+  n1 is silent          1 scheduled, 1 Terminating  bound is scheduled: "2 scheduled", for ever
   n0 is lost            0 scheduled                 founding fix: writes "0 scheduled" ... dies ... the Event is never told:
                                                     the next one reads "0 before, 0 now" and sees no loss
 
@@ -151,7 +163,7 @@ export const lostGang: Exhibit = {
   fixed: {
     name: "fixed",
     about: "the loss is counted by the write that records it, and told once",
-    scenario: play("fixed", () => changedOperator(asItIs)),
+    scenario: play("fixed", () => changedOperator(asItIs), [regressionsAreFlagged("Suppress")]),
   },
   buggy: [
     {
@@ -168,6 +180,15 @@ export const lostGang: Exhibit = {
       scenario: play("founding-fix", () => changedOperator(toldFromMemory)),
       firstSeeds: 60,
       schedule: [{ key: "operator|update|grove.io/podcliques/default/red-0-work#9|crash-after", value: 70 }],
+    },
+    {
+      name: "bound-is-scheduled",
+      about: "a pod counts while its object is there: one on a silent node stays Terminating, and counts for ever",
+      scenario: play("bound-is-scheduled", () => changedOperator(boundIsScheduled), [
+        regressionsAreFlagged("Suppress"),
+      ]),
+      firstSeeds: 5,
+      schedule: [],
     },
   ],
 };

@@ -184,3 +184,30 @@ test("nodes are unreachable and tainted the way the cluster does it", async () =
     "node.kubernetes.io/unreachable:NoExecute",
   );
 });
+
+test("a group counts its replicas by the pods that nodes run, and is in breach", async () => {
+  const tolerations = [
+    { key: "node.kubernetes.io/unreachable", operator: "Exists", effect: "NoExecute", tolerationSeconds: 2 },
+  ];
+  const pod = { schedulerName: "default-scheduler", tolerations };
+  const set = pcs("duo", [clique({ name: "m", replicas: 1, min: 1, pod })], {
+    groups: [{ name: "g", cliqueNames: ["m"], replicas: 2, minAvailable: 2 }],
+    template: { terminationDelay: "30s" },
+  });
+  const cluster = await GangCluster.start({ nodes: 2, nodeLives: true });
+  await cluster.apply(set);
+  expect(cluster.group("duo-0-g").status).toMatchObject({ scheduledReplicas: 2, availableReplicas: 2 });
+  await cluster.silence(cluster.pods("duo-0-g-1-m")[0]?.spec?.nodeName ?? "");
+  await wait(cluster, lostWithinS);
+  expect(cluster.group("duo-0-g").status).toMatchObject({ scheduledReplicas: 1, availableReplicas: 1 });
+  expect(conditionOf(cluster.group("duo-0-g"), "MinAvailableBreached")).toMatchObject({
+    status: "True",
+    reason: "ScheduledReplicasBelowMinAvailable",
+  });
+  // The clique has lost all that it had, and its gang is on course to be ended.
+  expect(losses(cluster).map(({ regarding, note }) => [regarding.name, note.includes("suppressed")])).toEqual([
+    ["duo-0-g-1-m", false],
+  ]);
+  await wait(cluster, delayS);
+  expect(ended(cluster)).toBe(1);
+});

@@ -7,7 +7,7 @@ import { finalizers, gangGate, labels } from "../../model/gang/keys.ts";
 import { defaultGangSettings } from "../../model/gang/settings.ts";
 import type { PodClique, PodCliqueSet, PodGang } from "../../model/gang/types.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import { type CliquePicture, decideClique } from "./decideClique.ts";
+import { type CliquePicture, decideClique, rankForRemoval } from "./decideClique.ts";
 
 const template = { name: "c", spec: { roleName: "c", replicas: 1, minAvailable: 1, podSpec: { containers: [] } } };
 const group = { name: "g", cliqueNames: ["c"], replicas: 2, minAvailable: 1 };
@@ -138,4 +138,18 @@ test.each([
 ])("a pod that is %s: who goes, for another one to take its place", (phase, gone) => {
   const { removals } = decide({}, { ...pod, status: { phase } } as Pod);
   expect(removals.map(({ intent }) => intent.expected.uid)).toEqual(gone);
+});
+
+test("scaled in, the pod that is lost with its node goes before pods that run, start or wait for a node", () => {
+  const named = (name: string, spec: object, status: object): Pod =>
+    ({ ...pod, metadata: { ...pod.metadata, name, uid: name }, spec, status }) as unknown as Pod;
+  const ready = { phase: "Running", conditions: [{ type: "Ready", status: "True" }] };
+  const pods = [
+    named("waits", { containers: [] }, { phase: "Pending" }),
+    named("runs", { nodeName: "n0" }, ready),
+    named("lost", { nodeName: "n1" }, ready),
+    named("starts", { nodeName: "n0" }, { phase: "Pending" }),
+  ];
+  const order = rankForRemoval(pods, cliqueOf(0, 0), ({ metadata }) => metadata.name === "lost");
+  expect(order.map(({ metadata }) => metadata.name)).toEqual(["lost", "waits", "starts", "runs"]);
 });

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { labels } from "../../model/gang/keys.ts";
 import type { FullLossPolicy } from "../../model/gang/settings.ts";
 import type { PodClique, PodCliqueScalingGroup, PodCliqueSet } from "../../model/gang/types.ts";
-import type { Pod } from "../../model/kubernetes.generated.ts";
+import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import { removeRecorded } from "./decideGroup.ts";
 import { GangDraft } from "./gangDraft.ts";
 import type { GroupReplica } from "./groupFacts.ts";
@@ -117,6 +117,21 @@ test.each<[string, PodCliqueSet]>([
   const all = [...pods("a", below), ...pods("b", well)];
   const fresh = { set: changed, setReplica: 0, groups: [], cliques, pods: all, nodeOf: () => undefined };
   expect(recheckSetReplica(fresh, "Suppress", nowMs)).toHaveProperty("notAnyMore");
+});
+
+test.each<{ node: string; status: string | undefined; ends: boolean }>([
+  { node: "is still unreachable", status: "Unknown", ends: true },
+  { node: "is gone", status: undefined, ends: true },
+  { node: "answers again", status: "True", ends: false },
+])("a gang whose node was lost, and $node at the second look", ({ status, ends }) => {
+  const conditions = [{ type: "Ready", status, lastTransitionTime: longAgo }];
+  const lost = status === undefined ? "gone" : ({ metadata: { name: "n" }, status: { conditions } } as unknown as Node);
+  const cliques = [clique("a", { ...below, scheduled: 2 }), clique("b", well)];
+  const [first, ...others] = [...pods("a", { ...below, scheduled: 2 }), ...pods("b", well)];
+  const onNode = { ...first, spec: { nodeName: "n", containers: [] } } as Pod;
+  const nodeOf = (pod: Pod) => (pod.spec?.nodeName === "n" ? lost : undefined);
+  const fresh: FreshReplica = { set, setReplica: 0, groups: [], cliques, pods: [onNode, ...others], nodeOf };
+  expect("notAnyMore" in recheckSetReplica(fresh, "Suppress", nowMs)).toBe(!ends);
 });
 
 /** A group of two replicas of one clique of two pods; the first has had one pod for long. */

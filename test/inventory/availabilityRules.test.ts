@@ -14,6 +14,11 @@ const group = (key: string, ids: readonly string[], tags: Record<string, string>
   world.cloud.groups.set(name, { name, desiredCapacity: ids.length, instances, tags });
 };
 
+/** A machine of the group has joined the cluster: without any the listing of nodes is not believed. */
+const joined = (type: string, instance: string): void => {
+  world.nodes.push(node(`${type}-${instance}`, type, { instance }));
+};
+
 interface Case {
   readonly rule: string;
   readonly given: () => Promise<unknown> | unknown;
@@ -42,6 +47,7 @@ const cases: Case[] = [
     given: () => {
       group("gpu-nodes-t4", ["i-1"]);
       group("gpu-nodes-t4-small", ["i-2"]);
+      joined("t4", "i-1");
     },
     type: "t4",
     row: { running_instances: 1, total_cluster_gpus: 4 },
@@ -51,13 +57,17 @@ const cases: Case[] = [
     given: () => {
       group("gpu-nodes-t4", ["i-1"]);
       group("gpu-nodes-t4-az2", ["i-2"]);
+      joined("t4", "i-1");
     },
     type: "t4",
     row: { running_instances: 2, total_cluster_gpus: 8 },
   },
   {
     rule: "M: the tag comes before the name",
-    given: () => group("gpu-nodes-t4", ["i-1"], { GpuType: "h200" }),
+    given: () => {
+      group("gpu-nodes-t4", ["i-1"], { GpuType: "h200" });
+      joined("h200", "i-1");
+    },
     type: "h200",
     row: { running_instances: 1, total_cluster_gpus: 8 },
   },

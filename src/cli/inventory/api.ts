@@ -6,9 +6,10 @@ import { createHash, timingSafeEqual } from "node:crypto";
 import { type Context, Hono } from "hono";
 import type { RunReport } from "../../control/inventory/runInventory.ts";
 import type { ClusterPicture } from "../../decide/inventory/clusterPicture.ts";
+import { heartbeatClockMs } from "../../decide/inventory/doubtCluster.ts";
 import { ClusterIndex } from "../../decide/inventory/nodeUse.ts";
 import type { Read } from "../../decide/inventory/planAvailability.ts";
-import { nodeRulesDefault } from "../../decide/inventory/schedulableNode.ts";
+import { closedText, nodeRulesDefault } from "../../decide/inventory/schedulableNode.ts";
 import { isObject, type JsonObject } from "../../model/json.ts";
 import type { Answer, DiskView, DriftView, InventoryReader, RunView } from "../../ports/database.ts";
 import { schemas } from "./schemas.ts";
@@ -122,11 +123,12 @@ export function inventoryApi(ports: ApiPorts): Hono {
     const read = (await ports.cluster?.()) ?? { ok: false as const, why: "this process knows no cluster" };
     if (!read.ok) return fail(context, 503, "cluster-unavailable", read.why);
     const index = new ClusterIndex(read.value, "GpuType");
+    const clockMs = heartbeatClockMs(read.value.nodes, ports.nowMs());
     const nodes = index.nodes.flatMap((node) => {
       const type = node.metadata.labels?.["GpuType"];
       if (type === undefined) return [];
-      const use = index.use(node, "nvidia.com/gpu", nodeRulesDefault, ports.nowMs());
-      const problem = use.unknown ?? use.closed ?? null;
+      const use = index.use(node, "nvidia.com/gpu", nodeRulesDefault, clockMs);
+      const problem = use.unknown ?? (use.closed === undefined ? null : closedText(use.closed));
       return [
         {
           name: use.name,

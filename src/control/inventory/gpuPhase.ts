@@ -56,6 +56,10 @@ export async function gpuPhase(input: GpuPhaseInput): Promise<GpuPhaseResult> {
   const problems: string[] = [];
   if (!groups.ok) problems.push(`cloud: ${groups.why}`);
   if (!cluster.ok) problems.push(`cluster: ${cluster.why}`);
+  if (plan.doubt !== undefined) {
+    problems.push(`cluster: ${plan.doubt}`);
+    log.error({ doubt: plan.doubt }, "the cluster's answer is not believed");
+  }
   for (const { reason } of plan.drift.filter(({ reason: text }) => text.startsWith("No ASGs found"))) {
     log.warn({ reason }, "No ASGs found matching pattern");
   }
@@ -83,7 +87,7 @@ export async function gpuPhase(input: GpuPhaseInput): Promise<GpuPhaseResult> {
     );
     if (!reported.ok) problems.push(`database: ${reported.why}`);
   }
-  const bothFailed = !groups.ok && !cluster.ok;
+  const bothFailed = !groups.ok && (!cluster.ok || plan.doubt !== undefined);
   const whole = problems.length === 0 && plan.counters.types_stale === 0 && plan.counters.types_skipped === 0;
   const stale = plan.types.filter(({ numbers }) => numbers.state !== "fresh" && numbers.error !== "");
   if (problems.length === 0)

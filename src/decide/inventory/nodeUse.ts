@@ -3,7 +3,7 @@ import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import { parseQuantity, QuantityError, unitsOf } from "../../model/quantity.ts";
 import type { ClusterPicture } from "./clusterPicture.ts";
 import { holdsItsNode, isReservationPod, isWarm, unitsRequested } from "./podUse.ts";
-import { instanceIdOf, type NodeRules, whyNotSchedulable } from "./schedulableNode.ts";
+import { type ClosedReason, instanceIdOf, type NodeRules, whyNotSchedulable } from "./schedulableNode.ts";
 
 export interface NodeUse {
   readonly name: string;
@@ -17,7 +17,7 @@ export interface NodeUse {
   /** Reservations without GPUs that live here. */
   readonly reservations: readonly Pod[];
   /** Why nothing new can start here, or undefined. */
-  readonly closed: string | undefined;
+  readonly closed: ClosedReason | undefined;
   /** An amount could not be read: nothing is known about this node. */
   readonly unknown: string | undefined;
 }

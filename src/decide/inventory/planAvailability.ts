@@ -8,9 +8,10 @@ import type { TypeWrite } from "../../model/inventory/writes.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { assignGroups, type GroupNames, isVirtual, labelValueOf, unassignedDrift } from "./assignGroups.ts";
 import type { ClusterPicture } from "./clusterPicture.ts";
+import { heartbeatClockMs, whyClusterIsDoubted } from "./doubtCluster.ts";
 import { ClusterIndex, type NodeUse } from "./nodeUse.ts";
 import { isWarm } from "./podUse.ts";
-import { type NodeRules, nodeRulesDefault } from "./schedulableNode.ts";
+import { type ClosedReason, closedText, type NodeRules, nodeRulesDefault } from "./schedulableNode.ts";
 import { sizeEtas } from "./sizeEtas.ts";
 
 /** What a read gave: everything, or why nothing is known. There is no third: half a list is a failed one. */
@@ -30,6 +31,8 @@ export interface AvailabilityPlan {
   readonly types: readonly TypeWrite[];
   readonly drift: readonly DriftEvent[];
   readonly counters: AvailabilityCounters;
+  /** Why the cluster was read and not believed. */
+  readonly doubt: string | undefined;
 }
 
 export interface AvailabilityCounters {
@@ -44,16 +47,32 @@ export interface AvailabilityCounters {
   nodes_unknown: number;
   nodes_unmanaged: number;
   pods_seen: number;
+  /** Nodes of types where nothing new can start, by the first reason. */
+  nodes_not_ready: number;
+  nodes_cordoned: number;
+  nodes_tainted: number;
+  nodes_silent: number;
   instances_unhealthy: number;
+  /** Machines in service that have not joined the cluster. */
+  instances_without_node: number;
 }
 
 const nodeLabel = "GpuType";
 
-export function planAvailability(input: AvailabilityInput): AvailabilityPlan {
-  const active = input.types.filter(({ isActive }) => isActive).sort((a, b) => (a.gpuType < b.gpuType ? -1 : 1));
-  const assigned = input.groups.ok ? assignGroups(input.groups.value, input.types, input.names) : undefined;
-  const index = input.cluster.ok ? new ClusterIndex(input.cluster.value, nodeLabel) : undefined;
+export function planAvailability(read: AvailabilityInput): AvailabilityPlan {
+  const active = read.types.filter(({ isActive }) => isActive).sort((a, b) => (a.gpuType < b.gpuType ? -1 : 1));
+  const assigned = read.groups.ok ? assignGroups(read.groups.value, read.types, read.names) : undefined;
   const drift: DriftEvent[] = assigned === undefined ? [] : unassignedDrift(assigned.unassigned);
+  const rules = read.nodeRules ?? nodeRulesDefault;
+  const machines = assigned === undefined ? undefined : inServiceOf([...assigned.byType.values()].flat());
+  const doubt = read.cluster.ok
+    ? whyClusterIsDoubted(read.cluster.value.nodes, machines, rules, read.nowMs)
+    : undefined;
+  if (doubt !== undefined) drift.push(event("run", "cluster", "nodes", doubt));
+  // A picture that contradicts what else is known is as good as none.
+  const input = doubt === undefined ? read : { ...read, cluster: { ok: false as const, why: doubt } };
+  const index = input.cluster.ok ? new ClusterIndex(input.cluster.value, nodeLabel) : undefined;
+  const beatMs = input.cluster.ok ? heartbeatClockMs(input.cluster.value.nodes, input.nowMs) : input.nowMs;
   const counters: AvailabilityCounters = {
     types_active: active.length,
     types_fresh: 0,
@@ -66,7 +85,12 @@ export function planAvailability(input: AvailabilityInput): AvailabilityPlan {
     nodes_unknown: 0,
     nodes_unmanaged: 0,
     pods_seen: input.cluster.ok ? input.cluster.value.pods.length : 0,
+    nodes_not_ready: 0,
+    nodes_cordoned: 0,
+    nodes_tainted: 0,
+    nodes_silent: 0,
     instances_unhealthy: 0,
+    instances_without_node: 0,
   };
   const gpusByInstanceType = knownInstanceTypes(input.types);
   const byPod = new Map(input.reservations.map((row) => [`${row.namespace}/${row.podName ?? ""}`, row]));
@@ -86,11 +110,14 @@ export function planAvailability(input: AvailabilityInput): AvailabilityPlan {
     const groups = virtual
       ? assigned?.byType.get(labelValueOf(type))
       : (assigned?.byType.get(type.gpuType) ?? (assigned === undefined ? undefined : []));
-    const counted = countType({ input, type, perNode, virtual, groups, index, gpusByInstanceType, byPod, podKeys });
+    const question = { input, type, perNode, virtual, groups, index, gpusByInstanceType, byPod, podKeys, beatMs };
+    const counted = countType(question);
     drift.push(...counted.drift);
     counters.nodes_unknown += virtual ? 0 : counted.unknownNodes;
     counters.nodes_unmanaged += virtual ? 0 : counted.numbers.unmanagedNodes;
     counters.instances_unhealthy += virtual ? 0 : counted.unhealthy;
+    counters.instances_without_node += virtual ? 0 : counted.nodeless;
+    if (!virtual) for (const why of counted.closed) counters[closedCounter(why)]++;
     const changed = !sameNumbers(counted.numbers, type.numbers);
     if (counted.numbers.state === "fresh") counters.types_fresh++;
     else counters.types_stale++;
@@ -100,7 +127,7 @@ export function planAvailability(input: AvailabilityInput): AvailabilityPlan {
     }
     plans.push({ gpuType: type.gpuType, numbers: counted.numbers, changed });
   }
-  return { types: plans, drift, counters };
+  return { types: plans, drift, counters, doubt };
 }
 
 interface Question {
@@ -114,6 +141,8 @@ interface Question {
   readonly gpusByInstanceType: ReadonlyMap<string, number>;
   readonly byPod: ReadonlyMap<string, ReservationRow>;
   readonly podKeys: ReadonlySet<string>;
+  /** What heartbeats are compared with. */
+  readonly beatMs: number;
 }
 
 interface Counted {
@@ -121,6 +150,10 @@ interface Counted {
   readonly drift: readonly DriftEvent[];
   readonly unknownNodes: number;
   readonly unhealthy: number;
+  /** Machines in service without a node. */
+  readonly nodeless: number;
+  /** Why nothing new can start on nodes whose machine is in service. */
+  readonly closed: readonly ClosedReason[];
 }
 
 function countType(question: Question): Counted {
@@ -165,11 +198,13 @@ function countType(question: Question): Counted {
     } else numbers = { ...numbers, desiredCapacity: desired };
   }
   let unknownNodes = 0;
+  let nodeless: string[] = [];
+  const closed: ClosedReason[] = [];
   if (index !== undefined) {
     const rules = input.nodeRules ?? nodeRulesDefault;
     const nodes = index
       .labelled(labelValueOf(type))
-      .map((node) => index.use(node, type.resourceName, rules, input.nowMs))
+      .map((node) => index.use(node, type.resourceName, rules, question.beatMs))
       .filter(({ allocatable, unknown }) => !virtual || allocatable > 0 || unknown !== undefined);
     unknownNodes = nodes.filter(({ unknown }) => unknown !== undefined).length;
     const isManaged = ({ instanceId }: NodeUse): boolean =>
@@ -187,6 +222,14 @@ function countType(question: Question): Counted {
     numbers = { ...numbers, k8sAllocatableGpus: allocatable, unmanagedNodes: nodes.length - managed.length };
     numbers = { ...numbers, availableNow: Math.max(0, numbers.availableGpus - promised(question)) };
     drift.push(...nodeDrift(nodes, isManaged, type, perNode));
+    for (const node of managed) if (node.closed !== undefined) closed.push(node.closed);
+    const joined = new Set(nodes.map(({ instanceId }) => instanceId));
+    nodeless = [...inService.keys()].filter((id) => !joined.has(id)).sort();
+    if (nodeless.length > 0 && !virtual) {
+      const named = `${nodeless.slice(0, namedMax).join(", ")}${nodeless.length > namedMax ? ", ..." : ""}`;
+      const what = `${nodeless.length} of ${inService.size} machines in service have no node: ${named}`;
+      drift.push(event("gpu_type", type.gpuType, "instances", `instances_without_node: ${what}`));
+    }
     // The join may find a slice's node with more slices than the type says; a sum must not exceed its whole.
     if (virtual && numbers.availableGpus > numbers.totalClusterGpus) {
       numbers = { ...numbers, totalClusterGpus: numbers.k8sAllocatableGpus };
@@ -203,7 +246,31 @@ function countType(question: Question): Counted {
     const reason = `No ASGs found matching pattern ${input.names.prefix}-gpu-nodes-${type.gpuType}, in a whole listing`;
     drift.push(event("gpu_type", type.gpuType, "groups", reason));
   }
-  return { numbers, drift, unknownNodes, unhealthy };
+  return { numbers, drift, unknownNodes, unhealthy, nodeless: nodeless.length, closed };
+}
+
+/** Ids in one line: enough to begin with, not enough to drown in. */
+const namedMax = 20;
+
+function inServiceOf(groups: readonly ScalingGroup[]): Set<string> {
+  const ids = new Set<string>();
+  for (const { instances } of groups) {
+    for (const { id, lifecycleState } of instances) if (lifecycleState === "InService") ids.add(id);
+  }
+  return ids;
+}
+
+function closedCounter({ why }: ClosedReason): keyof AvailabilityCounters {
+  switch (why) {
+    case "not ready":
+      return "nodes_not_ready";
+    case "cordoned":
+      return "nodes_cordoned";
+    case "tainted":
+      return "nodes_tainted";
+    case "no heartbeat":
+      return "nodes_silent";
+  }
 }
 
 /** What a node offers beyond the GPUs of its machine is a mistake of somebody's, and is not offered on. */
@@ -287,11 +354,13 @@ function nodeDrift(
 ): DriftEvent[] {
   const found: DriftEvent[] = [];
   for (const node of nodes) {
-    const { name, allocatable, capacity, used, unknown } = node;
+    const { name, allocatable, capacity, used, unknown, closed } = node;
     const whose = `a node of ${type.gpuType}`;
     if (unknown !== undefined) found.push(event("node", name, "resources", `${whose} is unknown: ${unknown}`));
     else if (!isManaged(node)) {
       found.push(event("node", name, "instance", `unmanaged: ${whose} runs on no instance that is in service`));
+    } else if (closed !== undefined) {
+      found.push(event("node", name, "schedulable", `closed: ${closedText(closed)}: nothing new starts on ${whose}`));
     } else if (used > allocatable) {
       found.push(event("node", name, "used", `overcommit: ${used} used of ${allocatable}`));
     } else if (perNode > 0 && allocatable < capacity) {

@@ -14,19 +14,27 @@ export interface NodeRules {
 
 export const nodeRulesDefault: NodeRules = { toleratedTaints: ["nvidia.com/gpu"], heartbeatMsMax: 15 * 60_000 };
 
+export type ClosedReason =
+  | { readonly why: "not ready" | "no heartbeat" | "cordoned" }
+  | { readonly why: "tainted"; readonly key: string };
+
+export function closedText(reason: ClosedReason): string {
+  return reason.why === "tainted" ? `tainted ${reason.key}` : reason.why;
+}
+
 /** Why nothing new can start here, or undefined. */
-export function whyNotSchedulable(node: Node, rules: NodeRules, nowMs: number): string | undefined {
+export function whyNotSchedulable(node: Node, rules: NodeRules, nowMs: number): ClosedReason | undefined {
   const ready = node.status?.conditions?.find(({ type }) => type === "Ready");
-  if (ready?.status !== "True") return "not ready";
+  if (ready?.status !== "True") return { why: "not ready" };
   const heartbeatMs = timeToMs(ready.lastHeartbeatTime);
   if (rules.heartbeatMsMax > 0 && heartbeatMs !== undefined && nowMs - heartbeatMs > rules.heartbeatMsMax) {
-    return "no heartbeat";
+    return { why: "no heartbeat" };
   }
-  if (node.spec?.unschedulable === true) return "cordoned";
+  if (node.spec?.unschedulable === true) return { why: "cordoned" };
   const taint = node.spec?.taints?.find(
     ({ key, effect }) => (effect === "NoSchedule" || effect === "NoExecute") && !rules.toleratedTaints.includes(key),
   );
-  return taint === undefined ? undefined : `tainted ${taint.key}`;
+  return taint === undefined ? undefined : { why: "tainted", key: taint.key };
 }
 
 /** `aws:///us-east-2a/i-0abc` is the instance `i-0abc`. */

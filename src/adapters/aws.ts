@@ -408,12 +408,13 @@ function volumeFilters(which: VolumeFilter): Filters[] {
 
 function snapshotFilters(which: SnapshotFilter): Filters[] {
   switch (which.type) {
-    case "tagged":
-      return [ours];
+    case "all":
+      // A filter that leaves out what never counts: EC2 throttles calls without any filter sooner.
+      return [[{ Name: "status", Values: ["pending", "completed", "error"] }]];
     case "startedOn":
-      return batches(which.prefixes).map((Values) => [...ours, { Name: "start-time", Values }]);
+      return batches(which.prefixes).map((Values) => [{ Name: "start-time", Values }]);
     case "pending":
-      return [[...ours, { Name: "status", Values: ["pending"] }]];
+      return [[{ Name: "status", Values: ["pending"] }]];
     case "volumes":
       return batches(which.ids).map((Values) => [{ Name: "volume-id", Values }]);
     case "users":

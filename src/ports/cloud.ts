@@ -41,9 +41,10 @@ export type VolumeFilter =
   | { readonly type: "ids"; readonly ids: readonly string[] }
   | { readonly type: "users"; readonly users: readonly string[] };
 
+/** Of the account's own snapshots, with and without our tags: backup services and the console set none. */
 export type SnapshotFilter =
-  | { readonly type: "tagged" }
-  /** One part of the tagged ones, so that parts can be read side by side. */
+  | { readonly type: "all" }
+  /** Begun on one of these days, each written as `2026-11-15*`. */
   | { readonly type: "startedOn"; readonly prefixes: readonly string[] }
   | { readonly type: "pending" }
   | { readonly type: "volumes"; readonly ids: readonly string[] }

@@ -54,9 +54,16 @@ export interface DisksRead {
   readonly reservations: readonly ReservationRow[];
   /** Undefined when nobody keeps a list of users. */
   readonly knownUsers: readonly string[] | undefined;
-  readonly lastGood: { readonly volumes: number; readonly identity: CloudIdentity } | undefined;
+  /** Of the last run that read the cloud's volumes and believed the listing, however that run ended. */
+  readonly lastReading: VolumesReading | undefined;
   readonly snapshotPass: SnapshotMemory | undefined;
   readonly nowMs: number;
+}
+
+/** How many volumes a cloud listed, and which cloud. */
+export interface VolumesReading {
+  readonly volumes: number;
+  readonly identity: CloudIdentity;
 }
 
 /** What the last full pass over snapshots left behind. */

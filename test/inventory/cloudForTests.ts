@@ -83,7 +83,7 @@ export async function allVolumes(
 
 export async function allSnapshots(
   cloud: Cloud,
-  which: SnapshotFilter = { type: "tagged" },
+  which: SnapshotFilter = { type: "all" },
 ): Promise<CloudRead<CloudSnapshot[]>> {
   const found: CloudSnapshot[] = [];
   const read = await cloud.snapshots(which, (page) => found.push(...page));

@@ -233,25 +233,33 @@ describe.each(worlds)("the database, $name", ({ make }) => {
     await run.release();
   });
 
-  test("the last good run, the users and the bases of snapshots are remembered", async () => {
+  test("the last reading of volumes, the users and the bases of snapshots are remembered", async () => {
     const app = await make();
     const diskId = await app.addDisk("d");
     const run = await begin(app);
-    expect(await disksOf(run)).toMatchObject({ lastGood: undefined, knownUsers: undefined, snapshotPass: undefined });
+    expect(await disksOf(run)).toMatchObject({
+      lastReading: undefined,
+      knownUsers: undefined,
+      snapshotPass: undefined,
+    });
     const bases = new Map([[diskId, { completed: 3, lastCompletedMs: 5_000 }]]);
     const memory = { fullAtMs: 1_000, baseBeforeMs: 500, bases };
     expect(await run.rememberSnapshots(memory)).toMatchObject({ value: { written: 1 } });
     expect(await run.rememberSnapshots(memory)).toMatchObject({ value: { written: 0 } });
     const identity = { account: "1", region: "r" };
-    await run.finish({ status: "ok", identity, counters: { disks: { status: "ok", aws_volumes: 7 } }, error: "" });
+    await run.finish({ status: "partial", identity, counters: { volumes_read: 7 }, error: "a row was refused" });
     await run.release();
+    // A run that did not believe what it read leaves the reading before it in force.
+    const refused = await begin(app);
+    await refused.finish({ status: "refused", identity, counters: { disks: { status: "refused" } }, error: "" });
+    await refused.release();
     await app.addUser("eve");
     const next = await begin(app);
     const read = await disksOf(next);
-    expect(read.lastGood).toEqual({ volumes: 7, identity });
+    expect(read.lastReading).toEqual({ volumes: 7, identity });
     expect([...(read.knownUsers ?? [])].sort()).toEqual(["ada", "eve"]);
     expect(read.snapshotPass).toEqual(memory);
-    expect((await app.runs()).map(({ status }) => status).sort()).toEqual(["ok", "running"]);
+    expect((await app.runs()).map(({ status }) => status).sort()).toEqual(["partial", "refused", "running"]);
     await next.release();
   });
 });

@@ -179,7 +179,7 @@ const cases: Case[] = [
     fact: "a claimed disk whose volume is gone is freed (C5)",
     given: async () => {
       await world.addReservation("r1", "expired");
-      await known("d", "v1", { in_use: true, reservation_id: "r1", missing_since: hourAgo });
+      await known("d", "v1", { in_use: true, reservation_id: "r1", missing_since: hourAgo, last_updated: hourAgo });
       volume("other", "other");
     },
     becomes: { d: { in_use: false, reservation_id: null, ebs_volume_id: "v1" } },
@@ -187,12 +187,22 @@ const cases: Case[] = [
   },
   {
     row: "17",
-    fact: "a disk at rest is not written",
+    fact: "an idle disk whose volume is gone says so, and its version stays",
     given: async () => {
       await known("d", "v1");
       volume("other", "other");
     },
-    becomes: { d: { row_version: "1", missing_since: null } },
+    becomes: { d: { row_version: "1", volume_state: "missing", missing_since: expect.any(Date) } },
+    counters: { orphaned_db_active: 1, updated: 1 },
+  },
+  {
+    row: "17",
+    fact: "a disk at rest is not written again",
+    given: async () => {
+      await known("d", "v1", { volume_state: "missing", missing_since: hourAgo });
+      volume("other", "other");
+    },
+    becomes: { d: { row_version: "1", missing_since: hourAgo } },
     counters: { orphaned_db_active: 1, updated: 0 },
   },
   {

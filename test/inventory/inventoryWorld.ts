@@ -9,6 +9,8 @@ import { brokenSums, type DiskCounters } from "../../src/decide/inventory/diskCo
 import type { Read } from "../../src/decide/inventory/planAvailability.ts";
 import { node } from "../../src/decide/inventory/testing/builders.ts";
 import type { Node, Pod } from "../../src/model/kubernetes.generated.ts";
+import type { Cloud } from "../../src/ports/cloud.ts";
+import type { InventoryDatabase } from "../../src/ports/database.ts";
 import { CloudForTests } from "./cloudForTests.ts";
 import { PostgresForTests, silentLog } from "./databases.ts";
 
@@ -21,6 +23,8 @@ export class InventoryWorld {
   pods: Pod[] = [];
   /** Why the cluster cannot be read. */
   clusterDown = "";
+  /** The cloud compares times as they are written, and knows no wildcard in them. */
+  literalTimes = false;
   database!: Postgres & { url: string };
 
   async start(): Promise<void> {
@@ -40,6 +44,7 @@ export class InventoryWorld {
     this.nodes = [];
     this.pods = [];
     this.clusterDown = "";
+    this.literalTimes = false;
   }
 
   get cloud() {
@@ -66,6 +71,41 @@ export class InventoryWorld {
     return { ok: true, value: clusterPicture(lists) };
   };
 
+  private ownCloud(): Cloud {
+    const aws = this.aws.aws({ attemptsMax: 3 });
+    if (!this.literalTimes) return aws;
+    const snapshots: Cloud["snapshots"] = (which, onPage, options) =>
+      which.type === "startedOn"
+        ? Promise.resolve({ ok: true, value: undefined })
+        : aws.snapshots(which, onPage, options);
+    return new Proxy<Cloud>(aws, {
+      get: (cloud, name) => {
+        if (name === "snapshots") return snapshots;
+        const value: unknown = Reflect.get(cloud, name, cloud);
+        return typeof value === "function" ? value.bind(cloud) : value;
+      },
+    });
+  }
+
+  /** The same database, with a clock that differs. */
+  skewed(skewMs: number): InventoryDatabase {
+    const { database } = this;
+    return {
+      look: () => database.look(),
+      begin: async (start) => {
+        const answer = await database.begin(start);
+        if (!answer.ok || answer.value.status !== "begun") return answer;
+        const { run } = answer.value;
+        const types = run.types.bind(run);
+        run.types = async () => {
+          const read = await types();
+          return read.ok ? { ok: true, value: { ...read.value, nowMs: read.value.nowMs + skewMs } } : read;
+        };
+        return answer;
+      },
+    };
+  }
+
   async run(options: Partial<InventoryOptions> = {}, disks: Partial<DiskPhaseRules> = {}): Promise<RunReport> {
     const report = await runInventory(
       {
@@ -73,7 +113,7 @@ export class InventoryWorld {
         log: silentLog,
         metrics: this.metrics,
         database: this.database,
-        cloud: this.aws.aws({ attemptsMax: 3 }),
+        cloud: this.ownCloud(),
         cluster: this.readCluster,
       },
       { ...inventoryDefaults, deadlineMs: 0, ...options, disks: { ...inventoryDefaults.disks, ...disks } },

@@ -49,8 +49,11 @@ async function runWhile({ betweenReads, beforeWrite }: Meanwhile): Promise<RunRe
     usage: () => aws.usage(),
     snapshots: async (which, onPage, options) => {
       const read = await aws.snapshots(which, onPage, options);
-      if (isFirst) await beforeWrite?.();
-      isFirst = false;
+      // After the listing that counts, and before anything is written.
+      if (isFirst && which.type !== "pending") {
+        isFirst = false;
+        await beforeWrite?.();
+      }
       return read;
     },
   };

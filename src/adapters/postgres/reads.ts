@@ -19,21 +19,23 @@ export async function readDisks(client: Queries): Promise<DisksRead> {
   const disks = rows.map(diskRow);
   if (known.size > 0) for (const { userId } of disks) known.add(userId);
   const last = await client.query<Row>(
-    `select aws_account, aws_region, counters #>> '{disks,aws_volumes}' as volumes from reconcile_runs
-     where kind in ('all', 'disks') and counters #>> '{disks,status}' = 'ok' and aws_account is not null
+    `select aws_account, aws_region, coalesce(counters ->> 'volumes_read', counters #>> '{disks,aws_volumes}') as volumes
+     from reconcile_runs
+     where kind in ('all', 'disks') and aws_account is not null
+       and (counters ? 'volumes_read' or counters #>> '{disks,status}' = 'ok')
      order by started_at desc limit 1`,
   );
-  const good = last.rows[0];
+  const reading = last.rows[0];
   return {
     rows: disks,
     reservations,
     knownUsers: known.size === 0 ? undefined : [...known],
-    lastGood:
-      good === undefined
+    lastReading:
+      reading === undefined
         ? undefined
         : {
-            volumes: Number(good["volumes"]),
-            identity: { account: text(good["aws_account"]), region: text(good["aws_region"]) },
+            volumes: Number(reading["volumes"]),
+            identity: { account: text(reading["aws_account"]), region: text(reading["aws_region"]) },
           },
     snapshotPass: await snapshotMemory(client),
     nowMs,

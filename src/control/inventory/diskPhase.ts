@@ -22,7 +22,7 @@ import type { CloudIdentity, CloudVolume, VolumeModification } from "../../model
 import type { WriteOutcome } from "../../model/inventory/writes.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { Cloud } from "../../ports/cloud.ts";
-import type { InventoryReads, InventoryRun } from "../../ports/database.ts";
+import type { InventoryReads, InventoryRun, VolumesReading } from "../../ports/database.ts";
 import type { Log } from "../../ports/log.ts";
 import { endedEarly, type PhaseResult } from "./phase.ts";
 import { readSnapshots } from "./readSnapshots.ts";
@@ -52,11 +52,16 @@ export interface DiskPhaseRules {
 /** Ids and names in one line: enough to begin with, not enough to drown in. */
 const namedMax = 20;
 
-export async function diskPhase(input: DiskPhaseInput): Promise<PhaseResult<DiskPlan>> {
+export interface DiskPhaseResult extends PhaseResult<DiskPlan> {
+  /** The listing of volumes, if it was whole and believed: what the next run's is compared with. */
+  readonly reading?: VolumesReading;
+}
+
+export async function diskPhase(input: DiskPhaseInput): Promise<DiskPhaseResult> {
   const { reads, run, cloud, rules, cancel, log, identity } = input;
   const read = await reads.disks();
   if (!read.ok) return endedEarly("failed", `database: ${read.why}`, { counters: { errors: 1 } });
-  const { rows, reservations, knownUsers, lastGood, snapshotPass, nowMs } = read.value;
+  const { rows, reservations, knownUsers, lastReading, snapshotPass, nowMs } = read.value;
   const volumes: CloudVolume[] = [];
   const listed = await cloud.volumes({ type: "tagged" }, (page) => volumes.push(...page), { cancel });
   if (!listed.ok) {
@@ -66,13 +71,17 @@ export async function diskPhase(input: DiskPhaseInput): Promise<PhaseResult<Disk
   const seen = {
     volumes: new Set(volumes.map(({ id }) => id)).size,
     liveLinkedRows: rows.filter(({ isDeleted, volumeId }) => !isDeleted && volumeId !== null).length,
+    rowsSeenLive: rows.filter(({ isDeleted, volumeState }) => {
+      return !isDeleted && volumeState !== null && volumeState !== "missing";
+    }).length,
     identity,
   };
-  const doubt = whyNotTrusted(seen, lastGood, rules.trust);
+  const doubt = whyNotTrusted(seen, lastReading, rules.trust);
   if (doubt !== undefined && !rules.acceptDrop) {
     log.error({ doubt, ...seen }, "the cloud's answer is not believed");
     return endedEarly("refused", `${doubt}; run with --accept-drop if that is so`);
   }
+  const reading = { volumes: seen.volumes, identity };
   const matches = matchDisks(rows, volumes, {
     nameFallback: rules.nameFallback,
     knownUsers: knownUsers === undefined ? undefined : new Set(knownUsers),
@@ -85,14 +94,14 @@ export async function diskPhase(input: DiskPhaseInput): Promise<PhaseResult<Disk
     owners: snapshotOwners(matches, snapshotPass?.bases ?? new Map()),
     rules: rules.snapshots,
     wantedIds: volumes.map(({ snapshotId }) => snapshotId).filter((id) => id !== ""),
-    volumesListed: new Set(volumes.map(({ id }) => id)),
     memory: snapshotPass,
+    newestKnownMs: rows.reduce((newest, { lastSnapshotMs }) => Math.max(newest, lastSnapshotMs ?? 0), 0),
     fullEveryMs: rules.snapshotsFullEveryMs,
     nowMs,
     cancel,
   });
   problems.push(...snapshots.problems);
-  if (cancel.cancelled) return endedEarly("deadline", "the time was up before anything was written");
+  if (cancel.cancelled) return { ...endedEarly("deadline", "the time was up before anything was written"), reading };
   const plan = planDisks({
     rows,
     matches,
@@ -112,6 +121,7 @@ export async function diskPhase(input: DiskPhaseInput): Promise<PhaseResult<Disk
     const status = problems.length > 0 ? "partial" : "ok";
     return {
       plan,
+      reading,
       drift: plan.reports,
       report: { status, counters, problems, rowsRead, rowsWritten: 0, durationMs: 0 },
     };
@@ -128,13 +138,14 @@ export async function diskPhase(input: DiskPhaseInput): Promise<PhaseResult<Disk
     if (!written.ok) {
       const counters = { ...settleRest(plan, outcomes), errors: 1 };
       const rowsWritten = outcomes.filter(({ result }) => result === "written").length;
-      return { ...endedEarly("failed", `database: ${written.why}`, { counters, rowsRead, rowsWritten }), drift: [] };
+      return { ...endedEarly("failed", `database: ${written.why}`, { counters, rowsRead, rowsWritten }), reading };
     }
     outcomes.push(...written.value);
   }
-  for (const { volumeId, result, why } of outcomes) {
+  for (const [at, { volumeId, result, why }] of outcomes.entries()) {
     if (result !== "failed") continue;
-    log.error({ volumeId, why }, "Error reconciling volume");
+    const isImport = plan.writes[at]?.kind === "insert";
+    log.error({ volumeId, why }, isImport ? "Error importing volume" : "Error reconciling volume");
     problems.push(`${volumeId ?? "a row"}: ${why}`);
   }
   const reported = await run.report("disks", plan.reports);
@@ -148,6 +159,7 @@ export async function diskPhase(input: DiskPhaseInput): Promise<PhaseResult<Disk
   assert(broken.length === 0, broken.join("; "));
   return {
     plan,
+    reading,
     drift: [...plan.reports, ...plan.writes.flatMap(({ drift }) => drift)],
     report: {
       status: isOutOfTime ? "deadline" : problems.length > 0 ? "partial" : "ok",

@@ -16,7 +16,7 @@ import type { InventoryDatabase, InventoryReads, InventoryRun, RunKind, RunStatu
 import type { Log } from "../../ports/log.ts";
 import type { Metrics } from "../../ports/metrics.ts";
 import { CancelSource } from "../cancelSource.ts";
-import { type DiskPhaseRules, diskPhase } from "./diskPhase.ts";
+import { type DiskPhaseResult, type DiskPhaseRules, diskPhase } from "./diskPhase.ts";
 import { gpuPhase } from "./gpuPhase.ts";
 import { endedEarly, type PhaseReport, type PhaseResult } from "./phase.ts";
 
@@ -60,6 +60,8 @@ export interface RunReport {
   readonly durationMs: number;
   readonly phases: { readonly gpu?: PhaseReport; readonly disks?: PhaseReport };
   readonly identity: CloudIdentity | null;
+  /** How many volumes the cloud listed; null if it was not read, or not believed. */
+  readonly volumesRead: number | null;
   /** What the cluster was read at. */
   readonly clusterRevision: string | null;
   readonly cloud: CloudUsage;
@@ -134,6 +136,7 @@ async function locked(
       counters: {
         ...(phases.gpu === undefined ? {} : { gpu: { status: phases.gpu.status, ...phases.gpu.counters } }),
         ...(phases.disks === undefined ? {} : { disks: { status: phases.disks.status, ...phases.disks.counters } }),
+        ...(report.volumesRead === null ? {} : { volumes_read: report.volumesRead }),
         aws: report.cloud,
         duration_ms: report.durationMs,
       },
@@ -168,7 +171,7 @@ async function reconcile(
   const gpu = wantsGpu ? timed(gpuPhase(nodeRules === undefined ? gpuInput : { ...gpuInput, nodeRules })) : undefined;
   const disks = wantsDisks
     ? timed(
-        (async (): Promise<PhaseResult<DiskPlan>> => {
+        (async (): Promise<DiskPhaseResult> => {
           const who = await cloud.identity({ cancel });
           if (!who.ok) {
             const isLate = who.reason === "Cancelled";
@@ -203,6 +206,7 @@ async function reconcile(
       ...(diskResult === undefined ? {} : { disks: diskResult.report }),
     },
     identity,
+    volumesRead: diskResult?.reading?.volumes ?? null,
     clusterRevision: gpuResult?.clusterRevision ?? null,
     cloud: ports.used(),
     error: problems.join("; "),
@@ -259,6 +263,7 @@ function ended(
     durationMs: ports.clock.nowMs() - startedMs,
     phases: {},
     identity: null,
+    volumesRead: null,
     clusterRevision: null,
     cloud: ports.used(),
     error,
@@ -289,6 +294,7 @@ function tell(report: RunReport, metrics: Metrics, log: Log): void {
   }
   if (gpu !== undefined) {
     metrics.gauge("muster_inventory_types", { state: "active" }, gpu.counters["types_active"] ?? 0);
+    metrics.gauge("muster_inventory_types", { state: "fresh" }, gpu.counters["types_fresh"] ?? 0);
     metrics.gauge("muster_inventory_types", { state: "stale" }, gpu.counters["types_stale"] ?? 0);
     for (const { gpuType, numbers } of plan.types) {
       metrics.gauge("muster_inventory_available_gpus", { gpu_type: gpuType }, numbers.availableGpus);

@@ -174,17 +174,18 @@ export function snapshotOwners(matches: DiskMatches, bases: ReadonlyMap<string, 
   const owners: SnapshotOwner[] = [];
   const ofRow = (row: DiskRow, volumeId: string | undefined): void => {
     const base = bases.get(row.diskId);
-    const owner = { key: row.diskId, user: row.userId, disk: row.diskName, volumeId };
-    owners.push(base === undefined ? owner : { ...owner, base });
+    const owner = { key: row.diskId, name: { user: row.userId, disk: row.diskName }, volumeId };
+    // A base was counted with the volume that the row names; with another one everything is counted anew.
+    const isSame = volumeId === undefined || volumeId === row.volumeId;
+    owners.push(base === undefined || !isSame ? owner : { ...owner, base });
   };
   for (const match of matches.volumes) {
     const volumeId = match.volume.id;
     if (match.is === "linked") ofRow(match.row, volumeId);
-    else if (match.is === "new") owners.push({ key: `new:${volumeId}`, ...match.tags, volumeId });
-    else if (match.is === "duplicate") owners.push({ key: `other:${volumeId}`, user: "", disk: "", volumeId });
+    else if (match.is === "new") owners.push({ key: `new:${volumeId}`, name: match.tags, volumeId });
+    else if (match.is === "duplicate") owners.push({ key: `other:${volumeId}`, name: undefined, volumeId });
   }
   for (const { row, successor } of matches.loose) {
-    if (row.isDeleted) continue;
     // Until its old volume is known to be gone, that is the disk's volume.
     const isReplaced = row.volumeId === null || row.missingSinceMs !== null;
     ofRow(row, (isReplaced ? successor?.id : undefined) ?? row.volumeId ?? undefined);

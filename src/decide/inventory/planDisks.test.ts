@@ -224,10 +224,24 @@ const table: Row[] = [
   },
   {
     row: "17",
-    fact: "a disk at rest is not written",
+    fact: "an idle disk whose volume is gone says so",
     world: { rows: [settled("d", "v1")] },
+    writes: { d: { missing: true, volumeState: "missing" } },
+    counters: { orphaned_db_active: 1, updated: 1, marked_missing: 1 },
+  },
+  {
+    row: "17",
+    fact: "a disk at rest is not written again",
+    world: { rows: [settled("d", "v1", { volumeState: "missing", missingSinceMs: longGone })] },
     writes: {},
     counters: { orphaned_db_active: 1, updated: 0 },
+  },
+  {
+    row: "16",
+    fact: "a claim that is younger than the mark of its missing volume waits for a run of its own",
+    world: { rows: [settled("d", "v1", { inUse: true, missingSinceMs: longGone, lastUpdatedMs: longGone + 1 })] },
+    writes: { d: { missing: true, volumeState: "missing" } },
+    counters: { orphaned_db_active: 1, updated: 1, marked_missing: 1 },
   },
   {
     row: "18",
@@ -493,7 +507,7 @@ const table: Row[] = [
     row: "snapshots",
     fact: "snapshots of a disk at rest are counted by its name (N-2)",
     world: {
-      rows: [settled("d", "v1", { snapshotCount: 1, lastSnapshotMs: 5 })],
+      rows: [settled("d", "v1", { snapshotCount: 1, lastSnapshotMs: 5, missingSinceMs: longGone })],
       snapshots: [
         snapshot("s1", "v-old", { tags: tags("ada", "d"), startedMs: 7 }),
         snapshot("s2", "v1", { startedMs: 9 }),

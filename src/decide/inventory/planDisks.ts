@@ -125,6 +125,13 @@ class Planner {
         const made = new Date(createdMs).toISOString();
         const what = `${sizeGb} GiB, made ${made}, ${holdOf(volume)}, ${this.snapshotsOf(volume.id)} snapshots`;
         this.report("volume", volume.id, "disk", `duplicates: ${show(match.tags)}: ${match.why} (${what})`);
+        // The disk says it as well: its owner looks there, and not at a volume that is none of the disk's.
+        this.report(
+          "disk",
+          show(match.tags),
+          "ebs_volume_id",
+          `duplicates: ${volume.id} is another volume of this disk`,
+        );
         return "duplicates";
       }
       case "nameHeldByDeleted":
@@ -217,7 +224,14 @@ class Planner {
     const claimed = row.inUse || row.reservationId !== null;
     const found = this.snapshots(row.diskId, row.volumeId ?? "", row.userId);
     const change: DiskChange = found === undefined ? {} : snapshotChange(row, found);
-    if (!claimed || this.hasLiveClaim(row) || this.input.matches.heldElsewhere.has(row.diskId)) {
+    const isHeldElsewhere = this.input.matches.heldElsewhere.has(row.diskId);
+    if (!claimed && row.volumeId !== null && row.missingSinceMs === null && !isHeldElsewhere) {
+      this.also.marked_missing++;
+      const why = `the volume ${row.volumeId} is not there`;
+      this.write(row, { ...change, missing: true, volumeState: "missing" }, undefined, why);
+      return;
+    }
+    if (!claimed || this.hasLiveClaim(row) || isHeldElsewhere) {
       this.write(row, change, undefined, "its snapshots say so");
       return;
     }
@@ -240,9 +254,11 @@ class Planner {
   }
 
   /** Absent in two reads of this run, and in those of an earlier one. */
-  private isLongGone({ volumeId, missingSinceMs }: DiskRow): boolean {
+  private isLongGone(row: DiskRow): boolean {
+    const { volumeId, missingSinceMs } = row;
     if (volumeId === null || !this.input.confirmedAbsent.volumeIds.has(volumeId)) return false;
-    return missingSinceMs !== null && this.input.nowMs - missingSinceMs >= this.input.rules.missingMs;
+    if (missingSinceMs === null || isMarkedBeforeClaim(row)) return false;
+    return this.input.nowMs - missingSinceMs >= this.input.rules.missingMs;
   }
 
   private willLink(row: DiskRow): boolean {
@@ -255,8 +271,9 @@ class Planner {
       this.write(row, change, undefined, "its snapshots say so");
       return;
     }
-    const mark = row.missingSinceMs === null ? { missing: true, volumeState: "missing" } : {};
-    if (row.missingSinceMs === null) this.also.marked_missing++;
+    const isNew = row.missingSinceMs === null || isMarkedBeforeClaim(row);
+    const mark = isNew ? { missing: true, volumeState: "missing" } : {};
+    if (isNew) this.also.marked_missing++;
     this.write(row, { ...change, ...mark }, undefined, `the volume ${row.volumeId} is not there; the next run decides`);
   }
 
@@ -297,8 +314,9 @@ class Planner {
     if (volume.state !== row.volumeState) change.volumeState = volume.state;
     if (row.missingSinceMs !== null) change.missing = false;
     const hold = holdOf(volume);
-    if (hold === "held" && !row.inUse) {
-      change.inUse = true;
+    if (hold === "held" && !row.inUse) change.inUse = true;
+    // Nothing in the database explains it: no claim, or one that an earlier run wrote because of this attachment.
+    if (hold === "held" && (!row.inUse || (row.reservationId === null && !this.hasLiveClaim(row)))) {
       this.also.unexpected_attach++;
       const by = volume.attachments.map(({ instanceId, state }) => `${instanceId} ${state}`).join(", ");
       this.report("disk", nameOf(row), "in_use", `unexpected_attach: ${volume.id} is held by ${by}`);
@@ -328,8 +346,9 @@ class Planner {
   }
 
   private snapshotsOf(volumeId: string): string {
-    const { snapshots } = this.input;
-    return snapshots.ok ? String(snapshots.value.summary(`other:${volumeId}`)?.completed ?? 0) : "unknown";
+    const { snapshots, snapshotsUnknown } = this.input;
+    if (!snapshots.ok || snapshotsUnknown?.has(volumeId) === true) return "unknown";
+    return String(snapshots.value.summary(`other:${volumeId}`)?.completed ?? 0);
   }
 
   /** Writes what differs, and tells what it was. Returns whether there was anything to write. */
@@ -381,6 +400,14 @@ const applied = { entity: "disk", action: "applied" } as const;
 
 function isoOf(atMs: number | null): string | null {
   return atMs === null ? null : new Date(atMs).toISOString();
+}
+
+/**
+ * The disk was idle when its volume was missed, and has been claimed since: the claim may be making a new volume. The
+ * mark and the row's own time are of one statement, so a later time is another writer's.
+ */
+function isMarkedBeforeClaim({ inUse, reservationId, missingSinceMs, lastUpdatedMs }: DiskRow): boolean {
+  return (inUse || reservationId !== null) && missingSinceMs !== null && lastUpdatedMs > missingSinceMs;
 }
 
 function isRunning(status: string | null): boolean {

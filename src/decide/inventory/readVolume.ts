@@ -1,5 +1,5 @@
 /** What the tags of a volume say about whose disk it is, and what its attachments say about who holds it. */
-import type { CloudVolume } from "../../model/inventory/cloud.ts";
+import type { CloudVolume, Tags } from "../../model/inventory/cloud.ts";
 
 export interface VolumeTags {
   readonly user: string;
@@ -7,10 +7,15 @@ export interface VolumeTags {
   readonly reservation: string | undefined;
 }
 
+/** Volumes and snapshots are read by one rule, or a disk with both spellings would lose its snapshots. */
+export function diskNameOf(tags: Tags): string {
+  return tags["disk-name"] || tags["disk_name"] || "";
+}
+
 /** Undefined when a required tag is missing or empty. The tag `Name` is for people, and counts only where it was asked for. */
 export function tagsOf({ tags }: CloudVolume, nameFallback: boolean): VolumeTags | undefined {
   const user = tags["gpu-dev-user"] ?? "";
-  const disk = tags["disk-name"] || tags["disk_name"] || (nameFallback ? (tags["Name"] ?? "") : "");
+  const disk = diskNameOf(tags) || (nameFallback ? (tags["Name"] ?? "") : "");
   if (user === "" || disk === "") return undefined;
   return { user, disk, reservation: tags["reservation_id"] || tags["reservation-id"] || undefined };
 }

@@ -4,7 +4,7 @@ import { isForeign, SnapshotSets, snapshotRulesDefault, windowDays, windowStartM
 import { nowMs, snapshot } from "./testing/builders.ts";
 
 const mine = { "gpu-dev-user": "ada", disk_name: "d" };
-const owner = { key: "k", user: "ada", disk: "d", volumeId: "v1" };
+const owner = { key: "k", name: { user: "ada", disk: "d" }, volumeId: "v1" };
 
 function summary(snapshots: CloudSnapshot[], rules = snapshotRulesDefault) {
   const sets = new SnapshotSets([owner], rules, { reads: "all", baseBeforeMs: 0 });

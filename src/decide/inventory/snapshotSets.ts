@@ -5,36 +5,46 @@
  */
 import type { CloudSnapshot } from "../../model/inventory/cloud.ts";
 import type { SnapshotBase } from "../../model/inventory/writes.ts";
+import { diskNameOf } from "./readVolume.ts";
 
 /** A disk as snapshots know it. */
 export interface SnapshotOwner {
   readonly key: string;
-  readonly user: string;
-  readonly disk: string;
+  /** Undefined for a volume that is no disk: only what was taken of it is its own. */
+  readonly name: { readonly user: string; readonly disk: string } | undefined;
   readonly volumeId: string | undefined;
   /** What a full pass counted before the window, when only the window is read. */
   readonly base?: SnapshotBase;
 }
 
-/** Where the window of an incremental pass begins: the day before this one, in UTC. */
-export function windowStartMs(nowMs: number): number {
-  const dayMs = 86_400_000;
-  return (Math.floor(nowMs / dayMs) - 1) * dayMs;
+const dayMs = 86_400_000;
+/** A snapshot that has been pending for longer is stuck, and widens no window. */
+const pendingDaysMax = 30;
+
+/**
+ * Where the window of an incremental pass begins, in UTC: the day before this one, or the day of the oldest pending
+ * snapshot. What was begun before the window is counted once, so it must be whole by then.
+ */
+export function windowStartMs(nowMs: number, oldestPendingMs = nowMs): number {
+  const today = Math.floor(nowMs / dayMs);
+  const day = Math.min(today - 1, Math.floor(oldestPendingMs / dayMs));
+  return Math.max(day, today - pendingDaysMax) * dayMs;
 }
 
 /** Prefixes for the cloud's filter by begin: one for each day of the window, and tomorrow for clocks that are ahead. */
 export function windowDays(fromMs: number, nowMs: number): string[] {
-  const dayMs = 86_400_000;
   const days: string[] = [];
-  for (let atMs = fromMs; atMs <= nowMs + dayMs; atMs += dayMs) {
-    days.push(`${new Date(atMs).toISOString().slice(0, 10)}*`);
-  }
+  for (let atMs = fromMs; atMs <= nowMs + dayMs; atMs += dayMs) days.push(dayPrefix(atMs));
   return days;
+}
+
+export function dayPrefix(atMs: number): string {
+  return `${new Date(atMs).toISOString().slice(0, 10)}*`;
 }
 
 export interface SnapshotSummary {
   readonly completed: number;
-  /** One is being taken that is newer than the newest whole one. */
+  /** One is being taken that is newer than the newest whole one: an older one that is late holds up no session. */
   readonly isBackingUp: boolean;
   /** When the newest whole one was begun; undefined when there is none. */
   readonly lastCompletedMs: number | undefined;
@@ -93,21 +103,20 @@ export class SnapshotSets {
   private readonly byVolume = new Map<string, string[]>();
   private readonly byName = new Map<string, string[]>();
   private readonly tallies = new Map<string, Tally>();
-  private readonly volumesSeen = new Set<string>();
   private readonly ids = new Set<string>();
   private readonly wanted: ReadonlySet<string>;
   private readonly lineage = new Map<string, Set<string>>();
-
   private readonly pass: SnapshotPass;
+  private newestSeen: { readonly id: string; readonly startedMs: number } | undefined;
 
   constructor(owners: readonly SnapshotOwner[], rules: SnapshotRules, pass: SnapshotPass) {
     this.seen = { snapshots: 0, foreign: 0, softDeleted: 0, repeated: 0 };
     this.rules = rules;
     this.pass = pass;
     this.wanted = new Set(pass.wantedIds ?? []);
-    for (const { key, user, disk, volumeId, base } of owners) {
+    for (const { key, name, volumeId, base } of owners) {
       if (volumeId !== undefined) push(this.byVolume, volumeId, key);
-      if (rules.scope === "disk") push(this.byName, `${user}\n${disk}`, key);
+      if (rules.scope === "disk" && name !== undefined) push(this.byName, `${name.user}\n${name.disk}`, key);
       const known = pass.reads === "window" ? base : undefined;
       this.tallies.set(key, {
         completed: known?.completed ?? 0,
@@ -129,14 +138,14 @@ export class SnapshotSets {
     }
     this.ids.add(snapshot.id);
     this.seen.snapshots++;
-    this.volumesSeen.add(snapshot.volumeId);
+    const { id, startedMs } = snapshot;
+    if (this.newestSeen === undefined || startedMs > this.newestSeen.startedMs) this.newestSeen = { id, startedMs };
     if (isForeign(snapshot, this.rules)) {
       this.seen.foreign++;
       return;
     }
     const { tags } = snapshot;
-    const disk = tags["disk_name"] || tags["disk-name"] || "";
-    const named = this.byName.get(`${tags["gpu-dev-user"] ?? ""}\n${disk}`) ?? [];
+    const named = this.byName.get(`${tags["gpu-dev-user"] ?? ""}\n${diskNameOf(tags)}`) ?? [];
     const held = this.byVolume.get(snapshot.volumeId) ?? [];
     if (this.wanted.has(snapshot.id)) this.lineage.set(snapshot.id, new Set([...named, ...held]));
     if (tags["delete-date"] !== undefined) {
@@ -162,9 +171,9 @@ export class SnapshotSets {
     else if (state === "error") tally.failed.push(id);
   }
 
-  /** Whether anything was listed that was taken of this volume. */
-  sawVolume(volumeId: string): boolean {
-    return this.volumesSeen.has(volumeId);
+  /** The one that was begun last, of whatever volume. */
+  get newest(): { readonly id: string; readonly startedMs: number } | undefined {
+    return this.newestSeen;
   }
 
   /** Whether the snapshot is one of the disk's; undefined when it was not listed. */
@@ -172,7 +181,7 @@ export class SnapshotSets {
     return this.lineage.get(snapshotId)?.has(key);
   }
 
-  /** After a full pass: what the next windows build on. */
+  /** Of a disk of which everything was read: what the next windows build on. */
   base(key: string): SnapshotBase {
     const tally = this.tallies.get(key);
     if (tally === undefined || tally.baseLastMs < 0) return { completed: 0, lastCompletedMs: null };

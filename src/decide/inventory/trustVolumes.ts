@@ -5,7 +5,7 @@
 import type { CloudIdentity } from "../../model/inventory/cloud.ts";
 
 export interface TrustRules {
-  /** The part of the volumes that may be gone since the last good run. */
+  /** The part of the volumes that may be gone since the last reading. */
   readonly dropMax: number;
   /** Fewer than this are never a suspicious number to lose, unless all are gone. */
   readonly dropCountMin: number;
@@ -13,32 +13,40 @@ export interface TrustRules {
 
 export const trustRulesDefault: TrustRules = { dropMax: 0.3, dropCountMin: 5 };
 
-export interface LastGoodRun {
+/** The last listing that was believed: whether its run succeeded in everything else does not matter. */
+export interface LastReading {
   readonly volumes: number;
   readonly identity: CloudIdentity;
 }
 
 /** Why not, or undefined. */
 export function whyNotTrusted(
-  seen: { readonly volumes: number; readonly liveLinkedRows: number; readonly identity: CloudIdentity },
-  last: LastGoodRun | undefined,
+  seen: {
+    readonly volumes: number;
+    readonly liveLinkedRows: number;
+    /** Rows whose volume some earlier run has seen, and none has missed. */
+    readonly rowsSeenLive: number;
+    readonly identity: CloudIdentity;
+  },
+  last: LastReading | undefined,
   rules: TrustRules,
 ): string | undefined {
   const { volumes, liveLinkedRows, identity } = seen;
   if (last !== undefined && last.identity.account !== identity.account) {
-    return `this is account ${identity.account}; the last good run was in ${last.identity.account}`;
+    return `this is account ${identity.account}; the last reading was of ${last.identity.account}`;
   }
   if (last !== undefined && last.identity.region !== identity.region) {
-    return `this is region ${identity.region}; the last good run was in ${last.identity.region}`;
+    return `this is region ${identity.region}; the last reading was of ${last.identity.region}`;
   }
   // Disks rest without a volume, so none at all can be true; but a person has to say so once.
   if (volumes === 0 && liveLinkedRows > 0 && last?.volumes !== 0) {
     return `the cloud lists no volume, and ${liveLinkedRows} disks have one`;
   }
-  if (last === undefined) return undefined;
-  const lost = last.volumes - volumes;
-  if (lost >= rules.dropCountMin && lost > last.volumes * rules.dropMax) {
-    return `the cloud lists ${volumes} volumes; the last good run saw ${last.volumes}`;
+  // A run that was killed has left no record, but rows.
+  const before = last?.volumes ?? seen.rowsSeenLive;
+  const lost = before - volumes;
+  if (lost >= rules.dropCountMin && lost > before * rules.dropMax) {
+    return `the cloud lists ${volumes} volumes; ${last === undefined ? "the database has" : "the last reading had"} ${before}`;
   }
   return undefined;
 }

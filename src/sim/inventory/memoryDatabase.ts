@@ -250,17 +250,15 @@ function readTypes(tables: MemoryTables): TypesRead {
 function readDisks(tables: MemoryTables): DisksRead {
   const known = new Set(tables.users);
   if (known.size > 0) for (const { userId } of tables.disks.values()) known.add(userId);
-  const good = tables.runs.findLast(({ counters, identity }) => {
-    const { disks } = counters as { disks?: { status?: string } };
-    return disks?.status === "ok" && identity !== null;
-  });
-  const { disks } = (good?.counters ?? {}) as { disks?: { aws_volumes?: number } };
-  const { identity } = good ?? {};
+  const last = tables.runs.findLast(({ counters, identity }) => "volumes_read" in counters && identity !== null);
   return {
     rows: [...tables.disks.values()].map(({ createdMs: _, ...row }) => row),
     reservations: live(tables),
     knownUsers: known.size === 0 ? undefined : [...known],
-    lastGood: identity === null || identity === undefined ? undefined : { volumes: disks?.aws_volumes ?? 0, identity },
+    lastReading:
+      last === undefined || last.identity === null
+        ? undefined
+        : { volumes: Number(last.counters["volumes_read"]), identity: last.identity },
     snapshotPass: tables.snapshots === undefined ? undefined : { ...tables.snapshots, bases: new Map(tables.bases) },
     nowMs: tables.nowMs(),
   };

@@ -53,11 +53,11 @@ export class SimCloud implements Cloud {
         ? [{ name: "volume-id", values: which.ids }]
         : which.type === "users"
           ? [{ name: "tag:gpu-dev-user", values: which.users }]
-          : [
-              { name: "tag-key", values: ["gpu-dev-user"] },
-              ...(which.type === "pending" ? [{ name: "status", values: ["pending"] }] : []),
-              ...(which.type === "startedOn" ? [{ name: "start-time", values: which.prefixes }] : []),
-            ];
+          : which.type === "startedOn"
+            ? [{ name: "start-time", values: which.prefixes }]
+            : which.type === "pending"
+              ? [{ name: "status", values: ["pending"] }]
+              : [];
     return this.pages(`snapshots ${which.type}`, filters, (query) => this.cloud.describeSnapshots(query), onPage);
   }
 

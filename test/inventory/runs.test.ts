@@ -167,7 +167,11 @@ describe("a run", () => {
 
   test("stops before its deadline, with exit 3 and whole batches", async () => {
     await furnish();
-    const report = await world.run({ kind: "disks", deadlineMs: 1 });
+    const report = await world.run({
+      kind: "disks",
+      deadlineMs: 10_000,
+      margins: { stopMs: 10_000, giveUpMs: 2_000 },
+    });
     expect(report).toMatchObject({ status: "deadline", exitCode: 3 });
     expect(await world.sql("select status from reconcile_runs")).toEqual([{ status: "deadline" }]);
     expect((await world.run()).status).toBe("ok");

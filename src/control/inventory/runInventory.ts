@@ -16,6 +16,7 @@ import type { InventoryDatabase, InventoryReads, InventoryRun, RunKind, RunStatu
 import type { Log } from "../../ports/log.ts";
 import type { Metrics } from "../../ports/metrics.ts";
 import { CancelSource } from "../cancelSource.ts";
+import { boundedDatabase, boundedRun, noAnswer } from "./boundedDatabase.ts";
 import { type DiskPhaseResult, type DiskPhaseRules, diskPhase } from "./diskPhase.ts";
 import { gpuPhase } from "./gpuPhase.ts";
 import { endedEarly, type PhaseReport, type PhaseResult } from "./phase.ts";
@@ -39,9 +40,24 @@ export interface InventoryOptions {
   readonly disks: DiskPhaseRules;
   /** When the run has to be over; it stops by itself some time before. 0: never. */
   readonly deadlineMs: number;
+  readonly margins?: DeadlineMargins;
   readonly evenIfPaused?: boolean;
   readonly failIfLocked?: boolean;
   readonly cancel?: Cancel;
+}
+
+/** How long before its deadline a run does what. */
+export interface DeadlineMargins {
+  /** Begins nothing new: time to finish a batch. */
+  readonly stopMs: number;
+  /** Waits for no answer any more, of whatever it has asked: time to write the record and leave. */
+  readonly giveUpMs: number;
+}
+
+/** Half a minute and ten seconds; of a short deadline a quarter and a third of that. */
+function marginsOf(deadlineMs: number): DeadlineMargins {
+  const stopMs = deadlineMs > 0 ? Math.min(30_000, deadlineMs / 4) : 30_000;
+  return { stopMs, giveUpMs: stopMs / 3 };
 }
 
 export interface InventoryPlan {
@@ -69,11 +85,6 @@ export interface RunReport {
   readonly plan: InventoryPlan;
 }
 
-/** Time to finish a batch, write the record and leave: half a minute, and of a short deadline a quarter. */
-const marginMsMax = 30_000;
-/** Of that, what is kept for the record: statements of the phases have ended by then. */
-const recordShare = 0.5;
-
 /** What this run alone asked of the cloud: a long-lived process counts on from run to run. */
 interface RunPorts extends InventoryPorts {
   used(): CloudUsage;
@@ -83,37 +94,58 @@ export async function runInventory(given: InventoryPorts, options: InventoryOpti
   const { clock, log, metrics, cloud } = given;
   const startedMs = clock.nowMs();
   const before = cloud?.usage() ?? noUsage;
-  const ports: RunPorts = { ...given, used: () => usedSince(before, cloud?.usage() ?? noUsage) };
-  const timer = new CancelSource();
   const { deadlineMs } = options;
-  const marginMs = Math.min(marginMsMax, deadlineMs / 4);
-  const stopTimer = deadlineMs > 0 ? clock.after(deadlineMs - marginMs, () => timer.cancel()) : () => {};
-  const statementsUntilMs = startedMs + deadlineMs - marginMs * recordShare;
+  const { stopMs, giveUpMs } = options.margins ?? marginsOf(deadlineMs);
+  const stop = new CancelSource();
+  const giveUp = new CancelSource();
+  let forgetGiveUp = (): void => {};
+  stop.onCancel(() => {
+    forgetGiveUp = clock.after(stopMs - giveUpMs, () => giveUp.cancel());
+  });
+  const forgetStop = deadlineMs > 0 ? clock.after(Math.max(0, deadlineMs - stopMs), () => stop.cancel()) : () => {};
+  const forgetAsked = options.cancel?.onCancel(() => stop.cancel()) ?? (() => {});
+  const limits = { stop, giveUp, leaveMs: giveUpMs / 3 };
+  const statementsUntilMs = startedMs + deadlineMs - giveUpMs;
   const timeLeftMs = (): number | undefined => (deadlineMs > 0 ? statementsUntilMs - clock.nowMs() : undefined);
-  const stopAsked = options.cancel?.onCancel(() => timer.cancel()) ?? (() => {});
+  const ports: RunPorts = {
+    ...given,
+    database: boundedDatabase(given.database, giveUp),
+    used: () => usedSince(before, cloud?.usage() ?? noUsage),
+  };
   try {
     const report = options.dryRun
-      ? await reconcile(ports, options, ports.database.look(timeLeftMs), undefined, timer, startedMs)
-      : await locked(ports, options, timer, startedMs, timeLeftMs);
+      ? await reconcile(ports, options, ports.database.look(timeLeftMs), undefined, limits, startedMs)
+      : await locked(ports, options, limits, startedMs, timeLeftMs);
     tell(report, metrics, log);
     return report;
   } finally {
-    stopTimer();
-    stopAsked();
+    forgetStop();
+    forgetGiveUp();
+    forgetAsked();
   }
+}
+
+interface Limits {
+  /** Begin nothing new. */
+  readonly stop: Cancel;
+  /** Wait for nothing any more. */
+  readonly giveUp: Cancel;
+  /** How long the record, and then the lock, may take. */
+  readonly leaveMs: number;
 }
 
 async function locked(
   ports: RunPorts,
   options: InventoryOptions,
-  cancel: Cancel,
+  limits: Limits,
   startedMs: number,
   timeLeftMs: () => number | undefined,
 ): Promise<RunReport> {
+  const { clock, log } = ports;
   const { kind, updatedBy, evenIfPaused = false } = options;
   const begun = await ports.database.begin({ kind, updatedBy, evenIfPaused, timeLeftMs });
   if (!begun.ok) {
-    const status = cancel.cancelled ? "deadline" : "failed";
+    const status = limits.stop.cancelled ? "deadline" : "failed";
     return ended(ports, options, startedMs, status, exitCodes[status], `database: ${begun.why}`);
   }
   const { value } = begun;
@@ -127,9 +159,10 @@ async function locked(
   }
   const { run } = value;
   try {
-    const report = await reconcile(ports, options, run, run, cancel, startedMs);
+    const bounded = boundedRun(run, limits.giveUp);
+    const report = await reconcile(ports, options, bounded, bounded, limits, startedMs);
     const { status, identity, error, phases } = report;
-    const finished = await run.finish({
+    const finish = run.finish({
       status,
       ...(identity === null ? {} : { identity, cloudReadMs: startedMs }),
       ...(report.clusterRevision === null ? {} : { clusterRevision: report.clusterRevision }),
@@ -142,11 +175,28 @@ async function locked(
       },
       error,
     });
-    if (!finished.ok) ports.log.error({ runId: run.runId, why: finished.why }, "the record of the run was not written");
+    const finished = await within(clock, limits, finish);
+    const why = finished === undefined ? noAnswer : finished.ok ? undefined : finished.why;
+    if (why !== undefined) log.error({ runId: run.runId, why }, "the record of the run was not written");
     return report;
   } finally {
-    await run.release();
+    // A lock whose connection does not answer goes with the connection.
+    await within(clock, limits, run.release());
   }
+}
+
+/** Undefined when the run was to leave and this took too long. A run that is not late waits. */
+function within<T>(clock: Clock, { giveUp, leaveMs }: Limits, asked: Promise<T>): Promise<T | undefined> {
+  return new Promise((done, fail) => {
+    let forgetTimer = (): void => {};
+    const forget = giveUp.onCancel(() => {
+      forgetTimer = clock.after(leaveMs, () => done(undefined));
+    });
+    asked.then(done, fail).finally(() => {
+      forget();
+      forgetTimer();
+    });
+  });
 }
 
 async function reconcile(
@@ -154,9 +204,10 @@ async function reconcile(
   options: InventoryOptions,
   reads: InventoryReads,
   run: InventoryRun | undefined,
-  cancel: Cancel,
+  limits: Limits,
   startedMs: number,
 ): Promise<RunReport> {
+  const cancel = limits.stop;
   const { clock, log, cloud } = ports;
   const { kind, names, nodeRules } = options;
   const timed = async <Result extends PhaseResult<unknown>>(phase: Promise<Result>): Promise<Result> => {
@@ -182,7 +233,15 @@ async function reconcile(
         })(),
       )
     : undefined;
-  const [gpuResult, diskResult] = await Promise.all([gpu, disks]);
+  const both = Promise.all([gpu, disks]);
+  const results = await Promise.race([both, afterGivingUp(clock, limits)]);
+  if (results === undefined) {
+    // What goes on in the background finds its database closed.
+    both.catch((error) => log.warn({ error }, "a phase that was given up failed"));
+    const what = "no answer before the deadline: the run gave up waiting";
+    return { ...ended(ports, options, startedMs, "deadline", exitCodes.deadline, what), runId: run?.runId ?? null };
+  }
+  const [gpuResult, diskResult] = results;
   const found = [gpuResult?.report, diskResult?.report].filter((report) => report !== undefined);
   if (run !== undefined) {
     for (const [gpuType, ageMs] of Object.entries(gpuResult?.agesMs ?? {})) {
@@ -191,7 +250,8 @@ async function reconcile(
   }
   const worstStatus = worst(found.map((report) => report.status));
   // What fails after the run was asked to stop fails for want of time.
-  const status = cancel.cancelled && worstStatus !== "ok" && worstStatus !== "refused" ? "deadline" : worstStatus;
+  const isLate = limits.stop.cancelled && worstStatus !== "ok" && worstStatus !== "refused";
+  const status = limits.giveUp.cancelled || isLate ? "deadline" : worstStatus;
   const problems = found.flatMap((report) => report.problems);
   return {
     runId: run?.runId ?? null,
@@ -216,6 +276,11 @@ async function reconcile(
       reports: [...(gpuResult?.plan?.drift ?? []), ...(diskResult?.plan?.reports ?? [])],
     },
   };
+}
+
+/** A moment after giving up: phases that only waited for the database have ended by then, with their reports. */
+function afterGivingUp(clock: Clock, { giveUp, leaveMs }: Limits): Promise<undefined> {
+  return new Promise((done) => giveUp.onCancel(() => clock.after(leaveMs / 10, () => done(undefined))));
 }
 
 const noUsage: CloudUsage = { calls: {}, retries: 0, throttles: 0 };

@@ -16,8 +16,11 @@ import type {
 } from "../../ports/database.ts";
 import { ConstraintError, type MemoryTables } from "./memoryTables.ts";
 
-/** What becomes of a question: it is answered, it never arrives, or its answer is lost after it was carried out. */
-export type CallFate = "answered" | "lostBefore" | "lostAfter";
+/**
+ * What becomes of a question: it is answered, it never arrives, or its answer is lost after it was carried out. A mute
+ * connection stays open and gives no answer, as that of a server that stands still.
+ */
+export type CallFate = "answered" | "lostBefore" | "lostAfter" | "muteBefore" | "muteAfter";
 
 /** Waits as long as a question takes on its way, then says what becomes of it. */
 export type Hop = (what: string) => Promise<CallFate>;
@@ -93,6 +96,7 @@ class MemoryInventoryRun implements InventoryRun {
   private readonly hop: Hop;
   private readonly author: string;
   private isBroken = false;
+  private isMute = false;
 
   constructor(tables: MemoryTables, hop: Hop, begun: { runId: string; fence: number; author: string }) {
     this.tables = tables;
@@ -203,12 +207,23 @@ class MemoryInventoryRun implements InventoryRun {
 
   async release(): Promise<void> {
     if (this.tables.lockedBy === this) this.tables.lockedBy = undefined;
+    if (this.isMute) await never();
   }
 
   /** All of a run goes over one connection. When it breaks the run is over, and its lock is free. */
   private async asked<T>(what: string, run: () => T, fencedBy?: () => string | undefined): Promise<Answer<T>> {
     if (this.isBroken) return { ok: false, reason: "Unavailable", why: `${what}: the connection is gone` };
-    const answer = await ask(this.hop, what, run, fencedBy);
+    if (this.isMute) return never();
+    const answer = await ask(
+      async (question) => {
+        const fate = await this.hop(question);
+        if (fate === "muteBefore" || fate === "muteAfter") this.isMute = true;
+        return fate;
+      },
+      what,
+      run,
+      fencedBy,
+    );
     if (!answer.ok && answer.reason === "Unavailable") {
       this.isBroken = true;
       await this.release();
@@ -230,17 +245,23 @@ async function ask<T>(
   fencedBy: () => string | undefined = () => undefined,
 ): Promise<Answer<T>> {
   const fate = await hop(what);
+  if (fate === "muteBefore") return never();
   if (fate === "lostBefore") return { ok: false, reason: "Unavailable", why: `${what}: no connection` };
   const fenced = fencedBy();
   if (fenced !== undefined) return { ok: false, reason: "Fenced", why: fenced };
   try {
     const value = run();
+    if (fate === "muteAfter") return never();
     if (fate === "lostAfter") return { ok: false, reason: "Unavailable", why: `${what}: the connection broke` };
     return { ok: true, value };
   } catch (error) {
     if (error instanceof ConstraintError) return { ok: false, reason: "Refused", why: error.message };
     throw error;
   }
+}
+
+function never(): Promise<never> {
+  return new Promise(() => {});
 }
 
 function readTypes(tables: MemoryTables): TypesRead {

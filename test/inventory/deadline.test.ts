@@ -34,13 +34,14 @@ const cloud: Cloud = {
 
 interface Play {
   readonly muteAt?: string;
+  readonly onMute?: () => void;
   readonly fate?: CallFate;
   readonly cloud?: Cloud;
   readonly options?: Partial<InventoryOptions>;
 }
 
 /** Runs until the run is over or so much time has passed; undefined when it is still waiting then. */
-async function play({ muteAt, fate = "muteBefore", options = {}, ...rest }: Play, forMs: number) {
+async function play({ muteAt, onMute, fate = "muteBefore", options = {}, ...rest }: Play, forMs: number) {
   const clock = new ManualClock();
   const tables = new MemoryTables(() => clock.nowMs());
   tables.types.set("h100", gpuType("h100", 8));
@@ -48,7 +49,11 @@ async function play({ muteAt, fate = "muteBefore", options = {}, ...rest }: Play
   tables.insertDisk(row, 0, "app");
   const errors: string[] = [];
   const log: Log = { ...silentLog, error: (_fields, message) => void errors.push(message) };
-  const database = new MemoryDatabase(tables, "reconciler", async (what) => (what === muteAt ? fate : "answered"));
+  const database = new MemoryDatabase(tables, "reconciler", async (what) => {
+    if (what !== muteAt) return "answered";
+    onMute?.();
+    return fate;
+  });
   const cluster = async () => {
     return { ok: true, value: clusterPicture({ nodes: [], pods: [], claims: [], slices: [], revision: "1" }) } as const;
   };
@@ -97,8 +102,8 @@ describe("a database that stands still in the middle of a run", () => {
 
   test("a run that is asked to stop leaves within half a minute", async () => {
     const cancel = new CancelSource();
-    cancel.cancel();
-    const { report } = await play({ muteAt: "writeDisks", options: { deadlineMs: 0, cancel } }, 30_000);
+    const onMute = () => cancel.cancel();
+    const { report } = await play({ muteAt: "writeDisks", onMute, options: { deadlineMs: 0, cancel } }, 30_000);
     expect(report).toMatchObject({ status: "deadline", exitCode: 3 });
   });
 });

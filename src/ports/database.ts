@@ -76,6 +76,8 @@ export interface SnapshotMemory {
 export interface InventoryRun extends InventoryReads {
   readonly runId: string;
   readonly fence: number;
+  /** Keeps a listing that was believed, before anything is done because of it: a run that is killed has read it all the same. */
+  recordReading(reading: VolumesReading): Promise<Answer<undefined>>;
   /** All types in one transaction. */
   writeTypes(types: readonly TypeWrite[], drift: readonly DriftEvent[]): Promise<Answer<TypesWritten>>;
   /** One batch is one transaction: whole or absent. A row that cannot be written fails alone. */
@@ -86,6 +88,7 @@ export interface InventoryRun extends InventoryReads {
     reports: readonly DriftEvent[],
   ): Promise<Answer<{ readonly opened: number; readonly closed: number }>>;
   rememberSnapshots(memory: SnapshotMemory): Promise<Answer<{ readonly written: number }>>;
+  /** Adds to the record how the run ended; a reading that was recorded stays. */
   finish(end: RunEnd): Promise<Answer<undefined>>;
   /** Gives the lock back; safe to call twice, and after anything. */
   release(): Promise<void>;

@@ -6,6 +6,7 @@ import { gangMistakes } from "./gang/mistakes.ts";
 import { gangScenario } from "./gang/scenario.ts";
 import { mistakes } from "./guineaPig/mistakes.ts";
 import { podSetScenario } from "./guineaPig/scenario.ts";
+import { doubtMistakes, doubtsScenario } from "./inventory/doubts.ts";
 import { inventoryMistakes, inventoryScenario } from "./inventory/scenario.ts";
 import { exhibits, variantsOf } from "./museum/museum.ts";
 import { nodesScenario } from "./nodes/scenario.ts";
@@ -32,6 +33,8 @@ export function scenarios(): readonly Scenario[] {
     nodesScenario,
     inventoryScenario(),
     ...inventoryMistakes.map((mistake) => inventoryScenario(mistake)),
+    doubtsScenario(),
+    ...doubtMistakes.map((mistake) => doubtsScenario(mistake)),
     podSetScenario(),
     scheduleScenario,
     growthScenario,

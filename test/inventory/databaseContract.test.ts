@@ -249,6 +249,14 @@ describe.each(worlds)("the database, $name", ({ make }) => {
     const identity = { account: "1", region: "r" };
     await run.finish({ status: "partial", identity, counters: { volumes_read: 7 }, error: "a row was refused" });
     await run.release();
+    // One that is killed after it has read leaves its reading as well.
+    const killed = await begin(app);
+    await killed.recordReading({ volumes: 9, identity });
+    await killed.release();
+    const after = await begin(app);
+    expect((await disksOf(after)).lastReading).toEqual({ volumes: 9, identity });
+    await after.finish({ status: "ok", identity, counters: { volumes_read: 7 }, error: "" });
+    await after.release();
     // A run that did not believe what it read leaves the reading before it in force.
     const refused = await begin(app);
     await refused.finish({ status: "refused", identity, counters: { disks: { status: "refused" } }, error: "" });
@@ -259,7 +267,13 @@ describe.each(worlds)("the database, $name", ({ make }) => {
     expect(read.lastReading).toEqual({ volumes: 7, identity });
     expect([...(read.knownUsers ?? [])].sort()).toEqual(["ada", "eve"]);
     expect(read.snapshotPass).toEqual(memory);
-    expect((await app.runs()).map(({ status }) => status).sort()).toEqual(["partial", "refused", "running"]);
+    expect((await app.runs()).map(({ status }) => status).sort()).toEqual([
+      "ok",
+      "partial",
+      "refused",
+      "running",
+      "running",
+    ]);
     await next.release();
   });
 });

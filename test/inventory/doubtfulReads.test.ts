@@ -3,6 +3,7 @@ import { systemClock } from "../../src/adapters/systemClock.ts";
 import { inventoryDefaults } from "../../src/control/inventory/inventoryDefaults.ts";
 import { type InventoryPorts, runInventory } from "../../src/control/inventory/runInventory.ts";
 import { node, pod } from "../../src/decide/inventory/testing/builders.ts";
+import type { InventoryDatabase } from "../../src/ports/database.ts";
 import type { Log } from "../../src/ports/log.ts";
 import { silentLog } from "./databases.ts";
 import { InventoryWorld } from "./inventoryWorld.ts";
@@ -204,10 +205,26 @@ describe("the guard against a listing that is suddenly empty (D-7)", () => {
 
   test("is armed by a run that wrote its rows and was killed before its record", async () => {
     await many(56);
-    await world.run({ kind: "disks" });
-    await world.sql(
-      "update reconcile_runs set status = 'running', finished_at = null, counters = '{}', aws_account = null",
-    );
+    const killed: InventoryDatabase = {
+      look: () => world.database.look(),
+      begin: async (start) => {
+        const answer = await world.database.begin(start);
+        if (!answer.ok || answer.value.status !== "begun") return answer;
+        answer.value.run.finish = () => Promise.reject(new Error("killed"));
+        return answer;
+      },
+    };
+    const ports = {
+      clock: systemClock(),
+      log: silentLog,
+      metrics: world.metrics,
+      database: killed,
+      cloud: world.aws.aws(),
+      cluster: world.readCluster,
+    };
+    const options = { ...inventoryDefaults, kind: "disks" as const, deadlineMs: 0 };
+    await expect(runInventory(ports, options)).rejects.toThrow("killed");
+    expect(await world.sql("select status from reconcile_runs")).toEqual([{ status: "running" }]);
     for (let n = 0; n < 52; n++) world.cloud.deleteVolume(`v${n}`);
     expect(await world.run({ kind: "disks" })).toMatchObject({ status: "refused", exitCode: 5 });
   });

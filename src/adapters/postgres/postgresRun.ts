@@ -13,6 +13,7 @@ import type {
   SnapshotMemory,
   TypesRead,
   TypesWritten,
+  VolumesReading,
 } from "../../ports/database.ts";
 import { answerOf, asking, isDataError } from "./answer.ts";
 import { readDisks, readTypes } from "./reads.ts";
@@ -61,6 +62,17 @@ export class PostgresRun implements InventoryRun {
 
   disks(): Promise<Answer<DisksRead>> {
     return this.ask(() => readDisks(this.client));
+  }
+
+  recordReading({ volumes, identity }: VolumesReading): Promise<Answer<undefined>> {
+    return this.ask(async () => {
+      await this.client.query(
+        `update reconcile_runs set aws_account = $2, aws_region = $3, counters = jsonb_build_object('volumes_read', $4::int)
+         where run_id = $1`,
+        [this.runId, identity.account, identity.region, volumes],
+      );
+      return undefined;
+    });
   }
 
   writeTypes(types: readonly TypeWrite[], drift: readonly DriftEvent[]): Promise<Answer<TypesWritten>> {
@@ -268,8 +280,8 @@ export class PostgresRun implements InventoryRun {
   finish(end: RunEnd): Promise<Answer<undefined>> {
     const write = async (client: Queries): Promise<undefined> => {
       await client.query(
-        `update reconcile_runs set finished_at = now(), status = $2, aws_read_at = $3, aws_account = $4, aws_region = $5,
-           k8s_rv = $6, counters = $7, error = $8 where run_id = $1`,
+        `update reconcile_runs set finished_at = now(), status = $2, aws_read_at = $3, aws_account = coalesce($4, aws_account),
+           aws_region = coalesce($5, aws_region), k8s_rv = $6, counters = counters || $7, error = $8 where run_id = $1`,
         [
           this.runId,
           end.status,

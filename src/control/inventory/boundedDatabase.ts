@@ -29,6 +29,7 @@ export function boundedRun(run: InventoryRun, giveUp: Cancel): InventoryRun {
     ...boundedReads(run, giveUp),
     runId: run.runId,
     fence: run.fence,
+    recordReading: (reading) => inTime(() => run.recordReading(reading), giveUp),
     writeTypes: (types, drift) => inTime(() => run.writeTypes(types, drift), giveUp),
     writeDisks: (writes) => inTime(() => run.writeDisks(writes), giveUp),
     report: (phase, reports) => inTime(() => run.report(phase, reports), giveUp),

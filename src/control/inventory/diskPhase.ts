@@ -22,7 +22,7 @@ import type { CloudIdentity, CloudVolume, VolumeModification } from "../../model
 import type { WriteOutcome } from "../../model/inventory/writes.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { Cloud } from "../../ports/cloud.ts";
-import type { InventoryReads, InventoryRun, VolumesReading } from "../../ports/database.ts";
+import type { InventoryReads, InventoryRun } from "../../ports/database.ts";
 import type { Log } from "../../ports/log.ts";
 import { endedEarly, type PhaseResult } from "./phase.ts";
 import { readSnapshots } from "./readSnapshots.ts";
@@ -52,12 +52,7 @@ export interface DiskPhaseRules {
 /** Ids and names in one line: enough to begin with, not enough to drown in. */
 const namedMax = 20;
 
-export interface DiskPhaseResult extends PhaseResult<DiskPlan> {
-  /** The listing of volumes, if it was whole and believed: what the next run's is compared with. */
-  readonly reading?: VolumesReading;
-}
-
-export async function diskPhase(input: DiskPhaseInput): Promise<DiskPhaseResult> {
+export async function diskPhase(input: DiskPhaseInput): Promise<PhaseResult<DiskPlan>> {
   const { reads, run, cloud, rules, cancel, log, identity } = input;
   const read = await reads.disks();
   if (!read.ok) return endedEarly("failed", `database: ${read.why}`, { counters: { errors: 1 } });
@@ -71,9 +66,6 @@ export async function diskPhase(input: DiskPhaseInput): Promise<DiskPhaseResult>
   const seen = {
     volumes: new Set(volumes.map(({ id }) => id)).size,
     liveLinkedRows: rows.filter(({ isDeleted, volumeId }) => !isDeleted && volumeId !== null).length,
-    rowsSeenLive: rows.filter(({ isDeleted, volumeState }) => {
-      return !isDeleted && volumeState !== null && volumeState !== "missing";
-    }).length,
     identity,
   };
   const doubt = whyNotTrusted(seen, lastReading, rules.trust);
@@ -81,7 +73,8 @@ export async function diskPhase(input: DiskPhaseInput): Promise<DiskPhaseResult>
     log.error({ doubt, ...seen }, "the cloud's answer is not believed");
     return endedEarly("refused", `${doubt}; run with --accept-drop if that is so`);
   }
-  const reading = { volumes: seen.volumes, identity };
+  const recorded = await run?.recordReading({ volumes: seen.volumes, identity });
+  if (recorded?.ok === false) return endedEarly("failed", `database: ${recorded.why}`, { counters: { errors: 1 } });
   const matches = matchDisks(rows, volumes, {
     nameFallback: rules.nameFallback,
     knownUsers: knownUsers === undefined ? undefined : new Set(knownUsers),
@@ -101,7 +94,7 @@ export async function diskPhase(input: DiskPhaseInput): Promise<DiskPhaseResult>
     cancel,
   });
   problems.push(...snapshots.problems);
-  if (cancel.cancelled) return { ...endedEarly("deadline", "the time was up before anything was written"), reading };
+  if (cancel.cancelled) return endedEarly("deadline", "the time was up before anything was written");
   const plan = planDisks({
     rows,
     matches,
@@ -121,7 +114,6 @@ export async function diskPhase(input: DiskPhaseInput): Promise<DiskPhaseResult>
     const status = problems.length > 0 ? "partial" : "ok";
     return {
       plan,
-      reading,
       drift: plan.reports,
       report: { status, counters, problems, rowsRead, rowsWritten: 0, durationMs: 0 },
     };
@@ -138,7 +130,7 @@ export async function diskPhase(input: DiskPhaseInput): Promise<DiskPhaseResult>
     if (!written.ok) {
       const counters = { ...settleRest(plan, outcomes), errors: 1 };
       const rowsWritten = outcomes.filter(({ result }) => result === "written").length;
-      return { ...endedEarly("failed", `database: ${written.why}`, { counters, rowsRead, rowsWritten }), reading };
+      return { ...endedEarly("failed", `database: ${written.why}`, { counters, rowsRead, rowsWritten }), drift: [] };
     }
     outcomes.push(...written.value);
   }
@@ -159,7 +151,6 @@ export async function diskPhase(input: DiskPhaseInput): Promise<DiskPhaseResult>
   assert(broken.length === 0, broken.join("; "));
   return {
     plan,
-    reading,
     drift: [...plan.reports, ...plan.writes.flatMap(({ drift }) => drift)],
     report: {
       status: isOutOfTime ? "deadline" : problems.length > 0 ? "partial" : "ok",

@@ -45,7 +45,9 @@ export interface SnapshotsAnswer {
 
 export async function readSnapshots(question: SnapshotsQuestion): Promise<SnapshotsAnswer> {
   const { rules, memory, nowMs, fullEveryMs } = question;
-  const isRecent = memory !== undefined && nowMs - memory.fullAtMs < fullEveryMs;
+  // A full pass in the future was timed by a clock that has been set back since.
+  const ageMs = nowMs - (memory?.fullAtMs ?? 0);
+  const isRecent = memory !== undefined && ageMs >= 0 && ageMs < fullEveryMs;
   if (isRecent && rules.scope === "disk") {
     const answer = await readWindow(question, memory);
     if (answer !== "filterNotHonoured") return answer;

@@ -17,7 +17,7 @@ import type { Log } from "../../ports/log.ts";
 import type { Metrics } from "../../ports/metrics.ts";
 import { CancelSource } from "../cancelSource.ts";
 import { boundedDatabase, boundedRun, noAnswer } from "./boundedDatabase.ts";
-import { type DiskPhaseResult, type DiskPhaseRules, diskPhase } from "./diskPhase.ts";
+import { type DiskPhaseRules, diskPhase } from "./diskPhase.ts";
 import { gpuPhase } from "./gpuPhase.ts";
 import { endedEarly, type PhaseReport, type PhaseResult } from "./phase.ts";
 
@@ -76,8 +76,6 @@ export interface RunReport {
   readonly durationMs: number;
   readonly phases: { readonly gpu?: PhaseReport; readonly disks?: PhaseReport };
   readonly identity: CloudIdentity | null;
-  /** How many volumes the cloud listed; null if it was not read, or not believed. */
-  readonly volumesRead: number | null;
   /** What the cluster was read at. */
   readonly clusterRevision: string | null;
   readonly cloud: CloudUsage;
@@ -169,7 +167,6 @@ async function locked(
       counters: {
         ...(phases.gpu === undefined ? {} : { gpu: { status: phases.gpu.status, ...phases.gpu.counters } }),
         ...(phases.disks === undefined ? {} : { disks: { status: phases.disks.status, ...phases.disks.counters } }),
-        ...(report.volumesRead === null ? {} : { volumes_read: report.volumesRead }),
         aws: report.cloud,
         duration_ms: report.durationMs,
       },
@@ -222,7 +219,7 @@ async function reconcile(
   const gpu = wantsGpu ? timed(gpuPhase(nodeRules === undefined ? gpuInput : { ...gpuInput, nodeRules })) : undefined;
   const disks = wantsDisks
     ? timed(
-        (async (): Promise<DiskPhaseResult> => {
+        (async (): Promise<PhaseResult<DiskPlan>> => {
           const who = await cloud.identity({ cancel });
           if (!who.ok) {
             const isLate = who.reason === "Cancelled";
@@ -233,15 +230,10 @@ async function reconcile(
         })(),
       )
     : undefined;
-  const both = Promise.all([gpu, disks]);
-  const results = await Promise.race([both, afterGivingUp(clock, limits)]);
-  if (results === undefined) {
-    // What goes on in the background finds its database closed.
-    both.catch((error) => log.warn({ error }, "a phase that was given up failed"));
-    const what = "no answer before the deadline: the run gave up waiting";
-    return { ...ended(ports, options, startedMs, "deadline", exitCodes.deadline, what), runId: run?.runId ?? null };
-  }
-  const [gpuResult, diskResult] = results;
+  // A phase that is given up goes on in the background, and finds its database closed.
+  const inTime = async <Result>(phase: Promise<Result> | undefined): Promise<Result | undefined> =>
+    phase === undefined ? undefined : Promise.race([phase, afterGivingUp(clock, limits)]);
+  const [gpuResult, diskResult] = await Promise.all([inTime(gpu), inTime(disks)]);
   const found = [gpuResult?.report, diskResult?.report].filter((report) => report !== undefined);
   if (run !== undefined) {
     for (const [gpuType, ageMs] of Object.entries(gpuResult?.agesMs ?? {})) {
@@ -253,6 +245,8 @@ async function reconcile(
   const isLate = limits.stop.cancelled && worstStatus !== "ok" && worstStatus !== "refused";
   const status = limits.giveUp.cancelled || isLate ? "deadline" : worstStatus;
   const problems = found.flatMap((report) => report.problems);
+  if (wantsGpu && gpuResult === undefined) problems.push("gpu: no answer before the deadline");
+  if (wantsDisks && diskResult === undefined) problems.push("disks: no answer before the deadline");
   return {
     runId: run?.runId ?? null,
     kind,
@@ -266,7 +260,6 @@ async function reconcile(
       ...(diskResult === undefined ? {} : { disks: diskResult.report }),
     },
     identity,
-    volumesRead: diskResult?.reading?.volumes ?? null,
     clusterRevision: gpuResult?.clusterRevision ?? null,
     cloud: ports.used(),
     error: problems.join("; "),
@@ -328,7 +321,6 @@ function ended(
     durationMs: ports.clock.nowMs() - startedMs,
     phases: {},
     identity: null,
-    volumesRead: null,
     clusterRevision: null,
     cloud: ports.used(),
     error,

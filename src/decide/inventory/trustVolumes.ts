@@ -24,8 +24,6 @@ export function whyNotTrusted(
   seen: {
     readonly volumes: number;
     readonly liveLinkedRows: number;
-    /** Rows whose volume some earlier run has seen, and none has missed. */
-    readonly rowsSeenLive: number;
     readonly identity: CloudIdentity;
   },
   last: LastReading | undefined,
@@ -42,11 +40,10 @@ export function whyNotTrusted(
   if (volumes === 0 && liveLinkedRows > 0 && last?.volumes !== 0) {
     return `the cloud lists no volume, and ${liveLinkedRows} disks have one`;
   }
-  // A run that was killed has left no record, but rows.
-  const before = last?.volumes ?? seen.rowsSeenLive;
-  const lost = before - volumes;
-  if (lost >= rules.dropCountMin && lost > before * rules.dropMax) {
-    return `the cloud lists ${volumes} volumes; ${last === undefined ? "the database has" : "the last reading had"} ${before}`;
+  if (last === undefined) return undefined;
+  const lost = last.volumes - volumes;
+  if (lost >= rules.dropCountMin && lost > last.volumes * rules.dropMax) {
+    return `the cloud lists ${volumes} volumes; the last reading had ${last.volumes}`;
   }
   return undefined;
 }

@@ -68,11 +68,15 @@ export const unknownIsNotZero: Invariant = {
   fact: "an error while reading is unknown: never zero, never gone",
   begin: () => {
     let stage: Stage | undefined;
+    /** With which volume each disk's snapshots were counted; a run that could not read them links a volume all the same. */
+    const countedWith = new Map<string, string | null>();
     return {
       observe: (_, what, value) => {
         if (what === told.begins) stage = value as Stage;
         if (what === told.writesDisk) {
           const { before, after, by } = value as DiskWritten;
+          const countedVolume = countedWith.get(after.diskId);
+          if (before?.snapshotCount !== after.snapshotCount) countedWith.set(after.diskId, after.volumeId);
           if (by !== "reconciler" || before === undefined) return undefined;
           // Nobody prunes snapshots on this stage. What was counted by its volume alone may go with the volume; what
           // carries the disk's name stays.
@@ -84,7 +88,7 @@ export const unknownIsNotZero: Invariant = {
                 state === "completed" &&
                 startedMs < (stage?.tables.nowMs() ?? 0) - aWhileMs,
             ).length;
-            const isSame = before.volumeId === after.volumeId && before.diskName === after.diskName;
+            const isSame = countedVolume === after.volumeId && before.diskName === after.diskName;
             if (isSame || after.snapshotCount < named) {
               return `${after.diskName} had ${before.snapshotCount} snapshots and now has ${after.snapshotCount}`;
             }
@@ -176,7 +180,8 @@ export const comesToRest: Invariant = {
           if (row.inUse && (volume?.attachments.length ?? 0) === 0)
             return `${row.diskName} is claimed by ${row.reservationId}, and nobody holds it`;
           const own = [...stage.cloud.snapshots.values()].filter(
-            ({ tags, state }) => tags["disk_name"] === row.diskName && state === "completed",
+            ({ tags, state, volumeId }) =>
+              (tags["disk_name"] === row.diskName || volumeId === row.volumeId) && state === "completed",
           );
           if (own.length > row.snapshotCount)
             return `${row.diskName} has ${own.length} snapshots and says ${row.snapshotCount}`;

@@ -13,6 +13,7 @@ import type {
   SnapshotMemory,
   TypesRead,
   TypesWritten,
+  VolumesReading,
 } from "../../ports/database.ts";
 import { ConstraintError, type MemoryTables } from "./memoryTables.ts";
 
@@ -114,6 +115,14 @@ class MemoryInventoryRun implements InventoryRun {
     return this.asked("disks", () => readDisks(this.tables));
   }
 
+  recordReading({ volumes, identity }: VolumesReading): Promise<Answer<undefined>> {
+    return this.asked("recordReading", () => {
+      const row = this.tables.runs.find(({ runId }) => runId === this.runId);
+      if (row !== undefined) Object.assign(row, { identity, counters: { volumes_read: volumes } });
+      return undefined;
+    });
+  }
+
   writeTypes(types: readonly TypeWrite[], drift: readonly DriftEvent[]): Promise<Answer<TypesWritten>> {
     return this.fenced("writeTypes", () => {
       const { tables } = this;
@@ -198,8 +207,8 @@ class MemoryInventoryRun implements InventoryRun {
       if (row === undefined) return undefined;
       row.finishedMs = this.tables.nowMs();
       row.status = end.status;
-      row.identity = end.identity ?? null;
-      row.counters = end.counters;
+      row.identity = end.identity ?? row.identity;
+      row.counters = { ...row.counters, ...end.counters };
       row.error = end.error;
       return undefined;
     });

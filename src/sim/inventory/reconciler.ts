@@ -1,7 +1,12 @@
 /** The product's reconciler as a process of the simulated world, again and again. Mistakes are put around it, not into it. */
 import { inventoryDefaults } from "../../control/inventory/inventoryDefaults.ts";
 import { readCluster } from "../../control/inventory/readCluster.ts";
-import { type InventoryPorts, type RunReport, runInventory } from "../../control/inventory/runInventory.ts";
+import {
+  type InventoryOptions,
+  type InventoryPorts,
+  type RunReport,
+  runInventory,
+} from "../../control/inventory/runInventory.ts";
 import type { Log } from "../../ports/log.ts";
 import type { Metrics } from "../../ports/metrics.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
@@ -15,17 +20,21 @@ const uncounted: Metrics = { count: () => {}, gauge: () => {}, observe: () => {}
 /** Puts something wrong between the reconciler and the world. */
 export type Mistake = (ports: InventoryPorts, stage: Stage, actor: ActorPorts) => InventoryPorts;
 
-export function reconciler(
-  name: string,
-  stage: Stage,
-  options: { mistake?: Mistake; everyMs?: number } = {},
-): ActorSpec {
+export interface ReconcilerOptions {
+  readonly mistake?: Mistake;
+  readonly everyMs?: number;
+  /** What else is between the reconciler and the world, and is no mistake. */
+  readonly surroundings?: Mistake;
+  readonly settings?: InventoryOptions;
+}
+
+export function reconciler(name: string, stage: Stage, options: ReconcilerOptions = {}): ActorSpec {
   return {
     name,
     run: async (actor) => {
       if (stage.tables.lockedBy !== undefined && owners.get(stage.tables.lockedBy) === name) stage.forgetLocks();
       while (!actor.cancel.cancelled) {
-        await runOnce(stage, actor, options.mistake);
+        await runOnce(stage, actor, options);
         await actor.sleep(options.everyMs ?? 600);
       }
     },
@@ -35,9 +44,31 @@ export function reconciler(
 /** Who took which lock, so that a process that starts again is not kept out by its own past. */
 const owners = new WeakMap<object, string>();
 
-export async function runOnce(stage: Stage, actor: ActorPorts, mistake?: Mistake): Promise<RunReport> {
+const { disks } = inventoryDefaults;
+
+/** Small and quick, and without the guards that a cloud of three disks would trip over. */
+export const simSettings: InventoryOptions = {
+  ...inventoryDefaults,
+  names: { prefix, aliases: {} },
+  nodeRules: { toleratedTaints: [], heartbeatMsMax: 0 },
+  deadlineMs: 0,
+  disks: {
+    ...disks,
+    disks: { ...disks.disks, leaseMs, staleClaimMs: 1_000 },
+    trust: { dropMax: 1, dropCountMin: 1_000 },
+    acceptDrop: true,
+    batchRows: 3,
+    snapshotsFullEveryMs: 2_000,
+  },
+};
+
+export async function runOnce(
+  stage: Stage,
+  actor: ActorPorts,
+  { mistake, surroundings, settings = simSettings }: ReconcilerOptions = {},
+): Promise<RunReport> {
   const database = stage.database(actor);
-  const right: InventoryPorts = {
+  const bare: InventoryPorts = {
     clock: actor.clock,
     log: silent,
     metrics: uncounted,
@@ -52,21 +83,10 @@ export async function runOnce(stage: Stage, actor: ActorPorts, mistake?: Mistake
     cloud: new SimCloud(stage.cloud, actor),
     cluster: (cancel) => readCluster(actor.kube, cancel),
   };
-  const { disks } = inventoryDefaults;
-  const report = await runInventory(mistake?.(right, stage, actor) ?? right, {
-    ...inventoryDefaults,
-    names: { prefix, aliases: {} },
-    nodeRules: { toleratedTaints: [], heartbeatMsMax: 0 },
-    deadlineMs: 0,
-    disks: {
-      ...disks,
-      disks: { ...disks.disks, leaseMs, staleClaimMs: 1_000 },
-      trust: { dropMax: 1, dropCountMin: 1_000 },
-      acceptDrop: true,
-      batchRows: 3,
-      snapshotsFullEveryMs: 2_000,
-    },
-  });
+  const right = surroundings?.(bare, stage, actor) ?? bare;
+  actor.observe(told.runBegins, actor.clock.nowMs());
+  const report = await runInventory(mistake?.(right, stage, actor) ?? right, settings);
+  actor.observe(told.runEnds, report);
   if (report.phases.gpu !== undefined) {
     actor.observe(told.writesTypes, { types: report.plan.types, status: report.phases.gpu.status });
   }

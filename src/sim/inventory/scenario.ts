@@ -45,7 +45,7 @@ export function inventoryScenario(mistake?: { readonly name: string; readonly ma
   };
 }
 
-function gpuNode(name: string, ready: string) {
+export function gpuNode(name: string, ready: string) {
   const amounts = { "nvidia.com/gpu": "8", cpu: "64", memory: "1Ti", pods: "110" };
   return plain("v1", "Node", "", name, {
     metadata: { labels: { GpuType: "h100" } },
@@ -110,6 +110,11 @@ function mutator(stage: Stage): ActorSpec {
         maybe("resize", () => {
           const [first] = stage.cloud.volumes.values();
           if (first !== undefined) stage.cloud.changeVolume(first.id, { sizeGb: first.sizeGb + 10 });
+        });
+        maybe("untagged snapshot", () => {
+          // As a backup service takes it: of a volume, without any tag of ours.
+          const [first] = stage.cloud.volumes.values();
+          if (first !== undefined) stage.cloud.putSnapshot({ id: `snap-backup-${step}`, volumeId: first.id });
         });
         maybe("lock lost", () => stage.forgetLocks());
         maybe("stale reads", () => stage.cloud.setFaults({ staleMs: 400, shuffle: true, repeatItems: true }));
@@ -212,6 +217,8 @@ const failedReadIsEmpty: Mistake = (ports, stage) => ({
       };
       return { ok: true, value: nothing };
     },
+    // The original kept no reading.
+    recordReading: async () => ({ ok: true, value: undefined }),
     // The upsert of the original, over whatever connection the pool has: whoever has the name is overwritten.
     writeDisks: async (writes) => {
       for (const write of writes) {
@@ -296,7 +303,7 @@ export function wrapCloud(cloud: Cloud | undefined, changes: CloudChanges): Clou
   };
 }
 
-function wrapRuns(database: InventoryDatabase, wrap: (run: InventoryRun) => InventoryRun): InventoryDatabase {
+export function wrapRuns(database: InventoryDatabase, wrap: (run: InventoryRun) => InventoryRun): InventoryDatabase {
   return {
     look: () => database.look(),
     begin: async (start) => {
@@ -307,12 +314,13 @@ function wrapRuns(database: InventoryDatabase, wrap: (run: InventoryRun) => Inve
   };
 }
 
-function methodsOf(run: InventoryRun): InventoryRun {
+export function methodsOf(run: InventoryRun): InventoryRun {
   return {
     runId: run.runId,
     fence: run.fence,
     types: () => run.types(),
     disks: () => run.disks(),
+    recordReading: (reading) => run.recordReading(reading),
     writeTypes: (types, drift) => run.writeTypes(types, drift),
     writeDisks: (writes) => run.writeDisks(writes),
     report: (phase, reports) => run.report(phase, reports),

@@ -17,6 +17,8 @@ export const told = {
   releases: "a session lets a disk go",
   writesDisk: "a disk was written",
   writesTypes: "types were written",
+  runBegins: "a run begins",
+  runEnds: "a run is over",
 } as const;
 
 export const prefix = "pytorch-gpu-dev";
@@ -27,6 +29,10 @@ export const leaseMs = 30_000;
 export class Stage {
   readonly tables: MemoryTables;
   readonly cloud: StandInCloud;
+  /** How far the database's clock is off. */
+  databaseSkewMs = 0;
+  /** Of a thousand questions to the database: how many are never answered, while the connection stays open. */
+  mutePerMille = 0;
   /** Whose machine is away: it may go on writing to its volumes. */
   readonly lostInstances = new Set<string>();
   private ports: ActorPorts | undefined;
@@ -38,7 +44,7 @@ export class Stage {
       monotonicMs: () => this.ports?.clock.monotonicMs() ?? 0,
       after: () => () => {},
     };
-    this.tables = new MemoryTables(() => clock.nowMs());
+    this.tables = new MemoryTables(() => clock.nowMs() + this.databaseSkewMs);
     this.cloud = new StandInCloud({ clock, random: { uint32: () => ++this.counter } });
     this.tables.onDisk = (before, after, by) => {
       this.ports?.note(diskNote(before, after, by));
@@ -75,6 +81,15 @@ export class Stage {
     return new MemoryDatabase(this.tables, "reconciler", async (what): Promise<CallFate> => {
       const trouble = ports.choose(`database ${what}`, (dice) => (dice.perMille(20) ? dice.between(1, 2) : 0));
       await ports.sleep(1 + (ports.random.uint32() % 15));
+      const mute =
+        this.mutePerMille === 0
+          ? 0
+          : ports.choose(`mute ${what}`, (dice) => (dice.perMille(this.mutePerMille) ? dice.between(1, 2) : 0));
+      if (mute > 0) {
+        ports.note(`database: ${what}, and no answer comes`);
+        // A lock that a mute connection took goes when the server closes it: that is not played here.
+        return mute === 1 || what === "begin" ? "muteBefore" : "muteAfter";
+      }
       if (trouble > 0) ports.note(`database: ${what}, and the connection broke`);
       else if (what === "disks" || what === "types") ports.note(`reads ${what}`);
       return trouble === 0 ? "answered" : trouble === 1 ? "lostBefore" : "lostAfter";

@@ -1,0 +1,270 @@
+/**
+ * A world that answers wrongly and says nothing of it: a cloud that lists hardly anything, or may not be asked about
+ * snapshots; an API without nodes; a database whose clock is off, or that stands still; a cloud that does not understand
+ * a day in a filter. What is true in it hardly changes, so whatever the inventory writes can be held against it.
+ */
+import type { InventoryOptions } from "../../control/inventory/runInventory.ts";
+import type { ClusterPicture } from "../../decide/inventory/clusterPicture.ts";
+import type { CloudSnapshot } from "../../model/inventory/cloud.ts";
+import type { Node } from "../../model/kubernetes.generated.ts";
+import { formatTime, timeToMs } from "../../model/time.ts";
+import type { ActorSpec } from "../actor.ts";
+import { at, kinds, plain } from "../museum/exhibit.ts";
+import type { Scenario } from "../scenario.ts";
+import { believedVolumesStay, countsAreTrue, freshIsTrue, runsEnd } from "./doubtInvariants.ts";
+import { type Mistake, reconciler, simSettings } from "./reconciler.ts";
+import { gpuNode, methodsOf, wrapCloud, wrapRuns } from "./scenario.ts";
+import { Stage, user } from "./stage.ts";
+
+const heartbeatMs = 60_000;
+const skewMs = 120_000;
+export const doubtsDeadlineMs = 3_000;
+
+const settings: InventoryOptions = {
+  ...simSettings,
+  nodeRules: { toleratedTaints: [], heartbeatMsMax: heartbeatMs },
+  deadlineMs: doubtsDeadlineMs,
+  margins: { stopMs: 1_500, giveUpMs: 600 },
+  disks: { ...simSettings.disks, trust: { dropMax: 0.3, dropCountMin: 1 }, acceptDrop: false },
+};
+
+/** What is wrong at the moment. */
+class Weather {
+  fewVolumes = false;
+  snapshotsDenied = false;
+  noNodes = false;
+  literalTimes = false;
+}
+
+const diskCount = 8;
+
+export interface DoubtMistake {
+  readonly name: string;
+  readonly make: Mistake;
+  readonly invariant: string;
+}
+
+/** `inventory-doubts`, or `inventory-doubts/<mistake>`: what the inventory once believed. */
+export function doubtsScenario(mistake?: DoubtMistake): Scenario {
+  return {
+    name: mistake === undefined ? "inventory-doubts" : `inventory-doubts/${mistake.name}`,
+    about: "the cloud, the cluster and the database answer wrongly without an error, or do not answer at all",
+    faults: ["slow-call", "busy", "restart", "slow-timer"],
+    invariants: [runsEnd, believedVolumesStay, countsAreTrue, freshIsTrue],
+    setUp: async (kube) => {
+      await kube.create(kinds.namespaces, plain("v1", "Namespace", "", "default"));
+      for (const name of ["n1", "n2"]) await kube.create(kinds.nodes, gpuNode(name, "True"));
+    },
+    actors: () => {
+      const stage = new Stage();
+      const weather = new Weather();
+      const options = mistake === undefined ? {} : { mistake: mistake.make };
+      return [
+        stage.host(),
+        reconciler("reconciler", stage, { ...options, settings, surroundings: surroundings(weather), everyMs: 300 }),
+        weatherMaker(stage, weather),
+        backups(stage),
+        kubelets(),
+      ];
+    },
+    shakenMs: 9_000,
+    settleMs: 60_000,
+    quietMs: 9_000,
+  };
+}
+
+/** The world as the reconciler reaches it, with what is wrong just now. */
+function surroundings(weather: Weather): Mistake {
+  return (ports) => ({
+    ...ports,
+    cloud: wrapCloud(ports.cloud, {
+      volumes: (cloud, which, onPage, options) => {
+        const isShort = weather.fewVolumes;
+        return cloud.volumes(
+          which,
+          (page) => onPage(isShort ? page.filter(({ id }) => id === "vol-d0") : page),
+          options,
+        );
+      },
+      snapshots: async (cloud, which, onPage, options) => {
+        if (weather.snapshotsDenied) return { ok: false, reason: "Denied", why: "snapshots: not authorized" };
+        if (weather.literalTimes && which.type === "startedOn") return { ok: true, value: undefined };
+        return cloud.snapshots(which, onPage, options);
+      },
+    }),
+    cluster: async (cancel) => {
+      const read = await ports.cluster(cancel);
+      return read.ok && weather.noNodes ? { ok: true, value: { ...read.value, nodes: [] } } : read;
+    },
+  });
+}
+
+function weatherMaker(stage: Stage, weather: Weather): ActorSpec {
+  return {
+    name: "weather",
+    finite: true,
+    sheltered: true,
+    run: async (ports) => {
+      for (let n = 0; n < diskCount; n++) {
+        const tags = { "gpu-dev-user": user, disk_name: `d${n}` };
+        stage.cloud.createVolume({ id: `vol-d${n}`, tags });
+      }
+      stage.cloud.attach("vol-d1", "i-n1");
+      stage.cloud.attach("vol-d2", "i-n2");
+      const turn = (what: string, perMille: number): boolean =>
+        ports.choose(what, (dice) => (dice.perMille(perMille) ? 1 : 0)) > 0;
+      weather.literalTimes = turn("days are not understood", 150);
+      weather.snapshotsDenied = turn("snapshots denied from the start", 200);
+      stage.mutePerMille = turn("the database stands still at times", 300) ? 15 : 0;
+      for (let step = 0; step < 10; step++) {
+        await ports.sleep(300 + (ports.random.uint32() % 900));
+        weather.fewVolumes = turn("few volumes", 250);
+        weather.snapshotsDenied = turn("snapshots denied", 250);
+        weather.noNodes = turn("no nodes", 200);
+        stage.databaseSkewMs = turn("clock ahead", 350) ? skewMs : turn("clock behind", 100) ? -skewMs : 0;
+        if (turn("an idle volume is deleted", 150)) stage.cloud.deleteVolume("vol-d7");
+      }
+      weather.fewVolumes = false;
+      weather.snapshotsDenied = false;
+      weather.noNodes = false;
+      stage.databaseSkewMs = 0;
+      stage.mutePerMille = 0;
+    },
+  };
+}
+
+/** Snapshots of volumes, by our own service with tags and by another without. */
+function backups(stage: Stage): ActorSpec {
+  return {
+    name: "backups",
+    finite: true,
+    sheltered: true,
+    run: async (ports) => {
+      for (let step = 0; step < 8; step++) {
+        await ports.sleep(200 + (ports.random.uint32() % 900));
+        const n = 3 + (ports.random.uint32() % 3);
+        const tags = ports.random.uint32() % 2 === 0 ? { "gpu-dev-user": user, disk_name: `d${n}` } : {};
+        stage.cloud.putSnapshot({ id: `snap-${step}`, volumeId: `vol-d${n}`, tags });
+      }
+    },
+  };
+}
+
+/** Both nodes are ready all the time, and say so. */
+function kubelets(): ActorSpec {
+  return {
+    name: "kubelet",
+    finite: true,
+    sheltered: true,
+    run: async (ports) => {
+      for (let step = 0; step < 24; step++) {
+        for (const name of ["n1", "n2"]) {
+          const nowText = formatTime(ports.clock.nowMs());
+          const ready = { type: "Ready", status: "True", reason: "x", message: "x", lastHeartbeatTime: nowText };
+          const body = { status: { conditions: [{ ...ready, lastTransitionTime: nowText }] } };
+          await ports.kube.patch({ ...at(kinds.nodes, name), subresource: "status" }, { type: "strategic", body });
+        }
+        await ports.sleep(400);
+      }
+    },
+  };
+}
+
+// --- what the inventory once believed, each put around the product
+
+/** Only snapshots with our tag are listed between full passes. */
+const taggedOnly: Mistake = (ports) => ({
+  ...ports,
+  cloud: wrapCloud(ports.cloud, {
+    snapshots: (cloud, which, onPage, options) => {
+      const isWide = which.type === "startedOn" || which.type === "pending";
+      const own = (page: readonly CloudSnapshot[]) => page.filter(({ tags }) => tags["gpu-dev-user"] !== undefined);
+      return cloud.snapshots(which, (page) => onPage(isWide ? own(page) : page), options);
+    },
+  }),
+});
+
+/** The listing is compared with the last run that was clean in every way; before there is one, with nothing. */
+const cleanRunsOnly: Mistake = (ports, stage) => ({
+  ...ports,
+  database: wrapRuns(ports.database, (run) => ({
+    ...methodsOf(run),
+    disks: async () => {
+      const read = await run.disks();
+      if (!read.ok) return read;
+      const clean = stage.tables.runs.findLast(({ status }) => status === "ok");
+      const volumes = clean?.counters["volumes_read"];
+      const lastReading =
+        clean?.identity == null || volumes === undefined
+          ? undefined
+          : { volumes: Number(volumes), identity: clean.identity };
+      return { ok: true, value: { ...read.value, lastReading } };
+    },
+  })),
+});
+
+/** Heartbeats are compared with the database's clock, whatever the cluster's own says. */
+const databaseClock: Mistake = (ports, stage) => ({
+  ...ports,
+  cluster: async (cancel) => {
+    const read = await ports.cluster(cancel);
+    if (!read.ok) return read;
+    return { ok: true, value: withNodes(read.value, (node) => closeIf(isSilent(node, stage.tables.nowMs()), node)) };
+  },
+});
+
+/** A list without nodes is a list: no node can be used. */
+const noNodesIsZero: Mistake = (ports) => ({
+  ...ports,
+  cluster: async (cancel) => {
+    const read = await ports.cluster(cancel);
+    if (!read.ok || read.value.nodes.length > 0) return read;
+    const nodes = ["n1", "n2"].map((name) => ({ ...gpuNode(name, "False") }) as unknown as Node);
+    return { ok: true, value: { ...read.value, nodes } };
+  },
+});
+
+/** A filter that a cloud takes without an error is one that it understands. */
+const trustsTheFilter: Mistake = (ports) => ({
+  ...ports,
+  cloud: wrapCloud(ports.cloud, {
+    snapshots: async (cloud, which, onPage, options) => {
+      if (which.type !== "startedOn") return cloud.snapshots(which, onPage, options);
+      const isTrial = which.prefixes.length === 1;
+      const read = await cloud.snapshots(isTrial ? { type: "all" } : which, onPage, options);
+      if (!isTrial) onPage([{ id: "x", volumeId: "x", state: "completed", startedMs: 0, description: "", tags: {} }]);
+      return read;
+    },
+  }),
+});
+
+/** The deadline is looked at between questions, and a question that is never answered has no end. */
+const waitsForEver: Mistake = (ports) => ({
+  ...ports,
+  clock: { nowMs: () => ports.clock.nowMs(), monotonicMs: () => ports.clock.monotonicMs(), after: () => () => {} },
+});
+
+export const doubtMistakes: readonly DoubtMistake[] = [
+  { name: "tagged-only", make: taggedOnly, invariant: "I21" },
+  { name: "clean-runs-only", make: cleanRunsOnly, invariant: "I14" },
+  { name: "database-clock", make: databaseClock, invariant: "I15" },
+  { name: "no-nodes-is-zero", make: noNodesIsZero, invariant: "I15" },
+  { name: "trusts-the-filter", make: trustsTheFilter, invariant: "I21" },
+  { name: "waits-for-ever", make: waitsForEver, invariant: "I17" },
+];
+
+function withNodes(picture: ClusterPicture, change: (node: Node) => Node): ClusterPicture {
+  return { ...picture, nodes: picture.nodes.map(change) };
+}
+
+function isSilent({ status }: Node, nowMs: number): boolean {
+  const ready = status?.conditions?.find(({ type }) => type === "Ready");
+  return nowMs - (timeToMs(ready?.lastHeartbeatTime) ?? nowMs) > heartbeatMs;
+}
+
+/** Closed without a question: its heartbeat, by which the product would doubt it, is not shown any more. */
+function closeIf(isClosed: boolean, node: Node): Node {
+  if (!isClosed) return node;
+  const conditions = (node.status?.conditions ?? []).map(({ lastHeartbeatTime: _, ...condition }) => condition);
+  return { ...node, spec: { ...node.spec, unschedulable: true }, status: { ...node.status, conditions } };
+}

@@ -1,4 +1,6 @@
 /** `muster avail` and `muster disks`: what users look at before they ask for a machine. */
+import { UserError } from "../model/userError.ts";
+import type { AvailabilityView } from "../ports/database.ts";
 import type { Log } from "../ports/log.ts";
 import { type DatabaseFlags, openDatabaseThatIs } from "./inventory/openWorld.ts";
 import { spanOf } from "./inventory/settings.ts";
@@ -9,6 +11,8 @@ import { untilSignal } from "./untilSignal.ts";
 const quiet: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
 export interface AvailFlags extends DatabaseFlags {
+  /** Only this type. */
+  readonly type?: string;
   readonly watch?: boolean;
   readonly interval: string;
   readonly output: "text" | "json";
@@ -27,7 +31,7 @@ export async function showAvailability(flags: AvailFlags): Promise<void> {
       : Promise.resolve();
   try {
     for (;;) {
-      const view = mustAnswer(await database.reader.availability());
+      const view = onlyType(mustAnswer(await database.reader.availability()), flags.type);
       if (flags.output === "json") {
         const shown = { read_at: new Date(view.readMs).toISOString(), types: availabilityRows(view) };
         process.stdout.write(`${JSON.stringify(shown)}\n`);
@@ -43,6 +47,19 @@ export async function showAvailability(flags: AvailFlags): Promise<void> {
   } finally {
     await close();
   }
+}
+
+/** Writers of reservations store `H100` at times: case does not matter. */
+function onlyType(view: AvailabilityView, wanted: string | undefined): AvailabilityView {
+  if (wanted === undefined) return view;
+  const types = view.types.filter(({ gpuType }) => gpuType.toLowerCase() === wanted.toLowerCase());
+  if (types.length > 0) return { ...view, types };
+  const known = view.types.map(({ gpuType }) => gpuType).join(", ");
+  throw new UserError(
+    "gpu-type-unknown",
+    `there is no active GPU type ${wanted}`,
+    known === "" ? "add it to gpu_types" : `choose one of ${known}`,
+  );
 }
 
 export interface DisksFlags extends DatabaseFlags {

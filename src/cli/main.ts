@@ -26,12 +26,13 @@ program
 program
   .command("avail")
   .description("GPUs by type: free, most in one reservation, whole nodes, total, when more will be free, age")
+  .argument("[type]", "only this type")
   .option("--watch", "look again and again")
   .option("--interval <duration>", "how often", "5s")
   .option("--database-url <url>", "which PostgreSQL (default: DATABASE_URL, POSTGRES_*, else the embedded one)")
   .option("--data-dir <folder>", "where the embedded database is", ".muster")
   .addOption(outputOption())
-  .action(async (options) => (await import("./avail.ts")).showAvailability(options));
+  .action(async (type, options) => (await import("./avail.ts")).showAvailability({ ...options, type }));
 
 program
   .command("bench")

@@ -114,6 +114,14 @@ describe("muster inventory", () => {
     expect(await world.state()).toEqual(before);
   });
 
+  test("avail TYPE shows one type; one that is not there names those that are", async () => {
+    const one = await muster(["avail", "H100", "-o", "json"]);
+    expect(JSON.parse(one.stdout).types.map(({ type }: { type: string }) => type)).toEqual(["h100"]);
+    const none = await muster(["avail", "h1000"]);
+    expect(none.code).toBe(1);
+    expect(none.stderr).toMatch(/gpu-type-unknown[\s\S]*h100, h200/);
+  });
+
   test("runs, drift, avail and disks show it; pause holds it and resume lets it go", async () => {
     const [runs, drift, avail, disks] = await Promise.all([
       muster(["inventory", "runs"]),
@@ -125,6 +133,8 @@ describe("muster inventory", () => {
     expect(drift.stdout).toContain("duplicates");
     expect(avail.stdout).toMatch(/h100 .*STALE/);
     expect(JSON.parse(disks.stdout)).toMatchObject({ disks: [{ userId: "ada", diskName: "data" }] });
+    const marked = await muster(["disks"]);
+    expect(marked.stdout).toMatch(/data .*conflict .*is another volume of this disk/);
     expect((await muster(["inventory", "pause", "--reason", "moving"])).code).toBe(0);
     const held = await muster(["inventory", "run", "--once", "-o", "json"]);
     expect(held.code).toBe(0);
@@ -182,6 +192,7 @@ describe("the HTTP API", () => {
 
   test.each([
     ["/v1/gpu/availability", "availability"],
+    ["/v1/gpu/availability/h100", "availabilityOfType"],
     ["/v1/cluster/status", "clusterStatus"],
     ["/v1/disks", "disks"],
     ["/v1/disks/data", "disk"],
@@ -195,6 +206,11 @@ describe("the HTTP API", () => {
     expect(mistakes(await answer.json(), schemas[name] as Schema, name)).toEqual([]);
   });
 
+  test("answers about one type, however its name is written", async () => {
+    const answer = await get("/v1/gpu/availability/H100");
+    expect(await answer.json()).toMatchObject({ type: "h100", max_per_node: 8 });
+  });
+
   test("shows one run by its id, and says what it does not know", async () => {
     const { runs } = (await (await get("/v1/inventory/runs?limit=1")).json()) as { runs: { run_id: string }[] };
     const one = await get(`/v1/inventory/runs/${runs[0]?.run_id}`);
@@ -202,6 +218,7 @@ describe("the HTTP API", () => {
     for (const [path, status] of [
       ["/v1/inventory/runs/nope", 404],
       ["/v1/disks/nope", 404],
+      ["/v1/gpu/availability/nope", 404],
       ["/v1/nothing", 404],
       ["/v1/inventory/runs?limit=x", 400],
     ] as const) {

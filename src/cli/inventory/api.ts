@@ -180,6 +180,14 @@ export function inventoryApi(ports: ApiPorts): Hono {
     context.header("content-type", "text/event-stream");
     return context.body(stream);
   });
+  // After `events`, which is no type.
+  app.get("/v1/gpu/availability/:type", (context) => {
+    const wanted = context.req.param("type").toLowerCase();
+    return answer(context, reader.availability(), (view) => {
+      const found = availabilityRows(view).find(({ type }) => type.toLowerCase() === wanted);
+      return found === undefined ? undefined : { read_at: isoOf(view.readMs), ...found };
+    });
+  });
   app.notFound((context) => fail(context, 404, "not-found", `there is no ${context.req.method} ${context.req.path}`));
   app.onError((error, context) => fail(context, 503, "failed", error.message));
   return app;

@@ -13,7 +13,7 @@ const object = (properties: Readonly<Record<string, Schema>>): Schema => ({
 });
 const listOf = (items: Schema): Schema => ({ type: "array", items });
 
-const type = object({
+const typeFields = {
   type: text,
   free: count,
   free_now: count,
@@ -34,7 +34,8 @@ const type = object({
   source: { enum: ["cloud", "k8s"] },
   error: text,
   parent: orNull(text),
-});
+};
+const type = object(typeFields);
 
 const disk = object({
   user: text,
@@ -95,6 +96,7 @@ const node = object({
 
 export const schemas: Readonly<Record<string, Schema>> = {
   availability: object({ read_at: text, types: listOf(type) }),
+  availabilityOfType: object({ read_at: text, ...typeFields }),
   clusterStatus: object({
     read_at: text,
     total: count,

@@ -116,7 +116,10 @@ export function diskState(disk: DiskView): string {
   if (disk.conflicts.length > 0) return "conflict";
   if (disk.inUse) return disk.reservationId === null ? "in use" : `in use by ${disk.reservationId}`;
   if (disk.isBackingUp) return "backing up";
-  return disk.volumeState === "missing" || disk.volumeId === null ? "at rest" : "available";
+  if (disk.volumeId === null) return "at rest";
+  if (disk.volumeState !== "missing") return "available";
+  // A disk at rest is made again from its newest snapshot; without one, nothing is left to make it from.
+  return disk.snapshotCount > 0 ? "at rest" : "volume missing";
 }
 
 export function diskTable(disks: readonly DiskView[], nowMs: number): string {

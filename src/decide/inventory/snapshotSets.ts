@@ -19,7 +19,7 @@ export interface SnapshotOwner {
 
 const dayMs = 86_400_000;
 /** A snapshot that has been pending for longer is stuck, and widens no window. */
-const pendingDaysMax = 30;
+const pendingDaysMax = 7;
 
 /**
  * Where the window of an incremental pass begins, in UTC: the day before this one, or the day of the oldest pending

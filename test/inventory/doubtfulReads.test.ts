@@ -92,6 +92,27 @@ describe("snapshots that carry none of our tags (AWS Backup, lifecycle policies,
     expect(await world.disk("d")).toMatchObject({ snapshot_count: 5 });
   });
 
+  test("count in every run of a database whose clock is days behind", async () => {
+    world.cloud.createVolume({ id: "vol-a", tags: tags("a") });
+    snapshots("vol-a", "a", 2, ago(0.1), true);
+    snapshots("vol-a", "a", 1, ago(3), false);
+    const seen: unknown[] = [];
+    for (const every of [0, 3_600_000, 3_600_000]) {
+      const ports = {
+        clock: systemClock(),
+        log: silentLog,
+        metrics: world.metrics,
+        database: world.skewed(-2.5 * dayMs),
+        cloud: world.aws.aws(),
+        cluster: world.readCluster,
+      };
+      const disks = { ...inventoryDefaults.disks, snapshotsFullEveryMs: every };
+      await runInventory(ports, { ...inventoryDefaults, kind: "disks", deadlineMs: 0, disks });
+      seen.push((await world.disk("a"))["snapshot_count"]);
+    }
+    expect(seen).toEqual([3, 3, 3]);
+  });
+
   test("a snapshot that was pending for days counts as soon as it is whole", async () => {
     world.cloud.createVolume({ id: "vol-a", tags: tags("a") });
     world.cloud.putSnapshot({ id: "slow", volumeId: "vol-a", startedMs: ago(4), state: "pending", tags: {} });

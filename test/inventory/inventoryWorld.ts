@@ -96,7 +96,11 @@ export class InventoryWorld {
         const answer = await database.begin(start);
         if (!answer.ok || answer.value.status !== "begun") return answer;
         const { run } = answer.value;
-        const types = run.types.bind(run);
+        const [types, disks] = [run.types.bind(run), run.disks.bind(run)];
+        run.disks = async () => {
+          const read = await disks();
+          return read.ok ? { ok: true, value: { ...read.value, nowMs: read.value.nowMs + skewMs } } : read;
+        };
         run.types = async () => {
           const read = await types();
           return read.ok ? { ok: true, value: { ...read.value, nowMs: read.value.nowMs + skewMs } } : read;

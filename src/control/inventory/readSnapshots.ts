@@ -99,7 +99,8 @@ async function readWindow(
   const uncounted = owners.filter(({ base }) => base === undefined);
   const users = [...new Set(uncounted.flatMap(({ name }) => (name === undefined ? [] : [name.user])))].sort();
   const wide: SnapshotFilter[] = [
-    { type: "startedOn", prefixes: windowDays(baseBeforeMs, nowMs) },
+    // Up to the newest that is known of: the database's clock may be behind the cloud's.
+    { type: "startedOn", prefixes: windowDays(baseBeforeMs, Math.max(nowMs, question.newestKnownMs)) },
     { type: "pending" },
     ...(users.length === 0 ? [] : [{ type: "users" as const, users }]),
   ];

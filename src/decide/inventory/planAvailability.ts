@@ -227,7 +227,7 @@ function countType(question: Question): Counted {
     nodeless = [...inService.keys()].filter((id) => !joined.has(id)).sort();
     if (nodeless.length > 0 && !virtual) {
       const named = `${nodeless.slice(0, namedMax).join(", ")}${nodeless.length > namedMax ? ", ..." : ""}`;
-      const what = `${nodeless.length} of ${inService.size} machines in service have no node: ${named}`;
+      const what = `${nodeless.length} of ${inService.size} machines in service have no node with the label ${nodeLabel}=${labelValueOf(type)}: ${named}`;
       drift.push(event("gpu_type", type.gpuType, "instances", `instances_without_node: ${what}`));
     }
     // The join may find a slice's node with more slices than the type says; a sum must not exceed its whole.

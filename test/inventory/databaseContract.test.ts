@@ -268,10 +268,10 @@ describe.each(worlds)("the database, $name", ({ make }) => {
     expect([...(read.knownUsers ?? [])].sort()).toEqual(["ada", "eve"]);
     expect(read.snapshotPass).toEqual(memory);
     expect((await app.runs()).map(({ status }) => status).sort()).toEqual([
+      "failed",
       "ok",
       "partial",
       "refused",
-      "running",
       "running",
     ]);
     await next.release();

@@ -54,6 +54,9 @@ export interface DeadlineMargins {
   readonly giveUpMs: number;
 }
 
+/** The record is worth a moment beyond a very short deadline. */
+const leaveMsMin = 2_000;
+
 /** Half a minute and ten seconds; of a short deadline a quarter and a third of that. */
 function marginsOf(deadlineMs: number): DeadlineMargins {
   const stopMs = deadlineMs > 0 ? Math.min(30_000, deadlineMs / 4) : 30_000;
@@ -102,7 +105,7 @@ export async function runInventory(given: InventoryPorts, options: InventoryOpti
   });
   const forgetStop = deadlineMs > 0 ? clock.after(Math.max(0, deadlineMs - stopMs), () => stop.cancel()) : () => {};
   const forgetAsked = options.cancel?.onCancel(() => stop.cancel()) ?? (() => {});
-  const limits = { stop, giveUp, leaveMs: giveUpMs / 3 };
+  const limits = { stop, giveUp, leaveMs: Math.max(leaveMsMin, giveUpMs / 3) };
   const statementsUntilMs = startedMs + deadlineMs - giveUpMs;
   const timeLeftMs = (): number | undefined => (deadlineMs > 0 ? statementsUntilMs - clock.nowMs() : undefined);
   const ports: RunPorts = {

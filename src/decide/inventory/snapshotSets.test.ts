@@ -97,6 +97,12 @@ describe("a pass over the window of recent days", () => {
     expect(window.summary("k")?.completed).toBe(2);
   });
 
+  test("begins before the oldest pending snapshot, unless that one is stuck", () => {
+    const dayMs = 86_400_000;
+    expect(windowStartMs(nowMs, nowMs - 4 * dayMs)).toBe(windowStartMs(nowMs) - 3 * dayMs);
+    expect(windowStartMs(nowMs, nowMs - 400 * dayMs)).toBe(windowStartMs(nowMs) - 6 * dayMs);
+  });
+
   test("begins a day ago, and looks a day ahead", () => {
     expect(windowDays(baseBeforeMs, nowMs)).toEqual(["2026-11-14*", "2026-11-15*", "2026-11-16*"]);
   });

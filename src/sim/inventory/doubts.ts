@@ -11,19 +11,18 @@ import { formatTime, timeToMs } from "../../model/time.ts";
 import type { ActorSpec } from "../actor.ts";
 import { at, kinds, plain } from "../museum/exhibit.ts";
 import type { Scenario } from "../scenario.ts";
-import { believedVolumesStay, countsAreTrue, freshIsTrue, runsEnd } from "./doubtInvariants.ts";
+import { believedVolumesStay, countsAreTrue, deadlineMs, freshIsTrue, runsEnd } from "./doubtInvariants.ts";
 import { type Mistake, reconciler, simSettings } from "./reconciler.ts";
 import { gpuNode, methodsOf, wrapCloud, wrapRuns } from "./scenario.ts";
 import { Stage, user } from "./stage.ts";
 
 const heartbeatMs = 60_000;
 const skewMs = 120_000;
-export const doubtsDeadlineMs = 3_000;
 
 const settings: InventoryOptions = {
   ...simSettings,
   nodeRules: { toleratedTaints: [], heartbeatMsMax: heartbeatMs },
-  deadlineMs: doubtsDeadlineMs,
+  deadlineMs,
   margins: { stopMs: 1_500, giveUpMs: 600 },
   disks: { ...simSettings.disks, trust: { dropMax: 0.3, dropCountMin: 1 }, acceptDrop: false },
 };

@@ -215,6 +215,15 @@ describe("by kind of workload", () => {
     ).toMatchObject({ name: "pg-j-uid-j", subGroup: "small" });
   });
 
+  test("a JobSet with more replicas than can be listed is one group", () => {
+    const spec = { replicatedJobs: [{ name: "workers", replicas: 2_147_483_647 }] };
+    const labels = { "jobset.sigs.k8s.io/replicatedjob-name": "workers", "jobset.sigs.k8s.io/job-index": "1" };
+    const chain = [owner("batch/v1", "Job", { name: "j" }), owner("jobset.x-k8s.io/v1alpha2", "JobSet", { spec })];
+    const group = wanted(chain, pod("p", { labels }));
+    expect(group.spec).toMatchObject({ minMember: 2_147_483_647 });
+    expect(group.spec.subGroups ?? []).toEqual([]);
+  });
+
   test("a JobSet is a tree of replicated jobs", () => {
     const spec = {
       replicatedJobs: [

@@ -189,7 +189,9 @@ const jobSet: Grouper = ({ top, pod, maySubGroup }) => {
   const labels = pod.metadata.labels ?? {};
   const name = labels["jobset.sigs.k8s.io/replicatedjob-name"];
   const index = labels["jobset.sigs.k8s.io/job-index"];
-  if (!maySubGroup || jobs.length === 0 || name === undefined || index === undefined) {
+  // More replicas than a PodGroup can list are one group: their number is whatever the JobSet's owner wrote.
+  const isTooMany = jobs.reduce((sum, { replicas }) => sum + replicas, 0) > segmentsMax;
+  if (!maySubGroup || isTooMany || jobs.length === 0 || name === undefined || index === undefined) {
     return {
       minMember: jobs.reduce((sum, { replicas, parallelism }) => sum + replicas * parallelism, 0) || 1,
       priorityClass: train,

@@ -345,9 +345,8 @@ export class ScheduleWorld {
   /** Whoever else gives devices away must know at once what was chosen here. */
   settleClaims(): void {
     for (const key of this.dirtyClaims) {
-      const task = this.cluster.tasks.get(key);
-      const marks =
-        this.pendingClaims === undefined || task?.shape.hasDeviceClaims === false ? [] : this.picture.values(key);
+      // Not by the pod's shape: a request for a resource that devices serve may be known before the class that says so.
+      const marks = this.pendingClaims === undefined ? [] : this.picture.values(key);
       const chosen = marks.flatMap((mark) => ("claims" in mark ? (mark.claims ?? []) : []));
       this.pendingClaims?.set(key, chosen);
     }

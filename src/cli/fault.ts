@@ -13,10 +13,10 @@ import {
 import { isSimulated } from "../decide/nodes/simNode.ts";
 import type { JsonObject } from "../model/json.ts";
 import type { Node } from "../model/kubernetes.generated.ts";
-import type { Outcome } from "../model/outcome.ts";
 import { UserError } from "../model/userError.ts";
 import type { KubeApi } from "../ports/kubeApi.ts";
 import { type ClusterFlags, findCluster } from "./findCluster.ts";
+import { mustSucceed } from "./mustSucceed.ts";
 
 export interface FaultFlags extends ClusterFlags {
   readonly node?: string;
@@ -209,15 +209,6 @@ async function withCluster<T>(flags: ClusterFlags, run: (kube: KubeApi) => Promi
   } finally {
     kube.close();
   }
-}
-
-function mustSucceed<T>(outcome: Outcome<T>, what: string): T {
-  if (outcome.ok) return outcome.value;
-  throw new UserError(
-    "cluster-refused",
-    `${what}: ${outcome.message} (${outcome.reason})`,
-    "see that the cluster answers (`kubectl get --raw /readyz`) and that these credentials may do it",
-  );
 }
 
 function say(text: string): void {

@@ -12,10 +12,10 @@ import { kinds } from "../control/nodes/nodesWorld.ts";
 import { draDefaults } from "../decide/nodes/draDevices.ts";
 import { type Delays, fastDelays, generalDelays, livelyDelays } from "../decide/nodes/podPlan.ts";
 import { parsePools, profilesWith } from "../decide/nodes/profiles.ts";
-import type { Outcome } from "../model/outcome.ts";
 import { UserError } from "../model/userError.ts";
 import type { KubeApi, ResourceRef } from "../ports/kubeApi.ts";
 import { type ClusterFlags, findCluster } from "./findCluster.ts";
+import { mustSucceed } from "./mustSucceed.ts";
 import { readProfiles } from "./readProfiles.ts";
 import { untilSignal } from "./untilSignal.ts";
 
@@ -51,7 +51,11 @@ export async function runNodesSim(flags: NodesSimFlags): Promise<void> {
   const kube = kubeHttp(connection, { clock, log }, { fieldManager: "muster-nodes" });
   const holder = flags.holder ?? `${hostname()}-${randomUUID().slice(0, 8)}`;
   try {
-    if (flags.install === true) mustSucceed(await ensureDefinitions({ kube, clock }, [nodesPart().part]));
+    if (flags.install === true)
+      mustSucceed(
+        await ensureDefinitions({ kube, clock }, [nodesPart().part]),
+        "the definitions could not be installed",
+      );
     const dra = await isServed(kube, kinds.slices);
     const stages = await isServed(kube, kinds.stages);
     const nodes = nodesPart({
@@ -97,17 +101,8 @@ async function isServed(kube: KubeApi, kind: ResourceRef): Promise<boolean> {
   const found = await kube.list(kind, { limit: 1 });
   if (found.ok) return true;
   if (found.reason === "NotFound") return false;
-  mustSucceed(found);
+  mustSucceed(found, "the cluster could not be asked");
   return false;
-}
-
-function mustSucceed<T>(outcome: Outcome<T>): void {
-  if (outcome.ok) return;
-  throw new UserError(
-    "cluster-refused",
-    `the cluster said no: ${outcome.message} (${outcome.reason})`,
-    "see that the cluster answers (`kubectl get --raw /readyz`) and that these credentials may do it",
-  );
 }
 
 function positive(text: string, flag: string): number {

@@ -14,8 +14,11 @@ import { optionalParts, parts, partsNamed } from "../control/parts.ts";
 import { leanPod } from "../decide/schedule/leanPod.ts";
 import type { Pod } from "../model/kubernetes.generated.ts";
 import type { KubeObject } from "../model/object.ts";
-import type { Outcome } from "../model/outcome.ts";
+import { isForGood } from "../model/outcome.ts";
 import { UserError } from "../model/userError.ts";
+import type { Clock } from "../ports/clock.ts";
+import type { KubeApi } from "../ports/kubeApi.ts";
+import type { Log } from "../ports/log.ts";
 import { withFeatureGates } from "./featureGates.ts";
 import { type ClusterFlags, findCluster } from "./findCluster.ts";
 import { withFullScheduler } from "./fullScheduler.ts";
@@ -23,6 +26,7 @@ import { withGangConfig } from "./gangConfig.ts";
 import { withGpuSharing } from "./gpuSharing.ts";
 import { withGroupClaims } from "./groupClaims.ts";
 import { hostAndPort } from "./hostAndPort.ts";
+import { mustSucceed } from "./mustSucceed.ts";
 import { withQuotaValidation } from "./quotaValidation.ts";
 import { startStatusServer } from "./statusServer.ts";
 import { untilSignal } from "./untilSignal.ts";
@@ -111,12 +115,17 @@ export async function runControllers(flags: RunFlags): Promise<void> {
     await requireDefinitions({ kube, clock }, chosen, flags.install === true);
     for (const part of chosen) part.add(controllers);
     const signal = untilSignal();
-    const started = await Promise.race([controllers.start(), signal]);
-    if (started === true) {
+    const ended = signal.then(() => true as const);
+    const prepare = async (): Promise<void> => {
+      // Webhooks that an earlier process left refuse every write that they judge until this process answers them.
       if (webhooks !== undefined) await webhooks.start(webhookListen);
       else if (chosen.some(({ hooks = [] }) => hooks.length > 0)) {
         log.warn({}, "defaults and checks of writes are not served: pass --webhook-service or --webhook-host");
       }
+      if (flags.install === true) await makeStartObjects({ kube, clock, log }, chosen, ended);
+    };
+    const started = await Promise.race([controllers.start(prepare), signal]);
+    if (started === true) {
       sayReady(flags, { server: connection.server, status: status.url, chosen });
       await signal;
     }
@@ -148,7 +157,6 @@ async function requireDefinitions(
 ): Promise<void> {
   if (install) {
     mustSucceed(await ensureDefinitions(ports, chosen), "the definitions could not be installed");
-    mustSucceed(await ensureStartObjects(ports.kube, chosen), "what the controllers start with could not be created");
     return;
   }
   const missing = mustSucceed(await missingDefinitions(ports.kube, chosen), "the cluster could not be asked");
@@ -160,13 +168,28 @@ async function requireDefinitions(
   );
 }
 
-function mustSucceed<T>(outcome: Outcome<T>, what: string): T {
-  if (outcome.ok) return outcome.value;
-  throw new UserError(
-    "cluster-refused",
-    `${what}: ${outcome.message} (${outcome.reason})`,
-    "see that the cluster answers (`kubectl get --raw /readyz`) and that these credentials may do it",
-  );
+const tryAgainMs = 1_000;
+
+/**
+ * A server asks webhooks by the configuration that it has seen, and reaches a Service only when the pod behind it is ready:
+ * for a while it may not find this process yet. Only a refusal for good ends the start.
+ */
+async function makeStartObjects(
+  { kube, clock, log }: { kube: KubeApi; clock: Clock; log: Log },
+  chosen: readonly Part[],
+  ended: Promise<true>,
+): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    const outcome = await ensureStartObjects(kube, chosen);
+    if (outcome.ok || isForGood(outcome)) {
+      mustSucceed(outcome, "what the controllers start with could not be created");
+      return;
+    }
+    const { message: why } = outcome;
+    if (attempt % 10 === 1) log.warn({ why, attempt }, "what the controllers start with is not there yet");
+    const again = new Promise<false>((resolve) => clock.after(tryAgainMs, () => resolve(false)));
+    if (await Promise.race([again, ended])) return;
+  }
 }
 
 function sayReady(flags: RunFlags, about: { server: string; status: string; chosen: readonly Part[] }): void {

@@ -133,8 +133,11 @@ export class Controllers {
     await controller.stop(0);
   }
 
-  /** Resolves true when the caches are whole and turns may begin (or the lease is waited for), false if it was stopped before. */
-  async start(): Promise<boolean> {
+  /**
+   * Resolves true when the caches are whole and turns may begin (or the lease is waited for), false if it was stopped before.
+   * `prepare` runs between the two: what it makes is there before the first turn.
+   */
+  async start(prepare: () => Promise<void> = async () => {}): Promise<boolean> {
     this.phase = "syncing";
     const caches = this.sortedCaches();
     for (const controller of this.controllers) controller.startSources();
@@ -152,6 +155,8 @@ export class Controllers {
     if (this.phase !== "syncing") return false;
     this.phase = "synced";
     this.ports.log.info({ kinds: caches.map(({ kind }) => kind) }, "caches are whole");
+    await prepare();
+    if (this.phase !== "synced") return false;
     if (this.lease === undefined) this.lead();
     else this.lease.start({ acquired: () => this.lead(), lost: () => this.unlead() });
     return true;

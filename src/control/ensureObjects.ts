@@ -1,7 +1,7 @@
 import { equalJson, type Json } from "../model/json.ts";
 import type { KubeObject } from "../model/object.ts";
 import { splitApiVersion } from "../model/object.ts";
-import type { Outcome } from "../model/outcome.ts";
+import { type Outcome, type Refusal, succeeded } from "../model/outcome.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { KubeApi, ObjectRef, ResourceRef } from "../ports/kubeApi.ts";
 import type { NewObject, Part } from "./part.ts";
@@ -22,6 +22,7 @@ const pluralsOfEveryCluster: Readonly<Record<string, string>> = {
 /** How long a server may take to serve a kind that was just defined. */
 const servedWithinMs = 30_000;
 const lookEveryMs = 20;
+const attemptsMax = 5;
 
 /** The definitions of these parts that the cluster lacks or has otherwise, by name. */
 export async function missingDefinitions(kube: KubeApi, parts: readonly Part[]): Promise<Outcome<string[]>> {
@@ -36,7 +37,7 @@ export async function missingDefinitions(kube: KubeApi, parts: readonly Part[]):
 
 /**
  * Makes the cluster know the kinds of these parts: defines what is missing, updates what is older, and waits until all of it is
- * served. What the cluster cannot do ends it with the refusal.
+ * served. The server tries every write first: what it refuses ends the installation before anything was made.
  */
 export async function ensureDefinitions(
   ports: { readonly kube: KubeApi; readonly clock: Clock },
@@ -44,15 +45,27 @@ export async function ensureDefinitions(
 ): Promise<Outcome<undefined>> {
   const { kube } = ports;
   const definitions = definitionsOf(parts);
+  const lacking: NewObject[] = [];
   for (const definition of definitions) {
+    const outcome = await ensureDefinition(kube, definition, { dryRun: true });
+    if (!outcome.ok) return about(outcome, "no definition was written");
+    if (outcome.value.isWritten) lacking.push(definition);
+  }
+  const written: string[] = [];
+  for (const definition of lacking) {
     const outcome = await ensureDefinition(kube, definition);
-    if (!outcome.ok) return outcome;
+    if (!outcome.ok) return about(outcome, `written before that: ${written.join(", ") || "nothing"}`);
+    written.push(definition.metadata.name);
   }
   for (const definition of definitions) {
     const outcome = await untilServed(ports, definition);
     if (!outcome.ok) return outcome;
   }
   return { ok: true, value: undefined };
+}
+
+function about(refusal: Refusal, state: string): Refusal {
+  return { ...refusal, message: `${refusal.message}; ${state}` };
 }
 
 /** Creates the objects that the parts want to be there from the first moment. What exists is left as it is. */
@@ -62,6 +75,11 @@ export async function ensureStartObjects(kube: KubeApi, parts: readonly Part[]):
     const plural = plurals.get(object.kind) ?? pluralsOfEveryCluster[object.kind];
     if (plural === undefined) throw new Error(`a part starts with a ${object.kind}, which no part defines`);
     const kind = { ...splitApiVersion(object.apiVersion), plural };
+    const { namespace = "", name } = object.metadata;
+    // A create asks the webhooks before it finds that the object exists, and they may be ours and not answer.
+    const found = await kube.get({ ...kind, namespace, name });
+    if (found.ok) continue;
+    if (found.reason !== "NotFound") return found;
     const outcome = await kube.create(kind, object as unknown as KubeObject);
     if (!outcome.ok && outcome.reason !== "AlreadyExists") return outcome;
   }
@@ -84,14 +102,25 @@ function definitionNamed({ metadata }: NewObject): ObjectRef {
   return { ...definitionsRef, namespace: "", name: metadata.name };
 }
 
-async function ensureDefinition(kube: KubeApi, definition: NewObject): Promise<Outcome<unknown>> {
-  const created = await kube.create(definitionsRef, definition as unknown as KubeObject);
-  if (created.ok || created.reason !== "AlreadyExists") return created;
-  const found = await kube.get(definitionNamed(definition));
-  if (!found.ok) return found;
-  const merged = { ...(found.value["spec"] as object), ...(definition["spec"] as object) };
-  if (equalJson(found.value["spec"] as Json, merged as Json)) return found;
-  return kube.update(definitionNamed(definition), { ...found.value, spec: merged });
+async function ensureDefinition(
+  kube: KubeApi,
+  definition: NewObject,
+  options: { readonly dryRun?: boolean } = {},
+): Promise<Outcome<{ readonly isWritten: boolean }>> {
+  const ref = definitionNamed(definition);
+  for (let attempt = 1; ; attempt++) {
+    const found = await kube.get(ref);
+    if (!found.ok && found.reason !== "NotFound") return found;
+    const spec = found.ok ? { ...(found.value["spec"] as object), ...(definition["spec"] as object) } : undefined;
+    if (found.ok && equalJson(found.value["spec"] as Json, spec as Json)) return succeeded({ isWritten: false });
+    const written = found.ok
+      ? await kube.update(ref, { ...found.value, spec }, options)
+      : await kube.create(definitionsRef, definition as unknown as KubeObject, options);
+    if (written.ok) return succeeded({ isWritten: true });
+    // Another process of this installation may have been first.
+    const isRace = written.reason === "Conflict" || written.reason === "AlreadyExists";
+    if (!isRace || attempt === attemptsMax) return written;
+  }
 }
 
 async function untilServed(

@@ -1,5 +1,5 @@
 import type { AdmissionHook, AdmissionLookup, AdmissionRequest } from "./admissionHook.ts";
-import { causeReason, describeFieldError } from "./fieldError.ts";
+import { causeReason } from "./fieldError.ts";
 import { equalJson, isObject, type Json, type JsonObject } from "./json.ts";
 import type { KubeObject } from "./object.ts";
 
@@ -27,11 +27,12 @@ export function answerReview(hook: AdmissionHook, body: unknown, lookup: Admissi
   if (!verdict.allowed) {
     const causes = (verdict.errors ?? []).map((error) => ({
       reason: causeReason(error),
-      message: describeFieldError(error),
+      // kubectl puts the field before it.
+      message: error.body,
       field: error.field,
     }));
     const refusal = causes.length === 0 ? { code: 403, reason: "Forbidden" } : { code: 422, reason: "Invalid" };
-    const details = causes.length === 0 ? {} : { details: { name: request.name, causes } };
+    const details = causes.length === 0 ? {} : { details: { name: request.name, ...kindIn(review), causes } };
     return { uid, allowed: false, status: { ...refusal, message: verdict.message, ...details } };
   }
   const warnings =
@@ -81,6 +82,13 @@ function requestIn(review: JsonObject): AdmissionRequest | undefined {
     user: { username: textIn(user["username"]), groups },
     dryRun: review["dryRun"] === true,
   };
+}
+
+/** The kind that the write is about, as kubectl shows it. */
+function kindIn(review: JsonObject): { group?: string; kind?: string } {
+  const asked = isObject(review["requestKind"]) ? review["requestKind"] : review["kind"];
+  if (!isObject(asked)) return {};
+  return { group: textIn(asked["group"]), kind: textIn(asked["kind"]) };
 }
 
 function textIn(value: Json | undefined): string {

@@ -181,6 +181,26 @@ describe("a schema is refused", () => {
       },
       /rule: Forbidden: estimated rule cost exceeds budget by factor of more than 100x/,
     ],
+    [
+      "with a search in texts that a rule computes, whose length has no bound",
+      {
+        type: "array",
+        maxItems: 3,
+        items: { type: "string", maxLength: 5 },
+        "x-kubernetes-validations": [{ rule: "self.map(x, x).indexOf('a') < 0" }],
+      },
+      /rule: Forbidden: estimated rule cost exceeds budget by factor of more than 100x/,
+    ],
+    [
+      "with a search in long texts",
+      {
+        type: "array",
+        maxItems: 100,
+        items: { type: "string", maxLength: 1_500_000 },
+        "x-kubernetes-validations": [{ rule: "self.indexOf('a') < 0" }],
+      },
+      /rule: Forbidden: estimated rule cost exceeds budget by factor of 1.5/,
+    ],
   ])("%s", (_, schema, expected) => {
     expect(errorsAt(schema)).toEqual(expect.arrayContaining([expect.stringMatching(expected)]));
   });
@@ -195,6 +215,15 @@ describe("a schema is accepted", () => {
     [
       "additionalProperties: true beside properties",
       { type: "object", properties: { a: text }, additionalProperties: true },
+    ],
+    [
+      "a search in short texts",
+      {
+        type: "array",
+        maxItems: 100,
+        items: { type: "string", maxLength: 100 },
+        "x-kubernetes-validations": [{ rule: "self.indexOf('a') < 0 && self.map(x, size(x)).max() < 50" }],
+      },
     ],
     ["free content", { "x-kubernetes-preserve-unknown-fields": true }],
     ["free lists", { type: "array", items: { type: "object", "x-kubernetes-preserve-unknown-fields": true } }],

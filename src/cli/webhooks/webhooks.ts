@@ -12,6 +12,7 @@ import type { Clock } from "../../ports/clock.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { Log } from "../../ports/log.ts";
 import type { Random } from "../../ports/random.ts";
+import { mustSucceed } from "../mustSucceed.ts";
 import { openKeysInSecret, type WebhookKeys } from "./keysInSecret.ts";
 import { startWebhookServer, type WebhookServer } from "./webhookServer.ts";
 
@@ -41,6 +42,7 @@ export function reachedBy({ webhookService, webhookHost }: WebhookFlags): Reache
 
 const secretName = "muster-webhooks";
 const servicePort = 443;
+const problem = "the webhooks could not be set up";
 /** How often keys and configurations are looked at again: keys that others renewed, configurations that somebody changed. */
 const lookAgainMs = 10 * 60_000;
 
@@ -73,14 +75,16 @@ export class Webhooks {
     this.reached = options.reached;
     this.namespace = options.namespace;
     this.lookup = cachedLookup(controllers, this.hooks);
+    // A Service sends questions to pods that are ready.
+    controllers.readiness.add("webhooks", () => (this.server === undefined ? "not served yet" : undefined));
   }
 
   /** When caches are whole: from here on the API server asks us. */
   async start(listen: { readonly host: string; readonly port: number }): Promise<void> {
-    const keys = mustSucceed(await this.keys());
+    const keys = mustSucceed(await this.keys(), problem);
     const { hooks, lookup } = this;
     this.server = await startWebhookServer({ hooks, lookup, log: this.ports.log }, listen, keys.server);
-    mustSucceed(await this.publish(this.server, keys));
+    mustSucceed(await this.publish(this.server, keys), problem);
     this.lookAgainLater(this.server);
   }
 
@@ -132,13 +136,4 @@ function clientOf(reached: Reached, port: number): WebhookClient {
   if ("service" in reached) return { service: { ...reached.service, port: servicePort } };
   const { host } = reached;
   return { url: `https://${isIP(host) === 6 ? `[${host}]` : host}:${port}` };
-}
-
-function mustSucceed<T>(outcome: Outcome<T>): T {
-  if (outcome.ok) return outcome.value;
-  throw new UserError(
-    "cluster-refused",
-    `the webhooks could not be set up: ${outcome.message} (${outcome.reason})`,
-    "see that these credentials may write Secrets and webhook configurations (deploy/muster.yaml has the rights)",
-  );
 }

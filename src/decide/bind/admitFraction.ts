@@ -39,14 +39,14 @@ export function fractionHooks(rules: FractionRules = fractionRules): AdmissionHo
     const pod = object as unknown as Pod | undefined;
     return pod !== undefined && rules.schedulerNames.includes(pod.spec?.schedulerName ?? "") ? pod : undefined;
   };
-  const sieve = { expression: `object.spec.schedulerName in ${JSON.stringify(rules.schedulerNames)}` };
+  const isOurs = `object.spec.schedulerName in ${JSON.stringify(rules.schedulerNames)}`;
   return [
     {
       name: "shares.mutate.bind.muster.dev",
       type: "mutating",
       resource: podsRef,
       operations: ["CREATE"],
-      sieve,
+      sieve: { expression: isOurs },
       review(request) {
         const pod = concerns(request);
         if (pod === undefined || fractionErrors(pod, rules).length > 0) return { allowed: true };
@@ -59,13 +59,33 @@ export function fractionHooks(rules: FractionRules = fractionRules): AdmissionHo
       type: "validating",
       resource: podsRef,
       operations: ["CREATE", "UPDATE"],
-      sieve,
+      // Finalizers, labels and the like of pods that exist are none of our business, and must be writable while we are away.
+      sieve: { expression: `${isOurs} && (oldObject == null || ${shareChanges})` },
       review(request) {
         const pod = concerns(request);
-        return pod === undefined ? { allowed: true } : verdictOf(fractionErrors(pod, rules));
+        if (pod === undefined || !asksAnew(request)) return { allowed: true };
+        return verdictOf(fractionErrors(pod, rules));
       },
     },
   ];
+}
+
+/** The annotations by which a pod asks for a share. Its limits and its containers' names cannot change. */
+const shareKeys = [
+  annotationKeys.gpuFraction,
+  annotationKeys.gpuMemory,
+  annotationKeys.gpuFractionDevices,
+  annotationKeys.gpuFractionContainer,
+  annotationKeys.mps,
+];
+
+/** The same as `asksAnew`, for the API server. */
+const shareChanges = `${JSON.stringify(shareKeys)}.exists(k, object.metadata.?annotations[?k] != oldObject.metadata.?annotations[?k])`;
+
+function asksAnew({ object, oldObject }: AdmissionRequest): boolean {
+  if (oldObject === undefined) return true;
+  const [now, before] = [object?.metadata.annotations ?? {}, oldObject.metadata.annotations ?? {}];
+  return shareKeys.some((key) => now[key] !== before[key]);
 }
 
 /** What is wrong with how the pod asks for GPUs; the first thing alone, as one cure changes the others. */

@@ -1,5 +1,6 @@
 import type { Expr, Fold } from "./ast.ts";
 import type { Checked } from "./check.ts";
+import { traversal } from "./functions.ts";
 import type { CelType } from "./types.ts";
 import { type CelValue, isMap, mapSize, stringSize } from "./values.ts";
 
@@ -14,8 +15,13 @@ export function estimateCost(expr: Expr, checked: Checked): number {
 /** What a value without a declared limit may be as long as. */
 const unlimited = Number.POSITIVE_INFINITY;
 
+/** They look at every item of a list. Kubernetes adds the characters of items that are texts. */
+const listWalks: ReadonlySet<string> = new Set(["isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"]);
+
 class Estimator {
   private readonly checked: Checked;
+  /** Slots of the variables that hold a computed value, not a part of the data. */
+  private readonly computed = new Set<number>();
 
   constructor(checked: Checked) {
     this.checked = checked;
@@ -51,6 +57,7 @@ class Estimator {
       case "fold":
         return this.foldCost(expr);
       case "bind":
+        this.follow(expr, expr.value);
         return 10 + this.cost(expr.value) + this.cost(expr.body);
       case "optMap":
       case "optFlatMap":
@@ -76,6 +83,9 @@ class Estimator {
     }
     const isText = type?.kind === "string" || type?.kind === "bytes";
     if (fn.name === "_+_" && type !== undefined && !isText && type.kind !== "dyn") return inner + 1;
+    if (first !== undefined && type?.kind === "list" && listWalks.has(fn.name)) {
+      return inner + this.size(first) * (1 + traversal(this.textSize(first, type.elem)));
+    }
     if (fn.resultCost !== undefined) return inner + fn.resultCost(this.size(expr));
     if (fn.cost === undefined) return inner + 1;
     const sizes = [first, second, third].map((arg) => (arg === undefined ? 1 : this.size(arg)));
@@ -83,7 +93,35 @@ class Estimator {
     return inner + fn.cost(a, b, c, isText);
   }
 
+  /** The characters of an item that is a text; 0 for all others. A limit is known only of lists that are part of the data. */
+  private textSize(list: Expr, elem: CelType): number {
+    if (elem.kind !== "string" && elem.kind !== "bytes") return 0;
+    return this.isData(list) ? sizeOfType(elem) : unlimited;
+  }
+
+  /** Whether an expression names a part of the data, whose schema declares limits. */
+  private isData(expr: Expr): boolean {
+    switch (expr.op) {
+      case "ident": {
+        const ref = this.checked.refs.get(expr);
+        return ref !== undefined && "slot" in ref && !this.computed.has(ref.slot);
+      }
+      case "select":
+      case "index":
+        return !expr.optional && this.isData(expr.target);
+      default:
+        return false;
+    }
+  }
+
+  /** The variables of a loop or a binding are data where their source is. */
+  private follow(owner: Expr, source: Expr): void {
+    if (this.isData(source)) return;
+    for (const slot of this.checked.locals.get(owner) ?? []) this.computed.add(slot);
+  }
+
   private foldCost(expr: Fold): number {
+    this.follow(expr, expr.range);
     const range = this.cost(expr.range);
     const count = this.size(expr.range);
     const body = this.cost(expr.body);
@@ -112,7 +150,7 @@ class Estimator {
   private joinedSize([list, separator]: readonly Expr[]): number {
     if (list === undefined) return unlimited;
     const type = this.checked.types.get(list);
-    const item = type?.kind === "list" ? sizeOfType(type.elem) : unlimited;
+    const item = type?.kind === "list" && this.isData(list) ? sizeOfType(type.elem) : unlimited;
     return this.size(list) * (item + (separator === undefined ? 0 : this.size(separator)));
   }
 

@@ -1,4 +1,4 @@
-import { equalJson, type Json } from "../model/json.ts";
+import { equalFields, type Json } from "../model/json.ts";
 import type { KubeObject } from "../model/object.ts";
 import { splitApiVersion } from "../model/object.ts";
 import { type Outcome, type Refusal, succeeded } from "../model/outcome.ts";
@@ -112,7 +112,7 @@ async function ensureDefinition(
     const found = await kube.get(ref);
     if (!found.ok && found.reason !== "NotFound") return found;
     const spec = found.ok ? { ...(found.value["spec"] as object), ...(definition["spec"] as object) } : undefined;
-    if (found.ok && equalJson(found.value["spec"] as Json, spec as Json)) return succeeded({ isWritten: false });
+    if (found.ok && equalFields(found.value["spec"] as Json, spec as Json)) return succeeded({ isWritten: false });
     const written = found.ok
       ? await kube.update(ref, { ...found.value, spec }, options)
       : await kube.create(definitionsRef, definition as unknown as KubeObject, options);

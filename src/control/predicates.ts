@@ -1,4 +1,4 @@
-import { equalJson } from "../model/json.ts";
+import { equalFields } from "../model/json.ts";
 import type { KubeObject } from "../model/object.ts";
 import type { CacheEvent } from "./objectCache.ts";
 
@@ -21,11 +21,11 @@ export const revisionChanged: Predicate = onUpdate(
 );
 
 export const labelsChanged: Predicate = onUpdate(
-  (before, object) => !equalJson(before.metadata.labels ?? {}, object.metadata.labels ?? {}),
+  (before, object) => !equalFields(before.metadata.labels ?? {}, object.metadata.labels ?? {}),
 );
 
 export const annotationsChanged: Predicate = onUpdate(
-  (before, object) => !equalJson(before.metadata.annotations ?? {}, object.metadata.annotations ?? {}),
+  (before, object) => !equalFields(before.metadata.annotations ?? {}, object.metadata.annotations ?? {}),
 );
 
 /** The condition's status or reason is another one; that its time or message moved is no news. */
@@ -38,7 +38,7 @@ export function conditionChanged(type: string): Predicate {
 
 /** For what a single field says. */
 export function fieldChanged<T extends KubeObject>(read: (object: T) => unknown): Predicate<T> {
-  return onUpdate<T>((before, object) => !equalJson(read(before), read(object)));
+  return onUpdate<T>((before, object) => !equalFields(read(before), read(object)));
 }
 
 export function all<T extends KubeObject>(...predicates: readonly Predicate<T>[]): Predicate<T> {

@@ -1,4 +1,4 @@
-import { equalJson, isObject, type Json, type JsonObject } from "../model/json.ts";
+import { equalFields, isObject, type Json, type JsonObject } from "../model/json.ts";
 import type { KubeObject } from "../model/object.ts";
 
 /**
@@ -11,14 +11,14 @@ export function mergeFrom(before: KubeObject, after: KubeObject): JsonObject | u
 
 function difference(before: JsonObject, after: JsonObject): JsonObject | undefined {
   const patch: JsonObject = {};
-  for (const key of Object.keys(before)) if (!Object.hasOwn(after, key)) put(patch, key, null);
+  for (const key of Object.keys(before)) if (before[key] !== null && !Object.hasOwn(after, key)) put(patch, key, null);
   for (const key of Object.keys(after)) {
     const now = after[key] as Json;
     const was = Object.hasOwn(before, key) ? before[key] : undefined;
     if (isObject(was) && isObject(now)) {
       const below = difference(was, now);
       if (below !== undefined) put(patch, key, below);
-    } else if (!equalJson(was, now)) put(patch, key, now);
+    } else if (!equalFields(was, now)) put(patch, key, now);
   }
   return Object.keys(patch).length === 0 ? undefined : patch;
 }

@@ -37,3 +37,26 @@ export function equalJson(a: unknown, b: unknown): boolean {
   for (const key of keys) if (!Object.hasOwn(right, key) || !equalJson(left[key], right[key])) return false;
   return true;
 }
+
+/**
+ * Whether two values say the same about an object of the API. A server may write null where a client left a field out
+ * (`lastProbeTime` of every condition), so null, absent and undefined are equal; everything else is as in `equalJson`.
+ */
+export function equalFields(a: unknown, b: unknown): boolean {
+  if (a === b) return true;
+  if (typeof a !== "object" || typeof b !== "object" || a === null || b === null) return (a ?? null) === (b ?? null);
+  if (Array.isArray(a) || Array.isArray(b)) {
+    if (!Array.isArray(a) || !Array.isArray(b) || a.length !== b.length) return false;
+    for (let i = 0; i < a.length; i++) if (!equalFields(a[i], b[i])) return false;
+    return true;
+  }
+  const left = a as Record<string, unknown>;
+  const right = b as Record<string, unknown>;
+  for (const key of Object.keys(left)) {
+    if (!equalFields(left[key], Object.hasOwn(right, key) ? right[key] : undefined)) return false;
+  }
+  for (const key of Object.keys(right)) {
+    if (right[key] !== null && right[key] !== undefined && !Object.hasOwn(left, key)) return false;
+  }
+  return true;
+}

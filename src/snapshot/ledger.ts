@@ -1,6 +1,6 @@
 import { assert } from "../model/assert.ts";
 import type { Basis, Expected } from "../model/intent.ts";
-import { equalJson } from "../model/json.ts";
+import { equalFields } from "../model/json.ts";
 import type { KubeObject } from "../model/object.ts";
 import type { Outcome } from "../model/outcome.ts";
 import { compareRevisions, isAtLeast, isLater, laterOf, type Revision } from "../model/revision.ts";
@@ -315,7 +315,7 @@ export class Ledger<V> {
     // The name was free more recently: what had it before that is not what the next attempt makes.
     entry.basis = intent.basis;
     const added = intent.effects.filter(
-      ({ key, value }) => !entry.effects.some((effect) => effect.key === key && equalJson(effect.value, value)),
+      ({ key, value }) => !entry.effects.some((effect) => effect.key === key && equalFields(effect.value, value)),
     );
     if (added.length === 0) return;
     entry.effects = [...entry.effects, ...added];

@@ -1,6 +1,6 @@
 import { assert } from "../model/assert.ts";
 import { basisOf, type Expected, type Intent, intentId, keyOf, kindOf } from "../model/intent.ts";
-import { equalJson } from "../model/json.ts";
+import { equalFields } from "../model/json.ts";
 import type { KubeObject } from "../model/object.ts";
 import type { Outcome } from "../model/outcome.ts";
 import type { Revision } from "../model/revision.ts";
@@ -58,7 +58,7 @@ export class Picture<V = never> {
   /** Kinds are named as kindOf names them. */
   constructor(kinds: Readonly<Record<string, PictureKind<V>>>, options: PictureOptions<V> = {}) {
     this.kinds = new Map(Object.entries(kinds).sort(([a], [b]) => (a < b ? -1 : 1)));
-    this.isSame = options.isSame ?? equalJson;
+    this.isSame = options.isSame ?? equalFields;
     this.onEffect = options.onEffect ?? (() => {});
     this.ledger = new Ledger<V>((key) => this.onEffect(key), options.onIntent);
     for (const [name, { table }] of this.kinds) {

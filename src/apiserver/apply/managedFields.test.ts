@@ -230,6 +230,9 @@ describe("ownership after an update", () => {
       ".status.conditions",
       ".status.phase",
       '.status.conditions[type="Ready"]',
+      // The server has written null for them, so they are owned as well.
+      '.status.conditions[type="Ready"].lastProbeTime',
+      '.status.conditions[type="Ready"].lastTransitionTime',
       '.status.conditions[type="Ready"].status',
       '.status.conditions[type="Ready"].type',
     ]);

@@ -317,3 +317,18 @@ describe("values of the wrong type", () => {
     expect(refusal(() => decodeObject(node, { data: deep }, options))).toContain("exceeded max depth");
   });
 });
+
+test("times of conditions and container states that were never set are null, as Kubernetes writes them", () => {
+  const condition = { type: "Ready", status: "True" };
+  const status = {
+    conditions: [condition],
+    containerStatuses: [{ name: "c", image: "i", state: { running: {} } }],
+  };
+  const { object } = decodePod({ metadata: { name: "p" }, spec: { containers: [container] }, status });
+  expect(object).toMatchObject({
+    status: {
+      conditions: [{ ...condition, lastProbeTime: null, lastTransitionTime: null }],
+      containerStatuses: [{ state: { running: { startedAt: null } } }],
+    },
+  });
+});

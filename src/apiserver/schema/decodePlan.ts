@@ -1,5 +1,6 @@
 import type { Json, JsonObject } from "../../model/json.ts";
 import type { ScalarOp } from "./decodeScalar.ts";
+import { isWrittenAsNull } from "./nullFields.ts";
 import type { SchemaNode } from "./schemaNode.ts";
 
 /**
@@ -45,6 +46,7 @@ export class DecodePlan {
 
   #resolve(): void {
     const fields = new Map<string, FieldPlan>();
+    const definition = this.node.kind === "struct" ? this.node.definition : undefined;
     if (this.node.kind === "struct") {
       for (const field of this.node.fields.values()) {
         const plan = planFor(field.schema);
@@ -55,7 +57,8 @@ export class DecodePlan {
     }
     this.#fields = fields;
     this.#written = [...fields.values()].filter(
-      ({ zero, plan }) => zero === "always" || (zero === "keep" && hasZero(plan)),
+      ({ name, zero, plan }) =>
+        zero === "always" || (zero === "keep" && hasZero(plan)) || isWrittenAsNull(definition, name),
     );
   }
 }
@@ -83,10 +86,7 @@ function makePlan(node: SchemaNode, inMap: boolean): DecodePlan {
   return new DecodePlan(node, inMap);
 }
 
-/**
- * Whether Go's zero value is worth writing. Times and missing lists would print as null, which says no more than
- * leaving them out, and would make every reader check for it.
- */
+/** Whether Go's zero value is worth writing. Times and missing lists would print as null: nullFields.ts has those that do. */
 function hasZero(plan: DecodePlan): boolean {
   return !(plan.op === "list" || plan.op === "map" || plan.op === "any" || plan.op === "bytes" || isTime(plan));
 }

@@ -23,7 +23,7 @@ import type { RefusalReason } from "../../decide/devices/refusalReason.ts";
 import { withoutProtection } from "../../decide/devices/releaseClaim.ts";
 import { lookAgain } from "../../intents/lookAgain.ts";
 import { expectedOf, type Intent } from "../../model/intent.ts";
-import { equalJson, type JsonObject } from "../../model/json.ts";
+import { equalFields, type JsonObject } from "../../model/json.ts";
 import type {
   AllocationResult,
   Node,
@@ -561,8 +561,8 @@ function isHeartbeat(before: Node, after: Node): boolean {
   const ready = (node: Node) => node.status?.conditions?.find(({ type }) => type === "Ready")?.status;
   return (
     ready(before) === ready(after) &&
-    equalJson(before.spec ?? {}, after.spec ?? {}) &&
-    equalJson(before.metadata.labels ?? {}, after.metadata.labels ?? {}) &&
-    equalJson(before.status?.allocatable ?? {}, after.status?.allocatable ?? {})
+    equalFields(before.spec ?? {}, after.spec ?? {}) &&
+    equalFields(before.metadata.labels ?? {}, after.metadata.labels ?? {}) &&
+    equalFields(before.status?.allocatable ?? {}, after.status?.allocatable ?? {})
   );
 }

@@ -3,7 +3,7 @@ import { applyIntent } from "../../intents/applyIntent.ts";
 import { destroyAfterLooking } from "../../intents/lookAgain.ts";
 import { selectsDevice } from "../../model/deviceTaints.ts";
 import { expectedOf, type Intent } from "../../model/intent.ts";
-import { equalJson, type JsonObject } from "../../model/json.ts";
+import { equalFields, type JsonObject } from "../../model/json.ts";
 import type {
   DeviceTaintRule,
   Pod,
@@ -200,7 +200,7 @@ class TaintController {
     const counts = { pending: isTrial ? 0 : pending, evicted, wouldEvict: pending, namespaces: namespaces.size };
     const condition = ruleCondition(rule, counts, nowMs);
     const before = rule.status?.conditions?.find(({ type }) => type === condition.type);
-    if (before !== undefined && equalJson(before, condition)) return undefined;
+    if (before !== undefined && equalFields(before, condition)) return undefined;
     const others = (rule.status?.conditions ?? []).filter(({ type }) => type !== condition.type);
     const object = { ...rule, status: { ...rule.status, conditions: [...others, condition] } };
     const target = { ...deviceKinds.rules, namespace: "", name };

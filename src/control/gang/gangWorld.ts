@@ -15,7 +15,7 @@ import type {
   PodGang,
 } from "../../model/gang/types.ts";
 import { type Intent, keyOf, kindOf } from "../../model/intent.ts";
-import { equalJson } from "../../model/json.ts";
+import { equalFields } from "../../model/json.ts";
 import type {
   HorizontalPodAutoscaler,
   Node,
@@ -273,7 +273,7 @@ export class GangWorld {
   /** What a turn could not do for an object. True if that is news. */
   noteFailures(uid: string, turnKey: string, failures: readonly TurnFailure[]): boolean {
     const ofObject = this.failures.get(uid) ?? new Map<string, readonly TurnFailure[]>();
-    if (equalJson(ofObject.get(turnKey) ?? [], failures)) return false;
+    if (equalFields(ofObject.get(turnKey) ?? [], failures)) return false;
     if (failures.length > 0) ofObject.set(turnKey, failures);
     else ofObject.delete(turnKey);
     if (ofObject.size > 0) this.failures.set(uid, ofObject);

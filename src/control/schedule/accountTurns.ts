@@ -3,7 +3,7 @@ import { classesOfQueues } from "../../decide/schedule/classAmounts.ts";
 import { type ChosenLabel, chosenLabels, metricLabelsOf } from "../../decide/schedule/queueMetricLabels.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
 import { expectedOf } from "../../model/intent.ts";
-import { equalJson, type JsonObject } from "../../model/json.ts";
+import { equalFields, type JsonObject } from "../../model/json.ts";
 import type { KubeObject } from "../../model/object.ts";
 import type { PodGroup } from "../../model/scheduling/podGroup.ts";
 import type { Queue } from "../../model/scheduling/queue.ts";
@@ -64,7 +64,7 @@ export class AccountTurns {
     this.world.settle();
     const wanted = groupResources(cluster, job);
     const known = (group as unknown as PodGroup).status?.resourcesStatus;
-    if (equalJson(known, wanted)) return undefined;
+    if (equalFields(known, wanted)) return undefined;
     return this.patch(refs.groups, group, { resourcesStatus: replaced(known, wanted) }, cancel);
   }
 
@@ -87,7 +87,7 @@ export class AccountTurns {
       const wanted = queueStatus(queue, requested, classes.get(queue));
       this.measure(object as unknown as Queue, queue.allocated[0] / 1000, wanted.allocated ?? {});
       const { conditions: _, ...known } = (object as unknown as Queue).status ?? {};
-      if (!equalJson(known, wanted)) told.push({ object, status: replaced(known, wanted) });
+      if (!equalFields(known, wanted)) told.push({ object, status: replaced(known, wanted) });
     }
     let result: TurnResult;
     for (const { object, status } of told) {

@@ -1,6 +1,6 @@
 import type { Settings } from "../../decide/schedule/settings.ts";
 import { settingsOfShard } from "../../decide/schedule/shardSettings.ts";
-import { equalJson } from "../../model/json.ts";
+import { equalFields } from "../../model/json.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { type SchedulingShard, schedulingShardRef } from "../../model/scheduling/schedulingShard.ts";
 import type { Controllers } from "../controllers.ts";
@@ -27,7 +27,7 @@ export function addShardTurns(
   const retired = new Map<string, ScheduleWorld>();
 
   const configure = ({ world, wake }: Shard, settings: Settings): void => {
-    if (equalJson(world.cluster.settings, settings)) return;
+    if (equalFields(world.cluster.settings, settings)) return;
     world.cluster.configure(settings);
     wake();
   };
@@ -35,7 +35,7 @@ export function addShardTurns(
   /** Whoever is in another pool waits for nobody, and is told so by the scheduler of the pool without a name. */
   const serve = (pools: ReadonlySet<string>): void => {
     const { world, wake } = first;
-    if (world.servedPools !== undefined && equalJson([...world.servedPools].sort(), [...pools].sort())) return;
+    if (world.servedPools !== undefined && equalFields([...world.servedPools].sort(), [...pools].sort())) return;
     world.servedPools = pools;
     world.cluster.touched();
     wake();

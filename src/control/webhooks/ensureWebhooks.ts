@@ -1,4 +1,4 @@
-import { equalJson } from "../../model/json.ts";
+import { equalFields } from "../../model/json.ts";
 import type { KubeObject } from "../../model/object.ts";
 import type { Outcome } from "../../model/outcome.ts";
 import type { KubeApi, ObjectRef, ResourceRef } from "../../ports/kubeApi.ts";
@@ -24,7 +24,7 @@ async function ensure(kube: KubeApi, wanted: NewObject): Promise<Outcome<unknown
   for (let attempt = 1; ; attempt++) {
     const found = await kube.get(ref);
     if (!found.ok && found.reason !== "NotFound") return found;
-    if (found.ok && equalJson(found.value["webhooks"], wanted["webhooks"])) return found;
+    if (found.ok && equalFields(found.value["webhooks"], wanted["webhooks"])) return found;
     const written = found.ok
       ? await kube.update(ref, { ...found.value, webhooks: wanted["webhooks"] } as KubeObject)
       : await kube.create(kind, wanted as unknown as KubeObject);

@@ -1,6 +1,6 @@
 import { decideDaemonSet } from "../../decide/workloads/daemonSet.ts";
 import { templateHash } from "../../decide/workloads/template.ts";
-import { equalJson } from "../../model/json.ts";
+import { equalFields } from "../../model/json.ts";
 import type { DaemonSet, Node } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import type { Controllers } from "../controllers.ts";
@@ -55,7 +55,7 @@ function isAboutPlacement(event: CacheEvent): boolean {
   if (event.type !== "updated") return true;
   const [before, after] = [event.before as unknown as Node, event.object as unknown as Node];
   return (
-    !equalJson(before.metadata.labels ?? {}, after.metadata.labels ?? {}) ||
-    !equalJson(before.spec?.taints ?? [], after.spec?.taints ?? [])
+    !equalFields(before.metadata.labels ?? {}, after.metadata.labels ?? {}) ||
+    !equalFields(before.spec?.taints ?? [], after.spec?.taints ?? [])
   );
 }

@@ -5,7 +5,7 @@ import {
   nodeLifeDefaults,
 } from "../../decide/workloads/nodeLife.ts";
 import { lookAgain } from "../../intents/lookAgain.ts";
-import { equalJson } from "../../model/json.ts";
+import { equalFields } from "../../model/json.ts";
 import type { Lease, Node, NodeCondition, Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import type { CacheIndex } from "../cacheIndex.ts";
@@ -223,7 +223,7 @@ function hasNoExecute(node: Node | undefined): boolean {
 function areTaintsChanged(event: CacheEvent): boolean {
   const taintsOf = (object: KubeObject) => (object as unknown as Node).spec?.taints ?? [];
   if (event.type !== "updated") return hasNoExecute(event.object as unknown as Node);
-  return !equalJson(taintsOf(event.before), taintsOf(event.object));
+  return !equalFields(taintsOf(event.before), taintsOf(event.object));
 }
 
 /** Thousands of nodes say every few seconds that nothing has changed; silence is found by a timer, not by them. */
@@ -234,5 +234,5 @@ function isMoreThanHeartbeat(event: CacheEvent): boolean {
     const conditions = conditionsOf(object).map(({ type, status }) => [type, status]);
     return [conditions, spec?.taints ?? [], spec?.unschedulable ?? false, metadata.deletionTimestamp ?? ""];
   };
-  return !equalJson(told(event.before), told(event.object));
+  return !equalFields(told(event.before), told(event.object));
 }

@@ -11,7 +11,7 @@
  */
 
 import { expectedOf, type Intent, type IntentTarget } from "../../model/intent.ts";
-import { equalJson } from "../../model/json.ts";
+import { equalFields } from "../../model/json.ts";
 import type {
   AllocationResult,
   Pod,
@@ -110,7 +110,7 @@ export function claimTarget({ metadata }: ResourceClaim): IntentTarget {
 function isSameAllocation(a: AllocationResult, b: AllocationResult): boolean {
   const { allocationTimestamp: _a, ...left } = a;
   const { allocationTimestamp: _b, ...right } = b;
-  return equalJson(left, right);
+  return equalFields(left, right);
 }
 
 function about(claim: ResourceClaim): { target: IntentTarget; expected: ReturnType<typeof expectedOf> } {

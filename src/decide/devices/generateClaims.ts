@@ -1,7 +1,7 @@
 /** Claims that a pod gets from templates: which exist already, which are to be made, and what the pod's status says of them. */
 
 import { type CreateIntent, expectedOf, type Intent } from "../../model/intent.ts";
-import { equalJson, type JsonObject } from "../../model/json.ts";
+import { equalFields, type JsonObject } from "../../model/json.ts";
 import type {
   Pod,
   PodResourceClaimStatus,
@@ -89,7 +89,7 @@ export function generateClaims(input: GenerateInput): Generated {
 function statusOf(pod: Pod, statuses: ReadonlyMap<string, PodResourceClaimStatus>): Intent | undefined {
   const wanted = [...statuses.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
   const before = [...(pod.status?.resourceClaimStatuses ?? [])].sort((a, b) => (a.name < b.name ? -1 : 1));
-  if (equalJson(wanted, before)) return undefined;
+  if (equalFields(wanted, before)) return undefined;
   const fields = { apiVersion: "v1", kind: "Pod", status: { resourceClaimStatuses: wanted } } as unknown as JsonObject;
   const { namespace = "", name } = pod.metadata;
   return {

@@ -1,6 +1,6 @@
 /** Claims that a PodGroup gets from templates, one for all of its pods; made like those of a pod, with the group as their owner. */
 import { type CreateIntent, expectedOf, type Intent } from "../../model/intent.ts";
-import { equalJson, type JsonObject } from "../../model/json.ts";
+import { equalFields, type JsonObject } from "../../model/json.ts";
 import type { PodGroup, ResourceClaim, ResourceClaimTemplate } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import type { Revision } from "../../model/revision.ts";
@@ -52,7 +52,7 @@ function statusOf(group: PodGroup, statuses: { name: string; resourceClaimName?:
   const byName = (a: { name: string }, b: { name: string }): number => (a.name < b.name ? -1 : 1);
   const wanted = [...statuses].sort(byName);
   const before = [...(group.status?.resourceClaimStatuses ?? [])].sort(byName);
-  if (equalJson(wanted, before)) return undefined;
+  if (equalFields(wanted, before)) return undefined;
   const { namespace = "", name } = group.metadata;
   const fields = {
     apiVersion: `${podGroupKind.group}/${podGroupKind.version}`,

@@ -1,7 +1,7 @@
 /** Slices with the taints that DeviceTaintRules put on their devices. What no rule touches stays the same object. */
 
 import { selectsDevice } from "../../model/deviceTaints.ts";
-import { equalJson } from "../../model/json.ts";
+import { equalFields } from "../../model/json.ts";
 import type { DeviceTaint, DeviceTaintRule, ResourceSlice } from "../../model/kubernetes.generated.ts";
 
 export class TaintedSlices {
@@ -27,7 +27,7 @@ export class TaintedSlices {
     if (before === rule) return false;
     if (rule === undefined) this.rules.delete(name);
     else this.rules.set(name, rule);
-    if (before !== undefined && rule !== undefined && equalJson(before.spec, rule.spec)) return false;
+    if (before !== undefined && rule !== undefined && equalFields(before.spec, rule.spec)) return false;
     let hasChanged = false;
     for (const [each, slice] of this.slices) hasChanged = this.patch(each, slice) || hasChanged;
     return hasChanged;
@@ -51,7 +51,7 @@ export class TaintedSlices {
   private patch(name: string, slice: ResourceSlice): boolean {
     const next = withRules(slice, this.allRules());
     const before = this.patched.get(name);
-    if (before === next || (before !== undefined && next !== slice && equalJson(before, next))) return false;
+    if (before === next || (before !== undefined && next !== slice && equalFields(before, next))) return false;
     this.patched.set(name, next);
     this.sorted = undefined;
     return true;

@@ -17,7 +17,7 @@ import type {
   PodCliqueSpec,
 } from "../../model/gang/types.ts";
 import type { NewObject } from "../../model/intent.ts";
-import { equalJson, type JsonObject } from "../../model/json.ts";
+import { equalFields, type JsonObject } from "../../model/json.ts";
 import type { Container, EnvVar, PodSpec } from "../../model/kubernetes.generated.ts";
 import type { Known } from "./gangDraft.ts";
 import { childLabels, ownerOf } from "./gangLabels.ts";
@@ -104,7 +104,7 @@ export function cliquePatch(stored: PodClique, wanted: ReturnType<typeof cliqueO
   const { replicas: _replicas, ...spec } = wanted.spec;
   const { replicas: _stored, ...storedSpec } = stored.spec;
   const metadata = metadataPatch(stored, wanted);
-  const isSameSpec = equalJson(spec, storedSpec);
+  const isSameSpec = equalFields(spec, storedSpec);
   if (metadata === undefined && isSameSpec) return undefined;
   return {
     ...(metadata && { metadata }),
@@ -131,7 +131,7 @@ export function replaced(wanted: object, stored: object): object {
   const [now, then] = [wanted as Record<string, unknown>, stored as Record<string, unknown>];
   for (const key of Object.keys(then)) if (now[key] === undefined) patch[key] = null;
   for (const [key, value] of Object.entries(now)) {
-    if (value === undefined || equalJson(value, then[key])) continue;
+    if (value === undefined || equalFields(value, then[key])) continue;
     const isTree = isPlain(value) && isPlain(then[key]);
     patch[key] = isTree ? replaced(value as object, then[key] as object) : value;
   }

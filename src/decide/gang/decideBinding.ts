@@ -6,7 +6,7 @@ import { groveApiVersion } from "../../model/gang/keys.ts";
 import type { GangSettings, SchedulerName } from "../../model/gang/settings.ts";
 import type { ClusterTopologyBinding } from "../../model/gang/types.ts";
 import { topologyAwareSchedulers } from "../../model/gang/validateTopology.ts";
-import { equalJson } from "../../model/json.ts";
+import { equalFields } from "../../model/json.ts";
 import type { Topology } from "../../model/scheduling/topology.ts";
 import { conditionOf, type Said, withCondition, withoutCondition } from "./gangConditions.ts";
 import { type AbsentAt, type GangDecision, GangDraft } from "./gangDraft.ts";
@@ -131,7 +131,7 @@ function keepTopology(
   }
   const isOurs = stored.metadata.ownerReferences?.some(({ uid }) => uid === binding.metadata.uid) === true;
   if (!isOurs) return status(false, `topology ${name} exists and belongs to somebody else`);
-  if (equalJson(keysOf(stored), keysOf({ spec: { levels } }))) return status(true);
+  if (equalFields(keysOf(stored), keysOf({ spec: { levels } }))) return status(true);
   const uid = binding.metadata.uid;
   draft.remove(stored, "its levels have changed, and they cannot be written", {
     stillRight: (fresh) => fresh.metadata.ownerReferences?.some((owner) => owner.uid === uid) === true,
@@ -147,7 +147,7 @@ function compareTopology(
   const stored = topologyNamed(name);
   const base = { schedulerName, topologyReference: name };
   if (stored === undefined) return { ...base, inSync: false, message: `topology ${name} does not exist` };
-  const inSync = equalJson(
+  const inSync = equalFields(
     keysOf(stored),
     binding.spec.levels.map(({ key }) => key),
   );

@@ -9,7 +9,7 @@ import type {
   PodCliqueSet,
   PodGang,
 } from "../../model/gang/types.ts";
-import { equalJson, type JsonObject } from "../../model/json.ts";
+import { equalFields, type JsonObject } from "../../model/json.ts";
 import type { HorizontalPodAutoscaler, Pod, ResourceClaim, Service } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { formatTime } from "../../model/time.ts";
@@ -106,7 +106,7 @@ function syncAutoscalers(draft: GangDraft, { set, setReplica, autoscalerNamed }:
         // Without metrics the API server fills in its own.
         ...(wanted.spec?.metrics !== undefined && metrics !== undefined && { metrics }),
       };
-      if (!equalJson(now, wanted.spec)) {
+      if (!equalFields(now, wanted.spec)) {
         draft.patch(stored, { spec: replaced(wanted.spec ?? {}, now) as JsonObject }, "its bounds have changed");
       }
     }

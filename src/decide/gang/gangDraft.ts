@@ -12,7 +12,7 @@ import {
   keyOf,
   type NewObject,
 } from "../../model/intent.ts";
-import { equalJson, type JsonObject } from "../../model/json.ts";
+import { equalFields, type JsonObject } from "../../model/json.ts";
 import type { KubeObject, ObjectMeta } from "../../model/object.ts";
 import type { Revision } from "../../model/revision.ts";
 import { earliest } from "../workloads/draft.ts";
@@ -92,10 +92,10 @@ export class GangDraft {
   /** Replaces the status if it says something new. */
   status(object: Known & { status?: unknown }, status: object, why: string): boolean {
     const before = object.status ?? {};
-    if (equalJson(status, before) || this.has(object)) return false;
+    if (equalFields(status, before) || this.has(object)) return false;
     // A field that is left out and one that is undefined say the same.
     const next = JSON.parse(JSON.stringify(status)) as JsonObject;
-    if (equalJson(next, before)) return false;
+    if (equalFields(next, before)) return false;
     const target = targetOf(object.kind, object.metadata);
     this.#touch(target);
     const written = { ...object, status: next } as unknown as KubeObject;

@@ -9,7 +9,7 @@ import {
 import { groupMinAvailable, groupReplicas } from "../../model/gang/setFacts.ts";
 import type { GroupTemplate, PodCliqueScalingGroup, PodCliqueSet } from "../../model/gang/types.ts";
 import type { NewObject } from "../../model/intent.ts";
-import { equalJson, type JsonObject } from "../../model/json.ts";
+import { equalFields, type JsonObject } from "../../model/json.ts";
 import { metadataPatch } from "./cliqueObject.ts";
 import { childLabels, ownerOf } from "./gangLabels.ts";
 import { groupName } from "./names.ts";
@@ -49,7 +49,8 @@ export function groupPatch(
   const metadata = metadataPatch(stored, wanted);
   const spec: JsonObject = {};
   if (stored.spec.minAvailable !== wanted.spec.minAvailable) spec["minAvailable"] = wanted.spec.minAvailable ?? 1;
-  if (!equalJson(stored.spec.cliqueNames, wanted.spec.cliqueNames)) spec["cliqueNames"] = [...wanted.spec.cliqueNames];
+  if (!equalFields(stored.spec.cliqueNames, wanted.spec.cliqueNames))
+    spec["cliqueNames"] = [...wanted.spec.cliqueNames];
   const hasSpec = Object.keys(spec).length > 0;
   if (metadata === undefined && !hasSpec) return undefined;
   return { ...(metadata && { metadata }), ...(hasSpec && { spec }) };

@@ -28,7 +28,7 @@ import type {
 import { requiredDomain } from "../../model/gang/validateSetUpdate.ts";
 import { topologyNameOf } from "../../model/gang/validateTopology.ts";
 import type { NewObject } from "../../model/intent.ts";
-import { equalJson } from "../../model/json.ts";
+import { equalFields } from "../../model/json.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { isFinished } from "../workloads/podFacts.ts";
 import { defaultLabels, isLeaving, ownerOf } from "./gangLabels.ts";
@@ -175,7 +175,7 @@ export function namesPod({ spec }: PodGang, { metadata }: Pod): boolean {
 export function isSameGang(stored: PodGangSpec, wanted: PodGangSpec): boolean {
   const references = stored.podgroups.flatMap(({ podReferences }) => podReferences);
   const keepsNone = references.length > 0 && references.every(({ uid }) => uid === undefined);
-  return equalJson(stored, keepsNone ? withoutUids(wanted) : wanted);
+  return equalFields(stored, keepsNone ? withoutUids(wanted) : wanted);
 }
 
 function withoutUids(spec: PodGangSpec): PodGangSpec {

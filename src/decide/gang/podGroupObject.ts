@@ -3,7 +3,7 @@ import { annotations as annotationKeys, labels } from "../../model/gang/keys.ts"
 import type { GangTopologyConstraint, PodCliqueSet, PodGang } from "../../model/gang/types.ts";
 import { queueOf } from "../../model/gang/validateSet.ts";
 import type { NewObject } from "../../model/intent.ts";
-import { equalJson, type JsonObject } from "../../model/json.ts";
+import { equalFields, type JsonObject } from "../../model/json.ts";
 import {
   type PodGroup,
   type PodGroupSpec,
@@ -69,7 +69,7 @@ export function decidePodGroup({ absentAt, podGang, set, podGroup }: PodGroupPic
     ...(queue !== undefined && { queue }),
   };
   const relevant = pick(podGroup.spec ?? {}, spec);
-  if (!equalJson(relevant, spec)) {
+  if (!equalFields(relevant, spec)) {
     draft.patch(podGroup, { spec: replaced(spec, relevant) as JsonObject }, `gang ${name} has changed`);
   }
   return draft.decision();

@@ -11,7 +11,7 @@
  * So what is prepared is the node's own memory, not the claim's; while it disagrees with the API, the device carries a
  * taint that keeps allocators away, and a second claim for it is not prepared.
  */
-import { equalJson } from "../../model/json.ts";
+import { equalFields } from "../../model/json.ts";
 import type {
   AllocatedDeviceStatus,
   Condition,
@@ -159,7 +159,7 @@ function refuse(input: ClaimInput, claim: ResourceClaim, reason: string, message
   const before = claim.status?.devices ?? [];
   const devices = deviceStatuses(input, claim, resultsHere(claim, input), { status: "False", reason, message });
   const writes: NodeWrite[] = [];
-  if (!equalJson(devices, before)) {
+  if (!equalFields(devices, before)) {
     writes.push(statusWrite(claim, devices));
     writes.push({
       kind: "event",
@@ -210,7 +210,7 @@ function statusWrites(
     reason: "Prepared",
     message: "the device is prepared",
   });
-  return equalJson(devices, claim.status?.devices ?? []) ? [] : [statusWrite(claim, devices)];
+  return equalFields(devices, claim.status?.devices ?? []) ? [] : [statusWrite(claim, devices)];
 }
 
 function deviceStatuses(

@@ -1,6 +1,6 @@
 /** A fake DRA driver's first half: the slices that say which devices a node has. */
 import type { NewObject } from "../../model/intent.ts";
-import { equalJson } from "../../model/json.ts";
+import { equalFields } from "../../model/json.ts";
 import type { Device, Node, ResourceSlice, ResourceSliceSpec } from "../../model/kubernetes.generated.ts";
 import { type DraInventory, type DraOptions, draInventory } from "./draDevices.ts";
 import type { NodeState } from "./nodeState.ts";
@@ -52,7 +52,7 @@ export function nextForSlices(input: SlicesInput): Next {
         spec,
       };
       writes.push({ kind: "create", ref: sliceRef(name), object });
-    } else if (!equalJson(known.spec, spec)) {
+    } else if (!equalFields(known.spec, spec)) {
       writes.push({ kind: "update", ref: sliceRef(name), object: { ...known, spec } });
     }
   }
@@ -97,6 +97,6 @@ function nextGeneration(current: readonly ResourceSlice[], parts: readonly Part[
       ])
       .sort();
   const now = current.filter(({ spec }) => spec.pool.generation === newest).map(({ spec }) => spec);
-  const isSame = now.length === parts.length && equalJson(members(now), members(parts));
+  const isSame = now.length === parts.length && equalFields(members(now), members(parts));
   return isSame ? newest : newest + 1;
 }

@@ -1,6 +1,6 @@
 /** What a simulated node does next about itself: its lease, its heartbeat, and how faults show on its object. */
 
-import { equalJson } from "../../model/json.ts";
+import { equalFields } from "../../model/json.ts";
 import type { Lease, Node, NodeStatus, Pod } from "../../model/kubernetes.generated.ts";
 import { labelKeys } from "../../model/scheduling/keys.ts";
 import { timeToMs } from "../../model/time.ts";
@@ -164,7 +164,7 @@ function equalButForHeartbeat(next: NodeStatus, before: NodeStatus): boolean {
     ...status,
     conditions: (status.conditions ?? []).map(({ lastHeartbeatTime: _when, ...condition }) => condition),
   });
-  return equalJson(strip(next), strip(before));
+  return equalFields(strip(next), strip(before));
 }
 
 /** Labels that faults move, and the cordon. */

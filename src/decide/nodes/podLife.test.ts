@@ -719,3 +719,14 @@ describe("a pod with very many containers", () => {
     expect(world.pod("p").status?.initContainerStatuses?.every(({ ready }) => ready)).toBe(true);
   });
 });
+
+test("a pod whose conditions came back with null for times that were never set is not written again", () => {
+  const world = testWorld();
+  world.add(testPod({}));
+  world.run(0);
+  expect(world.pod("p").status?.conditions?.every((each) => each.lastProbeTime === null)).toBe(true);
+  const written = world.writes;
+  world.faults = [];
+  for (let look = 0; look < 10; look++) world.run(0);
+  expect(world.writes).toBe(written);
+});

@@ -3,7 +3,7 @@
  * of rules; each says when it is due and what it does. All that is due is done in one write, so a node without delays
  * costs one write from Pending to Running; a phase is always left visible for a moment.
  */
-import { equalJson } from "../../model/json.ts";
+import { equalFields } from "../../model/json.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { timeToMs } from "../../model/time.ts";
 import { isAdmitted } from "./admission.ts";
@@ -207,7 +207,7 @@ function stopPod(input: PodInput): PodNext {
   }
   const memory = view.memory;
   if (wakeAtMs !== undefined) {
-    const next = equalJson(view.status, pod.status ?? {}) ? undefined : step.result(wakeAtMs);
+    const next = equalFields(view.status, pod.status ?? {}) ? undefined : step.result(wakeAtMs);
     return next === undefined ? { writes: [], wakeAtMs, memory, refusals: 0 } : { ...next, wakeAtMs };
   }
   const wasRunning = [...view.mains, ...view.inits].some(hasEnded);

@@ -1,4 +1,4 @@
-import { equalJson } from "../../model/json.ts";
+import { equalFields } from "../../model/json.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { formatTime } from "../../model/time.ts";
 import { admitPod } from "./admission.ts";
@@ -366,7 +366,7 @@ export class PodStep {
     if (!this.isOver() && this.hasSandbox()) startEphemeral(view, nowMs);
     const restoreReady = input.state.notReady === undefined;
     settleConditions(view, { gates: input.options.gates, nowMs, restoreReady });
-    const changed = this.#annotations !== undefined || !equalJson(view.status, pod.status);
+    const changed = this.#annotations !== undefined || !equalFields(view.status, pod.status);
     const metadata =
       this.#annotations === undefined ? pod.metadata : { ...pod.metadata, annotations: this.#annotations };
     const object = { ...pod, metadata, status: view.status };

@@ -118,6 +118,9 @@ export function testWorld(given: WorldOptions = {}): TestWorld {
     copy.metadata.uid ??= `uid-${copy.metadata.name}`;
     copy.metadata.resourceVersion = String(++revision);
     copy.metadata.creationTimestamp ??= formatTime(startMs);
+    // As an API server does: a time that was never set is null.
+    const { conditions = [] } = (copy["status"] ?? {}) as { conditions?: { lastProbeTime?: string | null }[] };
+    for (const condition of conditions) condition.lastProbeTime ??= null;
     return copy;
   }
 

@@ -1,5 +1,5 @@
 import { assert } from "../../model/assert.ts";
-import { equalJson } from "../../model/json.ts";
+import { equalFields } from "../../model/json.ts";
 import type { Node, PodGroup as PlainGroup, Pod, PriorityClass } from "../../model/kubernetes.generated.ts";
 import {
   defaultSchedulerName,
@@ -180,7 +180,7 @@ export class Cluster {
     } else {
       const { groupName, subGroupName } = task;
       const { resourceClaimStatuses, nominatedNodeName } = task.pod.status ?? {};
-      const hasSameLabels = equalJson(task.pod.metadata.labels, pod.metadata.labels);
+      const hasSameLabels = equalFields(task.pod.metadata.labels, pod.metadata.labels);
       const isSameSpec =
         hasSameLabels && task.pod.spec === pod.spec && task.pod.metadata.annotations === pod.metadata.annotations;
       task.pod = pod;
@@ -189,7 +189,7 @@ export class Cluster {
       }
       // Its claims were made, or a place was promised to it.
       if (nominatedNodeName !== pod.status?.nominatedNodeName) this.version++;
-      if (!equalJson(resourceClaimStatuses, pod.status?.resourceClaimStatuses)) this.claimsChanged(pod.metadata.uid);
+      if (!equalFields(resourceClaimStatuses, pod.status?.resourceClaimStatuses)) this.claimsChanged(pod.metadata.uid);
       if (!hasSameLabels && !this.terms.isEmpty) {
         this.version++;
         this.terms.relabelled(task);

@@ -1,4 +1,4 @@
-import { equalJson } from "../../model/json.ts";
+import { equalFields } from "../../model/json.ts";
 import type { PodGroup as PlainGroup, PriorityClass } from "../../model/kubernetes.generated.ts";
 import { defaultSchedulerName, kaiSchedulerName } from "../../model/scheduling/keys.ts";
 import { defaultPriority, type PodGroup } from "../../model/scheduling/podGroup.ts";
@@ -65,7 +65,7 @@ export class JobRoll {
     job.setOwner(group);
     // What it has and asks for is told on its status, and decides nothing.
     if (!hasSameMarks(before, group)) this.touched();
-    if (before.metadata.uid === group.metadata.uid && equalJson(before.spec, group.spec)) return;
+    if (before.metadata.uid === group.metadata.uid && equalFields(before.spec, group.spec)) return;
     this.touched();
     chargeJob(job, -1);
     job.reshape(group.spec ?? {});
@@ -107,7 +107,7 @@ export class JobRoll {
       return;
     }
     job.setOwner(group as unknown as PodGroup);
-    if (job.priority === (group.spec.priority ?? 0) && equalJson(job.spec, spec)) return;
+    if (job.priority === (group.spec.priority ?? 0) && equalFields(job.spec, spec)) return;
     this.touched();
     job.priority = group.spec.priority ?? 0;
     job.reshape(spec);

@@ -1,4 +1,4 @@
-import { equalJson } from "../../model/json.ts";
+import { equalFields } from "../../model/json.ts";
 import type { Queue } from "../../model/scheduling/queue.ts";
 import { chargeJob } from "./charging.ts";
 import type { Job } from "./job.ts";
@@ -15,7 +15,7 @@ export class QueueBook {
   /** False when it says nothing new. */
   put(queue: Queue): boolean {
     const before = this.objects.get(queue.metadata.name);
-    if (before?.metadata.uid === queue.metadata.uid && equalJson(before.spec, queue.spec)) return false;
+    if (before?.metadata.uid === queue.metadata.uid && equalFields(before.spec, queue.spec)) return false;
     this.objects.set(queue.metadata.name, queue);
     this.isDirty = true;
     return true;

@@ -1,4 +1,4 @@
-import { equalJson } from "../../model/json.ts";
+import { equalFields } from "../../model/json.ts";
 import type { Node } from "../../model/kubernetes.generated.ts";
 import type { PodGroup } from "../../model/scheduling/podGroup.ts";
 
@@ -8,19 +8,19 @@ import type { PodGroup } from "../../model/scheduling/podGroup.ts";
 export function hasSameFacts(a: Node, b: Node): boolean {
   if (a.metadata.uid !== b.metadata.uid || a.metadata.deletionTimestamp !== b.metadata.deletionTimestamp) return false;
   return (
-    (a.metadata.labels === b.metadata.labels || equalJson(a.metadata.labels, b.metadata.labels)) &&
-    equalJson(a.spec?.taints, b.spec?.taints) &&
+    (a.metadata.labels === b.metadata.labels || equalFields(a.metadata.labels, b.metadata.labels)) &&
+    equalFields(a.spec?.taints, b.spec?.taints) &&
     a.spec?.unschedulable === b.spec?.unschedulable &&
-    equalJson(a.status?.allocatable, b.status?.allocatable) &&
-    equalJson(a.status?.conditions?.map(verdictOf), b.status?.conditions?.map(verdictOf))
+    equalFields(a.status?.allocatable, b.status?.allocatable) &&
+    equalFields(a.status?.conditions?.map(verdictOf), b.status?.conditions?.map(verdictOf))
   );
 }
 
 /** Whether two states of one group are the same to a decision, leaving the spec aside. */
 export function hasSameMarks(a: PodGroup, b: PodGroup): boolean {
   return (
-    equalJson(a.metadata.annotations, b.metadata.annotations) &&
-    equalJson(a.status?.schedulingConditions, b.status?.schedulingConditions)
+    equalFields(a.metadata.annotations, b.metadata.annotations) &&
+    equalFields(a.status?.schedulingConditions, b.status?.schedulingConditions)
   );
 }
 

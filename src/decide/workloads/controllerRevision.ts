@@ -2,7 +2,7 @@
  * The history of a DaemonSet or StatefulSet: one ControllerRevision for each template it has had, in the form that
  * `kubectl rollout history` and `undo` read: a patch that puts the template back.
  */
-import { equalJson } from "../../model/json.ts";
+import { equalFields } from "../../model/json.ts";
 import type { ControllerRevision, PodTemplateSpec } from "../../model/kubernetes.generated.ts";
 import type { Revision } from "../../model/revision.ts";
 import type { Draft, Known } from "./draft.ts";
@@ -38,7 +38,7 @@ export function presentRevision(draft: Draft, history: History): PresentRevision
   const data = { spec: { template: { ...template, $patch: "replace" } } };
   const sorted = inOrder(revisions);
   const last = sorted.at(-1)?.revision ?? 0;
-  const equal = sorted.findLast((revision) => equalJson(revision.data, data));
+  const equal = sorted.findLast((revision) => equalFields(revision.data, data));
   if (equal !== undefined) {
     if (equal.revision < last && !draft.has(equal)) {
       draft.patch(equal, { revision: last + 1 }, `${owner.kind} ${owner.metadata.name} is back at this revision`);

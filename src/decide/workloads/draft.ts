@@ -1,6 +1,6 @@
 import { assert } from "../../model/assert.ts";
 import { expectedOf, type Intent, type IntentTarget, keyOf, type NewObject } from "../../model/intent.ts";
-import { equalJson, type JsonObject } from "../../model/json.ts";
+import { equalFields, type JsonObject } from "../../model/json.ts";
 import type { KubeObject, ObjectMeta } from "../../model/object.ts";
 import type { Revision } from "../../model/revision.ts";
 
@@ -69,7 +69,7 @@ export class Draft {
   /** Writes the status if it says something new. */
   status(object: Known & { status?: unknown }, status: object, why: string): void {
     const given = withoutUndefined(status);
-    if (equalJson(given, object.status ?? {})) return;
+    if (equalFields(given, object.status ?? {})) return;
     const target = targetOf(object.kind, object.metadata);
     this.#touch(target);
     const next = { ...object, status: given } as unknown as KubeObject;

@@ -2,7 +2,7 @@
  * What the EndpointSlice controller does: the endpoints of a Service in slices of at most a hundred. An endpoint stays in
  * the slice that it is in, so that a change of one pod is the write of one slice.
  */
-import { equalJson, type JsonObject } from "../../model/json.ts";
+import { equalFields, type JsonObject } from "../../model/json.ts";
 import type {
   DiscoveryEndpointPort,
   Endpoint,
@@ -122,7 +122,7 @@ class Shelf {
     const waiting = new Map(group.endpoints);
     const kept = new Map<EndpointSlice, Endpoint[]>();
     for (const slice of this.owned) {
-      if (used.has(slice) || !equalJson(slice.ports ?? [], group.ports)) continue;
+      if (used.has(slice) || !equalFields(slice.ports ?? [], group.ports)) continue;
       const endpoints: Endpoint[] = [];
       for (const { targetRef } of slice.endpoints ?? []) {
         const endpoint = waiting.get(targetRef?.uid ?? "");
@@ -134,7 +134,8 @@ class Shelf {
     }
     const rest = [...waiting.values()];
     // A slice that has to be written anyway takes newcomers first.
-    const isChanged = ([slice, endpoints]: [EndpointSlice, Endpoint[]]) => !equalJson(slice.endpoints ?? [], endpoints);
+    const isChanged = ([slice, endpoints]: [EndpointSlice, Endpoint[]]) =>
+      !equalFields(slice.endpoints ?? [], endpoints);
     const ordered = [...kept].sort((a, b) => Number(isChanged(b)) - Number(isChanged(a)));
     for (const [, endpoints] of ordered) endpoints.push(...rest.splice(0, endpointsMax - endpoints.length));
     for (const [slice, endpoints] of kept) {
@@ -157,8 +158,8 @@ class Shelf {
   write(slice: EndpointSlice, endpoints: readonly Endpoint[]): void {
     const labels = this.labels();
     const patch: JsonObject = {};
-    if (!equalJson(slice.endpoints ?? [], endpoints)) patch["endpoints"] = [...endpoints] as unknown as JsonObject[];
-    if (!equalJson(slice.metadata.labels ?? {}, labels)) {
+    if (!equalFields(slice.endpoints ?? [], endpoints)) patch["endpoints"] = [...endpoints] as unknown as JsonObject[];
+    if (!equalFields(slice.metadata.labels ?? {}, labels)) {
       const gone = Object.keys(slice.metadata.labels ?? {}).filter((key) => !(key in labels));
       patch["metadata"] = { labels: { ...labels, ...Object.fromEntries(gone.map((key) => [key, null])) } };
     }

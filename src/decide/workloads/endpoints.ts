@@ -1,5 +1,5 @@
 /** The Endpoints object of a Service: one list instead of slices, old, and still read by many. */
-import { equalJson, type JsonObject } from "../../model/json.ts";
+import { equalFields, type JsonObject } from "../../model/json.ts";
 import type { EndpointAddress, EndpointSubset, Endpoints, Pod, Service } from "../../model/kubernetes.generated.ts";
 import type { Revision } from "../../model/revision.ts";
 import { type Decision, Draft } from "./draft.ts";
@@ -36,9 +36,9 @@ export function decideEndpoints({ revision, service, pods, endpoints }: Endpoint
   }
   const patch: JsonObject = {};
   const metadata: JsonObject = {};
-  if (!equalJson(endpoints.subsets ?? [], subsets)) patch["subsets"] = subsets as unknown as JsonObject[];
+  if (!equalFields(endpoints.subsets ?? [], subsets)) patch["subsets"] = subsets as unknown as JsonObject[];
   const before = endpoints.metadata.labels ?? {};
-  if (!equalJson(before, wanted)) {
+  if (!equalFields(before, wanted)) {
     const gone = Object.keys(before).filter((key) => !(key in wanted));
     metadata["labels"] = { ...wanted, ...Object.fromEntries(gone.map((key) => [key, null])) };
   }

@@ -1,5 +1,5 @@
 /** A pod template as something to compare and to name. */
-import { equalJson } from "../../model/json.ts";
+import { equalFields } from "../../model/json.ts";
 import type { PodTemplateSpec } from "../../model/kubernetes.generated.ts";
 import { fnv32, safeText } from "./derivedName.ts";
 
@@ -7,7 +7,7 @@ export const templateHashLabel = "pod-template-hash";
 
 /** Equal but for the hash that the controller itself has put in. */
 export function isSameTemplate(a: PodTemplateSpec | undefined, b: PodTemplateSpec | undefined): boolean {
-  return equalJson(essence(a), essence(b));
+  return equalFields(essence(a), essence(b));
 }
 
 function essence(template: PodTemplateSpec | undefined) {

@@ -3,7 +3,7 @@
  * that starts and stops pods in one step. It applies intents; it decides nothing itself.
  */
 import type { Intent } from "../../model/intent.ts";
-import { copyJson, equalJson, isObject, type JsonObject } from "../../model/json.ts";
+import { copyJson, equalFields, isObject, type JsonObject } from "../../model/json.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { formatTime } from "../../model/time.ts";
@@ -48,7 +48,7 @@ export class TestWorld {
     const next = copyJson(this.get<T>(kind, name)) as T & { spec?: unknown };
     const before = (this.get<T>(kind, name) as T & { spec?: unknown }).spec;
     edit(next);
-    if (!equalJson(next.spec, before)) next.metadata.generation = (next.metadata.generation ?? 0) + 1;
+    if (!equalFields(next.spec, before)) next.metadata.generation = (next.metadata.generation ?? 0) + 1;
     return this.#store(next as unknown as KubeObject) as unknown as T;
   }
 
@@ -129,7 +129,7 @@ export class TestWorld {
 
   #patch(found: KubeObject, patch: JsonObject): void {
     const next = merged(found as unknown as JsonObject, patch) as unknown as KubeObject;
-    if (!equalJson(next["spec"], found["spec"])) {
+    if (!equalFields(next["spec"], found["spec"])) {
       next.metadata = { ...next.metadata, generation: (found.metadata.generation ?? 0) + 1 };
     }
     const stored = this.#store(next);

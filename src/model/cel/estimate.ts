@@ -107,8 +107,10 @@ class Estimator {
         return ref !== undefined && "slot" in ref && !this.computed.has(ref.slot);
       }
       case "select":
-      case "index":
         return !expr.optional && this.isData(expr.target);
+      case "index":
+        // An item of a computed list counts as data: Kubernetes takes the limits of the list that it came from.
+        return !expr.optional;
       default:
         return false;
     }

@@ -3,7 +3,7 @@ import type { TurnResult } from "../../control/loop.ts";
 import { kindSource } from "../../control/sources.ts";
 import { isReservedFor } from "../../decide/devices/podClaims.ts";
 import { deviceKey } from "../../decide/devices/poolDevice.ts";
-import { equalJson, type JsonObject } from "../../model/json.ts";
+import { equalFields, type JsonObject } from "../../model/json.ts";
 import type { AllocatedDeviceStatus, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
@@ -215,7 +215,7 @@ class Agent {
         ],
       }),
     );
-    if (this.options.mistakes?.includes("says-nothing") !== true && !equalJson(claim.status?.devices ?? [], wanted)) {
+    if (this.options.mistakes?.includes("says-nothing") !== true && !equalFields(claim.status?.devices ?? [], wanted)) {
       const { namespace = "", name } = claim.metadata;
       const object = { ...claim, status: { ...claim.status, devices: wanted } } as unknown as KubeObject;
       const outcome = await this.ports.kube.update({ ...claimsRef, namespace, name, subresource: "status" }, object);

@@ -19,7 +19,7 @@ import type {
   PodCliqueSet,
   PodGang,
 } from "../../model/gang/types.ts";
-import { equalJson } from "../../model/json.ts";
+import { equalFields } from "../../model/json.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { formatTime, timeToMs } from "../../model/time.ts";
@@ -441,7 +441,7 @@ export const statusIsOfItsObject = (held: Held): Invariant => ({
       if (type !== "MODIFIED" || (resource !== cliques && resource !== groups) || !held(call.actor)) return undefined;
       const { metadata, status } = event.current.object() as unknown as PodClique;
       const before = event.previous?.object() as unknown as PodClique | undefined;
-      if (status === undefined || equalJson(status, before?.status)) return undefined;
+      if (status === undefined || equalFields(status, before?.status)) return undefined;
       if (status.observedGeneration === metadata.generation) return undefined;
       return `${call.actor} says of ${key}, generation ${metadata.generation}, what it saw of generation ${status.observedGeneration ?? "none"}`;
     },

@@ -6,7 +6,7 @@
 import { parse } from "yaml";
 import { type CelProgram, evaluate } from "../../../model/cel/cel.ts";
 import { CelDuration, CelTimestamp, type CelValue } from "../../../model/cel/values.ts";
-import { equalJson, isObject, type Json, type JsonObject } from "../../../model/json.ts";
+import { equalFields, isObject, type Json, type JsonObject } from "../../../model/json.ts";
 import { type KubeObject, splitApiVersion } from "../../../model/object.ts";
 import type { RefusalReason } from "../../../model/outcome.ts";
 import { timeToMs } from "../../../model/time.ts";
@@ -408,6 +408,6 @@ export function isSameJob(a: StageJob | undefined, b: StageJob | undefined): boo
     a?.stage === b?.stage &&
     a?.dueMs === b?.dueMs &&
     a?.step === b?.step &&
-    equalJson(a?.resourceVersion, b?.resourceVersion)
+    equalFields(a?.resourceVersion, b?.resourceVersion)
   );
 }

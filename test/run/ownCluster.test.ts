@@ -25,6 +25,7 @@ const program = join(root, "dist/cli/main.js");
 const pods: ResourceRef = { group: "", version: "v1", plural: "pods" };
 const queues: ResourceRef = { group: "scheduling.run.ai", version: "v2", plural: "queues" };
 const sets: ResourceRef = { group: "grove.io", version: "v1alpha1", plural: "podcliquesets" };
+const roles: ResourceRef = { group: "rbac.authorization.k8s.io", version: "v1", plural: "roles" };
 const account = "system:serviceaccount:muster-system:muster";
 
 let server: ApiServer;
@@ -87,6 +88,10 @@ async function listed<T>(ref: ResourceRef, namespace = "default"): Promise<T[]> 
   return answer.value.items as unknown as T[];
 }
 
+function hasLabels({ metadata }: KubeObject, wanted: Record<string, string>): boolean {
+  return Object.entries(wanted).every(([key, value]) => metadata.labels?.[key] === value);
+}
+
 function object(apiVersion: string, kind: string, name: string, rest: object): KubeObject {
   return { apiVersion, kind, metadata: { name }, ...rest } as unknown as KubeObject;
 }
@@ -129,7 +134,24 @@ describe("on a cluster that knows nothing of them, with the rights of deploy/mus
       const ofSet = (await listed<Pod>(pods)).filter(({ metadata }) => metadata.name.startsWith("pair-"));
       return ofSet.length === 4 && ofSet.every(({ status }) => status?.phase === "Running");
     });
+    const gang = { "app.kubernetes.io/part-of": "pair" };
+    await until(async () => (await listed<KubeObject>(roles)).some((role) => hasLabels(role, gang)));
+    const now = await kube.get({ ...sets, namespace: "default", name: "pair" });
+    expect(now.ok ? (now.value["status"] as { lastErrors?: unknown }).lastErrors : now).toBeUndefined();
     await kube.delete({ ...sets, namespace: "default", name: "pair" });
+    await until(async () => (await listed(sets)).length === 0);
+    expect(logged).not.toMatch(/forbidden/i);
+  });
+
+  test("a set whose pods share devices gets its role and all of its pods", async () => {
+    await apply("examples/gangs/resource-sharing.yaml");
+    await until(async () => {
+      const all = await listed<Pod>(pods);
+      return all.filter(({ metadata }) => metadata.name.startsWith("rs-test-")).length === 3;
+    });
+    const now = await kube.get({ ...sets, namespace: "default", name: "rs-test" });
+    expect(now.ok ? (now.value["status"] as { lastErrors?: unknown }).lastErrors : now).toBeUndefined();
+    await kube.delete({ ...sets, namespace: "default", name: "rs-test" });
     await until(async () => (await listed(sets)).length === 0);
     expect(logged).not.toMatch(/forbidden/i);
   });

@@ -14,6 +14,11 @@ export interface Scenario {
   readonly definitions?: readonly NewObject[];
   /** Whether the server's own loops run (garbage collection, namespaces, disruption budgets), as they do in a real one. */
   readonly serverLoops?: boolean;
+  /**
+   * How long, at most, the garbage collector takes for a dependent of a deleted owner, as on a server with much to do: pods, and what
+   * is made when the owner has gone already, go over this time, everything else at once.
+   */
+  readonly collectMsMax?: number;
   /** Makes what is there from the first moment. Nothing goes wrong yet. */
   setUp?(kube: KubeApi): Promise<void>;
   /** Called anew for every run, so that no two runs share state. */

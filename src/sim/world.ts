@@ -133,7 +133,13 @@ export class World {
     this.core = { store, hub, registry, clock, random, admission };
     this.kube = inProcessKube(this.core, simulatedCaller);
     if (scenario.serverLoops === true)
-      startControllers(this.core, { log: (what, error) => this.loopFailed(what, error) });
+      startControllers(this.core, {
+        log: (what, error) => this.loopFailed(what, error),
+        collectAfterMs: ({ resource, name }, isNew) =>
+          scenario.collectMsMax === undefined || (resource !== "/pods" && !isNew)
+            ? 0
+            : Math.floor(hashText(chance.seed, `collect|${name}`) % scenario.collectMsMax),
+      });
     const observed = { store, nowUs: () => this.nowUs, nowMsOf: (name: string) => this.ownMs(this.actor(name)) };
     for (const invariant of scenario.invariants) this.checks.push({ invariant, checks: invariant.begin(observed) });
   }

@@ -1,7 +1,7 @@
 import type { StoreEvent } from "../storage/storeEvent.ts";
 import type { Core } from "../verbs/core.ts";
 import { BudgetController } from "./budgetController.ts";
-import type { Controller } from "./controller.ts";
+import type { Controller, Place } from "./controller.ts";
 import { DefinitionController } from "./definitionController.ts";
 import { EventExpiry } from "./eventExpiry.ts";
 import { GarbageCollector } from "./garbageCollector.ts";
@@ -13,6 +13,11 @@ import { VolumeProtection } from "./volumeProtection.ts";
 import { Turns } from "./workQueue.ts";
 
 export interface ControllerOptions {
+  /**
+   * How long a collector with much to do takes for a dependent whose owner has gone, or that is new and its owner is not there; at
+   * once when left out.
+   */
+  readonly collectAfterMs?: (dependent: Place, isNew: boolean) => number;
   /** The authority's certificate, which every namespace gets. */
   readonly authority?: string;
   /** Told of work that failed and will be tried again. */
@@ -31,7 +36,7 @@ export function startControllers(core: Core, options: ControllerOptions = {}): C
   const log = options.log ?? (() => {});
   const controllers: Controller[] = [
     new NamespaceController(core, turns, log),
-    new GarbageCollector(core, turns, log),
+    new GarbageCollector(core, turns, log, options.collectAfterMs),
     new NamespaceObjects(core, turns, options.authority ?? "", log),
     new DefinitionController(core, turns, log),
     new BudgetController(core, turns, log),

@@ -34,9 +34,16 @@ export class GarbageCollector implements Controller {
   /** Dependents whose misplaced owner has been reported, so that it is said once. */
   private readonly reported = new Set<string>();
   private startScan: (() => void) | undefined;
+  private readonly delayMs: (dependent: Place, isNew: boolean) => number;
 
-  constructor(core: Core, turns: Turns, failed: (what: string, error: unknown) => void) {
+  constructor(
+    core: Core,
+    turns: Turns,
+    failed: (what: string, error: unknown) => void,
+    delayMs: (dependent: Place, isNew: boolean) => number = () => 0,
+  ) {
     this.core = core;
+    this.delayMs = delayMs;
     this.queue = turns.queue<Place>({
       work: (place) => this.work(place),
       failed: (place, error) =>
@@ -79,7 +86,7 @@ export class GarbageCollector implements Controller {
     }
     this.graph.apply(event);
     if (current.deleted) {
-      for (const dependent of this.graph.dependentsOf(uid)) this.queue.add(dependent);
+      for (const dependent of this.graph.dependentsOf(uid)) this.addLater(dependent, false);
       this.waiting.delete(uid);
       this.reported.delete(uid);
       for (const owner of owners ?? []) this.release(owner, uid);
@@ -97,7 +104,13 @@ export class GarbageCollector implements Controller {
     const dependent = this.graph.dependent(uid);
     if (dependent === undefined || sameOwners(before, owners)) return;
     const allSolid = (metadata.ownerReferences ?? []).every((owner) => this.stateOf(current, owner) === "solid");
-    if (!allSolid) this.queue.add(dependent);
+    if (!allSolid) this.addLater(dependent, true);
+  }
+
+  private addLater(dependent: Dependent, isNew: boolean): void {
+    const delayMs = this.delayMs(dependent, isNew);
+    if (delayMs === 0) this.queue.add(dependent);
+    else this.core.clock.after(delayMs, () => this.queue.add(dependent));
   }
 
   /**

@@ -8,19 +8,21 @@ import { type FreshObject, lookAgain } from "../../intents/lookAgain.ts";
 import { type DeleteIntent, expectedOf, keyOf } from "../../model/intent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
-import { isForGood, type Outcome } from "../../model/outcome.ts";
+import { isForGood, type Outcome, succeeded } from "../../model/outcome.ts";
 import { laterOf, type Revision } from "../../model/revision.ts";
 import { annotationKeys } from "../../model/scheduling/keys.ts";
 import { poolName } from "../../model/scheduling/podGroup.ts";
 import { formatTime, timeToMs } from "../../model/time.ts";
 import { uuid5 } from "../../model/uuid5.ts";
 import type { Cancel } from "../../ports/cancel.ts";
+import type { ObjectRef } from "../../ports/kubeApi.ts";
 import type { Decision } from "../commit.ts";
 import type { Controllers } from "../controllers.ts";
 import type { EventRecorder } from "../eventRecorder.ts";
 import { inParallel } from "../inParallel.ts";
 import type { GroupMarks } from "./groupMarks.ts";
 import { holdBack } from "./holdBack.ts";
+import { ownerChain } from "./ownerChain.ts";
 import { type Change, patchObject } from "./patchObject.ts";
 import { evictionKey, type Mark, refs, type ScheduleWorld } from "./scheduleWorld.ts";
 
@@ -114,8 +116,11 @@ export class Evictions {
     if (winners === undefined || victims === undefined) return false;
     const action = evictions[0]?.reason.action ?? "preempt";
     if (evictor === undefined && !(await this.isStillStale(evictions, cancel))) return false;
+    if (evictor !== undefined && (await this.mustWait(winners, [], evictor, cancel))) return false;
     const going = evictor === undefined ? victims : await this.writeDown(action, victims, winners, cancel);
     if (going === undefined) return false;
+    // Once more, as near to the eviction as can be: writing it all down took its time.
+    if (evictor !== undefined && (await this.mustWait(winners, going, evictor, cancel))) return false;
     const gone = await allOf([...evictions.entries()], async ([at, eviction]) => {
       const { task, reason } = eviction;
       const victim = await this.markVictim(going[at] as KubeObject, reason.why, cancel);
@@ -155,7 +160,10 @@ export class Evictions {
     if (mark === undefined) return undefined;
     const holder = await this.look(mark.holder.namespace, mark.holder.name, cancel);
     if (!holder.ok) return holder.message;
-    const isStanding = stands(holder.value.object, mark);
+    const winner = holder.value.object;
+    const leaving = await this.whyLeaving(winner === undefined ? [] : [winner], undefined, cancel);
+    if (!leaving.ok) return leaving.message;
+    const isStanding = leaving.value === undefined && stands(winner, mark);
     const why = `it goes for ${mark.holder.name}`;
     const outcome = isStanding
       ? await this.evict(object, why, false, cancel)
@@ -307,6 +315,62 @@ export class Evictions {
       const { ok, pod } = await this.still(task, revision, cancel);
       return ok ? pod : undefined;
     });
+  }
+
+  /**
+   * Whether no pod may be evicted for these now. A workload that is being deleted never runs, though its pods wait until the garbage
+   * collector has come to them: the marks are taken off again, and the pods are held back. What cannot be read is looked at again
+   * before the plan is finished.
+   */
+  private async mustWait(
+    winners: readonly Winner[],
+    marked: readonly KubeObject[],
+    evictor: Job,
+    cancel: Cancel,
+  ): Promise<boolean> {
+    const pods = winners.map(({ pod }) => pod);
+    const leaving = await this.whyLeaving(pods, evictor.uid, cancel);
+    if (!leaving.ok) return true;
+    const why = leaving.value;
+    if (why === undefined) return false;
+    await inParallel([...marked], callsAtOnce, async (victim) => {
+      await this.annotate(victim, { [annotationKeys.evictedFor]: null }, why, cancel);
+    });
+    for (const { metadata } of pods) {
+      holdBack(this.world.cluster, metadata.uid, { why, nowMs: this.nowMs, longestMs: leftAloneMsMax });
+    }
+    return true;
+  }
+
+  /** Why these pods are about to go: their group or an owner of theirs is gone or being deleted, as the API has it now. */
+  private async whyLeaving(
+    pods: readonly KubeObject[],
+    groupUid: string | undefined,
+    cancel: Cancel,
+  ): Promise<Outcome<string | undefined>> {
+    const { kube } = this.controllers;
+    const groups = new Map<string, ObjectRef>();
+    const owned = new Map<string, KubeObject>();
+    for (const pod of pods) {
+      const { namespace = "", annotations, ownerReferences } = pod.metadata;
+      const name = annotations?.[annotationKeys.podGroup];
+      if (name !== undefined) groups.set(keyOf(namespace, name), { ...refs.groups, namespace, name });
+      if (ownerReferences !== undefined) owned.set(JSON.stringify([namespace, ownerReferences]), pod);
+    }
+    for (const ref of groups.values()) {
+      const found = await kube.get(ref, { cancel });
+      if (!found.ok && found.reason !== "NotFound") return found;
+      const now = found.ok ? found.value.metadata : undefined;
+      if (now === undefined) return succeeded(`PodGroup ${ref.name} is gone`);
+      if (now.deletionTimestamp !== undefined) return succeeded(`PodGroup ${ref.name} is being deleted`);
+      if (groupUid !== undefined && now.uid !== groupUid) return succeeded(`PodGroup ${ref.name} is another one now`);
+    }
+    for (const pod of owned.values()) {
+      const chain = await ownerChain(kube, pod, cancel);
+      if (!chain.ok) return chain;
+      if (chain.value.going !== undefined) return succeeded(chain.value.going);
+    }
+    return succeeded(undefined);
   }
 
   /** Since when a gang is stale is told by its group: what we know of it may have been taken back, by ourselves. */

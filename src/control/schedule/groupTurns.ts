@@ -14,13 +14,12 @@ import {
   type WantedGroup,
 } from "../../decide/schedule/grouper/groupPod.ts";
 import { launchedJob } from "../../decide/schedule/grouper/kinds.ts";
-import type { Workload } from "../../decide/schedule/grouper/workload.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
 import { expectedOf, type NewObject } from "../../model/intent.ts";
 import type { JsonObject } from "../../model/json.ts";
 import type { ConfigMap, Pod } from "../../model/kubernetes.generated.ts";
-import { type KubeObject, type OwnerReference, splitApiVersion } from "../../model/object.ts";
-import type { Refusal } from "../../model/outcome.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { type Refusal, refused } from "../../model/outcome.ts";
 import { annotationKeys, kaiSchedulerName, labelKeys, scalingNamespace } from "../../model/scheduling/keys.ts";
 import type { PodGroup } from "../../model/scheduling/podGroup.ts";
 import { type KaiConfig, kaiConfigName, kaiConfigRef } from "../../model/scheduling/schedulingShard.ts";
@@ -30,13 +29,11 @@ import type { Controllers } from "../controllers.ts";
 import type { EventRecorder } from "../eventRecorder.ts";
 import { type TurnResult, turnResultOf } from "../loop.ts";
 import type { ObjectCache } from "../objectCache.ts";
+import { ownerChain } from "./ownerChain.ts";
 import { refs } from "./scheduleWorld.ts";
 
-/** Nobody owns deeper than this. */
-const chainMax = 16;
-
-/** Plurals that do not follow from their kinds. */
-const plurals: Readonly<Record<string, string>> = { NetworkPolicy: "networkpolicies", PodCliqueSet: "podcliquesets" };
+/** When a pod is looked at again whose workload is being deleted: it goes with it, or is left without an owner. */
+const goingMs = 10_000;
 
 /** Gives every pod of ours its group: finds the workload that it belongs to, makes the group, and names it on the pod. */
 export class GroupTurns {
@@ -94,11 +91,14 @@ export class GroupTurns {
     const namespace = this.namespaces.get(object.metadata.namespace ?? "");
     if (!hasLabels(object.metadata.labels, settings.podLabels)) return undefined;
     if (!hasLabels(namespace?.metadata.labels, settings.namespaceLabels)) return undefined;
-    const chain = await this.chainOf(object, cancel);
-    if (!Array.isArray(chain)) {
-      this.warn(object, chain.message);
-      return turnResultOf(chain);
+    const found = await ownerChain(this.controllers.kube, object, cancel);
+    if (!found.ok) {
+      this.warn(object, found.message);
+      return turnResultOf(found);
     }
+    const { owners, going } = found.value;
+    // Grouped anew it would be a smaller workload that fits, and others would be evicted for what is being deleted.
+    if (going !== undefined) return { requeueAfterMs: goingMs };
     const facts: GroupFacts = {
       hasPriorityClass: (name) => this.priorityClasses.get(name) !== undefined,
       existing: (name) => this.groups.get(`${object.metadata.namespace}/${name}`) as unknown as PodGroup | undefined,
@@ -106,7 +106,7 @@ export class GroupTurns {
       gangsKnative: settings.gangsKnative,
       hasLauncher: (job) => this.launchers.count(`${object.metadata.namespace}/${job}`) > 0,
     };
-    const wanted = groupPod(pod, chain, facts);
+    const wanted = groupPod(pod, owners, facts);
     if ("skip" in wanted) return undefined;
     if (facts.existing(wanted.name) === undefined) for (const problem of wanted.problems) this.warn(object, problem);
     const refusal = (await this.ensureGroup(wanted, facts, cancel)) ?? (await this.name(object, wanted, cancel));
@@ -124,37 +124,11 @@ export class GroupTurns {
     return !isGrouped || (spec.nodeName ?? "") === "";
   }
 
-  /** The owners, from the pod's own to the top one. What may not be read ends the chain with what is known of it. */
-  private async chainOf(pod: KubeObject, cancel: Cancel): Promise<Workload[] | Refusal> {
-    const chain: Workload[] = [];
-    let owners: readonly OwnerReference[] = pod.metadata.ownerReferences ?? [];
-    const namespace = pod.metadata.namespace ?? "";
-    while (owners.length > 0 && chain.length < chainMax) {
-      const owner = owners.find(({ controller }) => controller === true) ?? (owners[0] as OwnerReference);
-      const { group, version } = splitApiVersion(owner.apiVersion);
-      const ref = { group, version, plural: plurals[owner.kind] ?? pluralOf(owner.kind), namespace, name: owner.name };
-      const found = await this.controllers.kube.get(ref, { cancel });
-      if (!found.ok) {
-        if (found.reason !== "NotFound" && found.reason !== "Forbidden") return found;
-        const { apiVersion, kind, name, uid } = owner;
-        chain.push({ apiVersion, kind, metadata: { name, uid, namespace } });
-        return chain;
-      }
-      if (found.value.metadata.uid !== owner.uid) {
-        return {
-          ok: false,
-          reason: "Unavailable",
-          message: `${owner.kind} ${owner.name} is another one than the pod's owner`,
-        };
-      }
-      chain.push(found.value as unknown as Workload);
-      owners = found.value.metadata.ownerReferences ?? [];
-    }
-    return chain;
-  }
-
   private async ensureGroup(wanted: WantedGroup, facts: GroupFacts, cancel: Cancel): Promise<Refusal | undefined> {
     const existing = facts.existing(wanted.name);
+    if (existing?.metadata.deletionTimestamp !== undefined) {
+      return refused("Unavailable", `PodGroup ${wanted.name} is being deleted`);
+    }
     const target = { ...refs.groups, namespace: wanted.namespace, name: wanted.name };
     if (existing === undefined) {
       const outcome = await applyIntent(
@@ -213,10 +187,4 @@ export class GroupTurns {
   private warn(pod: KubeObject, note: string): void {
     this.recorder.record(pod, { type: "Warning", reason: "PodGrouperWarning", action: "Grouping", note });
   }
-}
-
-function pluralOf(kind: string): string {
-  const lower = kind.toLowerCase();
-  if (/(s|x|ch|sh)$/.test(lower)) return `${lower}es`;
-  return /[^aeiou]y$/.test(lower) ? `${lower.slice(0, -1)}ies` : `${lower}s`;
 }

@@ -4,6 +4,7 @@ import { backInTime } from "./backInTime.ts";
 import { bindByName } from "./bindByName.ts";
 import { boughtTwice } from "./boughtTwice.ts";
 import { forceDelete, lostFinalizer, wrongUnprepare } from "./claimRelease.ts";
+import { deletedJob } from "./deletedJob.ts";
 import { expiredAssumption, leakedCharge, twoFilters, uncountedBind } from "./doubleBooked.ts";
 import { discardedTwiceExhibit, lostCharge, unlimitedGapExhibit, unlinkedTooEarlyExhibit } from "./driftingQuota.ts";
 import type { BuggyVariant, Exhibit, Variant } from "./exhibit.ts";
@@ -99,6 +100,7 @@ export const exhibits: readonly Exhibit[] = [
   ghostClaim,
   removedWithPod,
   boughtTwice,
+  deletedJob,
 ];
 
 /** By number or by slug. */

@@ -303,6 +303,35 @@ export const evictionsServe = (held: Held): Invariant => ({
 });
 
 /** The pods of the job that a victim says it goes for, as far as they are promised a place. */
+/**
+ * A workload that was deleted never runs: its pods linger until the garbage collector has come to them. A look at the owner may have been
+ * on its way for `lookMs` when the eviction that rests on it leaves.
+ */
+export const nothingGoesForTheGone = (held: Held, lookMs = 5_000): Invariant => ({
+  id: "I16",
+  fact: "no pod is evicted for a pod whose owner is gone",
+  begin: ({ store, nowUs }) => {
+    /** When owners went, by UID. */
+    const goneUs = new Map<string, number>();
+    return {
+      commit: ({ type, event, call }) => {
+        if (event.current.resource === "batch/jobs" && type === "DELETED") {
+          goneUs.set(event.current.side.uid, nowUs());
+        }
+        if (event.current.resource !== "/pods" || call.verb !== "delete" || !held(call.actor)) return undefined;
+        const victim = (event.previous ?? event.current).object() as unknown as Pod;
+        if (type !== "DELETED" && victim.metadata.deletionTimestamp !== undefined) return undefined;
+        for (const { metadata } of winnersOf(store, victim)) {
+          const owner = metadata.ownerReferences?.find(({ uid }) => goneUs.has(uid));
+          if (owner === undefined || call.askedUs - (goneUs.get(owner.uid) ?? 0) < lookMs * 1000) continue;
+          return `${victim.metadata.name} was evicted for ${metadata.name}, whose ${owner.kind} ${owner.name} is gone`;
+        }
+        return undefined;
+      },
+    };
+  },
+});
+
 function winnersOf(store: ObjectStore, { metadata }: Pod): Pod[] {
   const [, key = "", uid = ""] = (metadata.annotations?.[annotationKeys.evictedFor] ?? "").split(" ");
   const waiting = pods(store).filter((pod) => isWaiting(pod) && pod.status?.nominatedNodeName !== undefined);

@@ -5,8 +5,9 @@ import type { JsonObject } from "../../model/json.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { bindRequestRef } from "../../model/scheduling/bindRequest.ts";
+import { refused } from "../../model/outcome.ts";
 import { formatTime } from "../../model/time.ts";
-import type { Patch } from "../../ports/kubeApi.ts";
+import type { KubeApi, Patch } from "../../ports/kubeApi.ts";
 import type { ActorPorts } from "../actor.ts";
 import type { Mistake } from "../mistake.ts";
 
@@ -67,6 +68,16 @@ export const scheduleMistakes: readonly ScheduleMistake[] = [
     },
   },
 ];
+
+/** An owner that is not found is taken for one that may not be read: its pods are grouped anew. */
+export function ownersMayBeThere(kube: KubeApi): KubeApi["get"] {
+  return async (ref, options) => {
+    const found = await kube.get(ref, options);
+    return ref.plural === "jobs" && !found.ok && found.reason === "NotFound"
+      ? refused("Forbidden", found.message)
+      : found;
+  };
+}
 
 /** Controllers to which a scheduler adds its turns, and gets others. */
 export function mistakenControllers(

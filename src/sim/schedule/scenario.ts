@@ -25,6 +25,7 @@ import {
   evictionsServe,
   gangsStartWhole,
   noGpuTwice,
+  nothingGoesForTheGone,
   placementEnds,
   queuesAddUp,
   reasonsAreCurrent,
@@ -34,6 +35,7 @@ import { placementPace } from "./pace.ts";
 import { decidingAgainDecidesNothing, nothingStaysInDoubt, sumsClose } from "./worldInvariants.ts";
 
 export const podsRef = { group: "", version: "v1", plural: "pods" };
+const jobsRef = { group: "batch", version: "v1", plural: "jobs" };
 const schedulers = ["ann", "bob"];
 const held = (actor: string): boolean => schedulers.includes(actor);
 const lease = { namespace: "default", name: "scheduler" };
@@ -58,6 +60,7 @@ export function scheduleWith(mistake?: ScheduleMistake, by?: ActorSpec): Scenari
       "plain pods, gangs and shares of two queues are placed, evicted and deleted while everything lags, fails and dies",
     parts: [scheduler, binder, nodes],
     serverLoops: true,
+    collectMsMax: 12_000,
     setUp: async (kube) => {
       await makeNamespaces(kube);
       for (const [name, quota, parentQueue] of [
@@ -102,6 +105,7 @@ export function scheduleWith(mistake?: ScheduleMistake, by?: ActorSpec): Scenari
       oneEpochWrites(held, lease.name),
       destroysWhatItLookedAt(held),
       evictionsServe(held),
+      nothingGoesForTheGone(held),
       reasonsAreCurrent,
       decidingAgainDecidesNothing(lease.name),
       neverGoesBack,
@@ -119,6 +123,7 @@ const user: ActorSpec = {
   run: async (ports) => {
     for (let turn = 0; turn < 24; turn++) {
       await ports.sleep(500);
+      if (ports.choose("job", (dice) => dice.between(0, 9)) === 1) await passingJob(ports, turn);
       // 0: nothing. 1 to 12: submit something; 13 to 16: take something away; 17 to 20: put another one of that name in its stead.
       const what = ports.choose("turn", (dice) => dice.between(1, 20));
       if (what === 0) continue;
@@ -147,6 +152,40 @@ async function submit(ports: ActorPorts, what: number, turn: number): Promise<vo
     for (const member of [0, 1, 2])
       await ports.kube.create(podsRef, pod(`${name}-${member}`, { gpus: 2, group: name }));
   }
+}
+
+/**
+ * A Job whose gang never fits, and which is deleted while it waits. The garbage collector takes its PodGroup at once and its pods over
+ * seconds.
+ */
+async function passingJob(ports: ActorPorts, turn: number): Promise<void> {
+  const { kube } = ports;
+  const name = `j${turn}`;
+  const members = 8;
+  const annotations = { [annotationKeys.batchMinMember]: String(members) };
+  const template = { spec: { restartPolicy: "Never", containers: [{ name: "main", image: "i" }] } };
+  const job = await kube.create(jobsRef, {
+    ...plain("batch/v1", "Job", name),
+    metadata: { name, namespace: "default", annotations },
+    spec: { template, suspend: true },
+  } as unknown as KubeObject);
+  if (!job.ok) return;
+  const owner = { apiVersion: "batch/v1", kind: "Job", name, uid: job.value.metadata.uid, controller: true };
+  for (let member = 0; member < members; member++) {
+    const words = { gpus: 2, queue: turn % 2 === 0 ? "red" : "blue" };
+    const { metadata, spec, ...rest } = pod(`${name}-${member}`, words) as unknown as {
+      metadata: object;
+      spec: object;
+    } & KubeObject;
+    await kube.create(podsRef, {
+      ...rest,
+      metadata: { ...metadata, ownerReferences: [owner] },
+      spec: { ...spec, priorityClassName: "build-preemptible" },
+    } as unknown as KubeObject);
+  }
+  await ports.sleep(1_500);
+  const preconditions = { uid: job.value.metadata.uid };
+  await kube.delete({ ...jobsRef, namespace: "default", name }, { preconditions, propagationPolicy: "Background" });
 }
 
 async function takeAway({ kube }: ActorPorts, turn: number): Promise<void> {

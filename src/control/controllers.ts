@@ -10,6 +10,7 @@ import { fencedKube } from "./fencedKube.ts";
 import { Health } from "./health.ts";
 import { Lease, type LeaseOptions } from "./lease.ts";
 import { ObjectCache, type ObjectCacheOptions } from "./objectCache.ts";
+import { Reachability } from "./reachability.ts";
 import type { Selection } from "./reflector.ts";
 
 /** Everything that the outside is for the controllers. */
@@ -58,6 +59,7 @@ export class Controllers {
   /** What controllers may use of the outside; its API is the one of a leader. */
   readonly ports: ControlPorts;
   private readonly options: ControllersOptions;
+  private readonly reachability: Reachability;
   private readonly caches = new Map<string, ObjectCache>();
   private readonly controllers: Controller[] = [];
   private phase: "new" | "syncing" | "synced" | "stopping" | "stopped" = "new";
@@ -67,8 +69,12 @@ export class Controllers {
 
   constructor(ports: ControlPorts, options: ControllersOptions) {
     this.options = options;
-    this.lease = options.lease === undefined ? undefined : new Lease({ ...ports, ...options.lease });
-    this.kube = this.lease === undefined ? ports.kube : fencedKube(ports.kube, this.lease, options.fieldManager);
+    this.reachability = new Reachability(ports.clock, (how) => this.hurry(how));
+    const kube = this.reachability.overhear(ports.kube);
+    const { lease } = options;
+    const leaseKube = lease?.kube === undefined ? kube : this.reachability.overhear(lease.kube);
+    this.lease = lease === undefined ? undefined : new Lease({ ...ports, ...lease, kube: leaseKube });
+    this.kube = this.lease === undefined ? kube : fencedKube(kube, this.lease, options.fieldManager);
     this.ports = { ...ports, kube: this.kube };
     this.health.add("ping", () => undefined);
     this.health.add("caches", () => this.lostTrust());
@@ -172,6 +178,7 @@ export class Controllers {
     for (const each of stopping) await each;
     await this.lease?.stop();
     for (const cache of this.sortedCaches().reverse()) cache.stop();
+    this.reachability.stop();
     this.phase = "stopped";
   }
 
@@ -212,6 +219,15 @@ export class Controllers {
   private lostTrust(): string | undefined {
     for (const cache of this.sortedCaches()) if (cache.lostTrust !== undefined) return cache.lostTrust;
     return undefined;
+  }
+
+  /** Ends waits of caches for a server that did not answer. */
+  private hurry(how: "all" | "one"): void {
+    for (const cache of this.sortedCaches()) {
+      if (cache.isFollowed) continue;
+      cache.hurry();
+      if (how === "one") return;
+    }
   }
 
   private unsynced(): string[] {

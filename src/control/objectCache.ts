@@ -108,6 +108,21 @@ export class ObjectCache<T extends KubeObject = KubeObject> {
   }
 
   /** Whether the first list has been told whole. */
+  /** Whether what is here is kept up to date now. Between two watches it is not, and objects may have gone unseen. */
+  get isFollowed(): boolean {
+    return this.reflector.isFollowing;
+  }
+
+  /** How often it was not. */
+  get breaks(): number {
+    return this.reflector.breaks;
+  }
+
+  /** The server answers again. */
+  hurry(): void {
+    this.reflector.hurry();
+  }
+
   get hasSynced(): boolean {
     return this.table.isComplete;
   }

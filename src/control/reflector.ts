@@ -35,6 +35,8 @@ export interface ReflectorOptions {
 
 const pageSize = 500;
 const relistBackoff = { baseMs: 800, maxMs: 30_000 };
+/** A wait lasts this long at least, however well the server answers others: one kind alone may be what fails. */
+const hastyMs = 500;
 /** A server ends a watch after this time, drawn anew for each, so that many do not return at once. */
 const watchSecondsMin = 300;
 /** A server sends a bookmark about every minute: a watch that has said nothing for this long is of a server that is behind us, or mute. */
@@ -54,6 +56,9 @@ export class Reflector {
   private stopTimer: (() => void) | undefined;
   private stopSilence: (() => void) | undefined;
   private openedMs = 0;
+  /** Since when a wait may be cut short; undefined while there is none. */
+  private hastyFromMs: number | undefined;
+  private failedWaits = 0;
 
   constructor(options: ReflectorOptions, emit: (event: KindEvent) => void, onRefusals: () => void = () => {}) {
     this.options = options;
@@ -64,6 +69,23 @@ export class Reflector {
 
   get phase(): ReflectorState["phase"] {
     return this.state.phase;
+  }
+
+  /** Whether events of the kind come in, for all that is known. */
+  get isFollowing(): boolean {
+    return this.state.phase === "live";
+  }
+
+  /** How often following broke off. */
+  get breaks(): number {
+    return this.failedWaits;
+  }
+
+  /** The server answers others: a wait that was meant for a server that does not is over, unless it has just begun. */
+  hurry(): void {
+    if (this.hastyFromMs === undefined || this.options.clock.monotonicMs() < this.hastyFromMs) return;
+    this.stopTimer?.();
+    this.due();
   }
 
   /** Lists in a row that were older than what is known. */
@@ -177,10 +199,15 @@ export class Reflector {
     const delayMs = Math.max(atLeastMs, backoffMs(relistBackoff, failures, random));
     log.info({ kind: this.kind, why, failures, delayMs }, "watch waits");
     this.stopTimer?.();
-    this.stopTimer = clock.after(delayMs, () => {
-      this.stopTimer = undefined;
-      this.input({ type: "due" });
-    });
+    this.failedWaits++;
+    this.hastyFromMs = clock.monotonicMs() + Math.max(atLeastMs, hastyMs);
+    this.stopTimer = clock.after(delayMs, () => this.due());
+  }
+
+  private due(): void {
+    this.stopTimer = undefined;
+    this.hastyFromMs = undefined;
+    this.input({ type: "due" });
   }
 
   private close(): void {
@@ -196,5 +223,6 @@ export class Reflector {
     this.stopTimer = undefined;
     this.stopSilence?.();
     this.stopSilence = undefined;
+    this.hastyFromMs = undefined;
   }
 }

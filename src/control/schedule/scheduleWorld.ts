@@ -103,6 +103,8 @@ export class ScheduleWorld {
   servedPools: ReadonlySet<string> | undefined;
   readonly devices: DeviceWorld | undefined;
   readonly plainGroups: ObjectCache | undefined;
+  /** What is placed, and where: nothing is decided while one of these is not followed. */
+  readonly placed: readonly ObjectCache[];
 
   constructor(controllers: Controllers, settings: Settings) {
     this.cluster = new Cluster(settings);
@@ -147,6 +149,15 @@ export class ScheduleWorld {
       ...others,
       ...(ofDevices as unknown as ObjectCache[]),
       ...(this.plainGroups === undefined ? [] : [this.plainGroups]),
+    ];
+    const ofClaims = devices === undefined ? [] : [devices.claims, devices.slices];
+    this.placed = [
+      this.pods,
+      this.nodes,
+      this.requests,
+      this.groups,
+      this.queues,
+      ...(ofClaims as unknown as ObjectCache[]),
     ];
     this.picture = new Picture<Mark>(
       {

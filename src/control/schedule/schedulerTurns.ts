@@ -24,7 +24,7 @@ import { measureBudgets, measureSearch, Stages } from "./measures.ts";
 import { commitsOf, type JobCommit } from "./planIntents.ts";
 import type { Found } from "./reasonBook.ts";
 import { type Mark, poolOf, type ScheduleWorld } from "./scheduleWorld.ts";
-import { takeOver, voidSet } from "./takeOver.ts";
+import { lookAtNodes, takeOver, voidSet } from "./takeOver.ts";
 
 /** Writes on their way at once: enough that one sync of the disk carries many of them. */
 const writesAtOnce = 256;
@@ -71,6 +71,8 @@ export class SchedulerTurns {
   };
   /** The epoch in which starts that nobody had noted were noted; "" before the first. */
   private startsKnownIn: string | undefined = "";
+  /** The breaks of watches, and the epoch, after which our nodes were compared with those of the API. */
+  private caughtUp = "0 ";
   private decidedVersion = -1;
   /** Turns in a row that have to be taken again. */
   private failures = 0;
@@ -100,7 +102,7 @@ export class SchedulerTurns {
   async turn(cancel: Cancel): Promise<TurnResult> {
     const { world, controllers } = this;
     const { clock, metrics, log } = controllers.ports;
-    const refusal = await this.takeOver(cancel);
+    const refusal = (await this.takeOver(cancel)) ?? (await this.catchUp(cancel));
     if (refusal !== undefined) return this.soon(refusal);
     if (this.unknown.size > 0) await this.resolve(cancel);
     const unfinished = await this.evictions.finish(cancel);
@@ -183,6 +185,22 @@ export class SchedulerTurns {
     if (pendingClaims === undefined || devices === undefined || pendingClaims.decidedBy === "scheduler") return;
     pendingClaims.decidedBy = "scheduler";
     devices.report.tookOver("scheduler", devices.tracker);
+  }
+
+  /**
+   * Nothing is decided while a watch is broken: pods may be fresh, and the nodes that they would go to long gone. After a break the
+   * nodes are compared with what the API has, until ours have caught up; says why when they have not.
+   */
+  private async catchUp(cancel: Cancel): Promise<string | undefined> {
+    const { world } = this;
+    const unfollowed = world.placed.find(({ isFollowed }) => !isFollowed);
+    if (unfollowed !== undefined) return `${unfollowed.kind} are not followed now`;
+    const breaks = world.placed.reduce((sum, each) => sum + each.breaks, 0);
+    const seen = `${breaks} ${this.tookOverIn ?? ""}`;
+    if (this.caughtUp === seen) return undefined;
+    const refusal = await lookAtNodes(this.controllers.kube, world, cancel);
+    if (refusal === undefined) this.caughtUp = seen;
+    return refusal;
   }
 
   private measure(plan: Plan): void {

@@ -109,6 +109,17 @@ export async function takeOver(
   return undefined;
 }
 
+/** Whether our nodes are still there, as the API has them now; says why they are not all, and no pod may be placed until they are. */
+export async function lookAtNodes(kube: KubeApi, { nodes }: ScheduleWorld, cancel: Cancel): Promise<string | undefined> {
+  const fresh = await lookAgainAtAll(kube, refs.nodes, {}, { atLeast: nodes.revision, cancel });
+  if (!fresh.ok) return fresh.message;
+  const there = new Set(fresh.value.items.map(({ metadata }) => metadata.uid));
+  for (const { metadata } of nodes.view().objects.values()) {
+    if (!there.has(metadata.uid)) return `node ${metadata.name} is gone, and our picture of the nodes still has it`;
+  }
+  return undefined;
+}
+
 /**
  * One of a gang could not be written: the others go, and the gang is decided again. Only what we were shown is meant: whatever
  * else has the name may be another's. What is left after that is an incomplete set, and goes as one.

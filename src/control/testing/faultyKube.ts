@@ -11,7 +11,7 @@ export interface Faults {
   /** The server has done it, and the caller hears something else. */
   after?: (verb: string, what: string) => Refusal | undefined;
   list?: (list: KubeList) => KubeList;
-  watch?: (options: WatchOptions) => Refusal | undefined;
+  watch?: (options: WatchOptions, plural: string) => Refusal | undefined;
   /** Connections that are dead and do not know it: nothing comes through any more, not even an end. */
   isMute?: boolean;
 }
@@ -72,7 +72,7 @@ export class FaultyKube implements KubeApi {
         sink.ended(why);
       },
     };
-    const fault = this.faults.watch?.(options);
+    const fault = this.faults.watch?.(options, kind.plural);
     this.open.push(self);
     if (fault !== undefined) void Promise.resolve().then(() => self.end(fault));
     else {

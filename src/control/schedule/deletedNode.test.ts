@@ -1,0 +1,99 @@
+import { describe, expect, test } from "vitest";
+import { inProcessKube } from "../../apiserver/kubeApi.ts";
+import { seededRandom } from "../../apiserver/testing/seededRandom.ts";
+import { namespaceNamed, TestApi } from "../../apiserver/testing/testApi.ts";
+import { defaultSettings } from "../../decide/schedule/settings.ts";
+import type { Pod } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { refused } from "../../model/outcome.ts";
+import { kaiSchedulerName } from "../../model/scheduling/keys.ts";
+import { Controllers } from "../controllers.ts";
+import { ensureDefinitions, ensureStartObjects } from "../ensureObjects.ts";
+import { MetricsBook } from "../metricsBook.ts";
+import { FaultyKube } from "../testing/faultyKube.ts";
+import { KeptLog } from "../testing/keptLog.ts";
+import { addScheduler, schedulerPart } from "./schedulerPart.ts";
+
+const pods = { group: "", version: "v1", plural: "pods" };
+const nodes = { group: "", version: "v1", plural: "nodes" };
+const admin = { user: { username: "admin", groups: ["system:masters"] }, fieldManager: "test" };
+const away = refused("Unavailable", "connect ECONNREFUSED");
+
+async function cluster() {
+  const api = await TestApi.start();
+  const { clock } = api;
+  const direct = inProcessKube(api.core, admin);
+  await direct.create({ group: "", version: "v1", plural: "namespaces" }, namespaceNamed("default") as unknown as KubeObject);
+  const part = schedulerPart();
+  await ensureDefinitions({ kube: direct, clock }, [part]);
+  await ensureStartObjects(direct, [part]);
+  const kube = new FaultyKube(inProcessKube(api.core, admin));
+  const ports = { kube, clock, random: seededRandom(2), log: new KeptLog(), metrics: new MetricsBook() };
+  const controllers = new Controllers(ports, { fieldManager: "scheduler" });
+  addScheduler(controllers, defaultSettings);
+  const run = async (ms: number): Promise<void> => {
+    for (let at = 0; at < ms; at += 50) await clock.advance(50);
+  };
+  const addNode = async (name: string): Promise<void> => {
+    const amounts = { cpu: "8", memory: "16Gi", pods: "20" };
+    const status = { capacity: amounts, allocatable: amounts, conditions: [{ type: "Ready", status: "True" }] };
+    const node = { apiVersion: "v1", kind: "Node", metadata: { name } } as unknown as KubeObject;
+    const made = await direct.create(nodes, node);
+    if (!made.ok) throw new Error(made.message);
+    await direct.update({ ...nodes, namespace: "", name, subresource: "status" }, { ...made.value, status });
+  };
+  const addPod = async (name: string): Promise<void> => {
+    const spec = { schedulerName: kaiSchedulerName, containers: [{ name: "c", image: "i" }] };
+    const pod = { apiVersion: "v1", kind: "Pod", metadata: { name, namespace: "default" }, spec };
+    await direct.create(pods, pod as unknown as KubeObject);
+  };
+  const nodeOf = async (name: string): Promise<string | undefined> => {
+    const found = await direct.get({ ...pods, namespace: "default", name });
+    return found.ok ? (found.value as unknown as Pod).spec?.nodeName : "gone";
+  };
+  return { controllers, kube, direct, run, addNode, addPod, nodeOf };
+}
+
+describe("while the watch of nodes is broken and that of pods is not", () => {
+  test("no pod is bound to a node that was deleted meanwhile, and all are bound when nodes are seen again", async () => {
+    const { controllers, kube, direct, run, addNode, addPod, nodeOf } = await cluster();
+    await addNode("old");
+    const started = controllers.start();
+    await run(200);
+    expect(await started).toBe(true);
+    await addPod("first");
+    await run(1_000);
+    expect(await nodeOf("first")).toBe("old");
+
+    kube.faults.watch = (_, plural) => (plural === "nodes" ? away : undefined);
+    kube.faults.before = (verb, what) => (verb === "list" && what === "nodes" ? away : undefined);
+    kube.cut(away, "nodes");
+    await direct.delete({ ...nodes, namespace: "", name: "old" });
+    await addNode("new");
+    for (const name of ["a", "b", "c"]) await addPod(name);
+    await run(60_000);
+    expect(await Promise.all(["a", "b", "c"].map(nodeOf))).toEqual([undefined, undefined, undefined]);
+
+    kube.faults = {};
+    await run(3_000);
+    expect(await Promise.all(["a", "b", "c"].map(nodeOf))).toEqual(["new", "new", "new"]);
+    await controllers.stop();
+  });
+});
+
+test("after a silence of the server the first answer ends the waits of all kinds", async () => {
+  const { controllers, kube, run, addNode, addPod, nodeOf } = await cluster();
+  await addNode("n");
+  const started = controllers.start();
+  await run(200);
+  expect(await started).toBe(true);
+  kube.faults.watch = () => away;
+  kube.faults.before = () => away;
+  kube.cut(away);
+  await run(90_000);
+  kube.faults = {};
+  await addPod("p");
+  await run(3_000);
+  expect(await nodeOf("p")).toBe("n");
+  await controllers.stop();
+});

@@ -7,7 +7,7 @@ import { systemClock } from "../adapters/systemClock.ts";
 import { CancelSource } from "../control/cancelSource.ts";
 import { proveGangBarrier } from "../control/verify/gangBarrier.ts";
 import { guardTarget } from "../control/verify/guardTarget.ts";
-import { runVerify } from "../control/verify/runVerify.ts";
+import { firstAnswerMs, runVerify } from "../control/verify/runVerify.ts";
 import type { CheckFinding } from "../decide/verify/check.ts";
 import { secondsText } from "../decide/verify/duration.ts";
 import { judge, type Looked, resultOf, resultWithout } from "../decide/verify/judge.ts";
@@ -66,6 +66,19 @@ export async function runVerifyCommand(flags: VerifyFlags): Promise<void> {
   });
   if (result.error !== undefined) process.stderr.write(`muster: ${result.error.message}\n`);
   signals.stop();
+  await flushed();
+  // A call that was given up may still run: a credential plug-in holds the process for a minute.
+  process.exit();
+}
+
+/** Waits until everything that was printed has left the process, as far as there is still a reader. */
+async function flushed(): Promise<void> {
+  for (const stream of [process.stdout, process.stderr]) {
+    await new Promise<void>((resolve) => {
+      if (!stream.writable) resolve();
+      else stream.write("", () => resolve());
+    });
+  }
 }
 
 /** A saved snapshot gives the same report whenever it is read. */
@@ -79,10 +92,11 @@ async function verified(asked: Asked, flags: VerifyFlags, signals: Signals): Pro
   if ("error" in config) return withoutRun(config.error, asked.config, "");
   let kube: KubeHttp | undefined;
   let cluster = "";
+  const clock = systemClock();
+  const startedMs = performance.now();
   try {
-    const connection = await findCluster(flags);
+    const connection = await foundInTime(findCluster(flags), clock, config);
     cluster = connection.server;
-    const clock = systemClock();
     kube = kubeHttp(
       connection,
       { clock, log: pinoLog({ level: "error" }) },
@@ -96,6 +110,7 @@ async function verified(asked: Asked, flags: VerifyFlags, signals: Signals): Pro
     const ports = { kube, clock, monotonicMs: () => performance.now() };
     const result = await runVerify(ports, config, {
       cluster,
+      startedMs,
       cancel: signals.cancel,
       interrupted: () => signals.interrupted(),
       // Under an absolute end the time for the report is not ours to spend.
@@ -117,6 +132,19 @@ async function verified(asked: Asked, flags: VerifyFlags, signals: Signals): Pro
   } finally {
     kube?.close();
   }
+}
+
+/** A kubeconfig on a disk that does not answer must not hold the run for longer than an API that does not. */
+function foundInTime<T>(found: Promise<T>, clock: Clock, { settleMs }: VerifyConfig): Promise<T> {
+  const patienceMs = Math.max(settleMs, firstAnswerMs);
+  let stop = (): void => {};
+  const late = new Promise<never>((_, reject) => {
+    stop = clock.after(patienceMs, () => {
+      const message = `no kubeconfig could be read within ${secondsText(patienceMs)} s`;
+      reject(new UserError("kubeconfig-unreadable", message, "look at the file, and at the disk it lies on"));
+    });
+  });
+  return Promise.race([found, late]).finally(stop);
 }
 
 /** Whatever ends a run, nobody knows about the cluster then: a mistake of ours must not read as one of the cluster's. */

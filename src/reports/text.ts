@@ -11,7 +11,8 @@ export function attemptText({ attempt, waitedMs, counts, neverTried, why }: Atte
   const clean = why.replace(/\p{Cc}+/gu, " ");
   const when = `waited=${secondsText(waitedMs)}s, deadline=${secondsText(settleMs)}s`;
   if (counts === undefined) return `[WARN] Attempt ${attempt}: no snapshot (${when}): ${clean}`;
-  const tried = neverTried === undefined || neverTried === 0 ? "" : `; ${neverTried} with zero scheduling attempts`;
+  const tried =
+    neverTried === undefined || neverTried === 0 ? "" : `; ${neverTried} without a scheduling attempt in their status`;
   return `[INFO] Attempt ${attempt}: ${countsText(counts)} (${when}${tried}; waiting for ${clean})`;
 }
 
@@ -84,14 +85,14 @@ function failureLines(result: VerifyResult): string[] {
   return lines;
 }
 
-function eventLines({ unscheduled, eventsOmitted }: VerifyResult): string[] {
+function eventLines({ unscheduled }: VerifyResult): string[] {
   const lines = ["[ERROR] Events for unscheduled pods (newest first, of these pods only):"];
   for (const pod of unscheduled.slice(0, listedMax)) {
     const name = `${pod.namespace}/${pod.name}`;
     for (const { at, reason, message, count } of pod.events) {
       lines.push(`[ERROR]   ${name}: ${at ?? "at an unknown time"} ${reason} (x${count}): ${oneLine(message)}`);
     }
-    if (pod.events.some(({ reason }) => reason === "FailedScheduling")) continue;
+    if (pod.hasRefusalEvent) continue;
     const why =
       pod.class === "never tried"
         ? "scheduler has not tried it"
@@ -100,7 +101,13 @@ function eventLines({ unscheduled, eventsOmitted }: VerifyResult): string[] {
           : pod.class;
     lines.push(`[ERROR]   ${name}: no FailedScheduling event: ${why}`);
   }
-  if (eventsOmitted > 0) lines.push(`[ERROR]   and ${eventsOmitted} older events`);
+  const isPrinted = (pod: UnscheduledPod, at: number): boolean => at < listedMax && pod.events.length > 0;
+  const older = unscheduled.filter(isPrinted).reduce((sum, pod) => sum + pod.eventsOmitted, 0);
+  if (older > 0) lines.push(`[ERROR]   and ${older} older events`);
+  const eventsOf = (pod: UnscheduledPod): number => pod.events.length + pod.eventsOmitted;
+  const others = unscheduled.filter((pod, at) => !isPrinted(pod, at) && eventsOf(pod) > 0);
+  const ofOthers = others.reduce((sum, pod) => sum + eventsOf(pod), 0);
+  if (ofOthers > 0) lines.push(`[ERROR]   and ${ofOthers} events of ${others.length} more pods`);
   return lines;
 }
 
@@ -156,7 +163,7 @@ function passedText({ checks, config }: VerifyResult, counts: PodCounts): string
     const told = skipped === 0 ? "" : `, ${skipped} of them skipped`;
     return `Scheduling validation PASSED: ${checks.length} checks${told}`;
   }
-  const bound = counts.pending - counts.unscheduled - counts.settling - counts.ignoredJobs;
+  const bound = counts.pending - counts.unscheduled - counts.ignoredJobs;
   const parts = [
     [counts.running, "running"],
     [bound, "bound and starting"],

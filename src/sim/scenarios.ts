@@ -16,6 +16,7 @@ import { growthScenario } from "./schedule/growthScenario.ts";
 import { scheduleMistakes } from "./schedule/mistakes.ts";
 import { scheduleScenario, scheduleWith } from "./schedule/scenario.ts";
 import { barrierScenario } from "./verify/barrierScenario.ts";
+import { verifyMistakes } from "./verify/mistakes.ts";
 import { verifyScenario } from "./verify/scenario.ts";
 import { nodeLivesScenario } from "./workloads/nodeLives.ts";
 import { workloadsScenario } from "./workloads/scenario.ts";
@@ -45,6 +46,7 @@ export function scenarios(): readonly Scenario[] {
     nodeLivesScenario,
     ...mistakes.map((mistake) => podSetScenario(mistake)),
     verifyScenario(),
+    ...verifyMistakes.map((mistake) => verifyScenario(mistake)),
     barrierScenario(),
     ...exhibits.flatMap((exhibit) => variantsOf(exhibit).map(({ scenario }) => scenario)),
   ];

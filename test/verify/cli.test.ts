@@ -175,7 +175,7 @@ describe("a cluster that is scheduled", () => {
 describe("a cluster that is not", () => {
   test("fails when the window is over, and names the pod", async () => {
     await without("team/waits", async () => {
-      const { code, out } = await verify(["--settle", "1s", "--interval", "1s"]);
+      const { code, out } = await verify(["--settle", "5s", "--interval", "1s"]);
       expect(code).toBe(1);
       expect(out).toContain("Attempt 1: 3 total, 2 running, 1 pending (1 unscheduled), 0 failed");
       expect(out).toContain("team/waits Pending <none>");

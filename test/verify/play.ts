@@ -22,12 +22,17 @@ export interface PlayOptions extends Partial<VerifyFlags> {
   readonly env?: Record<string, string>;
   /** A signal at this second. */
   readonly interruptAtS?: number;
+  /** Seconds that were gone before the first look. */
+  readonly spentS?: number;
 }
 
 /** Longer than any window of the tests, so that a run that never ends fails. */
 const patienceS = 1_000;
 
-export async function play(script: Script, { env = {}, interruptAtS, ...flags }: PlayOptions = {}): Promise<Played> {
+export async function play(
+  script: Script,
+  { env = {}, interruptAtS, spentS = 0, ...flags }: PlayOptions = {},
+): Promise<Played> {
   const clock = new ManualClock(startMs);
   const api = new ScriptedApi(clock, script);
   const whole: VerifyFlags = { output: "text", ...flags };
@@ -45,6 +50,7 @@ export async function play(script: Script, { env = {}, interruptAtS, ...flags }:
   let problem: unknown;
   runVerify({ kube: api, clock, monotonicMs: () => clock.nowMs() }, asked.config, {
     cluster: "scripted",
+    startedMs: startMs - spentS * 1000,
     cancel,
     interrupted: () => ({ message: "interrupted by SIGTERM", exitCode: 143 }),
   }).then(

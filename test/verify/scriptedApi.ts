@@ -23,6 +23,8 @@ export interface Script {
   readonly refuse?: (call: ListCall) => Refusal | undefined;
   /** Asked before every list: true is a call that nobody answers. */
   readonly hang?: (call: ListCall) => boolean;
+  /** Calls that hang do not end when they are cancelled either. */
+  readonly deaf?: boolean;
   /** Asked before every list that goes on from a token: true answers from another revision than it began at. */
   readonly drift?: (call: ListCall) => boolean;
   /** How long every list takes. */
@@ -71,7 +73,8 @@ export class ScriptedApi implements KubeApi {
     this.calls.push(call);
     if (this.script.hang?.(call) === true) {
       return new Promise((resolve) => {
-        options.cancel?.onCancel(() => resolve(refused("Unknown", "the caller gave up")));
+        if (this.script.deaf !== true)
+          options.cancel?.onCancel(() => resolve(refused("Unknown", "the caller gave up")));
       });
     }
     const { takesS } = this.script;

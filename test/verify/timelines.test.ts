@@ -69,7 +69,7 @@ describe("settling", () => {
     expect(exitCode).toBe(0);
     expect(result?.attempts).toBeGreaterThan(1);
     expect(text).toContain("Attempt 1: 2 total, 0 running, 2 pending (1 unscheduled), 0 failed");
-    expect(text).toMatch(/Attempt 1: .*1 with zero scheduling attempts/);
+    expect(text).toMatch(/Attempt 1: .*1 without a scheduling attempt in their status/);
     expect(result?.history[0]?.pods).toEqual([key]);
   });
 
@@ -162,10 +162,91 @@ describe("settling", () => {
   test("TC26 a pod that appeared two seconds before the deadline is settling and does not fail the run", async () => {
     const { exitCode, text, result } = await play({ moments: churn });
     expect(exitCode).toBe(0);
-    expect(result?.counts).toMatchObject({ unscheduled: 0, settling: 1 });
+    expect(result?.counts).toMatchObject({ unscheduled: 1, settling: 1 });
+    expect(text).toContain("4 total, 3 running, 1 pending (1 unscheduled), 0 failed (attempts=13, waited=60s)");
     expect(text).toContain("Settling pods:");
     expect(text).toContain("team/b3");
+    expect(text).toContain("PASSED: all 4 pods accounted for: 3 running, 1 settling");
   });
+
+  const nineGpus = refusedBy("0/2 nodes are available: 2 Insufficient nvidia.com/gpu.");
+  const ungated = (late: KubeObject, more: Partial<Moment> = {}): Moment[] => [
+    { atS: 0, nodes, pods: [pod("team/base", { node: "", spec: { schedulingGates: [{ name: "wait" }] } })] },
+    { atS: 2, pods: [pod("team/base"), late], ...more },
+  ];
+
+  test("a pod that was refused while verify waited fails the run, however long the interval is", async () => {
+    const script = { moments: ungated(unbound("team/nine", nineGpus)), watches: true };
+    const { exitCode, text, result } = await play(script, { settle: "60", interval: "30" });
+    expect(exitCode).toBe(1);
+    expect(result?.counts).toMatchObject({ unscheduled: 1, settling: 0 });
+    expect(text).toMatch(/2 total, 1 running, 1 pending \(1 unscheduled\), 0 failed \(attempts=\d, waited=60s\)/);
+    expect(text).toContain("refused: 2 Insufficient nvidia.com/gpu");
+  });
+
+  test.each([
+    { name: "its condition says", late: unbound("team/late", nineGpus), events: [] },
+    {
+      name: "only an event says",
+      late: unbound("team/late"),
+      events: [event(unbound("team/late"), "FailedScheduling", "0/2 nodes are available: 2 x.", anHourAgo)],
+    },
+    {
+      name: "a nomination says",
+      late: unbound("team/late", { nominatedNodeName: "n2" }),
+      events: [],
+    },
+  ])("a pod that appeared a second ago and that, as $name, a scheduler has tried is not settling", async (about) => {
+    const moments = [
+      { atS: 0, nodes, pods: [pod("team/a"), unbound("team/b")] },
+      { atS: 59, pods: [pod("team/a"), pod("team/b"), about.late], events: about.events },
+    ];
+    const { exitCode, result } = await play({ moments });
+    expect(exitCode).toBe(1);
+    expect(result?.unscheduled.map(({ name }) => name)).toEqual(["late"]);
+    expect(result?.counts).toMatchObject({ unscheduled: 1, settling: 0 });
+  });
+
+  test("a gated pod that appeared a second ago has not been tried, and is settling", async () => {
+    const late = pod("team/late", {
+      node: "",
+      spec: { schedulingGates: [{ name: "wait" }] },
+      status: { conditions: [{ type: "PodScheduled", status: "False", reason: "SchedulingGated" }] },
+    });
+    const moments = [
+      { atS: 0, nodes, pods: [pod("team/a"), unbound("team/b")] },
+      { atS: 59, pods: [pod("team/a"), pod("team/b"), late] },
+    ];
+    expect((await play({ moments })).exitCode).toBe(0);
+  });
+
+  test("without events nothing proves that a new pod was not refused: it fails the run", async () => {
+    const script = {
+      moments: churn,
+      refuse: ({ kind }: ListCall) => (kind === "events" ? refused("Forbidden", "no events for you") : undefined),
+    };
+    const { exitCode, text } = await play(script);
+    expect(exitCode).toBe(1);
+    expect(text).toContain("events could not be read: no events for you");
+    expect(text).toContain("team/b3 Pending <none>");
+  });
+
+  test.each([
+    { settle: "60", interval: "30", appearsS: 29, exits: 1 },
+    { settle: "60", interval: "30", appearsS: 59, exits: 0 },
+    { settle: "60", interval: "5", appearsS: 52, exits: 0 },
+    { settle: "8", interval: "5", appearsS: 4, exits: 1 },
+  ])(
+    "the grace of a pod that no scheduler tried is a quarter of the window at most: $settle/$interval, from second $appearsS",
+    async (about) => {
+      const { settle, interval, appearsS, exits } = about;
+      const moments = [
+        { atS: 0, nodes, pods: [unbound("team/a")] },
+        { atS: appearsS, pods: [pod("team/a"), unbound("team/late")] },
+      ];
+      expect((await play({ moments }, { settle, interval })).exitCode).toBe(exits);
+    },
+  );
 
   test("TC26 and with --strict it does", async () => {
     const { exitCode } = await play({ moments: churn }, { strict: true });
@@ -352,6 +433,34 @@ describe("what does not count, and what does", () => {
     expect(text).toContain("Scheduling validation FAILED");
   });
 
+  test("fifty-five refused pods: each is called refused, though only fifty events are printed", async () => {
+    const waiting = Array.from({ length: 55 }, (_, at) => unbound(`team/p${String(at).padStart(2, "0")}`));
+    const events = waiting.map((each) =>
+      event(each, "FailedScheduling", "0/2 nodes are available: 2 Insufficient cpu.", anHourAgo),
+    );
+    const { text, result } = await play({ moments: waitsForEver(waiting, { events }) }, { settle: "0" });
+    expect(new Set(result?.unscheduled.map((each) => each.class))).toEqual(new Set(["refused"]));
+    expect(result?.checks.find(({ id }) => id === "S12")?.message).toBe("55 refused");
+    expect(count(text, "FailedScheduling (x1)")).toBe(50);
+    expect(text).not.toMatch(/never tried|has not tried|no FailedScheduling event|older events/);
+    expect(text).toContain("and 5 events of 5 more pods");
+  });
+
+  test("a refusal that five newer events push out of print is still a refusal", async () => {
+    const waiting = unbound("team/p");
+    const later = Array.from({ length: 6 }, (_, at) =>
+      event(waiting, "TriggeredScaleUp", `group ${at}`, `2026-05-28T11:30:0${at}Z`),
+    );
+    const first = event(waiting, "FailedScheduling", "0/2 nodes are available: 2 Insufficient cpu.", anHourAgo);
+    const { text, result } = await play({ moments: waitsForEver([waiting], { events: [first, ...later] }) });
+    expect(result?.unscheduled[0]).toMatchObject({
+      class: "refused",
+      reasons: [{ nodes: 2, reason: "Insufficient cpu" }],
+    });
+    expect(text).not.toContain("no FailedScheduling event");
+    expect(text).toContain("and 2 older events");
+  });
+
   test("TC20 with an expectation of components, pods of some of them never pass", async () => {
     const web = pods(5, "web").map((each) => ({ ...each, metadata: { ...each.metadata, labels: { app: "web" } } }));
     const late = pod("gpu-operator/operator-x", { owner: owner("ReplicaSet", "gpu-operator", "apps/v1") });
@@ -412,12 +521,41 @@ describe("without a snapshot there is no verdict", () => {
     { name: "that falls silent", hang: ({ atS }: ListCall) => atS >= 5, settle: "60", endsS: 60 },
     { name: "that answers half", hang: ({ kind }: ListCall) => kind === "nodes", settle: "60", endsS: 60 },
     { name: "that answers half, in one look,", hang: ({ kind }: ListCall) => kind === "nodes", settle: "0", endsS: 10 },
-    { name: "that falls silent at the end", hang: ({ atS }: ListCall) => atS >= 60, settle: "60", endsS: 65 },
+    { name: "that falls silent before the last look", hang: ({ atS }: ListCall) => atS >= 55, settle: "60", endsS: 60 },
+    { name: "that falls silent just before the end", hang: ({ atS }: ListCall) => atS >= 11, settle: "12", endsS: 14 },
+    { name: "that falls silent at the end", hang: ({ atS }: ListCall) => atS >= 60, settle: "60", endsS: 62 },
   ])("an API $name is given up when the window is over, and nobody knows", async ({ hang, settle, endsS }) => {
     const script = { moments: waitsForEver([unbound("team/p")]), hang };
     const { exitCode, result, tookS, text } = await play(script, { settle });
     expect({ exitCode, verdict: result?.verdict, tookS }).toEqual({ exitCode: 3, verdict: "error", tookS: endsS });
     expect(text).toMatch(/Failed to list (pods|nodes): no answer within \d+ s/);
+  });
+
+  test("an API that falls silent when events are asked for holds the verdict for two seconds", async () => {
+    const script = { moments: waitsForEver([unbound("team/p")]), hang: ({ kind }: ListCall) => kind === "events" };
+    const { exitCode, text, tookS } = await play(script, { settle: "12" });
+    expect({ exitCode, tookS }).toEqual({ exitCode: 1, tookS: 14 });
+    expect(text).toContain("events could not be read: no answer within 2 s");
+  });
+
+  test("a client that does not come back from a call, whatever it is asked, does not hold the run", async () => {
+    const script = { moments: waitsForEver([unbound("team/p")]), hang: () => true, deaf: true };
+    const { exitCode, text, tookS } = await play(script, { settle: "12" });
+    expect({ exitCode, tookS }).toEqual({ exitCode: 3, tookS: 12 });
+    expect(text).toContain("Failed to list pods: no answer within 12 s");
+  });
+
+  test("what was spent before the first look, on finding the cluster, is part of the window", async () => {
+    const script = { moments: waitsForEver([unbound("team/p")]), hang: ({ atS }: ListCall) => atS >= 5 };
+    const { exitCode, tookS } = await play(script, { settle: "12", spentS: 4 });
+    expect({ exitCode, tookS }).toEqual({ exitCode: 3, tookS: 8 });
+  });
+
+  test("looks and events that come one by one share one overrun", async () => {
+    const moments = waitsForEver([unbound("team/p")]);
+    const { exitCode, text, tookS } = await play({ moments, takesS: 9, pageSize: 1 }, { settle: "0" });
+    expect({ exitCode, tookS }).toEqual({ exitCode: 1, tookS: 60 });
+    expect(text).toContain("events could not be read: no answer within 6 s");
   });
 
   test("an API that answers, slowly, is heard to the end though the window is over", async () => {

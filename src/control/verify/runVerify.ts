@@ -29,9 +29,11 @@ export interface RunOptions {
   /** Somebody may interrupt; `interrupted` then says by what. */
   readonly cancel?: Cancel;
   readonly interrupted?: () => { readonly message: string; readonly exitCode: number };
+  /** When the window began, by the monotonic clock: what was spent on finding the cluster is part of it. */
+  readonly startedMs?: number;
   /**
-   * A look that was begun in time may end this much later; one that never ends must not take the report with it. A single
-   * call has its own limit, which is the client's.
+   * All looks together, the one at events included, may end this much after the window; one that never ends must not take the
+   * report with it. A single call has its own limit, which is the client's.
    */
   readonly overrunMs?: number;
   /** Told of every look that was not the last. */
@@ -40,9 +42,9 @@ export interface RunOptions {
 
 /** As long as the lists of a very large cluster take on a busy machine. */
 const overrunMsDefault = 60_000;
-/** How long an API may take for an answer, whatever is left of the window: in the first look, and in a later one. */
-const firstAnswerMs = 10_000;
-const answerMs = 5_000;
+/** How long an API may take for an answer, whatever is left of the window: in the first look, and later. */
+export const firstAnswerMs = 10_000;
+const answerMs = 2_000;
 
 /** How many pods a line about a wait names. */
 const namedMax = 5;
@@ -68,7 +70,7 @@ class Run {
     this.ports = ports;
     this.config = config;
     this.options = options;
-    this.startMs = ports.monotonicMs();
+    this.startMs = options.startedMs ?? ports.monotonicMs();
     this.newcomers = new Newcomers(config.graceMs);
   }
 
@@ -93,7 +95,7 @@ class Run {
         if (isLast || judgement.waitingFor.length === 0) return this.tell(snapshot, judgement);
         const unscheduled = [...judgement.tally.unscheduled, ...judgement.tally.settling];
         this.note({
-          counts: withSettling(judgement),
+          counts: judgement.tally.counts,
           neverTried: unscheduled.filter((pod) => classify(snapshot, pod).class === "never tried").length,
           why: judgement.waitingFor.join("; "),
           pods: unscheduled.slice(0, namedMax).map(podKey),
@@ -117,10 +119,11 @@ class Run {
     const taken = await this.inTime((options) => withKind(this.ports.kube, snapshot, "events", options));
     if (taken.ok) return resultOf(taken.snapshot, this.judge(taken.snapshot), this.config, this.looked());
     if (this.isCancelled()) return this.interrupted();
-    // Events explain; a verdict does not hang on them.
+    // Events explain. What they would have excused is not: a new pod may have been refused.
+    const unexcused = judge(snapshot, this.config);
     const warning = `events could not be read: ${taken.refusal.message}`;
-    const told = { ...judgement, warnings: [...judgement.warnings, warning] };
-    return resultOf(snapshot, told, this.config, this.looked());
+    const warned = { ...unexcused, warnings: [...unexcused.warnings, warning] };
+    return resultOf(snapshot, warned, this.config, this.looked());
   }
 
   private async wait(snapshot: ClusterSnapshot | undefined, unscheduled: readonly Pod[] | undefined): Promise<void> {
@@ -154,25 +157,33 @@ class Run {
   }
 
   /**
-   * Gives up a look when the window is over and the API is mute, when it takes far longer than the window, and when somebody
-   * interrupts. Mute is who takes three times as long for an answer as for the slowest so far.
+   * Gives up a look when the window is over and the API is mute, when it takes far longer than the window, and on a signal. An API
+   * is mute when an answer takes three times as long as its slowest one so far. The look is left behind then, whatever its client
+   * does: a credential plug-in, say, cannot be cancelled.
    */
   private async inTime(look: (options: TakeOptions) => Promise<Taken>): Promise<Taken> {
     const { clock } = this.ports;
     const source = new CancelSource();
     const begunMs = this.elapsedMs();
     let heardMs = begunMs;
-    let refusal: Refusal | undefined;
-    const giveUp = (): void => {
-      refusal = refused("Unavailable", `no answer within ${Math.round((this.elapsedMs() - heardMs) / 1000)} s`);
+    const pending = new Set<KindName>();
+    let leave = (_: Taken): void => {};
+    const left = new Promise<Taken>((resolve) => {
+      leave = resolve;
+    });
+    const giveUp = (message: string): void => {
+      const [kind = "pods"] = pending;
       source.cancel();
+      leave({ ok: false, kind, refusal: refused("Unavailable", message) });
     };
+    const isMute = (): void => giveUp(`no answer within ${Math.round((this.elapsedMs() - heardMs) / 1000)} s`);
     const leftMs = (): number => Math.max(0, this.config.settleMs - this.elapsedMs());
     const patienceMs = (): number => Math.max(this.attempts === 1 ? firstAnswerMs : answerMs, 3 * this.slowestMs);
-    const listen = (): (() => void) => clock.after(Math.max(leftMs(), patienceMs()), giveUp);
+    const listen = (): (() => void) => clock.after(Math.max(leftMs(), patienceMs()), isMute);
     let stopListening = listen();
-    const stopTimer = clock.after(leftMs() + (this.options.overrunMs ?? overrunMsDefault), giveUp);
-    const forget = this.options.cancel?.onCancel(() => source.cancel());
+    const endMs = this.config.settleMs + (this.options.overrunMs ?? overrunMsDefault);
+    const stopTimer = clock.after(endMs - this.elapsedMs(), isMute);
+    const forget = this.options.cancel?.onCancel(() => giveUp("interrupted"));
     const answered = (): void => {
       const nowMs = this.elapsedMs();
       this.slowestMs = Math.max(this.slowestMs, nowMs - heardMs);
@@ -181,8 +192,7 @@ class Run {
       stopListening = listen();
     };
     try {
-      const taken = await look({ nowMs: () => clock.nowMs(), cancel: source, answered });
-      return taken.ok || refusal === undefined ? taken : { ...taken, refusal };
+      return await Promise.race([left, look({ nowMs: () => clock.nowMs(), cancel: source, pending, answered })]);
     } finally {
       stopListening();
       stopTimer();
@@ -223,11 +233,6 @@ class Run {
   private elapsedMs(): number {
     return Math.round(this.ports.monotonicMs() - this.startMs);
   }
-}
-
-/** While the window is open nobody is excused: every pod without a node is on the line. */
-function withSettling({ tally: { counts } }: Judgement): NonNullable<AttemptLine["counts"]> {
-  return { ...counts, unscheduled: counts.unscheduled + counts.settling, settling: 0 };
 }
 
 /** Worth another try: the API may be back in a moment. What it refuses on purpose it will refuse again. */

@@ -18,7 +18,9 @@ import type { KubeApi, ListOptions, ResourceRef } from "../../ports/kubeApi.ts";
 export interface TakeOptions {
   readonly nowMs: () => number;
   readonly cancel?: Cancel;
-  /** Told of every list that came: who gives them is slow at worst, and not mute. */
+  /** The kinds whose lists have not come yet, kept up to date. */
+  readonly pending?: Set<KindName>;
+  /** Called for every list that came: an API that gives them is slow at worst, and not mute. */
   readonly answered?: () => void;
 }
 
@@ -97,15 +99,18 @@ async function readAt(
   kube: KubeApi,
   name: KindName,
   revision: string | undefined,
-  { cancel, answered }: TakeOptions,
+  { cancel, pending, answered }: TakeOptions,
 ): Promise<Outcome<SnapshotKind>> {
   const { group, versions, plural, builtin } = readKind(name);
+  pending?.add(name);
   for (const version of versions) {
     const ref = { group, version, plural };
     const list = await listWhole(kube, ref, revision, { cancel, answered });
-    if (list.ok) return succeeded({ ...ref, ...list.value, served: true });
-    if (list.reason !== "NotFound" || builtin === true) return list;
+    if (!list.ok && list.reason === "NotFound" && builtin !== true) continue;
+    pending?.delete(name);
+    return list.ok ? succeeded({ ...ref, ...list.value, served: true }) : list;
   }
+  pending?.delete(name);
   return succeeded({ group, version: versions[0], plural, revision: revision ?? "", served: false, objects: [] });
 }
 

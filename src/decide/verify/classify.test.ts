@@ -4,7 +4,7 @@ import { snapshotWith } from "../../../test/verify/syntheticCluster.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { classify } from "./classify.ts";
-import { eventsInAll, eventsOfPods } from "./podEvents.ts";
+import { eventsInAll, eventsOfPods, eventsToPrint } from "./podEvents.ts";
 
 const group = [custom("scheduling.run.ai/v2alpha2", "PodGroup", "t/g", { spec: { minMember: 2 } })];
 const inGang: PodWish = { annotations: { "pod-group-name": "g" } };
@@ -71,14 +71,14 @@ test("an event alone is an attempt", () => {
     event(waiting, "FailedScheduling", "0/1 nodes are available: 1 Too many pods.", "2026-05-28T11:00:00Z"),
   ];
   const snapshot = snapshotWith({ pods: [waiting], events });
-  const shown = eventsOfPods(snapshot, [waiting as unknown as Pod]).byUid.get(waiting.metadata.uid);
+  const shown = eventsOfPods(snapshot, [waiting as unknown as Pod]).get(waiting.metadata.uid);
   expect(classify(snapshot, waiting as unknown as Pod, shown)).toMatchObject({
     class: "refused",
     reasons: [{ nodes: 1, reason: "Too many pods" }],
   });
 });
 
-test("events are of this pod and not of its namesake, and fifty in all", () => {
+test("events are of this pod and not of its namesake, and fifty in all are printed", () => {
   const pods = Array.from({ length: 20 }, (_, at) => pod(`t/p${at}`, { node: "" }));
   const namesake = { ...pods[0]!, metadata: { ...pods[0]!.metadata, uid: "an-earlier-life" } };
   const events = [...pods, namesake].flatMap((each) =>
@@ -86,10 +86,10 @@ test("events are of this pod and not of its namesake, and fifty in all", () => {
       event(each, "FailedScheduling", `of ${each.metadata.uid}`, `2026-05-28T11:0${minute}:00Z`),
     ),
   );
-  const { byUid, omitted } = eventsOfPods(snapshotWith({ pods, events }), pods as unknown as Pod[]);
-  const shown = [...byUid.values()].flat();
+  const byUid = eventsOfPods(snapshotWith({ pods, events }), pods as unknown as Pod[]);
+  expect([...byUid.values()].flat()).toHaveLength(20 * 3);
+  const shown = [...eventsToPrint(pods as unknown as Pod[], byUid).values()].flat();
   expect(shown).toHaveLength(eventsInAll);
-  expect(omitted).toBe(20 * 3 - eventsInAll);
   expect(shown.some(({ message }) => message.includes("earlier"))).toBe(false);
   expect(byUid.get(pods[0]!.metadata.uid)?.map(({ at }) => at)).toEqual([
     "2026-05-28T11:03:00Z",

@@ -38,12 +38,25 @@ export function classify(snapshot: ClusterSnapshot, pod: Pod, events: readonly P
   if (gang !== undefined && !isMet(gang.need, isThere)) {
     return plain("waiting for gang", `${gang.name}: ${shortfall(gang.need, isThere)}`);
   }
-  const refusal = events.find(({ reason }) => reason === "FailedScheduling")?.message;
+  if (!wasTried(pod, events)) return plain("never tried", "no scheduling attempt is recorded");
+  const refusal = events.find(isRefusal)?.message;
   const message = scheduled?.status === "False" ? scheduled.message || refusal : refusal;
-  const wasTried = refusal !== undefined || (scheduled?.status === "False" && scheduled.reason !== undefined);
-  if (!wasTried) return plain("never tried", "no scheduling attempt is recorded");
   const why = message ?? scheduled?.reason ?? "refused";
   return { class: "refused", why, reasons: countedReasons(why) };
+}
+
+/** Whether a scheduler has tried an unbound pod, and so has refused it: by its condition, a nomination or an event. */
+export function wasTried(pod: Pod, events: readonly PodEvent[]): boolean {
+  const { conditions = [], nominatedNodeName = "" } = pod.status ?? {};
+  const scheduled = conditions.find(({ type }) => type === "PodScheduled");
+  const isRefused =
+    scheduled?.status === "False" && scheduled.reason !== undefined && scheduled.reason !== "SchedulingGated";
+  return isRefused || nominatedNodeName !== "" || events.some(isRefusal);
+}
+
+/** The event of a scheduler that could not place its pod. */
+export function isRefusal({ reason }: PodEvent): boolean {
+  return reason === "FailedScheduling";
 }
 
 function plain(name: UnscheduledClass, why: string): Classified {

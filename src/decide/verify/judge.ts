@@ -7,11 +7,11 @@ import { podRequests } from "../nodes/podRequests.ts";
 import type { Check } from "./check.ts";
 import { chosenChecks } from "./checks.ts";
 import { claimOfPod } from "./claims.ts";
-import { classify } from "./classify.ts";
-import type { ClusterSnapshot } from "./clusterSnapshot.ts";
+import { classify, isRefusal, wasTried } from "./classify.ts";
+import { type ClusterSnapshot, objectsOf } from "./clusterSnapshot.ts";
 import { gangOfPod } from "./gangs.ts";
 import { podKey, podName } from "./placement.ts";
-import { eventsOfPods } from "./podEvents.ts";
+import { eventsOfPods, eventsToPrint, type PodEvent } from "./podEvents.ts";
 import { type PodTally, tallyPods } from "./podTally.ts";
 import type { VerifyConfig } from "./verifyConfig.ts";
 import {
@@ -39,13 +39,19 @@ export interface Judgement {
   readonly warnings: readonly string[];
 }
 
-/** `young` is asked about unscheduled pods; see tallyPods. */
+/**
+ * `isYoung` is asked about unscheduled pods. Time alone excuses no pod: one that a scheduler has tried, as far as this snapshot
+ * tells, has been refused.
+ */
 export function judge(
   snapshot: ClusterSnapshot,
   config: VerifyConfig,
-  young: (pod: Pod) => boolean = () => false,
+  isYoung: (pod: Pod) => boolean = () => false,
 ): Judgement {
-  const tally = tallyPods(snapshot, config, young);
+  const unbound = objectsOf<Pod>(snapshot, "pods").filter(({ spec }) => (spec?.nodeName ?? "") === "");
+  const events = eventsOfPods(snapshot, unbound);
+  const isSettling = (pod: Pod): boolean => isYoung(pod) && !wasTried(pod, events.get(pod.metadata.uid) ?? []);
+  const tally = tallyPods(snapshot, config, isSettling);
   const ran = chosenChecks(config.checks).map((check) => ({ check, result: runCheck(check, snapshot, tally, config) }));
   const extras = extraResults(tally, config);
   const checks = [...extras, ...ran.map(({ result }) => result)];
@@ -64,9 +70,7 @@ export function judge(
   for (const { check, result } of failedChecks) {
     if (check.settles && check.id !== "S1") waitingFor.push(`${check.id}: ${result.message}`);
   }
-  if (asksAboutPods && counts.unscheduled + counts.settling > 0) {
-    waitingFor.push(`${counts.unscheduled + counts.settling} unscheduled`);
-  }
+  if (asksAboutPods && counts.unscheduled > 0) waitingFor.push(`${counts.unscheduled} unscheduled`);
   if (asksAboutPods && leaving > 0) waitingFor.push(`${leaving} failed and being deleted`);
   if (tooFew) waitingFor.push(`${config.expectMin - counts.total} of ${config.expectMin} expected pods`);
   if (notRunning > 0) waitingFor.push(`${notRunning} bound and not running`);
@@ -82,7 +86,9 @@ export function judge(
     [verdict, exitCode] = ["fail", exitCodes.failed];
   } else if (isEmpty && asksAboutPods) warnings.push("No pods were created - bundle may be empty");
   if (counts.settling > 0 && !config.strict) {
-    warnings.push(`${counts.settling} pods appeared less than ${config.graceMs / 1000}s ago and have no node yet`);
+    warnings.push(
+      `${counts.settling} pods appeared less than ${config.graceMs / 1000}s ago and were not tried by a scheduler yet`,
+    );
   }
   if (!snapshot.coherent) {
     warnings.push(`not all kinds are of one revision: ${snapshot.incoherent.join("; ")}`);
@@ -166,7 +172,12 @@ export function resultOf(
   const { tally, checks, verdict, exitCode, warnings } = judgement;
   const listed = [...tally.unscheduled, ...tally.settling];
   const events = eventsOfPods(snapshot, listed);
-  const show = (pod: Pod): UnscheduledPod => unscheduledPod(snapshot, pod, events.byUid.get(pod.metadata.uid) ?? []);
+  const printed = eventsToPrint(listed, events);
+  const show = (pod: Pod): UnscheduledPod => {
+    const { uid } = pod.metadata;
+    return unscheduledPod(snapshot, pod, { all: events.get(uid) ?? [], printed: printed.get(uid) ?? [] });
+  };
+  const [unscheduled, settling] = [tally.unscheduled.map(show), tally.settling.map(show)];
   return {
     verdict,
     exitCode,
@@ -174,13 +185,13 @@ export function resultOf(
     snapshot: snapshotShown(snapshot),
     counts: tally.counts,
     distribution: sortedDistribution(tally.distribution),
-    unscheduled: tally.unscheduled.map(show),
-    settling: tally.settling.map(show),
+    unscheduled,
+    settling,
     failed: tally.failed.map(failedPod),
     ignoredJobs: tally.ignoredJobs.map(podKey),
     excusedFailures: tally.excusedFailures.map(podKey),
     notRunning: config.requireRunning ? tally.starting.map(podKey) : [],
-    eventsOmitted: events.omitted,
+    eventsOmitted: [...unscheduled, ...settling].reduce((sum, pod) => sum + pod.eventsOmitted, 0),
     checks,
     warnings,
     config: configShown(config),
@@ -247,8 +258,12 @@ function sortedDistribution(distribution: ReadonlyMap<string, number>): Record<s
   return Object.fromEntries([...distribution].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-function unscheduledPod(snapshot: ClusterSnapshot, pod: Pod, events: UnscheduledPod["events"]): UnscheduledPod {
-  const { class: name, why, reasons } = classify(snapshot, pod, events);
+function unscheduledPod(
+  snapshot: ClusterSnapshot,
+  pod: Pod,
+  events: { readonly all: readonly PodEvent[]; readonly printed: readonly PodEvent[] },
+): UnscheduledPod {
+  const { class: name, why, reasons } = classify(snapshot, pod, events.all);
   const requests: Record<string, string> = {};
   for (const [resource, nano] of [...podRequests(pod)].sort(([a], [b]) => (a < b ? -1 : 1))) {
     requests[resource] = formatQuantity({ nano, format: resource === "memory" ? "binarySI" : "decimalSI" });
@@ -270,7 +285,9 @@ function unscheduledPod(snapshot: ClusterSnapshot, pod: Pod, events: Unscheduled
     requests,
     gang: gangOfPod(snapshot, pod)?.name ?? null,
     claims,
-    events,
+    events: events.printed,
+    eventsOmitted: events.all.length - events.printed.length,
+    hasRefusalEvent: events.all.some(isRefusal),
   };
 }
 

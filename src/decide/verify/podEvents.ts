@@ -1,6 +1,6 @@
 /**
- * The newest events of exactly the pods that are asked about, matched by UID. Events of other pods, of pods that have been placed
- * since, and of namesakes are somebody else's story.
+ * The events of exactly the pods that are asked about, matched by UID. Events of other pods, of pods that have been placed since, and of
+ * namesakes are left out. All of them decide what is said about a pod; the caps are for print alone.
  */
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { ObjectMeta } from "../../model/object.ts";
@@ -30,12 +30,8 @@ interface CoreEvent {
   readonly series?: { readonly count?: number; readonly lastObservedTime?: string };
 }
 
-export interface EventsOfPods {
-  /** Newest first; pods without events are missing. */
-  readonly byUid: ReadonlyMap<string, readonly PodEvent[]>;
-  /** How many were left out because of the caps. */
-  readonly omitted: number;
-}
+/** By UID, newest first; pods without events are missing. */
+export type EventsOfPods = ReadonlyMap<string, readonly PodEvent[]>;
 
 export function eventsOfPods(snapshot: ClusterSnapshot, pods: readonly Pod[]): EventsOfPods {
   const wanted = new Set(pods.map(({ metadata }) => metadata.uid));
@@ -47,20 +43,22 @@ export function eventsOfPods(snapshot: ClusterSnapshot, pods: readonly Pod[]): E
     if (there === undefined) found.set(uid, [event]);
     else there.push(event);
   }
-  const byUid = new Map<string, readonly PodEvent[]>();
-  let shown = 0;
-  let omitted = 0;
-  for (const { metadata } of pods) {
-    const events = (found.get(metadata.uid) ?? []).sort(newestFirst);
-    const kept = events.slice(0, Math.max(0, Math.min(eventsPerPod, eventsInAll - shown)));
-    shown += kept.length;
-    omitted += events.length - kept.length;
-    if (kept.length > 0) byUid.set(metadata.uid, kept.map(told));
-  }
-  return { byUid, omitted };
+  return new Map([...found].map(([uid, events]) => [uid, events.sort(newestFirst).map(shown)]));
 }
 
-function told(event: CoreEvent): PodEvent {
+/** The newest events of each pod, in the order of the pods, as many as a report has room for. */
+export function eventsToPrint(pods: readonly Pod[], events: EventsOfPods): EventsOfPods {
+  const kept = new Map<string, readonly PodEvent[]>();
+  let room = eventsInAll;
+  for (const { metadata } of pods) {
+    const newest = (events.get(metadata.uid) ?? []).slice(0, Math.min(eventsPerPod, room));
+    room -= newest.length;
+    if (newest.length > 0) kept.set(metadata.uid, newest);
+  }
+  return kept;
+}
+
+function shown(event: CoreEvent): PodEvent {
   return {
     reason: event.reason ?? "",
     message: event.message ?? "",

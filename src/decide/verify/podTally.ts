@@ -13,7 +13,7 @@ export interface PodTally {
   /** Pods in scope, in the order of their names. */
   readonly pods: readonly Pod[];
   readonly unscheduled: readonly Pod[];
-  /** Unscheduled too, but they appeared a moment ago. */
+  /** Unscheduled too, but they appeared a moment ago and no scheduler has tried them. */
   readonly settling: readonly Pod[];
   readonly failed: readonly Pod[];
   /** Unscheduled pods of Jobs that may stay so. */
@@ -32,22 +32,24 @@ export interface PodCounts {
   readonly total: number;
   readonly running: number;
   readonly pending: number;
+  /** Pending and without a node, those that are settling included. */
   readonly unscheduled: number;
   readonly failed: number;
   readonly succeeded: number;
   readonly unknown: number;
   readonly ignoredJobs: number;
+  /** Of the unscheduled ones, those that do not fail the run yet. */
   readonly settling: number;
   readonly excusedFailures: number;
 }
 
 export const noNode = "<none>";
 
-/** `young` says of an unscheduled pod that it has not been there for long enough to be held against anybody. */
+/** `isSettling` says of an unscheduled pod that it may still be without a node. */
 export function tallyPods(
   snapshot: ClusterSnapshot,
   config: Pick<VerifyConfig, "excluded" | "ignoreJobs" | "failOnEvicted" | "compat">,
-  young: (pod: Pod) => boolean = () => false,
+  isSettling: (pod: Pod) => boolean = () => false,
 ): PodTally {
   const excluded = new Set(config.excluded);
   const pods = objectsOf<Pod>(snapshot, "pods").filter(({ metadata }) => !excluded.has(metadata.namespace ?? ""));
@@ -82,7 +84,7 @@ export function tallyPods(
         pending++;
         if (node !== "") starting.push(pod);
         else if (mayStayUnscheduled(pod, jobs, config)) ignoredJobs.push(pod);
-        else if (young(pod)) settling.push(pod);
+        else if (isSettling(pod)) settling.push(pod);
         else unscheduled.push(pod);
         break;
       default:
@@ -100,7 +102,7 @@ export function tallyPods(
     total: pods.length,
     running,
     pending,
-    unscheduled: unscheduled.length,
+    unscheduled: unscheduled.length + settling.length,
     failed: failed.length,
     succeeded,
     unknown,
@@ -118,7 +120,8 @@ export function assertCounts(counts: PodCounts, distribution: ReadonlyMap<string
   const { total, running, pending, unscheduled, failed, succeeded, unknown, ignoredJobs, settling } = counts;
   const placed = [...distribution.values()].reduce((sum, each) => sum + each, 0);
   const phases = running + pending + failed + counts.excusedFailures + succeeded + unknown;
-  assert(unscheduled + settling + ignoredJobs <= pending, `${pending} pods are pending and more are unscheduled`);
+  assert(unscheduled + ignoredJobs <= pending, `${pending} pods are pending and more are unscheduled`);
+  assert(settling <= unscheduled, `${unscheduled} pods are unscheduled and more are settling`);
   assert(phases === total, `${total} pods have ${phases} phases`);
   assert(placed === total, `${total} pods are in ${placed} places`);
 }

@@ -6,7 +6,7 @@ export interface VerifyConfig {
   /** The window in which pods may settle; 0 is one snapshot. */
   readonly settleMs: number;
   readonly intervalMs: number;
-  /** A pod that appeared while we were looking has this long before it counts as unscheduled. */
+  /** A pod that appeared while we were looking and that no scheduler has tried has this long before it fails the run. */
   readonly graceMs: number;
   /** Namespaces that are out of scope, by their whole name. */
   readonly excluded: readonly string[];
@@ -41,11 +41,15 @@ export const excludedByDefault: readonly string[] = [
 export const settleMsDefault = 60_000;
 export const intervalMsDefault = 5_000;
 
-/** The defaults, with what is given on top. The grace follows the interval unless it is given itself. */
+/** The largest part of the window that a new pod may spend without being tried. */
+const gracePartMax = 1 / 4;
+
+/** The defaults, with what is given on top. The grace follows the interval, within the window, unless it is given itself. */
 export function verifyConfig(given: Partial<VerifyConfig> & { readonly checks: readonly CheckId[] }): VerifyConfig {
   const intervalMs = given.intervalMs ?? intervalMsDefault;
+  const settleMs = given.settleMs ?? settleMsDefault;
+  const graceMs = Math.min(intervalMs * 2, settleMs * gracePartMax);
   return {
-    settleMs: settleMsDefault,
     excluded: excludedByDefault,
     allowEmpty: false,
     expectMin: 0,
@@ -55,7 +59,8 @@ export function verifyConfig(given: Partial<VerifyConfig> & { readonly checks: r
     strict: false,
     requireRunning: false,
     ...given,
+    settleMs,
     intervalMs,
-    graceMs: given.compat === "aicr" ? 0 : (given.graceMs ?? intervalMs * 2),
+    graceMs: given.compat === "aicr" ? 0 : (given.graceMs ?? graceMs),
   };
 }

@@ -17,7 +17,9 @@ export interface VerifyResult {
   readonly snapshot?: SnapshotShown;
   readonly counts?: PodCounts;
   readonly distribution?: Readonly<Record<string, number>>;
+  /** Pods without a node that fail the run. */
   readonly unscheduled: readonly UnscheduledPod[];
+  /** Pods without a node that are too new to fail it; the count of unscheduled pods includes them. */
   readonly settling: readonly UnscheduledPod[];
   readonly failed: readonly FailedPod[];
   readonly ignoredJobs: readonly string[];
@@ -61,7 +63,12 @@ export interface UnscheduledPod {
   readonly requests: Readonly<Record<string, string>>;
   readonly gang: string | null;
   readonly claims: readonly string[];
+  /** The newest ones, within the caps. */
   readonly events: readonly PodEvent[];
+  /** Events of this pod that the caps left out. */
+  readonly eventsOmitted: number;
+  /** Whether any of its events, printed or not, is FailedScheduling. */
+  readonly hasRefusalEvent: boolean;
 }
 
 export interface FailedPod {
@@ -105,7 +112,7 @@ export interface AttemptLine {
   readonly attempt: number;
   readonly waitedMs: number;
   readonly counts?: PodCounts;
-  /** How many unscheduled pods no scheduler had tried. */
+  /** How many unscheduled pods no scheduler had tried, by what their status says. */
   readonly neverTried?: number;
   /** What is still missing, or why there was no snapshot. */
   readonly why: string;

@@ -4,6 +4,7 @@ import type { KubeObject } from "../../model/object.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
 import { runControllers } from "../controllersProcess.ts";
 import { at, every, kinds, person, plain, pod, process } from "../museum/exhibit.ts";
+import { refuseTooLarge } from "./tooLargePods.ts";
 
 export interface Rollout {
   readonly pods: number;
@@ -31,6 +32,7 @@ export function busyCluster({ pods, everyMs, paceMs }: Rollout): ActorSpec[] {
       const bindAll = async (): Promise<void> => {
         for (const [, found] of cache.view().objects) {
           if (nodeOf(found) !== "") continue;
+          if (await refuseTooLarge(ports, found)) continue;
           const { uid, resourceVersion, name } = found.metadata;
           await ports.kube.bind(at(kinds.pods, name), { node: "n1", uid, resourceVersion });
         }

@@ -23,6 +23,8 @@ export interface SaidVerdict {
   readonly passed: boolean;
   readonly total: number;
   readonly readErrors: number;
+  /** The revision that it is about, where there was a snapshot. */
+  readonly revision?: string;
 }
 
 export const numbersAddUp: Invariant = {
@@ -59,6 +61,34 @@ export const errorsAreUnknown: Invariant = {
   }),
 };
 
+/** Held against the store at the revision of the verdict: what a scheduler had written by then, verify had to read. */
+export const refusedPodsFail: Invariant = {
+  id: "I18",
+  fact: "a run does not pass while a pod that a scheduler has refused is without a node",
+  begin: ({ store }) => ({
+    observe: (actor, what, value) => {
+      if (what !== saidVerdict) return undefined;
+      const { passed, revision } = value as SaidVerdict;
+      if (!passed || revision === undefined || Number(revision) < store.compactedRevision) return undefined;
+      const events = [...store.collection("/events").at(Number(revision), "")].map((each) => each.object());
+      const refused = new Set(
+        events
+          .filter((event) => event["reason"] === "FailedScheduling")
+          .map((event) => (event["involvedObject"] as { uid?: string } | undefined)?.uid),
+      );
+      for (const version of store.collection("/pods").at(Number(revision), "")) {
+        const { metadata, spec, status } = version.object() as unknown as Pod;
+        const isRefused =
+          refused.has(metadata.uid) ||
+          status?.conditions?.some((each) => each.type === "PodScheduled" && each.reason === "Unschedulable") === true;
+        if (isRefused && (spec?.nodeName ?? "") === "")
+          return `${actor} passes at revision ${revision}, and ${metadata.name} was refused and has no node`;
+      }
+      return undefined;
+    },
+  }),
+};
+
 /** By hand and from the store itself; undefined when that past is forgotten. */
 function recount(store: ObjectStore, revision: number): SaidLine | undefined {
   if (revision < store.compactedRevision) return undefined;
@@ -87,9 +117,9 @@ export function linesIn(text: string): SaidLine[] {
   });
 }
 
-/** The last line of a result, with its revision. Young pods are on a line of their own there, so they are added back. */
+/** The last line of a result, with its revision. */
 export function finalLine({ counts, snapshot }: VerifyResult): SaidLine | undefined {
   if (counts === undefined || snapshot === undefined) return undefined;
-  const { total, running, pending, unscheduled, settling, failed } = counts;
-  return { total, running, pending, unscheduled: unscheduled + settling, failed, revision: snapshot.resourceVersion };
+  const { total, running, pending, unscheduled, failed } = counts;
+  return { total, running, pending, unscheduled, failed, revision: snapshot.resourceVersion };
 }

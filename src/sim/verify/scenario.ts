@@ -1,19 +1,31 @@
 import { defaultChecks } from "../../decide/verify/checks.ts";
 import { checkAtRest } from "../invariants/checksHold.ts";
+import { type Mistake, mistaken } from "../mistake.ts";
 import { kinds, plain } from "../museum/exhibit.ts";
 import type { Scenario } from "../scenario.ts";
 import { busyCluster, busyNode } from "./busyCluster.ts";
-import { errorsAreUnknown, numbersAddUp } from "./observedVerdicts.ts";
+import { errorsAreUnknown, numbersAddUp, refusedPodsFail } from "./observedVerdicts.ts";
+import { tooLargePods } from "./tooLargePods.ts";
 import { verifyOnce } from "./verifier.ts";
 
+/** As often as the gate looks while pods come and go. */
+const gateRounds = 12;
 /** As many pods as the field's race had time for. */
 const pods = 200;
 
-/** Two hundred pods are made, bound and started while verify looks again and again; in the end it must pass. */
-export function verifyScenario(): Scenario {
+/** Pods that fit nowhere, each there for less than a window: many are refused just before a last look. */
+const tooLarge = 10;
+
+/**
+ * Two hundred pods are made, bound and started while verify looks again and again; in the end it must pass. A second verifier, a gate that
+ * only asks for nodes, passes and fails all the while, because pods come that the scheduler refuses. `verify/<mistake>`: one classic
+ * mistake of that one.
+ */
+export function verifyScenario(mistake?: Mistake): Scenario {
   return {
-    name: "verify",
-    about: "200 pods are made and bound while verify loops: no impossible line, no pass on an error",
+    name: mistake === undefined ? "verify" : `verify/${mistake.name}`,
+    about:
+      "200 pods are bound and some are refused while verify loops: no impossible line, no pass on an error or a refusal",
     faults: [
       "slow-call",
       "busy",
@@ -27,6 +39,7 @@ export function verifyScenario(): Scenario {
     invariants: [
       numbersAddUp,
       errorsAreUnknown,
+      refusedPodsFail,
       checkAtRest("S1"),
       checkAtRest("S2"),
       checkAtRest("S3"),
@@ -38,6 +51,19 @@ export function verifyScenario(): Scenario {
     },
     actors: () => [
       ...busyCluster({ pods, everyMs: 10, paceMs: 40 }),
+      tooLargePods(tooLarge),
+      {
+        name: "gate",
+        finite: true,
+        sheltered: true,
+        run: async (ports) => {
+          for (let round = 0; round < gateRounds; round++) {
+            const config = { settleMs: 400, intervalMs: 200, checks: ["S1"] as const, excluded: [], allowEmpty: true };
+            await verifyOnce(mistaken(ports, mistake), config);
+            await ports.sleep(20);
+          }
+        },
+      },
       {
         name: "verifier",
         finite: true,

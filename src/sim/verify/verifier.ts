@@ -27,6 +27,7 @@ export async function verifyOnce(
     passed: result.verdict === "pass",
     total: result.counts?.total ?? 0,
     readErrors: readErrors(),
+    ...(result.snapshot === undefined ? {} : { revision: result.snapshot.resourceVersion }),
   };
   ports.observe(saidVerdict, verdict);
   return result;

@@ -15,7 +15,7 @@ export const podsClassified: Check = {
     const events = eventsOfPods(snapshot, pods);
     const counts = new Map<string, number>();
     const evidence = pods.map((pod) => {
-      const found = classify(snapshot, pod, events.byUid.get(pod.metadata.uid));
+      const found = classify(snapshot, pod, events.get(pod.metadata.uid));
       counts.set(found.class, (counts.get(found.class) ?? 0) + 1);
       return { object: podName(pod), problem: `${found.class}: ${found.why}` };
     });

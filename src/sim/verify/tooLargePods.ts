@@ -1,0 +1,75 @@
+/** Pods that no node can hold: the scheduler refuses each of them, and says so on the pod or in an event. */
+import type { KubeObject } from "../../model/object.ts";
+import type { ActorPorts, ActorSpec } from "../actor.ts";
+import { at, kinds, person, pod } from "../museum/exhibit.ts";
+
+const events = { group: "", version: "v1", plural: "events" } as const;
+const refusalLabel = "refused-by";
+const message = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu.";
+
+/** Where the scheduler of the scene writes its refusal: as Kubernetes does, or in an event alone. */
+type Refusal = "condition" | "event";
+
+/** Makes such pods at odd moments and takes each away again some time later. */
+export function tooLargePods(count: number): ActorSpec {
+  return person("tester", async (ports) => {
+    const doubtful: string[] = [];
+    for (let index = 0; index < count; index++) {
+      await ports.sleep(40 + (ports.random.uint32() % 400));
+      const refusal: Refusal = ports.random.uint32() % 2 === 0 ? "condition" : "event";
+      const name = `large${index}`;
+      let tries = 0;
+      await until(ports, async () => {
+        tries++;
+        const made = await ports.kube.create(kinds.pods, pod(name, { labels: { [refusalLabel]: refusal } }));
+        return made.ok || made.reason === "AlreadyExists";
+      });
+      if (tries > 1) doubtful.push(name);
+      await ports.sleep(60 + (ports.random.uint32() % 500));
+      await takeAway(ports, name);
+    }
+    // A create that got no answer may land when its pod was taken away already.
+    if (doubtful.length > 0) await ports.sleep(lateMs);
+    for (const name of doubtful) await takeAway(ports, name);
+  });
+}
+
+/** Longer than a write that got no answer may take to land. */
+const lateMs = 9_000;
+
+function takeAway(ports: ActorPorts, name: string): Promise<void> {
+  return until(ports, async () => {
+    const gone = await ports.kube.delete(at(kinds.pods, name), { gracePeriodSeconds: 0 });
+    return !gone.ok && gone.reason === "NotFound";
+  });
+}
+
+/** What a scheduler does with a pod that fits nowhere. False for a pod that is none of these. */
+export async function refuseTooLarge({ kube }: Pick<ActorPorts, "kube">, found: KubeObject): Promise<boolean> {
+  const refusal = found.metadata.labels?.[refusalLabel];
+  if (refusal === undefined) return false;
+  const { name, uid, namespace = "" } = found.metadata;
+  if (refusal === "event") {
+    const involvedObject = { apiVersion: "v1", kind: "Pod", namespace, name, uid };
+    const metadata = { name: `${name}.refused`, namespace };
+    await kube.create(events, {
+      apiVersion: "v1",
+      kind: "Event",
+      metadata,
+      involvedObject,
+      reason: "FailedScheduling",
+      message,
+      type: "Warning",
+      count: 1,
+    } as unknown as KubeObject);
+    return true;
+  }
+  const conditions = [{ type: "PodScheduled", status: "False", reason: "Unschedulable", message }];
+  const status = { ...(found["status"] as object), conditions };
+  await kube.update({ ...at(kinds.pods, name), subresource: "status" }, { ...found, status });
+  return true;
+}
+
+async function until(ports: ActorPorts, isDone: () => Promise<boolean>): Promise<void> {
+  while (!(await isDone())) await ports.sleep(20);
+}

@@ -94,7 +94,22 @@ describe("an attempt", () => {
     expect(cluster.requestOf("f")?.status).toEqual({ phase: "Failed", reason: "not today", failedAttempts: 0 });
   });
 
-  test("K6, K7: is followed by others up to the limit, each later than the one before, and each is written down", async () => {
+  test.each([
+    { backoffLimit: 0, attempts: 1 },
+    { backoffLimit: 1, attempts: 2 },
+    { backoffLimit: 2, attempts: 3 },
+  ])("with a limit of $backoffLimit there are $attempts attempts, and the last one is final", async (about) => {
+    const { backoffLimit, attempts } = about;
+    const { cluster, pod } = await withPod();
+    await cluster.request(pod, { ...onNode, backoffLimit });
+    const refusals = failing(cluster, "bind", "pods f", 9);
+    await cluster.startBinder();
+    await cluster.run(60);
+    expect(refusals()).toBe(attempts);
+    expect(cluster.requestOf("f")?.status).toMatchObject({ phase: "Failed", failedAttempts: attempts });
+  });
+
+  test("K6, K7: is followed by as many others as the limit says, each later than the one before, and each is written down", async () => {
     const { cluster, pod } = await withPod();
     await cluster.request(pod, { ...onNode, backoffLimit: 3 });
     const refusals = failing(cluster, "bind", "pods f", 9);
@@ -105,8 +120,8 @@ describe("an attempt", () => {
       const attempts = cluster.requestOf("f")?.status?.failedAttempts ?? 0;
       if (attempts > (seen.length === 0 ? 0 : seen.length)) seen.push(tenth / 10);
     }
-    expect(cluster.requestOf("f")?.status).toMatchObject({ phase: "Failed", failedAttempts: 3 });
-    expect(refusals()).toBe(3);
+    expect(cluster.requestOf("f")?.status).toMatchObject({ phase: "Failed", failedAttempts: 4 });
+    expect(refusals()).toBe(4);
     const [first = 0, second = 0, third = 0] = seen;
     expect(second - first).toBeGreaterThanOrEqual(1);
     expect(second - first).toBeLessThan(1.5);

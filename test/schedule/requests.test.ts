@@ -154,8 +154,9 @@ test("a request that failed for good is taken away", async () => {
 
 test.each([
   ["without a bound on attempts, after the first", undefined, 1, true],
-  ["with a bound, when it is reached", 3, 3, true],
-  ["with a bound, not before", 3, 2, false],
+  ["with three retries, after the fourth attempt", 3, 4, true],
+  ["with three retries, not after the third", 3, 3, false],
+  ["with no retry, after the first", 0, 1, true],
 ])("a request has failed for good %s", (_, backoffLimit, failedAttempts, is) => {
   const request = {
     spec: backoffLimit === undefined ? {} : { backoffLimit },

@@ -49,7 +49,8 @@ test("who takes over marks every pod that waits, and none that is on its way", a
   expect([epochOf(cluster, "sent"), epochOf(cluster, "foreign")]).toEqual([undefined, undefined]);
   expect(cluster.requests().map(({ metadata }) => metadata.uid)).toEqual([uid]);
   open();
-  await cluster.run(3);
+  // Its three retries take seven seconds.
+  await cluster.run(10);
   expect(cluster.pod1("sent").status?.phase).toBe("Running");
 });
 

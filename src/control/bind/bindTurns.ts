@@ -312,9 +312,9 @@ export class BindTurns {
   /** Says so first, which is durable, and then takes back what the attempt wrote. Whoever comes after a crash finds the rest. */
   private async fail(attempt: Attempt, why: string, cancel: Cancel): Promise<TurnResult> {
     const { request, patience } = attempt;
-    const limit = request.spec?.backoffLimit ?? 0;
     const before = request.status?.failedAttempts ?? 0;
-    const failedAttempts = before < limit ? before + 1 : before;
+    // Without a limit there is nothing to count against, and KAI counts nothing.
+    const failedAttempts = (request.spec?.backoffLimit ?? null) === null ? before : before + 1;
     const status = { ...request.status, phase: "Failed" as const, reason: why, failedAttempts };
     const outcome = await this.writeStatus(attempt, status, cancel);
     if (!outcome.ok) return outcome.reason === "NotFound" ? undefined : turnResultOf(outcome);

@@ -111,7 +111,7 @@ const cases: { name: string; view: Partial<GroupView>; verdict: string }[] = [
   },
   {
     name: "Y14: nor one that has used them up",
-    view: { reservations: [reserved()], requests: [request({ phase: "Failed", attempts: 3, limit: 3 })] },
+    view: { reservations: [reserved()], requests: [request({ phase: "Failed", attempts: 4, limit: 3 })] },
     verdict: "delete",
   },
   {
@@ -126,7 +126,7 @@ const cases: { name: string; view: Partial<GroupView>; verdict: string }[] = [
   },
   {
     name: "Y18: a BindRequest that failed and will be tried again does",
-    view: { reservations: [reserved()], requests: [request({ phase: "Failed", attempts: 1, limit: 3 })] },
+    view: { reservations: [reserved()], requests: [request({ phase: "Failed", attempts: 3, limit: 3 })] },
     verdict: "keep",
   },
   {

@@ -225,8 +225,8 @@ describe("a bind", () => {
   test.each([
     ["Succeeded", request({ phase: "Succeeded" }), "done"],
     ["Failed without retries", request({ phase: "Failed" }), "done"],
-    ["Failed with its retries used up", request({ phase: "Failed", attempts: 3, limit: 3 }), "done"],
-    ["Failed with retries left", request({ phase: "Failed", attempts: 2, limit: 3 }), "write"],
+    ["Failed with its retries used up", request({ phase: "Failed", attempts: 4, limit: 3 }), "done"],
+    ["Failed with retries left", request({ phase: "Failed", attempts: 3, limit: 3 }), "write"],
   ])("that has %s is %s", (_, given, type) => {
     expect(step({ request: given })).toMatchObject({ type });
   });

@@ -457,7 +457,7 @@ facts("S7", [
     name: "a bind request that may be tried again",
     objects: {
       pods: [reservation("r", "g")],
-      bindrequests: [request("g", { phase: "Failed", failedAttempts: 1 }, { backoffLimit: 3 })],
+      bindrequests: [request("g", { phase: "Failed", failedAttempts: 3 }, { backoffLimit: 3 })],
     },
     status: "passed",
   },
@@ -465,7 +465,7 @@ facts("S7", [
     name: "a bind request that gave up",
     objects: {
       pods: [reservation("r", "g")],
-      bindrequests: [request("g", { phase: "Failed", failedAttempts: 3 }, { backoffLimit: 3 })],
+      bindrequests: [request("g", { phase: "Failed", failedAttempts: 4 }, { backoffLimit: 3 })],
     },
     status: "failed",
   },

@@ -21,7 +21,7 @@ export type BindRequestSpec = {
   resourceClaimAllocations?: { name?: string; allocation?: unknown }[];
   extendedResourceClaimAllocation?: unknown;
   predictedNUMAZones?: { zone?: string; amount?: Record<string, string> }[];
-  /** How many failed attempts are followed by another one; none is no second try. */
+  /** How many retries follow a first attempt that failed; null is none. */
   backoffLimit?: number | null;
 };
 
@@ -31,17 +31,18 @@ export type BindRequestStatus = {
   /** Empty is pending. */
   phase?: "Pending" | "Succeeded" | "Failed" | "";
   reason?: string;
+  /** All attempts that failed, the first one included. */
   failedAttempts?: number;
 };
 
 export const bindRequestRef = { group: schedulingGroup, version: "v1alpha2", plural: "bindrequests" } as const;
 export const bindRequestApiVersion = "scheduling.run.ai/v1alpha2";
 
-/** Failed, and nobody will try again. */
+/** Failed, and all retries are used up. */
 export function isFinallyFailed({ spec, status }: BindRequest): boolean {
   if (status?.phase !== "Failed") return false;
   const limit = spec?.backoffLimit;
-  return limit === undefined || limit === null || (status.failedAttempts ?? 0) >= limit;
+  return limit === undefined || limit === null || (status.failedAttempts ?? 0) > limit;
 }
 
 /** The UID of the pod that it is for; a namesake of that pod has no part in it. */

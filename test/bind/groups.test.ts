@@ -1,7 +1,7 @@
 /** What becomes of reservations when reads fail, caches lag and others interfere: the rows S, Y and H of the catalogue. */
 import { describe, expect, test } from "vitest";
 import { readGroup } from "../../src/control/bind/readGroup.ts";
-import { deviceOf, holdersOf } from "../../src/decide/bind/reservation.ts";
+import { deviceOf, holdersOf, newReservation, reservationDefaults } from "../../src/decide/bind/reservation.ts";
 import type { Pod } from "../../src/model/kubernetes.generated.ts";
 import type { KubeObject } from "../../src/model/object.ts";
 import { refused } from "../../src/model/outcome.ts";
@@ -417,4 +417,64 @@ describe("a reservation", () => {
     await cluster.run(130);
     expect(cluster.reservations()).toEqual([]);
   });
+});
+
+describe("a reservation that a BindRequest keeps", () => {
+  const skipped = "Skipping reservation pod deletion, active BindRequests exist";
+  const said = (cluster: BindCluster) => cluster.log.lines.filter(({ message }) => message === skipped);
+
+  /** A reservation without users, and a request for it that waits for its gang. */
+  async function kept(): Promise<BindCluster> {
+    const cluster = await BindCluster.create();
+    await orphan(cluster, "X");
+    const pod = await cluster.pod("f", half);
+    await cluster.request(pod, onNode, { "muster.dev/commit": "c", "muster.dev/commit-size": "2" });
+    await cluster.startBinder();
+    await cluster.run(2);
+    return cluster;
+  }
+
+  test("is logged with its group and the request, once, also when only the cache is asked", async () => {
+    const cluster = await kept();
+    expect(cluster.reservations()).toHaveLength(1);
+    const fields = { gpuGroup: "X", bindRequest: "default/f", node: "h100-0" };
+    expect(said(cluster)).toEqual([{ level: "info", message: skipped, fields }]);
+    expect(cluster.kube.calls.filter((call) => call === "list bindrequests")).toHaveLength(0);
+    await cluster.run(200);
+    expect(said(cluster)).toHaveLength(1);
+  });
+
+  test("is logged again when it is another request", async () => {
+    const cluster = await kept();
+    const other = await cluster.pod("g", half);
+    await cluster.request(other, onNode, { "muster.dev/commit": "d", "muster.dev/commit-size": "2" });
+    await cluster.run(2);
+    await cluster.api.delete(requests, "default/f");
+    await cluster.run(5);
+    expect(said(cluster).map(({ fields }) => fields["bindRequest"])).toEqual(["default/f", "default/g"]);
+  });
+});
+
+test("a reservation on no node does not come for pods whose device is not known: they go", async () => {
+  const cluster = await BindCluster.create();
+  const { name } = await cluster
+    .pod("kai", half, { nodeName: "h100-0" }, { labels: { "runai-gpu-group": "X" } })
+    .then(({ metadata }) => metadata);
+  const object = newReservation({ node: "h100-0", group: "X", users: [], options: reservationDefaults });
+  await cluster.api.create("/pods", object as never);
+  await cluster.run(1);
+  await cluster.startBinder();
+  await cluster.run(40);
+  expect(cluster.pods().map(({ metadata }) => metadata.name)).not.toContain(name);
+  expect(cluster.eventReasons()).toContain("ReservationLost");
+  expect(cluster.reservations()).toEqual([]);
+});
+
+test("a reservation on no node that no request needs goes at once", async () => {
+  const cluster = await BindCluster.create();
+  const object = newReservation({ node: "h100-0", group: "X", users: [], options: reservationDefaults });
+  await cluster.api.create("/pods", object as never);
+  await cluster.startBinder();
+  await cluster.run(0.5);
+  expect(cluster.reservations()).toEqual([]);
 });

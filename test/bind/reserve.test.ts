@@ -1,6 +1,7 @@
 /** Reserving a GPU when others are faster, slower or away: the rows V of the catalogue that need a running cluster. */
 import { describe, expect, test } from "vitest";
 import { deviceOf, newReservation, reservationDefaults } from "../../src/decide/bind/reservation.ts";
+import type { Pod } from "../../src/model/kubernetes.generated.ts";
 import type { KubeObject } from "../../src/model/object.ts";
 import { refused } from "../../src/model/outcome.ts";
 import { BindCluster } from "./bindCluster.ts";
@@ -221,6 +222,95 @@ describe("a reservation", () => {
     const told = JSON.parse(cluster.pods()[0]?.metadata.annotations?.["muster.dev/gpu-devices"] ?? "{}");
     expect(told).toEqual({ X: second && deviceOf(second) });
   });
+});
+
+describe("between a reservation and its bind", () => {
+  /** Runs once, before the first call of this kind leaves. */
+  async function interrupted(
+    call: { verb: string; plural: string; isReservation?: boolean },
+    act: () => Promise<unknown>,
+  ) {
+    const { cluster, pod } = await withRequest();
+    const way = new Waylaid();
+    let isFirst = true;
+    way.before = ({ verb, plural, name }) => {
+      const isMeant = verb === call.verb && plural === call.plural;
+      if (!isFirst || !isMeant || (call.isReservation === true) !== name.startsWith("gpu-reservation"))
+        return undefined;
+      isFirst = false;
+      return act.call(undefined).then(() => undefined);
+    };
+    cluster.through((kube) => way.of(kube));
+    return { cluster, pod, wasMet: () => !isFirst };
+  }
+
+  test("a request that was ended meanwhile, the same object in another version, is not carried out", async () => {
+    let end = async (): Promise<unknown> => undefined;
+    const { cluster, wasMet } = await interrupted({ verb: "list", plural: "bindrequests" }, () => end());
+    end = () =>
+      cluster.admin.patch(
+        {
+          group: "scheduling.run.ai",
+          version: "v1alpha2",
+          plural: "bindrequests",
+          namespace: "default",
+          name: "f",
+          subresource: "status",
+        },
+        { type: "merge", body: { status: { phase: "Failed", reason: "ended elsewhere" } } },
+      );
+    const placed: string[] = [];
+    cluster.api.core.store.onEvent(({ current }) => {
+      if (current.resource !== "/pods" || !current.name.startsWith("gpu-reservation")) return;
+      const { spec } = current.object() as unknown as Pod;
+      if (spec?.nodeName !== undefined) placed.push(spec.nodeName);
+    });
+    await cluster.startBinder();
+    await cluster.run(10);
+    expect(wasMet()).toBe(true);
+    expect(placed).toEqual([]);
+    expect(cluster.requestOf("f")?.status?.reason).toBe("ended elsewhere");
+    expect(cluster.reservations()).toEqual([]);
+  });
+
+  test("a reservation that is deleted meanwhile is made again, and the attempt has not failed", async () => {
+    let remove = async (): Promise<unknown> => undefined;
+    const { cluster, wasMet } = await interrupted({ verb: "bind", plural: "pods", isReservation: true }, () =>
+      remove(),
+    );
+    remove = async () => {
+      const [reservation] = cluster.reservations();
+      await cluster.api.delete("/pods", `kai-resource-reservation/${reservation?.metadata.name}`);
+    };
+    await cluster.startBinder();
+    await cluster.run(10);
+    expect(wasMet()).toBe(true);
+    expect(cluster.requestOf("f")?.status).toEqual({ phase: "Succeeded" });
+    expect(cluster.eventReasons()).not.toContain("BindingError");
+    expect(cluster.reservations()).toHaveLength(1);
+  });
+});
+
+test("a reservation on its way to its node counts when what is left of the node is counted anew", async () => {
+  const cluster = await BindCluster.create();
+  const seven = { limits: { "nvidia.com/gpu": "7" }, requests: { "nvidia.com/gpu": "7" } };
+  await cluster.pod("whole", {}, { nodeName: "h100-0", containers: [{ name: "main", image: "i", resources: seven }] });
+  const [first, second] = [await cluster.pod("first", half), await cluster.pod("second", half)];
+  cluster.kube.faults = {
+    before: (verb, what) =>
+      verb === "bind" && what.startsWith("pods gpu-reservation") ? refused("Unavailable", "down") : undefined,
+  };
+  await cluster.request(first, onNode);
+  await cluster.startBinder();
+  await cluster.run(2);
+  expect(cluster.reservations().map(({ spec }) => spec?.nodeName)).toEqual([undefined]);
+  await cluster.request(second, { ...onNode, selectedGPUGroups: ["Y"] });
+  await cluster.run(2);
+  expect(cluster.requestOf("second")?.status).toMatchObject({
+    phase: "Failed",
+    reason: "node h100-0 has no GPU left for group Y: all are held by pods and reservations",
+  });
+  expect(cluster.reservations()).toHaveLength(1);
 });
 
 describe("ConfigMaps", () => {

@@ -8,7 +8,6 @@ import {
 import { releasePod } from "../../decide/bind/releasePod.ts";
 import {
   deviceOf,
-  hasEnded,
   holdersOf,
   holdersPatch,
   newReservation,
@@ -16,7 +15,7 @@ import {
   type ReservationOptions,
 } from "../../decide/bind/reservation.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
-import { expectedOf, type Intent } from "../../model/intent.ts";
+import { expectedOf, type Intent, keyOf } from "../../model/intent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import type { Revision } from "../../model/revision.ts";
@@ -40,6 +39,8 @@ export class GroupTurns {
     string,
     { readonly sinceMs: number; readonly uid: string; readonly seenMs: number }
   >();
+  /** By group and node, the BindRequest that alone keeps the reservation, as it was last logged. */
+  private readonly keepers = new Map<string, Map<string, string>>();
 
   constructor(controllers: Controllers, world: BindWorld, recorder: EventRecorder, options: ReservationOptions) {
     this.controllers = controllers;
@@ -50,10 +51,15 @@ export class GroupTurns {
 
   async reconcile(group: string, turn: Turn): Promise<TurnResult> {
     const nodes = this.world.nodesOf(group);
-    if (nodes.length === 0) this.refusals.delete(group);
+    if (nodes.length === 0) {
+      this.refusals.delete(group);
+      this.keepers.delete(group);
+    }
     for (const node of nodes) {
       const view = this.world.view(group, node);
-      if (judgeGroup(view).type === "keep") {
+      const verdict = judgeGroup(view);
+      if (verdict.type === "keep") {
+        this.logKeeper(verdict, { group, node });
         if (view.reservations.some((pod) => deviceOf(pod) !== undefined)) this.refusals.delete(group);
         continue;
       }
@@ -70,6 +76,7 @@ export class GroupTurns {
     const fresh = await readGroup(kube, { group, node }, { atLeast, cancel });
     if (!fresh.ok) return turnResultOf(fresh);
     const verdict = judgeGroup({ ...fresh.value, refusal: this.refusalOf(fresh.value) });
+    this.logKeeper(verdict, { group, node });
     if (verdict.type === "keep") {
       ports.log.debug({ group, node, why: verdict.why }, "a reservation stays");
       // The cache says otherwise and will catch up; should it have nothing more to tell, we ask again.
@@ -86,6 +93,23 @@ export class GroupTurns {
     }
     // One step may be followed by another: a holder that was dropped was perhaps the last one.
     return { requeueAfterMs: 0 };
+  }
+
+  /** Why a reservation without users stays: once for each group and request, until that changes. */
+  private logKeeper(verdict: GroupVerdict, { group, node }: { readonly group: string; readonly node: string }): void {
+    const request = verdict.type === "keep" ? verdict.request : undefined;
+    const known = this.keepers.get(group) ?? new Map<string, string>();
+    if (request === undefined) {
+      known.delete(node);
+      return;
+    }
+    const bindRequest = keyOf(request.metadata.namespace, request.metadata.name);
+    if (known.get(node) === bindRequest) return;
+    this.keepers.set(group, known.set(node, bindRequest));
+    this.controllers.ports.log.info(
+      { gpuGroup: group, bindRequest, node },
+      "Skipping reservation pod deletion, active BindRequests exist",
+    );
   }
 
   private refusalOf(view: GroupView): Refusal | undefined {
@@ -114,7 +138,7 @@ export class GroupTurns {
       }
       case "delete": {
         const { reservation, why } = verdict;
-        return [{ type: "delete", ...on(reservation), gracePeriodSeconds: graceSecondsOf(reservation), why }];
+        return [{ type: "delete", ...on(reservation), gracePeriodSeconds: graceSeconds, why }];
       }
       case "restore": {
         const object = newReservation({
@@ -152,9 +176,7 @@ function on(pod: Pod): { target: Intent["target"]; expected: ReturnType<typeof e
 }
 
 /**
- * A device is free when its node says so. KAI deletes reservations by force: whoever gets the GPU at once is refused by a node that still holds
- * it.
+ * A device is free when its node says so. KAI deletes reservations by force, and the next pod on the GPU is refused by a node that still
+ * holds it. Where no node runs the reservation the API server deletes it at once, as every such pod.
  */
-function graceSecondsOf(reservation: Pod): number {
-  return reservation.spec?.nodeName === undefined || hasEnded(reservation) ? 0 : 1;
-}
+const graceSeconds = 1;

@@ -302,6 +302,7 @@ describe("a group's reservation", () => {
     expect(judgeGroup(group({ reservations: [reserved()], requests: [request()] }))).toEqual({
       type: "keep",
       why: "BindRequest team/f is going to use it",
+      request: request(),
     });
   });
 

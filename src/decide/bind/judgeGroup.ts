@@ -38,7 +38,8 @@ export const pinPatienceMs = 20_000;
 const pinRetryMs = 1_000;
 
 export type GroupVerdict =
-  | { readonly type: "keep"; readonly why: string }
+  /** `request`: nothing but this BindRequest keeps the reservation. */
+  | { readonly type: "keep"; readonly why: string; readonly request?: BindRequest }
   /** These pods are in nobody's bind any more: take the group off them, so that writes of an old bind conflict. */
   | { readonly type: "release"; readonly pods: readonly Pod[]; readonly why: string }
   /** These UIDs rely on the reservation no more. */
@@ -125,7 +126,7 @@ export function judgeGroup(view: GroupView): GroupVerdict {
   const [user] = live;
   if (user !== undefined) return { type: "keep", why: `pod ${nameOf(user)} uses it` };
   const request = view.requests.find((each) => protects(each, view));
-  if (request !== undefined) return { type: "keep", why: `BindRequest ${nameOf(request)} is going to use it` };
+  if (request !== undefined) return { type: "keep", why: `BindRequest ${nameOf(request)} is going to use it`, request };
   for (const each of standing) {
     const gone = [...holdersOf(each).keys()].filter((uid) => !isHeldBy(uid, view)).sort();
     if (gone.length > 0) return { type: "drop", reservation: each, uids: gone, why: "its holders are gone" };
@@ -135,10 +136,13 @@ export function judgeGroup(view: GroupView): GroupVerdict {
   return { type: "delete", reservation, why: `no pod and no BindRequest needs group ${group}` };
 }
 
-/** Whether a reservation that is not on its node yet will get the device that pods use already. */
+/**
+ * Whether a reservation that is not on its node yet will get the device that pods use already. Of pods that another binder placed it is
+ * not known which one that is: whatever the reservation got, it might be another.
+ */
 export function standsFor(reservation: Pod, placed: readonly Pod[], group: string): boolean {
   const asked = deviceAskedBy(reservation);
-  return placed.every((pod) => devicesOf(pod)[group] === asked);
+  return asked !== undefined && placed.every((pod) => devicesOf(pod)[group] === asked);
 }
 
 /** A reservation that asked for the device of a lost one and was refused. */

@@ -20,7 +20,7 @@ import { inPlacingOrder } from "./placeGang.ts";
 import { placeTask, problemOf } from "./placeTask.ts";
 import type { PodShape } from "./podShape.ts";
 import type { QueueState } from "./queueTree.ts";
-import { wholeAmount } from "./resources.ts";
+import { gpuAt, wholeAmount } from "./resources.ts";
 import type { Obstacle, Session } from "./session.ts";
 import { socialRules } from "./social.ts";
 import type { Task } from "./task.ts";
@@ -366,6 +366,8 @@ function isOfAmounts(text: string): boolean {
 
 const lackText = "have not enough ";
 const noGpuText = "have no GPU with enough memory left";
+/** Perhaps it is the one that could be shared: such a node gives no share at all. */
+const failedGpuText = "have a failed GPU: more are in use than they have left";
 
 /** Why each node is refused: nodes by reason, and those that nothing but room keeps it from. */
 function nodeReasons(session: Session, task: Task): { reasons: Map<string, string[]>; open: NodeState[] } {
@@ -419,6 +421,7 @@ function nodeReasons(session: Session, task: Task): { reasons: Map<string, strin
       continue;
     }
     if (shape.hostPorts.length > 0 && fit.score(shape, at) < 0) add("have the port in use");
+    else if (isShared(shape.gpu) && (table.idle[gpuAt]?.[at] ?? 0) < 0) add(failedGpuText);
     else if (isShared(shape.gpu) && fit.score(shape, at) < 0) add(noGpuText);
     else if (rules?.refuses(at) !== undefined) add(`are ruled out by pod ${rules.refuses(at)}`);
     else if (shape.volumeClaims.length > 0 && cluster.volumes.refuses(task, node) !== undefined) {

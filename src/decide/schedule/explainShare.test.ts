@@ -142,3 +142,10 @@ describe("what would make a share run", () => {
     expect(message).toContain("none of them shared; besides, 1 node(s) are not ready or cordoned");
   });
 });
+
+test("a share that no GPU of a node with a failed one may take says so, and not that memory is missing", () => {
+  const words = together(user("a", "0.2", "X"), user("b", "0.2", "Y"), half);
+  const verdict = why({ nodes: one(), ...words });
+  expect(verdict?.message).toContain("1 node(s) have a failed GPU: more are in use than they have left");
+  expect(verdict?.message).not.toContain("memory");
+});

@@ -52,3 +52,31 @@ test("in the story, shares, whole GPUs and several at once do run", async () => 
   await runSeeds(story, { from: 1, count: 3 });
   expect([...running].filter((name) => !name.startsWith("gpu-reservation")).sort()).toEqual(["m", "p", "w"]);
 });
+
+test("in the story a person deletes reservations under pods that run, and others come with the same device", async () => {
+  let lost = 0;
+  let restored = 0;
+  const watching: Invariant = {
+    id: "watching",
+    fact: "nothing",
+    begin: ({ store }) => ({
+      commit: ({ type, event: { current, previous }, call }) => {
+        if (current.resource !== "/pods" || current.namespace !== "kai-resource-reservation") return undefined;
+        const pod = (previous ?? current).object() as Pod;
+        const group = pod.metadata.labels?.["runai-gpu-group"];
+        const isUsed = [...store.collection("/pods").all()].some((version) => {
+          const { metadata, status } = version.object() as Pod;
+          const isUser = metadata.namespace === "default" && metadata.labels?.["runai-gpu-group"] === group;
+          return isUser && status?.phase === "Running";
+        });
+        if (call.actor === "meddler" && isUsed) lost++;
+        if (type === "ADDED" && pod.metadata.annotations?.["muster.dev/pin-device"] !== undefined) restored++;
+        return undefined;
+      },
+    }),
+  };
+  const story = { ...bindScenario, faults: [], invariants: [...bindScenario.invariants, watching] };
+  const { broken } = await runSeeds(story, { from: 1, count: 6 });
+  expect(broken).toEqual([]);
+  expect([lost > 0, restored > 0]).toEqual([true, true]);
+});

@@ -9,6 +9,7 @@ import type { BindRequest } from "../../model/scheduling/bindRequest.ts";
 import { isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";
 import { annotationKeys, gpuGroupsOfLabels, isReservationPod, nodeHeldBy } from "../../model/scheduling/keys.ts";
 import type { Invariant } from "../invariant.ts";
+import { RobbedGroups } from "./meddler.ts";
 
 const requestsKey = "scheduling.run.ai/bindrequests";
 
@@ -19,16 +20,29 @@ const requestsKey = "scheduling.run.ai/bindrequests";
 export const noGpuTwice: Invariant = {
   id: "I1",
   fact: "a GPU is shared within one group and up to one whole, and nobody else has it",
-  begin: ({ store }) => ({
-    commit: ({ type, event }) => {
-      if (event.current.resource !== "/pods" || type === "DELETED") return undefined;
-      const node = (event.current.object() as unknown as Pod).spec?.nodeName;
-      return node === undefined ? undefined : usedTwice(store, node);
-    },
-  }),
+  begin: ({ store }) => {
+    const robbed = new RobbedGroups(store);
+    return {
+      commit: (commit) => {
+        const { type, event } = commit;
+        robbed.observe(commit);
+        if (event.current.resource !== "/pods" || type === "DELETED") return undefined;
+        const node = (event.current.object() as unknown as Pod).spec?.nodeName;
+        return node === undefined ? undefined : usedTwice(store, node, (group) => robbed.has(group, node));
+      },
+      atRest: () => {
+        const nodes = new Set(pods(store).flatMap(({ spec }) => spec?.nodeName ?? []));
+        for (const node of nodes) {
+          const twice = usedTwice(store, node, () => false);
+          if (twice !== undefined) return twice;
+        }
+        return undefined;
+      },
+    };
+  },
 };
 
-function usedTwice(store: ObjectStore, node: string): string | undefined {
+function usedTwice(store: ObjectStore, node: string, isRobbed: (group: string) => boolean): string | undefined {
   const uses = new Map<string, { groups: Set<string>; hundredths: number; whole: string[] }>();
   const of = (device: string) => {
     const use = uses.get(device) ?? { groups: new Set<string>(), hundredths: 0, whole: [] };
@@ -40,6 +54,7 @@ function usedTwice(store: ObjectStore, node: string): string | undefined {
     if (!isReservationPod(pod)) {
       const share = Number(pod.metadata.annotations?.[annotationKeys.gpuFraction] ?? "0");
       for (const [group, device] of Object.entries(devicesOf(pod))) {
+        if (isRobbed(group)) continue;
         const use = of(device);
         use.groups.add(group);
         use.hundredths += Math.round(share * 100);
@@ -64,47 +79,61 @@ function usedTwice(store: ObjectStore, node: string): string | undefined {
 export const reservationsOutliveTheirUsers: Invariant = {
   id: "I2",
   fact: "a reservation is there from before a pod is bound to its group until the pod is gone",
-  begin: ({ store }) => ({
-    commit: ({ type, event, call }) => {
-      if (event.current.resource !== "/pods") return undefined;
-      const before = event.previous?.object() as unknown as Pod | undefined;
-      const now = event.current.object() as unknown as Pod;
-      if (isReservationPod(now)) {
-        if (type !== "DELETED" || before === undefined) return undefined;
-        const user = usersOf(store, before)[0];
-        if (user === undefined) return undefined;
-        return `${call.actor} deleted the reservation ${now.metadata.name} under ${user.metadata.name}`;
-      }
-      const node = now.spec?.nodeName;
-      if (type === "DELETED" || node === undefined || before?.spec?.nodeName === node) return undefined;
-      for (const group of gpuGroupsOfLabels(now.metadata.labels)) {
-        const reservation = pods(store).find(
-          (pod) => isReservationPod(pod) && isOf(pod, group, node) && !hasEnded(pod),
-        );
-        if (reservation === undefined)
-          return `${now.metadata.name} was bound to ${node} without a reservation of ${group}`;
-        const device = deviceOf(reservation);
-        if (device === undefined)
-          return `${now.metadata.name} was bound before the node had said which device ${group} has`;
-        const told = devicesOf(now)[group];
-        if (told !== device) return `${now.metadata.name} was told device ${told} of ${group}, which has ${device}`;
-      }
-      return undefined;
-    },
-    atRest: () => {
-      for (const pod of pods(store)) {
-        if (isReservationPod(pod)) {
-          if (usersOf(store, pod).length === 0)
-            return `nobody uses the reservation ${pod.metadata.name}, and it is still there`;
-          continue;
+  begin: ({ store }) => {
+    const robbed = new RobbedGroups(store);
+    return {
+      commit: (commit) => {
+        const { type, event, call } = commit;
+        robbed.observe(commit);
+        if (event.current.resource !== "/pods") return undefined;
+        const before = event.previous?.object() as unknown as Pod | undefined;
+        const now = event.current.object() as unknown as Pod;
+        if (isReservationPod(now)) {
+          if (type !== "DELETED" || before === undefined) return undefined;
+          const user = usersOf(store, before)[0];
+          const [group = ""] = gpuGroupsOfLabels(before.metadata.labels);
+          if (user === undefined || robbed.has(group, nodeHeldBy(before) ?? "")) return undefined;
+          return `${call.actor} deleted the reservation ${now.metadata.name} under ${user.metadata.name}`;
         }
-        if (pod.spec?.nodeName !== undefined || pod.metadata.deletionTimestamp !== undefined) continue;
-        const groups = gpuGroupsOfLabels(pod.metadata.labels);
-        if (groups.length > 0) return `${pod.metadata.name} is not bound and carries ${groups.join(", ")}`;
-      }
-      return undefined;
-    },
-  }),
+        const node = now.spec?.nodeName;
+        if (type === "DELETED" || node === undefined || before?.spec?.nodeName === node) return undefined;
+        for (const group of gpuGroupsOfLabels(now.metadata.labels)) {
+          if (robbed.has(group, node)) continue;
+          const reservation = pods(store).find(
+            (pod) => isReservationPod(pod) && isOf(pod, group, node) && !hasEnded(pod),
+          );
+          if (reservation === undefined)
+            return `${now.metadata.name} was bound to ${node} without a reservation of ${group}`;
+          const device = deviceOf(reservation);
+          if (device === undefined)
+            return `${now.metadata.name} was bound before the node had said which device ${group} has`;
+          const told = devicesOf(now)[group];
+          if (told !== device) return `${now.metadata.name} was told device ${told} of ${group}, which has ${device}`;
+        }
+        return undefined;
+      },
+      atRest: () => {
+        for (const pod of pods(store)) {
+          if (isReservationPod(pod)) {
+            if (usersOf(store, pod).length === 0)
+              return `nobody uses the reservation ${pod.metadata.name}, and it is still there`;
+            continue;
+          }
+          const groups = gpuGroupsOfLabels(pod.metadata.labels);
+          const node = pod.spec?.nodeName;
+          for (const group of node === undefined || hasEnded(pod) ? [] : groups) {
+            const reservation = pods(store).find((each) => isReservationPod(each) && isOf(each, group, node ?? ""));
+            const device = reservation === undefined ? undefined : deviceOf(reservation);
+            if (device === undefined || devicesOf(pod)[group] !== device)
+              return `${pod.metadata.name} has device ${devicesOf(pod)[group]} of ${group}, and its reservation ${device ?? "none"}`;
+          }
+          if (node !== undefined || pod.metadata.deletionTimestamp !== undefined) continue;
+          if (groups.length > 0) return `${pod.metadata.name} is not bound and carries ${groups.join(", ")}`;
+        }
+        return undefined;
+      },
+    };
+  },
 };
 
 /** Two reservations of one group would hold two GPUs, and half of its users would be told the wrong one. */

@@ -27,6 +27,7 @@ import { oneEpochWrites } from "../invariants/leadership.ts";
 import { type Mistake, mistaken } from "../mistake.ts";
 import type { Scenario } from "../scenario.ts";
 import { noGpuTwice, oneReservationPerGroup, requestsEnd, reservationsOutliveTheirUsers } from "./invariants.ts";
+import { meddler } from "./meddler.ts";
 
 const podsRef = { group: "", version: "v1", plural: "pods" };
 const binders = ["ann", "bob"];
@@ -60,7 +61,7 @@ export async function makeNamespaces(kube: Pick<KubeApi, "create">): Promise<voi
 const nodes = kubelets(["t4=2"]);
 const binder = binderPart({ reservation: { ...reservationDefaults, allocationTimeoutMs: 4_000 } });
 
-/** Shares of one and of two GPUs and whole ones come and go while two binders quarrel about who leads. */
+/** Shares of one and of two GPUs and whole ones come and go while two binders quarrel about who leads and a person deletes reservations. */
 export const bindScenario: Scenario = bindWith();
 
 /** `bind`, or `bind/<mistake>`: one classic mistake at a time. */
@@ -79,6 +80,7 @@ export function bindWith(mistake?: Mistake): Scenario {
       })),
       controllersProcess("kubelets", (controllers) => nodes.add(controllers)),
       scheduler(),
+      meddler(),
     ],
     invariants: [
       noGpuTwice,

@@ -1,0 +1,80 @@
+/** A person who deletes reservation pods with kubectl, and what may be held against the binder afterwards. */
+import type { ObjectStore } from "../../apiserver/storage/objectStore.ts";
+import { deviceOf, devicesOf, hasEnded, podsRef } from "../../decide/bind/reservation.ts";
+import type { Pod } from "../../model/kubernetes.generated.ts";
+import { type BindRequest, isFinallyFailed } from "../../model/scheduling/bindRequest.ts";
+import { gpuGroupsOfLabels, isReservationPod, nodeHeldBy, reservationNamespace } from "../../model/scheduling/keys.ts";
+import type { ActorSpec } from "../actor.ts";
+import type { Commit } from "../history.ts";
+
+const name = "meddler";
+
+/** In every other seed: some reservations, one after the other, with their grace or by force. */
+export function meddler(): ActorSpec {
+  let round = 0;
+  return {
+    name,
+    finite: true,
+    sheltered: true,
+    run: async (ports) => {
+      const { kube } = ports;
+      if (ports.choose("meddles", (dice) => dice.between(0, 1)) === 0) return;
+      for (; round < 8; round++) {
+        await ports.sleep(1_500);
+        const what = ports.choose("meddling", (dice) => dice.between(0, 8));
+        const found = what === 0 ? undefined : await kube.list(podsRef, { namespace: reservationNamespace });
+        if (found?.ok !== true || found.value.items.length === 0) continue;
+        const victim = found.value.items[what % found.value.items.length]?.metadata.name ?? "";
+        const force = what % 2 === 0 ? { gracePeriodSeconds: 0 } : {};
+        await kube.delete({ ...podsRef, namespace: reservationNamespace, name: victim }, force);
+      }
+    },
+  };
+}
+
+/**
+ * Groups whose reservation a person has deleted, and whose pods have not got it back yet. Nothing keeps their device meanwhile, and nothing can:
+ * what is asked of the binder is that it gives the device back to them, or ends them.
+ */
+export class RobbedGroups {
+  private readonly store: ObjectStore;
+  private readonly robbed = new Map<string, { readonly group: string; readonly node: string }>();
+
+  constructor(store: ObjectStore) {
+    this.store = store;
+  }
+
+  /** To be called for every commit, before anything is judged. */
+  observe({ event, call }: Commit): void {
+    if (event.current.resource !== "/pods") return;
+    const pod = (event.previous ?? event.current).object() as unknown as Pod;
+    const node = nodeHeldBy(pod);
+    if (call.actor === name && isReservationPod(pod) && node !== undefined)
+      for (const group of gpuGroupsOfLabels(pod.metadata.labels)) this.robbed.set(`${node}/${group}`, { group, node });
+    for (const [key, { group, node: on }] of this.robbed) if (this.isMended(group, on)) this.robbed.delete(key);
+  }
+
+  has(group: string, node: string): boolean {
+    return this.robbed.has(`${node}/${group}`);
+  }
+
+  /** No bind that may rest on the old reservation is under way, and nothing of the group is left or all of it has one device. */
+  private isMended(group: string, node: string): boolean {
+    for (const version of this.store.collection("scheduling.run.ai/bindrequests").all()) {
+      const request = version.object() as unknown as BindRequest;
+      if (request.spec?.selectedGPUGroups?.includes(group) !== true) continue;
+      if (request.status?.phase !== "Succeeded" && !isFinallyFailed(request)) return false;
+    }
+    const all = [...this.store.collection("/pods").all()]
+      .map((version) => version.object() as unknown as Pod)
+      .filter((pod) => nodeHeldBy(pod) === node && gpuGroupsOfLabels(pod.metadata.labels).includes(group));
+    const reservations = all.filter((pod) => isReservationPod(pod));
+    const users = all.filter((pod) => !isReservationPod(pod) && !hasEnded(pod));
+    if (users.length === 0) return reservations.every((pod) => pod.metadata.deletionTimestamp === undefined);
+    const [reservation, ...others] = reservations;
+    if (reservation === undefined || others.length > 0) return false;
+    if (reservation.metadata.deletionTimestamp !== undefined || hasEnded(reservation)) return false;
+    const device = deviceOf(reservation);
+    return device !== undefined && users.every((pod) => devicesOf(pod)[group] === device);
+  }
+}

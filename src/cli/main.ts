@@ -1,5 +1,6 @@
 import { Command, CommanderError, Option } from "commander";
 import { UserError } from "../model/userError.ts";
+import { withBinderOptions } from "./binderOptions.ts";
 
 /** The program. Commands are loaded when they are called, so that `--help` does not pay for the API server. */
 const program = new Command("muster")
@@ -215,75 +216,89 @@ sim
   .addOption(outputOption())
   .action(async (options) => (await import("./sim.ts")).replaySim(options));
 
-program
-  .command("run")
-  .description("run controllers against a cluster until a signal, with health and metrics over HTTP")
-  .option("--kubeconfig <file>", "which cluster (default: the embedded one of the data folder, else kubectl's)")
-  .option("--context <name>", "which context of the kubeconfig")
-  .option("--data-dir <folder>", "where an embedded cluster keeps its kubeconfig", ".muster")
-  .option(
-    "--controllers <names>",
-    "which ones, with commas between (default: all but those that a real cluster has itself)",
-  )
-  .option("--install", "define the kinds and create the objects that they need, where the cluster lacks them")
-  .option("--default-scheduler", "also place pods of default-scheduler: only where no kube-scheduler runs")
-  .option("--gang-config <file>", "a Grove OperatorConfiguration for the gang operator")
-  .option("--no-gpu-sharing", "refuse pods that ask for a share of a GPU")
-  .option("--group-claims", "let PodGroups have device claims of their own")
-  .option("--feature-gates <gate=bool,...>", "switch features of device allocation, by Kubernetes' names", collect, [])
-  .option("--enable-quota-validation", "warn of queues that have more quota than the queue above them")
-  .option("--leader-elect", "act only while holding a Lease, so that many may run")
-  .option("--lease-namespace <name>", "where the Lease is", "kube-system")
-  .option("--lease-name <name>", "what it is called", "muster")
-  .option("--identity <name>", "who we are; must be unique (default: the host's name and a random word)")
-  .option(
-    "--status-address <host:port>",
-    "where /healthz, /readyz, /metrics and /debug/devices are served",
-    "127.0.0.1:8081",
-  )
-  .option(
-    "--webhook-service <namespace/name>",
-    "serve the rules about writes as webhooks, which the API server reaches through this Service",
-  )
-  .option("--webhook-host <name>", "the same for a process outside the cluster: the name or address it is reached by")
-  .option("--webhook-address <host:port>", "where webhooks are served", "0.0.0.0:9443")
-  .addOption(
-    new Option("--log-level <level>", "what is written to standard error")
-      .choices(["debug", "info", "warn", "error"])
-      .default("info"),
-  )
-  .addOption(outputOption())
-  .action(async (options) => (await import("./run.ts")).runControllers(options));
+withBinderOptions(
+  program
+    .command("run")
+    .description("run controllers against a cluster until a signal, with health and metrics over HTTP")
+    .option("--kubeconfig <file>", "which cluster (default: the embedded one of the data folder, else kubectl's)")
+    .option("--context <name>", "which context of the kubeconfig")
+    .option("--data-dir <folder>", "where an embedded cluster keeps its kubeconfig", ".muster")
+    .option(
+      "--controllers <names>",
+      "which ones, with commas between (default: all but those that a real cluster has itself)",
+    )
+    .option("--install", "define the kinds and create the objects that they need, where the cluster lacks them")
+    .option("--default-scheduler", "also place pods of default-scheduler: only where no kube-scheduler runs")
+    .option("--gang-config <file>", "a Grove OperatorConfiguration for the gang operator")
+    .option("--no-gpu-sharing", "refuse pods that ask for a share of a GPU")
+    .option("--group-claims", "let PodGroups have device claims of their own")
+    .option(
+      "--feature-gates <gate=bool,...>",
+      "switch features of device allocation, by Kubernetes' names",
+      collect,
+      [],
+    )
+    .option("--enable-quota-validation", "warn of queues that have more quota than the queue above them")
+    .option("--leader-elect", "act only while holding a Lease, so that many may run")
+    .option("--lease-namespace <name>", "where the Lease is", "kube-system")
+    .option("--lease-name <name>", "what it is called", "muster")
+    .option("--identity <name>", "who we are; must be unique (default: the host's name and a random word)")
+    .option(
+      "--status-address <host:port>",
+      "where /healthz, /readyz, /metrics and /debug/devices are served",
+      "127.0.0.1:8081",
+    )
+    .option(
+      "--webhook-service <namespace/name>",
+      "serve the rules about writes as webhooks, which the API server reaches through this Service",
+    )
+    .option("--webhook-host <name>", "the same for a process outside the cluster: the name or address it is reached by")
+    .option("--webhook-address <host:port>", "where webhooks are served", "0.0.0.0:9443")
+    .addOption(
+      new Option("--log-level <level>", "what is written to standard error")
+        .choices(["debug", "info", "warn", "error"])
+        .default("info"),
+    )
+    .addOption(outputOption())
+    .action(async (options) => (await import("./run.ts")).runControllers(options)),
+);
 
-program
-  .command("up")
-  .description(
-    "a GPU cluster in one process: API server, simulated nodes, all controllers; Ctrl-C stops it, the data folder survives",
-  )
-  .option("--pool <profile=count>", "simulated nodes; may be given several times", collect, ["h100=4"])
-  .option("--profile-file <file>", "node profiles of your own as YAML; may be given several times", collect, [])
-  .option("--port <number>", "port of the API server; 0 picks a free one", "6443")
-  .option("--host <address>", "address to listen on", "127.0.0.1")
-  .option("--data-dir <folder>", "where everything is kept", ".muster")
-  .option("--memory", "keep nothing: objects live in memory, and only the kubeconfig is written")
-  .option("--kubeconfig <file>", "where the kubeconfig is written (default: kubeconfig in the data folder)")
-  .option("--demo", "load a small story: a cluster with something going on")
-  .option("--gang-config <file>", "a Grove OperatorConfiguration for the gang operator")
-  .option("--no-gpu-sharing", "refuse pods that ask for a share of a GPU")
-  .option("--group-claims", "let PodGroups have device claims of their own")
-  .option("--feature-gates <gate=bool,...>", "switch features of device allocation, by Kubernetes' names", collect, [])
-  .option("--enable-quota-validation", "warn of queues that have more quota than the queue above them")
-  .option(
-    "--status-address <host:port>",
-    "where /healthz, /readyz, /metrics and /debug/devices are served (default: nowhere)",
-  )
-  .addOption(
-    new Option("--log-level <level>", "what is written to standard error")
-      .choices(["debug", "info", "warn", "error"])
-      .default("warn"),
-  )
-  .addOption(outputOption())
-  .action(async (options) => (await import("./up.ts")).runUp(options));
+withBinderOptions(
+  program
+    .command("up")
+    .description(
+      "a GPU cluster in one process: API server, simulated nodes, all controllers; Ctrl-C stops it, the data folder survives",
+    )
+    .option("--pool <profile=count>", "simulated nodes; may be given several times", collect, ["h100=4"])
+    .option("--profile-file <file>", "node profiles of your own as YAML; may be given several times", collect, [])
+    .option("--port <number>", "port of the API server; 0 picks a free one", "6443")
+    .option("--host <address>", "address to listen on", "127.0.0.1")
+    .option("--data-dir <folder>", "where everything is kept", ".muster")
+    .option("--memory", "keep nothing: objects live in memory, and only the kubeconfig is written")
+    .option("--kubeconfig <file>", "where the kubeconfig is written (default: kubeconfig in the data folder)")
+    .option("--demo", "load a small story: a cluster with something going on")
+    .option("--gang-config <file>", "a Grove OperatorConfiguration for the gang operator")
+    .option("--no-gpu-sharing", "refuse pods that ask for a share of a GPU")
+    .option("--group-claims", "let PodGroups have device claims of their own")
+    .option(
+      "--feature-gates <gate=bool,...>",
+      "switch features of device allocation, by Kubernetes' names",
+      collect,
+      [],
+    )
+    .option("--enable-quota-validation", "warn of queues that have more quota than the queue above them")
+    .option(
+      "--status-address <host:port>",
+      "where /healthz, /readyz, /metrics and /debug/devices are served (default: nowhere)",
+    )
+    .addOption(
+      new Option("--log-level <level>", "what is written to standard error")
+        .choices(["debug", "info", "warn", "error"])
+        .default("warn"),
+    )
+    .addOption(outputOption())
+    .action(async (options) => (await import("./up.ts")).runUp(options)),
+);
 
 program
   .command("verify")

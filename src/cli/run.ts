@@ -11,6 +11,7 @@ import { servedDevices } from "../control/devices/servedDevices.ts";
 import { ensureDefinitions, ensureStartObjects, missingDefinitions } from "../control/ensureObjects.ts";
 import type { Part } from "../control/part.ts";
 import { optionalParts, parts, partsNamed } from "../control/parts.ts";
+import type { BinderFlags } from "../decide/bind/binderSettings.ts";
 import { leanPod } from "../decide/schedule/leanPod.ts";
 import type { Pod } from "../model/kubernetes.generated.ts";
 import type { KubeObject } from "../model/object.ts";
@@ -19,11 +20,11 @@ import { UserError } from "../model/userError.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { KubeApi } from "../ports/kubeApi.ts";
 import type { Log } from "../ports/log.ts";
+import { binderSettingsOf, withBinderSettings } from "./binderSettings.ts";
 import { withFeatureGates } from "./featureGates.ts";
 import { type ClusterFlags, findCluster } from "./findCluster.ts";
 import { withFullScheduler } from "./fullScheduler.ts";
 import { withGangConfig } from "./gangConfig.ts";
-import { withGpuSharing } from "./gpuSharing.ts";
 import { withGroupClaims } from "./groupClaims.ts";
 import { hostAndPort } from "./hostAndPort.ts";
 import { mustSucceed } from "./mustSucceed.ts";
@@ -32,7 +33,7 @@ import { startStatusServer } from "./statusServer.ts";
 import { untilSignal } from "./untilSignal.ts";
 import { reachedBy, type WebhookFlags, Webhooks } from "./webhooks/webhooks.ts";
 
-export interface RunFlags extends ClusterFlags, WebhookFlags {
+export interface RunFlags extends ClusterFlags, WebhookFlags, BinderFlags {
   readonly controllers?: string;
   readonly install?: boolean;
   readonly defaultScheduler?: boolean;
@@ -58,16 +59,14 @@ export interface RunFlags extends ClusterFlags, WebhookFlags {
 
 /** Runs controllers against any cluster until a signal. */
 export async function runControllers(flags: RunFlags): Promise<void> {
-  const chosen = withQuotaValidation(
+  const named = withQuotaValidation(
     withFeatureGates(
-      withGroupClaims(
-        withGpuSharing(await withGangConfig(chosenParts(flags), flags.gangConfig), flags.gpuSharing),
-        flags.groupClaims,
-      ),
+      withGroupClaims(await withGangConfig(chosenParts(flags), flags.gangConfig), flags.groupClaims),
       flags.featureGates,
     ),
     flags.enableQuotaValidation,
   );
+  const binder = { flags: binderSettingsOf(flags), gpuSharing: flags.gpuSharing };
   const listen = hostAndPort(flags.statusAddress, "--status-address");
   const webhookListen = hostAndPort(flags.webhookAddress, "--webhook-address");
   const reached = reachedBy(flags);
@@ -81,6 +80,10 @@ export async function runControllers(flags: RunFlags): Promise<void> {
   const fieldManager = "muster";
   const http = kubeHttp(connection, { clock, log }, { fieldManager });
   const kube = servedDevices(http);
+  const chosen = await withBinderSettings(named, kube, binder).catch((error: unknown) => {
+    http.close();
+    throw error;
+  });
   // Renewals have connections of their own: they must not wait behind the writes that they allow.
   const leaseKube = kubeHttp(connection, { clock, log }, { fieldManager, requestMs: 5_000 });
   const identity = flags.identity ?? `${hostname()}_${randomUUID().slice(0, 8)}`;

@@ -10,9 +10,11 @@ import { ensureDefinitions, ensureStartObjects } from "../control/ensureObjects.
 import { nodesPart } from "../control/nodes/nodesPart.ts";
 import type { Part } from "../control/part.ts";
 import { parts } from "../control/parts.ts";
+import type { BinderFlags } from "../decide/bind/binderSettings.ts";
 import { parsePools, profilesWith } from "../decide/nodes/profiles.ts";
 import type { Outcome } from "../model/outcome.ts";
 import { applyManifests } from "./applyManifests.ts";
+import { binderSettingsOf, withBinderSettings } from "./binderSettings.ts";
 import { demoFolder } from "./demo/demoFolder.ts";
 import { type EmbeddedServerFlags, startEmbeddedServer } from "./embeddedServer.ts";
 import { withFeatureGates } from "./featureGates.ts";
@@ -27,7 +29,7 @@ import { readProfiles } from "./readProfiles.ts";
 import { type StatusServer, startStatusServer } from "./statusServer.ts";
 import { untilSignal } from "./untilSignal.ts";
 
-export interface UpFlags extends EmbeddedServerFlags {
+export interface UpFlags extends EmbeddedServerFlags, BinderFlags {
   /** `profile=count` or `name:profile=count`. */
   readonly pool: readonly string[];
   readonly profileFile: readonly string[];
@@ -57,19 +59,18 @@ export async function runUp(flags: UpFlags): Promise<void> {
   const profiles = profilesWith(await readProfiles(flags.profileFile));
   const pools = parsePools(flags.pool, profiles);
   const nodes = nodesPart({ pools, profiles });
-  const chosen = withGpuSharing(
-    await withGangConfig(withFullScheduler(parts, { placesPlainPods: true, formsPlainGangs: true }), flags.gangConfig),
-    flags.gpuSharing,
-  );
+  const binder = { flags: binderSettingsOf(flags), gpuSharing: flags.gpuSharing };
+  const scheduling = withFullScheduler(parts, { placesPlainPods: true, formsPlainGangs: true });
+  const chosen = withGpuSharing(await withGangConfig(scheduling, flags.gangConfig), flags.gpuSharing);
   const listen = flags.statusAddress === undefined ? undefined : hostAndPort(flags.statusAddress, "--status-address");
-  const running: Part[] = [
+  const known: Part[] = [
     ...withQuotaValidation(
       withFeatureGates(withGroupClaims(chosen, flags.groupClaims), flags.featureGates),
       flags.enableQuotaValidation,
     ),
     nodes.part,
   ];
-  const hooks = running.flatMap((part) => part.hooks ?? []);
+  const hooks = known.flatMap((part) => part.hooks ?? []);
   const embedded = await startEmbeddedServer(flags, { clock, random }, { hooks, agent: nodes.agent });
   const { server, kubeconfig } = embedded;
   const { core } = server;
@@ -86,7 +87,8 @@ export async function runUp(flags: UpFlags): Promise<void> {
       const devices = () => knownDeviceWorld(controllers)?.describe();
       status = await startStatusServer({ health, readiness, metrics, devices }, listen);
     }
-    mustSucceed(await ensureDefinitions({ kube, clock }, running));
+    mustSucceed(await ensureDefinitions({ kube, clock }, known));
+    const running = await withBinderSettings(known, kube, binder);
     mustSucceed(await ensureStartObjects(kube, running));
     for (const part of running) part.add(controllers);
     const signal = untilSignal();

@@ -4,11 +4,11 @@ import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
 import { settle } from "../../src/apiserver/testing/manualClock.ts";
 import { seededRandom } from "../../src/apiserver/testing/seededRandom.ts";
 import { TestApi } from "../../src/apiserver/testing/testApi.ts";
-import { binderPart } from "../../src/control/bind/binderPart.ts";
-import type { BinderOptions } from "../../src/control/bind/bindTurns.ts";
+import { type BinderPartOptions, binderPart } from "../../src/control/bind/binderPart.ts";
 import { Controllers } from "../../src/control/controllers.ts";
 import { MetricsBook } from "../../src/control/metricsBook.ts";
 import { nodesPart } from "../../src/control/nodes/nodesPart.ts";
+import type { Part } from "../../src/control/part.ts";
 import { schedulerPart } from "../../src/control/schedule/schedulerPart.ts";
 import { FaultyKube } from "../../src/control/testing/faultyKube.ts";
 import { KeptLog } from "../../src/control/testing/keptLog.ts";
@@ -91,9 +91,13 @@ export class BindCluster {
   }
 
   /** Starts a binder; an earlier one is not asked to stop, as after a crash. */
-  async startBinder(options: Partial<BinderOptions> = {}): Promise<Controllers> {
+  startBinder(options: BinderPartOptions = {}): Promise<Controllers> {
+    return this.start(binderPart(options));
+  }
+
+  async start(part: Part): Promise<Controllers> {
     this.binder = this.controllers(this.binderKube ?? this.kube);
-    binderPart(options).add(this.binder);
+    part.add(this.binder);
     const started = this.binder.start();
     await this.run(0.05);
     await started;

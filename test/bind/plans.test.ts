@@ -1,5 +1,5 @@
 /**
- * The three plans of the binder's founding document, and the fourth that it never got to run. The binder is the real one with its ten workers;
+ * The three plans of the binder's founding document, and the fourth that it never got to run. The binder is the real one with ten workers;
  * a reservation is lost if it was deleted at any moment, not only if it is missing in the end.
  */
 import { describe, expect, test } from "vitest";
@@ -61,7 +61,7 @@ describe("plan (a), S4, K9: BindRequests of 32 quarters at once, ten workers", (
     "a node of $gpus GPUs, $groups groups, run twice: $groups of $groups reservations survive",
     async ({ gpus, groups, share }) => {
       const cluster = await BindCluster.create(["wide=1"], {}, [wideNode(gpus)]);
-      const binder = await cluster.startBinder();
+      const binder = await cluster.startBinder({ workers: 10 });
       for (const run of [1, 2]) {
         const lostBefore = cluster.lost.length;
         for (let i = 0; i < 32; i++) {
@@ -84,7 +84,10 @@ describe("plan (a), S4, K9: BindRequests of 32 quarters at once, ten workers", (
   );
 });
 
-test("sixty-four binds are under way at once, and not more", async () => {
+test.each([
+  { name: "by default sixty-four", options: {}, atOnce: 64 },
+  { name: "of ten workers ten", options: { settings: { workers: 10 } }, atOnce: 10 },
+])("$name binds are under way at once, and not more", async ({ options, atOnce }) => {
   const cluster = await BindCluster.create(["wide=1"], {}, [wideNode(80)]);
   const way = new Waylaid();
   cluster.through((kube) => way.of(kube));
@@ -95,9 +98,9 @@ test("sixty-four binds are under way at once, and not more", async () => {
     const pod = await cluster.pod(`p${i}`, quarter, {}, queued);
     await cluster.request(pod, { selectedNode: "wide-0", selectedGPUGroups: [`g${i}`] });
   }
-  await cluster.startBinder();
+  await cluster.startBinder(options);
   await cluster.run(2);
-  expect(held).toHaveLength(64);
+  expect(held).toHaveLength(atOnce);
   way.before = () => undefined;
   for (const go of held) go();
   await cluster.run(10);

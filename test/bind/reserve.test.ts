@@ -313,6 +313,58 @@ test("a reservation on its way to its node counts when what is left of the node 
   expect(cluster.reservations()).toHaveLength(1);
 });
 
+test("a reservation is made as the installation says, and waited for as long as it says", async () => {
+  const { cluster } = await withRequest();
+  await annotateNode(cluster, [{ kind: "reservation-never" }]);
+  const runtimeClass = {
+    apiVersion: "node.k8s.io/v1",
+    kind: "RuntimeClass",
+    metadata: { name: "nvidia" },
+    handler: "n",
+  };
+  await cluster.api.create("node.k8s.io/runtimeclasses", runtimeClass);
+  await cluster.startBinder({
+    settings: {
+      image: "example/reservation:1",
+      pullPolicy: "Always",
+      allocationTimeoutMs: 3_000,
+      serviceAccountName: "reserver",
+      runtimeClassName: "nvidia",
+      podResources: { requests: { cpu: "10m" }, limits: { memory: "64Mi" } },
+      podSecurityContext: { runAsNonRoot: true },
+      containerSecurityContext: { readOnlyRootFilesystem: true },
+    },
+  });
+  await cluster.run(1);
+  const [reservation] = cluster.reservations();
+  expect(reservation?.spec).toMatchObject({
+    serviceAccountName: "reserver",
+    runtimeClassName: "nvidia",
+    securityContext: { runAsNonRoot: true },
+    containers: [
+      {
+        image: "example/reservation:1",
+        imagePullPolicy: "Always",
+        resources: {
+          requests: { cpu: "10m", "nvidia.com/gpu": "1" },
+          limits: { memory: "64Mi", "nvidia.com/gpu": "1" },
+        },
+        securityContext: { readOnlyRootFilesystem: true },
+      },
+    ],
+  });
+  await cluster.run(5);
+  expect(cluster.requestOf("f")?.status?.reason).toBe("node h100-0 did not say within 3 s which device group X has");
+});
+
+test("with CDI a container is told of CDI devices", async () => {
+  const { cluster, pod } = await withRequest();
+  await cluster.startBinder({ settings: { cdi: true } });
+  await cluster.run(3);
+  const map = cluster.configMap(`${pod.metadata.annotations?.["runai/shared-gpu-configmap"]}-0`);
+  expect(map?.data?.["NVIDIA_VISIBLE_DEVICES"]).toMatch(/^k8s\.device-plugin\.nvidia\.com\/gpu=/);
+});
+
 describe("ConfigMaps", () => {
   const maps = { group: "", version: "v1", plural: "configmaps" } as const;
   const nameIn = (annotations: Record<string, string> = {}) => `${annotations["runai/shared-gpu-configmap"]}-0`;

@@ -26,6 +26,8 @@ import { takeBack } from "./takeBack.ts";
 export interface BinderOptions extends BindOptions {
   /** How long volumes may take. */
   readonly volumeTimeoutMs: number;
+  /** Binds that are under way at once, and groups. */
+  readonly workers: number;
 }
 
 /** A bind of a gang of devices takes a handful of steps a group; more than this is a circle. */

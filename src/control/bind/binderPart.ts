@@ -1,4 +1,5 @@
 import { fractionHooks, fractionRules } from "../../decide/bind/admitFraction.ts";
+import type { BinderSettings } from "../../decide/bind/binderSettings.ts";
 import { reservationDefaults } from "../../decide/bind/reservation.ts";
 import { keyOf } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/object.ts";
@@ -12,23 +13,29 @@ import { type BinderOptions, BindTurns } from "./bindTurns.ts";
 import { asRequest, BindWorld, groupsOf } from "./bindWorld.ts";
 import { GroupTurns } from "./groupTurns.ts";
 
-export const binderDefaults: BinderOptions = { reservation: reservationDefaults, cdi: false, volumeTimeoutMs: 120_000 };
+export const binderDefaults: BinderOptions = {
+  reservation: reservationDefaults,
+  cdi: false,
+  volumeTimeoutMs: 120_000,
+  // Each bind is a handful of writes one after the other, which wait for the disk of the API server, together. KAI has ten.
+  workers: 64,
+};
 
-/** Each is a handful of writes one after the other, which wait for the disk of the API server, together. */
-const concurrency = 64;
 /** Whatever has failed before: a bind that can go on now must not wait for minutes because the API was away for some. */
 const backoff = { baseMs: 5, maxMs: 5_000 };
 /** Everything is driven by events; the sweep is for what nobody has thought of. */
 const sweepMs = 60_000;
 
 export interface BinderPartOptions extends Partial<BinderOptions> {
+  /** What the installation says, on top of the defaults. */
+  readonly settings?: BinderSettings;
   /** Whether pods may ask for shares of GPUs at all. */
   readonly gpuSharing?: boolean;
 }
 
 /** Carries BindRequests out: fractions of GPUs, claims, volumes, gangs. */
-export function binderPart({ gpuSharing = true, ...given }: BinderPartOptions = {}): Part {
-  const options = { ...binderDefaults, ...given };
+export function binderPart({ gpuSharing = true, settings = {}, ...given }: BinderPartOptions = {}): Part {
+  const options = binderOptions({ ...binderDefaults, ...given }, settings);
   return {
     name: "binder",
     about: "carries out BindRequests: shares of GPUs, claims, volumes",
@@ -44,6 +51,11 @@ export function binderPart({ gpuSharing = true, ...given }: BinderPartOptions = 
     hooks: fractionHooks({ ...fractionRules, gpuSharing }),
     add: (controllers) => addBinder(controllers, options),
   };
+}
+
+function binderOptions(base: BinderOptions, settings: BinderSettings): BinderOptions {
+  const { workers = base.workers, cdi = base.cdi, volumeTimeoutMs = base.volumeTimeoutMs, ...reservation } = settings;
+  return { workers, cdi, volumeTimeoutMs, reservation: { ...base.reservation, ...reservation } };
 }
 
 function addBinder(controllers: Controllers, options: BinderOptions): void {
@@ -63,7 +75,7 @@ function addBinder(controllers: Controllers, options: BinderOptions): void {
   const groupsOfPod = ({ metadata }: KubeObject): string[] => gpuGroupsOfLabels(metadata.labels);
   controllers.add({
     name: "bind",
-    concurrency,
+    concurrency: options.workers,
     backoff,
     sources: [
       kindSource(requests, forObject()),
@@ -81,7 +93,7 @@ function addBinder(controllers: Controllers, options: BinderOptions): void {
   });
   controllers.add({
     name: "gpu-groups",
-    concurrency,
+    concurrency: options.workers,
     backoff,
     sources: [
       kindSource(pods, forMapped(groupsOfPod)),

@@ -36,8 +36,12 @@ export const devicesAnnotation = "muster.dev/gpu-devices";
 export const podsRef = { group: "", version: "v1", plural: "pods" } as const;
 const gpu = "nvidia.com/gpu";
 
+export const pullPolicies = ["Always", "IfNotPresent", "Never"] as const;
+export type PullPolicy = (typeof pullPolicies)[number];
+
 export interface ReservationOptions {
   readonly image: string;
+  readonly pullPolicy: PullPolicy;
   readonly serviceAccountName: string;
   readonly runtimeClassName?: string;
   /** Processor and memory for the pod, besides its GPU. */
@@ -50,6 +54,7 @@ export interface ReservationOptions {
 
 export const reservationDefaults: ReservationOptions = {
   image: "resource-reservation",
+  pullPolicy: "IfNotPresent",
   serviceAccountName: "kai-resource-reservation",
   allocationTimeoutMs: 40_000,
 };
@@ -100,7 +105,7 @@ export function newReservation(about: {
         {
           name: "resource-reservation",
           image: options.image,
-          imagePullPolicy: "IfNotPresent",
+          imagePullPolicy: options.pullPolicy,
           env: [
             { name: "POD_NAME", valueFrom: { fieldRef: { fieldPath: "metadata.name" } } },
             { name: "POD_NAMESPACE", valueFrom: { fieldRef: { fieldPath: "metadata.namespace" } } },

@@ -1,0 +1,73 @@
+/** What an installation says about the binder, by flags and in KAI's Config, as it arrives at reservations. */
+import { expect, test } from "vitest";
+import { binderSettingsOf, withBinderSettings } from "../../src/cli/binderSettings.ts";
+import { binderPart } from "../../src/control/bind/binderPart.ts";
+import type { BinderFlags } from "../../src/decide/bind/binderSettings.ts";
+import { refused } from "../../src/model/outcome.ts";
+import { BindCluster } from "./bindCluster.ts";
+
+const image = { repository: "example/kai", name: "resource-reservation", tag: "v1", pullPolicy: "Always" };
+
+async function configured(binder: object | undefined): Promise<BindCluster> {
+  const cluster = await BindCluster.create();
+  if (binder === undefined) return cluster;
+  await cluster.api.create("kai.scheduler/configs", {
+    apiVersion: "kai.scheduler/v1",
+    kind: "Config",
+    metadata: { name: "kai-config" },
+    spec: { binder },
+  });
+  return cluster;
+}
+
+/** The container of the reservation that a binder makes under these flags. */
+async function container(cluster: BindCluster, flags: BinderFlags) {
+  const about = { flags: binderSettingsOf(flags), gpuSharing: true };
+  const [part] = await withBinderSettings([binderPart()], cluster.admin, about);
+  if (part === undefined) throw new Error("the binder is among the parts");
+  const pod = await cluster.pod("f", { "gpu-fraction": "0.5" });
+  await cluster.request(pod, { selectedNode: "h100-0", selectedGPUGroups: ["X"] });
+  await cluster.start(part);
+  await cluster.run(3);
+  expect(cluster.phase("f")).toBe("Succeeded");
+  return cluster.reservations()[0]?.spec?.containers[0];
+}
+
+test("without flags and without a Config the defaults hold", async () => {
+  const expected = { image: "resource-reservation", imagePullPolicy: "IfNotPresent" };
+  expect(await container(await configured(undefined), {})).toMatchObject(expected);
+});
+
+test("what kai-config says holds", async () => {
+  const cluster = await configured({ resourceReservation: { image } });
+  const expected = { image: "example/kai/resource-reservation:v1", imagePullPolicy: "Always" };
+  expect(await container(cluster, {})).toMatchObject(expected);
+});
+
+test("flags win over kai-config, field by field", async () => {
+  const cluster = await configured({ resourceReservation: { image } });
+  const expected = { image: "example/mine", imagePullPolicy: "Always" };
+  expect(await container(cluster, { reservationImage: "example/mine" })).toMatchObject(expected);
+});
+
+test("a Config that makes no sense is refused with its field", async () => {
+  const cluster = await configured({ maxConcurrentReconciles: 0 });
+  const read = withBinderSettings([binderPart()], cluster.admin, { flags: {}, gpuSharing: true });
+  await expect(read).rejects.toMatchObject({
+    code: "binder-setting-invalid",
+    message: "kai-config: spec.binder.maxConcurrentReconciles must be a whole number from 1 to 10000, got 0",
+  });
+});
+
+test("a Config that cannot be read is not taken for none", async () => {
+  const cluster = await configured({ resourceReservation: { image } });
+  cluster.kube.faults = { before: () => refused("Unavailable", "down") };
+  const read = withBinderSettings([binderPart()], cluster.kube, { flags: {}, gpuSharing: true });
+  await expect(read).rejects.toMatchObject({ code: "kai-config-unreadable" });
+});
+
+test("a flag that makes no sense is refused by its name", () => {
+  expect(() => binderSettingsOf({ binderWorkers: "many" })).toThrow(
+    '--binder-workers must be a whole number from 1 to 10000, got "many"',
+  );
+});

@@ -214,7 +214,7 @@ describe("reports", () => {
 
   test("have standard output for themselves when it is theirs: what people read goes to standard error", async () => {
     await without("team/alone", async () => {
-      const { code, out, err } = await verify(["--settle", "1s", "--interval", "1s", "--report", "ctrf=-"]);
+      const { code, out, err } = await verify(["--settle", "5s", "--interval", "1s", "--report", "ctrf=-"]);
       expect(code).toBe(1);
       expect(JSON.parse(out)).toMatchObject({ reportFormat: "CTRF" });
       expect(err).toContain("Attempt 1:");

@@ -86,7 +86,9 @@ function missingClaim(snapshot: ClusterSnapshot, pod: Pod): string | undefined {
 export function countedReasons(message: string): readonly CountedReason[] {
   const start = /nodes are available:|fits [0-9]+ of [0-9]+ nodes:/.exec(message);
   if (start === null) return [];
-  const rest = message.slice(start.index + start[0].length).replace(/\.?\s*(?:preemption|To run):.*$/s, "");
+  const rest = message
+    .slice(start.index + start[0].length)
+    .replace(/\.?\s*(?:no new claims to deallocate|preemption:|To run:).*$/s, "");
   const reasons: CountedReason[] = [];
   for (const part of rest.split(/,\s+(?=[0-9]+ )|\.\s+(?=[0-9]+ )/)) {
     const match = /^\s*([0-9]+)\s+(.+?)\.?\s*$/s.exec(part);

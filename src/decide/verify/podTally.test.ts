@@ -123,6 +123,10 @@ test.each([
       { nodes: 2, reason: "Insufficient cpu" },
     ],
   ],
+  [
+    "0/1 nodes are available: 1 Insufficient nvidia.com/gpu. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.",
+    [{ nodes: 1, reason: "Insufficient nvidia.com/gpu" }],
+  ],
   ["0/1 nodes are available: 1 Too many pods.", [{ nodes: 1, reason: "Too many pods" }]],
   [
     "pod t/p fits 0 of 4 nodes: 4 node(s) have not enough GPUs. To run: 1 more GPUs free on one node would do; h100-3 is closest with 7 of 8",

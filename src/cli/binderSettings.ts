@@ -7,6 +7,7 @@ import {
   settingsOfConfig,
   settingsOfFlags,
 } from "../decide/bind/binderSettings.ts";
+import { describeFieldError } from "../model/fieldError.ts";
 import { type KaiConfig, kaiConfigName, kaiConfigRef } from "../model/scheduling/schedulingShard.ts";
 import { UserError } from "../model/userError.ts";
 import type { KubeApi } from "../ports/kubeApi.ts";
@@ -32,7 +33,7 @@ async function settingsInCluster(kube: Pick<KubeApi, "get">): Promise<BinderSett
   const found = await kube.get({ ...kaiConfigRef, namespace: "", name: kaiConfigName });
   if (found.ok) {
     const { spec } = found.value as unknown as KaiConfig;
-    const cure = `correct it with kubectl edit configs.kai.scheduler ${kaiConfigName}; docs/binder.md lists the fields`;
+    const cure = `correct it with kubectl edit configs.kai.scheduler ${kaiConfigName}, on \`muster apiserver\` with the same --data-dir if it is that of \`muster up\``;
     return mustMakeSense(settingsOfConfig(spec?.binder), `${kaiConfigName}: `, cure);
   }
   // Neither the kind nor the object has to be there.
@@ -47,5 +48,5 @@ async function settingsInCluster(kube: Pick<KubeApi, "get">): Promise<BinderSett
 
 function mustMakeSense({ settings, problems }: ReadSettings, where: string, cure: string): BinderSettings {
   if (problems.length === 0) return settings;
-  throw new UserError("binder-setting-invalid", `${where}${problems.join("; ")}`, cure);
+  throw new UserError("binder-setting-invalid", `${where}${problems.map(describeFieldError).join("; ")}`, cure);
 }

@@ -3,7 +3,8 @@ import { expect, test } from "vitest";
 import { binderSettingsOf, withBinderSettings } from "../../src/cli/binderSettings.ts";
 import { binderPart } from "../../src/control/bind/binderPart.ts";
 import type { BinderFlags } from "../../src/decide/bind/binderSettings.ts";
-import { refused } from "../../src/model/outcome.ts";
+import type { KubeObject } from "../../src/model/object.ts";
+import { refused, succeeded } from "../../src/model/outcome.ts";
 import { BindCluster } from "./bindCluster.ts";
 
 const image = { repository: "example/kai", name: "resource-reservation", tag: "v1", pullPolicy: "Always" };
@@ -50,13 +51,17 @@ test("flags win over kai-config, field by field", async () => {
   expect(await container(cluster, { reservationImage: "example/mine" })).toMatchObject(expected);
 });
 
-test("a Config that makes no sense is refused with its field", async () => {
-  const cluster = await configured({ maxConcurrentReconciles: 0 });
-  const read = withBinderSettings([binderPart()], cluster.admin, { flags: {}, gpuSharing: true });
-  await expect(read).rejects.toMatchObject({
-    code: "binder-setting-invalid",
-    message: "kai-config: spec.binder.maxConcurrentReconciles must be a whole number from 1 to 10000, got 0",
-  });
+const fault = "spec.binder.maxConcurrentReconciles: Invalid value: 0: must be a whole number from 1 to 10000";
+
+test("a Config that makes no sense is refused with its field when it is written", async () => {
+  await expect(configured({ maxConcurrentReconciles: 0 })).rejects.toThrow(fault);
+});
+
+test("one that was written before there was a check is refused at the start", async () => {
+  const config = { metadata: { name: "kai-config" }, spec: { binder: { maxConcurrentReconciles: 0 } } };
+  const kube = { get: async () => succeeded(config as unknown as KubeObject) };
+  const read = withBinderSettings([binderPart()], kube, { flags: {}, gpuSharing: true });
+  await expect(read).rejects.toMatchObject({ code: "binder-setting-invalid", message: `kai-config: ${fault}` });
 });
 
 test("a Config that cannot be read is not taken for none", async () => {
@@ -68,6 +73,6 @@ test("a Config that cannot be read is not taken for none", async () => {
 
 test("a flag that makes no sense is refused by its name", () => {
   expect(() => binderSettingsOf({ binderWorkers: "many" })).toThrow(
-    '--binder-workers must be a whole number from 1 to 10000, got "many"',
+    '--binder-workers: Invalid value: "many": must be a whole number from 1 to 10000',
   );
 });

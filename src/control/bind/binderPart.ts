@@ -1,5 +1,5 @@
 import { fractionHooks, fractionRules } from "../../decide/bind/admitFraction.ts";
-import type { BinderSettings } from "../../decide/bind/binderSettings.ts";
+import { type BinderSettings, configHook } from "../../decide/bind/binderSettings.ts";
 import { reservationDefaults } from "../../decide/bind/reservation.ts";
 import { keyOf } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/object.ts";
@@ -48,7 +48,7 @@ export function binderPart({ gpuSharing = true, settings = {}, ...given }: Binde
         metadata: { name: options.reservation.serviceAccountName, namespace: reservationNamespace },
       },
     ],
-    hooks: fractionHooks({ ...fractionRules, gpuSharing }),
+    hooks: [...fractionHooks({ ...fractionRules, gpuSharing }), configHook],
     add: (controllers) => addBinder(controllers, options),
   };
 }

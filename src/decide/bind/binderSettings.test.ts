@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { describeFieldError } from "../../model/fieldError.ts";
 import { settingsOfConfig, settingsOfFlags } from "./binderSettings.ts";
 
 test("every flag is read", () => {
@@ -80,14 +81,14 @@ test.each([
   [{ volumeBindingTimeout: "-1" }, "--volume-binding-timeout"],
   [{ reservationImage: "" }, "--reservation-image"],
   [{ reservationPullPolicy: "Sometimes" }, "--reservation-pull-policy"],
-  [{ reservationNamespace: "other" }, "--reservation-namespace can only be kai-resource-reservation here"],
+  [{ reservationNamespace: "other" }, "can only be kai-resource-reservation here"],
   [{ reservationResources: "cpu=1" }, "--reservation-resources"],
   [{ reservationResources: '{"cpu":"1"}' }, "--reservation-resources"],
   [{ reservationPodSecurityContext: "[]" }, "--reservation-pod-security-context"],
 ])("a flag that makes no sense is refused by its name: %j", (flags, named) => {
   const { problems, settings } = settingsOfFlags(flags);
   expect(problems).toHaveLength(1);
-  expect(problems[0]).toContain(named);
+  expect(problems[0] && describeFieldError(problems[0])).toContain(named);
   expect(settings).toEqual({});
 });
 
@@ -104,5 +105,5 @@ test.each([
 ])("a field that makes no sense is refused by its path: %j", (binder, named) => {
   const { problems } = settingsOfConfig(binder);
   expect(problems).toHaveLength(1);
-  expect(problems[0]).toContain(named);
+  expect(problems[0]?.field).toBe(named);
 });

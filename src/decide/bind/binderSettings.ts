@@ -2,9 +2,11 @@
  * What an installation can set about the binder: flags of `muster run` and `muster up`, and `spec.binder` of KAI's Config `kai-config`. A value
  * that makes no sense is refused by the name under which it was given; nothing is guessed.
  */
+import type { AdmissionHook } from "../../model/admissionHook.ts";
+import { type FieldError, invalid } from "../../model/fieldError.ts";
 import { isObject, type JsonObject } from "../../model/json.ts";
 import { reservationAppLabel, reservationNamespace } from "../../model/scheduling/keys.ts";
-import type { KaiConfigSpec } from "../../model/scheduling/schedulingShard.ts";
+import { type KaiConfig, type KaiConfigSpec, kaiConfigRef } from "../../model/scheduling/schedulingShard.ts";
 import { durationMs } from "../verify/duration.ts";
 import { type PullPolicy, pullPolicies, type ReservationOptions } from "./reservation.ts";
 
@@ -34,7 +36,7 @@ export interface BinderFlags {
 export interface ReadSettings {
   readonly settings: BinderSettings;
   /** Each names the field or flag, and what it may be. */
-  readonly problems: readonly string[];
+  readonly problems: readonly FieldError[];
 }
 
 export function settingsOfFlags(flags: BinderFlags): ReadSettings {
@@ -83,9 +85,23 @@ export function settingsOfConfig(binder: KaiConfigSpec["binder"] | undefined): R
   return to;
 }
 
+/** Refuses a Config that the next start would refuse. */
+export const configHook: AdmissionHook = {
+  name: "configs.validate.bind.muster.dev",
+  type: "validating",
+  resource: kaiConfigRef,
+  operations: ["CREATE", "UPDATE"],
+  review({ object }) {
+    const { problems } = settingsOfConfig((object as unknown as KaiConfig | undefined)?.spec?.binder);
+    return problems.length === 0
+      ? { allowed: true }
+      : { allowed: false, message: "spec.binder makes no sense", errors: problems };
+  },
+};
+
 class Reader implements ReadSettings {
   readonly settings: { -readonly [K in keyof BinderSettings]: BinderSettings[K] } = {};
-  readonly problems: string[] = [];
+  readonly problems: FieldError[] = [];
 
   count(key: "workers", field: string, value: unknown): void {
     if (isAbsent(value)) return;
@@ -173,7 +189,7 @@ class Reader implements ReadSettings {
   }
 
   private refuse(field: string, value: unknown, must: string): void {
-    this.problems.push(`${field} ${must}, got ${JSON.stringify(value)}`);
+    this.problems.push(invalid(field, value, must));
   }
 }
 

@@ -1,6 +1,6 @@
 /**
- * Takes the steps of the schema that the database has not seen: all of them or none, whoever else tries at the same
- * time. A database whose tables do not fit is refused as it is.
+ * Takes the steps of the schema that the database has not seen: all of them or none, however many processes try at the
+ * same time. A database whose tables do not fit is refused as it is.
  */
 import { createHash } from "node:crypto";
 import { UserError } from "../../model/userError.ts";

@@ -12,6 +12,7 @@ export class LateDatabase implements InventoryDatabase {
   failure: Error | undefined;
   private readonly open: (timeLeft: TimeLeft) => Promise<OpenDatabase>;
   private readonly log: Log;
+  private logged: Error | undefined;
   private opened: OpenDatabase | undefined;
   private opening: Promise<OpenDatabase> | undefined;
 
@@ -54,13 +55,13 @@ export class LateDatabase implements InventoryDatabase {
   }
 
   private async answer(timeLeft: TimeLeft | undefined): Promise<Answer<Postgres>> {
-    const before = this.failure;
     try {
       return { ok: true, value: await this.mustOpen(timeLeft) };
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error);
       // Both phases of a dry run ask; one line says it.
-      if (this.failure !== before) {
+      if (this.failure !== this.logged) {
+        this.logged = this.failure;
         const advice = error instanceof UserError ? { code: error.code, cure: error.cure } : {};
         this.log.error({ why, ...advice }, "Failed to initialize connection pool");
       }

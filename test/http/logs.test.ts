@@ -17,7 +17,13 @@ const podAgent: PodAgent = {
 };
 
 beforeAll(async () => {
-  server = await startApiServer({ clock: systemClock(), random: systemRandom(), tls: false, tokenFile, agent: podAgent });
+  server = await startApiServer({
+    clock: systemClock(),
+    random: systemRandom(),
+    tls: false,
+    tokenFile,
+    agent: podAgent,
+  });
   caller = new HttpCaller(server.url);
 });
 afterAll(async () => {

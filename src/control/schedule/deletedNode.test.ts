@@ -23,7 +23,10 @@ async function cluster() {
   const api = await TestApi.start();
   const { clock } = api;
   const direct = inProcessKube(api.core, admin);
-  await direct.create({ group: "", version: "v1", plural: "namespaces" }, namespaceNamed("default") as unknown as KubeObject);
+  await direct.create(
+    { group: "", version: "v1", plural: "namespaces" },
+    namespaceNamed("default") as unknown as KubeObject,
+  );
   const part = schedulerPart();
   await ensureDefinitions({ kube: direct, clock }, [part]);
   await ensureStartObjects(direct, [part]);

@@ -110,7 +110,11 @@ export async function takeOver(
 }
 
 /** Whether our nodes are still there, as the API has them now; says why they are not all, and no pod may be placed until they are. */
-export async function lookAtNodes(kube: KubeApi, { nodes }: ScheduleWorld, cancel: Cancel): Promise<string | undefined> {
+export async function lookAtNodes(
+  kube: KubeApi,
+  { nodes }: ScheduleWorld,
+  cancel: Cancel,
+): Promise<string | undefined> {
   const fresh = await lookAgainAtAll(kube, refs.nodes, {}, { atLeast: nodes.revision, cancel });
   if (!fresh.ok) return fresh.message;
   const there = new Set(fresh.value.items.map(({ metadata }) => metadata.uid));

@@ -76,7 +76,8 @@ export const deletedJob: Exhibit = {
   number: 58,
   slug: "deleted-job",
   title: "A Job that waits is deleted, and running pods are evicted for what is left of it",
-  source: "seen on Kubernetes 1.36 with a Job of 100 pods; kai-scheduler/KAI-Scheduler pkg/podgrouper handleGetOwnerError",
+  source:
+    "seen on Kubernetes 1.36 with a Job of 100 pods; kai-scheduler/KAI-Scheduler pkg/podgrouper handleGetOwnerError",
   invariant: "I16",
   story: `
   user           garbage collector            pod grouper               scheduler

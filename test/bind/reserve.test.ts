@@ -357,7 +357,7 @@ test("a reservation is made as the installation says, and waited for as long as 
   expect(cluster.requestOf("f")?.status?.reason).toBe("node h100-0 did not say within 3 s which device group X has");
 });
 
-test("with CDI a container is told of CDI devices", async () => {
+test("with CDI a container gets the names of CDI devices", async () => {
   const { cluster, pod } = await withRequest();
   await cluster.startBinder({ settings: { cdi: true } });
   await cluster.run(3);

@@ -13,12 +13,14 @@ import { configMapNames, configMapsRef, mergedConfigMap } from "../../decide/bin
 import { deallocate } from "../../decide/devices/bindClaim.ts";
 import { deleteProtection } from "../../decide/devices/podClaims.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
+import { lookAgain } from "../../intents/lookAgain.ts";
 import { expectedOf, type NewObject } from "../../model/intent.ts";
 import type { JsonObject } from "../../model/json.ts";
 import type { AllocationResult, Node, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { type Outcome, refused, succeeded } from "../../model/outcome.ts";
-import type { BindRequest } from "../../model/scheduling/bindRequest.ts";
+import type { Revision } from "../../model/revision.ts";
+import { type BindRequest, bindRequestRef, isFinallyFailed } from "../../model/scheduling/bindRequest.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { KubeApi, ResourceRef } from "../../ports/kubeApi.ts";
 import { asPod } from "./bindWorld.ts";
@@ -156,12 +158,30 @@ async function takeExtendedClaim(
       ? await kube.create(claimsRef, extendedClaim(pod, extended, attempt) as unknown as KubeObject, { cancel })
       : await markClaim(call, found.value, attempt);
   if (!ours.ok) return ours;
+  // The scheduler gives the devices to others when the request is over and no claim is there. The claim is there now: either the scheduler
+  // finds it and changes it, or the request was over before.
+  const counts = await stillRequested(call, request, ours.value.metadata.resourceVersion);
+  if (!counts.ok) return counts;
   const claimed = await takeClaim(call, about, ours.value, extended.allocation);
   if (!claimed.ok) return claimed;
   const { name } = ours.value.metadata;
   if (pod.status?.extendedResourceClaimStatus?.resourceClaimName === name) return succeeded(pod);
   const status = { resourceClaimName: name, requestMappings: extended.containerMappings ?? [] };
   return writeExtendedStatus(call, pod, status);
+}
+
+async function stillRequested(
+  { kube, cancel }: BindCall,
+  { metadata }: BindRequest,
+  atLeast: Revision,
+): Promise<Outcome<undefined>> {
+  const { namespace = "", name, uid } = metadata;
+  const fresh = await lookAgain(kube, { ...bindRequestRef, namespace, name }, { atLeast, cancel });
+  if (!fresh.ok) return fresh;
+  const request = fresh.value.object as unknown as BindRequest | undefined;
+  const isOver = request?.metadata.uid !== uid || request.metadata.deletionTimestamp !== undefined;
+  if (isOver || isFinallyFailed(request)) return refused("Conflict", `BindRequest ${name} is over`);
+  return done;
 }
 
 /** An earlier attempt made it, and may be about to take it back. */

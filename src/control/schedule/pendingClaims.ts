@@ -5,7 +5,7 @@ import { withoutProtection } from "../../decide/devices/releaseClaim.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
 import { lookAgain } from "../../intents/lookAgain.ts";
 import type { AllocationResult, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
-import { laterOf, type Revision } from "../../model/revision.ts";
+import { isAtLeast, laterOf, type Revision } from "../../model/revision.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import { type DeviceWorld, deviceKinds } from "../devices/deviceWorld.ts";
 import { type TurnResult, turnResultOf } from "../loop.ts";
@@ -23,6 +23,8 @@ interface Counted {
   readonly name: string;
   /** It did not exist when it was decided on; the one that is created has another UID. */
   readonly isUnborn: boolean;
+  /** Up to where requests were known when its request was over. */
+  readonly endedAt?: Revision;
 }
 
 /** How long the claims' watch may take to show what a list has shown. */
@@ -43,6 +45,7 @@ export class PendingClaims {
   private readonly devices: DeviceWorld;
   private readonly podOf: (uid: string) => Pod | undefined;
   private readonly onLingering: (podUid: string) => void;
+  private readonly requestsRevision: () => Revision;
   private readonly wanted = new Map<string, readonly ChosenDevices[]>();
   /** By pod: the claims that count because of it. */
   private readonly counted = new Map<string, readonly Counted[]>();
@@ -51,10 +54,18 @@ export class PendingClaims {
   /** Pods of which a claim is not known yet, though somebody has chosen devices for it. */
   private readonly unsettled = new Set<string>();
 
-  constructor(devices: DeviceWorld, podOf: (uid: string) => Pod | undefined, onLingering: (podUid: string) => void) {
+  constructor(
+    devices: DeviceWorld,
+    facts: {
+      readonly podOf: (uid: string) => Pod | undefined;
+      readonly requestsRevision: () => Revision;
+      readonly onLingering: (podUid: string) => void;
+    },
+  ) {
     this.devices = devices;
-    this.podOf = podOf;
-    this.onLingering = onLingering;
+    this.podOf = facts.podOf;
+    this.requestsRevision = facts.requestsRevision;
+    this.onLingering = facts.onLingering;
     devices.claims.onChanges(() => {
       this.settleUnsettled();
       for (const uid of [...this.lingering.keys()]) this.letGoOfShown(uid);
@@ -127,7 +138,11 @@ export class PendingClaims {
     if (now.length === 0) this.counted.delete(uid);
     else this.counted.set(uid, now);
     const others = (this.lingering.get(uid) ?? []).filter((each) => !now.some((other) => other.uid === each.uid));
-    const lingering = [...others, ...gone];
+    const endedAt = this.requestsRevision();
+    const lingering = [...others, ...gone.map((each) => ({ ...each, endedAt }))];
+    if (gone.some((each) => each.isUnborn)) {
+      void this.devices.claims.waitForRevision(endedAt).then(() => this.letGoOfShown(uid));
+    }
     if (lingering.length === 0) this.lingering.delete(uid);
     else this.lingering.set(uid, lingering);
     this.letGoOfShown(uid);
@@ -138,15 +153,18 @@ export class PendingClaims {
   private letGoOfShown(podUid: string): void {
     for (const each of this.lingering.get(podUid) ?? []) {
       const claim = this.devices.claims.get(`${each.namespace}/${each.name}`);
-      // One that is not shown may have been created all the same.
-      if (
-        each.isUnborn
-          ? claim?.status?.allocation !== undefined
-          : claim?.metadata.uid !== each.uid || claim.status?.allocation !== undefined
-      ) {
-        this.letGo(podUid, each);
-      }
+      if (this.isShown(claim, each)) this.letGo(podUid, each);
     }
+  }
+
+  /**
+   * A claim that did not exist may have been created after we last heard of claims. Once they are known up to the end of the request it was not:
+   * the binder looks for its request after it has created the claim, and allocates nothing when that is gone.
+   */
+  private isShown(claim: ResourceClaim | undefined, { uid, isUnborn: wasUnborn, endedAt }: Counted): boolean {
+    if (claim?.status?.allocation !== undefined) return true;
+    if (!wasUnborn) return claim?.metadata.uid !== uid;
+    return claim === undefined && endedAt !== undefined && isAtLeast(this.devices.claims.revision, endedAt);
   }
 
   private letGo(podUid: string, { uid }: Counted): void {

@@ -346,11 +346,11 @@ export class ScheduleWorld {
       cluster.touched();
       this.onFreed();
     });
-    return new PendingClaims(
-      devices,
-      (uid) => cluster.tasks.get(uid)?.pod,
-      (uid) => this.onLingeringClaims(uid),
-    );
+    return new PendingClaims(devices, {
+      podOf: (uid) => cluster.tasks.get(uid)?.pod,
+      requestsRevision: () => this.requests.revision,
+      onLingering: (uid) => this.onLingeringClaims(uid),
+    });
   }
 
   /** Whoever else gives devices away must know at once what was chosen here. */

@@ -143,9 +143,9 @@ export class WatchReader {
     sent.on("error", () => this.end());
     response.setEncoding("utf8");
     response.on("data", (chunk: string) => {
-      const parts = (this.rest + chunk).split("\n");
-      this.rest = parts.pop() ?? "";
-      for (const part of parts) if (part !== "") this.lines.push(JSON.parse(part) as WatchLine);
+      const components = (this.rest + chunk).split("\n");
+      this.rest = components.pop() ?? "";
+      for (const part of components) if (part !== "") this.lines.push(JSON.parse(part) as WatchLine);
       this.wake();
     });
     response.on("error", () => this.end());

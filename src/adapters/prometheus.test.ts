@@ -28,12 +28,12 @@ describe("metrics for Prometheus", () => {
   });
 
   test("histograms sort into their buckets", async () => {
-    const { metrics } = begin({ words: { muster_turn_seconds: { help: "A turn.", buckets: [0.1, 1] } } });
-    for (const seconds of [0.05, 0.5, 5]) metrics.observe("muster_turn_seconds", {}, seconds);
+    const { metrics } = begin({ words: { muster_reconcile_seconds: { help: "A turn.", buckets: [0.1, 1] } } });
+    for (const seconds of [0.05, 0.5, 5]) metrics.observe("muster_reconcile_seconds", {}, seconds);
     const text = await metrics.text();
-    expect(text).toContain('muster_turn_seconds_bucket{le="0.1"} 1');
-    expect(text).toContain('muster_turn_seconds_bucket{le="1"} 2');
-    expect(text).toContain('muster_turn_seconds_bucket{le="+Inf"} 3');
+    expect(text).toContain('muster_reconcile_seconds_bucket{le="0.1"} 1');
+    expect(text).toContain('muster_reconcile_seconds_bucket{le="1"} 2');
+    expect(text).toContain('muster_reconcile_seconds_bucket{le="+Inf"} 3');
   });
 
   test("a label that comes later is left out and told once", async () => {

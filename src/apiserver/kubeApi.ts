@@ -26,11 +26,11 @@ import { bindObject } from "./verbs/bind.ts";
 import type { Call, Core, Target, Written } from "./verbs/core.ts";
 import { createObject } from "./verbs/create.ts";
 import { deleteObject } from "./verbs/delete.ts";
-import { doorOf } from "./verbs/doors.ts";
 import { evictObject } from "./verbs/evict.ts";
 import { type PatchCall, patchObject } from "./verbs/patch.ts";
 import { getObject, listObjects, pinnedName, watchObjects } from "./verbs/read.ts";
 import { patchScale, readScale, replaceScale } from "./verbs/scale.ts";
+import { subresourceStrategyOf } from "./verbs/subresourceStrategy.ts";
 import { replaceObject } from "./verbs/update.ts";
 
 /** On whose behalf this process calls its own API. */
@@ -141,7 +141,7 @@ class InProcessKube implements KubeApi {
       const sent = sentByUs(object);
       const call = { ...this.call(options), demandCreate: () => this.demandCreate(ref) };
       if (target.subresource === "scale") return replaceScale(this.core, target, sent, call);
-      return written(target, await replaceObject(this.core, target, sent, call, doorOf(target)));
+      return written(target, await replaceObject(this.core, target, sent, call, subresourceStrategyOf(target)));
     });
   }
 
@@ -155,7 +155,10 @@ class InProcessKube implements KubeApi {
         demandCreate: () => this.demandCreate(ref),
       };
       if (target.subresource === "scale") return patchScale(this.core, target, patch.type, sent, call);
-      return written(target, await patchObject(this.core, target, patch.type, sent, call, doorOf(target)));
+      return written(
+        target,
+        await patchObject(this.core, target, patch.type, sent, call, subresourceStrategyOf(target)),
+      );
     });
   }
 

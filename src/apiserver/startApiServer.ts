@@ -17,7 +17,7 @@ import { type Api, type ApiOptions, createApi } from "./createApi.ts";
 import { Documents } from "./http/documents.ts";
 import { Exchange } from "./http/exchange.ts";
 import { Faults } from "./http/faults.ts";
-import { type HandlerWorld, handle, shuttingDown } from "./http/handler.ts";
+import { type HandlerContext, handle, shuttingDown } from "./http/handler.ts";
 import { Metrics } from "./http/metrics.ts";
 import { metricsResources } from "./http/metricsApi.ts";
 import { Query } from "./http/query.ts";
@@ -49,7 +49,7 @@ export interface ApiServerOptions {
   /** Told once that the disk has failed; the server can only be read from then on. */
   readonly onStoreFailure?: (error: Error) => void;
   /** Told of errors that are ours and not the caller's. */
-  readonly log?: HandlerWorld["log"];
+  readonly log?: HandlerContext["log"];
   /** Sees every request before it is answered: tests look at what clients send. */
   readonly onRequest?: (request: IncomingMessage, response: ServerResponse) => void;
 }
@@ -83,7 +83,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     nowMs: clock.nowMs(),
     hosts: host === "127.0.0.1" ? [] : [host],
   });
-  const state: { world: HandlerWorld | undefined; stopping: boolean } = { world: undefined, stopping: false };
+  const state: { world: HandlerContext | undefined; stopping: boolean } = { world: undefined, stopping: false };
   const onRequest = (request: IncomingMessage, response: ServerResponse, upgrade?: Upgrade): void => {
     const { world } = state;
     options.onRequest?.(request, response);

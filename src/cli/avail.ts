@@ -2,7 +2,7 @@
 import { UserError } from "../model/userError.ts";
 import type { AvailabilityView } from "../ports/database.ts";
 import type { Log } from "../ports/log.ts";
-import { type DatabaseFlags, openDatabaseThatIs } from "./inventory/openWorld.ts";
+import { type DatabaseFlags, openDatabaseThatIs } from "./inventory/openInventory.ts";
 import { spanOf } from "./inventory/settings.ts";
 import { availabilityRows, availabilityTable, diskState, diskTable } from "./inventory/show.ts";
 import { mustAnswer } from "./inventory.ts";

@@ -1,5 +1,5 @@
-import { binderPart } from "../control/bind/binderPart.ts";
-import type { Part } from "../control/part.ts";
+import { binderComponent } from "../control/bind/binderComponent.ts";
+import type { Component } from "../control/component.ts";
 import {
   type BinderFlags,
   type BinderSettings,
@@ -17,16 +17,18 @@ export function binderSettingsOf(flags: BinderFlags): BinderSettings {
 }
 
 /**
- * The same parts, with a binder as flags and the cluster's `kai-config` say; flags win. The Config is read once, as KAI's binder has it from its start on.
+ * The same components, with a binder as flags and the cluster's `kai-config` say; flags win. The Config is read once, as KAI's binder has it from its start on.
  */
 export async function withBinderSettings(
-  parts: readonly Part[],
+  components: readonly Component[],
   kube: Pick<KubeApi, "get">,
   { flags, gpuSharing }: { readonly flags: BinderSettings; readonly gpuSharing: boolean },
-): Promise<Part[]> {
-  if (!parts.some(({ name }) => name === "binder")) return [...parts];
+): Promise<Component[]> {
+  if (!components.some(({ name }) => name === "binder")) return [...components];
   const settings = { ...(await settingsInCluster(kube)), ...flags };
-  return parts.map((part) => (part.name === "binder" ? binderPart({ gpuSharing, settings }) : part));
+  return components.map((component) =>
+    component.name === "binder" ? binderComponent({ gpuSharing, settings }) : component,
+  );
 }
 
 async function settingsInCluster(kube: Pick<KubeApi, "get">): Promise<BinderSettings> {

@@ -1,5 +1,5 @@
-import { deviceWorldOf } from "../control/devices/deviceWorld.ts";
-import type { Part } from "../control/part.ts";
+import type { Component } from "../control/component.ts";
+import { deviceCachesOf } from "../control/devices/deviceCaches.ts";
 import { allFeatures, type DeviceFeatures } from "../decide/devices/features.ts";
 import { UserError } from "../model/userError.ts";
 
@@ -35,16 +35,16 @@ export function parseFeatureGates(given: readonly string[]): DeviceFeatures {
 }
 
 /** The same components, with the features of devices that are wanted. */
-export function withFeatureGates(parts: readonly Part[], given: readonly string[]): Part[] {
-  if (given.length === 0) return [...parts];
+export function withFeatureGates(components: readonly Component[], given: readonly string[]): Component[] {
+  if (given.length === 0) return [...components];
   const features = parseFeatureGates(given);
-  return parts.map((part) => {
-    if (part.name !== "devices" && part.name !== "scheduler") return part;
+  return components.map((component) => {
+    if (component.name !== "devices" && component.name !== "scheduler") return component;
     return {
-      ...part,
+      ...component,
       add: (controllers) => {
-        deviceWorldOf(controllers).useFeatures(features);
-        part.add(controllers);
+        deviceCachesOf(controllers).useFeatures(features);
+        component.add(controllers);
       },
     };
   });

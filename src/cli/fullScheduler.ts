@@ -1,16 +1,16 @@
 import { prometheusQueries } from "../adapters/prometheusQueries.ts";
-import type { Part } from "../control/part.ts";
-import { schedulerPart } from "../control/schedule/schedulerPart.ts";
+import type { Component } from "../control/component.ts";
+import { schedulerComponent } from "../control/schedule/schedulerComponent.ts";
 import type { Settings } from "../decide/schedule/settings.ts";
 
-/** The same parts, with a scheduler that does all it can, and can ask a Prometheus about the past. */
+/** The same components, with a scheduler that does all it can, and can ask a Prometheus about the past. */
 export function withFullScheduler(
-  parts: readonly Part[],
+  components: readonly Component[],
   given: Pick<Settings, "placesPlainPods" | "formsPlainGangs">,
-): Part[] {
-  const scheduler = schedulerPart(
+): Component[] {
+  const scheduler = schedulerComponent(
     { ...given, allocatesDevices: true, readsShards: true },
     { usageDatabase: prometheusQueries, environment: (name) => process.env[name] },
   );
-  return parts.map((part) => (part.name === "scheduler" ? scheduler : part));
+  return components.map((component) => (component.name === "scheduler" ? scheduler : component));
 }

@@ -1,14 +1,14 @@
 import { readFile } from "node:fs/promises";
 import { parse } from "yaml";
-import { gangPart } from "../control/gang/gangPart.ts";
-import type { Part } from "../control/part.ts";
+import type { Component } from "../control/component.ts";
+import { gangComponent } from "../control/gang/gangComponent.ts";
 import { describeFieldError } from "../model/fieldError.ts";
 import { readGangConfiguration } from "../model/gang/settings.ts";
 import { UserError } from "../model/userError.ts";
 
-/** The same parts, with the gang operator as a Grove OperatorConfiguration says. */
-export async function withGangConfig(parts: readonly Part[], file: string | undefined): Promise<Part[]> {
-  if (file === undefined) return [...parts];
+/** The same components, with the gang operator as a Grove OperatorConfiguration says. */
+export async function withGangConfig(components: readonly Component[], file: string | undefined): Promise<Component[]> {
+  if (file === undefined) return [...components];
   const read = readGangConfiguration(await readDocument(file));
   if ("errors" in read) {
     throw new UserError(
@@ -17,7 +17,7 @@ export async function withGangConfig(parts: readonly Part[], file: string | unde
       "correct these fields; docs/gangs.md lists those that have a meaning",
     );
   }
-  return parts.map((part) => (part.name === "gang" ? gangPart(read.settings) : part));
+  return components.map((component) => (component.name === "gang" ? gangComponent(read.settings) : component));
 }
 
 async function readDocument(file: string): Promise<unknown> {

@@ -1,7 +1,9 @@
-import { binderPart } from "../control/bind/binderPart.ts";
-import type { Part } from "../control/part.ts";
+import { binderComponent } from "../control/bind/binderComponent.ts";
+import type { Component } from "../control/component.ts";
 
-/** The same parts, with a binder that refuses shares of GPUs where they are switched off. */
-export function withGpuSharing(parts: readonly Part[], isOn: boolean): Part[] {
-  return parts.map((part) => (part.name === "binder" && !isOn ? binderPart({ gpuSharing: false }) : part));
+/** The same components, with a binder that refuses shares of GPUs where they are switched off. */
+export function withGpuSharing(components: readonly Component[], isOn: boolean): Component[] {
+  return components.map((component) =>
+    component.name === "binder" && !isOn ? binderComponent({ gpuSharing: false }) : component,
+  );
 }

@@ -1,15 +1,15 @@
-import { deviceWorldOf } from "../control/devices/deviceWorld.ts";
-import type { Part } from "../control/part.ts";
+import type { Component } from "../control/component.ts";
+import { deviceCachesOf } from "../control/devices/deviceCaches.ts";
 
-/** The same parts, where PodGroups have claims of their own if that is switched on. */
-export function withGroupClaims(parts: readonly Part[], isOn: boolean | undefined): Part[] {
-  return parts.map((part) => {
-    if (part.name !== "devices" || isOn !== true) return part;
+/** The same components, where PodGroups have claims of their own if that is switched on. */
+export function withGroupClaims(components: readonly Component[], isOn: boolean | undefined): Component[] {
+  return components.map((component) => {
+    if (component.name !== "devices" || isOn !== true) return component;
     return {
-      ...part,
+      ...component,
       add: (controllers) => {
-        deviceWorldOf(controllers).useGroups();
-        part.add(controllers);
+        deviceCachesOf(controllers).useGroups();
+        component.add(controllers);
       },
     };
   });

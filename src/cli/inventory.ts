@@ -10,7 +10,7 @@ import { UserError } from "../model/userError.ts";
 import type { Answer } from "../ports/database.ts";
 import type { Log } from "../ports/log.ts";
 import type { ClusterFlags } from "./findCluster.ts";
-import { type DatabaseFlags, openDatabaseThatIs, openWorld } from "./inventory/openWorld.ts";
+import { type DatabaseFlags, openDatabaseThatIs, openInventory } from "./inventory/openInventory.ts";
 import { type RunFlags, runOptions, spanOf } from "./inventory/settings.ts";
 import { driftTable, reportText, runTable } from "./inventory/show.ts";
 import { parsePort } from "./parsePort.ts";
@@ -55,7 +55,7 @@ async function runAsAsked(flags: InventoryRunFlags, log: Log): Promise<void> {
   const metrics = prometheus({ onProblem: (problem) => log.warn({ ...problem }, "a metric cannot be counted") });
   const address = flags.metricsAddress ?? process.env["MUSTER_METRICS_ADDRESS"];
   const stop = new CancelSource();
-  const world = openWorld(flags, process.env, { log, metrics });
+  const world = openInventory(flags, process.env, { log, metrics });
   const status =
     address === undefined || address === ""
       ? undefined

@@ -10,7 +10,7 @@ import { CancelSource } from "../control/cancelSource.ts";
 import { runInventory } from "../control/inventory/runInventory.ts";
 import { UserError } from "../model/userError.ts";
 import { inventoryApi } from "./inventory/api.ts";
-import { openWorld } from "./inventory/openWorld.ts";
+import { openInventory } from "./inventory/openInventory.ts";
 import { runOptions } from "./inventory/settings.ts";
 import type { InventoryRunFlags } from "./inventory.ts";
 import { parsePort } from "./parsePort.ts";
@@ -27,7 +27,7 @@ export async function serveInventory(flags: ServeFlags): Promise<void> {
   runOptions(flags, process.env);
   const log = pinoLog({ level: flags.logLevel, levels: "upper" });
   const token = await tokenOf(flags);
-  const world = openWorld(flags, process.env, { log, metrics: prometheus() });
+  const world = openInventory(flags, process.env, { log, metrics: prometheus() });
   const { reader } = await world.database.mustOpen();
   const app = inventoryApi({
     reader,

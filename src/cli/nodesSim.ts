@@ -7,8 +7,8 @@ import { systemClock } from "../adapters/systemClock.ts";
 import { systemRandom } from "../adapters/systemRandom.ts";
 import { Controllers } from "../control/controllers.ts";
 import { ensureDefinitions } from "../control/ensureObjects.ts";
-import { nodesPart } from "../control/nodes/nodesPart.ts";
-import { kinds } from "../control/nodes/nodesWorld.ts";
+import { kinds } from "../control/nodes/kubeletContext.ts";
+import { nodesComponent } from "../control/nodes/nodesComponent.ts";
 import { draDefaults } from "../decide/nodes/draDevices.ts";
 import { type Delays, fastDelays, generalDelays, livelyDelays } from "../decide/nodes/podPlan.ts";
 import { parsePools, profilesWith } from "../decide/nodes/profiles.ts";
@@ -53,12 +53,12 @@ export async function runNodesSim(flags: NodesSimFlags): Promise<void> {
   try {
     if (flags.install === true)
       mustSucceed(
-        await ensureDefinitions({ kube, clock }, [nodesPart().part]),
+        await ensureDefinitions({ kube, clock }, [nodesComponent().component]),
         "the definitions could not be installed",
       );
     const dra = await isServed(kube, kinds.slices);
     const stages = await isServed(kube, kinds.stages);
-    const nodes = nodesPart({
+    const nodes = nodesComponent({
       pools,
       profiles,
       seed: flags.seed,
@@ -75,7 +75,7 @@ export async function runNodesSim(flags: NodesSimFlags): Promise<void> {
       { kube, clock, random, log, metrics },
       { fieldManager: "muster-nodes", graceMs: 5_000 },
     );
-    nodes.part.add(controllers);
+    nodes.component.add(controllers);
     const signal = untilSignal();
     const started = await Promise.race([controllers.start(), signal]);
     if (started === true) {

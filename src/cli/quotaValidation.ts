@@ -1,8 +1,10 @@
-import type { Part } from "../control/part.ts";
+import type { Component } from "../control/component.ts";
 import { schedulingHooks } from "../model/scheduling/hooks.ts";
 
-/** The same parts, with queues whose quotas are held against those of their parents and children if that is switched on. */
-export function withQuotaValidation(parts: readonly Part[], isOn: boolean | undefined): Part[] {
+/** The same components, with queues whose quotas are held against those of their parents and children if that is switched on. */
+export function withQuotaValidation(components: readonly Component[], isOn: boolean | undefined): Component[] {
   const hooks = schedulingHooks({ checksQuotas: true });
-  return parts.map((part) => (part.name === "scheduler" && isOn === true ? { ...part, hooks } : part));
+  return components.map((component) =>
+    component.name === "scheduler" && isOn === true ? { ...component, hooks } : component,
+  );
 }

@@ -5,12 +5,12 @@ import { pinoLog } from "../adapters/pinoLog.ts";
 import { prometheus } from "../adapters/prometheus.ts";
 import { systemClock } from "../adapters/systemClock.ts";
 import { systemRandom } from "../adapters/systemRandom.ts";
+import type { Component } from "../control/component.ts";
+import { components, componentsNamed, optionalComponents } from "../control/components.ts";
 import { Controllers } from "../control/controllers.ts";
-import { knownDeviceWorld } from "../control/devices/deviceWorld.ts";
+import { knownDeviceWorld } from "../control/devices/deviceCaches.ts";
 import { servedDevices } from "../control/devices/servedDevices.ts";
 import { ensureDefinitions, ensureStartObjects, missingDefinitions } from "../control/ensureObjects.ts";
-import type { Part } from "../control/part.ts";
-import { optionalParts, parts, partsNamed } from "../control/parts.ts";
 import type { BinderFlags } from "../decide/bind/binderSettings.ts";
 import { leanPod } from "../decide/schedule/leanPod.ts";
 import type { Pod } from "../model/kubernetes.generated.ts";
@@ -61,7 +61,7 @@ export interface RunFlags extends ClusterFlags, WebhookFlags, BinderFlags {
 export async function runControllers(flags: RunFlags): Promise<void> {
   const named = withQuotaValidation(
     withFeatureGates(
-      withGroupClaims(await withGangConfig(chosenParts(flags), flags.gangConfig), flags.groupClaims),
+      withGroupClaims(await withGangConfig(chosenComponents(flags), flags.gangConfig), flags.groupClaims),
       flags.featureGates,
     ),
     flags.enableQuotaValidation,
@@ -106,7 +106,7 @@ export async function runControllers(flags: RunFlags): Promise<void> {
   );
   const namespace = flags.leaseNamespace;
   const webhooks =
-    reached && new Webhooks({ kube, clock, random, log }, controllers, { parts: chosen, reached, namespace });
+    reached && new Webhooks({ kube, clock, random, log }, controllers, { components: chosen, reached, namespace });
   const closeAll = async (): Promise<void> => {
     await webhooks?.stop();
     await controllers.stop();
@@ -116,7 +116,7 @@ export async function runControllers(flags: RunFlags): Promise<void> {
   };
   try {
     await requireDefinitions({ kube, clock }, chosen, flags.install === true);
-    for (const part of chosen) part.add(controllers);
+    for (const component of chosen) component.add(controllers);
     const signal = untilSignal();
     const ended = signal.then(() => true as const);
     const prepare = async (): Promise<void> => {
@@ -142,20 +142,20 @@ function leanObject(object: KubeObject): KubeObject {
   return leanPod(object as unknown as Pod) as unknown as KubeObject;
 }
 
-function chosenParts({ controllers: names, defaultScheduler = false }: RunFlags): Part[] {
+function chosenComponents({ controllers: names, defaultScheduler = false }: RunFlags): Component[] {
   // A cluster has a scheduler for plain pods; two that do not know of each other would both fill the same room.
-  const known = withFullScheduler(parts, { placesPlainPods: defaultScheduler, formsPlainGangs: false });
-  if (names === undefined) return known.filter(({ isOfEveryCluster }) => isOfEveryCluster !== true);
+  const known = withFullScheduler(components, { placesPlainPods: defaultScheduler, formsPlainGangs: false });
+  if (names === undefined) return known.filter(({ isProvidedByCluster }) => isProvidedByCluster !== true);
   const wanted = names.split(",").map((name) => name.trim());
-  return partsNamed(
+  return componentsNamed(
     wanted.filter((name) => name !== ""),
-    [...known, ...optionalParts],
+    [...known, ...optionalComponents],
   );
 }
 
 async function requireDefinitions(
   ports: Parameters<typeof ensureDefinitions>[0],
-  chosen: readonly Part[],
+  chosen: readonly Component[],
   install: boolean,
 ): Promise<void> {
   if (install) {
@@ -179,7 +179,7 @@ const tryAgainMs = 1_000;
  */
 async function makeStartObjects(
   { kube, clock, log }: { kube: KubeApi; clock: Clock; log: Log },
-  chosen: readonly Part[],
+  chosen: readonly Component[],
   ended: Promise<true>,
 ): Promise<void> {
   for (let attempt = 1; ; attempt++) {
@@ -195,7 +195,7 @@ async function makeStartObjects(
   }
 }
 
-function sayReady(flags: RunFlags, about: { server: string; status: string; chosen: readonly Part[] }): void {
+function sayReady(flags: RunFlags, about: { server: string; status: string; chosen: readonly Component[] }): void {
   const names = about.chosen.map(({ name }) => name);
   if (flags.output === "json") {
     const shown = { ready: true, api: about.server, status: about.status, controllers: names };

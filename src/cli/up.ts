@@ -1,15 +1,15 @@
-import { considerateKube } from "../adapters/considerateKube.ts";
 import { pinoLog } from "../adapters/pinoLog.ts";
 import { prometheus } from "../adapters/prometheus.ts";
 import { systemClock } from "../adapters/systemClock.ts";
 import { systemRandom } from "../adapters/systemRandom.ts";
+import { yieldingKube } from "../adapters/yieldingKube.ts";
 import { inProcessKube } from "../apiserver/kubeApi.ts";
+import type { Component } from "../control/component.ts";
+import { components } from "../control/components.ts";
 import { Controllers } from "../control/controllers.ts";
-import { knownDeviceWorld } from "../control/devices/deviceWorld.ts";
+import { knownDeviceWorld } from "../control/devices/deviceCaches.ts";
 import { ensureDefinitions, ensureStartObjects } from "../control/ensureObjects.ts";
-import { nodesPart } from "../control/nodes/nodesPart.ts";
-import type { Part } from "../control/part.ts";
-import { parts } from "../control/parts.ts";
+import { nodesComponent } from "../control/nodes/nodesComponent.ts";
 import type { BinderFlags } from "../decide/bind/binderSettings.ts";
 import { parsePools, profilesWith } from "../decide/nodes/profiles.ts";
 import type { Outcome } from "../model/outcome.ts";
@@ -58,24 +58,24 @@ export async function runUp(flags: UpFlags): Promise<void> {
   const metrics = prometheus({ onProblem: (problem) => log.warn({ ...problem }, "a metric cannot be counted") });
   const profiles = profilesWith(await readProfiles(flags.profileFile));
   const pools = parsePools(flags.pool, profiles);
-  const nodes = nodesPart({ pools, profiles });
+  const nodes = nodesComponent({ pools, profiles });
   const binder = { flags: binderSettingsOf(flags), gpuSharing: flags.gpuSharing };
-  const scheduling = withFullScheduler(parts, { placesPlainPods: true, formsPlainGangs: true });
+  const scheduling = withFullScheduler(components, { placesPlainPods: true, formsPlainGangs: true });
   const chosen = withGpuSharing(await withGangConfig(scheduling, flags.gangConfig), flags.gpuSharing);
   const listen = flags.statusAddress === undefined ? undefined : hostAndPort(flags.statusAddress, "--status-address");
-  const known: Part[] = [
+  const known: Component[] = [
     ...withQuotaValidation(
       withFeatureGates(withGroupClaims(chosen, flags.groupClaims), flags.featureGates),
       flags.enableQuotaValidation,
     ),
-    nodes.part,
+    nodes.component,
   ];
-  const hooks = known.flatMap((part) => part.hooks ?? []);
+  const hooks = known.flatMap((component) => component.hooks ?? []);
   const embedded = await startEmbeddedServer(flags, { clock, random }, { hooks, agent: nodes.agent });
   const { server, kubeconfig } = embedded;
   const { core } = server;
   server.faults.setPressure(nodes.pressure, random);
-  const kube = considerateKube(inProcessKube(core, { user: controllerUser, fieldManager: "muster" }));
+  const kube = yieldingKube(inProcessKube(core, { user: controllerUser, fieldManager: "muster" }));
   const controllers = new Controllers({ kube, clock, random, log, metrics }, { fieldManager: "muster" });
   let problem: unknown;
   let status: StatusServer | undefined;
@@ -90,7 +90,7 @@ export async function runUp(flags: UpFlags): Promise<void> {
     mustSucceed(await ensureDefinitions({ kube, clock }, known));
     const running = await withBinderSettings(known, kube, binder);
     mustSucceed(await ensureStartObjects(kube, running));
-    for (const part of running) part.add(controllers);
+    for (const component of running) component.add(controllers);
     const signal = untilSignal();
     const started = await Promise.race([controllers.start(), signal, embedded.diskFailure]);
     if (started === true) {

@@ -11,7 +11,7 @@ import { refused } from "../model/outcome.ts";
 import { Picture } from "../snapshot/picture.ts";
 import { commit, resolveUnknown } from "./commit.ts";
 import { Controllers } from "./controllers.ts";
-import { type TurnResult, turnResultOf } from "./loop.ts";
+import { type ReconcileResult, reconcileResultOf } from "./loop.ts";
 import { MetricsBook } from "./metricsBook.ts";
 import { forMapped, forObject, kindSource } from "./sources.ts";
 import { FaultyKube } from "./testing/faultyKube.ts";
@@ -77,12 +77,12 @@ function newProcess(api: TestApi, identity: string, seed: number, onWrite: (fiel
   cache.onChanges((changes, isNewList) => picture.observed(kind, changes, isNewList));
   const open = new Map<string, Intent>();
 
-  async function copy(key: string): Promise<TurnResult> {
+  async function copy(key: string): Promise<ReconcileResult> {
     const name = key.slice("a/".length);
     const before = open.get(key);
     if (before !== undefined && picture.stateOf(before) === "unknown") {
       const resolved = await resolveUnknown(picture, controllers.kube, before);
-      if (!resolved.ok) return turnResultOf(resolved);
+      if (!resolved.ok) return reconcileResultOf(resolved);
     }
     const snapshot = picture.snapshot();
     const { objects, revision } = snapshot.kind(kind);
@@ -91,22 +91,22 @@ function newProcess(api: TestApi, identity: string, seed: number, onWrite: (fiel
     if (intent.type === "delete") return destroy(intent, name);
     open.set(key, intent);
     for (const { outcome } of await commit(picture, controllers.kube, [{ intent, effects: [] }])) {
-      if (!outcome.ok) return turnResultOf(outcome);
+      if (!outcome.ok) return reconcileResultOf(outcome);
     }
     return undefined;
   }
 
   /** A parent that the cache has not seen yet may exist: it is read before its child goes. */
-  async function destroy(intent: DeleteIntent, name: string): Promise<TurnResult> {
+  async function destroy(intent: DeleteIntent, name: string): Promise<ReconcileResult> {
     const parent = await controllers.kube.get(targetOf(name));
     if (parent.ok) return { again: "the parent is there" };
-    if (parent.reason !== "NotFound") return turnResultOf(parent);
+    if (parent.reason !== "NotFound") return reconcileResultOf(parent);
     const atLeast = intent.expected.resourceVersion;
     const outcome = await destroyAfterLooking(controllers.kube, intent, () => ({ still: intent }), { atLeast });
-    return outcome.ok ? undefined : turnResultOf(outcome);
+    return outcome.ok ? undefined : reconcileResultOf(outcome);
   }
 
-  async function summarise(): Promise<TurnResult> {
+  async function summarise(): Promise<ReconcileResult> {
     const { objects, revision } = picture.snapshot().kind(kind);
     const text = String([...objects.values()].filter(isChild).length);
     const summary = objects.get("a/summary");
@@ -120,7 +120,7 @@ function newProcess(api: TestApi, identity: string, seed: number, onWrite: (fiel
         ? { type: "create", target, absentAt: revision, object, why }
         : { type: "patch", target, expected: expectedOf(summary), patch: { data: { text } }, why };
     for (const { outcome } of await commit(picture, controllers.kube, [{ intent, effects: [] }])) {
-      if (!outcome.ok) return turnResultOf(outcome);
+      if (!outcome.ok) return reconcileResultOf(outcome);
     }
     return undefined;
   }

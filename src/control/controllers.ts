@@ -128,7 +128,7 @@ export class Controllers {
     const controller = new Controller(this.ports, options);
     this.controllers.push(controller);
     if (this.phase === "syncing" || this.phase === "synced") controller.startSources();
-    if (this.mayTurn()) controller.resume();
+    if (this.mayReconcile()) controller.resume();
     return controller;
   }
 
@@ -199,10 +199,10 @@ export class Controllers {
 
   /** Turns are taken by who leads and can believe what it sees. */
   private turnOrPause(): void {
-    if (this.mayTurn()) {
+    if (this.mayReconcile()) {
       // Turns of an earlier epoch end first: they were told to give up, and their writes are refused.
       void this.pausing.then(() => {
-        if (this.mayTurn()) for (const controller of this.controllers) controller.resume();
+        if (this.mayReconcile()) for (const controller of this.controllers) controller.resume();
       });
       return;
     }
@@ -212,7 +212,7 @@ export class Controllers {
     })();
   }
 
-  private mayTurn(): boolean {
+  private mayReconcile(): boolean {
     return this.isLeading && this.phase === "synced" && this.lostTrust() === undefined;
   }
 

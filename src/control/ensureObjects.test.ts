@@ -2,8 +2,8 @@ import { describe, expect, test } from "vitest";
 import { inProcessKube } from "../apiserver/kubeApi.ts";
 import { TestApi } from "../apiserver/testing/testApi.ts";
 import { refused } from "../model/outcome.ts";
+import { components } from "./components.ts";
 import { ensureDefinitions, ensureStartObjects } from "./ensureObjects.ts";
-import { parts } from "./parts.ts";
 import { FaultyKube } from "./testing/faultyKube.ts";
 
 const definitions = { group: "apiextensions.k8s.io", version: "v1", plural: "customresourcedefinitions" };
@@ -25,7 +25,7 @@ describe("an installation", () => {
     const { kube, ports, defined } = await newCluster();
     kube.faults.before = (verb, what) =>
       verb === "create" && what.endsWith("topologies.kai.scheduler") ? refused("Invalid", "too dear") : undefined;
-    const outcome = await ensureDefinitions(ports, parts);
+    const outcome = await ensureDefinitions(ports, components);
     expect(outcome).toMatchObject({ ok: false, message: "too dear; no definition was written" });
     expect(await defined()).toBe(0);
   });
@@ -38,7 +38,7 @@ describe("an installation", () => {
       // The first is the trial.
       return creates > 1 ? refused("Unavailable", "away") : undefined;
     };
-    const outcome = await ensureDefinitions(ports, parts);
+    const outcome = await ensureDefinitions(ports, components);
     expect(outcome.ok ? "" : outcome.message).toMatch(
       /^away; written before that: bindrequests\.scheduling\.run\.ai, /,
     );
@@ -46,11 +46,11 @@ describe("an installation", () => {
 
   test("of what is there already writes nothing", async () => {
     const { kube, ports, writes } = await newCluster();
-    expect(await ensureDefinitions(ports, parts)).toMatchObject({ ok: true });
-    expect(await ensureStartObjects(kube, parts)).toMatchObject({ ok: true });
+    expect(await ensureDefinitions(ports, components)).toMatchObject({ ok: true });
+    expect(await ensureStartObjects(kube, components)).toMatchObject({ ok: true });
     kube.calls.length = 0;
-    expect(await ensureDefinitions(ports, parts)).toMatchObject({ ok: true });
-    expect(await ensureStartObjects(kube, parts)).toMatchObject({ ok: true });
+    expect(await ensureDefinitions(ports, components)).toMatchObject({ ok: true });
+    expect(await ensureStartObjects(kube, components)).toMatchObject({ ok: true });
     expect(writes()).toEqual([]);
   });
 });

@@ -4,7 +4,7 @@ import { splitApiVersion } from "../model/object.ts";
 import { type Outcome, type Refusal, succeeded } from "../model/outcome.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { KubeApi, ObjectRef, ResourceRef } from "../ports/kubeApi.ts";
-import type { NewObject, Part } from "./part.ts";
+import type { Component, NewObject } from "./component.ts";
 
 const definitionsRef: ResourceRef = {
   group: "apiextensions.k8s.io",
@@ -12,7 +12,7 @@ const definitionsRef: ResourceRef = {
   plural: "customresourcedefinitions",
 };
 
-/** Of the kinds that parts start with and no part defines. */
+/** Of the kinds that components start with and no component defines. */
 const pluralsOfEveryCluster: Readonly<Record<string, string>> = {
   Namespace: "namespaces",
   PriorityClass: "priorityclasses",
@@ -24,10 +24,10 @@ const servedWithinMs = 30_000;
 const lookEveryMs = 20;
 const attemptsMax = 5;
 
-/** The definitions of these parts that the cluster lacks or has otherwise, by name. */
-export async function missingDefinitions(kube: KubeApi, parts: readonly Part[]): Promise<Outcome<string[]>> {
+/** The definitions of these components that the cluster lacks or has otherwise, by name. */
+export async function missingDefinitions(kube: KubeApi, components: readonly Component[]): Promise<Outcome<string[]>> {
   const missing: string[] = [];
-  for (const definition of definitionsOf(parts)) {
+  for (const definition of definitionsOf(components)) {
     const found = await kube.get(definitionNamed(definition));
     if (!found.ok && found.reason !== "NotFound") return found;
     if (!found.ok) missing.push(definition.metadata.name);
@@ -36,15 +36,15 @@ export async function missingDefinitions(kube: KubeApi, parts: readonly Part[]):
 }
 
 /**
- * Makes the cluster know the kinds of these parts: defines what is missing, updates what is older, and waits until all of it is
+ * Makes the cluster know the kinds of these components: defines what is missing, updates what is older, and waits until all of it is
  * served. The server tries every write first: what it refuses ends the installation before anything was made.
  */
 export async function ensureDefinitions(
   ports: { readonly kube: KubeApi; readonly clock: Clock },
-  parts: readonly Part[],
+  components: readonly Component[],
 ): Promise<Outcome<undefined>> {
   const { kube } = ports;
-  const definitions = definitionsOf(parts);
+  const definitions = definitionsOf(components);
   const lacking: NewObject[] = [];
   for (const definition of definitions) {
     const outcome = await ensureDefinition(kube, definition, { dryRun: true });
@@ -68,12 +68,12 @@ function about(refusal: Refusal, state: string): Refusal {
   return { ...refusal, message: `${refusal.message}; ${state}` };
 }
 
-/** Creates the objects that the parts want to be there from the first moment. What exists is left as it is. */
-export async function ensureStartObjects(kube: KubeApi, parts: readonly Part[]): Promise<Outcome<undefined>> {
-  const plurals = new Map(definitionsOf(parts).map(({ spec }) => namesIn(spec)));
-  for (const object of parts.flatMap(({ startObjects = [] }) => startObjects)) {
+/** Creates the objects that the components want to be there from the first moment. What exists is left as it is. */
+export async function ensureStartObjects(kube: KubeApi, components: readonly Component[]): Promise<Outcome<undefined>> {
+  const plurals = new Map(definitionsOf(components).map(({ spec }) => namesIn(spec)));
+  for (const object of components.flatMap(({ startObjects = [] }) => startObjects)) {
     const plural = plurals.get(object.kind) ?? pluralsOfEveryCluster[object.kind];
-    if (plural === undefined) throw new Error(`a part starts with a ${object.kind}, which no part defines`);
+    if (plural === undefined) throw new Error(`a component starts with a ${object.kind}, which no component defines`);
     const kind = { ...splitApiVersion(object.apiVersion), plural };
     const { namespace = "", name } = object.metadata;
     // A create asks the webhooks before it finds that the object exists, and they may be ours and not answer.
@@ -91,9 +91,9 @@ function namesIn(spec: unknown): [kind: string, plural: string] {
   return [names.kind, names.plural];
 }
 
-function definitionsOf(parts: readonly Part[]): NewObject[] {
+function definitionsOf(components: readonly Component[]): NewObject[] {
   const byName = new Map(
-    parts.flatMap(({ definitions = [] }) => definitions).map((each) => [each.metadata.name, each]),
+    components.flatMap(({ definitions = [] }) => definitions).map((each) => [each.metadata.name, each]),
   );
   return [...byName.values()];
 }

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { ManualClock, settle } from "../apiserver/testing/manualClock.ts";
 import { assert } from "../model/assert.ts";
 import { type RefusalReason, refused } from "../model/outcome.ts";
-import { Loop, type LoopOptions, type Reconcile, turnResultOf } from "./loop.ts";
+import { Loop, type LoopOptions, type Reconcile, reconcileResultOf } from "./loop.ts";
 import { MetricsBook } from "./metricsBook.ts";
 import { KeptLog } from "./testing/keptLog.ts";
 import { WorkQueue } from "./workQueue.ts";
@@ -84,7 +84,7 @@ describe("a loop", () => {
     let turns = 0;
     const { clock, queue, loop } = newLoop(() => {
       turns++;
-      return turnResultOf(refused("TooManyRequests", "slow down", { retryAfterMs: 5000 }));
+      return reconcileResultOf(refused("TooManyRequests", "slow down", { retryAfterMs: 5000 }));
     });
     loop.resume();
     queue.add("a");
@@ -109,7 +109,7 @@ describe("a loop", () => {
     await clock.advance(1000);
     expect(turns).toBe(3);
     expect(log.errors).toEqual(["a turn failed by a mistake of ours"]);
-    expect(metrics.value("muster_turn_mistakes_total", { controller: "test", kind: "assertion" })).toBe(1);
+    expect(metrics.value("muster_reconcile_exceptions_total", { controller: "test", kind: "assertion" })).toBe(1);
     expect(queue.failures("bad")).toBe(0);
   });
 
@@ -117,7 +117,7 @@ describe("a loop", () => {
     let turns = 0;
     const { clock, queue, loop, log } = newLoop(() => {
       turns++;
-      return turnResultOf(refused("Invalid", "spec.gpu: -1 is negative"));
+      return reconcileResultOf(refused("Invalid", "spec.gpu: -1 is negative"));
     });
     loop.resume();
     queue.add("a");
@@ -210,7 +210,7 @@ describe("a loop", () => {
     ["Unknown", "again"],
     ["Fenced", "requeueAfterMs"],
   ])("a write that was refused as %s means: %s", (reason, expected) => {
-    const result = turnResultOf(refused(reason, "no"));
+    const result = reconcileResultOf(refused(reason, "no"));
     expect(result === undefined ? "done" : Object.keys(result)[0]).toBe(expected);
   });
 });

@@ -8,9 +8,9 @@ import { CancelSource } from "./cancelSource.ts";
 import type { WorkQueue } from "./workQueue.ts";
 
 /** One turn of the crank for one key: look, decide, act, and learn what came of it. */
-export type Reconcile = (key: string, turn: Turn) => Promise<TurnResult> | TurnResult;
+export type Reconcile = (key: string, turn: ReconcileContext) => Promise<ReconcileResult> | ReconcileResult;
 
-export interface Turn {
+export interface ReconcileContext {
   /** Cancelled when the turn has taken too long, or everything stops. Hand it to every call. */
   readonly cancel: Cancel;
   /** How often this key has failed in a row. */
@@ -18,7 +18,7 @@ export interface Turn {
 }
 
 /** Undefined: done, until something happens. */
-export type TurnResult =
+export type ReconcileResult =
   | undefined
   /** Done, and to be looked at again after a time. */
   | { readonly requeueAfterMs: number }
@@ -42,7 +42,7 @@ export interface LoopOptions {
 
 const defaultDeadlineMs = 120_000;
 /** How long a turn that is told to give up may take to do so, when everything stops. */
-const deafMs = 5_000;
+const cancelGraceMs = 5_000;
 
 /** Gives turns to the keys of a queue. It can be paused, as a follower is, and goes on where it was. */
 export class Loop {
@@ -84,7 +84,7 @@ export class Loop {
     const ended = this.pause(graceMs);
     if (!this.isBusy) return;
     await new Promise<void>((resolve) => {
-      const stopTimer = clock.after(graceMs + deafMs, () => {
+      const stopTimer = clock.after(graceMs + cancelGraceMs, () => {
         log.warn(
           { controller: name, keys: [...this.running.keys()].sort() },
           "turns do not give up and are left behind",
@@ -135,14 +135,14 @@ export class Loop {
       log.warn({ controller: name, key, deadlineMs }, "a turn takes too long and is told to give up");
       cancel.cancel();
     });
-    let result: TurnResult;
+    let result: ReconcileResult;
     try {
       result = await reconcile(key, { cancel, failures: queue.failures(key) });
     } catch (error) {
       result = this.mistake(key, error);
     }
     stopTimer();
-    metrics.observe("muster_turn_seconds", { controller: name }, (clock.monotonicMs() - startedMs) / 1000);
+    metrics.observe("muster_reconcile_seconds", { controller: name }, (clock.monotonicMs() - startedMs) / 1000);
     this.follow(key, result);
     this.running.delete(key);
     queue.done(key);
@@ -155,26 +155,26 @@ export class Loop {
   }
 
   /** We are wrong: this turn is over, and the next one begins with a fresh look. */
-  private mistake(key: string, error: unknown): TurnResult {
+  private mistake(key: string, error: unknown): ReconcileResult {
     const { name, log, metrics } = this.options;
     const kind = error instanceof AssertionFailure ? "assertion" : "exception";
-    metrics.count("muster_turn_mistakes_total", { controller: name, kind });
+    metrics.count("muster_reconcile_exceptions_total", { controller: name, kind });
     log.error({ controller: name, key, error }, "a turn failed by a mistake of ours");
     return { again: error instanceof Error ? error.message : String(error) };
   }
 
-  private follow(key: string, result: TurnResult): void {
+  private follow(key: string, result: ReconcileResult): void {
     const { name, queue, log, metrics } = this.options;
     if (result === undefined || "requeueAfterMs" in result) {
-      metrics.count("muster_turns_total", { controller: name, result: "done" });
+      metrics.count("muster_reconciles_total", { controller: name, result: "done" });
       queue.forget(key);
       if (result !== undefined) queue.addAfter(key, result.requeueAfterMs);
     } else if ("again" in result) {
-      metrics.count("muster_turns_total", { controller: name, result: "again" });
+      metrics.count("muster_reconciles_total", { controller: name, result: "again" });
       log.debug({ controller: name, key, why: result.again, failures: queue.failures(key) + 1 }, "again");
       queue.addFailed(key, { atLeastMs: result.atLeastMs ?? 0 });
     } else {
-      metrics.count("muster_turns_total", { controller: name, result: "giveUp" });
+      metrics.count("muster_reconciles_total", { controller: name, result: "giveUp" });
       log.warn({ controller: name, key, why: result.giveUp }, "gave up");
       queue.forget(key);
     }
@@ -184,7 +184,7 @@ export class Loop {
 const fencedMs = 500;
 
 /** What a refused write usually means for the turn it was part of. */
-export function turnResultOf(refusal: Refusal): TurnResult {
+export function reconcileResultOf(refusal: Refusal): ReconcileResult {
   switch (refusal.reason) {
     case "NotFound":
       // It left while we were deciding. If it is somebody else that is missing, its coming will wake us.

@@ -1,4 +1,4 @@
-/** Numbers for operators. Names are few and stable: `muster_turn_seconds`. */
+/** Numbers for operators. Names are few and stable: `muster_reconcile_seconds`. */
 export interface Metrics {
   /** Adds to a counter. */
   count(name: string, labels: MetricLabels, by?: number): void;

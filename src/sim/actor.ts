@@ -14,7 +14,7 @@ export interface ActorSpec {
   /** It ends by itself, and a run in which it cannot end has failed. Others run until they are stopped. */
   readonly finite?: boolean;
   /** The faults of processes do not touch it: a person at a keyboard, or a part of the scenery. */
-  readonly sheltered?: boolean;
+  readonly isExemptFromFaults?: boolean;
 }
 
 /** The outside of a process. Everything that it can learn comes through here. */

@@ -20,7 +20,7 @@ export function busyPerson({ name, acts, spanMs, actions, atTheEnd }: BusyPerson
   return {
     name,
     finite: true,
-    sheltered: true,
+    isExemptFromFaults: true,
     run: async (ports) => {
       for (let act = 0; act < acts; act++) {
         await ports.sleep(Math.floor(spanMs / acts) + (ports.random.uint32() % 100));

@@ -7,7 +7,7 @@ const timesMax = 3;
 /** Puts the misfortunes of processes on the schedule: each is decided once, by the moment at which it strikes. */
 export function planProcessFaults(world: World): void {
   for (const actor of world.actors) {
-    if (actor.spec.sheltered === true) continue;
+    if (actor.spec.isExemptFromFaults === true) continue;
     for (let time = 1; time <= timesMax; time++) {
       plan(world, actor, "restart", time, () => world.kill(actor, "at a random moment"));
       plan(world, actor, "pause", time, (lengthMs) => standStill(world, actor, 1 + (lengthMs % 1_500)));
@@ -24,7 +24,7 @@ export function planProcessFaults(world: World): void {
 /** When (in milliseconds from the beginning) and how hard are two decisions, so that each can be taken out. */
 function plan(world: World, actor: Actor, kind: string, time: number, strike: (lengthMs: number) => void): void {
   const atMs = world.decide(kind, `${actor.name}|${time}`, (dice, strength) =>
-    dice.perMille(250 * strength) ? dice.between(1, world.scenario.shakenMs) : 0,
+    dice.perMille(250 * strength) ? dice.between(1, world.scenario.faultPhaseMs) : 0,
   );
   if (atMs === 0) return;
   const lengthMs = world.decide(kind, `${actor.name}|${time}|length`, (dice) => dice.between(1, 9_000));

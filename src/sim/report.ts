@@ -24,18 +24,18 @@ export function violationReport(scenario: Scenario, found: SeedResult, shrunk: S
 
 /** Who did what at which revision, one line each. */
 export function timeline(scenario: Scenario, { history, violation }: SeedResult): string[] {
-  const humming = new Set(scenario.humming ?? []);
-  const lines = history.entries.filter((entry) => isWorthTelling(entry, humming)).map(lineOf);
+  const ignoredForQuiescence = new Set(scenario.ignoredForQuiescence ?? []);
+  const lines = history.entries.filter((entry) => isWorthTelling(entry, ignoredForQuiescence)).map(lineOf);
   if (violation !== undefined) lines.push(`${timeOf(violation.atUs)}  ${violation.invariant}: ${violation.detail}`);
   return lines;
 }
 
-function isWorthTelling(entry: Entry, humming: ReadonlySet<string>): boolean {
+function isWorthTelling(entry: Entry, ignoredForQuiescence: ReadonlySet<string>): boolean {
   if (entry.what !== "commit") return true;
   const { event, call, type } = entry.commit;
   if (call.actor === "scenery") return false;
   // That a lease is renewed is no news; that it changes hands is.
-  if (!humming.has(event.current.resource) || type !== "MODIFIED") return true;
+  if (!ignoredForQuiescence.has(event.current.resource) || type !== "MODIFIED") return true;
   return holderOf(event.current.object()) !== holderOf(event.previous?.object());
 }
 

@@ -37,8 +37,8 @@ export async function runSeed(scenario: Scenario, seed: number, script?: readonl
   for (const actor of world.actors) world.later(0, 0, () => world.start(actor));
   planProcessFaults(world);
   scenario.planFaults?.(world);
-  world.later(restartUs, 0, () => raiseTheDead(world));
-  world.later(scenario.shakenMs * 1000, 0, () => calmDown(world));
+  world.later(restartUs, 0, () => restartCrashed(world));
+  world.later(scenario.faultPhaseMs * 1000, 0, () => calmDown(world));
   await world.play();
   if (world.violation === undefined) finish(world);
   tripwires.report(undefined);
@@ -71,9 +71,9 @@ export async function withTripwires<T>(run: () => Promise<T>): Promise<T> {
   }
 }
 
-function raiseTheDead(world: World): void {
+function restartCrashed(world: World): void {
   for (const actor of world.actors) if (!actor.alive && !actor.finished) world.start(actor);
-  world.later(restartUs, 0, () => raiseTheDead(world));
+  world.later(restartUs, 0, () => restartCrashed(world));
 }
 
 /** The faults stop. Whatever was on its way still arrives. */

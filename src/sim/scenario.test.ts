@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Part } from "../control/part.ts";
+import type { Component } from "../control/component.ts";
 import type { KubeObject } from "../model/object.ts";
 import type { KubeApi } from "../ports/kubeApi.ts";
 import { runSeed, withTripwires } from "./runSeed.ts";
@@ -27,7 +27,7 @@ const definition = {
   },
 };
 
-const part: Part = {
+const part: Component = {
   name: "widgets",
   about: "for this test",
   definitions: [definition],
@@ -57,7 +57,7 @@ async function played(run: (kube: KubeApi) => Promise<void>, more: Partial<Scena
     about: "one actor",
     actors: () => [{ name: "user", finite: true, run: ({ kube }) => run(kube) }],
     invariants: [],
-    shakenMs: 100,
+    faultPhaseMs: 100,
     settleMs: 10_000,
     quietMs: 1_000,
     ...more,
@@ -73,7 +73,7 @@ test("a part's definitions are served, its start objects exist and its hooks are
     const bad = await kube.create(widgets, widget("second", 0));
     seen.push(first.ok && first.value["size"], bad.ok ? "made" : bad.reason);
   };
-  await played(user, { parts: [part] });
+  await played(user, { components: [part] });
   expect(seen).toEqual([1, "Forbidden"]);
 });
 

@@ -1,4 +1,4 @@
-import type { NewObject, Part } from "../control/part.ts";
+import type { Component, NewObject } from "../control/component.ts";
 import type { KubeApi } from "../ports/kubeApi.ts";
 import type { ActorSpec } from "./actor.ts";
 import type { Invariant } from "./invariant.ts";
@@ -9,8 +9,8 @@ export interface Scenario {
   readonly name: string;
   readonly about: string;
   /** Parts whose definitions are served, whose hooks are asked, and whose start objects exist. Processes are apart from that. */
-  readonly parts?: readonly Part[];
-  /** CustomResourceDefinitions that are served from the first moment, besides those of the parts. */
+  readonly components?: readonly Component[];
+  /** CustomResourceDefinitions that are served from the first moment, besides those of the components. */
   readonly definitions?: readonly NewObject[];
   /** Whether the server's own loops run (garbage collection, namespaces, disruption budgets), as they do in a real one. */
   readonly serverLoops?: boolean;
@@ -29,11 +29,11 @@ export interface Scenario {
   /** The kinds of fault that this story is about; all when left out. */
   readonly faults?: readonly string[];
   /** Simulated time with faults. */
-  readonly shakenMs: number;
+  readonly faultPhaseMs: number;
   /** After the faults stop: how long everything may take to come to rest, and how long it must then be silent. */
   readonly settleMs: number;
   readonly quietMs: number;
   /** Changes of these resources do not count as noise: leases are renewed for ever. */
-  readonly humming?: readonly string[];
+  readonly ignoredForQuiescence?: readonly string[];
   readonly freeze?: boolean;
 }

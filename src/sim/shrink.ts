@@ -148,6 +148,6 @@ function momentsOf({ history }: SeedResult): number[] {
 }
 
 function kindOf({ key }: Decision): string {
-  const parts = key.split("|");
-  return (parts.at(-1) ?? "").replace(/#\d+$/, "");
+  const components = key.split("|");
+  return (components.at(-1) ?? "").replace(/#\d+$/, "");
 }

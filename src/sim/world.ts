@@ -9,7 +9,7 @@ import { ObjectStore } from "../apiserver/storage/objectStore.ts";
 import type { StoreEvent } from "../apiserver/storage/storeEvent.ts";
 import { WatchHub } from "../apiserver/storage/watchHub.ts";
 import type { Core } from "../apiserver/verbs/core.ts";
-import type { NewObject } from "../control/part.ts";
+import type { NewObject } from "../control/component.ts";
 import type { KubeObject } from "../model/object.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { KubeApi } from "../ports/kubeApi.ts";
@@ -96,7 +96,7 @@ export class World {
   readonly kube: KubeApi;
   readonly actors: Actor[] = [];
   violation: Violation | undefined;
-  /** When something last changed that is not mere humming. */
+  /** When something last changed that is not mere ignoredForQuiescence. */
   lastChangeUs = 0;
   /** Things that happened: a call arrives, an answer or an event is delivered, a timer fires. */
   steps = 0;
@@ -110,12 +110,12 @@ export class World {
   /** Time and revision of each commit, for reads of the past. */
   private readonly commitUs: number[] = [];
   private readonly commitRevision: number[] = [];
-  private readonly humming: ReadonlySet<string>;
+  private readonly ignoredForQuiescence: ReadonlySet<string>;
 
   private constructor(scenario: Scenario, chance: Chance, registry: Registry) {
     this.scenario = scenario;
     this.chance = chance;
-    this.humming = new Set(scenario.humming ?? []);
+    this.ignoredForQuiescence = new Set(scenario.ignoredForQuiescence ?? []);
     this.swarm = Swarm.draw(chance, scenario.faults);
     this.serverRandom = chance.stream("server");
     const clock: Clock = {
@@ -128,7 +128,7 @@ export class World {
     store.onEvent((event) => this.committed(event));
     const hub = new WatchHub(store, clock, indexedFields);
     const random = { uint32: () => this.serverRandom.uint32() };
-    const hooks = (scenario.parts ?? []).flatMap((part) => part.hooks ?? []);
+    const hooks = (scenario.components ?? []).flatMap((part) => part.hooks ?? []);
     const admission = hooks.length === 0 ? noAdmission : createAdmission({ hooks })(() => this.core);
     this.core = { store, hub, registry, clock, random, admission };
     this.kube = inProcessKube(this.core, simulatedCaller);
@@ -145,13 +145,14 @@ export class World {
   }
 
   static async create(scenario: Scenario, seed: number, script?: readonly Decision[]): Promise<World> {
-    const parts = scenario.parts ?? [];
-    const all = [...parts.flatMap((part) => part.definitions ?? []), ...(scenario.definitions ?? [])];
-    // Two parts may bring the same kind: scheduler and binder both speak of BindRequests.
+    const components = scenario.components ?? [];
+    const all = [...components.flatMap((part) => part.definitions ?? []), ...(scenario.definitions ?? [])];
+    // Two components may bring the same kind: scheduler and binder both speak of BindRequests.
     const definitions = [...new Map(all.map((definition) => [definition.metadata.name, definition])).values()];
     const world = new World(scenario, new Chance(seed, script), withoutListeners(await registryWith(definitions)));
     await scenario.setUp?.(world.kube);
-    for (const object of parts.flatMap(({ startObjects }) => startObjects ?? [])) await world.createStartObject(object);
+    for (const object of components.flatMap(({ startObjects }) => startObjects ?? []))
+      await world.createStartObject(object);
     for (const spec of scenario.actors()) world.actors.push(new Actor(spec));
     return world;
   }
@@ -384,7 +385,7 @@ export class World {
     const commit = { atUs: this.nowUs, event, type, key, call: this.acting } as const;
     this.commitUs.push(this.nowUs);
     this.commitRevision.push(revision);
-    if (!this.humming.has(current.resource)) this.lastChangeUs = this.nowUs;
+    if (!this.ignoredForQuiescence.has(current.resource)) this.lastChangeUs = this.nowUs;
     this.history.add({ what: "commit", atUs: this.nowUs, commit });
     this.history.count(this.nowUs, `${revision}${type}${key}`, `${this.acting.actor}${current.side.uid}`);
     for (const { invariant, checks } of this.checks) {

@@ -4,12 +4,12 @@ import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
 import { settle } from "../../src/apiserver/testing/manualClock.ts";
 import { seededRandom } from "../../src/apiserver/testing/seededRandom.ts";
 import { TestApi } from "../../src/apiserver/testing/testApi.ts";
-import { type BinderPartOptions, binderPart } from "../../src/control/bind/binderPart.ts";
+import { type BinderPartOptions, binderComponent } from "../../src/control/bind/binderComponent.ts";
+import type { Component } from "../../src/control/component.ts";
 import { Controllers } from "../../src/control/controllers.ts";
 import { MetricsBook } from "../../src/control/metricsBook.ts";
-import { nodesPart } from "../../src/control/nodes/nodesPart.ts";
-import type { Part } from "../../src/control/part.ts";
-import { schedulerPart } from "../../src/control/schedule/schedulerPart.ts";
+import { nodesComponent } from "../../src/control/nodes/nodesComponent.ts";
+import { schedulerComponent } from "../../src/control/schedule/schedulerComponent.ts";
 import { FaultyKube } from "../../src/control/testing/faultyKube.ts";
 import { KeptLog } from "../../src/control/testing/keptLog.ts";
 import { reservationDefaults as binderReservation, newReservation } from "../../src/decide/bind/reservation.ts";
@@ -54,19 +54,19 @@ export class BindCluster {
     reservation: { readonly heartbeatMs?: number } = {},
     profiles: readonly Profile[] = [],
   ): Promise<BindCluster> {
-    const hooks = binderPart().hooks ?? [];
+    const hooks = binderComponent().hooks ?? [];
     const api = await TestApi.start({ admission: createAdmission({ hooks }) });
     const cluster = new BindCluster(api);
-    const { part: nodes } = nodesPart({
+    const { component: nodes } = nodesComponent({
       pools: pools.map((text) => parsePool(text, profilesWith(profiles))),
       profiles: profilesWith(profiles),
       seed: "s",
       delays: fastDelays,
       reservation: { ...reservationDefaults, ...reservation },
     });
-    const parts = [nodes, binderPart(), schedulerPart()];
+    const components = [nodes, binderComponent(), schedulerComponent()];
     const definitions = new Map(
-      parts.flatMap((part) => part.definitions ?? []).map((each) => [each.metadata.name, each]),
+      components.flatMap((component) => component.definitions ?? []).map((each) => [each.metadata.name, each]),
     );
     for (const definition of definitions.values()) {
       await api.create("apiextensions.k8s.io/customresourcedefinitions", definition);
@@ -92,12 +92,12 @@ export class BindCluster {
 
   /** Starts a binder; an earlier one is not asked to stop, as after a crash. */
   startBinder(options: BinderPartOptions = {}): Promise<Controllers> {
-    return this.start(binderPart(options));
+    return this.start(binderComponent(options));
   }
 
-  async start(part: Part): Promise<Controllers> {
+  async start(component: Component): Promise<Controllers> {
     this.binder = this.controllers(this.binderKube ?? this.kube);
-    part.add(this.binder);
+    component.add(this.binder);
     const started = this.binder.start();
     await this.run(0.05);
     await started;
@@ -106,8 +106,8 @@ export class BindCluster {
 
   /** Starts the scheduler in a process of its own, with the queues that a cluster begins with. */
   async startScheduler(wrap: (kube: KubeApi) => KubeApi = (kube) => kube): Promise<void> {
-    const part = schedulerPart();
-    for (const object of part.startObjects ?? []) {
+    const component = schedulerComponent();
+    for (const object of component.startObjects ?? []) {
       const resource = this.api.core.registry.kind(object.apiVersion, object.kind);
       const ref = {
         group: resource?.type.group ?? "",
@@ -117,7 +117,7 @@ export class BindCluster {
       await this.admin.create(ref, object as unknown as KubeObject);
     }
     const scheduler = this.controllers(wrap(this.admin));
-    part.add(scheduler);
+    component.add(scheduler);
     const started = scheduler.start();
     await this.run(0.05);
     await started;

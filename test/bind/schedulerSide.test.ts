@@ -1,9 +1,9 @@
 /** The scheduler's side of the binder's races: the rows C of the catalogue, K16 and K19, with the real scheduler and the real binder. */
 import { describe, expect, test } from "vitest";
 import type { Controllers } from "../../src/control/controllers.ts";
-import { AccountTurns } from "../../src/control/schedule/accountTurns.ts";
+import { AccountReconciler } from "../../src/control/schedule/accountReconciler.ts";
 import { ReasonBook } from "../../src/control/schedule/reasonBook.ts";
-import type { ScheduleWorld } from "../../src/control/schedule/scheduleWorld.ts";
+import type { SchedulerCaches } from "../../src/control/schedule/schedulerCaches.ts";
 import { findProfile, profilesWith } from "../../src/decide/nodes/profiles.ts";
 import type { Pod } from "../../src/model/kubernetes.generated.ts";
 import { refused } from "../../src/model/outcome.ts";
@@ -246,9 +246,9 @@ test("C16: groups that go before their sums were told leave nothing behind", asy
   const groups = new Map<string, object>();
   const clock = { nowMs: () => 0 };
   const cancel = { cancelled: false, onCancel: () => () => undefined };
-  const turns = new AccountTurns(
+  const turns = new AccountReconciler(
     { ports: { clock } } as unknown as Controllers,
-    { cluster: { jobs: groups }, groups } as unknown as ScheduleWorld,
+    { cluster: { jobs: groups }, groups } as unknown as SchedulerCaches,
   );
   for (let round = 0; round < 500; round++) {
     const id = `default/g${round}`;

@@ -1,7 +1,7 @@
 /** What an installation says about the binder, by flags and in KAI's Config, as it arrives at reservations. */
 import { expect, test } from "vitest";
 import { binderSettingsOf, withBinderSettings } from "../../src/cli/binderSettings.ts";
-import { binderPart } from "../../src/control/bind/binderPart.ts";
+import { binderComponent } from "../../src/control/bind/binderComponent.ts";
 import type { BinderFlags } from "../../src/decide/bind/binderSettings.ts";
 import type { KubeObject } from "../../src/model/object.ts";
 import { refused, succeeded } from "../../src/model/outcome.ts";
@@ -24,7 +24,7 @@ async function configured(binder: object | undefined): Promise<BindCluster> {
 /** The container of the reservation that a binder makes under these flags. */
 async function container(cluster: BindCluster, flags: BinderFlags) {
   const about = { flags: binderSettingsOf(flags), gpuSharing: true };
-  const [part] = await withBinderSettings([binderPart()], cluster.admin, about);
+  const [part] = await withBinderSettings([binderComponent()], cluster.admin, about);
   if (part === undefined) throw new Error("the binder is among the parts");
   const pod = await cluster.pod("f", { "gpu-fraction": "0.5" });
   await cluster.request(pod, { selectedNode: "h100-0", selectedGPUGroups: ["X"] });
@@ -60,14 +60,14 @@ test("a Config that makes no sense is refused with its field when it is written"
 test("one that was written before there was a check is refused at the start", async () => {
   const config = { metadata: { name: "kai-config" }, spec: { binder: { maxConcurrentReconciles: 0 } } };
   const kube = { get: async () => succeeded(config as unknown as KubeObject) };
-  const read = withBinderSettings([binderPart()], kube, { flags: {}, gpuSharing: true });
+  const read = withBinderSettings([binderComponent()], kube, { flags: {}, gpuSharing: true });
   await expect(read).rejects.toMatchObject({ code: "binder-setting-invalid", message: `kai-config: ${fault}` });
 });
 
 test("a Config that cannot be read is not taken for none", async () => {
   const cluster = await configured({ resourceReservation: { image } });
   cluster.kube.faults = { before: () => refused("Unavailable", "down") };
-  const read = withBinderSettings([binderPart()], cluster.kube, { flags: {}, gpuSharing: true });
+  const read = withBinderSettings([binderComponent()], cluster.kube, { flags: {}, gpuSharing: true });
   await expect(read).rejects.toMatchObject({ code: "kai-config-unreadable" });
 });
 

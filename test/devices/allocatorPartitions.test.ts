@@ -23,7 +23,7 @@ const part = (name: string, memory: string, more: DeviceSpec = {}) =>
   device(name, { uses: { gpu: { memory } }, cap: { memory }, ...more });
 const counted = (memory: string, more = {}) =>
   slice("slice-0", { pool: "pool-1/2", counters: { gpu: { memory } }, ...more });
-const parts = (devices: readonly ReturnType<typeof device>[], more = {}) =>
+const components = (devices: readonly ReturnType<typeof device>[], more = {}) =>
   slice("slice-1", { pool: "pool-1/2", devices, ...more });
 const want = (count: number, spec = {}) => [claim("claim-0", [request("req-0", { count, ...spec })])];
 const each = (n: number) => `device.capacity["driver-a"].memory.compareTo(quantity("${n}Gi")) == 0`;
@@ -38,7 +38,7 @@ const partitions: AllocationCase[] = [
   {
     name: "partitionable-devices-single-device",
     claims: want(1),
-    slices: [counted("8Gi"), parts([part("d1", "4Gi")])],
+    slices: [counted("8Gi"), components([part("d1", "4Gi")])],
     expect: lines("d1"),
   },
   {
@@ -46,7 +46,7 @@ const partitions: AllocationCase[] = [
     claims: want(1),
     slices: [
       counted("10000000000000000000"),
-      parts([part("d1", "9000000000000000000"), part("d2", "1000000000000000000")]),
+      components([part("d1", "9000000000000000000"), part("d2", "1000000000000000000")]),
     ],
     taken: ["pool-1/d1"],
     expect: lines("d2"),
@@ -59,7 +59,7 @@ const partitions: AllocationCase[] = [
     ],
     slices: [
       counted("1"),
-      parts([part("d1", "1")]),
+      components([part("d1", "1")]),
       slice("slice-2", { pool: "pool-1/2", driver: driverB, counters: { gpu: { memory: "2" } } }),
       slice("slice-3", { pool: "pool-1/2", driver: driverB, devices: [part("d1", "1"), part("d2", "1")] }),
     ],
@@ -70,7 +70,7 @@ const partitions: AllocationCase[] = [
     claims: [claim("claim-0", [request("req-0")]), claim("claim-1", [request("req-0", { class: "class-b" })])],
     slices: [
       counted("8"),
-      parts([part("d1", "1")]),
+      components([part("d1", "1")]),
       slice("slice-2", { pool: "pool-1/2", driver: driverB, counters: { other: { compute: "1" } } }),
       slice("slice-3", {
         pool: "pool-1/2",
@@ -83,19 +83,19 @@ const partitions: AllocationCase[] = [
   {
     name: "partitionable-devices-taint-releases-counter",
     claims: want(1),
-    slices: [counted("1"), parts([part("d1", "1", { taints: [taint.noSchedule] }), part("d2", "1")])],
+    slices: [counted("1"), components([part("d1", "1", { taints: [taint.noSchedule] }), part("d2", "1")])],
     expect: lines("d2"),
   },
   {
     name: "partitionable-devices-constraint-releases-counter",
     claims: [claim("claim-0", [request("req-0", { count: 2 })], sameColor)],
-    slices: [counted("2"), parts([color("d1", "red"), color("d2", "blue"), color("d3", "blue")])],
+    slices: [counted("2"), components([color("d1", "red"), color("d2", "blue"), color("d3", "blue")])],
     expect: lines("d2", "d3"),
   },
   {
     name: "partitionable-all-mode-constraint-must-error-with-reserved-counter",
     claims: [claim("claim-0", [request("req-0", { all: true })], sameColor)],
-    slices: [counted("2"), parts([color("d1", "red"), color("d2", "blue")])],
+    slices: [counted("2"), components([color("d1", "red"), color("d2", "blue")])],
     expect: { error: "a claim constraint would not be satisfied" },
   },
   {
@@ -103,7 +103,7 @@ const partitions: AllocationCase[] = [
     claims: [claim("claim-0", [request("req-0", { count: 2 })], sameColor)],
     slices: [
       counted("2"),
-      parts([
+      components([
         device("d1", { ...shareable, uses: { gpu: { memory: "1" } }, attrs: { color: "red" } }),
         color("d2", "blue"),
         color("d3", "blue"),
@@ -145,7 +145,7 @@ const partitions: AllocationCase[] = [
     ],
     slices: [
       counted("3"),
-      parts([
+      components([
         device("d1", { ...shareable, uses: { gpu: { memory: "1" } }, attrs: { color: "red", n: 1 } }),
         device("d2", { uses: { gpu: { memory: "1" } }, attrs: { color: "blue", n: 2 } }),
         device("d3", { uses: { gpu: { memory: "1" } }, attrs: { color: "blue", n: 3 } }),
@@ -161,13 +161,13 @@ const partitions: AllocationCase[] = [
         firstOf("req-1", { where: each(6) }, { where: each(4) }),
       ]),
     ],
-    slices: [counted("8Gi"), parts([part("d1", "4Gi"), part("d2", "6Gi"), part("d3", "4Gi")])],
+    slices: [counted("8Gi"), components([part("d1", "4Gi"), part("d2", "6Gi"), part("d3", "4Gi")])],
     expect: [["req-0 pool-1/d1", "req-1/sub-1 pool-1/d3"]],
   },
   {
     name: "partitionable-devices-multiple-devices",
     claims: want(2),
-    slices: [counted("8Gi"), parts([part("d1", "4Gi"), part("d2", "6Gi"), part("d3", "4Gi")])],
+    slices: [counted("8Gi"), components([part("d1", "4Gi"), part("d2", "6Gi"), part("d3", "4Gi")])],
     expect: lines("d1", "d3"),
   },
   {
@@ -180,7 +180,7 @@ const partitions: AllocationCase[] = [
     ],
     slices: [
       slice("slice-0", { pool: "pool-1/2", counters: { gpu: { memory: "18Gi" }, cpu: { cores: "8" } } }),
-      parts(
+      components(
         [4, 6, 4].map((n, i) =>
           device(`d${i + 1}`, {
             cap: { memory: `${n}Gi` },
@@ -196,7 +196,7 @@ const partitions: AllocationCase[] = [
     claims: want(2),
     slices: [
       slice("slice-0", { pool: "pool-1/2", counters: { gpu: { memory: "8", cores: "8" } } }),
-      parts([
+      components([
         device("d1", { uses: { gpu: { memory: "2", cores: "6" } } }),
         device("d2", { uses: { gpu: { memory: "2", cores: "4" } } }),
         device("d3", { uses: { gpu: { memory: "6", cores: "4" } } }),
@@ -209,7 +209,7 @@ const partitions: AllocationCase[] = [
     claims: want(2),
     slices: [
       counted("8Gi"),
-      parts([part("d1", "4Gi"), part("d2", "4Gi"), part("d3", "4Gi")]),
+      components([part("d1", "4Gi"), part("d2", "4Gi"), part("d3", "4Gi")]),
       slice("slice-2", { pool: "pool-2/2", counters: { gpu: { memory: "12Gi" } } }),
       slice("slice-3", { pool: "pool-2/2", devices: [part("d1", "4Gi"), part("d2", "4Gi"), part("d3", "4Gi")] }),
     ],
@@ -221,21 +221,21 @@ const partitions: AllocationCase[] = [
     claims: want(2),
     slices: [
       slice("slice-0", { pool: "pool-1/2", counters: { gpu: { memory: "8Gi", unused: "4" } } }),
-      parts([part("d1", "5Gi"), part("d2", "4Gi"), part("d3", "4Gi")]),
+      components([part("d1", "5Gi"), part("d2", "4Gi"), part("d3", "4Gi")]),
     ],
     expect: lines("d2", "d3"),
   },
   {
     name: "partitionable-devices-no-capacity-available",
     claims: want(1),
-    slices: [counted("8Gi"), parts([part("d1", "4Gi"), part("d2", "6Gi"), part("d3", "2Gi")])],
+    slices: [counted("8Gi"), components([part("d1", "4Gi"), part("d2", "6Gi"), part("d3", "2Gi")])],
     taken: ["pool-1/d2", "pool-1/d3"],
     expect: "none",
   },
   {
     name: "partitionable-devices-overallocated-capacity-pool",
     claims: want(1),
-    slices: [counted("8Gi"), parts([part("d1", "4Gi"), part("d2", "6Gi"), part("d3", "6Gi")])],
+    slices: [counted("8Gi"), components([part("d1", "4Gi"), part("d2", "6Gi"), part("d3", "6Gi")])],
     taken: ["pool-1/d2", "pool-1/d3"],
     expect: "none",
   },
@@ -265,7 +265,9 @@ const partitions: AllocationCase[] = [
     claims: [claim("claim-0", [firstOf("req-0", { where: each(6) }, { where: each(4) })])],
     slices: [
       counted("18Gi", { at: "all" }),
-      parts([part("d1", "4Gi", { nodeName: "node-1" }), part("d2", "6Gi", { nodeName: "node-2" })], { at: "each" }),
+      components([part("d1", "4Gi", { nodeName: "node-1" }), part("d2", "6Gi", { nodeName: "node-2" })], {
+        at: "each",
+      }),
     ],
     expect: [["req-0/sub-1 pool-1/d1"]],
   },
@@ -312,7 +314,7 @@ const partitions: AllocationCase[] = [
     ],
     slices: [
       counted("12Gi"),
-      parts([
+      components([
         part("d1", "4Gi", { attrs: { special: true } }),
         part("d2", "4Gi", { attrs: { special: false } }),
         part("d3", "4Gi", { attrs: { special: false } }),
@@ -333,13 +335,13 @@ const partitions: AllocationCase[] = [
   {
     name: "partitionable-devices-device-counter-consumption-references-unknown-counter-set",
     claims: want(1),
-    slices: [counted("8Gi"), parts([device("d1", { uses: { unknown: { memory: "4Gi" } } })])],
+    slices: [counted("8Gi"), components([device("d1", { uses: { unknown: { memory: "4Gi" } } })])],
     expect: { error: "invalid resource pools", isNodeLocal: true },
   },
   {
     name: "partitionable-devices-device-counter-consumption-references-unknown-counter-in-counter-set",
     claims: want(1),
-    slices: [counted("8Gi"), parts([device("d1", { uses: { gpu: { unknown: "4Gi" } } })])],
+    slices: [counted("8Gi"), components([device("d1", { uses: { gpu: { unknown: "4Gi" } } })])],
     expect: { error: "invalid resource pools", isNodeLocal: true },
   },
   {
@@ -387,7 +389,7 @@ const partitions: AllocationCase[] = [
   {
     name: "partitionable-devices-with-binding-conditions",
     claims: want(1),
-    slices: [counted("8Gi"), parts([part("d1", "4Gi", binds)])],
+    slices: [counted("8Gi"), components([part("d1", "4Gi", binds)])],
     expect: [[`req-0 pool-1/d1 ${bound}`]],
   },
   {
@@ -395,7 +397,7 @@ const partitions: AllocationCase[] = [
     claims: want(2),
     slices: [
       counted("8Gi"),
-      parts([
+      components([
         part("d1", "4Gi", binds),
         part("d2", "4Gi", { bindingConditions: ["ready-2"], bindingFailureConditions: ["broken-2"] }),
       ]),
@@ -405,7 +407,7 @@ const partitions: AllocationCase[] = [
   {
     name: "partitionable-devices-with-binding-conditions-some-devices-no-conditions",
     claims: want(3),
-    slices: [counted("8Gi"), parts([part("d1", "2Gi", binds), part("d2", "2Gi"), part("d3", "4Gi", binds)])],
+    slices: [counted("8Gi"), components([part("d1", "2Gi", binds), part("d2", "2Gi"), part("d3", "4Gi", binds)])],
     expect: [[`req-0 pool-1/d1 ${bound}`, "req-0 pool-1/d2", `req-0 pool-1/d3 ${bound}`]],
   },
   {
@@ -422,13 +424,19 @@ const partitions: AllocationCase[] = [
   {
     name: "partitionable-devices-with-binding-conditions-and-taints",
     claims: want(2),
-    slices: [counted("8Gi"), parts([part("d1", "4Gi", { ...binds, taints: [taint.noSchedule] }), part("d2", "4Gi")])],
+    slices: [
+      counted("8Gi"),
+      components([part("d1", "4Gi", { ...binds, taints: [taint.noSchedule] }), part("d2", "4Gi")]),
+    ],
     expect: "none",
   },
   {
     name: "partitionable-devices-with-binding-conditions-and-taints-tolerated",
     claims: want(2, { tolerations: [tolerate.noSchedule] }),
-    slices: [counted("8Gi"), parts([part("d1", "4Gi", { ...binds, taints: [taint.noSchedule] }), part("d2", "4Gi")])],
+    slices: [
+      counted("8Gi"),
+      components([part("d1", "4Gi", { ...binds, taints: [taint.noSchedule] }), part("d2", "4Gi")]),
+    ],
     expect: [[`req-0 pool-1/d1 ${bound} tolerates(v1)`, "req-0 pool-1/d2 tolerates(v1)"]],
   },
 ];

@@ -3,11 +3,11 @@ import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
 import { seededRandom } from "../../src/apiserver/testing/seededRandom.ts";
 import { TestApi } from "../../src/apiserver/testing/testApi.ts";
 import { Controllers } from "../../src/control/controllers.ts";
-import { type DevicesOptions, devicesPart } from "../../src/control/devices/devicesPart.ts";
-import { knownDeviceWorld } from "../../src/control/devices/deviceWorld.ts";
+import { knownDeviceWorld } from "../../src/control/devices/deviceCaches.ts";
+import { type DevicesOptions, devicesComponent } from "../../src/control/devices/devicesComponent.ts";
 import { MetricsBook } from "../../src/control/metricsBook.ts";
+import { nodesComponent } from "../../src/control/nodes/nodesComponent.ts";
 import type { NodesOptions } from "../../src/control/nodes/nodesOptions.ts";
-import { nodesPart } from "../../src/control/nodes/nodesPart.ts";
 import { FaultyKube } from "../../src/control/testing/faultyKube.ts";
 import { KeptLog } from "../../src/control/testing/keptLog.ts";
 import type { DevicesDescription } from "../../src/decide/devices/describeDevices.ts";
@@ -38,8 +38,10 @@ export class DevicesCluster {
       { fieldManager: "muster", freeze: true },
     );
     const pools = (options.pools ?? ["h100=1"]).map((text) => parsePool(text, profilesWith()));
-    nodesPart({ pools, seed: "s", delays: fastDelays, stages: false, ...options.nodes }).part.add(this.controllers);
-    devicesPart(options.devices).add(this.controllers);
+    nodesComponent({ pools, seed: "s", delays: fastDelays, stages: false, ...options.nodes }).component.add(
+      this.controllers,
+    );
+    devicesComponent(options.devices).add(this.controllers);
   }
 
   static async start(options: DevicesClusterOptions = {}): Promise<DevicesCluster> {

@@ -48,7 +48,7 @@ interface Row {
   headers?: Record<string, string>;
   code: number;
   reason: string;
-  /** Part of the message. */
+  /** Component of the message. */
   says?: string;
 }
 

@@ -5,12 +5,12 @@ import { createAdmission } from "../../src/apiserver/admission/createAdmission.t
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
 import { seededRandom } from "../../src/apiserver/testing/seededRandom.ts";
 import { TestApi } from "../../src/apiserver/testing/testApi.ts";
+import type { Component } from "../../src/control/component.ts";
 import { Controllers } from "../../src/control/controllers.ts";
-import { gangPart } from "../../src/control/gang/gangPart.ts";
+import { gangComponent } from "../../src/control/gang/gangComponent.ts";
 import { MetricsBook } from "../../src/control/metricsBook.ts";
 import { addFaults, clearFaults } from "../../src/control/nodes/clusterFaults.ts";
-import { nodesPart } from "../../src/control/nodes/nodesPart.ts";
-import type { Part } from "../../src/control/part.ts";
+import { nodesComponent } from "../../src/control/nodes/nodesComponent.ts";
 import { KeptLog } from "../../src/control/testing/keptLog.ts";
 import { workloads } from "../../src/control/workloads/workloads.ts";
 import { readFault } from "../../src/decide/nodes/faults.ts";
@@ -43,8 +43,8 @@ export interface GangClusterOptions {
   /** How long nodes take; nothing takes time when left out. */
   readonly delays?: Delays;
   readonly nodeLabels?: (index: number) => Record<string, string>;
-  /** Other parts beside the operator; with them the toy scheduler rests. */
-  readonly parts?: readonly Part[];
+  /** Other components beside the operator; with them the toy scheduler rests. */
+  readonly components?: readonly Component[];
   readonly nodeMemory?: string;
   /** Nodes renew leases, and the cluster's own controllers mark, taint and clear those that fall silent. */
   readonly nodeLives?: boolean;
@@ -57,7 +57,7 @@ export class GangCluster {
   readonly log = new KeptLog();
   readonly metrics = new MetricsBook();
   private readonly podsPerNode: number;
-  private readonly parts: readonly Part[];
+  private readonly components: readonly Component[];
   private readonly nodeMemory: string;
   private operator: Controllers | undefined;
 
@@ -65,7 +65,7 @@ export class GangCluster {
     this.api = api;
     this.settings = settings;
     this.podsPerNode = options.podsPerNode ?? 1;
-    this.parts = options.parts ?? [];
+    this.components = options.components ?? [];
     this.nodeMemory = options.nodeMemory ?? "512Gi";
     this.kube = inProcessKube(api.core, {
       user: { username: "admin", groups: ["system:masters"] },
@@ -77,18 +77,18 @@ export class GangCluster {
     const settings = { ...defaultGangSettings, ...options.settings };
     const api = await TestApi.start({
       admission: createAdmission({
-        hooks: [...gangHooks(settings), ...(options.parts ?? []).flatMap(({ hooks = [] }) => hooks)],
+        hooks: [...gangHooks(settings), ...(options.components ?? []).flatMap(({ hooks = [] }) => hooks)],
       }),
     });
     const cluster = new GangCluster(api, settings, options);
-    const { part: nodes } = nodesPart({
+    const { component: nodes } = nodesComponent({
       seed: "s",
       delays: options.delays ?? fastDelays,
       leases: options.nodeLives === true,
       dra: undefined,
       events: "none",
     });
-    const all = [gangPart(settings), nodes, ...cluster.parts].flatMap(({ definitions: own = [] }) => own);
+    const all = [gangComponent(settings), nodes, ...cluster.components].flatMap(({ definitions: own = [] }) => own);
     for (const definition of new Map(all.map((each) => [each.metadata.name, each])).values()) {
       const made = await cluster.kube.create(definitions, copyJson(definition) as unknown as KubeObject);
       if (!made.ok) throw new Error(made.message);
@@ -98,7 +98,7 @@ export class GangCluster {
       const isCordoned = index >= (options.nodes ?? 10) - (options.cordoned ?? 0);
       await cluster.addNode(index, { isCordoned, labels: options.nodeLabels?.(index) ?? {} });
     }
-    for (const object of cluster.parts.flatMap(({ startObjects = [] }) => startObjects)) {
+    for (const object of cluster.components.flatMap(({ startObjects = [] }) => startObjects)) {
       const resource = api.core.registry.kind(object.apiVersion, object.kind);
       if (resource !== undefined) await cluster.kube.create(resource.type, copyJson(object) as unknown as KubeObject);
     }
@@ -120,8 +120,8 @@ export class GangCluster {
     const kube = inProcessKube(this.api.core, { user, fieldManager: "muster" });
     const ports = { kube, clock: this.api.clock, random: seededRandom(1), log: this.log, metrics: this.metrics };
     this.operator = new Controllers(ports, { fieldManager: "muster", freeze: true });
-    gangPart(this.settings).add(this.operator);
-    for (const part of this.parts) part.add(this.operator);
+    gangComponent(this.settings).add(this.operator);
+    for (const component of this.components) component.add(this.operator);
     const started = this.operator.start();
     await this.run(0.1);
     await started;
@@ -143,7 +143,7 @@ export class GangCluster {
   async settle(rounds = 60): Promise<void> {
     let quiet = 0;
     // A scheduler of its own looks about once a second.
-    const quietMin = this.parts.length > 0 ? 20 : 2;
+    const quietMin = this.components.length > 0 ? 20 : 2;
     for (let round = 0; round < rounds + quietMin && quiet < quietMin; round++) {
       const before = this.api.core.store.revision;
       await this.api.clock.advance(60);
@@ -170,7 +170,7 @@ export class GangCluster {
   }
 
   schedule(): Promise<number> {
-    if (this.parts.length > 0) return Promise.resolve(0);
+    if (this.components.length > 0) return Promise.resolve(0);
     return schedulePods(this.kube, {
       nodes: this.all<Node>("/nodes"),
       pods: this.pods(),

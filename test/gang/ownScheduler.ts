@@ -1,6 +1,6 @@
 /** A cluster whose gangs are placed by this project's own scheduler and binder: the operator's PodGroups are what they read. */
-import { binderPart } from "../../src/control/bind/binderPart.ts";
-import { schedulerPart } from "../../src/control/schedule/schedulerPart.ts";
+import { binderComponent } from "../../src/control/bind/binderComponent.ts";
+import { schedulerComponent } from "../../src/control/schedule/schedulerComponent.ts";
 import type { KubeObject } from "../../src/model/object.ts";
 import { GangCluster, type GangClusterOptions } from "./gangCluster.ts";
 
@@ -8,8 +8,8 @@ const queues = { group: "scheduling.run.ai", version: "v2", plural: "queues" };
 
 /** A node has room for one pod of 80Mi. */
 export async function ownSchedulerCluster(options: GangClusterOptions): Promise<GangCluster> {
-  const parts = [schedulerPart(), binderPart()];
-  const made = await GangCluster.start({ nodeMemory: "150Mi", ...options, parts });
+  const components = [schedulerComponent(), binderComponent()];
+  const made = await GangCluster.start({ nodeMemory: "150Mi", ...options, components });
   const unbounded = { quota: -1, limit: -1, overQuotaWeight: 1 };
   const spec = { resources: { cpu: unbounded, memory: unbounded, gpu: unbounded } };
   await made.must(

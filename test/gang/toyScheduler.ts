@@ -130,23 +130,23 @@ function place(
 
 interface Tree {
   readonly whole: TopologyConstraint | undefined;
-  readonly parts: ReadonlyMap<
+  readonly components: ReadonlyMap<
     string,
     { readonly constraint: TopologyConstraint | undefined; readonly leaves: readonly SubGroup[] }
   >;
 }
 
 function constraintTree(group: PodGroup): Tree {
-  const parts = new Map<string, { constraint: TopologyConstraint | undefined; leaves: SubGroup[] }>();
+  const components = new Map<string, { constraint: TopologyConstraint | undefined; leaves: SubGroup[] }>();
   for (const leaf of leavesOf(group)) {
     const parent = leaf.parent ?? `leaf ${leaf.name}`;
     const constraint =
       (group.spec?.subGroups ?? []).find(({ name }) => name === leaf.parent)?.topologyConstraint ?? undefined;
-    const part = parts.get(parent) ?? { constraint, leaves: [] };
+    const part = components.get(parent) ?? { constraint, leaves: [] };
     part.leaves.push(leaf);
-    parts.set(parent, part);
+    components.set(parent, part);
   }
-  return { whole: group.spec?.topologyConstraint, parts };
+  return { whole: group.spec?.topologyConstraint, components };
 }
 
 function placeParts(
@@ -158,7 +158,7 @@ function placeParts(
   group: PodGroup,
 ): [Pod, string][] | undefined {
   const placed: [Pod, string][] = [];
-  for (const { constraint, leaves } of tree.parts.values()) {
+  for (const { constraint, leaves } of tree.components.values()) {
     const mine = wanted.filter((pod) =>
       leaves.some(({ name }) => pod.metadata.labels?.["kai.scheduler/subgroup-name"] === name),
     );

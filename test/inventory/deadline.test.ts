@@ -4,7 +4,7 @@ import { CancelSource } from "../../src/control/cancelSource.ts";
 import { inventoryDefaults } from "../../src/control/inventory/inventoryDefaults.ts";
 import { type InventoryOptions, type RunReport, runInventory } from "../../src/control/inventory/runInventory.ts";
 import { MetricsBook } from "../../src/control/metricsBook.ts";
-import { clusterPicture } from "../../src/decide/inventory/clusterPicture.ts";
+import { inventorySnapshot } from "../../src/decide/inventory/inventorySnapshot.ts";
 import { disk, gpuType } from "../../src/decide/inventory/testing/builders.ts";
 import type { Cloud, CloudRead } from "../../src/ports/cloud.ts";
 import type { Log } from "../../src/ports/log.ts";
@@ -55,7 +55,10 @@ async function play({ muteAt, onMute, fate = "muteBefore", options = {}, ...rest
     return fate;
   });
   const cluster = async () => {
-    return { ok: true, value: clusterPicture({ nodes: [], pods: [], claims: [], slices: [], revision: "1" }) } as const;
+    return {
+      ok: true,
+      value: inventorySnapshot({ nodes: [], pods: [], claims: [], slices: [], revision: "1" }),
+    } as const;
   };
   let report: RunReport | undefined;
   const ports = { clock, log, metrics: new MetricsBook(), database, cloud: rest.cloud ?? cloud, cluster };

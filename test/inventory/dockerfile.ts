@@ -78,9 +78,9 @@ export async function build({ dockerfile, context, scratch, env }: BuildOptions)
       else if (name === "CMD") words = JSON.parse(text) as string[];
       else if (name === "RUN") await shell(text, folder, { ...env, ...vars });
       else if (name === "COPY") {
-        const parts = text.split(/\s+/);
-        const from = /^--from=(.*)$/.exec(parts[0] ?? "")?.[1];
-        const paths = from === undefined ? parts : parts.slice(1);
+        const components = text.split(/\s+/);
+        const from = /^--from=(.*)$/.exec(components[0] ?? "")?.[1];
+        const paths = from === undefined ? components : components.slice(1);
         const target = paths.at(-1) ?? ".";
         for (const source of paths.slice(0, -1)) {
           const base = from === undefined ? context : join(scratch, from);

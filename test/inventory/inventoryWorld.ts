@@ -4,8 +4,8 @@ import type { DiskPhaseRules } from "../../src/control/inventory/diskPhase.ts";
 import { inventoryDefaults } from "../../src/control/inventory/inventoryDefaults.ts";
 import { type InventoryOptions, type RunReport, runInventory } from "../../src/control/inventory/runInventory.ts";
 import { MetricsBook } from "../../src/control/metricsBook.ts";
-import { type ClusterPicture, clusterPicture } from "../../src/decide/inventory/clusterPicture.ts";
 import { brokenSums, type DiskCounters } from "../../src/decide/inventory/diskCounters.ts";
+import { type InventorySnapshot, inventorySnapshot } from "../../src/decide/inventory/inventorySnapshot.ts";
 import type { Read } from "../../src/decide/inventory/planAvailability.ts";
 import { node } from "../../src/decide/inventory/testing/builders.ts";
 import type { Node, Pod } from "../../src/model/kubernetes.generated.ts";
@@ -65,10 +65,10 @@ export class InventoryWorld {
     for (const [at, id] of ids.entries()) this.nodes.push(node(`${type}-${at + 1}`, type, { gpus, instance: id }));
   }
 
-  readCluster = async (): Promise<Read<ClusterPicture>> => {
+  readCluster = async (): Promise<Read<InventorySnapshot>> => {
     if (this.clusterDown !== "") return { ok: false, why: this.clusterDown };
     const lists = { nodes: this.nodes, pods: this.pods, claims: [], slices: [], revision: "7" };
-    return { ok: true, value: clusterPicture(lists) };
+    return { ok: true, value: inventorySnapshot(lists) };
   };
 
   private ownCloud(): Cloud {

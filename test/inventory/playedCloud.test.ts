@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { playedCloud } from "../../src/cli/inventory/openWorld.ts";
+import { playedCloud } from "../../src/cli/inventory/openInventory.ts";
 
 /** The folder of a demo that runs, or was killed: its cloud is made up, and must not reach another database. */
 const folder = mkdtempSync(join(tmpdir(), "muster-played-"));

@@ -3,17 +3,17 @@ import { execFile, spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { considerateKube } from "../../src/adapters/considerateKube.ts";
 import { systemClock } from "../../src/adapters/systemClock.ts";
 import { systemRandom } from "../../src/adapters/systemRandom.ts";
+import { yieldingKube } from "../../src/adapters/yieldingKube.ts";
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
 import { type ApiServer, startApiServer } from "../../src/apiserver/startApiServer.ts";
+import type { Component } from "../../src/control/component.ts";
 import { Controllers } from "../../src/control/controllers.ts";
 import { ensureDefinitions, ensureStartObjects } from "../../src/control/ensureObjects.ts";
 import { MetricsBook } from "../../src/control/metricsBook.ts";
+import { nodesComponent } from "../../src/control/nodes/nodesComponent.ts";
 import type { NodesOptions } from "../../src/control/nodes/nodesOptions.ts";
-import { nodesPart } from "../../src/control/nodes/nodesPart.ts";
-import type { Part } from "../../src/control/part.ts";
 import { KeptLog } from "../../src/control/testing/keptLog.ts";
 import { fastDelays } from "../../src/decide/nodes/podPlan.ts";
 import { parsePool, profilesWith } from "../../src/decide/nodes/profiles.ts";
@@ -40,12 +40,12 @@ export interface Said {
 }
 
 export async function liveCluster(
-  options: { pools?: string[]; nodes?: Partial<NodesOptions>; parts?: readonly Part[] } = {},
+  options: { pools?: string[]; nodes?: Partial<NodesOptions>; components?: readonly Component[] } = {},
 ): Promise<LiveCluster> {
   const clock = systemClock();
   const pools = (options.pools ?? ["h100=1"]).map((text) => parsePool(text, profilesWith()));
-  const { part, agent } = nodesPart({ pools, seed: "s", delays: fastDelays, ...options.nodes });
-  const running = [part, ...(options.parts ?? [])];
+  const { component, agent } = nodesComponent({ pools, seed: "s", delays: fastDelays, ...options.nodes });
+  const running = [component, ...(options.components ?? [])];
   const hooks = running.flatMap((each) => each.hooks ?? []);
   const server = await startApiServer({ clock, random: systemRandom(), agent, hooks });
   const admin = inProcessKube(server.core, {
@@ -54,7 +54,7 @@ export async function liveCluster(
   });
   await ensureDefinitions({ kube: admin, clock }, running);
   await ensureStartObjects(admin, running);
-  const kube = considerateKube(
+  const kube = yieldingKube(
     inProcessKube(server.core, {
       user: { username: "nodes", groups: ["system:masters"] },
       fieldManager: "nodes",

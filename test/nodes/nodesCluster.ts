@@ -2,11 +2,11 @@
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
 import { seededRandom } from "../../src/apiserver/testing/seededRandom.ts";
 import { TestApi } from "../../src/apiserver/testing/testApi.ts";
+import type { Component } from "../../src/control/component.ts";
 import { Controllers } from "../../src/control/controllers.ts";
 import { MetricsBook } from "../../src/control/metricsBook.ts";
+import { nodesComponent } from "../../src/control/nodes/nodesComponent.ts";
 import type { NodesOptions } from "../../src/control/nodes/nodesOptions.ts";
-import { nodesPart } from "../../src/control/nodes/nodesPart.ts";
-import type { Part } from "../../src/control/part.ts";
 import { FaultyKube } from "../../src/control/testing/faultyKube.ts";
 import { KeptLog } from "../../src/control/testing/keptLog.ts";
 import { fastDelays } from "../../src/decide/nodes/podPlan.ts";
@@ -42,7 +42,7 @@ export class NodesCluster {
 
   static async create(): Promise<NodesCluster> {
     const cluster = new NodesCluster(await TestApi.start());
-    for (const definition of nodesPart().part.definitions ?? []) {
+    for (const definition of nodesComponent().component.definitions ?? []) {
       await cluster.api.create("apiextensions.k8s.io/customresourcedefinitions", definition);
     }
     await cluster.api.settle();
@@ -62,7 +62,7 @@ export class NodesCluster {
       { fieldManager: holder, freeze: true },
     );
     const pools = (given.pools ?? ["h100=1"]).map((text) => parsePool(text, profilesWith()));
-    nodesPart({ pools, seed: "s", delays: fastDelays, ...given.options }).part.add(controllers);
+    nodesComponent({ pools, seed: "s", delays: fastDelays, ...given.options }).component.add(controllers);
     const started = controllers.start();
     await this.run(0.1);
     await started;
@@ -80,14 +80,14 @@ export class NodesCluster {
     };
   }
 
-  /** Another process, with the parts that a cluster has besides its nodes. */
-  async startParts(...parts: readonly Part[]): Promise<KeptLog> {
+  /** Another process, with the components that a cluster has besides its nodes. */
+  async startParts(...components: readonly Component[]): Promise<KeptLog> {
     const user = { username: "kcm", groups: ["system:masters"] };
     const kube = inProcessKube(this.api.core, { user, fieldManager: "kcm" });
     const log = new KeptLog();
     const ports = { kube, clock: this.api.clock, random: seededRandom(2), log, metrics: new MetricsBook() };
     const controllers = new Controllers(ports, { fieldManager: "kcm", freeze: true });
-    for (const part of parts) part.add(controllers);
+    for (const part of components) part.add(controllers);
     const started = controllers.start();
     await this.run(0.1);
     await started;

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { parseAllDocuments } from "yaml";
 import { addFaults } from "../../src/control/nodes/clusterFaults.ts";
-import { admissionFailures } from "../../src/control/nodes/podTurns.ts";
+import { admissionFailures } from "../../src/control/nodes/podReconciler.ts";
 import { readFault } from "../../src/decide/nodes/faults.ts";
 import type { Lease, Node, PersistentVolumeClaim } from "../../src/model/kubernetes.generated.ts";
 import { NodesCluster, readyOf, withGpus } from "./nodesCluster.ts";

@@ -2,12 +2,12 @@
 import { createApi } from "../../src/apiserver/createApi.ts";
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
 import { seededRandom } from "../../src/apiserver/testing/seededRandom.ts";
+import type { Component } from "../../src/control/component.ts";
 import { Controllers } from "../../src/control/controllers.ts";
 import { ensureDefinitions, ensureStartObjects } from "../../src/control/ensureObjects.ts";
 import { MetricsBook } from "../../src/control/metricsBook.ts";
+import { nodesComponent } from "../../src/control/nodes/nodesComponent.ts";
 import type { NodesOptions } from "../../src/control/nodes/nodesOptions.ts";
-import { nodesPart } from "../../src/control/nodes/nodesPart.ts";
-import type { Part } from "../../src/control/part.ts";
 import { KeptLog } from "../../src/control/testing/keptLog.ts";
 import { fastDelays } from "../../src/decide/nodes/podPlan.ts";
 import { parsePool, profilesWith } from "../../src/decide/nodes/profiles.ts";
@@ -63,11 +63,11 @@ async function settled(): Promise<void> {
   for (let turn = 0; turn < 2; turn++) await new Promise<void>((resolve) => setImmediate(resolve));
 }
 
-/** `parts` run beside the nodes, in the same process, as in `muster up`. */
+/** `components` run beside the nodes, in the same process, as in `muster up`. */
 export async function virtualCluster(
   pools: readonly string[],
   options: Partial<NodesOptions> = {},
-  parts: readonly Part[] = [],
+  components: readonly Component[] = [],
 ) {
   const clock = new VirtualClock();
   const { core } = await createApi({ clock, random: seededRandom(1) });
@@ -79,18 +79,18 @@ export async function virtualCluster(
     { kube, clock, random: seededRandom(2), log, metrics },
     { fieldManager: "nodes" },
   );
-  nodesPart({
+  nodesComponent({
     pools: pools.map((text) => parsePool(text, profilesWith())),
     delays: fastDelays,
     events: "warnings",
     stages: false,
     ...options,
-  }).part.add(controllers);
-  const defined = ensureDefinitions({ kube, clock }, parts);
+  }).component.add(controllers);
+  const defined = ensureDefinitions({ kube, clock }, components);
   await clock.advance(1000);
   await defined;
-  await ensureStartObjects(kube, parts);
-  for (const part of parts) part.add(controllers);
+  await ensureStartObjects(kube, components);
+  for (const part of components) part.add(controllers);
   const started = controllers.start();
   await clock.advance(1000);
   await started;

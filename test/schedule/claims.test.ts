@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { devicesPart } from "../../src/control/devices/devicesPart.ts";
+import { devicesComponent } from "../../src/control/devices/devicesComponent.ts";
 import { servedDevices } from "../../src/control/devices/servedDevices.ts";
 import { onlyVersions } from "../../src/control/testing/onlyVersions.ts";
 import type { Pod, ResourceClaim } from "../../src/model/kubernetes.generated.ts";
@@ -11,7 +11,11 @@ const start = async (
   pools: readonly string[] = ["h100=1"],
   between: (kube: KubeApi) => KubeApi = (kube) => kube,
 ): Promise<ScheduleCluster> => {
-  const cluster = await ScheduleCluster.create(pools, { allocatesDevices: true }, { parts: [devicesPart()], between });
+  const cluster = await ScheduleCluster.create(
+    pools,
+    { allocatesDevices: true },
+    { components: [devicesComponent()], between },
+  );
   await cluster.create("resource.k8s.io/deviceclasses", {
     apiVersion: "resource.k8s.io/v1",
     kind: "DeviceClass",

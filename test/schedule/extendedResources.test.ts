@@ -1,6 +1,6 @@
 /** Extended resources that a DeviceClass stands for, for pods of kai-scheduler. */
 import { expect, test } from "vitest";
-import { devicesPart } from "../../src/control/devices/devicesPart.ts";
+import { devicesComponent } from "../../src/control/devices/devicesComponent.ts";
 import type { Pod, ResourceClaim } from "../../src/model/kubernetes.generated.ts";
 import type { Queue } from "../../src/model/scheduling/queue.ts";
 import { ScheduleCluster } from "./scheduleCluster.ts";
@@ -19,7 +19,7 @@ const deviceClass = (extendedResourceName: string | undefined = resource) => ({
 });
 
 async function begin(pools: readonly string[] = ["h100=1"]): Promise<ScheduleCluster> {
-  return ScheduleCluster.create(pools, { allocatesDevices: true }, { parts: [devicesPart()] });
+  return ScheduleCluster.create(pools, { allocatesDevices: true }, { components: [devicesComponent()] });
 }
 
 async function start(pools?: readonly string[], name?: string): Promise<ScheduleCluster> {

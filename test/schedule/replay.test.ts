@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { devicesPart } from "../../src/control/devices/devicesPart.ts";
+import { devicesComponent } from "../../src/control/devices/devicesComponent.ts";
 import { takeSnapshot } from "../../src/control/verify/takeSnapshot.ts";
 import { poolClusters } from "../../src/decide/schedule/poolClusters.ts";
 import { answerWhy, jobRows } from "../../src/decide/schedule/report.ts";
@@ -52,7 +52,11 @@ test("a saved cluster knows volumes, and says of them what the scheduler said", 
 });
 
 test("a saved cluster knows claims of devices and what they have", async () => {
-  const cluster = await ScheduleCluster.create(["h100=1"], { allocatesDevices: true }, { parts: [devicesPart()] });
+  const cluster = await ScheduleCluster.create(
+    ["h100=1"],
+    { allocatesDevices: true },
+    { components: [devicesComponent()] },
+  );
   await cluster.create("resource.k8s.io/deviceclasses", {
     apiVersion: "resource.k8s.io/v1",
     kind: "DeviceClass",

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
-import { scaleAdjusterPart } from "../../src/control/schedule/scaleAdjuster.ts";
+import { scaleAdjusterComponent } from "../../src/control/schedule/scaleAdjuster.ts";
 import { ScheduleCluster } from "./scheduleCluster.ts";
 
 test("a share that waits for a machine gets a stand-in with a whole GPU, which makes way when there is one", async () => {
-  const cluster = await ScheduleCluster.create(["h100=1"], {}, { parts: [scaleAdjusterPart()] });
+  const cluster = await ScheduleCluster.create(["h100=1"], {}, { components: [scaleAdjusterComponent()] });
   await cluster.create("/namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name: "kai-scale-adjust" } });
   await cluster.pod("full", { gpus: 8 });
   await cluster.run(2);

@@ -4,13 +4,13 @@ import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
 import { settle } from "../../src/apiserver/testing/manualClock.ts";
 import { seededRandom } from "../../src/apiserver/testing/seededRandom.ts";
 import { TestApi } from "../../src/apiserver/testing/testApi.ts";
-import { binderPart } from "../../src/control/bind/binderPart.ts";
+import { binderComponent } from "../../src/control/bind/binderComponent.ts";
+import type { Component } from "../../src/control/component.ts";
 import { Controllers } from "../../src/control/controllers.ts";
 import { MetricsBook } from "../../src/control/metricsBook.ts";
+import { nodesComponent } from "../../src/control/nodes/nodesComponent.ts";
 import type { NodesOptions } from "../../src/control/nodes/nodesOptions.ts";
-import { nodesPart } from "../../src/control/nodes/nodesPart.ts";
-import type { Part } from "../../src/control/part.ts";
-import { schedulerPart } from "../../src/control/schedule/schedulerPart.ts";
+import { schedulerComponent } from "../../src/control/schedule/schedulerComponent.ts";
 import type { ShardOptions } from "../../src/control/schedule/shard.ts";
 import { FaultyKube } from "../../src/control/testing/faultyKube.ts";
 import { KeptLog } from "../../src/control/testing/keptLog.ts";
@@ -45,7 +45,7 @@ export class ScheduleCluster {
     settings: Partial<Settings> = {},
     more: {
       readonly nodes?: Partial<NodesOptions>;
-      readonly parts?: readonly Part[];
+      readonly components?: readonly Component[];
       readonly shard?: ShardOptions;
       /** What stands between the controllers and the API; not for nodes. */
       readonly between?: (kube: KubeApi) => KubeApi;
@@ -53,9 +53,9 @@ export class ScheduleCluster {
       readonly isLate?: boolean;
     } = {},
   ): Promise<ScheduleCluster> {
-    const scheduler = schedulerPart(settings, more.shard);
-    const binder = binderPart();
-    const { part: nodes } = nodesPart({
+    const scheduler = schedulerComponent(settings, more.shard);
+    const binder = binderComponent();
+    const { component: nodes } = nodesComponent({
       pools: pools.map((text) => parsePool(text, profilesWith())),
       seed: "s",
       delays: fastDelays,
@@ -89,7 +89,7 @@ export class ScheduleCluster {
     // Parts that know of each other's decisions are in one process.
     await cluster.start([nodes]);
     await cluster.start([workloads], more);
-    const schedulers = [scheduler, ...(more.parts ?? [])];
+    const schedulers = [scheduler, ...(more.components ?? [])];
     cluster.lead = () => cluster.start(schedulers, { ...more, holder: "a" });
     if (more.isLate !== true) await cluster.start(schedulers, more);
     await cluster.start([binder], more);
@@ -101,11 +101,11 @@ export class ScheduleCluster {
 
   /** Nodes run pods; everybody else can do with what is decided on. */
   private async start(
-    parts: readonly Part[],
+    components: readonly Component[],
     others?: { readonly between?: (kube: KubeApi) => KubeApi; readonly holder?: string },
   ): Promise<void> {
     const controllers = this.controllers(others !== undefined, others?.between, others?.holder);
-    for (const part of parts) part.add(controllers);
+    for (const component of components) component.add(controllers);
     const started = controllers.start();
     await this.run(0.2);
     await started;

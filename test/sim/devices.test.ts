@@ -32,7 +32,7 @@ function meddler(name: string, meddle: (kube: KubeApi) => Promise<void>): Scenar
       {
         name: "meddler",
         finite: true,
-        sheltered: true,
+        isExemptFromFaults: true,
         run: async ({ kube, sleep }) => {
           await sleep(4_000);
           await meddle(kube);

@@ -14,7 +14,7 @@ const empty: Scenario = {
   about: "an API and nobody",
   actors: () => [],
   invariants: [],
-  shakenMs: 0,
+  faultPhaseMs: 0,
   settleMs: 0,
   quietMs: 0,
   freeze: true,

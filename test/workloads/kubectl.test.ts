@@ -1,6 +1,6 @@
 /** What a person at a terminal does with workloads: the real kubectl, the embedded server, simulated nodes. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { schedulerPart } from "../../src/control/schedule/schedulerPart.ts";
+import { schedulerComponent } from "../../src/control/schedule/schedulerComponent.ts";
 import { workloads } from "../../src/control/workloads/workloads.ts";
 import { hasKubectl, type LiveCluster, liveCluster } from "../nodes/liveCluster.ts";
 
@@ -8,7 +8,7 @@ describe.skipIf(!hasKubectl)("kubectl", { timeout: 60_000 }, () => {
   let cluster: LiveCluster;
 
   beforeAll(async () => {
-    cluster = await liveCluster({ pools: ["cpu=3"], parts: [workloads, schedulerPart()] });
+    cluster = await liveCluster({ pools: ["cpu=3"], components: [workloads, schedulerComponent()] });
   }, 60_000);
   afterAll(() => cluster.stop());
 

@@ -3,10 +3,10 @@ import { createAdmission } from "../../src/apiserver/admission/createAdmission.t
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
 import { seededRandom } from "../../src/apiserver/testing/seededRandom.ts";
 import { TestApi } from "../../src/apiserver/testing/testApi.ts";
+import type { Component } from "../../src/control/component.ts";
 import { Controllers } from "../../src/control/controllers.ts";
 import { MetricsBook } from "../../src/control/metricsBook.ts";
-import type { Part } from "../../src/control/part.ts";
-import { schedulerPart } from "../../src/control/schedule/schedulerPart.ts";
+import { schedulerComponent } from "../../src/control/schedule/schedulerComponent.ts";
 import { FaultyKube } from "../../src/control/testing/faultyKube.ts";
 import { KeptLog } from "../../src/control/testing/keptLog.ts";
 import { workloads } from "../../src/control/workloads/workloads.ts";
@@ -22,7 +22,7 @@ const caller = {
 
 export interface LiveClusterOptions {
   readonly nodes?: number;
-  readonly parts?: readonly Part[];
+  readonly components?: readonly Component[];
   readonly lifeOf?: LifeOf;
   readonly allocatable?: Record<string, string>;
 }
@@ -41,13 +41,13 @@ export class LiveCluster {
     this.kube = new FaultyKube(inProcessKube(test.core, caller));
     const ports = { kube: this.kube, clock, random: seededRandom(7), log: this.log };
     this.controllers = new Controllers({ ...ports, metrics: new MetricsBook() }, { fieldManager: "kcm", freeze: true });
-    for (const part of options.parts ?? [workloads, schedulerPart()]) part.add(this.controllers);
+    for (const part of options.components ?? [workloads, schedulerComponent()]) part.add(this.controllers);
     tinyKubelet(this.controllers, options.lifeOf);
   }
 
   static async start(options: LiveClusterOptions = {}): Promise<LiveCluster> {
     const test = await TestApi.start({ admission: createAdmission() });
-    for (const part of options.parts ?? [schedulerPart()]) {
+    for (const part of options.components ?? [schedulerComponent()]) {
       for (const definition of part.definitions ?? []) {
         await test.create("apiextensions.k8s.io/customresourcedefinitions", definition);
       }

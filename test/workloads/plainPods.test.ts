@@ -1,10 +1,10 @@
 /** Plain pods of the default scheduler over the embedded server: where they go, and what is said when they cannot. */
 import { describe, expect, test } from "vitest";
-import { schedulerPart } from "../../src/control/schedule/schedulerPart.ts";
+import { schedulerComponent } from "../../src/control/schedule/schedulerComponent.ts";
 import type * as k from "../../src/model/kubernetes.generated.ts";
 import { LiveCluster } from "./liveCluster.ts";
 
-const parts = [schedulerPart()];
+const components = [schedulerComponent()];
 
 function pod(name: string, spec: object = {}): object {
   const containers = [{ name: "c", image: "i" }];
@@ -56,7 +56,7 @@ describe("a pod", () => {
     },
   ];
   test.each(cases)("$name", async ({ spec, why }) => {
-    const cluster = await LiveCluster.start({ parts, allocatable: gpu });
+    const cluster = await LiveCluster.start({ components, allocatable: gpu });
     await cluster.test.create("/pods", pod("p", spec));
     await cluster.pass(1_000);
     expect(nodeOf(cluster, "p")).toEqual(why === undefined ? expect.stringMatching(/^n[01]$/) : undefined);
@@ -70,7 +70,7 @@ describe("a pod", () => {
   });
 
   test("of another scheduler, with a gate, or with claims is left alone", async () => {
-    const cluster = await LiveCluster.start({ parts });
+    const cluster = await LiveCluster.start({ components });
     await cluster.test.create("/pods", pod("other", { schedulerName: "kai-scheduler" }));
     await cluster.test.create("/pods", pod("gated", { schedulingGates: [{ name: "example.com/later" }] }));
     await cluster.test.create("/pods", pod("claims", { resourceClaims: [{ name: "g", resourceClaimName: "g" }] }));
@@ -86,7 +86,7 @@ describe("a pod", () => {
 
 describe("room", () => {
   test("is what the pods on a node leave, counted before the watch shows them", async () => {
-    const cluster = await LiveCluster.start({ parts, nodes: 3, allocatable: { "nvidia.com/gpu": "4" } });
+    const cluster = await LiveCluster.start({ components, nodes: 3, allocatable: { "nvidia.com/gpu": "4" } });
     for (let i = 0; i < 14; i++) await cluster.test.create("/pods", pod(`p${i}`, asking({ "nvidia.com/gpu": "1" })));
     await cluster.pass(2_000);
     const on = new Map<string, number>();
@@ -103,7 +103,7 @@ describe("room", () => {
   });
 
   test("that a pod leaves wakes those that wait, and its condition changes", async () => {
-    const cluster = await LiveCluster.start({ parts, nodes: 1, allocatable: { "nvidia.com/gpu": "1" } });
+    const cluster = await LiveCluster.start({ components, nodes: 1, allocatable: { "nvidia.com/gpu": "1" } });
     await cluster.test.create("/pods", pod("a", asking({ "nvidia.com/gpu": "1" })));
     await cluster.pass(1_000);
     await cluster.test.create("/pods", pod("b", asking({ "nvidia.com/gpu": "1" })));
@@ -116,7 +116,7 @@ describe("room", () => {
   });
 
   test("that a new node brings is used", async () => {
-    const cluster = await LiveCluster.start({ parts, nodes: 0 });
+    const cluster = await LiveCluster.start({ components, nodes: 0 });
     await cluster.test.create("/pods", pod("p"));
     await cluster.pass(1_000);
     expect(scheduled(cluster, "p")?.message).toContain("no node has any");
@@ -126,7 +126,7 @@ describe("room", () => {
   });
 
   test("does not include cordoned and tainted nodes, unless the pod tolerates it", async () => {
-    const cluster = await LiveCluster.start({ parts, nodes: 2 });
+    const cluster = await LiveCluster.start({ components, nodes: 2 });
     await cluster.edit<k.Node>("/nodes", "n0", ({ spec }) => {
       spec!.unschedulable = true;
     });
@@ -144,7 +144,7 @@ describe("room", () => {
   });
 
   test("of a port on the host is for one pod, and of pods for as many as the node says", async () => {
-    const cluster = await LiveCluster.start({ parts, nodes: 1, allocatable: { pods: "2" } });
+    const cluster = await LiveCluster.start({ components, nodes: 1, allocatable: { pods: "2" } });
     const withPort = { containers: [{ name: "c", image: "i", ports: [{ containerPort: 80, hostPort: 80 }] }] };
     await cluster.test.create("/pods", pod("a", withPort));
     await cluster.pass(500);

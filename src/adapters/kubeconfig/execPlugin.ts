@@ -13,7 +13,7 @@ const runMsMax = 60_000;
 
 const outputBytesMax = 1024 * 1024;
 
-export interface ExecWorld {
+export interface ExecContext {
   readonly where: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly nowMs: () => number;
@@ -25,7 +25,7 @@ export interface ExecWorld {
  * Credentials from a program that the kubeconfig names, as clouds give them. It is run when they are needed first, when
  * they end, and when the server refuses them.
  */
-export function execPlugin(user: Entry, exec: JsonObject, world: ExecWorld): CredentialSource {
+export function execPlugin(user: Entry, exec: JsonObject, world: ExecContext): CredentialSource {
   const plan = planOf(user, exec, world);
   return async () => {
     const output = await run(plan, world);
@@ -41,7 +41,7 @@ interface Plan {
   readonly hint: string;
 }
 
-function planOf(user: Entry, exec: JsonObject, { where, cluster }: ExecWorld): Plan {
+function planOf(user: Entry, exec: JsonObject, { where, cluster }: ExecContext): Plan {
   const refuse = (problem: string): UserError =>
     invalidKubeconfig(where, `has an exec plug-in of user ${JSON.stringify(user.name)} ${problem}`);
   const { command, apiVersion, installHint, interactiveMode } = exec;
@@ -65,7 +65,7 @@ function planOf(user: Entry, exec: JsonObject, { where, cluster }: ExecWorld): P
   return { command: found, args, env, apiVersion, hint };
 }
 
-function run({ command, args, env, hint }: Plan, world: ExecWorld): Promise<string> {
+function run({ command, args, env, hint }: Plan, world: ExecContext): Promise<string> {
   return new Promise((settle, reject) => {
     const fail = (problem: string, cause?: unknown): void => {
       const cure = hint === "" ? `run ${[command, ...args].join(" ")} by hand and look at what it says` : hint;

@@ -19,11 +19,11 @@ import type { Documents } from "./documents.ts";
 import { Exchange } from "./exchange.ts";
 import { faultError } from "./faults.ts";
 import { Query } from "./query.ts";
-import { handleResource, isWatching, type ResourceWorld, verbOf } from "./resourceHandler.ts";
+import { handleResource, isWatching, type ResourceContext, verbOf } from "./resourceHandler.ts";
 import { parseRoute, type Route } from "./route.ts";
 import type { Upgrade } from "./upgrade.ts";
 
-export interface HandlerWorld extends ResourceWorld {
+export interface HandlerContext extends ResourceContext {
   readonly documents: Documents;
   /** Requests that have not been answered yet, watches included. */
   readonly inFlight: { count: number };
@@ -34,7 +34,7 @@ export interface HandlerWorld extends ResourceWorld {
 
 /** One request from the first byte to the last. Never throws: what goes wrong becomes a Status. */
 export async function handle(
-  world: HandlerWorld,
+  world: HandlerContext,
   request: IncomingMessage,
   response: ServerResponse,
   upgrade?: Upgrade,
@@ -71,7 +71,7 @@ export async function handle(
 /** Requests other than watches get their answer within this time, or a time-out: what they started may still happen. */
 const deadlineMs = 60_000;
 
-function startDeadline({ core }: HandlerWorld, exchange: Exchange): () => void {
+function startDeadline({ core }: HandlerContext, exchange: Exchange): () => void {
   const asked = parseDuration(exchange.query.text("timeout") ?? "");
   const ms = asked === undefined || asked <= 0 ? deadlineMs : Math.min(asked, deadlineMs);
   return core.clock.after(ms, () => {
@@ -91,7 +91,7 @@ function parseDuration(text: string): number | undefined {
   return ms;
 }
 
-async function answer(world: HandlerWorld, exchange: Exchange, route: Route, verb: string): Promise<void> {
+async function answer(world: HandlerContext, exchange: Exchange, route: Route, verb: string): Promise<void> {
   const { core } = world;
   identify(world, exchange);
   const fault = world.faults.take(verb, route.kind === "resource" ? route.plural : "");
@@ -122,7 +122,7 @@ async function answer(world: HandlerWorld, exchange: Exchange, route: Route, ver
 }
 
 /** A fault of the whole API, if there is one now. Health and discovery are spared: the server is well, only pressed. */
-async function underPressure({ faults, core }: HandlerWorld): Promise<void> {
+async function underPressure({ faults, core }: HandlerContext): Promise<void> {
   const pressed = faults.press();
   if (pressed === undefined) return;
   if (pressed.delayMs > 0) await new Promise<void>((resolve) => core.clock.after(pressed.delayMs, resolve));
@@ -130,7 +130,7 @@ async function underPressure({ faults, core }: HandlerWorld): Promise<void> {
 }
 
 /** Who is asking: by certificate or token, and on whose behalf. */
-function identify(world: HandlerWorld, exchange: Exchange): void {
+function identify(world: HandlerContext, exchange: Exchange): void {
   const { request } = exchange;
   const socket = request.socket as TLSSocket;
   const certificate = socket.encrypted === true ? clientCertificateOf(socket) : undefined;
@@ -150,7 +150,7 @@ function healthRoot(path: string): string {
 
 const healthChecks = ["ping", "store", "registry"];
 
-function answerHealth(world: HandlerWorld, exchange: Exchange): boolean {
+function answerHealth(world: HandlerContext, exchange: Exchange): boolean {
   const match = /^\/(healthz|livez|readyz)(?:\/(.+))?$/.exec(exchange.path);
   if (match === null) return false;
   const [, root = "", only] = match;
@@ -171,7 +171,7 @@ function answerHealth(world: HandlerWorld, exchange: Exchange): boolean {
   return true;
 }
 
-function refuse(world: HandlerWorld, exchange: Exchange, error: unknown): void {
+function refuse(world: HandlerContext, exchange: Exchange, error: unknown): void {
   const { response } = exchange;
   let status = error instanceof StatusError ? error.status : undefined;
   if (status === undefined) {
@@ -192,7 +192,7 @@ function isStoreFailure(error: unknown): boolean {
   return code === "ENOSPC" || code === "EIO" || code === "EDQUOT";
 }
 
-function record(world: HandlerWorld, route: Route, verb: string, code: number, seconds: number): void {
+function record(world: HandlerContext, route: Route, verb: string, code: number, seconds: number): void {
   const { metrics } = world;
   const where =
     route.kind === "resource"

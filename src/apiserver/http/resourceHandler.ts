@@ -17,11 +17,11 @@ import { answerMetrics, metricsGroup } from "./metricsApi.ts";
 import { patchTypeOf, requireBody } from "./requestBody.ts";
 import { callOf, deleteOptionsOf, patchCallOf, readOptions, watchOptions } from "./requestOptions.ts";
 import type { ResourceRoute } from "./route.ts";
-import { handleSubresource, type SubresourceWorld } from "./subresources.ts";
+import { handleSubresource, type SubresourceContext } from "./subresources.ts";
 import { type FrameCache, WatchStream } from "./watchStream.ts";
 
 /** What requests for resources need besides the verbs. */
-export interface ResourceWorld extends SubresourceWorld {
+export interface ResourceContext extends SubresourceContext {
   readonly core: Core;
   readonly authorizer: Authorizer;
   readonly frames: FrameCache;
@@ -57,7 +57,7 @@ export function isWatching(exchange: Exchange, route: ResourceRoute): boolean {
 }
 
 /** Answers a request for a resource: who may, what exists, which verb. */
-export async function handleResource(world: ResourceWorld, exchange: Exchange, route: ResourceRoute): Promise<void> {
+export async function handleResource(world: ResourceContext, exchange: Exchange, route: ResourceRoute): Promise<void> {
   const { core } = world;
   const watching = isWatching(exchange, route);
   const verb = verbOf(exchange.method, route, watching);
@@ -98,7 +98,7 @@ export async function handleResource(world: ResourceWorld, exchange: Exchange, r
   else await handleObject(world, exchange, target, verb);
 }
 
-async function handleObject(world: ResourceWorld, exchange: Exchange, target: Target, verb: string): Promise<void> {
+async function handleObject(world: ResourceContext, exchange: Exchange, target: Target, verb: string): Promise<void> {
   const { core } = world;
   const { resource } = target;
   const nowMs = core.clock.nowMs();
@@ -172,7 +172,7 @@ async function handleObject(world: ResourceWorld, exchange: Exchange, target: Ta
   }
 }
 
-async function watch(world: ResourceWorld, exchange: Exchange, target: Target): Promise<void> {
+async function watch(world: ResourceContext, exchange: Exchange, target: Target): Promise<void> {
   const { core, frames, metrics, streams } = world;
   const { resource } = target;
   const encode = watchEncoder(exchange, resource, frames, () => core.clock.nowMs());
@@ -220,7 +220,7 @@ async function watch(world: ResourceWorld, exchange: Exchange, target: Target): 
 }
 
 /** A PUT or an apply that would create needs the right to create as well. */
-function demandCreate({ authorizer }: ResourceWorld, { user }: Exchange, target: Target): void {
+function demandCreate({ authorizer }: ResourceContext, { user }: Exchange, target: Target): void {
   const { group, plural } = target.resource.type;
   const { namespace, name } = target;
   demandAccess(authorizer, user, resourceAccess({ verb: "create", group, resource: plural, namespace, name }));

@@ -13,11 +13,11 @@ import type { Subresource } from "../resources.ts";
 import { schemaFor } from "../schema/builtinSchemas.ts";
 import { bindObject } from "../verbs/bind.ts";
 import type { Call, Core, Target } from "../verbs/core.ts";
-import { doorOf } from "../verbs/doors.ts";
 import { evictObject } from "../verbs/evict.ts";
 import { type PatchType, patchObject } from "../verbs/patch.ts";
 import { getObject } from "../verbs/read.ts";
 import { patchScale, readScale, replaceScale } from "../verbs/scale.ts";
+import { subresourceStrategyOf } from "../verbs/subresourceStrategy.ts";
 import { replaceObject } from "../verbs/update.ts";
 import { sendObject } from "./answer.ts";
 import type { Exchange } from "./exchange.ts";
@@ -25,7 +25,7 @@ import { readRemoteCommand, serveRemoteCommand, stoppedWith } from "./remoteComm
 import { patchTypeOf, requireBody } from "./requestBody.ts";
 import { callOf, deleteOptionsOf, patchCallOf } from "./requestOptions.ts";
 
-export interface SubresourceWorld {
+export interface SubresourceContext {
   readonly core: Core;
   readonly rbac: RbacAuthorizer;
   readonly sources: TokenSources;
@@ -34,7 +34,7 @@ export interface SubresourceWorld {
 
 /** Answers requests below an object, and the kinds that are questions rather than objects. */
 export async function handleSubresource(
-  world: SubresourceWorld,
+  world: SubresourceContext,
   exchange: Exchange,
   target: Target,
   verb: string,
@@ -82,7 +82,7 @@ function isConnect(subresource: string): boolean {
 
 /** Subresources that read and write the whole object through a narrower door. */
 async function wholeObject(
-  { core }: SubresourceWorld,
+  { core }: SubresourceContext,
   exchange: Exchange,
   target: Target,
   verb: string,
@@ -93,7 +93,7 @@ async function wholeObject(
     sendObject(exchange, 200, resource, await getObject(core, target, exchange.query.text("resourceVersion")), nowMs);
     return;
   }
-  const door = doorOf(target);
+  const door = subresourceStrategyOf(target);
   if (verb === "update") {
     const call = callOf(exchange, "UpdateOptions");
     const sent = await requireBody(exchange, call.fieldValidation !== "Ignore");
@@ -120,14 +120,19 @@ async function readAs(exchange: Exchange, row: Subresource, call: Call): Promise
   );
 }
 
-async function bind({ core }: SubresourceWorld, exchange: Exchange, target: Target, row: Subresource): Promise<void> {
+async function bind({ core }: SubresourceContext, exchange: Exchange, target: Target, row: Subresource): Promise<void> {
   const call = callOf(exchange, "CreateOptions");
   const binding = await readAs(exchange, row, call);
   await bindObject(core, target, binding, call);
   exchange.sendStatus({ ...success({}, 201), code: 201 });
 }
 
-async function evict({ core }: SubresourceWorld, exchange: Exchange, target: Target, row: Subresource): Promise<void> {
+async function evict(
+  { core }: SubresourceContext,
+  exchange: Exchange,
+  target: Target,
+  row: Subresource,
+): Promise<void> {
   const base = callOf(exchange, "CreateOptions");
   const eviction = await readAs(exchange, row, { ...base, fieldValidation: "Ignore" });
   const sent = eviction["deleteOptions"];
@@ -137,7 +142,7 @@ async function evict({ core }: SubresourceWorld, exchange: Exchange, target: Tar
   exchange.sendStatus({ ...success({}, 201), code: 201 });
 }
 
-async function scale({ core }: SubresourceWorld, exchange: Exchange, target: Target, verb: string): Promise<void> {
+async function scale({ core }: SubresourceContext, exchange: Exchange, target: Target, verb: string): Promise<void> {
   const representation = exchange.negotiate();
   if (verb === "get") {
     exchange.sendJson(200, await readScale(core, target), representation);
@@ -153,7 +158,7 @@ async function scale({ core }: SubresourceWorld, exchange: Exchange, target: Tar
   }
 }
 
-async function token(world: SubresourceWorld, exchange: Exchange, target: Target, row: Subresource): Promise<void> {
+async function token(world: SubresourceContext, exchange: Exchange, target: Target, row: Subresource): Promise<void> {
   const { core, sources } = world;
   const call = callOf(exchange, "CreateOptions");
   const question = await readAs(exchange, row, call);
@@ -167,7 +172,12 @@ async function token(world: SubresourceWorld, exchange: Exchange, target: Target
   exchange.sendJson(201, answer, exchange.negotiate());
 }
 
-async function handleVirtual(world: SubresourceWorld, exchange: Exchange, target: Target, verb: string): Promise<void> {
+async function handleVirtual(
+  world: SubresourceContext,
+  exchange: Exchange,
+  target: Target,
+  verb: string,
+): Promise<void> {
   const { core, rbac, sources } = world;
   const { resource } = target;
   const { kind } = resource.type;
@@ -193,7 +203,7 @@ async function handleVirtual(world: SubresourceWorld, exchange: Exchange, target
 
 /** A command in a container, or what a container says from now on. */
 async function connect(
-  world: SubresourceWorld,
+  world: SubresourceContext,
   exchange: Exchange,
   target: Target,
   what: "exec" | "attach",
@@ -225,7 +235,7 @@ async function connect(
   serveRemoteCommand(agent, exchange, readRemoteCommand(exchange, what, pod, container));
 }
 
-async function log(world: SubresourceWorld, exchange: Exchange, target: Target): Promise<void> {
+async function log(world: SubresourceContext, exchange: Exchange, target: Target): Promise<void> {
   const { core, agent } = world;
   const { query, response } = exchange;
   const version = await getObject(core, { ...target, subresource: "" });

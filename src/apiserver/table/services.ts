@@ -1,4 +1,4 @@
-/** Names that traffic finds: services, what stands behind them, and the doors in front. */
+/** Names that traffic finds: services, what stands behind them, and the subresourceStrategies in front. */
 import { humanAge } from "../../model/humanDuration.ts";
 import type {
   EndpointSlice,

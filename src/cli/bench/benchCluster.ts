@@ -5,11 +5,11 @@ import { systemClock } from "../../adapters/systemClock.ts";
 import { systemRandom } from "../../adapters/systemRandom.ts";
 import { inProcessKube } from "../../apiserver/kubeApi.ts";
 import type { ApiServer } from "../../apiserver/startApiServer.ts";
+import type { Component } from "../../control/component.ts";
 import { Controllers } from "../../control/controllers.ts";
 import { ensureDefinitions, ensureStartObjects } from "../../control/ensureObjects.ts";
 import { inParallel } from "../../control/inParallel.ts";
 import { MetricsBook } from "../../control/metricsBook.ts";
-import type { Part } from "../../control/part.ts";
 import type { KubeObject } from "../../model/object.ts";
 import type { Outcome } from "../../model/outcome.ts";
 import type { KubeApi, ResourceRef } from "../../ports/kubeApi.ts";
@@ -35,7 +35,7 @@ export interface BenchCluster {
 export type Furniture = (cluster: Pick<BenchCluster, "kube" | "createAll">) => Promise<void>;
 
 export interface BenchClusterOptions {
-  readonly parts: readonly Part[];
+  readonly parts: readonly Component[];
   /** Leave the parts to another process. */
   readonly isApiOnly?: boolean;
   readonly furniture?: Furniture;

@@ -7,11 +7,11 @@ import { systemRandom } from "../../adapters/systemRandom.ts";
 import { createAdmission } from "../../apiserver/admission/createAdmission.ts";
 import { createApi } from "../../apiserver/createApi.ts";
 import { inProcessKube } from "../../apiserver/kubeApi.ts";
-import { binderPart } from "../../control/bind/binderPart.ts";
+import { binderComponent } from "../../control/bind/binderComponent.ts";
 import { Controllers } from "../../control/controllers.ts";
 import { ensureDefinitions } from "../../control/ensureObjects.ts";
 import { MetricsBook } from "../../control/metricsBook.ts";
-import { nodesPart } from "../../control/nodes/nodesPart.ts";
+import { nodesComponent } from "../../control/nodes/nodesComponent.ts";
 import { fastDelays } from "../../decide/nodes/podPlan.ts";
 import { parsePool, profilesWith } from "../../decide/nodes/profiles.ts";
 import { reservationDefaults } from "../../decide/nodes/reservationAgent.ts";
@@ -32,7 +32,7 @@ export async function* benchBinder(say: (text: string) => void): AsyncGenerator<
     say(`${size.pods} pods that share ${size.gpus} GPUs, durable`);
     const clock = systemClock();
     const random = systemRandom();
-    const binder = binderPart();
+    const binder = binderComponent();
     const { core, controllers: loops } = await createApi({
       clock,
       random,
@@ -49,9 +49,14 @@ export async function* benchBinder(say: (text: string) => void): AsyncGenerator<
     const pools = [parsePool(`h100=${nodes}`, profilesWith())];
     // The time that a real reservation container needs to start and look is not the binder's.
     const reservation = { ...reservationDefaults, delayMs: 0 };
-    nodesPart({ pools, delays: fastDelays, events: "none", dra: undefined, stages: false, reservation }).part.add(
-      controllers,
-    );
+    nodesComponent({
+      pools,
+      delays: fastDelays,
+      events: "none",
+      dra: undefined,
+      stages: false,
+      reservation,
+    }).component.add(controllers);
     binder.add(controllers);
     await ensureDefinitions({ kube, clock }, [binder]);
     await kube.create({ group: "", version: "v1", plural: "namespaces" }, plain("Namespace", reservationNamespace));

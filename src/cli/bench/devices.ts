@@ -8,7 +8,7 @@ import { createAdmission } from "../../apiserver/admission/createAdmission.ts";
 import { createApi } from "../../apiserver/createApi.ts";
 import { inProcessKube } from "../../apiserver/kubeApi.ts";
 import { Controllers } from "../../control/controllers.ts";
-import { devicesPart } from "../../control/devices/devicesPart.ts";
+import { devicesComponent } from "../../control/devices/devicesComponent.ts";
 import { MetricsBook } from "../../control/metricsBook.ts";
 import { AllocatedSets } from "../../decide/devices/allocatedState.ts";
 import { allFeatures } from "../../decide/devices/features.ts";
@@ -346,7 +346,7 @@ async function runWorkload(
     { kube, clock, random, log, metrics: new MetricsBook() },
     { fieldManager: "bench" },
   );
-  devicesPart().add(controllers);
+  devicesComponent().add(controllers);
   const bound = new Set<string>();
   const waiters: (() => void)[] = [];
   let there = 0;

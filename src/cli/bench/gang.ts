@@ -2,13 +2,13 @@ import { systemClock } from "../../adapters/systemClock.ts";
 import { systemRandom } from "../../adapters/systemRandom.ts";
 import { inProcessKube } from "../../apiserver/kubeApi.ts";
 import { type ApiServer, startApiServer } from "../../apiserver/startApiServer.ts";
-import { binderPart } from "../../control/bind/binderPart.ts";
+import { binderComponent } from "../../control/bind/binderComponent.ts";
 import { Controllers } from "../../control/controllers.ts";
 import { ensureDefinitions, ensureStartObjects } from "../../control/ensureObjects.ts";
-import { gangPart } from "../../control/gang/gangPart.ts";
+import { gangComponent } from "../../control/gang/gangComponent.ts";
 import { MetricsBook } from "../../control/metricsBook.ts";
-import { nodesPart } from "../../control/nodes/nodesPart.ts";
-import { schedulerPart } from "../../control/schedule/schedulerPart.ts";
+import { nodesComponent } from "../../control/nodes/nodesComponent.ts";
+import { schedulerComponent } from "../../control/schedule/schedulerComponent.ts";
 import { fastDelays } from "../../decide/nodes/podPlan.ts";
 import { parsePool, profilesWith } from "../../decide/nodes/profiles.ts";
 import { places } from "../../model/gang/keys.ts";
@@ -59,16 +59,16 @@ export async function* benchGang(say: (text: string) => void): AsyncGenerator<Fi
 }
 
 async function measure(replicas: number, scheduler: Scheduler) {
-  const gang = gangPart({ ...defaultGangSettings, profiles: ["default-scheduler", "kai-scheduler"] });
-  const { part: nodes } = nodesPart({
+  const gang = gangComponent({ ...defaultGangSettings, profiles: ["default-scheduler", "kai-scheduler"] });
+  const { component: nodes } = nodesComponent({
     pools: [parsePool("cpu=100", profilesWith())],
     delays: fastDelays,
     events: "none",
     leases: false,
     dra: undefined,
   });
-  const running = [gang, schedulerPart(), binderPart(), nodes];
-  const hooks = running.flatMap((part) => part.hooks ?? []);
+  const running = [gang, schedulerComponent(), binderComponent(), nodes];
+  const hooks = running.flatMap((component) => component.hooks ?? []);
   const server = await startApiServer({ clock: systemClock(), random: systemRandom(), hooks });
   const kube = inProcessKube(server.core, {
     user: { username: "system:muster", groups: ["system:masters"] },
@@ -80,7 +80,7 @@ async function measure(replicas: number, scheduler: Scheduler) {
     const defined = await ensureDefinitions({ kube, clock: ports.clock }, running);
     if (!defined.ok) throw new Error(defined.message);
     must(await ensureStartObjects(kube, running));
-    for (const part of running) part.add(controllers);
+    for (const component of running) component.add(controllers);
     await controllers.start();
     await untilCommitted(server.core.store, () => count(server, "/nodes") === 100);
     const before = server.core.store.revision;

@@ -16,7 +16,7 @@ import { inventoryDefaults } from "../../control/inventory/inventoryDefaults.ts"
 import { readCluster } from "../../control/inventory/readCluster.ts";
 import { type RunReport, runInventory } from "../../control/inventory/runInventory.ts";
 import { MetricsBook } from "../../control/metricsBook.ts";
-import { clusterPicture } from "../../decide/inventory/clusterPicture.ts";
+import { inventorySnapshot } from "../../decide/inventory/inventorySnapshot.ts";
 import type { Log } from "../../ports/log.ts";
 import type { CloudOrder } from "./cloudProcess.ts";
 import type { Figure } from "./figure.ts";
@@ -205,7 +205,7 @@ async function gpuRun(database: Postgres, endpoint: string, size: SetSize): Prom
         cloud,
         cluster: async () => ({
           ok: true,
-          value: clusterPicture({ nodes, pods, claims: [], slices: [], revision: "1" }),
+          value: inventorySnapshot({ nodes, pods, claims: [], slices: [], revision: "1" }),
         }),
       },
       { ...inventoryDefaults, kind: "gpu", deadlineMs: 0 },

@@ -1,15 +1,15 @@
 /** The process that `muster bench nodes` measures: an API server on a disk with simulated nodes in it, told what to do by its parent. */
 
-import { considerateKube } from "../../adapters/considerateKube.ts";
 import { FileStore } from "../../adapters/fileStore.ts";
 import { systemClock } from "../../adapters/systemClock.ts";
 import { systemRandom } from "../../adapters/systemRandom.ts";
+import { yieldingKube } from "../../adapters/yieldingKube.ts";
 import { createApi } from "../../apiserver/createApi.ts";
 import { inProcessKube } from "../../apiserver/kubeApi.ts";
 import { Controllers } from "../../control/controllers.ts";
 import { MetricsBook } from "../../control/metricsBook.ts";
-import { nodesPart } from "../../control/nodes/nodesPart.ts";
-import { admissionFailures } from "../../control/nodes/podTurns.ts";
+import { nodesComponent } from "../../control/nodes/nodesComponent.ts";
+import { admissionFailures } from "../../control/nodes/podReconciler.ts";
 import { fastDelays } from "../../decide/nodes/podPlan.ts";
 import { parsePool, profilesWith } from "../../decide/nodes/profiles.ts";
 import type { Lease, Node, Pod } from "../../model/kubernetes.generated.ts";
@@ -46,7 +46,7 @@ export async function measureNodes(options: NodesBenchOptions): Promise<NodesBen
   const random = systemRandom();
   const store = options.dataDir === undefined ? undefined : new FileStore({ directory: options.dataDir, clock });
   const { core } = await createApi({ clock, random, log: store });
-  const kube = considerateKube(
+  const kube = yieldingKube(
     inProcessKube(core, { user: { username: "nodes", groups: ["system:masters"] }, fieldManager: "nodes" }),
   );
   const metrics = new MetricsBook();
@@ -59,7 +59,7 @@ export async function measureNodes(options: NodesBenchOptions): Promise<NodesBen
   };
   const controllers = new Controllers({ kube, clock, random, log, metrics }, { fieldManager: "nodes", graceMs: 1000 });
   const pools = [parsePool(`h100=${options.nodes}`, profilesWith())];
-  nodesPart({ pools, delays: fastDelays, events: "warnings", stages: false }).part.add(controllers);
+  nodesComponent({ pools, delays: fastDelays, events: "warnings", stages: false }).component.add(controllers);
   const ready = new Set<string>();
   const running = new Set<string>();
   let pods = 0;

@@ -1,5 +1,5 @@
-import { binderPart } from "../../control/bind/binderPart.ts";
-import { schedulerPart } from "../../control/schedule/schedulerPart.ts";
+import { binderComponent } from "../../control/bind/binderComponent.ts";
+import { schedulerComponent } from "../../control/schedule/schedulerComponent.ts";
 import type { Cluster } from "../../decide/schedule/cluster.ts";
 import { cycle } from "../../decide/schedule/cycle.ts";
 import { explain } from "../../decide/schedule/explain.ts";
@@ -182,7 +182,7 @@ const warmUpPods = 500;
 /** Created, decided and bound, each on the disk before it is seen. */
 async function endToEnd(nodes: number): Promise<Figure[]> {
   const cluster = await startBenchCluster({
-    parts: [schedulerPart(), binderPart()],
+    parts: [schedulerComponent(), binderComponent()],
     furniture: ({ createAll }) => createAll(nodesRef, nodesOf(nodes).map(asNew)),
   });
   try {
@@ -195,7 +195,7 @@ async function endToEnd(nodes: number): Promise<Figure[]> {
 /** The same with the controllers in a process of their own, as on somebody else's cluster. */
 async function overHttp(nodes: number): Promise<Figure[]> {
   const cluster = await startBenchCluster({
-    parts: [schedulerPart(), binderPart()],
+    parts: [schedulerComponent(), binderComponent()],
     isApiOnly: true,
     furniture: ({ createAll }) => createAll(nodesRef, nodesOf(nodes).map(asNew)),
   });

@@ -1,5 +1,5 @@
-import { binderPart } from "../../control/bind/binderPart.ts";
-import { schedulerPart } from "../../control/schedule/schedulerPart.ts";
+import { binderComponent } from "../../control/bind/binderComponent.ts";
+import { schedulerComponent } from "../../control/schedule/schedulerComponent.ts";
 import type { PodSpec } from "../../model/kubernetes.generated.ts";
 import { type BenchCluster, nodesRef, podsRef, secondsOf, startBenchCluster } from "./benchCluster.ts";
 import { BoundPods } from "./boundPods.ts";
@@ -130,7 +130,7 @@ export async function* kubernetesRun(say: (text: string) => void): AsyncGenerato
 
 function plainCluster(nodes: number): Promise<BenchCluster> {
   return startBenchCluster({
-    parts: [schedulerPart(), binderPart()],
+    parts: [schedulerComponent(), binderComponent()],
     furniture: ({ createAll }) =>
       createAll(
         nodesRef,

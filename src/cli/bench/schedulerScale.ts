@@ -1,6 +1,6 @@
-import { binderPart } from "../../control/bind/binderPart.ts";
-import { nodesPart } from "../../control/nodes/nodesPart.ts";
-import { schedulerPart } from "../../control/schedule/schedulerPart.ts";
+import { binderComponent } from "../../control/bind/binderComponent.ts";
+import { nodesComponent } from "../../control/nodes/nodesComponent.ts";
+import { schedulerComponent } from "../../control/schedule/schedulerComponent.ts";
 import { workloads } from "../../control/workloads/workloads.ts";
 import { fastDelays } from "../../decide/nodes/podPlan.ts";
 import { parsePool, profilesWith } from "../../decide/nodes/profiles.ts";
@@ -140,9 +140,9 @@ async function gpuCluster(nodes: number): Promise<BenchCluster> {
   const pools = [{ ...pool, profile: { ...pool.profile, topology: { scheme: "topograph" as const } } }];
   // What a Job does takes longer than a story.
   const delays = { ...fastDelays, jobRun: { minMs: 3_600_000, maxMs: 3_600_000 } };
-  const { part } = nodesPart({ pools, delays, events: "none", leases: false, dra: undefined });
+  const { component } = nodesComponent({ pools, delays, events: "none", leases: false, dra: undefined });
   const cluster = await startBenchCluster({
-    parts: [workloads, schedulerPart(), binderPart(), part],
+    parts: [workloads, schedulerComponent(), binderComponent(), component],
     furniture: async ({ createAll }) => {
       const queues = [queue("mine", nodes * gpusPerNode), queue("theirs", 0)];
       await createAll(queueRef, queues);

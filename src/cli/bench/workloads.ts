@@ -1,11 +1,11 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { considerateKube } from "../../adapters/considerateKube.ts";
 import { loadKubeconfig } from "../../adapters/kubeconfig.ts";
 import { kubeHttp } from "../../adapters/kubeHttp.ts";
 import { systemClock } from "../../adapters/systemClock.ts";
 import { systemRandom } from "../../adapters/systemRandom.ts";
+import { yieldingKube } from "../../adapters/yieldingKube.ts";
 import { inProcessKube } from "../../apiserver/kubeApi.ts";
 import { type ApiServer, startApiServer } from "../../apiserver/startApiServer.ts";
 import { Controllers } from "../../control/controllers.ts";
@@ -61,7 +61,7 @@ async function measured(way: "in process" | "over HTTPS", work: Work): Promise<M
 }
 
 function inProcess({ core }: ApiServer): KubeApi {
-  return considerateKube(
+  return yieldingKube(
     inProcessKube(core, { user: { username: "bench", groups: ["system:masters"] }, fieldManager: "bench" }),
   );
 }

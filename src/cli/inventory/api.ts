@@ -5,8 +5,8 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import { type Context, Hono } from "hono";
 import type { RunReport } from "../../control/inventory/runInventory.ts";
-import type { ClusterPicture } from "../../decide/inventory/clusterPicture.ts";
 import { heartbeatClockMs } from "../../decide/inventory/doubtCluster.ts";
+import type { InventorySnapshot } from "../../decide/inventory/inventorySnapshot.ts";
 import { ClusterIndex } from "../../decide/inventory/nodeUse.ts";
 import type { Read } from "../../decide/inventory/planAvailability.ts";
 import { closedText, nodeRulesDefault } from "../../decide/inventory/schedulableNode.ts";
@@ -20,7 +20,7 @@ export interface ApiPorts {
   readonly token: string;
   /** Starts a run; undefined where this process may only read. */
   readonly run?: (options: { readonly dryRun: boolean; readonly phase: string }) => Promise<RunReport>;
-  readonly cluster?: () => Promise<Read<ClusterPicture>>;
+  readonly cluster?: () => Promise<Read<InventorySnapshot>>;
   readonly nowMs: () => number;
 }
 

@@ -16,7 +16,7 @@ import type { Random } from "../../ports/random.ts";
 import { StandInCloud } from "../../standin/cloud.ts";
 import { type DemoMachine, furnishGroups, furnishVolumes } from "../../standin/demoCloud.ts";
 import { startStandIn } from "../../standin/server.ts";
-import { cloudFile, databaseAddress } from "./openWorld.ts";
+import { cloudFile, databaseAddress } from "./openInventory.ts";
 
 export interface InventoryDemoOptions {
   readonly dataDir: string;

@@ -3,7 +3,7 @@ import type { Postgres } from "../../adapters/postgres.ts";
 import { UserError } from "../../model/userError.ts";
 import type { Answer, Beginning, InventoryDatabase, InventoryReads, RunStart } from "../../ports/database.ts";
 import type { Log } from "../../ports/log.ts";
-import type { OpenDatabase } from "./openWorld.ts";
+import type { OpenDatabase } from "./openInventory.ts";
 
 type TimeLeft = () => number | undefined;
 

@@ -1,7 +1,7 @@
 import { Buffer } from "node:buffer";
 import { isIP } from "node:net";
+import type { Component } from "../../control/component.ts";
 import type { Controllers } from "../../control/controllers.ts";
-import type { Part } from "../../control/part.ts";
 import { cachedLookup } from "../../control/webhooks/cachedLookup.ts";
 import { ensureWebhooks } from "../../control/webhooks/ensureWebhooks.ts";
 import { type WebhookClient, webhookConfigurations } from "../../control/webhooks/webhookConfigurations.ts";
@@ -54,10 +54,10 @@ export interface WebhookPorts {
   readonly log: Log;
 }
 
-/** The rules of parts about writes, as webhooks of a cluster: keys, the server that answers, and the word to the API server. */
+/** The rules of components about writes, as webhooks of a cluster: keys, the server that answers, and the word to the API server. */
 export class Webhooks {
   private readonly ports: WebhookPorts;
-  private readonly parts: readonly Part[];
+  private readonly components: readonly Component[];
   private readonly reached: Reached;
   private readonly namespace: string;
   private readonly lookup: AdmissionLookup;
@@ -68,10 +68,10 @@ export class Webhooks {
   constructor(
     ports: WebhookPorts,
     controllers: Controllers,
-    options: { readonly parts: readonly Part[]; readonly reached: Reached; readonly namespace: string },
+    options: { readonly components: readonly Component[]; readonly reached: Reached; readonly namespace: string },
   ) {
     this.ports = ports;
-    this.parts = options.parts;
+    this.components = options.components;
     this.reached = options.reached;
     this.namespace = options.namespace;
     this.lookup = cachedLookup(controllers, this.hooks);
@@ -94,7 +94,7 @@ export class Webhooks {
   }
 
   private get hooks() {
-    return this.parts.flatMap(({ hooks = [] }) => hooks);
+    return this.components.flatMap(({ hooks = [] }) => hooks);
   }
 
   private lookAgainLater(server: WebhookServer): void {
@@ -122,7 +122,7 @@ export class Webhooks {
       authority: Buffer.from(keys.authority).toString("base64"),
       ownNamespace: this.namespace,
     };
-    return ensureWebhooks(this.ports.kube, webhookConfigurations(this.parts, place));
+    return ensureWebhooks(this.ports.kube, webhookConfigurations(this.components, place));
   }
 }
 

@@ -23,7 +23,7 @@ import type { Revision } from "../../model/revision.ts";
 import { type BindRequest, bindRequestRef, isFinallyFailed } from "../../model/scheduling/bindRequest.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { KubeApi, ResourceRef } from "../../ports/kubeApi.ts";
-import { asPod } from "./bindWorld.ts";
+import { asPod } from "./binderCaches.ts";
 
 /** Every pod that shares a claim writes to it once or twice. */
 const claimTriesMax = 8;

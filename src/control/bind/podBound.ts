@@ -2,7 +2,7 @@ import { podsRef } from "../../decide/bind/reservation.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { formatTime } from "../../model/time.ts";
-import { asPod } from "./bindWorld.ts";
+import { asPod } from "./binderCaches.ts";
 import type { BindCall } from "./bindWrites.ts";
 
 /** The condition `PodBound`: what became of the bind. */

@@ -8,7 +8,7 @@ import { bindRequestRef } from "../../model/scheduling/bindRequest.ts";
 import { isReservationPod, labelKeys, nodeHeldBy } from "../../model/scheduling/keys.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { KubeApi, ListOptions, ResourceRef } from "../../ports/kubeApi.ts";
-import { asPod, asRequest, groupsOf, nodesRef } from "./bindWorld.ts";
+import { asPod, asRequest, groupsOf, nodesRef } from "./binderCaches.ts";
 
 /**
  * A group as the API has it now, everything at one revision: its pods, its BindRequests, and the pods that hold its

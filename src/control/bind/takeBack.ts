@@ -7,7 +7,7 @@ import type { KubeObject } from "../../model/object.ts";
 import { type Outcome, succeeded } from "../../model/outcome.ts";
 import type { BindRequest } from "../../model/scheduling/bindRequest.ts";
 import { gpuGroupsOfLabels } from "../../model/scheduling/keys.ts";
-import { asPod, type BindWorld, groupsOf } from "./bindWorld.ts";
+import { asPod, type BinderCaches, groupsOf } from "./binderCaches.ts";
 import { type BindCall, deleteConfigMaps, deleteExtendedClaim, findConfigMaps } from "./bindWrites.ts";
 
 /** An attempt that is over without success. */
@@ -19,7 +19,7 @@ export interface FailedAttempt {
 }
 
 interface Memory {
-  readonly world: BindWorld;
+  readonly world: BinderCaches;
   /** Told of everything that was written. */
   readonly learn: (object: KubeObject) => void;
 }
@@ -65,7 +65,7 @@ export async function takeBack(call: BindCall, failed: FailedAttempt, { world, l
 
 async function letGo(
   { kube, cancel }: BindCall,
-  world: BindWorld,
+  world: BinderCaches,
   holder: { readonly group: string; readonly uid: string },
 ): Promise<Outcome<unknown>> {
   for (const reservation of world.reservations(holder.group)) {

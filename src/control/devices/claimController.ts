@@ -12,15 +12,15 @@ import { laterOf } from "../../model/revision.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import { commit } from "../commit.ts";
 import type { EventRecorder } from "../eventRecorder.ts";
-import { type Turn, type TurnResult, turnResultOf } from "../loop.ts";
+import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../loop.ts";
 import { kindSource, type Source } from "../sources.ts";
-import { asKube, claimKeysOf, type DeviceWorld, deviceKinds, podKeyOf } from "./deviceWorld.ts";
+import { asKube, claimKeysOf, type DeviceCaches, deviceKinds, podKeyOf } from "./deviceCaches.ts";
 
 /** Server-side apply wants the name that Kubernetes' own controller has, so that the two never fight over a pod's status. */
 const fieldManager = "ResourceClaimController";
 
 /** Makes claims from templates, takes reservations of pods that are over off their claims, and gives devices back. */
-export function addClaimController(world: DeviceWorld, recorder: EventRecorder): void {
+export function addClaimController(world: DeviceCaches, recorder: EventRecorder): void {
   const controller = new ClaimController(world, recorder);
   world.controllers.add({
     name: "claims",
@@ -30,15 +30,15 @@ export function addClaimController(world: DeviceWorld, recorder: EventRecorder):
   });
 }
 
-const podTurn = "pod ";
-const claimTurn = "claim ";
-const groupTurn = "group ";
+const podPrefix = "pod ";
+const claimPrefix = "claim ";
+const groupPrefix = "group ";
 
 class ClaimController {
-  private readonly world: DeviceWorld;
+  private readonly world: DeviceCaches;
   private readonly recorder: EventRecorder;
 
-  constructor(world: DeviceWorld, recorder: EventRecorder) {
+  constructor(world: DeviceCaches, recorder: EventRecorder) {
     this.world = world;
     this.recorder = recorder;
   }
@@ -51,9 +51,10 @@ class ClaimController {
         ? []
         : [
             kindSource(groups, (event) => {
-              const keys = [groupTurn + event.key];
-              for (const pod of podsByGroup.get(event.key)) keys.push(podTurn + podKeyOf(pod));
-              for (const claim of claimsByUser.get(event.object.metadata.uid)) keys.push(claimTurn + keyOfClaim(claim));
+              const keys = [groupPrefix + event.key];
+              for (const pod of podsByGroup.get(event.key)) keys.push(podPrefix + podKeyOf(pod));
+              for (const claim of claimsByUser.get(event.object.metadata.uid))
+                keys.push(claimPrefix + keyOfClaim(claim));
               return keys;
             }),
           ]),
@@ -61,31 +62,31 @@ class ClaimController {
         const keys = new Set<string>();
         const { uid } = event.object.metadata;
         for (const claim of [...claimsByUser.get(uid), ...claimsByOwner.get(uid)])
-          keys.add(claimTurn + keyOfClaim(claim));
+          keys.add(claimPrefix + keyOfClaim(claim));
         const states = event.type === "updated" ? [event.before, event.object] : [event.object];
         for (const pod of states) {
           const hasClaims = (pod.spec?.resourceClaims?.length ?? 0) > 0;
           if (!hasClaims && pod.status?.extendedResourceClaimStatus === undefined) continue;
-          keys.add(podTurn + event.key);
-          for (const key of claimKeysOf(pod)) keys.add(claimTurn + key);
+          keys.add(podPrefix + event.key);
+          for (const key of claimKeysOf(pod)) keys.add(claimPrefix + key);
         }
         return keys;
       }),
       kindSource(claims, (event) => {
-        const keys = [claimTurn + event.key];
-        for (const pod of podsByClaim.get(event.key)) keys.push(podTurn + podKeyOf(pod));
+        const keys = [claimPrefix + event.key];
+        for (const pod of podsByClaim.get(event.key)) keys.push(podPrefix + podKeyOf(pod));
         for (const { kind, name } of event.object.metadata.ownerReferences ?? []) {
-          if (kind === "Pod") keys.push(`${podTurn}${event.object.metadata.namespace ?? ""}/${name}`);
+          if (kind === "Pod") keys.push(`${podPrefix}${event.object.metadata.namespace ?? ""}/${name}`);
           if (kind === "PodGroup" && groups !== undefined) {
-            keys.push(`${groupTurn}${event.object.metadata.namespace ?? ""}/${name}`);
+            keys.push(`${groupPrefix}${event.object.metadata.namespace ?? ""}/${name}`);
           }
         }
         return keys;
       }),
       kindSource(templates, ({ key }) => {
-        const keys = podsByTemplate.get(key).map((pod) => podTurn + podKeyOf(pod));
+        const keys = podsByTemplate.get(key).map((pod) => podPrefix + podKeyOf(pod));
         for (const [name, group] of groups?.view().objects ?? [])
-          if (usesTemplate(group, key)) keys.push(groupTurn + name);
+          if (usesTemplate(group, key)) keys.push(groupPrefix + name);
         return keys;
       }),
       // A node that goes, or is fenced, no longer holds anything.
@@ -98,13 +99,13 @@ class ClaimController {
     ];
   }
 
-  reconcile(key: string, turn: Turn): Promise<TurnResult> {
-    if (key.startsWith(podTurn)) return this.pod(key.slice(podTurn.length), turn);
-    if (key.startsWith(groupTurn)) return this.group(key.slice(groupTurn.length), turn);
-    return this.claim(key.slice(claimTurn.length), turn);
+  reconcile(key: string, turn: ReconcileContext): Promise<ReconcileResult> {
+    if (key.startsWith(podPrefix)) return this.pod(key.slice(podPrefix.length), turn);
+    if (key.startsWith(groupPrefix)) return this.group(key.slice(groupPrefix.length), turn);
+    return this.claim(key.slice(claimPrefix.length), turn);
   }
 
-  private async pod(key: string, { cancel }: Turn): Promise<TurnResult> {
+  private async pod(key: string, { cancel }: ReconcileContext): Promise<ReconcileResult> {
     const { pods, claims, templates, claimsByOwner, tracker } = this.world;
     const pod = pods.get(key);
     if (pod === undefined) return undefined;
@@ -145,18 +146,18 @@ class ClaimController {
         });
       }
       // Forbidden may end: a namespace gets its label, a quota is raised.
-      return turnResultOf(outcome);
+      return reconcileResultOf(outcome);
     }
     // What was just made is written down at once; the claims' own events would lead back here a moment later.
     if (made.length > 0) generated = generate();
     for (const intent of [...(generated.status === undefined ? [] : [generated.status]), ...generated.reserves]) {
       const outcome = await this.send(intent, cancel);
-      if (!outcome.ok) return turnResultOf(outcome);
+      if (!outcome.ok) return reconcileResultOf(outcome);
     }
     return undefined;
   }
 
-  private async group(key: string, { cancel }: Turn): Promise<TurnResult> {
+  private async group(key: string, { cancel }: ReconcileContext): Promise<ReconcileResult> {
     const { groups, claims, templates, claimsByOwner, tracker } = this.world;
     const group = groups?.get(key);
     if (group === undefined) return undefined;
@@ -175,15 +176,15 @@ class ClaimController {
     }
     for (const intent of creates) {
       const outcome = await this.send(intent, cancel);
-      if (!outcome.ok) return turnResultOf(outcome);
+      if (!outcome.ok) return reconcileResultOf(outcome);
     }
     // The claims' own events lead back here, and then the status is written.
     if (status === undefined) return undefined;
     const outcome = await applyIntent(this.world.controllers.kube, status, { cancel, fieldManager });
-    return outcome.ok ? undefined : turnResultOf(outcome);
+    return outcome.ok ? undefined : reconcileResultOf(outcome);
   }
 
-  private async claim(key: string, { cancel }: Turn): Promise<TurnResult> {
+  private async claim(key: string, { cancel }: ReconcileContext): Promise<ReconcileResult> {
     const { tracker, controllers } = this.world;
     const [namespace = "", name = ""] = key.split("/");
     const pods = new Map<string, Known<Pod>>();
@@ -211,18 +212,18 @@ class ClaimController {
         case "look":
           for (const pod of verdict.pods) {
             const fresh = await this.look({ ...deviceKinds.pods, namespace, name: pod }, cancel);
-            if (!fresh.ok) return turnResultOf(fresh);
+            if (!fresh.ok) return reconcileResultOf(fresh);
             pods.set(pod, fresh.value.object === undefined ? "gone" : { object: fresh.value.object as unknown as Pod });
           }
           for (const group of verdict.groups) {
             const fresh = await this.look({ ...deviceKinds.groups, namespace, name: group }, cancel);
-            if (!fresh.ok) return turnResultOf(fresh);
+            if (!fresh.ok) return reconcileResultOf(fresh);
             const { object } = fresh.value;
             groups.set(group, object === undefined ? "gone" : { object: object as unknown as PodGroup });
           }
           for (const node of verdict.nodes) {
             const fresh = await this.look({ ...deviceKinds.nodes, namespace: "", name: node }, cancel);
-            if (!fresh.ok) return turnResultOf(fresh);
+            if (!fresh.ok) return reconcileResultOf(fresh);
             nodes.set(
               node,
               fresh.value.object === undefined ? "gone" : { object: fresh.value.object as unknown as Node },
@@ -237,11 +238,11 @@ class ClaimController {
             ({ object }) => this.stillOver(object, namespace, pods),
             { atLeast, cancel },
           );
-          return outcome.ok ? undefined : turnResultOf(outcome);
+          return outcome.ok ? undefined : reconcileResultOf(outcome);
         }
         case "write": {
           const outcome = await this.send(verdict.intent, cancel);
-          if (!outcome.ok) return turnResultOf(outcome);
+          if (!outcome.ok) return reconcileResultOf(outcome);
           await this.dropProtection(outcome.value, cancel);
           continue;
         }
@@ -302,9 +303,9 @@ class ClaimController {
 
   private claimsOnNode(node: string): string[] {
     const keys: string[] = [];
-    for (const pod of this.world.podsByNode.get(node)) for (const key of claimKeysOf(pod)) keys.push(claimTurn + key);
+    for (const pod of this.world.podsByNode.get(node)) for (const key of claimKeysOf(pod)) keys.push(claimPrefix + key);
     for (const [key, claim] of this.world.claims.view().objects) {
-      if ((claim.status?.reservedFor?.length ?? 0) > 0) keys.push(claimTurn + key);
+      if ((claim.status?.reservedFor?.length ?? 0) > 0) keys.push(claimPrefix + key);
     }
     return keys;
   }

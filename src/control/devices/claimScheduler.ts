@@ -1,6 +1,6 @@
 import { deallocate, nextBindStep, unreserve } from "../../decide/devices/bindClaim.ts";
 import { concernedBy } from "../../decide/devices/claimHints.ts";
-import { isUnborn } from "../../decide/devices/extendedClaim.ts";
+import { isNotCreatedYet } from "../../decide/devices/extendedClaim.ts";
 import { mappedResources } from "../../decide/devices/extendedResources.ts";
 import { type GiveBack, type StuckPod, whatToGiveBack } from "../../decide/devices/giveBack.ts";
 import { nodeProblem } from "../../decide/devices/nodeRoom.ts";
@@ -38,10 +38,10 @@ import { formatTime, timeToMs } from "../../model/time.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import { resolveUnknown } from "../commit.ts";
 import type { EventRecorder } from "../eventRecorder.ts";
-import { type Turn, type TurnResult, turnResultOf } from "../loop.ts";
+import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../loop.ts";
 import { Channel, kindSource, type Source } from "../sources.ts";
 import { ClaimWrites } from "./claimWrites.ts";
-import { asKube, type DeviceWorld, deviceKinds, podKeyOf } from "./deviceWorld.ts";
+import { asKube, type DeviceCaches, deviceKinds, podKeyOf } from "./deviceCaches.ts";
 import { ExtendedClaims } from "./extendedClaims.ts";
 import { Takeover } from "./takeover.ts";
 
@@ -57,7 +57,7 @@ export const claimSchedulerDefaults: ClaimSchedulerOptions = {
 
 /** Places pods that have claims, one decision at a time and many bindings at once. Pods without claims are somebody else's. */
 export function addClaimScheduler(
-  world: DeviceWorld,
+  world: DeviceCaches,
   recorder: EventRecorder,
   given: Partial<ClaimSchedulerOptions> = {},
 ): void {
@@ -72,7 +72,7 @@ export function addClaimScheduler(
 }
 
 /** Whether a pod is for who places claims: it names some, or asks for resources that classes stand for. */
-export function isForClaims(pod: Pod, world: DeviceWorld): boolean {
+export function isForClaims(pod: Pod, world: DeviceCaches): boolean {
   if ((pod.spec?.resourceClaims?.length ?? 0) > 0) return true;
   const extended = world.extendedResources();
   return mappedResources(pod, (resource) => extended.classFor(resource)).length > 0;
@@ -80,7 +80,7 @@ export function isForClaims(pod: Pod, world: DeviceWorld): boolean {
 
 /** For so long a new pod may wait for its claims without saying so: a burst of pods takes its time. */
 const freshMs = 10_000;
-const doubtTurn = "doubt ";
+const unknownPrefix = "doubt ";
 interface Waits {
   readonly why: string;
   /** Nothing will happen by itself that changes it. */
@@ -96,7 +96,7 @@ interface Decision {
 }
 
 class ClaimScheduler {
-  private readonly world: DeviceWorld;
+  private readonly world: DeviceCaches;
   private readonly recorder: EventRecorder;
   private readonly options: ClaimSchedulerOptions;
   private readonly extended: ExtendedClaims;
@@ -111,13 +111,13 @@ class ClaimScheduler {
   private nextNode = 0;
   private readonly takeover: Takeover;
 
-  constructor(world: DeviceWorld, recorder: EventRecorder, options: ClaimSchedulerOptions) {
+  constructor(world: DeviceCaches, recorder: EventRecorder, options: ClaimSchedulerOptions) {
     this.world = world;
     this.recorder = recorder;
     this.options = options;
     this.extended = new ExtendedClaims(world);
     this.takeover = new Takeover(world);
-    this.writes = new ClaimWrites(world, (key) => this.wake.push(doubtTurn + key));
+    this.writes = new ClaimWrites(world, (key) => this.wake.push(unknownPrefix + key));
     world.onFreed(() => {
       for (const key of [...this.waiting].sort()) this.wake.push(key);
     });
@@ -152,10 +152,10 @@ class ClaimScheduler {
     ];
   }
 
-  async reconcile(key: string, { cancel }: Turn): Promise<TurnResult> {
+  async reconcile(key: string, { cancel }: ReconcileContext): Promise<ReconcileResult> {
     const swept = await this.takeover.done(cancel);
-    if (!swept.ok) return turnResultOf(swept) ?? { again: swept.message };
-    if (key.startsWith(doubtTurn)) return this.writes.settle(key.slice(doubtTurn.length), cancel);
+    if (!swept.ok) return reconcileResultOf(swept) ?? { again: swept.message };
+    if (key.startsWith(unknownPrefix)) return this.writes.settle(key.slice(unknownPrefix.length), cancel);
     const pod = this.world.pods.get(key);
     if (pod === undefined || !this.isOurs(pod) || this.placed.has(pod.metadata.uid)) {
       this.waiting.delete(key);
@@ -282,8 +282,8 @@ class ClaimScheduler {
     const isGroupActive = group !== undefined && this.membersOf(group).some((pod) => this.isPlaced(pod));
     const steps = whatToGiveBack({ pods: [stuck], isGroupActive, ...(group !== undefined && { group }) });
     if (steps.length > 0) return { giveBack: steps };
-    const parts = [...reasons].sort(([a], [b]) => (a < b ? -1 : 1)).map(([reason, n]) => `${n} ${reason}`);
-    const why = nodes === 0 ? "there are no nodes" : `0/${nodes} nodes are available: ${parts.join(", ")}.`;
+    const components = [...reasons].sort(([a], [b]) => (a < b ? -1 : 1)).map(([reason, n]) => `${n} ${reason}`);
+    const why = nodes === 0 ? "there are no nodes" : `0/${nodes} nodes are available: ${components.join(", ")}.`;
     return { why, isMistake: false };
   }
 
@@ -306,7 +306,9 @@ class ClaimScheduler {
         metadata: { ...claim.metadata, finalizers },
         status: { ...claim.status, allocation },
       };
-      const signalled = tracker.signalClaimPendingAllocation(decided, pod.metadata.uid, { isUnborn: isUnborn(claim) });
+      const signalled = tracker.signalClaimPendingAllocation(decided, pod.metadata.uid, {
+        isNotCreatedYet: isNotCreatedYet(claim),
+      });
       if (signalled.ok && signalled.is === "new") continue;
       this.letGo(pod, decision);
       return { why: signalled.ok ? "a claim was allocated meanwhile" : signalled.why, isMistake: true };
@@ -322,7 +324,7 @@ class ClaimScheduler {
     }
   }
 
-  private async carryOut(pod: Pod, decision: Decision, cancel: Cancel): Promise<TurnResult> {
+  private async carryOut(pod: Pod, decision: Decision, cancel: Cancel): Promise<ReconcileResult> {
     let refusal: { why: string; outcome: Refusal | undefined } | { waitMs: number } | undefined;
     for (const each of decision.needs.claims) {
       refusal = await this.bindClaim(pod, each, decision, cancel);
@@ -347,7 +349,7 @@ class ClaimScheduler {
       await this.say(pod, why, cancel);
     }
     // Its claims stay reserved for the pod: it may be bound without our knowing, and if it is not, its next try begins with them.
-    const result = outcome === undefined ? undefined : turnResultOf(outcome);
+    const result = outcome === undefined ? undefined : reconcileResultOf(outcome);
     return result ?? { again: why };
   }
 
@@ -363,7 +365,7 @@ class ClaimScheduler {
     const isNew = decision.needs.toAllocate.some(({ metadata }) => metadata.uid === uid);
     const allocation = isNew ? decision.allocations.get(uid) : undefined;
     let claim: ResourceClaim | undefined = decided;
-    if (isUnborn(decided)) {
+    if (isNotCreatedYet(decided)) {
       const born = await this.extended.create(decided, cancel);
       if (!born.ok) return { why: born.message, outcome: born };
       claim = born.value;
@@ -371,7 +373,7 @@ class ClaimScheduler {
     for (let attempt = 0; attempt < 8; attempt++) {
       if (claim === undefined) return { why: `claim ${decided.metadata.name} is gone`, outcome: undefined };
       const nowMs = controllers.ports.clock.nowMs();
-      const expectedUid = isUnborn(decided) ? claim.metadata.uid : uid;
+      const expectedUid = isNotCreatedYet(decided) ? claim.metadata.uid : uid;
       const step = nextBindStep({
         claim,
         uid: expectedUid,
@@ -451,14 +453,14 @@ class ClaimScheduler {
     return outcome.ok ? undefined : { why: outcome.message, outcome };
   }
 
-  private async removeLeftover(claim: ResourceClaim, cancel: Cancel): Promise<TurnResult> {
+  private async removeLeftover(claim: ResourceClaim, cancel: Cancel): Promise<ReconcileResult> {
     const isProtected = claim.metadata.finalizers?.includes(deleteProtection) === true;
     const intent = isProtected ? withoutProtection(claim) : this.extended.deletionOf(claim);
     const outcome = await this.writes.send(intent, cancel);
-    return outcome.ok || outcome.reason === "NotFound" ? { requeueAfterMs: 1 } : turnResultOf(outcome);
+    return outcome.ok || outcome.reason === "NotFound" ? { requeueAfterMs: 1 } : reconcileResultOf(outcome);
   }
 
-  private async giveBack(steps: readonly GiveBack[], pod: Pod, cancel: Cancel): Promise<TurnResult> {
+  private async giveBack(steps: readonly GiveBack[], pod: Pod, cancel: Cancel): Promise<ReconcileResult> {
     for (const step of steps) {
       const { claim } = step;
       // A bind of ours may still be on its way to a user of the claim. Writing to the pod first makes it miss; with the same words as
@@ -468,7 +470,7 @@ class ClaimScheduler {
         const { name, resourceVersion } = claim.metadata;
         const why = `gives back claim ${name} (revision ${resourceVersion}), with which it fits nowhere`;
         const touched = await this.touch(user, why, cancel);
-        if (!touched.ok) return turnResultOf(touched);
+        if (!touched.ok) return reconcileResultOf(touched);
       }
       const intent =
         step.kind === "unreserve"
@@ -476,7 +478,7 @@ class ClaimScheduler {
           : deallocate(claim, `pod ${pod.metadata.name} fits nowhere with it`);
       if (intent === undefined) continue;
       const outcome = await this.writes.send(intent, cancel);
-      if (!outcome.ok) return turnResultOf(outcome);
+      if (!outcome.ok) return reconcileResultOf(outcome);
     }
     // The claims' events lead back here. What an earlier try left behind is found without devices then, and deleted.
     this.waiting.add(podKeyOf(pod));

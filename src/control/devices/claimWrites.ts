@@ -6,17 +6,17 @@ import type { KubeObject } from "../../model/object.ts";
 import type { Outcome } from "../../model/outcome.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import { commit, resolveUnknown } from "../commit.ts";
-import { type TurnResult, turnResultOf } from "../loop.ts";
-import { type DeviceWorld, deviceKinds } from "./deviceWorld.ts";
+import { type ReconcileResult, reconcileResultOf } from "../loop.ts";
+import { type DeviceCaches, deviceKinds } from "./deviceCaches.ts";
 
 /** Writes of decisions about claims: each counts in the ledger until its end is known, and one in doubt is brought to its end. */
 export class ClaimWrites {
-  private readonly world: DeviceWorld;
+  private readonly world: DeviceCaches;
   private readonly wake: (claimKey: string) => void;
   /** Allocations whose answers were lost, by the key of their claim. */
   private readonly inDoubt = new Map<string, Intent>();
 
-  constructor(world: DeviceWorld, wake: (claimKey: string) => void) {
+  constructor(world: DeviceCaches, wake: (claimKey: string) => void) {
     this.world = world;
     this.wake = wake;
   }
@@ -47,18 +47,18 @@ export class ClaimWrites {
     this.wake(`${namespace}/${name}`);
   }
 
-  async settle(key: string, cancel: Cancel): Promise<TurnResult> {
+  async settle(key: string, cancel: Cancel): Promise<ReconcileResult> {
     const { tracker, controllers } = this.world;
     const intent = this.inDoubt.get(key);
     if (intent === undefined) return undefined;
     if (tracker.picture.stateOf(intent) === "unknown") {
       const resolved = await resolveUnknown(tracker.picture, controllers.kube, intent, { cancel });
-      if (!resolved.ok) return turnResultOf(resolved) ?? { again: resolved.message };
+      if (!resolved.ok) return reconcileResultOf(resolved) ?? { again: resolved.message };
       if (!resolved.value && intent.type === "status") {
         // Nothing has come of it so far. Changing the claim makes sure that nothing will.
         const { status: _status, ...rest } = intent.object as unknown as ResourceClaim;
         const touched = await this.send(withoutProtection(rest), cancel);
-        if (!touched.ok) return turnResultOf(touched) ?? { again: touched.message };
+        if (!touched.ok) return reconcileResultOf(touched) ?? { again: touched.message };
       }
     }
     if (tracker.picture.stateOf(intent) === "unknown") return { again: "the claim has not changed yet" };

@@ -10,14 +10,14 @@ import type { JsonObject } from "../../model/json.ts";
 import type { Node, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
 import { type Outcome, succeeded } from "../../model/outcome.ts";
 import type { Cancel } from "../../ports/cancel.ts";
-import { asKube, type DeviceWorld, deviceKinds } from "./deviceWorld.ts";
+import { asKube, type DeviceCaches, deviceKinds } from "./deviceCaches.ts";
 
 /** The claim that a pod gets for its extended resources. It exists in our memory until a node is chosen, because what it asks for depends on the node. */
 export class ExtendedClaims {
-  private readonly world: DeviceWorld;
+  private readonly world: DeviceCaches;
   private readonly mappings = new WeakMap<ResourceClaim, readonly RequestMapping[]>();
 
-  constructor(world: DeviceWorld) {
+  constructor(world: DeviceCaches) {
     this.world = world;
   }
 

@@ -16,29 +16,29 @@ import { formatTime } from "../../model/time.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { CacheIndex } from "../cacheIndex.ts";
 import type { EventRecorder } from "../eventRecorder.ts";
-import { type Turn, type TurnResult, turnResultOf } from "../loop.ts";
+import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../loop.ts";
 import { kindSource, type Source } from "../sources.ts";
-import { asKube, claimKeysOf, type DeviceWorld, deviceKinds, podKeyOf } from "./deviceWorld.ts";
+import { asKube, claimKeysOf, type DeviceCaches, deviceKinds, podKeyOf } from "./deviceCaches.ts";
 
 /** Evicts pods from devices that were tainted with NoExecute, and tells in each rule's status how far that is. */
-export function addTaintController(world: DeviceWorld, recorder: EventRecorder): void {
+export function addTaintController(world: DeviceCaches, recorder: EventRecorder): void {
   const controller = new TaintController(world, recorder);
   world.controllers.add({
     name: "device-taints",
     sources: controller.sources(),
     concurrency: 8,
     reconcile: (key, turn) =>
-      key.startsWith(ruleTurn) ? controller.rule(key.slice(ruleTurn.length), turn) : controller.pod(key, turn),
+      key.startsWith(rulePrefix) ? controller.rule(key.slice(rulePrefix.length), turn) : controller.pod(key, turn),
   });
 }
 
-const ruleTurn = "rule ";
+const rulePrefix = "rule ";
 /** A rule's status is written no more often than this. */
 const statusEveryMs = 10_000;
 const evictedMax = 500;
 
 class TaintController {
-  private readonly world: DeviceWorld;
+  private readonly world: DeviceCaches;
   private readonly recorder: EventRecorder;
   private readonly slicesByPool: CacheIndex<ResourceSlice>;
   private readonly claimsByPool: CacheIndex<ResourceClaim>;
@@ -47,7 +47,7 @@ class TaintController {
   private readonly announced = new Set<string>();
   private readonly statusAtMs = new Map<string, number>();
 
-  constructor(world: DeviceWorld, recorder: EventRecorder) {
+  constructor(world: DeviceCaches, recorder: EventRecorder) {
     this.world = world;
     this.recorder = recorder;
     this.claimsByPool = world.claims.index(({ status }) => {
@@ -76,12 +76,12 @@ class TaintController {
         const selectors = [event.object.spec.deviceSelector];
         if (event.type === "updated") selectors.push(event.before.spec.deviceSelector);
         const users = this.usersOf((each) => selectors.some((selector) => selectsDevice(selector, each)));
-        return [ruleTurn + event.key, ...users];
+        return [rulePrefix + event.key, ...users];
       }),
     ];
   }
 
-  async pod(key: string, { cancel }: Turn): Promise<TurnResult> {
+  async pod(key: string, { cancel }: ReconcileContext): Promise<ReconcileResult> {
     const { pods, controllers } = this.world;
     const pod = pods.get(key);
     const nowMs = controllers.ports.clock.nowMs();
@@ -105,7 +105,7 @@ class TaintController {
     return this.evict(pod, eviction, cancel);
   }
 
-  private async evict(pod: Pod, eviction: Eviction, cancel: Cancel): Promise<TurnResult> {
+  private async evict(pod: Pod, eviction: Eviction, cancel: Cancel): Promise<ReconcileResult> {
     const { controllers, pods, claims } = this.world;
     const { namespace = "", name } = pod.metadata;
     const target = { ...deviceKinds.pods, namespace, name };
@@ -134,7 +134,7 @@ class TaintController {
         why: eviction.why,
       };
       const outcome = await applyIntent(controllers.kube, marked, { cancel });
-      if (!outcome.ok) return turnResultOf(outcome);
+      if (!outcome.ok) return reconcileResultOf(outcome);
       // Its event leads back here; then the pod goes.
       return undefined;
     }
@@ -152,7 +152,7 @@ class TaintController {
       },
       { atLeast, cancel },
     );
-    if (!outcome.ok) return turnResultOf(outcome);
+    if (!outcome.ok) return reconcileResultOf(outcome);
     if ("notAnyMore" in outcome.value) return undefined;
     this.announced.delete(pod.metadata.uid);
     this.evicted.set(pod.metadata.uid, eviction.rule);
@@ -170,7 +170,7 @@ class TaintController {
     return undefined;
   }
 
-  async rule(name: string, { cancel }: Turn): Promise<TurnResult> {
+  async rule(name: string, { cancel }: ReconcileContext): Promise<ReconcileResult> {
     const { rules, controllers } = this.world;
     const rule = rules.get(name);
     if (rule === undefined) {
@@ -214,7 +214,7 @@ class TaintController {
     const outcome = await applyIntent(controllers.kube, intent, { cancel });
     if (outcome.ok) return undefined;
     this.statusAtMs.delete(name);
-    return turnResultOf(outcome);
+    return reconcileResultOf(outcome);
   }
 
   private view(nowMs: number): TaintView {
@@ -258,7 +258,7 @@ class TaintController {
   }
 
   private evictingRules(): string[] {
-    return [...this.world.rules.view().objects.keys()].map((name) => ruleTurn + name);
+    return [...this.world.rules.view().objects.keys()].map((name) => rulePrefix + name);
   }
 }
 

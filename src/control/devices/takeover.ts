@@ -6,19 +6,19 @@ import type { ResourceClaim } from "../../model/kubernetes.generated.ts";
 import type { Outcome } from "../../model/outcome.ts";
 import { firstRevision, laterOf } from "../../model/revision.ts";
 import type { Cancel } from "../../ports/cancel.ts";
-import { type DeviceWorld, deviceKinds } from "./deviceWorld.ts";
+import { type DeviceCaches, deviceKinds } from "./deviceCaches.ts";
 
 /** How long it waits for the watch before it begins again. */
 const waitMs = 10_000;
 
 /** What a process does once in every epoch that it leads in, before it gives anything away. */
 export class Takeover {
-  private readonly world: DeviceWorld;
+  private readonly world: DeviceCaches;
   /** The epoch in which claims of earlier ones were made safe, or undefined. */
   private doneIn: string | undefined;
   private running: Promise<Outcome<unknown>> | undefined;
 
-  constructor(world: DeviceWorld) {
+  constructor(world: DeviceCaches) {
     this.world = world;
   }
 

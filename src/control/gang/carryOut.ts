@@ -1,6 +1,11 @@
 /** Carries a decision out: what must be announced first, then what is written, then what is taken away after a second look. */
 import type { Announcement, GangDecision, Known, NamedAnnouncement, Removal } from "../../decide/gang/gangDraft.ts";
-import { type Done, type TurnOf, turnEvents, turnFailures } from "../../decide/gang/turnEvents.ts";
+import {
+  type Done,
+  type ReconcilerKind,
+  reconcileEvents,
+  reconcileFailures,
+} from "../../decide/gang/reconcileEvents.ts";
 import { lookAgain } from "../../intents/lookAgain.ts";
 import { type GangKind, places } from "../../model/gang/keys.ts";
 import { expectedOf, type Intent, intentId, kindOf } from "../../model/intent.ts";
@@ -10,10 +15,10 @@ import { formatMicroTime } from "../../model/time.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { Effect } from "../../snapshot/ledger.ts";
 import { commit, resolveUnknown } from "../commit.ts";
-import { type TurnResult, turnResultOf } from "../loop.ts";
-import { type GangWorld, type Presence, presenceOf } from "./gangWorld.ts";
+import { type ReconcileResult, reconcileResultOf } from "../loop.ts";
+import { type GangCaches, type Presence, presenceOf } from "./gangCaches.ts";
 
-export interface GangTurn {
+export interface GangReconcile {
   /** Controller and key. */
   readonly key: string;
   readonly cancel: Cancel;
@@ -21,7 +26,7 @@ export interface GangTurn {
   readonly wake: () => void;
   /** Whose children it looks after: who is told what was done, and whose status says what could not be. */
   readonly about?: {
-    readonly of: TurnOf;
+    readonly of: ReconcilerKind;
     readonly object: Known;
     /** Has the turn looked at again that writes the object's status. */
     readonly wakeStatus: () => void;
@@ -31,7 +36,11 @@ export interface GangTurn {
 /** How many writes of one decision are on their way at once at most; it begins with one. */
 const parallelMax = 16;
 
-export async function carryOut(world: GangWorld, decision: GangDecision, turn: GangTurn): Promise<TurnResult> {
+export async function carryOut(
+  world: GangCaches,
+  decision: GangDecision,
+  turn: GangReconcile,
+): Promise<ReconcileResult> {
   const unsaid = await announceAll(world, decision.announcements, turn);
   const done: Done[] = [];
   const noted = async (intent: Intent, outcome: Promise<Refusal | undefined>): Promise<Refusal | undefined> => {
@@ -63,21 +72,21 @@ export async function carryOut(world: GangWorld, decision: GangDecision, turn: G
     world.recorder.record(regarding as KubeObject, note);
   }
   // What is to be tried again is, also beside something that is not.
-  const results = [doing, removing].flatMap((refusal) => (refusal && turnResultOf(refusal)) ?? []);
+  const results = [doing, removing].flatMap((refusal) => (refusal && reconcileResultOf(refusal)) ?? []);
   const result = results.find((each) => !("giveUp" in each)) ?? results[0];
   if (result !== undefined || decision.wakeAtMs === undefined) return result;
   return { requeueAfterMs: Math.max(1, decision.wakeAtMs - world.nowMs) };
 }
 
-function told(world: GangWorld, { key, about }: GangTurn, done: readonly Done[]): readonly Announcement[] {
+function told(world: GangCaches, { key, about }: GangReconcile, done: readonly Done[]): readonly Announcement[] {
   if (about === undefined) return [];
   const { of, object, wakeStatus } = about;
-  if (world.noteFailures(object.metadata.uid, key, turnFailures(of, done))) wakeStatus();
-  return turnEvents(of, object, done);
+  if (world.noteFailures(object.metadata.uid, key, reconcileFailures(of, done))) wakeStatus();
+  return reconcileEvents(of, object, done);
 }
 
 /** What a write is to people: nothing, if it is about the turn's own object. */
-function deedOf({ type, target }: Intent, { about }: GangTurn): Omit<Done, "refusal"> | undefined {
+function deedOf({ type, target }: Intent, { about }: GangReconcile): Omit<Done, "refusal"> | undefined {
   const kind = kindByPlace.get(kindOf(target));
   if (kind === undefined || kind === about?.object.kind) return undefined;
   if (type !== "create" && type !== "patch" && type !== "delete") return undefined;
@@ -107,7 +116,7 @@ async function inBatches<T>(
   return undefined;
 }
 
-async function write(world: GangWorld, intent: Intent, turn: GangTurn): Promise<Refusal | undefined> {
+async function write(world: GangCaches, intent: Intent, turn: GangReconcile): Promise<Refusal | undefined> {
   const effects = effectsOf(intent);
   const id = intentId(intent);
   if (effects.length > 0) world.expect(id, turn.wake);
@@ -121,7 +130,7 @@ async function write(world: GangWorld, intent: Intent, turn: GangTurn): Promise<
 }
 
 /** It is on its way, or done and not shown yet: the watch will wake whom it concerns. */
-function isUnderWay(world: GangWorld, intent: Intent): boolean {
+function isUnderWay(world: GangCaches, intent: Intent): boolean {
   const state = world.picture.stateOf(intent);
   return state === "sent" || state === "sentAgain" || state === "acknowledged" || state === "settling";
 }
@@ -132,7 +141,7 @@ function effectsOf(intent: Intent): readonly Effect<Presence>[] {
 }
 
 /** Leaves out what rests on something that no longer holds. */
-async function grounded(world: GangWorld, removals: readonly Removal[], turn: GangTurn): Promise<Removal[]> {
+async function grounded(world: GangCaches, removals: readonly Removal[], turn: GangReconcile): Promise<Removal[]> {
   const holds = new Map<Removal["ground"], boolean>();
   const kept: Removal[] = [];
   for (const removal of removals) {
@@ -159,9 +168,9 @@ async function grounded(world: GangWorld, removals: readonly Removal[], turn: Ga
 
 /** Looks at the victim again and deletes exactly what it looked at. */
 async function takeAway(
-  world: GangWorld,
+  world: GangCaches,
   { intent, stillRight }: Removal,
-  turn: GangTurn,
+  turn: GangReconcile,
 ): Promise<Refusal | undefined> {
   const { kube } = world.controllers;
   const atLeast = world.picture.snapshot().kind(kindOf(intent.target)).revision;
@@ -183,17 +192,17 @@ async function takeAway(
 }
 
 /** Refusals that stay: where nobody may be told, the rest goes on all the same. */
-const unspeakable: readonly string[] = ["Forbidden", "Invalid", "Unauthorized", "NotFound"];
+const permanentEventErrors: readonly string[] = ["Forbidden", "Invalid", "Unauthorized", "NotFound"];
 
 async function announceAll(
-  world: GangWorld,
+  world: GangCaches,
   announcements: readonly NamedAnnouncement[],
-  turn: GangTurn,
+  turn: GangReconcile,
 ): Promise<Refusal | undefined> {
   for (const announcement of announcements) {
     const refusal = await announce(world, announcement, turn);
     if (refusal === undefined) continue;
-    if (!unspeakable.includes(refusal.reason)) return refusal;
+    if (!permanentEventErrors.includes(refusal.reason)) return refusal;
     world.controllers.ports.log.warn({ event: announcement.name, why: refusal.message }, "an Event may not be written");
   }
   return undefined;
@@ -201,9 +210,9 @@ async function announceAll(
 
 /** Writes an Event whose name follows from what it tells: who finds it there has told it already. */
 async function announce(
-  world: GangWorld,
+  world: GangCaches,
   { name, regarding, type, reason, action, note }: NamedAnnouncement,
-  turn: GangTurn,
+  turn: GangReconcile,
 ): Promise<Refusal | undefined> {
   const { apiVersion, kind, metadata } = regarding;
   const namespace = metadata.namespace ?? "default";
@@ -230,7 +239,7 @@ async function announce(
  * Ends what nobody knows the outcome of, of an earlier turn of this key. Names are derived and deletes carry their state, so what is decided
  * again instead can happen once at most; if the old one lands after all, the watch shows it. False: nobody could say.
  */
-export async function settleDoubts(world: GangWorld, turn: GangTurn): Promise<boolean> {
+export async function settleDoubts(world: GangCaches, turn: GangReconcile): Promise<boolean> {
   for (const intent of world.takeDoubts(turn.key)) {
     if (world.picture.stateOf(intent) !== "unknown") continue;
     const outcome = await resolveUnknown(world.picture, world.controllers.kube, intent, { cancel: turn.cancel });

@@ -16,12 +16,12 @@ import { type Outcome, refused, succeeded } from "../../model/outcome.ts";
 import { laterOf } from "../../model/revision.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import { commit } from "../commit.ts";
-import { type TurnResult, turnResultOf } from "../loop.ts";
-import type { GangTurn } from "./carryOut.ts";
-import { controllerRef, type GangWorld, nodePlace } from "./gangWorld.ts";
+import { type ReconcileResult, reconcileResultOf } from "../loop.ts";
+import type { GangReconcile } from "./carryOut.ts";
+import { controllerRef, type GangCaches, nodePlace } from "./gangCaches.ts";
 
 export async function readReplica(
-  world: GangWorld,
+  world: GangCaches,
   { set, setReplica, cancel }: { readonly set: PodCliqueSet; readonly setReplica: number; readonly cancel: Cancel },
 ): Promise<Outcome<FreshReplica>> {
   const { kube } = world.controllers;
@@ -64,7 +64,7 @@ export async function readReplica(
 }
 
 /** Nodes that look lost are read again, after their pods. One that only looks well makes the gang look better than it is, and nothing ends. */
-async function readLostNodes(world: GangWorld, pods: readonly Pod[], cancel: Cancel): Promise<Outcome<NodeOf>> {
+async function readLostNodes(world: GangCaches, pods: readonly Pod[], cancel: Cancel): Promise<Outcome<NodeOf>> {
   const fresh = new Map<string, Node | "gone">();
   for (const pod of pods) {
     const name = pod.spec?.nodeName ?? "";
@@ -79,11 +79,11 @@ async function readLostNodes(world: GangWorld, pods: readonly Pod[], cancel: Can
 
 /** Puts a termination on record, on the set or the group as it was just read. */
 export async function recordTermination(
-  world: GangWorld,
+  world: GangCaches,
   object: KubeObject,
   termination: GangTermination,
-  turn: GangTurn,
-): Promise<TurnResult> {
+  turn: GangReconcile,
+): Promise<ReconcileResult> {
   const status = (object["status"] ?? {}) as { gangTerminations?: GangTermination[] };
   const others = (status.gangTerminations ?? []).filter(
     ({ replicaIndex }) => replicaIndex !== termination.replicaIndex,
@@ -99,5 +99,5 @@ export async function recordTermination(
     cancel: turn.cancel,
   });
   if (committed === undefined || committed.outcome.ok) return undefined;
-  return turnResultOf(committed.outcome) ?? { again: committed.outcome.message };
+  return reconcileResultOf(committed.outcome) ?? { again: committed.outcome.message };
 }

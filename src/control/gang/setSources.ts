@@ -8,14 +8,14 @@ import type { KubeObject } from "../../model/object.ts";
 import type { CacheEvent } from "../objectCache.ts";
 import { fieldChanged } from "../predicates.ts";
 import { forMapped, kindSource, type Source } from "../sources.ts";
-import { type GangWorld, replicaKey } from "./gangWorld.ts";
+import { type GangCaches, replicaKey } from "./gangCaches.ts";
 
 export interface KeysOfSet {
   ofSet(setKey: string): readonly KubeObject[];
   ofReplica(replicaKey: string): readonly KubeObject[];
 }
 
-export function setSources(world: GangWorld, { ofSet, ofReplica }: KeysOfSet): Source[] {
+export function setSources(world: GangCaches, { ofSet, ofReplica }: KeysOfSet): Source[] {
   return [
     kindSource(
       world.sets,

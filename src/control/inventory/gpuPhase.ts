@@ -1,7 +1,7 @@
 /** Phase 1: one read of the types, one of the cloud's groups, one of the cluster; all types in one transaction. */
 import type { GroupNames } from "../../decide/inventory/assignGroups.ts";
-import type { ClusterPicture } from "../../decide/inventory/clusterPicture.ts";
 import { groupsOfNodes } from "../../decide/inventory/groupsOfNodes.ts";
+import type { InventorySnapshot } from "../../decide/inventory/inventorySnapshot.ts";
 import { typeNodes } from "../../decide/inventory/nodeTypes.ts";
 import { type AvailabilityPlan, planAvailability, type Read } from "../../decide/inventory/planAvailability.ts";
 import type { NodeRules } from "../../decide/inventory/schedulableNode.ts";
@@ -19,7 +19,7 @@ export interface GpuPhaseInput {
   readonly run: InventoryRun | undefined;
   /** Undefined where there is no cloud: then the nodes are the machines. */
   readonly cloud: Cloud | undefined;
-  readonly cluster: (cancel: Cancel) => Promise<Read<ClusterPicture>>;
+  readonly cluster: (cancel: Cancel) => Promise<Read<InventorySnapshot>>;
   readonly names: GroupNames;
   readonly nodeRules?: NodeRules;
   readonly cancel: Cancel;
@@ -118,10 +118,10 @@ const namedMax = 5;
 
 /** The nodes are the machines. Nodes that could be of any type make every number unknown. */
 function withoutCloud(
-  picture: ClusterPicture,
+  picture: InventorySnapshot,
   types: readonly GpuTypeRow[],
   prefix: string,
-): { cluster: Read<ClusterPicture>; groups: Read<readonly ScalingGroup[]>; untyped: number } {
+): { cluster: Read<InventorySnapshot>; groups: Read<readonly ScalingGroup[]>; untyped: number } {
   const { nodes, untyped } = typeNodes(picture.nodes, types);
   const cluster = { ok: true as const, value: { ...picture, nodes } };
   if (untyped.length === 0) return { cluster, groups: { ok: true, value: groupsOfNodes(nodes, prefix) }, untyped: 0 };

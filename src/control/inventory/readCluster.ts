@@ -2,7 +2,7 @@
  * Nodes, pods and claims at one revision: pods first, whose list takes longest, then the others as they were at that very
  * revision. A list that is refused, or breaks off between two pages, makes the cluster unknown.
  */
-import { type ClusterPicture, clusterPicture } from "../../decide/inventory/clusterPicture.ts";
+import { type InventorySnapshot, inventorySnapshot } from "../../decide/inventory/inventorySnapshot.ts";
 import type { Read } from "../../decide/inventory/planAvailability.ts";
 import type { Node, Pod, ResourceClaim, ResourceSlice } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
@@ -27,7 +27,7 @@ type ListRead =
   | { readonly ok: true; readonly value: Listed }
   | { readonly ok: false; readonly why: string; readonly denied: boolean };
 
-export async function readCluster(kube: KubeApi, cancel?: Cancel): Promise<Read<ClusterPicture>> {
+export async function readCluster(kube: KubeApi, cancel?: Cancel): Promise<Read<InventorySnapshot>> {
   const stop = cancel === undefined ? {} : { cancel };
   const podList = await listAll(kube, pods, { ...stop, fieldSelector: livePods });
   if (!podList.ok) return podList;
@@ -42,7 +42,7 @@ export async function readCluster(kube: KubeApi, cancel?: Cancel): Promise<Read<
     return { ok: false, why: `${list.why}${cure}` };
   }
   const [nodeList, claimList, sliceList] = rest.map((list) => (list.ok ? list.value : { items: [], revision }));
-  const picture = clusterPicture({
+  const picture = inventorySnapshot({
     nodes: (nodeList?.items ?? []) as unknown as Node[],
     pods: podList.value.items as unknown as Pod[],
     claims: (claimList?.items ?? []) as unknown as ResourceClaim[],

@@ -3,7 +3,7 @@
  * wait for each other, and one that fails does not take the other with it.
  */
 import type { GroupNames } from "../../decide/inventory/assignGroups.ts";
-import type { ClusterPicture } from "../../decide/inventory/clusterPicture.ts";
+import type { InventorySnapshot } from "../../decide/inventory/inventorySnapshot.ts";
 import type { AvailabilityPlan, Read } from "../../decide/inventory/planAvailability.ts";
 import type { DiskPlan } from "../../decide/inventory/planDisks.ts";
 import type { NodeRules } from "../../decide/inventory/schedulableNode.ts";
@@ -28,7 +28,7 @@ export interface InventoryPorts {
   readonly database: InventoryDatabase;
   /** Undefined where there is no cloud: availability from the cluster alone, and no disks. */
   readonly cloud: Cloud | undefined;
-  readonly cluster: (cancel: Cancel) => Promise<Read<ClusterPicture>>;
+  readonly cluster: (cancel: Cancel) => Promise<Read<InventorySnapshot>>;
 }
 
 export interface InventoryOptions {

@@ -8,7 +8,7 @@ import type { KubeObject } from "../../model/object.ts";
 import { type Outcome, succeeded } from "../../model/outcome.ts";
 import type { KubeApi, ObjectRef } from "../../ports/kubeApi.ts";
 import { clusterFaults, faultMap } from "./faultBook.ts";
-import { kinds } from "./nodesWorld.ts";
+import { kinds } from "./kubeletContext.ts";
 
 const mapRef: ObjectRef = { ...kinds.configMaps, ...faultMap };
 const triesMax = 8;

@@ -2,12 +2,12 @@ import { nodeObject, ordinalOf, type SimNode, simNode } from "../../decide/nodes
 import type { Node } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import type { ControlPorts } from "../controllers.ts";
-import type { TurnResult } from "../loop.ts";
-import { turnResultOf } from "../loop.ts";
+import type { ReconcileResult } from "../loop.ts";
+import { reconcileResultOf } from "../loop.ts";
 import type { ObjectCache } from "../objectCache.ts";
 import { Channel } from "../sources.ts";
+import { kinds } from "./kubeletContext.ts";
 import type { NodesOptions } from "./nodesOptions.ts";
-import { kinds } from "./nodesWorld.ts";
 
 /**
  * Makes the nodes of the pools that do not exist, once in the life of a process: a node that somebody deletes stays away until
@@ -35,14 +35,14 @@ export class RegisterNodes {
     }
   }
 
-  async reconcile(name: string): Promise<TurnResult> {
+  async reconcile(name: string): Promise<ReconcileResult> {
     const sim = this.wanted.get(name);
     if (sim === undefined) return undefined;
     if (this.nodes.get(name) === undefined) {
       const nowMs = this.ports.clock.nowMs();
       const object = nodeObject(sim, { ordinal: this.ordinal(), nowMs, kwokTaint: this.options.kwokTaint });
       const outcome = await this.ports.kube.create(kinds.nodes, object as unknown as KubeObject);
-      if (!outcome.ok && outcome.reason !== "AlreadyExists") return turnResultOf(outcome);
+      if (!outcome.ok && outcome.reason !== "AlreadyExists") return reconcileResultOf(outcome);
     }
     this.wanted.delete(name);
     return undefined;

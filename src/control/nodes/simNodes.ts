@@ -10,16 +10,16 @@ import type { Lease, Node, Pod } from "../../model/kubernetes.generated.ts";
 import { compareRevisions } from "../../model/revision.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
-import type { Turn } from "../loop.ts";
+import type { ReconcileContext } from "../loop.ts";
 import type { CacheEvent } from "../objectCache.ts";
 import { Channel } from "../sources.ts";
-import { turnClaims, turnSlices } from "./deviceTurns.ts";
+import { turnClaims, turnSlices } from "./deviceReconciler.ts";
+import { type KubeletContext, patienceMs, placeOf, tell } from "./kubeletContext.ts";
 import { NodeAgent } from "./nodeAgent.ts";
-import { type NodesWorld, patienceMs, placeOf, tell } from "./nodesWorld.ts";
+import { turnPods } from "./podReconciler.ts";
 import { PodRecord } from "./podRecord.ts";
-import { turnPods } from "./podTurns.ts";
 import { type ApiWrite, sendWrite } from "./sendWrite.ts";
-import { nodeStages, stageNode } from "./stageTurns.ts";
+import { nodeStages, stageNode } from "./stageReconciler.ts";
 import { Wakes } from "./wakes.ts";
 
 /** A turn goes on while there is something to do, but lets others have theirs. */
@@ -38,11 +38,11 @@ export class SimNodes {
    * line for that loses its node meanwhile.
    */
   readonly renewals: Wakes;
-  private readonly world: NodesWorld;
+  private readonly world: KubeletContext;
   private readonly agents = new Map<string, NodeAgent>();
   private readonly pods = new Map<string, Map<string, PodRecord>>();
 
-  constructor(world: NodesWorld) {
+  constructor(world: KubeletContext) {
     const { clock } = world.ports;
     this.world = world;
     this.wakes = new Wakes(clock);
@@ -176,7 +176,7 @@ export class SimNodes {
 
   // --- turns
 
-  async reconcile(name: string, { cancel }: Turn): Promise<undefined> {
+  async reconcile(name: string, { cancel }: ReconcileContext): Promise<undefined> {
     const node = this.world.nodes.get(name);
     if (node === undefined || !isSimulated(node)) {
       this.forget(name);

@@ -12,7 +12,7 @@ import type { ExecCommand, ExecEnd, ExecStreams, LogOptions, PodAgent, PodUsage,
 import type { NodeAgent } from "./nodeAgent.ts";
 
 /** What the agent reads of the nodes that run. Undefined until the part has been added. */
-export interface AgentWorld {
+export interface AgentContext {
   readonly clock: Clock;
   readonly dra: DraOptions | undefined;
   nodeAgent(node: string): NodeAgent | undefined;
@@ -24,9 +24,9 @@ export interface AgentWorld {
  * machine, whatever is asked.
  */
 export class SimPodAgent implements PodAgent {
-  private world: AgentWorld | undefined;
+  private world: AgentContext | undefined;
 
-  bind(world: AgentWorld): void {
+  bind(world: AgentContext): void {
     this.world = world;
   }
 
@@ -46,7 +46,7 @@ export class SimPodAgent implements PodAgent {
 
   /** Line by line as they come, until the container has ended or the pod is gone. */
   private async *follow(
-    world: AgentWorld,
+    world: AgentContext,
     pod: Pod,
     { container, timestamps }: LogOptions,
     { fromMs, stopped }: { fromMs: number; stopped: Cancel },
@@ -120,7 +120,7 @@ export class SimPodAgent implements PodAgent {
     return asUsage(nodeUsage(node, agent.podsNow(), world.clock.nowMs()));
   }
 
-  private started(): AgentWorld {
+  private started(): AgentContext {
     if (this.world === undefined) throw badRequest("the simulated nodes have not started yet");
     return this.world;
   }

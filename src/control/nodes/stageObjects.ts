@@ -2,12 +2,12 @@ import type { Stage } from "../../decide/nodes/stages/stage.ts";
 import { pluralOf, type StageJob } from "../../decide/nodes/stages/stageEngine.ts";
 import { type KubeObject, splitApiVersion } from "../../model/object.ts";
 import type { Controllers } from "../controllers.ts";
-import type { Turn } from "../loop.ts";
+import type { ReconcileContext } from "../loop.ts";
 import { NewestOf } from "../newestOf.ts";
 import type { ObjectCache } from "../objectCache.ts";
 import { Channel } from "../sources.ts";
-import type { NodesWorld } from "./nodesWorld.ts";
-import { playStages, templateWorld } from "./stageTurns.ts";
+import type { KubeletContext } from "./kubeletContext.ts";
+import { playStages, templateWorld } from "./stageReconciler.ts";
 import type { Wakes } from "./wakes.ts";
 
 interface StagedKind {
@@ -21,10 +21,10 @@ export class StageObjects {
   readonly channel = new Channel();
   readonly wakes: Wakes;
   private readonly controllers: Controllers;
-  private readonly world: NodesWorld;
+  private readonly world: KubeletContext;
   private readonly kinds = new Map<string, StagedKind>();
 
-  constructor(controllers: Controllers, world: NodesWorld, wakes: Wakes) {
+  constructor(controllers: Controllers, world: KubeletContext, wakes: Wakes) {
     this.controllers = controllers;
     this.world = world;
     this.wakes = wakes;
@@ -39,7 +39,7 @@ export class StageObjects {
     }
   }
 
-  async reconcile(place: string, { cancel }: Turn): Promise<undefined> {
+  async reconcile(place: string, { cancel }: ReconcileContext): Promise<undefined> {
     const [name = "", key = ""] = place.split(" ");
     const kind = this.kinds.get(name);
     const object = kind?.own.get(key);

@@ -12,7 +12,7 @@ import { ensureDefinitions, ensureStartObjects } from "../ensureObjects.ts";
 import { MetricsBook } from "../metricsBook.ts";
 import { FaultyKube } from "../testing/faultyKube.ts";
 import { KeptLog } from "../testing/keptLog.ts";
-import { addScheduler, schedulerPart } from "./schedulerPart.ts";
+import { addScheduler, schedulerComponent } from "./schedulerComponent.ts";
 
 const pods = { group: "", version: "v1", plural: "pods" };
 const nodes = { group: "", version: "v1", plural: "nodes" };
@@ -27,7 +27,7 @@ async function cluster() {
     { group: "", version: "v1", plural: "namespaces" },
     namespaceNamed("default") as unknown as KubeObject,
   );
-  const part = schedulerPart();
+  const part = schedulerComponent();
   await ensureDefinitions({ kube: direct, clock }, [part]);
   await ensureStartObjects(direct, [part]);
   const kube = new FaultyKube(inProcessKube(api.core, admin));

@@ -24,7 +24,7 @@ import type { GroupMarks } from "./groupMarks.ts";
 import { holdBack } from "./holdBack.ts";
 import { ownerChain } from "./ownerChain.ts";
 import { type Change, patchObject } from "./patchObject.ts";
-import { evictionKey, type Mark, refs, type ScheduleWorld } from "./scheduleWorld.ts";
+import { evictionKey, type Mark, refs, type SchedulerCaches } from "./schedulerCaches.ts";
 
 const disruptionTarget = "DisruptionTarget";
 /** Plans that are carried out at once, and calls of each: enough that one sync of the disk carries many of them. */
@@ -61,7 +61,7 @@ interface VictimMark {
  */
 export class Evictions {
   private readonly controllers: Controllers;
-  private readonly world: ScheduleWorld;
+  private readonly world: SchedulerCaches;
   private readonly recorder: EventRecorder;
   private readonly marks: GroupMarks;
   private readonly marked;
@@ -72,7 +72,7 @@ export class Evictions {
 
   constructor(
     controllers: Controllers,
-    world: ScheduleWorld,
+    world: SchedulerCaches,
     recorder: EventRecorder,
     marks: GroupMarks,
     onUnknown: (decision: Decision<Mark>) => void,
@@ -225,9 +225,9 @@ export class Evictions {
       return outcome.ok ? outcome.value : undefined;
     });
     if (marked === undefined) return undefined;
-    const isPromised = async ({ pod, node }: Winner): Promise<true | undefined> =>
+    const isNominated = async ({ pod, node }: Winner): Promise<true | undefined> =>
       (await this.promise(pod, node, cancel)) ? true : undefined;
-    if ((await allOf(winners.slice(0, -1), isPromised)) === undefined) return undefined;
+    if ((await allOf(winners.slice(0, -1), isNominated)) === undefined) return undefined;
     const written = await this.annotate(holder, { [annotationKeys.plan]: plan }, "others go for it", cancel);
     const stands = written.ok && written.value !== undefined && (await this.promise(written.value, last.node, cancel));
     return stands ? marked : undefined;

@@ -6,10 +6,10 @@ import { formatTime, timeToMs } from "../../model/time.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { Controllers } from "../controllers.ts";
 import type { EventRecorder } from "../eventRecorder.ts";
-import { type TurnResult, turnResultOf } from "../loop.ts";
+import { type ReconcileResult, reconcileResultOf } from "../loop.ts";
 import { forMapped } from "../sources.ts";
 import { patchObject } from "./patchObject.ts";
-import { refs, type ScheduleWorld } from "./scheduleWorld.ts";
+import { refs, type SchedulerCaches } from "./schedulerCaches.ts";
 
 /**
  * Moments in the life of a group that decisions need later, kept on the group itself so that a restart knows them: when it last started, when
@@ -17,15 +17,15 @@ import { refs, type ScheduleWorld } from "./scheduleWorld.ts";
  */
 export class GroupMarks {
   private readonly controllers: Controllers;
-  private readonly world: ScheduleWorld;
+  private readonly world: SchedulerCaches;
   private readonly recorder: EventRecorder;
   private readonly push: (key: string) => void;
   private readonly startedMs = new Map<string, number>();
   private readonly evictedMs = new Map<string, number>();
-  /** Who runs below its minimum, and which parts of it do. */
+  /** Who runs below its minimum, and which components of it do. */
   private unwell = new Map<string, string>();
 
-  constructor(controllers: Controllers, world: ScheduleWorld, recorder: EventRecorder, push: (key: string) => void) {
+  constructor(controllers: Controllers, world: SchedulerCaches, recorder: EventRecorder, push: (key: string) => void) {
     this.controllers = controllers;
     this.world = world;
     this.recorder = recorder;
@@ -50,7 +50,7 @@ export class GroupMarks {
     for (const { id, root } of this.world.cluster.unwell) {
       now.set(id, JSON.stringify(fragmentsOf(root).map((each) => (each === root ? null : each.name))));
     }
-    for (const [id, parts] of now) if (this.unwell.get(id) !== parts) this.push(id);
+    for (const [id, components] of now) if (this.unwell.get(id) !== components) this.push(id);
     for (const id of this.unwell.keys()) if (!now.has(id)) this.push(id);
     this.unwell = now;
   }
@@ -69,7 +69,7 @@ export class GroupMarks {
     }
   }
 
-  async turn(id: string, cancel: Cancel): Promise<TurnResult> {
+  async turn(id: string, cancel: Cancel): Promise<ReconcileResult> {
     const job = this.world.cluster.jobs.get(id);
     const group = this.world.groups.get(id);
     if (job === undefined || group === undefined) {
@@ -101,7 +101,7 @@ export class GroupMarks {
     if (Object.keys(patch).length > 0) {
       const change = { patch: { metadata: { annotations: patch } }, why: "moments that decisions need later" };
       const outcome = await patchObject(this.controllers.kube, refs.groups, group, change, cancel);
-      if (!outcome.ok) return turnResultOf(outcome);
+      if (!outcome.ok) return reconcileResultOf(outcome);
     }
     // What was noted meanwhile has its own turn.
     if (this.startedMs.get(id) === startedMs) this.startedMs.delete(id);
@@ -110,7 +110,7 @@ export class GroupMarks {
   }
 
   private tellStale(job: Job, group: KubeObject): void {
-    const parts = fragmentsOf(job.root)
+    const components = fragmentsOf(job.root)
       .flatMap(podSetsOf)
       .filter(({ used, min }) => used < min)
       .map(
@@ -120,7 +120,7 @@ export class GroupMarks {
       type: "Normal",
       reason: "StaleJob",
       action: "Scheduling",
-      note: `runs below its minimum: ${parts.join("; ")}`,
+      note: `runs below its minimum: ${components.join("; ")}`,
     });
   }
 }

@@ -1,5 +1,5 @@
 import type { DecisionSource } from "../../decide/devices/deviceChange.ts";
-import { bornClaimOf, extendedEntry, isUnborn, unbornClaim } from "../../decide/devices/extendedClaim.ts";
+import { bornClaimOf, extendedEntry, isNotCreatedYet, unbornClaim } from "../../decide/devices/extendedClaim.ts";
 import { deleteProtection } from "../../decide/devices/podClaims.ts";
 import { withoutProtection } from "../../decide/devices/releaseClaim.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
@@ -7,8 +7,8 @@ import { lookAgain } from "../../intents/lookAgain.ts";
 import type { AllocationResult, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
 import { isAtLeast, laterOf, type Revision } from "../../model/revision.ts";
 import type { Cancel } from "../../ports/cancel.ts";
-import { type DeviceWorld, deviceKinds } from "../devices/deviceWorld.ts";
-import { type TurnResult, turnResultOf } from "../loop.ts";
+import { type DeviceCaches, deviceKinds } from "../devices/deviceCaches.ts";
+import { type ReconcileResult, reconcileResultOf } from "../loop.ts";
 
 /** Devices that were chosen for an entry of a pod's claims. */
 export interface ChosenDevices {
@@ -22,7 +22,7 @@ interface Counted {
   readonly namespace: string;
   readonly name: string;
   /** It did not exist when it was decided on; the one that is created has another UID. */
-  readonly isUnborn: boolean;
+  readonly isNotCreatedYet: boolean;
   /** Up to where requests were known when its request was over. */
   readonly endedAt?: Revision;
 }
@@ -42,7 +42,7 @@ const showMs = 5_000;
 export class PendingClaims {
   /** The source of what is set from now on: decisions of an earlier leader until this one begins to decide. */
   decidedBy: DecisionSource = "take-over";
-  private readonly devices: DeviceWorld;
+  private readonly devices: DeviceCaches;
   private readonly podOf: (uid: string) => Pod | undefined;
   private readonly onLingering: (podUid: string) => void;
   private readonly requestsRevision: () => Revision;
@@ -55,7 +55,7 @@ export class PendingClaims {
   private readonly unsettled = new Set<string>();
 
   constructor(
-    devices: DeviceWorld,
+    devices: DeviceCaches,
     facts: {
       readonly podOf: (uid: string) => Pod | undefined;
       readonly requestsRevision: () => Revision;
@@ -86,15 +86,15 @@ export class PendingClaims {
   }
 
   /** Finds out what became of the claims of a pod whose request is over. */
-  async turn(podUid: string, requestsRevision: Revision, cancel: Cancel): Promise<TurnResult> {
+  async turn(podUid: string, requestsRevision: Revision, cancel: Cancel): Promise<ReconcileResult> {
     const { claims, controllers } = this.devices;
     for (const each of this.lingering.get(podUid) ?? []) {
       const target = { ...deviceKinds.claims, namespace: each.namespace, name: each.name };
       const atLeast = laterOf(requestsRevision, claims.revision);
       const fresh = await lookAgain(controllers.kube, target, { atLeast, cancel });
-      if (!fresh.ok) return turnResultOf(fresh);
+      if (!fresh.ok) return reconcileResultOf(fresh);
       const claim = fresh.value.object as unknown as ResourceClaim | undefined;
-      if (claim !== undefined && (claim.metadata.uid === each.uid || each.isUnborn)) {
+      if (claim !== undefined && (claim.metadata.uid === each.uid || each.isNotCreatedYet)) {
         const isProtected = claim.metadata.finalizers?.includes(deleteProtection) === true;
         if (claim.status?.allocation !== undefined) {
           const isShown = await claims.waitForRevision(claim.metadata.resourceVersion, { cancel, timeoutMs: showMs });
@@ -102,7 +102,8 @@ export class PendingClaims {
         } else if (isProtected) {
           // An allocation may be on its way to the claim as it is now. Changed, it is another one.
           const written = await applyIntent(controllers.kube, withoutProtection(claim), { cancel });
-          if (!written.ok && written.reason !== "NotFound") return turnResultOf(written) ?? { again: written.message };
+          if (!written.ok && written.reason !== "NotFound")
+            return reconcileResultOf(written) ?? { again: written.message };
         }
       }
       this.letGo(podUid, each);
@@ -125,10 +126,10 @@ export class PendingClaims {
         continue;
       }
       const { uid: claimUid, namespace = "", name: claimName } = claim.metadata;
-      const known = before.find((each) => each.uid === claimUid || (each.isUnborn && each.name === claimName));
-      after.push(known ?? { uid: claimUid, namespace, name: claimName, isUnborn: isUnborn(claim) });
+      const known = before.find((each) => each.uid === claimUid || (each.isNotCreatedYet && each.name === claimName));
+      after.push(known ?? { uid: claimUid, namespace, name: claimName, isNotCreatedYet: isNotCreatedYet(claim) });
       if (known !== undefined) continue;
-      const options = { source: this.decidedBy, isUnborn: isUnborn(claim) };
+      const options = { source: this.decidedBy, isNotCreatedYet: isNotCreatedYet(claim) };
       tracker.signalClaimPendingAllocation(withAllocation(claim, allocation as AllocationResult), uid, options);
     }
     // A claim that cannot be told of now is not one that nobody wants.
@@ -140,7 +141,7 @@ export class PendingClaims {
     const others = (this.lingering.get(uid) ?? []).filter((each) => !now.some((other) => other.uid === each.uid));
     const endedAt = this.requestsRevision();
     const lingering = [...others, ...gone.map((each) => ({ ...each, endedAt }))];
-    if (gone.some((each) => each.isUnborn)) {
+    if (gone.some((each) => each.isNotCreatedYet)) {
       void this.devices.claims.waitForRevision(endedAt).then(() => this.letGoOfShown(uid));
     }
     if (lingering.length === 0) this.lingering.delete(uid);
@@ -161,7 +162,7 @@ export class PendingClaims {
    * A claim that did not exist may have been created after we last heard of claims. Once they are known up to the end of the request it was not:
    * the binder looks for its request after it has created the claim, and allocates nothing when that is gone.
    */
-  private isShown(claim: ResourceClaim | undefined, { uid, isUnborn: wasUnborn, endedAt }: Counted): boolean {
+  private isShown(claim: ResourceClaim | undefined, { uid, isNotCreatedYet: wasUnborn, endedAt }: Counted): boolean {
     if (claim?.status?.allocation !== undefined) return true;
     if (!wasUnborn) return claim?.metadata.uid !== uid;
     return claim === undefined && endedAt !== undefined && isAtLeast(this.devices.claims.revision, endedAt);

@@ -14,7 +14,7 @@ import { annotationKeys, epochOf, labelKeys } from "../../model/scheduling/keys.
 import { uuid5 } from "../../model/uuid5.ts";
 import type { Decision } from "../commit.ts";
 import type { ChosenDevices } from "./pendingClaims.ts";
-import type { Mark } from "./scheduleWorld.ts";
+import type { Mark } from "./schedulerCaches.ts";
 
 /** What is written for a job, or for a part of it that stands by itself: all of it, or none. */
 export interface JobCommit {

@@ -9,19 +9,19 @@ import { annotationKeys, scalingNamespace } from "../../model/scheduling/keys.ts
 import type { PodGroup } from "../../model/scheduling/podGroup.ts";
 import { formatTime } from "../../model/time.ts";
 import type { Cancel } from "../../ports/cancel.ts";
+import type { Component } from "../component.ts";
 import type { Controllers } from "../controllers.ts";
-import type { TurnResult } from "../loop.ts";
+import type { ReconcileResult } from "../loop.ts";
 import type { ObjectCache } from "../objectCache.ts";
-import type { Part } from "../part.ts";
 import { kindSource } from "../sources.ts";
-import { refs } from "./scheduleWorld.ts";
+import { refs } from "./schedulerCaches.ts";
 
 const adjustKey = "adjust";
 /** Reasons that no machine cures. */
 const notOfMachines = new Set(["OverLimit", "NonPreemptibleOverQuota", "QueueDoesNotExist", "NoScheduler"]);
 
 /** For clusters with an autoscaler: pods that stand in for shares of GPUs that wait for a machine. */
-export function scaleAdjusterPart(): Part {
+export function scaleAdjusterComponent(): Component {
   return {
     name: "scale-adjuster",
     about: "makes a cluster autoscaler bring machines for shares of GPUs",
@@ -49,7 +49,7 @@ class ScaleAdjuster {
     this.groups = controllers.cache(refs.groups);
   }
 
-  async turn(cancel: Cancel): Promise<TurnResult> {
+  async turn(cancel: Cancel): Promise<ReconcileResult> {
     const { clock } = this.controllers.ports;
     const nowMs = clock.nowMs();
     const { create, remove, wakeMs } = planScaleUp({

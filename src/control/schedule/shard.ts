@@ -5,19 +5,19 @@ import { annotationKeys } from "../../model/scheduling/keys.ts";
 import { kaiConfigRef } from "../../model/scheduling/schedulingShard.ts";
 import type { Controller, ControllerOptions } from "../controller.ts";
 import type { Controllers } from "../controllers.ts";
-import { deviceWorldOf } from "../devices/deviceWorld.ts";
+import { deviceCachesOf } from "../devices/deviceCaches.ts";
 import { EventRecorder } from "../eventRecorder.ts";
 import { Channel, forMapped, forObject, type KeysOf, kindSource } from "../sources.ts";
-import { AccountTurns } from "./accountTurns.ts";
-import { GiveBackTurns } from "./giveBackTurns.ts";
+import { AccountReconciler } from "./accountReconciler.ts";
+import { GiveBackReconciler } from "./giveBackReconciler.ts";
 import { forStaleGroups, GroupMarks } from "./groupMarks.ts";
-import { LingeringTurns } from "./lingeringTurns.ts";
-import { PlainGroupTurns } from "./plainGroupTurns.ts";
+import { LingeringReconciler } from "./lingeringReconciler.ts";
+import { PlainGroupReconciler } from "./plainGroupReconciler.ts";
 import { ReasonBook } from "./reasonBook.ts";
-import { SchedulerTurns } from "./schedulerTurns.ts";
-import { ScheduleWorld } from "./scheduleWorld.ts";
-import { StatusTurns } from "./statusTurns.ts";
-import { type FindUsageDatabase, UsageTurns } from "./usageTurns.ts";
+import { SchedulerCaches } from "./schedulerCaches.ts";
+import { SchedulingCycles } from "./schedulingCycles.ts";
+import { StatusReconciler } from "./statusReconciler.ts";
+import { type FindUsageDatabase, UsageReconciler } from "./usageReconciler.ts";
 
 /** All pods are decided on together, so there is one key; and all queues are told together. */
 const cycleKey = "cycle";
@@ -33,7 +33,7 @@ export interface ShardOptions {
 
 /** The scheduler of one node pool. */
 export interface Shard {
-  readonly world: ScheduleWorld;
+  readonly world: SchedulerCaches;
   readonly recorder: EventRecorder;
   /** Something that no watch tells of has changed. */
   wake(): void;
@@ -46,7 +46,7 @@ export function addShard(
   controllers: Controllers,
   settings: Settings,
   options: ShardOptions,
-  known?: ScheduleWorld,
+  known?: SchedulerCaches,
 ): Shard {
   const { ports } = controllers;
   const { nodePool } = settings;
@@ -55,7 +55,7 @@ export function addShard(
     const name = nodePool === "" ? options.name : `${options.name}-${nodePool}`;
     added.push(controllers.add({ ...options, name }));
   };
-  const world = known ?? new ScheduleWorld(controllers, settings);
+  const world = known ?? new SchedulerCaches(controllers, settings);
   const recorder = new EventRecorder({
     ...ports,
     kube: controllers.kube,
@@ -71,7 +71,7 @@ export function addShard(
   });
   const marked = new Channel();
   const marks = new GroupMarks(controllers, world, recorder, (key) => marked.push(key));
-  const turns = new SchedulerTurns(controllers, world, recorder, marks, {
+  const turns = new SchedulingCycles(controllers, world, recorder, marks, {
     onBroken: (broken) => book.noteBroken(broken),
     onOutcome: ({ revision, found, stuck }) => {
       book.note(revision, found);
@@ -81,7 +81,7 @@ export function addShard(
   });
   const again = new Channel();
   const past = new Channel();
-  const usage = new UsageTurns(controllers, world, options.usageDatabase);
+  const usage = new UsageReconciler(controllers, world, options.usageDatabase);
   if (settings.readsShards || settings.usage !== undefined) {
     add({
       name: "usage",
@@ -96,13 +96,13 @@ export function addShard(
   }
   const lingers = new Channel();
   world.onLingering = (uid) => lingers.push(uid);
-  const lingering = new LingeringTurns(controllers, world, () => again.push(cycleKey));
+  const lingering = new LingeringReconciler(controllers, world, () => again.push(cycleKey));
   const { pendingClaims } = world;
   if (pendingClaims !== undefined) {
     const lingeringClaims = new Channel();
     world.onLingeringClaims = (uid) => lingeringClaims.push(uid);
     world.onFreed = () => again.push(cycleKey);
-    const giveBack = new GiveBackTurns(controllers, world, deviceWorldOf(controllers));
+    const giveBack = new GiveBackReconciler(controllers, world, deviceCachesOf(controllers));
     add({
       name: "give-back-claims",
       concurrency: 4,
@@ -134,7 +134,7 @@ export function addShard(
       return untilMs === undefined ? turns.turn(cancel) : { requeueAfterMs: untilMs - ports.clock.nowMs() };
     },
   });
-  const status = new StatusTurns(controllers, world, recorder, book);
+  const status = new StatusReconciler(controllers, world, recorder, book);
   add({
     name: "scheduler-status",
     concurrency: 16,
@@ -150,7 +150,7 @@ export function addShard(
   addAccounts(controllers, world, add);
   const { plainGroups } = world;
   if (plainGroups !== undefined && settings.placesPlainPods) {
-    const plain = new PlainGroupTurns(controllers, world, plainGroups, book);
+    const plain = new PlainGroupReconciler(controllers, world, plainGroups, book);
     add({
       name: "plain-groups",
       concurrency: 16,
@@ -182,9 +182,13 @@ export function addShard(
 }
 
 /** What groups and queues have, on their status. */
-function addAccounts(controllers: Controllers, world: ScheduleWorld, add: (options: ControllerOptions) => void): void {
+function addAccounts(
+  controllers: Controllers,
+  world: SchedulerCaches,
+  add: (options: ControllerOptions) => void,
+): void {
   const configs = world.cluster.settings.readsShards ? controllers.cache(kaiConfigRef) : undefined;
-  const accounts = new AccountTurns(controllers, world, configs);
+  const accounts = new AccountReconciler(controllers, world, configs);
   const groupOf = ({ metadata }: KubeObject): string[] => {
     const name = metadata.annotations?.[annotationKeys.podGroup];
     return name === undefined ? [] : [`${metadata.namespace}/${name}`];

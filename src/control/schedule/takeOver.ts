@@ -11,8 +11,8 @@ import { uuid5 } from "../../model/uuid5.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { Controllers } from "../controllers.ts";
-import { deviceKinds } from "../devices/deviceWorld.ts";
-import { refs, type ScheduleWorld } from "./scheduleWorld.ts";
+import { deviceKinds } from "../devices/deviceCaches.ts";
+import { refs, type SchedulerCaches } from "./schedulerCaches.ts";
 
 /** How long our caches may take to show what was there when we took the lease. */
 const takeOverMs = 5_000;
@@ -46,7 +46,7 @@ export interface TakeOver {
  */
 export async function takeOver(
   { kube, ports }: Controllers,
-  world: ScheduleWorld,
+  world: SchedulerCaches,
   { epoch, since, unmarkedMs }: TakeOver,
   cancel: Cancel,
 ): Promise<string | undefined> {
@@ -112,7 +112,7 @@ export async function takeOver(
 /** Whether our nodes are still there, as the API has them now; says why they are not all, and no pod may be placed until they are. */
 export async function lookAtNodes(
   kube: KubeApi,
-  { nodes }: ScheduleWorld,
+  { nodes }: SchedulerCaches,
   cancel: Cancel,
 ): Promise<string | undefined> {
   const fresh = await lookAgainAtAll(kube, refs.nodes, {}, { atLeast: nodes.revision, cancel });

@@ -3,7 +3,7 @@ import type { KubeObject } from "../../model/object.ts";
 import { Picture } from "../../snapshot/picture.ts";
 import { commit } from "../commit.ts";
 import type { Controllers } from "../controllers.ts";
-import { turnResultOf } from "../loop.ts";
+import { reconcileResultOf } from "../loop.ts";
 import { forObject, kindSource } from "../sources.ts";
 
 const nodes = { group: "", version: "v1", plural: "nodes" };
@@ -20,7 +20,7 @@ export function labelGpuNodes(controllers: Controllers): void {
       const intent = decide(picture.snapshot().kind(kindOf(nodes)).objects.get(key));
       if (intent === undefined) return undefined;
       const [committed] = await commit(picture, controllers.kube, [{ intent, effects: [] }], { cancel });
-      return committed === undefined || committed.outcome.ok ? undefined : turnResultOf(committed.outcome);
+      return committed === undefined || committed.outcome.ok ? undefined : reconcileResultOf(committed.outcome);
     },
   });
 }

@@ -2,7 +2,7 @@ import { equalFields } from "../../model/json.ts";
 import type { KubeObject } from "../../model/object.ts";
 import type { Outcome } from "../../model/outcome.ts";
 import type { KubeApi, ObjectRef, ResourceRef } from "../../ports/kubeApi.ts";
-import type { NewObject } from "../part.ts";
+import type { NewObject } from "../component.ts";
 
 const attemptsMax = 5;
 

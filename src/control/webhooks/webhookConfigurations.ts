@@ -1,5 +1,5 @@
 import type { AdmissionHook } from "../../model/admissionHook.ts";
-import type { NewObject, Part } from "../part.ts";
+import type { Component, NewObject } from "../component.ts";
 
 /** How the API server reaches the process that answers. */
 export type WebhookClient =
@@ -23,11 +23,11 @@ export function pathOf(hook: AdmissionHook): string {
 }
 
 /**
- * What tells an API server to ask the hooks of these parts: one object for each part and type. Every field that a server would
+ * What tells an API server to ask the hooks of these components: one object for each component and type. Every field that a server would
  * fill in is written out, so that what was stored can be compared with what is wanted.
  */
-export function webhookConfigurations(parts: readonly Part[], place: WebhookPlace): NewObject[] {
-  return parts.flatMap(({ name, hooks = [] }) =>
+export function webhookConfigurations(components: readonly Component[], place: WebhookPlace): NewObject[] {
+  return components.flatMap(({ name, hooks = [] }) =>
     (["mutating", "validating"] as const).flatMap((type) => {
       const webhooks = hooks.filter((hook) => hook.type === type).map((hook) => webhookOf(hook, place));
       if (webhooks.length === 0) return [];

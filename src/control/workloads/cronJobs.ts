@@ -6,12 +6,12 @@ import type { Committed } from "../commit.ts";
 import type { Controllers } from "../controllers.ts";
 import { forObject, forOwner, kindSource } from "../sources.ts";
 import { cronJobKind, jobKind } from "./kinds.ts";
-import { addOwnerController, type Told } from "./ownerTurns.ts";
+import { addOwnerController, type Told } from "./ownerReconciler.ts";
 import { isTelling, normal, warning } from "./podOwner.ts";
-import type { Room } from "./room.ts";
+import type { WorkloadCaches } from "./workloadCaches.ts";
 
 /** Makes the Jobs of CronJobs when they are due. */
-export function addCronJobs(controllers: Controllers, room: Room): void {
+export function addCronJobs(controllers: Controllers, room: WorkloadCaches): void {
   const { desk, jobs, cronJobs } = room;
   const recorder = room.recorder("cronjob-controller");
   const byNamespace = jobs.cache.index(({ metadata }) => [metadata.namespace ?? ""]);

@@ -7,15 +7,15 @@ import type { Controllers } from "../controllers.ts";
 import type { CacheEvent } from "../objectCache.ts";
 import { forObject, forOwner, kindSource } from "../sources.ts";
 import { controllerRevisionKind, daemonSetKind, podKind } from "./kinds.ts";
-import { addOwnerController, type Told } from "./ownerTurns.ts";
+import { addOwnerController, type Told } from "./ownerReconciler.ts";
 import { dependentSource, tellPods } from "./podOwner.ts";
-import type { Room } from "./room.ts";
 import { revisionsFor } from "./statefulSets.ts";
+import type { WorkloadCaches } from "./workloadCaches.ts";
 
 const owner = { group: "apps", kind: "DaemonSet" };
 
 /** Keeps one pod of each DaemonSet on every node that it is meant for. */
-export function addDaemonSets(controllers: Controllers, room: Room): void {
+export function addDaemonSets(controllers: Controllers, room: WorkloadCaches): void {
   const { desk, pods, nodes, daemonSets, revisions } = room;
   const recorder = room.recorder("daemonset-controller");
 

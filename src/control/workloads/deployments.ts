@@ -12,12 +12,12 @@ import type { EventRecorder } from "../eventRecorder.ts";
 import type { CacheEvent } from "../objectCache.ts";
 import { forObject, kindSource } from "../sources.ts";
 import { deploymentKind, replicaSetKind } from "./kinds.ts";
-import { addOwnerController, type Told } from "./ownerTurns.ts";
+import { addOwnerController, type Told } from "./ownerReconciler.ts";
 import { dependentSource, isTelling, normal, warning } from "./podOwner.ts";
-import type { Room } from "./room.ts";
+import type { WorkloadCaches } from "./workloadCaches.ts";
 
 /** Turns Deployments into ReplicaSets. */
-export function addDeployments(controllers: Controllers, room: Room): void {
+export function addDeployments(controllers: Controllers, room: WorkloadCaches): void {
   const { desk, pods, deployments, replicaSets } = room;
   const recorder = room.recorder("deployment-controller");
 

@@ -10,13 +10,13 @@ import { isAtLeast, laterOf, type Revision } from "../../model/revision.ts";
 import type { Committed } from "../commit.ts";
 import type { Controllers } from "../controllers.ts";
 import type { EventRecorder } from "../eventRecorder.ts";
-import { type Turn, type TurnResult, turnResultOf } from "../loop.ts";
+import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../loop.ts";
 import { forObject, kindSource } from "../sources.ts";
 import { jobKind, podKind } from "./kinds.ts";
 import { LimitEvents } from "./limitEvents.ts";
-import { addOwnerController, resultOf, type Told } from "./ownerTurns.ts";
+import { addOwnerController, resultOf, type Told } from "./ownerReconciler.ts";
 import { dependentSource, normal, tellPods, warning } from "./podOwner.ts";
-import type { Room } from "./room.ts";
+import type { WorkloadCaches } from "./workloadCaches.ts";
 
 /** Pods as a consistent read shows them, for a Job whose status is newer than what the watch has shown. */
 interface FreshPods {
@@ -25,7 +25,7 @@ interface FreshPods {
 }
 
 /** Runs the pods of Jobs and counts each of them once. */
-export function addJobs(controllers: Controllers, room: Room): void {
+export function addJobs(controllers: Controllers, room: WorkloadCaches): void {
   const { desk, pods, jobs } = room;
   const { kube, ports } = controllers;
   const recorder = room.recorder("job-controller");
@@ -63,7 +63,7 @@ export function addJobs(controllers: Controllers, room: Room): void {
     return { ...decision, tell };
   };
 
-  const before = async (key: string, turn: Turn): Promise<TurnResult> => {
+  const before = async (key: string, turn: ReconcileContext): Promise<ReconcileResult> => {
     const released = await releaseOrphans(key, turn);
     if (released !== undefined) return released;
     const job = jobs.cache.get(key) as unknown as Job | undefined;
@@ -72,7 +72,7 @@ export function addJobs(controllers: Controllers, room: Room): void {
   };
 
   /** Pods that wait to be counted by a Job that is gone. That our cache lacks the Job proves nothing. */
-  const releaseOrphans = async (key: string, { cancel }: Turn): Promise<TurnResult> => {
+  const releaseOrphans = async (key: string, { cancel }: ReconcileContext): Promise<ReconcileResult> => {
     const known = jobs.cache.get(key);
     const strays = tracked
       .get(key)
@@ -83,7 +83,7 @@ export function addJobs(controllers: Controllers, room: Room): void {
     const name = key.slice(namespace.length + 1);
     const atLeast = laterOf(pods.cache.revision, jobs.cache.revision);
     const looked = await lookAgain(kube, { ...jobKind, namespace, name }, { atLeast, cancel });
-    if (!looked.ok) return turnResultOf(looked) ?? { again: looked.message };
+    if (!looked.ok) return reconcileResultOf(looked) ?? { again: looked.message };
     const job = looked.value.object as unknown as Job | undefined;
     const intents = strays.flatMap((pod) => decideOrphanedJobPod(pod, job).intents);
     if (intents.length === 0) return undefined;
@@ -104,10 +104,10 @@ export function addJobs(controllers: Controllers, room: Room): void {
     return [...succeeded, ...failed].some((each) => !shown.has(each));
   };
 
-  const readPods = async (job: Job, { cancel }: Turn): Promise<TurnResult> => {
+  const readPods = async (job: Job, { cancel }: ReconcileContext): Promise<ReconcileResult> => {
     const { namespace = "", uid, resourceVersion } = job.metadata;
     const looked = await lookAgainAtAll(kube, podKind, { namespace }, { atLeast: resourceVersion, cancel });
-    if (!looked.ok) return turnResultOf(looked) ?? { again: looked.message };
+    if (!looked.ok) return reconcileResultOf(looked) ?? { again: looked.message };
     fresh.set(uid, { revision: looked.value.revision, pods: looked.value.items as unknown as Pod[] });
     return undefined;
   };

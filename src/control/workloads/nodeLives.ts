@@ -11,13 +11,13 @@ import type { KubeObject } from "../../model/object.ts";
 import type { CacheIndex } from "../cacheIndex.ts";
 import type { Committed } from "../commit.ts";
 import type { Controllers } from "../controllers.ts";
-import { type Turn, type TurnResult, turnResultOf } from "../loop.ts";
+import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../loop.ts";
 import type { CacheEvent } from "../objectCache.ts";
 import { Channel, forObject, kindSource, timerSource } from "../sources.ts";
 import { leaseKind, nodeKind } from "./kinds.ts";
-import { addOwnerController, type Told } from "./ownerTurns.ts";
+import { addOwnerController, type Told } from "./ownerReconciler.ts";
 import { normal } from "./podOwner.ts";
-import type { Room } from "./room.ts";
+import type { WorkloadCaches } from "./workloadCaches.ts";
 
 const leaseNamespace = "kube-node-lease";
 
@@ -31,7 +31,7 @@ export const nodeLivesTimes: NodeLivesTimes = { ...nodeLifeDefaults, tickMs: 5_0
 /** Sees which nodes have gone silent, marks and taints them, and evicts what does not tolerate that. */
 export function addNodeLives(
   controllers: Controllers,
-  room: Room,
+  room: WorkloadCaches,
   podsByNode: CacheIndex,
   times: NodeLivesTimes = nodeLivesTimes,
 ): void {
@@ -96,14 +96,14 @@ export function addNodeLives(
   };
 
   /** A watch that lags looks like a silent node: before a node is given up its lease is read again. */
-  const listenAgain = async (key: string, { cancel }: Turn): Promise<TurnResult> => {
+  const listenAgain = async (key: string, { cancel }: ReconcileContext): Promise<ReconcileResult> => {
     const node = nodes.cache.get(key);
     if (node === undefined) return undefined;
     const { intents } = decideNodeLife(pictureOf(node as unknown as Node), ports.clock.nowMs(), times);
     if (!intents.some(({ type, target }) => type === "status" && target.plural === nodeKind.plural)) return undefined;
     const target = { ...leaseKind, namespace: leaseNamespace, name: key };
     const fresh = await lookAgain(kube, target, { atLeast: leases.revision, cancel });
-    if (!fresh.ok) return turnResultOf(fresh) ?? { again: fresh.message };
+    if (!fresh.ok) return reconcileResultOf(fresh) ?? { again: fresh.message };
     const { object } = fresh.value;
     if (object !== undefined) signs.heard(key, "lease", renewalOf(object));
     return undefined;

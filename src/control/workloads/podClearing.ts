@@ -5,19 +5,19 @@ import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import { laterOf } from "../../model/revision.ts";
 import type { CacheIndex } from "../cacheIndex.ts";
 import type { Controllers } from "../controllers.ts";
-import { type Turn, type TurnResult, turnResultOf } from "../loop.ts";
+import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../loop.ts";
 import type { CacheEvent } from "../objectCache.ts";
 import { Channel, kindSource, timerSource } from "../sources.ts";
 import { nodeKind } from "./kinds.ts";
-import { resultOf } from "./ownerTurns.ts";
-import type { Room } from "./room.ts";
+import { resultOf } from "./ownerReconciler.ts";
+import type { WorkloadCaches } from "./workloadCaches.ts";
 
 const name = "pod-garbage-collector";
 const only = "pods";
 const everyMs = 20_000;
 
 /** Clears away pods that nobody else will: of nodes that are gone, ended long ago, or never placed. */
-export function addPodClearing(controllers: Controllers, room: Room, podsByNode: CacheIndex): void {
+export function addPodClearing(controllers: Controllers, room: WorkloadCaches, podsByNode: CacheIndex): void {
   const { desk, pods, nodes } = room;
   const { kube, ports } = controllers;
   /** By what makes a pod worth a look; a pod that just runs is in none of them. */
@@ -40,11 +40,11 @@ export function addPodClearing(controllers: Controllers, room: Room, podsByNode:
     return found as Pod[];
   };
 
-  const turn = async (key: string, { cancel }: Turn): Promise<TurnResult> => {
+  const turn = async (key: string, { cancel }: ReconcileContext): Promise<ReconcileResult> => {
     const author = { controller: name, key };
     const state = await desk.settle(author, cancel);
     if (state === "waiting") return undefined;
-    if (state !== "clear") return turnResultOf(state) ?? { again: state.message };
+    if (state !== "clear") return reconcileResultOf(state) ?? { again: state.message };
     const nowMs = ports.clock.nowMs();
     const suspected = look();
     const known = [...nodes.cache.view().objects].map(([, node]) => node as unknown as Node);
@@ -57,7 +57,7 @@ export function addPodClearing(controllers: Controllers, room: Room, podsByNode:
       if (!decision.intents.some(({ target }) => nodeOf.get(keyOfPod(target)) === missing)) continue;
       // That our cache lacks the node proves nothing.
       const fresh = await lookAgain(kube, { ...nodeKind, namespace: "", name: missing }, { atLeast, cancel });
-      if (!fresh.ok) return turnResultOf(fresh) ?? { again: fresh.message };
+      if (!fresh.ok) return reconcileResultOf(fresh) ?? { again: fresh.message };
       if (fresh.value.object !== undefined) present.add(missing);
     }
     const intents = decision.intents.filter(({ target }) => !present.has(nodeOf.get(keyOfPod(target)) ?? ""));

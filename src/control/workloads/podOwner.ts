@@ -10,7 +10,7 @@ import type { EventNote, EventRecorder } from "../eventRecorder.ts";
 import type { ObjectCache } from "../objectCache.ts";
 import { forMapped, type KeysOf, type Source } from "../sources.ts";
 import { lowPriority } from "../workQueue.ts";
-import type { Following } from "./following.ts";
+import type { OwnedObjects } from "./ownedObjects.ts";
 import { isOrphan, SelectorIndex } from "./selectorIndex.ts";
 
 /** Somebody with so many dependents is woken a millisecond after one of them has changed. */
@@ -36,7 +36,7 @@ export function calmSource(cache: ObjectCache, keysOf: KeysOf, sizeOf: (key: str
 
 /** Wakes the owner of a dependent, and for a dependent without one everybody who selects it and may adopt it. */
 export function dependentSource<T extends Known>(
-  following: Following<T>,
+  following: OwnedObjects<T>,
   owners: ObjectCache,
   owner: { readonly group: string; readonly kind: string },
 ): Source {

@@ -1,4 +1,4 @@
-import { decideReplicaSet, type ReplicaSetPicture } from "../../decide/workloads/replicaSet.ts";
+import { decideReplicaSet, type ReplicaSetSnapshot } from "../../decide/workloads/replicaSet.ts";
 import { keyOf } from "../../model/intent.ts";
 import type { ReplicaSet } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
@@ -7,17 +7,17 @@ import type { Controllers } from "../controllers.ts";
 import { forObject, kindSource } from "../sources.ts";
 import { podKind, replicaSetKind } from "./kinds.ts";
 import { LimitEvents } from "./limitEvents.ts";
-import { addOwnerController, type Told } from "./ownerTurns.ts";
+import { addOwnerController, type Told } from "./ownerReconciler.ts";
 import { dependentSource, isTelling, tellPods } from "./podOwner.ts";
-import type { Room } from "./room.ts";
+import type { WorkloadCaches } from "./workloadCaches.ts";
 
 /** Keeps as many pods as each ReplicaSet wants. */
-export function addReplicaSets(controllers: Controllers, room: Room): void {
+export function addReplicaSets(controllers: Controllers, room: WorkloadCaches): void {
   const { desk, pods, replicaSets } = room;
   const recorder = room.recorder("replicaset-controller");
   const limits = new LimitEvents(recorder, replicaSets.cache);
   /** Why the last creates or deletes of a set were refused, until they are not. */
-  const failures = new Map<string, NonNullable<ReplicaSetPicture["failure"]>>();
+  const failures = new Map<string, NonNullable<ReplicaSetSnapshot["failure"]>>();
 
   const decide = (object: KubeObject, nowMs: number): Told => {
     const replicaSet = object as unknown as ReplicaSet;
@@ -67,7 +67,7 @@ export function addReplicaSets(controllers: Controllers, room: Room): void {
 }
 
 /** The pods themselves: what else a set writes fails for other reasons. */
-function failureIn(committed: readonly Committed[]): ReplicaSetPicture["failure"] {
+function failureIn(committed: readonly Committed[]): ReplicaSetSnapshot["failure"] {
   for (const { intent, outcome } of committed) {
     if (intent.target.plural !== podKind.plural || !isTelling(outcome)) continue;
     if (intent.type === "create") return { reason: "FailedCreate", message: outcome.message };

@@ -10,16 +10,16 @@ import type { Controllers } from "../controllers.ts";
 import type { CacheEvent } from "../objectCache.ts";
 import { forMapped, forObject, forOwner, kindSource, type Source } from "../sources.ts";
 import { endpointSliceKind, endpointsKind, serviceKind } from "./kinds.ts";
-import { addOwnerController } from "./ownerTurns.ts";
+import { addOwnerController } from "./ownerReconciler.ts";
 import { calmSource } from "./podOwner.ts";
-import type { Room } from "./room.ts";
 import { SelectorIndex } from "./selectorIndex.ts";
+import type { WorkloadCaches } from "./workloadCaches.ts";
 
 const zoneLabel = "topology.kubernetes.io/zone";
 const serviceLabel = "kubernetes.io/service-name";
 
 /** Tells by slices, and by Endpoints as well, which pods are behind each Service. */
-export function addServiceEndpoints(controllers: Controllers, room: Room, podsByNode: CacheIndex): void {
+export function addServiceEndpoints(controllers: Controllers, room: WorkloadCaches, podsByNode: CacheIndex): void {
   const { desk, pods, nodes, services, slices, endpoints } = room;
   const behind = new SelectorIndex({
     selectors: services.cache,

@@ -10,14 +10,14 @@ import type { CacheEvent } from "../objectCache.ts";
 import { forMapped, forObject, forOwner, kindSource } from "../sources.ts";
 import { controllerRevisionKind, podKind, statefulSetKind, volumeClaimKind } from "./kinds.ts";
 import { LimitEvents } from "./limitEvents.ts";
-import { addOwnerController, type Told } from "./ownerTurns.ts";
+import { addOwnerController, type Told } from "./ownerReconciler.ts";
 import { dependentSource, isTelling, normal, warning } from "./podOwner.ts";
-import type { Room } from "./room.ts";
+import type { WorkloadCaches } from "./workloadCaches.ts";
 
 const owner = { group: "apps", kind: "StatefulSet" };
 
 /** Keeps the numbered pods of StatefulSets and their claims. */
-export function addStatefulSets(controllers: Controllers, room: Room): void {
+export function addStatefulSets(controllers: Controllers, room: WorkloadCaches): void {
   const { desk, pods, statefulSets, revisions, volumeClaims } = room;
   const recorder = room.recorder("statefulset-controller");
   const limits = new LimitEvents(recorder, statefulSets.cache);
@@ -46,9 +46,9 @@ export function addStatefulSets(controllers: Controllers, room: Room): void {
   const setsOfClaim = ({ metadata }: KubeObject): string[] => {
     const keys: string[] = [];
     // data-web-0 may be claim `data` of `web` or of `data-web`: every suffix is tried.
-    const parts = metadata.name.split("-").slice(0, -1);
-    for (let at = 1; at < parts.length; at++) {
-      const name = parts.slice(at).join("-");
+    const components = metadata.name.split("-").slice(0, -1);
+    for (let at = 1; at < components.length; at++) {
+      const name = components.slice(at).join("-");
       if (statefulSets.has(metadata.namespace, name)) keys.push(keyOf(metadata.namespace, name));
     }
     return keys;
@@ -80,7 +80,7 @@ function collisions({ status }: { status?: { collisionCount?: number } }): numbe
 
 /** Its own, orphans, and whoever has the name that the revision of the template would get. */
 export function revisionsFor(
-  { revisions }: Room,
+  { revisions }: WorkloadCaches,
   owning: { apiVersion: string; kind: string; metadata: StatefulSet["metadata"] },
   hash: string,
 ): ControllerRevision[] {

@@ -1,5 +1,5 @@
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import type { Part } from "../part.ts";
+import type { Component } from "../component.ts";
 import { addCronJobs } from "./cronJobs.ts";
 import { addDaemonSets } from "./daemonSets.ts";
 import { addDeployments } from "./deployments.ts";
@@ -7,17 +7,17 @@ import { addJobs } from "./jobs.ts";
 import { addNodeLives } from "./nodeLives.ts";
 import { addPodClearing } from "./podClearing.ts";
 import { addReplicaSets } from "./replicaSets.ts";
-import { Room } from "./room.ts";
 import { addServiceEndpoints } from "./serviceEndpoints.ts";
 import { addStatefulSets } from "./statefulSets.ts";
+import { WorkloadCaches } from "./workloadCaches.ts";
 
 /** The controllers that a cluster has anyway. Those that the API server runs itself (budgets, clean-up, accounts) are not here. */
-export const workloads: Part = {
+export const workloads: Component = {
   name: "workloads",
   about: "Deployments, StatefulSets, DaemonSets, Jobs, CronJobs, endpoints, and what becomes of silent nodes",
-  isOfEveryCluster: true,
+  isProvidedByCluster: true,
   add(controllers) {
-    const room = new Room(controllers);
+    const room = new WorkloadCaches(controllers);
     const podsByNode = room.pods.cache.index((object) => {
       const { nodeName = "" } = (object as unknown as Pod).spec ?? {};
       return nodeName === "" ? [] : [nodeName];

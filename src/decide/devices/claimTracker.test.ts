@@ -104,7 +104,10 @@ describe("a decision that is not written down", () => {
   test("extended-resource-claim-not-in-cache: it is kept though nobody knows the claim", () => {
     const { tracker } = new Watched();
     const unborn = claim("c", { devices: ["d1"] });
-    expect(tracker.signalClaimPendingAllocation(unborn, "pod-1", { isUnborn: true })).toEqual({ ok: true, is: "new" });
+    expect(tracker.signalClaimPendingAllocation(unborn, "pod-1", { isNotCreatedYet: true })).toEqual({
+      ok: true,
+      is: "new",
+    });
     expect(tracker.isTaken(d("d1"))).toBe(true);
   });
 

@@ -142,12 +142,15 @@ export class ClaimTracker implements CountedState {
 
   /**
    * From now on the claim counts as allocated like this. Who comes second joins the first and gets the first's allocation.
-   * `isUnborn`: the claim exists in nobody's API yet, so it need not be known.
+   * `isNotCreatedYet`: the claim exists in nobody's API yet, so it need not be known.
    */
   signalClaimPendingAllocation(
     claim: ResourceClaim,
     holder: string,
-    { isUnborn = false, source = "claim-scheduler" }: { isUnborn?: boolean; source?: DecisionSource } = {},
+    {
+      isNotCreatedYet = false,
+      source = "claim-scheduler",
+    }: { isNotCreatedYet?: boolean; source?: DecisionSource } = {},
   ): Signalled {
     const { uid, namespace = "", name } = claim.metadata;
     const known = this.pending.get(uid);
@@ -155,7 +158,7 @@ export class ClaimTracker implements CountedState {
       known.holders.add(holder);
       return { ok: true, is: "joined" };
     }
-    if (!isUnborn) {
+    if (!isNotCreatedYet) {
       const latest = this.get(namespace, name);
       if (latest === undefined) return { ok: false, why: `ResourceClaim ${keyOf(namespace, name)} is not there` };
       // A decision from an old look: the claim was allocated meanwhile, and counting ours would hide that.

@@ -12,7 +12,7 @@
  *   trial.checkpoint(): number, trial.rollback(checkpoint)   everything after it is taken back, last first
  *   trial.devicesOf(pod, isCounted): number                  how many devices of such classes its claims have or ask for
  *
- * Nothing here writes, waits or changes what the view shows. Of a process that has a `DeviceWorld` (`deviceWorldOf(controllers)`) the view is
+ * Nothing here writes, waits or changes what the view shows. Of a process that has a `DeviceCaches` (`deviceCachesOf(controllers)`) the view is
  * `world.view(nowMs)`: its state is the claim tracker, which counts what is on its way too. A decision that will be written by
  * somebody else counts for everybody once `tracker.signalClaimPendingAllocation(claim with allocation, pod UID)` is told of it, until
  * `tracker.removeClaimPendingAllocation(claim UID, pod UID)`; `nextBindStep` (bindClaim.ts) is how such a decision gets into its claim:

@@ -61,7 +61,7 @@ export function unbornClaim(pod: Pod, requests: readonly DeviceRequest[]): Resou
   };
 }
 
-export function isUnborn({ metadata }: ResourceClaim): boolean {
+export function isNotCreatedYet({ metadata }: ResourceClaim): boolean {
   return metadata.resourceVersion === "";
 }
 

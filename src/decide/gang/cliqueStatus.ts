@@ -15,8 +15,8 @@ import { defaultLabels, isLeaving, selectorText } from "./gangLabels.ts";
 import { isForeignHash, templateHash } from "./hashes.ts";
 import type { NodeOf } from "./lostPods.ts";
 import { countPods } from "./podClasses.ts";
+import { datedError, type ReconcileFailure } from "./reconcileEvents.ts";
 import { recordLoss } from "./scheduleLoss.ts";
-import { datedError, type TurnFailure } from "./turnEvents.ts";
 
 export interface CliqueSaid {
   readonly clique: PodClique;
@@ -29,7 +29,7 @@ export interface CliqueSaid {
   readonly progress: CliqueUpdateProgress | undefined;
   readonly settings: GangSettings;
   readonly problem: string | undefined;
-  readonly failures: readonly TurnFailure[];
+  readonly failures: readonly ReconcileFailure[];
 }
 
 export function cliqueStatus(draft: GangDraft, said: CliqueSaid, nowMs: number): void {

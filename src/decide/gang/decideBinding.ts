@@ -14,7 +14,7 @@ import { isLeaving, ownerOf } from "./gangLabels.ts";
 
 const driftType = "SchedulerTopologyDrift";
 
-export interface BindingPicture {
+export interface BindingSnapshot {
   readonly absentAt: AbsentAt;
   readonly binding: ClusterTopologyBinding;
   readonly topologyNamed: (name: string) => Topology | undefined;
@@ -23,7 +23,7 @@ export interface BindingPicture {
 
 type TopologyStatus = NonNullable<NonNullable<ClusterTopologyBinding["status"]>["schedulerTopologyStatuses"]>[number];
 
-export function decideBinding(picture: BindingPicture, nowMs: number): GangDecision {
+export function decideBinding(picture: BindingSnapshot, nowMs: number): GangDecision {
   const { absentAt, binding, settings } = picture;
   const draft = new GangDraft(absentAt);
   if (isLeaving(binding)) return draft.decision();
@@ -102,7 +102,7 @@ function driftOf(statuses: readonly TopologyStatus[], hasUnusable: boolean): Sai
 /** Levels of a topology cannot change, so another one takes its place. */
 function keepTopology(
   draft: GangDraft,
-  { binding, topologyNamed }: BindingPicture,
+  { binding, topologyNamed }: BindingSnapshot,
   schedulerName: string,
 ): TopologyStatus {
   const { name } = binding.metadata;
@@ -140,7 +140,7 @@ function keepTopology(
 }
 
 function compareTopology(
-  { binding, topologyNamed }: BindingPicture,
+  { binding, topologyNamed }: BindingSnapshot,
   schedulerName: string,
   name: string,
 ): TopologyStatus {

@@ -7,7 +7,7 @@ import { finalizers, gangGate, labels } from "../../model/gang/keys.ts";
 import { defaultGangSettings } from "../../model/gang/settings.ts";
 import type { PodClique, PodCliqueSet, PodGang } from "../../model/gang/types.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import { type CliquePicture, decideClique, rankForRemoval } from "./decideClique.ts";
+import { type CliqueSnapshot, decideClique, rankForRemoval } from "./decideClique.ts";
 
 const template = { name: "c", spec: { roleName: "c", replicas: 1, minAvailable: 1, podSpec: { containers: [] } } };
 const group = { name: "g", cliqueNames: ["c"], replicas: 2, minAvailable: 1 };
@@ -87,7 +87,7 @@ function decide({ scheduler = "kai-scheduler", replica = 0, gang = "names it", .
   const own = gangOf(clique.metadata.labels?.[labels.podGang] ?? "", clique.metadata.name, references, isWhole);
   const base = gangOf("s-0", "s-0-g-0-c", [], true);
   const gangs = gang === "missing" ? [] : replica === 0 ? [own] : [own, base];
-  const picture: CliquePicture = {
+  const picture: CliqueSnapshot = {
     absentAt: () => "1",
     settings: defaultGangSettings,
     clique,

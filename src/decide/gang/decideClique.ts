@@ -18,10 +18,10 @@ import { isLost, type NodeOf } from "./lostPods.ts";
 import { cliqueName, groupName, memberName } from "./names.ts";
 import { namesPod } from "./podGangObjects.ts";
 import { podIndexOf, podName, podObject } from "./podObject.ts";
+import type { ReconcileFailure } from "./reconcileEvents.ts";
 import { isCliqueEnding, type ReplicaGangs } from "./termination.ts";
-import type { TurnFailure } from "./turnEvents.ts";
 
-export interface CliquePicture {
+export interface CliqueSnapshot {
   readonly absentAt: AbsentAt;
   readonly settings: GangSettings;
   readonly clique: PodClique;
@@ -44,10 +44,10 @@ export interface CliquePicture {
   readonly templateNamed: TemplateNamed;
   readonly tokenSecret: Secret | undefined;
   /** What could not be done for it. */
-  readonly failures: readonly TurnFailure[];
+  readonly failures: readonly ReconcileFailure[];
 }
 
-export function decideClique(picture: CliquePicture, nowMs: number): GangDecision {
+export function decideClique(picture: CliqueSnapshot, nowMs: number): GangDecision {
   const { clique, set } = picture;
   const draft = new GangDraft(picture.absentAt);
   if (isLeaving(clique)) {
@@ -153,7 +153,7 @@ interface Scaling {
  * As many pods as are asked for, each with the lowest number that is free. A pod on a silent node holds its number until the cluster asks it to go:
  * its containers may still run, and a second pod of that number would run beside them.
  */
-function scale(draft: GangDraft, picture: CliquePicture, { set, place, pods, isLost: isGoneFor }: Scaling): void {
+function scale(draft: GangDraft, picture: CliqueSnapshot, { set, place, pods, isLost: isGoneFor }: Scaling): void {
   const { clique } = picture;
   const wanted = podsInReach(set, clique.spec);
   const active = pods.filter((pod) => !isLeaving(pod) && !isFinished(pod));
@@ -205,7 +205,7 @@ const attemptsMax = 8;
  * The name that is being made for the number, else the first that nobody has. A later attempt may be on its way while the name of an earlier
  * one has become free again: that pod counts. Among thousands of numbers two have the same first name: `made` has those of this turn.
  */
-function freeName({ clique, isTaken, isComing }: CliquePicture, number: number, made: ReadonlySet<string>): string {
+function freeName({ clique, isTaken, isComing }: CliqueSnapshot, number: number, made: ReadonlySet<string>): string {
   for (let attempt = 0; attempt < attemptsMax; attempt++) {
     const name = podName(clique, number, attempt);
     if (isComing(name)) return name;
@@ -217,7 +217,7 @@ function freeName({ clique, isTaken, isComing }: CliquePicture, number: number, 
 }
 
 /** The wait of a start-up order reads pods with a token; without one it would fail and start again for nothing. */
-function isTokenMissing({ settings, clique, tokenSecret }: CliquePicture, set: PodCliqueSet): boolean {
+function isTokenMissing({ settings, clique, tokenSecret }: CliqueSnapshot, set: PodCliqueSet): boolean {
   if (settings.startOrder.by !== "container" || (clique.spec.startsAfter ?? []).length === 0) return false;
   return set.spec.template.cliques.length > 0 && tokenSecret?.data?.["token"] === undefined;
 }
@@ -266,7 +266,7 @@ function compare(a: string, b: string): number {
 }
 
 /** A pod may be scheduled when its gang names it, and, beyond a group's minimum, when the base gang has its own. */
-function removeGates(draft: GangDraft, picture: CliquePicture, { set, pods }: Pick<Scaling, "set" | "pods">): void {
+function removeGates(draft: GangDraft, picture: CliqueSnapshot, { set, pods }: Pick<Scaling, "set" | "pods">): void {
   const { clique, settings } = picture;
   const gated = pods.filter((pod) => !isLeaving(pod) && hasGate(pod) && !draft.has(pod));
   if (gated.length === 0) return;
@@ -299,7 +299,7 @@ function removeGates(draft: GangDraft, picture: CliquePicture, { set, pods }: Pi
   }
 }
 
-function missingInBase({ podGangNamed, cliqueNamed: named }: CliquePicture, base: string): string | undefined {
+function missingInBase({ podGangNamed, cliqueNamed: named }: CliqueSnapshot, base: string): string | undefined {
   const gang = podGangNamed(base);
   if (gang === undefined) return `base gang ${base} does not exist yet`;
   for (const { name, minReplicas } of gang.spec.podgroups) {

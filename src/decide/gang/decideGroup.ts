@@ -30,11 +30,11 @@ import { type GroupHome, type GroupReplica, groupReplicasOf, homeOfGroup } from 
 import { type GroupUpdate, groupUpdate } from "./groupUpdate.ts";
 import { isForeignHash } from "./hashes.ts";
 import { memberName } from "./names.ts";
+import { datedError, type ReconcileFailure } from "./reconcileEvents.ts";
 import { recordLoss } from "./scheduleLoss.ts";
-import { isReplicaEnding, isSaidOfThis, judgeGroupReplicas, type ReplicaGangs } from "./termination.ts";
-import { datedError, type TurnFailure } from "./turnEvents.ts";
+import { isReplicaEnding, isStatusCurrent, judgeGroupReplicas, type ReplicaGangs } from "./termination.ts";
 
-export interface GroupPicture {
+export interface GroupSnapshot {
   readonly absentAt: AbsentAt;
   readonly settings: GangSettings;
   readonly group: PodCliqueScalingGroup;
@@ -48,7 +48,7 @@ export interface GroupPicture {
   readonly claims: readonly ResourceClaim[];
   readonly templateNamed: TemplateNamed;
   /** What could not be done for it. */
-  readonly failures: readonly TurnFailure[];
+  readonly failures: readonly ReconcileFailure[];
 }
 
 export interface GroupDecision extends GangDecision {
@@ -56,7 +56,7 @@ export interface GroupDecision extends GangDecision {
   readonly ends: readonly number[];
 }
 
-export function decideGroup(picture: GroupPicture, nowMs: number): GroupDecision {
+export function decideGroup(picture: GroupSnapshot, nowMs: number): GroupDecision {
   const { group, set, cliques } = picture;
   const draft = new GangDraft(picture.absentAt);
   const nothing = (): GroupDecision => ({ ...draft.decision(), ends: [] });
@@ -78,7 +78,7 @@ export function decideGroup(picture: GroupPicture, nowMs: number): GroupDecision
   if (open.length === 0 && !isRunning(update.progress)) {
     for (const { index, verdict } of judgeGroupReplicas(group, replicas, policyOf(picture, set), nowMs)) {
       // The record stands in the status: what else that says must be of the same group. This turn says it, the next one ends.
-      if (verdict.verdict === "end" && isSaidOfThis(group)) ends.push(index);
+      if (verdict.verdict === "end" && isStatusCurrent(group)) ends.push(index);
       else if (verdict.verdict === "wait") {
         draft.wakeAt(verdict.untilMs);
         draft.wait(`${verdict.because}: its replica ${index} ends at ${formatTime(verdict.untilMs)}`);
@@ -91,7 +91,7 @@ export function decideGroup(picture: GroupPicture, nowMs: number): GroupDecision
 }
 
 function policyOf(
-  { settings }: GroupPicture,
+  { settings }: GroupSnapshot,
   set: PodCliqueSet,
 ): { readonly set: PodCliqueSet; readonly policy: FullLossPolicy } {
   return { set, policy: settings.fullLossPolicy };
@@ -147,7 +147,7 @@ function removeExcess(draft: GangDraft, group: PodCliqueScalingGroup, cliques: r
 }
 
 /** Cliques that are missing are made. Those that exist change only where nothing is rolled: elsewhere they are made anew. */
-function syncMembers(draft: GangDraft, { group, cliques, isTaken }: GroupPicture, home: GroupHome): void {
+function syncMembers(draft: GangDraft, { group, cliques, isTaken }: GroupSnapshot, home: GroupHome): void {
   const { set, setReplica, template } = home;
   const byName = new Map(cliques.map((clique) => [clique.metadata.name, clique]));
   for (let replica = 0; replica < groupReplicasInReach(set, template, group.spec); replica++) {
@@ -183,7 +183,7 @@ interface GroupSaid {
 
 function groupStatus(
   draft: GangDraft,
-  { group, settings, failures, replica }: GroupPicture,
+  { group, settings, failures, replica }: GroupSnapshot,
   { home, replicas, update, terminations, problem }: GroupSaid,
   nowMs: number,
 ): void {

@@ -32,7 +32,7 @@ import {
 import { autoscalerObjects, publishesNotReady, serviceObject } from "./sharedObjects.ts";
 import { judgeSetReplica, type Verdict } from "./termination.ts";
 
-export interface ReplicaPicture {
+export interface ReplicaSnapshot {
   readonly absentAt: AbsentAt;
   readonly settings: GangSettings;
   readonly set: PodCliqueSet;
@@ -56,7 +56,7 @@ export interface ReplicaDecision extends GangDecision {
   readonly verdict: Verdict;
 }
 
-export function decideReplica(picture: ReplicaPicture, nowMs: number): ReplicaDecision {
+export function decideReplica(picture: ReplicaSnapshot, nowMs: number): ReplicaDecision {
   const { set, setReplica, settings } = picture;
   const draft = new GangDraft(picture.absentAt);
   const calm: Verdict = { verdict: "calm" };
@@ -81,7 +81,7 @@ export function decideReplica(picture: ReplicaPicture, nowMs: number): ReplicaDe
   return { ...draft.decision(), verdict };
 }
 
-function syncService(draft: GangDraft, { set, setReplica, service }: ReplicaPicture): void {
+function syncService(draft: GangDraft, { set, setReplica, service }: ReplicaSnapshot): void {
   const wanted = serviceObject(set, setReplica);
   if (service === undefined) draft.create(wanted, "the replica's pods have names");
   else if (!isLeaving(service)) {
@@ -93,7 +93,7 @@ function syncService(draft: GangDraft, { set, setReplica, service }: ReplicaPict
   }
 }
 
-function syncAutoscalers(draft: GangDraft, { set, setReplica, autoscalerNamed }: ReplicaPicture): void {
+function syncAutoscalers(draft: GangDraft, { set, setReplica, autoscalerNamed }: ReplicaSnapshot): void {
   for (const wanted of autoscalerObjects(set, setReplica)) {
     const stored = autoscalerNamed(wanted.metadata.name);
     if (stored === undefined) draft.create(wanted, "its replicas follow the load");
@@ -113,7 +113,7 @@ function syncAutoscalers(draft: GangDraft, { set, setReplica, autoscalerNamed }:
   }
 }
 
-function syncCliques(draft: GangDraft, { set, setReplica, cliques }: ReplicaPicture): void {
+function syncCliques(draft: GangDraft, { set, setReplica, cliques }: ReplicaSnapshot): void {
   for (const clique of standaloneCliques(set)) {
     const wanted = cliqueObject({ set, setReplica, clique });
     const stored = cliques.find(({ metadata }) => metadata.name === wanted.metadata.name);
@@ -127,7 +127,7 @@ function syncCliques(draft: GangDraft, { set, setReplica, cliques }: ReplicaPict
   }
 }
 
-function syncGroups(draft: GangDraft, { set, setReplica, groups }: ReplicaPicture): void {
+function syncGroups(draft: GangDraft, { set, setReplica, groups }: ReplicaSnapshot): void {
   for (const template of groupsOf(set)) {
     const wanted = groupObject(set, setReplica, template);
     const stored = groups.find(({ metadata }) => metadata.name === wanted.metadata.name);
@@ -142,7 +142,7 @@ function syncGroups(draft: GangDraft, { set, setReplica, groups }: ReplicaPictur
 }
 
 /** Gangs exist before their pods may be scheduled, name them as they come, and are whole when all are there (R-PG-3 to R-PG-8). */
-function syncGangs(draft: GangDraft, picture: ReplicaPicture, nowMs: number): void {
+function syncGangs(draft: GangDraft, picture: ReplicaSnapshot, nowMs: number): void {
   const { set, setReplica, groups, pods, binding, settings } = picture;
   const shapes = gangShapes(set, setReplica, groups);
   const wanted = new Set(shapes.map(({ name }) => name));
@@ -196,7 +196,7 @@ function removeGang(draft: GangDraft, set: PodCliqueSet, gang: PodGang): void {
 }
 
 /** Why a gang is not whole: a clique that is missing, too few pods, or pods that belong to another gang. */
-function missingOf({ name, members }: GangShape, { set, cliques, pods }: ReplicaPicture): string | undefined {
+function missingOf({ name, members }: GangShape, { set, cliques, pods }: ReplicaSnapshot): string | undefined {
   for (const member of members) {
     const clique = cliques.find(({ metadata }) => metadata.name === member.name);
     if (clique === undefined || isLeaving(clique)) return `gang ${name} waits for clique ${member.name}`;

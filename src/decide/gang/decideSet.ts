@@ -42,12 +42,12 @@ import {
 import { defaultLabels, isLeaving, selectorText } from "./gangLabels.ts";
 import { generationHash, isForeignHash } from "./hashes.ts";
 import { gangShapes } from "./podGangObjects.ts";
+import { datedError, type ReconcileFailure } from "./reconcileEvents.ts";
 import { countUpdated, isReplicaUpdated, nextProgress, type SetReplicaChildren } from "./setUpdate.ts";
 import { accountObjects, autoscalerObjects } from "./sharedObjects.ts";
 import { topologyCondition } from "./topologyCondition.ts";
-import { datedError, type TurnFailure } from "./turnEvents.ts";
 
-export interface SetPicture {
+export interface SetSnapshot {
   readonly absentAt: AbsentAt;
   readonly settings: GangSettings;
   readonly set: PodCliqueSet;
@@ -62,10 +62,10 @@ export interface SetPicture {
   readonly accountNamed: (kind: string, name: string) => KubeObject | undefined;
   readonly bindingNamed: (name: string) => ClusterTopologyBinding | undefined;
   /** What could not be done for it. */
-  readonly failures: readonly TurnFailure[];
+  readonly failures: readonly ReconcileFailure[];
 }
 
-export function decideSet(picture: SetPicture, nowMs: number): GangDecision {
+export function decideSet(picture: SetSnapshot, nowMs: number): GangDecision {
   const { set } = picture;
   const draft = new GangDraft(picture.absentAt);
   if (isLeaving(set)) {
@@ -103,7 +103,7 @@ function sayLimit(draft: GangDraft, set: PodCliqueSet, limit: string): void {
 /** An object of ours that belongs to somebody else is not taken. */
 function syncAccount(
   draft: GangDraft,
-  { set, accountNamed }: SetPicture,
+  { set, accountNamed }: SetSnapshot,
 ): Pick<LastError, "code" | "description"> | undefined {
   let conflict: Pick<LastError, "code" | "description"> | undefined;
   for (const wanted of accountObjects(set)) {
@@ -120,7 +120,7 @@ function syncAccount(
 }
 
 /** Everything of replicas that are not asked for any more, Services included (Q10), and autoscalers that nobody wants. */
-function removeExcess(draft: GangDraft, picture: SetPicture): void {
+function removeExcess(draft: GangDraft, picture: SetSnapshot): void {
   const { set } = picture;
   const asked = replicasOf(set);
   const ground = {
@@ -149,7 +149,7 @@ function removeExcess(draft: GangDraft, picture: SetPicture): void {
 }
 
 /** Gangs from an operator that put no number on them: found by name, all of them. */
-function removeUnexpectedGangs(draft: GangDraft, { set, groups }: SetPicture, gangs: readonly PodGang[]): void {
+function removeUnexpectedGangs(draft: GangDraft, { set, groups }: SetSnapshot, gangs: readonly PodGang[]): void {
   const names = new Set<string>();
   for (let index = 0; index < replicasInReach(set); index++) {
     for (const { name } of gangShapes(set, index, groups)) names.add(name);
@@ -162,7 +162,7 @@ export function childrenByReplica({
   set,
   cliques,
   groups,
-}: Pick<SetPicture, "set" | "cliques" | "groups">): SetReplicaChildren[] {
+}: Pick<SetSnapshot, "set" | "cliques" | "groups">): SetReplicaChildren[] {
   const replicas = Array.from({ length: replicasInReach(set) }, (_, index) => ({
     index,
     cliques: [] as PodClique[],
@@ -187,7 +187,7 @@ export function isReplicaAvailable(set: PodCliqueSet, { cliques, groups }: SetRe
 
 function setStatus(
   draft: GangDraft,
-  picture: SetPicture,
+  picture: SetSnapshot,
   errors: readonly Pick<LastError, "code" | "description">[],
   nowMs: number,
 ): void {
@@ -251,7 +251,7 @@ function beginUpdate(set: PodCliqueSet, nowMs: number): { hash: string; progress
 /** A record is over when its cliques are gone and every group of the replica knows of it, where that matters. */
 function openTerminations(
   draft: GangDraft,
-  { set, cliques, groups }: SetPicture,
+  { set, cliques, groups }: SetSnapshot,
   records: readonly GangTermination[] | undefined,
   { fullLossPolicy }: GangSettings,
 ): GangTermination[] {

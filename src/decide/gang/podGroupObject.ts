@@ -15,7 +15,7 @@ import { replaced } from "./cliqueObject.ts";
 import { type AbsentAt, type GangDecision, GangDraft } from "./gangDraft.ts";
 import { isLeaving, ownerOf } from "./gangLabels.ts";
 
-export interface PodGroupPicture {
+export interface PodGroupSnapshot {
   readonly absentAt: AbsentAt;
   readonly podGang: PodGang;
   /** The set that the gang belongs to; without it the queue is not known. */
@@ -23,7 +23,7 @@ export interface PodGroupPicture {
   readonly podGroup: PodGroup | undefined;
 }
 
-export function decidePodGroup({ absentAt, podGang, set, podGroup }: PodGroupPicture): GangDecision {
+export function decidePodGroup({ absentAt, podGang, set, podGroup }: PodGroupSnapshot): GangDecision {
   const draft = new GangDraft(absentAt);
   if (podGang.metadata.labels?.[labels.schedulerName] !== "kai-scheduler" || isLeaving(podGang))
     return draft.decision();

@@ -135,7 +135,7 @@ export interface FreshReplica extends ReplicaGangs {
  * The replica as its pods say it is now: each clique's condition is worked out again, so that a recovery that has not reached the
  * conditions counts as well. Times stay: a breach that goes on is as old as it is.
  */
-export function asPodsSay(fresh: FreshReplica, policy: FullLossPolicy, nowMs: number): FreshReplica {
+export function withConditionsFromPods(fresh: FreshReplica, policy: FullLossPolicy, nowMs: number): FreshReplica {
   const cliques = fresh.cliques.map((clique): PodClique => {
     const pods = fresh.pods.filter(({ metadata }) => controllerOf(metadata)?.uid === clique.metadata.uid);
     const minAvailable = clique.spec.minAvailable ?? clique.spec.replicas;
@@ -217,7 +217,7 @@ function withSaid<T extends PodClique | PodCliqueScalingGroup>(
 }
 
 /** Whether a group's status speaks of the group as it is: a person may have changed it, or sent it away, since. */
-export function isSaidOfThis({ metadata, status }: PodCliqueScalingGroup): boolean {
+export function isStatusCurrent({ metadata, status }: PodCliqueScalingGroup): boolean {
   return status?.observedGeneration === metadata.generation;
 }
 
@@ -228,7 +228,7 @@ export function recheckSetReplica(
   nowMs: number,
 ): GangTermination | { readonly notAnyMore: string } {
   if (!isAskedFor(fresh)) return { notAnyMore: "the replica is not asked for" };
-  const now = asPodsSay(fresh, policy, nowMs);
+  const now = withConditionsFromPods(fresh, policy, nowMs);
   const verdict = judgeSetReplica(now, policy, nowMs);
   if (verdict.verdict !== "end") return { notAnyMore: "the replica has recovered" };
   const victims = fresh.cliques.filter((clique) => !isLeaving(clique) && setReplicaOf(clique) === fresh.setReplica);
@@ -245,11 +245,11 @@ export function recheckGroupReplica(
   nowMs: number,
 ): GangTermination | { readonly notAnyMore: string } {
   if (!isAskedFor(fresh)) return { notAnyMore: "the replica of the set is not asked for" };
-  const now = asPodsSay(fresh, policy, nowMs);
+  const now = withConditionsFromPods(fresh, policy, nowMs);
   const group = now.groups.find(({ metadata }) => metadata.name === groupName);
   const home = group === undefined ? undefined : homeOfGroup(now.set, group);
   if (group === undefined || home === undefined || isLeaving(group)) return { notAnyMore: "the group is gone" };
-  if (!isSaidOfThis(group)) return { notAnyMore: "the group has changed, and is looked at first" };
+  if (!isStatusCurrent(group)) return { notAnyMore: "the group has changed, and is looked at first" };
   const own = now.cliques.filter(({ metadata }) => metadata.labels?.[labels.group] === groupName);
   const judged = judgeGroupReplicas(group, groupReplicasOf(group, home, own), { set: now.set, policy }, nowMs);
   const mine = judged.find((each) => each.index === index)?.verdict;

@@ -1,7 +1,7 @@
 /** One node as capacity: what it has of a resource, what is taken, what is free, and whether anything may start there. */
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import { parseQuantity, QuantityError, unitsOf } from "../../model/quantity.ts";
-import type { ClusterPicture } from "./clusterPicture.ts";
+import type { InventorySnapshot } from "./inventorySnapshot.ts";
 import { holdsItsNode, isReservationPod, isWarm, unitsRequested } from "./podUse.ts";
 import { type ClosedReason, instanceIdOf, type NodeRules, whyNotSchedulable } from "./schedulableNode.ts";
 
@@ -30,7 +30,7 @@ export class ClusterIndex {
   private readonly published = new Map<string, number>();
   private readonly byLabel = new Map<string, Node[]>();
 
-  constructor(picture: ClusterPicture, nodeLabel: string) {
+  constructor(picture: InventorySnapshot, nodeLabel: string) {
     this.nodes = [...picture.nodes].sort((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
     for (const pod of picture.pods) {
       if (!holdsItsNode(pod)) continue;

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import type { ScalingGroup } from "../../model/inventory/cloud.ts";
 import type { GpuTypeRow, ReservationRow } from "../../model/inventory/rows.ts";
 import type { Node, Pod, ResourceClaim, ResourceSlice } from "../../model/kubernetes.generated.ts";
-import { clusterPicture } from "./clusterPicture.ts";
+import { inventorySnapshot } from "./inventorySnapshot.ts";
 import { type AvailabilityInput, planAvailability } from "./planAvailability.ts";
 import { gpuType, group, node, noNumbers, nowMs, pod, reservation } from "./testing/builders.ts";
 
@@ -28,7 +28,7 @@ function input(world: World): AvailabilityInput {
     cluster:
       typeof nodes === "string"
         ? { ok: false, why: nodes }
-        : { ok: true, value: clusterPicture({ nodes, pods, claims, slices, revision: "1" }) },
+        : { ok: true, value: inventorySnapshot({ nodes, pods, claims, slices, revision: "1" }) },
     reservations,
     names: { prefix: "p", aliases: {} },
     nowMs,

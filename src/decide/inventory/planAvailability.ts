@@ -7,8 +7,8 @@ import type { AvailabilityNumbers, DriftEvent, GpuTypeRow, ReservationRow } from
 import type { TypeWrite } from "../../model/inventory/writes.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { assignGroups, type GroupNames, isVirtual, labelValueOf, unassignedDrift } from "./assignGroups.ts";
-import type { ClusterPicture } from "./clusterPicture.ts";
 import { heartbeatClockMs, whyClusterIsDoubted } from "./doubtCluster.ts";
+import type { InventorySnapshot } from "./inventorySnapshot.ts";
 import { ClusterIndex, type NodeUse } from "./nodeUse.ts";
 import { isWarm } from "./podUse.ts";
 import { type ClosedReason, closedText, type NodeRules, nodeRulesDefault } from "./schedulableNode.ts";
@@ -20,7 +20,7 @@ export type Read<T> = { readonly ok: true; readonly value: T } | { readonly ok: 
 export interface AvailabilityInput {
   readonly types: readonly GpuTypeRow[];
   readonly groups: Read<readonly ScalingGroup[]>;
-  readonly cluster: Read<ClusterPicture>;
+  readonly cluster: Read<InventorySnapshot>;
   readonly reservations: readonly ReservationRow[];
   readonly names: GroupNames;
   readonly nodeRules?: NodeRules;

@@ -13,8 +13,8 @@ export function allocate(session: Session): void {
   const depth = cluster.settings.queueDepth["allocate"];
   const candidates = session.candidates();
   // Somebody was evicted for these: what was promised to them is theirs before anybody else's.
-  const promised = cluster.nominated.size === 0 ? [] : candidates.filter(isPromised);
-  for (const job of sortedJobs(promised)) while (serve(session, job) && isPromised(job));
+  const promised = cluster.nominated.size === 0 ? [] : candidates.filter(isNominated);
+  for (const job of sortedJobs(promised)) while (serve(session, job) && isNominated(job));
   const line = new JobLine(
     cluster,
     session.total,
@@ -44,7 +44,7 @@ function plainLine(session: Session): readonly Job[] {
   const line: Job[] = [];
   const join = (job: Job): void => {
     job.lineNumber = number;
-    if (!session.isSomebodyElses(job)) line.push(job);
+    if (!session.isLeftToClaimScheduler(job)) line.push(job);
   };
   for (const job of last.jobs) if (cluster.waiting.has(job)) join(job);
   for (const job of cluster.waiting) if (!job.isGroup && job.lineNumber !== number) join(job);
@@ -70,7 +70,7 @@ function serve(session: Session, job: Job): boolean {
   return true;
 }
 
-function isPromised(job: Job): boolean {
+function isNominated(job: Job): boolean {
   for (const set of job.podSets) {
     if (set.pending === 0) continue;
     for (const task of set.tasks) {

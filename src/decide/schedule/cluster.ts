@@ -18,7 +18,7 @@ import { type DeviceClaims, noDeviceClaims } from "./deviceClaims.ts";
 import { DisruptionBudgets } from "./disruptionBudgets.ts";
 import { Fit } from "./fit.ts";
 import type { Job } from "./job.ts";
-import { JobRoll } from "./jobRoll.ts";
+import { JobIndex } from "./jobIndex.ts";
 import { LabelDomains } from "./labelDomains.ts";
 import {
   type Holding,
@@ -78,7 +78,7 @@ export class Cluster {
   private readonly releasing = new Set<Task>();
   private readonly sum: ClusterTotal;
   private readonly queueBook = new QueueBook();
-  private readonly roll: JobRoll;
+  private readonly roll: JobIndex;
   private gpuMemory = { leastMiB: 0, mostMiB: 0 };
   private isGpuMemoryDirty = true;
 
@@ -92,7 +92,7 @@ export class Cluster {
     const labels = new LabelDomains(this.table);
     this.fit = new Fit(this.table, settings);
     this.sum = new ClusterTotal(this.table, this.names, settings);
-    this.roll = new JobRoll({
+    this.roll = new JobIndex({
       settings: () => this.settings,
       queueBook: this.queueBook,
       topologies: this.topologies,

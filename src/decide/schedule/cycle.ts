@@ -102,10 +102,10 @@ function planOf({ cluster, statement, decided, obstacles, searches, wakeMs }: Se
     binds: binds.get(job) ?? [],
     pipelined: pipelined.get(job) ?? [],
   }));
-  return { jobs, evictions, broken: brokenPromises(cluster), obstacles, searches, wakeMs };
+  return { jobs, evictions, broken: unmetNominations(cluster), obstacles, searches, wakeMs };
 }
 
-function brokenPromises({ nominated }: Cluster): Map<string, string> {
+function unmetNominations({ nominated }: Cluster): Map<string, string> {
   const broken = new Map<string, string>();
   for (const { uid, status, job } of nominated) {
     if (status === "pending" && job !== undefined) broken.set(uid, job.id);

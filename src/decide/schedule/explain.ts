@@ -18,11 +18,11 @@ import { largerThanAnyNode } from "./largestNode.ts";
 import type { NodeState } from "./nodeState.ts";
 import { inPlacingOrder } from "./placeGang.ts";
 import { placeTask, problemOf } from "./placeTask.ts";
+import { socialRules } from "./podAffinity.ts";
 import type { PodShape } from "./podShape.ts";
 import type { QueueState } from "./queueTree.ts";
 import { gpuAt, wholeAmount } from "./resources.ts";
 import type { Obstacle, Session } from "./session.ts";
-import { socialRules } from "./social.ts";
 import type { Task } from "./task.ts";
 import { constraintProblem } from "./topologyDomains.ts";
 import { trialBudgetOf } from "./trialBudget.ts";
@@ -297,7 +297,7 @@ function verdictAbout(task: Task, told: Explained): Verdict {
 function isOfShape({ cluster }: Session, { root }: Job, task: Task): boolean {
   const { terms, queues } = cluster;
   if (root.podSet === undefined || root.topology !== undefined || queues.hasTypes) return false;
-  return !task.shape.hasDeviceClaims && memoryGate(task) === undefined && !terms.isShunned(task);
+  return !task.shape.hasDeviceClaims && memoryGate(task) === undefined && !terms.matchesOthersAntiAffinity(task);
 }
 
 /** Counting shared GPUs of a node costs as much as looking at this many. */
@@ -308,7 +308,8 @@ function reasonsFor(session: Session, job: Job, task: Task, step: Step, before: 
   const { total, byShape } = explanationsOf(session);
   // With bounds of GPUs the queue decides too, and with others around their labels or those of a topology.
   const { terms, queues } = session.cluster;
-  const isOwn = queues.hasTypes || memoryGate(task) !== undefined || terms.isShunned(task) || isBound(job.root);
+  const isOwn =
+    queues.hasTypes || memoryGate(task) !== undefined || terms.matchesOthersAntiAffinity(task) || isBound(job.root);
   const isAlike = !isOwn && before.length === 0 && step.tasks.every(({ shape }) => shape === task.shape);
   const key = isAlike ? `${task.shape.id} ${step.tasks.length}` : `own ${byShape.size}`;
   let reasons = isAlike ? byShape.get(key) : undefined;

@@ -6,9 +6,9 @@ import { memoryGate } from "./gates.ts";
 import { isShared, shareMemoryMiB } from "./gpuRequest.ts";
 import { barredTypes } from "./gpuTypes.ts";
 import type { GroupUse, NodeState } from "./nodeState.ts";
+import { type InterPodRules, socialRules } from "./podAffinity.ts";
 import type { PodShape } from "./podShape.ts";
 import { gpuAt } from "./resources.ts";
-import { type SocialRules, socialRules } from "./social.ts";
 import type { Statement } from "./statement.ts";
 import type { Task } from "./task.ts";
 
@@ -23,7 +23,7 @@ export interface Candidates {
 export const anywhere: Candidates = { nodes: undefined };
 
 /** KAI weighs others' company a million times, closeness in a topology a hundred thousand times. */
-const companyUnit = 1e6 * 1e9;
+const podAffinityWeight = 1e6 * 1e9;
 export const closenessUnit = 1e5 * 1e9;
 
 /** What no node and no eviction can cure, or undefined. */
@@ -68,7 +68,7 @@ export function findSpot(cluster: Cluster, task: Task, candidates: Candidates = 
   }
   const isSocialOnly = rules !== undefined && !isBarred && candidates.bonus === undefined && isAlone(shape);
   if (isSocialOnly && nominated === undefined && candidates.nodes === undefined) {
-    const at = bestInCompany(fit.scores(shape), rules, fit.scratch);
+    const at = bestByPodAffinity(fit.scores(shape), rules, fit.scratch);
     return at === nowhere ? undefined : spotAt(cluster, task, at);
   }
   const all = candidates.nodes ?? table.nodes.map((_, index) => index);
@@ -96,7 +96,7 @@ function isAlone({ volumeClaims, hasDeviceClaims }: PodShape): boolean {
 }
 
 /** The best of all nodes by their scores and by what others say: `bestOf` without making lists of them. `company` is overwritten. */
-function bestInCompany(scores: Float64Array, rules: SocialRules, company: Float64Array): number {
+function bestByPodAffinity(scores: Float64Array, rules: InterPodRules, company: Float64Array): number {
   let best = nowhere;
   let bestScore = -1;
   if (!rules.hasScore) {
@@ -138,7 +138,7 @@ function bestInCompany(scores: Float64Array, rules: SocialRules, company: Float6
 
 /** From the worst company to the best, in hundredths. */
 function companyWorth(company: number, least: number, most: number): number {
-  return Math.round(((company - least) * 100) / (most - least)) * companyUnit;
+  return Math.round(((company - least) * 100) / (most - least)) * podAffinityWeight;
 }
 
 function bestOf(
@@ -146,7 +146,7 @@ function bestOf(
   task: Task,
   nodes: readonly number[],
   { bonus }: Candidates,
-  rules: SocialRules | undefined,
+  rules: InterPodRules | undefined,
 ): number {
   const { fit } = cluster;
   if (rules?.hasScore !== true) return fit.bestAmong(task.shape, nodes, bonus);
@@ -167,7 +167,7 @@ function isAllowed(
   cluster: Cluster,
   task: Task,
   at: number,
-  rules: SocialRules | undefined,
+  rules: InterPodRules | undefined,
   bars: ReadonlyMap<string, unknown>,
   gate: ReturnType<typeof memoryGate>,
 ): boolean {

@@ -118,7 +118,7 @@ export class PodShapes {
       affinity?.nodeAffinity,
       spec?.tolerations?.map(({ key, operator, value, effect }) => [key, operator, value, effect]),
     ]);
-    const isSocial =
+    const hasInterPodRules =
       affinity?.podAffinity !== undefined ||
       affinity?.podAntiAffinity !== undefined ||
       (spec?.topologySpreadConstraints?.length ?? 0) > 0;
@@ -126,7 +126,7 @@ export class PodShapes {
     const hasDeviceClaims = (spec?.resourceClaims?.length ?? 0) > 0 || mayBeServed;
     const limits = JSON.stringify([
       choiceKey,
-      isSocial ? [affinity?.podAffinity, affinity?.podAntiAffinity, spec?.topologySpreadConstraints] : 0,
+      hasInterPodRules ? [affinity?.podAffinity, affinity?.podAntiAffinity, spec?.topologySpreadConstraints] : 0,
       ports.length > 0 ? ports : 0,
       volumeClaims.length > 0 ? [pod.metadata.namespace, volumeClaims] : 0,
       configMaps.length > 0 ? [pod.metadata.namespace, configMaps] : 0,
@@ -143,7 +143,7 @@ export class PodShapes {
     }
     let key = limits + asked;
     // Whoever counts pods by labels may count itself; all others are alike whatever their labels say.
-    if (isSocial) key += `|${pod.metadata.namespace ?? ""}|${JSON.stringify(pod.metadata.labels ?? {})}`;
+    if (hasInterPodRules) key += `|${pod.metadata.namespace ?? ""}|${JSON.stringify(pod.metadata.labels ?? {})}`;
     const known = this.byKey.get(key);
     if (known !== undefined) {
       known.users++;
@@ -220,7 +220,7 @@ export class PodShapes {
       hasDeviceClaims,
       servedPlaces,
       namespace: pod.metadata.namespace ?? "",
-      isLocal: !isSocial && volumeClaims.length === 0 && !hasDeviceClaims,
+      isLocal: !hasInterPodRules && volumeClaims.length === 0 && !hasDeviceClaims,
       limits,
     };
     this.byKey.set(key, shape);

@@ -184,7 +184,7 @@ export class PodTerms {
   }
 
   /** Whether anybody's anti-affinity keeps this pod away from some node. */
-  isShunned(task: Task): boolean {
+  matchesOthersAntiAffinity(task: Task): boolean {
     if (this.terms.size === 0) return false;
     return this.matchesOf(task).some((term) => term.holders.size > 0);
   }

@@ -85,10 +85,10 @@ describe("what is worth more, in order:", () => {
     const places = (words: Parameters<typeof world>[0]) =>
       outcome(decide(world({ nodes, topologies: [topology("t", "rack")], ...words })));
     const near = { topologyConstraint: { topology: "t", preferredTopologyLevel: "rack" } };
-    const three = (likesCompany: boolean) => ({
+    const three = (prefersPods: boolean) => ({
       groups: [group("a", { minMember: 3, ...near })],
       pods: ["a-000", "a-001", "a-002"].map((name) =>
-        pod(name, { gpus: 1, group: "a", ...(likesCompany && name === "a-001" && { spec: likes("db") }) }),
+        pod(name, { gpus: 1, group: "a", ...(prefersPods && name === "a-001" && { spec: likes("db") }) }),
       ),
     });
 

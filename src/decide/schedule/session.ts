@@ -34,7 +34,7 @@ export type Obstacle =
     };
 
 /** So often a bind may fail before what was promised to its pod is given to others. */
-const promiseTriesMax = 5;
+const nominationRetriesMax = 5;
 
 /** For who measures: told when something begins and ends. */
 export interface CycleWatch {
@@ -104,9 +104,9 @@ export class Session {
   candidates(): Job[] {
     const jobs: Job[] = [];
     for (const job of this.cluster.waiting) {
-      if (!job.isGroup || this.isSomebodyElses(job)) continue;
+      if (!job.isGroup || this.isLeftToClaimScheduler(job)) continue;
       if (isBeingBound(job)) {
-        this.keepPromises(job);
+        this.reserveNominatedNodes(job);
         continue;
       }
       const obstacle = this.obstacleBefore(job);
@@ -117,12 +117,12 @@ export class Session {
   }
 
   /** A bind that keeps failing must not keep what others could use for ever. */
-  private mayKeepPromises({ tasks }: Step): boolean {
-    return tasks.every(({ uid }) => (this.cluster.heldBack.get(uid)?.times ?? 0) <= promiseTriesMax);
+  private mayHoldNomination({ tasks }: Step): boolean {
+    return tasks.every(({ uid }) => (this.cluster.heldBack.get(uid)?.times ?? 0) <= nominationRetriesMax);
   }
 
   /** What others were evicted for is kept while the job waits: for those of its pods that are on their way, or before it is tried again. */
-  private keepPromises(job: Job): void {
+  private reserveNominatedNodes(job: Job): void {
     const { cluster, statement } = this;
     for (const task of job.tasks) {
       const promised = cluster.table.get(task.pod.status?.nominatedNodeName ?? "");
@@ -132,7 +132,7 @@ export class Session {
   }
 
   /** Pods of Kubernetes' own scheduler that have claims are placed by the part that allocates devices for them. */
-  isSomebodyElses(job: Job): boolean {
+  isLeftToClaimScheduler(job: Job): boolean {
     if (job.isGroup || !this.cluster.shapes.haveClaims) return false;
     for (const { shape } of job.tasks) if (shape.hasDeviceClaims) return true;
     return false;
@@ -159,7 +159,7 @@ export class Session {
       const held = this.heldBack(step);
       if (held !== undefined) {
         this.obstacles.set(job, held);
-        if (this.mayKeepPromises(step)) this.keepPromises(job);
+        if (this.mayHoldNomination(step)) this.reserveNominatedNodes(job);
         continue;
       }
       const obstacle = this.tryStep(job, step);
@@ -176,7 +176,7 @@ export class Session {
     // Whoever shares a GPU opens it for others to join.
     if (!shape.isLocal || isShared(shape.gpu)) return;
     if (job?.queue !== undefined && cluster.queues.hasTypes) return;
-    if (!cluster.terms.isShunned(task)) this.unplaceable.add(shape);
+    if (!cluster.terms.matchesOthersAntiAffinity(task)) this.unplaceable.add(shape);
   }
 
   /** A bind that was refused is not tried again at once: it would win every cycle, and others would starve behind it. */

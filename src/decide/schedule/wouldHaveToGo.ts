@@ -95,7 +95,7 @@ interface Conflict {
 /** Pods that a task does not want near it, or that do not want it. */
 function conflictsOf({ cluster }: Session, task: Task, budget: TrialBudget): Conflict[] {
   const { terms } = cluster;
-  const isKeptApart = task.shape.antiAffinity.length > 0 || terms.isShunned(task);
+  const isKeptApart = task.shape.antiAffinity.length > 0 || terms.matchesOthersAntiAffinity(task);
   if (!isKeptApart || !budget.spend(termCost * cluster.tasks.size)) return [];
   const own = task.shape.antiAffinity.map((each) => ({
     term: terms.ofAffinity(each, task),

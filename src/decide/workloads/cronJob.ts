@@ -9,7 +9,7 @@ import { isOver } from "./jobVerdict.ts";
 import { isOwnedBy, ownerReference } from "./ownership.ts";
 import { byAge, byName } from "./podFacts.ts";
 
-export interface CronJobPicture {
+export interface CronJobSnapshot {
   readonly revision: Revision;
   readonly cronJob: CronJob;
   /** All Jobs of the namespace, or at least those that the CronJob controls. */
@@ -18,7 +18,7 @@ export interface CronJobPicture {
 
 const scheduledAnnotation = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 
-export function decideCronJob(picture: CronJobPicture, nowMs: number): Decision {
+export function decideCronJob(picture: CronJobSnapshot, nowMs: number): Decision {
   const draft = new Draft();
   const { cronJob } = picture;
   if (cronJob.metadata.deletionTimestamp !== undefined) return draft.decision();
@@ -30,7 +30,7 @@ export function decideCronJob(picture: CronJobPicture, nowMs: number): Decision 
 }
 
 /** Makes the Job that is due, if one is, and tells the time for which that was. */
-function scheduleNext(draft: Draft, picture: CronJobPicture, jobs: readonly Job[], nowMs: number): string | undefined {
+function scheduleNext(draft: Draft, picture: CronJobSnapshot, jobs: readonly Job[], nowMs: number): string | undefined {
   const { cronJob } = picture;
   const { spec, metadata, status } = cronJob;
   const schedule = parseSchedule(spec.schedule);

@@ -11,7 +11,7 @@ import { claim } from "./ownership.ts";
 import { availableAtMs, byAge, byName, isAvailable, isFinished, isLeaving, isReady } from "./podFacts.ts";
 import { shareOf } from "./shareOf.ts";
 
-export interface DaemonSetPicture {
+export interface DaemonSetSnapshot {
   readonly revision: Revision;
   readonly daemonSet: DaemonSet;
   readonly nodes: readonly Node[];
@@ -30,7 +30,7 @@ const burst = 250;
 /** A pod that ends at once would otherwise be made again without a pause. */
 const replaceAfterMs = 5_000;
 
-export function decideDaemonSet(picture: DaemonSetPicture, nowMs: number): Decision {
+export function decideDaemonSet(picture: DaemonSetSnapshot, nowMs: number): Decision {
   const draft = new Draft();
   const { daemonSet } = picture;
   const { spec, metadata } = daemonSet;
@@ -86,7 +86,7 @@ interface Place {
 
 class Fleet {
   readonly draft: Draft;
-  readonly picture: DaemonSetPicture;
+  readonly picture: DaemonSetSnapshot;
   readonly hash: string;
   readonly nowMs: number;
   readonly places: readonly Place[];
@@ -95,7 +95,7 @@ class Fleet {
   readonly maxSurge: number;
   readonly maxUnavailable: number;
 
-  constructor(draft: Draft, picture: DaemonSetPicture, pods: readonly Pod[], hash: string, nowMs: number) {
+  constructor(draft: Draft, picture: DaemonSetSnapshot, pods: readonly Pod[], hash: string, nowMs: number) {
     const { daemonSet, nodes } = picture;
     this.draft = draft;
     this.picture = picture;

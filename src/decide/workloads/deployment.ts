@@ -19,7 +19,7 @@ import { claim, controllerOf, ownerReference } from "./ownership.ts";
 import { byAge, isFinished } from "./podFacts.ts";
 import { templateHash, templateHashLabel } from "./template.ts";
 
-export interface DeploymentPicture {
+export interface DeploymentSnapshot {
   readonly revision: Revision;
   readonly deployment: Deployment;
   /** All ReplicaSets of the namespace: also a stranger may have the name that we would give. */
@@ -28,7 +28,7 @@ export interface DeploymentPicture {
   readonly pods: readonly Pod[];
 }
 
-export function decideDeployment(picture: DeploymentPicture, nowMs: number): Decision {
+export function decideDeployment(picture: DeploymentSnapshot, nowMs: number): Decision {
   const draft = new Draft();
   const { deployment } = picture;
   const { spec, metadata } = deployment;
@@ -50,13 +50,13 @@ export function decideDeployment(picture: DeploymentPicture, nowMs: number): Dec
 
 class Rollout {
   readonly draft: Draft;
-  readonly picture: DeploymentPicture;
+  readonly picture: DeploymentSnapshot;
   readonly sets: readonly ReplicaSet[];
   readonly present: ReplicaSet | undefined;
   readonly old: readonly ReplicaSet[];
   readonly nowMs: number;
 
-  constructor(draft: Draft, picture: DeploymentPicture, sets: readonly ReplicaSet[], nowMs: number) {
+  constructor(draft: Draft, picture: DeploymentSnapshot, sets: readonly ReplicaSet[], nowMs: number) {
     this.draft = draft;
     this.picture = picture;
     this.sets = sets;

@@ -19,7 +19,7 @@ import { byAge } from "./podFacts.ts";
 import { type AddressType, addressTypes, backendOf, selectedPods } from "./serviceBackend.ts";
 import { canonicalJson } from "./template.ts";
 
-export interface EndpointSlicePicture {
+export interface EndpointSliceSnapshot {
   readonly revision: Revision;
   readonly service: Service;
   /** All pods of the namespace, or at least those that the Service selects. */
@@ -35,7 +35,7 @@ const managedByLabel = "endpointslice.kubernetes.io/managed-by";
 const manager = "endpointslice-controller.k8s.io";
 const headlessLabel = "service.kubernetes.io/headless";
 
-export function decideEndpointSlices(picture: EndpointSlicePicture): Decision {
+export function decideEndpointSlices(picture: EndpointSliceSnapshot): Decision {
   const draft = new Draft();
   const { service } = picture;
   if (service.metadata.deletionTimestamp !== undefined) return draft.decision();
@@ -83,12 +83,12 @@ interface Group {
 
 class Shelf {
   readonly draft: Draft;
-  readonly picture: EndpointSlicePicture;
+  readonly picture: EndpointSliceSnapshot;
   readonly family: AddressType;
   readonly owned: readonly EndpointSlice[];
   readonly taken: TakenNames;
 
-  constructor(draft: Draft, picture: EndpointSlicePicture, family: AddressType, owned: readonly EndpointSlice[]) {
+  constructor(draft: Draft, picture: EndpointSliceSnapshot, family: AddressType, owned: readonly EndpointSlice[]) {
     this.draft = draft;
     this.picture = picture;
     this.family = family;

@@ -7,7 +7,7 @@ import { isLeaving } from "./podFacts.ts";
 import { addressTypes, backendOf, corePort, selectedPods } from "./serviceBackend.ts";
 import { canonicalJson } from "./template.ts";
 
-export interface EndpointsPicture {
+export interface EndpointsSnapshot {
   readonly revision: Revision;
   readonly service: Service;
   readonly pods: readonly Pod[];
@@ -19,7 +19,7 @@ export interface EndpointsPicture {
 const addressesMax = 1000;
 const overCapacity = "endpoints.kubernetes.io/over-capacity";
 
-export function decideEndpoints({ revision, service, pods, endpoints }: EndpointsPicture): Decision {
+export function decideEndpoints({ revision, service, pods, endpoints }: EndpointsSnapshot): Decision {
   const draft = new Draft();
   const { name, namespace, labels = {}, deletionTimestamp } = service.metadata;
   const selected = selectedPods(service, pods);

@@ -17,7 +17,7 @@ import { pendingPodsMessage, pendingPodsRoom } from "./pendingPods.ts";
 import { byAge, isActive, isReady, isTerminating } from "./podFacts.ts";
 import { rankForDeletion } from "./scaleDown.ts";
 
-export interface JobPicture {
+export interface JobSnapshot {
   readonly revision: Revision;
   readonly job: Job;
   /** All pods of the namespace, or at least those that the Job controls or selects. */
@@ -37,7 +37,7 @@ export interface JobPicture {
 const writesMax = 500;
 const ownManager = "kubernetes.io/job-controller";
 
-export function decideJob(picture: JobPicture, nowMs: number): Decision {
+export function decideJob(picture: JobSnapshot, nowMs: number): Decision {
   const { job } = picture;
   const { spec, metadata } = job;
   const draft = new Draft();
@@ -87,7 +87,7 @@ function expire(draft: Draft, job: Job, nowMs: number): void {
 
 class Run {
   readonly draft: Draft;
-  readonly picture: JobPicture;
+  readonly picture: JobSnapshot;
   readonly job: Job;
   readonly pods: readonly Pod[];
   readonly active: readonly Pod[];
@@ -96,7 +96,7 @@ class Run {
   readonly stored: Verdict | undefined;
   readonly nowMs: number;
 
-  constructor(draft: Draft, picture: JobPicture, pods: readonly Pod[], nowMs: number) {
+  constructor(draft: Draft, picture: JobSnapshot, pods: readonly Pod[], nowMs: number) {
     this.draft = draft;
     this.picture = picture;
     this.job = picture.job;

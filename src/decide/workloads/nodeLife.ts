@@ -9,7 +9,7 @@ import { formatTime, timeToMs } from "../../model/time.ts";
 import { type Decision, Draft, earliest } from "./draft.ts";
 import { byName, isLeaving, podCondition } from "./podFacts.ts";
 
-export interface NodePicture {
+export interface NodeSnapshot {
   readonly node: Node;
   /** Of the namespace kube-node-lease, with the node's name. */
   readonly lease: Lease | undefined;
@@ -46,7 +46,7 @@ const ownNoSchedule: ReadonlySet<string> = new Set([
   ...Object.values(pressureTaints),
 ]);
 
-export function decideNodeLife(picture: NodePicture, nowMs: number, options = nodeLifeDefaults): Decision {
+export function decideNodeLife(picture: NodeSnapshot, nowMs: number, options = nodeLifeDefaults): Decision {
   const draft = new Draft();
   const { node } = picture;
   const { name, deletionTimestamp } = node.metadata;
@@ -66,7 +66,7 @@ export function decideNodeLife(picture: NodePicture, nowMs: number, options = no
 }
 
 /** When the silence is too long. */
-function silentAtMs({ node, lease, seenMs }: NodePicture, { graceMs, startupGraceMs }: NodeLifeOptions): number {
+function silentAtMs({ node, lease, seenMs }: NodeSnapshot, { graceMs, startupGraceMs }: NodeLifeOptions): number {
   const heard = [
     timeToMs(lease?.spec?.renewTime),
     ...(node.status?.conditions ?? []).map(({ lastHeartbeatTime }) => timeToMs(lastHeartbeatTime)),
@@ -96,7 +96,7 @@ function unknownConditions({ status }: Node, nowMs: number): NodeCondition[] {
   return conditions;
 }
 
-function writeTaints(draft: Draft, picture: NodePicture, nowMs: number): void {
+function writeTaints(draft: Draft, picture: NodeSnapshot, nowMs: number): void {
   const { node } = picture;
   const before = node.spec?.taints ?? [];
   const wanted = wantedTaints(picture);
@@ -119,7 +119,7 @@ function writeTaints(draft: Draft, picture: NodePicture, nowMs: number): void {
   draft.patch(node, patch, `taints of node ${node.metadata.name} follow its conditions`);
 }
 
-function wantedTaints({ node, allSilent }: NodePicture): Taint[] {
+function wantedTaints({ node, allSilent }: NodeSnapshot): Taint[] {
   const wanted: Taint[] = [];
   const conditions = node.status?.conditions ?? [];
   const ready = conditions.find(({ type }) => type === "Ready")?.status;
@@ -137,7 +137,7 @@ function wantedTaints({ node, allSilent }: NodePicture): Taint[] {
 }
 
 /** Nobody should be sent to a pod whose node does not answer. When the node is back, it says Ready itself. */
-function markPods(draft: Draft, { node, pods }: NodePicture, nowMs: number): void {
+function markPods(draft: Draft, { node, pods }: NodeSnapshot, nowMs: number): void {
   for (const pod of [...pods].sort(byName)) {
     const ready = podCondition(pod, "Ready");
     if (pod.spec?.nodeName !== node.metadata.name || ready?.status !== "True") continue;

@@ -4,7 +4,7 @@ import { type Decision, Draft } from "./draft.ts";
 import { disrupted } from "./nodeLife.ts";
 import { byAge, isFinished, isLeaving, podCondition } from "./podFacts.ts";
 
-export interface PodGcPicture {
+export interface PodGcSnapshot {
   readonly pods: readonly Pod[];
   readonly nodes: readonly Node[];
   /**
@@ -29,7 +29,7 @@ export const podGcDefaults: PodGcOptions = { endedMax: 12_500, quarantineMs: 40_
 
 const outOfService = "node.kubernetes.io/out-of-service";
 
-export function decidePodGc(picture: PodGcPicture, nowMs: number, options = podGcDefaults): PodGcDecision {
+export function decidePodGc(picture: PodGcSnapshot, nowMs: number, options = podGcDefaults): PodGcDecision {
   const draft = new Draft();
   const pods = [...picture.pods].sort(byAge);
   const nodes = new Map(picture.nodes.map((node) => [node.metadata.name, node]));

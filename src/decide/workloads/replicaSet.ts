@@ -10,7 +10,7 @@ import { pendingPodsMessage, pendingPodsReason, pendingPodsRoom } from "./pendin
 import { byAge, countPods, isActive, isTerminating } from "./podFacts.ts";
 import { rankForDeletion } from "./scaleDown.ts";
 
-export interface ReplicaSetPicture {
+export interface ReplicaSetSnapshot {
   readonly revision: Revision;
   readonly replicaSet: ReplicaSet;
   /** All pods of the namespace, or at least those that are controlled by the set or match its selector. */
@@ -29,7 +29,7 @@ export interface ReplicaSetPicture {
 /** No more creates or deletes than this in one turn. */
 export const burstReplicas = 500;
 
-export function decideReplicaSet(picture: ReplicaSetPicture, nowMs: number): Decision {
+export function decideReplicaSet(picture: ReplicaSetSnapshot, nowMs: number): Decision {
   const { replicaSet } = picture;
   const { spec, metadata } = replicaSet;
   const draft = new Draft();
@@ -58,7 +58,7 @@ interface Failure {
 /** False when pods are missing and none may be made, because too many wait for a node. */
 function manageReplicas(
   draft: Draft,
-  picture: ReplicaSetPicture,
+  picture: ReplicaSetSnapshot,
   active: readonly Pod[],
   all: readonly Pod[],
   nowMs: number,

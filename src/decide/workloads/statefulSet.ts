@@ -19,7 +19,7 @@ import { availableAtMs, byAge, byName, isAvailable, isFinished, isLeaving, isRea
 import { shareOf } from "./shareOf.ts";
 import { claimNameOf, claimOwners, newClaim, ordinalOf, podNameOf, statefulPod } from "./statefulPod.ts";
 
-export interface StatefulSetPicture {
+export interface StatefulSetSnapshot {
   readonly revision: Revision;
   readonly statefulSet: StatefulSet;
   /** All pods of the namespace, or at least those that the set controls or selects. */
@@ -40,7 +40,7 @@ const burst = 500;
 
 const hashLabel = "controller.kubernetes.io/hash";
 
-export function decideStatefulSet(picture: StatefulSetPicture, nowMs: number): Decision {
+export function decideStatefulSet(picture: StatefulSetSnapshot, nowMs: number): Decision {
   const draft = new Draft();
   const { statefulSet } = picture;
   const { spec, metadata, status } = statefulSet;
@@ -82,7 +82,7 @@ export function decideStatefulSet(picture: StatefulSetPicture, nowMs: number): D
 
 class Roll {
   readonly draft: Draft;
-  readonly picture: StatefulSetPicture;
+  readonly picture: StatefulSetSnapshot;
   readonly set: StatefulSet;
   readonly nowMs: number;
   /** Names of the revision that the pods come from and of the one they go to. */
@@ -101,7 +101,7 @@ class Roll {
 
   constructor(
     draft: Draft,
-    picture: StatefulSetPicture,
+    picture: StatefulSetSnapshot,
     pods: readonly Pod[],
     revisions: readonly ControllerRevision[],
     update: string,

@@ -15,7 +15,7 @@ export function meddler(): ActorSpec {
   return {
     name,
     finite: true,
-    sheltered: true,
+    isExemptFromFaults: true,
     run: async (ports) => {
       const { kube } = ports;
       if (ports.choose("meddles", (dice) => dice.between(0, 1)) === 0) return;

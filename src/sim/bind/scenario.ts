@@ -1,6 +1,6 @@
-import { binderPart } from "../../control/bind/binderPart.ts";
-import { nodesPart } from "../../control/nodes/nodesPart.ts";
-import type { Part } from "../../control/part.ts";
+import { binderComponent } from "../../control/bind/binderComponent.ts";
+import type { Component } from "../../control/component.ts";
+import { nodesComponent } from "../../control/nodes/nodesComponent.ts";
 import { reservationDefaults } from "../../decide/bind/reservation.ts";
 import { fastDelays } from "../../decide/nodes/podPlan.ts";
 import { parsePool, profilesWith } from "../../decide/nodes/profiles.ts";
@@ -38,8 +38,8 @@ const lease = { namespace: "default", name: "binder" };
  * Nodes that give devices and run pods, as fast as they can, and nothing else. They hold leases: without them a process
  * that starts again on an old list does not know what its earlier life gave away.
  */
-export const kubelets = (pools: readonly string[]): Part =>
-  nodesPart({
+export const kubelets = (pools: readonly string[]): Component =>
+  nodesComponent({
     pools: pools.map((text) => parsePool(text, profilesWith())),
     delays: fastDelays,
     events: "none",
@@ -48,7 +48,7 @@ export const kubelets = (pools: readonly string[]): Part =>
     heartbeatMs: 3_600_000,
     dra: undefined,
     stages: false,
-  }).part;
+  }).component;
 
 /** Nodes hold their leases in a namespace of its own. */
 export async function makeNamespaces(kube: Pick<KubeApi, "create">): Promise<void> {
@@ -59,7 +59,7 @@ export async function makeNamespaces(kube: Pick<KubeApi, "create">): Promise<voi
 
 /** Four GPUs each, and four are asked for at most: whoever takes one that is in use shows. */
 const nodes = kubelets(["t4=2"]);
-const binder = binderPart({ reservation: { ...reservationDefaults, allocationTimeoutMs: 4_000 } });
+const binder = binderComponent({ reservation: { ...reservationDefaults, allocationTimeoutMs: 4_000 } });
 
 /** Shares of one and of two GPUs and whole ones come and go while two binders quarrel about who leads and a person deletes reservations. */
 export const bindScenario: Scenario = bindWith();
@@ -69,7 +69,7 @@ export function bindWith(mistake?: Mistake): Scenario {
   return {
     name: mistake === undefined ? "bind" : `bind/${mistake.name}`,
     about: "pods that share GPUs are bound, deleted and bound again while everything lags, fails and dies",
-    parts: [binder, nodes],
+    components: [binder, nodes],
     serverLoops: true,
     setUp: makeNamespaces,
     actors: () => [
@@ -93,11 +93,11 @@ export function bindWith(mistake?: Mistake): Scenario {
       neverGoesBack,
       mirrorsAreComplete,
     ],
-    shakenMs: 16_000,
+    faultPhaseMs: 16_000,
     settleMs: 120_000,
     // Longer than a watch may wait that has failed again and again.
     quietMs: 35_000,
-    humming: ["coordination.k8s.io/leases", "events.k8s.io/events"],
+    ignoredForQuiescence: ["coordination.k8s.io/leases", "events.k8s.io/events"],
   };
 }
 

@@ -1,5 +1,5 @@
 import type { Controllers } from "../../control/controllers.ts";
-import type { TurnResult } from "../../control/loop.ts";
+import type { ReconcileResult } from "../../control/loop.ts";
 import { kindSource } from "../../control/sources.ts";
 import { isReservedFor } from "../../decide/devices/podClaims.ts";
 import { deviceKey } from "../../decide/devices/poolDevice.ts";
@@ -42,7 +42,7 @@ export interface KubeletOptions {
 export function kubelet(name: string, memory: NodeMemory, options: KubeletOptions): ActorSpec {
   return {
     name,
-    sheltered: true,
+    isExemptFromFaults: true,
     run: (ports) => runControllers(ports, (controllers) => addKubelet(controllers, ports, memory, options)),
   };
 }
@@ -61,29 +61,29 @@ function addKubelet(controllers: Controllers, ports: ActorPorts, memory: NodeMem
     concurrency: 8,
     sources: [
       kindSource(pods, (event) => {
-        const keys = [podTurn + event.key];
+        const keys = [podPrefix + event.key];
         if (event.type === "deleted")
-          for (const claim of agent.claimsOf(event.object) ?? []) keys.push(claimTurn + keyOf(claim));
+          for (const claim of agent.claimsOf(event.object) ?? []) keys.push(claimPrefix + keyOf(claim));
         if (event.type === "deleted") agent.deleted(event.object);
         return keys;
       }),
       kindSource(claims, (event) => [
-        claimTurn + event.key,
+        claimPrefix + event.key,
         ...(event.object.status?.reservedFor ?? []).map(
-          ({ name }) => `${podTurn}${event.object.metadata.namespace}/${name}`,
+          ({ name }) => `${podPrefix}${event.object.metadata.namespace}/${name}`,
         ),
       ]),
     ],
     reconcile: (key) =>
-      key.startsWith(podTurn) ? agent.pod(key.slice(podTurn.length)) : agent.claim(key.slice(claimTurn.length)),
+      key.startsWith(podPrefix) ? agent.pod(key.slice(podPrefix.length)) : agent.claim(key.slice(claimPrefix.length)),
   });
 }
 
 /** What the class of the scenarios stands for. */
 export const extendedDevice = "deviceclass.resource.kubernetes.io/gpu";
 
-const podTurn = "pod ";
-const claimTurn = "claim ";
+const podPrefix = "pod ";
+const claimPrefix = "claim ";
 
 function keyOf({ metadata }: ResourceClaim | Pod): string {
   return `${metadata.namespace}/${metadata.name}`;
@@ -124,7 +124,7 @@ class Agent {
     for (const claim of this.claimsOf(pod) ?? []) this.mistaken.add(claim.metadata.uid);
   }
 
-  async pod(key: string): Promise<TurnResult> {
+  async pod(key: string): Promise<ReconcileResult> {
     const pod = this.look.pod(key);
     if (!pod?.spec?.nodeName) return undefined;
     const { uid, namespace = "", name } = pod.metadata;
@@ -147,7 +147,7 @@ class Agent {
     return this.start(pod);
   }
 
-  private async start(pod: Pod): Promise<TurnResult> {
+  private async start(pod: Pod): Promise<ReconcileResult> {
     const claims = this.claimsOf(pod);
     if (claims === undefined) return undefined;
     const claimUids = claims.map(({ metadata }) => metadata.uid);
@@ -165,7 +165,7 @@ class Agent {
     return this.sayRunning(pod);
   }
 
-  private async sayRunning(pod: Pod): Promise<TurnResult> {
+  private async sayRunning(pod: Pod): Promise<ReconcileResult> {
     if (pod.status?.phase === "Running") return undefined;
     const { namespace = "", name, uid } = pod.metadata;
     const body = { metadata: { uid }, status: { phase: "Running" } } as unknown as JsonObject;
@@ -232,7 +232,7 @@ class Agent {
   }
 
   /** Lets go of a claim that nobody uses any more: of the devices first, then the claim says so. */
-  async claim(key: string): Promise<TurnResult> {
+  async claim(key: string): Promise<ReconcileResult> {
     const cached = this.look.claim(key);
     const [namespace = "", name = ""] = key.split("/");
     // The watch may not have shown our own last word about it yet.

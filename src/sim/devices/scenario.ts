@@ -1,5 +1,5 @@
 import type { Controllers } from "../../control/controllers.ts";
-import { addDevices } from "../../control/devices/devicesPart.ts";
+import { addDevices } from "../../control/devices/devicesComponent.ts";
 import type { KubeObject } from "../../model/object.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
@@ -72,11 +72,11 @@ export function devicesScenario(name: string, size: DevicesSize): Scenario {
       neverGoesBack,
       mirrorsAreComplete,
     ],
-    shakenMs: 12_000,
+    faultPhaseMs: 12_000,
     settleMs: 120_000,
     // A watch that was refused several times waits up to half a minute before it tries again.
     quietMs: 35_000,
-    humming: ["coordination.k8s.io/leases", "events.k8s.io/events", "/events"],
+    ignoredForQuiescence: ["coordination.k8s.io/leases", "events.k8s.io/events", "/events"],
   };
 }
 
@@ -115,7 +115,7 @@ function user({ nodes, devices, turns, isExact, shared = 0 }: DevicesSize): Acto
   return {
     name: "user",
     finite: true,
-    sheltered: true,
+    isExemptFromFaults: true,
     run: async (ports) => {
       for (let turn = 0; turn < turns; turn++) {
         await ports.sleep(Math.floor(10_000 / turns));

@@ -43,7 +43,7 @@ export const gpuLabels: Scenario = {
     {
       name: "technician",
       finite: true,
-      sheltered: true,
+      isExemptFromFaults: true,
       run: async (ports) => {
         for (let swap = 0; swap < 12; swap++) {
           await ports.sleep(1_000);
@@ -66,10 +66,10 @@ export const gpuLabels: Scenario = {
     neverGoesBack,
     mirrorsAreComplete,
   ],
-  shakenMs: 14_000,
+  faultPhaseMs: 14_000,
   settleMs: 60_000,
   quietMs: 10_000,
-  humming: ["coordination.k8s.io/leases"],
+  ignoredForQuiescence: ["coordination.k8s.io/leases"],
 };
 
 interface GpuNode {

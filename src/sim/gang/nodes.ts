@@ -4,7 +4,7 @@
  */
 import type { Controllers } from "../../control/controllers.ts";
 import { addNodeLives, type NodeLivesTimes } from "../../control/workloads/nodeLives.ts";
-import { Room } from "../../control/workloads/room.ts";
+import { WorkloadCaches } from "../../control/workloads/workloadCaches.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { formatTime } from "../../model/time.ts";
@@ -43,7 +43,7 @@ export const addCluster =
   (controllers: Controllers): void => {
     tinyScheduler(controllers);
     tinyKubelet(controllers, undefined, machines.isSilent);
-    const room = new Room(controllers);
+    const room = new WorkloadCaches(controllers);
     const podsByNode = room.pods.cache.index((object) => {
       const { nodeName = "" } = (object as unknown as Pod).spec ?? {};
       return nodeName === "" ? [] : [nodeName];
@@ -54,7 +54,7 @@ export const addCluster =
 /** The kubelets that are not cut off renew their leases, and say that they are ready where that is in doubt. */
 export const heart = (machines: Machines): ActorSpec => ({
   name: "heart",
-  sheltered: true,
+  isExemptFromFaults: true,
   run: async ({ kube, clock, cancel, sleep }) => {
     while (!cancel.cancelled) {
       for (const name of nodeNames) {

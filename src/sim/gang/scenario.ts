@@ -1,4 +1,4 @@
-import { addGangTurns, gangPart } from "../../control/gang/gangPart.ts";
+import { addGangReconcilers, gangComponent } from "../../control/gang/gangComponent.ts";
 import { defaultGangSettings, type FullLossPolicy, type GangSettings } from "../../model/gang/settings.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { ActorPorts } from "../actor.ts";
@@ -51,7 +51,7 @@ export function gangScenario(policy: FullLossPolicy = "Suppress", mistake?: Mist
   return {
     name: mistake === undefined ? name : `${name}/${mistake.name}`,
     about: `gangs that are made, scaled, changed and remade on nodes that are lost, under every fault; full loss: ${policy}`,
-    parts: [gangPart(settings)],
+    components: [gangComponent(settings)],
     serverLoops: true,
     setUp: (kube) => setUpGangs(kube),
     actors: () => {
@@ -60,11 +60,11 @@ export function gangScenario(policy: FullLossPolicy = "Suppress", mistake?: Mist
         ...operators.map((operator) => ({
           name: operator,
           run: (ports: ActorPorts) =>
-            runControllers(mistaken(ports, mistake), (controllers) => void addGangTurns(controllers, settings), {
+            runControllers(mistaken(ports, mistake), (controllers) => void addGangReconcilers(controllers, settings), {
               lease,
             }),
         })),
-        { ...controllersProcess("cluster", addCluster(machines)), sheltered: true },
+        { ...controllersProcess("cluster", addCluster(machines)), isExemptFromFaults: true },
         heart(machines),
         gangUser({ name: "user", acts: 16, spanMs: 24_000, machines }),
       ];
@@ -88,11 +88,11 @@ export function gangScenario(policy: FullLossPolicy = "Suppress", mistake?: Mist
       statusIsOfItsObject(held),
       gangsAreWhole,
     ],
-    shakenMs: 26_000,
+    faultPhaseMs: 26_000,
     settleMs: 240_000,
     // A watch that was refused may be tried again after half a minute.
     quietMs: 40_000,
-    humming: ["coordination.k8s.io/leases", "/events"],
+    ignoredForQuiescence: ["coordination.k8s.io/leases", "/events"],
   };
 }
 

@@ -1,6 +1,6 @@
 import { commit, resolveUnknown } from "../../control/commit.ts";
 import type { Controllers } from "../../control/controllers.ts";
-import { type Turn, type TurnResult, turnResultOf } from "../../control/loop.ts";
+import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../../control/loop.ts";
 import type { ObjectCache } from "../../control/objectCache.ts";
 import { forMapped, forObject, kindSource } from "../../control/sources.ts";
 import { lookAgain } from "../../intents/lookAgain.ts";
@@ -32,10 +32,10 @@ import {
 } from "./podSetObjects.ts";
 
 /** A turn takes one step; the next step is decided on the picture as it is then. */
-const nextStep: TurnResult = { requeueAfterMs: 5 };
+const nextStep: ReconcileResult = { requeueAfterMs: 5 };
 
 /** A turn, and the key of the set that it is for. */
-interface SetTurn extends Turn {
+interface SetReconcile extends ReconcileContext {
   readonly key: string;
 }
 
@@ -103,7 +103,7 @@ export class PodSets {
   }
 
   /** One step towards what the set asks for, or the end of what a set that is gone has left behind. */
-  private async reconcile(turn: SetTurn): Promise<TurnResult> {
+  private async reconcile(turn: SetReconcile): Promise<ReconcileResult> {
     const { key } = turn;
     const set = this.sets.get(key);
     if (set !== undefined) this.ports.observe("counted", { keys: () => this.liveKeys(`${set.metadata.uid}/`) });
@@ -138,7 +138,7 @@ export class PodSets {
   }
 
   /** The pod that goes first says so, for whoever is about to use one. */
-  private async mark(live: readonly KubeObject[], turn: SetTurn): Promise<TurnResult> {
+  private async mark(live: readonly KubeObject[], turn: SetReconcile): Promise<ReconcileResult> {
     const pod = live.filter((each) => !isClaimed(each)).at(-1);
     if (pod === undefined || pod.metadata.annotations?.[firstToGoAnnotation] !== undefined) return undefined;
     const intent: Intent = {
@@ -159,10 +159,10 @@ export class PodSets {
   }
 
   /** Settles what is in doubt: a look first, and if that proves nothing the same write again, if it is still wanted. */
-  private async settle(doubtful: Open, turn: SetTurn): Promise<TurnResult | "kept"> {
+  private async settle(doubtful: Open, turn: SetReconcile): Promise<ReconcileResult | "kept"> {
     const { intent } = doubtful;
     const resolved = await resolveUnknown(this.picture, this.kube, intent, { cancel: turn.cancel });
-    if (!resolved.ok) return turnResultOf(resolved) ?? nextStep;
+    if (!resolved.ok) return reconcileResultOf(resolved) ?? nextStep;
     if (resolved.value) return { requeueAfterMs: 100 };
     const set = this.sets.get(turn.key);
     const isForThis = doubtful.effects.every(({ key }) => key.startsWith(`${set?.metadata.uid}/`));
@@ -211,7 +211,7 @@ export class PodSets {
     return values.length > 0 && !values.includes("live");
   }
 
-  private async grow(set: KubeObject, turn: SetTurn): Promise<TurnResult> {
+  private async grow(set: KubeObject, turn: SetReconcile): Promise<ReconcileResult> {
     const { name, uid } = set.metadata;
     const stray = this.all().find((pod) => isStray(pod, name) && !this.isAdopted(pod, uid));
     if (stray !== undefined) return this.adopt(stray, set, turn);
@@ -231,7 +231,7 @@ export class PodSets {
     return this.liveKeys(`${setUid}/${pod.metadata.name}`).length > 0;
   }
 
-  private adopt(pod: KubeObject, set: KubeObject, turn: SetTurn): Promise<TurnResult> {
+  private adopt(pod: KubeObject, set: KubeObject, turn: SetReconcile): Promise<ReconcileResult> {
     const object = { ...pod, metadata: { ...pod.metadata, ownerReferences: [ownerReference(set)] } };
     const intent: Intent = {
       type: "update",
@@ -248,16 +248,20 @@ export class PodSets {
     set: KubeObject,
     intent: Intent,
     effects: readonly Effect<Presence>[],
-    turn: SetTurn,
-  ): Promise<TurnResult> {
+    turn: SetReconcile,
+  ): Promise<ReconcileResult> {
     const fresh = await lookAgain(this.kube, refTo(setKind, set.metadata.name), { atLeast: this.sets.revision });
-    if (!fresh.ok) return turnResultOf(fresh);
+    if (!fresh.ok) return reconcileResultOf(fresh);
     const now = fresh.value.object;
     if (now?.metadata.uid !== set.metadata.uid || isGoing(now)) return { requeueAfterMs: 200 };
     return this.carryOut(intent, effects, turn);
   }
 
-  private async carryOut(intent: Intent, effects: readonly Effect<Presence>[], turn: SetTurn): Promise<TurnResult> {
+  private async carryOut(
+    intent: Intent,
+    effects: readonly Effect<Presence>[],
+    turn: SetReconcile,
+  ): Promise<ReconcileResult> {
     const id = intentId(intent);
     this.open.set(id, { intent, effects, setKey: turn.key });
     this.kept.delete(id);
@@ -265,7 +269,7 @@ export class PodSets {
     if (this.picture.stateOf(intent) === undefined) this.open.delete(id);
     const outcome = committed?.outcome;
     if (outcome?.ok) this.done(intent, effects, outcome.value.object);
-    return outcome === undefined || outcome.ok ? nextStep : (turnResultOf(outcome) ?? nextStep);
+    return outcome === undefined || outcome.ok ? nextStep : (reconcileResultOf(outcome) ?? nextStep);
   }
 
   private done(intent: Intent, effects: readonly Effect<Presence>[], object: KubeObject | undefined): void {
@@ -278,12 +282,12 @@ export class PodSets {
     if (open !== undefined) open.made = object;
   }
 
-  private async shrink(set: KubeObject, live: readonly KubeObject[], turn: SetTurn): Promise<TurnResult> {
+  private async shrink(set: KubeObject, live: readonly KubeObject[], turn: SetReconcile): Promise<ReconcileResult> {
     const victim = live.filter((pod) => !isClaimed(pod)).at(-1);
     if (victim === undefined) return undefined;
     // What is asked for may have grown again: looked up afresh before anything is destroyed.
     const fresh = await lookAgain(this.kube, refTo(setKind, set.metadata.name), { atLeast: this.sets.revision });
-    if (!fresh.ok) return turnResultOf(fresh);
+    if (!fresh.ok) return reconcileResultOf(fresh);
     const now = fresh.value.object;
     if (now?.metadata.uid !== set.metadata.uid) return undefined;
     if (live.length <= replicasOf(now)) return { requeueAfterMs: 200 };
@@ -291,28 +295,32 @@ export class PodSets {
   }
 
   /** A pod whose set is gone. That our picture lacks the set proves nothing: pods and sets arrive by different streams. */
-  private async removeOrphan(pod: KubeObject, turn: SetTurn): Promise<TurnResult> {
+  private async removeOrphan(pod: KubeObject, turn: SetReconcile): Promise<ReconcileResult> {
     const { uid, name } = controllerOf(pod) as OwnerReference;
     if (this.mistake !== "acts-on-cache-absence") {
       const fresh = await lookAgain(this.kube, refTo(setKind, name), { atLeast: this.pods.revision });
       // An error is no answer.
-      if (!fresh.ok) return turnResultOf(fresh) ?? { again: fresh.message };
+      if (!fresh.ok) return reconcileResultOf(fresh) ?? { again: fresh.message };
       if (fresh.value.object?.metadata.uid === uid) return { requeueAfterMs: 100 };
     }
     return this.remove(pod, (now) => !isClaimed(now) && controllerOf(now)?.uid === uid, turn);
   }
 
   /** Looks again, then deletes exactly what it looked at. */
-  private async remove(pod: KubeObject, stillRight: (now: KubeObject) => boolean, turn: SetTurn): Promise<TurnResult> {
+  private async remove(
+    pod: KubeObject,
+    stillRight: (now: KubeObject) => boolean,
+    turn: SetReconcile,
+  ): Promise<ReconcileResult> {
     const { name, uid } = pod.metadata;
     const target = refTo(podKind, name);
     if (this.mistake === "deletes-by-name" || this.mistake === "no-precondition") {
       const careless = this.mistake === "deletes-by-name" ? {} : { preconditions: { uid } };
       const outcome = await this.kube.delete(target, careless);
-      return outcome.ok ? { requeueAfterMs: 200 } : (turnResultOf(outcome) ?? nextStep);
+      return outcome.ok ? { requeueAfterMs: 200 } : (reconcileResultOf(outcome) ?? nextStep);
     }
     const fresh = await lookAgain(this.kube, target, { atLeast: laterOf(this.pods.revision, this.sets.revision) });
-    if (!fresh.ok) return turnResultOf(fresh) ?? nextStep;
+    if (!fresh.ok) return reconcileResultOf(fresh) ?? nextStep;
     const now = fresh.value.object;
     // What vanished or changed will be shown to us.
     if (now?.metadata.uid !== uid || isGoing(now) || !stillRight(now)) return { requeueAfterMs: 200 };
@@ -322,7 +330,7 @@ export class PodSets {
     return this.carryOut(intent, gone, turn);
   }
 
-  private async reportStatus(set: KubeObject, replicas: number, turn: SetTurn): Promise<TurnResult> {
+  private async reportStatus(set: KubeObject, replicas: number, turn: SetReconcile): Promise<ReconcileResult> {
     const status = (set["status"] ?? {}) as { replicas?: number; observedGeneration?: number };
     const observedGeneration = set.metadata.generation ?? 0;
     if (status.replicas === replicas && status.observedGeneration === observedGeneration) return undefined;

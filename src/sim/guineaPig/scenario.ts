@@ -59,10 +59,10 @@ export function podSetScenario(mistake?: Mistake): Scenario {
       statusKeepsUp,
       setsAreFilled,
     ],
-    shakenMs: 20_000,
+    faultPhaseMs: 20_000,
     settleMs: 60_000,
     quietMs: 10_000,
-    humming: ["coordination.k8s.io/leases"],
+    ignoredForQuiescence: ["coordination.k8s.io/leases"],
   };
 }
 

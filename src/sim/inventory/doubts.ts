@@ -4,7 +4,7 @@
  * a day in a filter. What is true in it hardly changes, so whatever the inventory writes can be held against it.
  */
 import type { InventoryOptions } from "../../control/inventory/runInventory.ts";
-import type { ClusterPicture } from "../../decide/inventory/clusterPicture.ts";
+import type { InventorySnapshot } from "../../decide/inventory/inventorySnapshot.ts";
 import type { CloudSnapshot } from "../../model/inventory/cloud.ts";
 import type { Node } from "../../model/kubernetes.generated.ts";
 import { formatTime, timeToMs } from "../../model/time.ts";
@@ -66,7 +66,7 @@ export function doubtsScenario(mistake?: DoubtMistake): Scenario {
         kubelets(),
       ];
     },
-    shakenMs: 9_000,
+    faultPhaseMs: 9_000,
     settleMs: 60_000,
     quietMs: 9_000,
   };
@@ -102,7 +102,7 @@ function weatherMaker(stage: Stage, weather: Weather): ActorSpec {
   return {
     name: "weather",
     finite: true,
-    sheltered: true,
+    isExemptFromFaults: true,
     run: async (ports) => {
       for (let n = 0; n < diskCount; n++) {
         const tags = { "gpu-dev-user": user, disk_name: `d${n}` };
@@ -137,7 +137,7 @@ function backups(stage: Stage): ActorSpec {
   return {
     name: "backups",
     finite: true,
-    sheltered: true,
+    isExemptFromFaults: true,
     run: async (ports) => {
       for (let step = 0; step < 8; step++) {
         await ports.sleep(200 + (ports.random.uint32() % 900));
@@ -154,7 +154,7 @@ function kubelets(): ActorSpec {
   return {
     name: "kubelet",
     finite: true,
-    sheltered: true,
+    isExemptFromFaults: true,
     run: async (ports) => {
       for (let step = 0; step < 24; step++) {
         for (const name of ["n1", "n2"]) {
@@ -252,7 +252,7 @@ export const doubtMistakes: readonly DoubtMistake[] = [
   { name: "waits-for-ever", make: waitsForEver, invariant: "I17" },
 ];
 
-function withNodes(picture: ClusterPicture, change: (node: Node) => Node): ClusterPicture {
+function withNodes(picture: InventorySnapshot, change: (node: Node) => Node): InventorySnapshot {
   return { ...picture, nodes: picture.nodes.map(change) };
 }
 

@@ -39,7 +39,7 @@ export function inventoryScenario(mistake?: { readonly name: string; readonly ma
         flapper(),
       ];
     },
-    shakenMs: 9_000,
+    faultPhaseMs: 9_000,
     settleMs: 90_000,
     quietMs: 9_000,
   };
@@ -71,7 +71,7 @@ function sessionsOf(stage: Stage, name: string, client: string): ActorSpec {
   return {
     name: `session-${name}-${client}`,
     finite: true,
-    sheltered: true,
+    isExemptFromFaults: true,
     run: async (ports) => {
       if (client === "x") stage.addDisk(name);
       for (let round = 1; round <= 3; round++) {
@@ -87,7 +87,7 @@ function mutator(stage: Stage): ActorSpec {
   return {
     name: "mutator",
     finite: true,
-    sheltered: true,
+    isExemptFromFaults: true,
     run: async (ports) => {
       const maybe = (what: string, run: () => void): void => {
         if (ports.choose(what, (dice) => (dice.perMille(250) ? 1 : 0)) > 0) run();
@@ -141,7 +141,7 @@ function flapper(): ActorSpec {
   return {
     name: "kubelet",
     finite: true,
-    sheltered: true,
+    isExemptFromFaults: true,
     run: async (ports) => {
       for (let step = 0; step < 8; step++) {
         await ports.sleep(200 + (ports.random.uint32() % 800));

@@ -59,7 +59,7 @@ export class Stage {
     return {
       name: "host",
       finite: true,
-      sheltered: true,
+      isExemptFromFaults: true,
       run: async (ports) => {
         this.ports = ports;
         ports.observe(told.begins, this);

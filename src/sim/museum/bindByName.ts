@@ -1,5 +1,5 @@
 import type { Controllers } from "../../control/controllers.ts";
-import { turnResultOf } from "../../control/loop.ts";
+import { reconcileResultOf } from "../../control/loop.ts";
 import { forObject, kindSource } from "../../control/sources.ts";
 import { expectedOf, type Intent } from "../../model/intent.ts";
 import type { ActorPorts } from "../actor.ts";
@@ -43,7 +43,7 @@ function bindPods(controllers: Controllers, ports: ActorPorts, byUid: boolean): 
       }
       // The mistake: whoever has this name by then gets the node. An empty UID asks for no check.
       const outcome = await ports.kube.bind(target, { node, uid: "" });
-      return outcome.ok ? undefined : turnResultOf(outcome);
+      return outcome.ok ? undefined : reconcileResultOf(outcome);
     },
   });
 }

@@ -1,5 +1,5 @@
 import type { Controllers } from "../../control/controllers.ts";
-import { turnResultOf } from "../../control/loop.ts";
+import { reconcileResultOf } from "../../control/loop.ts";
 import { kindSource } from "../../control/sources.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
 import { expectedOf } from "../../model/intent.ts";
@@ -72,7 +72,7 @@ function addSizing(controllers: Controllers): void {
         why: `${size} pods need a node each`,
       } as const;
       const outcome = await applyIntent(controllers.kube, intent, { cancel });
-      return outcome.ok ? undefined : turnResultOf(outcome);
+      return outcome.ok ? undefined : reconcileResultOf(outcome);
     },
   });
 }
@@ -90,7 +90,7 @@ const cloud: ActorSpec = {
       await kube.create(kinds.nodes, plain("v1", "Node", "", name));
     }
   }),
-  sheltered: true,
+  isExemptFromFaults: true,
 };
 
 const play = (variant: string, scaler: () => ActorSpec) =>

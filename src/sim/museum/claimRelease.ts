@@ -1,4 +1,4 @@
-import { addDevices } from "../../control/devices/devicesPart.ts";
+import { addDevices } from "../../control/devices/devicesComponent.ts";
 import { nextBindStep } from "../../decide/devices/bindClaim.ts";
 import { deleteProtection } from "../../decide/devices/podClaims.ts";
 import { releaseClaim, withoutProtection } from "../../decide/devices/releaseClaim.ts";
@@ -129,7 +129,7 @@ const forcePlay = (
     about,
     faults: ["watch-delay", "slow-call"],
     invariants: [deviceGivenOnce, devicePreparedOnce],
-    humming: ["/events", "events.k8s.io/events"],
+    ignoredForQuiescence: ["/events", "events.k8s.io/events"],
     setUp: (kube) => setUp(kube, { nodes: 1, devices: 1 }),
     actors: () => {
       const memory: NodeMemory = { prepared: new Map(), running: new Map() };

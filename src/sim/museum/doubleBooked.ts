@@ -1,6 +1,6 @@
 import type { Controllers } from "../../control/controllers.ts";
-import type { TurnResult } from "../../control/loop.ts";
-import { turnResultOf } from "../../control/loop.ts";
+import type { ReconcileResult } from "../../control/loop.ts";
+import { reconcileResultOf } from "../../control/loop.ts";
 import { forObject, kindSource } from "../../control/sources.ts";
 import type { KubeObject } from "../../model/object.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
@@ -53,7 +53,7 @@ function naiveScheduler(controllers: Controllers, ports: ActorPorts, memory: Mem
     }
     return used;
   };
-  const place = async (found: KubeObject): Promise<TurnResult> => {
+  const place = async (found: KubeObject): Promise<ReconcileResult> => {
     const { uid, name, resourceVersion } = found.metadata;
     for (const [, node] of nodes.view().objects) {
       const has = capacityOf(node);
@@ -64,12 +64,12 @@ function naiveScheduler(controllers: Controllers, ports: ActorPorts, memory: Mem
       if (memory === "annotation") {
         const body = { metadata: { uid, annotations: { given: chosen } } };
         const noted = await ports.kube.patch(at(kinds.pods, name), { type: "merge", body });
-        if (!noted.ok) return turnResultOf(noted);
+        if (!noted.ok) return reconcileResultOf(noted);
         const bound = await ports.kube.bind(at(kinds.pods, name), { node: chosen, uid });
-        return bound.ok ? undefined : turnResultOf(bound);
+        return bound.ok ? undefined : reconcileResultOf(bound);
       }
       const outcome = await ports.kube.bind(at(kinds.pods, name), { node: chosen, uid, resourceVersion });
-      return outcome.ok ? undefined : turnResultOf(outcome);
+      return outcome.ok ? undefined : reconcileResultOf(outcome);
     }
     return { requeueAfterMs: 100 };
   };

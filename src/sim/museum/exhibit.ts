@@ -1,6 +1,6 @@
 import { commit, type Decision, resolveUnknown } from "../../control/commit.ts";
 import type { Controllers } from "../../control/controllers.ts";
-import { type Turn, type TurnResult, turnResultOf } from "../../control/loop.ts";
+import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../../control/loop.ts";
 import type { ObjectCache } from "../../control/objectCache.ts";
 import { timerSource } from "../../control/sources.ts";
 import type { KubeObject } from "../../model/object.ts";
@@ -58,9 +58,9 @@ export function scene(options: {
   invariants: readonly Invariant[];
   actors: () => ActorSpec[];
   setUp?: (kube: KubeApi) => Promise<void>;
-  humming?: readonly string[];
+  ignoredForQuiescence?: readonly string[];
 }): Scenario {
-  const { slug, variant, about, faults, invariants, actors, setUp, humming } = options;
+  const { slug, variant, about, faults, invariants, actors, setUp, ignoredForQuiescence } = options;
   return {
     name: `race/${slug}/${variant}`,
     about,
@@ -71,10 +71,10 @@ export function scene(options: {
       await kube.create(kinds.namespaces, plain("v1", "Namespace", "", "default"));
       await setUp?.(kube);
     },
-    shakenMs: 4_000,
+    faultPhaseMs: 4_000,
     settleMs: 20_000,
     quietMs: 8_500,
-    ...(humming === undefined ? {} : { humming }),
+    ...(ignoredForQuiescence === undefined ? {} : { ignoredForQuiescence }),
   };
 }
 
@@ -114,7 +114,7 @@ export function pod(name: string, metadata: object = {}, spec: object = {}): Kub
 
 /** A person or a part of the scenery: ends by itself, and nothing strikes it. */
 export function person(name: string, run: (ports: ActorPorts) => Promise<void>): ActorSpec {
-  return { name, run, finite: true, sheltered: true };
+  return { name, run, finite: true, isExemptFromFaults: true };
 }
 
 /** A person tries again until it is done: what is left undone would be the story's own flaw. */
@@ -150,15 +150,15 @@ export async function carryOut<V>(
   picture: Picture<V>,
   kube: KubeApi,
   decision: Decision<V>,
-  { cancel }: Turn,
-): Promise<TurnResult> {
+  { cancel }: ReconcileContext,
+): Promise<ReconcileResult> {
   if (picture.stateOf(decision.intent) === "unknown") {
     const resolved = await resolveUnknown(picture, kube, decision.intent, { cancel });
-    if (!resolved.ok) return turnResultOf(resolved);
+    if (!resolved.ok) return reconcileResultOf(resolved);
     if (resolved.value) return { requeueAfterMs: 20 };
   }
   const [committed] = await commit(picture, kube, [decision], { cancel });
-  return committed === undefined || committed.outcome.ok ? undefined : turnResultOf(committed.outcome);
+  return committed === undefined || committed.outcome.ok ? undefined : reconcileResultOf(committed.outcome);
 }
 
 /** A process on the crank that does one thing again and again, from what its caches show. */

@@ -1,4 +1,4 @@
-import { addGangTurns, gangPart } from "../../control/gang/gangPart.ts";
+import { addGangReconcilers, gangComponent } from "../../control/gang/gangComponent.ts";
 import { places } from "../../model/gang/keys.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
@@ -17,7 +17,7 @@ export const sceneSettings = simGangSettings("Suppress");
 
 /** The operator as the product has it. */
 export const productOperator = (): ActorSpec =>
-  controllersProcess("operator", (controllers) => void addGangTurns(controllers, sceneSettings));
+  controllersProcess("operator", (controllers) => void addGangReconcilers(controllers, sceneSettings));
 
 /** A stage for races about gangs: two nodes with room for a few pods each, a scheduler, a kubelet, and whoever is looked at. */
 export function gangScene(options: {
@@ -34,7 +34,7 @@ export function gangScene(options: {
   return {
     name: `race/${slug}/${variant}`,
     about,
-    parts: [gangPart(sceneSettings)],
+    components: [gangComponent(sceneSettings)],
     serverLoops: true,
     faults,
     invariants,
@@ -50,14 +50,14 @@ export function gangScene(options: {
     },
     actors: () => [
       operator(),
-      { ...controllersProcess("scheduler", tinyScheduler), sheltered: true },
-      { ...controllersProcess("kubelet", (controllers) => tinyKubelet(controllers)), sheltered: true },
+      { ...controllersProcess("scheduler", tinyScheduler), isExemptFromFaults: true },
+      { ...controllersProcess("kubelet", (controllers) => tinyKubelet(controllers)), isExemptFromFaults: true },
       person("user", user),
     ],
-    shakenMs: 8_000,
+    faultPhaseMs: 8_000,
     settleMs: 60_000,
     quietMs: 9_000,
-    humming: ["/events", "coordination.k8s.io/leases"],
+    ignoredForQuiescence: ["/events", "coordination.k8s.io/leases"],
   };
 }
 

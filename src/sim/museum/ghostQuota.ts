@@ -67,7 +67,7 @@ const failoverScene = (isBuggy: boolean): Scenario => {
       faults: ["watch-delay", "slow-call"],
       invariants: [quotaIsUsed],
       setUp: (kube) => makeTeam(kube, 2),
-      humming: ["coordination.k8s.io/leases", "/events", "events.k8s.io/events"],
+      ignoredForQuiescence: ["coordination.k8s.io/leases", "/events", "events.k8s.io/events"],
       actors: () => [
         leaving("ann", add),
         process("bob", async (ports) => {
@@ -84,7 +84,7 @@ const failoverScene = (isBuggy: boolean): Scenario => {
         }),
       ],
     }),
-    shakenMs: 6_000,
+    faultPhaseMs: 6_000,
     settleMs: 30_000,
   };
 };

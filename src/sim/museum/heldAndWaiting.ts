@@ -1,5 +1,5 @@
 import type { Controllers } from "../../control/controllers.ts";
-import { turnResultOf } from "../../control/loop.ts";
+import { reconcileResultOf } from "../../control/loop.ts";
 import { forObject, kindSource } from "../../control/sources.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { annotationKeys, kaiSchedulerName } from "../../model/scheduling/keys.ts";
@@ -68,7 +68,7 @@ function naiveScheduler(controllers: Controllers, ports: ActorPorts, mistake: Mi
       if (node === undefined) return { requeueAfterMs: 200 };
       if (mistake === "one-by-one") {
         const outcome = await ports.kube.bind(at(kinds.pods, name), { node, uid });
-        return outcome.ok ? undefined : turnResultOf(outcome);
+        return outcome.ok ? undefined : reconcileResultOf(outcome);
       }
       waiting.set(uid, { gang, node, name });
       const ours = [...waiting].filter(([, held]) => held.gang === gang);

@@ -1,5 +1,5 @@
 import type { Controllers } from "../../control/controllers.ts";
-import { type TurnResult, turnResultOf } from "../../control/loop.ts";
+import { type ReconcileResult, reconcileResultOf } from "../../control/loop.ts";
 import { forObject, kindSource } from "../../control/sources.ts";
 import { gangGate, places } from "../../model/gang/keys.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
@@ -34,7 +34,7 @@ function podsFirst(controllers: Controllers): void {
     name: "sets",
     backoff: { baseMs: 20, maxMs: 1_000 },
     sources: [kindSource(sets, forObject())],
-    reconcile: async (key, { cancel }): Promise<TurnResult> => {
+    reconcile: async (key, { cancel }): Promise<ReconcileResult> => {
       const set = sets.get(key);
       if (set === undefined) return undefined;
       const { name } = set.metadata;
@@ -48,19 +48,19 @@ function podsFirst(controllers: Controllers): void {
           pod(podName, { labels }, { schedulingGates: [{ name: gangGate }] }),
           { cancel },
         );
-        if (!made.ok && made.reason !== "AlreadyExists") return turnResultOf(made);
+        if (!made.ok && made.reason !== "AlreadyExists") return reconcileResultOf(made);
       }
       const spec = { podgroups: [{ name, podReferences, minReplicas: 2 }] };
       const gang = plain("scheduler.grove.io/v1alpha1", "PodGang", "default", name, { metadata: { labels }, spec });
       const made = await controllers.kube.create(places.PodGang, gang, { cancel });
-      return made.ok || made.reason === "AlreadyExists" ? undefined : turnResultOf(made);
+      return made.ok || made.reason === "AlreadyExists" ? undefined : reconcileResultOf(made);
     },
   });
   controllers.add({
     name: "gates",
     backoff: { baseMs: 20, maxMs: 1_000 },
     sources: [kindSource(pods, forObject())],
-    reconcile: async (key, { cancel }): Promise<TurnResult> => {
+    reconcile: async (key, { cancel }): Promise<ReconcileResult> => {
       const found = pods.get(key);
       const set = found?.metadata.labels?.[partOf];
       if (found === undefined || set === undefined || gangs.get(`default/${set}`) === undefined) return undefined;
@@ -72,7 +72,7 @@ function podsFirst(controllers: Controllers): void {
         { type: "merge", body },
         { cancel },
       );
-      return outcome.ok ? undefined : turnResultOf(outcome);
+      return outcome.ok ? undefined : reconcileResultOf(outcome);
     },
   });
 }

@@ -1,5 +1,5 @@
 import type { Controllers } from "../../control/controllers.ts";
-import { type TurnResult, turnResultOf } from "../../control/loop.ts";
+import { type ReconcileResult, reconcileResultOf } from "../../control/loop.ts";
 import { forMapped, forObject, kindSource } from "../../control/sources.ts";
 import { places } from "../../model/gang/keys.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
@@ -49,7 +49,7 @@ function expectByName(controllers: Controllers, { random }: ActorPorts): void {
         ),
       ),
     ],
-    reconcile: async (key, { cancel }): Promise<TurnResult> => {
+    reconcile: async (key, { cancel }): Promise<ReconcileResult> => {
       const set = sets.get(key);
       if (set === undefined || set.metadata.deletionTimestamp !== undefined) return undefined;
       const { name, uid } = set.metadata;
@@ -66,7 +66,7 @@ function expectByName(controllers: Controllers, { random }: ActorPorts): void {
         ownerReferences: [owner],
       });
       const outcome = await controllers.kube.create(kinds.pods, made, { cancel });
-      if (!outcome.ok) return turnResultOf(outcome) ?? { again: outcome.message };
+      if (!outcome.ok) return reconcileResultOf(outcome) ?? { again: outcome.message };
       outstanding.add(outcome.value.metadata.uid);
       return { requeueAfterMs: 5 };
     },

@@ -1,5 +1,5 @@
 import type { Controllers } from "../../control/controllers.ts";
-import { turnResultOf } from "../../control/loop.ts";
+import { reconcileResultOf } from "../../control/loop.ts";
 import { forObject, kindSource } from "../../control/sources.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
@@ -51,7 +51,7 @@ function asyncAdmitter(controllers: Controllers, ports: ActorPorts): void {
       if (!isWaiting(found) || group?.metadata.annotations?.["admitted"] !== "true") return undefined;
       const { name, uid } = found.metadata;
       const outcome = await ports.kube.bind(at(kinds.pods, name), { node: "n1", uid });
-      return outcome.ok ? undefined : turnResultOf(outcome);
+      return outcome.ok ? undefined : reconcileResultOf(outcome);
     },
   });
 }
@@ -169,7 +169,7 @@ function hastyNominator(controllers: Controllers, ports: ActorPorts): void {
       if (nominatedOf(found) !== node) return undefined;
       const { name, uid } = found.metadata;
       const outcome = await ports.kube.bind(at(kinds.pods, name), { node, uid });
-      return outcome.ok ? undefined : turnResultOf(outcome);
+      return outcome.ok ? undefined : reconcileResultOf(outcome);
     },
   });
 }

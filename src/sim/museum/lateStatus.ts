@@ -1,5 +1,5 @@
 import type { Controllers } from "../../control/controllers.ts";
-import { turnResultOf } from "../../control/loop.ts";
+import { reconcileResultOf } from "../../control/loop.ts";
 import { forObject, kindSource } from "../../control/sources.ts";
 import { expectedOf, type Intent } from "../../model/intent.ts";
 import type { ActorPorts } from "../actor.ts";
@@ -29,7 +29,7 @@ function report(controllers: Controllers, ports: ActorPorts, guarded: boolean): 
       }
       // The mistake: a patch without a version is as good tomorrow as today.
       const outcome = await ports.kube.patch({ ...target, subresource: "status" }, { type: "merge", body: patch });
-      return outcome.ok ? undefined : turnResultOf(outcome);
+      return outcome.ok ? undefined : reconcileResultOf(outcome);
     },
   });
 }

@@ -1,4 +1,4 @@
-import { addGangTurns } from "../../control/gang/gangPart.ts";
+import { addGangReconcilers } from "../../control/gang/gangComponent.ts";
 import { lossReason } from "../../decide/gang/scheduleLoss.ts";
 import { places } from "../../model/gang/keys.ts";
 import type { PodClique, PodCliqueStatus } from "../../model/gang/types.ts";
@@ -51,7 +51,7 @@ const changedOperator = (change: Change): ActorSpec => ({
   run: (ports) =>
     runControllers(
       { ...ports, kube: silentAboutTheRest(change(ports.kube, ports), ports) },
-      (controllers) => void addGangTurns(controllers, sceneSettings),
+      (controllers) => void addGangReconcilers(controllers, sceneSettings),
     ),
 });
 

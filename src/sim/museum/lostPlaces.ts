@@ -1,6 +1,6 @@
 import type { Controllers } from "../../control/controllers.ts";
-import type { TurnResult } from "../../control/loop.ts";
-import { turnResultOf } from "../../control/loop.ts";
+import type { ReconcileResult } from "../../control/loop.ts";
+import { reconcileResultOf } from "../../control/loop.ts";
 import { forObject, kindSource } from "../../control/sources.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
@@ -27,10 +27,10 @@ import {
 const claims = { group: "", version: "v1", plural: "persistentvolumeclaims" } as const;
 const volumes = { group: "", version: "v1", plural: "persistentvolumes" } as const;
 
-async function bindTo(ports: ActorPorts, found: KubeObject, node: string): Promise<TurnResult> {
+async function bindTo(ports: ActorPorts, found: KubeObject, node: string): Promise<ReconcileResult> {
   const { name, uid } = found.metadata;
   const outcome = await ports.kube.bind(at(kinds.pods, name), { node, uid });
-  return outcome.ok ? undefined : turnResultOf(outcome);
+  return outcome.ok ? undefined : reconcileResultOf(outcome);
 }
 
 function isWaiting(found: KubeObject | undefined): found is KubeObject {

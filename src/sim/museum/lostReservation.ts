@@ -1,4 +1,4 @@
-import { binderPart } from "../../control/bind/binderPart.ts";
+import { binderComponent } from "../../control/bind/binderComponent.ts";
 import type { Controllers } from "../../control/controllers.ts";
 import { oneReservationPerGroup, reservationsOutliveTheirUsers } from "../bind/invariants.ts";
 import { kubelets, makeNamespaces, submit, takeAway } from "../bind/scenario.ts";
@@ -8,7 +8,7 @@ import type { Scenario } from "../scenario.ts";
 import { type Exhibit, person } from "./exhibit.ts";
 import { addRacingBinder } from "./racingBinder.ts";
 
-const binder = binderPart();
+const binder = binderComponent();
 const nodes = kubelets(["h100=1"]);
 
 /** Two pods take turns on one GPU: one comes while the other one goes. */
@@ -20,14 +20,14 @@ const play = (
 ): Scenario => ({
   name: `race/${slug}/${variant}`,
   about: "two pods share a GPU, and one is bound while the other one goes",
-  parts: [binder, nodes],
+  components: [binder, nodes],
   serverLoops: true,
   faults: ["watch-delay", "watch-reorder", "stream-cut", "slow-call", "timeout-after", "timeout-before"],
   invariants: [invariant],
   setUp: makeNamespaces,
   actors: () => [
     controllersProcess("binder", add),
-    { ...controllersProcess("kubelets", (controllers) => nodes.add(controllers)), sheltered: true },
+    { ...controllersProcess("kubelets", (controllers) => nodes.add(controllers)), isExemptFromFaults: true },
     person("user", async (ports) => {
       for (let round = 0; round < 8; round++) {
         await submit(ports, round % 2);
@@ -38,10 +38,10 @@ const play = (
       for (const name of ["p0", "p1"]) await takeAway(ports, name);
     }),
   ],
-  shakenMs: 8_000,
+  faultPhaseMs: 8_000,
   settleMs: 60_000,
   quietMs: 8_500,
-  humming: ["coordination.k8s.io/leases", "events.k8s.io/events"],
+  ignoredForQuiescence: ["coordination.k8s.io/leases", "events.k8s.io/events"],
 });
 
 const playLost = (variant: string, add: (controllers: Controllers) => void): Scenario =>

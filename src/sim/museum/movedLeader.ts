@@ -1,5 +1,5 @@
 import type { Controllers } from "../../control/controllers.ts";
-import { type TurnResult, turnResultOf } from "../../control/loop.ts";
+import { type ReconcileResult, reconcileResultOf } from "../../control/loop.ts";
 import { forObject, kindSource } from "../../control/sources.ts";
 import { destroyAfterLooking, lookAgain } from "../../intents/lookAgain.ts";
 import { expectedOf, type Intent } from "../../model/intent.ts";
@@ -39,14 +39,14 @@ function followByCache(controllers: Controllers): void {
     name: "followers",
     backoff: { baseMs: 20, maxMs: 500 },
     sources: [kindSource(pods, forObject()), kindSource(pods, () => [...pods.view().objects].map(([key]) => key))],
-    reconcile: async (key, { cancel }): Promise<TurnResult> => {
+    reconcile: async (key, { cancel }): Promise<ReconcileResult> => {
       const follower = pods.get(key);
       const node = nodeOf(pods.get(`default/${leaderName}`));
       if (follower === undefined || follower.metadata.name === leaderName || nodeOf(follower) !== "" || node === "")
         return undefined;
       const { name, uid, resourceVersion } = follower.metadata;
       const outcome = await controllers.kube.bind(at(kinds.pods, name), { node, uid, resourceVersion }, { cancel });
-      return outcome.ok ? undefined : turnResultOf(outcome);
+      return outcome.ok ? undefined : reconcileResultOf(outcome);
     },
   });
 }
@@ -59,7 +59,7 @@ function followByTouch(controllers: Controllers): void {
     name: "followers",
     backoff: { baseMs: 20, maxMs: 500 },
     sources: [kindSource(pods, forObject()), kindSource(pods, () => [...pods.view().objects].map(([key]) => key))],
-    reconcile: async (key, turn): Promise<TurnResult> => {
+    reconcile: async (key, turn): Promise<ReconcileResult> => {
       const follower = pods.get(key);
       const leader = pods.get(`default/${leaderName}`);
       if (follower === undefined || follower.metadata.name === leaderName || nodeOf(follower) !== "") return undefined;
@@ -155,7 +155,7 @@ const play = (variant: string, follow: (controllers: Controllers) => void) =>
         }
       }),
     ],
-    humming: ["/events"],
+    ignoredForQuiescence: ["/events"],
   });
 
 export const movedLeader: Exhibit = {

@@ -1,5 +1,5 @@
 import type { Controllers } from "../../control/controllers.ts";
-import { turnResultOf } from "../../control/loop.ts";
+import { reconcileResultOf } from "../../control/loop.ts";
 import { Channel, forObject, kindSource, type Source } from "../../control/sources.ts";
 import type { Intent, NewObject } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/object.ts";
@@ -72,7 +72,7 @@ function rememberSlice(controllers: Controllers, ports: ActorPorts): void {
     reconcile: async () => {
       if ((maps.get("default/slice") ?? own) !== undefined) return undefined;
       const outcome = await ports.kube.create(kinds.configMaps, configMap("slice"));
-      if (!outcome.ok) return turnResultOf(outcome);
+      if (!outcome.ok) return reconcileResultOf(outcome);
       // The watch may have shown this write, and its deletion, before the answer came.
       own = outcome.value;
       compare();

@@ -1,4 +1,4 @@
-import { nodesPart } from "../../control/nodes/nodesPart.ts";
+import { nodesComponent } from "../../control/nodes/nodesComponent.ts";
 import { fastDelays } from "../../decide/nodes/podPlan.ts";
 import { findProfile, profilesWith } from "../../decide/nodes/profiles.ts";
 import type { Node } from "../../model/kubernetes.generated.ts";
@@ -41,7 +41,7 @@ const answersWhenAsked = repeating("agent", 40, [kinds.nodes], async ({ kube }, 
 
 /** Says what the node has whenever it is not what stands there, asked or not. */
 const saysWhatThereIs: ActorSpec = controllersProcess("agent", (controllers) =>
-  nodesPart({
+  nodesComponent({
     pools: [{ name: "n", profile: findProfile(profiles, "t4"), count: 1 }],
     profiles,
     delays: fastDelays,
@@ -50,7 +50,7 @@ const saysWhatThereIs: ActorSpec = controllersProcess("agent", (controllers) =>
     heartbeatMs: 3_600_000,
     dra: undefined,
     stages: false,
-  }).part.add(controllers),
+  }).component.add(controllers),
 );
 
 /** Whoever keeps the register of devices: asks the node, and strikes it off when no answer comes in time. */
@@ -90,7 +90,7 @@ const play = (variant: string, agent: ActorSpec) =>
       );
     },
     actors: () => [agent, register],
-    humming: ["coordination.k8s.io/leases"],
+    ignoredForQuiescence: ["coordination.k8s.io/leases"],
   });
 
 export const neverReAdded: Exhibit = {

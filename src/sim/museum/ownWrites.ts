@@ -1,5 +1,5 @@
 import type { Controllers } from "../../control/controllers.ts";
-import { turnResultOf } from "../../control/loop.ts";
+import { reconcileResultOf } from "../../control/loop.ts";
 import { forMapped, kindSource } from "../../control/sources.ts";
 import type { Intent, NewObject } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/object.ts";
@@ -64,7 +64,7 @@ function forgetChildren(controllers: Controllers, ports: ActorPorts): void {
       for (const [, { metadata }] of maps.view().objects) if (metadata.labels?.[parentLabel] === name) return undefined;
       const child = configMap("", { generateName: `${name}-`, labels: { [parentLabel]: name } });
       const outcome = await ports.kube.create(kinds.configMaps, child);
-      return outcome.ok ? { requeueAfterMs: 30 } : turnResultOf(outcome);
+      return outcome.ok ? { requeueAfterMs: 30 } : reconcileResultOf(outcome);
     },
   });
 }

@@ -1,5 +1,5 @@
 import type { Controllers } from "../../control/controllers.ts";
-import { turnResultOf } from "../../control/loop.ts";
+import { reconcileResultOf } from "../../control/loop.ts";
 import { forObject, kindSource } from "../../control/sources.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
@@ -65,7 +65,7 @@ export function bookkeeper(controllers: Controllers, ports: ActorPorts, books: B
       if (books.used() + gpusOf(found) > books.limit()) return { requeueAfterMs: 100 };
       const { name, uid } = found.metadata;
       const outcome = await books.give(found, () => ports.kube.bind(at(kinds.pods, name), { node: "n1", uid }));
-      return outcome.ok ? undefined : turnResultOf(outcome);
+      return outcome.ok ? undefined : reconcileResultOf(outcome);
     },
   });
 }

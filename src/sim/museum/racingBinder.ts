@@ -1,6 +1,6 @@
 import { readGroup } from "../../control/bind/readGroup.ts";
 import type { Controllers } from "../../control/controllers.ts";
-import { turnResultOf } from "../../control/loop.ts";
+import { reconcileResultOf } from "../../control/loop.ts";
 import type { ObjectCache } from "../../control/objectCache.ts";
 import { forMapped, forObject, kindSource } from "../../control/sources.ts";
 import {
@@ -102,9 +102,9 @@ export function addRacingBinder(controllers: Controllers, rule: Rule, names: "de
         const body = { metadata: { uid, labels: { [labelKeys.gpuGroup]: group }, annotations } };
         const ref = { ...kinds.pods, namespace, name };
         const labelled = await kube.patch(ref, { type: "merge", body }, { cancel });
-        if (!labelled.ok) return turnResultOf(labelled);
+        if (!labelled.ok) return reconcileResultOf(labelled);
         const bound = await kube.bind(ref, { node: selectedNode, uid }, { cancel });
-        if (!bound.ok && bound.reason !== "Conflict") return turnResultOf(bound);
+        if (!bound.ok && bound.reason !== "Conflict") return reconcileResultOf(bound);
       }
       const { uid, resourceVersion, namespace = "", name } = request.metadata;
       const body = { metadata: { uid, resourceVersion }, status: { phase: "Succeeded" } };
@@ -113,7 +113,7 @@ export function addRacingBinder(controllers: Controllers, rule: Rule, names: "de
         { type: "merge", body },
         { cancel },
       );
-      return said.ok ? undefined : turnResultOf(said);
+      return said.ok ? undefined : reconcileResultOf(said);
     },
   });
 }

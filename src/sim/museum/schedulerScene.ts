@@ -1,6 +1,6 @@
-import { binderPart } from "../../control/bind/binderPart.ts";
-import type { Part } from "../../control/part.ts";
-import { schedulerPart } from "../../control/schedule/schedulerPart.ts";
+import { binderComponent } from "../../control/bind/binderComponent.ts";
+import type { Component } from "../../control/component.ts";
+import { schedulerComponent } from "../../control/schedule/schedulerComponent.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { defaultSchedulerName } from "../../model/scheduling/keys.ts";
@@ -13,9 +13,9 @@ import { at, every, kinds, plain, pod, process, scene } from "./exhibit.ts";
 /** What the races about placement share: nodes with GPUs, pods that want them, and the product's own scheduler and binder. */
 
 export const gpuName = "nvidia.com/gpu";
-export const scheduler: Part = schedulerPart();
+export const scheduler: Component = schedulerComponent();
 /** The kind of its requests is defined by the scheduler. */
-export const binder: Part = { ...binderPart(), definitions: [] };
+export const binder: Component = { ...binderComponent(), definitions: [] };
 
 export function nodeOf(object: KubeObject): string {
   return (object as unknown as Pod).spec?.nodeName ?? "";
@@ -90,6 +90,6 @@ export const nothingIsLost = (id: string): Invariant => ({
 
 /** A scene with the definitions of the scheduler. */
 export function placementScene(options: Parameters<typeof scene>[0]): Scenario {
-  const scenario = scene({ humming: ["/events", "events.k8s.io/events"], ...options });
-  return { ...scenario, parts: [scheduler, binder] };
+  const scenario = scene({ ignoredForQuiescence: ["/events", "events.k8s.io/events"], ...options });
+  return { ...scenario, components: [scheduler, binder] };
 }

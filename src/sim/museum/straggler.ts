@@ -1,5 +1,5 @@
 import type { Controllers } from "../../control/controllers.ts";
-import { type TurnResult, turnResultOf } from "../../control/loop.ts";
+import { type ReconcileResult, reconcileResultOf } from "../../control/loop.ts";
 import { forMapped, forObject, kindSource } from "../../control/sources.ts";
 import { controllerOf } from "../../decide/workloads/ownership.ts";
 import { places } from "../../model/gang/keys.ts";
@@ -57,7 +57,7 @@ function restartByName(controllers: Controllers, { random }: ActorPorts): void {
         ),
       ),
     ],
-    reconcile: async (key, { cancel }): Promise<TurnResult> => {
+    reconcile: async (key, { cancel }): Promise<ReconcileResult> => {
       const set = sets.get(key);
       if (set === undefined || set.metadata.deletionTimestamp !== undefined) return undefined;
       const { name, uid } = set.metadata;
@@ -70,7 +70,7 @@ function restartByName(controllers: Controllers, { random }: ActorPorts): void {
         const { resourceVersion } = leader.metadata;
         const preconditions = { uid: leader.metadata.uid, resourceVersion };
         const outcome = await controllers.kube.delete(at(kinds.pods, leader.metadata.name), { preconditions, cancel });
-        return outcome.ok ? undefined : turnResultOf(outcome);
+        return outcome.ok ? undefined : reconcileResultOf(outcome);
       }
       const role = ["leader", "worker"].find(
         (each) => !own.some(({ metadata }) => metadata.labels?.[roleLabel] === each),
@@ -82,7 +82,7 @@ function restartByName(controllers: Controllers, { random }: ActorPorts): void {
         ownerReferences,
       });
       const outcome = await controllers.kube.create(kinds.pods, made, { cancel });
-      return outcome.ok ? { requeueAfterMs: 10 } : turnResultOf(outcome);
+      return outcome.ok ? { requeueAfterMs: 10 } : reconcileResultOf(outcome);
     },
   });
 }

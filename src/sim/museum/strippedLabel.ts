@@ -1,5 +1,5 @@
 import type { Controllers } from "../../control/controllers.ts";
-import { type TurnResult, turnResultOf } from "../../control/loop.ts";
+import { type ReconcileResult, reconcileResultOf } from "../../control/loop.ts";
 import { forMapped, forObject, kindSource } from "../../control/sources.ts";
 import { lookAgain } from "../../intents/lookAgain.ts";
 import { expectedOf, type Intent } from "../../model/intent.ts";
@@ -52,13 +52,13 @@ function placeByUid(controllers: Controllers): void {
       const domain = domains.get(key);
       const mark = node?.metadata.labels?.[label];
       if (node === undefined) return undefined;
-      const act = (intent: Intent): Promise<TurnResult> =>
+      const act = (intent: Intent): Promise<ReconcileResult> =>
         carryOut(picture, controllers.kube, { intent, effects: [] }, turn);
       if (domain === undefined) {
         if (mark === undefined) return undefined;
         // Not in our picture is not gone: looked up afresh before anything is stripped.
         const fresh = await lookAgain(controllers.kube, at(kinds.configMaps, "d"), { atLeast: domains.revision });
-        if (!fresh.ok) return turnResultOf(fresh);
+        if (!fresh.ok) return reconcileResultOf(fresh);
         if (fresh.value.object?.metadata.uid === mark) return { requeueAfterMs: 20 };
         return act(relabel(node, null, "its domain is gone"));
       }
@@ -90,16 +90,16 @@ function placeByName(controllers: Controllers, { kube }: ActorPorts): void {
       const domain = domains.get(key);
       if (domain === undefined || domain.metadata.annotations?.["placed"] !== undefined) return undefined;
       const node = await kube.get(at(kinds.nodes, "n1"));
-      if (!node.ok) return turnResultOf(node);
+      if (!node.ok) return reconcileResultOf(node);
       const { labels } = node.value.metadata;
       if (labels?.[label] !== domain.metadata.name) {
         const metadata = { ...node.value.metadata, labels: { ...labels, [label]: domain.metadata.name } };
         const outcome = await kube.update(at(kinds.nodes, "n1"), { ...node.value, metadata });
-        if (!outcome.ok) return turnResultOf(outcome);
+        if (!outcome.ok) return reconcileResultOf(outcome);
       }
       const metadata = { ...domain.metadata, annotations: { placed: "n1" } };
       const outcome = await kube.update(at(kinds.configMaps, "d"), { ...domain, metadata });
-      return outcome.ok ? undefined : turnResultOf(outcome);
+      return outcome.ok ? undefined : reconcileResultOf(outcome);
     },
   });
 }

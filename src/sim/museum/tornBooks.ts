@@ -1,5 +1,5 @@
 import type { Controllers } from "../../control/controllers.ts";
-import { turnResultOf } from "../../control/loop.ts";
+import { reconcileResultOf } from "../../control/loop.ts";
 import { forObject, kindSource } from "../../control/sources.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { annotationKeys, kaiSchedulerName } from "../../model/scheduling/keys.ts";
@@ -66,7 +66,7 @@ function shrinkingScheduler(controllers: Controllers, ports: ActorPorts): void {
           node: name,
           uid: found.metadata.uid,
         });
-        return outcome.ok ? undefined : turnResultOf(outcome);
+        return outcome.ok ? undefined : reconcileResultOf(outcome);
       }
       return { requeueAfterMs: 200 };
     },

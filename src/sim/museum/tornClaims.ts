@@ -1,4 +1,4 @@
-import { addDevices } from "../../control/devices/devicesPart.ts";
+import { addDevices } from "../../control/devices/devicesComponent.ts";
 import { ClaimTracker, type ClaimTrackerOptions } from "../../decide/devices/claimTracker.ts";
 import { usesOf } from "../../decide/devices/deviceUse.ts";
 import type { ResourceClaim } from "../../model/kubernetes.generated.ts";
@@ -196,7 +196,7 @@ const play = (slug: string, variant: string, about: string, make: Make | undefin
     about,
     faults: ["slow-call", "watch-delay", "timeout-after"],
     invariants: [deviceGivenOnce],
-    humming: ["/events", "events.k8s.io/events"],
+    ignoredForQuiescence: ["/events", "events.k8s.io/events"],
     setUp: async (kube) => {
       await setUp(kube, { nodes: 1, devices: 8 });
     },

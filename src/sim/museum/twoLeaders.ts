@@ -69,9 +69,9 @@ const play = (variant: string, isFenced: boolean) => ({
       await kube.create(kinds.configMaps, configMap("count"));
     },
     actors: () => workers.map((name) => process(name, isFenced ? fenced : unfenced)),
-    humming: ["coordination.k8s.io/leases"],
+    ignoredForQuiescence: ["coordination.k8s.io/leases"],
   }),
-  shakenMs: 12_000,
+  faultPhaseMs: 12_000,
   settleMs: 40_000,
 });
 

@@ -31,7 +31,7 @@ export function planNodeFaults(world: World, nodes: FaultyNodes): void {
     for (const [kind] of kinds) {
       for (let time = 1; time <= timesMax; time++) {
         const atMs = world.decide(kind, `${node}|${time}`, (dice, strength) =>
-          dice.perMille(200 * strength) ? dice.between(1, world.scenario.shakenMs) : 0,
+          dice.perMille(200 * strength) ? dice.between(1, world.scenario.faultPhaseMs) : 0,
         );
         if (atMs === 0) continue;
         const drawnMs = world.decide(kind, `${node}|${time}|length`, (dice) => dice.between(500, lengthMsMax));

@@ -1,5 +1,5 @@
-import { nodesPart } from "../../control/nodes/nodesPart.ts";
-import type { Part } from "../../control/part.ts";
+import type { Component } from "../../control/component.ts";
+import { nodesComponent } from "../../control/nodes/nodesComponent.ts";
 import type { Delays } from "../../decide/nodes/podPlan.ts";
 import type { Profile } from "../../decide/nodes/profile.ts";
 import { profilesWith } from "../../decide/nodes/profiles.ts";
@@ -42,8 +42,8 @@ const profiles = profilesWith([tiny]);
 export const nodeNames = ["n-0", "n-1"];
 
 /** Nodes whose leases run out after seconds, so that they change hands within a run. */
-const kubelet = (holder: string): Part =>
-  nodesPart({
+const kubelet = (holder: string): Component =>
+  nodesComponent({
     pools: [{ name: "n", profile: tiny, count: nodeNames.length }],
     profiles,
     seed: clusterSeed,
@@ -53,7 +53,7 @@ const kubelet = (holder: string): Part =>
     leaseSeconds: 4,
     heartbeatMs: 3_600_000,
     stages: false,
-  }).part;
+  }).component;
 
 function nodeNamed(name: string, nowMs: number): KubeObject {
   const index = nodeNames.indexOf(name);
@@ -90,9 +90,9 @@ export const nodesScenario: Scenario = {
     neverGoesBack,
     mirrorsAreComplete,
   ],
-  shakenMs: 20_000,
+  faultPhaseMs: 20_000,
   settleMs: 120_000,
   // A watch that was refused again and again is tried again after half a minute at most.
   quietMs: 35_000,
-  humming: ["coordination.k8s.io/leases"],
+  ignoredForQuiescence: ["coordination.k8s.io/leases"],
 };

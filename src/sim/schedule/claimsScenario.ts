@@ -1,8 +1,8 @@
 import type { ObjectStore } from "../../apiserver/storage/objectStore.ts";
-import { binderPart } from "../../control/bind/binderPart.ts";
-import { addDevices } from "../../control/devices/devicesPart.ts";
-import type { Part } from "../../control/part.ts";
-import { addScheduler, schedulerPart } from "../../control/schedule/schedulerPart.ts";
+import { binderComponent } from "../../control/bind/binderComponent.ts";
+import type { Component } from "../../control/component.ts";
+import { addDevices } from "../../control/devices/devicesComponent.ts";
+import { addScheduler, schedulerComponent } from "../../control/schedule/schedulerComponent.ts";
 import { defaultSettings } from "../../decide/schedule/settings.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
@@ -29,9 +29,9 @@ const leaders = ["ann", "bob"];
 const held = (actor: string): boolean => leaders.includes(actor);
 const lease = { namespace: "default", name: "scheduler" };
 const settings = { ...defaultSettings, allocatesDevices: true, stalenessGraceMs: 3_000 };
-const scheduler = schedulerPart(settings);
+const scheduler = schedulerComponent(settings);
 /** The kind of its requests is defined by the scheduler already. */
-const binder: Part = { ...binderPart(), definitions: [] };
+const binder: Component = { ...binderComponent(), definitions: [] };
 const nodes = 2;
 const devices = 3;
 const turns = 24;
@@ -68,7 +68,7 @@ function scenarioOf(name: string, about: string, specOf: PodSpecOf): Scenario {
   return {
     name,
     about,
-    parts: [scheduler, binder],
+    components: [scheduler, binder],
     serverLoops: true,
     setUp: (kube) => setUp(kube, { nodes, devices }),
     actors: () => {
@@ -118,7 +118,7 @@ function waitsForOthers(store: ObjectStore, pod: Pod): boolean {
 const user = (specOf: PodSpecOf): ActorSpec => ({
   name: "user",
   finite: true,
-  sheltered: true,
+  isExemptFromFaults: true,
   run: async (ports) => {
     for (let turn = 0; turn < turns; turn++) {
       await ports.sleep(500);

@@ -14,7 +14,7 @@ const turns = 12;
 const user: ActorSpec = {
   name: "user",
   finite: true,
-  sheltered: true,
+  isExemptFromFaults: true,
   run: async (ports) => {
     for (let turn = 0; turn < turns; turn++) {
       await ports.sleep(900);

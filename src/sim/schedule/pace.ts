@@ -1,8 +1,8 @@
 /** How long placement is shaken and may take to come to rest, in every scene of it. */
 export const placementPace = {
-  shakenMs: 14_000,
+  faultPhaseMs: 14_000,
   settleMs: 180_000,
   // A cache whose lists were refused tries again after half a minute at the latest: the binder may be silent for that long.
   quietMs: 40_000,
-  humming: ["coordination.k8s.io/leases", "events.k8s.io/events", "/events"],
+  ignoredForQuiescence: ["coordination.k8s.io/leases", "events.k8s.io/events", "/events"],
 } as const;

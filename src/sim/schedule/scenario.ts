@@ -1,6 +1,6 @@
-import { binderPart } from "../../control/bind/binderPart.ts";
-import type { Part } from "../../control/part.ts";
-import { addScheduler, schedulerPart } from "../../control/schedule/schedulerPart.ts";
+import { binderComponent } from "../../control/bind/binderComponent.ts";
+import type { Component } from "../../control/component.ts";
+import { addScheduler, schedulerComponent } from "../../control/schedule/schedulerComponent.ts";
 import { reservationDefaults } from "../../decide/bind/reservation.ts";
 import { defaultSettings } from "../../decide/schedule/settings.ts";
 import type { KubeObject } from "../../model/object.ts";
@@ -42,10 +42,10 @@ const lease = { namespace: "default", name: "scheduler" };
 
 const nodes = kubelets(["l40s=2"]);
 const settings = { ...defaultSettings, stalenessGraceMs: 3_000 };
-const scheduler = schedulerPart(settings);
+const scheduler = schedulerComponent(settings);
 /** The kind of its requests is defined by the scheduler already. */
-const binder: Part = {
-  ...binderPart({ reservation: { ...reservationDefaults, allocationTimeoutMs: 4_000 } }),
+const binder: Component = {
+  ...binderComponent({ reservation: { ...reservationDefaults, allocationTimeoutMs: 4_000 } }),
   definitions: [],
 };
 
@@ -58,7 +58,7 @@ export function scheduleWith(mistake?: ScheduleMistake, by?: ActorSpec): Scenari
     name: mistake === undefined ? "schedule" : `schedule/${mistake.name}`,
     about:
       "plain pods, gangs and shares of two queues are placed, evicted and deleted while everything lags, fails and dies",
-    parts: [scheduler, binder, nodes],
+    components: [scheduler, binder, nodes],
     serverLoops: true,
     collectMsMax: 12_000,
     setUp: async (kube) => {
@@ -119,7 +119,7 @@ export function scheduleWith(mistake?: ScheduleMistake, by?: ActorSpec): Scenari
 const user: ActorSpec = {
   name: "user",
   finite: true,
-  sheltered: true,
+  isExemptFromFaults: true,
   run: async (ports) => {
     for (let turn = 0; turn < 24; turn++) {
       await ports.sleep(500);

@@ -1,6 +1,6 @@
 /** What must hold about the cluster as a scheduler has it in mind, compared with what there is. */
 import type { ObjectStore } from "../../apiserver/storage/objectStore.ts";
-import type { ScheduleWorld } from "../../control/schedule/scheduleWorld.ts";
+import type { SchedulerCaches } from "../../control/schedule/schedulerCaches.ts";
 import { cycle } from "../../decide/schedule/cycle.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { PodGroup } from "../../model/scheduling/podGroup.ts";
@@ -23,7 +23,7 @@ export const sumsClose = (held: Held): Invariant => ({
   id: "I6",
   fact: "a status comes from one moment, so that its sums close, and counts are what a recount gives",
   begin: ({ store }) => {
-    const worlds = new Map<string, ScheduleWorld>();
+    const worlds = new Map<string, SchedulerCaches>();
     return {
       ...following(worlds),
       commit: ({ event, call, type }) => {
@@ -50,7 +50,7 @@ export const sumsClose = (held: Held): Invariant => ({
 });
 
 /** What a scheduler has in mind against a recount, and against the pods as they are. */
-function miscounted(store: ObjectStore, world: ScheduleWorld): string | undefined {
+function miscounted(store: ObjectStore, world: SchedulerCaches): string | undefined {
   world.settle();
   try {
     world.cluster.assertCounts();
@@ -93,7 +93,7 @@ export const decidingAgainDecidesNothing = (lease: string): Invariant => ({
   id: "I19",
   fact: "at rest, who leads decides again and finds nothing to do, twice",
   begin: ({ store, nowMsOf }) => {
-    const worlds = new Map<string, ScheduleWorld>();
+    const worlds = new Map<string, SchedulerCaches>();
     return {
       ...following(worlds),
       atRest: () => {
@@ -118,7 +118,7 @@ export const nothingStaysInDoubt = (lease: string): Invariant => ({
   id: "I11",
   fact: "at rest, who leads knows how each of its intents ended",
   begin: ({ store }) => {
-    const worlds = new Map<string, ScheduleWorld>();
+    const worlds = new Map<string, SchedulerCaches>();
     return {
       ...following(worlds),
       atRest: () => {
@@ -131,13 +131,13 @@ export const nothingStaysInDoubt = (lease: string): Invariant => ({
 });
 
 /** Keeps what the living schedulers have in mind. */
-function following(worlds: Map<string, ScheduleWorld>): Pick<Checks, "born" | "observe"> {
+function following(worlds: Map<string, SchedulerCaches>): Pick<Checks, "born" | "observe"> {
   return {
     born: (actor) => {
       worlds.delete(actor);
     },
     observe: (actor, what, value) => {
-      if (what === "world") worlds.set(actor, value as ScheduleWorld);
+      if (what === "world") worlds.set(actor, value as SchedulerCaches);
       return undefined;
     },
   };

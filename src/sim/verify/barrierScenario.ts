@@ -1,5 +1,5 @@
-import { binderPart } from "../../control/bind/binderPart.ts";
-import { schedulerPart } from "../../control/schedule/schedulerPart.ts";
+import { binderComponent } from "../../control/bind/binderComponent.ts";
+import { schedulerComponent } from "../../control/schedule/schedulerComponent.ts";
 import { proveGangBarrier } from "../../control/verify/gangBarrier.ts";
 import type { CheckFinding } from "../../decide/verify/check.ts";
 import { controllersProcess } from "../controllersProcess.ts";
@@ -9,8 +9,8 @@ import { kinds, plain } from "../museum/exhibit.ts";
 import type { Scenario } from "../scenario.ts";
 
 const proved = "proved the gang barrier";
-const scheduler = schedulerPart();
-const binder = binderPart();
+const scheduler = schedulerComponent();
+const binder = binderComponent();
 
 /** The proof may be hindered by the API, but it may not find half a gang. */
 const gangsWait: Invariant = {
@@ -33,7 +33,7 @@ export function barrierScenario(): Scenario {
     about:
       "a gang is made one GPU short, then the GPU comes: verify's own proof, with scheduler and binder under faults",
     // Both bring the definition of BindRequests; one is enough.
-    parts: [scheduler, { ...binder, definitions: [] }],
+    components: [scheduler, { ...binder, definitions: [] }],
     serverLoops: true,
     faults: [
       "slow-call",
@@ -55,7 +55,7 @@ export function barrierScenario(): Scenario {
       {
         name: "prover",
         finite: true,
-        sheltered: true,
+        isExemptFromFaults: true,
         run: async (ports) => {
           for (let round = 0; ; round++) {
             const finding = await proveGangBarrier(ports, { id: `r${round}`, bindMs: 60_000 });
@@ -66,9 +66,9 @@ export function barrierScenario(): Scenario {
         },
       },
     ],
-    shakenMs: 8_000,
+    faultPhaseMs: 8_000,
     settleMs: 240_000,
     quietMs: 3_000,
-    humming: ["coordination.k8s.io/leases", "/events", "events.k8s.io/events"],
+    ignoredForQuiescence: ["coordination.k8s.io/leases", "/events", "events.k8s.io/events"],
   };
 }

@@ -55,7 +55,7 @@ export function verifyScenario(mistake?: Mistake): Scenario {
       {
         name: "gate",
         finite: true,
-        sheltered: true,
+        isExemptFromFaults: true,
         run: async (ports) => {
           for (let round = 0; round < gateRounds; round++) {
             const config = { settleMs: 400, intervalMs: 200, checks: ["S1"] as const, excluded: [], allowEmpty: true };
@@ -67,7 +67,7 @@ export function verifyScenario(mistake?: Mistake): Scenario {
       {
         name: "verifier",
         finite: true,
-        sheltered: true,
+        isExemptFromFaults: true,
         run: async (ports) => {
           for (;;) {
             const config = {
@@ -84,7 +84,7 @@ export function verifyScenario(mistake?: Mistake): Scenario {
         },
       },
     ],
-    shakenMs: 5_000,
+    faultPhaseMs: 5_000,
     settleMs: 60_000,
     quietMs: 1_000,
   };

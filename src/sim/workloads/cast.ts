@@ -36,7 +36,7 @@ export function clusterWith(lifeOf: LifeOf): ActorSpec {
     tinyScheduler(controllers);
     tinyKubelet(controllers, lifeOf);
   };
-  return { ...controllersProcess("cluster", add), sheltered: true };
+  return { ...controllersProcess("cluster", add), isExemptFromFaults: true };
 }
 
 export function isOfJob(pod: Pod): boolean {

@@ -26,7 +26,7 @@ const nodeNames = ["n0", "n1", "n2"];
 const beatMs = 5_000;
 /** How long a node may be silent before it is given up. */
 const graceUs = 40_000_000;
-const shakenMs = 150_000;
+const faultPhaseMs = 150_000;
 /** How long the answer to a second look may be under way. */
 const freshUs = 5_000_000;
 
@@ -137,7 +137,7 @@ function readyOf(object: KubeObject | undefined): string | undefined {
 export const nodeLivesScenario: Scenario = {
   name: "node-lives",
   about: "nodes fall silent, return, are deleted and made again, and their pods are evicted and replaced",
-  parts: [workloads],
+  components: [workloads],
   serverLoops: true,
   setUp,
   actors: () => [...managing(), clusterWith(lifeOf), clerk, ...nodeNames.map(nodeActor)],
@@ -154,11 +154,11 @@ export const nodeLivesScenario: Scenario = {
     neverGoesBack,
     mirrorsAreComplete,
   ],
-  shakenMs,
+  faultPhaseMs,
   settleMs: 300_000,
   // Longer than the grace of a node, the quarantine of a missing one, and what a clock that was set back adds.
   quietMs: 80_000,
-  humming: ["coordination.k8s.io/leases", "/events"],
+  ignoredForQuiescence: ["coordination.k8s.io/leases", "/events"],
 };
 
 /** Pods of Jobs do their work and end; all others run on. */
@@ -172,7 +172,7 @@ const cronJobs = { group: "batch", version: "v1", plural: "cronjobs" };
 const clerk: ActorSpec = {
   name: "clerk",
   finite: true,
-  sheltered: true,
+  isExemptFromFaults: true,
   run: async ({ kube, sleep }) => {
     const ref = { ...cronJobs, namespace: "default", name: "tick" };
     const template = { spec: { restartPolicy: "Never", containers: [{ name: "main", image: "registry/app:1" }] } };
@@ -183,7 +183,7 @@ const clerk: ActorSpec = {
       await kube.create(cronJobs, object);
       await sleep(1_000);
     }
-    await sleep(shakenMs - 20_000);
+    await sleep(faultPhaseMs - 20_000);
     for (let isDone = false; !isDone; await sleep(1_000)) {
       isDone = (await kube.patch(ref, { type: "merge", body: { spec: { suspend: true } } })).ok;
     }
@@ -242,14 +242,14 @@ async function register(kube: KubeApi, name: string, nowMs: number): Promise<voi
 function nodeActor(name: string): ActorSpec {
   return {
     name: `node-${name}`,
-    sheltered: true,
+    isExemptFromFaults: true,
     run: async (ports) => {
       const beginMs = ports.clock.nowMs();
       while (!ports.cancel.cancelled) {
         await register(ports.kube, name, ports.clock.nowMs());
         await beat(ports.kube, name, ports.clock.nowMs());
         await ports.sleep(beatMs);
-        if (ports.clock.nowMs() - beginMs > shakenMs - 30_000) continue;
+        if (ports.clock.nowMs() - beginMs > faultPhaseMs - 30_000) continue;
         await suffer(ports, name);
       }
     },

@@ -39,7 +39,7 @@ function lifeOf(pod: Pod): TinyLife {
 export const workloadsScenario: Scenario = {
   name: "workloads",
   about: "Deployments, StatefulSets, DaemonSets and Jobs made, scaled, changed and deleted under every fault",
-  parts: [workloads],
+  components: [workloads],
   serverLoops: true,
   setUp,
   actors: () => [...managing(), clusterWith(lifeOf), heart, workloadUser({ name: "user", acts: 16, spanMs: 18_000 })],
@@ -59,11 +59,11 @@ export const workloadsScenario: Scenario = {
     statusKeepsUp,
     workloadsAreDone,
   ],
-  shakenMs: 20_000,
+  faultPhaseMs: 20_000,
   settleMs: 240_000,
   // A Job that has failed tries again after ten seconds, and three times nine later if the clock was set back.
   quietMs: 40_000,
-  humming: ["coordination.k8s.io/leases", "/events"],
+  ignoredForQuiescence: ["coordination.k8s.io/leases", "/events"],
 };
 
 async function setUp(kube: KubeApi): Promise<void> {
@@ -87,7 +87,7 @@ async function setUp(kube: KubeApi): Promise<void> {
 /** The nodes say that they live, for as long as anybody listens. */
 const heart: ActorSpec = {
   name: "heart",
-  sheltered: true,
+  isExemptFromFaults: true,
   run: async ({ kube, clock, cancel, sleep }) => {
     while (!cancel.cancelled) {
       for (const name of nodeNames) await beat(kube, name, clock.nowMs());

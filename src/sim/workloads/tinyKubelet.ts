@@ -1,5 +1,5 @@
 import type { Controllers } from "../../control/controllers.ts";
-import { type TurnResult, turnResultOf } from "../../control/loop.ts";
+import { type ReconcileResult, reconcileResultOf } from "../../control/loop.ts";
 import { conditionChanged } from "../../control/predicates.ts";
 import { kindSource } from "../../control/sources.ts";
 import { keyOfObject } from "../../model/intent.ts";
@@ -44,7 +44,7 @@ export function tinyKubelet(
       ),
       kindSource(nodeCache, ({ key }) => byNode.get(key).map(keyOfObject), conditionChanged("Ready")),
     ],
-    reconcile: async (key, { cancel }): Promise<TurnResult> => {
+    reconcile: async (key, { cancel }): Promise<ReconcileResult> => {
       const object = cache.get(key);
       if (object === undefined || !isBound(object)) return undefined;
       // The kubelet of a node that has gone silent, or is gone, does nothing.
@@ -69,7 +69,7 @@ export function tinyKubelet(
               { ...object, status: { ...pod.status, ...step.status } },
               { cancel },
             );
-      return outcome.ok ? { requeueAfterMs: 1 } : turnResultOf(outcome);
+      return outcome.ok ? { requeueAfterMs: 1 } : reconcileResultOf(outcome);
     },
   });
 }

@@ -1,5 +1,5 @@
 import type { Controllers } from "../../control/controllers.ts";
-import type { TurnResult } from "../../control/loop.ts";
+import type { ReconcileResult } from "../../control/loop.ts";
 import { kindSource } from "../../control/sources.ts";
 import { nanoOf } from "../../decide/nodes/podRequests.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
@@ -42,7 +42,7 @@ export function tinyScheduler(controllers: Controllers): void {
   controllers.add({
     name: "tiny-scheduler",
     sources: [kindSource(podCache, () => ["all"]), kindSource(nodeCache, () => ["all"])],
-    reconcile: async (_key, { cancel }): Promise<TurnResult> => {
+    reconcile: async (_key, { cancel }): Promise<ReconcileResult> => {
       let hasFailed = false;
       for (const [, object] of [...podCache.view().objects]) {
         const { namespace = "", name, uid, resourceVersion } = object.metadata;

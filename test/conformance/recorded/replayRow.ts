@@ -185,9 +185,9 @@ function call(server: ApiServer, agent: Agent, request: RecordedRequest): Promis
 /** `GET /apis/apps/v1/namespaces/row-45/deployments/web?x=y` as `GET deployments.apps/web`. */
 export function shortLine({ method, url }: RecordedRequest): string {
   const [path = ""] = url.split("?");
-  const parts = /^\/(?:api\/v1|apis\/([^/]+)\/[^/]+)\/(?:namespaces\/([^/]+)\/)?([^/]+)(\/.*)?$/.exec(path);
-  if (parts === null) return `${method} ${path}`;
-  const [, group, namespace = "", plural = "", rest = ""] = parts;
+  const components = /^\/(?:api\/v1|apis\/([^/]+)\/[^/]+)\/(?:namespaces\/([^/]+)\/)?([^/]+)(\/.*)?$/.exec(path);
+  if (components === null) return `${method} ${path}`;
+  const [, group, namespace = "", plural = "", rest = ""] = components;
   // The namespace of the row goes without saying.
   const where = namespace === "" || namespace.startsWith("row-") ? "" : `${namespace}:`;
   return `${method} ${where}${group === undefined ? plural : `${plural}.${group}`}${rest}`;

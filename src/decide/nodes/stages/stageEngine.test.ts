@@ -6,7 +6,7 @@ import { formatTime } from "../../../model/time.ts";
 import type { NodeWrite } from "../nodeWrite.ts";
 import { parseStages, type Stage } from "./stage.ts";
 import { afterRefusal, chooseStage, nextForObject, playStage, pluralOf, type StageJob } from "./stageEngine.ts";
-import type { TemplateWorld } from "./templateFunctions.ts";
+import type { TemplateContext } from "./templateFunctions.ts";
 
 const startMs = 1_800_000_000_000;
 const shipped = (...names: string[]): Stage[] =>
@@ -14,7 +14,7 @@ const shipped = (...names: string[]): Stage[] =>
     parseStages(readFileSync(new URL(`../../../../examples/stages/${name}.yaml`, import.meta.url), "utf8"), name),
   );
 
-function worldAt(nowMs: number): TemplateWorld {
+function worldAt(nowMs: number): TemplateContext {
   return {
     nowMs,
     startMs,

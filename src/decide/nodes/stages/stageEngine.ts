@@ -17,7 +17,7 @@ import { TemplateError, type TemplateFunctions } from "./goTemplate.ts";
 import { JqError } from "./jq.ts";
 import { patchChanges } from "./patchChanges.ts";
 import type { Expression, MatchExpression, Stage, StageDelay, StageStep } from "./stage.ts";
-import { type TemplateWorld, templateFunctions } from "./templateFunctions.ts";
+import { type TemplateContext, templateFunctions } from "./templateFunctions.ts";
 
 /** What waits for an object: a stage, from which version of the object it was chosen, and when it is due. */
 export interface StageJob {
@@ -34,7 +34,7 @@ export interface StageInput {
   readonly stages: readonly Stage[];
   readonly job: StageJob | undefined;
   readonly clusterSeed: string;
-  readonly world: TemplateWorld;
+  readonly world: TemplateContext;
 }
 
 export interface StageWrite {
@@ -248,7 +248,7 @@ function spanOf(expression: Expression | undefined, object: KubeObject, nowMs: n
 }
 
 /** The writes of a stage, from a step on. After a delete only events are left to say. */
-export function playStage(stage: Stage, object: KubeObject, world: TemplateWorld, from = 0): StageWrite[] {
+export function playStage(stage: Stage, object: KubeObject, world: TemplateContext, from = 0): StageWrite[] {
   const functions = templateFunctions(world);
   const writes: StageWrite[] = [];
   let isGone = false;

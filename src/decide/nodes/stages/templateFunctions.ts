@@ -3,7 +3,7 @@ import { stringify } from "yaml";
 import { healthyConditions } from "../nodeConditions.ts";
 import type { TemplateFunctions } from "./goTemplate.ts";
 
-export interface TemplateWorld {
+export interface TemplateContext {
   readonly nowMs: number;
   /** When the simulator began. */
   readonly startMs: number;
@@ -35,7 +35,7 @@ const names = [
 
 export const templateFunctionNames: ReadonlySet<string> = new Set(names);
 
-export function templateFunctions(world: TemplateWorld): TemplateFunctions {
+export function templateFunctions(world: TemplateContext): TemplateFunctions {
   const podIps = (args: readonly unknown[]): readonly string[] => {
     const [node, hostNetwork, uid, name, namespace] = args;
     return world.podIps({

@@ -1,0 +1,446 @@
+import { attemptOf } from "../../decide/bind/attemptMark.ts";
+import { type BindOptions, type BindStep, type BindView, nextBindStep } from "../../decide/bind/nextBindStep.ts";
+import { podsRef } from "../../decide/bind/reservation.ts";
+import { applyIntent } from "../../intents/applyIntent.ts";
+import { lookAgain, lookAgainAtAll } from "../../intents/lookAgain.ts";
+import { type BindIntent, expectedOf, type Intent, keyOf, type NewObject } from "../../model/intent.ts";
+import type { Node, Pod } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { type Outcome, type Refusal, refused } from "../../model/outcome.ts";
+import { firstRevision, laterOf, type Revision } from "../../model/revision.ts";
+import {
+  type BindRequest,
+  bindRequestFinalizer,
+  bindRequestRef,
+  isFinallyFailed,
+} from "../../model/scheduling/bindRequest.ts";
+import type { Cancel } from "../../ports/cancel.ts";
+import type { Controllers } from "../controllers.ts";
+import type { EventRecorder } from "../eventRecorder.ts";
+import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../loop.ts";
+import { asPod, asRequest, type BinderCaches, freeGpusOf, isFor, nodesRef } from "./binderCaches.ts";
+import { askForVolumes, writeClaims, writeConfigMaps } from "./bindWrites.ts";
+import { type PodBound, writePodBound } from "./podBound.ts";
+import { takeBack } from "./takeBack.ts";
+
+export interface BinderOptions extends BindOptions {
+  /** How long volumes may take. */
+  readonly volumeTimeoutMs: number;
+  /** Binds that are under way at once, and groups. */
+  readonly workers: number;
+}
+
+/** A bind of a gang of devices takes a handful of steps a group; more than this is a circle. */
+const stepsMax = 400;
+const volumesEveryMs = 1_000;
+
+/** What is remembered of a BindRequest between turns, and may be lost: it only makes us patient. */
+interface RetryTimers {
+  readonly uid: string;
+  deviceSinceMs?: number;
+  volumesSinceMs?: number;
+  retryAtMs?: number;
+  /** Its pod is bound there, and that has still to be said. */
+  boundTo?: string;
+}
+
+/** Carries out BindRequests, one step after the other, each decided from what is there. */
+export class BindReconciler {
+  private readonly controllers: Controllers;
+  private readonly world: BinderCaches;
+  private readonly recorder: EventRecorder;
+  private readonly options: BinderOptions;
+  private readonly patience = new Map<string, RetryTimers>();
+
+  constructor(controllers: Controllers, world: BinderCaches, recorder: EventRecorder, options: BinderOptions) {
+    this.controllers = controllers;
+    this.world = world;
+    this.recorder = recorder;
+    this.options = options;
+  }
+
+  async reconcile(key: string, { cancel }: ReconcileContext): Promise<ReconcileResult> {
+    const found = this.world.requests.get(key);
+    if (found === undefined) {
+      this.patience.delete(key);
+      return undefined;
+    }
+    if (found.metadata.deletionTimestamp !== undefined) return this.release(found, cancel);
+    const { nowMs } = this;
+    const patience = this.patienceOf(key, found.metadata.uid);
+    if (asRequest(found).status?.phase === "Failed" && patience.retryAtMs !== undefined && nowMs < patience.retryAtMs) {
+      return { requeueAfterMs: patience.retryAtMs - nowMs };
+    }
+    const attempt = new Attempt(key, asRequest(found), patience);
+    try {
+      return await this.attempt(attempt, cancel);
+    } catch (error) {
+      // Ours to mend, but the request must not hang: whoever waits for it hears that it failed.
+      this.controllers.ports.log.error({ bindRequest: key, error }, "a bind failed by a mistake of ours");
+      return this.fail(attempt, `internal error: ${error instanceof Error ? error.message : String(error)}`, cancel);
+    }
+  }
+
+  /** A request has one turn at a time, so nothing of it is under way: from here on it may be gone. */
+  private async release(request: KubeObject, cancel: Cancel): Promise<ReconcileResult> {
+    const { finalizers = [], namespace = "", name } = request.metadata;
+    if (!finalizers.includes(bindRequestFinalizer)) return undefined;
+    const others = finalizers.filter((each) => each !== bindRequestFinalizer);
+    const outcome = await applyIntent(
+      this.controllers.kube,
+      {
+        type: "patch",
+        target: { ...bindRequestRef, namespace, name },
+        expected: expectedOf(request),
+        patch: { metadata: { finalizers: others.length > 0 ? others : null } },
+        why: "nothing more is done for it",
+      },
+      { cancel },
+    );
+    return outcome.ok ? undefined : reconcileResultOf(outcome);
+  }
+
+  private async attempt(attempt: Attempt, cancel: Cancel): Promise<ReconcileResult> {
+    const { boundTo } = attempt.patience;
+    if (boundTo !== undefined && attempt.request.status?.phase !== "Succeeded") {
+      return this.succeed(attempt, `bound to ${boundTo}`, cancel);
+    }
+    for (let steps = 0; steps < stepsMax; steps++) {
+      const step = nextBindStep(this.view(attempt), this.options);
+      const result = await this.take(attempt, step, cancel);
+      if (result !== "next") return result;
+    }
+    return this.fail(attempt, `no end after ${stepsMax} steps`, cancel);
+  }
+
+  /** Takes one step; "next" when there is another one. */
+  private async take(attempt: Attempt, step: BindStep, cancel: Cancel): Promise<ReconcileResult | "next"> {
+    const { kube } = this.controllers;
+    const { request, patience } = attempt;
+    switch (step.type) {
+      case "done":
+        return undefined;
+      case "wait":
+        if (step.forDevice === true) patience.deviceSinceMs ??= this.nowMs;
+        this.controllers.ports.log.debug({ bindRequest: attempt.key, why: step.why }, "a bind waits");
+        return step.untilMs === undefined ? undefined : { requeueAfterMs: Math.max(0, step.untilMs - this.nowMs) };
+      case "look":
+        return step.what === "gpus" ? this.count(attempt, cancel) : this.look(attempt, step.what, cancel);
+      case "confirm":
+        return this.confirm(attempt, step.since, cancel);
+      case "write":
+        return this.write(attempt, step.intent, cancel);
+      case "place":
+        return this.place(attempt, step.intent, cancel);
+      case "configure":
+        return this.configure(attempt, step.maps, cancel);
+      case "claim": {
+        const { pod, node } = this.view(attempt);
+        const about = { request, pod: pod as Pod, node: node as Node, nowMs: this.nowMs };
+        const outcome = await writeClaims({ kube, cancel }, about);
+        if (outcome.ok) this.learn(attempt, outcome.value as unknown as KubeObject);
+        return this.after(attempt, "claimed", outcome, cancel);
+      }
+      case "volumes":
+        return this.volumes(attempt, cancel);
+      case "succeeded":
+        return this.succeed(attempt, step.why, cancel);
+      case "failed":
+        return this.fail(attempt, step.why, cancel);
+      case "discard": {
+        const { target, expected } = this.on(request);
+        const outcome = await applyIntent(kube, { type: "delete", target, expected, why: step.why }, { cancel });
+        return outcome.ok || outcome.reason === "NotFound" ? undefined : reconcileResultOf(outcome);
+      }
+    }
+  }
+
+  /** Counts what is left of the node, from what the API has now. */
+  private async count(attempt: Attempt, cancel: Cancel): Promise<ReconcileResult | "next"> {
+    const { request, node } = { request: attempt.request, node: this.view(attempt).node };
+    const selection = { fieldSelector: `spec.nodeName=${request.spec?.selectedNode ?? ""}` };
+    const atLeast = laterOf(this.world.pods.cache.revision, request.metadata.resourceVersion);
+    const fresh = await lookAgainAtAll(this.controllers.kube, podsRef, selection, { atLeast, cancel });
+    if (!fresh.ok) return reconcileResultOf(fresh);
+    attempt.looked.add("gpus");
+    const reserved = this.world.onTheirWay(request.spec?.selectedNode ?? "");
+    attempt.freeGpus = node === undefined ? 0 : freeGpusOf(node, [...fresh.value.items.map(asPod), ...reserved]);
+    return "next";
+  }
+
+  /** Whether what is asked for is still asked for, by a look that is not older than what rests on it. */
+  private async confirm(attempt: Attempt, since: Revision, cancel: Cancel): Promise<ReconcileResult | "next"> {
+    const { request } = attempt;
+    const atLeast = laterOf(this.world.requests.cache.revision, since);
+    const fresh = await lookAgain(this.controllers.kube, this.on(request).target, { atLeast, cancel });
+    if (!fresh.ok) return reconcileResultOf(fresh);
+    const { object, revision } = fresh.value;
+    if (object === undefined) return undefined;
+    if (object.metadata.resourceVersion !== request.metadata.resourceVersion) {
+      this.world.requests.learn(object);
+      return { again: "the request has changed" };
+    }
+    attempt.confirmedAt = revision;
+    return this.look(attempt, "pod", cancel, revision);
+  }
+
+  /** The answer to a bind tells nothing of the pod, so the reservation is read. */
+  private async place(attempt: Attempt, intent: BindIntent, cancel: Cancel): Promise<ReconcileResult | "next"> {
+    const { kube } = this.controllers;
+    const outcome = await applyIntent(kube, intent, { cancel });
+    if (!outcome.ok)
+      return outcome.reason === "NotFound" ? { again: outcome.message } : this.refused(attempt, outcome, cancel);
+    const bound = await kube.get(intent.target, { cancel });
+    if (!bound.ok) return reconcileResultOf(bound);
+    this.world.pods.learn(bound.value);
+    return "next";
+  }
+
+  private async look(
+    attempt: Attempt,
+    what: "pod" | "node",
+    cancel: Cancel,
+    since: Revision = firstRevision,
+  ): Promise<ReconcileResult | "next"> {
+    const { podName = "", selectedNode = "" } = attempt.request.spec ?? {};
+    const namespace = attempt.request.metadata.namespace ?? "";
+    const { pods, nodes } = this.world;
+    const target =
+      what === "pod" ? { ...podsRef, namespace, name: podName } : { ...nodesRef, namespace: "", name: selectedNode };
+    const kind = what === "pod" ? pods : nodes;
+    // Whoever made the request had seen the object: what is older than the request proves nothing.
+    const atLeast = laterOf(laterOf(kind.cache.revision, attempt.request.metadata.resourceVersion), since);
+    const fresh = await lookAgain(this.controllers.kube, target, { atLeast, cancel });
+    if (!fresh.ok) return reconcileResultOf(fresh);
+    const { object } = fresh.value;
+    if (object === undefined) return this.fail(attempt, `there is no ${what} ${target.name}`, cancel);
+    kind.learn(object);
+    attempt.looked.add(what);
+    if (what === "pod") attempt.pod = asPod(object);
+    else attempt.node = object as unknown as Node;
+    return "next";
+  }
+
+  private async write(attempt: Attempt, intent: Intent, cancel: Cancel): Promise<ReconcileResult | "next"> {
+    const outcome = await applyIntent(this.controllers.kube, intent, { cancel });
+    if (outcome.ok) {
+      if (intent.type === "bind") {
+        // A gang runs when the last of it is bound: those who are next are bound before this one is spoken of.
+        attempt.patience.boundTo = intent.node;
+        return { requeueAfterMs: 0 };
+      }
+      if (outcome.value.object !== undefined) this.learn(attempt, outcome.value.object);
+      return "next";
+    }
+    // A reservation of that name is there and will be seen: somebody else was first, or an earlier try of ours landed.
+    if (intent.type === "create" && outcome.reason === "AlreadyExists") return { again: outcome.message };
+    return this.refused(attempt, outcome, cancel);
+  }
+
+  private learn(attempt: Attempt, object: KubeObject): void {
+    this.world.pods.learn(object);
+    if (object.metadata.uid === attempt.pod?.metadata.uid) attempt.pod = asPod(object);
+  }
+
+  private async volumes(attempt: Attempt, cancel: Cancel): Promise<ReconcileResult | "next"> {
+    const { request, patience } = attempt;
+    const pod = this.podOf(request, attempt) as Pod;
+    const outcome = await askForVolumes({ kube: this.controllers.kube, cancel }, pod, request.spec?.selectedNode ?? "");
+    if (!outcome.ok) return this.refused(attempt, outcome, cancel);
+    const { waiting } = outcome.value;
+    if (waiting === undefined) {
+      attempt.done.add("volumes");
+      return "next";
+    }
+    patience.volumesSinceMs ??= this.nowMs;
+    const { volumeTimeoutMs } = this.options;
+    if (this.nowMs >= patience.volumesSinceMs + volumeTimeoutMs) {
+      return this.fail(attempt, `${waiting} after ${volumeTimeoutMs / 1000} s`, cancel);
+    }
+    return { requeueAfterMs: volumesEveryMs };
+  }
+
+  private async configure(
+    attempt: Attempt,
+    maps: readonly NewObject[],
+    cancel: Cancel,
+  ): Promise<ReconcileResult | "next"> {
+    const { kube } = this.controllers;
+    const { request } = attempt;
+    const stillCounts = async (): Promise<Outcome<undefined>> => {
+      const found = await kube.get(this.on(request).target, { cancel });
+      if (!found.ok && found.reason !== "NotFound") return found;
+      const now = found.ok ? asRequest(found.value) : undefined;
+      const isOurs = now !== undefined && now.status?.phase !== "Succeeded" && attemptOf(now) === attemptOf(request);
+      return isOurs ? { ok: true, value: undefined } : refused("Conflict", "a later attempt is under way");
+    };
+    return this.after(attempt, "configured", await writeConfigMaps({ kube, cancel }, maps, stillCounts), cancel);
+  }
+
+  private async after(
+    attempt: Attempt,
+    what: "configured" | "claimed",
+    outcome: Outcome<unknown>,
+    cancel: Cancel,
+  ): Promise<ReconcileResult | "next"> {
+    if (!outcome.ok) return this.refused(attempt, outcome, cancel);
+    attempt.done.add(what);
+    return "next";
+  }
+
+  /** What the API will refuse again and again ends the attempt; everything else is tried again from what is there then. */
+  private refused(attempt: Attempt, refusal: Refusal, cancel: Cancel): Promise<ReconcileResult> | ReconcileResult {
+    switch (refusal.reason) {
+      case "Invalid":
+      case "Forbidden":
+      case "NotFound":
+        return this.fail(attempt, refusal.message, cancel);
+      default:
+        return reconcileResultOf(refusal);
+    }
+  }
+
+  private async succeed(attempt: Attempt, why: string, cancel: Cancel): Promise<ReconcileResult> {
+    const { request } = attempt;
+    const { selectedNode = "" } = request.spec ?? {};
+    const isElsewhere = !why.endsWith(`bound to ${selectedNode}`);
+    const { reason: _, ...before } = request.status ?? {};
+    const status = { ...before, phase: "Succeeded" as const, ...(isElsewhere ? { reason: why } : {}) };
+    const outcome = await this.writeStatus(attempt, status, cancel);
+    if (!outcome.ok) return outcome.reason === "NotFound" ? undefined : reconcileResultOf(outcome);
+    this.controllers.ports.log.info({ bindRequest: attempt.key, node: selectedNode, why }, "bound");
+    this.controllers.ports.metrics.count("muster_binds_total", { result: "succeeded" });
+    const note = `Pod ${attempt.key} was ${why}`;
+    await this.tell(attempt, { status: "True", reason: "Bound", message: note }, cancel);
+    return undefined;
+  }
+
+  /** Says so first, which is durable, and then takes back what the attempt wrote. Whoever comes after a crash finds the rest. */
+  private async fail(attempt: Attempt, why: string, cancel: Cancel): Promise<ReconcileResult> {
+    const { request, patience } = attempt;
+    const before = request.status?.failedAttempts ?? 0;
+    // Without a limit there is nothing to count against, and KAI counts nothing.
+    const failedAttempts = (request.spec?.backoffLimit ?? null) === null ? before : before + 1;
+    const status = { ...request.status, phase: "Failed" as const, reason: why, failedAttempts };
+    const outcome = await this.writeStatus(attempt, status, cancel);
+    if (!outcome.ok) return outcome.reason === "NotFound" ? undefined : reconcileResultOf(outcome);
+    const { log, metrics } = this.controllers.ports;
+    log.warn({ bindRequest: attempt.key, node: request.spec?.selectedNode, failedAttempts, why }, "a bind failed");
+    metrics.count("muster_binds_total", { result: "failed" });
+    const message = `Failed to bind pod ${attempt.key} to node ${request.spec?.selectedNode ?? ""}: ${why}`;
+    await this.tell(attempt, { status: "False", reason: "BindingError", message }, cancel);
+    const pod = this.podOf(request, attempt);
+    if (pod !== undefined && isFor(request, pod) && pod.spec?.nodeName === undefined) {
+      const call = { kube: this.controllers.kube, cancel };
+      const learn = (object: KubeObject): void => this.learn(attempt, object);
+      const problems = await takeBack(call, { request, pod, why }, { world: this.world, learn });
+      if (problems.length > 0) log.warn({ bindRequest: attempt.key, problems }, "not all could be taken back");
+    }
+    delete patience.deviceSinceMs;
+    delete patience.volumesSinceMs;
+    if (isFinallyFailed({ ...request, status })) return undefined;
+    const delayMs = 1000 * 2 ** before;
+    patience.retryAtMs = this.nowMs + delayMs;
+    return { requeueAfterMs: delayMs };
+  }
+
+  private async writeStatus(
+    attempt: Attempt,
+    status: BindRequest["status"],
+    cancel: Cancel,
+  ): Promise<Outcome<unknown>> {
+    const { request } = attempt;
+    const { target, expected } = this.on(request);
+    const object = { ...request, status } as unknown as KubeObject;
+    const why = status?.reason ?? status?.phase ?? "";
+    const outcome = await applyIntent(
+      this.controllers.kube,
+      { type: "status", target, expected, object, why },
+      { cancel },
+    );
+    if (outcome.ok && outcome.value.object !== undefined) this.world.requests.learn(outcome.value.object);
+    return outcome;
+  }
+
+  /** The same sentence as condition and as event. Whether it arrives changes nothing about the bind. */
+  private async tell(attempt: Attempt, said: PodBound, cancel: Cancel): Promise<void> {
+    const pod = this.podOf(attempt.request, attempt);
+    if (pod === undefined || !isFor(attempt.request, pod)) return;
+    const type = said.status === "True" ? "Normal" : "Warning";
+    const regarding = pod as unknown as KubeObject;
+    this.recorder.record(regarding, { type, reason: said.reason, action: "Binding", note: said.message });
+    const written = await writePodBound({ kube: this.controllers.kube, cancel }, pod, said, this.nowMs);
+    if (written !== undefined) this.learn(attempt, written);
+  }
+
+  private view(attempt: Attempt): BindView {
+    const { request, key } = attempt;
+    const { world } = this;
+    const { selectedNode = "" } = request.spec ?? {};
+    const node = (world.nodes.get(keyOf("", selectedNode)) as unknown as Node | undefined) ?? attempt.node;
+    const otherDevices = world.devices(selectedNode);
+    return {
+      request,
+      pod: this.podOf(request, attempt),
+      node,
+      commitSize: world.commitSize(request),
+      reservations: (group) => world.reservations(group),
+      sharers: (group, on) => world.sharers(group, on, request),
+      freeGpus: attempt.freeGpus ?? (node === undefined ? 0 : world.freeGpus(node)),
+      isScalingUp: world.isScalingUp,
+      otherDevices,
+      done: attempt.done,
+      hasLooked: attempt.looked.has("pod"),
+      confirmedAt: attempt.confirmedAt,
+      hasCounted: attempt.looked.has("gpus"),
+      waitingSinceMs: this.patience.get(key)?.deviceSinceMs,
+      podsRevision: world.pods.cache.revision,
+      nowMs: this.nowMs,
+    };
+  }
+
+  /** The pod as the cache or our own writes have it; where neither does, as we last looked. */
+  private podOf({ metadata, spec }: BindRequest, attempt?: Attempt): Pod | undefined {
+    const found = this.world.pods.get(keyOf(metadata.namespace, spec?.podName ?? ""));
+    return found === undefined ? attempt?.pod : asPod(found);
+  }
+
+  private patienceOf(key: string, uid: string): RetryTimers {
+    const known = this.patience.get(key);
+    if (known?.uid === uid) return known;
+    const fresh: RetryTimers = { uid };
+    this.patience.set(key, fresh);
+    return fresh;
+  }
+
+  private on({ metadata }: BindRequest): { target: Intent["target"]; expected: ReturnType<typeof expectedOf> } {
+    const { namespace = "", name, uid, resourceVersion } = metadata;
+    return { target: { ...bindRequestRef, namespace, name }, expected: { uid, resourceVersion } };
+  }
+
+  private get nowMs(): number {
+    return this.controllers.ports.clock.nowMs();
+  }
+}
+
+/** One turn of one BindRequest. */
+class Attempt {
+  readonly key: string;
+  readonly request: BindRequest;
+  readonly patience: RetryTimers;
+  readonly done = new Set<"configured" | "claimed" | "volumes">();
+  readonly looked = new Set<"pod" | "node" | "gpus">();
+  /** Read from the API because the cache did not have it. */
+  pod: Pod | undefined;
+  node: Node | undefined;
+  /** When request and pod were last seen as they are here. */
+  confirmedAt: Revision | undefined;
+  /** What is left of the node by a look at the API. */
+  freeGpus: number | undefined;
+
+  constructor(key: string, request: BindRequest, patience: RetryTimers) {
+    this.key = key;
+    this.request = request;
+    this.patience = patience;
+  }
+}

@@ -1,0 +1,221 @@
+import type { GroupView } from "../../decide/bind/judgeGroup.ts";
+import { deviceOf, hasEnded, holdersOf, isBound, isGoing, podsRef } from "../../decide/bind/reservation.ts";
+import { keyOf } from "../../model/intent.ts";
+import type { Node, Pod } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import {
+  type BindRequest,
+  bindRequestRef,
+  commitOf,
+  commitSizeOf,
+  isFinallyFailed,
+  podUidOf,
+} from "../../model/scheduling/bindRequest.ts";
+import {
+  gpuGroupsOfLabels,
+  isReservationPod,
+  labelKeys,
+  nodeHeldBy,
+  scalingNamespace,
+} from "../../model/scheduling/keys.ts";
+import type { KindChange } from "../../snapshot/kindTable.ts";
+import type { Controllers } from "../controllers.ts";
+import { NewestOf } from "../newestOf.ts";
+
+export const nodesRef = { group: "", version: "v1", plural: "nodes" } as const;
+const gpu = "nvidia.com/gpu";
+
+/** What the binder sees: pods, nodes and BindRequests, found by group, node, gang and UID. */
+export class BinderCaches {
+  readonly pods: NewestOf;
+  readonly nodes: NewestOf;
+  readonly requests: NewestOf;
+  readonly requestsByGroup;
+  readonly requestsByPod;
+  private readonly requestsByCommit;
+  private readonly reservationsByGroup;
+  private readonly usersByGroup;
+  private readonly podsByNode;
+  private readonly scalingPods;
+
+  constructor(controllers: Controllers) {
+    this.pods = new NewestOf(controllers.cache(podsRef));
+    this.nodes = new NewestOf(controllers.cache(nodesRef));
+    this.requests = new NewestOf(controllers.cache(bindRequestRef));
+    const { cache: pods } = this.pods;
+    const { cache: requests } = this.requests;
+    this.reservationsByGroup = pods.index((pod) =>
+      isReservationPod(pod) ? gpuGroupsOfLabels(pod.metadata.labels) : [],
+    );
+    this.usersByGroup = pods.index((pod) => (isReservationPod(pod) ? [] : gpuGroupsOfLabels(pod.metadata.labels)));
+    this.podsByNode = pods.index((pod) => nodeOf(pod));
+    this.scalingPods = pods.index(({ metadata }) => (metadata.namespace === scalingNamespace ? [""] : []));
+    this.requestsByGroup = requests.index((object) => groupsOf(asRequest(object)));
+    this.requestsByCommit = requests.index((object) => {
+      const commit = commitOf(object);
+      return commit === undefined ? [] : [commit];
+    });
+    this.requestsByPod = requests.index((object) => [
+      keyOf(object.metadata.namespace, asRequest(object).spec?.podName ?? ""),
+    ]);
+  }
+
+  /** How many of a gang's requests exist. A set that has started was whole once: who has left it since holds nobody up. */
+  commitSize({ metadata }: Pick<BindRequest, "metadata">): number {
+    const commit = commitOf({ metadata });
+    if (commit === undefined) return 0;
+    const count = this.requestsByCommit.count(commit);
+    if (count >= commitSizeOf({ metadata })) return count;
+    return this.requestsByCommit.get(commit).some(hasStarted) ? Number.POSITIVE_INFINITY : count;
+  }
+
+  /** The requests of a gang that an event lets go on: its last one has come, or one of a set that is not whole has started all the same. */
+  released(event: KindChange): readonly KubeObject[] {
+    const commit = commitOf(event.object);
+    if (commit === undefined || event.type === "deleted") return [];
+    const isWhole = this.requestsByCommit.count(commit) >= commitSizeOf(event.object);
+    const isNew =
+      event.type === "added" ||
+      commitOf(event.before) !== commit ||
+      commitSizeOf(event.before) !== commitSizeOf(event.object);
+    const startsNow = event.type === "updated" && hasStarted(event.object) && !hasStarted(event.before);
+    return (isWhole && isNew) || (!isWhole && startsNow) ? this.requestsByCommit.get(commit) : [];
+  }
+
+  /** Every group that anything in the cluster names. */
+  groups(): string[] {
+    const all = [this.reservationsByGroup, this.usersByGroup, this.requestsByGroup].flatMap((index) => index.values());
+    return [...new Set(all)].sort();
+  }
+
+  /** The nodes on which something of the group is or is going to be. */
+  nodesOf(group: string): string[] {
+    const nodes = new Set<string>();
+    for (const pod of [...this.reservations(group), ...this.users(group)])
+      for (const node of nodeOf(pod)) nodes.add(node);
+    for (const object of this.requestsByGroup.get(group)) nodes.add(asRequest(object).spec?.selectedNode ?? "");
+    return [...nodes].filter((node) => node !== "").sort();
+  }
+
+  reservations(group: string): Pod[] {
+    return this.pods
+      .among(this.reservationsByGroup.get(group), (pod) => isReservationPod(pod) && isOf(pod, group))
+      .map(asPod);
+  }
+
+  /** Pods of a group that run on a node, but for the one that a request is about. */
+  sharers(group: string, node: string, request: BindRequest): Pod[] {
+    return this.users(group).filter((pod) => pod.spec?.nodeName === node && !hasEnded(pod) && !isFor(request, pod));
+  }
+
+  view(group: string, node: string): GroupView {
+    const reservations = this.reservations(group).filter((pod) => nodeHeldBy(pod) === node);
+    const holders = reservations.flatMap((pod) => [...holdersOf(pod)]).map(([uid, key]) => this.podOf(uid, key));
+    return {
+      group,
+      node,
+      reservations,
+      users: this.users(group),
+      requests: this.requestsByGroup.get(group).map((object) => asRequest(this.requests.newest(object))),
+      holders: [...new Set(holders)].filter((pod) => pod !== undefined),
+      canPin: this.nodes.get(keyOf("", node))?.metadata.labels?.[labelKeys.pinsDevices] === "true",
+    };
+  }
+
+  /** Whether our own writes tell more about the group than the caches have seen. */
+  isAhead(group: string): boolean {
+    return (
+      this.pods.isAhead((pod) => isOf(pod, group)) ||
+      this.requests.isAhead((object) => groupsOf(asRequest(object)).includes(group))
+    );
+  }
+
+  /** GPUs of a node that nobody has: neither whole-GPU pods nor reservations, which are such pods. */
+  freeGpus(node: Node): number {
+    return freeGpusOf(node, this.onNode(node.metadata.name));
+  }
+
+  /** Reservations for a node that have not reached it. */
+  onTheirWay(node: string): Pod[] {
+    return this.onNode(node).filter((pod) => !isBound(pod));
+  }
+
+  /** Device to group, of the reservations of a node. */
+  devices(node: string): Map<string, string> {
+    const devices = new Map<string, string>();
+    for (const pod of this.onNode(node)) {
+      if (!isReservationPod(pod) || hasEnded(pod) || isGoing(pod)) continue;
+      const device = deviceOf(pod);
+      const [group] = gpuGroupsOfLabels(pod.metadata.labels);
+      if (device !== undefined && group !== undefined && !devices.has(device)) devices.set(device, group);
+    }
+    return devices;
+  }
+
+  get isScalingUp(): boolean {
+    return this.scalingPods.get("").some((object) => {
+      const pod = asPod(object);
+      // One that is stuck on its way out brings no machine any more.
+      return !isGoing(pod) && pod.spec?.nodeName === undefined;
+    });
+  }
+
+  private users(group: string): Pod[] {
+    return this.pods
+      .among(this.usersByGroup.get(group), (pod) => !isReservationPod(pod) && isOf(pod, group))
+      .map(asPod);
+  }
+
+  private onNode(node: string): Pod[] {
+    return this.pods.among(this.podsByNode.get(node), (pod) => nodeOf(pod).includes(node)).map(asPod);
+  }
+
+  private podOf(uid: string, key: string): Pod | undefined {
+    const found = this.pods.get(key);
+    return found?.metadata.uid === uid ? asPod(found) : undefined;
+  }
+}
+
+function hasStarted(object: KubeObject): boolean {
+  const request = asRequest(object);
+  return request.status?.phase === "Succeeded" || isFinallyFailed(request);
+}
+
+/** GPUs of a node that none of its pods has. */
+export function freeGpusOf(node: Node, pods: readonly Pod[]): number {
+  const taken = pods.reduce((sum, pod) => sum + (hasEnded(pod) ? 0 : gpusOf(pod)), 0);
+  return Number(node.status?.allocatable?.[gpu] ?? 0) - taken;
+}
+
+export function asPod(object: KubeObject): Pod {
+  return object as unknown as Pod;
+}
+
+export function asRequest(object: KubeObject): BindRequest {
+  return object as unknown as BindRequest;
+}
+
+export function groupsOf({ spec }: BindRequest): string[] {
+  return spec?.receivedResourceType === "Fraction" ? (spec.selectedGPUGroups ?? []) : [];
+}
+
+export function isFor(request: BindRequest, pod: Pod): boolean {
+  return (podUidOf(request) ?? pod.metadata.uid) === pod.metadata.uid;
+}
+
+function isOf({ metadata }: KubeObject, group: string): boolean {
+  return gpuGroupsOfLabels(metadata.labels).includes(group);
+}
+
+function nodeOf(object: KubeObject | Pod): string[] {
+  const node = nodeHeldBy(object as Pod);
+  return node === undefined ? [] : [node];
+}
+
+/** Whole GPUs that its containers hold; those that run one after the other share. */
+function gpusOf({ spec }: Pod): number {
+  const of = (containers: readonly { resources?: { limits?: Record<string, string> } }[]): number[] =>
+    containers.map(({ resources }) => Number(resources?.limits?.[gpu] ?? 0));
+  const running = of(spec?.containers ?? []).reduce((sum, each) => sum + each, 0);
+  return Math.max(running, ...of(spec?.initContainers ?? []));
+}

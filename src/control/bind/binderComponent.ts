@@ -1,0 +1,114 @@
+import { fractionHooks, fractionRules } from "../../decide/bind/admitFraction.ts";
+import { type BinderSettings, configHook } from "../../decide/bind/binderSettings.ts";
+import { reservationDefaults } from "../../decide/bind/reservation.ts";
+import { keyOf } from "../../model/intent.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { bindRequestDefinition } from "../../model/scheduling/definitions.ts";
+import { gpuGroupsOfLabels, reservationNamespace } from "../../model/scheduling/keys.ts";
+import type { Component, NewObject } from "../component.ts";
+import type { Controllers } from "../controllers.ts";
+import { EventRecorder } from "../eventRecorder.ts";
+import { forMapped, forObject, kindSource, timerSource } from "../sources.ts";
+import { asRequest, BinderCaches, groupsOf } from "./binderCaches.ts";
+import { type BinderOptions, BindReconciler } from "./bindReconciler.ts";
+import { GroupReconciler } from "./reservationReconciler.ts";
+
+export const binderDefaults: BinderOptions = {
+  reservation: reservationDefaults,
+  cdi: false,
+  volumeTimeoutMs: 120_000,
+  // Each bind is a handful of writes one after the other, which wait for the disk of the API server, together. KAI has ten.
+  workers: 64,
+};
+
+/** Whatever has failed before: a bind that can go on now must not wait for minutes because the API was away for some. */
+const backoff = { baseMs: 5, maxMs: 5_000 };
+/** Everything is driven by events; the sweep is for what nobody has thought of. */
+const sweepMs = 60_000;
+
+export interface BinderPartOptions extends Partial<BinderOptions> {
+  /** What the installation says, on top of the defaults. */
+  readonly settings?: BinderSettings;
+  /** Whether pods may ask for shares of GPUs at all. */
+  readonly gpuSharing?: boolean;
+}
+
+/** Carries BindRequests out: fractions of GPUs, claims, volumes, gangs. */
+export function binderComponent({ gpuSharing = true, settings = {}, ...given }: BinderPartOptions = {}): Component {
+  const options = binderOptions({ ...binderDefaults, ...given }, settings);
+  return {
+    name: "binder",
+    about: "carries out BindRequests: shares of GPUs, claims, volumes",
+    definitions: [bindRequestDefinition as unknown as NewObject],
+    startObjects: [
+      { apiVersion: "v1", kind: "Namespace", metadata: { name: reservationNamespace } },
+      {
+        apiVersion: "v1",
+        kind: "ServiceAccount",
+        metadata: { name: options.reservation.serviceAccountName, namespace: reservationNamespace },
+      },
+    ],
+    hooks: [...fractionHooks({ ...fractionRules, gpuSharing }), configHook],
+    add: (controllers) => addBinder(controllers, options),
+  };
+}
+
+function binderOptions(base: BinderOptions, settings: BinderSettings): BinderOptions {
+  const { workers = base.workers, cdi = base.cdi, volumeTimeoutMs = base.volumeTimeoutMs, ...reservation } = settings;
+  return { workers, cdi, volumeTimeoutMs, reservation: { ...base.reservation, ...reservation } };
+}
+
+function addBinder(controllers: Controllers, options: BinderOptions): void {
+  const { ports } = controllers;
+  const world = new BinderCaches(controllers);
+  const recorder = new EventRecorder({
+    ...ports,
+    kube: controllers.kube,
+    controller: "muster.dev/binder",
+    instance: "binder",
+  });
+  const binds = new BindReconciler(controllers, world, recorder, options);
+  const groups = new GroupReconciler(controllers, world, recorder, options.reservation);
+  const { cache: pods } = world.pods;
+  const { cache: requests } = world.requests;
+  const keyOfObject = ({ metadata }: KubeObject): string => keyOf(metadata.namespace, metadata.name);
+  const groupsOfPod = ({ metadata }: KubeObject): string[] => gpuGroupsOfLabels(metadata.labels);
+  controllers.add({
+    name: "bind",
+    concurrency: options.workers,
+    backoff,
+    sources: [
+      kindSource(requests, forObject()),
+      kindSource(requests, (event) => world.released(event).map(keyOfObject)),
+      kindSource(
+        pods,
+        forMapped((pod) => world.requestsByPod.get(keyOfObject(pod)).map(keyOfObject)),
+      ),
+      kindSource(
+        pods,
+        forMapped((pod) => groupsOfPod(pod).flatMap((group) => world.requestsByGroup.get(group).map(keyOfObject))),
+      ),
+    ],
+    reconcile: (key, turn) => binds.reconcile(key, turn),
+  });
+  controllers.add({
+    name: "gpu-groups",
+    concurrency: options.workers,
+    backoff,
+    sources: [
+      kindSource(pods, forMapped(groupsOfPod)),
+      kindSource(
+        requests,
+        forMapped((object) => groupsOf(asRequest(object))),
+      ),
+      // A pod that holds a reservation may go before it was labelled.
+      kindSource(
+        pods,
+        forMapped((pod) => world.requestsByPod.get(keyOfObject(pod)).flatMap((object) => groupsOf(asRequest(object)))),
+      ),
+      timerSource(ports, sweepMs, () => world.groups()),
+      { start: () => () => recorder.stop() },
+    ],
+    reconcile: (group, turn) => groups.reconcile(group, turn),
+  });
+}

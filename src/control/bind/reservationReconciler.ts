@@ -1,0 +1,182 @@
+import {
+  type GroupVerdict,
+  type GroupView,
+  judgeGroup,
+  type Refusal,
+  refusedPin,
+} from "../../decide/bind/judgeGroup.ts";
+import { releasePod } from "../../decide/bind/releasePod.ts";
+import {
+  deviceOf,
+  holdersOf,
+  holdersPatch,
+  newReservation,
+  podsRef,
+  type ReservationOptions,
+} from "../../decide/bind/reservation.ts";
+import { applyIntent } from "../../intents/applyIntent.ts";
+import { expectedOf, type Intent, keyOf } from "../../model/intent.ts";
+import type { Pod } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import type { Revision } from "../../model/revision.ts";
+import type { Controllers } from "../controllers.ts";
+import type { EventRecorder } from "../eventRecorder.ts";
+import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../loop.ts";
+import type { BinderCaches } from "./binderCaches.ts";
+import { readGroup } from "./readGroup.ts";
+
+/**
+ * Keeps a group's reservation as long as anybody needs it. The cache only says where to look: whatever is done rests on a
+ * consistent read at one revision, and carries the state that was read.
+ */
+export class GroupReconciler {
+  private readonly controllers: Controllers;
+  private readonly world: BinderCaches;
+  private readonly recorder: EventRecorder;
+  private readonly options: ReservationOptions;
+  /** By group, how a node refuses the device of a lost reservation. May be lost: it only makes us patient. */
+  private readonly refusals = new Map<
+    string,
+    { readonly sinceMs: number; readonly uid: string; readonly seenMs: number }
+  >();
+  /** By group and node, the BindRequest that alone keeps the reservation, as it was last logged. */
+  private readonly keepers = new Map<string, Map<string, string>>();
+
+  constructor(controllers: Controllers, world: BinderCaches, recorder: EventRecorder, options: ReservationOptions) {
+    this.controllers = controllers;
+    this.world = world;
+    this.recorder = recorder;
+    this.options = options;
+  }
+
+  async reconcile(group: string, turn: ReconcileContext): Promise<ReconcileResult> {
+    const nodes = this.world.nodesOf(group);
+    if (nodes.length === 0) {
+      this.refusals.delete(group);
+      this.keepers.delete(group);
+    }
+    for (const node of nodes) {
+      const view = this.world.view(group, node);
+      const verdict = judgeGroup(view);
+      if (verdict.type === "keep") {
+        this.logKeeper(verdict, { group, node });
+        if (view.reservations.some((pod) => deviceOf(pod) !== undefined)) this.refusals.delete(group);
+        continue;
+      }
+      const result = await this.lookAgain(group, node, turn);
+      if (result !== undefined) return result;
+    }
+    // What only our own writes told us may be gone before a cache has ever seen it, and then no event names the group.
+    return this.world.isAhead(group) ? { requeueAfterMs: lagMs } : undefined;
+  }
+
+  private async lookAgain(group: string, node: string, { cancel }: ReconcileContext): Promise<ReconcileResult> {
+    const { kube, ports } = this.controllers;
+    const atLeast = this.world.pods.cache.revision;
+    const fresh = await readGroup(kube, { group, node }, { atLeast, cancel });
+    if (!fresh.ok) return reconcileResultOf(fresh);
+    const verdict = judgeGroup({ ...fresh.value, refusal: this.refusalOf(fresh.value) });
+    this.logKeeper(verdict, { group, node });
+    if (verdict.type === "keep") {
+      ports.log.debug({ group, node, why: verdict.why }, "a reservation stays");
+      // The cache says otherwise and will catch up; should it have nothing more to tell, we ask again.
+      return { requeueAfterMs: lagMs };
+    }
+    for (const intent of this.intentsOf(verdict, { group, node, atLeast })) {
+      const outcome = await applyIntent(kube, intent, { cancel });
+      ports.log.info(
+        { group, node, what: intent.type, why: intent.why, outcome: outcome.ok ? "ok" : outcome.reason },
+        "reservation",
+      );
+      if (!outcome.ok) return outcome.reason === "NotFound" ? { again: "it is gone" } : reconcileResultOf(outcome);
+      if (outcome.value.object !== undefined && intent.type !== "delete") this.world.pods.learn(outcome.value.object);
+    }
+    // One step may be followed by another: a holder that was dropped was perhaps the last one.
+    return { requeueAfterMs: 0 };
+  }
+
+  /** Why a reservation without users stays: once for each group and request, until that changes. */
+  private logKeeper(verdict: GroupVerdict, { group, node }: { readonly group: string; readonly node: string }): void {
+    const request = verdict.type === "keep" ? verdict.request : undefined;
+    const known = this.keepers.get(group) ?? new Map<string, string>();
+    if (request === undefined) {
+      known.delete(node);
+      return;
+    }
+    const bindRequest = keyOf(request.metadata.namespace, request.metadata.name);
+    if (known.get(node) === bindRequest) return;
+    this.keepers.set(group, known.set(node, bindRequest));
+    this.controllers.ports.log.info(
+      { gpuGroup: group, bindRequest, node },
+      "Skipping reservation pod deletion, active BindRequests exist",
+    );
+  }
+
+  private refusalOf(view: GroupView): Refusal | undefined {
+    const refused = refusedPin(view);
+    if (refused === undefined) return undefined;
+    const { uid } = refused.metadata;
+    const nowMs = this.controllers.ports.clock.monotonicMs();
+    const known = this.refusals.get(view.group);
+    const { sinceMs = nowMs } = known ?? {};
+    const seenMs = known?.uid === uid ? known.seenMs : nowMs;
+    this.refusals.set(view.group, { sinceMs, uid, seenMs });
+    return { forMs: nowMs - sinceMs, ageMs: nowMs - seenMs };
+  }
+
+  private intentsOf(verdict: GroupVerdict, about: { group: string; node: string; atLeast: Revision }): Intent[] {
+    const { group, node, atLeast } = about;
+    switch (verdict.type) {
+      case "keep":
+        return [];
+      case "release":
+        return verdict.pods.map((pod) => releasePod(pod, [group], verdict.why));
+      case "drop": {
+        const { reservation, uids, why } = verdict;
+        const left = new Map([...holdersOf(reservation)].filter(([uid]) => !uids.includes(uid)));
+        return [{ type: "patch", ...on(reservation), patch: holdersPatch(left), why }];
+      }
+      case "delete": {
+        const { reservation, why } = verdict;
+        return [{ type: "delete", ...on(reservation), gracePeriodSeconds: graceSeconds, why }];
+      }
+      case "restore": {
+        const object = newReservation({
+          ...about,
+          users: verdict.users,
+          pinnedDevice: verdict.device,
+          options: this.options,
+        });
+        const target = { ...podsRef, namespace: object.metadata.namespace ?? "", name: object.metadata.name };
+        this.warn(verdict.users, "ReservationRestored", verdict.why);
+        return [{ type: "create", target, absentAt: atLeast, object, why: verdict.why }];
+      }
+      case "place":
+        return [{ type: "bind", ...on(verdict.reservation), node, why: verdict.why }];
+      case "evict":
+        this.controllers.ports.log.warn({ group, node, why: verdict.why }, "pods lost their reservation");
+        this.warn(verdict.users, "ReservationLost", verdict.why);
+        return verdict.users.map((pod) => ({ type: "evict", ...on(pod), why: verdict.why }));
+    }
+  }
+
+  private warn(pods: readonly Pod[], reason: string, note: string): void {
+    for (const pod of pods) {
+      this.recorder.record(pod as unknown as KubeObject, { type: "Warning", reason, action: "Reserving", note });
+    }
+  }
+}
+
+/** How long a cache may lag behind an answer before we ask again. */
+const lagMs = 2_000;
+
+function on(pod: Pod): { target: Intent["target"]; expected: ReturnType<typeof expectedOf> } {
+  const { namespace = "", name } = pod.metadata;
+  return { target: { ...podsRef, namespace, name }, expected: expectedOf(pod as unknown as KubeObject) };
+}
+
+/**
+ * A device is free when its node says so. KAI deletes reservations by force, and the next pod on the GPU is refused by a node that still
+ * holds it. Where no node runs the reservation the API server deletes it at once, as every such pod.
+ */
+const graceSeconds = 1;

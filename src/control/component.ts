@@ -1,0 +1,28 @@
+import type { AdmissionHook } from "../model/admissionHook.ts";
+import type { ObjectMeta } from "../model/object.ts";
+import type { Controllers } from "./controllers.ts";
+
+/** What goes into a cluster: an object without what only the server can know. */
+export type NewObject = {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: Partial<ObjectMeta> & { readonly name: string };
+  readonly [field: string]: unknown;
+};
+
+/** A component of the control plane, which `muster up` and `muster run --controllers` start by its name. */
+export interface Component {
+  readonly name: string;
+  /** One line for people who choose. */
+  readonly about: string;
+  /** Every real cluster brings its own: `muster run` starts it only when it is named, as two of them would fight. */
+  readonly isProvidedByCluster?: boolean;
+  /** The CustomResourceDefinitions that it works on. */
+  readonly definitions?: readonly NewObject[];
+  /** Objects that a cluster with this component has from its first moment; created when they are missing, never changed. */
+  readonly startObjects?: readonly NewObject[];
+  /** Rules about writes. The embedded server calls them in process, a real one by webhook. */
+  readonly hooks?: readonly AdmissionHook[];
+  /** Adds caches and controllers. Nothing runs before `controllers.start()`. */
+  add(controllers: Controllers): void;
+}

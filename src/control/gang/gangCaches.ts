@@ -1,0 +1,343 @@
+/** What the gang operator looks at: the caches, how objects are found in them, and the picture with what it decided and has not seen yet. */
+
+import type { AbsentAt } from "../../decide/gang/gangDraft.ts";
+import type { NodeOf } from "../../decide/gang/lostPods.ts";
+import type { ReconcileFailure } from "../../decide/gang/reconcileEvents.ts";
+import { lookAgain } from "../../intents/lookAgain.ts";
+import { labels, managedByValue, places } from "../../model/gang/keys.ts";
+import { setReplicaOf } from "../../model/gang/setFacts.ts";
+import type { GangSettings } from "../../model/gang/settings.ts";
+import type {
+  ClusterTopologyBinding,
+  PodClique,
+  PodCliqueScalingGroup,
+  PodCliqueSet,
+  PodGang,
+} from "../../model/gang/types.ts";
+import { type Intent, keyOf, kindOf } from "../../model/intent.ts";
+import { equalFields } from "../../model/json.ts";
+import type {
+  HorizontalPodAutoscaler,
+  Node,
+  Pod,
+  ResourceClaim,
+  ResourceClaimTemplate,
+  Secret,
+  Service,
+} from "../../model/kubernetes.generated.ts";
+import type { KubeObject, ObjectMeta, OwnerReference } from "../../model/object.ts";
+import { type Outcome, succeeded } from "../../model/outcome.ts";
+import type { PodGroup } from "../../model/scheduling/podGroup.ts";
+import type { Topology } from "../../model/scheduling/topology.ts";
+import type { Cancel } from "../../ports/cancel.ts";
+import type { ResourceRef } from "../../ports/kubeApi.ts";
+import type { Effect } from "../../snapshot/ledger.ts";
+import { Picture, type PictureKind } from "../../snapshot/picture.ts";
+import type { CacheIndex } from "../cacheIndex.ts";
+import type { Controllers } from "../controllers.ts";
+import { EventRecorder } from "../eventRecorder.ts";
+import type { ObjectCache } from "../objectCache.ts";
+import { Channel } from "../sources.ts";
+
+/** Whether a pod counts for its clique: shown by the watch, or decided and not yet shown. */
+export type Presence = "live" | "gone";
+
+type Cached<T> = T & KubeObject;
+
+export const nodePlace: ResourceRef = { group: "", version: "v1", plural: "nodes" };
+
+/** `namespace/set` and `namespace/set#replica`. */
+export const replicaKey = (setKey: string, replica: number): string => `${setKey}#${replica}`;
+
+export function splitReplicaKey(key: string): { readonly setKey: string; readonly replica: number } {
+  const at = key.lastIndexOf("#");
+  return { setKey: key.slice(0, at), replica: Number(key.slice(at + 1)) };
+}
+
+export function setKeyOf({ metadata }: { metadata: ObjectMeta }): string | undefined {
+  const set = metadata.labels?.[labels.partOf];
+  if (set === undefined || metadata.labels?.[labels.managedBy] !== managedByValue) return undefined;
+  return keyOf(metadata.namespace, set);
+}
+
+export function setReplicaKeyOf(object: { metadata: ObjectMeta }): string | undefined {
+  const setKey = setKeyOf(object);
+  const replica = setReplicaOf(object);
+  return setKey === undefined || replica === undefined ? undefined : replicaKey(setKey, replica);
+}
+
+export function controllerRef({ metadata }: { metadata: ObjectMeta }): OwnerReference | undefined {
+  return metadata.ownerReferences?.find(({ controller }) => controller === true);
+}
+
+const listed = (value: string | undefined): readonly string[] => (value === undefined ? [] : [value]);
+const bySet = (object: KubeObject): readonly string[] => listed(setKeyOf(object));
+const byReplica = (object: KubeObject): readonly string[] => listed(setReplicaKeyOf(object));
+const byOwner = (object: KubeObject): readonly string[] => listed(controllerRef(object)?.uid);
+const byAnyOwner = ({ metadata }: KubeObject): readonly string[] =>
+  (metadata.ownerReferences ?? []).map(({ uid }) => uid);
+
+export class GangCaches {
+  readonly controllers: Controllers;
+  readonly settings: GangSettings;
+  readonly sets: ObjectCache<Cached<PodCliqueSet>>;
+  readonly cliques: ObjectCache<Cached<PodClique>>;
+  readonly groups: ObjectCache<Cached<PodCliqueScalingGroup>>;
+  readonly podGangs: ObjectCache<Cached<PodGang>>;
+  readonly bindings: ObjectCache<Cached<ClusterTopologyBinding>>;
+  readonly pods: ObjectCache<Cached<Pod>>;
+  /** Looked at, never written: a pod on a node that is gone or silent is lost. */
+  readonly nodes: ObjectCache<Cached<Node>>;
+  readonly services: ObjectCache<Cached<Service>>;
+  readonly autoscalers: ObjectCache<Cached<HorizontalPodAutoscaler>>;
+  readonly claims: ObjectCache<Cached<ResourceClaim>>;
+  readonly claimTemplates: ObjectCache<Cached<ResourceClaimTemplate>>;
+  readonly accounts: Readonly<Record<string, ObjectCache>>;
+  /** Only where this project's scheduler is switched on. */
+  readonly podGroups: ObjectCache<Cached<PodGroup>> | undefined;
+  readonly topologies: ObjectCache<Cached<Topology>> | undefined;
+  /** Has sets looked at again by their own turn. */
+  readonly setsAgain = new Channel();
+  readonly picture: Picture<Presence>;
+  readonly recorder: EventRecorder;
+
+  readonly podsByOwner: CacheIndex<Cached<Pod>>;
+  readonly podsByReplica: CacheIndex<Cached<Pod>>;
+  readonly podsByGang: CacheIndex<Cached<Pod>>;
+  readonly podsByNode: CacheIndex<Cached<Pod>>;
+  readonly cliquesBySet: CacheIndex<Cached<PodClique>>;
+  readonly cliquesByReplica: CacheIndex<Cached<PodClique>>;
+  readonly cliquesByOwner: CacheIndex<Cached<PodClique>>;
+  readonly cliquesByBase: CacheIndex<Cached<PodClique>>;
+  readonly groupsBySet: CacheIndex<Cached<PodCliqueScalingGroup>>;
+  readonly groupsByReplica: CacheIndex<Cached<PodCliqueScalingGroup>>;
+  readonly podGangsBySet: CacheIndex<Cached<PodGang>>;
+  readonly podGangsByReplica: CacheIndex<Cached<PodGang>>;
+  readonly servicesBySet: CacheIndex<Cached<Service>>;
+  readonly autoscalersBySet: CacheIndex<Cached<HorizontalPodAutoscaler>>;
+  readonly claimsByOwner: CacheIndex<Cached<ResourceClaim>>;
+
+  private readonly kinds: Record<string, PictureKind<Presence>> = {};
+  private readonly followed: ObjectCache[] = [];
+  /** Told when an intent has ended that nothing else may tell of. */
+  private readonly open = new Map<string, () => void>();
+  private readonly doubts = new Map<string, readonly Intent[]>();
+  /** By the UID of an object, then by turn: what could not be done for it. */
+  private readonly failures = new Map<string, Map<string, readonly ReconcileFailure[]>>();
+  /** Names of nodes that pods are bound to and that are known not to exist: deleted before our eyes, or absent by a fresh read. */
+  private readonly goneNodes = new Set<string>();
+
+  constructor(controllers: Controllers, settings: GangSettings) {
+    this.controllers = controllers;
+    this.settings = settings;
+    // Secrets and the like of others are nobody's business here.
+    const ours = { labelSelector: `${labels.managedBy}=${managedByValue}` };
+    const all = <T>(place: ResourceRef): ObjectCache<Cached<T>> => this.follow(controllers.cache<Cached<T>>(place));
+    const own = <T>(place: ResourceRef): ObjectCache<Cached<T>> =>
+      this.follow(controllers.cache<Cached<T>>(place, ours));
+    this.sets = all(places.PodCliqueSet);
+    this.cliques = all(places.PodClique);
+    this.groups = all(places.PodCliqueScalingGroup);
+    this.podGangs = all(places.PodGang);
+    this.bindings = all(places.ClusterTopologyBinding);
+    this.pods = this.follow(controllers.cache<Cached<Pod>>(places.Pod), presenceOf);
+    this.nodes = controllers.cache<Cached<Node>>(nodePlace);
+    this.services = own(places.Service);
+    this.autoscalers = own(places.HorizontalPodAutoscaler);
+    this.claims = all(places.ResourceClaim);
+    this.claimTemplates = all(places.ResourceClaimTemplate);
+    this.accounts = {
+      ServiceAccount: own(places.ServiceAccount) as unknown as ObjectCache,
+      Role: own(places.Role) as unknown as ObjectCache,
+      RoleBinding: own(places.RoleBinding) as unknown as ObjectCache,
+      Secret: own(places.Secret) as unknown as ObjectCache,
+    };
+    const hasKai = settings.profiles.includes("kai-scheduler");
+    this.podGroups = hasKai ? all(places.PodGroup) : undefined;
+    this.topologies = hasKai ? all(places.Topology) : undefined;
+    this.picture = new Picture<Presence>(this.kinds);
+    for (const cache of this.followed) {
+      cache.onChanges((changes, isNewList) => {
+        for (const { id } of this.picture.observed(cache.kind, changes, isNewList)) this.ended(id);
+      });
+    }
+    for (const cache of [this.sets, this.groups, this.cliques] as unknown as ObjectCache[]) {
+      cache.onEvent(({ type, object }) => {
+        if (type === "deleted") this.failures.delete(object.metadata.uid);
+      });
+    }
+    this.podsByOwner = this.pods.index(byOwner);
+    this.podsByReplica = this.pods.index(byReplica);
+    this.podsByNode = this.pods.index(({ metadata, spec }) =>
+      metadata.labels?.[labels.clique] === undefined ? [] : listed(spec?.nodeName),
+    );
+    this.nodes.onEvent(({ type, key }) => {
+      if (type === "deleted") this.rememberGone(key);
+      else this.goneNodes.delete(key);
+    });
+    this.podsByGang = this.pods.index(({ metadata }) => {
+      const gang = metadata.labels?.[labels.podGang];
+      return gang === undefined ? [] : [keyOf(metadata.namespace, gang)];
+    });
+    this.cliquesBySet = this.cliques.index(bySet);
+    this.cliquesByReplica = this.cliques.index(byReplica);
+    this.cliquesByOwner = this.cliques.index(byOwner);
+    this.cliquesByBase = this.cliques.index(({ metadata }) => {
+      const base = metadata.labels?.[labels.basePodGang];
+      return base === undefined ? [] : [keyOf(metadata.namespace, base)];
+    });
+    this.groupsBySet = this.groups.index(bySet);
+    this.groupsByReplica = this.groups.index(byReplica);
+    this.podGangsBySet = this.podGangs.index(bySet);
+    this.podGangsByReplica = this.podGangs.index(byReplica);
+    this.servicesBySet = this.services.index(bySet);
+    this.autoscalersBySet = this.autoscalers.index(bySet);
+    this.claimsByOwner = this.claims.index(byAnyOwner);
+    const { kube, clock, log, metrics } = controllers.ports;
+    this.recorder = new EventRecorder({ kube, clock, log, metrics, controller: "muster.dev/gang", instance: "muster" });
+  }
+
+  get nowMs(): number {
+    return this.controllers.ports.clock.nowMs();
+  }
+
+  /** How far each kind has been told: what it does not show up to there had not been made. */
+  absentAt(): AbsentAt {
+    const snapshot = this.picture.snapshot();
+    return (kind) => snapshot.kind(kindOf(places[kind])).revision;
+  }
+
+  /** The set that an object says it is part of, if that is the very one which owns it. */
+  setOf(object: { metadata: ObjectMeta }): Cached<PodCliqueSet> | undefined {
+    const key = setKeyOf(object);
+    const set = key === undefined ? undefined : this.sets.get(key);
+    if (set === undefined) return undefined;
+    const owner = controllerRef(object);
+    if (owner?.uid === set.metadata.uid) return set;
+    // A member of a group belongs to the set through its group.
+    const group = owner === undefined ? undefined : this.groups.get(keyOf(object.metadata.namespace, owner.name));
+    if (group === undefined || group.metadata.uid !== owner?.uid) return undefined;
+    return controllerRef(group)?.uid === set.metadata.uid ? set : undefined;
+  }
+
+  /** Those of a replica of this very set: what a namesake has left behind is not counted. */
+  ownCliques(set: PodCliqueSet, found: readonly Cached<PodClique>[]): Cached<PodClique>[] {
+    return found.filter((clique) => this.setOf(clique)?.metadata.uid === set.metadata.uid);
+  }
+
+  /** What the replica of a set has that an object is part of. */
+  replicaOf(
+    object: { metadata: ObjectMeta },
+    set: PodCliqueSet | undefined,
+  ): { readonly cliques: readonly PodClique[]; readonly groups: readonly PodCliqueScalingGroup[] } {
+    const key = setReplicaKeyOf(object);
+    if (key === undefined || set === undefined) return { cliques: [], groups: [] };
+    const groups = this.groupsByReplica
+      .get(key)
+      .filter((group) => this.setOf(group)?.metadata.uid === set.metadata.uid);
+    return { cliques: this.ownCliques(set, this.cliquesByReplica.get(key)), groups };
+  }
+
+  /** The node of a pod, as far as it is known. That the cache lacks it proves nothing: it may be newer than the cache. */
+  nodeOf: NodeOf = ({ spec }) => {
+    const name = spec?.nodeName ?? "";
+    if (name === "") return undefined;
+    return this.nodes.get(name) ?? (this.goneNodes.has(name) ? "gone" : undefined);
+  };
+
+  /** Looks for the nodes of these pods that the cache lacks. */
+  async findNodes(pods: readonly Pod[], cancel: Cancel): Promise<Outcome<undefined>> {
+    for (const pod of pods) {
+      const name = pod.spec?.nodeName ?? "";
+      if (name === "" || this.nodeOf(pod) !== undefined) continue;
+      const target = { ...nodePlace, namespace: "", name };
+      const fresh = await lookAgain(this.controllers.kube, target, { atLeast: this.nodes.revision, cancel });
+      if (!fresh.ok) return fresh;
+      if (fresh.value.object === undefined && this.nodes.get(name) === undefined) this.rememberGone(name);
+    }
+    return succeeded(undefined);
+  }
+
+  private rememberGone(name: string): void {
+    for (const known of [...this.goneNodes]) if (this.podsByNode.get(known).length === 0) this.goneNodes.delete(known);
+    this.goneNodes.add(name);
+  }
+
+  templateNamed = (namespace: string, name: string): ResourceClaimTemplate | undefined =>
+    this.claimTemplates.get(keyOf(namespace, name));
+
+  tokenOf(set: PodCliqueSet, name: string): Secret | undefined {
+    return this.accounts["Secret"]?.get(keyOf(set.metadata.namespace, name)) as Secret | undefined;
+  }
+
+  /** What a turn could not do for an object. True if that is news. */
+  noteFailures(uid: string, turnKey: string, failures: readonly ReconcileFailure[]): boolean {
+    const ofObject = this.failures.get(uid) ?? new Map<string, readonly ReconcileFailure[]>();
+    if (equalFields(ofObject.get(turnKey) ?? [], failures)) return false;
+    if (failures.length > 0) ofObject.set(turnKey, failures);
+    else ofObject.delete(turnKey);
+    if (ofObject.size > 0) this.failures.set(uid, ofObject);
+    else this.failures.delete(uid);
+    return true;
+  }
+
+  /** One for each code, whichever turn met it. */
+  failuresOf(uid: string): readonly ReconcileFailure[] {
+    const byTurn = [...(this.failures.get(uid) ?? [])].sort(([a], [b]) => (a < b ? -1 : 1));
+    const byCode = new Map<string, ReconcileFailure>();
+    for (const failure of byTurn.flatMap(([, failures]) => failures)) {
+      if (!byCode.has(failure.code)) byCode.set(failure.code, failure);
+    }
+    return [...byCode.values()];
+  }
+
+  /** Somebody wants to know when the intent is over. */
+  expect(id: string, wake: () => void): void {
+    this.open.set(id, wake);
+  }
+
+  /** An intent of this turn's key whose outcome nobody knows. */
+  doubt(turnKey: string, intent: Intent): void {
+    this.doubts.set(turnKey, [...(this.doubts.get(turnKey) ?? []), intent]);
+  }
+
+  takeDoubts(turnKey: string): readonly Intent[] {
+    const found = this.doubts.get(turnKey) ?? [];
+    this.doubts.delete(turnKey);
+    return found;
+  }
+
+  ended(id: string): void {
+    const wake = this.open.get(id);
+    this.open.delete(id);
+    wake?.();
+  }
+
+  private follow<T extends KubeObject>(
+    cache: ObjectCache<T>,
+    effects?: (object: KubeObject) => readonly Effect<Presence>[],
+  ): ObjectCache<T> {
+    this.kinds[cache.kind] = { table: cache.table, ...(effects && { effects }) } as unknown as PictureKind<Presence>;
+    this.followed.push(cache as unknown as ObjectCache);
+    return cache;
+  }
+}
+
+/** What of a node decides whether its pods are lost. Heartbeats are not. */
+export function lossOfNode(object: KubeObject): unknown {
+  const { status, spec } = object as unknown as Node;
+  const ready = status?.conditions?.find(({ type }) => type === "Ready");
+  const taints = (spec?.taints ?? []).filter(({ effect }) => effect === "NoExecute");
+  return [ready?.status ?? "", ready?.lastTransitionTime ?? "", taints];
+}
+
+export function presenceKey(cliqueUid: string, podName: string): string {
+  return `${cliqueUid}/${podName}`;
+}
+
+/** A pod that is not on its way out counts for the clique that controls it. */
+export function presenceOf(pod: KubeObject): readonly Effect<Presence>[] {
+  const owner = controllerRef(pod);
+  if (owner?.kind !== "PodClique" || pod.metadata.deletionTimestamp !== undefined) return [];
+  return [{ key: presenceKey(owner.uid, pod.metadata.name), value: "live" }];
+}

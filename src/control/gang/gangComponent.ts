@@ -1,0 +1,36 @@
+/** The gang operator as a part of the control plane. */
+import { gangDefinitions } from "../../model/gang/definitions.ts";
+import { gangHooks } from "../../model/gang/hooks.ts";
+import { defaultGangSettings, type GangSettings } from "../../model/gang/settings.ts";
+import { podGroupDefinition, topologyDefinition } from "../../model/scheduling/definitions.ts";
+import type { Component } from "../component.ts";
+import type { Controllers } from "../controllers.ts";
+import { addCliqueReconciler } from "./cliqueReconciler.ts";
+import { GangCaches } from "./gangCaches.ts";
+import { addReplicaReconciler } from "./replicaReconciler.ts";
+import { addGroupReconciler } from "./scalingGroupReconciler.ts";
+import { addSetReconciler } from "./setReconciler.ts";
+import { addBindingReconciler, addPodGroupReconciler, addStartReconciler } from "./sideReconcilers.ts";
+
+export function gangComponent(settings: GangSettings = defaultGangSettings): Component {
+  const hasKai = settings.profiles.includes("kai-scheduler");
+  return {
+    name: "gang",
+    about: "PodCliqueSets: pods that start together, stay together and end together",
+    definitions: [...gangDefinitions, ...(hasKai ? [podGroupDefinition, topologyDefinition] : [])],
+    hooks: gangHooks(settings),
+    add: (controllers) => addGangReconcilers(controllers, settings),
+  };
+}
+
+export function addGangReconcilers(controllers: Controllers, settings: GangSettings = defaultGangSettings): GangCaches {
+  const world = new GangCaches(controllers, settings);
+  addSetReconciler(world);
+  addReplicaReconciler(world);
+  addGroupReconciler(world);
+  addCliqueReconciler(world);
+  addPodGroupReconciler(world);
+  addBindingReconciler(world);
+  addStartReconciler(world);
+  return world;
+}

@@ -1,0 +1,169 @@
+import { groupResources, queueRequests, queueStatus } from "../../decide/schedule/accounts.ts";
+import { classesOfQueues } from "../../decide/schedule/classAmounts.ts";
+import { type ChosenLabel, chosenLabels, metricLabelsOf } from "../../decide/schedule/queueMetricLabels.ts";
+import { applyIntent } from "../../intents/applyIntent.ts";
+import { expectedOf } from "../../model/intent.ts";
+import { equalFields, type JsonObject } from "../../model/json.ts";
+import type { KubeObject } from "../../model/object.ts";
+import type { PodGroup } from "../../model/scheduling/podGroup.ts";
+import type { Queue } from "../../model/scheduling/queue.ts";
+import { unlimited } from "../../model/scheduling/queue.ts";
+import { type KaiConfig, kaiConfigName } from "../../model/scheduling/schedulingShard.ts";
+import type { Cancel } from "../../ports/cancel.ts";
+import type { ResourceRef } from "../../ports/kubeApi.ts";
+import type { Controllers } from "../controllers.ts";
+import { type ReconcileResult, reconcileResultOf } from "../loop.ts";
+import type { ObjectCache } from "../objectCache.ts";
+import { refs, type SchedulerCaches } from "./schedulerCaches.ts";
+
+/** Amounts are told at most this often for one object: a burst of pods is one write, not one for each. */
+const tellEveryMs = 1_000;
+
+/** Writes what groups and queues have and ask for on their status, and the same numbers as metrics. */
+export class AccountReconciler {
+  private readonly controllers: Controllers;
+  private readonly world: SchedulerCaches;
+  private readonly dueMs = new Map<string, number>();
+  /** Undefined where nobody installs a Config. */
+  private readonly configs: ObjectCache | undefined;
+  private chosen: readonly ChosenLabel[] | undefined;
+
+  constructor(controllers: Controllers, world: SchedulerCaches, configs?: ObjectCache) {
+    this.controllers = controllers;
+    this.world = world;
+    this.configs = configs;
+  }
+
+  /** As the Config says when the first queue is measured: a metric keeps the labels that it began with. */
+  private get chosenLabels(): readonly ChosenLabel[] {
+    this.chosen ??= chosenLabels((this.configs?.get(kaiConfigName) as unknown as KaiConfig | undefined)?.spec);
+    return this.chosen;
+  }
+
+  /** How many bursts have begun whose end is still to be told. */
+  get waits(): number {
+    return this.dueMs.size;
+  }
+
+  /** Whether the write that ends the wait of a burst is still to come, and will tell this change too. */
+  isAwaited(key: string): boolean {
+    const dueMs = this.dueMs.get(key);
+    return dueMs !== undefined && this.controllers.ports.clock.nowMs() < dueMs;
+  }
+
+  async groupTurn(id: string, cancel: Cancel): Promise<ReconcileResult> {
+    const { cluster } = this.world;
+    const job = cluster.jobs.get(id);
+    const group = this.world.groups.get(id);
+    if (job === undefined || group === undefined) {
+      this.dueMs.delete(`group ${id}`);
+      return undefined;
+    }
+    const waitMs = this.waitMs(`group ${id}`);
+    if (waitMs > 0) return { requeueAfterMs: waitMs };
+    this.world.settle();
+    const wanted = groupResources(cluster, job);
+    const known = (group as unknown as PodGroup).status?.resourcesStatus;
+    if (equalFields(known, wanted)) return undefined;
+    return this.patch(refs.groups, group, { resourcesStatus: replaced(known, wanted) }, cancel);
+  }
+
+  /**
+   * All queues at once, from one moment. Whose numbers an event changes cannot be told from the event: with the last pod of a group its
+   * group goes, and with that the name of the queue.
+   */
+  async queuesTurn(cancel: Cancel): Promise<ReconcileResult> {
+    const { cluster, queues } = this.world;
+    const waitMs = this.waitMs("queues");
+    if (waitMs > 0) return { requeueAfterMs: waitMs };
+    this.world.settle();
+    cluster.refresh(this.controllers.ports.clock.nowMs());
+    const requests = queueRequests(cluster);
+    const classes = classesOfQueues(cluster);
+    const told: { readonly object: KubeObject; readonly status: object }[] = [];
+    for (const [queue, requested] of requests) {
+      const object = queues.get(queue.name);
+      if (object === undefined) continue;
+      const wanted = queueStatus(queue, requested, classes.get(queue));
+      this.measure(object as unknown as Queue, queue.allocated[0] / 1000, wanted.allocated ?? {});
+      const { conditions: _, ...known } = (object as unknown as Queue).status ?? {};
+      if (!equalFields(known, wanted)) told.push({ object, status: replaced(known, wanted) });
+    }
+    let result: ReconcileResult;
+    for (const { object, status } of told) {
+      result = (await this.patch(refs.queues, object, status, cancel)) ?? result;
+    }
+    return result;
+  }
+
+  /** The first change of a burst starts the wait, the write at its end tells all of it. */
+  private waitMs(key: string): number {
+    const nowMs = this.controllers.ports.clock.nowMs();
+    const dueMs = this.dueMs.get(key);
+    if (dueMs === undefined) {
+      this.dueMs.set(key, nowMs + tellEveryMs);
+      return tellEveryMs;
+    }
+    if (nowMs < dueMs) return dueMs - nowMs;
+    this.dueMs.delete(key);
+    return 0;
+  }
+
+  private async patch(ref: ResourceRef, object: KubeObject, status: object, cancel: Cancel): Promise<ReconcileResult> {
+    const { namespace = "", name } = object.metadata;
+    const outcome = await applyIntent(
+      this.controllers.kube,
+      {
+        type: "patch",
+        target: { ...ref, namespace, name },
+        subresource: "status",
+        expected: expectedOf(object),
+        patch: { status } as unknown as JsonObject,
+        why: "what it has and asks for",
+      },
+      { cancel },
+    );
+    return outcome.ok ? undefined : reconcileResultOf(outcome);
+  }
+
+  private measure({ metadata, spec }: Queue, gpus: number, allocated: Readonly<Record<string, string>>): void {
+    const { metrics } = this.controllers.ports;
+    const labels = {
+      queue_name: metadata.name,
+      queue_metadata_name: metadata.name,
+      queue_display_name: spec.displayName ?? "",
+      ...metricLabelsOf(metadata, this.chosenLabels),
+    };
+    const { gpu, cpu, memory } = spec.resources ?? {};
+    metrics.gauge("kai_queue_info", labels, 1);
+    metrics.gauge("kai_queue_deserved_gpus", labels, gpu?.quota ?? 0);
+    metrics.gauge("kai_queue_quota_cpu_cores", labels, scaled(cpu?.quota, 1 / 1000));
+    metrics.gauge("kai_queue_quota_memory_bytes", labels, scaled(memory?.quota, 1_000_000));
+    metrics.gauge("kai_queue_allocated_gpus", labels, gpus);
+    metrics.gauge("kai_queue_allocated_cpu_cores", labels, unitsOf(allocated["cpu"]));
+    metrics.gauge("kai_queue_allocated_memory_bytes", labels, unitsOf(allocated["memory"]));
+  }
+}
+
+function scaled(value: number | undefined, by: number): number {
+  return value === undefined ? 0 : value === unlimited ? unlimited : value * by;
+}
+
+function unitsOf(text: string | undefined): number {
+  if (text === undefined) return 0;
+  return text.endsWith("m") ? Number(text.slice(0, -1)) / 1000 : Number(text);
+}
+
+/** A merge patch adds; what is no longer there has to be taken away by name. */
+function replaced(known: object | undefined, wanted: object): Record<string, unknown> {
+  const patch: Record<string, unknown> = {};
+  const before = (known ?? {}) as Record<string, unknown>;
+  for (const [key, value] of Object.entries(wanted)) {
+    const inner = before[key];
+    const isMap = typeof value === "object" && value !== null && !Array.isArray(value);
+    if (isMap && typeof inner === "object" && inner !== null) patch[key] = replaced(inner, value as object);
+    else patch[key] = value;
+  }
+  for (const key of Object.keys(before)) if (!Object.hasOwn(wanted, key)) patch[key] = null;
+  return patch;
+}

@@ -1,0 +1,34 @@
+import type { Pod } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { annotationKeys } from "../../model/scheduling/keys.ts";
+import type { Cancel } from "../../ports/cancel.ts";
+import type { Controllers } from "../controllers.ts";
+import { type ReconcileResult, reconcileResultOf } from "../loop.ts";
+import { patchObject } from "./patchObject.ts";
+import { refs, type SchedulerCaches } from "./schedulerCaches.ts";
+
+/** Takes the plan off a pod that others went for, once it has its node: a plan stands only while that pod waits. */
+export class EvictionPlanReconciler {
+  private readonly controllers: Controllers;
+  private readonly world: SchedulerCaches;
+
+  constructor(controllers: Controllers, world: SchedulerCaches) {
+    this.controllers = controllers;
+    this.world = world;
+  }
+
+  isOver(object: KubeObject): boolean {
+    const { metadata, spec } = object as unknown as Pod;
+    const hasPlan = metadata.annotations?.[annotationKeys.plan] !== undefined;
+    return hasPlan && (spec?.nodeName ?? "") !== "" && metadata.deletionTimestamp === undefined;
+  }
+
+  async turn(key: string, cancel: Cancel): Promise<ReconcileResult> {
+    const pod = this.world.pods.get(key);
+    if (pod === undefined || !this.isOver(pod)) return undefined;
+    const patch = { metadata: { annotations: { [annotationKeys.plan]: null } } };
+    const why = "it has its node: nobody has to go for it any more";
+    const outcome = await patchObject(this.controllers.kube, refs.pods, pod, { patch, why }, cancel);
+    return outcome.ok || outcome.reason === "NotFound" ? undefined : reconcileResultOf(outcome);
+  }
+}

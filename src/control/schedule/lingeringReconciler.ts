@@ -1,0 +1,57 @@
+import { lookAgainAtAll } from "../../intents/lookAgain.ts";
+import { firstRevision, laterOf } from "../../model/revision.ts";
+import { gpuGroupsOfLabels, reservationNamespace } from "../../model/scheduling/keys.ts";
+import type { Cancel } from "../../ports/cancel.ts";
+import type { Controllers } from "../controllers.ts";
+import { type ReconcileResult, reconcileResultOf } from "../loop.ts";
+import { refs, type SchedulerCaches } from "./schedulerCaches.ts";
+
+/** How long our picture of the pods may take to show what a list has shown. */
+const showMs = 5_000;
+
+/**
+ * A request for a share of a GPU has ended, and the pod that keeps that GPU may be there and not in our picture: kinds are told of one by one.
+ *
+ *   binder                       API                             scheduler
+ *   keep a GPU for group g  -->  reservation of g, revision 7    (pods at revision 5)
+ *   give up              ----->  request failed, revision 9 -->  the share is free: a GPU for somebody else
+ *                                                                (pods at revision 7) it never was
+ *
+ * So the share counts until a list has shown what is there, and our picture has that too.
+ */
+export class LingeringReconciler {
+  private readonly controllers: Controllers;
+  private readonly world: SchedulerCaches;
+  /** The share of a pod counts no longer: what waits for it is decided again. */
+  private readonly onGone: () => void;
+
+  constructor(controllers: Controllers, world: SchedulerCaches, onGone: () => void) {
+    this.controllers = controllers;
+    this.world = world;
+    this.onGone = onGone;
+  }
+
+  async turn(uid: string, cancel: Cancel): Promise<ReconcileResult> {
+    const { world } = this;
+    const groups = world.lingeringGroups(uid);
+    if (groups.length === 0) return undefined;
+    const atLeast = laterOf(world.requests.revision, world.pods.revision);
+    const kept = await lookAgainAtAll(
+      this.controllers.kube,
+      refs.pods,
+      { namespace: reservationNamespace },
+      { atLeast, cancel },
+    );
+    if (!kept.ok) return reconcileResultOf(kept);
+    let newest = firstRevision;
+    for (const { metadata } of kept.value.items) {
+      const isOurs = gpuGroupsOfLabels(metadata.labels).some((group) => groups.includes(group));
+      if (isOurs) newest = laterOf(newest, metadata.resourceVersion);
+    }
+    const isShown = await world.pods.waitForRevision(newest, { cancel, timeoutMs: showMs });
+    if (!isShown) return { requeueAfterMs: 1 };
+    world.letGo(uid);
+    this.onGone();
+    return undefined;
+  }
+}

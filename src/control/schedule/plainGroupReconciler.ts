@@ -1,0 +1,76 @@
+import { plainGangId } from "../../decide/schedule/plainGang.ts";
+import { applyIntent } from "../../intents/applyIntent.ts";
+import { expectedOf } from "../../model/intent.ts";
+import type { JsonObject } from "../../model/json.ts";
+import type { Condition, PodGroup as PlainGroup } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { formatTime } from "../../model/time.ts";
+import type { Cancel } from "../../ports/cancel.ts";
+import type { Controllers } from "../controllers.ts";
+import type { ReconcileResult } from "../loop.ts";
+import type { ObjectCache } from "../objectCache.ts";
+import type { ReasonBook } from "./reasonBook.ts";
+import { refs, type SchedulerCaches } from "./schedulerCaches.ts";
+
+const initiallyScheduled = "PodGroupInitiallyScheduled";
+
+/** Tells on PodGroups of Kubernetes' own kind whether enough of their pods got a node. That they did once is true for ever. */
+export class PlainGroupReconciler {
+  private readonly controllers: Controllers;
+  private readonly world: SchedulerCaches;
+  private readonly groups: ObjectCache;
+  private readonly book: ReasonBook;
+
+  constructor(controllers: Controllers, world: SchedulerCaches, groups: ObjectCache, book: ReasonBook) {
+    this.controllers = controllers;
+    this.world = world;
+    this.groups = groups;
+    this.book = book;
+  }
+
+  async turn(key: string, cancel: Cancel): Promise<ReconcileResult> {
+    const object = this.groups.get(key);
+    if (object === undefined) return undefined;
+    const { metadata, status } = object as unknown as PlainGroup;
+    const { namespace = "", name } = metadata;
+    const known = status?.conditions?.find(({ type }) => type === initiallyScheduled);
+    if (known?.status === "True") return undefined;
+    const wanted = this.wanted(plainGangId(namespace, name));
+    if (wanted === undefined || (known?.status === wanted.status && known.message === wanted.message)) return undefined;
+    const condition: Condition = {
+      type: initiallyScheduled,
+      ...wanted,
+      lastTransitionTime:
+        known?.status === wanted.status ? known.lastTransitionTime : formatTime(this.controllers.ports.clock.nowMs()),
+    };
+    const others = (status?.conditions ?? []).filter(({ type }) => type !== initiallyScheduled);
+    const outcome = await applyIntent(
+      this.controllers.kube,
+      {
+        type: "patch",
+        target: { ...refs.plainGroups, namespace, name },
+        subresource: "status",
+        expected: expectedOf(object as KubeObject),
+        patch: { status: { conditions: [...others, condition] } } as unknown as JsonObject,
+        why: wanted.message,
+      },
+      { cancel },
+    );
+    return outcome.ok || outcome.reason === "NotFound" ? undefined : { again: outcome.message };
+  }
+
+  private wanted(id: string): { status: "True" | "False"; reason: string; message: string } | undefined {
+    const [set] = this.world.cluster.jobs.get(id)?.podSets ?? [];
+    if (set === undefined) return undefined;
+    const scheduled = set.countOf("bound") + set.countOf("running") + set.countOf("succeeded");
+    if (scheduled >= set.min) {
+      return {
+        status: "True",
+        reason: "Scheduled",
+        message: `${scheduled} pods have a node, and ${set.min} are needed`,
+      };
+    }
+    const reason = this.book.get(id);
+    return reason === undefined ? undefined : { status: "False", reason: "Unschedulable", message: reason.sentence };
+  }
+}

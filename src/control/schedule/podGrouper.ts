@@ -1,0 +1,190 @@
+import {
+  type GrouperSettings,
+  hasLabels,
+  type KindPriorities,
+  noKindPriorities,
+  readGrouperSettings,
+  readKindPriorities,
+} from "../../decide/schedule/grouper/grouperSettings.ts";
+import {
+  type GroupFacts,
+  groupChanges,
+  groupPod,
+  newGroup,
+  type WantedGroup,
+} from "../../decide/schedule/grouper/groupPod.ts";
+import { launchedJob } from "../../decide/schedule/grouper/kinds.ts";
+import { applyIntent } from "../../intents/applyIntent.ts";
+import { expectedOf, type NewObject } from "../../model/intent.ts";
+import type { JsonObject } from "../../model/json.ts";
+import type { ConfigMap, Pod } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { type Refusal, refused } from "../../model/outcome.ts";
+import { annotationKeys, kaiSchedulerName, labelKeys, scalingNamespace } from "../../model/scheduling/keys.ts";
+import type { PodGroup } from "../../model/scheduling/podGroup.ts";
+import { type KaiConfig, kaiConfigName, kaiConfigRef } from "../../model/scheduling/schedulingShard.ts";
+import type { Cancel } from "../../ports/cancel.ts";
+import type { CacheIndex } from "../cacheIndex.ts";
+import type { Controllers } from "../controllers.ts";
+import type { EventRecorder } from "../eventRecorder.ts";
+import { type ReconcileResult, reconcileResultOf } from "../loop.ts";
+import type { ObjectCache } from "../objectCache.ts";
+import { ownerChain } from "./ownerChain.ts";
+import { refs } from "./schedulerCaches.ts";
+
+/** When a pod is looked at again whose workload is being deleted: it goes with it, or is left without an owner. */
+const goingMs = 10_000;
+
+/** Gives every pod of ours its group: finds the workload that it belongs to, makes the group, and names it on the pod. */
+export class GroupReconciler {
+  private readonly controllers: Controllers;
+  private readonly recorder: EventRecorder;
+  private readonly pods: ObjectCache;
+  /** By the job that they launch. */
+  private readonly launchers: CacheIndex;
+  private readonly groups: ObjectCache;
+  private readonly priorityClasses: ObjectCache;
+  private readonly namespaces: ObjectCache;
+  private readonly configMaps: ObjectCache;
+  /** Undefined where nobody installs a Config. */
+  private readonly configs: ObjectCache | undefined;
+  private config: { readonly object: KubeObject | undefined; readonly settings: GrouperSettings } | undefined;
+
+  constructor(controllers: Controllers, recorder: EventRecorder, readsConfig: boolean) {
+    this.controllers = controllers;
+    this.recorder = recorder;
+    this.pods = controllers.cache(refs.pods);
+    this.launchers = this.pods.index((object) => {
+      const job = launchedJob(object as unknown as Pod);
+      return job === undefined ? [] : [`${object.metadata.namespace}/${job}`];
+    });
+    this.groups = controllers.cache(refs.groups);
+    this.priorityClasses = controllers.cache(refs.priorityClasses);
+    this.namespaces = controllers.cache(refs.namespaces);
+    this.configMaps = controllers.cache(refs.configMaps);
+    this.configs = readsConfig ? controllers.cache(kaiConfigRef) : undefined;
+  }
+
+  /** As the Config says now; it is read again when it has changed. */
+  private get settings(): GrouperSettings {
+    const object = this.configs?.get(kaiConfigName);
+    if (this.config !== undefined && this.config.object === object) return this.config.settings;
+    const { settings, problems } = readGrouperSettings((object as unknown as KaiConfig | undefined)?.spec);
+    for (const problem of problems) {
+      this.controllers.ports.log.warn({ config: kaiConfigName, problem }, "the Config asks for what cannot be");
+    }
+    this.config = { object, settings };
+    return settings;
+  }
+
+  private kindPriorities({ priorities }: GrouperSettings): KindPriorities {
+    if (priorities === undefined) return noKindPriorities;
+    const configMap = this.configMaps.get(priorities) as unknown as ConfigMap | undefined;
+    return readKindPriorities(configMap?.data?.["types"]);
+  }
+
+  async turn(key: string, cancel: Cancel): Promise<ReconcileResult> {
+    const object = this.pods.get(key);
+    const pod = object as unknown as Pod | undefined;
+    if (object === undefined || pod === undefined || !this.isOurs(pod)) return undefined;
+    const { settings } = this;
+    const namespace = this.namespaces.get(object.metadata.namespace ?? "");
+    if (!hasLabels(object.metadata.labels, settings.podLabels)) return undefined;
+    if (!hasLabels(namespace?.metadata.labels, settings.namespaceLabels)) return undefined;
+    const found = await ownerChain(this.controllers.kube, object, cancel);
+    if (!found.ok) {
+      this.warn(object, found.message);
+      return reconcileResultOf(found);
+    }
+    const { owners, going } = found.value;
+    // Grouped anew it would be a smaller workload that fits, and others would be evicted for what is being deleted.
+    if (going !== undefined) return { requeueAfterMs: goingMs };
+    const facts: GroupFacts = {
+      hasPriorityClass: (name) => this.priorityClasses.get(name) !== undefined,
+      existing: (name) => this.groups.get(`${object.metadata.namespace}/${name}`) as unknown as PodGroup | undefined,
+      kindPriorities: this.kindPriorities(settings),
+      gangsKnative: settings.gangsKnative,
+      hasLauncher: (job) => this.launchers.count(`${object.metadata.namespace}/${job}`) > 0,
+    };
+    const wanted = groupPod(pod, owners, facts);
+    if ("skip" in wanted) return undefined;
+    if (facts.existing(wanted.name) === undefined) for (const problem of wanted.problems) this.warn(object, problem);
+    const refusal = (await this.ensureGroup(wanted, facts, cancel)) ?? (await this.name(object, wanted, cancel));
+    if (refusal === undefined) return undefined;
+    if (refusal.reason !== "Conflict" && refusal.reason !== "Fenced") this.warn(object, refusal.message);
+    return reconcileResultOf(refusal);
+  }
+
+  /** A pod that has its group and runs has nothing to gain. */
+  isOurs({ metadata, spec, status }: Pod): boolean {
+    if (spec?.schedulerName !== kaiSchedulerName || metadata.namespace === scalingNamespace) return false;
+    if (metadata.deletionTimestamp !== undefined) return false;
+    if (status?.phase === "Succeeded" || status?.phase === "Failed") return false;
+    const isGrouped = metadata.annotations?.[annotationKeys.podGroup] !== undefined;
+    return !isGrouped || (spec.nodeName ?? "") === "";
+  }
+
+  private async ensureGroup(wanted: WantedGroup, facts: GroupFacts, cancel: Cancel): Promise<Refusal | undefined> {
+    const existing = facts.existing(wanted.name);
+    if (existing?.metadata.deletionTimestamp !== undefined) {
+      return refused("Unavailable", `PodGroup ${wanted.name} is being deleted`);
+    }
+    const target = { ...refs.groups, namespace: wanted.namespace, name: wanted.name };
+    if (existing === undefined) {
+      const outcome = await applyIntent(
+        this.controllers.kube,
+        {
+          type: "create",
+          target,
+          absentAt: this.groups.revision,
+          object: newGroup(wanted) as unknown as NewObject,
+          why: `${wanted.owner.kind} ${wanted.owner.name} has pods`,
+        },
+        { cancel },
+      );
+      return outcome.ok || outcome.reason === "AlreadyExists" ? undefined : outcome;
+    }
+    const changes = groupChanges(existing, wanted);
+    if (changes === undefined) return undefined;
+    const outcome = await applyIntent(
+      this.controllers.kube,
+      {
+        type: "patch",
+        target,
+        expected: expectedOf(existing as unknown as KubeObject),
+        patch: { spec: changes as unknown as JsonObject },
+        why: `${wanted.owner.kind} ${wanted.owner.name} has changed`,
+      },
+      { cancel },
+    );
+    return outcome.ok ? undefined : outcome;
+  }
+
+  private async name(pod: KubeObject, wanted: WantedGroup, cancel: Cancel): Promise<Refusal | undefined> {
+    const { annotations, labels, namespace = "", name } = pod.metadata;
+    const hasGroup = annotations?.[annotationKeys.podGroup] === wanted.name;
+    const hasSubGroup = wanted.subGroup === undefined || labels?.[labelKeys.subGroup] === wanted.subGroup;
+    if (hasGroup && hasSubGroup) return undefined;
+    const outcome = await applyIntent(
+      this.controllers.kube,
+      {
+        type: "patch",
+        target: { ...refs.pods, namespace, name },
+        expected: expectedOf(pod),
+        patch: {
+          metadata: {
+            annotations: { [annotationKeys.podGroup]: wanted.name },
+            ...(wanted.subGroup !== undefined && { labels: { [labelKeys.subGroup]: wanted.subGroup } }),
+          },
+        },
+        why: `it belongs to ${wanted.owner.kind} ${wanted.owner.name}`,
+      },
+      { cancel },
+    );
+    return outcome.ok || outcome.reason === "NotFound" ? undefined : outcome;
+  }
+
+  private warn(pod: KubeObject, note: string): void {
+    this.recorder.record(pod, { type: "Warning", reason: "PodGrouperWarning", action: "Grouping", note });
+  }
+}

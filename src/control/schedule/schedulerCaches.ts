@@ -1,0 +1,513 @@
+import type { ExtendedAllocation } from "../../decide/bind/claimStatus.ts";
+import { extendedEntry } from "../../decide/devices/extendedClaim.ts";
+import { ClaimDevices } from "../../decide/schedule/claimDevices.ts";
+import { Cluster } from "../../decide/schedule/cluster.ts";
+import type { Settings } from "../../decide/schedule/settings.ts";
+import type { Place } from "../../decide/schedule/task.ts";
+import { keyOf, kindOf } from "../../model/intent.ts";
+import type {
+  Namespace,
+  Node,
+  PodGroup as PlainGroup,
+  Pod,
+  PriorityClass,
+  ResourceSlice,
+} from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { isLater, type Revision } from "../../model/revision.ts";
+import { type BindRequest, bindRequestRef, isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";
+import {
+  annotationKeys,
+  gpuGroupsOfLabels,
+  kaiSchedulerName,
+  labelKeys,
+  nodeHeldBy,
+} from "../../model/scheduling/keys.ts";
+import { type PodGroup, podGroupRef } from "../../model/scheduling/podGroup.ts";
+import { type Queue, queueRef } from "../../model/scheduling/queue.ts";
+import { type Topology, topologyRef } from "../../model/scheduling/topology.ts";
+import type { ResourceRef } from "../../ports/kubeApi.ts";
+import type { Effect } from "../../snapshot/ledger.ts";
+import { Picture } from "../../snapshot/picture.ts";
+import type { Controllers } from "../controllers.ts";
+import { type DeviceCaches, deviceCachesOf } from "../devices/deviceCaches.ts";
+import type { ObjectCache } from "../objectCache.ts";
+import { measuredDevices } from "./measuredDevices.ts";
+import { type ChosenDevices, PendingClaims } from "./pendingClaims.ts";
+
+const core = (plural: string): ResourceRef => ({ group: "", version: "v1", plural });
+const storage = (plural: string): ResourceRef => ({ group: "storage.k8s.io", version: "v1", plural });
+
+export const refs = {
+  pods: core("pods"),
+  nodes: core("nodes"),
+  namespaces: core("namespaces"),
+  configMaps: core("configmaps"),
+  claims: core("persistentvolumeclaims"),
+  volumes: core("persistentvolumes"),
+  classes: storage("storageclasses"),
+  csiNodes: storage("csinodes"),
+  budgets: { group: "policy", version: "v1", plural: "poddisruptionbudgets" },
+  priorityClasses: { group: "scheduling.k8s.io", version: "v1", plural: "priorityclasses" },
+  requests: bindRequestRef,
+  groups: podGroupRef,
+  queues: queueRef,
+  topologies: topologyRef,
+  plainGroups: { group: "scheduling.k8s.io", version: "v1alpha2", plural: "podgroups" },
+} as const satisfies Record<string, ResourceRef>;
+
+/** What a pod holds, or that it is about to lose it. */
+export type Mark = (Place & { readonly claims?: readonly ChosenDevices[] }) | { readonly isEvicted: true };
+
+/** The key under which an eviction counts beside the place of the same pod. */
+export function evictionKey(uid: string): string {
+  return `${uid}!`;
+}
+
+/**
+ * What the scheduler sees: every kind that decides, folded into one cluster. Where a pod is comes from the picture, which also
+ * counts what was decided and not seen yet; so a decision that is on its way is as true here as one that has arrived.
+ */
+export class SchedulerCaches {
+  readonly cluster: Cluster;
+  readonly picture: Picture<Mark>;
+  readonly pods: ObjectCache;
+  readonly nodes: ObjectCache;
+  readonly requests: ObjectCache;
+  readonly groups: ObjectCache;
+  readonly queues: ObjectCache;
+  /** Every kind that a decision reads. */
+  readonly caches: readonly ObjectCache[];
+  private readonly dirty = new Set<string>();
+  /**
+   * Shares whose request is over while our pods may be older than its end: whoever bound it may have made the pod that keeps the GPU.
+   * They count until it is known what is there.
+   */
+  private readonly lingering = new Map<string, Place>();
+  /** Revisions of our own writes to pods that decide, by UID, until the watch has come so far: what it shows before is the past. */
+  private readonly own = new Map<string, Revision>();
+  /** Pods that are gone, and whose request for a share is not. */
+  private readonly ghosts = new Map<string, KubeObject>();
+  /** Told the UID of each pod that counts somewhere else from now on, perhaps without any event. */
+  onMoved: (uid: string) => void = () => {};
+  /** Told the UID of each pod whose share lingers. */
+  onLingering: (uid: string) => void = () => {};
+  /** Pods whose chosen devices may have changed. */
+  private readonly dirtyClaims = new Set<string>();
+  readonly pendingClaims: PendingClaims | undefined;
+  /** Told the UID of each pod whose chosen devices count though its request is over. */
+  onLingeringClaims: (uid: string) => void = () => {};
+  /** A device became free, perhaps without any event. */
+  onFreed: () => void = () => {};
+  /** Node pools that somebody schedules; undefined while nobody has looked. */
+  servedPools: ReadonlySet<string> | undefined;
+  readonly devices: DeviceCaches | undefined;
+  readonly plainGroups: ObjectCache | undefined;
+  /** What is placed, and where: nothing is decided while one of these is not followed. */
+  readonly placed: readonly ObjectCache[];
+
+  constructor(controllers: Controllers, settings: Settings) {
+    this.cluster = new Cluster(settings);
+    const cache = (ref: ResourceRef): ObjectCache => controllers.cache(ref);
+    this.pods = cache(refs.pods);
+    this.nodes = cache(refs.nodes);
+    this.requests = cache(refs.requests);
+    this.groups = cache(refs.groups);
+    this.queues = cache(refs.queues);
+    const others = [
+      refs.namespaces,
+      refs.configMaps,
+      refs.claims,
+      refs.volumes,
+      refs.classes,
+      refs.csiNodes,
+      refs.budgets,
+    ].map(cache);
+    const [namespaces, configMaps, claims, volumes, classes, csiNodes, budgets] = others as [
+      ObjectCache,
+      ObjectCache,
+      ObjectCache,
+      ObjectCache,
+      ObjectCache,
+      ObjectCache,
+      ObjectCache,
+    ];
+    const priorityClasses = cache(refs.priorityClasses);
+    const topologies = cache(refs.topologies);
+    this.plainGroups = settings.formsPlainGangs ? cache(refs.plainGroups) : undefined;
+    this.devices = settings.allocatesDevices ? deviceCachesOf(controllers) : undefined;
+    const { devices } = this;
+    const ofDevices = devices === undefined ? [] : [devices.claims, devices.slices, devices.classes, devices.rules];
+    this.caches = [
+      this.pods,
+      this.nodes,
+      this.requests,
+      this.groups,
+      this.queues,
+      priorityClasses,
+      topologies,
+      ...others,
+      ...(ofDevices as unknown as ObjectCache[]),
+      ...(this.plainGroups === undefined ? [] : [this.plainGroups]),
+    ];
+    const ofClaims = devices === undefined ? [] : [devices.claims, devices.slices];
+    this.placed = [
+      this.pods,
+      this.nodes,
+      this.requests,
+      this.groups,
+      this.queues,
+      ...(ofClaims as unknown as ObjectCache[]),
+    ];
+    this.picture = new Picture<Mark>(
+      {
+        [kindOf(refs.pods)]: { table: this.pods.table, effects: podEffects },
+        [kindOf(refs.requests)]: { table: this.requests.table, effects: requestEffects },
+        [kindOf(refs.nodes)]: { table: this.nodes.table },
+        [kindOf(refs.groups)]: { table: this.groups.table },
+        [kindOf(refs.queues)]: { table: this.queues.table },
+      },
+      {
+        onEffect: (key) => {
+          this.moved(key.endsWith("!") ? key.slice(0, -1) : key);
+          this.dirtyClaims.add(key);
+        },
+      },
+    );
+    this.requests.onChanges((changes) => {
+      for (const change of changes) {
+        if (change.type !== "deleted") this.noteGhost(change.object);
+        if (change.type === "added") continue;
+        const after = change.type === "deleted" ? [] : requestEffects(change.object);
+        const [before] = requestEffects(change.before);
+        if (before === undefined || after.length > 0 || !("node" in before.value)) continue;
+        const hasSucceeded = as<BindRequest>(change.before).status?.phase === "Succeeded";
+        if (before.value.groups.length === 0 || hasSucceeded) continue;
+        this.lingering.set(before.key, before.value);
+        this.moved(before.key);
+        this.onLingering(before.key);
+      }
+    });
+    const { cluster } = this;
+    const inPool = (object: KubeObject): boolean => poolOf(object) === settings.nodePool;
+    follow(
+      this.nodes,
+      (object) => cluster.putNode(as<Node>(object)),
+      (_, name) => cluster.removeNode(name),
+      inPool,
+    );
+    follow(
+      this.queues,
+      (object) => cluster.putQueue(as<Queue>(object)),
+      (_, name) => cluster.removeQueue(name),
+      inPool,
+    );
+    const { queuesElsewhere } = cluster;
+    follow(
+      this.queues,
+      (object, name) => {
+        if (queuesElsewhere.get(name) !== poolOf(object)) cluster.touched();
+        queuesElsewhere.set(name, poolOf(object));
+      },
+      (_, name) => {
+        if (queuesElsewhere.delete(name)) cluster.touched();
+      },
+      (object) => !inPool(object),
+    );
+    follow(
+      this.groups,
+      (object) => cluster.putPodGroup(as<PodGroup>(object)),
+      (_, key) => cluster.removePodGroup(key),
+      inPool,
+    );
+    follow(
+      this.pods,
+      (object) => {
+        const { uid, resourceVersion } = object.metadata;
+        const own = this.own.get(uid);
+        if (own !== undefined && isLater(own, resourceVersion)) return;
+        this.own.delete(uid);
+        this.ghosts.delete(uid);
+        cluster.putPod(as<Pod>(object));
+        this.dirty.add(uid);
+      },
+      (object) => {
+        this.own.delete(object.metadata.uid);
+        this.podGone(object);
+      },
+    );
+    for (const object of this.requests.table.view().objects.values()) this.noteGhost(object);
+    if (this.plainGroups !== undefined) {
+      follow(
+        this.plainGroups,
+        (object) => cluster.putPlainGroup(as<PlainGroup>(object)),
+        (_, key) => cluster.removePlainGroup(key),
+      );
+    }
+    follow(
+      priorityClasses,
+      (object) => cluster.putPriorityClass(as<PriorityClass>(object)),
+      (_, name) => cluster.removePriorityClass(name),
+    );
+    follow(
+      topologies,
+      (object) => cluster.putTopology(as<Topology>(object)),
+      (_, name) => cluster.removeTopology(name),
+    );
+    follow(
+      namespaces,
+      (object) => cluster.putNamespace(object.metadata.name, as<Namespace>(object).metadata.labels ?? {}),
+      () => {},
+    );
+    const names = new Set<string>();
+    cluster.configMaps = names;
+    follow(
+      configMaps,
+      (_, key) => {
+        if (!names.has(key)) cluster.touched();
+        names.add(key);
+      },
+      (_, key) => {
+        names.delete(key);
+        cluster.touched();
+      },
+    );
+    const keep = <T>(of: ObjectCache, map: Map<string, T>): void =>
+      follow(
+        of,
+        (object, key) => {
+          map.set(key, as<T>(object));
+          cluster.touched();
+        },
+        (_, key) => {
+          map.delete(key);
+          cluster.touched();
+        },
+      );
+    keep(claims, cluster.volumes.claims);
+    keep(volumes, cluster.volumes.volumes);
+    keep(classes, cluster.volumes.classes);
+    keep(csiNodes, cluster.volumes.csiNodes);
+    // They say who goes, not whether anybody has to: nothing is decided again for them.
+    follow(
+      budgets,
+      (object, key) => void cluster.budgets.byKey.set(key, as(object)),
+      (_, key) => void cluster.budgets.byKey.delete(key),
+    );
+    for (const [kind, each] of [
+      [kindOf(refs.pods), this.pods],
+      [kindOf(refs.requests), this.requests],
+      [kindOf(refs.nodes), this.nodes],
+      [kindOf(refs.groups), this.groups],
+      [kindOf(refs.queues), this.queues],
+    ] as const) {
+      each.onChanges((changes, isNewList) => {
+        this.picture.observed(kind, changes, isNewList);
+        this.settleClaims();
+      });
+    }
+    this.pendingClaims = devices === undefined ? undefined : this.followDevices(devices);
+  }
+
+  /** Lets the cluster ask for devices, and wakes whoever waits for one. */
+  private followDevices(devices: DeviceCaches): PendingClaims {
+    const { cluster } = this;
+    const found = new ClaimDevices({
+      view: (nowMs) => devices.view(nowMs),
+      usersOf: ({ metadata }) => devices.podsByClaim.get(`${metadata.namespace ?? ""}/${metadata.name}`),
+    });
+    cluster.devices = measuredDevices(found, devices.report, devices.controllers.ports.clock);
+    const usersChanged = (claimKey: string): void => {
+      for (const { metadata } of devices.podsByClaim.get(claimKey)) cluster.claimsChanged(metadata.uid);
+    };
+    devices.claims.onChanges((changes) => {
+      for (const { key } of changes) usersChanged(key);
+    });
+    devices.pods.onChanges((changes) => {
+      for (const { object } of changes) {
+        for (const { resourceClaimName } of (object as unknown as Pod).spec?.resourceClaims ?? []) {
+          if (resourceClaimName !== undefined) usersChanged(`${object.metadata.namespace ?? ""}/${resourceClaimName}`);
+        }
+      }
+    });
+    const serve = (): void => cluster.setServed(devices.servedResources(), devices);
+    serve();
+    devices.classes.onChanges(serve);
+    for (const each of [devices.slices, devices.classes, devices.rules]) each.onChanges(() => cluster.touched());
+    const byNode = devices.slices.index(({ spec }) => (spec.nodeName === undefined ? [] : [spec.nodeName]));
+    const countGpus = ({ spec }: ResourceSlice): void => {
+      if (spec.nodeName !== undefined) cluster.setClaimGpus(spec.nodeName, gpusIn(byNode.get(spec.nodeName)));
+    };
+    for (const slice of devices.slices.view().objects.values()) countGpus(slice);
+    devices.slices.onChanges((changes) => {
+      for (const { object } of changes) countGpus(object as unknown as ResourceSlice);
+    });
+    devices.onFreed(() => {
+      cluster.touched();
+      this.onFreed();
+    });
+    return new PendingClaims(devices, {
+      podOf: (uid) => cluster.tasks.get(uid)?.pod,
+      requestsRevision: () => this.requests.revision,
+      onLingering: (uid) => this.onLingeringClaims(uid),
+    });
+  }
+
+  /** Whoever else gives devices away must know at once what was chosen here. */
+  settleClaims(): void {
+    for (const key of this.dirtyClaims) {
+      // Not by the pod's shape: a request for a resource that devices serve may be known before the class that says so.
+      const marks = this.pendingClaims === undefined ? [] : this.picture.values(key);
+      const chosen = marks.flatMap((mark) => ("claims" in mark ? (mark.claims ?? []) : []));
+      this.pendingClaims?.set(key, chosen);
+    }
+    this.dirtyClaims.clear();
+    this.pendingClaims?.settleUnsettled();
+  }
+
+  /** A pod as we have just written it. A promise counts from here on, and not when the watch shows it. */
+  wrote(object: KubeObject): void {
+    const { uid, resourceVersion } = object.metadata;
+    const shown = this.pods.get(keyOf(object.metadata.namespace, object.metadata.name));
+    if (shown?.metadata.uid !== uid || isLater(shown.metadata.resourceVersion, resourceVersion)) return;
+    this.own.set(uid, resourceVersion);
+    this.cluster.putPod(as<Pod>(object));
+    this.dirty.add(uid);
+  }
+
+  /**
+   * A pod that is gone holds nothing; but while its request for a share is there, the binder may not have heard, and keep a GPU for it yet.
+   */
+  private podGone(object: KubeObject): void {
+    const { uid } = object.metadata;
+    if (!this.sharesOf(uid)) {
+      this.ghosts.delete(uid);
+      this.cluster.removePod(uid);
+      return;
+    }
+    this.ghosts.set(uid, object);
+    this.dirty.add(uid);
+    const deletionTimestamp = object.metadata.deletionTimestamp ?? object.metadata.creationTimestamp;
+    this.cluster.putPod(as<Pod>({ ...object, metadata: { ...object.metadata, deletionTimestamp } }));
+  }
+
+  /** The pod of a request may have gone while we did not look: what is known of it is the request. */
+  private noteGhost(object: KubeObject): void {
+    const [effect] = requestEffects(object);
+    if (effect === undefined || this.cluster.tasks.has(effect.key)) return;
+    if (!("node" in effect.value) || effect.value.groups.length === 0) return;
+    const ghost = ghostOf(as<BindRequest>(object), effect.key);
+    this.ghosts.set(effect.key, ghost);
+    this.cluster.putPod(as<Pod>(ghost));
+    this.moved(effect.key);
+  }
+
+  private moved(uid: string): void {
+    this.dirty.add(uid);
+    this.onMoved(uid);
+  }
+
+  private sharesOf(uid: string): boolean {
+    return this.picture.values(uid).some((mark) => "node" in mark && mark.groups.length > 0) || this.lingering.has(uid);
+  }
+
+  /** The GPUs of a share that lingers. */
+  lingeringGroups(uid: string): readonly string[] {
+    return this.lingering.get(uid)?.groups ?? [];
+  }
+
+  /** Our pods show what is there: the share of the pod counts no longer by itself. */
+  letGo(uid: string): void {
+    if (this.lingering.delete(uid)) this.moved(uid);
+  }
+
+  /** Puts every pod where the picture has it now, and says up to which revision that is true. */
+  settle(): Revision {
+    for (const uid of this.dirty) {
+      const ghost = this.ghosts.get(uid);
+      if (ghost !== undefined && !this.sharesOf(uid)) this.podGone(ghost);
+      const places = this.picture.values(uid).filter((mark): mark is Place => "node" in mark);
+      const lingers = this.lingering.get(uid);
+      if (lingers !== undefined && places.length === 0) places.push(lingers);
+      this.cluster.setPlaces(uid, places, this.picture.values(evictionKey(uid)).length > 0);
+    }
+    this.dirty.clear();
+    return this.picture.snapshot().revision;
+  }
+}
+
+/** The node pool that an object says it belongs to. */
+export function poolOf({ metadata }: Pick<KubeObject, "metadata">): string {
+  return metadata.labels?.[labelKeys.nodePool] ?? "";
+}
+
+/** Devices of drivers whose name says GPU. */
+function gpusIn(slices: readonly ResourceSlice[]): number {
+  let count = 0;
+  for (const { spec } of slices) if (spec.driver.includes("gpu")) count += spec.devices?.length ?? 0;
+  return count;
+}
+
+/** A pod that has a node and has not ended holds it, with the GPUs that its labels name. */
+function podEffects(object: KubeObject): readonly Effect<Mark>[] {
+  const { metadata, spec, status } = as<Pod>(object);
+  const node = nodeHeldBy({ metadata, ...(spec && { spec }) });
+  if (node === undefined || status?.phase === "Succeeded" || status?.phase === "Failed") return [];
+  return [{ key: metadata.uid, value: { node, groups: gpuGroupsOfLabels(metadata.labels) } }];
+}
+
+/** A BindRequest holds its node for its pod until it has failed for good. */
+function requestEffects(object: KubeObject): readonly Effect<Mark>[] {
+  const request = as<BindRequest>(object);
+  const uid = podUidOf(request);
+  if (uid === undefined || isFinallyFailed(request)) return [];
+  const { selectedNode, selectedGPUGroups, resourceClaimAllocations, extendedResourceClaimAllocation } =
+    request.spec ?? {};
+  if (selectedNode === undefined || selectedNode === "") return [];
+  const claims = (resourceClaimAllocations ?? []).map(({ name = "", allocation }) => ({ name, allocation }));
+  const extended = extendedResourceClaimAllocation as ExtendedAllocation | null | undefined;
+  if (extended?.allocation !== undefined) claims.push({ name: extendedEntry, allocation: extended.allocation });
+  const groups = [...(selectedGPUGroups ?? [])].sort();
+  return [{ key: uid, value: { node: selectedNode, groups, ...(claims.length > 0 && { claims }) } }];
+}
+
+/** A pod that is gone, as far as the request for its share tells of it. */
+function ghostOf({ metadata, spec }: BindRequest, uid: string): KubeObject {
+  const { namespace = "", creationTimestamp } = metadata;
+  const name = spec?.podName ?? metadata.name;
+  const { count = 1, portion = "" } = spec?.receivedGPU ?? {};
+  const annotations = {
+    [annotationKeys.gpuFraction]: portion,
+    [annotationKeys.gpuFractionDevices]: String(count),
+  };
+  const gone = { deletionTimestamp: metadata.deletionTimestamp ?? creationTimestamp };
+  return {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { ...gone, namespace, name, uid, creationTimestamp, annotations, resourceVersion: "0" },
+    spec: { schedulerName: kaiSchedulerName, containers: [] },
+  } as unknown as KubeObject;
+}
+
+function follow(
+  cache: ObjectCache,
+  put: (object: KubeObject, key: string) => void,
+  remove: (object: KubeObject, key: string) => void,
+  isOurs: (object: KubeObject) => boolean = () => true,
+): void {
+  const tell = (object: KubeObject, key: string): void => {
+    if (isOurs(object)) put(object, key);
+    else remove(object, key);
+  };
+  for (const [key, object] of cache.table.view().objects) tell(object, key);
+  cache.onChanges((changes) => {
+    for (const change of changes) {
+      if (change.type === "deleted") remove(change.before, change.key);
+      else tell(change.object, change.key);
+    }
+  });
+}
+
+function as<T>(object: KubeObject): T {
+  return object as unknown as T;
+}

@@ -1,0 +1,423 @@
+import { cycle, type Plan, type PlannedBind } from "../../decide/schedule/cycle.ts";
+import { explain, explainMissingGroup, explainUnserved } from "../../decide/schedule/explain.ts";
+import type { Job } from "../../decide/schedule/job.ts";
+import type { QueueState } from "../../decide/schedule/queueTree.ts";
+import type { Session } from "../../decide/schedule/session.ts";
+import type { Task } from "../../decide/schedule/task.ts";
+import { applyIntent, type Written } from "../../intents/applyIntent.ts";
+import { assert } from "../../model/assert.ts";
+import { type Intent, keyOf, kindOf } from "../../model/intent.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { isForGood, type Outcome, type Refusal, refused } from "../../model/outcome.ts";
+import { firstRevision, type Revision } from "../../model/revision.ts";
+import { poolName } from "../../model/scheduling/podGroup.ts";
+import type { Cancel } from "../../ports/cancel.ts";
+import { type Decision, resolveUnknown } from "../commit.ts";
+import type { Controllers } from "../controllers.ts";
+import type { EventRecorder } from "../eventRecorder.ts";
+import { inParallel } from "../inParallel.ts";
+import type { ReconcileResult } from "../loop.ts";
+import { Evictions } from "./evictions.ts";
+import type { GroupMarks } from "./groupMarks.ts";
+import { holdBack } from "./holdBack.ts";
+import { measureBudgets, measureSearch, Stages } from "./measures.ts";
+import { commitsOf, type JobCommit } from "./planIntents.ts";
+import type { Found } from "./reasonBook.ts";
+import { type Mark, poolOf, type SchedulerCaches } from "./schedulerCaches.ts";
+import { lookAtNodes, takeOver, voidSet } from "./takeOver.ts";
+
+/** Writes on their way at once: enough that one sync of the disk carries many of them. */
+const writesAtOnce = 256;
+/** The longest wait after a refused bind: it takes somebody who changes what refuses it. */
+const longestMs = 300_000;
+/** The first wait before a turn that failed has its next one; it doubles up to the last. */
+const soonMs = 10;
+const soonMsMax = 1_000;
+
+export interface CycleOutcome {
+  readonly revision: Revision;
+  readonly found: readonly Found[];
+  /** UIDs of pods with claims that fit nowhere. */
+  readonly stuck: readonly string[];
+}
+
+/** Who wants to hear what was decided. */
+export interface CycleListener {
+  /** Before the first write: UIDs of pods that were promised a node and got no place, and the ids of their jobs. */
+  onBroken(broken: ReadonlyMap<string, string>): void;
+  /** After the last. */
+  onOutcome(outcome: CycleOutcome): void;
+}
+
+/**
+ * Turns of the scheduler: the cluster as it is known now, one cycle on it, and its plan written out. Everything that was decided counts
+ * before the first write leaves.
+ */
+export class SchedulingCycles {
+  private readonly controllers: Controllers;
+  private readonly world: SchedulerCaches;
+  private readonly recorder: EventRecorder;
+  private readonly marks: GroupMarks;
+  private readonly evictions: Evictions;
+  private readonly listener: CycleListener;
+  /** Jobs that had pods running before the plan that is being carried out. */
+  private running: ReadonlySet<Job> = new Set();
+  /** The epoch in which everything of earlier ones was made harmless. */
+  private tookOverIn: string | undefined;
+  /** Pods that could not be made to refuse what was decided before the epoch. */
+  private unmarked: { readonly epoch: string; readonly sinceMs: Map<string, number> } = {
+    epoch: "",
+    sinceMs: new Map(),
+  };
+  /** The epoch in which starts that nobody had noted were noted; "" before the first. */
+  private startsKnownIn: string | undefined = "";
+  /** The breaks of watches, and the epoch, after which our nodes were compared with those of the API. */
+  private caughtUp = "0 ";
+  private decidedVersion = -1;
+  /** Turns in a row that have to be taken again. */
+  private failures = 0;
+  private wakeMs: number | undefined;
+  /** What was measured last, by queue. */
+  private readonly measured = new Map<string, { readonly displayName: string; readonly amounts: readonly number[] }>();
+  /** Writes that nobody knows the outcome of. */
+  private readonly unknown = new Map<string, Decision<Mark>>();
+
+  constructor(
+    controllers: Controllers,
+    world: SchedulerCaches,
+    recorder: EventRecorder,
+    marks: GroupMarks,
+    listener: CycleListener,
+  ) {
+    this.marks = marks;
+    this.controllers = controllers;
+    this.world = world;
+    this.recorder = recorder;
+    this.listener = listener;
+    this.evictions = new Evictions(controllers, world, recorder, marks, (decision) =>
+      this.unknown.set(intentKey(decision.intent), decision),
+    );
+  }
+
+  async turn(cancel: Cancel): Promise<ReconcileResult> {
+    const { world, controllers } = this;
+    const { clock, metrics, log } = controllers.ports;
+    const refusal = (await this.takeOver(cancel)) ?? (await this.catchUp(cancel));
+    if (refusal !== undefined) return this.soon(refusal);
+    if (this.unknown.size > 0) await this.resolve(cancel);
+    const unfinished = await this.evictions.finish(cancel);
+    if (unfinished !== undefined) return this.soon(unfinished);
+    const revision = world.settle();
+    if (!world.picture.snapshot().isComplete) return { again: "the picture is not complete" };
+    if (this.startsKnownIn !== this.tookOverIn) {
+      this.marks.noteForgottenStarts();
+      this.startsKnownIn = this.tookOverIn;
+    }
+    this.beginWithDevices();
+    const nowMs = clock.nowMs();
+    const { cluster } = world;
+    if (this.isNothingNew(nowMs)) return this.sleep(nowMs);
+    const found: Found[] = [];
+    const stages = new Stages(clock, metrics);
+    const plan = cycle(
+      cluster,
+      nowMs,
+      (session) => {
+        explainWaiting(session, found);
+        this.explainStrays(found);
+      },
+      stages,
+    );
+    stages.close();
+    this.decidedVersion = cluster.version;
+    this.wakeMs = plan.wakeMs;
+    this.measure(plan);
+    this.listener.onBroken(plan.broken);
+    const hasFailed = await this.carryOut(plan, revision, cancel);
+    this.listener.onOutcome({ revision, found, stuck: cluster.shapes.haveClaims ? stuckWithClaims(plan) : [] });
+    if (plan.jobs.length > 0 || plan.evictions.length > 0) {
+      log.debug({ revision, jobs: plan.jobs.length, evictions: plan.evictions.length }, "decided");
+    }
+    if (hasFailed) {
+      // What was refused has to be decided again, also when nothing that decides has changed: a bind may meet our own note on its pod.
+      this.decidedVersion = -1;
+      return this.soon("a write was refused");
+    }
+    this.failures = 0;
+    return this.sleep(clock.nowMs());
+  }
+
+  /** Later with every failure, but never much later: all pods wait for this one turn, and nothing else may wake it. */
+  private soon(why: string): ReconcileResult {
+    const requeueAfterMs = Math.min(soonMsMax, soonMs * 2 ** this.failures++);
+    this.controllers.ports.log.debug({ why, requeueAfterMs }, "again soon");
+    return { requeueAfterMs };
+  }
+
+  /** Once in each epoch; says why when it could not be done, and nothing may be decided before it is. */
+  private async takeOver(cancel: Cancel): Promise<string | undefined> {
+    const { lease } = this.controllers;
+    if (lease === undefined) return undefined;
+    if (lease.epoch === undefined) return "we do not lead";
+    const epoch = JSON.stringify(lease.epoch);
+    if (this.tookOverIn === epoch) return undefined;
+    const { pendingClaims } = this.world;
+    if (pendingClaims !== undefined) pendingClaims.decidedBy = "take-over";
+    if (this.unmarked.epoch !== epoch) this.unmarked = { epoch, sinceMs: new Map() };
+    const refusal = await takeOver(
+      this.controllers,
+      this.world,
+      { epoch, since: lease.takenAt ?? firstRevision, unmarkedMs: this.unmarked.sinceMs },
+      cancel,
+    );
+    if (refusal !== undefined) return refusal;
+    // Nothing that was sent before can take effect any more.
+    const { picture } = this.world;
+    for (const { intent } of this.unknown.values()) if (picture.stateOf(intent) === "unknown") picture.abandon(intent);
+    this.unknown.clear();
+    this.tookOverIn = epoch;
+    return undefined;
+  }
+
+  /** The picture is complete: what counts as in flight now was decided by an earlier leader. */
+  private beginWithDevices(): void {
+    const { pendingClaims, devices } = this.world;
+    if (pendingClaims === undefined || devices === undefined || pendingClaims.decidedBy === "scheduler") return;
+    pendingClaims.decidedBy = "scheduler";
+    devices.report.tookOver("scheduler", devices.tracker);
+  }
+
+  /**
+   * Nothing is decided while a watch is broken: pods may be fresh, and the nodes that they would go to long gone. After a break the
+   * nodes are compared with what the API has, until ours have caught up; says why when they have not.
+   */
+  private async catchUp(cancel: Cancel): Promise<string | undefined> {
+    const { world } = this;
+    const unfollowed = world.placed.find(({ isFollowed }) => !isFollowed);
+    if (unfollowed !== undefined) return `${unfollowed.kind} are not followed now`;
+    const breaks = world.placed.reduce((sum, each) => sum + each.breaks, 0);
+    const seen = `${breaks} ${this.tookOverIn ?? ""}`;
+    if (this.caughtUp === seen) return undefined;
+    const refusal = await lookAtNodes(this.controllers.kube, world, cancel);
+    if (refusal === undefined) this.caughtUp = seen;
+    return refusal;
+  }
+
+  private measure(plan: Plan): void {
+    const { metrics } = this.controllers.ports;
+    for (const { action, binds } of plan.jobs) {
+      metrics.count("kai_podgroups_acted_on_by_action", { action });
+      if (binds.length > 0) metrics.count("kai_podgroups_scheduled_by_action", { action });
+    }
+    if (plan.evictions.length > 0) metrics.count("kai_total_preemption_attempts", {});
+    for (const [action, counts] of plan.searches) measureSearch(metrics, action, counts);
+    measureBudgets(metrics, this.world.cluster.settings.searchBudgets);
+    for (const queue of this.world.cluster.queues.byName.values()) this.measureQueue(queue);
+  }
+
+  /** Tells what has changed: there may be hundreds of queues, and a cycle touches a few. */
+  private measureQueue({ displayName, name, fairShare, allocated }: QueueState): void {
+    const { metrics } = this.controllers.ports;
+    const now = [...fairShare, ...allocated];
+    const before = this.measured.get(name);
+    if (before?.displayName === displayName && now.every((each, at) => each === before.amounts[at])) return;
+    this.measured.set(name, { displayName, amounts: now });
+    const labels = { queue_name: displayName, queue_metadata_name: name, queue_display_name: displayName };
+    metrics.gauge("kai_queue_fair_share_gpu", labels, fairShare[0] / 1000);
+    metrics.gauge("kai_queue_fair_share_cpu_cores", labels, fairShare[1] / 1000);
+    metrics.gauge("kai_queue_fair_share_memory_gb", labels, fairShare[2] / 1e9);
+    metrics.gauge("kai_queue_gpu_usage", labels, allocated[0] / 1000);
+    metrics.gauge("kai_queue_cpu_usage", labels, allocated[1] / 1000);
+    metrics.gauge("kai_queue_memory_usage", labels, allocated[2] / 1e9);
+  }
+
+  /** Pods whose group is nowhere, or in a pool that nobody schedules. Of several schedulers one tells of them. */
+  private explainStrays(found: Found[]): void {
+    const { cluster, groups, servedPools } = this.world;
+    if (cluster.settings.nodePool !== "") return;
+    for (const [id, tasks] of cluster.withoutGroup) {
+      if (![...tasks].some(({ status }) => status === "pending")) continue;
+      const group = groups.get(id);
+      const waiting = waitingOf(tasks);
+      if (group === undefined) found.push({ id, verdict: explainMissingGroup(id), waiting });
+      else if (servedPools?.has(poolOf(group)) === false)
+        found.push({ id, verdict: explainUnserved(poolOf(group), id), waiting });
+    }
+  }
+
+  private isNothingNew(nowMs: number): boolean {
+    const { cluster } = this.world;
+    if (cluster.version === this.decidedVersion) return this.wakeMs === undefined || nowMs < this.wakeMs;
+    return false;
+  }
+
+  private sleep(nowMs: number): ReconcileResult {
+    // No event tells what became of a write that may never have arrived.
+    if (this.unknown.size > 0) return this.soon("nobody knows what became of a write");
+    if (this.wakeMs === undefined) return undefined;
+    return { requeueAfterMs: Math.max(1, this.wakeMs - nowMs) };
+  }
+
+  /** Sends what was decided. True when something was refused, so that it has to be looked at again. */
+  private async carryOut(plan: Plan, revision: Revision, cancel: Cancel): Promise<boolean> {
+    const { world } = this;
+    const requestsRevision = world.requests.revision;
+    const nodePool = world.cluster.settings.nodePool;
+    const commits: JobCommit[] = [];
+    this.running = new Set(plan.jobs.filter(({ job }) => job.allocatedCount > 0).map(({ job }) => job));
+    for (const planned of plan.jobs) {
+      for (const commit of commitsOf(planned, { cluster: world.cluster, requestsRevision, nodePool })) {
+        // A request of that name is still there, for an earlier pod or an earlier try: it goes first. Its going changes nothing else that
+        // decides, and is what wakes us.
+        if (commit.writes.some(({ decision: { intent } }) => intent.type === "create" && this.isTaken(intent)))
+          this.decidedVersion = -1;
+        else commits.push(commit);
+      }
+    }
+    const decided = commits.filter(({ writes }) => {
+      const stale = writes.filter(
+        ({ decision: { intent, effects } }) => world.picture.decide(intent, effects) === "stale",
+      );
+      // A set is of creates alone, and its names are free.
+      assert(stale.length === 0 || writes.length === 1, () => "a part of a set is stale");
+      return stale.length === 0;
+    });
+    world.settleClaims();
+    const writes = decided.flatMap((commit) => commit.writes.map((write) => ({ commit, ...write })));
+    let hasFailed = decided.length < commits.length;
+    const voided = new Set<JobCommit>();
+    const written = new Map<JobCommit, KubeObject[]>();
+    await inParallel(writes, writesAtOnce, async ({ commit, decision, bind }) => {
+      const outcome = await this.send(decision, cancel);
+      if (outcome.ok) {
+        this.bound(commit.job, bind);
+        const { object } = outcome.value;
+        if (object !== undefined) written.set(commit, [...(written.get(commit) ?? []), object]);
+        return;
+      }
+      hasFailed = true;
+      if (outcome.reason === "Unknown") this.unknown.set(intentKey(decision.intent), decision);
+      else {
+        this.refused(bind, outcome);
+        if (commit.commitId !== undefined) voided.add(commit);
+      }
+    });
+    for (const commit of voided) await voidSet(this.controllers.kube, written.get(commit) ?? [], cancel);
+    if (plan.evictions.length > 0) {
+      hasFailed = (await this.evictions.carryOut(plan, revision, cancel)) || hasFailed;
+    }
+    this.tellPipelined(plan);
+    return hasFailed;
+  }
+
+  private isTaken({ target }: Intent): boolean {
+    return this.world.requests.get(keyOf(target.namespace, target.name)) !== undefined;
+  }
+
+  private async send({ intent }: Decision<Mark>, cancel: Cancel): Promise<Outcome<Written>> {
+    const { picture } = this.world;
+    const attempt = picture.send(intent);
+    if (attempt === undefined) return refused("Conflict", "the object is no longer what it was decided on");
+    let outcome: Outcome<Written> = refused("Unknown", "the call ended by a mistake of ours");
+    const { clock, metrics } = this.controllers.ports;
+    const startedMs = clock.monotonicMs();
+    try {
+      outcome = await applyIntent(this.controllers.kube, intent, { cancel });
+    } finally {
+      picture.answer(intent, outcome, attempt);
+    }
+    if (intent.type === "bind") {
+      metrics.observe("kai_task_bind_latency_milliseconds", {}, clock.monotonicMs() - startedMs);
+    }
+    return outcome;
+  }
+
+  private bound(job: Job, bind: PlannedBind): void {
+    const { clock, metrics } = this.controllers.ports;
+    const nowMs = clock.nowMs();
+    if (!this.running.has(job)) this.marks.started(job, nowMs);
+    metrics.observe("kai_task_scheduling_latency_milliseconds", {}, Math.max(0, nowMs - bind.task.createdMs));
+    const note = `placed on ${bind.node} (node pool ${poolName(this.world.cluster.settings.nodePool)})`;
+    this.recorder.record(bind.task.pod as unknown as KubeObject, {
+      type: "Normal",
+      reason: "Scheduled",
+      action: "Binding",
+      note,
+    });
+  }
+
+  private refused(bind: PlannedBind, refusal: Refusal): void {
+    // Anything else says nothing about the bind: our picture was old, we do not lead any more, or the server is busy.
+    if (!isForGood(refusal)) return;
+    const { message } = refusal;
+    const { uid, pod } = bind.task;
+    const why = `the bind to ${bind.node} was refused: ${message}`;
+    holdBack(this.world.cluster, uid, { why, nowMs: this.controllers.ports.clock.nowMs(), longestMs });
+    this.recorder.record(pod as unknown as KubeObject, {
+      type: "Warning",
+      reason: "FailedBinding",
+      action: "Binding",
+      note: why,
+    });
+  }
+
+  /** Looks at what became of writes that timed out; what is as it was is sent again. */
+  private async resolve(cancel: Cancel): Promise<void> {
+    for (const [key, decision] of [...this.unknown]) {
+      const outcome = await resolveUnknown(this.world.picture, this.controllers.kube, decision.intent, { cancel });
+      if (!outcome.ok) continue;
+      if (outcome.value) {
+        this.unknown.delete(key);
+        continue;
+      }
+      await this.send(decision, cancel);
+      // A refusal of the second try says nothing about the first one, which may still land.
+      if (this.world.picture.stateOf(decision.intent) !== "unknown") this.unknown.delete(key);
+    }
+  }
+
+  private tellPipelined(plan: Plan): void {
+    for (const { pipelined } of plan.jobs) {
+      for (const { task, node } of pipelined) {
+        this.recorder.record(task.pod as unknown as KubeObject, {
+          type: "Normal",
+          reason: "Pipelined",
+          action: "Scheduling",
+          note: `waits for what is being released on ${node}`,
+        });
+      }
+    }
+  }
+}
+
+function explainWaiting(session: Session, found: Found[]): void {
+  for (const [job, obstacle] of session.obstacles) {
+    found.push({ id: job.id, verdict: explain(session, job, obstacle), waiting: waitingOf(job.tasks) });
+  }
+}
+
+/** Says which pods wait: each of them is told why, also one that came in another's stead. */
+function waitingOf(tasks: ReadonlySet<Task>): string {
+  if (tasks.size === 1) for (const { uid } of tasks) return uid;
+  let count = 0;
+  let mixed = 0;
+  for (const { status, uid } of tasks) {
+    if (status !== "pending") continue;
+    count++;
+    mixed ^= Number.parseInt(uid.slice(0, 8), 16);
+  }
+  return `${count} ${mixed}`;
+}
+
+function stuckWithClaims({ obstacles }: Plan): string[] {
+  const uids: string[] = [];
+  for (const obstacle of obstacles.values()) {
+    if (obstacle.type !== "placement") continue;
+    for (const { shape, uid } of obstacle.step.tasks) if (shape.hasDeviceClaims) uids.push(uid);
+  }
+  return uids;
+}
+
+function intentKey({ type, target }: Intent): string {
+  return `${type} ${kindOf(target)} ${keyOf(target.namespace, target.name)}`;
+}

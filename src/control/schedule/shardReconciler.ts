@@ -1,0 +1,90 @@
+import type { Settings } from "../../decide/schedule/settings.ts";
+import { settingsOfShard } from "../../decide/schedule/shardSettings.ts";
+import { equalFields } from "../../model/json.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { type SchedulingShard, schedulingShardRef } from "../../model/scheduling/schedulingShard.ts";
+import type { Controllers } from "../controllers.ts";
+import { Channel, kindSource } from "../sources.ts";
+import type { SchedulerCaches } from "./schedulerCaches.ts";
+import { addShard, type Shard, type ShardOptions } from "./shard.ts";
+
+/** There are few of them, and they are looked at together. */
+const shardsKey = "shards";
+
+/**
+ * Keeps one scheduler for each pool that a SchedulingShard names, and lets it behave as the shard says. The pool without a name has one always,
+ * also without a shard. Answers with what to ask for the worlds of all pools.
+ */
+export function addShardReconciler(
+  controllers: Controllers,
+  first: Shard,
+  base: Settings,
+  options: ShardOptions,
+): () => SchedulerCaches[] {
+  const cache = controllers.cache(schedulingShardRef);
+  const shards = new Map<string, Shard>([[base.nodePool, first]]);
+  /** Worlds of pools whose shard was deleted: their ledger knows what may still be on its way. */
+  const retired = new Map<string, SchedulerCaches>();
+
+  const configure = ({ world, wake }: Shard, settings: Settings): void => {
+    if (equalFields(world.cluster.settings, settings)) return;
+    world.cluster.configure(settings);
+    wake();
+  };
+
+  /** Whoever is in another pool waits for nobody, and is told so by the scheduler of the pool without a name. */
+  const serve = (pools: ReadonlySet<string>): void => {
+    const { world, wake } = first;
+    if (world.servedPools !== undefined && equalFields([...world.servedPools].sort(), [...pools].sort())) return;
+    world.servedPools = pools;
+    world.cluster.touched();
+    wake();
+  };
+
+  const turn = async (): Promise<undefined> => {
+    const wanted = new Map([[base.nodePool, base]]);
+    for (const { metadata, spec = {} } of byAge(cache.table.view().objects.values())) {
+      const { settings, problems } = settingsOfShard(spec, base, options.environment);
+      for (const problem of problems) {
+        controllers.ports.log.warn({ shard: metadata.name, problem }, "a shard asks for what cannot be");
+      }
+      const { nodePool } = settings;
+      // The older of two for one pool counts.
+      if (!wanted.has(nodePool) || wanted.get(nodePool) === base) wanted.set(nodePool, settings);
+    }
+    for (const [pool, settings] of wanted) {
+      const known = shards.get(pool);
+      if (known !== undefined) {
+        configure(known, settings);
+        continue;
+      }
+      const before = retired.get(pool);
+      retired.delete(pool);
+      before?.cluster.configure(settings);
+      shards.set(pool, addShard(controllers, settings, options, before));
+      controllers.ports.log.info({ pool }, "a pool has a scheduler");
+    }
+    serve(new Set(wanted.keys()));
+    for (const [pool, shard] of shards) {
+      if (wanted.has(pool)) continue;
+      shards.delete(pool);
+      retired.set(pool, shard.world);
+      await shard.remove();
+      controllers.ports.log.info({ pool }, "a pool has no scheduler any more");
+    }
+    return undefined;
+  };
+  const always = new Channel();
+  controllers.add({ name: "shards", sources: [always, kindSource(cache, () => [shardsKey])], reconcile: turn });
+  // That there is none is something to know as well.
+  always.push(shardsKey);
+  return () => [...shards.values()].map(({ world }) => world);
+}
+
+function byAge(objects: Iterable<KubeObject>): SchedulingShard[] {
+  const timeOf = ({ metadata }: SchedulingShard): string => metadata.creationTimestamp ?? "";
+  return [...(objects as unknown as Iterable<SchedulingShard>)].sort((a, b) => {
+    if (timeOf(a) !== timeOf(b)) return timeOf(a) < timeOf(b) ? -1 : 1;
+    return a.metadata.uid < b.metadata.uid ? -1 : 1;
+  });
+}

@@ -1,0 +1,117 @@
+import type { Decision } from "../../decide/workloads/draft.ts";
+import { controllerOf } from "../../decide/workloads/ownership.ts";
+import { lookAgain } from "../../intents/lookAgain.ts";
+import { type Intent, isDestructive, keyOfObject } from "../../model/intent.ts";
+import type { KubeObject, OwnerReference } from "../../model/object.ts";
+import { type Outcome, succeeded } from "../../model/outcome.ts";
+import type { Cancel } from "../../ports/cancel.ts";
+import type { ResourceRef } from "../../ports/kubeApi.ts";
+import type { Committed } from "../commit.ts";
+import type { Controller } from "../controller.ts";
+import type { Controllers } from "../controllers.ts";
+import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../loop.ts";
+import { Channel, type Source } from "../sources.ts";
+import type { Author, InFlightWrites } from "./inFlightWrites.ts";
+
+/** What a controller does for one object that owns others. */
+export interface OwnerController {
+  /** As upstream calls it: `replicaset-controller`. Shows in events, logs and metrics. */
+  readonly name: string;
+  readonly kind: ResourceRef;
+  readonly sources: readonly Source[];
+  /** Reads the caches and decides, all in one go: nothing else happens in between. */
+  decide(owner: KubeObject, nowMs: number): Told;
+  /** Comes first in every turn: what the key needs beyond its owner, which may be gone. */
+  before?(key: string, turn: ReconcileContext): Promise<ReconcileResult>;
+}
+
+/** A decision, and who wants to know what came of it. */
+export interface Told extends Decision {
+  readonly tell?: (committed: readonly Committed[]) => void;
+}
+
+/** Nobody plans further ahead than this: the time zone or the clock may change. */
+const wakeMsMax = 3_600_000;
+const turnsAtOnce = 16;
+/** A quota that is full or a webhook that refuses is asked again at least this often. */
+const backoff = { baseMs: 5, maxMs: 30_000 };
+
+/** Turns for the objects of a kind: wait until our own writes are seen, decide, look again if it matters, write, tell. */
+export function addOwnerController(
+  controllers: Controllers,
+  desk: InFlightWrites,
+  options: OwnerController,
+): Controller {
+  const { name, kind } = options;
+  const cache = desk.cache(kind);
+  const { kube, ports } = controllers;
+  const cleared = new Channel();
+  desk.onClear(name, (key) => cleared.push(key));
+
+  const turn = async (key: string, given: ReconcileContext): Promise<ReconcileResult> => {
+    const { cancel } = given;
+    const author: Author = { controller: name, key };
+    const state = await desk.settle(author, cancel);
+    if (state === "waiting") return undefined;
+    if (state !== "clear") return reconcileResultOf(state) ?? { again: state.message };
+    const first = await options.before?.(key, given);
+    if (first !== undefined) return first;
+    const owner = cache.get(key);
+    if (owner === undefined) return undefined;
+    let decision = options.decide(owner, ports.clock.nowMs());
+    if (decision.intents.some((intent) => needsFreshOwner(intent, owner))) {
+      const fresh = await freshOwner(owner, cancel);
+      if (!fresh.ok) return reconcileResultOf(fresh) ?? { again: fresh.message };
+      if (fresh.value === undefined) return undefined;
+      // The caches have moved on as well: what is done is what is right now.
+      decision = options.decide(fresh.value, ports.clock.nowMs());
+    }
+    const committed = await desk.carryOut(author, decision.intents, cancel);
+    decision.tell?.(committed);
+    return resultOf(decision, committed, ports.clock.nowMs());
+  };
+
+  /** Without a value: it is gone, and the watch will say so. */
+  const freshOwner = async (owner: KubeObject, cancel: Cancel): Promise<Outcome<KubeObject | undefined>> => {
+    const { namespace = "", name: ownerName, uid } = owner.metadata;
+    const target = { ...kind, namespace, name: ownerName };
+    const outcome = await lookAgain(kube, target, { atLeast: cache.revision, cancel });
+    if (!outcome.ok) return outcome;
+    const { object } = outcome.value;
+    return succeeded(object?.metadata.uid === uid ? object : undefined);
+  };
+
+  return controllers.add({
+    name,
+    sources: [...options.sources, cleared],
+    concurrency: turnsAtOnce,
+    backoff,
+    reconcile: turn,
+  });
+}
+
+/**
+ * What cannot be taken back is not decided on a cache alone: the owner may want more by now, or be another object of the
+ * same name, which must neither lose its pods nor adopt those of the one before.
+ */
+function needsFreshOwner(intent: Intent, owner: KubeObject): boolean {
+  if (isDestructive(intent)) return true;
+  if (intent.type !== "patch" || keyOfObject(owner) === `${intent.target.namespace}/${intent.target.name}`)
+    return false;
+  const metadata = intent.patch["metadata"] as { ownerReferences?: OwnerReference[] | null } | undefined;
+  if (metadata?.ownerReferences === undefined) return false;
+  const ownerReferences = metadata.ownerReferences ?? [];
+  return controllerOf({ ...owner.metadata, ownerReferences })?.uid === owner.metadata.uid;
+}
+
+export function resultOf(decision: Decision, committed: readonly Committed[], nowMs: number): ReconcileResult {
+  for (const { outcome } of committed) {
+    if (outcome.ok || outcome.reason === "NotFound") continue;
+    if (outcome.reason === "Fenced") return reconcileResultOf(outcome);
+    const again = `${outcome.reason}: ${outcome.message}`;
+    return outcome.retryAfterMs === undefined ? { again } : { again, atLeastMs: outcome.retryAfterMs };
+  }
+  const { wakeAtMs } = decision;
+  if (wakeAtMs === undefined) return undefined;
+  return { requeueAfterMs: Math.min(Math.max(1, wakeAtMs - nowMs), wakeMsMax) };
+}

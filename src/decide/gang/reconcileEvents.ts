@@ -1,0 +1,164 @@
+/**
+ * What people are told about what a turn did to the children of its object, and what stays in the object's status while it cannot be
+ * done. Reasons and codes are Grove's; the same thing done to several children at once is told once.
+ */
+import type { GangKind } from "../../model/gang/keys.ts";
+import type { LastError } from "../../model/gang/types.ts";
+import type { RefusalReason } from "../../model/outcome.ts";
+import { formatTime } from "../../model/time.ts";
+import type { Announcement, Known } from "./gangDraft.ts";
+
+/** Whose turn it was: a set as a whole, one replica of it, a group, a clique. */
+export type ReconcilerKind = "set" | "replica" | "group" | "clique";
+export type Deed = "create" | "patch" | "delete";
+
+/** A write that is over: refused, or done. */
+export interface Done {
+  readonly kind: GangKind;
+  readonly deed: Deed;
+  readonly name: string;
+  readonly refusal?: { readonly reason: RefusalReason; readonly message: string };
+}
+
+/** Why something is not done, until it is. */
+export interface ReconcileFailure {
+  readonly code: string;
+  readonly description: string;
+}
+
+interface Words {
+  readonly done?: string;
+  readonly failed?: string;
+  readonly code: string;
+}
+
+const cliqueSync: Words = {
+  done: "PodCliqueCreateOrUpdateSuccessful",
+  failed: "PodCliqueCreateOrUpdateFailed",
+  code: "ERR_CREATE_OR_UPDATE_PODCLIQUE",
+};
+const gangSync: Words = {
+  done: "PodGangCreateOrUpdateSuccessful",
+  failed: "PodGangCreateOrUpdateFailed",
+  code: "ERR_CREATE_OR_PATCH_PODGANG",
+};
+const gangRemoval: Words = {
+  done: "PodGangDeleteSuccessful",
+  failed: "PodGangDeleteFailed",
+  code: "ERR_DELETE_EXCESS_PODGANG",
+};
+const groupFailed = "PodCliqueScalingGroupCreateOrUpdateFailed";
+
+const words: Readonly<Record<ReconcilerKind, Readonly<Record<string, Words>>>> = {
+  set: {
+    "PodClique delete": {
+      done: "PodCliqueDeleteSuccessful",
+      failed: "PodCliqueDeleteFailed",
+      code: "ERR_DELETE_PODCLIQUE",
+    },
+    "PodCliqueScalingGroup delete": {
+      done: "PodCliqueScalingGroupDeleteSuccessful",
+      failed: "PodCliqueScalingGroupDeleteFailed",
+      code: "ERR_DELETE_PODCLIQUESCALINGGROUP",
+    },
+    "PodGang delete": gangRemoval,
+    "ServiceAccount create": { code: "ERR_SYNC_SERVICEACCOUNT" },
+    "Role create": { code: "ERR_SYNC_ROLE" },
+    "RoleBinding create": { code: "ERR_SYNC_ROLEBINDING" },
+    "Secret create": { code: "ERR_CREATE_SECRET" },
+    "ResourceClaim create": { code: "ERR_SYNC_PCS_RESOURCE_CLAIM" },
+    "ResourceClaim delete": { code: "ERR_DELETE_PCS_RESOURCE_CLAIM" },
+    "Service delete": { code: "ERR_DELETE_PODCLIQUESET_SERVICE" },
+    "HorizontalPodAutoscaler delete": { code: "ERR_DELETE_HPA" },
+  },
+  replica: {
+    "PodClique create": cliqueSync,
+    "PodClique patch": cliqueSync,
+    // That it is done is told when the last clique is gone.
+    "PodClique delete": { failed: "PodCliqueSetReplicaDeleteFailed", code: "ERR_DELETE_PCS_REPLICA" },
+    "PodCliqueScalingGroup create": {
+      done: "PodCliqueScalingGroupCreateSuccessful",
+      failed: groupFailed,
+      code: "ERR_CREATE_PODCLIQUESCALINGGROUP",
+    },
+    "PodCliqueScalingGroup patch": { failed: groupFailed, code: "ERR_SYNC_PODCLIQUESCALINGGROUP" },
+    "PodGang create": { ...gangSync, code: "ERR_CREATE_PODGANG" },
+    "PodGang patch": gangSync,
+    "PodGang delete": gangRemoval,
+    "Service create": { code: "ERR_SYNC_PODCLIQUESET_SERVICE" },
+    "Service patch": { code: "ERR_SYNC_PODCLIQUESET_SERVICE" },
+    "HorizontalPodAutoscaler create": { code: "ERR_SYNC_HPA" },
+    "HorizontalPodAutoscaler patch": { code: "ERR_SYNC_HPA" },
+  },
+  group: {
+    "PodClique create": {
+      done: "PodCliqueCreateSuccessful",
+      failed: "PodCliqueCreateFailed",
+      code: "ERR_CREATE_PODCLIQUE",
+    },
+    "PodClique patch": cliqueSync,
+    "PodClique delete": { failed: "PodCliqueScalingGroupReplicaDeleteFailed", code: "ERR_DELETE_PODCLIQUE" },
+    "ResourceClaim create": { code: "ERR_SYNC_PCSG_RESOURCE_CLAIM" },
+    "ResourceClaim delete": { code: "ERR_SYNC_PCSG_RESOURCE_CLAIM" },
+  },
+  clique: {
+    "Pod create": { done: "PodCreateSuccessful", failed: "PodCreateFailed", code: "ERR_CREATE_POD" },
+    "Pod patch": { code: "ERR_REMOVE_POD_SCHEDULING_GATE" },
+    "Pod delete": { done: "PodDeleteSuccessful", failed: "PodDeleteFailed", code: "ERR_DELETE_POD" },
+    "ResourceClaim create": { code: "ERR_SYNC_PCLQ_RESOURCE_CLAIM" },
+    "ResourceClaim delete": { code: "ERR_DELETE_PCLQ_RESOURCE_CLAIM" },
+  },
+};
+
+/** Refusals that stay when they are asked again. The others (somebody was first, the server is busy) are nobody's news. */
+const lasting: ReadonlySet<RefusalReason> = new Set(["Forbidden", "Invalid", "Unauthorized"]);
+
+/** Who is not there is not deleted or changed; only what should be made misses something. */
+const isLasting = ({ deed, refusal }: Done): boolean =>
+  refusal !== undefined && (lasting.has(refusal.reason) || (deed === "create" && refusal.reason === "NotFound"));
+
+const past: Readonly<Record<Deed, string>> = { create: "Created", patch: "Updated", delete: "Deleted" };
+
+export function reconcileEvents(of: ReconcilerKind, regarding: Known, all: readonly Done[]): Announcement[] {
+  const told: Announcement[] = [];
+  for (const [text, group] of grouped(all.filter(({ refusal }) => refusal === undefined))) {
+    const reason = words[of][text]?.done;
+    const [first] = group;
+    if (reason === undefined || first === undefined) continue;
+    const note = `${past[first.deed]} ${first.kind} ${group.map(({ name }) => name).join(", ")}`;
+    told.push({ regarding, type: "Normal", reason, action: past[first.deed], note });
+  }
+  for (const { kind, deed, name, refusal } of all.filter(isLasting)) {
+    const reason = words[of][`${kind} ${deed}`]?.failed;
+    if (reason === undefined) continue;
+    const note = `Could not ${deed} ${kind} ${name}: ${refusal?.message}`;
+    told.push({ regarding, type: "Warning", reason, action: past[deed], note });
+  }
+  return told;
+}
+
+/** What goes into the status: one for each code, the first of its kind, so that the same trouble gives the same words. */
+export function reconcileFailures(of: ReconcilerKind, all: readonly Done[]): ReconcileFailure[] {
+  const failures = new Map<string, ReconcileFailure>();
+  for (const { kind, deed, name, refusal } of all.filter(isLasting)) {
+    const code = words[of][`${kind} ${deed}`]?.code;
+    if (code === undefined || failures.has(code)) continue;
+    failures.set(code, { code, description: `${deed} ${kind} ${name}: ${refusal?.message}` });
+  }
+  return [...failures.values()];
+}
+
+/** The same error keeps its time, or the status would change for ever. */
+export function datedError(error: ReconcileFailure, known: readonly LastError[] | undefined, nowMs: number): LastError {
+  const same = known?.find(({ code, description }) => code === error.code && description === error.description);
+  return { ...error, observedAt: same?.observedAt ?? formatTime(nowMs) };
+}
+
+function grouped(all: readonly Done[]): Map<string, Done[]> {
+  const groups = new Map<string, Done[]>();
+  for (const each of all) {
+    const text = `${each.kind} ${each.deed}`;
+    groups.set(text, [...(groups.get(text) ?? []), each]);
+  }
+  return groups;
+}

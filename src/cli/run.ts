@@ -12,7 +12,7 @@ import { knownDeviceWorld } from "../control/devices/deviceCaches.ts";
 import { servedDevices } from "../control/devices/servedDevices.ts";
 import { ensureDefinitions, ensureStartObjects, missingDefinitions } from "../control/ensureObjects.ts";
 import type { BinderFlags } from "../decide/bind/binderSettings.ts";
-import { leanPod } from "../decide/schedule/leanPod.ts";
+import { leanPod } from "../decide/schedule/cluster/leanPod.ts";
 import type { Pod } from "../model/kubernetes.generated.ts";
 import type { KubeObject } from "../model/object.ts";
 import { isForGood } from "../model/outcome.ts";

@@ -5,8 +5,7 @@ import { pinoLog } from "../adapters/pinoLog.ts";
 import { systemClock } from "../adapters/systemClock.ts";
 import { errorOf } from "../control/verify/runVerify.ts";
 import { type ShareView, whyRefused, whyShare } from "../decide/bind/whyShare.ts";
-import type { Cluster } from "../decide/schedule/cluster.ts";
-import { poolClusters } from "../decide/schedule/poolClusters.ts";
+import type { Cluster } from "../decide/schedule/cluster/cluster.ts";
 import {
   answerWhy,
   type ClusterObjects,
@@ -16,7 +15,8 @@ import {
   type QueueRow,
   queueRows,
   type WhyAnswer,
-} from "../decide/schedule/report.ts";
+} from "../decide/schedule/explain/report.ts";
+import { poolClusters } from "../decide/schedule/poolClusters.ts";
 import { savedObjects } from "../decide/schedule/savedObjects.ts";
 import type { ClusterSnapshot } from "../decide/verify/clusterSnapshot.ts";
 import { parseSnapshot } from "../decide/verify/snapshotFile.ts";

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { devicesComponent } from "../../src/control/devices/devicesComponent.ts";
 import { takeSnapshot } from "../../src/control/verify/takeSnapshot.ts";
+import { answerWhy, jobRows } from "../../src/decide/schedule/explain/report.ts";
 import { poolClusters } from "../../src/decide/schedule/poolClusters.ts";
-import { answerWhy, jobRows } from "../../src/decide/schedule/report.ts";
 import { savedObjects } from "../../src/decide/schedule/savedObjects.ts";
 import { allKinds } from "../../src/decide/verify/readKinds.ts";
 import { parseSnapshot, snapshotText } from "../../src/decide/verify/snapshotFile.ts";

@@ -17,7 +17,7 @@ import { KeptLog } from "../../src/control/testing/keptLog.ts";
 import { workloads } from "../../src/control/workloads/workloads.ts";
 import { fastDelays } from "../../src/decide/nodes/podPlan.ts";
 import { parsePool, profilesWith } from "../../src/decide/nodes/profiles.ts";
-import { leanPod } from "../../src/decide/schedule/leanPod.ts";
+import { leanPod } from "../../src/decide/schedule/cluster/leanPod.ts";
 import type { Settings } from "../../src/decide/schedule/settings.ts";
 import type { Pod } from "../../src/model/kubernetes.generated.ts";
 import type { KubeObject } from "../../src/model/object.ts";

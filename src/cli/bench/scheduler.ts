@@ -1,8 +1,8 @@
 import { binderComponent } from "../../control/bind/binderComponent.ts";
 import { schedulerComponent } from "../../control/schedule/schedulerComponent.ts";
-import type { Cluster } from "../../decide/schedule/cluster.ts";
+import type { Cluster } from "../../decide/schedule/cluster/cluster.ts";
 import { cycle } from "../../decide/schedule/cycle.ts";
-import { explain } from "../../decide/schedule/explain.ts";
+import { explain } from "../../decide/schedule/explain/explain.ts";
 import { addPod, carryOut, gang, group, node, pod, queue, together, world } from "../../decide/schedule/testCluster.ts";
 import type { ObjectMeta } from "../../model/object.ts";
 import { defaultSchedulerName, kaiSchedulerName } from "../../model/scheduling/keys.ts";

@@ -1,6 +1,6 @@
-import { groupResources, queueRequests, queueStatus } from "../../decide/schedule/accounts.ts";
-import { classesOfQueues } from "../../decide/schedule/classAmounts.ts";
-import { type ChosenLabel, chosenLabels, metricLabelsOf } from "../../decide/schedule/queueMetricLabels.ts";
+import { groupResources, queueRequests, queueStatus } from "../../decide/schedule/queues/accounts.ts";
+import { classesOfQueues } from "../../decide/schedule/queues/classAmounts.ts";
+import { type ChosenLabel, chosenLabels, metricLabelsOf } from "../../decide/schedule/queues/queueMetricLabels.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
 import { expectedOf } from "../../model/intent.ts";
 import { equalFields, type JsonObject } from "../../model/json.ts";

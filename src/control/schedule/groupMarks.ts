@@ -1,5 +1,5 @@
-import { fragmentsOf, isSatisfied, isStarting } from "../../decide/schedule/gang.ts";
-import { type Job, podSetsOf } from "../../decide/schedule/job.ts";
+import { type Job, podSetsOf } from "../../decide/schedule/cluster/job.ts";
+import { fragmentsOf, isSatisfied, isStarting } from "../../decide/schedule/placement/gang.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { annotationKeys } from "../../model/scheduling/keys.ts";
 import { formatTime, timeToMs } from "../../model/time.ts";

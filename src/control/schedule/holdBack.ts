@@ -1,4 +1,4 @@
-import type { Cluster } from "../../decide/schedule/cluster.ts";
+import type { Cluster } from "../../decide/schedule/cluster/cluster.ts";
 
 /** The first wait of who could not be bound or evicted; each one after that is twice as long, up to the longest. */
 const firstMs = 1_000;

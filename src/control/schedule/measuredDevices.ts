@@ -1,6 +1,6 @@
-import type { DeviceClaims, DeviceFit } from "../../decide/schedule/deviceClaims.ts";
-import type { NodeState } from "../../decide/schedule/nodeState.ts";
-import type { Task } from "../../decide/schedule/task.ts";
+import type { DeviceClaims, DeviceFit } from "../../decide/schedule/cluster/deviceClaims.ts";
+import type { NodeState } from "../../decide/schedule/cluster/nodeState.ts";
+import type { Task } from "../../decide/schedule/cluster/task.ts";
 import { kaiSchedulerName } from "../../model/scheduling/keys.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { DeviceReport } from "../devices/deviceReport.ts";

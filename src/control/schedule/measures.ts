@@ -1,5 +1,10 @@
-import { evictingActions, type Generator, generators, type SearchBudgets } from "../../decide/schedule/searchBudget.ts";
-import type { SearchCounts } from "../../decide/schedule/searchCounts.ts";
+import {
+  evictingActions,
+  type Generator,
+  generators,
+  type SearchBudgets,
+} from "../../decide/schedule/eviction/searchBudget.ts";
+import type { SearchCounts } from "../../decide/schedule/eviction/searchCounts.ts";
 import type { CycleWatch } from "../../decide/schedule/session.ts";
 import type { ActionName } from "../../decide/schedule/settings.ts";
 import type { Clock } from "../../ports/clock.ts";

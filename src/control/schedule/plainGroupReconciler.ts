@@ -1,4 +1,4 @@
-import { plainGangId } from "../../decide/schedule/plainGang.ts";
+import { plainGangId } from "../../decide/schedule/cluster/plainGang.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
 import { expectedOf } from "../../model/intent.ts";
 import type { JsonObject } from "../../model/json.ts";

@@ -1,10 +1,10 @@
 import { extendedEntry } from "../../decide/devices/extendedClaim.ts";
-import type { Cluster } from "../../decide/schedule/cluster.ts";
+import type { Cluster } from "../../decide/schedule/cluster/cluster.ts";
+import { isShared, portionText } from "../../decide/schedule/cluster/gpuRequest.ts";
+import { type GroupNode, type Job, podSetsOf } from "../../decide/schedule/cluster/job.ts";
+import { bindsInOneWrite } from "../../decide/schedule/cluster/podShape.ts";
 import type { PlannedBind, PlannedJob } from "../../decide/schedule/cycle.ts";
-import { isSatisfied } from "../../decide/schedule/gang.ts";
-import { isShared, portionText } from "../../decide/schedule/gpuRequest.ts";
-import { type GroupNode, type Job, podSetsOf } from "../../decide/schedule/job.ts";
-import { bindsInOneWrite } from "../../decide/schedule/podShape.ts";
+import { isSatisfied } from "../../decide/schedule/placement/gang.ts";
 import type { BindIntent, CreateIntent } from "../../model/intent.ts";
 import { expectedOf } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/object.ts";

@@ -1,4 +1,4 @@
-import { sentenceOf, type Verdict } from "../../decide/schedule/verdict.ts";
+import { sentenceOf, type Verdict } from "../../decide/schedule/explain/verdict.ts";
 import type { Revision } from "../../model/revision.ts";
 
 /** What is told about one job. */

@@ -1,9 +1,9 @@
 import type { ExtendedAllocation } from "../../decide/bind/claimStatus.ts";
 import { extendedEntry } from "../../decide/devices/extendedClaim.ts";
-import { ClaimDevices } from "../../decide/schedule/claimDevices.ts";
-import { Cluster } from "../../decide/schedule/cluster.ts";
+import { ClaimDevices } from "../../decide/schedule/cluster/claimDevices.ts";
+import { Cluster } from "../../decide/schedule/cluster/cluster.ts";
+import type { Place } from "../../decide/schedule/cluster/task.ts";
 import type { Settings } from "../../decide/schedule/settings.ts";
-import type { Place } from "../../decide/schedule/task.ts";
 import { keyOf, kindOf } from "../../model/intent.ts";
 import type {
   Namespace,

@@ -1,9 +1,9 @@
+import type { Job } from "../../decide/schedule/cluster/job.ts";
+import type { Task } from "../../decide/schedule/cluster/task.ts";
 import { cycle, type Plan, type PlannedBind } from "../../decide/schedule/cycle.ts";
-import { explain, explainMissingGroup, explainUnserved } from "../../decide/schedule/explain.ts";
-import type { Job } from "../../decide/schedule/job.ts";
-import type { QueueState } from "../../decide/schedule/queueTree.ts";
+import { explain, explainMissingGroup, explainUnserved } from "../../decide/schedule/explain/explain.ts";
+import type { QueueState } from "../../decide/schedule/queues/queueTree.ts";
 import type { Session } from "../../decide/schedule/session.ts";
-import type { Task } from "../../decide/schedule/task.ts";
 import { applyIntent, type Written } from "../../intents/applyIntent.ts";
 import { assert } from "../../model/assert.ts";
 import { type Intent, keyOf, kindOf } from "../../model/intent.ts";

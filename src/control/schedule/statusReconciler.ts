@@ -1,6 +1,6 @@
-import type { Job } from "../../decide/schedule/job.ts";
-import type { Task } from "../../decide/schedule/task.ts";
-import type { Verdict } from "../../decide/schedule/verdict.ts";
+import type { Job } from "../../decide/schedule/cluster/job.ts";
+import type { Task } from "../../decide/schedule/cluster/task.ts";
+import type { Verdict } from "../../decide/schedule/explain/verdict.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import {

@@ -1,4 +1,4 @@
-import { type UsageSample, type UsageSettings, usageOf, windowStartMs } from "../../decide/schedule/usage.ts";
+import { type UsageSample, type UsageSettings, usageOf, windowStartMs } from "../../decide/schedule/queues/usage.ts";
 import type { Outcome } from "../../model/outcome.ts";
 import { succeeded } from "../../model/outcome.ts";
 import type { Cancel } from "../../ports/cancel.ts";

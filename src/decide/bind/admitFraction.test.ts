@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
-import { readGpuRequest } from "../schedule/gpuRequest.ts";
+import { readGpuRequest } from "../schedule/cluster/gpuRequest.ts";
 import { fractionErrors, fractionHooks, fractionRules, sharedPod } from "./admitFraction.ts";
 import { userPod } from "./testWorld.ts";
 

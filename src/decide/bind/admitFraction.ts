@@ -9,7 +9,7 @@ import type { KubeObject } from "../../model/object.ts";
 import { quantityError } from "../../model/quantity.ts";
 import { annotationKeys, kaiSchedulerName } from "../../model/scheduling/keys.ts";
 import { sha256Hex } from "../../model/sha256.ts";
-import { decimalNumber } from "../schedule/gpuRequest.ts";
+import { decimalNumber } from "../schedule/cluster/gpuRequest.ts";
 import { podsRef } from "./reservation.ts";
 import { type FractionContainer, fractionContainer, variables } from "./sharedGpuConfig.ts";
 

@@ -5,7 +5,7 @@
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { type BindRequest, isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";
 import { annotationKeys, isReservationPod, reservationNamespace } from "../../model/scheduling/keys.ts";
-import { isShared, readGpuRequest } from "../schedule/gpuRequest.ts";
+import { isShared, readGpuRequest } from "../schedule/cluster/gpuRequest.ts";
 import { sharingOff } from "./admitFraction.ts";
 import { deviceNotSaid } from "./nextBindStep.ts";
 import { deviceOf, hasEnded, reservationName } from "./reservation.ts";

@@ -2,11 +2,11 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Pod, PriorityClass } from "../../model/kubernetes.generated.ts";
 import { type PodGroup, shippedPriorityClasses } from "../../model/scheduling/podGroup.ts";
-import { Cluster } from "./cluster.ts";
+import { Cluster } from "./cluster/cluster.ts";
+import type { Job } from "./cluster/job.ts";
+import { isAllocatedStatus } from "./cluster/task.ts";
 import { cycle, type Plan } from "./cycle.ts";
-import type { Job } from "./job.ts";
 import type { Settings } from "./settings.ts";
-import { isAllocatedStatus } from "./task.ts";
 import { carryOut, evicted, gang, group, node, outcome, pod, queue, startMs, together, world } from "./testCluster.ts";
 
 const runs = 100;

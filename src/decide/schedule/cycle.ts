@@ -1,13 +1,13 @@
-import { allocate } from "./allocate.ts";
-import type { Cluster } from "./cluster.ts";
-import type { ExtendedFit } from "./deviceClaims.ts";
-import { consolidate, evictStaleGangs, preempt, reclaim } from "./evictingActions.ts";
-import type { Job } from "./job.ts";
-import type { SearchCounts } from "./searchCounts.ts";
+import type { Cluster } from "./cluster/cluster.ts";
+import type { ExtendedFit } from "./cluster/deviceClaims.ts";
+import type { Job } from "./cluster/job.ts";
+import type { Task } from "./cluster/task.ts";
+import { consolidate, evictStaleGangs, preempt, reclaim } from "./eviction/evictingActions.ts";
+import type { SearchCounts } from "./eviction/searchCounts.ts";
+import { allocate } from "./placement/allocate.ts";
 import { type CycleWatch, type Obstacle, Session } from "./session.ts";
 import type { ActionName } from "./settings.ts";
 import type { EvictionReason } from "./statement.ts";
-import type { Task } from "./task.ts";
 
 /** A pod gets a node, now. */
 export interface PlannedBind {

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { SchedulingShard } from "../../model/scheduling/schedulingShard.ts";
+import { answerWhy, jobRows, queueRows } from "./explain/report.ts";
 import { poolClusters } from "./poolClusters.ts";
-import { answerWhy, jobRows, queueRows } from "./report.ts";
 import { gang, node, queue, startMs, together } from "./testCluster.ts";
 
 const none = { topologies: [], requests: [], priorityClasses: [], claims: [], volumes: [], classes: [] };

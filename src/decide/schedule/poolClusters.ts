@@ -1,7 +1,7 @@
 import { annotationKeys, labelKeys, nodeHeldBy } from "../../model/scheduling/keys.ts";
 import type { SchedulingShard } from "../../model/scheduling/schedulingShard.ts";
-import type { Cluster } from "./cluster.ts";
-import { type ClusterObjects, clusterOf } from "./report.ts";
+import type { Cluster } from "./cluster/cluster.ts";
+import { type ClusterObjects, clusterOf } from "./explain/report.ts";
 import { defaultSettings } from "./settings.ts";
 import { settingsOfShard } from "./shardSettings.ts";
 

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { PodGroupSpec } from "../../model/scheduling/podGroup.ts";
 import type { QueueSpec } from "../../model/scheduling/queue.ts";
 import { cycle } from "./cycle.ts";
-import { attemptsPerSecond, defaultSearchBudgets, type SearchBudgets } from "./searchBudget.ts";
+import { attemptsPerSecond, defaultSearchBudgets, type SearchBudgets } from "./eviction/searchBudget.ts";
 import {
   carryOut,
   decide,

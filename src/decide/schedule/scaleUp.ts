@@ -1,8 +1,8 @@
 import type { NewObject } from "../../model/intent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { kaiSchedulerName, labelKeys, scalingNamespace } from "../../model/scheduling/keys.ts";
-import { isShared, readGpuRequest } from "./gpuRequest.ts";
-import { nvidiaGpu } from "./resources.ts";
+import { isShared, readGpuRequest } from "./cluster/gpuRequest.ts";
+import { nvidiaGpu } from "./cluster/resources.ts";
 
 /**
  * Cluster autoscalers know whole GPUs only. For shares that wait for a machine, pods stand in that ask for whole ones; they go as soon as

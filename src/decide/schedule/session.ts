@@ -1,20 +1,20 @@
 import { type PodGroup, poolName, unschedulableOnNodePool } from "../../model/scheduling/podGroup.ts";
-import type { Cluster } from "./cluster.ts";
-import { isReady, nextSteps, type Step } from "./gang.ts";
-import { type GateRefusal, gateRefusal, placedRefusal, requestOf } from "./gates.ts";
-import { isShared } from "./gpuRequest.ts";
-import type { Job } from "./job.ts";
-import { placeStep } from "./placeGang.ts";
-import { placeTask } from "./placeTask.ts";
-import type { PodShape } from "./podShape.ts";
-import { shareOut } from "./queueShares.ts";
-import type { QueueState } from "./queueTree.ts";
-import type { Vector } from "./resources.ts";
-import type { Generator } from "./searchBudget.ts";
-import { SearchCounts } from "./searchCounts.ts";
+import type { Cluster } from "./cluster/cluster.ts";
+import { isShared } from "./cluster/gpuRequest.ts";
+import type { Job } from "./cluster/job.ts";
+import type { PodShape } from "./cluster/podShape.ts";
+import type { Vector } from "./cluster/resources.ts";
+import type { Task } from "./cluster/task.ts";
+import type { Generator } from "./eviction/searchBudget.ts";
+import { SearchCounts } from "./eviction/searchCounts.ts";
+import { isReady, nextSteps, type Step } from "./placement/gang.ts";
+import { placeStep } from "./placement/placeGang.ts";
+import { placeTask } from "./placement/placeTask.ts";
+import { type GateRefusal, gateRefusal, placedRefusal, requestOf } from "./queues/gates.ts";
+import { shareOut } from "./queues/queueShares.ts";
+import type { QueueState } from "./queues/queueTree.ts";
 import type { ActionName } from "./settings.ts";
 import { Statement } from "./statement.ts";
-import type { Task } from "./task.ts";
 
 /** Why a job did not get what it waits for, as the decision found it; words are made of it later, where somebody wants them. */
 export type Obstacle =

@@ -1,6 +1,6 @@
 import type { PlacementStrategy } from "../../model/scheduling/schedulingShard.ts";
-import { defaultSearchBudgets, type SearchBudgets } from "./searchBudget.ts";
-import type { UsageSettings } from "./usage.ts";
+import { defaultSearchBudgets, type SearchBudgets } from "./eviction/searchBudget.ts";
+import type { UsageSettings } from "./queues/usage.ts";
 
 /** How one scheduler behaves; the defaults are KAI's. Times are in milliseconds. */
 export interface Settings {

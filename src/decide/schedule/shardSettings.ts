@@ -1,8 +1,8 @@
 import { durationToMs } from "../../model/goDuration.ts";
 import type { ActionSetting, SchedulingShardSpec } from "../../model/scheduling/schedulingShard.ts";
-import { evictingActions, type Generator, generators, type SearchBudgets } from "./searchBudget.ts";
+import { evictingActions, type Generator, generators, type SearchBudgets } from "./eviction/searchBudget.ts";
+import { readUsageSettings } from "./queues/usage.ts";
 import type { ActionName, Settings } from "./settings.ts";
-import { readUsageSettings } from "./usage.ts";
 
 /** Actions are run by these, the highest first, unless a shard says otherwise. */
 const actionPriorities: Readonly<Record<ActionName, number>> = {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import type { Cluster } from "./cluster.ts";
+import type { Cluster } from "./cluster/cluster.ts";
+import type { Task } from "./cluster/task.ts";
 import { Statement } from "./statement.ts";
-import type { Task } from "./task.ts";
 import { gang, group, node, pod, queue, startMs, together, world } from "./testCluster.ts";
 
 const gpuAt = 2;

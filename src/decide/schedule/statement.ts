@@ -1,10 +1,10 @@
 import { assert } from "../../model/assert.ts";
-import type { Cluster } from "./cluster.ts";
-import type { DeviceFit } from "./deviceClaims.ts";
-import type { Job } from "./job.ts";
-import type { Holding, HoldState, NodeState } from "./nodeState.ts";
-import type { QueueState } from "./queueTree.ts";
-import type { Task, TaskStatus } from "./task.ts";
+import type { Cluster } from "./cluster/cluster.ts";
+import type { DeviceFit } from "./cluster/deviceClaims.ts";
+import type { Job } from "./cluster/job.ts";
+import type { Holding, HoldState, NodeState } from "./cluster/nodeState.ts";
+import type { Task, TaskStatus } from "./cluster/task.ts";
+import type { QueueState } from "./queues/queueTree.ts";
 
 /** Why a pod is evicted, and for whom. */
 export interface EvictionReason {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { isAliveStatus, isAllocatedStatus, isUsedStatus, type TaskStatus } from "./task.ts";
+import { isAliveStatus, isAllocatedStatus, isUsedStatus, type TaskStatus } from "./cluster/task.ts";
 import { addPod, decide, group, node, outcome, pod, startMs, world } from "./testCluster.ts";
 
 const status = (each: ReturnType<typeof pod>, places: string[] = [], nowMs = startMs): string | undefined => {

@@ -11,7 +11,7 @@ import {
 import { type Queue, type QueueSpec, queueApiVersion } from "../../model/scheduling/queue.ts";
 import type { Topology } from "../../model/scheduling/topology.ts";
 import { formatTime } from "../../model/time.ts";
-import { Cluster } from "./cluster.ts";
+import { Cluster } from "./cluster/cluster.ts";
 import { cycle, type Plan } from "./cycle.ts";
 import { defaultSettings, type Settings } from "./settings.ts";
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { cycle } from "./cycle.ts";
-import { explain } from "./explain.ts";
+import { explain } from "./explain/explain.ts";
 import {
   decide,
   evicted,

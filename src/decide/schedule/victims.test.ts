@@ -3,7 +3,7 @@ import type { Pod, PriorityClass } from "../../model/kubernetes.generated.ts";
 import type { PodGroup } from "../../model/scheduling/podGroup.ts";
 import { formatTime } from "../../model/time.ts";
 import { cycle } from "./cycle.ts";
-import { defaultSearchBudgets } from "./searchBudget.ts";
+import { defaultSearchBudgets } from "./eviction/searchBudget.ts";
 import {
   decide,
   evicted,

@@ -3,13 +3,13 @@ import { describe, expect, test } from "vitest";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import type { PodGroup } from "../../model/scheduling/podGroup.ts";
 import { type Queue, unlimited } from "../../model/scheduling/queue.ts";
-import type { Cluster } from "./cluster.ts";
+import type { Cluster } from "./cluster/cluster.ts";
+import type { Job } from "./cluster/job.ts";
 import { actions, cycle } from "./cycle.ts";
-import { explain } from "./explain.ts";
-import type { Job } from "./job.ts";
+import { explain } from "./explain/explain.ts";
+import { sentenceOf } from "./explain/verdict.ts";
 import { Session } from "./session.ts";
 import { addPod, group, node, pod, queue, startMs, world } from "./testCluster.ts";
-import { sentenceOf } from "./verdict.ts";
 
 /** More wait than fit, and many of those are alike. */
 const nowMs = startMs + 60_000;

@@ -1,0 +1,203 @@
+import type { DeviceSubRequest, ExactDeviceRequest, Pod, ResourceClaim } from "../../../model/kubernetes.generated.ts";
+import { labelKeys } from "../../../model/scheduling/keys.ts";
+import { type ClaimsFit, ClaimTrial, type DeviceView } from "../../devices/claimTrial.ts";
+import { usesOf } from "../../devices/deviceUse.ts";
+import { claimsHeldBy, extendedEntry, splitOn } from "../../devices/extendedClaim.ts";
+import { extendedRequests, mappedResources } from "../../devices/extendedResources.ts";
+import { isFinished, isOwnedBy, isReservedFor, type PodClaim } from "../../devices/podClaims.ts";
+import type { DeviceClaims, DeviceFit, ExtendedFit } from "./deviceClaims.ts";
+import type { NodeState } from "./nodeState.ts";
+import { gpuMaker } from "./resources.ts";
+import type { Task } from "./task.ts";
+
+export interface ClaimFacts {
+  /** What is given away, what there is, and what is on its way. */
+  readonly view: (nowMs: number) => DeviceView;
+  /** The pods that name a claim. */
+  readonly usersOf: (claim: ResourceClaim) => Iterable<Pod>;
+}
+
+type Fitted = DeviceFit & { readonly ok: true; readonly fit: ClaimsFit & { ok: true } };
+
+/** Devices for pods with claims, by the same search and the same count that everybody else in the process uses. */
+export class ClaimDevices implements DeviceClaims {
+  private readonly facts: ClaimFacts;
+  private view: DeviceView;
+  private trial: ClaimTrial;
+  private readonly departed = new Map<string, Pod>();
+
+  constructor(facts: ClaimFacts) {
+    this.facts = facts;
+    this.view = facts.view(0);
+    this.trial = new ClaimTrial(this.view);
+  }
+
+  begin(nowMs: number, releasing: Iterable<Task>): void {
+    this.view = this.facts.view(nowMs);
+    this.trial = new ClaimTrial(this.view);
+    for (const { pod } of releasing) this.trial.release(pod);
+    for (const [uid, pod] of this.departed) {
+      const isHolding = this.claimsOf(pod).some(({ claim }) => isReservedFor(claim, uid));
+      if (isHolding) this.trial.release(pod);
+      else this.departed.delete(uid);
+    }
+  }
+
+  /** A pod is gone or has ended. Its claims have their devices until somebody takes them away, and whoever waits for them must not look further. */
+  left(pod: Pod): void {
+    this.departed.set(pod.metadata.uid, pod);
+  }
+
+  gpusOf(task: Task): number {
+    return sumOf(this.gpuClassesOf(task));
+  }
+
+  /** A claim that several pods use counts once: for the first of them. */
+  gpuClassesOf(task: Task): ReadonlyMap<string, number> {
+    const classes = this.extendedClassesOf(task);
+    for (const { entry, claim } of this.claimsOf(task.pod)) {
+      if (entry === extendedEntry || !this.isCountedFor(claim, task.pod)) continue;
+      for (const [name, gpus] of gpuClassesOfClaim(claim)) addTo(classes, name, gpus);
+    }
+    return classes;
+  }
+
+  /** GPUs that it asks for by another name, where devices serve it. What it asks for as GPUs counts already, wherever it comes from. */
+  private extendedClassesOf({ pod, holdings }: Task): Map<string, number> {
+    const classes = new Map<string, number>();
+    const { classFor } = this.view;
+    if (classFor === undefined) return classes;
+    const node = holdings.at(-1)?.node.node;
+    const served = node === undefined ? mappedResources(pod, classFor) : [...splitOn(pod, node, classFor).byClaims];
+    const others = served.filter((resource) => gpuMaker(resource) === 0);
+    for (const { exactly } of others.length === 0 ? [] : extendedRequests(pod, others, classFor).requests) {
+      if (exactly !== undefined) addTo(classes, exactly.deviceClassName, askedGpus(exactly));
+    }
+    return classes;
+  }
+
+  problemOf(task: Task): string | undefined {
+    const problem = this.trial.problemOf(task.pod);
+    if (problem !== undefined) return problem;
+    const queue = task.job?.queueName;
+    for (const { claim } of this.claimsOf(task.pod)) {
+      // Who shares a device shares it within a queue, or nobody could say whose it is.
+      if (queue === undefined || isOwnedBy(claim, task.pod)) continue;
+      const { name, labels } = claim.metadata;
+      if (labels?.[labelKeys.queue] === queue) continue;
+      return `ResourceClaim ${name} has no label ${labelKeys.queue}: ${queue}, which claims that pods may share need`;
+    }
+    return undefined;
+  }
+
+  fit({ pod }: Task, { node }: NodeState): DeviceFit {
+    if (node === undefined) return { ok: false, why: "the node is gone", reason: "NotOnNode" };
+    const fit = this.trial.fit(pod, node);
+    if (!fit.ok) return { ok: false, why: fit.why, reason: fit.reason };
+    const named = fit.claims.filter(({ entry }) => entry !== extendedEntry);
+    const allocations = named.map(({ entry, allocation }) => ({ name: entry, allocation }));
+    const extended = extendedOf(fit);
+    const isNow = this.isNow(fit);
+    const fitted: Fitted = { ok: true, allocations, ...(extended !== undefined && { extended }), isNow, fit };
+    return fitted;
+  }
+
+  assume({ pod }: Task, _node: NodeState, fit: DeviceFit & { ok: true }): void {
+    this.trial.assume(pod, (fit as Fitted).fit);
+  }
+
+  release({ pod }: Task): void {
+    this.trial.release(pod);
+  }
+
+  checkpoint(): number {
+    return this.trial.checkpoint();
+  }
+
+  rollback(checkpoint: number): void {
+    this.trial.rollback(checkpoint);
+  }
+
+  /** A device that only the trial calls free is held by a pod that still has to go. */
+  private isNow({ claims }: ClaimsFit & { ok: true }): boolean {
+    const { state } = this.view;
+    for (const { claim, allocation, isNew } of claims) {
+      if (!isNew) continue;
+      for (const { device, shareId } of usesOf({ ...claim, status: { ...claim.status, allocation } })) {
+        if (shareId === undefined && state.isTaken(device)) return false;
+        // Of a device with room for several the trial does not say whose room it is.
+        if (shareId !== undefined && state.shareCount(device) > this.trial.shareCount(device)) return false;
+      }
+    }
+    return true;
+  }
+
+  private isCountedFor(claim: ResourceClaim, pod: Pod): boolean {
+    if (isOwnedBy(claim, pod)) return true;
+    for (const user of this.facts.usersOf(claim)) {
+      if (user.metadata.uid < pod.metadata.uid && !isFinished(user)) return false;
+    }
+    return true;
+  }
+
+  private claimsOf(pod: Pod): readonly PodClaim[] {
+    return claimsHeldBy(pod, this.view.claimOf);
+  }
+}
+
+/** How many GPUs a claim counts for. */
+export function gpusOfClaim(claim: ResourceClaim): number {
+  return sumOf(gpuClassesOfClaim(claim));
+}
+
+/**
+ * The same by class: a class whose name says GPU is one. What is allocated is counted; before that what is asked for, the least of what would
+ * do, and one for a request of all there are.
+ */
+export function gpuClassesOfClaim({ spec, status }: ResourceClaim): ReadonlyMap<string, number> {
+  const classes = new Map<string, number>();
+  const results = status?.allocation?.devices?.results;
+  for (const { name, exactly, firstAvailable } of spec.devices?.requests ?? []) {
+    const options = exactly === undefined ? (firstAvailable ?? []) : [exactly];
+    if (results === undefined) {
+      const least = [...options].sort((a, b) => askedGpus(a) - askedGpus(b))[0];
+      if (least !== undefined) addTo(classes, least.deviceClassName, askedGpus(least));
+      continue;
+    }
+    for (const { request, adminAccess } of results) {
+      const [ofRequest, option] = request.split("/");
+      if (ofRequest !== name || adminAccess === true) continue;
+      const chosen = exactly ?? firstAvailable?.find((each) => each.name === option);
+      if (chosen !== undefined && isGpuClass(chosen.deviceClassName)) addTo(classes, chosen.deviceClassName, 1);
+    }
+  }
+  return classes;
+}
+
+function addTo(classes: Map<string, number>, name: string, gpus: number): void {
+  if (gpus > 0) classes.set(name, Math.min((classes.get(name) ?? 0) + gpus, gpusMax));
+}
+
+function sumOf(classes: ReadonlyMap<string, number>): number {
+  let sum = 0;
+  for (const gpus of classes.values()) sum += gpus;
+  return Math.min(sum, gpusMax);
+}
+
+function extendedOf({ claims, split }: ClaimsFit & { ok: true }): ExtendedFit | undefined {
+  const special = claims.find(({ entry }) => entry === extendedEntry);
+  if (special === undefined || split === undefined) return undefined;
+  return { allocation: special.allocation, deviceRequests: split.requests, containerMappings: split.mappings };
+}
+
+/** Sums of thousandths of it stay whole numbers. */
+const gpusMax = 1e9;
+
+function askedGpus(request: ExactDeviceRequest | DeviceSubRequest): number {
+  if (!isGpuClass(request.deviceClassName) || ("adminAccess" in request && request.adminAccess === true)) return 0;
+  return request.allocationMode === "All" ? 1 : Math.max(1, request.count ?? 1);
+}
+
+function isGpuClass(name: string): boolean {
+  return name.toLowerCase().includes("gpu");
+}

@@ -1,0 +1,510 @@
+import { assert } from "../../../model/assert.ts";
+import { equalFields } from "../../../model/json.ts";
+import type { Node, PodGroup as PlainGroup, Pod, PriorityClass } from "../../../model/kubernetes.generated.ts";
+import {
+  defaultSchedulerName,
+  gpuGroupsOfLabels,
+  kaiSchedulerName,
+  scalingNamespace,
+} from "../../../model/scheduling/keys.ts";
+import type { PodGroup } from "../../../model/scheduling/podGroup.ts";
+import type { Queue } from "../../../model/scheduling/queue.ts";
+import type { Topology } from "../../../model/scheduling/topology.ts";
+import { podRequests } from "../../nodes/podRequests.ts";
+import { DisruptionBudgets } from "../eviction/disruptionBudgets.ts";
+import { Fit } from "../placement/fit.ts";
+import { recharge } from "../queues/charging.ts";
+import { QueueBook } from "../queues/queueBook.ts";
+import type { QueueTree } from "../queues/queueTree.ts";
+import { defaultSettings, type Settings } from "../settings.ts";
+import { assertCounts } from "./assertCounts.ts";
+import { ClusterTotal } from "./clusterTotal.ts";
+import { type DeviceClaims, noDeviceClaims } from "./deviceClaims.ts";
+import type { Job } from "./job.ts";
+import { JobIndex } from "./jobIndex.ts";
+import { LabelDomains } from "./labelDomains.ts";
+import {
+  type Holding,
+  type HoldState,
+  type NodeState,
+  sameHolding,
+  sameHoldings,
+  type WantedHolding,
+} from "./nodeState.ts";
+import { NodeTable } from "./nodeTable.ts";
+import { PodShapes } from "./podShape.ts";
+import { PodTerms } from "./podTerms.ts";
+import { addTo, gpuAt, ResourceNames, type Vector, zeroVector } from "./resources.ts";
+import { hasSameFacts } from "./sameFacts.ts";
+import { ServedResources } from "./servedResources.ts";
+import { isAllocatedStatus, onePerNode, type Place, queueVector, statusOf, Task, type TaskStatus } from "./task.ts";
+import { VolumeFacts } from "./volumeFacts.ts";
+
+/**
+ * The cluster as decisions see it: nodes with what they have left, pods with where they are, jobs, queues. Events change it one
+ * object at a time, and an event costs what it touches. Between events it is the same function of the picture, however it got
+ * there; what a decision tries on it is undone before the next event comes.
+ */
+export class Cluster {
+  settings: Settings;
+  readonly names = new ResourceNames();
+  /** Extended resources that devices serve. */
+  private readonly served = new ServedResources();
+  readonly shapes = new PodShapes(this.names, this.served);
+  readonly table: NodeTable;
+  readonly fit: Fit;
+  readonly terms: PodTerms;
+  readonly volumes = new VolumeFacts(() => this.table.nodes);
+  readonly budgets = new DisruptionBudgets();
+  readonly tasks = new Map<string, Task>();
+  readonly topologies = new Map<string, Topology>();
+  /** `namespace/name` of every ConfigMap; undefined while nobody tells of them. */
+  configMaps: ReadonlySet<string> | undefined;
+  /** Queues of other node pools, by name: which pool they are of. */
+  readonly queuesElsewhere = new Map<string, string>();
+  /** Nobody decides for its pool: whatever waits in it goes on waiting. */
+  isUnserved = false;
+  /** Who answers for claims of devices. */
+  devices: DeviceClaims = noDeviceClaims;
+  /** Pods that are not bound, or evicted, before a time, because the last try was refused. */
+  readonly heldBack = new Map<string, { readonly untilMs: number; readonly why: string; readonly times: number }>();
+  /** Pods that were promised a node. */
+  readonly nominated = new Set<Task>();
+  /** Victims were looked for in vain among jobs with pods on their way, which are nobody's victims before they have arrived. */
+  awaitsArrivals = false;
+  /** Grows with everything that could change a decision. */
+  version = 0;
+  private readonly namespaceLabels = new Map<string, Readonly<Record<string, string>>>();
+  private readonly releasing = new Set<Task>();
+  private readonly sum: ClusterTotal;
+  private readonly queueBook = new QueueBook();
+  private readonly roll: JobIndex;
+  private gpuMemory = { leastMiB: 0, mostMiB: 0 };
+  private isGpuMemoryDirty = true;
+
+  constructor(settings: Settings = defaultSettings) {
+    this.settings = settings;
+    this.table = new NodeTable(this.names, this.served, (node) => {
+      this.fit.factsChanged(node);
+      labels.factsChanged(node);
+      this.isGpuMemoryDirty = true;
+    });
+    const labels = new LabelDomains(this.table);
+    this.fit = new Fit(this.table, settings);
+    this.sum = new ClusterTotal(this.table, this.names, settings);
+    this.roll = new JobIndex({
+      settings: () => this.settings,
+      queueBook: this.queueBook,
+      topologies: this.topologies,
+      heldVector: (task) => this.heldVector(task),
+      touched: () => this.touched(),
+    });
+    this.terms = new PodTerms(
+      (namespace) => this.namespaceLabels.get(namespace),
+      () => this.tasks.values(),
+      labels,
+    );
+  }
+
+  /** Somebody wants another behaviour. The pool stays: who works for another pool sees another cluster. */
+  configure(settings: Settings): void {
+    assert(settings.nodePool === this.settings.nodePool, () => `this is the cluster of pool ${this.settings.nodePool}`);
+    this.version++;
+    this.settings = settings;
+    this.fit.configure(settings);
+    this.sum.configure(settings);
+    this.queueBook.touched();
+  }
+
+  // Events
+
+  putNode(node: Node): void {
+    const known = this.table.get(node.metadata.name);
+    // Heartbeats change nothing that decides.
+    if (known?.node !== undefined && hasSameFacts(known.node, node)) {
+      known.node = node;
+      return;
+    }
+    this.version++;
+    const type = known?.gpuType;
+    const state = this.table.put(node);
+    if (type === undefined || type === state.gpuType) return;
+    for (const { holder } of state.holdings) {
+      const task = holder as Task;
+      if (task.counted !== undefined) task.counted = recharge(task, this.heldVector(task));
+    }
+  }
+
+  /** How many GPUs a node has published as devices for claims. */
+  setClaimGpus(name: string, count: number): void {
+    const known = this.table.get(name);
+    if (count === 0 && known === undefined) return;
+    const state = known ?? this.table.named(name);
+    if (state.claimGpus === count) return;
+    this.version++;
+    state.claimGpus = count;
+    if (state.servedPlaces.has(gpuAt)) this.table.updateAgain([state]);
+    else if (state.index >= 0) this.table.recount(state);
+  }
+
+  /** The extended resources that a DeviceClass stands for. Where a claim scheduler runs, it places plain pods that ask for them. */
+  setServed(names: ReadonlySet<string>, { hasClaimScheduler }: { readonly hasClaimScheduler: boolean }): void {
+    this.served.hasClaimScheduler = hasClaimScheduler;
+    const changed = this.served.replace(names);
+    if (changed.size === 0) return;
+    this.version++;
+    this.table.updateAgain();
+    for (const task of this.tasks.values()) {
+      if (![...podRequests(task.pod).keys()].some((name) => changed.has(name))) continue;
+      this.reshape(task);
+      this.settle(task);
+    }
+  }
+
+  removeNode(name: string): void {
+    this.version++;
+    this.table.remove(name);
+    this.isGpuMemoryDirty = true;
+  }
+
+  putPod(pod: Pod): void {
+    const { uid } = pod.metadata;
+    let task = this.tasks.get(uid);
+    if (task === undefined) {
+      const scheduler = pod.spec?.schedulerName ?? defaultSchedulerName;
+      const isOurs = scheduler === kaiSchedulerName || pod.metadata.namespace === scalingNamespace;
+      this.version++;
+      task = new Task(pod, this.shapes.shapeOf(pod), !isOurs);
+      this.tasks.set(uid, task);
+      this.roll.enrol(task);
+    } else {
+      const { groupName, subGroupName } = task;
+      const { resourceClaimStatuses, nominatedNodeName } = task.pod.status ?? {};
+      const hasSameLabels = equalFields(task.pod.metadata.labels, pod.metadata.labels);
+      const isSameSpec =
+        hasSameLabels && task.pod.spec === pod.spec && task.pod.metadata.annotations === pod.metadata.annotations;
+      task.pod = pod;
+      if (!isSameSpec) {
+        this.reshape(task);
+      }
+      // Its claims were made, or a place was promised to it.
+      if (nominatedNodeName !== pod.status?.nominatedNodeName) this.version++;
+      if (!equalFields(resourceClaimStatuses, pod.status?.resourceClaimStatuses)) this.claimsChanged(pod.metadata.uid);
+      if (!hasSameLabels && !this.terms.isEmpty) {
+        this.version++;
+        this.terms.relabelled(task);
+      }
+      if (groupName !== task.groupName || subGroupName !== task.subGroupName) {
+        this.version++;
+        this.roll.withdraw(task);
+        this.roll.enrol(task);
+      }
+    }
+    this.settle(task);
+  }
+
+  /** Amounts are counted by shape: a task whose shape changes lets go of everything first, and is settled afterwards. */
+  private reshape(task: Task): void {
+    const before = task.shape;
+    const shape = this.shapes.shapeOf(task.pod);
+    if (shape === before) {
+      this.shapes.release(shape);
+      return;
+    }
+    this.version++;
+    this.setHoldings(task, []);
+    task.shape = shape;
+    if (task.job !== undefined) task.job.pendingVector = undefined;
+    task.counted = recharge(task, undefined);
+    if (this.shapes.release(before)) this.fit.forget(before.need.id);
+  }
+
+  removePod(uid: string): void {
+    const task = this.tasks.get(uid);
+    if (task === undefined) return;
+    this.version++;
+    if (task.shape.hasDeviceClaims) this.devices.left(task.pod);
+    task.places = [];
+    this.setHoldings(task, []);
+    this.setStatus(task, "unknown");
+    this.roll.withdraw(task);
+    this.tasks.delete(uid);
+    this.heldBack.delete(uid);
+    this.nominated.delete(task);
+    this.releasing.delete(task);
+    if (this.shapes.release(task.shape)) this.fit.forget(task.shape.need.id);
+  }
+
+  /** Where the picture has the pod: by its own node name, by a durable intent, or by one that is on its way. */
+  setPlaces(uid: string, places: readonly Place[], isBeingEvicted = false): void {
+    const task = this.tasks.get(uid);
+    if (task === undefined) return;
+    task.places = onePerNode(places);
+    task.isBeingEvicted = isBeingEvicted;
+    this.settle(task);
+  }
+
+  putPodGroup(group: PodGroup): void {
+    this.roll.putPodGroup(group);
+  }
+
+  removePodGroup(id: string): void {
+    this.roll.removePodGroup(id);
+  }
+
+  putPlainGroup(group: PlainGroup): void {
+    this.roll.putPlainGroup(group);
+  }
+
+  removePlainGroup(key: string): void {
+    this.roll.removePlainGroup(key);
+  }
+
+  putPriorityClass(priorityClass: PriorityClass): void {
+    this.roll.putPriorityClass(priorityClass);
+  }
+
+  removePriorityClass(name: string): void {
+    this.roll.removePriorityClass(name);
+  }
+
+  putQueue(queue: Queue): void {
+    if (this.queueBook.put(queue)) this.version++;
+  }
+
+  removeQueue(name: string): void {
+    this.version++;
+    this.queueBook.remove(name);
+  }
+
+  /** What queues have had of the cluster in the past, from 0 to 1 of each resource. */
+  setUsage(usage: ReadonlyMap<string, Readonly<Vector>>): void {
+    this.version++;
+    this.queueBook.setUsage(usage);
+  }
+
+  putTopology(topology: Topology): void {
+    this.version++;
+    this.topologies.set(topology.metadata.name, topology);
+  }
+
+  removeTopology(name: string): void {
+    this.version++;
+    this.topologies.delete(name);
+  }
+
+  putNamespace(name: string, labels: Readonly<Record<string, string>>): void {
+    this.version++;
+    this.namespaceLabels.set(name, labels);
+  }
+
+  /** Something that is read only when a decision is taken (volumes, ConfigMaps, claims) changed. */
+  touched(): void {
+    this.version++;
+  }
+
+  // Reading
+
+  get queues(): QueueTree {
+    return this.queueBook.tree;
+  }
+
+  get jobs(): ReadonlyMap<string, Job> {
+    return this.roll.jobs;
+  }
+
+  /** Jobs that have pods to place. */
+  get waiting(): ReadonlySet<Job> {
+    return this.roll.waiting;
+  }
+
+  /** Gangs that have pods somewhere, but fewer than they need. */
+  get unwell(): ReadonlySet<Job> {
+    return this.roll.unwell;
+  }
+
+  /** Pods that name a group that is not there, by its key. */
+  get withoutGroup(): ReadonlyMap<string, ReadonlySet<Task>> {
+    return this.roll.withoutGroup;
+  }
+
+  group(id: string): PodGroup | undefined {
+    return this.roll.group(id);
+  }
+
+  /** Brings everything up to date before a decision. */
+  refresh(nowMs: number): void {
+    this.table.refresh();
+    // What waiting jobs ask for is in GPUs of these sizes.
+    this.gpuMemoryRange();
+    this.fit.follow();
+    this.queueBook.refresh(this.jobs.values(), this.settings);
+    for (const task of this.releasing) this.settle(task, nowMs);
+  }
+
+  /** Lets devices be tried anew. What a pod has that goes by itself will be free; what one has that is stuck will not. */
+  beginDevices(nowMs: number): void {
+    const going = [...this.releasing].filter(({ shape, status }) => shape.hasDeviceClaims && status === "releasing");
+    this.devices.begin(nowMs, going);
+  }
+
+  /** A pod's claims have changed, or who shares them: they may count for another number of GPUs. */
+  claimsChanged(uid: string): void {
+    const task = this.tasks.get(uid);
+    if (task === undefined || !task.shape.hasDeviceClaims) return;
+    this.version++;
+    if (task.job !== undefined) task.job.pendingVector = undefined;
+    if (task.counted !== undefined) task.counted = recharge(task, this.heldVector(task));
+  }
+
+  /** The memory of the smallest and of the largest GPU there is. */
+  gpuMemoryRange(): { leastMiB: number; mostMiB: number } {
+    if (!this.isGpuMemoryDirty) return this.gpuMemory;
+    let leastMiB = Number.POSITIVE_INFINITY;
+    let mostMiB = 0;
+    // Asked between two refreshes, when pods are counted that come together with their nodes.
+    for (const node of this.table.known()) {
+      if ((node.capacity[gpuAt] ?? 0) <= 0 || !node.knowsGpuMemory || node.servedPlaces.has(gpuAt)) continue;
+      leastMiB = Math.min(leastMiB, node.gpuMemoryMiB);
+      mostMiB = Math.max(mostMiB, node.gpuMemoryMiB);
+    }
+    this.gpuMemory = mostMiB === 0 ? { leastMiB: 100, mostMiB: 100 } : { leastMiB, mostMiB };
+    this.isGpuMemoryDirty = false;
+    for (const job of this.waiting) job.pendingVector = undefined;
+    return this.gpuMemory;
+  }
+
+  /** What queues divide; after a refresh. */
+  total(): Vector {
+    return this.sum.vector();
+  }
+
+  /** What the pending pods of a job ask for, for fairness. */
+  pendingVector(job: Job): Vector {
+    if (job.pendingVector !== undefined) return job.pendingVector;
+    const { leastMiB } = this.gpuMemoryRange();
+    const sum = zeroVector();
+    for (const set of job.podSets) {
+      for (const task of set.tasks) if (task.status === "pending") addTo(sum, this.vectorOf(task, leastMiB));
+    }
+    job.pendingVector = sum;
+    return sum;
+  }
+
+  vectorOf(task: Task, deviceMemoryMiB: number): Vector {
+    return queueVector(task.shape, deviceMemoryMiB, task.shape.hasDeviceClaims ? this.devices.gpusOf(task) : 0);
+  }
+
+  // Changes, by events and by what is tried
+
+  setStatus(task: Task, status: TaskStatus): void {
+    const before = task.status;
+    if (before === status) return;
+    task.podSet?.shift(before, -1);
+    task.status = status;
+    task.podSet?.shift(status, 1);
+    const { job } = task;
+    // Whether a pod is bound, binding or running is all the same to a decision; but the rest of a gang waits for those on their way, and so
+    // does who would evict them.
+    const isAwaited = before === "binding" && job !== undefined && (job.pendingCount > 0 || this.awaitsArrivals);
+    if (!isAllocatedStatus[before] || !isAllocatedStatus[status] || isAwaited) this.version++;
+    if (job === undefined) return;
+    this.roll.noteHealth(job);
+    if (before === "pending" || status === "pending") {
+      job.pendingVector = undefined;
+      this.roll.noteWaiting(job);
+    }
+    if (isAllocatedStatus[before] !== isAllocatedStatus[status]) {
+      task.counted = recharge(task, isAllocatedStatus[status] ? this.heldVector(task) : undefined);
+    }
+  }
+
+  setHoldings(task: Task, wanted: readonly WantedHolding[]): void {
+    const before = task.holdings;
+    if (before.length === wanted.length && wanted.every((each, at) => sameHolding(before[at], each))) {
+      for (const [at, { state }] of wanted.entries()) {
+        const holding = before[at] as Holding;
+        if (holding.state === state) continue;
+        this.version++;
+        this.table.setState(holding, state);
+      }
+      return;
+    }
+    this.version++;
+    for (const holding of before) this.drop(task, holding);
+    task.holdings = [];
+    task.holdings = wanted.map(({ node, groups, state }) => {
+      this.terms.took(task, node);
+      return this.table.hold(task, node, groups, state);
+    });
+  }
+
+  /** Restores what a task had, exactly. */
+  restore(task: Task, holdings: readonly Holding[], states: readonly HoldState[], status: TaskStatus): void {
+    for (const holding of task.holdings) if (!holdings.includes(holding)) this.drop(task, holding);
+    for (const [at, holding] of holdings.entries()) {
+      const state = states[at] as HoldState;
+      if (task.holdings.includes(holding)) {
+        // What its job can do without may be another here, though what it holds here is the same.
+        if (holding.state === state) this.table.touch(holding.node);
+        else this.table.setState(holding, state);
+        continue;
+      }
+      holding.state = state;
+      this.terms.took(task, holding.node);
+      this.table.holdAgain(holding);
+    }
+    task.holdings = holdings;
+    this.setStatus(task, status);
+  }
+
+  /** One more holding beside those that it has. */
+  addHolding(task: Task, node: NodeState, groups: readonly string[], state: HoldState): void {
+    this.terms.took(task, node);
+    task.holdings = [...task.holdings, this.table.hold(task, node, groups, state)];
+  }
+
+  setHoldStates(task: Task, state: HoldState): void {
+    for (const holding of task.holdings) if (holding.state !== state) this.table.setState(holding, state);
+  }
+
+  private drop(task: Task, holding: Holding): void {
+    this.terms.left(task, holding.node);
+    this.table.release(holding);
+  }
+
+  /** Works out a task's status and what it holds, from its pod and its places. */
+  private settle(task: Task, nowMs?: number): void {
+    if (task.pod.status?.nominatedNodeName === undefined) this.nominated.delete(task);
+    else this.nominated.add(task);
+    const status = statusOf(task, nowMs, this.settings.stuckInReleasingMs);
+    if (status === "releasing" || status === "stuck") this.releasing.add(task);
+    else this.releasing.delete(task);
+    const state: HoldState = status === "releasing" ? "releasing" : status === "stuck" ? "stuck" : "used";
+    const isOver = status === "succeeded" || status === "failed";
+    const wanted: WantedHolding[] = isOver
+      ? []
+      : task.places.map(({ node, groups }) => ({
+          node: this.table.named(node),
+          groups: task.isReservation ? gpuGroupsOfLabels(task.pod.metadata.labels) : groups,
+          state,
+        }));
+    if (isOver && task.shape.hasDeviceClaims) this.devices.left(task.pod);
+    const isMoved = !sameHoldings(task.holdings, wanted);
+    this.setHoldings(task, wanted);
+    this.setStatus(task, status);
+    if (isAllocatedStatus[status] && (isMoved || task.counted === undefined)) {
+      task.counted = recharge(task, this.heldVector(task));
+    }
+  }
+
+  private heldVector(task: Task): Vector {
+    const node = task.holdings.at(-1)?.node;
+    return this.vectorOf(task, node?.knowsGpuMemory === true ? node.gpuMemoryMiB : this.gpuMemoryRange().leastMiB);
+  }
+
+  /** For tests: everything that is counted as it changes, counted again from who holds it. */
+  assertCounts(): void {
+    assertCounts(this);
+  }
+}

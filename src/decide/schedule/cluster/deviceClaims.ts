@@ -1,0 +1,62 @@
+import type { Pod } from "../../../model/kubernetes.generated.ts";
+import type { RefusalReason } from "../../devices/refusalReason.ts";
+import type { NodeState } from "./nodeState.ts";
+import type { Task } from "./task.ts";
+
+/**
+ * The seam to who allocates devices for claims. The scheduler asks about pods that have claims and tells what it has tried;
+ * what is told between two calls of `checkpoint` and `rollback` is taken back by the latter.
+ */
+export interface DeviceClaims {
+  /** A cycle begins: everything tried before is forgotten, and devices of these pods will be free soon. */
+  begin(nowMs: number, releasing: Iterable<Task>): void;
+  /** A pod is gone, or has ended: its devices will be free soon. */
+  left(pod: Pod): void;
+  /** How many GPUs the pod's claims count for in its queue. */
+  gpusOf(task: Task): number;
+  /** The same by device class. */
+  gpuClassesOf(task: Task): ReadonlyMap<string, number>;
+  /** Why no node can satisfy the claims as they are (one is missing, or being deleted), or undefined. */
+  problemOf(task: Task): string | undefined;
+  /** Devices on this node for all claims of the pod, given what was assumed before; or why there are none. */
+  fit(task: Task, node: NodeState): DeviceFit;
+  /** The pod gets this node and these devices; they are taken from now on. */
+  assume(task: Task, node: NodeState, fit: DeviceFit & { ok: true }): void;
+  /** The pod is evicted: its devices will be free. */
+  release(task: Task): void;
+  checkpoint(): number;
+  rollback(checkpoint: number): void;
+}
+
+/** KAI's words for it in a BindRequest. */
+export interface ExtendedFit {
+  readonly allocation: unknown;
+  readonly deviceRequests: readonly unknown[];
+  readonly containerMappings: readonly unknown[];
+}
+
+export type DeviceFit =
+  | {
+      readonly ok: true;
+      /** For the BindRequest: by the name of the claim in the pod, an AllocationResult. */
+      readonly allocations: readonly { readonly name: string; readonly allocation: unknown }[];
+      /** The same for the claim that the pod gets for extended resources that devices serve. */
+      readonly extended?: ExtendedFit;
+      /** False: somebody has to let go of one of them first. */
+      readonly isNow: boolean;
+    }
+  | { readonly ok: false; readonly why: string; readonly reason: RefusalReason };
+
+/** Nobody allocates devices here: pods with claims wait, and say so. */
+export const noDeviceClaims: DeviceClaims = {
+  begin: () => {},
+  left: () => {},
+  gpusOf: () => 0,
+  gpuClassesOf: () => new Map(),
+  problemOf: () => "nothing here allocates devices for resource claims",
+  fit: () => ({ ok: false, why: "nothing here allocates devices for resource claims", reason: "Error" }),
+  assume: () => {},
+  release: () => {},
+  checkpoint: () => 0,
+  rollback: () => {},
+};

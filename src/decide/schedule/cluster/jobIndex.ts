@@ -1,0 +1,254 @@
+import { equalFields } from "../../../model/json.ts";
+import type { PodGroup as PlainGroup, PriorityClass } from "../../../model/kubernetes.generated.ts";
+import { defaultSchedulerName, kaiSchedulerName } from "../../../model/scheduling/keys.ts";
+import { defaultPriority, type PodGroup } from "../../../model/scheduling/podGroup.ts";
+import type { Topology } from "../../../model/scheduling/topology.ts";
+import { fragmentsOf } from "../placement/gang.ts";
+import { chargeJob, recharge } from "../queues/charging.ts";
+import type { QueueBook } from "../queues/queueBook.ts";
+import type { Settings } from "../settings.ts";
+import { Job } from "./job.ts";
+import { impliedTopology, plainGangId, plainGangOf, plainGangSpec } from "./plainGang.ts";
+import type { Vector } from "./resources.ts";
+import { hasSameMarks } from "./sameFacts.ts";
+import { isAllocatedStatus, type Task } from "./task.ts";
+
+export interface RollOptions {
+  readonly settings: () => Settings;
+  readonly queueBook: QueueBook;
+  readonly topologies: Map<string, Topology>;
+  /** What a pod that has a place counts for. */
+  readonly heldVector: (task: Task) => Vector;
+  /** Told of everything that could change a decision. */
+  readonly touched: () => void;
+}
+
+/** Which pods belong together: jobs by their groups, and the pods that wait for a group of theirs. */
+export class JobIndex {
+  readonly jobs = new Map<string, Job>();
+  /** Jobs that have pods to place. */
+  readonly waiting = new Set<Job>();
+  /** Gangs that have pods somewhere, but fewer than they need. */
+  readonly unwell = new Set<Job>();
+  /** Pods that name a group that is not there, by its key. */
+  readonly withoutGroup = new Map<string, Set<Task>>();
+  private readonly groups = new Map<string, PodGroup>();
+  private readonly priorityClasses = new Map<string, PriorityClass>();
+  private readonly settings: () => Settings;
+  private readonly queueBook: QueueBook;
+  private readonly topologies: Map<string, Topology>;
+  private readonly heldVector: (task: Task) => Vector;
+  private readonly touched: () => void;
+
+  constructor({ settings, queueBook, topologies, heldVector, touched }: RollOptions) {
+    this.settings = settings;
+    this.queueBook = queueBook;
+    this.topologies = topologies;
+    this.heldVector = heldVector;
+    this.touched = touched;
+  }
+
+  group(id: string): PodGroup | undefined {
+    return this.groups.get(id);
+  }
+
+  putPodGroup(group: PodGroup): void {
+    const id = `${group.metadata.namespace}/${group.metadata.name}`;
+    const before = this.groups.get(id);
+    this.groups.set(id, group);
+    const job = this.jobs.get(id);
+    if (job === undefined || before === undefined) {
+      this.touched();
+      this.makeJob(id, group);
+      return;
+    }
+    job.setOwner(group);
+    // What it has and asks for is told on its status, and decides nothing.
+    if (!hasSameMarks(before, group)) this.touched();
+    if (before.metadata.uid === group.metadata.uid && equalFields(before.spec, group.spec)) return;
+    this.touched();
+    chargeJob(job, -1);
+    job.reshape(group.spec ?? {});
+    this.price(job, group);
+    job.queue = this.queueBook.tree.byName.get(job.queueName);
+    chargeJob(job, 1);
+    this.noteWaiting(job);
+    this.noteHealth(job);
+  }
+
+  removePodGroup(id: string): void {
+    this.groups.delete(id);
+    this.removeJob(id);
+  }
+
+  private removeJob(id: string): void {
+    this.touched();
+    const job = this.jobs.get(id);
+    if (job === undefined) return;
+    const left = [...job.tasks];
+    for (const task of left) this.withdraw(task);
+    this.jobs.delete(id);
+    this.waiting.delete(job);
+    this.unwell.delete(job);
+    for (const task of left) this.enrol(task);
+  }
+
+  /** A group of Kubernetes' own kind: its pods wait in no queue. */
+  putPlainGroup(group: PlainGroup): void {
+    const { namespace = "", name } = group.metadata;
+    const id = plainGangId(namespace, name);
+    const spec = plainGangSpec(group);
+    const implied = impliedTopology(group);
+    if (implied !== undefined) this.topologies.set(implied.metadata.name, implied);
+    const job = this.jobs.get(id);
+    if (job === undefined) {
+      this.touched();
+      this.addJob(new Job(id, group as unknown as PodGroup, false, spec, group.spec.priority ?? 0));
+      return;
+    }
+    job.setOwner(group as unknown as PodGroup);
+    if (job.priority === (group.spec.priority ?? 0) && equalFields(job.spec, spec)) return;
+    this.touched();
+    job.priority = group.spec.priority ?? 0;
+    job.reshape(spec);
+    this.noteWaiting(job);
+  }
+
+  removePlainGroup(key: string): void {
+    const [namespace = "", name = ""] = key.split("/");
+    this.removeJob(plainGangId(namespace, name));
+  }
+
+  putPriorityClass(priorityClass: PriorityClass): void {
+    this.touched();
+    this.priorityClasses.set(priorityClass.metadata.name, priorityClass);
+    this.repriceJobs();
+  }
+
+  removePriorityClass(name: string): void {
+    this.touched();
+    this.priorityClasses.delete(name);
+    this.repriceJobs();
+  }
+
+  /** Finds the job of a pod, if it has one. */
+  enrol(task: Task): void {
+    const { pod } = task;
+    // What keeps a GPU for others waits for nobody.
+    if (task.isReservation) return;
+    const scheduler = pod.spec?.schedulerName ?? defaultSchedulerName;
+    if (scheduler === defaultSchedulerName) {
+      if (!this.settings().placesPlainPods) return;
+      const gang = this.settings().formsPlainGangs ? plainGangOf(pod) : undefined;
+      if (gang !== undefined) {
+        this.enrolIn(gang, task);
+        return;
+      }
+      const job = new Job(task.uid, pod, false, { minMember: 1 }, pod.spec?.priority ?? 0);
+      this.jobs.set(job.id, job);
+      this.join(job, task);
+      return;
+    }
+    if (scheduler !== kaiSchedulerName || task.groupName === undefined) return;
+    this.enrolIn(`${task.namespace}/${task.groupName}`, task);
+  }
+
+  private enrolIn(id: string, task: Task): void {
+    const job = this.jobs.get(id);
+    if (job !== undefined) {
+      this.join(job, task);
+      return;
+    }
+    const early = this.withoutGroup.get(id);
+    task.waitsForGroup = id;
+    if (early === undefined) this.withoutGroup.set(id, new Set([task]));
+    else early.add(task);
+  }
+
+  private join(job: Job, task: Task): void {
+    task.waitsForGroup = undefined;
+    task.job = job;
+    job.tasks.add(task);
+    job.seat(task);
+    job.pendingVector = undefined;
+    if (isAllocatedStatus[task.status]) task.counted = recharge(task, this.heldVector(task));
+    this.noteWaiting(job);
+    this.noteHealth(job);
+  }
+
+  withdraw(task: Task): void {
+    const { job } = task;
+    if (job === undefined) {
+      const { waitsForGroup: id } = task;
+      task.waitsForGroup = undefined;
+      const early = id === undefined ? undefined : this.withoutGroup.get(id);
+      if (id !== undefined && early?.delete(task) === true && early.size === 0) this.withoutGroup.delete(id);
+      return;
+    }
+    task.counted = recharge(task, undefined);
+    job.unseat(task);
+    job.tasks.delete(task);
+    job.pendingVector = undefined;
+    task.job = undefined;
+    this.noteWaiting(job);
+    this.noteHealth(job);
+    if (job.id === task.uid) {
+      this.jobs.delete(job.id);
+      this.waiting.delete(job);
+    }
+  }
+
+  private makeJob(id: string, group: PodGroup): void {
+    const job = new Job(id, group, true, group.spec ?? {}, defaultPriority);
+    this.price(job, group);
+    job.queue = this.queueBook.tree.byName.get(job.queueName);
+    this.addJob(job);
+  }
+
+  private addJob(job: Job): void {
+    this.jobs.set(job.id, job);
+    // Pods may have come before their group.
+    const early = this.withoutGroup.get(job.id);
+    this.withoutGroup.delete(job.id);
+    for (const task of early ?? []) this.join(job, task);
+  }
+
+  /** Notes whether a gang runs with less than it needs. */
+  noteHealth(job: Job): void {
+    if (!job.isGroup) return;
+    // One pod is enough: whoever has one has enough.
+    const isOfOne = (job.root.podSet?.min ?? 2) < 2;
+    const isUnwell =
+      !isOfOne && !job.podSets.some((set) => set.countOf("succeeded") > 0) && fragmentsOf(job.root).length > 0;
+    if (isUnwell) this.unwell.add(job);
+    else if (this.unwell.size > 0) this.unwell.delete(job);
+  }
+
+  noteWaiting(job: Job): void {
+    if (job.pendingCount > 0 || job.waitingStray !== undefined) this.waiting.add(job);
+    else this.waiting.delete(job);
+  }
+
+  private repriceJobs(): void {
+    for (const [id, group] of this.groups) {
+      const job = this.jobs.get(id);
+      if (job === undefined) continue;
+      chargeJob(job, -1);
+      this.price(job, group);
+      chargeJob(job, 1);
+    }
+  }
+
+  private price(job: Job, group: PodGroup): void {
+    const priorityClass = this.priorityClassOf(group);
+    job.priority = priorityClass?.value ?? (priorityClass === undefined ? defaultPriority : 0);
+    job.mayPreempt = priorityClass?.preemptionPolicy !== "Never";
+  }
+
+  private priorityClassOf(group: PodGroup): PriorityClass | undefined {
+    const named = this.priorityClasses.get(group.spec?.priorityClassName ?? "");
+    if (named !== undefined) return named;
+    for (const each of this.priorityClasses.values()) if (each.globalDefault === true) return each;
+    return undefined;
+  }
+}

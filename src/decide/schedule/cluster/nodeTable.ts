@@ -1,0 +1,283 @@
+import { assert } from "../../../model/assert.ts";
+import type { Node } from "../../../model/kubernetes.generated.ts";
+import { shareMemoryMiB } from "./gpuRequest.ts";
+import { type GroupUse, type Holder, type Holding, type HoldState, NodeState } from "./nodeState.ts";
+import { gpuAt, podsAt, type ResourceNames } from "./resources.ts";
+import type { ServedResources } from "./servedResources.ts";
+
+/**
+ * All nodes, packed: one array per resource in order of name, so that a search is a walk over numbers. What a node has left is
+ * recounted from who holds it whenever an event touches it; a decision that is only tried adds and takes away
+ * whole numbers and is undone exactly.
+ */
+export class NodeTable {
+  /** What may be given out now, by resource and node. */
+  idle: Float64Array[] = [];
+  /** What may be promised: idle, and what is being released, less what is promised already. */
+  later: Float64Array[] = [];
+  /** Nodes in order of name. */
+  nodes: readonly NodeState[] = [];
+  /** Every change of a node's amounts, newest last; who keeps something per node follows it. */
+  readonly log = new ChangeLog();
+  /** Grows when the set of nodes or their order changes: everything kept per index is void. */
+  epoch = 0;
+  private readonly byName = new Map<string, NodeState>();
+  private readonly names: ResourceNames;
+  private isSetDirty = true;
+  private readonly onNodeFacts: (node: NodeState) => void;
+
+  private readonly served: ServedResources;
+
+  constructor(names: ResourceNames, served: ServedResources, onNodeFacts: (node: NodeState) => void) {
+    this.names = names;
+    this.served = served;
+    this.onNodeFacts = onNodeFacts;
+  }
+
+  get(name: string): NodeState | undefined {
+    return this.byName.get(name);
+  }
+
+  /** All of them, also those that have come since the last refresh. */
+  known(): Iterable<NodeState> {
+    return this.byName.values();
+  }
+
+  /** The node of this name; one that nobody has told of yet is there without capacity. */
+  named(name: string): NodeState {
+    let state = this.byName.get(name);
+    if (state === undefined) {
+      state = new NodeState(name);
+      this.byName.set(name, state);
+      this.isSetDirty = true;
+    }
+    return state;
+  }
+
+  put(node: Node): NodeState {
+    const state = this.named(node.metadata.name);
+    state.update(node, this.names, this.served);
+    this.factsChanged(state);
+    return state;
+  }
+
+  remove(name: string): void {
+    const state = this.byName.get(name);
+    if (state === undefined) return;
+    state.update(undefined, this.names, this.served);
+    this.factsChanged(state);
+    this.forgetIfEmpty(state);
+  }
+
+  /** What devices serve has changed: of every node, or of one. */
+  updateAgain(states: Iterable<NodeState> = [...this.byName.values()]): void {
+    for (const state of states) {
+      state.update(state.node, this.names, this.served);
+      this.factsChanged(state);
+    }
+  }
+
+  /** Brings the packed arrays up to date with the set of nodes. Costs nothing when it has not changed. */
+  refresh(): void {
+    if (!this.isSetDirty) {
+      if (this.idle.length < this.names.names.length) this.grow();
+      return;
+    }
+    this.isSetDirty = false;
+    this.epoch++;
+    const nodes = [...this.byName.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
+    this.nodes = nodes;
+    this.idle = [];
+    this.later = [];
+    this.grow();
+    for (const [index, node] of nodes.entries()) {
+      node.index = index;
+      this.recount(node);
+    }
+    this.log.clear();
+  }
+
+  /** Puts a holder on a node. */
+  hold(holder: Holder, node: NodeState, groups: readonly string[], state: HoldState): Holding {
+    const holding: Holding = { holder, node, groups, state };
+    this.holdAgain(holding);
+    return holding;
+  }
+
+  holdAgain(holding: Holding): void {
+    const { node } = holding;
+    if (this.idle.length < this.names.names.length) this.grow();
+    node.holdings.add(holding);
+    if (this.isPlain(holding)) this.shift(holding, 1);
+    else this.recount(node);
+  }
+
+  release(holding: Holding): void {
+    const { node } = holding;
+    const isHeld = node.holdings.delete(holding);
+    assert(isHeld, () => `pod ${holding.holder.uid} does not hold ${node.name}`);
+    if (this.isPlain(holding)) this.shift(holding, -1);
+    else this.recount(node);
+    this.forgetIfEmpty(node);
+  }
+
+  setState(holding: Holding, state: HoldState): void {
+    if (this.isPlain(holding)) {
+      this.shift(holding, -1);
+      holding.state = state;
+      this.shift(holding, 1);
+    } else {
+      holding.state = state;
+      this.recount(holding.node);
+    }
+  }
+
+  /** Nothing that is counted here has changed, but what depends on those who hold something here may have. */
+  touch({ index }: NodeState): void {
+    if (index >= 0) this.log.push(index);
+  }
+
+  /** From its holders, whatever was counted before. */
+  recount(node: NodeState): void {
+    const at = node.index;
+    node.foreign[0] = node.foreign[1] = node.foreign[2] = 0;
+    node.groups.clear();
+    if (at < 0) return;
+    for (let place = 0; place < this.idle.length; place++) {
+      const capacity = node.capacity[place] ?? 0;
+      amountsAt(this.idle, place)[at] = capacity;
+      amountsAt(this.later, place)[at] = capacity;
+    }
+    for (const holding of node.holdings) {
+      this.count(holding, 1);
+      for (const group of holding.groups) this.joinGroup(node, group, holding);
+    }
+    for (const group of node.groups.values()) {
+      // A shared GPU is one device less for whoever wants whole ones. Its reservation, if it is not there yet, will take a pod's slot.
+      if (group.holders > 0) this.take(this.idle, at, group.hasReservation);
+      if (group.laterHolders > 0) this.take(this.later, at, group.hasReservation);
+    }
+    this.log.push(at);
+  }
+
+  private take(amounts: Float64Array[], at: number, hasReservation: boolean): void {
+    const gpus = amountsAt(amounts, gpuAt);
+    gpus[at] = (gpus[at] ?? 0) - 1;
+    if (hasReservation) return;
+    const slots = amountsAt(amounts, podsAt);
+    slots[at] = (slots[at] ?? 0) - 1;
+  }
+
+  private joinGroup(node: NodeState, id: string, { holder, state }: Holding): void {
+    let group: GroupUse | undefined = node.groups.get(id);
+    if (group === undefined) {
+      group = { id, usedMiB: 0, laterMiB: 0, holders: 0, laterHolders: 0, hasReservation: false };
+      node.groups.set(id, group);
+    }
+    const memory = holder.isReservation ? 0 : shareMemoryMiB(holder.shape.gpu, node.gpuMemoryMiB);
+    if (holder.isReservation) group.hasReservation = true;
+    if (state !== "pipelined") {
+      group.usedMiB += memory;
+      group.holders++;
+    }
+    // A reservation goes when the last of those goes who share its GPU.
+    if (state !== "releasing" && !holder.isReservation) {
+      group.laterMiB += memory;
+      group.laterHolders++;
+    }
+  }
+
+  /** Holders without shares need no recount: their amounts are all they have. */
+  private isPlain({ groups, node }: Holding): boolean {
+    return groups.length === 0 && node.index >= 0;
+  }
+
+  private shift(holding: Holding, sign: number): void {
+    this.count(holding, sign);
+    this.log.push(holding.node.index);
+  }
+
+  private count({ holder, node, state }: Holding, sign: number): void {
+    const { places, amounts, cpuMilli, memoryBytes, gpu, migGpus } = holder.shape;
+    const at = node.index;
+    for (let k = 0; k < places.length; k++) {
+      const place = places[k] as number;
+      if (place === gpuAt && holder.isReservation) continue;
+      const by = (amounts[k] as number) * sign;
+      if (state !== "pipelined") {
+        const idle = amountsAt(this.idle, place);
+        idle[at] = (idle[at] ?? 0) - by;
+      }
+      if (state !== "releasing") {
+        const later = amountsAt(this.later, place);
+        later[at] = (later[at] ?? 0) - by;
+      }
+    }
+    if (holder.isForeign && state !== "pipelined") {
+      const devices = gpu.type === "whole" && !holder.isReservation ? gpu.devices : 0;
+      node.foreign[0] += (devices + migGpus) * 1000 * sign;
+      node.foreign[1] += cpuMilli * sign;
+      node.foreign[2] += memoryBytes * sign;
+    }
+  }
+
+  private factsChanged(state: NodeState): void {
+    this.onNodeFacts(state);
+    if (this.isSetDirty) return;
+    if (this.idle.length < this.names.names.length) this.grow();
+    this.recount(state);
+  }
+
+  private forgetIfEmpty(state: NodeState): void {
+    if (state.node !== undefined || state.holdings.size > 0) return;
+    this.byName.delete(state.name);
+    this.isSetDirty = true;
+  }
+
+  private grow(): void {
+    while (this.idle.length < this.names.names.length) {
+      const place = this.idle.length;
+      const amounts = new Float64Array(this.nodes.length);
+      for (const [at, { capacity }] of this.nodes.entries()) amounts[at] = capacity[place] ?? 0;
+      this.idle.push(amounts);
+      this.later.push(amounts.slice());
+    }
+  }
+}
+
+function amountsAt(all: readonly Float64Array[], place: number): Float64Array {
+  return all[place] as Float64Array;
+}
+
+/** Which node changed when. Short: who has not looked for long starts over. */
+export class ChangeLog {
+  private entries: number[] = [];
+  private dropped = 0;
+
+  /** The position after the newest change. */
+  get end(): number {
+    return this.dropped + this.entries.length;
+  }
+
+  push(node: number): void {
+    this.entries.push(node);
+    if (this.entries.length > logMax) {
+      this.dropped += this.entries.length >> 1;
+      this.entries = this.entries.slice(this.entries.length >> 1);
+    }
+  }
+
+  /** The nodes that changed since a position, some perhaps more than once; undefined when that is forgotten. */
+  since(position: number): readonly number[] | undefined {
+    if (position < this.dropped) return undefined;
+    return position === this.end ? none : this.entries.slice(position - this.dropped);
+  }
+
+  clear(): void {
+    this.dropped += this.entries.length + 1;
+    this.entries = [];
+  }
+}
+
+const logMax = 16_384;
+const none: readonly number[] = [];

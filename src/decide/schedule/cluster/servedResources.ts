@@ -1,0 +1,55 @@
+/**
+ * Extended resources that a DeviceClass stands for. A node whose device plugin offers none of such a resource serves it from devices: how much
+ * it has is for the search of devices to say, so as an amount it is without bound there.
+ */
+
+import type { Node, Pod } from "../../../model/kubernetes.generated.ts";
+import { parseQuantity } from "../../../model/quantity.ts";
+import { mappedResources } from "../../devices/extendedResources.ts";
+import { gpuAt, type ResourceNames } from "./resources.ts";
+
+/** More than any pod asks for, and sums of it stay whole numbers. */
+export const unbounded = 1e9;
+
+export class ServedResources {
+  private names: ReadonlySet<string> = new Set();
+  /** Whether another component places pods of Kubernetes' own scheduler that ask for them. */
+  hasClaimScheduler = false;
+
+  has(name: string): boolean {
+    return this.names.has(name);
+  }
+
+  /** The names that are not served any more, or not yet before. */
+  replace(names: ReadonlySet<string>): ReadonlySet<string> {
+    const changed = new Set([...names].filter((name) => !this.names.has(name)));
+    for (const name of this.names) if (!names.has(name)) changed.add(name);
+    this.names = names;
+    return changed;
+  }
+
+  /** Places of the pod's resources that devices may serve. */
+  placesOf(pod: Pod, resources: ResourceNames): readonly number[] {
+    if (this.names.size === 0) return none;
+    const asked = mappedResources(pod, (name) => (this.names.has(name) ? anyClass : undefined));
+    return asked.map((name) => resources.placeOf(name));
+  }
+
+  /** Places of the resources that a node has from devices. GPUs of all makers are one resource. */
+  placesOn(node: Node, resources: ResourceNames): ReadonlySet<number> {
+    const places = new Set<number>();
+    for (const name of this.names) places.add(resources.placeOf(name));
+    for (const [name, amount] of Object.entries(node.status?.allocatable ?? node.status?.capacity ?? {})) {
+      if (parseQuantity(amount).nano > 0n) places.delete(resources.placeOf(name));
+    }
+    return places;
+  }
+}
+
+const none: readonly number[] = [];
+const anyClass = { apiVersion: "", kind: "", metadata: { name: "" }, spec: {} } as never;
+
+/** What a node can give of a resource that it has from devices. GPUs are counted, as queues divide them. */
+export function servedAmount(place: number, claimGpus: number): number {
+  return place === gpuAt ? claimGpus : unbounded;
+}

@@ -1,0 +1,32 @@
+import type { PodDisruptionBudget } from "../../../model/kubernetes.generated.ts";
+import { type LabelSelector, matchesLabels, matchNothing, selectorRequirements } from "../../../model/labelSelector.ts";
+import type { Task } from "../cluster/task.ts";
+
+/** How many pods may be disrupted, by PodDisruptionBudgets. Kubernetes' preemption spares those beyond that where it can, and takes them where it must. */
+export class DisruptionBudgets {
+  readonly byKey = new Map<string, PodDisruptionBudget>();
+
+  /** Those of the tasks that some budget does not allow to go with those before them. */
+  guarded(tasks: readonly Task[]): ReadonlySet<Task> {
+    const guarded = new Set<Task>();
+    if (this.byKey.size === 0) return guarded;
+    const budgets = [...this.byKey.values()].map((budget) => ({
+      namespace: budget.metadata.namespace ?? "",
+      // An empty selector is every pod of the namespace, none is none.
+      requirements:
+        budget.spec?.selector == null ? matchNothing : selectorRequirements(budget.spec.selector as LabelSelector),
+      // Those are counted already.
+      disrupted: budget.status?.disruptedPods ?? {},
+      left: budget.status?.disruptionsAllowed ?? 0,
+    }));
+    for (const task of tasks) {
+      for (const budget of budgets) {
+        if (budget.namespace !== task.namespace || Object.hasOwn(budget.disrupted, task.name)) continue;
+        if (!matchesLabels(budget.requirements, task.pod.metadata.labels)) continue;
+        budget.left--;
+        if (budget.left < 0) guarded.add(task);
+      }
+    }
+    return guarded;
+  }
+}

@@ -1,0 +1,258 @@
+import type { Job } from "../cluster/job.ts";
+import type { PodShape } from "../cluster/podShape.ts";
+import { gpuAt } from "../cluster/resources.ts";
+import { isAllocatedStatus } from "../cluster/task.ts";
+import { allOf, fragmentsOf, nextSteps, type Step } from "../placement/gang.ts";
+import { requestOf } from "../queues/gates.ts";
+import { isProtected, preemptMinRuntimeMs } from "../queues/minRuntime.ts";
+import { JobLine, sortedJobs } from "../queues/order.ts";
+import { reclaimRules } from "../queues/reclaimRules.ts";
+import type { Obstacle, Session } from "../session.ts";
+import type { EvictionReason } from "../statement.ts";
+import { Attempt } from "./attempt.ts";
+import { Losses } from "./losses.ts";
+import { isHopeless, makeRoom } from "./makeRoom.ts";
+import { ActionBudget, type EvictingAction } from "./searchBudget.ts";
+import { hasVictims, isOfQueue, reasonFor, type VictimRules } from "./victimRules.ts";
+
+/** Actions that evict: they differ in who may be a victim, and in what is fair. */
+
+/** Moves running pods together so that a job fits; everybody who moves has a place to move to. */
+export function consolidate(session: Session): void {
+  const { settings } = session.cluster;
+  const { gpuStrategy, cpuStrategy, consolidationJobsMax } = settings;
+  // Who wants pods spread out does not want them moved together.
+  if (gpuStrategy === "spread" || cpuStrategy === "spread" || consolidationJobsMax === 0) return;
+  search(session, "consolidation", (job, step) => {
+    if (!job.isPreemptible) return undefined;
+    const needed = requestOf(session.cluster, step.tasks)[0];
+    if (needed > freeGpuMilli(session)) return undefined;
+    return {
+      reason: reasonFor("consolidation", job, `moved to make room for ${job.id}`),
+      kind: unlessItself(job, ""),
+      isVictim: (victim) => victim !== job && isOfQueue(victim) && victim.isPreemptible,
+      overuseOf: () => 0,
+      mayLoseCore: () => true,
+      mayTake: () => true,
+      isFair: () => true,
+      replacesAll: true,
+      mayMove: false,
+      jobsMax: consolidationJobsMax < 0 ? Number.POSITIVE_INFINITY : consolidationJobsMax,
+    };
+  });
+}
+
+/** Queues take back what is theirs from queues that have more than they should. */
+export function reclaim(session: Session): void {
+  search(session, "reclaim", (job, step) => reclaimRules(session, job, step));
+}
+
+/** Inside a queue, the higher priority goes before the lower one. */
+export function preempt(session: Session): void {
+  search(session, "preempt", (job) => {
+    if (!job.mayPreempt) return undefined;
+    return {
+      reason: reasonFor("preempt", job, `preempted by ${job.id} of higher priority (${job.priority})`),
+      kind: unlessItself(job, `${job.queueName} ${job.priority}`),
+      isVictim: (victim) =>
+        victim !== job &&
+        isOfQueue(victim) &&
+        victim.queue === job.queue &&
+        victim.isPreemptible &&
+        victim.priority < job.priority,
+      overuseOf: () => 0,
+      mayLoseCore: (victim) => !isProtected(session, victim, preemptMinRuntimeMs(session, victim)),
+      mayTake: () => true,
+      isFair: () => true,
+      replacesAll: false,
+      mayMove: false,
+      jobsMax: Number.POSITIVE_INFINITY,
+    };
+  });
+  preemptPlain(session);
+}
+
+/** Kubernetes' own preemption, for pods of the default scheduler: lower priorities on one node. */
+function preemptPlain(session: Session): void {
+  const { cluster } = session;
+  // Obstacles were found in the order of the line.
+  const waiting: Job[] = [];
+  for (const [job, obstacle] of session.obstacles) {
+    if (job.isGroup || obstacle.type !== "placement" || isHopeless(session, obstacle.step)) continue;
+    waiting.push(job);
+  }
+  const failed = new Map<PodShape, Set<number>>();
+  const losses = new Losses(cluster);
+  const budget = new ActionBudget(cluster.settings.searchBudgets, "preempt");
+  for (const job of sortedJobs(waiting)) {
+    const [step] = nextSteps(job);
+    const task = step?.tasks[0];
+    if (step === undefined || task === undefined || failed.get(task.shape)?.has(job.priority) === true) continue;
+    if (task.pod.spec?.preemptionPolicy === "Never" || isHopeless(session, step)) continue;
+    const rules: VictimRules = {
+      reason: reasonFor("preempt", job, `preempted by pod ${task.key} of higher priority (${job.priority})`),
+      kind: `plain ${job.priority}`,
+      isVictim: (victim) => !victim.isGroup && victim.priority < job.priority && !mayNotGo(session, victim),
+      overuseOf: () => 0,
+      guarded: (tasks) => cluster.budgets.guarded(tasks),
+      mayLoseCore: () => true,
+      mayTake: () => true,
+      isFair: () => true,
+      replacesAll: false,
+      mayMove: false,
+      jobsMax: Number.POSITIVE_INFINITY,
+    };
+    const allowed = budget.beginJob();
+    if (allowed === undefined) return;
+    if (hasVictims(cluster, rules) && makeRoom(session, { job, step, losses }, rules, allowed)) {
+      session.obstacles.delete(job);
+      session.decided.set(job, "preempt");
+    } else {
+      const priorities = failed.get(task.shape) ?? new Set();
+      failed.set(task.shape, priorities.add(job.priority));
+      noteArrivals(session, rules);
+    }
+  }
+}
+
+/** Whoever is on its way cannot be evicted; when it has arrived, the search is worth another try. */
+function noteArrivals({ cluster }: Session, rules: VictimRules | undefined): void {
+  if (cluster.awaitsArrivals || rules === undefined) return;
+  for (const job of cluster.jobs.values()) {
+    if (!rules.isVictim(job) || job.podSets.every((set) => set.countOf("binding") === 0)) continue;
+    cluster.awaitsArrivals = true;
+    return;
+  }
+}
+
+/** A job that runs already, and wants to grow, is not its own victim. */
+function unlessItself(job: Job, kind: string): string {
+  return job.allocatedCount > 0 ? `${kind} ${job.id}` : kind;
+}
+
+type RulesFor = (job: Job, step: Step) => VictimRules | undefined;
+
+/** Tries every job that waits, in the order of fairness; who asks for no less than somebody who failed is not tried. */
+function search(session: Session, action: EvictingAction, rulesFor: RulesFor): void {
+  const { cluster, nowMs } = session;
+  const counts = session.searchesOf(action);
+  const budget = new ActionBudget(cluster.settings.searchBudgets, action);
+  const jobs: Job[] = [];
+  for (const [job, obstacle] of session.obstacles) {
+    if (!job.isGroup || !mayBeCured(obstacle, action)) continue;
+    if (job.preemptsFromMs > nowMs) {
+      session.wakeAt(job.preemptsFromMs);
+      if (obstacle.type === "placement") session.obstacles.set(job, { type: "delay", untilMs: job.preemptsFromMs });
+      continue;
+    }
+    jobs.push(job);
+  }
+  if (jobs.length === 0) return;
+  const failures: Attempt[] = [];
+  const losses = new Losses(cluster);
+  const line = new JobLine(cluster, session.total, jobs, cluster.settings.queueDepth[action]);
+  for (let job = line.pop(); job !== undefined; job = line.pop()) {
+    const [step] = nextSteps(job);
+    if (step === undefined || isVictimNow(session, job)) continue;
+    const attempt = new Attempt(cluster, job, step, action);
+    if (cluster.settings.usesSignatures && failures.some((each) => attempt.isNoEasierThan(each))) continue;
+    if (isHopeless(session, step)) continue;
+    const allowed = budget.beginJob();
+    if (allowed === undefined) {
+      // Whoever comes after it is looked at in another cycle.
+      counts.ended("not_attempted", true);
+      counts.isCutShort = true;
+      return;
+    }
+    const rules = sparingWinners(session, rulesFor(job, step));
+    const isHelped = rules !== undefined && hasVictims(cluster, rules);
+    if (isHelped && makeRoom(session, { job, step, losses }, rules, allowed)) {
+      counts.ended("solved", allowed.isReduced);
+      session.obstacles.delete(job);
+      session.decided.set(job, action);
+      if (nextSteps(job).length > 0) line.push(job);
+      continue;
+    }
+    counts.ended(
+      allowed.isSpent ? "deadline_exhausted" : isHelped ? "generators_exhausted" : "no_generator",
+      allowed.isReduced,
+    );
+    noteArrivals(session, rules);
+    // A search that was cut short says nothing about the next.
+    if (!allowed.isSpent && (rules === undefined || attempt.tellsOfOthers)) failures.push(attempt);
+  }
+}
+
+/** Whoever others go for in this cycle does not go itself: they would go for nothing. */
+function sparingWinners(session: Session, rules: VictimRules | undefined): VictimRules | undefined {
+  if (rules === undefined) return undefined;
+  const { decided } = session;
+  const isWinner = (job: Job): boolean => (decided.get(job) ?? "allocate") !== "allocate";
+  return { ...rules, isVictim: (job) => rules.isVictim(job) && !isWinner(job) && !mayNotGo(session, job) };
+}
+
+/** The API would not let a pod of it go, a moment ago: the plan would come to nothing again, and again. */
+function mayNotGo(session: Session, { tasks }: Job): boolean {
+  const { heldBack } = session.cluster;
+  if (heldBack.size === 0) return false;
+  for (const { uid } of tasks) {
+    const untilMs = heldBack.get(uid)?.untilMs ?? 0;
+    if (untilMs <= session.nowMs) continue;
+    session.wakeAt(untilMs);
+    return true;
+  }
+  return false;
+}
+
+/** Whoever loses pods in this cycle wins none by others' loss: until its own are back it may not be able to use what they leave. */
+function isVictimNow({ statement }: Session, { tasks }: Job): boolean {
+  for (const task of tasks) if (statement.evictionOf(task) !== undefined) return true;
+  return false;
+}
+
+/** Who goes leaves room, and what it had no longer counts for the limits of its queues. Who is moved takes both along. */
+function mayBeCured(obstacle: Obstacle, action: EvictingAction): boolean {
+  if (obstacle.type === "placement") return true;
+  return obstacle.type === "gate" && obstacle.refusal.reason === "OverLimit" && action !== "consolidation";
+}
+
+function freeGpuMilli({ cluster }: Session): number {
+  let sumMilli = 0;
+  for (const node of cluster.table.nodes) {
+    if (!node.isHealthy) continue;
+    sumMilli += Math.max(0, (cluster.table.later[gpuAt]?.[node.index] ?? 0) * 1000);
+    for (const { laterMiB } of node.groups.values()) {
+      sumMilli += Math.max(0, Math.floor(((node.gpuMemoryMiB - laterMiB) * 1000) / node.gpuMemoryMiB));
+    }
+  }
+  return sumMilli;
+}
+
+/** Gangs that fell below their minimum and did not recover in time give back what they hold, and so do subgroups that their job can do without. */
+export function evictStaleGangs(session: Session): void {
+  const { cluster, nowMs, statement } = session;
+  for (const job of [...cluster.unwell].sort((a, b) => (a.id < b.id ? -1 : 1))) {
+    if (session.decided.has(job) || mayNotGo(session, job)) continue;
+    const graceMs = job.stalenessGraceMs ?? cluster.settings.stalenessGraceMs;
+    if (graceMs < 0) continue;
+    for (const fragment of fragmentsOf(job.root)) {
+      const isAll = fragment === job.root;
+      const sinceMs = isAll ? job.staleSinceMs : job.staleSubGroupsSinceMs.get(fragment.name);
+      // The moment at which it was first seen is noted on the group; until that is there, nothing happens.
+      if (sinceMs === undefined) continue;
+      if (nowMs < sinceMs + graceMs) {
+        session.wakeAt(sinceMs + graceMs);
+        continue;
+      }
+      const who = isAll ? `group ${job.id}` : `subgroup ${fragment.name} of group ${job.id}`;
+      const reason: EvictionReason = {
+        action: "stalegangeviction",
+        evictor: undefined,
+        why: `${who} runs fewer pods than its minimum for more than ${Math.round(graceMs / 1000)} s`,
+      };
+      for (const task of isAll ? job.tasks : allOf(fragment)) {
+        if (isAllocatedStatus[task.status] && task.holdings.length > 0) statement.evict(task, reason);
+      }
+    }
+  }
+}

@@ -1,0 +1,76 @@
+import { describe, expect, test } from "vitest";
+import { gang, group, node, pod, startMs, together, type WorldWords, world } from "../testCluster.ts";
+import { Losses } from "./losses.ts";
+import { type VictimRules, victimsUnder } from "./victimRules.ts";
+
+const everybody: VictimRules = {
+  reason: { action: "reclaim", evictor: undefined, why: "a test" },
+  kind: "",
+  isVictim: ({ name }) => name !== "w",
+  overuseOf: () => 0,
+  mayLoseCore: () => true,
+  mayTake: () => true,
+  isFair: () => true,
+  replacesAll: false,
+  mayMove: false,
+  jobsMax: Number.POSITIVE_INFINITY,
+};
+
+/** Who would go from the one node for a pod that asks for so many GPUs, and the most important of their jobs. */
+function lossFor(gpus: number, words: WorldWords, rules: Partial<VictimRules> = {}) {
+  const waiting = gang("w", 1, { gpus });
+  const cluster = world({
+    ...words,
+    ...together({ groups: [...(words.groups ?? [])], pods: [...(words.pods ?? [])] }, waiting),
+  });
+  cluster.refresh(startMs);
+  const asks = [...cluster.tasks.values()].find(({ name }) => name === "w-000") ?? expect.fail("nobody waits");
+  const [loss] = new Losses(cluster).forTask(asks, { ...everybody, ...rules });
+  if (loss === undefined || loss === "not enough") return loss;
+  return { goes: loss.units.flat().map(({ name }) => name), worst: loss.worst.name };
+}
+
+const one = (name: string, priorityClassName = "train") => gang(name, 1, { gpus: 1, on: "n1" }, { priorityClassName });
+
+describe("what a node would lose", () => {
+  test("is every pod that shares a GPU: it is free when the last of them has gone", () => {
+    const sharers = ["a", "b", "c", "d"].map((name, at) => ({
+      groups: [group(name)],
+      pods: [pod(name, { fraction: "0.5", on: "n1", group: name, groups: [`gpu${at >> 1}`] })],
+    }));
+    const words = { nodes: [node("n1", { gpus: 2 })], ...together(...sharers) };
+    expect(lossFor(2, words)).toMatchObject({ goes: ["d", "c", "b", "a"] });
+    expect(lossFor(1, words)).toMatchObject({ goes: ["d", "c"] });
+  });
+
+  test("of one job is the youngest pod", () => {
+    const pods = [30, 10, 20].map((age, at) =>
+      pod(`v${at}`, { gpus: 1, on: "n1", group: "v", createdMs: startMs - age * 1000 }),
+    );
+    const words = { nodes: [node("n1", { gpus: 3 })], groups: [group("v", { minMember: 1 })], pods };
+    expect(lossFor(1, words)).toMatchObject({ goes: ["v1"] });
+  });
+
+  const two = { nodes: [node("n1", { gpus: 2 })], ...together(one("low"), one("high", "build-preemptible")) };
+
+  test("is as bad as the most important that goes, whoever goes first", () => {
+    expect(lossFor(2, two)).toEqual({ goes: ["low-000", "high-000"], worst: "high" });
+    const guarded: VictimRules["guarded"] = (tasks) => new Set(tasks.filter(({ name }) => name === "low-000"));
+    expect(lossFor(2, two, { guarded })).toEqual({ goes: ["high-000", "low-000"], worst: "high" });
+  });
+
+  test("is by the leave of a budget, which the most important use up first", () => {
+    const guarded: VictimRules["guarded"] = (tasks) => new Set(tasks.slice(1));
+    expect(lossFor(1, two, { guarded })).toMatchObject({ goes: ["high-000"] });
+  });
+});
+
+test("of all victims those of the queue that is furthest beyond its share come first, whatever their priority", () => {
+  const older = gang("mid", 1, { gpus: 1, on: "n1" }, { priorityClassName: "train", createdMs: startMs - 9_000 });
+  const cluster = world(together(one("low"), older, one("high", "build-preemptible")));
+  cluster.refresh(startMs);
+  const overuseOf: VictimRules["overuseOf"] = ({ name }) => (name === "low" ? 0 : 1);
+  const names = (rules: VictimRules) => victimsUnder(cluster, rules).map(({ name }) => name);
+  expect(names(everybody)).toEqual(["low", "mid", "high"]);
+  expect(names({ ...everybody, overuseOf })).toEqual(["mid", "high", "low"]);
+});

@@ -1,0 +1,385 @@
+import type { Cluster } from "../cluster/cluster.ts";
+import { isShared, shareMemoryMiB } from "../cluster/gpuRequest.ts";
+import type { Job } from "../cluster/job.ts";
+import type { Holding, NodeState } from "../cluster/nodeState.ts";
+import type { PodShape } from "../cluster/podShape.ts";
+import { gpuAt } from "../cluster/resources.ts";
+import { compareTasks, isEvictable, type Task } from "../cluster/task.ts";
+import { standingText } from "../explain/explain.ts";
+import { mostOnOneNode } from "../explain/largestNode.ts";
+import { elasticRank, isStarting, type Step, surplusVictims } from "../placement/gang.ts";
+import { mustWaitTogether, placeStep, replaceAll } from "../placement/placeGang.ts";
+import { placeTask, problemOf } from "../placement/placeTask.ts";
+import { placedRefusal } from "../queues/gates.ts";
+import { sortedJobs } from "../queues/order.ts";
+import type { Session } from "../session.ts";
+import { evictableOf, type Loss, type Losses, lacksMoreThanAmounts } from "./losses.ts";
+import type { Generator, JobBudget } from "./searchBudget.ts";
+import type { SearchCounts } from "./searchCounts.ts";
+import { compareVictims, type VictimRules, victimsUnder } from "./victimRules.ts";
+
+/** Who needs room, and for what. */
+export interface RoomWish {
+  readonly job: Job;
+  readonly step: Step;
+  /** Of the action that searches; many of its searches share it. */
+  readonly losses: Losses;
+}
+
+/**
+ * Makes room for the next step of a job by evicting others, and proves it: the job is placed on what they leave. Nothing is left changed
+ * when it fails. First node by node with as little disturbance as possible, pod after pod; if that leads nowhere, everybody
+ * who may go goes, the job is placed, and whoever was not in the way stays after all. If taking is not enough and moving is allowed, the same
+ * again with those who may only be moved.
+ */
+export function makeRoom(session: Session, wish: RoomWish, rules: VictimRules, budget: JobBudget): boolean {
+  for (const moves of rules.mayMove ? [false, true] : [false]) {
+    const search = new Search(session, wish, rules, budget, moves);
+    if (search.run("NodeLocalGreedy")) return true;
+    if (!rules.replacesAll && search.run("MultiNodeGang")) return true;
+  }
+  return false;
+}
+
+class Search {
+  private readonly session: Session;
+  private readonly job: Job;
+  private readonly step: Step;
+  private readonly losses: Losses;
+  private readonly rules: VictimRules;
+  private readonly budget: JobBudget;
+  /** Whether pods that may not be taken are looked at too: they have to find another place. */
+  private readonly moves: boolean;
+  private readonly mustMove = new Set<Job>();
+  /** How much more than its minimum each victim had before it lost something. */
+  private readonly ranks = new Map<Job, number>();
+  private readonly start: number;
+
+  constructor(session: Session, wish: RoomWish, rules: VictimRules, budget: JobBudget, moves: boolean) {
+    this.session = session;
+    this.job = wish.job;
+    this.step = wish.step;
+    this.losses = wish.losses;
+    this.rules = rules;
+    this.budget = budget;
+    this.moves = moves;
+    this.start = session.statement.checkpoint();
+  }
+
+  /** True when the job has its place. Otherwise nothing has changed. */
+  run(generator: Generator): boolean {
+    const { statement, watch } = this.session;
+    this.mustMove.clear();
+    watch.searching();
+    const hasRoom = generator === "NodeLocalGreedy" ? this.nodeByNode() : this.everybody();
+    const isSolved = hasRoom && this.isAcceptable();
+    if (hasRoom && !isSolved) this.counts.scenarios[generator].rejected++;
+    if (!isSolved) statement.rollback(this.start);
+    watch.searched(this.rules.reason.action, generator, isSolved);
+    return isSolved;
+  }
+
+  private get counts(): SearchCounts {
+    return this.session.searchesOf(this.rules.reason.action);
+  }
+
+  /** Pod after pod: where it fits, or where the least has to go. */
+  private nodeByNode(): boolean {
+    const { cluster, statement } = this.session;
+    if (hasTopology(this.job)) return false;
+    for (const task of this.step.tasks) {
+      if (placeTask(cluster, statement, task)) continue;
+      if (!this.freeNodeFor(task)) return false;
+    }
+    if (!this.rules.replacesAll) this.spareTheRest();
+    this.waitTogether();
+    return true;
+  }
+
+  /** All who may go, then who need not. */
+  private everybody(): boolean {
+    const { cluster, statement } = this.session;
+    const counts = this.counts.scenarios.MultiNodeGang;
+    counts.emitted++;
+    if (!this.budget.takeFor("MultiNodeGang")) return false;
+    counts.simulated++;
+    for (const victim of victimsUnder(cluster, this.rules)) {
+      for (let unit = this.unitOf(victim); unit.length > 0; unit = this.unitOf(victim)) {
+        if (!this.mayEvict(victim)) break;
+        for (const task of unit) this.evict(task, victim);
+      }
+    }
+    if (!placeStep(cluster, statement, this.job, this.step).ok) return false;
+    this.spareTheRest();
+    this.waitTogether();
+    return true;
+  }
+
+  private evict(task: Task, victim: Job): void {
+    if (!this.ranks.has(victim)) this.ranks.set(victim, elasticRank(victim));
+    const { standings } = this.rules.reason;
+    // The first time: nothing of this queue has gone yet.
+    if (victim.queue !== undefined && standings?.has(victim.queue) === false) {
+      standings.set(victim.queue, standingText(victim.queue));
+    }
+    this.session.statement.evict(task, this.rules.reason);
+  }
+
+  /** Whether it may be taken, or else moved. */
+  private mayEvict(victim: Job): boolean {
+    if (!this.mustMove.has(victim) && this.rules.mayTake(victim)) return true;
+    if (!this.moves) return false;
+    this.mustMove.add(victim);
+    return true;
+  }
+
+  private isAcceptable(): boolean {
+    if (this.moves && !this.moveVictims()) return false;
+    // What the victims had no longer counts for the bounds of the queues that they share with the job.
+    if (placedRefusal(this.job) !== undefined) return false;
+    const evicted = this.evicted();
+    // Somebody else's release may be enough: then there is nothing to evict for.
+    if (evicted.length > 0) {
+      if (new Set(evicted.map(({ job }) => job)).size > this.rules.jobsMax) return false;
+      if (!this.rules.isFair()) return false;
+    }
+    return this.isKeepable();
+  }
+
+  /**
+   * A pod is promised a node, not a GPU. Whether those who share GPUs find theirs when the victims have gone depends on how they are packed then, so it is
+   * tried, with all who were promised something on the same nodes and in the order in which they will be served: a plan that does not come out would
+   * be made again and again, and its victims would go for nothing each time.
+   */
+  private isKeepable(): boolean {
+    const { cluster, statement } = this.session;
+    const { going, promised } = this.onItsNodes();
+    const all = [...going, ...promised];
+    if (!all.some(({ shape }) => isShared(shape.gpu)) || all.some(({ shape }) => shape.hasDeviceClaims)) return true;
+    const before = statement.checkpoint();
+    const nodesOf = new Map(promised.map((task) => [task, task.holdings.map(({ node }) => node.index)]));
+    for (const task of going) statement.lift(task);
+    for (const task of promised) statement.unplace(task);
+    const tasksOf = byJob(promised);
+    const isKept = sortedJobs([...tasksOf.keys()])
+      .flatMap((job) => tasksOf.get(job)?.sort(compareTasks) ?? [])
+      .every((task) => placeTask(cluster, statement, task, { nodes: nodesOf.get(task) ?? [] }));
+    statement.rollback(before);
+    return isKept;
+  }
+
+  /** Who goes from the nodes that the job was promised, and who was promised something there. */
+  private onItsNodes(): { going: Task[]; promised: Task[] } {
+    const { statement } = this.session;
+    const going = new Set(this.evicted());
+    const promised = new Set(this.step.tasks);
+    for (const node of new Set(this.step.tasks.flatMap(({ holdings }) => holdings.map((each) => each.node)))) {
+      for (const { holder } of node.holdings) {
+        const task = holder as Task;
+        if (task.isReservation) continue;
+        if (task.status === "releasing" || statement.evictionOf(task) !== undefined) going.add(task);
+        else if (task.status === "pipelined") promised.add(task);
+      }
+    }
+    return { going: [...going], promised: [...promised] };
+  }
+
+  /**
+   * Gives victims another place, the most important first, all of a job or none of it. False when one is without a place that may not be taken. What
+   * has a place counts for its queue as before.
+   */
+  private moveVictims(): boolean {
+    const { cluster, statement } = this.session;
+    for (const [victim, tasks] of this.evictedByJob()) {
+      if (replaceAll(cluster, statement, victim, tasks)) continue;
+      if (this.mustMove.has(victim)) return false;
+    }
+    return true;
+  }
+
+  private evictedByJob(): [Job, Task[]][] {
+    const rankOf = (job: Job): number => this.ranks.get(job) ?? elasticRank(job);
+    return [...byJob(this.evicted())].sort(([a], [b]) => compareVictims(this.rules, b, a, rankOf));
+  }
+
+  /** The most important first, and before them those whom a budget guards. */
+  private inOrderOfSparing(): (readonly Task[])[] {
+    const all = this.evictedByJob().map(([, tasks]) => tasks);
+    const guarded = this.rules.guarded?.(all.flat());
+    if (guarded === undefined || guarded.size === 0) return all;
+    const isGuarded = (tasks: readonly Task[]): boolean => tasks.some((task) => guarded.has(task));
+    return [...all.filter(isGuarded), ...all.filter((tasks) => !isGuarded(tasks))];
+  }
+
+  private evicted(): Task[] {
+    return this.evictedSince(this.start);
+  }
+
+  private evictedSince(checkpoint: number): Task[] {
+    const { statement } = this.session;
+    return statement.touchedSince(checkpoint).filter((task) => statement.evictionOf(task) !== undefined);
+  }
+
+  /** What goes first from a job: a pod beyond its minimum, a subgroup that it can do without, or all of it. Nobody while that is on its way. */
+  private unitOf(victim: Job): readonly Task[] {
+    const surplus = surplusVictims(victim.root, isEvictable);
+    if (surplus !== undefined) return surplus;
+    if (!this.rules.mayLoseCore(victim) || isStarting(victim.root)) return [];
+    return evictableOf(victim);
+  }
+
+  /** Tries the nodes on which the fewest pods have to go, until one works out. */
+  private freeNodeFor(task: Task): boolean {
+    const { statement } = this.session;
+    const { counts } = this;
+    const scenarios = counts.scenarios.NodeLocalGreedy;
+    const options: Loss[] = [];
+    for (const loss of this.losses.forTask(task, this.rules)) {
+      if (loss === "not enough") counts.filtered++;
+      else options.push(loss);
+    }
+    for (const { node, units } of bestFirst(options, (a, b) => this.compareLosses(a, b))) {
+      scenarios.emitted++;
+      if (!this.budget.takeFor("NodeLocalGreedy")) return false;
+      scenarios.simulated++;
+      const before = statement.checkpoint();
+      if (this.freeNode(node, units, task) && this.isReplaced(before)) return true;
+      statement.rollback(before);
+    }
+    return false;
+  }
+
+  /** Where everybody must find another place, they have it before the node is settled on. */
+  private isReplaced(since: number): boolean {
+    const { cluster, statement } = this.session;
+    if (!this.rules.replacesAll) return true;
+    for (const [victim, tasks] of byJob(this.evictedSince(since))) {
+      if (!replaceAll(cluster, statement, victim, tasks)) return false;
+    }
+    return true;
+  }
+
+  private compareLosses(a: Loss, b: Loss): number {
+    return (
+      a.guarded - b.guarded ||
+      a.pods - b.pods ||
+      compareVictims(this.rules, a.worst, b.worst) ||
+      a.node.index - b.node.index
+    );
+  }
+
+  private freeNode(node: NodeState, units: readonly (readonly Task[])[], task: Task): boolean {
+    const { cluster, statement } = this.session;
+    const place = (): boolean => placeTask(cluster, statement, task, { nodes: [node.index] });
+    if (!lacksMoreThanAmounts(task)) return this.evictUnits(units) && place();
+    // How much is enough shows when it is: one after the other, until it fits.
+    return units.some((unit) => this.evictUnits([unit]) && place());
+  }
+
+  private evictUnits(units: readonly (readonly Task[])[]): boolean {
+    for (const unit of units) {
+      const job = unit[0]?.job;
+      if (job === undefined || !this.mayEvict(job)) return false;
+      for (const task of unit) if (isEvictable(task)) this.evict(task, job);
+    }
+    return true;
+  }
+
+  /** Whoever was evicted and is not in the way stays: the most important first, a gang as a whole. */
+  private spareTheRest(): void {
+    const { cluster, statement } = this.session;
+    for (const tasks of this.inOrderOfSparing()) {
+      const before = statement.checkpoint();
+      const stays = tasks.every((task) => {
+        const [holding] = task.holdings;
+        // Its devices may have been found for somebody else by now.
+        if (holding === undefined || task.shape.hasDeviceClaims || !canStay(cluster, task, holding)) return false;
+        statement.unevict(task);
+        return true;
+      });
+      if (!stays || placedRefusal(this.job) !== undefined) statement.rollback(before);
+    }
+  }
+
+  /**
+   * Nobody of the gang starts before all of it can, and nobody before those who go for it have gone: what is free now may be promised to
+   * others, who count on what the victims leave.
+   */
+  private waitTogether(): void {
+    const { statement } = this.session;
+    const isWaiting = this.step.tasks.some(({ status }) => status === "pipelined");
+    if (isWaiting || this.evicted().length > 0 || mustWaitTogether(this.job)) statement.pipelineAll(this.step.tasks);
+  }
+}
+
+function byJob(tasks: readonly Task[]): Map<Job, Task[]> {
+  const found = new Map<Job, Task[]>();
+  for (const task of tasks) {
+    if (task.job === undefined) continue;
+    const known = found.get(task.job);
+    if (known === undefined) found.set(task.job, [task]);
+    else known.push(task);
+  }
+  return found;
+}
+
+/** Whether nobody has taken, or been promised, what the task had. */
+function canStay({ fit, table }: Cluster, { shape }: Task, { node, groups }: Holding): boolean {
+  if (groups.length === 0) return fit.fitsLater(shape, node.index);
+  const memory = shareMemoryMiB(shape.gpu, node.gpuMemoryMiB);
+  let devices = 0;
+  for (const id of groups) {
+    const group = node.groups.get(id);
+    if (group === undefined || group.laterMiB + memory > node.gpuMemoryMiB) return false;
+    if (group.laterHolders === 0) devices++;
+  }
+  if ((table.later[gpuAt]?.[node.index] ?? 0) < devices) return false;
+  return shape.places.every(
+    (place, k) => place === gpuAt || (table.later[place]?.[node.index] ?? 0) >= (shape.amounts[k] ?? 0),
+  );
+}
+
+/** Whoever takes only the first one does not pay for the order of the others. */
+function* bestFirst<T extends object>(options: readonly T[], compare: (a: T, b: T) => number): Iterable<T> {
+  const [first, ...others] = options;
+  if (first === undefined) return;
+  let best = first;
+  for (const option of others) if (compare(option, best) < 0) best = option;
+  yield best;
+  for (const option of [...options].sort(compare)) if (option !== best) yield option;
+}
+
+/** What no eviction can cure: something is missing, or no node is large enough. */
+export function isHopeless(session: Session, step: Step): boolean {
+  return step.tasks.some((task) => isHopelessTask(session, task));
+}
+
+/** By cycle and shape: pods of one shape name the same volumes and ConfigMaps. */
+const hopeless = new WeakMap<Session, Map<PodShape, boolean>>();
+
+function isHopelessTask(session: Session, task: Task): boolean {
+  const { shape } = task;
+  let byShape = hopeless.get(session);
+  if (byShape === undefined) {
+    byShape = new Map();
+    hopeless.set(session, byShape);
+  }
+  let known = shape.hasDeviceClaims ? undefined : byShape.get(shape);
+  if (known === undefined) {
+    known =
+      problemOf(session.cluster, task) !== undefined ||
+      shape.places.some(
+        (place, k) => mostOnOneNode(session, place, { isHealthy: true }) < (shape.amounts[k] as number),
+      );
+    byShape.set(shape, known);
+  }
+  return known;
+}
+
+function hasTopology(job: Job): boolean {
+  const { topologyConstraint, subGroups } = job.spec;
+  return (
+    topologyConstraint !== undefined ||
+    (subGroups ?? []).some((each) => (each.topologyConstraint ?? undefined) !== undefined)
+  );
+}

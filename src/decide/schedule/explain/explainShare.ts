@@ -1,0 +1,141 @@
+import { type GpuRequest, gpuMilliOf, shareMemoryMiB } from "../cluster/gpuRequest.ts";
+import type { NodeState } from "../cluster/nodeState.ts";
+import { gpuAt, podsAt } from "../cluster/resources.ts";
+import type { Task } from "../cluster/task.ts";
+import { findSpot } from "../placement/placeTask.ts";
+import type { Session } from "../session.ts";
+import { numberText, placeText } from "./amountWords.ts";
+import { give } from "./cure.ts";
+import type { Verdict } from "./verdict.ts";
+
+/** Why a share of GPUs fits nowhere, as far as the share is the cause: no GPU has so much left, or its node has no room beside it. */
+export interface ShareFound {
+  readonly reason: Extract<Verdict["reason"], "NoGpuWithRoom" | "NodeFull">;
+  /** Goes on after who it is about. */
+  readonly text: string;
+  /** What would do besides others going; empty when there is nothing of that kind. */
+  readonly cure: string;
+}
+
+/** What a node has for a share, when everything that is being released is free. */
+interface Room {
+  readonly node: NodeState;
+  readonly gpus: number;
+  readonly idle: number;
+  /** Memory left on the shared GPU that has most of it. */
+  readonly mostMiB: number | undefined;
+  /** So much each of as many GPUs as are asked for has left. */
+  readonly eachMiB: number;
+  /** Its GPUs have room. */
+  readonly fits: boolean;
+  readonly lacks: readonly Lack[];
+}
+
+interface Lack {
+  readonly place: number;
+  readonly amount: number;
+  readonly text: string;
+  /** The node has as much; others have it. */
+  readonly canBeFreed: boolean;
+}
+
+type Share = Extract<GpuRequest, { type: "fraction" | "memory" }>;
+
+/** `open` are the nodes that nothing but room keeps it from. Undefined when it asks for no share, or none of them has GPUs. */
+export function explainShare(session: Session, task: Task, open: readonly NodeState[]): ShareFound | undefined {
+  const { gpu } = task.shape;
+  if (gpu.type !== "fraction" && gpu.type !== "memory") return undefined;
+  const rooms = open.map((node) => roomOn(session, task, gpu, node)).filter(({ gpus }) => gpus >= gpu.devices);
+  const [first] = rooms;
+  if (first === undefined) return undefined;
+  const asks = `asks for ${gpu.devices > 1 ? `${gpu.devices} times ` : ""}${wantedText(gpu, first.node)} of a GPU`;
+  const full = rooms.filter(({ fits, lacks }) => fits && lacks.length > 0);
+  const lacksText = ({ lacks }: Room): string => lacks.map(({ text }) => text).join(" and ");
+  if (full.length > 0) {
+    const shown = full.slice(0, 3).map((room) => `${room.node.name} lacks ${lacksText(room)}`);
+    const cured = full.find((room) => room.lacks.every((lack) => lack.canBeFreed) && fitsWith(session, task, room));
+    return {
+      reason: "NodeFull",
+      text: `${asks}, for which ${full.length === 1 ? "one node has" : `${full.length} nodes have`} room on a GPU, but ${shown.join("; ")}${more(full.length)}`,
+      cure: cured === undefined ? "" : `free ${lacksText(cured)} on ${cured.node.name}, or add a node`,
+    };
+  }
+  const byRoom = rooms.filter(({ fits }) => !fits).sort((a, b) => b.eachMiB - a.eachMiB || a.node.index - b.node.index);
+  const [best] = byRoom;
+  if (best === undefined) return undefined;
+  const shown = byRoom.slice(0, 3).map(({ node, gpus, idle, mostMiB }) => {
+    const rest =
+      mostMiB === undefined
+        ? "none of them shared"
+        : `the most that a shared one has left is ${parts((mostMiB * 1000) / node.gpuMemoryMiB)}`;
+    return `${node.name} has ${gpus} GPUs, ${idle > 0 ? idle : "none"} of them free, and ${rest}`;
+  });
+  return {
+    reason: "NoGpuWithRoom",
+    text: `${asks}, and ${gpu.devices > 1 ? "no node has that many with so much left" : "no GPU has that"}: ${shown.join("; ")}${more(byRoom.length)}`,
+    cure: best.lacks.length > 0 ? "" : lessText(gpu, best),
+  };
+}
+
+function roomOn({ cluster }: Session, { shape }: Task, gpu: Share, node: NodeState): Room {
+  const { later, idle: now } = cluster.table;
+  const at = node.index;
+  const memoryMiB = node.gpuMemoryMiB;
+  const wantedMiB = shareMemoryMiB(gpu, memoryMiB);
+  const idle = Math.max(0, later[gpuAt]?.[at] ?? 0);
+  const shared = [...node.groups.values()]
+    .filter(({ laterHolders }) => laterHolders > 0)
+    .map(({ laterMiB }) => Math.max(0, memoryMiB - laterMiB))
+    .sort((a, b) => b - a);
+  const joinable = shared.filter((leftMiB) => leftMiB >= wantedMiB).length;
+  const fresh = Math.max(0, gpu.devices - joinable);
+  const lacks: Lack[] = [];
+  for (const [k, place] of shape.places.entries()) {
+    const left = Math.max(0, Math.min(later[place]?.[at] ?? 0, now[place]?.[at] ?? 0));
+    const slots = place === podsAt ? fresh : 0;
+    const wants = (shape.amounts[k] ?? 0) + slots;
+    if (left >= wants) continue;
+    const what = placeText(cluster.names.names[place] ?? "", place);
+    const why = slots > 0 ? ` (one for the pod, ${slots} for a reservation)` : "";
+    const of = place === podsAt ? `of ${wants} ` : "";
+    const canBeFreed = (node.capacity[place] ?? 0) >= wants;
+    const text = `${numberText(wants - left, place)} ${of}${what}${why}`;
+    lacks.push({ place, amount: wants - left, text, canBeFreed });
+  }
+  return {
+    node,
+    gpus: node.capacity[gpuAt] ?? 0,
+    idle,
+    mostMiB: shared[0],
+    eachMiB: idle >= gpu.devices ? memoryMiB : (shared[gpu.devices - idle - 1] ?? 0),
+    fits: wantedMiB <= memoryMiB && fresh <= idle,
+    lacks,
+  };
+}
+
+/** Tried: with what it lacks the node takes it. */
+function fitsWith(session: Session, task: Task, { node, lacks }: Room): boolean {
+  for (const { place, amount } of lacks) give(session, { node, place, amount });
+  const spot = findSpot(session.cluster, task, { nodes: [node.index] });
+  for (const { place, amount } of lacks) give(session, { node, place, amount }, -1);
+  return spot !== undefined;
+}
+
+/** What of each GPU could be had on the roomiest node. */
+function lessText(gpu: Share, { node, eachMiB }: Room): string {
+  if (gpu.type === "memory") return eachMiB > 0 ? `ask for ${eachMiB} MiB or less` : "";
+  const hundredths = Math.floor((eachMiB * 100) / node.gpuMemoryMiB);
+  return hundredths > 0 ? `ask for ${(hundredths / 100).toFixed(2)} or less` : "";
+}
+
+function wantedText(gpu: Share, { gpuMemoryMiB }: NodeState): string {
+  return gpu.type === "memory" ? `${gpu.memoryMiB} MiB` : parts(gpuMilliOf({ ...gpu, devices: 1 }, gpuMemoryMiB));
+}
+
+function parts(milli: number): string {
+  return (Math.floor(milli / 10) / 100).toFixed(2);
+}
+
+function more(nodes: number): string {
+  return nodes > 3 ? `; and ${nodes - 3} more` : "";
+}

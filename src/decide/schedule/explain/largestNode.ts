@@ -1,0 +1,65 @@
+import { shareMemoryMiB } from "../cluster/gpuRequest.ts";
+import { gpuAt } from "../cluster/resources.ts";
+import type { Task } from "../cluster/task.ts";
+import type { Session } from "../session.ts";
+import { numberText, placeText } from "./amountWords.ts";
+
+interface Largest {
+  /** By resource. */
+  readonly ofAll: Map<number, number>;
+  readonly ofHealthy: Map<number, number>;
+}
+
+const known = new WeakMap<Session, Largest>();
+
+/** The most that one node has of a resource. All pods that wait ask for it, so it is worked out once in a cycle. */
+export function mostOnOneNode(session: Session, place: number, { isHealthy }: { isHealthy: boolean }): number {
+  let largest = known.get(session);
+  if (largest === undefined) {
+    largest = { ofAll: new Map(), ofHealthy: new Map() };
+    known.set(session, largest);
+  }
+  const byPlace = isHealthy ? largest.ofHealthy : largest.ofAll;
+  let most = byPlace.get(place);
+  if (most !== undefined) return most;
+  most = 0;
+  for (const node of session.cluster.table.nodes) {
+    if (!isHealthy || node.isHealthy) most = Math.max(most, node.capacity[place] ?? 0);
+  }
+  byPlace.set(place, most);
+  return most;
+}
+
+/** A pod that asks for more than any node has, however empty; the text goes on after who it is about. */
+export function largerThanAnyNode(session: Session, { shape }: Task): { text: string; cure: string } | undefined {
+  const { cluster } = session;
+  for (const [k, place] of shape.places.entries()) {
+    const wants = shape.amounts[k] ?? 0;
+    const most = mostOnOneNode(session, place, { isHealthy: false });
+    if (wants <= most) continue;
+    const what = placeText(cluster.names.names[place] ?? "", place);
+    return {
+      text: `asks for ${numberText(wants, place)} ${what}, and ${most === 0 ? "no node has any" : `the largest node has ${numberText(most, place)}`}`,
+      cure: `ask for at most ${numberText(most, place)} ${what}, or add a node with ${numberText(wants, place)}`,
+    };
+  }
+  const { gpu } = shape;
+  if (gpu.type !== "memory" && gpu.type !== "fraction") return undefined;
+  const devices = mostOnOneNode(session, gpuAt, { isHealthy: false });
+  if (gpu.devices > devices) {
+    return {
+      text: `asks for shares of ${gpu.devices} GPUs of one node, and ${devices === 0 ? "no node has any" : `the largest node has ${devices}`}`,
+      cure:
+        devices === 0
+          ? "add a node with GPUs"
+          : `ask for shares of at most ${devices} GPUs, or add a node with ${gpu.devices}`,
+    };
+  }
+  if (gpu.type === "fraction") return undefined;
+  const { mostMiB } = cluster.gpuMemoryRange();
+  if (shareMemoryMiB(gpu, mostMiB) <= mostMiB) return undefined;
+  return {
+    text: `asks for ${gpu.memoryMiB} MiB of GPU memory, and the largest GPU has ${mostMiB}`,
+    cure: `ask for at most ${mostMiB} MiB`,
+  };
+}

@@ -1,0 +1,81 @@
+import type { Cluster } from "../cluster/cluster.ts";
+import type { Job } from "../cluster/job.ts";
+import { isAllocatedStatus } from "../cluster/task.ts";
+import { JobLine, sortedJobs } from "../queues/order.ts";
+import { isBeingBound, type Session } from "../session.ts";
+import { isReady } from "./gang.ts";
+
+/** Gives out what is free, job after job in the order of fairness. An elastic job that has grown goes back in line. */
+export function allocate(session: Session): void {
+  const { cluster } = session;
+  session.unplaceable.clear();
+  for (const job of plainLine(session)) servePlain(session, job);
+  const depth = cluster.settings.queueDepth["allocate"];
+  const candidates = session.candidates();
+  // Somebody was evicted for these: what was promised to them is theirs before anybody else's.
+  const promised = cluster.nominated.size === 0 ? [] : candidates.filter(isNominated);
+  for (const job of sortedJobs(promised)) while (serve(session, job) && isNominated(job));
+  const line = new JobLine(
+    cluster,
+    session.total,
+    candidates.filter((job) => job.pendingCount > 0),
+    depth,
+  );
+  for (let job = line.pop(); job !== undefined; job = line.pop()) {
+    if (serve(session, job) && job.pendingCount > 0) line.push(job);
+  }
+  // From here on others may go and leave room.
+  session.unplaceable.clear();
+}
+
+interface PlainLine {
+  readonly number: number;
+  readonly jobs: readonly Job[];
+}
+
+/** Of each cluster the line of the last cycle: who still waits stands where it stood, so that putting them in order costs little. */
+const lastLines = new WeakMap<Cluster, PlainLine>();
+
+/** Jobs without a queue, in order. */
+function plainLine(session: Session): readonly Job[] {
+  const { cluster } = session;
+  const last = lastLines.get(cluster) ?? { number: 0, jobs: [] };
+  const number = last.number + 1;
+  const line: Job[] = [];
+  const join = (job: Job): void => {
+    job.lineNumber = number;
+    if (!session.isLeftToClaimScheduler(job)) line.push(job);
+  };
+  for (const job of last.jobs) if (cluster.waiting.has(job)) join(job);
+  for (const job of cluster.waiting) if (!job.isGroup && job.lineNumber !== number) join(job);
+  const jobs = sortedJobs(line);
+  lastLines.set(cluster, { number, jobs });
+  return jobs;
+}
+
+/** A pod alone, or a gang without a queue: all that it needs, then one by one what more there is of it. */
+function servePlain(session: Session, job: Job): void {
+  if (!isReady(job.root)) {
+    session.obstacles.set(job, { type: "notReady" });
+    return;
+  }
+  if (isBeingBound(job)) return;
+  while (serve(session, job) && job.pendingCount > 0);
+}
+
+function serve(session: Session, job: Job): boolean {
+  if (!session.tryPlace(job)) return false;
+  session.obstacles.delete(job);
+  if (!session.decided.has(job)) session.decided.set(job, "allocate");
+  return true;
+}
+
+function isNominated(job: Job): boolean {
+  for (const set of job.podSets) {
+    if (set.pending === 0) continue;
+    for (const task of set.tasks) {
+      if (!isAllocatedStatus[task.status] && task.pod.status?.nominatedNodeName !== undefined) return true;
+    }
+  }
+  return false;
+}

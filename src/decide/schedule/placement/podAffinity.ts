@@ -1,0 +1,103 @@
+import type { DomainCounts } from "../cluster/domainCounter.ts";
+import type { PodTerms } from "../cluster/podTerms.ts";
+import type { Task } from "../cluster/task.ts";
+import type { Fit } from "./fit.ts";
+
+/** What other pods have to say about where a pod may go: affinity, anti-affinity on both sides, and spread. */
+
+export type SocialVerdict = "affinity" | "anti-affinity" | "spread";
+
+/** Answers for one pod and the state of the moment; made anew for each decision. Nodes are meant by their place in the table. */
+export interface InterPodRules {
+  /** Why the node is refused, or undefined. */
+  refuses(at: number): SocialVerdict | undefined;
+  /** Whether any node may be refused at all. */
+  readonly mayRefuse: boolean;
+  /** Whether others' company may be worth anything anywhere. */
+  readonly hasScore: boolean;
+  /** Writes down what it is worth on each node: the higher the better. */
+  score(byNode: Float64Array): void;
+}
+
+interface AffinityRule extends DomainCounts {
+  /** No pod matches anywhere and this one matches itself: it may be the first. */
+  readonly mayBeFirst: boolean;
+}
+
+interface SpreadRule extends DomainCounts {
+  /** So many may be in a domain before this one comes. */
+  readonly most: number;
+}
+
+/** Undefined when nobody has anything to say. */
+export function socialRules(task: Task, terms: PodTerms, fit: Fit): InterPodRules | undefined {
+  const { shape } = task;
+  const matchesOthersAntiAffinity = terms.matchesOthersAntiAffinity(task);
+  const hasOwn =
+    shape.affinity.length + shape.antiAffinity.length + shape.spread.length > 0 ||
+    shape.preferredAffinity.length + shape.preferredAntiAffinity.length > 0;
+  if (!hasOwn && !matchesOthersAntiAffinity) return undefined;
+  const own = terms.ownOf(task);
+
+  const wanted = own.wanted.map((each): AffinityRule => {
+    const { ofNode, counts, isEmpty } = terms.countsOf(each);
+    return { ofNode, counts, mayBeFirst: isEmpty && terms.isMatch(each.term, task) };
+  });
+  const unwanted = own.unwanted.map((each): DomainCounts => terms.countsOf(each));
+  const keptApart = matchesOthersAntiAffinity ? [...unwanted, ...terms.shunning(task)] : unwanted;
+  const spread: SpreadRule[] = [];
+  const spreadSoftly: DomainCounts[] = [];
+  for (const each of own.spread) {
+    const { constraint, term } = each;
+    const isEverywhere = constraint.nodeAffinityPolicy === "Ignore";
+    const counter = terms.countsOf(each, isEverywhere ? undefined : fit.accepting(shape.where));
+    const { ofNode, counts } = counter;
+    if (constraint.whenUnsatisfiable !== "DoNotSchedule") {
+      spreadSoftly.push({ ofNode, counts });
+      continue;
+    }
+    // With fewer domains than asked for, an empty one is assumed: pods wait until there are enough.
+    const least = counter.domainCount < (constraint.minDomains ?? 1) ? 0 : counter.least;
+    const self = terms.isMatch(term, task) ? 1 : 0;
+    spread.push({ ofNode, counts, most: constraint.maxSkew + least - self });
+  }
+  const preferred = own.preferred.map((each) => {
+    const { ofNode, counts } = terms.countsOf(each);
+    return { weight: each.weight, ofNode, counts };
+  });
+
+  return {
+    mayRefuse: wanted.length + keptApart.length + spread.length > 0,
+    hasScore: preferred.length + spreadSoftly.length > 0,
+    refuses(at) {
+      for (const { ofNode, counts, mayBeFirst } of wanted) {
+        const domain = ofNode[at] as number;
+        if (domain < 0 || (!mayBeFirst && (counts[domain] as number) === 0)) return "affinity";
+      }
+      for (const { ofNode, counts } of keptApart) {
+        const domain = ofNode[at] as number;
+        if (domain >= 0 && (counts[domain] as number) > 0) return "anti-affinity";
+      }
+      for (const { ofNode, counts, most } of spread) {
+        const domain = ofNode[at] as number;
+        if (domain < 0 || (counts[domain] as number) > most) return "spread";
+      }
+      return undefined;
+    },
+    score(byNode) {
+      byNode.fill(0);
+      for (const { weight, ofNode, counts } of preferred) {
+        for (let at = 0; at < byNode.length; at++) {
+          const domain = ofNode[at] as number;
+          if (domain >= 0) byNode[at] = (byNode[at] as number) + weight * (counts[domain] as number);
+        }
+      }
+      for (const { ofNode, counts } of spreadSoftly) {
+        for (let at = 0; at < byNode.length; at++) {
+          const domain = ofNode[at] as number;
+          byNode[at] = (byNode[at] as number) - (domain < 0 ? 100 : (counts[domain] as number));
+        }
+      }
+    },
+  };
+}

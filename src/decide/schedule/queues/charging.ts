@@ -1,0 +1,35 @@
+import type { Job } from "../cluster/job.ts";
+import { addTo, type Vector } from "../cluster/resources.ts";
+import type { Task } from "../cluster/task.ts";
+
+/** What queues count for pods that have a place: along the whole path of the job's queue, in sum and by type of GPU. */
+
+/** Replaces what the queues count for a task, and says what they count now. */
+export function recharge(task: Task, vector: Vector | undefined): Vector | undefined {
+  const { job, counted } = task;
+  if (job === undefined) return undefined;
+  if (counted !== undefined) {
+    addTo(job.allocated, counted, -1);
+    job.queue?.charge(counted, job.isPreemptible, -1);
+    chargeType(job, task.countedType, -counted[0]);
+  }
+  if (vector !== undefined) {
+    addTo(job.allocated, vector);
+    job.queue?.charge(vector, job.isPreemptible, 1);
+    task.countedType = task.holdings.at(-1)?.node.gpuType ?? "";
+    chargeType(job, task.countedType, vector[0]);
+  }
+  return vector;
+}
+
+function chargeType(job: Job, type: string, gpuMilli: number): void {
+  if (gpuMilli === 0) return;
+  job.allocatedByType.set(type, (job.allocatedByType.get(type) ?? 0) + gpuMilli);
+  job.queue?.chargeType(type, gpuMilli, job.isPreemptible, 1);
+}
+
+/** All that a job has comes to its queue, or leaves it. */
+export function chargeJob(job: Job, times: number): void {
+  job.queue?.charge(job.allocated, job.isPreemptible, times);
+  for (const [type, gpuMilli] of job.allocatedByType) job.queue?.chargeType(type, gpuMilli, job.isPreemptible, times);
+}

@@ -1,0 +1,54 @@
+import { equalFields } from "../../../model/json.ts";
+import type { Queue } from "../../../model/scheduling/queue.ts";
+import type { Job } from "../cluster/job.ts";
+import { type Vector, zeroVector } from "../cluster/resources.ts";
+import { chargeJob } from "./charging.ts";
+import { QueueTree } from "./queueTree.ts";
+
+/** The queues as objects and as a tree, which is built anew when one of them has changed. */
+export class QueueBook {
+  tree = new QueueTree([]);
+  private readonly objects = new Map<string, Queue>();
+  private usage: ReadonlyMap<string, Readonly<Vector>> = new Map();
+  private isDirty = true;
+
+  /** False when it says nothing new. */
+  put(queue: Queue): boolean {
+    const before = this.objects.get(queue.metadata.name);
+    if (before?.metadata.uid === queue.metadata.uid && equalFields(before.spec, queue.spec)) return false;
+    this.objects.set(queue.metadata.name, queue);
+    this.isDirty = true;
+    return true;
+  }
+
+  remove(name: string): void {
+    this.objects.delete(name);
+    this.isDirty = true;
+  }
+
+  /** What decides how the tree is built has changed. */
+  touched(): void {
+    this.isDirty = true;
+  }
+
+  setUsage(usage: ReadonlyMap<string, Readonly<Vector>>): void {
+    this.usage = usage;
+    this.takeUsage();
+  }
+
+  /** Brings the tree up to date, and what jobs have into it. */
+  refresh(jobs: Iterable<Job>, options: { readonly hasFullHierarchy: boolean }): void {
+    if (!this.isDirty) return;
+    this.isDirty = false;
+    this.tree = new QueueTree(this.objects.values(), options);
+    this.takeUsage();
+    for (const job of jobs) {
+      job.queue = this.tree.byName.get(job.queueName);
+      chargeJob(job, 1);
+    }
+  }
+
+  private takeUsage(): void {
+    for (const queue of this.tree.byName.values()) queue.usage = [...(this.usage.get(queue.name) ?? zeroVector())];
+  }
+}

@@ -1,0 +1,24 @@
+import { expect, test } from "vitest";
+import type { ObjectMeta } from "../../../model/object.ts";
+import { chosenLabels, metricLabelsOf } from "./queueMetricLabels.ts";
+
+const meta = (labels?: Record<string, string>) => ({ name: "q", ...(labels && { labels }) }) as unknown as ObjectMeta;
+const queueController = {
+  queueLabelToMetricLabel: "team=queue_team, example.com/tier=tier",
+  queueLabelToDefaultMetricValue: "example.com/tier=none",
+};
+
+test.each([
+  ["those that it has", { team: "red", "example.com/tier": "gold", other: "x" }, { queue_team: "red", tier: "gold" }],
+  ["what is usual for those that it lacks", { team: "red" }, { queue_team: "red", tier: "none" }],
+  ["nothing where nothing is usual", undefined, { queue_team: "", tier: "none" }],
+])("of the labels that were chosen a queue's metrics have %s", (_, labels, expected) => {
+  expect(metricLabelsOf(meta(labels), chosenLabels({ queueController }))).toEqual(expected);
+});
+
+test.each([undefined, "", "team", "team=", "=x", "a=b=c"])("%j chooses no labels", (queueLabelToMetricLabel) => {
+  expect(
+    chosenLabels({ queueController: queueLabelToMetricLabel === undefined ? {} : { queueLabelToMetricLabel } }),
+  ).toEqual([]);
+  expect(chosenLabels(undefined)).toEqual([]);
+});

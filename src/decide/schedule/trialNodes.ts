@@ -1,8 +1,0 @@
-import type { Cluster } from "./cluster.ts";
-import type { NodeState } from "./nodeState.ts";
-import type { Candidates } from "./placeTask.ts";
-
-/** The nodes that something is tried on. */
-export function nodesOf({ table }: Cluster, { nodes }: Candidates): readonly NodeState[] {
-  return nodes === undefined ? table.nodes : nodes.map((at) => table.nodes[at] as NodeState);
-}

@@ -1,7 +1,6 @@
 import { kubeHttp } from "../adapters/kubeHttp.ts";
 import { pinoLog } from "../adapters/pinoLog.ts";
 import { systemClock } from "../adapters/systemClock.ts";
-import { addFaults, clearFaults, faultId, listFaults } from "../control/nodes/clusterFaults.ts";
 import {
   annotatedFaults,
   type Fault,
@@ -9,8 +8,9 @@ import {
   faultKinds,
   isActive,
   readFault,
-} from "../decide/nodes/faults.ts";
-import { isSimulated } from "../decide/nodes/simNode.ts";
+} from "../kubelet/node/faults.ts";
+import { isSimulated } from "../kubelet/node/simNode.ts";
+import { addFaults, clearFaults, faultId, listFaults } from "../kubelet/run/clusterFaults.ts";
 import type { JsonObject } from "../model/json.ts";
 import type { Node } from "../model/kubernetes.generated.ts";
 import { UserError } from "../model/userError.ts";

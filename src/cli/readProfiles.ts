@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
-import type { Profile } from "../decide/nodes/profile.ts";
-import { parseProfiles } from "../decide/nodes/profiles.ts";
+import type { Profile } from "../model/profiles/profile.ts";
+import { parseProfiles } from "../model/profiles/profiles.ts";
 import { UserError } from "../model/userError.ts";
 
 /** Node profiles of the user's own, from the files of `--profile-file`. */

@@ -5,7 +5,6 @@ import { type KubeHttp, kubeHttp } from "../adapters/kubeHttp.ts";
 import { pinoLog } from "../adapters/pinoLog.ts";
 import { systemClock } from "../adapters/systemClock.ts";
 import { CancelSource } from "../control/cancelSource.ts";
-import { proveGangBarrier } from "../control/verify/gangBarrier.ts";
 import { guardTarget } from "../control/verify/guardTarget.ts";
 import { firstAnswerMs, runVerify } from "../control/verify/runVerify.ts";
 import type { CheckFinding } from "../decide/verify/check.ts";
@@ -21,6 +20,7 @@ import {
   type VerifyError,
   type VerifyResult,
 } from "../decide/verify/verifyResult.ts";
+import { proveGangBarrier } from "../kubelet/barrier/gangBarrier.ts";
 import { timeToMs } from "../model/time.ts";
 import { UserError } from "../model/userError.ts";
 import type { Cancel } from "../ports/cancel.ts";

@@ -1,5 +1,5 @@
 /** What `muster verify` was asked for, from flags and variables. Everything is checked before the first call. */
-import { findProfile, profilesWith } from "../decide/nodes/profiles.ts";
+
 import type { CheckId } from "../decide/verify/check.ts";
 import { checks, defaultChecks, findCheck } from "../decide/verify/checks.ts";
 import { durationMs, wholeSecondsMs } from "../decide/verify/duration.ts";
@@ -10,6 +10,7 @@ import {
   type VerifyConfig,
   verifyConfig,
 } from "../decide/verify/verifyConfig.ts";
+import { findProfile, profilesWith } from "../model/profiles/profiles.ts";
 import { timeToMs } from "../model/time.ts";
 import { UserError } from "../model/userError.ts";
 import type { ClusterFlags } from "./findCluster.ts";

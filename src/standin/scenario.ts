@@ -1,5 +1,5 @@
 /** A cloud from a file: what it has, and what is wrong with it. A field that makes no sense is named, with what would. */
-import { parseDuration } from "../model/cel/time.ts";
+import { parseDuration } from "../cel/time.ts";
 import { UserError } from "../model/userError.ts";
 import type { StandInCloud } from "./cloud.ts";
 import type { CloudFaults, FailKind, FailRule } from "./faults.ts";

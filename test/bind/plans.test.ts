@@ -4,8 +4,8 @@
  */
 import { describe, expect, test } from "vitest";
 import { deviceOf } from "../../src/decide/bind/reservation.ts";
-import { findProfile, profilesWith } from "../../src/decide/nodes/profiles.ts";
 import type { KubeObject } from "../../src/model/object.ts";
+import { findProfile, profilesWith } from "../../src/model/profiles/profiles.ts";
 import { BindCluster } from "./bindCluster.ts";
 import { Waylaid } from "./waylaid.ts";
 

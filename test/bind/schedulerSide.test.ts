@@ -4,9 +4,9 @@ import type { Controllers } from "../../src/control/controllers.ts";
 import { AccountReconciler } from "../../src/control/schedule/accountReconciler.ts";
 import { ReasonBook } from "../../src/control/schedule/reasonBook.ts";
 import type { SchedulerCaches } from "../../src/control/schedule/schedulerCaches.ts";
-import { findProfile, profilesWith } from "../../src/decide/nodes/profiles.ts";
 import type { Pod } from "../../src/model/kubernetes.generated.ts";
 import { refused } from "../../src/model/outcome.ts";
+import { findProfile, profilesWith } from "../../src/model/profiles/profiles.ts";
 import { BindCluster } from "./bindCluster.ts";
 import { type Call, Waylaid } from "./waylaid.ts";
 

@@ -6,15 +6,15 @@ import { Controllers } from "../../src/control/controllers.ts";
 import { knownDeviceWorld } from "../../src/control/devices/deviceCaches.ts";
 import { type DevicesOptions, devicesComponent } from "../../src/control/devices/devicesComponent.ts";
 import { MetricsBook } from "../../src/control/metricsBook.ts";
-import { nodesComponent } from "../../src/control/nodes/nodesComponent.ts";
-import type { NodesOptions } from "../../src/control/nodes/nodesOptions.ts";
 import { FaultyKube } from "../../src/control/testing/faultyKube.ts";
 import { KeptLog } from "../../src/control/testing/keptLog.ts";
 import type { DevicesDescription } from "../../src/decide/devices/describeDevices.ts";
-import { fastDelays } from "../../src/decide/nodes/podPlan.ts";
-import { parsePool, profilesWith } from "../../src/decide/nodes/profiles.ts";
+import { fastDelays } from "../../src/kubelet/pods/podPlan.ts";
+import { nodesComponent } from "../../src/kubelet/run/nodesComponent.ts";
+import type { NodesOptions } from "../../src/kubelet/run/nodesOptions.ts";
 import type { Pod, ResourceClaim, ResourceClaimSpec } from "../../src/model/kubernetes.generated.ts";
 import type { KubeObject } from "../../src/model/object.ts";
+import { parsePool, profilesWith } from "../../src/model/profiles/profiles.ts";
 
 export interface DevicesClusterOptions {
   readonly pools?: readonly string[];

@@ -9,7 +9,6 @@ import {
   request,
   slice,
 } from "../../src/decide/devices/testCluster.ts";
-import { seededBelow } from "../../src/decide/nodes/seeded.ts";
 import type {
   DeviceConstraint,
   DeviceRequest,
@@ -17,6 +16,7 @@ import type {
   ResourceSlice,
 } from "../../src/model/kubernetes.generated.ts";
 import { parseQuantity } from "../../src/model/quantity.ts";
+import { seededBelow } from "../../src/model/seeded.ts";
 import type { OracleInput } from "./oracle.ts";
 
 /** A small cluster and a few claims that follow from a number; no case is so large that every assignment cannot be listed. */

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { faultKinds } from "../../src/decide/nodes/faults.ts";
+import { faultKinds } from "../../src/kubelet/node/faults.ts";
 
 test("the page about simulated nodes lists every fault with its parameters", () => {
   const page = readFileSync(new URL("../../docs/simulated-nodes.md", import.meta.url), "utf8");

@@ -1,6 +1,6 @@
 /** Start-up order (SO-1 to SO-4) on simulated nodes: the wait is an init container that the node plays, and nothing is pulled. */
 import { expect, test } from "vitest";
-import { type Delays, livelyDelays } from "../../src/decide/nodes/podPlan.ts";
+import { type Delays, livelyDelays } from "../../src/kubelet/pods/podPlan.ts";
 import { labels } from "../../src/model/gang/keys.ts";
 import type { PodCliqueSet } from "../../src/model/gang/types.ts";
 import type { Pod } from "../../src/model/kubernetes.generated.ts";

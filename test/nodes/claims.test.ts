@@ -1,10 +1,10 @@
 /** Claims on simulated nodes: prepared before containers start, given back after they stop, stale when a device goes. */
 import { expect, test } from "vitest";
-import { addFaults } from "../../src/control/nodes/clusterFaults.ts";
-import { readFault } from "../../src/decide/nodes/faults.ts";
 import { claimsHold } from "../../src/decide/verify/checks/claimsHold.ts";
 import { clusterSnapshot, type SnapshotKind } from "../../src/decide/verify/clusterSnapshot.ts";
 import type { KindName } from "../../src/decide/verify/readKinds.ts";
+import { readFault } from "../../src/kubelet/node/faults.ts";
+import { addFaults } from "../../src/kubelet/run/clusterFaults.ts";
 import type { ResourceClaim, ResourceSlice } from "../../src/model/kubernetes.generated.ts";
 import type { KubeObject } from "../../src/model/object.ts";
 import { NodesCluster } from "./nodesCluster.ts";

@@ -1,8 +1,8 @@
 /** Each fault, as it shows on the running part: by the node's annotation or by command, from outside through the API. */
 import { expect, test } from "vitest";
-import { addFaults, clearFaults, faultId, listFaults } from "../../src/control/nodes/clusterFaults.ts";
 import { workloads } from "../../src/control/workloads/workloads.ts";
-import { readFault } from "../../src/decide/nodes/faults.ts";
+import { readFault } from "../../src/kubelet/node/faults.ts";
+import { addFaults, clearFaults, faultId, listFaults } from "../../src/kubelet/run/clusterFaults.ts";
 import type { Lease, Node, Pod, ResourceSlice } from "../../src/model/kubernetes.generated.ts";
 import { NodesCluster, readyOf, withGpus } from "./nodesCluster.ts";
 

@@ -1,6 +1,6 @@
 /** The part as it runs: nodes register, stay alive, and run pods; everything is seen from outside, through the API. */
 import { expect, test } from "vitest";
-import { admissionFailures } from "../../src/control/nodes/podReconciler.ts";
+import { admissionFailures } from "../../src/kubelet/run/podReconciler.ts";
 import type { Lease, ResourceSlice } from "../../src/model/kubernetes.generated.ts";
 import { NodesCluster, readyOf, withGpus } from "./nodesCluster.ts";
 

@@ -3,29 +3,29 @@ import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
 import { TestApi } from "../../src/apiserver/testing/testApi.ts";
+import { applyIntent } from "../../src/intents/applyIntent.ts";
+import { draDefaults } from "../../src/kubelet/devices/draDevices.ts";
+import { nextForSlices } from "../../src/kubelet/devices/draDriver.ts";
+import { type Fault, readFault } from "../../src/kubelet/node/faults.ts";
+import { intentOfWrite } from "../../src/kubelet/node/intentOfWrite.ts";
+import { nextForNode, nodeLifeDefaults } from "../../src/kubelet/node/nodeLife.ts";
+import type { NodeWrite } from "../../src/kubelet/node/nodeWrite.ts";
+import { nodeObject, simNode } from "../../src/kubelet/node/simNode.ts";
 import {
   claimLifeDefaults,
   claimsPrepared,
   nextForClaim,
   type PreparedClaim,
-} from "../../src/decide/nodes/claimLife.ts";
-import { draDefaults } from "../../src/decide/nodes/draDevices.ts";
-import { nextForSlices } from "../../src/decide/nodes/draDriver.ts";
-import { type Fault, readFault } from "../../src/decide/nodes/faults.ts";
-import { intentOfWrite } from "../../src/decide/nodes/intentOfWrite.ts";
-import { nextForNode, nodeLifeDefaults } from "../../src/decide/nodes/nodeLife.ts";
-import type { NodeWrite } from "../../src/decide/nodes/nodeWrite.ts";
-import { nextForPod } from "../../src/decide/nodes/podLife.ts";
-import { generalDelays } from "../../src/decide/nodes/podPlan.ts";
-import type { PodMemory } from "../../src/decide/nodes/podStatus.ts";
-import { findProfile, profilesWith } from "../../src/decide/nodes/profiles.ts";
-import { nodeObject, simNode } from "../../src/decide/nodes/simNode.ts";
-import { parseStages, type Stage } from "../../src/decide/nodes/stages/stage.ts";
-import { nextForObject, type StageJob } from "../../src/decide/nodes/stages/stageEngine.ts";
-import { applyIntent } from "../../src/intents/applyIntent.ts";
+} from "../../src/kubelet/pods/claimLife.ts";
+import { nextForPod } from "../../src/kubelet/pods/podLife.ts";
+import { generalDelays } from "../../src/kubelet/pods/podPlan.ts";
+import type { PodMemory } from "../../src/kubelet/pods/podStatus.ts";
+import { parseStages, type Stage } from "../../src/kubelet/stages/stage.ts";
+import { nextForObject, type StageJob } from "../../src/kubelet/stages/stageEngine.ts";
 import type { Lease, Node, Pod, ResourceClaim, ResourceSlice } from "../../src/model/kubernetes.generated.ts";
 import type { KubeObject } from "../../src/model/object.ts";
 import type { Outcome } from "../../src/model/outcome.ts";
+import { findProfile, profilesWith } from "../../src/model/profiles/profiles.ts";
 import type { ObjectRef, ResourceRef } from "../../src/ports/kubeApi.ts";
 
 const nodes: ResourceRef = { group: "", version: "v1", plural: "nodes" };

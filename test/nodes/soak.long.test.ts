@@ -2,7 +2,7 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { expect, test } from "vitest";
-import { admissionFailures } from "../../src/control/nodes/podReconciler.ts";
+import { admissionFailures } from "../../src/kubelet/run/podReconciler.ts";
 import type { Lease, Node } from "../../src/model/kubernetes.generated.ts";
 import type { KubeObject } from "../../src/model/object.ts";
 import { readyOf } from "./nodesCluster.ts";

@@ -2,9 +2,9 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { parseAllDocuments } from "yaml";
-import { addFaults } from "../../src/control/nodes/clusterFaults.ts";
-import { admissionFailures } from "../../src/control/nodes/podReconciler.ts";
-import { readFault } from "../../src/decide/nodes/faults.ts";
+import { readFault } from "../../src/kubelet/node/faults.ts";
+import { addFaults } from "../../src/kubelet/run/clusterFaults.ts";
+import { admissionFailures } from "../../src/kubelet/run/podReconciler.ts";
 import type { Lease, Node, PersistentVolumeClaim } from "../../src/model/kubernetes.generated.ts";
 import { NodesCluster, readyOf, withGpus } from "./nodesCluster.ts";
 

@@ -6,11 +6,11 @@ import type { Component } from "../../src/control/component.ts";
 import { Controllers } from "../../src/control/controllers.ts";
 import { ensureDefinitions, ensureStartObjects } from "../../src/control/ensureObjects.ts";
 import { MetricsBook } from "../../src/control/metricsBook.ts";
-import { nodesComponent } from "../../src/control/nodes/nodesComponent.ts";
-import type { NodesOptions } from "../../src/control/nodes/nodesOptions.ts";
 import { KeptLog } from "../../src/control/testing/keptLog.ts";
-import { fastDelays } from "../../src/decide/nodes/podPlan.ts";
-import { parsePool, profilesWith } from "../../src/decide/nodes/profiles.ts";
+import { fastDelays } from "../../src/kubelet/pods/podPlan.ts";
+import { nodesComponent } from "../../src/kubelet/run/nodesComponent.ts";
+import type { NodesOptions } from "../../src/kubelet/run/nodesOptions.ts";
+import { parsePool, profilesWith } from "../../src/model/profiles/profiles.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import { Heap } from "../../src/snapshot/heap.ts";
 

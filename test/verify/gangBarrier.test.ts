@@ -2,9 +2,9 @@
 import { expect, test } from "vitest";
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
 import { TestApi } from "../../src/apiserver/testing/testApi.ts";
-import { proveGangBarrier } from "../../src/control/verify/gangBarrier.ts";
-import { gangSize } from "../../src/decide/verify/barrierObjects.ts";
 import type { CheckFinding } from "../../src/decide/verify/check.ts";
+import { gangSize } from "../../src/kubelet/barrier/barrierObjects.ts";
+import { proveGangBarrier } from "../../src/kubelet/barrier/gangBarrier.ts";
 import type { Node, Pod } from "../../src/model/kubernetes.generated.ts";
 import { schedulingDefinitions } from "../../src/model/scheduling/definitions.ts";
 import type { KubeApi } from "../../src/ports/kubeApi.ts";

@@ -1,6 +1,6 @@
-import { type CelProgram, compile, evaluate } from "../../model/cel/cel.ts";
-import { boolType, type CelType, dynType } from "../../model/cel/types.ts";
-import type { CelValue } from "../../model/cel/values.ts";
+import { type CelProgram, compile, evaluate } from "../../cel/cel.ts";
+import { boolType, type CelType, dynType } from "../../cel/types.ts";
+import type { CelValue } from "../../cel/values.ts";
 import type { MatchCondition } from "../../model/kubernetes.generated.ts";
 
 /** What one expression may cost. */

@@ -1,6 +1,6 @@
-import { boolType, stringType } from "../../model/cel/types.ts";
-import type { CelValue } from "../../model/cel/values.ts";
-import { CelFailure } from "../../model/cel/values.ts";
+import { boolType, stringType } from "../../cel/types.ts";
+import type { CelValue } from "../../cel/values.ts";
+import { CelFailure } from "../../cel/values.ts";
 import type {
   MatchResources,
   ParamKind,

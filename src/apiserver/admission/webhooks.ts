@@ -1,5 +1,5 @@
 import { Buffer } from "node:buffer";
-import type { CelValue } from "../../model/cel/values.ts";
+import type { CelValue } from "../../cel/values.ts";
 import { equalJson, type JsonObject } from "../../model/json.ts";
 import type {
   MutatingWebhook,

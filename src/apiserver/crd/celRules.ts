@@ -1,6 +1,6 @@
-import { type CelProgram, compile, evaluate } from "../../model/cel/cel.ts";
-import { boolType, type CelType, optionalType, stringType } from "../../model/cel/types.ts";
-import { CelOptional, type CelValue } from "../../model/cel/values.ts";
+import { type CelProgram, compile, evaluate } from "../../cel/cel.ts";
+import { boolType, type CelType, optionalType, stringType } from "../../cel/types.ts";
+import { CelOptional, type CelValue } from "../../cel/values.ts";
 import { duplicate, type FieldError, forbidden, invalid, required } from "../../model/fieldError.ts";
 import { equalJson, type Json } from "../../model/json.ts";
 import { celTypeOf, celValueOf } from "./celTypes.ts";

@@ -1,4 +1,4 @@
-import { parseDuration, parseTimestamp } from "../../model/cel/time.ts";
+import { parseDuration, parseTimestamp } from "../../cel/time.ts";
 import {
   boolType,
   bytesType,
@@ -11,9 +11,9 @@ import {
   type ObjectField,
   stringType,
   timestampType,
-} from "../../model/cel/types.ts";
-import { decodeBase64 } from "../../model/cel/utf8.ts";
-import { CelDuration, CelTimestamp, type CelValue, makeDouble } from "../../model/cel/values.ts";
+} from "../../cel/types.ts";
+import { decodeBase64 } from "../../cel/utf8.ts";
+import { CelDuration, CelTimestamp, type CelValue, makeDouble } from "../../cel/values.ts";
 import { isObject, type Json } from "../../model/json.ts";
 import type { Structural } from "./structural.ts";
 

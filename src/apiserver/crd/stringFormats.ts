@@ -1,6 +1,6 @@
-import { parseUrl } from "../../model/cel/library/url.ts";
-import { parseDuration, parseTimestamp } from "../../model/cel/time.ts";
-import { decodeBase64 } from "../../model/cel/utf8.ts";
+import { parseUrl } from "../../cel/library/url.ts";
+import { parseDuration, parseTimestamp } from "../../cel/time.ts";
+import { decodeBase64 } from "../../cel/utf8.ts";
 import { parseCidr, parseIp } from "../../model/ipAddress.ts";
 import { dnsLabelErrors, dnsSubdomainErrors } from "../../model/names.ts";
 

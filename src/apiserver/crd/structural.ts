@@ -1,4 +1,4 @@
-import { compilePattern, rememberingMatcher } from "../../model/cel/regex.ts";
+import { compilePattern, rememberingMatcher } from "../../cel/regex.ts";
 import { isObject, type Json, type JsonObject } from "../../model/json.ts";
 import { type FormatCheck, formatCheck } from "./stringFormats.ts";
 

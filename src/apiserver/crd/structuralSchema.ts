@@ -1,4 +1,4 @@
-import { compilePattern } from "../../model/cel/regex.ts";
+import { compilePattern } from "../../cel/regex.ts";
 import {
   describeFieldError,
   type FieldError,

@@ -1,4 +1,4 @@
-import { stringSize } from "../../model/cel/values.ts";
+import { stringSize } from "../../cel/values.ts";
 import {
   type FieldError,
   invalid,

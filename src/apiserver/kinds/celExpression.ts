@@ -1,8 +1,8 @@
 /** Expressions inside specs, judged when they are written rather than when they run. */
 
-import { compileDeviceExpression, deviceCostMax, deviceExpressionBytesMax } from "../../model/cel/device.ts";
-import { CelSyntaxError } from "../../model/cel/lexer.ts";
-import { parse } from "../../model/cel/parse.ts";
+import { compileDeviceExpression, deviceCostMax, deviceExpressionBytesMax } from "../../cel/device.ts";
+import { CelSyntaxError } from "../../cel/lexer.ts";
+import { parse } from "../../cel/parse.ts";
 import { type FieldError, forbidden, invalid, required, tooLong } from "../../model/fieldError.ts";
 import { utf8Bytes } from "./contentSize.ts";
 

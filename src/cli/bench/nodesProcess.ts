@@ -8,12 +8,12 @@ import { createApi } from "../../apiserver/createApi.ts";
 import { inProcessKube } from "../../apiserver/kubeApi.ts";
 import { Controllers } from "../../control/controllers.ts";
 import { MetricsBook } from "../../control/metricsBook.ts";
-import { nodesComponent } from "../../control/nodes/nodesComponent.ts";
-import { admissionFailures } from "../../control/nodes/podReconciler.ts";
-import { fastDelays } from "../../decide/nodes/podPlan.ts";
-import { parsePool, profilesWith } from "../../decide/nodes/profiles.ts";
+import { fastDelays } from "../../kubelet/pods/podPlan.ts";
+import { nodesComponent } from "../../kubelet/run/nodesComponent.ts";
+import { admissionFailures } from "../../kubelet/run/podReconciler.ts";
 import type { Lease, Node, Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
+import { parsePool, profilesWith } from "../../model/profiles/profiles.ts";
 import { timeToMs } from "../../model/time.ts";
 
 export interface NodesBenchOptions {

@@ -1,9 +1,9 @@
 import { binderComponent } from "../../control/bind/binderComponent.ts";
-import { nodesComponent } from "../../control/nodes/nodesComponent.ts";
 import { schedulerComponent } from "../../control/schedule/schedulerComponent.ts";
 import { workloads } from "../../control/workloads/workloads.ts";
-import { fastDelays } from "../../decide/nodes/podPlan.ts";
-import { parsePool, profilesWith } from "../../decide/nodes/profiles.ts";
+import { fastDelays } from "../../kubelet/pods/podPlan.ts";
+import { nodesComponent } from "../../kubelet/run/nodesComponent.ts";
+import { parsePool, profilesWith } from "../../model/profiles/profiles.ts";
 import { annotationKeys, kaiSchedulerName, labelKeys } from "../../model/scheduling/keys.ts";
 import { type PodGroup, podGroupApiVersion, podGroupRef } from "../../model/scheduling/podGroup.ts";
 import { queueApiVersion, queueRef } from "../../model/scheduling/queue.ts";

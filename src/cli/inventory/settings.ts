@@ -3,7 +3,7 @@
 import { inventoryDefaults } from "../../control/inventory/inventoryDefaults.ts";
 import type { InventoryOptions } from "../../control/inventory/runInventory.ts";
 import { nodeRulesDefault } from "../../decide/inventory/schedulableNode.ts";
-import { durationMs } from "../../decide/nodes/faults.ts";
+import { durationMs } from "../../kubelet/node/faults.ts";
 import { UserError } from "../../model/userError.ts";
 import type { RunKind } from "../../ports/database.ts";
 

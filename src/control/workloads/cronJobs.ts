@@ -1,5 +1,5 @@
-import { isTrue } from "../../decide/workloads/condition.ts";
 import { decideCronJob } from "../../decide/workloads/cronJob.ts";
+import { isTrue } from "../../model/condition.ts";
 import type { CronJob, Job } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import type { Committed } from "../commit.ts";

@@ -1,11 +1,11 @@
 import { decideDeployment } from "../../decide/workloads/deployment.ts";
 import { sizeOf } from "../../decide/workloads/deploymentScale.ts";
-import { controllerOf } from "../../decide/workloads/ownership.ts";
-import { isFinished } from "../../decide/workloads/podFacts.ts";
 import { templateHash } from "../../decide/workloads/template.ts";
 import { keyOf } from "../../model/intent.ts";
 import type { Deployment, Pod, ReplicaSet } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
+import { controllerOf } from "../../model/ownership.ts";
+import { isFinished } from "../../model/podFacts.ts";
 import type { Committed } from "../commit.ts";
 import type { Controllers } from "../controllers.ts";
 import type { EventRecorder } from "../eventRecorder.ts";

@@ -1,11 +1,11 @@
-import { isTrue } from "../../decide/workloads/condition.ts";
 import { decideJob, decideOrphanedJobPod } from "../../decide/workloads/job.ts";
 import { isTracked } from "../../decide/workloads/jobTally.ts";
-import { controllerOf } from "../../decide/workloads/ownership.ts";
 import { lookAgain, lookAgainAtAll } from "../../intents/lookAgain.ts";
+import { isTrue } from "../../model/condition.ts";
 import { keyOf } from "../../model/intent.ts";
 import type { Job, JobCondition, Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
+import { controllerOf } from "../../model/ownership.ts";
 import { isAtLeast, laterOf, type Revision } from "../../model/revision.ts";
 import type { Committed } from "../commit.ts";
 import type { Controllers } from "../controllers.ts";

@@ -1,5 +1,5 @@
-import type { Decision, Known } from "../../decide/workloads/draft.ts";
 import { pendingPodsReason } from "../../decide/workloads/pendingPods.ts";
+import type { Decision, Known } from "../../model/draft.ts";
 import type { KubeObject } from "../../model/object.ts";
 import type { EventRecorder } from "../eventRecorder.ts";
 import type { ObjectCache } from "../objectCache.ts";

@@ -1,7 +1,7 @@
-import type { Known } from "../../decide/workloads/draft.ts";
-import { controllerOf } from "../../decide/workloads/ownership.ts";
+import type { Known } from "../../model/draft.ts";
 import { keyOf } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/object.ts";
+import { controllerOf } from "../../model/ownership.ts";
 import type { ResourceRef } from "../../ports/kubeApi.ts";
 import type { CacheIndex } from "../cacheIndex.ts";
 import type { ObjectCache } from "../objectCache.ts";

@@ -1,9 +1,9 @@
-import type { Decision } from "../../decide/workloads/draft.ts";
-import { controllerOf } from "../../decide/workloads/ownership.ts";
 import { lookAgain } from "../../intents/lookAgain.ts";
+import type { Decision } from "../../model/draft.ts";
 import { type Intent, isDestructive, keyOfObject } from "../../model/intent.ts";
 import type { KubeObject, OwnerReference } from "../../model/object.ts";
 import { type Outcome, succeeded } from "../../model/outcome.ts";
+import { controllerOf } from "../../model/ownership.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { ResourceRef } from "../../ports/kubeApi.ts";
 import type { Committed } from "../commit.ts";

@@ -1,7 +1,7 @@
-import { isFinished, isLeaving } from "../../decide/workloads/podFacts.ts";
 import { decidePodGc, podGcDefaults } from "../../decide/workloads/podGc.ts";
 import { lookAgain } from "../../intents/lookAgain.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
+import { isFinished, isLeaving } from "../../model/podFacts.ts";
 import { laterOf } from "../../model/revision.ts";
 import type { CacheIndex } from "../cacheIndex.ts";
 import type { Controllers } from "../controllers.ts";

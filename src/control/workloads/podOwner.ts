@@ -1,10 +1,10 @@
 /** What the controllers have in common that own pods: what wakes them, and what they tell about their pods. */
-import type { Known } from "../../decide/workloads/draft.ts";
-import { controllerOf } from "../../decide/workloads/ownership.ts";
+import type { Known } from "../../model/draft.ts";
 import { keyOf } from "../../model/intent.ts";
 import { type LabelRequirements, type LabelSelector, selectorRequirements } from "../../model/labelSelector.ts";
 import { type KubeObject, splitApiVersion } from "../../model/object.ts";
 import type { Refusal } from "../../model/outcome.ts";
+import { controllerOf } from "../../model/ownership.ts";
 import type { Committed } from "../commit.ts";
 import type { EventNote, EventRecorder } from "../eventRecorder.ts";
 import type { ObjectCache } from "../objectCache.ts";

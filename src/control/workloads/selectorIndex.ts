@@ -1,7 +1,7 @@
-import { controllerOf } from "../../decide/workloads/ownership.ts";
 import { keyOfObject } from "../../model/intent.ts";
 import { type LabelRequirements, matchesLabels } from "../../model/labelSelector.ts";
 import type { KubeObject } from "../../model/object.ts";
+import { controllerOf } from "../../model/ownership.ts";
 import type { KindChange } from "../../snapshot/kindTable.ts";
 import type { ObjectCache } from "../objectCache.ts";
 

@@ -1,6 +1,6 @@
-import type { Decision } from "../../decide/workloads/draft.ts";
 import { decideEndpointSlices } from "../../decide/workloads/endpointSlice.ts";
 import { decideEndpoints } from "../../decide/workloads/endpoints.ts";
+import type { Decision } from "../../model/draft.ts";
 import { keyOf } from "../../model/intent.ts";
 import type { EndpointSlice, Node, Pod, Service } from "../../model/kubernetes.generated.ts";
 import { type LabelRequirements, selectorRequirements } from "../../model/labelSelector.ts";

@@ -9,7 +9,7 @@ import type {
   ResourceClaim,
 } from "../../model/kubernetes.generated.ts";
 import { formatQuantity } from "../../model/quantity.ts";
-import { seededUuid } from "../nodes/seeded.ts";
+import { seededUuid } from "../../model/seeded.ts";
 import type { AllocatedState } from "./allocatedState.ts";
 import type { Taken } from "./attempt.ts";
 import type { ClaimPlan, PlannedClaim } from "./claimPlan.ts";

@@ -3,7 +3,7 @@
  * node: a device plugin of the node comes first.
  */
 import type { DeviceClass, DeviceRequest, Node, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
-import { seededUuid } from "../nodes/seeded.ts";
+import { seededUuid } from "../../model/seeded.ts";
 import { suffixOf } from "../workloads/derivedName.ts";
 import { claimNameBase } from "./claimFromTemplate.ts";
 import {

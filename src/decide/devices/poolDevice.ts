@@ -1,5 +1,5 @@
-import { deviceValue, splitName } from "../../model/cel/device.ts";
-import type { JsonMap } from "../../model/cel/values.ts";
+import { deviceValue, splitName } from "../../cel/device.ts";
+import type { JsonMap } from "../../cel/values.ts";
 import type { Device, DeviceAttribute, ResourceSlice } from "../../model/kubernetes.generated.ts";
 import { parseQuantity, type Quantity } from "../../model/quantity.ts";
 

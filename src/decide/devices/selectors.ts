@@ -2,9 +2,9 @@
  * Selectors, compiled once and asked once per device. Two devices that agree in everything an expression reads get one answer, so a
  * selector over a thousand equal GPUs is run once.
  */
-import { type CelProgram, evaluateSlots } from "../../model/cel/cel.ts";
-import { compileDeviceExpression, type DeviceReads, deviceCostMax, splitName } from "../../model/cel/device.ts";
-import type { CelValue } from "../../model/cel/values.ts";
+import { type CelProgram, evaluateSlots } from "../../cel/cel.ts";
+import { compileDeviceExpression, type DeviceReads, deviceCostMax, splitName } from "../../cel/device.ts";
+import type { CelValue } from "../../cel/values.ts";
 import type { PoolDevice } from "./poolDevice.ts";
 
 /** True, false, or why it cannot be said. */

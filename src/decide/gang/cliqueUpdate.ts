@@ -6,8 +6,8 @@ import { labels } from "../../model/gang/keys.ts";
 import { strategyOf } from "../../model/gang/setFacts.ts";
 import type { CliqueUpdateProgress, PodClique, PodCliqueSet } from "../../model/gang/types.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
+import { byAge, isReady } from "../../model/podFacts.ts";
 import { formatTime } from "../../model/time.ts";
-import { byAge, isReady } from "../workloads/podFacts.ts";
 import { isLeaving } from "./gangLabels.ts";
 import { isForeignHash } from "./hashes.ts";
 

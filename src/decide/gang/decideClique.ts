@@ -6,7 +6,7 @@ import type { GangSettings } from "../../model/gang/settings.ts";
 import type { CliqueTemplate, GroupTemplate, PodClique, PodCliqueSet, PodGang } from "../../model/gang/types.ts";
 import type { JsonObject } from "../../model/json.ts";
 import type { Pod, ResourceClaim, Secret } from "../../model/kubernetes.generated.ts";
-import { byName, isFinished, isReady } from "../workloads/podFacts.ts";
+import { byName, isFinished, isReady } from "../../model/podFacts.ts";
 import { cliqueClaims, type PodPlace, syncClaims, type TemplateNamed } from "./claims.ts";
 import { cliqueStatus } from "./cliqueStatus.ts";
 import { cliqueUpdate, hashOf, targetHash } from "./cliqueUpdate.ts";

@@ -12,8 +12,8 @@ import type {
 import { equalFields, type JsonObject } from "../../model/json.ts";
 import type { HorizontalPodAutoscaler, Pod, ResourceClaim, Service } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
+import { isOwnedBy } from "../../model/ownership.ts";
 import { formatTime } from "../../model/time.ts";
-import { isOwnedBy } from "../workloads/ownership.ts";
 import { missingClaim, setClaims } from "./claims.ts";
 import { cliqueObject, cliquePatch, metadataPatch, replaced } from "./cliqueObject.ts";
 import { removeRecorded } from "./decideGroup.ts";

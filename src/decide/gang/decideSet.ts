@@ -25,8 +25,8 @@ import type {
 } from "../../model/gang/types.ts";
 import type { HorizontalPodAutoscaler, ResourceClaim, Service } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
+import { isOwnedBy } from "../../model/ownership.ts";
 import { formatTime } from "../../model/time.ts";
-import { isOwnedBy } from "../workloads/ownership.ts";
 import { breachType, terminationType } from "./breach.ts";
 import { setClaims, syncClaims, type TemplateNamed } from "./claims.ts";
 import { conditionOf, withCondition, withoutCondition } from "./gangConditions.ts";

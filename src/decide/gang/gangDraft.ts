@@ -3,6 +3,7 @@
  * one intent in a decision; whoever has two things to say about it says the other in the next turn.
  */
 import { assert } from "../../model/assert.ts";
+import { earliest } from "../../model/draft.ts";
 import { type GangKind, places } from "../../model/gang/keys.ts";
 import {
   type DeleteIntent,
@@ -15,7 +16,6 @@ import {
 import { equalFields, type JsonObject } from "../../model/json.ts";
 import type { KubeObject, ObjectMeta } from "../../model/object.ts";
 import type { Revision } from "../../model/revision.ts";
-import { earliest } from "../workloads/draft.ts";
 
 export type Known = { apiVersion: string; kind: string; metadata: ObjectMeta };
 

@@ -10,7 +10,7 @@ import {
 } from "../../model/gang/setFacts.ts";
 import type { FullLossPolicy } from "../../model/gang/settings.ts";
 import type { GangCondition, PodClique, PodCliqueScalingGroup, PodCliqueSet } from "../../model/gang/types.ts";
-import { controllerOf } from "../workloads/ownership.ts";
+import { controllerOf } from "../../model/ownership.ts";
 import { breachType, terminationType } from "./breach.ts";
 import { conditionOf } from "./gangConditions.ts";
 import { groupReplicasOf, homeOfGroup } from "./groupFacts.ts";

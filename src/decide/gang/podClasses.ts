@@ -1,7 +1,8 @@
 /** What a clique asks about its pods (section 4.1). */
+
+import { earliest } from "../../model/draft.ts";
 import type { ContainerStatus, Pod } from "../../model/kubernetes.generated.ts";
-import { earliest } from "../workloads/draft.ts";
-import { isFinished, isReady, podCondition } from "../workloads/podFacts.ts";
+import { isFinished, isReady, podCondition } from "../../model/podFacts.ts";
 import { isLeaving } from "./gangLabels.ts";
 import { isLostWithNode, type NodeOf, nodeLossAtMs } from "./lostPods.ts";
 

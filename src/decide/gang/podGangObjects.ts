@@ -30,7 +30,7 @@ import { topologyNameOf } from "../../model/gang/validateTopology.ts";
 import type { NewObject } from "../../model/intent.ts";
 import { equalFields } from "../../model/json.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import { isFinished } from "../workloads/podFacts.ts";
+import { isFinished } from "../../model/podFacts.ts";
 import { defaultLabels, isLeaving, ownerOf } from "./gangLabels.ts";
 import { cliqueName, groupName, memberName, scaledGangName, setReplicaName } from "./names.ts";
 

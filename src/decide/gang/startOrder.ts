@@ -16,7 +16,7 @@ import {
 } from "../../model/gang/setFacts.ts";
 import type { PodCliqueSet } from "../../model/gang/types.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import { isReady } from "../workloads/podFacts.ts";
+import { isReady } from "../../model/podFacts.ts";
 import { cliqueName, groupName, memberName } from "./names.ts";
 
 /** Names of the cliques that a clique waits for, by the set's own word for its order. */

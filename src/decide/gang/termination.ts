@@ -18,8 +18,8 @@ import {
 import type { FullLossPolicy } from "../../model/gang/settings.ts";
 import type { GangTermination, PodClique, PodCliqueScalingGroup, PodCliqueSet } from "../../model/gang/types.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
+import { controllerOf } from "../../model/ownership.ts";
 import { formatTime, timeToMs } from "../../model/time.ts";
-import { controllerOf } from "../workloads/ownership.ts";
 import { breachType, cliqueBreach, groupBreach, terminationType } from "./breach.ts";
 import { isBreached, wasEverScheduled } from "./cliqueStatus.ts";
 import { isRunning } from "./cliqueUpdate.ts";

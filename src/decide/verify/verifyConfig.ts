@@ -1,4 +1,4 @@
-import type { Profile } from "../nodes/profile.ts";
+import type { Profile } from "../../model/profiles/profile.ts";
 import type { CheckId } from "./check.ts";
 
 /** What was asked for. Durations in milliseconds. */

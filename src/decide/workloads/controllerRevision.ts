@@ -2,12 +2,13 @@
  * The history of a DaemonSet or StatefulSet: one ControllerRevision for each template it has had, in the form that
  * `kubectl rollout history` and `undo` read: a patch that puts the template back.
  */
+
+import type { Draft, Known } from "../../model/draft.ts";
 import { equalFields } from "../../model/json.ts";
 import type { ControllerRevision, PodTemplateSpec } from "../../model/kubernetes.generated.ts";
+import { ownerReference } from "../../model/ownership.ts";
+import { byAge } from "../../model/podFacts.ts";
 import type { Revision } from "../../model/revision.ts";
-import type { Draft, Known } from "./draft.ts";
-import { ownerReference } from "./ownership.ts";
-import { byAge } from "./podFacts.ts";
 import { templateHash } from "./template.ts";
 
 export const revisionHashLabel = "controller-revision-hash";

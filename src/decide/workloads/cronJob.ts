@@ -1,13 +1,14 @@
 /** What the CronJob controller does: a Job for each time of its schedule, named after that time, so it is made once. */
+
+import { findCondition, isTrue } from "../../model/condition.ts";
+import { type Decision, Draft } from "../../model/draft.ts";
 import type { CronJob, CronJobStatus, Job, ObjectReference } from "../../model/kubernetes.generated.ts";
+import { isOwnedBy, ownerReference } from "../../model/ownership.ts";
+import { byAge, byName } from "../../model/podFacts.ts";
 import type { Revision } from "../../model/revision.ts";
 import { formatTime, timeToMs } from "../../model/time.ts";
-import { findCondition, isTrue } from "./condition.ts";
 import { isTimeZone, latestIn, nextAfter, offsetMs, parseSchedule } from "./cronSchedule.ts";
-import { type Decision, Draft } from "./draft.ts";
 import { isOver } from "./jobVerdict.ts";
-import { isOwnedBy, ownerReference } from "./ownership.ts";
-import { byAge, byName } from "./podFacts.ts";
 
 export interface CronJobSnapshot {
   readonly revision: Revision;

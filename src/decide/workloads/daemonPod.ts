@@ -1,10 +1,10 @@
 /** A daemon's pod: pinned to its node by affinity, so that the scheduler binds it, and hard to drive away from there. */
 import type { DaemonSet, Node, Pod, PodSpec, Toleration } from "../../model/kubernetes.generated.ts";
 import { matchesNode } from "../../model/nodeMatch.ts";
+import { podFromTemplate } from "../../model/ownership.ts";
 import { isTolerated, notReadyTaint, unreachableTaint } from "../../model/taints.ts";
 import { revisionHashLabel } from "./controllerRevision.ts";
 import type { TakenNames } from "./derivedName.ts";
-import { podFromTemplate } from "./ownership.ts";
 
 export interface NodeFit {
   /** A pod belongs there. */

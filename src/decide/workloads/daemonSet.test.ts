@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { ControllerRevision, DaemonSet, DaemonSetSpec, Node, Pod } from "../../model/kubernetes.generated.ts";
+import { isActive, isAvailable } from "../../model/podFacts.ts";
 import { nodeNameOf } from "./daemonPod.ts";
 import { decideDaemonSet } from "./daemonSet.ts";
-import { isActive, isAvailable } from "./podFacts.ts";
 import { TestWorld } from "./testWorld.ts";
 
 const template = (image: string, more: object = {}) => ({

@@ -1,14 +1,15 @@
 /** What the DaemonSet controller does: one pod on every node that its template asks for. */
+
+import { type Decision, Draft, withoutZeros } from "../../model/draft.ts";
 import type { ControllerRevision, DaemonSet, DaemonSetStatus, Node, Pod } from "../../model/kubernetes.generated.ts";
 import { selectorRequirements } from "../../model/labelSelector.ts";
+import { claim } from "../../model/ownership.ts";
+import { availableAtMs, byAge, byName, isAvailable, isFinished, isLeaving, isReady } from "../../model/podFacts.ts";
 import type { Revision } from "../../model/revision.ts";
 import { forgetRevisions, presentRevision, revisionHashLabel } from "./controllerRevision.ts";
 import { daemonPod, fitOf, type NodeFit, nodeNameOf } from "./daemonPod.ts";
 import { type IsTaken, TakenNames } from "./derivedName.ts";
-import { type Decision, Draft, withoutZeros } from "./draft.ts";
 import { endedAtMs } from "./jobFailure.ts";
-import { claim } from "./ownership.ts";
-import { availableAtMs, byAge, byName, isAvailable, isFinished, isLeaving, isReady } from "./podFacts.ts";
 import { shareOf } from "./shareOf.ts";
 
 export interface DaemonSetSnapshot {

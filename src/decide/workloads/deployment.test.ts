@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { findCondition } from "../../model/condition.ts";
 import type { Deployment, DeploymentSpec, Pod, ReplicaSet } from "../../model/kubernetes.generated.ts";
-import { findCondition } from "./condition.ts";
+import { isActive, isAvailable } from "../../model/podFacts.ts";
 import { decideDeployment } from "./deployment.ts";
 import { revisionOf, sizeLimits } from "./deploymentRevision.ts";
-import { isActive, isAvailable } from "./podFacts.ts";
 import { decideReplicaSet } from "./replicaSet.ts";
 import { templateHash } from "./template.ts";
 import { TestWorld } from "./testWorld.ts";

@@ -1,7 +1,11 @@
 /** What the Deployment controller does: it writes no pods, only ReplicaSets, one for each template it has had. */
+
+import { type Decision, Draft } from "../../model/draft.ts";
 import type { JsonObject } from "../../model/json.ts";
 import type { Deployment, Pod, ReplicaSet } from "../../model/kubernetes.generated.ts";
 import { selectorRequirements } from "../../model/labelSelector.ts";
+import { claim, controllerOf, ownerReference } from "../../model/ownership.ts";
+import { byAge, isFinished } from "../../model/podFacts.ts";
 import type { Revision } from "../../model/revision.ts";
 import {
   missingAnnotations,
@@ -14,9 +18,6 @@ import {
 } from "./deploymentRevision.ts";
 import { grownSize, isResized, resizedSizes, rollingSizes, type Sizes, sizeOf } from "./deploymentScale.ts";
 import { deploymentStatus, isComplete, nextDeadlineMs, type StatusCause } from "./deploymentStatus.ts";
-import { type Decision, Draft } from "./draft.ts";
-import { claim, controllerOf, ownerReference } from "./ownership.ts";
-import { byAge, isFinished } from "./podFacts.ts";
 import { templateHash, templateHashLabel } from "./template.ts";
 
 export interface DeploymentSnapshot {

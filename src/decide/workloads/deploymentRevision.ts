@@ -1,7 +1,7 @@
 /** Which ReplicaSet is the Deployment's present one, and the numbers by which `kubectl rollout history` finds the others. */
 import type { JsonObject } from "../../model/json.ts";
 import type { Deployment, ReplicaSet } from "../../model/kubernetes.generated.ts";
-import { byAge } from "./podFacts.ts";
+import { byAge } from "../../model/podFacts.ts";
 import { shareOf } from "./shareOf.ts";
 import { isSameTemplate } from "./template.ts";
 

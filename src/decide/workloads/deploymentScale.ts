@@ -1,7 +1,7 @@
 /** How many pods each ReplicaSet of a Deployment should have next. Pure arithmetic: sets in, sizes out. */
 import type { Deployment, ReplicaSet } from "../../model/kubernetes.generated.ts";
+import { byAge } from "../../model/podFacts.ts";
 import { desiredOf, maxReplicasOf, sizeLimits } from "./deploymentRevision.ts";
-import { byAge } from "./podFacts.ts";
 
 /** New sizes by the set's UID; a set that is not mentioned stays as it is. */
 export type Sizes = Map<string, number>;

@@ -1,4 +1,7 @@
 /** The status of a Deployment, by which `kubectl rollout status` knows how far it is and whether it is stuck. */
+
+import { findCondition, withCondition, withoutCondition } from "../../model/condition.ts";
+import { withoutZeros } from "../../model/draft.ts";
 import type {
   Deployment,
   DeploymentCondition,
@@ -6,10 +9,8 @@ import type {
   ReplicaSet,
 } from "../../model/kubernetes.generated.ts";
 import { formatTime, timeToMs } from "../../model/time.ts";
-import { findCondition, withCondition, withoutCondition } from "./condition.ts";
 import { sizeLimits } from "./deploymentRevision.ts";
 import { totalSize } from "./deploymentScale.ts";
-import { withoutZeros } from "./draft.ts";
 
 /** On whose behalf the status is written; only a rollout judges its own progress. */
 export type StatusCause = "rollout" | "created" | "resize" | "paused" | "watch";

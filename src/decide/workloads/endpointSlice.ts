@@ -2,6 +2,8 @@
  * What the EndpointSlice controller does: the endpoints of a Service in slices of at most a hundred. An endpoint stays in
  * the slice that it is in, so that a change of one pod is the write of one slice.
  */
+
+import { type Decision, Draft } from "../../model/draft.ts";
 import { equalFields, type JsonObject } from "../../model/json.ts";
 import type {
   DiscoveryEndpointPort,
@@ -11,11 +13,10 @@ import type {
   Pod,
   Service,
 } from "../../model/kubernetes.generated.ts";
+import { isOwnedBy, ownerReference } from "../../model/ownership.ts";
+import { byAge } from "../../model/podFacts.ts";
 import type { Revision } from "../../model/revision.ts";
 import { TakenNames } from "./derivedName.ts";
-import { type Decision, Draft } from "./draft.ts";
-import { isOwnedBy, ownerReference } from "./ownership.ts";
-import { byAge } from "./podFacts.ts";
 import { type AddressType, addressTypes, backendOf, selectedPods } from "./serviceBackend.ts";
 import { canonicalJson } from "./template.ts";
 

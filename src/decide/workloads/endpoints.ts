@@ -1,9 +1,10 @@
 /** The Endpoints object of a Service: one list instead of slices, old, and still read by many. */
+
+import { type Decision, Draft } from "../../model/draft.ts";
 import { equalFields, type JsonObject } from "../../model/json.ts";
 import type { EndpointAddress, EndpointSubset, Endpoints, Pod, Service } from "../../model/kubernetes.generated.ts";
+import { isLeaving } from "../../model/podFacts.ts";
 import type { Revision } from "../../model/revision.ts";
-import { type Decision, Draft } from "./draft.ts";
-import { isLeaving } from "./podFacts.ts";
 import { addressTypes, backendOf, corePort, selectedPods } from "./serviceBackend.ts";
 import { canonicalJson } from "./template.ts";
 

@@ -1,11 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { findCondition, isTrue } from "../../model/condition.ts";
 import type { Job, JobSpec, Pod } from "../../model/kubernetes.generated.ts";
+import { isActive } from "../../model/podFacts.ts";
 import { formatTime } from "../../model/time.ts";
-import { findCondition, isTrue } from "./condition.ts";
 import { decideJob, decideOrphanedJobPod } from "./job.ts";
 import { formatIndexes, IndexSet, parseIndexes } from "./jobIndexes.ts";
-import { isActive } from "./podFacts.ts";
 import { startMs, TestWorld } from "./testWorld.ts";
 
 const labels = { "batch.kubernetes.io/controller-uid": "job-uid" };

@@ -1,20 +1,21 @@
 /** What the Job controller does: pods run until enough have succeeded or too many have failed, each counted once. */
+
+import { findCondition, isTrue, withoutCondition } from "../../model/condition.ts";
+import { type Decision, Draft, withoutZeros } from "../../model/draft.ts";
 import type { JsonObject } from "../../model/json.ts";
 import type { Job, JobCondition, JobStatus, Pod } from "../../model/kubernetes.generated.ts";
 import { selectorRequirements } from "../../model/labelSelector.ts";
+import { claim, controllerOf } from "../../model/ownership.ts";
+import { byAge, isActive, isReady, isTerminating } from "../../model/podFacts.ts";
 import type { Revision } from "../../model/revision.ts";
 import { formatTime, timeToMs } from "../../model/time.ts";
-import { findCondition, isTrue, withoutCondition } from "./condition.ts";
 import { type IsTaken, TakenNames } from "./derivedName.ts";
-import { type Decision, Draft, withoutZeros } from "./draft.ts";
 import { failureAction, replacesOnlyFailed, retryAtMs, retryIndexAtMs } from "./jobFailure.ts";
 import { countOf, failureCountKey, formatIndexes, indexOf, isIndexed } from "./jobIndexes.ts";
 import { JobPods } from "./jobPod.ts";
 import { isTracked, type Tally, tallyPods, tallyStatus, trackingFinalizer } from "./jobTally.ts";
 import { deadlineMs, isOver, judgeJob, storedVerdict, type Verdict } from "./jobVerdict.ts";
-import { claim, controllerOf } from "./ownership.ts";
 import { pendingPodsMessage, pendingPodsRoom } from "./pendingPods.ts";
-import { byAge, isActive, isReady, isTerminating } from "./podFacts.ts";
 import { rankForDeletion } from "./scaleDown.ts";
 
 export interface JobSnapshot {

@@ -1,8 +1,8 @@
 /** When a pod of a Job has failed, what its failure means, and how long the Job waits before it tries again. */
 import type { Job, Pod, PodFailurePolicyRule } from "../../model/kubernetes.generated.ts";
+import { isLeaving } from "../../model/podFacts.ts";
 import { timeToMs } from "../../model/time.ts";
 import { countOf, failureCountKey } from "./jobIndexes.ts";
-import { isLeaving } from "./podFacts.ts";
 
 export type FailureAction = "Count" | "Ignore" | "FailIndex" | "FailJob";
 

@@ -1,9 +1,9 @@
 /** A pod for a Job: tracked by a finalizer, and in an Indexed Job told which part of the work is its own. */
 import type { Container, Job, PodSpec } from "../../model/kubernetes.generated.ts";
+import { podFromTemplate } from "../../model/ownership.ts";
 import type { TakenNames } from "./derivedName.ts";
 import { failureCountKey, indexKey } from "./jobIndexes.ts";
 import { trackingFinalizer } from "./jobTally.ts";
-import { podFromTemplate } from "./ownership.ts";
 
 export interface IndexedPart {
   readonly index: number;

@@ -1,11 +1,12 @@
 /** Whether a Job has reached its goal or lost its case; said first as an interim condition, while pods still go. */
+
+import { findCondition, isTrue } from "../../model/condition.ts";
 import type { Job, JobCondition, Pod } from "../../model/kubernetes.generated.ts";
+import { byName } from "../../model/podFacts.ts";
 import { timeToMs } from "../../model/time.ts";
-import { findCondition, isTrue } from "./condition.ts";
 import { failureAction, hasFailed, isPastRestarts } from "./jobFailure.ts";
 import { type IndexSet, isIndexed, parseIndexes } from "./jobIndexes.ts";
 import { isTracked, type Tally } from "./jobTally.ts";
-import { byName } from "./podFacts.ts";
 
 export interface Verdict {
   readonly type: "SuccessCriteriaMet" | "FailureTarget";

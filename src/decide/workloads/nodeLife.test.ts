@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Lease, Node, Pod, Taint, Toleration } from "../../model/kubernetes.generated.ts";
+import { isReady } from "../../model/podFacts.ts";
 import { tolerates } from "../../model/taints.ts";
 import { formatMicroTime, formatTime } from "../../model/time.ts";
 import { decideNodeLife, decideTaintEviction } from "./nodeLife.ts";
-import { isReady } from "./podFacts.ts";
 import { startMs, TestWorld } from "./testWorld.ts";
 
 const heartbeat = { lastHeartbeatTime: formatTime(startMs), lastTransitionTime: formatTime(startMs) };

@@ -2,12 +2,13 @@
  * What the cluster makes of a node's silence: the node's conditions become Unknown, taints say so, its pods are no longer
  * ready, and pods that do not tolerate the taints have to go when their time is up.
  */
+
+import { type Decision, Draft, earliest } from "../../model/draft.ts";
 import type { JsonObject } from "../../model/json.ts";
 import type { Lease, Node, NodeCondition, Pod, PodCondition, Taint } from "../../model/kubernetes.generated.ts";
+import { byName, isLeaving, podCondition } from "../../model/podFacts.ts";
 import { isTolerated, notReadyTaint, sameTaint, tolerates, unreachableTaint } from "../../model/taints.ts";
 import { formatTime, timeToMs } from "../../model/time.ts";
-import { type Decision, Draft, earliest } from "./draft.ts";
-import { byName, isLeaving, podCondition } from "./podFacts.ts";
 
 export interface NodeSnapshot {
   readonly node: Node;

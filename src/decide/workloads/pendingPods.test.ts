@@ -1,8 +1,8 @@
 /** Owners that ask for the largest number of pods there is. */
 import { describe, expect, test } from "vitest";
+import { findCondition } from "../../model/condition.ts";
+import type { Decision } from "../../model/draft.ts";
 import type { ControllerRevision, Job, Pod, ReplicaSet, StatefulSet } from "../../model/kubernetes.generated.ts";
-import { findCondition } from "./condition.ts";
-import type { Decision } from "./draft.ts";
 import { decideJob } from "./job.ts";
 import { pendingPodsMax, pendingPodsReason } from "./pendingPods.ts";
 import { decideReplicaSet } from "./replicaSet.ts";

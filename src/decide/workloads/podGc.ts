@@ -1,8 +1,9 @@
 /** Pods that nobody else will clear away: those of nodes that are gone, those that have ended, those that never had a node. */
+
+import { type Decision, Draft } from "../../model/draft.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
-import { type Decision, Draft } from "./draft.ts";
+import { byAge, isFinished, isLeaving, podCondition } from "../../model/podFacts.ts";
 import { disrupted } from "./nodeLife.ts";
-import { byAge, isFinished, isLeaving, podCondition } from "./podFacts.ts";
 
 export interface PodGcSnapshot {
   readonly pods: readonly Pod[];

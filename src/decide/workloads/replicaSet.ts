@@ -1,13 +1,14 @@
 /** What the ReplicaSet controller does: as many active pods as wanted, of its template, chosen by its selector. */
+
+import { type Decision, Draft, withoutZeros } from "../../model/draft.ts";
 import type { Pod, ReplicaSet, ReplicaSetCondition, ReplicaSetStatus } from "../../model/kubernetes.generated.ts";
 import { matchesLabels, selectorRequirements } from "../../model/labelSelector.ts";
+import { claim, podFromTemplate } from "../../model/ownership.ts";
+import { byAge, countPods, isActive, isTerminating } from "../../model/podFacts.ts";
 import type { Revision } from "../../model/revision.ts";
 import { formatTime } from "../../model/time.ts";
 import { freeNames, type IsTaken, TakenNames } from "./derivedName.ts";
-import { type Decision, Draft, withoutZeros } from "./draft.ts";
-import { claim, podFromTemplate } from "./ownership.ts";
 import { pendingPodsMessage, pendingPodsReason, pendingPodsRoom } from "./pendingPods.ts";
-import { byAge, countPods, isActive, isTerminating } from "./podFacts.ts";
 import { rankForDeletion } from "./scaleDown.ts";
 
 export interface ReplicaSetSnapshot {

@@ -1,7 +1,7 @@
 /** Which pods a set can miss most easily, first the one that goes first. */
 import type { Pod } from "../../model/kubernetes.generated.ts";
+import { compareText, isReady, readySinceMs, restartsMax } from "../../model/podFacts.ts";
 import { timeToMs } from "../../model/time.ts";
-import { compareText, isReady, readySinceMs, restartsMax } from "./podFacts.ts";
 
 const costAnnotation = "controller.kubernetes.io/pod-deletion-cost";
 const phaseOrder: Readonly<Record<string, number>> = { Pending: 0, Unknown: 1, Running: 2 };

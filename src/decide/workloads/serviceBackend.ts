@@ -9,7 +9,7 @@ import type {
   ServicePort,
 } from "../../model/kubernetes.generated.ts";
 import { matchesLabels, selectorRequirements } from "../../model/labelSelector.ts";
-import { byName, isFinished, isLeaving, isReady } from "./podFacts.ts";
+import { byName, isFinished, isLeaving, isReady } from "../../model/podFacts.ts";
 
 export type AddressType = "IPv4" | "IPv6";
 

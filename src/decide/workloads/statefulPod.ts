@@ -7,8 +7,8 @@ import type {
   Volume,
 } from "../../model/kubernetes.generated.ts";
 import type { OwnerReference } from "../../model/object.ts";
+import { podFromTemplate } from "../../model/ownership.ts";
 import { revisionHashLabel } from "./controllerRevision.ts";
-import { podFromTemplate } from "./ownership.ts";
 
 export const podNameLabel = "statefulset.kubernetes.io/pod-name";
 export const podIndexLabel = "apps.kubernetes.io/pod-index";

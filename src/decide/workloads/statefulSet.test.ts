@@ -7,7 +7,7 @@ import type {
   StatefulSet,
   StatefulSetSpec,
 } from "../../model/kubernetes.generated.ts";
-import { isActive, isAvailable } from "./podFacts.ts";
+import { isActive, isAvailable } from "../../model/podFacts.ts";
 import { decideStatefulSet } from "./statefulSet.ts";
 import { TestWorld } from "./testWorld.ts";
 

@@ -1,4 +1,6 @@
 /** What the StatefulSet controller does: numbered pods that keep name and volumes, made and changed in order. */
+
+import { type Decision, Draft, withoutZeros } from "../../model/draft.ts";
 import type { JsonObject } from "../../model/json.ts";
 import type {
   ControllerRevision,
@@ -9,13 +11,12 @@ import type {
   StatefulSetStatus,
 } from "../../model/kubernetes.generated.ts";
 import { selectorRequirements } from "../../model/labelSelector.ts";
+import { claim } from "../../model/ownership.ts";
+import { availableAtMs, byAge, byName, isAvailable, isFinished, isLeaving, isReady } from "../../model/podFacts.ts";
 import type { Revision } from "../../model/revision.ts";
 import { forgetRevisions, presentRevision, revisionHashLabel, templateOf } from "./controllerRevision.ts";
 import { type IsTaken, TakenNames } from "./derivedName.ts";
-import { type Decision, Draft, withoutZeros } from "./draft.ts";
-import { claim } from "./ownership.ts";
 import { pendingPodsMessage, pendingPodsRoom } from "./pendingPods.ts";
-import { availableAtMs, byAge, byName, isAvailable, isFinished, isLeaving, isReady } from "./podFacts.ts";
 import { shareOf } from "./shareOf.ts";
 import { claimNameOf, claimOwners, newClaim, ordinalOf, podNameOf, statefulPod } from "./statefulPod.ts";
 

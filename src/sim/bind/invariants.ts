@@ -3,7 +3,7 @@
 import type { ObjectStore } from "../../apiserver/storage/objectStore.ts";
 import { deviceOf, devicesOf, hasEnded } from "../../decide/bind/reservation.ts";
 import { configMapNames, variables } from "../../decide/bind/sharedGpuConfig.ts";
-import { assignmentOf } from "../../decide/nodes/devices.ts";
+import { assignmentOf } from "../../kubelet/devices/devices.ts";
 import type { ConfigMap, Pod } from "../../model/kubernetes.generated.ts";
 import type { BindRequest } from "../../model/scheduling/bindRequest.ts";
 import { isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";

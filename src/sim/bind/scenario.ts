@@ -1,11 +1,11 @@
 import { binderComponent } from "../../control/bind/binderComponent.ts";
 import type { Component } from "../../control/component.ts";
-import { nodesComponent } from "../../control/nodes/nodesComponent.ts";
 import { reservationDefaults } from "../../decide/bind/reservation.ts";
-import { fastDelays } from "../../decide/nodes/podPlan.ts";
-import { parsePool, profilesWith } from "../../decide/nodes/profiles.ts";
+import { fastDelays } from "../../kubelet/pods/podPlan.ts";
+import { nodesComponent } from "../../kubelet/run/nodesComponent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
+import { parsePool, profilesWith } from "../../model/profiles/profiles.ts";
 import {
   type BindRequest,
   bindRequestApiVersion,

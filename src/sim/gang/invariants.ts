@@ -1,7 +1,5 @@
 import type { ObjectStore } from "../../apiserver/storage/objectStore.ts";
 import { cliqueName, groupName, memberName } from "../../decide/gang/names.ts";
-import { controllerOf } from "../../decide/workloads/ownership.ts";
-import { isFinished, isReady } from "../../decide/workloads/podFacts.ts";
 import { gangGate, labels } from "../../model/gang/keys.ts";
 import {
   groupReplicaOf,
@@ -22,6 +20,8 @@ import type {
 import { equalFields } from "../../model/json.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
+import { controllerOf } from "../../model/ownership.ts";
+import { isFinished, isReady } from "../../model/podFacts.ts";
 import { formatTime, timeToMs } from "../../model/time.ts";
 import type { Commit } from "../history.ts";
 import type { Invariant } from "../invariant.ts";

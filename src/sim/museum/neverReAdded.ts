@@ -1,8 +1,8 @@
-import { nodesComponent } from "../../control/nodes/nodesComponent.ts";
-import { fastDelays } from "../../decide/nodes/podPlan.ts";
-import { findProfile, profilesWith } from "../../decide/nodes/profiles.ts";
+import { fastDelays } from "../../kubelet/pods/podPlan.ts";
+import { nodesComponent } from "../../kubelet/run/nodesComponent.ts";
 import type { Node } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
+import { findProfile, profilesWith } from "../../model/profiles/profiles.ts";
 import type { ActorSpec } from "../actor.ts";
 import { controllersProcess } from "../controllersProcess.ts";
 import type { Invariant } from "../invariant.ts";

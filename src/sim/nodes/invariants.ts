@@ -1,8 +1,8 @@
 import type { ObjectStore } from "../../apiserver/storage/objectStore.ts";
-import { assignmentOf } from "../../decide/nodes/devices.ts";
-import { marks } from "../../decide/nodes/marks.ts";
-import { isSimulated } from "../../decide/nodes/simNode.ts";
+import { assignmentOf } from "../../kubelet/devices/devices.ts";
+import { isSimulated } from "../../kubelet/node/simNode.ts";
 import type { Lease, Node, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
+import { marks } from "../../model/profiles/marks.ts";
 import type { Invariant } from "../invariant.ts";
 import { type Held, short } from "../invariants/general.ts";
 

@@ -1,5 +1,5 @@
-import { addFaults, faultId } from "../../control/nodes/clusterFaults.ts";
-import { readFault } from "../../decide/nodes/faults.ts";
+import { readFault } from "../../kubelet/node/faults.ts";
+import { addFaults, faultId } from "../../kubelet/run/clusterFaults.ts";
 import type { JsonObject } from "../../model/json.ts";
 import type { KubeObject } from "../../model/object.ts";
 import { registerFault } from "../faults.ts";

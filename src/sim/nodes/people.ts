@@ -1,4 +1,4 @@
-import { draDefaults } from "../../decide/nodes/draDevices.ts";
+import { draDefaults } from "../../kubelet/devices/draDevices.ts";
 import type { Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/object.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";

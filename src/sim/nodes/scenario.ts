@@ -1,10 +1,10 @@
 import type { Component } from "../../control/component.ts";
-import { nodesComponent } from "../../control/nodes/nodesComponent.ts";
-import type { Delays } from "../../decide/nodes/podPlan.ts";
-import type { Profile } from "../../decide/nodes/profile.ts";
-import { profilesWith } from "../../decide/nodes/profiles.ts";
-import { nodeObject, simNode } from "../../decide/nodes/simNode.ts";
+import { nodeObject, simNode } from "../../kubelet/node/simNode.ts";
+import type { Delays } from "../../kubelet/pods/podPlan.ts";
+import { nodesComponent } from "../../kubelet/run/nodesComponent.ts";
 import type { KubeObject } from "../../model/object.ts";
+import type { Profile } from "../../model/profiles/profile.ts";
+import { profilesWith } from "../../model/profiles/profiles.ts";
 import { controllersProcess } from "../controllersProcess.ts";
 import { faultKinds } from "../faults.ts";
 import { destroysTheSameObject, mirrorsAreComplete, neverGoesBack } from "../invariants/general.ts";

@@ -1,7 +1,7 @@
 import { binderComponent } from "../../control/bind/binderComponent.ts";
 import { schedulerComponent } from "../../control/schedule/schedulerComponent.ts";
-import { proveGangBarrier } from "../../control/verify/gangBarrier.ts";
 import type { CheckFinding } from "../../decide/verify/check.ts";
+import { proveGangBarrier } from "../../kubelet/barrier/gangBarrier.ts";
 import { controllersProcess } from "../controllersProcess.ts";
 import type { Invariant } from "../invariant.ts";
 import { checkAtRest } from "../invariants/checksHold.ts";

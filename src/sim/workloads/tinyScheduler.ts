@@ -1,9 +1,9 @@
 import type { Controllers } from "../../control/controllers.ts";
 import type { ReconcileResult } from "../../control/loop.ts";
 import { kindSource } from "../../control/sources.ts";
-import { nanoOf } from "../../decide/nodes/podRequests.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import { matchesNode } from "../../model/nodeMatch.ts";
+import { nanoOf } from "../../model/podRequests.ts";
 import { isTolerated } from "../../model/taints.ts";
 
 const pods = { group: "", version: "v1", plural: "pods" } as const;

@@ -1,6 +1,7 @@
 import { assert } from "../../../model/assert.ts";
 import { equalFields } from "../../../model/json.ts";
 import type { Node, PodGroup as PlainGroup, Pod, PriorityClass } from "../../../model/kubernetes.generated.ts";
+import { podRequests } from "../../../model/podRequests.ts";
 import {
   defaultSchedulerName,
   gpuGroupsOfLabels,
@@ -10,7 +11,6 @@ import {
 import type { PodGroup } from "../../../model/scheduling/podGroup.ts";
 import type { Queue } from "../../../model/scheduling/queue.ts";
 import type { Topology } from "../../../model/scheduling/topology.ts";
-import { podRequests } from "../../nodes/podRequests.ts";
 import { DisruptionBudgets } from "../eviction/disruptionBudgets.ts";
 import { Fit } from "../placement/fit.ts";
 import { recharge } from "../queues/charging.ts";

@@ -1,6 +1,6 @@
 import type { Node, Taint } from "../../../model/kubernetes.generated.ts";
+import { nanoOf } from "../../../model/podRequests.ts";
 import { labelKeys } from "../../../model/scheduling/keys.ts";
-import { nanoOf } from "../../nodes/podRequests.ts";
 import type { PodShape } from "./podShape.ts";
 import { gpuMaker, type ResourceNames, type Vector, wholeCapacity, zeroVector } from "./resources.ts";
 import { type ServedResources, servedAmount } from "./servedResources.ts";

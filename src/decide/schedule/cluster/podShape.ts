@@ -6,8 +6,8 @@ import type {
   TopologySpreadConstraint,
   WeightedPodAffinityTerm,
 } from "../../../model/kubernetes.generated.ts";
+import { podRequests } from "../../../model/podRequests.ts";
 import { annotationKeys, defaultSchedulerName } from "../../../model/scheduling/keys.ts";
-import { podRequests } from "../../nodes/podRequests.ts";
 import { type GpuRequest, isShared, readGpuRequest } from "./gpuRequest.ts";
 import { cpuAt, gpuAt, gpuMaker, memoryAt, migWeight, podsAt, type ResourceNames, wholeAmount } from "./resources.ts";
 import type { ServedResources } from "./servedResources.ts";

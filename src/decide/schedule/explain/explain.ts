@@ -1,6 +1,6 @@
+import { nanoOf } from "../../../model/podRequests.ts";
 import { labelKeys } from "../../../model/scheduling/keys.ts";
 import { formatTime } from "../../../model/time.ts";
-import { nanoOf } from "../../nodes/podRequests.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { isShared } from "../cluster/gpuRequest.ts";
 import { barredTypes, typeBarText } from "../cluster/gpuTypes.ts";

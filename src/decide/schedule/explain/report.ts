@@ -14,6 +14,7 @@ import type {
   ResourceSlice,
   StorageClass,
 } from "../../../model/kubernetes.generated.ts";
+import { nanoOf } from "../../../model/podRequests.ts";
 import { type BindRequest, isFinallyFailed, podUidOf } from "../../../model/scheduling/bindRequest.ts";
 import { gpuGroupsOfLabels, labelKeys, nodeHeldBy, scalingNamespace } from "../../../model/scheduling/keys.ts";
 import type { PodGroup } from "../../../model/scheduling/podGroup.ts";
@@ -26,7 +27,6 @@ import { ExtendedResources } from "../../devices/extendedResources.ts";
 import { allFeatures } from "../../devices/features.ts";
 import { SliceBook } from "../../devices/pools.ts";
 import { SelectorCache } from "../../devices/selectors.ts";
-import { nanoOf } from "../../nodes/podRequests.ts";
 import { ClaimDevices } from "../cluster/claimDevices.ts";
 import { Cluster } from "../cluster/cluster.ts";
 import type { GroupNode, Job } from "../cluster/job.ts";

@@ -8,7 +8,7 @@ import type {
   ResourceSlice,
 } from "../../../model/kubernetes.generated.ts";
 import { matchesNode } from "../../../model/nodeMatch.ts";
-import { nanoOf } from "../../nodes/podRequests.ts";
+import { nanoOf } from "../../../model/podRequests.ts";
 import { type Check, type Evidence, judged, notApplicable } from "../check.ts";
 import { claimOfPod, claimsByKey } from "../claims.ts";
 import { type ClusterSnapshot, isServed, objectsOf } from "../clusterSnapshot.ts";

@@ -1,7 +1,7 @@
 import type { Node } from "../../../model/kubernetes.generated.ts";
-import { labelValue, marks } from "../../nodes/marks.ts";
-import type { Profile } from "../../nodes/profile.ts";
-import { type Profiles, profilesWith } from "../../nodes/profiles.ts";
+import { labelValue, marks } from "../../../model/profiles/marks.ts";
+import type { Profile } from "../../../model/profiles/profile.ts";
+import { type Profiles, profilesWith } from "../../../model/profiles/profiles.ts";
 import { type Check, type Evidence, judged, notApplicable } from "../check.ts";
 import { objectsOf } from "../clusterSnapshot.ts";
 

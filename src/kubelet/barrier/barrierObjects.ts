@@ -1,0 +1,81 @@
+/** What the proof of the gang barrier makes: nodes for nobody else, and a gang that fits on both of them together only. */
+import type { NewObject } from "../../model/intent.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { annotationKeys, kaiSchedulerName, labelKeys } from "../../model/scheduling/keys.ts";
+import { podGroupApiVersion } from "../../model/scheduling/podGroup.ts";
+import { defaultQueueName } from "../../model/scheduling/queue.ts";
+import { nodeObject, simNode } from "../node/simNode.ts";
+
+export const barrierLabel = "muster.dev/barrier";
+
+/** GPUs of the first node; the gang needs one more. */
+export const shortGpus = 3;
+export const gangSize = shortGpus + 1;
+
+export interface Barrier {
+  /** Tells one run from another; part of every name. */
+  readonly id: string;
+  readonly nowMs: number;
+}
+
+export function barrierNamespace({ id }: Barrier): KubeObject {
+  return made({ apiVersion: "v1", kind: "Namespace", metadata: { name: `muster-barrier-${id}` } });
+}
+
+/** A simulated node that only pods of this run tolerate. */
+export function barrierNode({ id, nowMs }: Barrier, index: number, gpus: number): KubeObject {
+  const profile = {
+    name: "",
+    arch: "amd64",
+    osImage: "Simulated Linux",
+    cpu: "64",
+    memory: "256Gi",
+    storage: "100Gi",
+    maxPods: 110,
+    labels: { [barrierLabel]: id },
+    taints: [{ key: barrierLabel, value: id, effect: "NoSchedule" }],
+    gpu: { product: "NVIDIA-H100-80GB-HBM3", count: gpus, memoryMiB: 81_559, driver: "570.86.16" },
+  } as const;
+  const place = { clusterSeed: id, pool: `muster-barrier-${id}`, profile, index };
+  return made(nodeObject(simNode(place), { ordinal: 60_000 + index, nowMs }));
+}
+
+export function barrierGroup(barrier: Barrier): KubeObject {
+  return made({
+    apiVersion: podGroupApiVersion,
+    kind: "PodGroup",
+    metadata: { name: "barrier", namespace: `muster-barrier-${barrier.id}` },
+    spec: { minMember: gangSize, queue: defaultQueueName },
+  });
+}
+
+export function barrierPod(barrier: Barrier, index: number): KubeObject {
+  return made({
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: {
+      name: `member-${index}`,
+      namespace: `muster-barrier-${barrier.id}`,
+      annotations: { [annotationKeys.podGroup]: "barrier" },
+      labels: { [labelKeys.queue]: defaultQueueName },
+    },
+    spec: {
+      schedulerName: kaiSchedulerName,
+      nodeSelector: { [barrierLabel]: barrier.id },
+      tolerations: [{ key: barrierLabel, operator: "Equal", value: barrier.id, effect: "NoSchedule" }],
+      terminationGracePeriodSeconds: 0,
+      containers: [
+        {
+          name: "main",
+          image: "registry.example/barrier:1",
+          resources: { requests: { "nvidia.com/gpu": "1" }, limits: { "nvidia.com/gpu": "1" } },
+        },
+      ],
+    },
+  });
+}
+
+/** The server adds what is missing. */
+function made(object: NewObject): KubeObject {
+  return object as unknown as KubeObject;
+}

@@ -1,0 +1,29 @@
+/**
+ * A node that has just begun, or has taken over from another process, does not know what its predecessor still has on its way:
+ *
+ *   old process                      API                     new process
+ *   pod a gets gpu-1  --(late)-->                            takes the lease at revision 90
+ *   dies                                                     a waits, so gpu-1 is free: pod b gets it
+ *                                    a has gpu-1, b too
+ *
+ * Every write names the version of the pod that it was decided on. So pods that wait since before the lease are written to
+ * first; from then on nothing that the predecessor sent can land on them. Only then is anything given to anybody.
+ */
+import type { Pod } from "../../model/kubernetes.generated.ts";
+import { marks } from "../../model/profiles/marks.ts";
+import { isAtLeast, type Revision } from "../../model/revision.ts";
+import { identityOf, type NodeWrite, podRef } from "../node/nodeWrite.ts";
+import { isAdmitted } from "./admission.ts";
+
+/** Whether a write of a predecessor may still give this pod something. */
+export function mayBeGivenByOthers(pod: Pod, fence: Revision): boolean {
+  const { metadata, status } = pod;
+  if (status?.phase === "Succeeded" || status?.phase === "Failed" || isAdmitted(pod)) return false;
+  return isAtLeast(fence, metadata.resourceVersion);
+}
+
+/** A write that changes nothing but the version. */
+export function fenceWrite({ metadata }: Pod, fence: Revision): NodeWrite {
+  const patch = { type: "merge", body: { metadata: { annotations: { [marks.fence]: fence } } } } as const;
+  return { kind: "patch", ref: podRef(metadata), expected: identityOf(metadata), patch };
+}

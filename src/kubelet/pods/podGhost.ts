@@ -1,0 +1,38 @@
+import { assignmentOf } from "../devices/devices.ts";
+import { numberParam, podFaultsAt } from "../node/faults.ts";
+import { isAdmitted } from "./admission.ts";
+import { claimNamesOf } from "./claimLife.ts";
+import type { Ghost, PodInput } from "./podInput.ts";
+import { planContainer } from "./podPlan.ts";
+import { isRunning, viewPod } from "./podStatus.ts";
+
+/**
+ * Called when a pod object has disappeared. If its containers were still running (a forced delete), its devices stay in
+ * use until they have stopped: the node knows better than the API.
+ */
+export function ghostOf(input: Pick<PodInput, "pod" | "sim" | "faults" | "options" | "nowMs">): Ghost | undefined {
+  const { pod, sim, faults, options, nowMs } = input;
+  const devices = Object.values(assignmentOf(pod)).flatMap((each) => Object.values(each).flat());
+  const hasClaims = (claimNamesOf(pod) ?? []).length > 0;
+  if ((devices.length === 0 && !hasClaims) || !isAdmitted(pod)) return undefined;
+  const view = viewPod(pod, {});
+  const running = [...view.inits, ...view.mains].filter(isRunning);
+  const [slow] = podFaultsAt(faults, ["slow-release"], { node: sim.name, pod: pod.metadata, nowMs });
+  const extraMs = slow === undefined ? 0 : numberParam(slow, "delay");
+  const stops = running.map(({ container, role, status }) => {
+    const { clusterSeed, delays } = options;
+    return planContainer({
+      pod,
+      node: sim.name,
+      container,
+      role,
+      restarts: status.restartCount,
+      faults,
+      clusterSeed,
+      delays,
+      nowMs,
+    }).stopMs;
+  });
+  const untilMs = nowMs + extraMs + Math.max(0, ...stops);
+  return untilMs > nowMs ? { podUid: pod.metadata.uid, pod, devices: [...new Set(devices)], untilMs } : undefined;
+}

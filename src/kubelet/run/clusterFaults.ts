@@ -1,0 +1,93 @@
+/**
+ * Faults by command: entries of one ConfigMap that every simulator of the cluster reads. Adding and clearing are patches on
+ * the version that was read, so two people at once lose nothing.
+ */
+
+import type { JsonObject } from "../../model/json.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { type Outcome, succeeded } from "../../model/outcome.ts";
+import type { KubeApi, ObjectRef } from "../../ports/kubeApi.ts";
+import { type Fault, faultKinds } from "../node/faults.ts";
+import { clusterFaults, faultMap } from "./faultBook.ts";
+import { kinds } from "./kubeletContext.ts";
+
+const mapRef: ObjectRef = { ...kinds.configMaps, ...faultMap };
+const triesMax = 8;
+/** What has ended is kept for a while: a node takes a cordon back when its fault has ended. */
+const keptMs = 3_600_000;
+
+/** Adds faults, and removes those that ended long ago. */
+export async function addFaults(kube: KubeApi, faults: readonly Fault[], nowMs: number): Promise<Outcome<undefined>> {
+  return change(kube, (known) => {
+    const data: Record<string, string | null> = {};
+    for (const fault of known) if (isForgotten(fault, nowMs)) data[fault.id] = null;
+    for (const fault of faults) data[fault.id] = JSON.stringify(asGiven(fault));
+    return data;
+  });
+}
+
+/** Removes the faults of these ids; all when undefined. Answers with the ids that were there. */
+export async function clearFaults(kube: KubeApi, ids: readonly string[] | undefined): Promise<Outcome<string[]>> {
+  let cleared: string[] = [];
+  const outcome = await change(kube, (_, keys) => {
+    cleared = keys.filter((key) => ids === undefined || ids.includes(key));
+    return Object.fromEntries(cleared.map((id) => [id, null]));
+  });
+  return outcome.ok ? succeeded(cleared) : outcome;
+}
+
+export async function listFaults(kube: KubeApi): Promise<Outcome<ReturnType<typeof clusterFaults>>> {
+  const found = await kube.get(mapRef);
+  if (!found.ok && found.reason !== "NotFound") return found;
+  return succeeded(clusterFaults(found.ok ? found.value : undefined));
+}
+
+function isForgotten({ kind, untilMs }: Fault, nowMs: number): boolean {
+  // What is over in a moment leaves its mark for ever: a reboot counts, a driver stays.
+  return faultKinds[kind].lasts === "while" && untilMs !== undefined && untilMs + keptMs < nowMs;
+}
+
+/** As `readFault` reads it again, with absolute times. */
+function asGiven({ kind, fromMs, untilMs, node, pod, params }: Fault): JsonObject {
+  const given: JsonObject = { kind, fromMs, ...params };
+  if (untilMs !== undefined) given["untilMs"] = untilMs;
+  if (node !== undefined) given["node"] = node;
+  if (pod !== undefined) given["pod"] = JSON.parse(JSON.stringify(pod)) as JsonObject;
+  return given;
+}
+
+async function change(
+  kube: KubeApi,
+  decide: (known: readonly Fault[], ids: readonly string[]) => Record<string, string | null>,
+): Promise<Outcome<undefined>> {
+  for (let tries = 1; ; tries++) {
+    const found = await kube.get(mapRef);
+    if (!found.ok && found.reason !== "NotFound") return found;
+    const map = found.ok ? found.value : undefined;
+    const data = decide(clusterFaults(map).faults, Object.keys((map?.["data"] ?? {}) as object).sort());
+    if (Object.keys(data).length === 0) return succeeded(undefined);
+    const outcome = await write(kube, map, data);
+    if (outcome.ok) return succeeded(undefined);
+    const isRace = outcome.reason === "Conflict" || outcome.reason === "AlreadyExists" || outcome.reason === "NotFound";
+    if (!isRace || tries >= triesMax) return outcome;
+  }
+}
+
+function write(
+  kube: KubeApi,
+  map: KubeObject | undefined,
+  data: Record<string, string | null>,
+): Promise<Outcome<KubeObject>> {
+  if (map === undefined) {
+    const object = { apiVersion: "v1", kind: "ConfigMap", metadata: { ...faultMap }, data };
+    return kube.create(kinds.configMaps, object as unknown as KubeObject);
+  }
+  const { uid, resourceVersion } = map.metadata;
+  return kube.patch(mapRef, { type: "merge", body: { metadata: { uid, resourceVersion }, data } });
+}
+
+/** A name that says what it is; two of one kind in one millisecond are told apart by what they are about. */
+export function faultId(kind: string, nowMs: number, about: string): string {
+  const place = about.toLowerCase().replace(/[^a-z0-9.-]+/g, "-");
+  return `${kind}-${nowMs.toString(36)}${place === "" ? "" : `-${place}`}`.slice(0, 200);
+}

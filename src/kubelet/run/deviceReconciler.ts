@@ -1,0 +1,188 @@
+/** A node's DRA driver at work: its slices, and the claims that are prepared on it. */
+
+import type { Node, Pod, ResourceClaim, ResourceSlice } from "../../model/kubernetes.generated.ts";
+import type { Cancel } from "../../ports/cancel.ts";
+import { nextForSlices } from "../devices/draDriver.ts";
+import { earliest, type NodeWrite } from "../node/nodeWrite.ts";
+import {
+  hasClaims,
+  lingeringDevices,
+  mayUse,
+  nextForClaim,
+  type PreparedClaim,
+  rememberPrepared,
+} from "../pods/claimLife.ts";
+import { type DraContext, type KubeletContext, tell } from "./kubeletContext.ts";
+import type { NodeAgent } from "./nodeAgent.ts";
+import { sendWrite } from "./sendWrite.ts";
+
+const retryMs = 500;
+
+export async function turnSlices(world: KubeletContext, agent: NodeAgent, node: Node, cancel: Cancel): Promise<void> {
+  const { dra, ports, options } = world;
+  const { state, sim } = agent;
+  agent.slicesAreDirty = false;
+  if (dra === undefined || options.dra === undefined || state === undefined) return;
+  const { driver } = options.dra;
+  const lingering = lingeringDevices(agent.prepared.values(), (uid) => dra.claimByUid(uid), {
+    name: agent.name,
+    driver,
+  });
+  const slices = dra.slicesOf(agent.name);
+  const next = nextForSlices({ node, sim, state, slices, lingering, options: options.dra });
+  agent.slicesWakeMs = next.wakeAtMs;
+  for (const write of next.writes) {
+    const isDone = await sendDevice<ResourceSlice>(world, write, (object) => dra.slices.learn(object), cancel);
+    if (isDone) continue;
+    agent.slicesWakeMs = earliest(next.wakeAtMs, ports.clock.nowMs() + retryMs);
+    return;
+  }
+}
+
+export async function turnClaims(world: KubeletContext, agent: NodeAgent, node: Node, cancel: Cancel): Promise<void> {
+  const { dra } = world;
+  agent.claimsAreDirty = false;
+  if (dra === undefined) return;
+  const known = new Map<string, ResourceClaim | undefined>();
+  for (const { claimUid } of agent.prepared.values()) known.set(claimUid, dra.claimByUid(claimUid));
+  for (const claim of dra.claimsOf(agent.name)) known.set(claim.metadata.uid, claim);
+  if (known.size === 0) {
+    agent.hasRemembered = true;
+    agent.claimsWakeMs = undefined;
+    return;
+  }
+  if (!agent.hasRemembered) remember(world, dra, agent);
+  let wakeAtMs: number | undefined;
+  const before = preparedText(agent);
+  for (const uid of [...known.keys()].sort()) {
+    wakeAtMs = earliest(wakeAtMs, await turnClaim(world, dra, agent, { uid, claim: known.get(uid), node, cancel }));
+  }
+  agent.claimsWakeMs = wakeAtMs;
+  if (before === preparedText(agent)) return;
+  // A pod may have been waiting for it, and a device that lingers shows in the slices.
+  agent.slicesAreDirty = true;
+  for (const record of agent.pods.values()) {
+    if (hasClaims(record.pod)) record.isDirty = true;
+  }
+}
+
+function preparedText({ prepared }: NodeAgent): string {
+  return [...prepared.values()].map(({ claimUid, state }) => `${claimUid}=${state}`).join();
+}
+
+/** The first look of a life: what the claims say was prepared here. */
+function remember(world: KubeletContext, dra: DraContext, agent: NodeAgent): void {
+  const { options, ports } = world;
+  agent.hasRemembered = true;
+  const driver = options.dra?.driver ?? "";
+  for (const claim of dra.claimsOf(agent.name)) {
+    const users = usersOf(agent, claim.metadata, ports.clock.nowMs());
+    const prepared = rememberPrepared(claim, users, { name: agent.name, driver });
+    if (prepared !== undefined) setPrepared(world, agent, prepared.claimUid, prepared);
+  }
+}
+
+/** Pods whose containers may use it, those that the API has forgotten included. */
+function usersOf(
+  agent: NodeAgent,
+  { namespace = "", name }: { namespace?: string; name: string },
+  nowMs: number,
+): Pod[] {
+  const users: Pod[] = [];
+  for (const { pod } of agent.pods.values()) if (mayUse(pod, { namespace, name })) users.push(pod);
+  for (const { pod, untilMs } of agent.ghosts) {
+    if (untilMs > nowMs && mayUse(pod, { namespace, name })) users.push(pod);
+  }
+  return users;
+}
+
+async function turnClaim(
+  world: KubeletContext,
+  dra: DraContext,
+  agent: NodeAgent,
+  { uid, claim, node, cancel }: { uid: string; claim: ResourceClaim | undefined; node: Node; cancel: Cancel },
+): Promise<number | undefined> {
+  const { options, ports } = world;
+  const { state, sim } = agent;
+  if (state === undefined) return undefined;
+  let latest = claim;
+  for (let step = 0; ; step++) {
+    const nowMs = ports.clock.nowMs();
+    const prepared = agent.prepared.get(uid);
+    const place = latest?.metadata ?? prepared;
+    if (place === undefined) return undefined;
+    const next = nextForClaim({
+      claim: latest,
+      prepared,
+      others: othersOf(agent, uid),
+      users: usersOf(agent, place, nowMs),
+      sim,
+      state,
+      faults: world.faults.of(node).faults,
+      options: { driver: options.dra?.driver ?? "", prepareMs: options.prepareMs, unprepareMs: options.unprepareMs },
+      nowMs,
+    });
+    let hasWritten = false;
+    for (const write of next.writes) {
+      const isDone = await sendDevice<ResourceClaim>(
+        world,
+        write,
+        (object) => {
+          dra.claims.learn(object);
+          latest = object;
+          hasWritten = true;
+        },
+        cancel,
+      );
+      // What the API has not heard has not happened, except that a device is never let go by a failure.
+      if (!isDone) return earliest(next.wakeAtMs, nowMs + retryMs);
+    }
+    setPrepared(world, agent, uid, next.prepared);
+    if (!hasWritten || step >= 4) return next.wakeAtMs;
+  }
+}
+
+function setPrepared(
+  { preparedOn }: KubeletContext,
+  agent: NodeAgent,
+  uid: string,
+  prepared: PreparedClaim | undefined,
+): void {
+  const others = (preparedOn.get(uid) ?? []).filter((name) => name !== agent.name);
+  if (prepared === undefined) {
+    agent.prepared.delete(uid);
+    if (others.length === 0) preparedOn.delete(uid);
+    else preparedOn.set(uid, others);
+    return;
+  }
+  agent.prepared.set(uid, prepared);
+  preparedOn.set(uid, [...others, agent.name]);
+}
+
+function othersOf({ prepared }: NodeAgent, uid: string): PreparedClaim[] {
+  return [...prepared.values()].filter(({ claimUid }) => claimUid !== uid);
+}
+
+/** True when it happened. After a refusal the object is read again, so that the next look is not at what was refused. */
+async function sendDevice<T>(
+  world: KubeletContext,
+  write: NodeWrite,
+  answered: (object: T) => void,
+  cancel: Cancel,
+): Promise<boolean> {
+  if (write.kind === "event") {
+    tell(world, write);
+    return true;
+  }
+  const { kube } = world.ports;
+  const outcome = await sendWrite(kube, write, { absentAt: "0", why: "the driver reports", cancel });
+  if (outcome.ok) {
+    if (outcome.value.object !== undefined && write.kind !== "delete") answered(outcome.value.object as unknown as T);
+    return true;
+  }
+  if (outcome.reason === "NotFound" && write.kind === "delete") return true;
+  const { subresource: _part, ...ref } = write.ref;
+  const fresh = await kube.get(ref, { cancel });
+  if (fresh.ok) answered(fresh.value as unknown as T);
+  return false;
+}

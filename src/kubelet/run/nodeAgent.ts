@@ -1,0 +1,95 @@
+import type { Revision } from "../../model/revision.ts";
+import type { NodeState } from "../node/nodeState.ts";
+import { earliest } from "../node/nodeWrite.ts";
+import type { SimNode } from "../node/simNode.ts";
+import type { PreparedClaim } from "../pods/claimLife.ts";
+import type { Ghost } from "../pods/podInput.ts";
+import type { StageJob } from "../stages/stageEngine.ts";
+import type { PodRecord } from "./podRecord.ts";
+
+/** What the process keeps about one node that it plays. Everything in it can be lost: the objects tell the rest. */
+export class NodeAgent {
+  readonly name: string;
+  readonly uid: string;
+  readonly sim: SimNode;
+  /** Its pods by key; shared with who follows the watch. */
+  readonly pods: ReadonlyMap<string, PodRecord>;
+  /** Undefined until the first look. */
+  state: NodeState | undefined;
+  /** Whether we may speak for the node. */
+  isHeld = false;
+  job: StageJob | undefined;
+  isBusy = false;
+  nodeIsDirty = true;
+  slicesAreDirty = true;
+  claimsAreDirty = true;
+  nodeWakeMs: number | undefined;
+  leaseWakeMs: number | undefined;
+  slicesWakeMs: number | undefined;
+  claimsWakeMs: number | undefined;
+  /** Refusals in a row of what the node says about itself, and until when it keeps still because of them. */
+  failures = 0;
+  stillUntilMs = 0;
+  readonly prepared = new Map<string, PreparedClaim>();
+  hasRemembered = false;
+  ghosts: Ghost[] = [];
+  /** The revision of the write by which we took the node; undefined without leases. See podFence. */
+  fence: Revision | undefined;
+  /** Whether every pod that was there at the fence is known. */
+  isWholeAtFence = false;
+  /** The faults that could not be read and were told. */
+  toldProblems = "";
+
+  constructor(name: string, uid: string, sim: SimNode, pods: ReadonlyMap<string, PodRecord>) {
+    this.name = name;
+    this.uid = uid;
+    this.sim = sim;
+    this.pods = pods;
+  }
+
+  /** The next moment at which something is due; now when something wants to be looked at. */
+  nextMs(nowMs: number): number | undefined {
+    const next = this.dueMs(nowMs);
+    return next === undefined ? undefined : Math.max(next, this.stillUntilMs);
+  }
+
+  private dueMs(nowMs: number): number | undefined {
+    let next = earliest(this.leaseWakeMs, this.nodeWakeMs);
+    if (this.nodeIsDirty) return nowMs;
+    if (!this.isHeld) return next;
+    if (this.slicesAreDirty || this.claimsAreDirty) return nowMs;
+    next = earliest(next, this.slicesWakeMs, this.claimsWakeMs);
+    for (const { untilMs } of this.ghosts) if (next === undefined || untilMs < next) next = untilMs;
+    for (const { isDirty, wakeAtMs } of this.pods.values()) {
+      if (isDirty) return nowMs;
+      if (wakeAtMs !== undefined && (next === undefined || wakeAtMs < next)) next = wakeAtMs;
+    }
+    return next;
+  }
+
+  /** Everything on the node is looked at again. */
+  stirAll(): void {
+    this.slicesAreDirty = true;
+    this.claimsAreDirty = true;
+    for (const record of this.pods.values()) record.isDirty = true;
+  }
+
+  /** The node is ours from this write on. */
+  taken(fence: Revision | undefined, { isFromOther }: { isFromOther: boolean }): void {
+    this.fence = fence;
+    this.isWholeAtFence = false;
+    this.isHeld = true;
+    this.nodeIsDirty = true;
+    this.stirAll();
+    // What was remembered of an earlier time may have changed under other hands.
+    if (!isFromOther) return;
+    this.prepared.clear();
+    this.hasRemembered = false;
+    this.ghosts = [];
+  }
+
+  /** Pods as they are, with what was decided and not yet seen. */
+  *podsNow() {
+    for (const record of this.pods.values()) yield record.podForOthers;
+  }
+}

@@ -1,0 +1,212 @@
+import type { Component, NewObject } from "../../control/component.ts";
+import type { Controllers } from "../../control/controllers.ts";
+import { EventRecorder } from "../../control/eventRecorder.ts";
+import { NewestOf } from "../../control/newestOf.ts";
+import { kindSource, type Source } from "../../control/sources.ts";
+import type { Lease, Node, Pod, ResourceClaim, ResourceSlice } from "../../model/kubernetes.generated.ts";
+import { stageDefinition } from "../../model/kwok/definitions.ts";
+import type { KubeObject } from "../../model/object.ts";
+import type { KubeApi } from "../../ports/kubeApi.ts";
+import type { PodAgent } from "../../ports/podAgent.ts";
+import { sliceName } from "../devices/draDriver.ts";
+import { type ApiPressure, apiPressureAt } from "../node/faults.ts";
+import { nodesOfClaim } from "../pods/claimLife.ts";
+import { FaultBook, faultMap } from "./faultBook.ts";
+import { type DraContext, type KubeletContext, kinds, tell } from "./kubeletContext.ts";
+import { type NodesOptions, nodesDefaults } from "./nodesOptions.ts";
+import { RegisterNodes } from "./registerNodes.ts";
+import { SimNodes } from "./simNodes.ts";
+import { SimPodAgent } from "./simPodAgent.ts";
+import { StageBook } from "./stageBook.ts";
+import { StageObjects } from "./stageObjects.ts";
+import { Wakes } from "./wakes.ts";
+
+export interface Nodes {
+  readonly component: Component;
+  /** Speaks for the containers; the embedded server asks it for logs, commands and usage. */
+  readonly agent: PodAgent;
+  /** How the API should misbehave now; the embedded server obeys. */
+  pressure(): ApiPressure | undefined;
+  /** Gives the leases back after everything has stopped, so that the next simulator need not wait until they run out. */
+  release(kube: KubeApi): Promise<void>;
+}
+
+/** Simulated nodes as a component of the control plane. What is left out is as `nodesDefaults` says. */
+export function nodesComponent(given: Partial<NodesOptions> = {}): Nodes {
+  const options: NodesOptions = { ...nodesDefaults, ...given };
+  const agent = new SimPodAgent();
+  let added: { readonly world: KubeletContext; readonly sim: SimNodes } | undefined;
+  const component: Component = {
+    name: "nodes",
+    about: "simulated nodes: they run pods like kubelets with GPUs, and run nothing",
+    ...(options.stages ? { definitions: [stageDefinition as unknown as NewObject] } : {}),
+    add: (controllers) => {
+      added = addNodes(controllers, options, agent);
+    },
+  };
+  return {
+    component,
+    agent,
+    pressure: () => {
+      const faults = added?.world.faults.ofCluster.faults ?? [];
+      return faults.length === 0 || added === undefined
+        ? undefined
+        : apiPressureAt(faults, added.world.ports.clock.nowMs());
+    },
+    release: async (kube) => added?.sim.release(kube),
+  };
+}
+
+function addNodes(
+  controllers: Controllers,
+  options: NodesOptions,
+  agent: SimPodAgent,
+): { world: KubeletContext; sim: SimNodes } {
+  const { ports } = controllers;
+  const nodes = controllers.cache<Node>(kinds.nodes);
+  const pods = controllers.cache<Pod>(kinds.pods);
+  const leases = controllers.cache<Lease>(kinds.leases);
+  const { namespace, name } = faultMap;
+  const faultMaps = controllers.cache(kinds.configMaps, { namespace, fieldSelector: `metadata.name=${name}` });
+  const recorder = new EventRecorder({ ...ports, controller: "kubelet", instance: options.holder });
+  const stages = new StageBook();
+  const faults = new FaultBook();
+  const world: KubeletContext = {
+    ports,
+    options,
+    nodes: new NewestOf(nodes),
+    leases: new NewestOf(leases),
+    faults,
+    recorder,
+    dra: options.dra === undefined ? undefined : draWorld(controllers, options.dra.driver),
+    stages: stages.byKind,
+    preparedOn: new Map(),
+    podCache: pods,
+    startMs: ports.clock.nowMs(),
+  };
+  const sim = new SimNodes(world);
+  agent.bind({
+    clock: ports.clock,
+    dra: options.dra,
+    nodeAgent: (node) => sim.agent(node),
+    pod: (key) => pods.get(key),
+  });
+  const quiet = (start: () => () => void): Source => ({ start });
+  const sources: Source[] = [
+    sim.channel,
+    sim.wakes,
+    sim.renewals,
+    follows(nodes, (event) => sim.nodeChanged(event)),
+    follows(leases, (event) => sim.leaseChanged(event)),
+    follows(pods, (event) => sim.podChanged(event)),
+    follows(faultMaps, ({ type, object }) => {
+      faults.setCluster(type === "deleted" ? undefined : object);
+      for (const problem of faults.ofCluster.problems) ports.log.warn({ problem }, "a fault cannot be read");
+      sim.everythingChanged();
+    }),
+    quiet(() => () => recorder.stop()),
+  ];
+  if (options.dra !== undefined) sources.push(...deviceSources(controllers, world, sim));
+  if (options.stages) {
+    const others = new StageObjects(controllers, world, new Wakes(ports.clock));
+    controllers.add({
+      name: "stages",
+      sources: [others.channel, others.wakes],
+      concurrency: options.concurrency,
+      reconcile: (key, turn) => others.reconcile(key, turn),
+    });
+    sources.push(
+      follows(controllers.cache(kinds.stages), (event) => {
+        const message = stages.changed(event);
+        if (message !== undefined) {
+          ports.log.warn({ stage: event.key, problem: message }, "a stage cannot be read");
+          const { apiVersion, kind, metadata } = event.object;
+          const regarding = { apiVersion, kind, namespace: "", name: metadata.name, uid: metadata.uid };
+          tell(world, { kind: "event", regarding, type: "Warning", reason: "InvalidStage", message });
+        }
+        others.stagesChanged();
+        sim.everythingChanged();
+      }),
+    );
+  }
+  controllers.add({
+    name: "nodes",
+    sources,
+    concurrency: options.concurrency,
+    reconcile: (key, turn) => sim.reconcile(key, turn),
+  });
+  const register = new RegisterNodes(options, ports, nodes);
+  controllers.add({
+    name: "nodes-register",
+    sources: [register.channel],
+    concurrency: options.concurrency,
+    reconcile: (key) => register.reconcile(key),
+  });
+  return { world, sim };
+}
+
+/** Listens to a cache without a key of its own: who listens decides what to wake. */
+function follows<T extends KubeObject>(
+  cache: ReturnType<typeof Controllers.prototype.cache<T>>,
+  hear: Parameters<typeof cache.onEvent>[0],
+): Source {
+  return kindSource(cache, (event) => {
+    hear(event);
+    return [];
+  });
+}
+
+function draWorld(controllers: Controllers, driver: string): DraContext {
+  const slices = controllers.cache<ResourceSlice>(kinds.slices);
+  const claims = controllers.cache<ResourceClaim>(kinds.claims);
+  const ownSlices = new NewestOf(slices);
+  const ownClaims = new NewestOf(claims);
+  const byNode = slices.index(({ spec }) => (spec.driver === driver && spec.nodeName ? [spec.nodeName] : []));
+  const byPool = claims.index((claim) => nodesOfClaim(claim, driver));
+  const byUid = claims.index(({ metadata }) => [metadata.uid]);
+  const keyOf = ({ metadata }: ResourceClaim) => `${metadata.namespace ?? ""}/${metadata.name}`;
+  return {
+    slices: ownSlices,
+    claims: ownClaims,
+    slicesOf: (node) => {
+      const known = new Map<string, ResourceSlice>();
+      for (const slice of byNode.get(node)) known.set(slice.metadata.name, ownSlices.get(slice.metadata.name) ?? slice);
+      // Those that exist only in answers so far.
+      for (let i = 0; ; i++) {
+        const unseen = ownSlices.get(sliceName(node, driver, i));
+        if (unseen === undefined) return [...known.values()];
+        known.set(unseen.metadata.name, unseen);
+      }
+    },
+    claimsOf: (node) => byPool.get(node).flatMap((claim) => ownClaims.get(keyOf(claim)) ?? []),
+    claimByUid: (uid) => {
+      const claim = byUid.first(uid);
+      const latest = claim === undefined ? undefined : ownClaims.get(keyOf(claim));
+      return latest?.metadata.uid === uid ? latest : undefined;
+    },
+  };
+}
+
+function deviceSources(controllers: Controllers, world: KubeletContext, sim: SimNodes): Source[] {
+  const driver = world.options.dra?.driver ?? "";
+  const pods = controllers.cache<Pod>(kinds.pods);
+  return [
+    follows(controllers.cache<ResourceSlice>(kinds.slices), ({ object: { spec } }) => {
+      if (spec.driver === driver && spec.nodeName) sim.devicesChanged(spec.nodeName, "slices");
+    }),
+    follows(controllers.cache<ResourceClaim>(kinds.claims), (event) => {
+      const { object } = event;
+      const concerned = new Set([
+        ...nodesOfClaim(object, driver),
+        ...(world.preparedOn.get(object.metadata.uid) ?? []),
+      ]);
+      if (event.type === "updated") for (const node of nodesOfClaim(event.before, driver)) concerned.add(node);
+      for (const { resource, name } of object.status?.reservedFor ?? []) {
+        if (resource !== "pods") continue;
+        const node = pods.get(`${object.metadata.namespace ?? ""}/${name}`)?.spec?.nodeName;
+        if (node) concerned.add(node);
+      }
+      for (const node of [...concerned].sort()) sim.devicesChanged(node, "claims");
+    }),
+  ];
+}

@@ -1,0 +1,55 @@
+import { type Pool, type Profiles, profilesWith } from "../../model/profiles/profiles.ts";
+import { type DraOptions, draDefaults } from "../devices/draDevices.ts";
+import { nodeLifeDefaults } from "../node/nodeLife.ts";
+import { claimLifeDefaults } from "../pods/claimLife.ts";
+import { type Delays, livelyDelays } from "../pods/podPlan.ts";
+import { type ReservationOptions, reservationDefaults } from "../pods/reservationAgent.ts";
+
+export interface NodesOptions {
+  /** Nodes to make when they are missing. Nodes that others made are driven too, if they carry KWOK's annotation. */
+  readonly pools: readonly Pool[];
+  readonly profiles: Profiles;
+  readonly seed: string;
+  /** Who we are in the leases of nodes. The same name after a restart goes on at once; two processes must not share one. */
+  readonly holder: string;
+  /** Adds KWOK's taint to nodes that are made. */
+  readonly kwokTaint: boolean;
+  readonly delays: Delays;
+  readonly events: "all" | "warnings" | "none";
+  /** Readiness gates wait for whoever sets them, or are set by the node as KWOK does. */
+  readonly gates: "wait" | "satisfy";
+  readonly leases: boolean;
+  readonly leaseSeconds: number;
+  readonly heartbeatMs: number;
+  /** Undefined: no slices and no claims, for servers that do not know resource.k8s.io/v1. */
+  readonly dra: DraOptions | undefined;
+  readonly prepareMs: number;
+  readonly unprepareMs: number;
+  readonly reservation: ReservationOptions;
+  /** Reads KWOK's Stage objects; their definition must exist. */
+  readonly stages: boolean;
+  /** How many nodes have their turn at once, and how many writes a node has on its way. */
+  readonly concurrency: number;
+  readonly writesPerNode: number;
+}
+
+export const nodesDefaults: NodesOptions = {
+  pools: [],
+  profiles: profilesWith(),
+  seed: "muster",
+  holder: "muster",
+  kwokTaint: false,
+  delays: livelyDelays,
+  events: "all",
+  gates: "wait",
+  leases: nodeLifeDefaults.leases,
+  leaseSeconds: nodeLifeDefaults.leaseSeconds,
+  heartbeatMs: nodeLifeDefaults.heartbeatMs,
+  dra: draDefaults,
+  prepareMs: claimLifeDefaults.prepareMs,
+  unprepareMs: claimLifeDefaults.unprepareMs,
+  reservation: reservationDefaults,
+  stages: true,
+  concurrency: 64,
+  writesPerNode: 16,
+};

@@ -1,0 +1,321 @@
+import { keyOfObject } from "../../model/intent.ts";
+import type { Node, Pod } from "../../model/kubernetes.generated.ts";
+import type { Refusal } from "../../model/outcome.ts";
+import type { Cancel } from "../../ports/cancel.ts";
+import type { Fault } from "../node/faults.ts";
+import { holdsLease } from "../node/nodeLease.ts";
+import { earliest, eventTarget, type NodeWrite, podRef } from "../node/nodeWrite.ts";
+import { isAdmitted } from "../pods/admission.ts";
+import { claimLifeDefaults, claimsPrepared, hasClaims } from "../pods/claimLife.ts";
+import { fenceWrite, mayBeGivenByOthers } from "../pods/podFence.ts";
+import type { PodInput, PodLifeOptions, PodNext } from "../pods/podInput.ts";
+import { admitOnly, nextForPod } from "../pods/podLife.ts";
+import { isReservationPod, nextForReservation } from "../pods/reservationAgent.ts";
+import { type KubeletContext, kinds, patienceMs, tell } from "./kubeletContext.ts";
+import type { NodeAgent } from "./nodeAgent.ts";
+import type { PodRecord } from "./podRecord.ts";
+import { type ApiWrite, sendWrite } from "./sendWrite.ts";
+import { podStages, stagePod } from "./stageReconciler.ts";
+
+/** Counts the pods that a node refused. Scheduler tests want it at zero. */
+export const admissionFailures = "muster_node_admission_failures_total";
+
+/** A pod takes this many steps in one turn at most: what goes on for longer goes on in the next. */
+const stepsMax = 8;
+
+/**
+ * The pods of a node that are due. Each is decided on what all the others have decided so far, so no two get one
+ * device; their writes are then on their way side by side.
+ */
+export async function turnPods(world: KubeletContext, agent: NodeAgent, node: Node, cancel: Cancel): Promise<void> {
+  const nowMs = world.ports.clock.nowMs();
+  const due: PodRecord[] = [];
+  for (const record of agent.pods.values()) {
+    if (record.isDirty || (record.wakeAtMs !== undefined && record.wakeAtMs <= nowMs)) due.push(record);
+  }
+  if (due.length === 0) return;
+  if (due.length > 1) due.sort((a, b) => (a.key < b.key ? -1 : 1));
+  const mayGive = await fencePods(world, agent, cancel);
+  const { faults } = world.faults.of(node);
+  let next = 0;
+  const work = async (): Promise<void> => {
+    for (let record = due[next++]; record !== undefined; record = due[next++]) {
+      // The lease may have run out while we waited for an answer: others may be at work here by now.
+      if (cancel.cancelled || !holdsNode(world, agent)) return;
+      if (!mayGive && isWaiting(record.pod)) {
+        record.isDirty = false;
+        record.wakeAtMs = world.ports.clock.nowMs() + fenceAgainMs;
+        continue;
+      }
+      await turnPod(world, agent, record, { node, faults, cancel });
+    }
+  };
+  const workers = Math.min(due.length, world.options.writesPerNode);
+  if (workers === 1) await work();
+  else await Promise.all(Array.from({ length: workers }, work));
+}
+
+const fenceAgainMs = 100;
+
+function isWaiting(pod: Pod): boolean {
+  return !isAdmitted(pod) && pod.status?.phase !== "Succeeded" && pod.status?.phase !== "Failed";
+}
+
+function holdsNode({ options, leases, ports }: KubeletContext, { name, isHeld }: NodeAgent): boolean {
+  if (!options.leases) return isHeld;
+  return isHeld && holdsLease(leases.get(`kube-node-lease/${name}`), options.holder, ports.clock.nowMs());
+}
+
+/** True when nothing that a predecessor has sent can give anything any more; see podFence. */
+async function fencePods(world: KubeletContext, agent: NodeAgent, cancel: Cancel): Promise<boolean> {
+  const { fence } = agent;
+  if (fence === undefined || ![...agent.pods.values()].some(({ pod }) => isWaiting(pod))) return true;
+  if (!agent.isWholeAtFence && !(await learnPods(world, agent, cancel))) return false;
+  let isDone = true;
+  for (const record of [...agent.pods.values()].sort((a, b) => (a.key < b.key ? -1 : 1))) {
+    if (!mayBeGivenByOthers(record.pod, fence)) continue;
+    if (!holdsNode(world, agent) || agent.fence !== fence) return false;
+    const write = fenceWrite(record.pod, fence);
+    if (write.kind === "event") continue;
+    const turn = { cancel };
+    if (!(await send(world, agent, record, write, { turn, refusals: 0 }))) isDone = false;
+    // It may have come while the others were written to; nobody has looked at it yet.
+    record.isDirty = true;
+  }
+  return isDone;
+}
+
+/** A consistent look at the pods of the node: the watch may not have told of all that our predecessor knew. */
+async function learnPods({ ports }: KubeletContext, agent: NodeAgent, cancel: Cancel): Promise<boolean> {
+  const listed = await ports.kube.list(kinds.pods, { fieldSelector: `spec.nodeName=${agent.name}`, cancel });
+  if (!listed.ok) return false;
+  for (const item of listed.value.items) {
+    const pod = item as unknown as Pod;
+    const record = agent.pods.get(keyOfObject(item));
+    // One that we have not heard of yet is on its way to us.
+    if (record?.pod.metadata.uid !== pod.metadata.uid) return false;
+    record.read(pod);
+  }
+  agent.isWholeAtFence = true;
+  return true;
+}
+
+interface PodReconcile {
+  readonly node: Node;
+  readonly faults: readonly Fault[];
+  readonly cancel: Cancel;
+}
+
+async function turnPod(world: KubeletContext, agent: NodeAgent, record: PodRecord, turn: PodReconcile): Promise<void> {
+  if (record.unknown !== undefined) {
+    const { write, refusals } = record.unknown;
+    if (!(await send(world, agent, record, write, { turn, refusals }))) return;
+  }
+  const stages = podStages(world);
+  for (let step = 0; step < stepsMax; step++) {
+    // Gone, or bound elsewhere under the same name.
+    if (agent.pods.get(record.key) !== record) return;
+    record.isDirty = false;
+    // What a node refuses does not depend on who plays the rest of a pod's life.
+    const isAdmittedOnly = stages !== undefined && isWaiting(record.pod) && !isGoing(record.pod);
+    if (stages !== undefined && !isAdmittedOnly) {
+      if (!(await stagePod(world, agent, record, { ...turn, stages }))) return;
+      continue;
+    }
+    const next = decideOrWait(world, agent, record, turn, isAdmittedOnly);
+    if (next === undefined) return;
+    record.wakeAtMs = next.wakeAtMs;
+    const writes = next.writes.filter(isApiWrite);
+    if (writes.length === 0) record.memory = next.memory;
+    for (const write of writes) {
+      if (!(await send(world, agent, record, write, { turn, refusals: next.refusals }))) return;
+      // What it remembers is of the state that it has just written.
+      record.memory = next.memory;
+    }
+    for (const write of next.writes) if (write.kind === "event") tell(world, write);
+    if (isAdmittedOnly) continue;
+    const isDueAgain = next.wakeAtMs !== undefined && next.wakeAtMs <= world.ports.clock.nowMs();
+    if (writes.length === 0 || (!isDueAgain && !record.isDirty)) return;
+  }
+  record.isDirty = true;
+}
+
+function isApiWrite(write: NodeWrite): write is ApiWrite {
+  return write.kind !== "event";
+}
+
+function isGoing({ metadata }: Pod): boolean {
+  return metadata.deletionTimestamp !== undefined;
+}
+
+/** A mistake of ours about one pod is that pod's alone: the others of the node go on, and it is looked at again later. */
+function decideOrWait(...about: Parameters<typeof decide>): PodNext | undefined {
+  try {
+    return decide(...about);
+  } catch (error) {
+    const [world, agent, record] = about;
+    const { ports } = world;
+    record.failures++;
+    record.wakeAtMs = ports.clock.nowMs() + patienceMs(record.failures);
+    ports.log.error({ node: agent.name, pod: record.key, error }, "a pod could not be looked at by a mistake of ours");
+    if (record.failures === 1) {
+      const message = `the node failed to sync this pod and tries again with back-off: ${error instanceof Error ? error.message : String(error)}`;
+      tell(world, {
+        kind: "event",
+        regarding: eventTarget(record.pod),
+        type: "Warning",
+        reason: "FailedSync",
+        message,
+      });
+    }
+    return undefined;
+  }
+}
+
+function decide(
+  world: KubeletContext,
+  agent: NodeAgent,
+  record: PodRecord,
+  { node, faults }: PodReconcile,
+  isAdmittedOnly: boolean,
+): PodNext {
+  const { options, ports } = world;
+  const { pod, memory } = record;
+  const { sim, state, ghosts } = agent;
+  if (state === undefined) throw new Error("a pod is looked at before its node");
+  const nowMs = ports.clock.nowMs();
+  const life: PodLifeOptions = {
+    clusterSeed: options.seed,
+    delays: options.delays,
+    gates: options.gates,
+    events: options.events,
+  };
+  const input: PodInput = {
+    pod,
+    node,
+    sim,
+    state,
+    faults,
+    pods: () => agent.podsNow(),
+    ghosts,
+    claimsPrepared: areClaimsPrepared(world, agent, pod),
+    memory,
+    options: life,
+    nowMs,
+  };
+  if (isAdmittedOnly) return admitOnly(input);
+  const next = nextForPod(input);
+  if (!isReservationPod(pod, options.reservation)) return next;
+  // What runs inside it looks at the state that these writes make.
+  if (next.writes.some(isApiWrite)) return { ...next, wakeAtMs: nowMs };
+  const agentNext = nextForReservation({ pod, sim, state, faults, memory, options: options.reservation, nowMs });
+  const wakeAtMs = agentNext.writes.length > 0 ? nowMs : earliest(next.wakeAtMs, agentNext.wakeAtMs);
+  return { ...next, writes: agentNext.writes, wakeAtMs };
+}
+
+function areClaimsPrepared({ dra, options }: KubeletContext, agent: NodeAgent, pod: Pod): boolean {
+  if (!hasClaims(pod)) return true;
+  if (dra === undefined) return false;
+  const driver = options.dra?.driver ?? claimLifeDefaults.driver;
+  const lookUp = (namespace: string, name: string) => dra.claims.get(`${namespace}/${name}`);
+  return claimsPrepared(pod, lookUp, agent.prepared, { name: agent.name, driver });
+}
+
+/** True when it happened. What was decided counts from before the write leaves. */
+async function send(
+  world: KubeletContext,
+  agent: NodeAgent,
+  record: PodRecord,
+  write: ApiWrite,
+  { turn, refusals }: { turn: Pick<PodReconcile, "cancel">; refusals: number },
+): Promise<boolean> {
+  const { ports } = world;
+  if (write.kind === "update") record.decided(write.object as unknown as Pod);
+  const absentAt = world.podCache.revision;
+  const outcome = await sendWrite(ports.kube, write, {
+    absentAt,
+    why: "the node reports",
+    cancel: turn.cancel,
+  });
+  if (outcome.ok) {
+    record.unknown = undefined;
+    record.failures = 0;
+    const { object } = outcome.value;
+    if (object !== undefined && write.kind !== "delete") record.answered(object as unknown as Pod);
+    if (refusals > 0) countRefusal(world, agent, object as unknown as Pod | undefined);
+    if (hasClaims(record.pod)) agent.claimsAreDirty = true;
+    return true;
+  }
+  await refused(world, record, write, { outcome, refusals, cancel: turn.cancel });
+  return false;
+}
+
+function countRefusal({ ports }: KubeletContext, { name }: NodeAgent, pod: Pod | undefined): void {
+  const reason = pod?.status?.reason ?? "";
+  ports.metrics.count(admissionFailures, { reason });
+  const { namespace, name: podName } = pod?.metadata ?? {};
+  ports.log.warn({ node: name, namespace, pod: podName, reason }, "a node refused a pod");
+}
+
+async function refused(
+  world: KubeletContext,
+  record: PodRecord,
+  write: ApiWrite,
+  { outcome, refusals, cancel }: { outcome: Refusal; refusals: number; cancel: Cancel },
+): Promise<void> {
+  const { ports } = world;
+  record.failures++;
+  const waitMs = Math.max(outcome.retryAfterMs ?? 0, patienceMs(record.failures));
+  record.wakeAtMs = ports.clock.nowMs() + waitMs;
+  switch (outcome.reason) {
+    case "Unknown":
+      // It may still happen: its devices are taken until it is known.
+      if (write.kind === "update") record.unknown = { write, refusals };
+      return;
+    case "TooManyRequests":
+    case "Unavailable":
+    case "Fenced":
+      // This attempt did nothing, but an earlier one of unknown fate may still land.
+      if (record.unknown === undefined) record.undecide();
+      return;
+    case "Conflict":
+    case "Expired":
+    case "AlreadyExists":
+    case "NotFound": {
+      // The object has moved on, perhaps by our own write of unknown fate: what it says now counts before others decide.
+      const { metadata } = record.pod;
+      const fresh = await ports.kube.get(podRef(metadata), { cancel });
+      if (!fresh.ok && fresh.reason !== "NotFound") {
+        // This attempt did nothing; an earlier one of unknown fate goes on counting.
+        if (record.unknown === undefined) record.undecide();
+        return;
+      }
+      record.unknown = undefined;
+      record.undecide();
+      if (fresh.ok && fresh.value.metadata.uid === metadata.uid) {
+        record.answered(fresh.value as unknown as Pod);
+        record.isDirty = true;
+      }
+      return;
+    }
+    case "Invalid":
+    case "Forbidden":
+    case "Unauthorized":
+      record.unknown = undefined;
+      record.undecide();
+      ports.log.error(
+        { pod: record.key, write: write.kind, reason: outcome.reason, message: outcome.message },
+        "a write of a node is refused for good",
+      );
+      if (record.failures === 1) {
+        const message = `the node cannot report the status of this pod: ${outcome.message}`;
+        tell(world, {
+          kind: "event",
+          regarding: eventTarget(record.pod),
+          type: "Warning",
+          reason: "FailedSync",
+          message,
+        });
+      }
+  }
+}

@@ -1,0 +1,63 @@
+import type { ControlPorts } from "../../control/controllers.ts";
+import type { ReconcileResult } from "../../control/loop.ts";
+import { reconcileResultOf } from "../../control/loop.ts";
+import type { ObjectCache } from "../../control/objectCache.ts";
+import { Channel } from "../../control/sources.ts";
+import type { Node } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import { nodeObject, ordinalOf, type SimNode, simNode } from "../node/simNode.ts";
+import { kinds } from "./kubeletContext.ts";
+import type { NodesOptions } from "./nodesOptions.ts";
+
+/**
+ * Makes the nodes of the pools that do not exist, once in the life of a process: a node that somebody deletes stays away until
+ * the next start, as a real one would until its kubelet starts again.
+ */
+export class RegisterNodes {
+  readonly channel = new Channel();
+  private readonly wanted = new Map<string, SimNode>();
+  private readonly options: NodesOptions;
+  private readonly ports: ControlPorts;
+  private readonly nodes: ObjectCache<Node>;
+  private usedOrdinals: Set<number> | undefined;
+  private nextOrdinal = 0;
+
+  constructor(options: NodesOptions, ports: ControlPorts, nodes: ObjectCache<Node>) {
+    this.options = options;
+    this.ports = ports;
+    this.nodes = nodes;
+    for (const { name: pool, profile, count } of options.pools) {
+      for (let index = 0; index < count; index++) {
+        const sim = simNode({ clusterSeed: options.seed, pool, profile, index });
+        this.wanted.set(sim.name, sim);
+        this.channel.push(sim.name);
+      }
+    }
+  }
+
+  async reconcile(name: string): Promise<ReconcileResult> {
+    const sim = this.wanted.get(name);
+    if (sim === undefined) return undefined;
+    if (this.nodes.get(name) === undefined) {
+      const nowMs = this.ports.clock.nowMs();
+      const object = nodeObject(sim, { ordinal: this.ordinal(), nowMs, kwokTaint: this.options.kwokTaint });
+      const outcome = await this.ports.kube.create(kinds.nodes, object as unknown as KubeObject);
+      if (!outcome.ok && outcome.reason !== "AlreadyExists") return reconcileResultOf(outcome);
+    }
+    this.wanted.delete(name);
+    return undefined;
+  }
+
+  /** Addresses follow from it, so one that an earlier start has given is not given again. */
+  private ordinal(): number {
+    if (this.usedOrdinals === undefined) {
+      this.usedOrdinals = new Set();
+      for (const [, node] of this.nodes.view().objects) {
+        const used = ordinalOf(node);
+        if (used !== undefined) this.usedOrdinals.add(used);
+      }
+    }
+    while (this.usedOrdinals.has(this.nextOrdinal)) this.nextOrdinal++;
+    return this.nextOrdinal++;
+  }
+}

@@ -1,0 +1,48 @@
+import { type ApplyOptions, applyIntent, type Written } from "../../intents/applyIntent.ts";
+import { isObject, type Json } from "../../model/json.ts";
+import { type Outcome, succeeded } from "../../model/outcome.ts";
+import type { Revision } from "../../model/revision.ts";
+import type { KubeApi, Patch } from "../../ports/kubeApi.ts";
+import { intentOfWrite } from "../node/intentOfWrite.ts";
+import type { NodeEvent, NodeWrite } from "../node/nodeWrite.ts";
+
+export type ApiWrite = Exclude<NodeWrite, NodeEvent>;
+
+export interface SendOptions extends ApplyOptions {
+  /** At which revision a name that is to be created was free. */
+  readonly absentAt: Revision;
+  readonly why: string;
+}
+
+/** Sends one write of a node: as an intent where it has that form, or straight, as KWOK sends what its stages say. */
+export async function sendWrite(kube: KubeApi, write: ApiWrite, options: SendOptions): Promise<Outcome<Written>> {
+  const { absentAt, why, ...call } = options;
+  const intent = intentOfWrite(write, { absentAt, why });
+  if (intent !== undefined) return applyIntent(kube, intent, call);
+  switch (write.kind) {
+    case "patch": {
+      const outcome = await kube.patch(write.ref, patchOf(write), call);
+      return outcome.ok
+        ? succeeded({ object: outcome.value, revision: outcome.value.metadata.resourceVersion })
+        : outcome;
+    }
+    case "delete": {
+      const { cancel } = call;
+      const outcome = await kube.delete(write.ref, {
+        preconditions: { uid: write.expected.uid },
+        gracePeriodSeconds: write.graceSeconds,
+        ...(cancel && { cancel }),
+      });
+      return outcome.ok ? succeeded({}) : outcome;
+    }
+    default:
+      throw new Error(`a ${write.kind} of ${write.ref.plural} has no form`);
+  }
+}
+
+function patchOf({ patch, expected }: Extract<ApiWrite, { kind: "patch" }>): Patch {
+  if (expected === undefined || patch.type === "json" || !isObject(patch.body)) return patch as Patch;
+  const metadata = patch.body["metadata"];
+  const body: Json = { ...patch.body, metadata: { ...(isObject(metadata) ? metadata : {}), ...expected } };
+  return { ...patch, body } as Patch;
+}

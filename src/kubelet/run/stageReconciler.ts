@@ -1,0 +1,143 @@
+/** Plays KWOK's stages on a node and its pods, where a user has made some; they then take the place of the built-in life. */
+
+import type { Node, Pod } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/object.ts";
+import type { Cancel } from "../../ports/cancel.ts";
+import type { Fault } from "../node/faults.ts";
+import { earliest } from "../node/nodeWrite.ts";
+import { defaultKubeletVersion } from "../node/simNode.ts";
+import { addressesFor } from "../pods/podAddress.ts";
+import { stagesForPod } from "../stages/podStages.ts";
+import type { Stage } from "../stages/stage.ts";
+import { afterRefusal, nextForObject, type StageJob } from "../stages/stageEngine.ts";
+import type { TemplateContext } from "../stages/templateFunctions.ts";
+import { type KubeletContext, patienceMs, tell } from "./kubeletContext.ts";
+import type { NodeAgent } from "./nodeAgent.ts";
+import type { PodRecord } from "./podRecord.ts";
+import { sendWrite } from "./sendWrite.ts";
+
+export function podStages({ stages }: KubeletContext): readonly Stage[] | undefined {
+  return stages.get("v1/Pod");
+}
+
+export function nodeStages({ stages }: KubeletContext): readonly Stage[] | undefined {
+  return stages.get("v1/Node");
+}
+
+/** What templates may ask about a node and its pods. */
+export function templateWorld(
+  world: KubeletContext,
+  agent: NodeAgent | undefined,
+  node: Node | undefined,
+): TemplateContext {
+  const nodeIps = (name: string): string[] =>
+    (world.nodes.get(name)?.status?.addresses ?? [])
+      .filter(({ type }) => type === "InternalIP")
+      .map(({ address }) => address);
+  return {
+    nowMs: world.ports.clock.nowMs(),
+    startMs: world.startMs,
+    nodeName: node?.metadata.name ?? "",
+    nodePort: 10250,
+    version: defaultKubeletVersion,
+    nodeIps,
+    podIps: ({ hostNetwork, uid, name, namespace, node: nodeName }) => {
+      if (hostNetwork || node === undefined || agent === undefined) return nodeIps(nodeName);
+      const known = agent.pods.get(`${namespace}/${name}`)?.pod;
+      if (known?.status?.podIPs !== undefined) return known.status.podIPs.map(({ ip }) => ip);
+      const asking = { metadata: { uid, name, namespace }, spec: {} } as unknown as Pod;
+      return addressesFor(known ?? asking, node, agent.podsNow())?.podIPs ?? [];
+    },
+  };
+}
+
+export interface StagePlay {
+  readonly object: KubeObject;
+  readonly job: StageJob | undefined;
+  readonly stages: readonly Stage[];
+  readonly templates: TemplateContext;
+  readonly cancel: Cancel;
+}
+
+export interface StagePlayed {
+  readonly job: StageJob | undefined;
+  readonly wakeAtMs: number | undefined;
+  /** The state that the API answered with last. */
+  readonly written: KubeObject | undefined;
+  /** Something was refused; look again at the wake-up. */
+  readonly failed: boolean;
+  readonly again: boolean;
+}
+
+/** One look at an object: waits, or plays the stage that is due and sends its writes in order. */
+export async function playStages(world: KubeletContext, play: StagePlay): Promise<StagePlayed> {
+  const { object, stages, job, templates, cancel } = play;
+  const { ports, options } = world;
+  const next = nextForObject({ object, stages, job, clusterSeed: options.seed, world: templates });
+  let written: KubeObject | undefined;
+  for (const { step, write } of next.writes) {
+    if (write.kind === "event") {
+      tell(world, write);
+      continue;
+    }
+    const why = `stage ${next.playing?.stage?.name ?? ""}`;
+    const outcome = await sendWrite(ports.kube, write, { absentAt: world.podCache.revision, why, cancel });
+    if (outcome.ok) {
+      const isItself = outcome.value.object?.metadata.uid === object.metadata.uid;
+      if (write.kind === "patch" && isItself) written = outcome.value.object;
+      continue;
+    }
+    const { uid } = object.metadata;
+    const nowMs = ports.clock.nowMs();
+    const refusal = { step, reason: outcome.reason };
+    const after =
+      next.playing === undefined
+        ? undefined
+        : afterRefusal(next.playing, refusal, { clusterSeed: options.seed, uid, nowMs });
+    return {
+      job: after,
+      wakeAtMs: after?.stage === undefined ? nowMs + patienceMs(1) : after.dueMs,
+      written,
+      failed: true,
+      again: false,
+    };
+  }
+  return { job: next.job, wakeAtMs: next.wakeAtMs, written, failed: false, again: next.again };
+}
+
+/** True when the pod should be looked at again at once. */
+export async function stagePod(
+  world: KubeletContext,
+  agent: NodeAgent,
+  record: PodRecord,
+  { node, stages, cancel }: { node: Node; stages: readonly Stage[]; cancel: Cancel; faults: readonly Fault[] },
+): Promise<boolean> {
+  const object = record.pod as unknown as KubeObject;
+  const templates = templateWorld(world, agent, node);
+  const played = await playStages(world, {
+    object,
+    job: record.job,
+    stages: stagesForPod(record.pod, stages),
+    templates,
+    cancel,
+  });
+  record.job = played.job;
+  record.wakeAtMs = played.wakeAtMs;
+  if (played.written !== undefined) record.answered(played.written as unknown as Pod);
+  return !played.failed && played.written !== undefined;
+}
+
+/** The node itself; its lease stays ours to renew. */
+export async function stageNode(
+  world: KubeletContext,
+  agent: NodeAgent,
+  { node, stages, cancel }: { node: Node; stages: readonly Stage[]; cancel: Cancel },
+): Promise<void> {
+  const templates = templateWorld(world, agent, node);
+  const object = node as unknown as KubeObject;
+  const played = await playStages(world, { object, job: agent.job, stages, templates, cancel });
+  agent.job = played.job;
+  agent.nodeWakeMs = earliest(played.wakeAtMs, agent.state?.nextMs);
+  if (played.written !== undefined) world.nodes.learn(played.written as unknown as Node);
+  agent.nodeIsDirty = !played.failed && played.written !== undefined;
+}

@@ -76,9 +76,13 @@ async function bundle() {
   const esbuild = await import("esbuild");
   rmSync(join(root, "dist/bundle"), { recursive: true, force: true });
   await esbuild.build({
-    entryPoints: ["main", "seedWorker", "bench/serverProcess", "bench/cloudProcess", "bench/nodesProcess"].map((name) =>
-      join(root, `dist/cli/${name}.js`),
-    ),
+    entryPoints: [
+      "main",
+      "simulator/seedWorker",
+      "bench/serverProcess",
+      "bench/cloudProcess",
+      "bench/nodesProcess",
+    ].map((name) => join(root, `dist/cli/${name}.js`)),
     entryNames: "[name]",
     outdir: join(root, "dist/bundle/program"),
     bundle: true,

@@ -1,6 +1,6 @@
-import { isObject, type Json, type JsonObject } from "../model/json.ts";
-import { apiVersionOf, type KubeObject } from "../model/object.ts";
-import { badRequest } from "../model/status.ts";
+import { isObject, type Json, type JsonObject } from "../model/objects/json.ts";
+import { apiVersionOf, type KubeObject } from "../model/objects/object.ts";
+import { badRequest } from "../model/objects/status.ts";
 import { sameVersion } from "./registry.ts";
 import type { Resource, Sent } from "./resource.ts";
 import type { ResourceType } from "./resources.ts";

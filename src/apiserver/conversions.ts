@@ -1,7 +1,7 @@
 import { beta1Claim, beta1ClaimTemplate, beta1Class, beta1Slice, sameWords } from "../model/deviceConversion.ts";
 import type { Conversion } from "./builtinResource.ts";
 import { eventConversion } from "./kinds/event.ts";
-import { autoscalerConversion } from "./kinds/horizontalPodAutoscaler.ts";
+import { autoscalerConversion } from "./kinds/workloads/horizontalPodAutoscaler.ts";
 
 /** Versions that are served but not stored, by `group/version/plural`. */
 export const conversions: Readonly<Record<string, Conversion>> = {

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { apiVersionOf } from "../model/object.ts";
+import { apiVersionOf } from "../model/objects/object.ts";
 import type { ResourceType, Subresource } from "./resources.ts";
 
 /** A document that is served as it stands; the tag changes when the bytes do. */

@@ -1,6 +1,6 @@
 /** What is special about calling the API in process; what it shares with other ways is in the contract of the port. */
 import { describe, expect, test } from "vitest";
-import type { KubeObject } from "../model/object.ts";
+import type { KubeObject } from "../model/objects/object.ts";
 import type { Outcome } from "../model/outcome.ts";
 import type { KubeApi, ObjectRef, ResourceRef, Watch, WatchEvent } from "../ports/kubeApi.ts";
 import type { Store } from "../ports/store.ts";

@@ -1,7 +1,7 @@
-import { copyJson } from "../model/json.ts";
-import type { KubeObject } from "../model/object.ts";
+import { copyJson } from "../model/objects/json.ts";
+import type { KubeObject } from "../model/objects/object.ts";
+import { badRequest, methodNotAllowed, StatusError, unknownPath } from "../model/objects/status.ts";
 import { type Outcome, type Refusal, refusalOf, refused, succeeded } from "../model/outcome.ts";
-import { badRequest, methodNotAllowed, StatusError, unknownPath } from "../model/status.ts";
 import type { Cancel } from "../ports/cancel.ts";
 import type {
   BindTarget,

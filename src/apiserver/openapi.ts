@@ -1,6 +1,6 @@
 import { Buffer } from "node:buffer";
 import { createHash } from "node:crypto";
-import { notAcceptable } from "../model/status.ts";
+import { notAcceptable } from "../model/objects/status.ts";
 import type { ResourceType } from "./resources.ts";
 import { customDefinitionName, publishedSchema } from "./schema/customOpenApi.ts";
 import { type PathsOf, pathsFor } from "./schema/openApiPaths.ts";

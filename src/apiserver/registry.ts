@@ -1,4 +1,4 @@
-import type { KubeObject } from "../model/object.ts";
+import type { KubeObject } from "../model/objects/object.ts";
 import type { Resource } from "./resource.ts";
 
 /** Every resource that is served, by path and by storage key. Custom ones come and go with their definitions. */

@@ -1,7 +1,7 @@
-import type { FieldError } from "../model/fieldError.ts";
-import type { Json } from "../model/json.ts";
-import type { KubeObject } from "../model/object.ts";
-import type { GroupResource } from "../model/status.ts";
+import type { FieldError } from "../model/objects/fieldError.ts";
+import type { Json } from "../model/objects/json.ts";
+import type { KubeObject } from "../model/objects/object.ts";
+import type { GroupResource } from "../model/objects/status.ts";
 import type { ResourceType } from "./resources.ts";
 import type { FieldValidation } from "./schema/decode.ts";
 import type { StructNode } from "./schema/schemaNode.ts";

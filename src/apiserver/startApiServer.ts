@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
-import type { AdmissionHook } from "../model/admissionHook.ts";
+import type { AdmissionHook } from "../model/objects/admissionHook.ts";
 import { UserError } from "../model/userError.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { KeyFiles } from "../ports/keyFiles.ts";

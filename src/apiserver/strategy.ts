@@ -1,5 +1,5 @@
-import type { FieldError } from "../model/fieldError.ts";
-import type { KubeObject } from "../model/object.ts";
+import type { FieldError } from "../model/objects/fieldError.ts";
+import type { KubeObject } from "../model/objects/object.ts";
 
 /** Who is asking. */
 export interface UserInfo {

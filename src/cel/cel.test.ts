@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { parseQuantity } from "../model/quantity.ts";
+import { parseQuantity } from "../model/values/quantity.ts";
 import { compile, evaluate } from "./cel.ts";
 import { CelQuantity } from "./library/kubernetes.ts";
 import {

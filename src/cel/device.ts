@@ -3,7 +3,7 @@
  * whether it may be shared. The API server judges expressions against it when they are written, the allocator runs them.
  */
 import type { Device, DeviceAttribute } from "../model/kubernetes.generated.ts";
-import { parseQuantity } from "../model/quantity.ts";
+import { parseQuantity } from "../model/values/quantity.ts";
 import type { Expr } from "./ast.ts";
 import { type CelProgram, compile } from "./cel.ts";
 import { CelQuantity, CelSemver } from "./library/kubernetes.ts";

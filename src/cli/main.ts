@@ -1,6 +1,6 @@
 import { Command, CommanderError, Option } from "commander";
 import { UserError } from "../model/userError.ts";
-import { withBinderOptions } from "./binderOptions.ts";
+import { withBinderOptions } from "./cluster/binderOptions.ts";
 
 /** The program. Commands are loaded when they are called, so that `--help` does not pay for the API server. */
 const program = new Command("muster")
@@ -22,7 +22,7 @@ program
   .option("--memory", "keep nothing: objects live in memory, and only the kubeconfig is written")
   .option("--kubeconfig <file>", "where the kubeconfig is written (default: kubeconfig in the data folder)")
   .addOption(outputOption())
-  .action(async (options) => (await import("./apiserver.ts")).runApiServer(options));
+  .action(async (options) => (await import("./cluster/apiserver.ts")).runApiServer(options));
 
 program
   .command("avail")
@@ -33,7 +33,7 @@ program
   .option("--database-url <url>", "which PostgreSQL (default: DATABASE_URL, POSTGRES_*, else the embedded one)")
   .option("--data-dir <folder>", "where the embedded database is", ".muster")
   .addOption(outputOption())
-  .action(async (type, options) => (await import("./avail.ts")).showAvailability({ ...options, type }));
+  .action(async (type, options) => (await import("./inventory/avail.ts")).showAvailability({ ...options, type }));
 
 program
   .command("bench")
@@ -50,7 +50,7 @@ program
   .option("--database-url <url>", "which PostgreSQL (default: DATABASE_URL, POSTGRES_*, else the embedded one)")
   .option("--data-dir <folder>", "where the embedded database is", ".muster")
   .addOption(outputOption())
-  .action(async (options) => (await import("./avail.ts")).showDisks(options));
+  .action(async (options) => (await import("./inventory/avail.ts")).showDisks(options));
 
 const fault = program
   .command("fault")
@@ -68,21 +68,21 @@ const fault = program
   .option("--data-dir <folder>", "where an embedded cluster keeps its kubeconfig", ".muster")
   .addOption(outputOption())
   .allowUnknownOption()
-  .action(async (kind, words, options) => (await import("./fault.ts")).injectFault(kind, words, options));
+  .action(async (kind, words, options) => (await import("./cluster/fault.ts")).injectFault(kind, words, options));
 fault
   .command("list")
   .description("the faults of the cluster and of its nodes' annotations")
-  .action(async (_, command) => (await import("./fault.ts")).showFaults(command.optsWithGlobals()));
+  .action(async (_, command) => (await import("./cluster/fault.ts")).showFaults(command.optsWithGlobals()));
 fault
   .command("clear")
   .description("end faults")
   .argument("[ids...]", "as `muster fault list` shows them")
   .option("--all", "all of them")
-  .action(async (ids, _, command) => (await import("./fault.ts")).clearFault(ids, command.optsWithGlobals()));
+  .action(async (ids, _, command) => (await import("./cluster/fault.ts")).clearFault(ids, command.optsWithGlobals()));
 fault
   .command("kinds")
   .description("every kind of fault, what can be seen of it, and its parameters")
-  .action(async (_, command) => (await import("./fault.ts")).showKinds(command.optsWithGlobals()));
+  .action(async (_, command) => (await import("./cluster/fault.ts")).showKinds(command.optsWithGlobals()));
 
 const inventory = program
   .command("inventory")
@@ -116,11 +116,11 @@ withRun(inventory.command("run"))
   .option("--fail-if-locked", "exit 4 when another run holds the lock (default: skipped, exit 0)")
   .option("--even-if-paused", "run although the inventory is paused")
   .option("--metrics-address <host:port>", "serve /metrics here")
-  .action(async (options) => (await import("./inventory.ts")).runInventoryCommand(options));
+  .action(async (options) => (await import("./inventory/inventory.ts")).runInventoryCommand(options));
 withDatabase(inventory.command("runs"))
   .description("what runs did")
   .option("--limit <number>", "how many", "20")
-  .action(async (options) => (await import("./inventory.ts")).showRuns(options));
+  .action(async (options) => (await import("./inventory/inventory.ts")).showRuns(options));
 withDatabase(inventory.command("drift"))
   .description("what changed, when, why and by which run; and what was found and not changed")
   .option("--open", "only reports that still hold")
@@ -128,14 +128,14 @@ withDatabase(inventory.command("drift"))
   .option("--type <name>", "only this type's")
   .option("--run <id>", "only this run's")
   .option("--limit <number>", "how many", "50")
-  .action(async (options) => (await import("./inventory.ts")).showDrift(options));
+  .action(async (options) => (await import("./inventory/inventory.ts")).showDrift(options));
 withDatabase(inventory.command("pause"))
   .description("skip runs from now on")
   .option("--reason <text>", "why, for whoever wonders")
-  .action(async (options) => (await import("./inventory.ts")).setPaused(true, options));
+  .action(async (options) => (await import("./inventory/inventory.ts")).setPaused(true, options));
 withDatabase(inventory.command("resume"))
   .description("run again")
-  .action(async (options) => (await import("./inventory.ts")).setPaused(false, options));
+  .action(async (options) => (await import("./inventory/inventory.ts")).setPaused(false, options));
 inventory
   .command("cloud")
   .description("the stand-in cloud: EC2, Auto Scaling, STS and EKS as AWS speaks them, from a scenario file")
@@ -143,7 +143,7 @@ inventory
   .option("--port <number>", "port to listen on; 0 picks a free one", "4599")
   .option("--host <address>", "address to listen on", "127.0.0.1")
   .addOption(outputOption())
-  .action(async (options) => (await import("./inventoryCloud.ts")).serveCloud(options));
+  .action(async (options) => (await import("./inventory/inventoryCloud.ts")).serveCloud(options));
 inventory
   .command("manifests")
   .description("the CronJob and its rights for a real cluster, as YAML")
@@ -160,7 +160,7 @@ withRun(inventory.command("serve"))
   .option("--port <number>", "port to listen on; 0 picks a free one", "8090")
   .option("--host <address>", "address to listen on", "127.0.0.1")
   .option("--token-file <file>", "holds the token (default: MUSTER_API_TOKEN, else one is made in the data folder)")
-  .action(async (options) => (await import("./inventoryServe.ts")).serveInventory(options));
+  .action(async (options) => (await import("./inventory/inventoryServe.ts")).serveInventory(options));
 
 const withCluster = (command: Command): Command =>
   command
@@ -171,7 +171,7 @@ const withCluster = (command: Command): Command =>
 const nodes = withCluster(program.command("nodes"))
   .option("--snapshot <file>", "a file of `muster snapshot save` instead of a cluster")
   .description("GPUs by type of node: total, free, whole nodes, most in one pod")
-  .action(async (options) => (await import("./scheduleView.ts")).showNodes(options));
+  .action(async (options) => (await import("./views/scheduleView.ts")).showNodes(options));
 nodes
   .command("sim")
   .description("play simulated nodes on any API server until a signal; only nodes with KWOK's annotation are touched")
@@ -194,7 +194,7 @@ nodes
       .default("warn"),
   )
   .addOption(outputOption())
-  .action(async (_, command) => (await import("./nodesSim.ts")).runNodesSim(command.optsWithGlobals()));
+  .action(async (_, command) => (await import("./cluster/nodesSim.ts")).runNodesSim(command.optsWithGlobals()));
 
 const sim = program
   .command("sim")
@@ -207,14 +207,14 @@ sim
   .option("--from <seed>", "the first one", "1")
   .option("--cores <number>", "how many threads play; all cores unless given")
   .addOption(outputOption())
-  .action(async (options) => (await import("./sim.ts")).runSim(options));
+  .action(async (options) => (await import("./simulator/sim.ts")).runSim(options));
 sim
   .command("replay")
   .description("play one seed again and tell what happened")
   .option("--scenario <name>", "what is played", "pod-sets")
   .requiredOption("--seed <number>", "which seed")
   .addOption(outputOption())
-  .action(async (options) => (await import("./sim.ts")).replaySim(options));
+  .action(async (options) => (await import("./simulator/sim.ts")).replaySim(options));
 
 withBinderOptions(
   program
@@ -260,7 +260,7 @@ withBinderOptions(
         .default("info"),
     )
     .addOption(outputOption())
-    .action(async (options) => (await import("./run.ts")).runControllers(options)),
+    .action(async (options) => (await import("./cluster/run.ts")).runControllers(options)),
 );
 
 withBinderOptions(
@@ -297,7 +297,7 @@ withBinderOptions(
         .default("warn"),
     )
     .addOption(outputOption())
-    .action(async (options) => (await import("./up.ts")).runUp(options)),
+    .action(async (options) => (await import("./cluster/up.ts")).runUp(options)),
 );
 
 program
@@ -325,26 +325,26 @@ program
   .option("--data-dir <folder>", "where an embedded cluster keeps its kubeconfig", ".muster")
   .addOption(new Option("--compat <harness>", "decide as the shell harness did").choices(["aicr"]))
   .addOption(outputOption())
-  .action(async (options) => (await import("./verify.ts")).runVerifyCommand(options));
+  .action(async (options) => (await import("./verify/verify.ts")).runVerifyCommand(options));
 
 withCluster(program.command("gangs"))
   .description("the tree of gangs: minimum, scheduled, ready, breach, and the time left until a gang is ended")
   .option("-n, --namespace <name>", "only of this namespace")
-  .action(async (options) => (await import("./gangs.ts")).showGangs(options));
+  .action(async (options) => (await import("./views/gangs.ts")).showGangs(options));
 withCluster(program.command("q"))
   .option("--snapshot <file>", "a file of `muster snapshot save` instead of a cluster")
   .description("what waits, in which queue, with what priority, and why")
   .option("--all", "what runs as well")
-  .action(async (options) => (await import("./scheduleView.ts")).showJobs(options));
+  .action(async (options) => (await import("./views/scheduleView.ts")).showJobs(options));
 withCluster(program.command("queues"))
   .option("--snapshot <file>", "a file of `muster snapshot save` instead of a cluster")
   .description("the tree of queues: quota, limit, fair share, what they have, ask for and have borrowed")
-  .action(async (options) => (await import("./scheduleView.ts")).showQueues(options));
+  .action(async (options) => (await import("./views/scheduleView.ts")).showQueues(options));
 withCluster(program.command("why"))
   .option("--snapshot <file>", "a file of `muster snapshot save` instead of a cluster")
   .description("why a pod or a group waits, and what would make it run")
   .argument("<name>", "of a pod or a PodGroup: NAME or NAMESPACE/NAME")
-  .action(async (name, options) => (await import("./scheduleView.ts")).showWhy(name, options));
+  .action(async (name, options) => (await import("./views/scheduleView.ts")).showWhy(name, options));
 
 program
   .command("snapshot")
@@ -356,7 +356,7 @@ program
   .option("--context <name>", "which context of the kubeconfig")
   .option("--data-dir <folder>", "where an embedded cluster keeps its kubeconfig", ".muster")
   .addOption(outputOption())
-  .action(async (file, options) => (await import("./snapshot.ts")).saveSnapshot(file, options));
+  .action(async (file, options) => (await import("./cluster/snapshot.ts")).saveSnapshot(file, options));
 
 /** A flag that may be given several times; the first one replaces the default. */
 function collect(value: string, before: readonly string[] & { isGiven?: boolean }): readonly string[] {
@@ -367,7 +367,7 @@ const races = program
   .command("races")
   .description("the race museum: control-plane races that were reported, with the mistake and without it")
   .addOption(outputOption())
-  .action(async (options) => (await import("./races.ts")).listRaces(options));
+  .action(async (options) => (await import("./simulator/races.ts")).listRaces(options));
 races
   .command("run")
   .description("play a race; exit 1 when an invariant broke")
@@ -377,7 +377,7 @@ races
   .option("--seeds <number>", "how many", "100")
   .option("--from <seed>", "the first one", "1")
   .addOption(outputOption())
-  .action(async (name, _, command) => (await import("./races.ts")).runRace(name, command.optsWithGlobals()));
+  .action(async (name, _, command) => (await import("./simulator/races.ts")).runRace(name, command.optsWithGlobals()));
 
 /** The command was called wrongly. Told apart from 1, which can mean that an invariant broke. */
 const usageCodes = new Set([

@@ -1,6 +1,6 @@
-import type { AdmissionHook } from "../model/admissionHook.ts";
-import type { ObjectMeta } from "../model/object.ts";
-import type { Controllers } from "./controllers.ts";
+import type { AdmissionHook } from "../model/objects/admissionHook.ts";
+import type { ObjectMeta } from "../model/objects/object.ts";
+import type { Controllers } from "./runtime/controllers.ts";
 
 /** What goes into a cluster: an object without what only the server can know. */
 export type NewObject = {

@@ -1,6 +1,6 @@
-import { equalFields, type Json } from "../model/json.ts";
-import type { KubeObject } from "../model/object.ts";
-import { splitApiVersion } from "../model/object.ts";
+import { equalFields, type Json } from "../model/objects/json.ts";
+import type { KubeObject } from "../model/objects/object.ts";
+import { splitApiVersion } from "../model/objects/object.ts";
 import { type Outcome, type Refusal, succeeded } from "../model/outcome.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { KubeApi, ObjectRef, ResourceRef } from "../ports/kubeApi.ts";

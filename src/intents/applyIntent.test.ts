@@ -3,7 +3,7 @@ import { inProcessKube } from "../apiserver/kubeApi.ts";
 import { podNamed, TestApi } from "../apiserver/testing/testApi.ts";
 import type { BindIntent, DeleteIntent, EvictIntent, Intent, NewObject, PatchIntent } from "../model/intent.ts";
 import { expectedOf } from "../model/intent.ts";
-import type { KubeObject } from "../model/object.ts";
+import type { KubeObject } from "../model/objects/object.ts";
 import type { KubeApi } from "../ports/kubeApi.ts";
 import { applyIntent } from "./applyIntent.ts";
 import { destroyAfterLooking, lookAgain } from "./lookAgain.ts";

@@ -1,6 +1,6 @@
 import type { Intent } from "../model/intent.ts";
-import { isObject, type JsonObject } from "../model/json.ts";
-import type { KubeObject } from "../model/object.ts";
+import { isObject, type JsonObject } from "../model/objects/json.ts";
+import type { KubeObject } from "../model/objects/object.ts";
 import { type Outcome, succeeded } from "../model/outcome.ts";
 import type { Revision } from "../model/revision.ts";
 import type { Cancel } from "../ports/cancel.ts";

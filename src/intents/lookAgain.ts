@@ -1,5 +1,5 @@
 import type { DestructiveIntent, IntentTarget } from "../model/intent.ts";
-import type { KubeObject } from "../model/object.ts";
+import type { KubeObject } from "../model/objects/object.ts";
 import { type Outcome, refused, succeeded } from "../model/outcome.ts";
 import { isAtLeast, type Revision } from "../model/revision.ts";
 import type { Cancel } from "../ports/cancel.ts";

@@ -1,5 +1,5 @@
-import { equalFields, isObject, type Json, type JsonObject } from "../model/json.ts";
-import type { KubeObject } from "../model/object.ts";
+import { equalFields, isObject, type Json, type JsonObject } from "../model/objects/json.ts";
+import type { KubeObject } from "../model/objects/object.ts";
 
 /**
  * The merge patch that turns one state of an object into another; undefined when they are the same. A list is replaced as a

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { resourceSliceStrategy } from "../apiserver/kinds/devices/resourceSlice.ts";
 import type { Device, Node, Pod, ResourceClaim, ResourceSlice } from "../model/kubernetes.generated.ts";
-import { formatTime } from "../model/time.ts";
+import { formatTime } from "../model/values/time.ts";
 import { type DraOptions, draDefaults } from "./devices/draDevices.ts";
 import { nextForSlices } from "./devices/draDriver.ts";
 import type { Fault } from "./node/faults.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Lease, Node } from "../model/kubernetes.generated.ts";
-import { formatMicroTime } from "../model/time.ts";
+import { formatMicroTime } from "../model/values/time.ts";
 import { annotatedFaults, drawFaults, type FaultKind, faultKinds, readFault } from "./node/faults.ts";
 import { holdsLease, nextForLease } from "./node/nodeLease.ts";
 import { nodeStateAt } from "./node/nodeState.ts";

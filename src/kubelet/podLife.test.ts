@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Pod } from "../model/kubernetes.generated.ts";
-import { formatTime } from "../model/time.ts";
+import { formatTime } from "../model/values/time.ts";
 import { assignmentOf } from "./devices/devices.ts";
 import { readFault } from "./node/faults.ts";
 import { generalDelays } from "./pods/podPlan.ts";

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import type { Node } from "../model/kubernetes.generated.ts";
-import { labelValueErrors } from "../model/names.ts";
+import { labelValueErrors } from "../model/objects/names.ts";
 import { builtinProfiles } from "../model/profiles/builtin.ts";
 import {
   findProfile,

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Pod } from "../model/kubernetes.generated.ts";
-import { formatTime } from "../model/time.ts";
+import { formatTime } from "../model/values/time.ts";
 import { readFault } from "./node/faults.ts";
 import { nodeStateAt } from "./node/nodeState.ts";
 import { nextForReservation, reservationDefaults, reservationNames } from "./pods/reservationAgent.ts";

@@ -1,10 +1,11 @@
 /** A driver small enough to read, for tests: one node, its pods, a clock that jumps from one wake-up to the next. */
-import { copyJson } from "../model/json.ts";
+
 import type { Lease, Node, Pod, PodSpec } from "../model/kubernetes.generated.ts";
-import type { KubeObject } from "../model/object.ts";
+import { copyJson } from "../model/objects/json.ts";
+import type { KubeObject } from "../model/objects/object.ts";
 import type { Profile } from "../model/profiles/profile.ts";
 import { findProfile, profilesWith } from "../model/profiles/profiles.ts";
-import { formatTime } from "../model/time.ts";
+import { formatTime } from "../model/values/time.ts";
 import type { Fault } from "./node/faults.ts";
 import { nextForNode, nodeLifeDefaults } from "./node/nodeLife.ts";
 import type { NodeEvent, NodeWrite } from "./node/nodeWrite.ts";

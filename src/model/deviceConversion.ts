@@ -8,7 +8,7 @@ import type {
   ResourceClaimSpec,
   V1beta1DeviceRequest,
 } from "./kubernetes.generated.ts";
-import type { KubeObject } from "./object.ts";
+import type { KubeObject } from "./objects/object.ts";
 
 /** Between a version and the one that is stored. */
 export interface DeviceConversion {

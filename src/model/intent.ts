@@ -1,5 +1,5 @@
-import type { JsonObject } from "./json.ts";
-import type { KubeObject } from "./object.ts";
+import type { JsonObject } from "./objects/json.ts";
+import type { KubeObject } from "./objects/object.ts";
 import type { Revision } from "./revision.ts";
 
 /**

@@ -1,4 +1,4 @@
-import type { Status } from "./status.ts";
+import type { Status } from "./objects/status.ts";
 
 /** What came of a call. The world saying no is data; every reason has its own meaning for who asked. */
 export type Outcome<T> = { readonly ok: true; readonly value: T } | Refusal;

@@ -1,5 +1,5 @@
-import type { Json } from "../model/json.ts";
-import type { KubeObject } from "../model/object.ts";
+import type { Json } from "../model/objects/json.ts";
+import type { KubeObject } from "../model/objects/object.ts";
 import type { Outcome } from "../model/outcome.ts";
 import type { Cancel } from "./cancel.ts";
 

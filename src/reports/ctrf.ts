@@ -1,7 +1,7 @@
 /** Common Test Report Format: one test a check. The summary is counted from the tests, so the two cannot disagree. */
 import type { CheckStatus } from "../decide/verify/check.ts";
 import type { VerifyResult } from "../decide/verify/verifyResult.ts";
-import { formatTime } from "../model/time.ts";
+import { formatTime } from "../model/values/time.ts";
 import type { ReportContext } from "./report.ts";
 import { finalLines } from "./text.ts";
 

@@ -1,6 +1,6 @@
 /** JUnit's XML: `failure` for what the cluster got wrong, `error` for what nobody could find out. */
 import type { CheckResult, VerifyResult } from "../decide/verify/verifyResult.ts";
-import { formatTime } from "../model/time.ts";
+import { formatTime } from "../model/values/time.ts";
 import type { ReportContext } from "./report.ts";
 import { finalLines } from "./text.ts";
 

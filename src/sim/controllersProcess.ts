@@ -1,6 +1,6 @@
-import { Controllers, type ControllersOptions } from "../control/controllers.ts";
-import type { LeaseOptions, LeaseTimes } from "../control/lease.ts";
-import type { ObjectCache } from "../control/objectCache.ts";
+import type { ObjectCache } from "../control/cache/objectCache.ts";
+import { Controllers, type ControllersOptions } from "../control/runtime/controllers.ts";
+import type { LeaseOptions, LeaseTimes } from "../control/runtime/lease.ts";
 import type { Metrics } from "../ports/metrics.ts";
 import type { ActorPorts, ActorSpec } from "./actor.ts";
 

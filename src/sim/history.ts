@@ -1,5 +1,5 @@
 import type { StoreEvent } from "../apiserver/storage/storeEvent.ts";
-import type { KubeObject } from "../model/object.ts";
+import type { KubeObject } from "../model/objects/object.ts";
 
 /** What happened in a run, in order: enough to print it, and to prove that two runs were the same. */
 export class History {

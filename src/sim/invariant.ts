@@ -1,5 +1,5 @@
 import type { ObjectStore } from "../apiserver/storage/objectStore.ts";
-import type { KubeObject } from "../model/object.ts";
+import type { KubeObject } from "../model/objects/object.ts";
 import type { CallRecord, Commit } from "./history.ts";
 
 /** Something that must hold after every commit, whatever the order of events: a small named fact with its number. */

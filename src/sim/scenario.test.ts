@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Component } from "../control/component.ts";
-import type { KubeObject } from "../model/object.ts";
+import type { KubeObject } from "../model/objects/object.ts";
 import type { KubeApi } from "../ports/kubeApi.ts";
 import { runSeed, withTripwires } from "./runSeed.ts";
 import type { Scenario } from "./scenario.ts";

@@ -10,7 +10,7 @@ import type { StoreEvent } from "../apiserver/storage/storeEvent.ts";
 import { WatchHub } from "../apiserver/storage/watchHub.ts";
 import type { Core } from "../apiserver/verbs/core.ts";
 import type { NewObject } from "../control/component.ts";
-import type { KubeObject } from "../model/object.ts";
+import type { KubeObject } from "../model/objects/object.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { KubeApi } from "../ports/kubeApi.ts";
 import type { Log } from "../ports/log.ts";

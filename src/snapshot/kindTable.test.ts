@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { KubeObject } from "../model/object.ts";
+import type { KubeObject } from "../model/objects/object.ts";
 import { type KindEvent, KindTable } from "./kindTable.ts";
 
 /** `p1@7` is pod p1 in its state of revision 7; `p1#2@7` is the second pod of that name. */

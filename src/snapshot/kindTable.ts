@@ -1,5 +1,5 @@
 import { keyOfObject } from "../model/intent.ts";
-import type { KubeObject } from "../model/object.ts";
+import type { KubeObject } from "../model/objects/object.ts";
 import { compareRevisions, firstRevision, isLater, type Revision } from "../model/revision.ts";
 import { ChunkedMap, type OrderedView, walkBoth } from "./chunkedMap.ts";
 

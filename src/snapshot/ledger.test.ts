@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Basis } from "../model/intent.ts";
-import type { KubeObject } from "../model/object.ts";
+import type { KubeObject } from "../model/objects/object.ts";
 import { refused, succeeded } from "../model/outcome.ts";
 import { type Attempt, type Ended, type IntentState, Ledger } from "./ledger.ts";
 

@@ -1,7 +1,7 @@
 import { assert } from "../model/assert.ts";
 import type { Basis, Expected } from "../model/intent.ts";
-import { equalFields } from "../model/json.ts";
-import type { KubeObject } from "../model/object.ts";
+import { equalFields } from "../model/objects/json.ts";
+import type { KubeObject } from "../model/objects/object.ts";
 import type { Outcome } from "../model/outcome.ts";
 import { compareRevisions, isAtLeast, isLater, laterOf, type Revision } from "../model/revision.ts";
 import { ChunkedMap, type OrderedView } from "./chunkedMap.ts";

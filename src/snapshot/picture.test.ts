@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { type BindIntent, type CreateIntent, type Intent, intentId, type PatchIntent } from "../model/intent.ts";
-import type { KubeObject } from "../model/object.ts";
+import type { KubeObject } from "../model/objects/object.ts";
 import { refused, succeeded } from "../model/outcome.ts";
 import { type KindEvent, KindTable } from "./kindTable.ts";
 import { type Attempt, transitions } from "./ledger.ts";

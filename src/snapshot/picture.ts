@@ -1,7 +1,7 @@
 import { assert } from "../model/assert.ts";
 import { basisOf, type Expected, type Intent, intentId, keyOf, kindOf } from "../model/intent.ts";
-import { equalFields } from "../model/json.ts";
-import type { KubeObject } from "../model/object.ts";
+import { equalFields } from "../model/objects/json.ts";
+import type { KubeObject } from "../model/objects/object.ts";
 import type { Outcome } from "../model/outcome.ts";
 import type { Revision } from "../model/revision.ts";
 import { ChunkedMap } from "./chunkedMap.ts";

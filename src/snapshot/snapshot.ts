@@ -1,5 +1,5 @@
 import { assert } from "../model/assert.ts";
-import type { KubeObject } from "../model/object.ts";
+import type { KubeObject } from "../model/objects/object.ts";
 import { firstRevision, isLater, type Revision } from "../model/revision.ts";
 import { type OrderedView, walkBoth } from "./chunkedMap.ts";
 import type { KindView } from "./kindTable.ts";

@@ -1,7 +1,7 @@
 /** Devices of claims, on their way from a BindRequest to the pod: the rows D of the catalogue. */
 import { describe, expect, test } from "vitest";
 import type { Pod, ResourceClaim } from "../../src/model/kubernetes.generated.ts";
-import type { KubeObject } from "../../src/model/object.ts";
+import type { KubeObject } from "../../src/model/objects/object.ts";
 import { refused } from "../../src/model/outcome.ts";
 import { BindCluster } from "./bindCluster.ts";
 import { noting, rightsIn } from "./rights.ts";

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { readGroup } from "../../src/control/bind/readGroup.ts";
 import { deviceOf, holdersOf, newReservation, reservationDefaults } from "../../src/decide/bind/reservation.ts";
 import type { Pod } from "../../src/model/kubernetes.generated.ts";
-import type { KubeObject } from "../../src/model/object.ts";
+import type { KubeObject } from "../../src/model/objects/object.ts";
 import { refused } from "../../src/model/outcome.ts";
 import type { WatchEvent } from "../../src/ports/kubeApi.ts";
 import { ScheduleCluster } from "../schedule/scheduleCluster.ts";

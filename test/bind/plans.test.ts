@@ -4,7 +4,7 @@
  */
 import { describe, expect, test } from "vitest";
 import { deviceOf } from "../../src/decide/bind/reservation.ts";
-import type { KubeObject } from "../../src/model/object.ts";
+import type { KubeObject } from "../../src/model/objects/object.ts";
 import { findProfile, profilesWith } from "../../src/model/profiles/profiles.ts";
 import { BindCluster } from "./bindCluster.ts";
 import { Waylaid } from "./waylaid.ts";

@@ -1,6 +1,6 @@
 /** The scheduler's side of the binder's races: the rows C of the catalogue, K16 and K19, with the real scheduler and the real binder. */
 import { describe, expect, test } from "vitest";
-import type { Controllers } from "../../src/control/controllers.ts";
+import type { Controllers } from "../../src/control/runtime/controllers.ts";
 import { AccountReconciler } from "../../src/control/schedule/accountReconciler.ts";
 import { ReasonBook } from "../../src/control/schedule/reasonBook.ts";
 import type { SchedulerCaches } from "../../src/control/schedule/schedulerCaches.ts";

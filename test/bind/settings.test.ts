@@ -1,9 +1,9 @@
 /** What an installation says about the binder, by flags and in KAI's Config, as it arrives at reservations. */
 import { expect, test } from "vitest";
-import { binderSettingsOf, withBinderSettings } from "../../src/cli/binderSettings.ts";
+import { binderSettingsOf, withBinderSettings } from "../../src/cli/cluster/binderSettings.ts";
 import { binderComponent } from "../../src/control/bind/binderComponent.ts";
 import type { BinderFlags } from "../../src/decide/bind/binderSettings.ts";
-import type { KubeObject } from "../../src/model/object.ts";
+import type { KubeObject } from "../../src/model/objects/object.ts";
 import { refused, succeeded } from "../../src/model/outcome.ts";
 import { BindCluster } from "./bindCluster.ts";
 

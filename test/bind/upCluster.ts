@@ -6,12 +6,12 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import { loadKubeconfig } from "../../src/adapters/kubeconfig.ts";
-import { kubeHttp } from "../../src/adapters/kubeHttp.ts";
+import { loadKubeconfig } from "../../src/adapters/kubernetes/kubeconfig.ts";
+import { kubeHttp } from "../../src/adapters/kubernetes/kubeHttp.ts";
 import { systemClock } from "../../src/adapters/systemClock.ts";
 import { KeptLog } from "../../src/control/testing/keptLog.ts";
 import type { Pod } from "../../src/model/kubernetes.generated.ts";
-import type { KubeObject } from "../../src/model/object.ts";
+import type { KubeObject } from "../../src/model/objects/object.ts";
 import type { ResourceRef } from "../../src/ports/kubeApi.ts";
 
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));

@@ -1,5 +1,5 @@
 /** An API on whose way things happen: before a call leaves, and before news arrives. */
-import type { KubeObject } from "../../src/model/object.ts";
+import type { KubeObject } from "../../src/model/objects/object.ts";
 import type { Refusal } from "../../src/model/outcome.ts";
 import type { KubeApi, ResourceRef, WatchEvent, WatchSink } from "../../src/ports/kubeApi.ts";
 

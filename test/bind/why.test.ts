@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { whyShare } from "../../src/decide/bind/whyShare.ts";
 import type { Pod } from "../../src/model/kubernetes.generated.ts";
-import type { KubeObject } from "../../src/model/object.ts";
+import type { KubeObject } from "../../src/model/objects/object.ts";
 import type { ResourceRef } from "../../src/ports/kubeApi.ts";
 import { BindCluster } from "./bindCluster.ts";
 import { podsRef as pods, sharedPod, UpCluster } from "./upCluster.ts";

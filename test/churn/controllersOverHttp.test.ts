@@ -2,8 +2,8 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { loadKubeconfig } from "../../src/adapters/kubeconfig.ts";
-import { kubeHttp } from "../../src/adapters/kubeHttp.ts";
+import { loadKubeconfig } from "../../src/adapters/kubernetes/kubeconfig.ts";
+import { kubeHttp } from "../../src/adapters/kubernetes/kubeHttp.ts";
 import { systemClock } from "../../src/adapters/systemClock.ts";
 import { systemRandom } from "../../src/adapters/systemRandom.ts";
 import type { Resource } from "../../src/apiserver/resource.ts";
@@ -14,7 +14,7 @@ import { seededRandom } from "../../src/apiserver/testing/seededRandom.ts";
 import { createObject } from "../../src/apiserver/verbs/create.ts";
 import { deleteObject } from "../../src/apiserver/verbs/delete.ts";
 import { patchObject } from "../../src/apiserver/verbs/patch.ts";
-import { Controllers } from "../../src/control/controllers.ts";
+import { Controllers } from "../../src/control/runtime/controllers.ts";
 import { labelGpuNodes } from "../../src/control/testing/labelGpuNodes.ts";
 
 /**

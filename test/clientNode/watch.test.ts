@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { CoreV1Api, type KubeConfig, makeInformer, type V1ConfigMap, Watch } from "@kubernetes/client-node";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { diskKeyFiles } from "../../src/adapters/diskKeyFiles.ts";
-import { FileStore } from "../../src/adapters/fileStore.ts";
+import { diskKeyFiles } from "../../src/adapters/disk/diskKeyFiles.ts";
+import { FileStore } from "../../src/adapters/disk/fileStore.ts";
 import { systemClock } from "../../src/adapters/systemClock.ts";
 import { Condition, type ServerForClients, serverForClients } from "./serverForClients.ts";
 

@@ -10,7 +10,7 @@ import type { Core, Target } from "../../src/apiserver/verbs/core.ts";
 import { createObject } from "../../src/apiserver/verbs/create.ts";
 import { deleteObject } from "../../src/apiserver/verbs/delete.ts";
 import { patchObject } from "../../src/apiserver/verbs/patch.ts";
-import type { KubeObject } from "../../src/model/object.ts";
+import type { KubeObject } from "../../src/model/objects/object.ts";
 
 /** An object as a test writes it down; strings like `$uid(apps/deployments/web)` stand for what only the server knows. */
 export interface Manifest {

@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import type { KubeObject } from "../../src/model/object.ts";
+import type { KubeObject } from "../../src/model/objects/object.ts";
 import type { Outcome, RefusalReason } from "../../src/model/outcome.ts";
 import type {
   KubeApi,

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { KubeObject } from "../../src/model/object.ts";
+import type { KubeObject } from "../../src/model/objects/object.ts";
 import type { KubeList, ListOptions } from "../../src/ports/kubeApi.ts";
 import {
   at,

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { Json } from "../../src/model/json.ts";
-import type { KubeObject } from "../../src/model/object.ts";
+import type { Json } from "../../src/model/objects/json.ts";
+import type { KubeObject } from "../../src/model/objects/object.ts";
 import type { Outcome } from "../../src/model/outcome.ts";
 import type { Cancel } from "../../src/ports/cancel.ts";
 import type { KubeApi, Patch } from "../../src/ports/kubeApi.ts";

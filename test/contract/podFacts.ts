@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { KubeObject } from "../../src/model/object.ts";
+import type { KubeObject } from "../../src/model/objects/object.ts";
 import { at, budgets, type ContractWorld, expectRefused, fresh, pod, pods, value } from "./contractWorld.ts";
 import { ownNamespace } from "./ownNamespace.ts";
 

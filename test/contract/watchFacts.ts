@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { KubeObject } from "../../src/model/object.ts";
+import type { KubeObject } from "../../src/model/objects/object.ts";
 import type { RefusalReason } from "../../src/model/outcome.ts";
 import type { ResourceRef, Watch, WatchOptions } from "../../src/ports/kubeApi.ts";
 import { at, type ContractWorld, configMap, configMaps, value, Watched } from "./contractWorld.ts";

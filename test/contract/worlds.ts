@@ -1,5 +1,5 @@
 import { fixedCredentials, type KubeConnection } from "../../src/adapters/kubeHttp/connection.ts";
-import { kubeHttp } from "../../src/adapters/kubeHttp.ts";
+import { kubeHttp } from "../../src/adapters/kubernetes/kubeHttp.ts";
 import { systemClock } from "../../src/adapters/systemClock.ts";
 import { systemRandom } from "../../src/adapters/systemRandom.ts";
 import { createApi } from "../../src/apiserver/createApi.ts";

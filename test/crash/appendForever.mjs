@@ -1,6 +1,6 @@
 // The child of the crash test: appends groups as fast as it can, takes a snapshot now and then, and prints every
 // revision that the store has acknowledged. Plain JavaScript over the compiled store, so that a start costs little.
-import { FileStore } from "../../dist/adapters/fileStore.js";
+import { FileStore } from "../../dist/adapters/disk/fileStore.js";
 
 const directory = process.argv[2];
 const objects = new Map();

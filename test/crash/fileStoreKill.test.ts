@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { beforeAll, expect, test } from "vitest";
-import { FileStore } from "../../src/adapters/fileStore.ts";
+import { FileStore } from "../../src/adapters/disk/fileStore.ts";
 import type { StoredChange } from "../../src/ports/store.ts";
 import { killLoop } from "./killLoop.ts";
 

@@ -1,6 +1,6 @@
 // The child of the whole-server crash test: the server on a data directory, over plain HTTP, until it is killed.
 // Snapshots come early and often, so that kills hit them too.
-import { FileStore } from "../../src/adapters/fileStore.ts";
+import { FileStore } from "../../src/adapters/disk/fileStore.ts";
 import { systemClock } from "../../src/adapters/systemClock.ts";
 import { systemRandom } from "../../src/adapters/systemRandom.ts";
 import { startApiServer } from "../../src/apiserver/startApiServer.ts";

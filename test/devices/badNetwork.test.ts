@@ -1,7 +1,7 @@
 /** Claims on a bad network: answers that are lost, writes that land late, a watch that is behind. No device goes twice, and nobody sleeps on. */
 import { expect, test } from "vitest";
 import { claimKind } from "../../src/decide/devices/claimTracker.ts";
-import type { KubeObject } from "../../src/model/object.ts";
+import type { KubeObject } from "../../src/model/objects/object.ts";
 import { refused } from "../../src/model/outcome.ts";
 import { DevicesCluster } from "./devicesCluster.ts";
 

@@ -1,7 +1,7 @@
 /** `/debug/devices` of the status server: what the process counts as given away. */
 import { expect, test } from "vitest";
-import { startStatusServer } from "../../src/cli/statusServer.ts";
-import { Health } from "../../src/control/health.ts";
+import { startStatusServer } from "../../src/cli/cluster/statusServer.ts";
+import { Health } from "../../src/control/runtime/health.ts";
 import type { DevicesDescription } from "../../src/decide/devices/describeDevices.ts";
 import { DevicesCluster } from "./devicesCluster.ts";
 

@@ -2,10 +2,10 @@
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
 import { seededRandom } from "../../src/apiserver/testing/seededRandom.ts";
 import { TestApi } from "../../src/apiserver/testing/testApi.ts";
-import { Controllers } from "../../src/control/controllers.ts";
 import { knownDeviceWorld } from "../../src/control/devices/deviceCaches.ts";
 import { type DevicesOptions, devicesComponent } from "../../src/control/devices/devicesComponent.ts";
-import { MetricsBook } from "../../src/control/metricsBook.ts";
+import { Controllers } from "../../src/control/runtime/controllers.ts";
+import { MetricsBook } from "../../src/control/runtime/metricsBook.ts";
 import { FaultyKube } from "../../src/control/testing/faultyKube.ts";
 import { KeptLog } from "../../src/control/testing/keptLog.ts";
 import type { DevicesDescription } from "../../src/decide/devices/describeDevices.ts";
@@ -13,7 +13,7 @@ import { fastDelays } from "../../src/kubelet/pods/podPlan.ts";
 import { nodesComponent } from "../../src/kubelet/run/nodesComponent.ts";
 import type { NodesOptions } from "../../src/kubelet/run/nodesOptions.ts";
 import type { Pod, ResourceClaim, ResourceClaimSpec } from "../../src/model/kubernetes.generated.ts";
-import type { KubeObject } from "../../src/model/object.ts";
+import type { KubeObject } from "../../src/model/objects/object.ts";
 import { parsePool, profilesWith } from "../../src/model/profiles/profiles.ts";
 
 export interface DevicesClusterOptions {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { parseFeatureGates, withFeatureGates } from "../../src/cli/featureGates.ts";
-import { allFeatures } from "../../src/decide/devices/features.ts";
+import { parseFeatureGates, withFeatureGates } from "../../src/cli/cluster/featureGates.ts";
+import { allFeatures } from "../../src/decide/devices/search/features.ts";
 import type { ResourceClaimSpec } from "../../src/model/kubernetes.generated.ts";
 import { UserError } from "../../src/model/userError.ts";
 import { DevicesCluster } from "./devicesCluster.ts";

@@ -3,7 +3,7 @@
  * one. It knows nothing of undoing, budgets or aids, and takes as long as it takes.
  */
 import type { Device, ResourceClaim, ResourceSlice } from "../../src/model/kubernetes.generated.ts";
-import { parseQuantity } from "../../src/model/quantity.ts";
+import { parseQuantity } from "../../src/model/values/quantity.ts";
 
 export interface OracleInput {
   readonly claims: readonly ResourceClaim[];

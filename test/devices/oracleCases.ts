@@ -15,8 +15,8 @@ import type {
   ResourceClaim,
   ResourceSlice,
 } from "../../src/model/kubernetes.generated.ts";
-import { parseQuantity } from "../../src/model/quantity.ts";
-import { seededBelow } from "../../src/model/seeded.ts";
+import { parseQuantity } from "../../src/model/values/quantity.ts";
+import { seededBelow } from "../../src/model/values/seeded.ts";
 import type { OracleInput } from "./oracle.ts";
 
 /** A small cluster and a few claims that follow from a number; no case is so large that every assignment cannot be listed. */

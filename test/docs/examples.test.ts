@@ -11,7 +11,7 @@ import { sentByUs } from "../../src/apiserver/resource.ts";
 import { type ApiServer, startApiServer } from "../../src/apiserver/startApiServer.ts";
 import { systemCall } from "../../src/apiserver/systemCall.ts";
 import { patchObject } from "../../src/apiserver/verbs/patch.ts";
-import type { KubeObject } from "../../src/model/object.ts";
+import type { KubeObject } from "../../src/model/objects/object.ts";
 
 const folder = fileURLToPath(new URL("../../examples/", import.meta.url));
 const files = readdirSync(folder).filter((name) => name.endsWith(".yaml"));

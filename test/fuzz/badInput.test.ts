@@ -5,7 +5,7 @@ import { systemClock } from "../../src/adapters/systemClock.ts";
 import { systemRandom } from "../../src/adapters/systemRandom.ts";
 import { type ApiServer, startApiServer } from "../../src/apiserver/startApiServer.ts";
 import { encodeProtobuf } from "../../src/apiserver/wire/protobufEncode.ts";
-import type { JsonObject } from "../../src/model/json.ts";
+import type { JsonObject } from "../../src/model/objects/json.ts";
 import { type Answer, adminToken, HttpCaller, patchTypes, tokenFile } from "../httpCaller.ts";
 
 let server: ApiServer;

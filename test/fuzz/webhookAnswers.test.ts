@@ -4,7 +4,7 @@ import { systemClock } from "../../src/adapters/systemClock.ts";
 import { systemRandom } from "../../src/adapters/systemRandom.ts";
 import { type Admission, noAdmission } from "../../src/apiserver/admission.ts";
 import { type ApiServer, startApiServer } from "../../src/apiserver/startApiServer.ts";
-import type { KubeObject } from "../../src/model/object.ts";
+import type { KubeObject } from "../../src/model/objects/object.ts";
 import { HttpCaller, tokenFile } from "../httpCaller.ts";
 import { type Sample, samples } from "../validObjects.ts";
 import { expectHonestAnswer, fuzzMsMax, fuzzRuns } from "./judge.ts";

@@ -8,8 +8,8 @@ import { gangHooks } from "../../src/model/gang/hooks.ts";
 import { places } from "../../src/model/gang/keys.ts";
 import { defaultGangSettings, type GangSettings } from "../../src/model/gang/settings.ts";
 import type { GroupTemplate, PodCliqueSet } from "../../src/model/gang/types.ts";
-import { copyJson } from "../../src/model/json.ts";
-import type { KubeObject } from "../../src/model/object.ts";
+import { copyJson } from "../../src/model/objects/json.ts";
+import type { KubeObject } from "../../src/model/objects/object.ts";
 import type { KubeApi } from "../../src/ports/kubeApi.ts";
 import { clique, pcs } from "./setBuilder.ts";
 

@@ -1,6 +1,6 @@
 /** What `muster gangs` prints, from a cluster in which a gang is in trouble. */
 import { expect, test } from "vitest";
-import { gangText } from "../../src/cli/gangs.ts";
+import { gangText } from "../../src/cli/views/gangs.ts";
 import { type GangRow, gangTree } from "../../src/decide/gang/gangTree.ts";
 import { GangCluster } from "./gangCluster.ts";
 import { quick, workload1, workload2, workload5gt } from "./workloads.ts";

@@ -8,7 +8,7 @@ import type {
   SetTemplate,
   TopologyConstraint,
 } from "../../src/model/gang/types.ts";
-import type { KubeObject } from "../../src/model/object.ts";
+import type { KubeObject } from "../../src/model/objects/object.ts";
 import type { PodGroup } from "../../src/model/scheduling/podGroup.ts";
 import type { Topology } from "../../src/model/scheduling/topology.ts";
 import { conditionOf, type GangCluster } from "./gangCluster.ts";

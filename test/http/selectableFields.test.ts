@@ -3,7 +3,7 @@ import { builtinResources, type ResourceType } from "../../src/apiserver/resourc
 import type { Version } from "../../src/apiserver/storage/version.ts";
 import { TestApi } from "../../src/apiserver/testing/testApi.ts";
 import { watchObjects } from "../../src/apiserver/verbs/read.ts";
-import type { KubeObject } from "../../src/model/object.ts";
+import type { KubeObject } from "../../src/model/objects/object.ts";
 import { samples } from "../validObjects.ts";
 
 /** A change of an existing object that gives the field another value; through a subresource where one is named. */

@@ -1,5 +1,5 @@
 import { type Aws, type AwsOptions, awsCloud } from "../../src/adapters/aws.ts";
-import { MetricsBook } from "../../src/control/metricsBook.ts";
+import { MetricsBook } from "../../src/control/runtime/metricsBook.ts";
 import type { CloudSnapshot, CloudVolume, ScalingGroup } from "../../src/model/inventory/cloud.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import type { Cloud, CloudRead, SnapshotFilter, VolumeFilter } from "../../src/ports/cloud.ts";

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type EmbeddedPostgres, openEmbeddedPostgres } from "../../src/adapters/embeddedPostgres.ts";
+import { type EmbeddedPostgres, openEmbeddedPostgres } from "../../src/adapters/disk/embeddedPostgres.ts";
 import { openPostgres, type Postgres } from "../../src/adapters/postgres.ts";
 import type { Log } from "../../src/ports/log.ts";
 

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { ManualClock, settle } from "../../src/apiserver/testing/manualClock.ts";
-import { CancelSource } from "../../src/control/cancelSource.ts";
 import { inventoryDefaults } from "../../src/control/inventory/inventoryDefaults.ts";
 import { type InventoryOptions, type RunReport, runInventory } from "../../src/control/inventory/runInventory.ts";
-import { MetricsBook } from "../../src/control/metricsBook.ts";
+import { CancelSource } from "../../src/control/runtime/cancelSource.ts";
+import { MetricsBook } from "../../src/control/runtime/metricsBook.ts";
 import { inventorySnapshot } from "../../src/decide/inventory/inventorySnapshot.ts";
 import { disk, gpuType } from "../../src/decide/inventory/testing/builders.ts";
 import type { Cloud, CloudRead } from "../../src/ports/cloud.ts";

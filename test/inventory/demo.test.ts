@@ -7,8 +7,8 @@ import { systemRandom } from "../../src/adapters/systemRandom.ts";
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
 import { startInventoryDemo } from "../../src/cli/inventory/demo.ts";
 import { availabilityRows, availabilityTable } from "../../src/cli/inventory/show.ts";
-import { MetricsBook } from "../../src/control/metricsBook.ts";
-import type { KubeObject } from "../../src/model/object.ts";
+import { MetricsBook } from "../../src/control/runtime/metricsBook.ts";
+import type { KubeObject } from "../../src/model/objects/object.ts";
 import { serverForClients } from "../clientNode/serverForClients.ts";
 import { silentLog } from "./databases.ts";
 

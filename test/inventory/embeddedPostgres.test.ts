@@ -3,7 +3,7 @@ import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync } fr
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
-import { openEmbeddedPostgres } from "../../src/adapters/embeddedPostgres.ts";
+import { openEmbeddedPostgres } from "../../src/adapters/disk/embeddedPostgres.ts";
 import { openPostgres } from "../../src/adapters/postgres.ts";
 import { silentLog } from "./databases.ts";
 
@@ -63,7 +63,7 @@ describe("the PostgreSQL of the data folder", () => {
     "does not outlive the process that started it, even after kill -9, and starts again",
     async () => {
       const dataDir = join(folder, "killed");
-      const program = join(import.meta.dirname, "../../dist/adapters/embeddedPostgres.js");
+      const program = join(import.meta.dirname, "../../dist/adapters/disk/embeddedPostgres.js");
       const script = `const { openEmbeddedPostgres } = await import(${JSON.stringify(program)}); await openEmbeddedPostgres(${JSON.stringify(dataDir)}); console.log("up"); setInterval(() => {}, 1000);`;
       const child = spawn(process.execPath, ["--input-type=module", "-e", script], {
         stdio: ["ignore", "pipe", "inherit"],

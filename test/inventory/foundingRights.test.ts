@@ -3,7 +3,7 @@ import { followRbac } from "../../src/apiserver/auth/followRbac.ts";
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
 import { readCluster } from "../../src/control/inventory/readCluster.ts";
 import { node, pod } from "../../src/decide/inventory/testing/builders.ts";
-import type { KubeObject } from "../../src/model/object.ts";
+import type { KubeObject } from "../../src/model/objects/object.ts";
 import type { KubeApi } from "../../src/ports/kubeApi.ts";
 import { type ServerForClients, serverForClients } from "../clientNode/serverForClients.ts";
 

@@ -7,7 +7,7 @@ import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
 import { iamPolicy, manifestDefaults, printManifests } from "../../src/cli/inventory/manifests.ts";
 import { readCluster } from "../../src/control/inventory/readCluster.ts";
 import { node, pod } from "../../src/decide/inventory/testing/builders.ts";
-import type { KubeObject } from "../../src/model/object.ts";
+import type { KubeObject } from "../../src/model/objects/object.ts";
 import { type ServerForClients, serverForClients } from "../clientNode/serverForClients.ts";
 
 const root = join(import.meta.dirname, "../..");

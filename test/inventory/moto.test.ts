@@ -17,7 +17,7 @@ import {
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
 import { node, pod } from "../../src/decide/inventory/testing/builders.ts";
-import type { KubeObject } from "../../src/model/object.ts";
+import type { KubeObject } from "../../src/model/objects/object.ts";
 import { type ServerForClients, serverForClients } from "../clientNode/serverForClients.ts";
 import { PostgresForTests } from "./databases.ts";
 import { findMoto, type MotoServer, startMoto } from "./motoServer.ts";

@@ -2,7 +2,7 @@
  * The reference: every change there ever was, read back from the log after the server has stopped, and what a list or a
  * watch must have said according to it. Written without a look at the server's own caches and filters.
  */
-import { FileStore } from "../../src/adapters/fileStore.ts";
+import { FileStore } from "../../src/adapters/disk/fileStore.ts";
 import type { KubeJson } from "../httpCaller.ts";
 
 export interface Change {

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { FileStore } from "../../src/adapters/fileStore.ts";
+import { FileStore } from "../../src/adapters/disk/fileStore.ts";
 import { systemClock } from "../../src/adapters/systemClock.ts";
 import { systemRandom } from "../../src/adapters/systemRandom.ts";
 import type { Admission } from "../../src/apiserver/admission.ts";

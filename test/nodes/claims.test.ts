@@ -6,7 +6,7 @@ import type { KindName } from "../../src/decide/verify/readKinds.ts";
 import { readFault } from "../../src/kubelet/node/faults.ts";
 import { addFaults } from "../../src/kubelet/run/clusterFaults.ts";
 import type { ResourceClaim, ResourceSlice } from "../../src/model/kubernetes.generated.ts";
-import type { KubeObject } from "../../src/model/object.ts";
+import type { KubeObject } from "../../src/model/objects/object.ts";
 import { NodesCluster } from "./nodesCluster.ts";
 
 const claimsKey = "resource.k8s.io/resourceclaims";

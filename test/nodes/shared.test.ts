@@ -1,7 +1,7 @@
 /** Nodes that more than one process could play: a lease decides, and what is not marked is nobody's. */
 import { expect, test } from "vitest";
 import type { Lease } from "../../src/model/kubernetes.generated.ts";
-import type { KubeObject } from "../../src/model/object.ts";
+import type { KubeObject } from "../../src/model/objects/object.ts";
 import { refused } from "../../src/model/outcome.ts";
 import { NodesCluster, podOf, readyOf, withGpus } from "./nodesCluster.ts";
 

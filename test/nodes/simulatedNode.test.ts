@@ -23,7 +23,7 @@ import type { PodMemory } from "../../src/kubelet/pods/podStatus.ts";
 import { parseStages, type Stage } from "../../src/kubelet/stages/stage.ts";
 import { nextForObject, type StageJob } from "../../src/kubelet/stages/stageEngine.ts";
 import type { Lease, Node, Pod, ResourceClaim, ResourceSlice } from "../../src/model/kubernetes.generated.ts";
-import type { KubeObject } from "../../src/model/object.ts";
+import type { KubeObject } from "../../src/model/objects/object.ts";
 import type { Outcome } from "../../src/model/outcome.ts";
 import { findProfile, profilesWith } from "../../src/model/profiles/profiles.ts";
 import type { ObjectRef, ResourceRef } from "../../src/ports/kubeApi.ts";

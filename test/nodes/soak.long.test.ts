@@ -4,7 +4,7 @@ import { runInNewContext } from "node:vm";
 import { expect, test } from "vitest";
 import { admissionFailures } from "../../src/kubelet/run/podReconciler.ts";
 import type { Lease, Node } from "../../src/model/kubernetes.generated.ts";
-import type { KubeObject } from "../../src/model/object.ts";
+import type { KubeObject } from "../../src/model/objects/object.ts";
 import { readyOf } from "./nodesCluster.ts";
 import { virtualCluster } from "./virtualCluster.ts";
 

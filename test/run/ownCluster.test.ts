@@ -15,9 +15,9 @@ import { systemClock } from "../../src/adapters/systemClock.ts";
 import { systemRandom } from "../../src/adapters/systemRandom.ts";
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
 import { type ApiServer, startApiServer } from "../../src/apiserver/startApiServer.ts";
-import { applyManifest } from "../../src/cli/applyManifests.ts";
+import { applyManifest } from "../../src/cli/cluster/applyManifests.ts";
 import type { Pod } from "../../src/model/kubernetes.generated.ts";
-import type { KubeObject } from "../../src/model/object.ts";
+import type { KubeObject } from "../../src/model/objects/object.ts";
 import type { KubeApi, ResourceRef } from "../../src/ports/kubeApi.ts";
 
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));

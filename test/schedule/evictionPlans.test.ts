@@ -1,6 +1,6 @@
 /** A plan that evicts rests on what was read just before; what it leaves behind is finished or forgotten by whoever comes next. */
 import { describe, expect, test } from "vitest";
-import type { KubeObject } from "../../src/model/object.ts";
+import type { KubeObject } from "../../src/model/objects/object.ts";
 import { refused } from "../../src/model/outcome.ts";
 import { holdCalls, ScheduleCluster } from "./scheduleCluster.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { JsonObject } from "../../src/model/json.ts";
+import type { JsonObject } from "../../src/model/objects/json.ts";
 import { refused } from "../../src/model/outcome.ts";
 import { isFinallyFailed } from "../../src/model/scheduling/bindRequest.ts";
 import { lateNews, ScheduleCluster } from "./scheduleCluster.ts";

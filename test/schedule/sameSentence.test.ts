@@ -1,6 +1,6 @@
 /** Why something waits is one sentence: in the pod's condition, in its event, in `muster why` and in `muster q`. */
 import { expect, test } from "vitest";
-import { schedulingObjects } from "../../src/cli/schedulingObjects.ts";
+import { schedulingObjects } from "../../src/cli/cluster/schedulingObjects.ts";
 import { answerWhy, jobRows } from "../../src/decide/schedule/explain/report.ts";
 import { poolClusters } from "../../src/decide/schedule/poolClusters.ts";
 import type { PodGroup } from "../../src/model/scheduling/podGroup.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { KubeObject } from "../../src/model/object.ts";
+import type { KubeObject } from "../../src/model/objects/object.ts";
 import type { KubeApi } from "../../src/ports/kubeApi.ts";
 import { devicesScenario } from "../../src/sim/devices/scenario.ts";
 import { runSeeds } from "../../src/sim/runSeeds.ts";

@@ -1,5 +1,5 @@
 /** Objects as a cluster has them, with everything defaulted that a test does not speak of. */
-import type { KubeObject, OwnerReference } from "../../src/model/object.ts";
+import type { KubeObject, OwnerReference } from "../../src/model/objects/object.ts";
 
 export const startMs = Date.UTC(2026, 4, 28, 12, 0, 0);
 /** Pods are an hour old unless a test says otherwise. */

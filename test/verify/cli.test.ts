@@ -13,7 +13,7 @@ import { systemRandom } from "../../src/adapters/systemRandom.ts";
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
 import { type ApiServer, startApiServer } from "../../src/apiserver/startApiServer.ts";
 import { readKinds } from "../../src/decide/verify/readKinds.ts";
-import type { KubeObject } from "../../src/model/object.ts";
+import type { KubeObject } from "../../src/model/objects/object.ts";
 import type { KubeApi, ResourceRef } from "../../src/ports/kubeApi.ts";
 import { node, pod } from "./builders.ts";
 

@@ -1,8 +1,8 @@
 /** Reports as files. A change of wording is a change for every script that reads them, so it shows here. */
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { reportFormats } from "../../src/cli/verifyFlags.ts";
-import { reportText } from "../../src/cli/verifyReports.ts";
+import { reportFormats } from "../../src/cli/verify/verifyFlags.ts";
+import { reportText } from "../../src/cli/verify/verifyReports.ts";
 import { defaultChecks } from "../../src/decide/verify/checks.ts";
 import type { ClusterSnapshot } from "../../src/decide/verify/clusterSnapshot.ts";
 import { judge, resultOf, resultWithout } from "../../src/decide/verify/judge.ts";

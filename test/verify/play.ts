@@ -1,7 +1,7 @@
 /** Plays a script against the command's own parts: flags and variables in, output and exit code out, no real time. */
 import { ManualClock } from "../../src/apiserver/testing/manualClock.ts";
-import { askedFor, type VerifyFlags } from "../../src/cli/verifyFlags.ts";
-import { CancelSource } from "../../src/control/cancelSource.ts";
+import { askedFor, type VerifyFlags } from "../../src/cli/verify/verifyFlags.ts";
+import { CancelSource } from "../../src/control/runtime/cancelSource.ts";
 import { runVerify } from "../../src/control/verify/runVerify.ts";
 import { compatCode, exitCodes, type VerifyResult } from "../../src/decide/verify/verifyResult.ts";
 import { UserError } from "../../src/model/userError.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { Progress } from "../../src/cli/verifyProgress.ts";
+import { Progress } from "../../src/cli/verify/verifyProgress.ts";
 
 const counts = {
   total: 20,

@@ -1,7 +1,7 @@
 /** A cluster that follows a script: what there is at which moment, and which calls go wrong. Time is the test's own. */
 import type { KindName } from "../../src/decide/verify/readKinds.ts";
 import { readKinds } from "../../src/decide/verify/readKinds.ts";
-import type { KubeObject } from "../../src/model/object.ts";
+import type { KubeObject } from "../../src/model/objects/object.ts";
 import { type Outcome, type Refusal, refused, succeeded } from "../../src/model/outcome.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import type {

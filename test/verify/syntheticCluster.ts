@@ -1,7 +1,7 @@
 /** One cluster with a bit of everything that a report has words for. */
 import { type ClusterSnapshot, clusterSnapshot, type SnapshotKind } from "../../src/decide/verify/clusterSnapshot.ts";
 import { allKinds, type KindName, readKind } from "../../src/decide/verify/readKinds.ts";
-import type { KubeObject } from "../../src/model/object.ts";
+import type { KubeObject } from "../../src/model/objects/object.ts";
 import { custom, event, job, node, owner, pod, refusedBy, startMs } from "./builders.ts";
 
 /** Kinds that are not named exist and are empty if every cluster has them, and are not served otherwise. */

@@ -5,21 +5,21 @@
 import { describe, expect, test } from "vitest";
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
 import { TestApi } from "../../src/apiserver/testing/testApi.ts";
-import { decideCronJob } from "../../src/decide/workloads/cronJob.ts";
-import { decideDaemonSet } from "../../src/decide/workloads/daemonSet.ts";
-import { decideDeployment } from "../../src/decide/workloads/deployment.ts";
-import { decideEndpointSlices } from "../../src/decide/workloads/endpointSlice.ts";
-import { decideEndpoints } from "../../src/decide/workloads/endpoints.ts";
-import { decideJob } from "../../src/decide/workloads/job.ts";
-import { decideNodeLife, decideTaintEviction } from "../../src/decide/workloads/nodeLife.ts";
-import { decidePodGc } from "../../src/decide/workloads/podGc.ts";
-import { decideReplicaSet } from "../../src/decide/workloads/replicaSet.ts";
-import { decideStatefulSet } from "../../src/decide/workloads/statefulSet.ts";
+import { decideDeployment } from "../../src/decide/workloads/deployments/deployment.ts";
+import { decideReplicaSet } from "../../src/decide/workloads/deployments/replicaSet.ts";
+import { decideCronJob } from "../../src/decide/workloads/jobs/cronJob.ts";
+import { decideJob } from "../../src/decide/workloads/jobs/job.ts";
+import { decideNodeLife, decideTaintEviction } from "../../src/decide/workloads/nodes/nodeLife.ts";
+import { decidePodGc } from "../../src/decide/workloads/nodes/podGc.ts";
+import { decideEndpointSlices } from "../../src/decide/workloads/services/endpointSlice.ts";
+import { decideEndpoints } from "../../src/decide/workloads/services/endpoints.ts";
+import { decideDaemonSet } from "../../src/decide/workloads/sets/daemonSet.ts";
+import { decideStatefulSet } from "../../src/decide/workloads/sets/statefulSet.ts";
 import { applyIntent } from "../../src/intents/applyIntent.ts";
-import type { Decision } from "../../src/model/draft.ts";
 import type * as k from "../../src/model/kubernetes.generated.ts";
-import type { KubeObject } from "../../src/model/object.ts";
-import { formatTime } from "../../src/model/time.ts";
+import type { Decision } from "../../src/model/objects/draft.ts";
+import type { KubeObject } from "../../src/model/objects/object.ts";
+import { formatTime } from "../../src/model/values/time.ts";
 
 const caller = {
   user: { username: "system:kube-controller-manager", groups: ["system:masters"] },

@@ -1,8 +1,8 @@
 import type { Buffer } from "node:buffer";
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
-import { isObject, type JsonObject } from "../../model/json.ts";
+import { isObject, type JsonObject } from "../../model/objects/json.ts";
+import type { Status } from "../../model/objects/status.ts";
 import { type Refusal, refusalOf, refused } from "../../model/outcome.ts";
-import type { Status } from "../../model/status.ts";
 import type { Broken } from "./exchange.ts";
 
 /** The body as an object, or undefined when it is something else: half an answer, a proxy's page. */

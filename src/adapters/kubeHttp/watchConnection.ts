@@ -1,9 +1,9 @@
 import { Buffer } from "node:buffer";
 import type { Agent as HttpAgent, IncomingMessage } from "node:http";
-import { isObject } from "../../model/json.ts";
-import type { KubeObject } from "../../model/object.ts";
+import { isObject } from "../../model/objects/json.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import type { Status } from "../../model/objects/status.ts";
 import { type Outcome, refusalOf, refused } from "../../model/outcome.ts";
-import type { Status } from "../../model/status.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { WatchEvent } from "../../ports/kubeApi.ts";
 import { jsonIn, refusalIn } from "./answers.ts";

@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { delimiter, dirname, join, resolve } from "node:path";
 import { parse } from "yaml";
-import { isObject, type Json, type JsonObject } from "../../model/json.ts";
+import { isObject, type Json, type JsonObject } from "../../model/objects/json.ts";
 import { UserError } from "../../model/userError.ts";
 
 /** One entry of a kubeconfig, and the folder that its relative paths begin at. */

@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { resolve } from "node:path";
-import { isObject, type JsonObject } from "../../model/json.ts";
+import { isObject, type JsonObject } from "../../model/objects/json.ts";
 import { UserError } from "../../model/userError.ts";
 import type { CredentialSource, Credentials } from "../kubeHttp/connection.ts";
 import { type Entry, invalidKubeconfig } from "./document.ts";

@@ -1,5 +1,5 @@
 import type { RequestOptions } from "node:https";
-import type { JsonObject } from "../../model/json.ts";
+import type { JsonObject } from "../../model/objects/json.ts";
 import { UserError } from "../../model/userError.ts";
 import type { CredentialSource } from "../kubeHttp/connection.ts";
 import { fileGoodForMs } from "./credentialFile.ts";

@@ -1,4 +1,4 @@
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { AdmissionAttributes } from "../admission.ts";
 import type { Resource } from "../resource.ts";
 import type { ResourceType } from "../resources.ts";

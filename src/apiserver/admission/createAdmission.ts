@@ -1,4 +1,4 @@
-import type { AdmissionHook } from "../../model/admissionHook.ts";
+import type { AdmissionHook } from "../../model/objects/admissionHook.ts";
 import type { Admission } from "../admission.ts";
 import type { Core } from "../verbs/core.ts";
 import { type ObserveCall, WebhookCaller } from "./callWebhook.ts";

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import type { AdmissionHook } from "../../model/admissionHook.ts";
-import type { FieldError } from "../../model/fieldError.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { AdmissionHook } from "../../model/objects/admissionHook.ts";
+import type { FieldError } from "../../model/objects/fieldError.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { inProcessKube } from "../kubeApi.ts";
 import { TestApi } from "../testing/testApi.ts";
 import { createAdmission } from "./createAdmission.ts";

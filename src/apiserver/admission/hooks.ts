@@ -1,6 +1,11 @@
-import type { AdmissionHook, AdmissionLookup, AdmissionRequest, AdmissionVerdict } from "../../model/admissionHook.ts";
-import type { KubeObject } from "../../model/object.ts";
-import { failure, invalidObject } from "../../model/status.ts";
+import type {
+  AdmissionHook,
+  AdmissionLookup,
+  AdmissionRequest,
+  AdmissionVerdict,
+} from "../../model/objects/admissionHook.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import { failure, invalidObject } from "../../model/objects/status.ts";
 import type { AdmissionAttributes } from "../admission.ts";
 import type { Core } from "../verbs/core.ts";
 

@@ -8,9 +8,9 @@ import type {
   ValidatingAdmissionPolicy,
   ValidatingAdmissionPolicyBinding,
 } from "../../model/kubernetes.generated.ts";
-import { type LabelSelector, matchesLabels, selectorRequirements } from "../../model/labelSelector.ts";
-import type { KubeObject } from "../../model/object.ts";
-import { forbiddenError } from "../../model/status.ts";
+import { type LabelSelector, matchesLabels, selectorRequirements } from "../../model/objects/labelSelector.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import { forbiddenError } from "../../model/objects/status.ts";
 import type { AdmissionAttributes } from "../admission.ts";
 import type { Core } from "../verbs/core.ts";
 import { attributesIn, requestForExpressions } from "./admissionRequest.ts";

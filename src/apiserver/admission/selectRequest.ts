@@ -3,7 +3,7 @@ import {
   type LabelSelector,
   matchesLabels,
   selectorRequirements,
-} from "../../model/labelSelector.ts";
+} from "../../model/objects/labelSelector.ts";
 import type { AdmissionAttributes } from "../admission.ts";
 import type { Core } from "../verbs/core.ts";
 

@@ -1,6 +1,6 @@
 import { Buffer } from "node:buffer";
-import { isObject, type Json, type JsonObject } from "../../model/json.ts";
-import { type Status, StatusError } from "../../model/status.ts";
+import { isObject, type Json, type JsonObject } from "../../model/objects/json.ts";
+import { type Status, StatusError } from "../../model/objects/status.ts";
 
 /** What a webhook said, after it was checked. */
 export type WebhookAnswer =

@@ -1,6 +1,5 @@
 import { Buffer } from "node:buffer";
 import type { CelValue } from "../../cel/values.ts";
-import { equalJson, type JsonObject } from "../../model/json.ts";
 import type {
   MutatingWebhook,
   MutatingWebhookConfiguration,
@@ -8,8 +7,9 @@ import type {
   ValidatingWebhook,
   ValidatingWebhookConfiguration,
 } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
-import { badRequest, forbiddenError, internalError } from "../../model/status.ts";
+import { equalJson, type JsonObject } from "../../model/objects/json.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import { badRequest, forbiddenError, internalError } from "../../model/objects/status.ts";
 import type { AdmissionAttributes } from "../admission.ts";
 import { jsonPatch } from "../patch/jsonPatch.ts";
 import type { Core } from "../verbs/core.ts";

@@ -1,5 +1,5 @@
-import type { ManagedFieldsEntry } from "../../model/object.ts";
-import { failure, type StatusError } from "../../model/status.ts";
+import type { ManagedFieldsEntry } from "../../model/objects/object.ts";
+import { failure, type StatusError } from "../../model/objects/status.ts";
 import { describePath, type FieldSet, type Path, pathsOf } from "./fieldSet.ts";
 import { identityText } from "./ownershipEntry.ts";
 

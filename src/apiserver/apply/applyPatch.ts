@@ -1,6 +1,6 @@
-import { copyJson, equalJson, isObject } from "../../model/json.ts";
-import { type KubeObject, type ManagedFieldsEntry, splitApiVersion } from "../../model/object.ts";
-import { badRequest, StatusError } from "../../model/status.ts";
+import { copyJson, equalJson, isObject } from "../../model/objects/json.ts";
+import { type KubeObject, type ManagedFieldsEntry, splitApiVersion } from "../../model/objects/object.ts";
+import { badRequest, StatusError } from "../../model/objects/status.ts";
 import type { SchemaNode } from "../schema/schemaNode.ts";
 import { applyConflict, type Conflict, conflictsOf } from "./applyConflict.ts";
 import { checkApplied } from "./checkApplied.ts";

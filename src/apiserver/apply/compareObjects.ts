@@ -1,4 +1,4 @@
-import { equalJson } from "../../model/json.ts";
+import { equalJson } from "../../model/objects/json.ts";
 import { assemble, type FieldSet, holdsSelf, leaf } from "./fieldSet.ts";
 import { type Fields, formOf, get, isEmptyFields, type Shape } from "./shape.ts";
 import { createdFields } from "./trackedFields.ts";

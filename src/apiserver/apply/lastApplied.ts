@@ -1,5 +1,5 @@
-import { isObject, type Json } from "../../model/json.ts";
-import type { KubeObject } from "../../model/object.ts";
+import { isObject, type Json } from "../../model/objects/json.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { compareObjects } from "./compareObjects.ts";
 import { difference, type FieldSet } from "./fieldSet.ts";
 import { UnnamedItemError } from "./pathElement.ts";

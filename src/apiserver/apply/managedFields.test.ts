@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import type { KubeObject, ManagedFieldsEntry } from "../../model/object.ts";
-import { StatusError } from "../../model/status.ts";
+import type { KubeObject, ManagedFieldsEntry } from "../../model/objects/object.ts";
+import { StatusError } from "../../model/objects/status.ts";
 import { schemaFor } from "../schema/builtinSchemas.ts";
 import { decodeObject } from "../schema/decode.ts";
 import { applyPatch } from "./applyPatch.ts";

@@ -1,5 +1,5 @@
-import { equalJson } from "../../model/json.ts";
-import type { KubeObject, ManagedFieldsEntry } from "../../model/object.ts";
+import { equalJson } from "../../model/objects/json.ts";
+import type { KubeObject, ManagedFieldsEntry } from "../../model/objects/object.ts";
 import type { SchemaNode } from "../schema/schemaNode.ts";
 import { type Comparison, compareObjects } from "./compareObjects.ts";
 import { difference, type FieldSet, fromPaths, leaf, union } from "./fieldSet.ts";

@@ -1,4 +1,4 @@
-import { equalJson } from "../../model/json.ts";
+import { equalJson } from "../../model/objects/json.ts";
 import { type Fields, formOf, get, isEmptyFields, put, type Shape } from "./shape.ts";
 
 /**

@@ -1,5 +1,5 @@
-import { equalJson } from "../../model/json.ts";
-import type { ManagedFieldsEntry } from "../../model/object.ts";
+import { equalJson } from "../../model/objects/json.ts";
+import type { ManagedFieldsEntry } from "../../model/objects/object.ts";
 import { decodeFieldSet, type FieldSet, fromFieldsV1, leaf, unionAll } from "./fieldSet.ts";
 
 /**

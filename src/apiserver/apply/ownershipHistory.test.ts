@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { Json } from "../../model/json.ts";
-import type { KubeObject } from "../../model/object.ts";
-import { StatusError } from "../../model/status.ts";
+import type { Json } from "../../model/objects/json.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import { StatusError } from "../../model/objects/status.ts";
 import type { ListNode, SchemaNode, StructNode } from "../schema/schemaNode.ts";
 import { applyPatch } from "./applyPatch.ts";
 import { describePath, difference, type FieldSet, fromFieldsV1, leaves, pathsOf } from "./fieldSet.ts";

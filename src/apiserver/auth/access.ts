@@ -1,4 +1,4 @@
-import { forbiddenError, type StatusError } from "../../model/status.ts";
+import { forbiddenError, type StatusError } from "../../model/objects/status.ts";
 import type { UserInfo } from "../strategy.ts";
 
 /** What somebody wants to do to a resource. Empty namespace: the cluster, or all namespaces. */

@@ -1,6 +1,6 @@
-import { equalJson, isObject } from "../../model/json.ts";
-import { type LabelSelector, matchesLabels, selectorRequirements } from "../../model/labelSelector.ts";
-import type { KubeObject } from "../../model/object.ts";
+import { equalJson, isObject } from "../../model/objects/json.ts";
+import { type LabelSelector, matchesLabels, selectorRequirements } from "../../model/objects/labelSelector.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 
 /**
  * The rules that an aggregating ClusterRole should have: those of every other ClusterRole that its selectors pick, in

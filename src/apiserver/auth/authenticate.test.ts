@@ -1,6 +1,6 @@
 import { createHmac, generateKeyPairSync } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { Random } from "../../ports/random.ts";
 import type { UserInfo } from "../strategy.ts";
 import type { Authorizer, ResourceAccess } from "./access.ts";

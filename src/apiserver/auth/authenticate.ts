@@ -1,4 +1,4 @@
-import { unauthorized } from "../../model/status.ts";
+import { unauthorized } from "../../model/objects/status.ts";
 import type { UserInfo } from "../strategy.ts";
 import { type Lookup, serviceAccountUser, whyTokenIsDead } from "./liveToken.ts";
 import type { TokenIssuer } from "./serviceAccountToken.ts";

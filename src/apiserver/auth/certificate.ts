@@ -1,5 +1,5 @@
 import { createHash, createPublicKey, generateKeyPairSync, type KeyObject, sign } from "node:crypto";
-import { parseIp } from "../../model/ipAddress.ts";
+import { parseIp } from "../../model/values/ipAddress.ts";
 import type { Random } from "../../ports/random.ts";
 import {
   bits,

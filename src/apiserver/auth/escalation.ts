@@ -1,6 +1,6 @@
-import { equalJson, isObject } from "../../model/json.ts";
-import type { KubeObject } from "../../model/object.ts";
-import { failure, forbiddenError, type GroupResource } from "../../model/status.ts";
+import { equalJson, isObject } from "../../model/objects/json.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import { failure, forbiddenError, type GroupResource } from "../../model/objects/status.ts";
 import type { UserInfo, WriteContext } from "../strategy.ts";
 import { mastersGroup, rbacGroup, resourceAccess } from "./access.ts";
 import { compactRules, describeRule, missingRules, type PolicyRule, quotedList, readRules } from "./policyRule.ts";

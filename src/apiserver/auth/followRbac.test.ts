@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { bootstrapObjects } from "../bootstrap/bootstrapObjects.ts";
 import { ObjectStore } from "../storage/objectStore.ts";
 import { resourceAccess } from "./access.ts";

@@ -1,4 +1,4 @@
-import { failure } from "../../model/status.ts";
+import { failure } from "../../model/objects/status.ts";
 import type { UserInfo } from "../strategy.ts";
 import { type Authorizer, demandAccess, type ResourceAccess, resourceAccess } from "./access.ts";
 import { anonymous, authenticatedGroup } from "./authenticate.ts";

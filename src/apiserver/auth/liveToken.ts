@@ -1,4 +1,4 @@
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { UserInfo } from "../strategy.ts";
 import { serviceAccountGroups, serviceAccountUsername } from "./serviceAccountName.ts";
 import type { Reference, TokenClaims } from "./serviceAccountToken.ts";

@@ -1,4 +1,4 @@
-import { isObject } from "../../model/json.ts";
+import { isObject } from "../../model/objects/json.ts";
 import type { PathAccess, ResourceAccess } from "./access.ts";
 
 /** One thing that a role allows: verbs on resources, or verbs on paths. Never both. */

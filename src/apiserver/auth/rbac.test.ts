@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { UserInfo } from "../strategy.ts";
 import { type Access, demandAccess, forbiddenAccess, resourceAccess } from "./access.ts";
 import { aggregateAll, aggregateRules } from "./aggregateRules.ts";

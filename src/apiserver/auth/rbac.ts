@@ -1,5 +1,5 @@
-import { isObject } from "../../model/json.ts";
-import type { KubeObject } from "../../model/object.ts";
+import { isObject } from "../../model/objects/json.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { UserInfo } from "../strategy.ts";
 import { type Access, type Authorizer, mastersGroup, rbacGroup, type Verdict } from "./access.ts";
 import { allowsPath, allowsResource, type PolicyRule, readRules } from "./policyRule.ts";

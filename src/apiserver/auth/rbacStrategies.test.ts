@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { describeFieldError } from "../../model/fieldError.ts";
-import type { KubeObject } from "../../model/object.ts";
+import { describeFieldError } from "../../model/objects/fieldError.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { UserInfo, WriteContext } from "../strategy.ts";
 import { RbacAuthorizer } from "./rbac.ts";
 import { type RbacKind, rbacStrategies } from "./rbacStrategies.ts";

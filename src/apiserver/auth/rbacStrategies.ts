@@ -1,8 +1,8 @@
-import { type FieldError, invalid, notSupported, required } from "../../model/fieldError.ts";
-import { equalJson, isObject } from "../../model/json.ts";
-import { validateLabelSelector } from "../../model/labelSelector.ts";
-import { dnsSubdomainErrors, pathSegmentErrors } from "../../model/names.ts";
-import type { KubeObject } from "../../model/object.ts";
+import { type FieldError, invalid, notSupported, required } from "../../model/objects/fieldError.ts";
+import { equalJson, isObject } from "../../model/objects/json.ts";
+import { validateLabelSelector } from "../../model/objects/labelSelector.ts";
+import { dnsSubdomainErrors, pathSegmentErrors } from "../../model/objects/names.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { Strategy } from "../strategy.ts";
 import { rbacGroup } from "./access.ts";
 import { checkBindingWrite, checkRoleWrite } from "./escalation.ts";

@@ -1,6 +1,6 @@
 import { generateKeyPairSync } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { definitionName } from "../resources.ts";
 import { schemaFor } from "../schema/builtinSchemas.ts";
 import { decodeObject } from "../schema/decode.ts";

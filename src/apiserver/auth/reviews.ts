@@ -1,7 +1,7 @@
-import { type FieldError, invalid } from "../../model/fieldError.ts";
-import { isObject } from "../../model/json.ts";
-import type { KubeObject } from "../../model/object.ts";
-import { badRequest, invalidObject } from "../../model/status.ts";
+import { type FieldError, invalid } from "../../model/objects/fieldError.ts";
+import { isObject } from "../../model/objects/json.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import { badRequest, invalidObject } from "../../model/objects/status.ts";
 import type { UserInfo } from "../strategy.ts";
 import { type Access, resourceAccess } from "./access.ts";
 import { authenticateToken, type TokenSources } from "./authenticate.ts";

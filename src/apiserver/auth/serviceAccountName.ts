@@ -1,4 +1,4 @@
-import { dnsLabelErrors, dnsSubdomainErrors } from "../../model/names.ts";
+import { dnsLabelErrors, dnsSubdomainErrors } from "../../model/objects/names.ts";
 
 /** A service account as a user: `system:serviceaccount:<namespace>:<name>`, and the groups that come with it. */
 

@@ -1,5 +1,5 @@
 import { createHash, type KeyObject, sign, verify } from "node:crypto";
-import { isObject } from "../../model/json.ts";
+import { isObject } from "../../model/objects/json.ts";
 import type { Random } from "../../ports/random.ts";
 import { serviceAccountUsername } from "./serviceAccountName.ts";
 

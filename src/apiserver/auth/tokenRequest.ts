@@ -1,8 +1,8 @@
-import { type FieldError, invalid } from "../../model/fieldError.ts";
-import { isObject } from "../../model/json.ts";
-import { type KubeObject, splitApiVersion } from "../../model/object.ts";
-import { badRequest, conflict, invalidObject, notFound } from "../../model/status.ts";
-import { formatTime } from "../../model/time.ts";
+import { type FieldError, invalid } from "../../model/objects/fieldError.ts";
+import { isObject } from "../../model/objects/json.ts";
+import { type KubeObject, splitApiVersion } from "../../model/objects/object.ts";
+import { badRequest, conflict, invalidObject, notFound } from "../../model/objects/status.ts";
+import { formatTime } from "../../model/values/time.ts";
 import type { Random } from "../../ports/random.ts";
 import type { Lookup } from "./liveToken.ts";
 import { strings } from "./policyRule.ts";

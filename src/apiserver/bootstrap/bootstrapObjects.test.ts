@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { describeFieldError } from "../../model/fieldError.ts";
-import { copyJson } from "../../model/json.ts";
-import { type KubeObject, splitApiVersion } from "../../model/object.ts";
+import { describeFieldError } from "../../model/objects/fieldError.ts";
+import { copyJson } from "../../model/objects/json.ts";
+import { type KubeObject, splitApiVersion } from "../../model/objects/object.ts";
 import { type Access, resourceAccess } from "../auth/access.ts";
 import { anonymous } from "../auth/authenticate.ts";
 import { RbacAuthorizer } from "../auth/rbac.ts";

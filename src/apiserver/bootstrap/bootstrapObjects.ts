@@ -1,5 +1,5 @@
-import { copyJson } from "../../model/json.ts";
-import type { KubeObject } from "../../model/object.ts";
+import { copyJson } from "../../model/objects/json.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { aggregateAll } from "../auth/aggregateRules.ts";
 import { roleRows } from "./clusterRoles.ts";
 import type { RoleRow } from "./roleRow.ts";

@@ -4,9 +4,9 @@ import {
   type LabelSelector,
   matchesLabels,
   selectorRequirements,
-} from "../../model/labelSelector.ts";
-import type { KubeObject } from "../../model/object.ts";
-import { computeBudgetStatus, type ExpectedCount } from "../kinds/budgetStatus.ts";
+} from "../../model/objects/labelSelector.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import { computeBudgetStatus, type ExpectedCount } from "../kinds/policy/budgetStatus.ts";
 import type { StoreEvent } from "../storage/storeEvent.ts";
 import type { Version } from "../storage/version.ts";
 import type { Core } from "../verbs/core.ts";

@@ -1,6 +1,6 @@
-import type { KubeObject } from "../../model/object.ts";
-import type { GroupResource } from "../../model/status.ts";
-import { StatusError } from "../../model/status.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import type { GroupResource } from "../../model/objects/status.ts";
+import { StatusError } from "../../model/objects/status.ts";
 import { sentByUs } from "../resource.ts";
 import type { StoreEvent } from "../storage/storeEvent.ts";
 import { systemCall } from "../systemCall.ts";

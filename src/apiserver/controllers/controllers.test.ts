@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Pod, PodDisruptionBudget } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { configMapNamed, podNamed, TestApi } from "../testing/testApi.ts";
 
 const budgets = "policy/poddisruptionbudgets";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { CustomResourceDefinition } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { configMapNamed, refusal, TestApi } from "../testing/testApi.ts";
 
 const definitions = "apiextensions.k8s.io/customresourcedefinitions";

@@ -1,6 +1,6 @@
-import { equalJson } from "../../model/json.ts";
 import type { CustomResourceDefinition, CustomResourceDefinitionStatus } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import { equalJson } from "../../model/objects/json.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { cleanupFinalizer, crdStatus, terminatingCondition } from "../crd/crdNames.ts";
 import { crdResource } from "../crd/validateCrd.ts";
 import type { StoreEvent } from "../storage/storeEvent.ts";

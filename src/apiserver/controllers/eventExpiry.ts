@@ -1,4 +1,4 @@
-import { timeToMs } from "../../model/time.ts";
+import { timeToMs } from "../../model/values/time.ts";
 import type { StoreEvent } from "../storage/storeEvent.ts";
 import type { Version } from "../storage/version.ts";
 import type { Core } from "../verbs/core.ts";

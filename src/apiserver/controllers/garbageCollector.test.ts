@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { KubeObject, OwnerReference } from "../../model/object.ts";
+import type { KubeObject, OwnerReference } from "../../model/objects/object.ts";
 import { configMapNamed, namespaceNamed, podNamed, TestApi } from "../testing/testApi.ts";
 
 const maps = "/configmaps";

@@ -1,4 +1,4 @@
-import type { KubeObject, OwnerReference } from "../../model/object.ts";
+import type { KubeObject, OwnerReference } from "../../model/objects/object.ts";
 import type { StoreEvent } from "../storage/storeEvent.ts";
 import type { Version } from "../storage/version.ts";
 import { systemCall } from "../systemCall.ts";

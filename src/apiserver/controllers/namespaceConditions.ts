@@ -1,5 +1,5 @@
 import type { NamespaceCondition } from "../../model/kubernetes.generated.ts";
-import { formatTime } from "../../model/time.ts";
+import { formatTime } from "../../model/values/time.ts";
 
 /** What is left of a namespace that is going. */
 export interface Remains {

@@ -1,5 +1,5 @@
 import type { Namespace } from "../../model/kubernetes.generated.ts";
-import { groupResourceText } from "../../model/status.ts";
+import { groupResourceText } from "../../model/objects/status.ts";
 import type { StoreEvent } from "../storage/storeEvent.ts";
 import type { Version } from "../storage/version.ts";
 import { systemCall } from "../systemCall.ts";

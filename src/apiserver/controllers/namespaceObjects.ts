@@ -1,5 +1,5 @@
-import { equalJson } from "../../model/json.ts";
-import type { KubeObject } from "../../model/object.ts";
+import { equalJson } from "../../model/objects/json.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { objectsOfNamespace } from "../bootstrap/bootstrapObjects.ts";
 import type { StoreEvent } from "../storage/storeEvent.ts";
 import { systemCall } from "../systemCall.ts";

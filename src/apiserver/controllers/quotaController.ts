@@ -1,6 +1,6 @@
-import { equalJson } from "../../model/json.ts";
 import type { ResourceQuota } from "../../model/kubernetes.generated.ts";
-import { formatQuantity } from "../../model/quantity.ts";
+import { equalJson } from "../../model/objects/json.ts";
+import { formatQuantity } from "../../model/values/quantity.ts";
 import { type QuotaLedger, quotaLedgerOf } from "../admission/quota/quotaLedger.ts";
 import type { StoreEvent } from "../storage/storeEvent.ts";
 import type { Core } from "../verbs/core.ts";

@@ -1,5 +1,5 @@
-import type { KubeObject } from "../../model/object.ts";
-import { formatTime } from "../../model/time.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import { formatTime } from "../../model/values/time.ts";
 import type { Core, Written } from "../verbs/core.ts";
 import { createHere } from "./controller.ts";
 

@@ -1,8 +1,8 @@
 import { type CelProgram, compile, evaluate } from "../../cel/cel.ts";
 import { boolType, type CelType, optionalType, stringType } from "../../cel/types.ts";
 import { CelOptional, type CelValue } from "../../cel/values.ts";
-import { duplicate, type FieldError, forbidden, invalid, required } from "../../model/fieldError.ts";
-import { equalJson, type Json } from "../../model/json.ts";
+import { duplicate, type FieldError, forbidden, invalid, required } from "../../model/objects/fieldError.ts";
+import { equalJson, type Json } from "../../model/objects/json.ts";
 import { celTypeOf, celValueOf } from "./celTypes.ts";
 import { correlatedItem } from "./correlate.ts";
 import { parseSimplePath } from "./jsonPath.ts";

@@ -14,7 +14,7 @@ import {
 } from "../../cel/types.ts";
 import { decodeBase64 } from "../../cel/utf8.ts";
 import { CelDuration, CelTimestamp, type CelValue, makeDouble } from "../../cel/values.ts";
-import { isObject, type Json } from "../../model/json.ts";
+import { isObject, type Json } from "../../model/objects/json.ts";
 import type { Structural } from "./structural.ts";
 
 /** How rules see the data of a custom resource: types from the schema, names that are identifiers, values converted. */

@@ -1,4 +1,4 @@
-import { equalJson, isObject, type Json } from "../../model/json.ts";
+import { equalJson, isObject, type Json } from "../../model/objects/json.ts";
 import type { Structural } from "./structural.ts";
 
 /**

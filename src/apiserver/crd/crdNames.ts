@@ -4,7 +4,7 @@ import type {
   CustomResourceDefinitionNames,
   CustomResourceDefinitionStatus,
 } from "../../model/kubernetes.generated.ts";
-import { formatTime } from "../../model/time.ts";
+import { formatTime } from "../../model/values/time.ts";
 import { builtinResources } from "../resources.ts";
 
 /**

@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
-import { describeFieldError } from "../../model/fieldError.ts";
-import { copyJson, type JsonObject } from "../../model/json.ts";
 import type { CustomResourceDefinition } from "../../model/kubernetes.generated.ts";
+import { describeFieldError } from "../../model/objects/fieldError.ts";
+import { copyJson, type JsonObject } from "../../model/objects/json.ts";
 import { DecodeError } from "../schema/decode.ts";
 import { type CustomResource, customResources } from "./customResource.ts";
 import { crdErrors, setCrdDefaults } from "./validateCrd.ts";

@@ -1,13 +1,13 @@
-import { type FieldError, invalid } from "../../model/fieldError.ts";
-import { humanAge } from "../../model/humanDuration.ts";
-import { equalJson, isObject, type Json, type JsonObject } from "../../model/json.ts";
 import type {
   CustomResourceColumnDefinition,
   CustomResourceDefinition,
   CustomResourceDefinitionVersion,
 } from "../../model/kubernetes.generated.ts";
-import { apiVersionOf } from "../../model/object.ts";
-import { timeToMs } from "../../model/time.ts";
+import { type FieldError, invalid } from "../../model/objects/fieldError.ts";
+import { equalJson, isObject, type Json, type JsonObject } from "../../model/objects/json.ts";
+import { apiVersionOf } from "../../model/objects/object.ts";
+import { humanAge } from "../../model/values/humanDuration.ts";
+import { timeToMs } from "../../model/values/time.ts";
 import { compareVersions } from "../discovery.ts";
 import { schemaFor } from "../schema/builtinSchemas.ts";
 import { decodeFields } from "../schema/decode.ts";

@@ -1,7 +1,7 @@
-import { copyJson, type JsonObject } from "../../model/json.ts";
 import type { CustomResourceDefinition } from "../../model/kubernetes.generated.ts";
-import { apiVersionOf, type KubeObject } from "../../model/object.ts";
-import { badRequest } from "../../model/status.ts";
+import { copyJson, type JsonObject } from "../../model/objects/json.ts";
+import { apiVersionOf, type KubeObject } from "../../model/objects/object.ts";
+import { badRequest } from "../../model/objects/status.ts";
 import { checkKind } from "../builtinResource.ts";
 import { sameVersion } from "../registry.ts";
 import type { CustomFacts, Resource, Sent } from "../resource.ts";

@@ -1,5 +1,5 @@
 import type { CustomResourceDefinition } from "../../model/kubernetes.generated.ts";
-import { timeToMs } from "../../model/time.ts";
+import { timeToMs } from "../../model/values/time.ts";
 import type { Strategy } from "../strategy.ts";
 import { cleanupFinalizer, terminatingCondition } from "./crdNames.ts";
 import { crdStrategy } from "./validateCrd.ts";

@@ -1,6 +1,11 @@
-import { type FieldError, invalid, required } from "../../model/fieldError.ts";
-import { isObject, type Json, type JsonObject } from "../../model/json.ts";
-import { dns1035LabelErrors, labelValueErrors, pathSegmentErrors, qualifiedNameErrors } from "../../model/names.ts";
+import { type FieldError, invalid, required } from "../../model/objects/fieldError.ts";
+import { isObject, type Json, type JsonObject } from "../../model/objects/json.ts";
+import {
+  dns1035LabelErrors,
+  labelValueErrors,
+  pathSegmentErrors,
+  qualifiedNameErrors,
+} from "../../model/objects/names.ts";
 import { DecodeError, decodeFields } from "../schema/decode.ts";
 import type { StructNode } from "../schema/schemaNode.ts";
 import { embeddedResources } from "./prune.ts";

@@ -1,4 +1,4 @@
-import { isObject, type Json, type JsonObject } from "../../model/json.ts";
+import { isObject, type Json, type JsonObject } from "../../model/objects/json.ts";
 import { setKey } from "./structural.ts";
 
 /**

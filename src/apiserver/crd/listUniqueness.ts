@@ -1,5 +1,5 @@
-import { duplicate, type FieldError } from "../../model/fieldError.ts";
-import { isObject, type Json, type JsonObject } from "../../model/json.ts";
+import { duplicate, type FieldError } from "../../model/objects/fieldError.ts";
+import { isObject, type Json, type JsonObject } from "../../model/objects/json.ts";
 import { keyOf } from "./correlate.ts";
 import type { Structural } from "./structural.ts";
 

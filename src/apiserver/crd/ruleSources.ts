@@ -1,4 +1,4 @@
-import { type FieldError, forbidden, invalid, notSupported, required } from "../../model/fieldError.ts";
+import { type FieldError, forbidden, invalid, notSupported, required } from "../../model/objects/fieldError.ts";
 import { compileMessage, compileRule } from "./celRules.ts";
 import { celTypeOf, listMax, mapMax } from "./celTypes.ts";
 import { parseSimplePath } from "./jsonPath.ts";

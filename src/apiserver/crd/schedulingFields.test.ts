@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { describeFieldError } from "../../model/fieldError.ts";
-import { copyJson, isObject, type Json, type JsonObject } from "../../model/json.ts";
 import type { CustomResourceDefinition } from "../../model/kubernetes.generated.ts";
+import { describeFieldError } from "../../model/objects/fieldError.ts";
+import { copyJson, isObject, type Json, type JsonObject } from "../../model/objects/json.ts";
 import { schedulingDefinitions } from "../../model/scheduling/definitions.ts";
 import { customResources } from "./customResource.ts";
 import { setCrdDefaults } from "./validateCrd.ts";

@@ -1,4 +1,4 @@
-import { copyJson, type Json, type JsonObject } from "../../model/json.ts";
+import { copyJson, type Json, type JsonObject } from "../../model/objects/json.ts";
 import { type Structural, setKey } from "./structural.ts";
 
 /**

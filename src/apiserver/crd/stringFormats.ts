@@ -1,8 +1,8 @@
 import { parseUrl } from "../../cel/library/url.ts";
 import { parseDuration, parseTimestamp } from "../../cel/time.ts";
 import { decodeBase64 } from "../../cel/utf8.ts";
-import { parseCidr, parseIp } from "../../model/ipAddress.ts";
-import { dnsLabelErrors, dnsSubdomainErrors } from "../../model/names.ts";
+import { dnsLabelErrors, dnsSubdomainErrors } from "../../model/objects/names.ts";
+import { parseCidr, parseIp } from "../../model/values/ipAddress.ts";
 
 /** String formats of JSON schema that the server checks; any other name is a comment. */
 export type FormatCheck = (text: string) => boolean;

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { copyJson, type JsonObject } from "../../model/json.ts";
+import { copyJson, type JsonObject } from "../../model/objects/json.ts";
 import { prune } from "./prune.ts";
 import { schemaNodeOf } from "./schemaNodeOf.ts";
 import { setDefaults } from "./setDefaults.ts";

@@ -1,5 +1,5 @@
 import { compilePattern, rememberingMatcher } from "../../cel/regex.ts";
-import { isObject, type Json, type JsonObject } from "../../model/json.ts";
+import { isObject, type Json, type JsonObject } from "../../model/objects/json.ts";
 import { type FormatCheck, formatCheck } from "./stringFormats.ts";
 
 /**

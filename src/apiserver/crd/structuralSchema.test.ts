@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { describeFieldError } from "../../model/fieldError.ts";
-import type { JsonObject } from "../../model/json.ts";
+import { describeFieldError } from "../../model/objects/fieldError.ts";
+import type { JsonObject } from "../../model/objects/json.ts";
 import { structuralErrors } from "./structuralSchema.ts";
 
 /** Errors of a schema that stands at properties[x] of the root, without that prefix. */

@@ -6,8 +6,8 @@ import {
   invalid,
   notSupported,
   required,
-} from "../../model/fieldError.ts";
-import { copyJson, isObject, type Json, type JsonObject } from "../../model/json.ts";
+} from "../../model/objects/fieldError.ts";
+import { copyJson, isObject, type Json, type JsonObject } from "../../model/objects/json.ts";
 import { duplicateItems } from "./listUniqueness.ts";
 import { pruneValue } from "./prune.ts";
 import { checkRuleSources } from "./ruleSources.ts";

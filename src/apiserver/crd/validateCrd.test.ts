@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { describeFieldError } from "../../model/fieldError.ts";
-import { copyJson } from "../../model/json.ts";
 import type { CustomResourceDefinition } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import { describeFieldError } from "../../model/objects/fieldError.ts";
+import { copyJson } from "../../model/objects/json.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { WriteContext } from "../strategy.ts";
 import { crdStatus } from "./crdNames.ts";
 import { crdErrors, crdStrategy, setCrdDefaults } from "./validateCrd.ts";

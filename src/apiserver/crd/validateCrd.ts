@@ -1,13 +1,3 @@
-import {
-  duplicate,
-  type FieldError,
-  forbidden,
-  invalid,
-  notSupported,
-  required,
-  tooMany,
-} from "../../model/fieldError.ts";
-import { equalJson, isObject, type JsonObject } from "../../model/json.ts";
 import type {
   CustomResourceColumnDefinition,
   CustomResourceConversion,
@@ -17,8 +7,18 @@ import type {
   CustomResourceSubresources,
   SelectableField,
 } from "../../model/kubernetes.generated.ts";
-import { dns1035LabelErrors, dnsSubdomainErrors } from "../../model/names.ts";
-import type { KubeObject } from "../../model/object.ts";
+import {
+  duplicate,
+  type FieldError,
+  forbidden,
+  invalid,
+  notSupported,
+  required,
+  tooMany,
+} from "../../model/objects/fieldError.ts";
+import { equalJson, isObject, type JsonObject } from "../../model/objects/json.ts";
+import { dns1035LabelErrors, dnsSubdomainErrors } from "../../model/objects/names.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { Strategy, WriteContext } from "../strategy.ts";
 import { approvalAnnotation, approvalOf, crdStatus, isEstablished } from "./crdNames.ts";
 import { parseJsonPath, parseSimplePath } from "./jsonPath.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { describeFieldError } from "../../model/fieldError.ts";
-import type { Json, JsonObject } from "../../model/json.ts";
+import { describeFieldError } from "../../model/objects/fieldError.ts";
+import type { Json, JsonObject } from "../../model/objects/json.ts";
 import { duplicateItems } from "./listUniqueness.ts";
 import { compileStructural } from "./structural.ts";
 import { validateSchema } from "./validateSchema.ts";

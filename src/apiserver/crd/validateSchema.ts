@@ -7,8 +7,8 @@ import {
   tooLong,
   tooMany,
   typeInvalid,
-} from "../../model/fieldError.ts";
-import { equalJson, type Json, type JsonObject } from "../../model/json.ts";
+} from "../../model/objects/fieldError.ts";
+import { equalJson, type Json, type JsonObject } from "../../model/objects/json.ts";
 import { correlatedItem } from "./correlate.ts";
 import type { Structural } from "./structural.ts";
 

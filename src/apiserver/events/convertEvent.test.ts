@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { equalJson } from "../../model/json.ts";
-import type { KubeObject } from "../../model/object.ts";
+import { equalJson } from "../../model/objects/json.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { coreFromEvents, eventsFromCore } from "./convertEvent.ts";
 
 const metadata = {

@@ -2,7 +2,7 @@
  * Events are served in two groups and stored in one: core/v1 is the stored shape, events.k8s.io/v1 the other view of
  * the same record. Only names differ, so nothing is lost either way.
  */
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 
 /** Fields that go by another name, core first. All others are the same in both. */
 const renamed: readonly (readonly [core: string, events: string])[] = [

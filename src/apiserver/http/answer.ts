@@ -1,5 +1,5 @@
-import { copyJson } from "../../model/json.ts";
-import type { KubeObject, ObjectMeta } from "../../model/object.ts";
+import { copyJson } from "../../model/objects/json.ts";
+import type { KubeObject, ObjectMeta } from "../../model/objects/object.ts";
 import type { Resource } from "../resource.ts";
 import type { Version } from "../storage/version.ts";
 import type { WatchEvent } from "../storage/watchHub.ts";

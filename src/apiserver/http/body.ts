@@ -1,7 +1,7 @@
 import { Buffer } from "node:buffer";
 import type { IncomingMessage } from "node:http";
 import { gunzipSync } from "node:zlib";
-import { badRequest, tooLarge, unsupportedMediaType } from "../../model/status.ts";
+import { badRequest, tooLarge, unsupportedMediaType } from "../../model/objects/status.ts";
 
 /** Larger bodies are refused: 413. */
 export const bodyBytesMax = 3 * 1024 * 1024;

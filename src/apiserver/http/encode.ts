@@ -1,5 +1,5 @@
 import { Buffer } from "node:buffer";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { sameVersion } from "../registry.ts";
 import type { Resource } from "../resource.ts";
 import type { Version } from "../storage/version.ts";

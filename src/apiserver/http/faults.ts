@@ -1,4 +1,4 @@
-import { failure } from "../../model/status.ts";
+import { failure } from "../../model/objects/status.ts";
 import type { Random } from "../../ports/random.ts";
 
 /** A fault for tests: what happens to the next requests of a kind. Reachable only from within the process. */

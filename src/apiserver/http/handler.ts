@@ -9,7 +9,7 @@ import {
   timeout,
   unavailable,
   unknownPath,
-} from "../../model/status.ts";
+} from "../../model/objects/status.ts";
 import { demandAccess } from "../auth/access.ts";
 import { anonymous, authenticate } from "../auth/authenticate.ts";
 import { clientCertificateOf } from "../auth/clientCertificate.ts";

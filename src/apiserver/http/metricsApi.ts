@@ -1,9 +1,9 @@
 /** metrics.k8s.io, as `kubectl top` and autoscalers ask for it, answered by the agent of the nodes. */
 
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
-import { matchesLabels, parseLabelSelector } from "../../model/labelSelector.ts";
-import { methodNotAllowed, notFound, unknownPath } from "../../model/status.ts";
-import { formatTime } from "../../model/time.ts";
+import { matchesLabels, parseLabelSelector } from "../../model/objects/labelSelector.ts";
+import { methodNotAllowed, notFound, unknownPath } from "../../model/objects/status.ts";
+import { formatTime } from "../../model/values/time.ts";
 import type { PodAgent, Usage } from "../../ports/podAgent.ts";
 import type { ResourceType } from "../resources.ts";
 import type { Core } from "../verbs/core.ts";

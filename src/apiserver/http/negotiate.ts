@@ -1,4 +1,4 @@
-import { notAcceptable } from "../../model/status.ts";
+import { notAcceptable } from "../../model/objects/status.ts";
 
 /** In what form an answer is wanted. */
 export interface Representation {

@@ -1,4 +1,4 @@
-import { badRequest } from "../../model/status.ts";
+import { badRequest } from "../../model/objects/status.ts";
 
 /** The query of a request, read the way Go reads it. Unknown parameters are ignored. */
 export class Query {

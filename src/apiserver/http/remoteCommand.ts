@@ -5,7 +5,7 @@
 import { Buffer } from "node:buffer";
 import type { IncomingMessage } from "node:http";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import { badRequest, failure, StatusError } from "../../model/status.ts";
+import { badRequest, failure, StatusError } from "../../model/objects/status.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { ExecEnd, ExecStreams, PodAgent } from "../../ports/podAgent.ts";
 import type { Exchange } from "./exchange.ts";

@@ -1,5 +1,5 @@
-import { isObject } from "../../model/json.ts";
-import { badRequest, unsupportedMediaType } from "../../model/status.ts";
+import { isObject } from "../../model/objects/json.ts";
+import { badRequest, unsupportedMediaType } from "../../model/objects/status.ts";
 import type { Sent } from "../resource.ts";
 import { type PatchType, patchMediaTypes } from "../verbs/patch.ts";
 import type { Exchange } from "./exchange.ts";

@@ -1,6 +1,6 @@
-import { type FieldError, invalid, notSupported, tooLong } from "../../model/fieldError.ts";
-import { isObject, type Json } from "../../model/json.ts";
-import { badRequest, invalidObject } from "../../model/status.ts";
+import { type FieldError, invalid, notSupported, tooLong } from "../../model/objects/fieldError.ts";
+import { isObject, type Json } from "../../model/objects/json.ts";
+import { badRequest, invalidObject } from "../../model/objects/status.ts";
 import type { FieldValidation } from "../schema/decode.ts";
 import type { Call } from "../verbs/core.ts";
 import type { DeleteOptions } from "../verbs/delete.ts";

@@ -1,5 +1,5 @@
-import { forbidden } from "../../model/fieldError.ts";
-import { invalidObject, methodNotAllowed, StatusError, success, unknownPath } from "../../model/status.ts";
+import { forbidden } from "../../model/objects/fieldError.ts";
+import { invalidObject, methodNotAllowed, StatusError, success, unknownPath } from "../../model/objects/status.ts";
 import { type Authorizer, demandAccess, resourceAccess } from "../auth/access.ts";
 import type { Resource } from "../resource.ts";
 import type { WatchEvent } from "../storage/watchHub.ts";

@@ -1,7 +1,7 @@
-import { isObject } from "../../model/json.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
-import { badRequest, failure, methodNotAllowed, success, unknownPath } from "../../model/status.ts";
+import { isObject } from "../../model/objects/json.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import { badRequest, failure, methodNotAllowed, success, unknownPath } from "../../model/objects/status.ts";
 import type { PodAgent } from "../../ports/podAgent.ts";
 import { demandAccess, resourceAccess } from "../auth/access.ts";
 import type { TokenSources } from "../auth/authenticate.ts";

@@ -1,6 +1,6 @@
 import { Buffer } from "node:buffer";
 import type { ServerResponse } from "node:http";
-import type { Status } from "../../model/status.ts";
+import type { Status } from "../../model/objects/status.ts";
 import type { Resource } from "../resource.ts";
 import type { Version } from "../storage/version.ts";
 import type { WatchEvent } from "../storage/watchHub.ts";

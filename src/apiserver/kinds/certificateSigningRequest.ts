@@ -1,6 +1,6 @@
-import { type FieldError, invalid, required } from "../../model/fieldError.ts";
 import type { CertificateSigningRequest } from "../../model/kubernetes.generated.ts";
-import { checkImmutable } from "./fieldChecks.ts";
+import { type FieldError, invalid, required } from "../../model/objects/fieldError.ts";
+import { checkImmutable } from "./checks/fieldChecks.ts";
 import { strategyOfKind } from "./kindStrategy.ts";
 
 const expirationSecondsMin = 600;

@@ -1,9 +1,9 @@
-import { type FieldError, forbidden, invalid } from "../../model/fieldError.ts";
-import { equalJson } from "../../model/json.ts";
 import type { ConfigMap } from "../../model/kubernetes.generated.ts";
-import { base64Bytes, utf8Bytes } from "./contentSize.ts";
+import { type FieldError, forbidden, invalid } from "../../model/objects/fieldError.ts";
+import { equalJson } from "../../model/objects/json.ts";
+import { base64Bytes, utf8Bytes } from "./checks/contentSize.ts";
+import { checkConfigKey } from "./checks/nameChecks.ts";
 import { strategyOfKind } from "./kindStrategy.ts";
-import { checkConfigKey } from "./nameChecks.ts";
 
 /** 1 MiB over all values: more belongs into a volume. */
 export const contentBytesMax = 1024 * 1024;

@@ -1,11 +1,11 @@
-import { type FieldError, invalid, required, tooLong } from "../../model/fieldError.ts";
 import type { CoreEvent } from "../../model/kubernetes.generated.ts";
+import { type FieldError, invalid, required, tooLong } from "../../model/objects/fieldError.ts";
 import type { Conversion } from "../builtinResource.ts";
 import { coreFromEvents, eventsFromCore } from "../events/convertEvent.ts";
-import { utf8Bytes } from "./contentSize.ts";
-import { checkImmutable } from "./fieldChecks.ts";
+import { utf8Bytes } from "./checks/contentSize.ts";
+import { checkImmutable } from "./checks/fieldChecks.ts";
+import { checkDnsLabel, checkQualifiedName } from "./checks/nameChecks.ts";
 import { strategyOfKind } from "./kindStrategy.ts";
-import { checkDnsLabel, checkQualifiedName } from "./nameChecks.ts";
 import { inStoredShape } from "./storedShape.ts";
 
 const coreStrategy = strategyOfKind<CoreEvent>({

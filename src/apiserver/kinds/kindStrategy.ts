@@ -1,4 +1,4 @@
-import type { FieldError } from "../../model/fieldError.ts";
+import type { FieldError } from "../../model/objects/fieldError.ts";
 import type { Strategy, WriteContext } from "../strategy.ts";
 
 /** A strategy written against the type of its kind rather than against any object. */

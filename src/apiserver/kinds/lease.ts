@@ -1,6 +1,6 @@
-import { type FieldError, forbidden, required } from "../../model/fieldError.ts";
 import type { Lease } from "../../model/kubernetes.generated.ts";
-import { checkNonNegative, checkOneOf, checkPositive } from "./fieldChecks.ts";
+import { type FieldError, forbidden, required } from "../../model/objects/fieldError.ts";
+import { checkNonNegative, checkOneOf, checkPositive } from "./checks/fieldChecks.ts";
 import { strategyOfKind } from "./kindStrategy.ts";
 
 export const leaseStrategy = strategyOfKind<Lease>({

@@ -1,7 +1,7 @@
-import { type FieldError, invalid } from "../../model/fieldError.ts";
 import type { Namespace } from "../../model/kubernetes.generated.ts";
+import { type FieldError, invalid } from "../../model/objects/fieldError.ts";
+import { checkQualifiedName } from "./checks/nameChecks.ts";
 import { strategyOfKind } from "./kindStrategy.ts";
-import { checkQualifiedName } from "./nameChecks.ts";
 
 const nameLabel = "kubernetes.io/metadata.name";
 const contentFinalizer = "kubernetes";

@@ -1,13 +1,13 @@
-import { duplicate, type FieldError, forbidden, invalid } from "../../model/fieldError.ts";
-import { equalJson } from "../../model/json.ts";
 import type { Node, Taint } from "../../model/kubernetes.generated.ts";
-import { checkCidr } from "./addressChecks.ts";
-import { isNegativeAmount, isWholeAmount } from "./amounts.ts";
+import { duplicate, type FieldError, forbidden, invalid } from "../../model/objects/fieldError.ts";
+import { equalJson } from "../../model/objects/json.ts";
+import { checkCidr } from "./checks/addressChecks.ts";
+import { isNegativeAmount, isWholeAmount } from "./checks/amounts.ts";
+import { checkQualifiedName, labelValueProblem } from "./checks/nameChecks.ts";
+import { repeats } from "./checks/repeats.ts";
 import { strategyOfKind } from "./kindStrategy.ts";
-import { checkQualifiedName, labelValueProblem } from "./nameChecks.ts";
-import { isIntegerResource } from "./pods/resourceValidation.ts";
-import { checkTaintEffect } from "./pods/tolerationValidation.ts";
-import { repeats } from "./repeats.ts";
+import { isIntegerResource } from "./pods/validation/resourceValidation.ts";
+import { checkTaintEffect } from "./pods/validation/tolerationValidation.ts";
 
 export const nodeStrategy = strategyOfKind<Node>({
   generation: "none",

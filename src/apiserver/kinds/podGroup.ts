@@ -1,5 +1,5 @@
 /** Workload and PodGroup of scheduling.k8s.io/v1alpha2: pods that are scheduled together. */
-import { duplicate, type FieldError, invalid, required, tooMany } from "../../model/fieldError.ts";
+
 import type {
   PodGroup,
   PodGroupResourceClaim,
@@ -7,10 +7,11 @@ import type {
   PodGroupTemplate,
   Workload,
 } from "../../model/kubernetes.generated.ts";
-import { checkImmutable, checkOneOf, checkPositive } from "./fieldChecks.ts";
+import { duplicate, type FieldError, invalid, required, tooMany } from "../../model/objects/fieldError.ts";
+import { checkImmutable, checkOneOf, checkPositive } from "./checks/fieldChecks.ts";
+import { checkDnsLabel, checkDnsSubdomain, checkQualifiedName } from "./checks/nameChecks.ts";
+import { repeats } from "./checks/repeats.ts";
 import { strategyOfKind } from "./kindStrategy.ts";
-import { checkDnsLabel, checkDnsSubdomain, checkQualifiedName } from "./nameChecks.ts";
-import { repeats } from "./repeats.ts";
 
 const templatesMax = 8;
 const claimsMax = 4;

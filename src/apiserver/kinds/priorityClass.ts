@@ -1,6 +1,6 @@
-import { type FieldError, forbidden } from "../../model/fieldError.ts";
 import type { PriorityClass } from "../../model/kubernetes.generated.ts";
-import { checkImmutable, checkOneOf } from "./fieldChecks.ts";
+import { type FieldError, forbidden } from "../../model/objects/fieldError.ts";
+import { checkImmutable, checkOneOf } from "./checks/fieldChecks.ts";
 import { strategyOfKind } from "./kindStrategy.ts";
 
 /** Above this only the system's own classes live. */

@@ -1,11 +1,11 @@
-import { type FieldError, invalid } from "../../model/fieldError.ts";
 import type { RuntimeClass } from "../../model/kubernetes.generated.ts";
-import { isNegativeAmount } from "./amounts.ts";
-import { checkImmutable } from "./fieldChecks.ts";
+import { type FieldError, invalid } from "../../model/objects/fieldError.ts";
+import { isNegativeAmount } from "./checks/amounts.ts";
+import { checkImmutable } from "./checks/fieldChecks.ts";
+import { checkLabels } from "./checks/labelChecks.ts";
+import { checkDnsLabel } from "./checks/nameChecks.ts";
 import { strategyOfKind } from "./kindStrategy.ts";
-import { checkLabels } from "./labelChecks.ts";
-import { checkDnsLabel } from "./nameChecks.ts";
-import { checkTolerations } from "./pods/tolerationValidation.ts";
+import { checkTolerations } from "./pods/validation/tolerationValidation.ts";
 
 export const runtimeClassStrategy = strategyOfKind<RuntimeClass>({
   generation: "none",

@@ -1,11 +1,11 @@
-import { type FieldError, forbidden, invalid, required, tooLong } from "../../model/fieldError.ts";
-import { equalJson } from "../../model/json.ts";
 import type { Secret } from "../../model/kubernetes.generated.ts";
+import { type FieldError, forbidden, invalid, required, tooLong } from "../../model/objects/fieldError.ts";
+import { equalJson } from "../../model/objects/json.ts";
+import { base64Bytes } from "./checks/contentSize.ts";
+import { checkImmutable } from "./checks/fieldChecks.ts";
+import { checkConfigKey } from "./checks/nameChecks.ts";
 import { contentBytesMax } from "./configMap.ts";
-import { base64Bytes } from "./contentSize.ts";
-import { checkImmutable } from "./fieldChecks.ts";
 import { strategyOfKind } from "./kindStrategy.ts";
-import { checkConfigKey } from "./nameChecks.ts";
 
 const serviceAccountName = "kubernetes.io/service-account.name";
 

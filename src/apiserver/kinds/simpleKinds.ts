@@ -1,9 +1,9 @@
 /** Kinds with next to nothing of their own. */
 
-import type { FieldError } from "../../model/fieldError.ts";
-import { required } from "../../model/fieldError.ts";
 import type { ControllerRevision, PodTemplate, ServiceAccount } from "../../model/kubernetes.generated.ts";
-import { checkImmutable, checkNonNegative } from "./fieldChecks.ts";
+import type { FieldError } from "../../model/objects/fieldError.ts";
+import { required } from "../../model/objects/fieldError.ts";
+import { checkImmutable, checkNonNegative } from "./checks/fieldChecks.ts";
 import { strategyOfKind } from "./kindStrategy.ts";
 import { checkPodTemplate, setPodTemplateDefaults } from "./pods/podTemplate.ts";
 

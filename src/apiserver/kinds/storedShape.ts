@@ -2,7 +2,7 @@
  * Some kinds are served in versions that look different from the stored one. Their rules are written once, for the
  * stored shape; an object that arrives in another shape is carried over, judged, and carried back.
  */
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { Conversion } from "../builtinResource.ts";
 import type { Strategy } from "../strategy.ts";
 

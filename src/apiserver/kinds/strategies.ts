@@ -13,25 +13,24 @@ import { deviceClassStrategy, deviceTaintRuleStrategy } from "./devices/deviceCl
 import { resourceClaimStrategy, resourceClaimTemplateStrategy } from "./devices/resourceClaim.ts";
 import { resourceSliceStrategy } from "./devices/resourceSlice.ts";
 import { eventStrategy } from "./event.ts";
-import { horizontalPodAutoscalerStrategy } from "./horizontalPodAutoscaler.ts";
 import { leaseStrategy } from "./lease.ts";
-import { limitRangeStrategy } from "./limitRange.ts";
 import { namespaceStrategy } from "./namespace.ts";
 import { endpointSliceStrategy, endpointsStrategy } from "./network/endpoints.ts";
 import { ingressClassStrategy, ingressStrategy } from "./network/ingress.ts";
 import { networkPolicyStrategy } from "./network/networkPolicy.ts";
+import { serviceStrategy } from "./network/service.ts";
 import { nodeStrategy } from "./node.ts";
-import { persistentVolumeClaimStrategy } from "./persistentVolumeClaim.ts";
-import { podDisruptionBudgetStrategy } from "./podDisruptionBudget.ts";
 import { podGroupStrategy, workloadStrategy } from "./podGroup.ts";
 import { podStrategy } from "./pods/podStrategy.ts";
+import { limitRangeStrategy } from "./policy/limitRange.ts";
+import { podDisruptionBudgetStrategy } from "./policy/podDisruptionBudget.ts";
+import { resourceQuotaStrategy } from "./policy/resourceQuota.ts";
 import { priorityClassStrategy } from "./priorityClass.ts";
-import { resourceQuotaStrategy } from "./resourceQuota.ts";
 import { runtimeClassStrategy } from "./runtimeClass.ts";
 import { secretStrategy } from "./secret.ts";
-import { serviceStrategy } from "./service.ts";
 import { controllerRevisionStrategy, podTemplateStrategy, serviceAccountStrategy } from "./simpleKinds.ts";
 import { persistentVolumeStrategy } from "./storage/persistentVolume.ts";
+import { persistentVolumeClaimStrategy } from "./storage/persistentVolumeClaim.ts";
 import {
   csiDriverStrategy,
   csiNodeStrategy,
@@ -43,6 +42,7 @@ import {
 import { cronJobStrategy } from "./workloads/cronJob.ts";
 import { daemonSetStrategy } from "./workloads/daemonSet.ts";
 import { deploymentStrategy } from "./workloads/deployment.ts";
+import { horizontalPodAutoscalerStrategy } from "./workloads/horizontalPodAutoscaler.ts";
 import { jobStrategy } from "./workloads/job.ts";
 import { replicaSetStrategy, replicationControllerStrategy } from "./workloads/replicaSet.ts";
 import { statefulSetStrategy } from "./workloads/statefulSet.ts";

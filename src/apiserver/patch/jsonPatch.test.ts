@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { copyJson, equalJson, type Json, type JsonObject } from "../../model/json.ts";
+import { copyJson, equalJson, type Json, type JsonObject } from "../../model/objects/json.ts";
 import { jsonPatch } from "./jsonPatch.ts";
 
 const status = (code: number) => expect.objectContaining({ status: expect.objectContaining({ code }) });

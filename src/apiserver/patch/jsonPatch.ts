@@ -2,8 +2,8 @@
  * RFC 6902: a list of operations, all or none. Upstream's library has habits that clients rely on: negative indexes count
  * from the end, and a `test` for null passes where nothing is.
  */
-import { equalJson, isObject, type Json, type JsonObject } from "../../model/json.ts";
-import { badRequest, failure, tooLarge } from "../../model/status.ts";
+import { equalJson, isObject, type Json, type JsonObject } from "../../model/objects/json.ts";
+import { badRequest, failure, tooLarge } from "../../model/objects/status.ts";
 
 const operationsMax = 10_000;
 /** All that `copy` may add in one patch: a few copies of copies would otherwise fill the memory. */

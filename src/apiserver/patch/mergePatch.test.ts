@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { copyJson, type Json, type JsonObject } from "../../model/json.ts";
+import { copyJson, type Json, type JsonObject } from "../../model/objects/json.ts";
 import { mergePatch } from "./mergePatch.ts";
 
 describe("a merge patch", () => {

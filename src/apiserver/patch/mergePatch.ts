@@ -1,5 +1,5 @@
-import { isObject, type Json, type JsonObject } from "../../model/json.ts";
-import { badRequest } from "../../model/status.ts";
+import { isObject, type Json, type JsonObject } from "../../model/objects/json.ts";
+import { badRequest } from "../../model/objects/status.ts";
 
 /**
  * RFC 7386: what the patch names is replaced, null removes, maps go on recursively, lists are replaced whole. The input

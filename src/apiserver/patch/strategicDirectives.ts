@@ -2,8 +2,8 @@
  * The words of a strategic merge patch (`$patch`, `$retainKeys`, `$setElementOrder/x`, `$deleteFromPrimitiveList/x`), and
  * how a value of a patch looks once they have done their work.
  */
-import { isObject, type Json, type JsonObject } from "../../model/json.ts";
-import { badRequest } from "../../model/status.ts";
+import { isObject, type Json, type JsonObject } from "../../model/objects/json.ts";
+import { badRequest } from "../../model/objects/status.ts";
 import type { SchemaNode } from "../schema/schemaNode.ts";
 import { refusePrototypeKey } from "./mergePatch.ts";
 

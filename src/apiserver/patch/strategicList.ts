@@ -2,8 +2,8 @@
  * Lists in a strategic merge patch: items are matched by their merge key (or by value, for primitives), and the result is
  * put into an order that honours both what the patch asked for and where the server's own items stood.
  */
-import { isObject, type Json, type JsonObject } from "../../model/json.ts";
-import { badRequest, failure } from "../../model/status.ts";
+import { isObject, type Json, type JsonObject } from "../../model/objects/json.ts";
+import { badRequest, failure } from "../../model/objects/status.ts";
 import type { ListNode, SchemaNode } from "../schema/schemaNode.ts";
 import { badOrder, clean, goText, ownValue, unknownDirective } from "./strategicDirectives.ts";
 

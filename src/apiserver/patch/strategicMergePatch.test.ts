@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { copyJson, equalJson, isObject, type Json, type JsonObject } from "../../model/json.ts";
+import { copyJson, equalJson, isObject, type Json, type JsonObject } from "../../model/objects/json.ts";
 import { schemaFor } from "../schema/builtinSchemas.ts";
 import type { ListNode, MapNode, ScalarNode, SchemaNode, StructField, StructNode } from "../schema/schemaNode.ts";
 import { strategicMergePatch } from "./strategicMergePatch.ts";

@@ -3,8 +3,8 @@
  * by item, and words that start with `$` say what plain data cannot: remove this item, keep this order, drop other keys.
  * The schema knows which lists merge and by which key. The input never changes; untouched parts are shared with it.
  */
-import { isObject, type Json, type JsonObject } from "../../model/json.ts";
-import { badRequest } from "../../model/status.ts";
+import { isObject, type Json, type JsonObject } from "../../model/objects/json.ts";
+import { badRequest } from "../../model/objects/status.ts";
 import type { ListNode, SchemaNode } from "../schema/schemaNode.ts";
 import { refusePrototypeKey } from "./mergePatch.ts";
 import {

@@ -1,4 +1,4 @@
-import { isObject } from "../../model/json.ts";
+import { isObject } from "../../model/objects/json.ts";
 import { type OpenApiSchema, objectMetaDefinition, reference } from "./openApiSchemas.ts";
 
 /**

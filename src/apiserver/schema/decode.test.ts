@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { StatusError } from "../../model/status.ts";
+import { StatusError } from "../../model/objects/status.ts";
 import { builtinResources } from "../resources.ts";
 import { schemaFor } from "./builtinSchemas.ts";
 import { decodeFields, decodeObject, type FieldValidation, zeroValue } from "./decode.ts";

@@ -1,8 +1,8 @@
-import { copyJson, type Json, type JsonObject } from "../../model/json.ts";
-import type { KubeObject } from "../../model/object.ts";
-import { QuantityError } from "../../model/quantity.ts";
-import { badRequest, type StatusError } from "../../model/status.ts";
-import { TimeError } from "../../model/time.ts";
+import { copyJson, type Json, type JsonObject } from "../../model/objects/json.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import { badRequest, type StatusError } from "../../model/objects/status.ts";
+import { QuantityError } from "../../model/values/quantity.ts";
+import { TimeError } from "../../model/values/time.ts";
 import { type DecodePlan, planFor, zeroOf } from "./decodePlan.ts";
 import { decodeScalar, ScalarError } from "./decodeScalar.ts";
 import type { SchemaNode, StructNode } from "./schemaNode.ts";

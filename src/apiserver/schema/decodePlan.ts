@@ -1,4 +1,4 @@
-import type { Json, JsonObject } from "../../model/json.ts";
+import type { Json, JsonObject } from "../../model/objects/json.ts";
 import type { ScalarOp } from "./decodeScalar.ts";
 import { isWrittenAsNull } from "./nullFields.ts";
 import type { SchemaNode } from "./schemaNode.ts";

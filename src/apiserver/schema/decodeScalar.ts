@@ -1,6 +1,6 @@
-import type { Json } from "../../model/json.ts";
-import { canonicalMilliQuantity, canonicalQuantity } from "../../model/quantity.ts";
-import { canonicalMicroTime, canonicalTime } from "../../model/time.ts";
+import type { Json } from "../../model/objects/json.ts";
+import { canonicalMilliQuantity, canonicalQuantity } from "../../model/values/quantity.ts";
+import { canonicalMicroTime, canonicalTime } from "../../model/values/time.ts";
 import { canonicalBase64 } from "./base64Text.ts";
 import type { ScalarNode } from "./schemaNode.ts";
 

@@ -1,7 +1,7 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { describe, expect, test } from "vitest";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { Store, StoredChange } from "../../ports/store.ts";
 import { ManualClock, settle } from "../testing/manualClock.ts";
 import { ObjectStore } from "./objectStore.ts";

@@ -1,5 +1,5 @@
 import { Buffer } from "node:buffer";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { OpenReport, SideRecord, Store, StoredChange } from "../../ports/store.ts";
 import { Collection } from "./collection.ts";

@@ -1,5 +1,5 @@
 import { Buffer } from "node:buffer";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { SideRecord } from "../../ports/store.ts";
 
 /**

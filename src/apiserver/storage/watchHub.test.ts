@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { Store } from "../../ports/store.ts";
 import { ManualClock, settle } from "../testing/manualClock.ts";
 import { ObjectStore } from "./objectStore.ts";

@@ -1,5 +1,5 @@
 /** Who may do what, and who has a say in it. */
-import { humanAge, humanDuration } from "../../model/humanDuration.ts";
+
 import type {
   CertificateSigningRequest,
   MutatingAdmissionPolicy,
@@ -10,6 +10,7 @@ import type {
   ValidatingAdmissionPolicyBinding,
   ValidatingWebhookConfiguration,
 } from "../../model/kubernetes.generated.ts";
+import { humanAge, humanDuration } from "../../model/values/humanDuration.ts";
 import { none, unset } from "./cellText.ts";
 import { ageColumn, column, nameColumn, tableOf, wideColumn } from "./tableKind.ts";
 

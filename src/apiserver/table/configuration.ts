@@ -1,6 +1,7 @@
 /** Data that others read, and bounds on what they may use. */
-import { humanAge } from "../../model/humanDuration.ts";
+
 import type { ConfigMap, ResourceQuota, Secret } from "../../model/kubernetes.generated.ts";
+import { humanAge } from "../../model/values/humanDuration.ts";
 import { ageColumn, column, nameColumn, tableOf } from "./tableKind.ts";
 
 export const configMapTable = tableOf<ConfigMap>(

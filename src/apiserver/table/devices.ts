@@ -1,6 +1,7 @@
 /** Devices: what nodes offer, what pods claim, and what keeps pods away. */
-import { humanAge } from "../../model/humanDuration.ts";
+
 import type { DeviceTaintRule, ResourceClaim, ResourceSlice } from "../../model/kubernetes.generated.ts";
+import { humanAge } from "../../model/values/humanDuration.ts";
 import { unset } from "./cellText.ts";
 import { ageColumn, column, nameColumn, tableOf } from "./tableKind.ts";
 

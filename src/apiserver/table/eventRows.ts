@@ -1,6 +1,6 @@
-import { humanAge } from "../../model/humanDuration.ts";
 import type { CoreEvent } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import { humanAge } from "../../model/values/humanDuration.ts";
 import { coreFromEvents } from "../events/convertEvent.ts";
 import { type Cell, column, nameColumn, type TableKind, wideColumn } from "./tableKind.ts";
 

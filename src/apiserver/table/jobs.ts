@@ -1,6 +1,6 @@
-import { humanAge, humanDuration } from "../../model/humanDuration.ts";
 import type { CronJob, Job } from "../../model/kubernetes.generated.ts";
-import { timeToMs } from "../../model/time.ts";
+import { humanAge, humanDuration } from "../../model/values/humanDuration.ts";
+import { timeToMs } from "../../model/values/time.ts";
 import { boolText, containerCells, none, selectorTextOrNone } from "./cellText.ts";
 import { ageColumn, column, nameColumn, tableOf } from "./tableKind.ts";
 import { containerColumns, selectorColumn } from "./workloads.ts";

@@ -1,5 +1,5 @@
-import { humanAge } from "../../model/humanDuration.ts";
 import type { Namespace, Node } from "../../model/kubernetes.generated.ts";
+import { humanAge } from "../../model/values/humanDuration.ts";
 import { none, unknown } from "./cellText.ts";
 import { ageColumn, column, nameColumn, tableOf, wideColumn } from "./tableKind.ts";
 

@@ -1,6 +1,7 @@
 /** Kinds that have nothing special to say: a name, and how old they are. */
-import { humanAge } from "../../model/humanDuration.ts";
-import type { KubeObject } from "../../model/object.ts";
+
+import type { KubeObject } from "../../model/objects/object.ts";
+import { humanAge } from "../../model/values/humanDuration.ts";
 import { ageColumn, column, nameColumn, type TableKind } from "./tableKind.ts";
 
 /** Name and age. */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { podTable } from "./pods.ts";
 
 const nowMs = Date.UTC(2026, 0, 2);

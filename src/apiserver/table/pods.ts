@@ -1,7 +1,8 @@
 /** The one line in which a pod tells its life. The status text is what people grep for, so its rules are exact. */
-import { humanAge, humanDuration } from "../../model/humanDuration.ts";
+
 import type { ContainerStatus, Pod } from "../../model/kubernetes.generated.ts";
-import { timeToMs } from "../../model/time.ts";
+import { humanAge, humanDuration } from "../../model/values/humanDuration.ts";
+import { timeToMs } from "../../model/values/time.ts";
 import { none } from "./cellText.ts";
 import { ageColumn, column, nameColumn, type RowCondition, tableOf, wideColumn } from "./tableKind.ts";
 

@@ -1,5 +1,5 @@
 /** How many pods there may be, and how few. */
-import { humanAge } from "../../model/humanDuration.ts";
+
 import type {
   HorizontalPodAutoscaler,
   MetricSpec,
@@ -9,6 +9,7 @@ import type {
   PodDisruptionBudget,
   V1HorizontalPodAutoscaler,
 } from "../../model/kubernetes.generated.ts";
+import { humanAge } from "../../model/values/humanDuration.ts";
 import { firstOf, none, unknown, unset } from "./cellText.ts";
 import { ageColumn, column, nameColumn, tableOf } from "./tableKind.ts";
 

@@ -1,6 +1,7 @@
 /** Who goes first, who leads, and which pods stand or fall together. */
-import { humanAge } from "../../model/humanDuration.ts";
+
 import type { Lease, PodGroup, PriorityClass, RuntimeClass } from "../../model/kubernetes.generated.ts";
+import { humanAge } from "../../model/values/humanDuration.ts";
 import { none } from "./cellText.ts";
 import { ageColumn, column, nameColumn, tableOf } from "./tableKind.ts";
 

@@ -1,5 +1,5 @@
 /** Names that traffic finds: services, what stands behind them, and the subresourceStrategies in front. */
-import { humanAge } from "../../model/humanDuration.ts";
+
 import type {
   EndpointSlice,
   Endpoints,
@@ -8,6 +8,7 @@ import type {
   NetworkPolicy,
   Service,
 } from "../../model/kubernetes.generated.ts";
+import { humanAge } from "../../model/values/humanDuration.ts";
 import { firstOf, labelsText, none, selectorTextOrNone, unknown, unset } from "./cellText.ts";
 import { ageColumn, column, nameColumn, tableOf, wideColumn } from "./tableKind.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { eventsFromCore } from "../events/convertEvent.ts";
 import { builtinResources } from "../resources.ts";
 import { tableFor } from "./table.ts";

@@ -1,4 +1,4 @@
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 
 /** What a cell may hold; null is an empty place. */
 export type Cell = string | number | boolean | null;

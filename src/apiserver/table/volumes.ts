@@ -1,5 +1,5 @@
 /** Storage: volumes, who claims them, and who provides them. */
-import { humanAge } from "../../model/humanDuration.ts";
+
 import type {
   CSIDriver,
   CSINode,
@@ -10,7 +10,8 @@ import type {
   VolumeAttachment,
   VolumeAttributesClass,
 } from "../../model/kubernetes.generated.ts";
-import type { ObjectMeta } from "../../model/object.ts";
+import type { ObjectMeta } from "../../model/objects/object.ts";
+import { humanAge } from "../../model/values/humanDuration.ts";
 import { unset } from "./cellText.ts";
 import { ageColumn, column, nameColumn, tableOf, wideColumn } from "./tableKind.ts";
 

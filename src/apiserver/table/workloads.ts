@@ -1,5 +1,5 @@
 /** Things that keep a number of pods alive: wanted against present. */
-import { humanAge } from "../../model/humanDuration.ts";
+
 import type {
   ControllerRevision,
   DaemonSet,
@@ -9,7 +9,8 @@ import type {
   ReplicationController,
   StatefulSet,
 } from "../../model/kubernetes.generated.ts";
-import { splitApiVersion } from "../../model/object.ts";
+import { splitApiVersion } from "../../model/objects/object.ts";
+import { humanAge } from "../../model/values/humanDuration.ts";
 import { containerCells, labelsText, none, selectorText, selectorTextOrNone } from "./cellText.ts";
 import { ageColumn, column, nameColumn, tableOf, wideColumn } from "./tableKind.ts";
 

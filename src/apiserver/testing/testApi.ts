@@ -1,4 +1,4 @@
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { type Api, type ApiOptions, createApi } from "../createApi.ts";
 import { sentByUs } from "../resource.ts";
 import type { UserInfo } from "../strategy.ts";

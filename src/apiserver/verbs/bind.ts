@@ -1,6 +1,6 @@
 import type { Binding, Node, Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
-import { badRequest, StatusError } from "../../model/status.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import { badRequest, StatusError } from "../../model/objects/status.ts";
 import { bindPod } from "../kinds/pods/bindPod.ts";
 import type { Call, Core, Target, Written } from "./core.ts";
 import { updateObject } from "./update.ts";

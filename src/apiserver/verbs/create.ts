@@ -1,6 +1,13 @@
-import type { KubeObject, ObjectMeta } from "../../model/object.ts";
-import { alreadyExists, badRequest, failure, forbiddenError, invalidObject, notFound } from "../../model/status.ts";
-import { formatTime } from "../../model/time.ts";
+import type { KubeObject, ObjectMeta } from "../../model/objects/object.ts";
+import {
+  alreadyExists,
+  badRequest,
+  failure,
+  forbiddenError,
+  invalidObject,
+  notFound,
+} from "../../model/objects/status.ts";
+import { formatTime } from "../../model/values/time.ts";
 import type { AdmissionAttributes } from "../admission.ts";
 import type { FieldSet } from "../apply/fieldSet.ts";
 import { resetSpec, resetSpecAndMetadata, resetStatus, updateManagedFields } from "../apply/managedFields.ts";

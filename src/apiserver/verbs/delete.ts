@@ -1,7 +1,14 @@
-import { invalid } from "../../model/fieldError.ts";
-import type { KubeObject } from "../../model/object.ts";
-import { badRequest, conflict, forbiddenError, invalidObject, notFound, StatusError } from "../../model/status.ts";
-import { formatTime, timeToMs } from "../../model/time.ts";
+import { invalid } from "../../model/objects/fieldError.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import {
+  badRequest,
+  conflict,
+  forbiddenError,
+  invalidObject,
+  notFound,
+  StatusError,
+} from "../../model/objects/status.ts";
+import { formatTime, timeToMs } from "../../model/values/time.ts";
 import type { AdmissionAttributes } from "../admission.ts";
 import type { Resource } from "../resource.ts";
 import type { Version } from "../storage/version.ts";

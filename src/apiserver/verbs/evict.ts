@@ -1,8 +1,8 @@
 import type { Pod, PodDisruptionBudget } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
-import { badRequest, notFound, StatusError } from "../../model/status.ts";
-import { budgetStillProcessing, evictionCondition, evictionDecision } from "../kinds/evictionDecision.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import { badRequest, notFound, StatusError } from "../../model/objects/status.ts";
 import { withPodCondition } from "../kinds/pods/podConditions.ts";
+import { budgetStillProcessing, evictionCondition, evictionDecision } from "../kinds/policy/evictionDecision.ts";
 import type { Resource } from "../resource.ts";
 import type { Call, Core, Target } from "./core.ts";
 import { checkDeletePreconditions, type DeleteOptions, deleteObject } from "./delete.ts";

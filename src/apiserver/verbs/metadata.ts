@@ -1,8 +1,8 @@
-import { type FieldError, forbidden, invalid, required, tooLong } from "../../model/fieldError.ts";
-import { equalJson } from "../../model/json.ts";
-import { validateLabels } from "../../model/labelSelector.ts";
-import { generateNameErrors, nameErrors, qualifiedNameErrors } from "../../model/names.ts";
-import { type KubeObject, type ObjectMeta, type OwnerReference, splitApiVersion } from "../../model/object.ts";
+import { type FieldError, forbidden, invalid, required, tooLong } from "../../model/objects/fieldError.ts";
+import { equalJson } from "../../model/objects/json.ts";
+import { validateLabels } from "../../model/objects/labelSelector.ts";
+import { generateNameErrors, nameErrors, qualifiedNameErrors } from "../../model/objects/names.ts";
+import { type KubeObject, type ObjectMeta, type OwnerReference, splitApiVersion } from "../../model/objects/object.ts";
 import type { Resource } from "../resource.ts";
 
 /** Keys and values of all annotations together. */

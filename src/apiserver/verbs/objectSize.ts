@@ -1,5 +1,5 @@
-import type { KubeObject } from "../../model/object.ts";
-import { tooLarge } from "../../model/status.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import { tooLarge } from "../../model/objects/status.ts";
 import type { Version } from "../storage/version.ts";
 
 /**

@@ -1,8 +1,15 @@
-import { invalid, required } from "../../model/fieldError.ts";
-import { isObject, type Json, type JsonObject } from "../../model/json.ts";
-import type { KubeObject } from "../../model/object.ts";
-import { badRequest, failure, invalidObject, notFound, StatusError, unsupportedMediaType } from "../../model/status.ts";
-import { formatTime } from "../../model/time.ts";
+import { invalid, required } from "../../model/objects/fieldError.ts";
+import { isObject, type Json, type JsonObject } from "../../model/objects/json.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import {
+  badRequest,
+  failure,
+  invalidObject,
+  notFound,
+  StatusError,
+  unsupportedMediaType,
+} from "../../model/objects/status.ts";
+import { formatTime } from "../../model/values/time.ts";
 import { applyPatch } from "../apply/applyPatch.ts";
 import { jsonPatch } from "../patch/jsonPatch.ts";
 import { mergePatch } from "../patch/mergePatch.ts";

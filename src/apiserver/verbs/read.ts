@@ -1,13 +1,13 @@
 import { Buffer } from "node:buffer";
-import { forbidden, invalid } from "../../model/fieldError.ts";
+import { forbidden, invalid } from "../../model/objects/fieldError.ts";
 import {
   exactFieldValue,
   type FieldRequirement,
   matchesFields,
   parseFieldSelector,
-} from "../../model/fieldSelector.ts";
-import { type LabelRequirements, matchesLabels, parseLabelSelector } from "../../model/labelSelector.ts";
-import { badRequest, expired, invalidObject, notFound, timeout } from "../../model/status.ts";
+} from "../../model/objects/fieldSelector.ts";
+import { type LabelRequirements, matchesLabels, parseLabelSelector } from "../../model/objects/labelSelector.ts";
+import { badRequest, expired, invalidObject, notFound, timeout } from "../../model/objects/status.ts";
 import type { Resource } from "../resource.ts";
 import { keyOf, type Version } from "../storage/version.ts";
 import type { WatchEvent, WatchFilter } from "../storage/watchHub.ts";

@@ -1,7 +1,7 @@
-import { invalid } from "../../model/fieldError.ts";
-import { copyJson, isObject, type Json, type JsonObject } from "../../model/json.ts";
-import type { KubeObject } from "../../model/object.ts";
-import { badRequest, invalidObject, notFound } from "../../model/status.ts";
+import { invalid } from "../../model/objects/fieldError.ts";
+import { copyJson, isObject, type Json, type JsonObject } from "../../model/objects/json.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import { badRequest, invalidObject, notFound } from "../../model/objects/status.ts";
 import { decodeAs } from "../builtinResource.ts";
 import { type Resource, type Sent, sentByUs } from "../resource.ts";
 import { definitionName } from "../resources.ts";

@@ -1,6 +1,6 @@
-import { isObject } from "../../model/json.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import { isObject } from "../../model/objects/json.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { prepareEphemeralContainers, validateEphemeralContainers } from "../kinds/pods/ephemeralContainers.ts";
 import { preparePodResize, validatePodResize } from "../kinds/pods/podResize.ts";
 import type { Target } from "./core.ts";

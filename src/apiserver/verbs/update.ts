@@ -1,8 +1,15 @@
-import { invalid } from "../../model/fieldError.ts";
-import { equalJson } from "../../model/json.ts";
-import type { KubeObject, ObjectMeta } from "../../model/object.ts";
-import { badRequest, conflict, failure, invalidObject, modifiedConflict, notFound } from "../../model/status.ts";
-import { formatTime } from "../../model/time.ts";
+import { invalid } from "../../model/objects/fieldError.ts";
+import { equalJson } from "../../model/objects/json.ts";
+import type { KubeObject, ObjectMeta } from "../../model/objects/object.ts";
+import {
+  badRequest,
+  conflict,
+  failure,
+  invalidObject,
+  modifiedConflict,
+  notFound,
+} from "../../model/objects/status.ts";
+import { formatTime } from "../../model/values/time.ts";
 import type { AdmissionAttributes } from "../admission.ts";
 import { isSameExceptTimes, updateManagedFields } from "../apply/managedFields.ts";
 import type { Resource, Sent } from "../resource.ts";

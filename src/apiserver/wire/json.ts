@@ -3,8 +3,8 @@
  * no key that could reach a prototype, no number that would come out differently than it went in.
  */
 import { isAscii, isUtf8 } from "node:buffer";
-import type { Json } from "../../model/json.ts";
-import { badRequest } from "../../model/status.ts";
+import type { Json } from "../../model/objects/json.ts";
+import { badRequest } from "../../model/objects/status.ts";
 import { JsonSyntaxError, scanJson } from "./jsonScan.ts";
 
 /**

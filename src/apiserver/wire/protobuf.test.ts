@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { Json, JsonObject } from "../../model/json.ts";
-import { StatusError } from "../../model/status.ts";
+import type { Json, JsonObject } from "../../model/objects/json.ts";
+import { StatusError } from "../../model/objects/status.ts";
 import { decodeProtobuf } from "./protobuf.ts";
 import { encodeProtobuf } from "./protobufEncode.ts";
 import { messageNames, messageOf, type ProtobufField, type ProtobufMessage, schemaMessage } from "./protobufTable.ts";

@@ -5,9 +5,9 @@
  * A Go client writes value fields always and pointers only when set. So a zero in a value field says nothing (unless JSON
  * would show it too), while a zero behind a pointer was meant.
  */
-import type { Json, JsonObject } from "../../model/json.ts";
-import { badRequest } from "../../model/status.ts";
-import { formatInstant, formatMicroInstant } from "../../model/time.ts";
+import type { Json, JsonObject } from "../../model/objects/json.ts";
+import { badRequest } from "../../model/objects/status.ts";
+import { formatInstant, formatMicroInstant } from "../../model/values/time.ts";
 import { BodyError, nestingMax, parseJson } from "./json.ts";
 import { ProtobufError, ProtobufReader } from "./protobufReader.ts";
 import { messageOf, messageOfKind, type ProtobufField, type ProtobufMessage, schemaMessage } from "./protobufTable.ts";

@@ -3,7 +3,7 @@
  * compare; a message is unpacked the first time it is met.
  */
 import { readFileSync } from "node:fs";
-import { splitApiVersion } from "../../model/object.ts";
+import { splitApiVersion } from "../../model/objects/object.ts";
 
 export type ScalarType =
   | "string"

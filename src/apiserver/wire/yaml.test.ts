@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { Json } from "../../model/json.ts";
+import type { Json } from "../../model/objects/json.ts";
 import { decodeYamlBody, parseYaml, toYaml } from "./yaml.ts";
 
 const bytes = (text: string) => Buffer.from(text, "utf8");

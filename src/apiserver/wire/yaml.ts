@@ -3,8 +3,8 @@
  * strings, and what JSON cannot say is refused. JSON is YAML too, and most clients send it under the YAML type.
  */
 import { type Document, isMap, isScalar, isSeq, parseDocument, type Scalar, stringify } from "yaml";
-import type { Json, JsonObject } from "../../model/json.ts";
-import { badRequest } from "../../model/status.ts";
+import type { Json, JsonObject } from "../../model/objects/json.ts";
+import { badRequest } from "../../model/objects/status.ts";
 import {
   BodyError,
   isExactInteger,

@@ -5,7 +5,7 @@ import {
   generateNameErrors,
   labelValueErrors,
   qualifiedNameErrors,
-} from "../../model/names.ts";
+} from "../../model/objects/names.ts";
 import { type CelFunction, define, traverseFirst } from "../functions.ts";
 import { parseTimestamp } from "../time.ts";
 import { decodeBase64 } from "../utf8.ts";

@@ -6,7 +6,7 @@ import {
   QuantityError,
   quantityOf,
   subtractQuantities,
-} from "../../model/quantity.ts";
+} from "../../model/values/quantity.ts";
 import { CelOrdered } from "../arithmetic.ts";
 import { type CelFunction, define, traverseFirst } from "../functions.ts";
 import { CelObject, type CelValue, fail, isInt, makeDouble, noOverload, normalInt } from "../values.ts";

@@ -8,7 +8,7 @@ import {
   networkContains,
   parseCidr,
   parseIp,
-} from "../../model/ipAddress.ts";
+} from "../../model/values/ipAddress.ts";
 import { type CelFunction, define, sameSize, traverseFirst } from "../functions.ts";
 import { CelMap, CelObject, type CelValue, fail, noOverload } from "../values.ts";
 import { parseUrl, type Url } from "./url.ts";

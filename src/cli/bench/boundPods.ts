@@ -1,4 +1,4 @@
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { BenchCluster } from "./benchCluster.ts";
 
 /** Counts pods that have got a node, by the first word of their names, as they are committed. */

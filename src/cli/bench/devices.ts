@@ -1,22 +1,22 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { FileStore } from "../../adapters/fileStore.ts";
+import { FileStore } from "../../adapters/disk/fileStore.ts";
 import { systemClock } from "../../adapters/systemClock.ts";
 import { systemRandom } from "../../adapters/systemRandom.ts";
 import { createAdmission } from "../../apiserver/admission/createAdmission.ts";
 import { createApi } from "../../apiserver/createApi.ts";
 import { inProcessKube } from "../../apiserver/kubeApi.ts";
-import { Controllers } from "../../control/controllers.ts";
 import { devicesComponent } from "../../control/devices/devicesComponent.ts";
-import { MetricsBook } from "../../control/metricsBook.ts";
-import { AllocatedSets } from "../../decide/devices/allocatedState.ts";
-import { allFeatures } from "../../decide/devices/features.ts";
-import { FullNodes } from "../../decide/devices/fullNodes.ts";
+import { Controllers } from "../../control/runtime/controllers.ts";
+import { MetricsBook } from "../../control/runtime/metricsBook.ts";
 import { askNode, prepareClaims } from "../../decide/devices/placeClaims.ts";
-import { deviceKey } from "../../decide/devices/poolDevice.ts";
-import { SliceBook } from "../../decide/devices/pools.ts";
-import { SelectorCache } from "../../decide/devices/selectors.ts";
+import { AllocatedSets } from "../../decide/devices/search/allocatedState.ts";
+import { allFeatures } from "../../decide/devices/search/features.ts";
+import { FullNodes } from "../../decide/devices/search/fullNodes.ts";
+import { deviceKey } from "../../decide/devices/search/poolDevice.ts";
+import { SliceBook } from "../../decide/devices/search/pools.ts";
+import { SelectorCache } from "../../decide/devices/search/selectors.ts";
 import type {
   DeviceRequest,
   Node,
@@ -25,7 +25,7 @@ import type {
   ResourceClaimSpec,
   ResourceSlice,
 } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { Figure } from "./figure.ts";
 

@@ -1,20 +1,20 @@
 /** The process that `muster bench nodes` measures: an API server on a disk with simulated nodes in it, told what to do by its parent. */
 
-import { FileStore } from "../../adapters/fileStore.ts";
+import { FileStore } from "../../adapters/disk/fileStore.ts";
+import { yieldingKube } from "../../adapters/kubernetes/yieldingKube.ts";
 import { systemClock } from "../../adapters/systemClock.ts";
 import { systemRandom } from "../../adapters/systemRandom.ts";
-import { yieldingKube } from "../../adapters/yieldingKube.ts";
 import { createApi } from "../../apiserver/createApi.ts";
 import { inProcessKube } from "../../apiserver/kubeApi.ts";
-import { Controllers } from "../../control/controllers.ts";
-import { MetricsBook } from "../../control/metricsBook.ts";
+import { Controllers } from "../../control/runtime/controllers.ts";
+import { MetricsBook } from "../../control/runtime/metricsBook.ts";
 import { fastDelays } from "../../kubelet/pods/podPlan.ts";
 import { nodesComponent } from "../../kubelet/run/nodesComponent.ts";
 import { admissionFailures } from "../../kubelet/run/podReconciler.ts";
 import type { Lease, Node, Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { parsePool, profilesWith } from "../../model/profiles/profiles.ts";
-import { timeToMs } from "../../model/time.ts";
+import { timeToMs } from "../../model/values/time.ts";
 
 export interface NodesBenchOptions {
   readonly nodes: number;

@@ -4,7 +4,7 @@ import type { Cluster } from "../../decide/schedule/cluster/cluster.ts";
 import { cycle } from "../../decide/schedule/cycle.ts";
 import { explain } from "../../decide/schedule/explain/explain.ts";
 import { addPod, carryOut, gang, group, node, pod, queue, together, world } from "../../decide/schedule/testCluster.ts";
-import type { ObjectMeta } from "../../model/object.ts";
+import type { ObjectMeta } from "../../model/objects/object.ts";
 import { defaultSchedulerName, kaiSchedulerName } from "../../model/scheduling/keys.ts";
 import { type BenchCluster, nodesRef, podsRef, startBenchCluster } from "./benchCluster.ts";
 import { BoundPods } from "./boundPods.ts";

@@ -1,5 +1,5 @@
-import { diskKeyFiles } from "../../adapters/diskKeyFiles.ts";
-import { FileStore } from "../../adapters/fileStore.ts";
+import { diskKeyFiles } from "../../adapters/disk/diskKeyFiles.ts";
+import { FileStore } from "../../adapters/disk/fileStore.ts";
 import { systemClock } from "../../adapters/systemClock.ts";
 import { systemRandom } from "../../adapters/systemRandom.ts";
 import type { Resource } from "../../apiserver/resource.ts";

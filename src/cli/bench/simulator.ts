@@ -1,7 +1,7 @@
 import { performance } from "node:perf_hooks";
 import { podSetScenario } from "../../sim/guineaPig/scenario.ts";
 import { Schedule } from "../../sim/schedule.ts";
-import { coresHere, seedsOnCores } from "../seedsOnCores.ts";
+import { coresHere, seedsOnCores } from "../simulator/seedsOnCores.ts";
 import type { Figure } from "./figure.ts";
 
 /** How fast seeds are played: the sample controller with all faults, on the real verbs. */

@@ -1,17 +1,17 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { loadKubeconfig } from "../../adapters/kubeconfig.ts";
-import { kubeHttp } from "../../adapters/kubeHttp.ts";
+import { loadKubeconfig } from "../../adapters/kubernetes/kubeconfig.ts";
+import { kubeHttp } from "../../adapters/kubernetes/kubeHttp.ts";
+import { yieldingKube } from "../../adapters/kubernetes/yieldingKube.ts";
 import { systemClock } from "../../adapters/systemClock.ts";
 import { systemRandom } from "../../adapters/systemRandom.ts";
-import { yieldingKube } from "../../adapters/yieldingKube.ts";
 import { inProcessKube } from "../../apiserver/kubeApi.ts";
 import { type ApiServer, startApiServer } from "../../apiserver/startApiServer.ts";
-import { Controllers } from "../../control/controllers.ts";
-import { MetricsBook } from "../../control/metricsBook.ts";
+import { Controllers } from "../../control/runtime/controllers.ts";
+import { MetricsBook } from "../../control/runtime/metricsBook.ts";
 import { workloads } from "../../control/workloads/workloads.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { Figure } from "./figure.ts";
 

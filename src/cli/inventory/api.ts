@@ -10,7 +10,7 @@ import type { InventorySnapshot } from "../../decide/inventory/inventorySnapshot
 import { ClusterIndex } from "../../decide/inventory/nodeUse.ts";
 import type { Read } from "../../decide/inventory/planAvailability.ts";
 import { closedText, nodeRulesDefault } from "../../decide/inventory/schedulableNode.ts";
-import { isObject, type JsonObject } from "../../model/json.ts";
+import { isObject, type JsonObject } from "../../model/objects/json.ts";
 import type { Answer, DiskView, DriftView, InventoryReader, RunView } from "../../ports/database.ts";
 import { schemas } from "./schemas.ts";
 import { availabilityRows, diskState } from "./show.ts";

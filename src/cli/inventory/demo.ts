@@ -2,8 +2,8 @@
 import { rm, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { awsCloud } from "../../adapters/aws.ts";
-import { openEmbeddedPostgres } from "../../adapters/embeddedPostgres.ts";
-import { makeFolder } from "../../adapters/makeFolder.ts";
+import { openEmbeddedPostgres } from "../../adapters/disk/embeddedPostgres.ts";
+import { makeFolder } from "../../adapters/disk/makeFolder.ts";
 import { openPostgres, type Postgres } from "../../adapters/postgres.ts";
 import { inventoryDefaults } from "../../control/inventory/inventoryDefaults.ts";
 import { readCluster } from "../../control/inventory/readCluster.ts";

@@ -2,9 +2,9 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { type Aws, awsCloud } from "../../adapters/aws.ts";
-import { openEmbeddedPostgres } from "../../adapters/embeddedPostgres.ts";
-import { isInCluster } from "../../adapters/inCluster.ts";
-import { kubeHttp } from "../../adapters/kubeHttp.ts";
+import { openEmbeddedPostgres } from "../../adapters/disk/embeddedPostgres.ts";
+import { isInCluster } from "../../adapters/kubernetes/inCluster.ts";
+import { kubeHttp } from "../../adapters/kubernetes/kubeHttp.ts";
 import { openPostgres, type Postgres } from "../../adapters/postgres.ts";
 import { systemClock } from "../../adapters/systemClock.ts";
 import { systemRandom } from "../../adapters/systemRandom.ts";
@@ -16,7 +16,7 @@ import type { Cancel } from "../../ports/cancel.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { Log } from "../../ports/log.ts";
 import type { Metrics } from "../../ports/metrics.ts";
-import { type ClusterFlags, findCluster } from "../findCluster.ts";
+import { type ClusterFlags, findCluster } from "../cluster/findCluster.ts";
 import { LateDatabase } from "./lateDatabase.ts";
 import { databaseUrl, type Env, historyDaysOf, pageSize, switchOf } from "./settings.ts";
 

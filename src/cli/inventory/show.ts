@@ -1,7 +1,7 @@
 /** What people see: tables without a library, ages instead of times, and no colour when it is piped. */
 
 import type { RunReport } from "../../control/inventory/runInventory.ts";
-import { humanDuration } from "../../model/humanDuration.ts";
+import { humanDuration } from "../../model/values/humanDuration.ts";
 import type { AvailabilityView, DiskView, DriftView, RunView } from "../../ports/database.ts";
 
 export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {

@@ -1,7 +1,7 @@
 import { Buffer } from "node:buffer";
 import type { KeyPair } from "../../apiserver/auth/certificate.ts";
 import { openServingPair } from "../../apiserver/auth/pki.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { Outcome } from "../../model/outcome.ts";
 import type { KubeApi, ResourceRef } from "../../ports/kubeApi.ts";
 import type { Random } from "../../ports/random.ts";

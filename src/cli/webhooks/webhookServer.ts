@@ -4,8 +4,8 @@ import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import type { KeyPair } from "../../apiserver/auth/certificate.ts";
 import { pathOf } from "../../control/webhooks/webhookConfigurations.ts";
-import type { AdmissionHook, AdmissionLookup } from "../../model/admissionHook.ts";
-import { answerReview, type ReviewAnswer } from "../../model/admissionReview.ts";
+import type { AdmissionHook, AdmissionLookup } from "../../model/objects/admissionHook.ts";
+import { answerReview, type ReviewAnswer } from "../../model/objects/admissionReview.ts";
 import { UserError } from "../../model/userError.ts";
 import type { Log } from "../../ports/log.ts";
 

@@ -1,18 +1,18 @@
 import { Buffer } from "node:buffer";
 import { isIP } from "node:net";
 import type { Component } from "../../control/component.ts";
-import type { Controllers } from "../../control/controllers.ts";
+import type { Controllers } from "../../control/runtime/controllers.ts";
 import { cachedLookup } from "../../control/webhooks/cachedLookup.ts";
 import { ensureWebhooks } from "../../control/webhooks/ensureWebhooks.ts";
 import { type WebhookClient, webhookConfigurations } from "../../control/webhooks/webhookConfigurations.ts";
-import type { AdmissionLookup } from "../../model/admissionHook.ts";
+import type { AdmissionLookup } from "../../model/objects/admissionHook.ts";
 import type { Outcome } from "../../model/outcome.ts";
 import { UserError } from "../../model/userError.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { Log } from "../../ports/log.ts";
 import type { Random } from "../../ports/random.ts";
-import { mustSucceed } from "../mustSucceed.ts";
+import { mustSucceed } from "../cluster/mustSucceed.ts";
 import { openKeysInSecret, type WebhookKeys } from "./keysInSecret.ts";
 import { startWebhookServer, type WebhookServer } from "./webhookServer.ts";
 

@@ -5,7 +5,7 @@ import { applyIntent } from "../../intents/applyIntent.ts";
 import { lookAgain, lookAgainAtAll } from "../../intents/lookAgain.ts";
 import { type BindIntent, expectedOf, type Intent, keyOf, type NewObject } from "../../model/intent.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { type Outcome, type Refusal, refused } from "../../model/outcome.ts";
 import { firstRevision, laterOf, type Revision } from "../../model/revision.ts";
 import {
@@ -15,9 +15,9 @@ import {
   isFinallyFailed,
 } from "../../model/scheduling/bindRequest.ts";
 import type { Cancel } from "../../ports/cancel.ts";
-import type { Controllers } from "../controllers.ts";
-import type { EventRecorder } from "../eventRecorder.ts";
-import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../loop.ts";
+import type { Controllers } from "../runtime/controllers.ts";
+import type { EventRecorder } from "../runtime/eventRecorder.ts";
+import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
 import { asPod, asRequest, type BinderCaches, freeGpusOf, isFor, nodesRef } from "./binderCaches.ts";
 import { askForVolumes, writeClaims, writeConfigMaps } from "./bindWrites.ts";
 import { type PodBound, writePodBound } from "./podBound.ts";

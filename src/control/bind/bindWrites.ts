@@ -10,14 +10,14 @@ import {
 } from "../../decide/bind/claimStatus.ts";
 import { podsRef } from "../../decide/bind/reservation.ts";
 import { configMapNames, configMapsRef, mergedConfigMap } from "../../decide/bind/sharedGpuConfig.ts";
-import { deallocate } from "../../decide/devices/bindClaim.ts";
-import { deleteProtection } from "../../decide/devices/podClaims.ts";
+import { deallocate } from "../../decide/devices/claims/bindClaim.ts";
+import { deleteProtection } from "../../decide/devices/claims/podClaims.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
 import { lookAgain } from "../../intents/lookAgain.ts";
 import { expectedOf, type NewObject } from "../../model/intent.ts";
-import type { JsonObject } from "../../model/json.ts";
 import type { AllocationResult, Node, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { JsonObject } from "../../model/objects/json.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { type Outcome, refused, succeeded } from "../../model/outcome.ts";
 import type { Revision } from "../../model/revision.ts";
 import { type BindRequest, bindRequestRef, isFinallyFailed } from "../../model/scheduling/bindRequest.ts";

@@ -2,7 +2,7 @@ import type { GroupView } from "../../decide/bind/judgeGroup.ts";
 import { deviceOf, hasEnded, holdersOf, isBound, isGoing, podsRef } from "../../decide/bind/reservation.ts";
 import { keyOf } from "../../model/intent.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import {
   type BindRequest,
   bindRequestRef,
@@ -19,8 +19,8 @@ import {
   scalingNamespace,
 } from "../../model/scheduling/keys.ts";
 import type { KindChange } from "../../snapshot/kindTable.ts";
-import type { Controllers } from "../controllers.ts";
-import { NewestOf } from "../newestOf.ts";
+import { NewestOf } from "../cache/newestOf.ts";
+import type { Controllers } from "../runtime/controllers.ts";
 
 export const nodesRef = { group: "", version: "v1", plural: "nodes" } as const;
 const gpu = "nvidia.com/gpu";

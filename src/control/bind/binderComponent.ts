@@ -2,13 +2,13 @@ import { fractionHooks, fractionRules } from "../../decide/bind/admitFraction.ts
 import { type BinderSettings, configHook } from "../../decide/bind/binderSettings.ts";
 import { reservationDefaults } from "../../decide/bind/reservation.ts";
 import { keyOf } from "../../model/intent.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { bindRequestDefinition } from "../../model/scheduling/definitions.ts";
 import { gpuGroupsOfLabels, reservationNamespace } from "../../model/scheduling/keys.ts";
 import type { Component, NewObject } from "../component.ts";
-import type { Controllers } from "../controllers.ts";
-import { EventRecorder } from "../eventRecorder.ts";
-import { forMapped, forObject, kindSource, timerSource } from "../sources.ts";
+import type { Controllers } from "../runtime/controllers.ts";
+import { EventRecorder } from "../runtime/eventRecorder.ts";
+import { forMapped, forObject, kindSource, timerSource } from "../runtime/sources.ts";
 import { asRequest, BinderCaches, groupsOf } from "./binderCaches.ts";
 import { type BinderOptions, BindReconciler } from "./bindReconciler.ts";
 import { GroupReconciler } from "./reservationReconciler.ts";

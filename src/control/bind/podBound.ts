@@ -1,7 +1,7 @@
 import { podsRef } from "../../decide/bind/reservation.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
-import { formatTime } from "../../model/time.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import { formatTime } from "../../model/values/time.ts";
 import { asPod } from "./binderCaches.ts";
 import type { BindCall } from "./bindWrites.ts";
 

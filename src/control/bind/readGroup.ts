@@ -1,7 +1,7 @@
 import type { GroupView } from "../../decide/bind/judgeGroup.ts";
 import { holdersOf, podsRef } from "../../decide/bind/reservation.ts";
 import { keyOf } from "../../model/intent.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { type Outcome, refused, succeeded } from "../../model/outcome.ts";
 import { isAtLeast, type Revision } from "../../model/revision.ts";
 import { bindRequestRef } from "../../model/scheduling/bindRequest.ts";

@@ -17,11 +17,11 @@ import {
 import { applyIntent } from "../../intents/applyIntent.ts";
 import { expectedOf, type Intent, keyOf } from "../../model/intent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { Revision } from "../../model/revision.ts";
-import type { Controllers } from "../controllers.ts";
-import type { EventRecorder } from "../eventRecorder.ts";
-import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../loop.ts";
+import type { Controllers } from "../runtime/controllers.ts";
+import type { EventRecorder } from "../runtime/eventRecorder.ts";
+import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
 import type { BinderCaches } from "./binderCaches.ts";
 import { readGroup } from "./readGroup.ts";
 

@@ -3,7 +3,7 @@ import { hasEnded, holdersOf, holdersPatch, podsRef } from "../../decide/bind/re
 import { applyIntent } from "../../intents/applyIntent.ts";
 import { expectedOf, keyOf } from "../../model/intent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { type Outcome, succeeded } from "../../model/outcome.ts";
 import type { BindRequest } from "../../model/scheduling/bindRequest.ts";
 import { gpuGroupsOfLabels } from "../../model/scheduling/keys.ts";

@@ -1,19 +1,24 @@
-import { type Generated, generateClaims } from "../../decide/devices/generateClaims.ts";
-import { generateForGroup } from "../../decide/devices/groupClaims.ts";
-import { deleteProtection } from "../../decide/devices/podClaims.ts";
-import { type Known, type ReleaseInput, releaseClaim, withoutProtection } from "../../decide/devices/releaseClaim.ts";
+import { type Generated, generateClaims } from "../../decide/devices/claims/generateClaims.ts";
+import { generateForGroup } from "../../decide/devices/claims/groupClaims.ts";
+import { deleteProtection } from "../../decide/devices/claims/podClaims.ts";
+import {
+  type Known,
+  type ReleaseInput,
+  releaseClaim,
+  withoutProtection,
+} from "../../decide/devices/claims/releaseClaim.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
 import { destroyAfterLooking, type FreshObject, lookAgain } from "../../intents/lookAgain.ts";
 import { type Intent, kindOf } from "../../model/intent.ts";
 import type { Node, Pod, PodGroup, ResourceClaim } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { Outcome } from "../../model/outcome.ts";
 import { laterOf } from "../../model/revision.ts";
 import type { Cancel } from "../../ports/cancel.ts";
-import { commit } from "../commit.ts";
-import type { EventRecorder } from "../eventRecorder.ts";
-import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../loop.ts";
-import { kindSource, type Source } from "../sources.ts";
+import { commit } from "../runtime/commit.ts";
+import type { EventRecorder } from "../runtime/eventRecorder.ts";
+import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
+import { kindSource, type Source } from "../runtime/sources.ts";
 import { asKube, claimKeysOf, type DeviceCaches, deviceKinds, podKeyOf } from "./deviceCaches.ts";
 
 /** Server-side apply wants the name that Kubernetes' own controller has, so that the two never fight over a pod's status. */

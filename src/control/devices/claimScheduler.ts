@@ -1,8 +1,16 @@
-import { deallocate, nextBindStep, unreserve } from "../../decide/devices/bindClaim.ts";
-import { concernedBy } from "../../decide/devices/claimHints.ts";
-import { isNotCreatedYet } from "../../decide/devices/extendedClaim.ts";
-import { mappedResources } from "../../decide/devices/extendedResources.ts";
-import { type GiveBack, type StuckPod, whatToGiveBack } from "../../decide/devices/giveBack.ts";
+import { deallocate, nextBindStep, unreserve } from "../../decide/devices/claims/bindClaim.ts";
+import { concernedBy } from "../../decide/devices/claims/claimHints.ts";
+import { isNotCreatedYet } from "../../decide/devices/claims/extendedClaim.ts";
+import { mappedResources } from "../../decide/devices/claims/extendedResources.ts";
+import { type GiveBack, type StuckPod, whatToGiveBack } from "../../decide/devices/claims/giveBack.ts";
+import {
+  claimsOfPod,
+  deleteProtection,
+  isFinished,
+  isReservedFor,
+  type PodClaim,
+} from "../../decide/devices/claims/podClaims.ts";
+import { withoutProtection } from "../../decide/devices/claims/releaseClaim.ts";
 import { nodeProblem } from "../../decide/devices/nodeRoom.ts";
 import {
   askNode,
@@ -12,18 +20,9 @@ import {
   isSpared,
   prepareClaims,
 } from "../../decide/devices/placeClaims.ts";
-import {
-  claimsOfPod,
-  deleteProtection,
-  isFinished,
-  isReservedFor,
-  type PodClaim,
-} from "../../decide/devices/podClaims.ts";
 import type { RefusalReason } from "../../decide/devices/refusalReason.ts";
-import { withoutProtection } from "../../decide/devices/releaseClaim.ts";
 import { lookAgain } from "../../intents/lookAgain.ts";
 import { expectedOf, type Intent } from "../../model/intent.ts";
-import { equalFields, type JsonObject } from "../../model/json.ts";
 import type {
   AllocationResult,
   Node,
@@ -32,14 +31,15 @@ import type {
   PodGroup,
   ResourceClaim,
 } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import { equalFields, type JsonObject } from "../../model/objects/json.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { Outcome, Refusal } from "../../model/outcome.ts";
-import { formatTime, timeToMs } from "../../model/time.ts";
+import { formatTime, timeToMs } from "../../model/values/time.ts";
 import type { Cancel } from "../../ports/cancel.ts";
-import { resolveUnknown } from "../commit.ts";
-import type { EventRecorder } from "../eventRecorder.ts";
-import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../loop.ts";
-import { Channel, kindSource, type Source } from "../sources.ts";
+import { resolveUnknown } from "../runtime/commit.ts";
+import type { EventRecorder } from "../runtime/eventRecorder.ts";
+import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
+import { Channel, kindSource, type Source } from "../runtime/sources.ts";
 import { ClaimWrites } from "./claimWrites.ts";
 import { asKube, type DeviceCaches, deviceKinds, podKeyOf } from "./deviceCaches.ts";
 import { ExtendedClaims } from "./extendedClaims.ts";

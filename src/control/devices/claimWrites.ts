@@ -1,12 +1,12 @@
-import { deviceEffects } from "../../decide/devices/deviceUse.ts";
-import { withoutProtection } from "../../decide/devices/releaseClaim.ts";
+import { withoutProtection } from "../../decide/devices/claims/releaseClaim.ts";
+import { deviceEffects } from "../../decide/devices/search/deviceUse.ts";
 import { type Intent, kindOf } from "../../model/intent.ts";
 import type { ResourceClaim } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { Outcome } from "../../model/outcome.ts";
 import type { Cancel } from "../../ports/cancel.ts";
-import { commit, resolveUnknown } from "../commit.ts";
-import { type ReconcileResult, reconcileResultOf } from "../loop.ts";
+import { commit, resolveUnknown } from "../runtime/commit.ts";
+import { type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
 import { type DeviceCaches, deviceKinds } from "./deviceCaches.ts";
 
 /** Writes of decisions about claims: each counts in the ledger until its end is known, and one in doubt is brought to its end. */

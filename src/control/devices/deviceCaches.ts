@@ -1,13 +1,13 @@
+import { ExtendedResources } from "../../decide/devices/claims/extendedResources.ts";
+import { groupOfPod, type PodsGroup, podGroupKind } from "../../decide/devices/claims/podsGroup.ts";
 import { ClaimTracker, type ClaimTrackerOptions, claimKind } from "../../decide/devices/claimTracker.ts";
 import type { DeviceView } from "../../decide/devices/claimTrial.ts";
 import { type DevicesDescription, describeDevices } from "../../decide/devices/describeDevices.ts";
-import { ExtendedResources } from "../../decide/devices/extendedResources.ts";
-import { allFeatures, type DeviceFeatures } from "../../decide/devices/features.ts";
-import { FullNodes } from "../../decide/devices/fullNodes.ts";
-import { groupOfPod, type PodsGroup, podGroupKind } from "../../decide/devices/podsGroup.ts";
-import { SliceBook } from "../../decide/devices/pools.ts";
-import { SelectorCache } from "../../decide/devices/selectors.ts";
-import { TaintedSlices } from "../../decide/devices/taintedSlices.ts";
+import { allFeatures, type DeviceFeatures } from "../../decide/devices/search/features.ts";
+import { FullNodes } from "../../decide/devices/search/fullNodes.ts";
+import { SliceBook } from "../../decide/devices/search/pools.ts";
+import { SelectorCache } from "../../decide/devices/search/selectors.ts";
+import { TaintedSlices } from "../../decide/devices/taints/taintedSlices.ts";
 import { kindOf } from "../../model/intent.ts";
 import type {
   DeviceClass,
@@ -19,12 +19,12 @@ import type {
   ResourceClaimTemplate,
   ResourceSlice,
 } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { ResourceRef } from "../../ports/kubeApi.ts";
 import type { KindTable } from "../../snapshot/kindTable.ts";
-import type { CacheIndex } from "../cacheIndex.ts";
-import type { Controllers } from "../controllers.ts";
-import type { ObjectCache } from "../objectCache.ts";
+import type { CacheIndex } from "../cache/cacheIndex.ts";
+import type { ObjectCache } from "../cache/objectCache.ts";
+import type { Controllers } from "../runtime/controllers.ts";
 import { DeviceReport } from "./deviceReport.ts";
 
 const group = "resource.k8s.io";

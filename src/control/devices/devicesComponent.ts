@@ -1,7 +1,7 @@
-import type { DeviceFeatures } from "../../decide/devices/features.ts";
+import type { DeviceFeatures } from "../../decide/devices/search/features.ts";
 import type { Component } from "../component.ts";
-import type { Controllers } from "../controllers.ts";
-import { EventRecorder } from "../eventRecorder.ts";
+import type { Controllers } from "../runtime/controllers.ts";
+import { EventRecorder } from "../runtime/eventRecorder.ts";
 import { addClaimController } from "./claimController.ts";
 import { addClaimScheduler, type ClaimSchedulerOptions } from "./claimScheduler.ts";
 import { type DeviceCaches, deviceCachesOf, type MakeTracker } from "./deviceCaches.ts";

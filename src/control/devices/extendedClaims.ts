@@ -1,13 +1,13 @@
-import { claimTarget } from "../../decide/devices/bindClaim.ts";
+import { claimTarget } from "../../decide/devices/claims/bindClaim.ts";
+import { bornClaimOf, extendedClaimOn, type NodeSplit, splitOn } from "../../decide/devices/claims/extendedClaim.ts";
+import type { RequestMapping } from "../../decide/devices/claims/extendedResources.ts";
+import { deleteProtection, type PodClaim } from "../../decide/devices/claims/podClaims.ts";
 import { claimKind } from "../../decide/devices/claimTracker.ts";
-import { bornClaimOf, extendedClaimOn, type NodeSplit, splitOn } from "../../decide/devices/extendedClaim.ts";
-import type { RequestMapping } from "../../decide/devices/extendedResources.ts";
 import type { ClaimNeeds } from "../../decide/devices/placeClaims.ts";
-import { deleteProtection, type PodClaim } from "../../decide/devices/podClaims.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
 import { expectedOf, type Intent, keyOf } from "../../model/intent.ts";
-import type { JsonObject } from "../../model/json.ts";
 import type { Node, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
+import type { JsonObject } from "../../model/objects/json.ts";
 import { type Outcome, succeeded } from "../../model/outcome.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import { asKube, type DeviceCaches, deviceKinds } from "./deviceCaches.ts";

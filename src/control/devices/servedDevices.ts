@@ -7,8 +7,8 @@ import {
   type DeviceConversion,
   sameWords,
 } from "../../model/deviceConversion.ts";
-import { isObject, type Json, type JsonObject } from "../../model/json.ts";
-import type { KubeObject } from "../../model/object.ts";
+import { isObject, type Json, type JsonObject } from "../../model/objects/json.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { type Outcome, type Refusal, refused, succeeded } from "../../model/outcome.ts";
 import type {
   CallOptions,

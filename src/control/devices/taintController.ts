@@ -1,9 +1,13 @@
-import { type Eviction, evictionOfPod, ruleCondition, type TaintView } from "../../decide/devices/taintEviction.ts";
+import {
+  type Eviction,
+  evictionOfPod,
+  ruleCondition,
+  type TaintView,
+} from "../../decide/devices/taints/taintEviction.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
 import { destroyAfterLooking } from "../../intents/lookAgain.ts";
 import { selectsDevice } from "../../model/deviceTaints.ts";
 import { expectedOf, type Intent } from "../../model/intent.ts";
-import { equalFields, type JsonObject } from "../../model/json.ts";
 import type {
   DeviceTaintRule,
   Pod,
@@ -11,13 +15,14 @@ import type {
   ResourceClaim,
   ResourceSlice,
 } from "../../model/kubernetes.generated.ts";
+import { equalFields, type JsonObject } from "../../model/objects/json.ts";
 import { laterOf } from "../../model/revision.ts";
-import { formatTime } from "../../model/time.ts";
+import { formatTime } from "../../model/values/time.ts";
 import type { Cancel } from "../../ports/cancel.ts";
-import type { CacheIndex } from "../cacheIndex.ts";
-import type { EventRecorder } from "../eventRecorder.ts";
-import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../loop.ts";
-import { kindSource, type Source } from "../sources.ts";
+import type { CacheIndex } from "../cache/cacheIndex.ts";
+import type { EventRecorder } from "../runtime/eventRecorder.ts";
+import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
+import { kindSource, type Source } from "../runtime/sources.ts";
 import { asKube, claimKeysOf, type DeviceCaches, deviceKinds, podKeyOf } from "./deviceCaches.ts";
 
 /** Evicts pods from devices that were tainted with NoExecute, and tells in each rule's status how far that is. */

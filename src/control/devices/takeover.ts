@@ -1,5 +1,5 @@
-import { deleteProtection } from "../../decide/devices/podClaims.ts";
-import { withoutProtection } from "../../decide/devices/releaseClaim.ts";
+import { deleteProtection } from "../../decide/devices/claims/podClaims.ts";
+import { withoutProtection } from "../../decide/devices/claims/releaseClaim.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
 import { lookAgainAtAll } from "../../intents/lookAgain.ts";
 import type { ResourceClaim } from "../../model/kubernetes.generated.ts";

@@ -9,13 +9,13 @@ import {
 import { lookAgain } from "../../intents/lookAgain.ts";
 import { type GangKind, places } from "../../model/gang/keys.ts";
 import { expectedOf, type Intent, intentId, kindOf } from "../../model/intent.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { Refusal } from "../../model/outcome.ts";
-import { formatMicroTime } from "../../model/time.ts";
+import { formatMicroTime } from "../../model/values/time.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { Effect } from "../../snapshot/ledger.ts";
-import { commit, resolveUnknown } from "../commit.ts";
-import { type ReconcileResult, reconcileResultOf } from "../loop.ts";
+import { commit, resolveUnknown } from "../runtime/commit.ts";
+import { type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
 import { type GangCaches, type Presence, presenceOf } from "./gangCaches.ts";
 
 export interface GangReconcile {

@@ -1,13 +1,13 @@
 /** The turns of PodCliques: pods, gates, updates, status. */
-import { decideClique } from "../../decide/gang/decideClique.ts";
+import { decideClique } from "../../decide/gang/cliques/decideClique.ts";
 import { tokenSecretName } from "../../decide/gang/names.ts";
 import { groveGroup, labels } from "../../model/gang/keys.ts";
 import type { PodClique, PodGang } from "../../model/gang/types.ts";
 import { keyOf, keyOfObject } from "../../model/intent.ts";
-import type { KubeObject } from "../../model/object.ts";
-import { reconcileResultOf } from "../loop.ts";
-import { fieldChanged } from "../predicates.ts";
-import { Channel, forMapped, forObject, forOwner, kindSource } from "../sources.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import { reconcileResultOf } from "../runtime/loop.ts";
+import { fieldChanged } from "../runtime/predicates.ts";
+import { Channel, forMapped, forObject, forOwner, kindSource } from "../runtime/sources.ts";
 import { carryOut, settleDoubts } from "./carryOut.ts";
 import { controllerRef, type GangCaches, lossOfNode, presenceKey, setKeyOf } from "./gangCaches.ts";
 import { setSources } from "./setSources.ts";

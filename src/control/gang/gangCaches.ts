@@ -1,7 +1,7 @@
 /** What the gang operator looks at: the caches, how objects are found in them, and the picture with what it decided and has not seen yet. */
 
+import type { NodeOf } from "../../decide/gang/cliques/lostPods.ts";
 import type { AbsentAt } from "../../decide/gang/gangDraft.ts";
-import type { NodeOf } from "../../decide/gang/lostPods.ts";
 import type { ReconcileFailure } from "../../decide/gang/reconcileEvents.ts";
 import { lookAgain } from "../../intents/lookAgain.ts";
 import { labels, managedByValue, places } from "../../model/gang/keys.ts";
@@ -15,7 +15,6 @@ import type {
   PodGang,
 } from "../../model/gang/types.ts";
 import { type Intent, keyOf, kindOf } from "../../model/intent.ts";
-import { equalFields } from "../../model/json.ts";
 import type {
   HorizontalPodAutoscaler,
   Node,
@@ -25,7 +24,8 @@ import type {
   Secret,
   Service,
 } from "../../model/kubernetes.generated.ts";
-import type { KubeObject, ObjectMeta, OwnerReference } from "../../model/object.ts";
+import { equalFields } from "../../model/objects/json.ts";
+import type { KubeObject, ObjectMeta, OwnerReference } from "../../model/objects/object.ts";
 import { type Outcome, succeeded } from "../../model/outcome.ts";
 import type { PodGroup } from "../../model/scheduling/podGroup.ts";
 import type { Topology } from "../../model/scheduling/topology.ts";
@@ -33,11 +33,11 @@ import type { Cancel } from "../../ports/cancel.ts";
 import type { ResourceRef } from "../../ports/kubeApi.ts";
 import type { Effect } from "../../snapshot/ledger.ts";
 import { Picture, type PictureKind } from "../../snapshot/picture.ts";
-import type { CacheIndex } from "../cacheIndex.ts";
-import type { Controllers } from "../controllers.ts";
-import { EventRecorder } from "../eventRecorder.ts";
-import type { ObjectCache } from "../objectCache.ts";
-import { Channel } from "../sources.ts";
+import type { CacheIndex } from "../cache/cacheIndex.ts";
+import type { ObjectCache } from "../cache/objectCache.ts";
+import type { Controllers } from "../runtime/controllers.ts";
+import { EventRecorder } from "../runtime/eventRecorder.ts";
+import { Channel } from "../runtime/sources.ts";
 
 /** Whether a pod counts for its clique: shown by the watch, or decided and not yet shown. */
 export type Presence = "live" | "gone";

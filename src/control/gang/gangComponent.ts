@@ -4,7 +4,7 @@ import { gangHooks } from "../../model/gang/hooks.ts";
 import { defaultGangSettings, type GangSettings } from "../../model/gang/settings.ts";
 import { podGroupDefinition, topologyDefinition } from "../../model/scheduling/definitions.ts";
 import type { Component } from "../component.ts";
-import type { Controllers } from "../controllers.ts";
+import type { Controllers } from "../runtime/controllers.ts";
 import { addCliqueReconciler } from "./cliqueReconciler.ts";
 import { GangCaches } from "./gangCaches.ts";
 import { addReplicaReconciler } from "./replicaReconciler.ts";

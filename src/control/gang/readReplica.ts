@@ -3,20 +3,20 @@
  * written down on the object that owns the decision. Both carry the state that was read: who came in between makes the record fail.
  */
 
+import { isLostWithNode, type NodeOf } from "../../decide/gang/cliques/lostPods.ts";
 import { targetOf } from "../../decide/gang/gangDraft.ts";
-import { isLostWithNode, type NodeOf } from "../../decide/gang/lostPods.ts";
 import type { FreshReplica } from "../../decide/gang/termination.ts";
 import { lookAgain, lookAgainAtAll } from "../../intents/lookAgain.ts";
 import { labels, managedByValue, places } from "../../model/gang/keys.ts";
 import type { GangTermination, PodClique, PodCliqueScalingGroup, PodCliqueSet } from "../../model/gang/types.ts";
 import { expectedOf, type Intent, kindOf } from "../../model/intent.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { type Outcome, refused, succeeded } from "../../model/outcome.ts";
 import { laterOf } from "../../model/revision.ts";
 import type { Cancel } from "../../ports/cancel.ts";
-import { commit } from "../commit.ts";
-import { type ReconcileResult, reconcileResultOf } from "../loop.ts";
+import { commit } from "../runtime/commit.ts";
+import { type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
 import type { GangReconcile } from "./carryOut.ts";
 import { controllerRef, type GangCaches, nodePlace } from "./gangCaches.ts";
 

@@ -1,16 +1,17 @@
 /** The turns of the replicas of PodCliqueSets: Service, cliques, groups, gangs, and the end of a replica that is broken. */
-import { decideReplica } from "../../decide/gang/decideReplica.ts";
+
 import { setReplicaName } from "../../decide/gang/names.ts";
+import { decideReplica } from "../../decide/gang/sets/decideReplica.ts";
 import { recheckSetReplica } from "../../decide/gang/termination.ts";
 import { replicasInReach } from "../../model/gang/reach.ts";
 import type { PodClique, PodCliqueScalingGroup, PodCliqueSet } from "../../model/gang/types.ts";
 import { topologyNameOf } from "../../model/gang/validateTopology.ts";
 import { keyOf, keyOfObject } from "../../model/intent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
-import { type ReconcileResult, reconcileResultOf } from "../loop.ts";
-import { fieldChanged } from "../predicates.ts";
-import { Channel, forMapped, kindSource } from "../sources.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import { type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
+import { fieldChanged } from "../runtime/predicates.ts";
+import { Channel, forMapped, kindSource } from "../runtime/sources.ts";
 import { carryOut, type GangReconcile, settleDoubts } from "./carryOut.ts";
 import { type GangCaches, replicaKey, setKeyOf, setReplicaKeyOf, splitReplicaKey } from "./gangCaches.ts";
 import { readReplica, recordTermination } from "./readReplica.ts";

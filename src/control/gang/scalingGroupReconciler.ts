@@ -1,14 +1,14 @@
 /** The turns of PodCliqueScalingGroups: members, updates, the end of broken replicas, status. */
-import { decideGroup } from "../../decide/gang/decideGroup.ts";
+import { decideGroup } from "../../decide/gang/groups/decideGroup.ts";
 import { recheckGroupReplica } from "../../decide/gang/termination.ts";
 import { groveGroup } from "../../model/gang/keys.ts";
 import { setReplicaOf } from "../../model/gang/setFacts.ts";
 import type { PodCliqueScalingGroup, PodCliqueSet } from "../../model/gang/types.ts";
 import { keyOf } from "../../model/intent.ts";
-import type { KubeObject } from "../../model/object.ts";
-import { type ReconcileResult, reconcileResultOf } from "../loop.ts";
-import { fieldChanged } from "../predicates.ts";
-import { Channel, forObject, forOwner, kindSource } from "../sources.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import { type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
+import { fieldChanged } from "../runtime/predicates.ts";
+import { Channel, forObject, forOwner, kindSource } from "../runtime/sources.ts";
 import { carryOut, type GangReconcile, settleDoubts } from "./carryOut.ts";
 import type { GangCaches } from "./gangCaches.ts";
 import { readReplica, recordTermination } from "./readReplica.ts";

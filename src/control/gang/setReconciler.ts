@@ -1,13 +1,13 @@
 /** The turns of PodCliqueSets as a whole: account, excess, update, status. */
-import { decideSet } from "../../decide/gang/decideSet.ts";
+import { decideSet } from "../../decide/gang/sets/decideSet.ts";
 import { labels } from "../../model/gang/keys.ts";
 import type { PodClique, PodCliqueScalingGroup } from "../../model/gang/types.ts";
 import { constraintsOf } from "../../model/gang/validateSetUpdate.ts";
 import { keyOf } from "../../model/intent.ts";
-import type { KubeObject } from "../../model/object.ts";
-import type { ObjectCache } from "../objectCache.ts";
-import { fieldChanged, type Predicate } from "../predicates.ts";
-import { forMapped, forObject, kindSource, type Source } from "../sources.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import type { ObjectCache } from "../cache/objectCache.ts";
+import { fieldChanged, type Predicate } from "../runtime/predicates.ts";
+import { forMapped, forObject, kindSource, type Source } from "../runtime/sources.ts";
 import { carryOut, settleDoubts } from "./carryOut.ts";
 import { type GangCaches, setKeyOf } from "./gangCaches.ts";
 

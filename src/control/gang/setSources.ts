@@ -4,10 +4,10 @@
  */
 import type { PodCliqueSet } from "../../model/gang/types.ts";
 import { keyOfObject } from "../../model/intent.ts";
-import type { KubeObject } from "../../model/object.ts";
-import type { CacheEvent } from "../objectCache.ts";
-import { fieldChanged } from "../predicates.ts";
-import { forMapped, kindSource, type Source } from "../sources.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import type { CacheEvent } from "../cache/objectCache.ts";
+import { fieldChanged } from "../runtime/predicates.ts";
+import { forMapped, kindSource, type Source } from "../runtime/sources.ts";
 import { type GangCaches, replicaKey } from "./gangCaches.ts";
 
 export interface KeysOfSet {

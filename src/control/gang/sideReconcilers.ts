@@ -1,14 +1,15 @@
 /** The turns beside the tree: PodGroups for this project's scheduler, topologies, and the start-up order on simulated nodes. */
-import { decideBinding } from "../../decide/gang/decideBinding.ts";
-import { decidePodGroup } from "../../decide/gang/podGroupObject.ts";
-import { decideStart } from "../../decide/gang/startStep.ts";
+
+import { decideStart } from "../../decide/gang/cliques/startStep.ts";
+import { decideBinding } from "../../decide/gang/gangs/decideBinding.ts";
+import { decidePodGroup } from "../../decide/gang/gangs/podGroupObject.ts";
 import { labels, schedulerGroveGroup } from "../../model/gang/keys.ts";
 import type { PodCliqueSet } from "../../model/gang/types.ts";
 import { keyOf } from "../../model/intent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
-import { fieldChanged } from "../predicates.ts";
-import { Channel, forMapped, forObject, forOwner, kindSource } from "../sources.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import { fieldChanged } from "../runtime/predicates.ts";
+import { Channel, forMapped, forObject, forOwner, kindSource } from "../runtime/sources.ts";
 import { carryOut } from "./carryOut.ts";
 import { type GangCaches, lossOfNode } from "./gangCaches.ts";
 

@@ -5,7 +5,7 @@
 import { type InventorySnapshot, inventorySnapshot } from "../../decide/inventory/inventorySnapshot.ts";
 import type { Read } from "../../decide/inventory/planAvailability.ts";
 import type { Node, Pod, ResourceClaim, ResourceSlice } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { KubeApi, ListOptions, ResourceRef } from "../../ports/kubeApi.ts";
 

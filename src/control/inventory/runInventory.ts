@@ -15,7 +15,7 @@ import type { Cloud, CloudUsage } from "../../ports/cloud.ts";
 import type { InventoryDatabase, InventoryReads, InventoryRun, RunKind, RunStatus } from "../../ports/database.ts";
 import type { Log } from "../../ports/log.ts";
 import type { Metrics } from "../../ports/metrics.ts";
-import { CancelSource } from "../cancelSource.ts";
+import { CancelSource } from "../runtime/cancelSource.ts";
 import { boundedDatabase, boundedRun, noAnswer } from "./boundedDatabase.ts";
 import { type DiskPhaseRules, diskPhase } from "./diskPhase.ts";
 import { gpuPhase } from "./gpuPhase.ts";

@@ -3,17 +3,17 @@ import { classesOfQueues } from "../../decide/schedule/queues/classAmounts.ts";
 import { type ChosenLabel, chosenLabels, metricLabelsOf } from "../../decide/schedule/queues/queueMetricLabels.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
 import { expectedOf } from "../../model/intent.ts";
-import { equalFields, type JsonObject } from "../../model/json.ts";
-import type { KubeObject } from "../../model/object.ts";
+import { equalFields, type JsonObject } from "../../model/objects/json.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { PodGroup } from "../../model/scheduling/podGroup.ts";
 import type { Queue } from "../../model/scheduling/queue.ts";
 import { unlimited } from "../../model/scheduling/queue.ts";
 import { type KaiConfig, kaiConfigName } from "../../model/scheduling/schedulingShard.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { ResourceRef } from "../../ports/kubeApi.ts";
-import type { Controllers } from "../controllers.ts";
-import { type ReconcileResult, reconcileResultOf } from "../loop.ts";
-import type { ObjectCache } from "../objectCache.ts";
+import type { ObjectCache } from "../cache/objectCache.ts";
+import type { Controllers } from "../runtime/controllers.ts";
+import { type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
 import { refs, type SchedulerCaches } from "./schedulerCaches.ts";
 
 /** Amounts are told at most this often for one object: a burst of pods is one write, not one for each. */

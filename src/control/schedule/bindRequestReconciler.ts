@@ -1,6 +1,6 @@
 import { destroyAfterLooking } from "../../intents/lookAgain.ts";
 import { type DeleteIntent, expectedOf, keyOfObject } from "../../model/intent.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { isLater, laterOf } from "../../model/revision.ts";
 import {
   type BindRequest,
@@ -10,10 +10,10 @@ import {
   podUidOf,
 } from "../../model/scheduling/bindRequest.ts";
 import type { Cancel } from "../../ports/cancel.ts";
-import type { Controllers } from "../controllers.ts";
-import { inParallel } from "../inParallel.ts";
-import type { ReconcileResult } from "../loop.ts";
-import { reconcileResultOf } from "../loop.ts";
+import type { Controllers } from "../runtime/controllers.ts";
+import { inParallel } from "../runtime/inParallel.ts";
+import type { ReconcileResult } from "../runtime/loop.ts";
+import { reconcileResultOf } from "../runtime/loop.ts";
 import { holdBack } from "./holdBack.ts";
 import { refs, type SchedulerCaches } from "./schedulerCaches.ts";
 

@@ -1,9 +1,9 @@
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { annotationKeys } from "../../model/scheduling/keys.ts";
 import type { Cancel } from "../../ports/cancel.ts";
-import type { Controllers } from "../controllers.ts";
-import { type ReconcileResult, reconcileResultOf } from "../loop.ts";
+import type { Controllers } from "../runtime/controllers.ts";
+import { type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
 import { patchObject } from "./patchObject.ts";
 import { refs, type SchedulerCaches } from "./schedulerCaches.ts";
 

@@ -1,13 +1,13 @@
-import { deallocate, mayDeallocate } from "../../decide/devices/bindClaim.ts";
-import { claimsHeldBy } from "../../decide/devices/extendedClaim.ts";
+import { deallocate, mayDeallocate } from "../../decide/devices/claims/bindClaim.ts";
+import { claimsHeldBy } from "../../decide/devices/claims/extendedClaim.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
 import { expectedOf } from "../../model/intent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { Cancel } from "../../ports/cancel.ts";
-import type { Controllers } from "../controllers.ts";
 import type { DeviceCaches } from "../devices/deviceCaches.ts";
-import { type ReconcileResult, reconcileResultOf } from "../loop.ts";
+import type { Controllers } from "../runtime/controllers.ts";
+import { type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
 import { refs, type SchedulerCaches } from "./schedulerCaches.ts";
 
 const gaveBackAnnotation = "muster.dev/gave-back-claim";

@@ -1,13 +1,13 @@
 import { type Job, podSetsOf } from "../../decide/schedule/cluster/job.ts";
 import { fragmentsOf, isSatisfied, isStarting } from "../../decide/schedule/placement/gang.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { annotationKeys } from "../../model/scheduling/keys.ts";
-import { formatTime, timeToMs } from "../../model/time.ts";
+import { formatTime, timeToMs } from "../../model/values/time.ts";
 import type { Cancel } from "../../ports/cancel.ts";
-import type { Controllers } from "../controllers.ts";
-import type { EventRecorder } from "../eventRecorder.ts";
-import { type ReconcileResult, reconcileResultOf } from "../loop.ts";
-import { forMapped } from "../sources.ts";
+import type { Controllers } from "../runtime/controllers.ts";
+import type { EventRecorder } from "../runtime/eventRecorder.ts";
+import { type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
+import { forMapped } from "../runtime/sources.ts";
 import { patchObject } from "./patchObject.ts";
 import { refs, type SchedulerCaches } from "./schedulerCaches.ts";
 

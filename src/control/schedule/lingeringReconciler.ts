@@ -2,8 +2,8 @@ import { lookAgainAtAll } from "../../intents/lookAgain.ts";
 import { firstRevision, laterOf } from "../../model/revision.ts";
 import { gpuGroupsOfLabels, reservationNamespace } from "../../model/scheduling/keys.ts";
 import type { Cancel } from "../../ports/cancel.ts";
-import type { Controllers } from "../controllers.ts";
-import { type ReconcileResult, reconcileResultOf } from "../loop.ts";
+import type { Controllers } from "../runtime/controllers.ts";
+import { type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
 import { refs, type SchedulerCaches } from "./schedulerCaches.ts";
 
 /** How long our picture of the pods may take to show what a list has shown. */

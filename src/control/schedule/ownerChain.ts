@@ -1,5 +1,5 @@
 import type { Workload } from "../../decide/schedule/grouper/workload.ts";
-import { type KubeObject, type OwnerReference, splitApiVersion } from "../../model/object.ts";
+import { type KubeObject, type OwnerReference, splitApiVersion } from "../../model/objects/object.ts";
 import { type Outcome, type Refusal, succeeded } from "../../model/outcome.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";

@@ -1,7 +1,7 @@
 import { applyIntent, type Written } from "../../intents/applyIntent.ts";
 import { expectedOf } from "../../model/intent.ts";
-import type { JsonObject } from "../../model/json.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { JsonObject } from "../../model/objects/json.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { Outcome } from "../../model/outcome.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { KubeApi, ResourceRef } from "../../ports/kubeApi.ts";

@@ -1,14 +1,14 @@
+import { bornClaimOf, extendedEntry, isNotCreatedYet, unbornClaim } from "../../decide/devices/claims/extendedClaim.ts";
+import { deleteProtection } from "../../decide/devices/claims/podClaims.ts";
+import { withoutProtection } from "../../decide/devices/claims/releaseClaim.ts";
 import type { DecisionSource } from "../../decide/devices/deviceChange.ts";
-import { bornClaimOf, extendedEntry, isNotCreatedYet, unbornClaim } from "../../decide/devices/extendedClaim.ts";
-import { deleteProtection } from "../../decide/devices/podClaims.ts";
-import { withoutProtection } from "../../decide/devices/releaseClaim.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
 import { lookAgain } from "../../intents/lookAgain.ts";
 import type { AllocationResult, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
 import { isAtLeast, laterOf, type Revision } from "../../model/revision.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import { type DeviceCaches, deviceKinds } from "../devices/deviceCaches.ts";
-import { type ReconcileResult, reconcileResultOf } from "../loop.ts";
+import { type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
 
 /** Devices that were chosen for an entry of a pod's claims. */
 export interface ChosenDevices {

@@ -1,14 +1,14 @@
 import { plainGangId } from "../../decide/schedule/cluster/plainGang.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
 import { expectedOf } from "../../model/intent.ts";
-import type { JsonObject } from "../../model/json.ts";
 import type { Condition, PodGroup as PlainGroup } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
-import { formatTime } from "../../model/time.ts";
+import type { JsonObject } from "../../model/objects/json.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import { formatTime } from "../../model/values/time.ts";
 import type { Cancel } from "../../ports/cancel.ts";
-import type { Controllers } from "../controllers.ts";
-import type { ReconcileResult } from "../loop.ts";
-import type { ObjectCache } from "../objectCache.ts";
+import type { ObjectCache } from "../cache/objectCache.ts";
+import type { Controllers } from "../runtime/controllers.ts";
+import type { ReconcileResult } from "../runtime/loop.ts";
 import type { ReasonBook } from "./reasonBook.ts";
 import { refs, type SchedulerCaches } from "./schedulerCaches.ts";
 

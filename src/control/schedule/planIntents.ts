@@ -1,4 +1,4 @@
-import { extendedEntry } from "../../decide/devices/extendedClaim.ts";
+import { extendedEntry } from "../../decide/devices/claims/extendedClaim.ts";
 import type { Cluster } from "../../decide/schedule/cluster/cluster.ts";
 import { isShared, portionText } from "../../decide/schedule/cluster/gpuRequest.ts";
 import { type GroupNode, type Job, podSetsOf } from "../../decide/schedule/cluster/job.ts";
@@ -7,12 +7,12 @@ import type { PlannedBind, PlannedJob } from "../../decide/schedule/cycle.ts";
 import { isSatisfied } from "../../decide/schedule/placement/gang.ts";
 import type { BindIntent, CreateIntent } from "../../model/intent.ts";
 import { expectedOf } from "../../model/intent.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { Revision } from "../../model/revision.ts";
 import { bindRequestApiVersion, bindRequestFinalizer, bindRequestRef } from "../../model/scheduling/bindRequest.ts";
 import { annotationKeys, epochOf, labelKeys } from "../../model/scheduling/keys.ts";
-import { uuid5 } from "../../model/uuid5.ts";
-import type { Decision } from "../commit.ts";
+import { uuid5 } from "../../model/values/uuid5.ts";
+import type { Decision } from "../runtime/commit.ts";
 import type { ChosenDevices } from "./pendingClaims.ts";
 import type { Mark } from "./schedulerCaches.ts";
 

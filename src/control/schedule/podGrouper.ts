@@ -16,19 +16,19 @@ import {
 import { launchedJob } from "../../decide/schedule/grouper/kinds.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
 import { expectedOf, type NewObject } from "../../model/intent.ts";
-import type { JsonObject } from "../../model/json.ts";
 import type { ConfigMap, Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { JsonObject } from "../../model/objects/json.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { type Refusal, refused } from "../../model/outcome.ts";
 import { annotationKeys, kaiSchedulerName, labelKeys, scalingNamespace } from "../../model/scheduling/keys.ts";
 import type { PodGroup } from "../../model/scheduling/podGroup.ts";
 import { type KaiConfig, kaiConfigName, kaiConfigRef } from "../../model/scheduling/schedulingShard.ts";
 import type { Cancel } from "../../ports/cancel.ts";
-import type { CacheIndex } from "../cacheIndex.ts";
-import type { Controllers } from "../controllers.ts";
-import type { EventRecorder } from "../eventRecorder.ts";
-import { type ReconcileResult, reconcileResultOf } from "../loop.ts";
-import type { ObjectCache } from "../objectCache.ts";
+import type { CacheIndex } from "../cache/cacheIndex.ts";
+import type { ObjectCache } from "../cache/objectCache.ts";
+import type { Controllers } from "../runtime/controllers.ts";
+import type { EventRecorder } from "../runtime/eventRecorder.ts";
+import { type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
 import { ownerChain } from "./ownerChain.ts";
 import { refs } from "./schedulerCaches.ts";
 

@@ -5,12 +5,12 @@ import { seededRandom } from "../../apiserver/testing/seededRandom.ts";
 import { namespaceNamed, TestApi } from "../../apiserver/testing/testApi.ts";
 import { newReservation, reservationDefaults } from "../../decide/bind/reservation.ts";
 import { defaultSettings } from "../../decide/schedule/settings.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { schedulingDefinitions } from "../../model/scheduling/definitions.ts";
 import { reservationNamespace } from "../../model/scheduling/keys.ts";
 import type { KubeApi, WatchEvent } from "../../ports/kubeApi.ts";
-import { Controllers } from "../controllers.ts";
-import { MetricsBook } from "../metricsBook.ts";
+import { Controllers } from "../runtime/controllers.ts";
+import { MetricsBook } from "../runtime/metricsBook.ts";
 import { KeptLog } from "../testing/keptLog.ts";
 import { refs, SchedulerCaches } from "./schedulerCaches.ts";
 

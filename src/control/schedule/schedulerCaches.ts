@@ -1,5 +1,5 @@
 import type { ExtendedAllocation } from "../../decide/bind/claimStatus.ts";
-import { extendedEntry } from "../../decide/devices/extendedClaim.ts";
+import { extendedEntry } from "../../decide/devices/claims/extendedClaim.ts";
 import { ClaimDevices } from "../../decide/schedule/cluster/claimDevices.ts";
 import { Cluster } from "../../decide/schedule/cluster/cluster.ts";
 import type { Place } from "../../decide/schedule/cluster/task.ts";
@@ -13,7 +13,7 @@ import type {
   PriorityClass,
   ResourceSlice,
 } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { isLater, type Revision } from "../../model/revision.ts";
 import { type BindRequest, bindRequestRef, isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";
 import {
@@ -29,9 +29,9 @@ import { type Topology, topologyRef } from "../../model/scheduling/topology.ts";
 import type { ResourceRef } from "../../ports/kubeApi.ts";
 import type { Effect } from "../../snapshot/ledger.ts";
 import { Picture } from "../../snapshot/picture.ts";
-import type { Controllers } from "../controllers.ts";
+import type { ObjectCache } from "../cache/objectCache.ts";
 import { type DeviceCaches, deviceCachesOf } from "../devices/deviceCaches.ts";
-import type { ObjectCache } from "../objectCache.ts";
+import type { Controllers } from "../runtime/controllers.ts";
 import { measuredDevices } from "./measuredDevices.ts";
 import { type ChosenDevices, PendingClaims } from "./pendingClaims.ts";
 

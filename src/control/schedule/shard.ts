@@ -1,13 +1,13 @@
 import type { Settings } from "../../decide/schedule/settings.ts";
 import type { PodSpec } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { annotationKeys } from "../../model/scheduling/keys.ts";
 import { kaiConfigRef } from "../../model/scheduling/schedulingShard.ts";
-import type { Controller, ControllerOptions } from "../controller.ts";
-import type { Controllers } from "../controllers.ts";
 import { deviceCachesOf } from "../devices/deviceCaches.ts";
-import { EventRecorder } from "../eventRecorder.ts";
-import { Channel, forMapped, forObject, type KeysOf, kindSource } from "../sources.ts";
+import type { Controller, ControllerOptions } from "../runtime/controller.ts";
+import type { Controllers } from "../runtime/controllers.ts";
+import { EventRecorder } from "../runtime/eventRecorder.ts";
+import { Channel, forMapped, forObject, type KeysOf, kindSource } from "../runtime/sources.ts";
 import { AccountReconciler } from "./accountReconciler.ts";
 import { GiveBackReconciler } from "./giveBackReconciler.ts";
 import { forStaleGroups, GroupMarks } from "./groupMarks.ts";

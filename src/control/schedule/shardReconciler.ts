@@ -1,10 +1,10 @@
 import type { Settings } from "../../decide/schedule/settings.ts";
 import { settingsOfShard } from "../../decide/schedule/shardSettings.ts";
-import { equalFields } from "../../model/json.ts";
-import type { KubeObject } from "../../model/object.ts";
+import { equalFields } from "../../model/objects/json.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { type SchedulingShard, schedulingShardRef } from "../../model/scheduling/schedulingShard.ts";
-import type { Controllers } from "../controllers.ts";
-import { Channel, kindSource } from "../sources.ts";
+import type { Controllers } from "../runtime/controllers.ts";
+import { Channel, kindSource } from "../runtime/sources.ts";
 import type { SchedulerCaches } from "./schedulerCaches.ts";
 import { addShard, type Shard, type ShardOptions } from "./shard.ts";
 

@@ -2,7 +2,7 @@ import type { Job } from "../../decide/schedule/cluster/job.ts";
 import type { Task } from "../../decide/schedule/cluster/task.ts";
 import type { Verdict } from "../../decide/schedule/explain/verdict.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import {
   type PodGroup,
   poolName,
@@ -10,11 +10,11 @@ import {
   type UnschedulableReason,
   unschedulableOnNodePool,
 } from "../../model/scheduling/podGroup.ts";
-import { formatTime } from "../../model/time.ts";
+import { formatTime } from "../../model/values/time.ts";
 import type { Cancel } from "../../ports/cancel.ts";
-import type { Controllers } from "../controllers.ts";
-import type { EventRecorder } from "../eventRecorder.ts";
-import { type ReconcileResult, reconcileResultOf } from "../loop.ts";
+import type { Controllers } from "../runtime/controllers.ts";
+import type { EventRecorder } from "../runtime/eventRecorder.ts";
+import { type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
 import { patchObject } from "./patchObject.ts";
 import type { Reason, ReasonBook } from "./reasonBook.ts";
 import { poolOf, refs, type SchedulerCaches } from "./schedulerCaches.ts";

@@ -2,16 +2,16 @@ import { applyIntent } from "../../intents/applyIntent.ts";
 import { lookAgainAtAll } from "../../intents/lookAgain.ts";
 import { expectedOf } from "../../model/intent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { Refusal } from "../../model/outcome.ts";
 import { firstRevision, laterOf, type Revision } from "../../model/revision.ts";
 import { type BindRequest, commitOf, commitSizeOf, podUidOf } from "../../model/scheduling/bindRequest.ts";
 import { annotationKeys, defaultSchedulerName, kaiSchedulerName } from "../../model/scheduling/keys.ts";
-import { uuid5 } from "../../model/uuid5.ts";
+import { uuid5 } from "../../model/values/uuid5.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
-import type { Controllers } from "../controllers.ts";
 import { deviceKinds } from "../devices/deviceCaches.ts";
+import type { Controllers } from "../runtime/controllers.ts";
 import { refs, type SchedulerCaches } from "./schedulerCaches.ts";
 
 /** How long our caches may take to show what was there when we took the lease. */

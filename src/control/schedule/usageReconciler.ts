@@ -3,8 +3,8 @@ import type { Outcome } from "../../model/outcome.ts";
 import { succeeded } from "../../model/outcome.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { TimeSpan, UsageDatabase } from "../../ports/usageDatabase.ts";
-import type { Controllers } from "../controllers.ts";
-import type { ReconcileResult } from "../loop.ts";
+import type { Controllers } from "../runtime/controllers.ts";
+import type { ReconcileResult } from "../runtime/loop.ts";
 import type { SchedulerCaches } from "./schedulerCaches.ts";
 
 /** Finds the database of an address. */

@@ -1,4 +1,4 @@
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { type Outcome, type Refusal, refused } from "../../model/outcome.ts";
 import type { KubeApi, KubeList, ListOptions, Watch, WatchOptions, WriteOptions } from "../../ports/kubeApi.ts";
 

@@ -4,8 +4,8 @@ import { inProcessKube } from "../../apiserver/kubeApi.ts";
 import { settle } from "../../apiserver/testing/manualClock.ts";
 import { seededRandom } from "../../apiserver/testing/seededRandom.ts";
 import { TestApi } from "../../apiserver/testing/testApi.ts";
-import { Controllers } from "../controllers.ts";
-import { MetricsBook } from "../metricsBook.ts";
+import { Controllers } from "../runtime/controllers.ts";
+import { MetricsBook } from "../runtime/metricsBook.ts";
 import { KeptLog } from "./keptLog.ts";
 import { labelGpuNodes } from "./labelGpuNodes.ts";
 

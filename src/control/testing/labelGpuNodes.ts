@@ -1,10 +1,10 @@
 import { expectedOf, type Intent, kindOf } from "../../model/intent.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { Picture } from "../../snapshot/picture.ts";
-import { commit } from "../commit.ts";
-import type { Controllers } from "../controllers.ts";
-import { reconcileResultOf } from "../loop.ts";
-import { forObject, kindSource } from "../sources.ts";
+import { commit } from "../runtime/commit.ts";
+import type { Controllers } from "../runtime/controllers.ts";
+import { reconcileResultOf } from "../runtime/loop.ts";
+import { forObject, kindSource } from "../runtime/sources.ts";
 
 const nodes = { group: "", version: "v1", plural: "nodes" };
 

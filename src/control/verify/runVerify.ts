@@ -13,7 +13,7 @@ import { type Refusal, type RefusalReason, refused } from "../../model/outcome.t
 import type { Cancel } from "../../ports/cancel.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
-import { CancelSource } from "../cancelSource.ts";
+import { CancelSource } from "../runtime/cancelSource.ts";
 import { PodWaker } from "./podWaker.ts";
 import { type Taken, type TakeOptions, takeSnapshot, withKind } from "./takeSnapshot.ts";
 

@@ -10,7 +10,7 @@
  */
 import { type ClusterSnapshot, clusterSnapshot, type SnapshotKind } from "../../decide/verify/clusterSnapshot.ts";
 import { type KindName, readKind } from "../../decide/verify/readKinds.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { type Outcome, type Refusal, refused, succeeded } from "../../model/outcome.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { KubeApi, ListOptions, ResourceRef } from "../../ports/kubeApi.ts";

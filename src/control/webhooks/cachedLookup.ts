@@ -1,7 +1,7 @@
-import type { AdmissionHook, AdmissionLookup, HookResource } from "../../model/admissionHook.ts";
 import { keyOf } from "../../model/intent.ts";
-import type { Controllers } from "../controllers.ts";
-import type { ObjectCache } from "../objectCache.ts";
+import type { AdmissionHook, AdmissionLookup, HookResource } from "../../model/objects/admissionHook.ts";
+import type { ObjectCache } from "../cache/objectCache.ts";
+import type { Controllers } from "../runtime/controllers.ts";
 
 /** What hooks look up, from caches of the kinds that they said they read. They may lag behind the server. */
 export function cachedLookup(controllers: Controllers, hooks: readonly AdmissionHook[]): AdmissionLookup {

@@ -1,5 +1,5 @@
-import { equalFields } from "../../model/json.ts";
-import type { KubeObject } from "../../model/object.ts";
+import { equalFields } from "../../model/objects/json.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { Outcome } from "../../model/outcome.ts";
 import type { KubeApi, ObjectRef, ResourceRef } from "../../ports/kubeApi.ts";
 import type { NewObject } from "../component.ts";

@@ -1,4 +1,4 @@
-import type { AdmissionHook } from "../../model/admissionHook.ts";
+import type { AdmissionHook } from "../../model/objects/admissionHook.ts";
 import type { Component, NewObject } from "../component.ts";
 
 /** How the API server reaches the process that answers. */

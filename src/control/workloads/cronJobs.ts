@@ -1,10 +1,10 @@
-import { decideCronJob } from "../../decide/workloads/cronJob.ts";
-import { isTrue } from "../../model/condition.ts";
+import { decideCronJob } from "../../decide/workloads/jobs/cronJob.ts";
 import type { CronJob, Job } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
-import type { Committed } from "../commit.ts";
-import type { Controllers } from "../controllers.ts";
-import { forObject, forOwner, kindSource } from "../sources.ts";
+import { isTrue } from "../../model/objects/condition.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import type { Committed } from "../runtime/commit.ts";
+import type { Controllers } from "../runtime/controllers.ts";
+import { forObject, forOwner, kindSource } from "../runtime/sources.ts";
 import { cronJobKind, jobKind } from "./kinds.ts";
 import { addOwnerController, type Told } from "./ownerReconciler.ts";
 import { isTelling, normal, warning } from "./podOwner.ts";

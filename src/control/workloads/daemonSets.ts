@@ -1,11 +1,11 @@
-import { decideDaemonSet } from "../../decide/workloads/daemonSet.ts";
+import { decideDaemonSet } from "../../decide/workloads/sets/daemonSet.ts";
 import { templateHash } from "../../decide/workloads/template.ts";
-import { equalFields } from "../../model/json.ts";
 import type { DaemonSet, Node } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
-import type { Controllers } from "../controllers.ts";
-import type { CacheEvent } from "../objectCache.ts";
-import { forObject, forOwner, kindSource } from "../sources.ts";
+import { equalFields } from "../../model/objects/json.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import type { CacheEvent } from "../cache/objectCache.ts";
+import type { Controllers } from "../runtime/controllers.ts";
+import { forObject, forOwner, kindSource } from "../runtime/sources.ts";
 import { controllerRevisionKind, daemonSetKind, podKind } from "./kinds.ts";
 import { addOwnerController, type Told } from "./ownerReconciler.ts";
 import { dependentSource, tellPods } from "./podOwner.ts";

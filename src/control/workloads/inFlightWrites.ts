@@ -8,10 +8,10 @@ import type { Cancel } from "../../ports/cancel.ts";
 import type { ResourceRef } from "../../ports/kubeApi.ts";
 import type { Ended } from "../../snapshot/ledger.ts";
 import { Picture } from "../../snapshot/picture.ts";
-import type { Committed } from "../commit.ts";
-import type { Controllers } from "../controllers.ts";
-import { inParallel } from "../inParallel.ts";
-import type { ObjectCache } from "../objectCache.ts";
+import type { ObjectCache } from "../cache/objectCache.ts";
+import type { Committed } from "../runtime/commit.ts";
+import type { Controllers } from "../runtime/controllers.ts";
+import { inParallel } from "../runtime/inParallel.ts";
 
 /** For whom something was decided: a controller and the key of its turn. */
 export interface Author {

@@ -1,8 +1,8 @@
 import { pendingPodsReason } from "../../decide/workloads/pendingPods.ts";
-import type { Decision, Known } from "../../model/draft.ts";
-import type { KubeObject } from "../../model/object.ts";
-import type { EventRecorder } from "../eventRecorder.ts";
-import type { ObjectCache } from "../objectCache.ts";
+import type { Decision, Known } from "../../model/objects/draft.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import type { ObjectCache } from "../cache/objectCache.ts";
+import type { EventRecorder } from "../runtime/eventRecorder.ts";
 import { warning } from "./podOwner.ts";
 
 /** Says on an owner, once each time it begins, that less is made than it asks for. */

@@ -3,17 +3,17 @@ import {
   decideTaintEviction,
   type NodeLifeOptions,
   nodeLifeDefaults,
-} from "../../decide/workloads/nodeLife.ts";
+} from "../../decide/workloads/nodes/nodeLife.ts";
 import { lookAgain } from "../../intents/lookAgain.ts";
-import { equalFields } from "../../model/json.ts";
 import type { Lease, Node, NodeCondition, Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
-import type { CacheIndex } from "../cacheIndex.ts";
-import type { Committed } from "../commit.ts";
-import type { Controllers } from "../controllers.ts";
-import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../loop.ts";
-import type { CacheEvent } from "../objectCache.ts";
-import { Channel, forObject, kindSource, timerSource } from "../sources.ts";
+import { equalFields } from "../../model/objects/json.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import type { CacheIndex } from "../cache/cacheIndex.ts";
+import type { CacheEvent } from "../cache/objectCache.ts";
+import type { Committed } from "../runtime/commit.ts";
+import type { Controllers } from "../runtime/controllers.ts";
+import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
+import { Channel, forObject, kindSource, timerSource } from "../runtime/sources.ts";
 import { leaseKind, nodeKind } from "./kinds.ts";
 import { addOwnerController, type Told } from "./ownerReconciler.ts";
 import { normal } from "./podOwner.ts";

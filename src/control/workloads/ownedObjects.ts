@@ -1,10 +1,10 @@
-import type { Known } from "../../model/draft.ts";
 import { keyOf } from "../../model/intent.ts";
-import type { KubeObject } from "../../model/object.ts";
-import { controllerOf } from "../../model/ownership.ts";
+import type { Known } from "../../model/objects/draft.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import { controllerOf } from "../../model/objects/ownership.ts";
 import type { ResourceRef } from "../../ports/kubeApi.ts";
-import type { CacheIndex } from "../cacheIndex.ts";
-import type { ObjectCache } from "../objectCache.ts";
+import type { CacheIndex } from "../cache/cacheIndex.ts";
+import type { ObjectCache } from "../cache/objectCache.ts";
 import type { InFlightWrites } from "./inFlightWrites.ts";
 
 /** A kind as the controllers read it: by name, by who controls it, and what nobody controls. Never all of it. */

@@ -1,16 +1,16 @@
 import { lookAgain } from "../../intents/lookAgain.ts";
-import type { Decision } from "../../model/draft.ts";
 import { type Intent, isDestructive, keyOfObject } from "../../model/intent.ts";
-import type { KubeObject, OwnerReference } from "../../model/object.ts";
+import type { Decision } from "../../model/objects/draft.ts";
+import type { KubeObject, OwnerReference } from "../../model/objects/object.ts";
+import { controllerOf } from "../../model/objects/ownership.ts";
 import { type Outcome, succeeded } from "../../model/outcome.ts";
-import { controllerOf } from "../../model/ownership.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { ResourceRef } from "../../ports/kubeApi.ts";
-import type { Committed } from "../commit.ts";
-import type { Controller } from "../controller.ts";
-import type { Controllers } from "../controllers.ts";
-import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../loop.ts";
-import { Channel, type Source } from "../sources.ts";
+import type { Committed } from "../runtime/commit.ts";
+import type { Controller } from "../runtime/controller.ts";
+import type { Controllers } from "../runtime/controllers.ts";
+import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
+import { Channel, type Source } from "../runtime/sources.ts";
 import type { Author, InFlightWrites } from "./inFlightWrites.ts";
 
 /** What a controller does for one object that owns others. */

@@ -1,15 +1,16 @@
 /** What the controllers have in common that own pods: what wakes them, and what they tell about their pods. */
-import type { Known } from "../../model/draft.ts";
+
 import { keyOf } from "../../model/intent.ts";
-import { type LabelRequirements, type LabelSelector, selectorRequirements } from "../../model/labelSelector.ts";
-import { type KubeObject, splitApiVersion } from "../../model/object.ts";
+import type { Known } from "../../model/objects/draft.ts";
+import { type LabelRequirements, type LabelSelector, selectorRequirements } from "../../model/objects/labelSelector.ts";
+import { type KubeObject, splitApiVersion } from "../../model/objects/object.ts";
+import { controllerOf } from "../../model/objects/ownership.ts";
 import type { Refusal } from "../../model/outcome.ts";
-import { controllerOf } from "../../model/ownership.ts";
-import type { Committed } from "../commit.ts";
-import type { EventNote, EventRecorder } from "../eventRecorder.ts";
-import type { ObjectCache } from "../objectCache.ts";
-import { forMapped, type KeysOf, type Source } from "../sources.ts";
-import { lowPriority } from "../workQueue.ts";
+import type { ObjectCache } from "../cache/objectCache.ts";
+import type { Committed } from "../runtime/commit.ts";
+import type { EventNote, EventRecorder } from "../runtime/eventRecorder.ts";
+import { forMapped, type KeysOf, type Source } from "../runtime/sources.ts";
+import { lowPriority } from "../runtime/workQueue.ts";
 import type { OwnedObjects } from "./ownedObjects.ts";
 import { isOrphan, SelectorIndex } from "./selectorIndex.ts";
 

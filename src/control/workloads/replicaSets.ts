@@ -1,10 +1,10 @@
-import { decideReplicaSet, type ReplicaSetSnapshot } from "../../decide/workloads/replicaSet.ts";
+import { decideReplicaSet, type ReplicaSetSnapshot } from "../../decide/workloads/deployments/replicaSet.ts";
 import { keyOf } from "../../model/intent.ts";
 import type { ReplicaSet } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
-import type { Committed } from "../commit.ts";
-import type { Controllers } from "../controllers.ts";
-import { forObject, kindSource } from "../sources.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import type { Committed } from "../runtime/commit.ts";
+import type { Controllers } from "../runtime/controllers.ts";
+import { forObject, kindSource } from "../runtime/sources.ts";
 import { podKind, replicaSetKind } from "./kinds.ts";
 import { LimitEvents } from "./limitEvents.ts";
 import { addOwnerController, type Told } from "./ownerReconciler.ts";

@@ -1,9 +1,9 @@
 import { keyOfObject } from "../../model/intent.ts";
-import { type LabelRequirements, matchesLabels } from "../../model/labelSelector.ts";
-import type { KubeObject } from "../../model/object.ts";
-import { controllerOf } from "../../model/ownership.ts";
+import { type LabelRequirements, matchesLabels } from "../../model/objects/labelSelector.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import { controllerOf } from "../../model/objects/ownership.ts";
 import type { KindChange } from "../../snapshot/kindTable.ts";
-import type { ObjectCache } from "../objectCache.ts";
+import type { ObjectCache } from "../cache/objectCache.ts";
 
 export interface SelectorIndexOptions {
   /** Who selects: Services, ReplicaSets. */

@@ -13,9 +13,9 @@ import type {
   Service,
   StatefulSet,
 } from "../../model/kubernetes.generated.ts";
-import type { Controllers } from "../controllers.ts";
-import { EventRecorder } from "../eventRecorder.ts";
-import type { Source } from "../sources.ts";
+import type { Controllers } from "../runtime/controllers.ts";
+import { EventRecorder } from "../runtime/eventRecorder.ts";
+import type { Source } from "../runtime/sources.ts";
 import { InFlightWrites } from "./inFlightWrites.ts";
 import {
   controllerRevisionKind,

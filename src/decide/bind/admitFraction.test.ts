@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { readGpuRequest } from "../schedule/cluster/gpuRequest.ts";
 import { fractionErrors, fractionHooks, fractionRules, sharedPod } from "./admitFraction.ts";
 import { userPod } from "./testWorld.ts";

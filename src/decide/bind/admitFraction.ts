@@ -2,13 +2,14 @@
  * What pods that ask for a share of a GPU may say, and what is added to them: the container learns its devices from ConfigMaps
  * that the binder writes later, and the kubelet waits for those. Adding twice changes nothing.
  */
-import type { AdmissionHook, AdmissionRequest, AdmissionVerdict } from "../../model/admissionHook.ts";
-import { describeFieldError, type FieldError, forbidden, invalid } from "../../model/fieldError.ts";
+
 import type { Container, EnvVar, Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
-import { quantityError } from "../../model/quantity.ts";
+import type { AdmissionHook, AdmissionRequest, AdmissionVerdict } from "../../model/objects/admissionHook.ts";
+import { describeFieldError, type FieldError, forbidden, invalid } from "../../model/objects/fieldError.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { annotationKeys, kaiSchedulerName } from "../../model/scheduling/keys.ts";
-import { sha256Hex } from "../../model/sha256.ts";
+import { quantityError } from "../../model/values/quantity.ts";
+import { sha256Hex } from "../../model/values/sha256.ts";
 import { decimalNumber } from "../schedule/cluster/gpuRequest.ts";
 import { podsRef } from "./reservation.ts";
 import { type FractionContainer, fractionContainer, variables } from "./sharedGpuConfig.ts";

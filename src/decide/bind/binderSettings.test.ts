@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { describeFieldError } from "../../model/fieldError.ts";
+import { describeFieldError } from "../../model/objects/fieldError.ts";
 import { settingsOfConfig, settingsOfFlags } from "./binderSettings.ts";
 
 test("every flag is read", () => {

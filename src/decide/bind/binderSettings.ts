@@ -2,9 +2,9 @@
  * What an installation can set about the binder: flags of `muster run` and `muster up`, and `spec.binder` of KAI's Config `kai-config`. A value
  * that makes no sense is refused by the name under which it was given; nothing is guessed.
  */
-import type { AdmissionHook } from "../../model/admissionHook.ts";
-import { type FieldError, invalid } from "../../model/fieldError.ts";
-import { isObject, type JsonObject } from "../../model/json.ts";
+import type { AdmissionHook } from "../../model/objects/admissionHook.ts";
+import { type FieldError, invalid } from "../../model/objects/fieldError.ts";
+import { isObject, type JsonObject } from "../../model/objects/json.ts";
 import { reservationAppLabel, reservationNamespace } from "../../model/scheduling/keys.ts";
 import { type KaiConfig, type KaiConfigSpec, kaiConfigRef } from "../../model/scheduling/schedulingShard.ts";
 import { durationMs } from "../verify/duration.ts";

@@ -1,11 +1,11 @@
 /** What a bind writes into the claims of its pod: the devices that were chosen, and that the pod uses them. */
 import type { NewObject } from "../../model/intent.ts";
-import type { Json } from "../../model/json.ts";
 import type { AllocationResult, Node, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
-import { matchesNodeSelector } from "../../model/nodeMatch.ts";
-import { type BindStep, nextBindStep } from "../devices/bindClaim.ts";
-import { extendedClaimName } from "../devices/extendedClaim.ts";
-import { deleteProtection, isOwnedBy } from "../devices/podClaims.ts";
+import type { Json } from "../../model/objects/json.ts";
+import { matchesNodeSelector } from "../../model/objects/nodeMatch.ts";
+import { type BindStep, nextBindStep } from "../devices/claims/bindClaim.ts";
+import { extendedClaimName } from "../devices/claims/extendedClaim.ts";
+import { deleteProtection, isOwnedBy } from "../devices/claims/podClaims.ts";
 import { attemptAnnotation } from "./attemptMark.ts";
 
 export const claimsRef = { group: "resource.k8s.io", version: "v1", plural: "resourceclaims" } as const;

@@ -1,7 +1,7 @@
 import { expectedOf, type PatchIntent } from "../../model/intent.ts";
-import type { JsonObject } from "../../model/json.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { JsonObject } from "../../model/objects/json.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { gpuGroupsOfLabels, labelKeys } from "../../model/scheduling/keys.ts";
 import { releasedAnnotation } from "./judgeGroup.ts";
 import { devicesAnnotation, podsRef } from "./reservation.ts";

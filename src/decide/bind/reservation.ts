@@ -17,8 +17,8 @@
  *                                        t3  deletes R if it is still at revision 7: refused, however late it lands
  */
 import type { NewObject } from "../../model/intent.ts";
-import { isObject, type JsonObject } from "../../model/json.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
+import { isObject, type JsonObject } from "../../model/objects/json.ts";
 import {
   annotationKeys,
   labelKeys,
@@ -26,7 +26,7 @@ import {
   reservationNamespace,
   reservationSchedulerName,
 } from "../../model/scheduling/keys.ts";
-import { sha256Hex } from "../../model/sha256.ts";
+import { sha256Hex } from "../../model/values/sha256.ts";
 
 /** On a reservation pod: the pods that rely on it, as JSON from UID to `namespace/name`. */
 export const holdersAnnotation = "muster.dev/holders";

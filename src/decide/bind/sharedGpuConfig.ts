@@ -4,7 +4,7 @@
  */
 import type { NewObject } from "../../model/intent.ts";
 import type { Container, Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { annotationKeys } from "../../model/scheduling/keys.ts";
 import { attemptAnnotation } from "./attemptMark.ts";
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { type Intent, kindOf } from "../../model/intent.ts";
 import type { ResourceClaim } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { refused, succeeded } from "../../model/outcome.ts";
 import { KindTable } from "../../snapshot/kindTable.ts";
 import { ClaimTracker, claimKind } from "./claimTracker.ts";

@@ -13,14 +13,14 @@
 
 import { keyOf, keyOfObject, kindOf } from "../../model/intent.ts";
 import type { AllocationResult, ResourceClaim } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { compareRevisions, isRevision } from "../../model/revision.ts";
 import type { KindChange, KindTable } from "../../snapshot/kindTable.ts";
 import type { Ended } from "../../snapshot/ledger.ts";
 import { Picture, type PictureKind } from "../../snapshot/picture.ts";
-import type { CountedState } from "./allocatedState.ts";
 import { ConfirmedClaims, changeOf, type DecisionSource, type DeviceChange } from "./deviceChange.ts";
-import { type DeviceUse, deviceEffects, sumOf, useKey, usesOf } from "./deviceUse.ts";
+import type { CountedState } from "./search/allocatedState.ts";
+import { type DeviceUse, deviceEffects, sumOf, useKey, usesOf } from "./search/deviceUse.ts";
 
 export const claimKind = { group: "resource.k8s.io", version: "v1", plural: "resourceclaims" };
 

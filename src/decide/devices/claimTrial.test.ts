@@ -1,11 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { AllocationResult, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
-import { allocatedStateOf } from "./allocatedState.ts";
 import { type ClaimsFit, ClaimTrial, type DeviceView, fitClaims } from "./claimTrial.ts";
-import { allFeatures } from "./features.ts";
-import { SliceBook } from "./pools.ts";
-import { SelectorCache } from "./selectors.ts";
+import { allocatedStateOf } from "./search/allocatedState.ts";
+import { allFeatures } from "./search/features.ts";
+import { SliceBook } from "./search/pools.ts";
+import { SelectorCache } from "./search/selectors.ts";
 import {
   claim,
   classA,

@@ -19,17 +19,17 @@
  * finalizer first, then allocation and reservation in one write.
  */
 import type { AllocationResult, DeviceClass, Node, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
-import type { CountedState } from "./allocatedState.ts";
-import { type DeviceUse, sumOf, usesOf } from "./deviceUse.ts";
-import { bornClaimOf, claimsHeldBy, extendedClaimOn, type NodeSplit, splitOn } from "./extendedClaim.ts";
-import type { DeviceFeatures } from "./features.ts";
-import { FullNodes } from "./fullNodes.ts";
+import { bornClaimOf, claimsHeldBy, extendedClaimOn, type NodeSplit, splitOn } from "./claims/extendedClaim.ts";
+import { claimsOfPod, type GetClaim, type PodClaim } from "./claims/podClaims.ts";
+import type { PodsGroup } from "./claims/podsGroup.ts";
 import { askNode, type Prepared, prepareClaims } from "./placeClaims.ts";
-import { claimsOfPod, type GetClaim, type PodClaim } from "./podClaims.ts";
-import type { PodsGroup } from "./podsGroup.ts";
-import type { SliceBook } from "./pools.ts";
 import type { RefusalReason } from "./refusalReason.ts";
-import type { SelectorCache } from "./selectors.ts";
+import type { CountedState } from "./search/allocatedState.ts";
+import { type DeviceUse, sumOf, usesOf } from "./search/deviceUse.ts";
+import type { DeviceFeatures } from "./search/features.ts";
+import { FullNodes } from "./search/fullNodes.ts";
+import type { SliceBook } from "./search/pools.ts";
+import type { SelectorCache } from "./search/selectors.ts";
 
 export interface DeviceView {
   /** The slices, with the taints of rules. */

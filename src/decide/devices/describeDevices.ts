@@ -1,7 +1,7 @@
 import { keyOfObject } from "../../model/intent.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { ClaimTracker } from "./claimTracker.ts";
-import { nodeOfAllocation, usesOf } from "./deviceUse.ts";
+import { nodeOfAllocation, usesOf } from "./search/deviceUse.ts";
 
 /** What a process counts as given away, as one JSON object: for comparing it with the claims of the API. */
 export interface DevicesDescription {

@@ -3,7 +3,7 @@
  * lines and metrics. A device that two claims hold shows as two `allocated` without a `released` between them, and as a `doubled`.
  */
 import type { ResourceClaim } from "../../model/kubernetes.generated.ts";
-import { type DeviceUse, nodeOfAllocation, useKey, usesOf } from "./deviceUse.ts";
+import { type DeviceUse, nodeOfAllocation, useKey, usesOf } from "./search/deviceUse.ts";
 
 /** The component that decided. `watch`: none in this process, the claim was observed like this. */
 export type DecisionSource = "claim-scheduler" | "scheduler" | "claim-controller" | "take-over" | "watch";

@@ -1,9 +1,9 @@
 /** The plain half of placing a pod with claims: is the node open, does it suit the pod, and is there room for its ordinary resources. */
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
-import { matchesNode } from "../../model/nodeMatch.ts";
-import { nanoOf, podRequests } from "../../model/podRequests.ts";
-import { isTolerated } from "../../model/taints.ts";
-import { isFinished } from "./podClaims.ts";
+import { matchesNode } from "../../model/objects/nodeMatch.ts";
+import { nanoOf, podRequests } from "../../model/objects/podRequests.ts";
+import { isTolerated } from "../../model/objects/taints.ts";
+import { isFinished } from "./claims/podClaims.ts";
 
 /** Undefined: the pod may go there. `byClaims`: resources that are served by claims and not counted here. */
 export function nodeProblem(

@@ -1,14 +1,14 @@
 /** From a pod's claims to a verdict on a node, by the names that Kubernetes' own table of its plug-in gives the cases. */
 import { describe, expect, test } from "vitest";
 import type { AllocationResult, Pod, PodGroup, ResourceClaim } from "../../model/kubernetes.generated.ts";
-import { AllocatedSets, allocatedStateOf } from "./allocatedState.ts";
-import { deallocate, mayDeallocate, nextBindStep, unreserve } from "./bindClaim.ts";
-import { allFeatures, type DeviceFeatures } from "./features.ts";
+import { deallocate, mayDeallocate, nextBindStep, unreserve } from "./claims/bindClaim.ts";
+import { claimsOfPod } from "./claims/podClaims.ts";
+import { groupOfPod, type PodsGroup } from "./claims/podsGroup.ts";
 import { askNode, bindingOf, prepareClaims } from "./placeClaims.ts";
-import { claimsOfPod } from "./podClaims.ts";
-import { groupOfPod, type PodsGroup } from "./podsGroup.ts";
-import { SliceBook } from "./pools.ts";
-import { SelectorCache } from "./selectors.ts";
+import { AllocatedSets, allocatedStateOf } from "./search/allocatedState.ts";
+import { allFeatures, type DeviceFeatures } from "./search/features.ts";
+import { SliceBook } from "./search/pools.ts";
+import { SelectorCache } from "./search/selectors.ts";
 import {
   claim,
   classA,

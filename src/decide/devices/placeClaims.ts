@@ -11,17 +11,17 @@ import type {
   Pod,
   ResourceClaim,
 } from "../../model/kubernetes.generated.ts";
-import { matchesNodeSelector } from "../../model/nodeMatch.ts";
-import { timeToMs } from "../../model/time.ts";
-import { allocate } from "./allocate.ts";
-import type { AllocatedState } from "./allocatedState.ts";
-import { type ClaimPlan, planClaims } from "./claimPlan.ts";
-import type { DeviceFeatures } from "./features.ts";
-import { type FullNodes, isSkippable } from "./fullNodes.ts";
-import type { PodClaim } from "./podClaims.ts";
-import { BadSelector, type SliceBook } from "./pools.ts";
+import { matchesNodeSelector } from "../../model/objects/nodeMatch.ts";
+import { timeToMs } from "../../model/values/time.ts";
+import type { PodClaim } from "./claims/podClaims.ts";
 import type { RefusalReason } from "./refusalReason.ts";
-import type { SelectorCache } from "./selectors.ts";
+import { allocate } from "./search/allocate.ts";
+import type { AllocatedState } from "./search/allocatedState.ts";
+import { type ClaimPlan, planClaims } from "./search/claimPlan.ts";
+import type { DeviceFeatures } from "./search/features.ts";
+import { type FullNodes, isSkippable } from "./search/fullNodes.ts";
+import { BadSelector, type SliceBook } from "./search/pools.ts";
+import type { SelectorCache } from "./search/selectors.ts";
 
 export interface ClaimNeeds {
   readonly pod: Pod;

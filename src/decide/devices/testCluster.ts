@@ -16,14 +16,14 @@ import type {
   ResourceClaim,
   ResourceSlice,
 } from "../../model/kubernetes.generated.ts";
-import { parseQuantity } from "../../model/quantity.ts";
-import { type Allocation, allocate } from "./allocate.ts";
-import { AllocatedSets } from "./allocatedState.ts";
-import { planClaims } from "./claimPlan.ts";
-import { allFeatures, type DeviceFeatures } from "./features.ts";
-import { SliceBook } from "./pools.ts";
-import type { SearchInput } from "./search.ts";
-import { SelectorCache } from "./selectors.ts";
+import { parseQuantity } from "../../model/values/quantity.ts";
+import { type Allocation, allocate } from "./search/allocate.ts";
+import { AllocatedSets } from "./search/allocatedState.ts";
+import { planClaims } from "./search/claimPlan.ts";
+import { allFeatures, type DeviceFeatures } from "./search/features.ts";
+import { SliceBook } from "./search/pools.ts";
+import type { SearchInput } from "./search/search.ts";
+import { SelectorCache } from "./search/selectors.ts";
 
 export const driverA = "driver-a";
 export const driverB = "driver-b";

@@ -7,8 +7,8 @@ import { finalizers, labels } from "../../model/gang/keys.ts";
 import { defaultGangSettings, type FullLossPolicy } from "../../model/gang/settings.ts";
 import type { PodClique, PodCliqueScalingGroup, PodCliqueSet } from "../../model/gang/types.ts";
 import { cliqueBreach, cliqueScheduled, type GroupReplicaFacts, groupBreach } from "./breach.ts";
-import { decideGroup } from "./decideGroup.ts";
-import type { Said } from "./gangConditions.ts";
+import type { Said } from "./gangs/gangConditions.ts";
+import { decideGroup } from "./groups/decideGroup.ts";
 
 type Answer = Omit<Said, "type">;
 

@@ -3,8 +3,8 @@
  * nothing is scheduled looks the same whether it has not started or has lost everything; what is made of it is the policy.
  */
 import type { FullLossPolicy } from "../../model/gang/settings.ts";
-import type { Said } from "./gangConditions.ts";
-import type { PodCounts } from "./podClasses.ts";
+import type { PodCounts } from "./cliques/podClasses.ts";
+import type { Said } from "./gangs/gangConditions.ts";
 
 export const breachType = "MinAvailableBreached";
 export const scheduledType = "PodCliqueScheduled";

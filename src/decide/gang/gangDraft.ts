@@ -3,7 +3,6 @@
  * one intent in a decision; whoever has two things to say about it says the other in the next turn.
  */
 import { assert } from "../../model/assert.ts";
-import { earliest } from "../../model/draft.ts";
 import { type GangKind, places } from "../../model/gang/keys.ts";
 import {
   type DeleteIntent,
@@ -13,8 +12,9 @@ import {
   keyOf,
   type NewObject,
 } from "../../model/intent.ts";
-import { equalFields, type JsonObject } from "../../model/json.ts";
-import type { KubeObject, ObjectMeta } from "../../model/object.ts";
+import { earliest } from "../../model/objects/draft.ts";
+import { equalFields, type JsonObject } from "../../model/objects/json.ts";
+import type { KubeObject, ObjectMeta } from "../../model/objects/object.ts";
 import type { Revision } from "../../model/revision.ts";
 
 export type Known = { apiVersion: string; kind: string; metadata: ObjectMeta };

@@ -1,6 +1,6 @@
 /** Labels that say what an object belongs to. */
 import { labels, managedByValue } from "../../model/gang/keys.ts";
-import type { ObjectMeta, OwnerReference } from "../../model/object.ts";
+import type { ObjectMeta, OwnerReference } from "../../model/objects/object.ts";
 import type { Known } from "./gangDraft.ts";
 
 export function defaultLabels(set: string): Record<string, string> {

@@ -10,10 +10,10 @@ import {
 } from "../../model/gang/setFacts.ts";
 import type { FullLossPolicy } from "../../model/gang/settings.ts";
 import type { GangCondition, PodClique, PodCliqueScalingGroup, PodCliqueSet } from "../../model/gang/types.ts";
-import { controllerOf } from "../../model/ownership.ts";
+import { controllerOf } from "../../model/objects/ownership.ts";
 import { breachType, terminationType } from "./breach.ts";
-import { conditionOf } from "./gangConditions.ts";
-import { groupReplicasOf, homeOfGroup } from "./groupFacts.ts";
+import { conditionOf } from "./gangs/gangConditions.ts";
+import { groupReplicasOf, homeOfGroup } from "./groups/groupFacts.ts";
 import { judgeGroupReplicas, judgeSetReplica, type Verdict } from "./termination.ts";
 
 export interface GangRow {

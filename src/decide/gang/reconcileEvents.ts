@@ -5,7 +5,7 @@
 import type { GangKind } from "../../model/gang/keys.ts";
 import type { LastError } from "../../model/gang/types.ts";
 import type { RefusalReason } from "../../model/outcome.ts";
-import { formatTime } from "../../model/time.ts";
+import { formatTime } from "../../model/values/time.ts";
 import type { Announcement, Known } from "./gangDraft.ts";
 
 /** Whose turn it was: a set as a whole, one replica of it, a group, a clique. */

@@ -4,9 +4,9 @@ import { labels } from "../../model/gang/keys.ts";
 import type { FullLossPolicy } from "../../model/gang/settings.ts";
 import type { PodClique, PodCliqueScalingGroup, PodCliqueSet } from "../../model/gang/types.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
-import { removeRecorded } from "./decideGroup.ts";
 import { GangDraft } from "./gangDraft.ts";
-import type { GroupReplica } from "./groupFacts.ts";
+import { removeRecorded } from "./groups/decideGroup.ts";
+import type { GroupReplica } from "./groups/groupFacts.ts";
 import {
   type FreshReplica,
   judgeGroupReplicas,

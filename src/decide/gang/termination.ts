@@ -18,17 +18,17 @@ import {
 import type { FullLossPolicy } from "../../model/gang/settings.ts";
 import type { GangTermination, PodClique, PodCliqueScalingGroup, PodCliqueSet } from "../../model/gang/types.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import { controllerOf } from "../../model/ownership.ts";
-import { formatTime, timeToMs } from "../../model/time.ts";
+import { controllerOf } from "../../model/objects/ownership.ts";
+import { formatTime, timeToMs } from "../../model/values/time.ts";
 import { breachType, cliqueBreach, groupBreach, terminationType } from "./breach.ts";
-import { isBreached, wasEverScheduled } from "./cliqueStatus.ts";
-import { isRunning } from "./cliqueUpdate.ts";
-import { conditionOf, type Said, withCondition } from "./gangConditions.ts";
+import { isBreached, wasEverScheduled } from "./cliques/cliqueStatus.ts";
+import { isRunning } from "./cliques/cliqueUpdate.ts";
+import type { NodeOf } from "./cliques/lostPods.ts";
+import { countPods } from "./cliques/podClasses.ts";
 import { isLeaving } from "./gangLabels.ts";
-import { type GroupReplica, groupReplicasOf, homeOfGroup } from "./groupFacts.ts";
-import type { NodeOf } from "./lostPods.ts";
+import { conditionOf, type Said, withCondition } from "./gangs/gangConditions.ts";
+import { type GroupReplica, groupReplicasOf, homeOfGroup } from "./groups/groupFacts.ts";
 import { cliqueName } from "./names.ts";
-import { countPods } from "./podClasses.ts";
 
 export function terminationOf(
   replicaIndex: number,

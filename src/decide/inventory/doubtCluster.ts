@@ -4,7 +4,7 @@
  * are not the API: the machines that the cloud has in service, and the time.
  */
 import type { Node } from "../../model/kubernetes.generated.ts";
-import { timeToMs } from "../../model/time.ts";
+import { timeToMs } from "../../model/values/time.ts";
 import { instanceIdOf, type NodeRules } from "./schedulableNode.ts";
 
 /**

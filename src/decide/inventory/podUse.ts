@@ -4,7 +4,7 @@
  * that is terminating, or on a lost node, still holds its GPUs.
  */
 import type { Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
-import { podRequests } from "../../model/podRequests.ts";
+import { podRequests } from "../../model/objects/podRequests.ts";
 
 const nanoPerUnit = 1_000_000_000n;
 

@@ -3,7 +3,7 @@
  * copies drift apart, and then what is shown as free can never be had.
  */
 import type { Node } from "../../model/kubernetes.generated.ts";
-import { timeToMs } from "../../model/time.ts";
+import { timeToMs } from "../../model/values/time.ts";
 
 export interface NodeRules {
   /** Taints that reservations tolerate, by key. */

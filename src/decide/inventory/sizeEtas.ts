@@ -5,7 +5,7 @@
 
 import type { SizeEtas } from "../../model/inventory/rows.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import { formatTime } from "../../model/time.ts";
+import { formatTime } from "../../model/values/time.ts";
 import type { NodeUse } from "./nodeUse.ts";
 import { isWarm } from "./podUse.ts";
 

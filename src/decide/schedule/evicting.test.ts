@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { formatTime } from "../../model/time.ts";
+import { formatTime } from "../../model/values/time.ts";
 import {
   carryOut,
   decide,

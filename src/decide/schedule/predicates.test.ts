@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { durationToMs } from "../../model/goDuration.ts";
 import { shippedPriorityClasses } from "../../model/scheduling/podGroup.ts";
+import { durationToMs } from "../../model/values/goDuration.ts";
 import { Cluster } from "./cluster/cluster.ts";
 import { gpuMilliOf, portionText, readGpuRequest } from "./cluster/gpuRequest.ts";
 import { gpuMemoryMiB } from "./cluster/nodeState.ts";

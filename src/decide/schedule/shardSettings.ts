@@ -1,5 +1,5 @@
-import { durationToMs } from "../../model/goDuration.ts";
 import type { ActionSetting, SchedulingShardSpec } from "../../model/scheduling/schedulingShard.ts";
+import { durationToMs } from "../../model/values/goDuration.ts";
 import { evictingActions, type Generator, generators, type SearchBudgets } from "./eviction/searchBudget.ts";
 import { readUsageSettings } from "./queues/usage.ts";
 import type { ActionName, Settings } from "./settings.ts";

@@ -1,6 +1,6 @@
 /** Small clusters for tests: everything that is not said has a default. */
 import type { Node, Pod, PriorityClass } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { annotationKeys, kaiSchedulerName, labelKeys } from "../../model/scheduling/keys.ts";
 import {
   type PodGroup,
@@ -10,7 +10,7 @@ import {
 } from "../../model/scheduling/podGroup.ts";
 import { type Queue, type QueueSpec, queueApiVersion } from "../../model/scheduling/queue.ts";
 import type { Topology } from "../../model/scheduling/topology.ts";
-import { formatTime } from "../../model/time.ts";
+import { formatTime } from "../../model/values/time.ts";
 import { Cluster } from "./cluster/cluster.ts";
 import { cycle, type Plan } from "./cycle.ts";
 import { defaultSettings, type Settings } from "./settings.ts";

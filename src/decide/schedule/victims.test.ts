@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Pod, PriorityClass } from "../../model/kubernetes.generated.ts";
 import type { PodGroup } from "../../model/scheduling/podGroup.ts";
-import { formatTime } from "../../model/time.ts";
+import { formatTime } from "../../model/values/time.ts";
 import { cycle } from "./cycle.ts";
 import { defaultSearchBudgets } from "./eviction/searchBudget.ts";
 import {

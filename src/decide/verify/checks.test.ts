@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { custom, node, owner, pod, startMs } from "../../../test/verify/builders.ts";
 import { snapshotWith } from "../../../test/verify/syntheticCluster.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { CheckFinding, CheckId } from "./check.ts";
 import { chosenChecks } from "./checks.ts";
 import type { ClusterSnapshot } from "./clusterSnapshot.ts";

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { custom, event, type PodWish, pod, refusedBy } from "../../../test/verify/builders.ts";
 import { snapshotWith } from "../../../test/verify/syntheticCluster.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { classify } from "./classify.ts";
 import { eventsInAll, eventsOfPods, eventsToPrint } from "./podEvents.ts";
 

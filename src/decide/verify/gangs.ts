@@ -1,7 +1,8 @@
 /** Gangs as the two kinds that describe them say: KAI's PodGroups and Grove's PodGangs, read from the raw objects. */
-import { isObject } from "../../model/json.ts";
+
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import { isObject } from "../../model/objects/json.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { annotationKeys, labelKeys } from "../../model/scheduling/keys.ts";
 import { levelIndex, type TopologyLevel } from "../../model/scheduling/topology.ts";
 import { type ClusterSnapshot, objectsOf } from "./clusterSnapshot.ts";

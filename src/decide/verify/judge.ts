@@ -1,9 +1,10 @@
 /** One snapshot in, one judgement out: whether to look again, and what to say if this was the last look. */
-import { humanAge } from "../../model/humanDuration.ts";
+
 import type { ContainerStatus, Pod } from "../../model/kubernetes.generated.ts";
-import { podRequests } from "../../model/podRequests.ts";
-import { formatQuantity } from "../../model/quantity.ts";
-import { formatTime } from "../../model/time.ts";
+import { podRequests } from "../../model/objects/podRequests.ts";
+import { humanAge } from "../../model/values/humanDuration.ts";
+import { formatQuantity } from "../../model/values/quantity.ts";
+import { formatTime } from "../../model/values/time.ts";
 import type { Check } from "./check.ts";
 import { chosenChecks } from "./checks.ts";
 import { claimOfPod } from "./claims.ts";

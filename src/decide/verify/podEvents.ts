@@ -3,8 +3,8 @@
  * namesakes are left out. All of them decide what is said about a pod; the caps are for print alone.
  */
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import type { ObjectMeta } from "../../model/object.ts";
-import { timeToMs } from "../../model/time.ts";
+import type { ObjectMeta } from "../../model/objects/object.ts";
+import { timeToMs } from "../../model/values/time.ts";
 import { type ClusterSnapshot, objectsOf } from "./clusterSnapshot.ts";
 
 export interface PodEvent {

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { job, owner, pod } from "../../../test/verify/builders.ts";
 import { snapshotWith } from "../../../test/verify/syntheticCluster.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { countedReasons } from "./classify.ts";
 import { durationMs, secondsText, wholeSecondsMs } from "./duration.ts";
 import { tallyPods } from "./podTally.ts";

@@ -4,7 +4,7 @@
  */
 import { assert } from "../../model/assert.ts";
 import type { Job, Pod } from "../../model/kubernetes.generated.ts";
-import type { OwnerReference } from "../../model/object.ts";
+import type { OwnerReference } from "../../model/objects/object.ts";
 import { type ClusterSnapshot, objectsOf } from "./clusterSnapshot.ts";
 import type { VerifyConfig } from "./verifyConfig.ts";
 

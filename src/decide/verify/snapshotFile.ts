@@ -1,8 +1,8 @@
 /** A snapshot as a file: one JSON object, one line for each object of the cluster, so that two files can be compared line by line. */
-import { isObject } from "../../model/json.ts";
-import type { KubeObject } from "../../model/object.ts";
-import { formatTime, timeToMs } from "../../model/time.ts";
+import { isObject } from "../../model/objects/json.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { UserError } from "../../model/userError.ts";
+import { formatTime, timeToMs } from "../../model/values/time.ts";
 import { type ClusterSnapshot, clusterSnapshot, type SnapshotKind } from "./clusterSnapshot.ts";
 import { isKindName, type KindName } from "./readKinds.ts";
 

@@ -1,12 +1,12 @@
 /** Owners that ask for the largest number of pods there is. */
 import { describe, expect, test } from "vitest";
-import { findCondition } from "../../model/condition.ts";
-import type { Decision } from "../../model/draft.ts";
 import type { ControllerRevision, Job, Pod, ReplicaSet, StatefulSet } from "../../model/kubernetes.generated.ts";
-import { decideJob } from "./job.ts";
+import { findCondition } from "../../model/objects/condition.ts";
+import type { Decision } from "../../model/objects/draft.ts";
+import { decideReplicaSet } from "./deployments/replicaSet.ts";
+import { decideJob } from "./jobs/job.ts";
 import { pendingPodsMax, pendingPodsReason } from "./pendingPods.ts";
-import { decideReplicaSet } from "./replicaSet.ts";
-import { decideStatefulSet } from "./statefulSet.ts";
+import { decideStatefulSet } from "./sets/statefulSet.ts";
 import { TestWorld } from "./testWorld.ts";
 
 const most = 2_147_483_647;

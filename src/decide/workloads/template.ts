@@ -1,6 +1,7 @@
 /** A pod template as something to compare and to name. */
-import { equalFields } from "../../model/json.ts";
+
 import type { PodTemplateSpec } from "../../model/kubernetes.generated.ts";
+import { equalFields } from "../../model/objects/json.ts";
 import { fnv32, safeText } from "./derivedName.ts";
 
 export const templateHashLabel = "pod-template-hash";

@@ -3,12 +3,12 @@
  * that starts and stops pods in one step. It applies intents; it decides nothing itself.
  */
 
-import type { Decision, Known } from "../../model/draft.ts";
 import type { Intent } from "../../model/intent.ts";
-import { copyJson, equalFields, isObject, type JsonObject } from "../../model/json.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
-import { formatTime } from "../../model/time.ts";
+import type { Decision, Known } from "../../model/objects/draft.ts";
+import { copyJson, equalFields, isObject, type JsonObject } from "../../model/objects/json.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import { formatTime } from "../../model/values/time.ts";
 
 export const startMs = 1_800_000_000_000;
 

@@ -1,6 +1,6 @@
 /** What the proof of the gang barrier makes: nodes for nobody else, and a gang that fits on both of them together only. */
 import type { NewObject } from "../../model/intent.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { annotationKeys, kaiSchedulerName, labelKeys } from "../../model/scheduling/keys.ts";
 import { podGroupApiVersion } from "../../model/scheduling/podGroup.ts";
 import { defaultQueueName } from "../../model/scheduling/queue.ts";

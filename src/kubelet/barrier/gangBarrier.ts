@@ -9,7 +9,7 @@
  */
 
 import type { CheckFinding, Evidence } from "../../decide/verify/check.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { Outcome } from "../../model/outcome.ts";
 import { podGroupRef } from "../../model/scheduling/podGroup.ts";
 import type { Cancel } from "../../ports/cancel.ts";

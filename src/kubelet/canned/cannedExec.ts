@@ -2,8 +2,9 @@
  * Answers of commands in simulated containers. Nothing runs anywhere: a few commands that people type are answered from the
  * pod and its node, the user's own answers go first, and everything else is "not found", which says that it is simulated.
  */
-import { isObject } from "../../model/json.ts";
+
 import type { Container, Pod } from "../../model/kubernetes.generated.ts";
+import { isObject } from "../../model/objects/json.ts";
 import { marks } from "../../model/profiles/marks.ts";
 import { assignmentOf } from "../devices/devices.ts";
 import { nvidiaSmi } from "../devices/nvidiaSmi.ts";

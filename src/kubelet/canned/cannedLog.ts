@@ -4,8 +4,8 @@
  */
 import type { ContainerStatus, Pod } from "../../model/kubernetes.generated.ts";
 import { marks } from "../../model/profiles/marks.ts";
-import { seededFraction } from "../../model/seeded.ts";
-import { timeToMs } from "../../model/time.ts";
+import { seededFraction } from "../../model/values/seeded.ts";
+import { timeToMs } from "../../model/values/time.ts";
 import { assignmentOf } from "../devices/devices.ts";
 import { durationMs } from "../node/faults.ts";
 

@@ -1,8 +1,8 @@
 /** How much simulated pods and nodes use: by KWOK's annotations, or a share of what was asked for that wanders with time. */
 import type { Container, Node, Pod } from "../../model/kubernetes.generated.ts";
-import { nanoOf } from "../../model/podRequests.ts";
+import { nanoOf } from "../../model/objects/podRequests.ts";
 import { marks } from "../../model/profiles/marks.ts";
-import { seededFraction } from "../../model/seeded.ts";
+import { seededFraction } from "../../model/values/seeded.ts";
 import { assignmentOf } from "../devices/devices.ts";
 
 export interface UsedAmounts {

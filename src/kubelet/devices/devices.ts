@@ -2,13 +2,14 @@
  * A fake device plugin: which devices a node offers under which resource name, which of them are free, and which one a
  * container gets. Nothing is counted up and down: what is held is read from the pods that hold it, every time.
  */
-import { isObject } from "../../model/json.ts";
+
 import type { Container, Pod, ResourceStatus } from "../../model/kubernetes.generated.ts";
+import { isObject } from "../../model/objects/json.ts";
 import { marks } from "../../model/profiles/marks.ts";
 import { migResource, placePartitions } from "../../model/profiles/mig.ts";
 import type { GpuSpec, MigSpec } from "../../model/profiles/profile.ts";
 import { annotationKeys } from "../../model/scheduling/keys.ts";
-import { seededUuid } from "../../model/seeded.ts";
+import { seededUuid } from "../../model/values/seeded.ts";
 
 /** A GPU with its lasting identity. */
 export interface GpuDevice {

@@ -11,7 +11,7 @@ import type {
 } from "../../model/kubernetes.generated.ts";
 import { computeSlicesPerGpu, type MigProfile, memorySlicesPerGpu, migProfilesOf } from "../../model/profiles/mig.ts";
 import type { GpuSpec } from "../../model/profiles/profile.ts";
-import { formatTime } from "../../model/time.ts";
+import { formatTime } from "../../model/values/time.ts";
 import type { GpuFault, NodeState } from "../node/nodeState.ts";
 import type { SimNode } from "../node/simNode.ts";
 import { type GpuDevice, migInstances } from "./devices.ts";

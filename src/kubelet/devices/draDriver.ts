@@ -1,7 +1,7 @@
 /** A fake DRA driver's first half: the slices that say which devices a node has. */
 import type { NewObject } from "../../model/intent.ts";
-import { equalFields } from "../../model/json.ts";
 import type { Device, Node, ResourceSlice, ResourceSliceSpec } from "../../model/kubernetes.generated.ts";
+import { equalFields } from "../../model/objects/json.ts";
 import type { NodeState } from "../node/nodeState.ts";
 import { identityOf, type Next, type NodeWrite, sliceRef } from "../node/nodeWrite.ts";
 import type { SimNode } from "../node/simNode.ts";

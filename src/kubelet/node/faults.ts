@@ -4,11 +4,11 @@
  */
 
 import { parseDuration } from "../../cel/time.ts";
-import { isObject, type Json, type JsonObject } from "../../model/json.ts";
+import { isObject, type Json, type JsonObject } from "../../model/objects/json.ts";
 import { marks } from "../../model/profiles/marks.ts";
-import { seededBelow, seededFraction } from "../../model/seeded.ts";
-import { timeToMs } from "../../model/time.ts";
 import { UserError } from "../../model/userError.ts";
+import { seededBelow, seededFraction } from "../../model/values/seeded.ts";
+import { timeToMs } from "../../model/values/time.ts";
 
 type ParamSpec =
   | { readonly type: "duration"; readonly fallback: number }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { seededBelow } from "../../model/seeded.ts";
+import { seededBelow } from "../../model/values/seeded.ts";
 import { assignmentOf } from "../devices/devices.ts";
 import { generalDelays } from "../pods/podPlan.ts";
 import { startMs, testPod, testWorld } from "../testWorld.ts";

@@ -1,5 +1,5 @@
 import type { Intent } from "../../model/intent.ts";
-import { isObject } from "../../model/json.ts";
+import { isObject } from "../../model/objects/json.ts";
 import type { Revision } from "../../model/revision.ts";
 import type { NodeWrite, WriteRef } from "./nodeWrite.ts";
 

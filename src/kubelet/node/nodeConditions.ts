@@ -1,6 +1,6 @@
 /** The conditions a kubelet reports about its node, and how a change of status moves their times. */
 import type { NodeCondition } from "../../model/kubernetes.generated.ts";
-import { formatTime } from "../../model/time.ts";
+import { formatTime } from "../../model/values/time.ts";
 
 interface ConditionRow {
   readonly type: string;

@@ -3,8 +3,8 @@
  * its pods alone, so that two simulators can share a cluster.
  */
 import type { Lease } from "../../model/kubernetes.generated.ts";
-import { seededFraction } from "../../model/seeded.ts";
-import { formatMicroTime, timeToMs } from "../../model/time.ts";
+import { seededFraction } from "../../model/values/seeded.ts";
+import { formatMicroTime, timeToMs } from "../../model/values/time.ts";
 import { leaseRef, type Next } from "./nodeWrite.ts";
 
 export interface LeaseOptions {

@@ -1,11 +1,11 @@
 /** What a simulated node does next about itself: its lease, its heartbeat, and how faults show on its object. */
 
-import { equalFields } from "../../model/json.ts";
 import type { Lease, Node, NodeStatus, Pod } from "../../model/kubernetes.generated.ts";
+import { equalFields } from "../../model/objects/json.ts";
 import { migProfileOf } from "../../model/profiles/mig.ts";
 import { labelKeys } from "../../model/scheduling/keys.ts";
-import { seededBelow } from "../../model/seeded.ts";
-import { timeToMs } from "../../model/time.ts";
+import { seededBelow } from "../../model/values/seeded.ts";
+import { timeToMs } from "../../model/values/time.ts";
 import { heldDevices, pluginResources, unitCounts } from "../devices/devices.ts";
 import { type Fault, isActive } from "./faults.ts";
 import { nodeConditions, type Trouble } from "./nodeConditions.ts";

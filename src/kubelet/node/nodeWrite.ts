@@ -1,6 +1,6 @@
 import type { Expected, NewObject } from "../../model/intent.ts";
-import type { Json } from "../../model/json.ts";
-import type { KubeObject, ObjectMeta } from "../../model/object.ts";
+import type { Json } from "../../model/objects/json.ts";
+import type { KubeObject, ObjectMeta } from "../../model/objects/object.ts";
 
 /**
  * What a simulated node wants written. The driver sends them in order; a refusal ends the turn, and the next turn

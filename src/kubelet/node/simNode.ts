@@ -3,15 +3,15 @@
  * seed, the profile and the node's place in its pool, so the same seed gives the same bytes, device UUIDs included.
  */
 import type { NewObject } from "../../model/intent.ts";
-import { isObject } from "../../model/json.ts";
 import type { Node, NodeSpec, NodeStatus, NodeSystemInfo, Taint } from "../../model/kubernetes.generated.ts";
+import { isObject } from "../../model/objects/json.ts";
 import { labelValue, marks } from "../../model/profiles/marks.ts";
 import type { GpuSpec, Profile } from "../../model/profiles/profile.ts";
 import { profileOfObject } from "../../model/profiles/profileOfObject.ts";
 import type { Profiles } from "../../model/profiles/profiles.ts";
 import { type Position, positionOf, topologyLabels } from "../../model/profiles/topology.ts";
 import { labelKeys } from "../../model/scheduling/keys.ts";
-import { seededBelow, seededUuid } from "../../model/seeded.ts";
+import { seededBelow, seededUuid } from "../../model/values/seeded.ts";
 import { type GpuDevice, gpuDevicesOf, migStateLabel, pluginResources, unitCounts } from "../devices/devices.ts";
 import { healthyConditions } from "./nodeConditions.ts";
 

@@ -3,9 +3,9 @@
  * kubelet's own reason, and the count of such pods is what scheduler tests want to see at zero.
  */
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
-import { matchesNode } from "../../model/nodeMatch.ts";
-import { nanoOf, podRequests } from "../../model/podRequests.ts";
-import { isTolerated } from "../../model/taints.ts";
+import { matchesNode } from "../../model/objects/nodeMatch.ts";
+import { nanoOf, podRequests } from "../../model/objects/podRequests.ts";
+import { isTolerated } from "../../model/objects/taints.ts";
 import { type Assignment, assignDevices, type DeviceUnits } from "../devices/devices.ts";
 
 export type Admission =

@@ -11,7 +11,7 @@
  * So what is prepared is the node's own memory, not the claim's; while it disagrees with the API, the device carries a
  * taint that keeps allocators away, and a second claim for it is not prepared.
  */
-import { equalFields } from "../../model/json.ts";
+
 import type {
   AllocatedDeviceStatus,
   Condition,
@@ -19,7 +19,8 @@ import type {
   Pod,
   ResourceClaim,
 } from "../../model/kubernetes.generated.ts";
-import { formatTime } from "../../model/time.ts";
+import { equalFields } from "../../model/objects/json.ts";
+import { formatTime } from "../../model/values/time.ts";
 import { type Fault, numberParam, podFaultsAt } from "../node/faults.ts";
 import type { NodeState } from "../node/nodeState.ts";
 import { claimRef, eventTarget, type Next, type NodeWrite } from "../node/nodeWrite.ts";

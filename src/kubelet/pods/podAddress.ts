@@ -1,7 +1,8 @@
 /** Addresses of pods: the lowest free one of the node's range, read from who has one. The range ends where it ends. */
-import { formatIp, maskNetwork, parseCidr, parseIp } from "../../model/ipAddress.ts";
+
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
-import { seededBelow } from "../../model/seeded.ts";
+import { formatIp, maskNetwork, parseCidr, parseIp } from "../../model/values/ipAddress.ts";
+import { seededBelow } from "../../model/values/seeded.ts";
 
 export interface PodAddresses {
   readonly hostIPs: readonly string[];

@@ -3,9 +3,10 @@
  * of rules; each says when it is due and what it does. All that is due is done in one write, so a node without delays
  * costs one write from Pending to Running; a phase is always left visible for a moment.
  */
-import { equalFields } from "../../model/json.ts";
+
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import { timeToMs } from "../../model/time.ts";
+import { equalFields } from "../../model/objects/json.ts";
+import { timeToMs } from "../../model/values/time.ts";
 import { earliest, identityOf, type NodeWrite, podRef } from "../node/nodeWrite.ts";
 import { isAdmitted } from "./admission.ts";
 import type { PodInput, PodNext } from "./podInput.ts";

@@ -4,7 +4,7 @@
  */
 import type { Container, Pod } from "../../model/kubernetes.generated.ts";
 import { marks, stageKnob } from "../../model/profiles/marks.ts";
-import { seededFraction } from "../../model/seeded.ts";
+import { seededFraction } from "../../model/values/seeded.ts";
 import { durationMs, type Fault, numberParam, podFaultsAt } from "../node/faults.ts";
 
 export interface Span {

@@ -2,7 +2,7 @@
  * A pod's status as the node sees it while it takes a step: containers with their roles and plans, the phase that
  * follows from them, and the conditions that follow from both.
  */
-import { copyJson } from "../../model/json.ts";
+
 import type {
   Container,
   ContainerState,
@@ -11,8 +11,9 @@ import type {
   PodCondition,
   PodStatus,
 } from "../../model/kubernetes.generated.ts";
-import { seededHex } from "../../model/seeded.ts";
-import { formatTime, timeToMs } from "../../model/time.ts";
+import { copyJson } from "../../model/objects/json.ts";
+import { seededHex } from "../../model/values/seeded.ts";
+import { formatTime, timeToMs } from "../../model/values/time.ts";
 import type { ContainerRole } from "./podPlan.ts";
 
 /**

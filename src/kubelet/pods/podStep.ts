@@ -1,7 +1,7 @@
-import { equalFields } from "../../model/json.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
+import { equalFields } from "../../model/objects/json.ts";
 import { marks } from "../../model/profiles/marks.ts";
-import { formatTime } from "../../model/time.ts";
+import { formatTime } from "../../model/values/time.ts";
 import {
   type Assignment,
   assignmentOf,

@@ -3,8 +3,8 @@
  * On simulated nodes nobody would do that, so the node does, after a delay and with the faults a binder must survive.
  */
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import { seededUuid } from "../../model/seeded.ts";
-import { timeToMs } from "../../model/time.ts";
+import { seededUuid } from "../../model/values/seeded.ts";
+import { timeToMs } from "../../model/values/time.ts";
 import { assignmentOf } from "../devices/devices.ts";
 import { type Fault, nextFaultMs, numberParam, podFaultsAt, textParam } from "../node/faults.ts";
 import type { NodeState } from "../node/nodeState.ts";

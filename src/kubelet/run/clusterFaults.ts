@@ -3,8 +3,8 @@
  * the version that was read, so two people at once lose nothing.
  */
 
-import type { JsonObject } from "../../model/json.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { JsonObject } from "../../model/objects/json.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { type Outcome, succeeded } from "../../model/outcome.ts";
 import type { KubeApi, ObjectRef } from "../../ports/kubeApi.ts";
 import { type Fault, faultKinds } from "../node/faults.ts";

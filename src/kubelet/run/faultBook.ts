@@ -4,10 +4,10 @@
  */
 
 import type { Node } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { marks } from "../../model/profiles/marks.ts";
-import { timeToMs } from "../../model/time.ts";
 import { UserError } from "../../model/userError.ts";
+import { timeToMs } from "../../model/values/time.ts";
 import { annotatedFaults, type Fault, readFault } from "../node/faults.ts";
 
 /** Where the faults of a cluster stand: one entry a fault, its id the key and JSON the value. */

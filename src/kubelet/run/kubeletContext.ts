@@ -1,9 +1,9 @@
-import type { ControlPorts } from "../../control/controllers.ts";
-import type { EventRecorder } from "../../control/eventRecorder.ts";
-import type { NewestOf } from "../../control/newestOf.ts";
-import type { ObjectCache } from "../../control/objectCache.ts";
+import type { NewestOf } from "../../control/cache/newestOf.ts";
+import type { ObjectCache } from "../../control/cache/objectCache.ts";
+import type { ControlPorts } from "../../control/runtime/controllers.ts";
+import type { EventRecorder } from "../../control/runtime/eventRecorder.ts";
 import type { Lease, Node, Pod, ResourceClaim, ResourceSlice } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { EventTarget, NodeEvent, WriteRef } from "../node/nodeWrite.ts";
 import type { Stage } from "../stages/stage.ts";
 import type { FaultBook } from "./faultBook.ts";

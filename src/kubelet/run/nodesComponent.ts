@@ -1,11 +1,11 @@
+import { NewestOf } from "../../control/cache/newestOf.ts";
 import type { Component, NewObject } from "../../control/component.ts";
-import type { Controllers } from "../../control/controllers.ts";
-import { EventRecorder } from "../../control/eventRecorder.ts";
-import { NewestOf } from "../../control/newestOf.ts";
-import { kindSource, type Source } from "../../control/sources.ts";
+import type { Controllers } from "../../control/runtime/controllers.ts";
+import { EventRecorder } from "../../control/runtime/eventRecorder.ts";
+import { kindSource, type Source } from "../../control/runtime/sources.ts";
 import type { Lease, Node, Pod, ResourceClaim, ResourceSlice } from "../../model/kubernetes.generated.ts";
 import { stageDefinition } from "../../model/kwok/definitions.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { PodAgent } from "../../ports/podAgent.ts";
 import { sliceName } from "../devices/draDriver.ts";

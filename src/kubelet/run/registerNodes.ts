@@ -1,10 +1,10 @@
-import type { ControlPorts } from "../../control/controllers.ts";
-import type { ReconcileResult } from "../../control/loop.ts";
-import { reconcileResultOf } from "../../control/loop.ts";
-import type { ObjectCache } from "../../control/objectCache.ts";
-import { Channel } from "../../control/sources.ts";
+import type { ObjectCache } from "../../control/cache/objectCache.ts";
+import type { ControlPorts } from "../../control/runtime/controllers.ts";
+import type { ReconcileResult } from "../../control/runtime/loop.ts";
+import { reconcileResultOf } from "../../control/runtime/loop.ts";
+import { Channel } from "../../control/runtime/sources.ts";
 import type { Node } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { nodeObject, ordinalOf, type SimNode, simNode } from "../node/simNode.ts";
 import { kinds } from "./kubeletContext.ts";
 import type { NodesOptions } from "./nodesOptions.ts";

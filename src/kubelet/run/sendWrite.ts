@@ -1,5 +1,5 @@
 import { type ApplyOptions, applyIntent, type Written } from "../../intents/applyIntent.ts";
-import { isObject, type Json } from "../../model/json.ts";
+import { isObject, type Json } from "../../model/objects/json.ts";
 import { type Outcome, succeeded } from "../../model/outcome.ts";
 import type { Revision } from "../../model/revision.ts";
 import type { KubeApi, Patch } from "../../ports/kubeApi.ts";

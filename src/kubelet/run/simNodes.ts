@@ -1,6 +1,6 @@
-import type { ReconcileContext } from "../../control/loop.ts";
-import type { CacheEvent } from "../../control/objectCache.ts";
-import { Channel } from "../../control/sources.ts";
+import type { CacheEvent } from "../../control/cache/objectCache.ts";
+import type { ReconcileContext } from "../../control/runtime/loop.ts";
+import { Channel } from "../../control/runtime/sources.ts";
 import type { Lease, Node, Pod } from "../../model/kubernetes.generated.ts";
 import { compareRevisions } from "../../model/revision.ts";
 import type { Cancel } from "../../ports/cancel.ts";

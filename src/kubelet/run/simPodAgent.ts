@@ -1,6 +1,6 @@
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
-import { badRequest } from "../../model/status.ts";
-import { timeToMs } from "../../model/time.ts";
+import { badRequest } from "../../model/objects/status.ts";
+import { timeToMs } from "../../model/values/time.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { ExecCommand, ExecEnd, ExecStreams, LogOptions, PodAgent, PodUsage, Usage } from "../../ports/podAgent.ts";

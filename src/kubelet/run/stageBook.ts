@@ -1,5 +1,5 @@
-import type { CacheEvent } from "../../control/objectCache.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { CacheEvent } from "../../control/cache/objectCache.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { UserError } from "../../model/userError.ts";
 import { readStage, type Stage } from "../stages/stage.ts";
 

@@ -1,9 +1,9 @@
-import type { Controllers } from "../../control/controllers.ts";
-import type { ReconcileContext } from "../../control/loop.ts";
-import { NewestOf } from "../../control/newestOf.ts";
-import type { ObjectCache } from "../../control/objectCache.ts";
-import { Channel } from "../../control/sources.ts";
-import { type KubeObject, splitApiVersion } from "../../model/object.ts";
+import { NewestOf } from "../../control/cache/newestOf.ts";
+import type { ObjectCache } from "../../control/cache/objectCache.ts";
+import type { Controllers } from "../../control/runtime/controllers.ts";
+import type { ReconcileContext } from "../../control/runtime/loop.ts";
+import { Channel } from "../../control/runtime/sources.ts";
+import { type KubeObject, splitApiVersion } from "../../model/objects/object.ts";
 import type { Stage } from "../stages/stage.ts";
 import { pluralOf, type StageJob } from "../stages/stageEngine.ts";
 import type { KubeletContext } from "./kubeletContext.ts";

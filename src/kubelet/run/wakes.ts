@@ -1,5 +1,5 @@
-import type { Source } from "../../control/sources.ts";
-import type { WorkQueue } from "../../control/workQueue.ts";
+import type { Source } from "../../control/runtime/sources.ts";
+import type { WorkQueue } from "../../control/runtime/workQueue.ts";
 import type { Clock } from "../../ports/clock.ts";
 import { Heap } from "../../snapshot/heap.ts";
 

@@ -2,7 +2,7 @@
  * The part of Go's text templates that stages need: fields, variables, pipelines, if, with, range, and functions that
  * the caller hands in. A template is parsed once and rendered often.
  */
-import { isObject } from "../../model/json.ts";
+import { isObject } from "../../model/objects/json.ts";
 
 export class TemplateError extends Error {
   constructor(message: string) {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Json } from "../../model/json.ts";
+import type { Json } from "../../model/objects/json.ts";
 import { compileJq, JqError } from "./jq.ts";
 
 const pod: Json = {

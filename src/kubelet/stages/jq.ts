@@ -3,7 +3,7 @@
  * expression yields any number of results. Looking into what is not there yields nothing instead of failing, so that
  * a stage can ask about a status that nobody has written yet.
  */
-import { equalJson, isObject, type Json } from "../../model/json.ts";
+import { equalJson, isObject, type Json } from "../../model/objects/json.ts";
 
 export class JqError extends Error {
   constructor(message: string) {

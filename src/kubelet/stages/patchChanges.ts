@@ -1,5 +1,5 @@
 /** Whether a patch would change anything: one that would not is never sent, so a stage at its fixed point is still. */
-import { equalFields, isObject, type Json } from "../../model/json.ts";
+import { equalFields, isObject, type Json } from "../../model/objects/json.ts";
 
 /** Lists that a strategic patch merges by a key, as far as stages write them; other lists are replaced whole. */
 const mergeKeys: Readonly<Record<string, string>> = {

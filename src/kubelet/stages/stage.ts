@@ -5,7 +5,7 @@
 import { parseAllDocuments } from "yaml";
 import { type CelProgram, compile } from "../../cel/cel.ts";
 import { boolType, dynType } from "../../cel/types.ts";
-import { isObject, type Json, type JsonObject } from "../../model/json.ts";
+import { isObject, type Json, type JsonObject } from "../../model/objects/json.ts";
 import { UserError } from "../../model/userError.ts";
 import { compileTemplate, type Template, TemplateError } from "./goTemplate.ts";
 import { compileJq, JqError, type JqQuery } from "./jq.ts";

@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { copyJson, isObject, type Json, type JsonObject } from "../../model/json.ts";
-import type { KubeObject } from "../../model/object.ts";
-import { formatTime } from "../../model/time.ts";
+import { copyJson, isObject, type Json, type JsonObject } from "../../model/objects/json.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import { formatTime } from "../../model/values/time.ts";
 import type { NodeWrite } from "../node/nodeWrite.ts";
 import { parseStages, type Stage } from "./stage.ts";
 import { afterRefusal, chooseStage, nextForObject, playStage, pluralOf, type StageJob } from "./stageEngine.ts";

@@ -6,11 +6,11 @@
 import { parse } from "yaml";
 import { type CelProgram, evaluate } from "../../cel/cel.ts";
 import { CelDuration, CelTimestamp, type CelValue } from "../../cel/values.ts";
-import { equalFields, isObject, type Json, type JsonObject } from "../../model/json.ts";
-import { type KubeObject, splitApiVersion } from "../../model/object.ts";
+import { equalFields, isObject, type Json, type JsonObject } from "../../model/objects/json.ts";
+import { type KubeObject, splitApiVersion } from "../../model/objects/object.ts";
 import type { RefusalReason } from "../../model/outcome.ts";
-import { seededFraction } from "../../model/seeded.ts";
-import { timeToMs } from "../../model/time.ts";
+import { seededFraction } from "../../model/values/seeded.ts";
+import { timeToMs } from "../../model/values/time.ts";
 import { durationMs } from "../node/faults.ts";
 import { eventTarget, type NodeEvent, type NodeWrite, type WriteRef } from "../node/nodeWrite.ts";
 import { TemplateError, type TemplateFunctions } from "./goTemplate.ts";

@@ -1,5 +1,5 @@
 /** Who may touch what the operator has made (the authorizer of section 6.5): the operator, those who are exempt, and nobody else. */
-import type { AdmissionLookup, AdmissionRequest, AdmissionVerdict } from "../admissionHook.ts";
+import type { AdmissionLookup, AdmissionRequest, AdmissionVerdict } from "../objects/admissionHook.ts";
 import { annotations, labels, managedByValue, places } from "./keys.ts";
 import type { GangSettings } from "./settings.ts";
 

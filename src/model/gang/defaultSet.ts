@@ -2,7 +2,7 @@
  * What a PodCliqueSet is taken to say where it says nothing (D1 to D6). Runs on create and update, after the defaults of the schema
  * and before its checks.
  */
-import type { KubeObject } from "../object.ts";
+import type { KubeObject } from "../objects/object.ts";
 import type { CliqueTemplate, GroupTemplate, PodCliqueSet } from "./types.ts";
 
 export function defaultSet(given: KubeObject): KubeObject {

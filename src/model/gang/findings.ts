@@ -1,5 +1,5 @@
 /** What is wrong with an object, and what its author should know though it is accepted. */
-import type { FieldError } from "../fieldError.ts";
+import type { FieldError } from "../objects/fieldError.ts";
 
 export class Findings {
   readonly errors: FieldError[] = [];

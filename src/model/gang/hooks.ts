@@ -1,7 +1,7 @@
 /** What Grove's webhooks do, as functions: defaults and checks of PodCliqueSets, checks of topology bindings, the authorizer. */
-import type { AdmissionHook, AdmissionLookup, AdmissionRequest, AdmissionVerdict } from "../admissionHook.ts";
-import { describeFieldError } from "../fieldError.ts";
-import type { KubeObject } from "../object.ts";
+import type { AdmissionHook, AdmissionLookup, AdmissionRequest, AdmissionVerdict } from "../objects/admissionHook.ts";
+import { describeFieldError } from "../objects/fieldError.ts";
+import type { KubeObject } from "../objects/object.ts";
 import { authorizeChild } from "./authorizeChild.ts";
 import { defaultSet } from "./defaultSet.ts";
 import type { Findings } from "./findings.ts";

@@ -2,8 +2,8 @@
  * How the gang operator behaves: the fields of Grove's OperatorConfiguration that have a meaning here, their defaults and checks,
  * and the settings that only we have (`gangTermination`).
  */
-import { duplicate, type FieldError, invalid, notSupported, required } from "../fieldError.ts";
-import { isObject } from "../json.ts";
+import { duplicate, type FieldError, invalid, notSupported, required } from "../objects/fieldError.ts";
+import { isObject } from "../objects/json.ts";
 
 /**
  * What happens to a clique or group that has lost every scheduled replica. `Suppress`: it is not a breach, an Event is the signal.

@@ -1,6 +1,6 @@
 /** The kinds of the gang API as they are stored. Fields beyond Grove's are marked; they are what its memory lacked. */
 import type { HorizontalPodAutoscaler, PodSpec, ResourceClaimTemplate } from "../kubernetes.generated.ts";
-import type { ObjectMeta } from "../object.ts";
+import type { ObjectMeta } from "../objects/object.ts";
 import type { FullLossPolicy } from "./settings.ts";
 
 export type GangCondition = {

@@ -1,8 +1,9 @@
 /** What a PodCliqueSet must be, on create and on update (V1 to V23). The numbers are those of the specification. */
-import { duplicate, fieldNotFound, forbidden, invalid, notSupported, required } from "../fieldError.ts";
+
 import type { Container } from "../kubernetes.generated.ts";
-import { validateLabels } from "../labelSelector.ts";
-import { dnsLabelErrors, dnsSubdomainErrors, qualifiedNameErrors, relaxedEnvVarNameErrors } from "../names.ts";
+import { duplicate, fieldNotFound, forbidden, invalid, notSupported, required } from "../objects/fieldError.ts";
+import { validateLabels } from "../objects/labelSelector.ts";
+import { dnsLabelErrors, dnsSubdomainErrors, qualifiedNameErrors, relaxedEnvVarNameErrors } from "../objects/names.ts";
 import { Findings } from "./findings.ts";
 import { parseGangDuration } from "./gangDuration.ts";
 import { annotations as annotationKeys } from "./keys.ts";

@@ -1,6 +1,6 @@
 /** What may not change about a PodCliqueSet (U1 to U7). */
-import { type FieldError, forbidden, invalid } from "../fieldError.ts";
-import { equalJson } from "../json.ts";
+import { type FieldError, forbidden, invalid } from "../objects/fieldError.ts";
+import { equalJson } from "../objects/json.ts";
 import { Findings } from "./findings.ts";
 import { annotations as annotationKeys } from "./keys.ts";
 import { cliqueNamed, cliquesOf, groupNamed, groupsOf } from "./setFacts.ts";

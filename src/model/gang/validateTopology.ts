@@ -1,5 +1,5 @@
 /** Rules about topology: of a set against its binding (V24), and of a binding itself (V25 to V28). */
-import { duplicate, fieldNotFound, forbidden, invalid, required } from "../fieldError.ts";
+import { duplicate, fieldNotFound, forbidden, invalid, required } from "../objects/fieldError.ts";
 import { Findings } from "./findings.ts";
 import { cliqueNamed, groupsOf } from "./setFacts.ts";
 import type { GangSettings, SchedulerName } from "./settings.ts";

@@ -3,11 +3,11 @@
  * error that lists the known ones, because a silent default would test the wrong hardware and pass.
  */
 import { parseAllDocuments } from "yaml";
-import { isObject, type JsonObject } from "../json.ts";
 import type { Taint } from "../kubernetes.generated.ts";
-import { labelValueErrors, qualifiedNameErrors } from "../names.ts";
-import { quantityError } from "../quantity.ts";
+import { isObject, type JsonObject } from "../objects/json.ts";
+import { labelValueErrors, qualifiedNameErrors } from "../objects/names.ts";
 import { UserError } from "../userError.ts";
+import { quantityError } from "../values/quantity.ts";
 import { builtinProfiles } from "./builtin.ts";
 import { migPartitionError } from "./mig.ts";
 import type { GpuSpec, MigSpec, Profile, ProfileMatch } from "./profile.ts";

@@ -3,7 +3,7 @@
  * or another. A position is a slot in a perfectly regular building; slots that stay empty are chosen by seed.
  */
 
-import { seededFraction, seededUuid } from "../seeded.ts";
+import { seededFraction, seededUuid } from "../values/seeded.ts";
 import { labelValue } from "./marks.ts";
 
 export const topologySchemes = ["none", "topograph", "topograph-v1", "knavigator"] as const;

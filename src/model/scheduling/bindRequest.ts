@@ -1,4 +1,4 @@
-import type { ObjectMeta } from "../object.ts";
+import type { ObjectMeta } from "../objects/object.ts";
 import { annotationKeys, schedulingGroup } from "./keys.ts";
 
 /** The scheduler's durable intent: this pod on that node, with these devices. The binder carries it out. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import type { AdmissionRequest } from "../admissionHook.ts";
-import type { KubeObject } from "../object.ts";
+import type { AdmissionRequest } from "../objects/admissionHook.ts";
+import type { KubeObject } from "../objects/object.ts";
 import { schedulingHooks } from "./hooks.ts";
 
 const nothing = { get: () => undefined, list: () => [] };

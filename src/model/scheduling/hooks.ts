@@ -1,6 +1,6 @@
-import type { AdmissionHook, AdmissionRequest, AdmissionVerdict } from "../admissionHook.ts";
-import { describeFieldError, type FieldError } from "../fieldError.ts";
-import type { KubeObject } from "../object.ts";
+import type { AdmissionHook, AdmissionRequest, AdmissionVerdict } from "../objects/admissionHook.ts";
+import { describeFieldError, type FieldError } from "../objects/fieldError.ts";
+import type { KubeObject } from "../objects/object.ts";
 import { type PodGroup, podGroupRef, validatePodGroup, wrongPodGroupValues } from "./podGroup.ts";
 import { circleOf, type Queue, queueRef, validateQueue, whyQueueMustStay, wrongQueueValues } from "./queue.ts";
 import { checkQuotas } from "./queueQuotas.ts";

@@ -1,6 +1,6 @@
-import { duplicate, type FieldError, forbidden, invalid, required } from "../fieldError.ts";
 import type { Condition, Time } from "../kubernetes.generated.ts";
-import type { ObjectMeta } from "../object.ts";
+import { duplicate, type FieldError, forbidden, invalid, required } from "../objects/fieldError.ts";
+import type { ObjectMeta } from "../objects/object.ts";
 import { schedulingGroup } from "./keys.ts";
 import type { ResourceAmounts } from "./queue.ts";
 import { wrongDuration } from "./wrongDuration.ts";

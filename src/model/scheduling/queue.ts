@@ -1,7 +1,7 @@
-import { type FieldError, invalid, required } from "../fieldError.ts";
-import { isObject } from "../json.ts";
 import type { Time } from "../kubernetes.generated.ts";
-import type { ObjectMeta } from "../object.ts";
+import { type FieldError, invalid, required } from "../objects/fieldError.ts";
+import { isObject } from "../objects/json.ts";
+import type { ObjectMeta } from "../objects/object.ts";
 import { schedulingGroup } from "./keys.ts";
 import { wrongDuration } from "./wrongDuration.ts";
 

@@ -1,4 +1,4 @@
-import { type FieldError, fieldNotFound } from "../fieldError.ts";
+import { type FieldError, fieldNotFound } from "../objects/fieldError.ts";
 import { type Queue, type QueueSpec, unlimited } from "./queue.ts";
 
 /** Quotas that cannot all be kept: a queue was promised more than the one above it. */

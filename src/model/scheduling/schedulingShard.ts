@@ -1,4 +1,4 @@
-import type { ObjectMeta } from "../object.ts";
+import type { ObjectMeta } from "../objects/object.ts";
 import { kaiGroup } from "./keys.ts";
 
 /** One scheduler for one node pool, and how it should behave there. */

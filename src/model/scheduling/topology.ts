@@ -1,5 +1,5 @@
-import { duplicate, type FieldError, invalid } from "../fieldError.ts";
-import type { ObjectMeta } from "../object.ts";
+import { duplicate, type FieldError, invalid } from "../objects/fieldError.ts";
+import type { ObjectMeta } from "../objects/object.ts";
 import { kaiGroup } from "./keys.ts";
 
 /** How nodes lie in a data centre: labels from the widest to the narrowest domain. */

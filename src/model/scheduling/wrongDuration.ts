@@ -1,5 +1,5 @@
-import { type FieldError, invalid } from "../fieldError.ts";
-import { durationToMs } from "../goDuration.ts";
+import { type FieldError, invalid } from "../objects/fieldError.ts";
+import { durationToMs } from "../values/goDuration.ts";
 
 /** A definition knows a duration as text; KAI's webhooks refuse what they cannot read as one. */
 export function wrongDuration(field: string, text: string | null | undefined): FieldError[] {

@@ -4,7 +4,7 @@ import { reservationDefaults } from "../../decide/bind/reservation.ts";
 import { fastDelays } from "../../kubelet/pods/podPlan.ts";
 import { nodesComponent } from "../../kubelet/run/nodesComponent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { parsePool, profilesWith } from "../../model/profiles/profiles.ts";
 import {
   type BindRequest,

@@ -1,8 +1,8 @@
 /** What must hold about devices, whoever is in a hurry. */
 import type { ObjectStore } from "../../apiserver/storage/objectStore.ts";
-import { useKey, usesOf } from "../../decide/devices/deviceUse.ts";
-import { isFinished } from "../../decide/devices/podClaims.ts";
-import { deviceKey } from "../../decide/devices/poolDevice.ts";
+import { isFinished } from "../../decide/devices/claims/podClaims.ts";
+import { useKey, usesOf } from "../../decide/devices/search/deviceUse.ts";
+import { deviceKey } from "../../decide/devices/search/poolDevice.ts";
 import type { Pod, ResourceClaim, ResourceSlice } from "../../model/kubernetes.generated.ts";
 import type { Invariant } from "../invariant.ts";
 

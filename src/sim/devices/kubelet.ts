@@ -1,11 +1,11 @@
-import type { Controllers } from "../../control/controllers.ts";
-import type { ReconcileResult } from "../../control/loop.ts";
-import { kindSource } from "../../control/sources.ts";
-import { isReservedFor } from "../../decide/devices/podClaims.ts";
-import { deviceKey } from "../../decide/devices/poolDevice.ts";
-import { equalFields, type JsonObject } from "../../model/json.ts";
+import type { Controllers } from "../../control/runtime/controllers.ts";
+import type { ReconcileResult } from "../../control/runtime/loop.ts";
+import { kindSource } from "../../control/runtime/sources.ts";
+import { isReservedFor } from "../../decide/devices/claims/podClaims.ts";
+import { deviceKey } from "../../decide/devices/search/poolDevice.ts";
 import type { AllocatedDeviceStatus, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import { equalFields, type JsonObject } from "../../model/objects/json.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
 import { runControllers } from "../controllersProcess.ts";
 

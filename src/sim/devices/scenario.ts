@@ -1,6 +1,6 @@
-import type { Controllers } from "../../control/controllers.ts";
 import { addDevices } from "../../control/devices/devicesComponent.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { Controllers } from "../../control/runtime/controllers.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
 import { controllersProcess } from "../controllersProcess.ts";

@@ -1,5 +1,5 @@
 import { labelGpuNodes } from "../../control/testing/labelGpuNodes.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { controllersProcess } from "../controllersProcess.ts";
 import type { Invariant } from "../invariant.ts";
 import { changesWhatItSaw, mirrorsAreComplete, neverGoesBack } from "../invariants/general.ts";

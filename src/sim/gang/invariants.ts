@@ -17,12 +17,12 @@ import type {
   PodCliqueSet,
   PodGang,
 } from "../../model/gang/types.ts";
-import { equalFields } from "../../model/json.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
-import { controllerOf } from "../../model/ownership.ts";
-import { isFinished, isReady } from "../../model/podFacts.ts";
-import { formatTime, timeToMs } from "../../model/time.ts";
+import { equalFields } from "../../model/objects/json.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import { controllerOf } from "../../model/objects/ownership.ts";
+import { isFinished, isReady } from "../../model/objects/podFacts.ts";
+import { formatTime, timeToMs } from "../../model/values/time.ts";
 import type { Commit } from "../history.ts";
 import type { Invariant } from "../invariant.ts";
 import { type Held, short } from "../invariants/general.ts";

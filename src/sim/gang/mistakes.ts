@@ -1,11 +1,11 @@
 /** Classic mistakes of who counts a gang's pods: seeds must find each of them. */
 import { breachType, cliqueBreach, scheduledType } from "../../decide/gang/breach.ts";
-import { isErrored, isScheduled, isStartedNotReady } from "../../decide/gang/podClasses.ts";
+import { isErrored, isScheduled, isStartedNotReady } from "../../decide/gang/cliques/podClasses.ts";
 import { places } from "../../model/gang/keys.ts";
 import type { PodClique } from "../../model/gang/types.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
-import { controllerOf } from "../../model/ownership.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import { controllerOf } from "../../model/objects/ownership.ts";
 import type { Mistake } from "../mistake.ts";
 
 /** A pod that is bound counts, whatever has become of its node, and for as long as its object is there. */

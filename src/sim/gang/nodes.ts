@@ -2,12 +2,12 @@
  * Nodes that fail as nodes fail. A kubelet that has fallen silent renews no lease and carries nothing out; that its node is unreachable, tainted and
  * rid of its pods is the work of the cluster's own controllers, with times that are as short as the story.
  */
-import type { Controllers } from "../../control/controllers.ts";
+import type { Controllers } from "../../control/runtime/controllers.ts";
 import { addNodeLives, type NodeLivesTimes } from "../../control/workloads/nodeLives.ts";
 import { WorkloadCaches } from "../../control/workloads/workloadCaches.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
-import { formatTime } from "../../model/time.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import { formatTime } from "../../model/values/time.ts";
 import type { KubeApi, ResourceRef } from "../../ports/kubeApi.ts";
 import type { ActorSpec } from "../actor.ts";
 import { beat } from "../workloads/cast.ts";

@@ -1,5 +1,5 @@
 import type { Version } from "../../apiserver/storage/version.ts";
-import type { OwnerReference } from "../../model/object.ts";
+import type { OwnerReference } from "../../model/objects/object.ts";
 import type { CallRecord } from "../history.ts";
 import type { Invariant, Told } from "../invariant.ts";
 import { type Held, short } from "../invariants/general.ts";

@@ -1,5 +1,5 @@
-import { Controllers } from "../../control/controllers.ts";
-import { Lease } from "../../control/lease.ts";
+import { Controllers } from "../../control/runtime/controllers.ts";
+import { Lease } from "../../control/runtime/lease.ts";
 import type { ActorPorts } from "../actor.ts";
 import { noMetrics, observeCache, simLeaseTimes } from "../controllersProcess.ts";
 

@@ -1,4 +1,4 @@
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { type Outcome, refused } from "../../model/outcome.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import { controllerOf } from "./podSetObjects.ts";

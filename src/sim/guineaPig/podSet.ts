@@ -1,11 +1,11 @@
-import { commit, resolveUnknown } from "../../control/commit.ts";
-import type { Controllers } from "../../control/controllers.ts";
-import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../../control/loop.ts";
-import type { ObjectCache } from "../../control/objectCache.ts";
-import { forMapped, forObject, kindSource } from "../../control/sources.ts";
+import type { ObjectCache } from "../../control/cache/objectCache.ts";
+import { commit, resolveUnknown } from "../../control/runtime/commit.ts";
+import type { Controllers } from "../../control/runtime/controllers.ts";
+import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../../control/runtime/loop.ts";
+import { forMapped, forObject, kindSource } from "../../control/runtime/sources.ts";
 import { lookAgain } from "../../intents/lookAgain.ts";
 import { expectedOf, type Intent, intentId, type NewObject } from "../../model/intent.ts";
-import type { KubeObject, OwnerReference } from "../../model/object.ts";
+import type { KubeObject, OwnerReference } from "../../model/objects/object.ts";
 import { laterOf } from "../../model/revision.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { Effect } from "../../snapshot/ledger.ts";

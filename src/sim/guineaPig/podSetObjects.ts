@@ -1,4 +1,4 @@
-import type { KubeObject, OwnerReference } from "../../model/object.ts";
+import type { KubeObject, OwnerReference } from "../../model/objects/object.ts";
 import type { ObjectRef, ResourceRef } from "../../ports/kubeApi.ts";
 import type { Effect } from "../../snapshot/ledger.ts";
 

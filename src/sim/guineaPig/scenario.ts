@@ -1,5 +1,5 @@
-import type { Controllers } from "../../control/controllers.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { Controllers } from "../../control/runtime/controllers.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
 import { controllersProcess } from "../controllersProcess.ts";
 import {

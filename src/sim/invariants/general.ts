@@ -1,4 +1,4 @@
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { Commit } from "../history.ts";
 import type { Invariant } from "../invariant.ts";
 

@@ -1,4 +1,4 @@
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { CallRecord, Commit } from "../history.ts";
 import type { Invariant } from "../invariant.ts";
 import type { Held } from "./general.ts";

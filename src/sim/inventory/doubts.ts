@@ -7,7 +7,7 @@ import type { InventoryOptions } from "../../control/inventory/runInventory.ts";
 import type { InventorySnapshot } from "../../decide/inventory/inventorySnapshot.ts";
 import type { CloudSnapshot } from "../../model/inventory/cloud.ts";
 import type { Node } from "../../model/kubernetes.generated.ts";
-import { formatTime, timeToMs } from "../../model/time.ts";
+import { formatTime, timeToMs } from "../../model/values/time.ts";
 import type { ActorSpec } from "../actor.ts";
 import { at, kinds, plain } from "../museum/exhibit.ts";
 import type { Scenario } from "../scenario.ts";

@@ -1,6 +1,6 @@
-import type { Controllers } from "../../control/controllers.ts";
-import { reconcileResultOf } from "../../control/loop.ts";
-import { forObject, kindSource } from "../../control/sources.ts";
+import type { Controllers } from "../../control/runtime/controllers.ts";
+import { reconcileResultOf } from "../../control/runtime/loop.ts";
+import { forObject, kindSource } from "../../control/runtime/sources.ts";
 import { expectedOf, type Intent } from "../../model/intent.ts";
 import type { ActorPorts } from "../actor.ts";
 import { controllersProcess } from "../controllersProcess.ts";

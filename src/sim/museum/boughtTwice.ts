@@ -1,9 +1,9 @@
-import type { Controllers } from "../../control/controllers.ts";
-import { reconcileResultOf } from "../../control/loop.ts";
-import { kindSource } from "../../control/sources.ts";
+import type { Controllers } from "../../control/runtime/controllers.ts";
+import { reconcileResultOf } from "../../control/runtime/loop.ts";
+import { kindSource } from "../../control/runtime/sources.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
 import { expectedOf } from "../../model/intent.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { ActorSpec } from "../actor.ts";
 import { controllersProcess } from "../controllersProcess.ts";
 import type { Invariant } from "../invariant.ts";

@@ -1,12 +1,12 @@
 import { addDevices } from "../../control/devices/devicesComponent.ts";
-import { nextBindStep } from "../../decide/devices/bindClaim.ts";
-import { deleteProtection } from "../../decide/devices/podClaims.ts";
-import { releaseClaim, withoutProtection } from "../../decide/devices/releaseClaim.ts";
+import { nextBindStep } from "../../decide/devices/claims/bindClaim.ts";
+import { deleteProtection } from "../../decide/devices/claims/podClaims.ts";
+import { releaseClaim, withoutProtection } from "../../decide/devices/claims/releaseClaim.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
 import type { Intent } from "../../model/intent.ts";
-import type { JsonObject } from "../../model/json.ts";
 import type { AllocationResult, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { JsonObject } from "../../model/objects/json.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { ActorPorts } from "../actor.ts";
 import { controllersProcess } from "../controllersProcess.ts";
 import { allocatedIsProtected, deviceGivenOnce, devicePreparedOnce } from "../devices/invariants.ts";

@@ -1,4 +1,4 @@
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { annotationKeys, kaiSchedulerName, labelKeys } from "../../model/scheduling/keys.ts";
 import { controllersProcess, runControllers } from "../controllersProcess.ts";
 import { delegateKube } from "../delegateKube.ts";

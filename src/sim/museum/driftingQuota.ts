@@ -1,4 +1,4 @@
-import type { Controllers } from "../../control/controllers.ts";
+import type { Controllers } from "../../control/runtime/controllers.ts";
 import { queueRef } from "../../model/scheduling/queue.ts";
 import type { ActorPorts } from "../actor.ts";
 import { controllersProcess } from "../controllersProcess.ts";

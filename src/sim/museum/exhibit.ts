@@ -1,9 +1,9 @@
-import { commit, type Decision, resolveUnknown } from "../../control/commit.ts";
-import type { Controllers } from "../../control/controllers.ts";
-import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../../control/loop.ts";
-import type { ObjectCache } from "../../control/objectCache.ts";
-import { timerSource } from "../../control/sources.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { ObjectCache } from "../../control/cache/objectCache.ts";
+import { commit, type Decision, resolveUnknown } from "../../control/runtime/commit.ts";
+import type { Controllers } from "../../control/runtime/controllers.ts";
+import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../../control/runtime/loop.ts";
+import { timerSource } from "../../control/runtime/sources.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { KubeApi, ObjectRef, ResourceRef } from "../../ports/kubeApi.ts";
 import type { Effect } from "../../snapshot/ledger.ts";
 import { Picture, type PictureOptions } from "../../snapshot/picture.ts";

@@ -1,9 +1,9 @@
 import { addGangReconcilers, gangComponent } from "../../control/gang/gangComponent.ts";
 import { places } from "../../model/gang/keys.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
-import { unreachableTaint } from "../../model/taints.ts";
-import { formatTime } from "../../model/time.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import { unreachableTaint } from "../../model/objects/taints.ts";
+import { formatTime } from "../../model/values/time.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
 import { controllersProcess } from "../controllersProcess.ts";
 import { simGangSettings } from "../gang/scenario.ts";

@@ -1,8 +1,8 @@
-import type { Controllers } from "../../control/controllers.ts";
-import { NewestOf } from "../../control/newestOf.ts";
-import type { ObjectCache } from "../../control/objectCache.ts";
-import { timerSource } from "../../control/sources.ts";
-import type { KubeObject } from "../../model/object.ts";
+import { NewestOf } from "../../control/cache/newestOf.ts";
+import type { ObjectCache } from "../../control/cache/objectCache.ts";
+import type { Controllers } from "../../control/runtime/controllers.ts";
+import { timerSource } from "../../control/runtime/sources.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { ActorPorts } from "../actor.ts";
 import { controllersProcess } from "../controllersProcess.ts";
 import type { Invariant } from "../invariant.ts";

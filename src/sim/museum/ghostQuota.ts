@@ -1,5 +1,5 @@
-import { CancelSource } from "../../control/cancelSource.ts";
-import type { Controllers } from "../../control/controllers.ts";
+import { CancelSource } from "../../control/runtime/cancelSource.ts";
+import type { Controllers } from "../../control/runtime/controllers.ts";
 import { queueRef } from "../../model/scheduling/queue.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
 import { controllersProcess, runControllers } from "../controllersProcess.ts";

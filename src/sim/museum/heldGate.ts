@@ -1,6 +1,6 @@
-import type { Controllers } from "../../control/controllers.ts";
-import { type ReconcileResult, reconcileResultOf } from "../../control/loop.ts";
-import { forObject, kindSource } from "../../control/sources.ts";
+import type { Controllers } from "../../control/runtime/controllers.ts";
+import { type ReconcileResult, reconcileResultOf } from "../../control/runtime/loop.ts";
+import { forObject, kindSource } from "../../control/runtime/sources.ts";
 import { gangGate, places } from "../../model/gang/keys.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { ActorSpec } from "../actor.ts";

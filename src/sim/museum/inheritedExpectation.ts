@@ -1,6 +1,6 @@
-import type { Controllers } from "../../control/controllers.ts";
-import { type ReconcileResult, reconcileResultOf } from "../../control/loop.ts";
-import { forMapped, forObject, kindSource } from "../../control/sources.ts";
+import type { Controllers } from "../../control/runtime/controllers.ts";
+import { type ReconcileResult, reconcileResultOf } from "../../control/runtime/loop.ts";
+import { forMapped, forObject, kindSource } from "../../control/runtime/sources.ts";
 import { places } from "../../model/gang/keys.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
 import { controllersProcess } from "../controllersProcess.ts";

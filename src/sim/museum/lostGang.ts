@@ -1,9 +1,9 @@
 import { addGangReconcilers } from "../../control/gang/gangComponent.ts";
-import { lossReason } from "../../decide/gang/scheduleLoss.ts";
+import { lossReason } from "../../decide/gang/cliques/scheduleLoss.ts";
 import { places } from "../../model/gang/keys.ts";
 import type { PodClique, PodCliqueStatus } from "../../model/gang/types.ts";
-import type { KubeObject } from "../../model/object.ts";
-import { formatMicroTime } from "../../model/time.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import { formatMicroTime } from "../../model/values/time.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
 import { runControllers } from "../controllersProcess.ts";

@@ -1,9 +1,9 @@
-import type { Controllers } from "../../control/controllers.ts";
-import type { ReconcileResult } from "../../control/loop.ts";
-import { reconcileResultOf } from "../../control/loop.ts";
-import { forObject, kindSource } from "../../control/sources.ts";
+import type { Controllers } from "../../control/runtime/controllers.ts";
+import type { ReconcileResult } from "../../control/runtime/loop.ts";
+import { reconcileResultOf } from "../../control/runtime/loop.ts";
+import { forObject, kindSource } from "../../control/runtime/sources.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { ActorPorts } from "../actor.ts";
 import { controllersProcess } from "../controllersProcess.ts";

@@ -1,5 +1,5 @@
 import { binderComponent } from "../../control/bind/binderComponent.ts";
-import type { Controllers } from "../../control/controllers.ts";
+import type { Controllers } from "../../control/runtime/controllers.ts";
 import { oneReservationPerGroup, reservationsOutliveTheirUsers } from "../bind/invariants.ts";
 import { kubelets, makeNamespaces, submit, takeAway } from "../bind/scenario.ts";
 import { controllersProcess } from "../controllersProcess.ts";

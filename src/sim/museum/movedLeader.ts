@@ -1,10 +1,10 @@
-import type { Controllers } from "../../control/controllers.ts";
-import { type ReconcileResult, reconcileResultOf } from "../../control/loop.ts";
-import { forObject, kindSource } from "../../control/sources.ts";
+import type { Controllers } from "../../control/runtime/controllers.ts";
+import { type ReconcileResult, reconcileResultOf } from "../../control/runtime/loop.ts";
+import { forObject, kindSource } from "../../control/runtime/sources.ts";
 import { destroyAfterLooking, lookAgain } from "../../intents/lookAgain.ts";
 import { expectedOf, type Intent } from "../../model/intent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { ActorPorts } from "../actor.ts";
 import { controllersProcess } from "../controllersProcess.ts";
 import type { Invariant } from "../invariant.ts";

@@ -1,7 +1,7 @@
 import { fastDelays } from "../../kubelet/pods/podPlan.ts";
 import { nodesComponent } from "../../kubelet/run/nodesComponent.ts";
 import type { Node } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { findProfile, profilesWith } from "../../model/profiles/profiles.ts";
 import type { ActorSpec } from "../actor.ts";
 import { controllersProcess } from "../controllersProcess.ts";

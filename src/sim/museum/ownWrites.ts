@@ -1,8 +1,8 @@
-import type { Controllers } from "../../control/controllers.ts";
-import { reconcileResultOf } from "../../control/loop.ts";
-import { forMapped, kindSource } from "../../control/sources.ts";
+import type { Controllers } from "../../control/runtime/controllers.ts";
+import { reconcileResultOf } from "../../control/runtime/loop.ts";
+import { forMapped, kindSource } from "../../control/runtime/sources.ts";
 import type { Intent, NewObject } from "../../model/intent.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { Effect } from "../../snapshot/ledger.ts";
 import type { ActorPorts } from "../actor.ts";
 import { controllersProcess } from "../controllersProcess.ts";

@@ -1,8 +1,8 @@
 import { readGroup } from "../../control/bind/readGroup.ts";
-import type { Controllers } from "../../control/controllers.ts";
-import { reconcileResultOf } from "../../control/loop.ts";
-import type { ObjectCache } from "../../control/objectCache.ts";
-import { forMapped, forObject, kindSource } from "../../control/sources.ts";
+import type { ObjectCache } from "../../control/cache/objectCache.ts";
+import type { Controllers } from "../../control/runtime/controllers.ts";
+import { reconcileResultOf } from "../../control/runtime/loop.ts";
+import { forMapped, forObject, kindSource } from "../../control/runtime/sources.ts";
 import {
   deviceOf,
   devicesAnnotation,
@@ -12,7 +12,7 @@ import {
 } from "../../decide/bind/reservation.ts";
 import { keyOf } from "../../model/intent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { type BindRequest, bindRequestRef, podUidOf } from "../../model/scheduling/bindRequest.ts";
 import { gpuGroupsOfLabels, isReservationPod, labelKeys } from "../../model/scheduling/keys.ts";
 import type { Cancel } from "../../ports/cancel.ts";

@@ -1,7 +1,7 @@
 import { applyIntent } from "../../intents/applyIntent.ts";
 import { destroyAfterLooking, lookAgainAtAll } from "../../intents/lookAgain.ts";
 import { expectedOf, type IntentTarget } from "../../model/intent.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { Invariant } from "../invariant.ts";
 import { at, type Exhibit, kinds, person, plain, pod, repeating, scene } from "./exhibit.ts";
 

@@ -1,6 +1,6 @@
 import { applyIntent } from "../../intents/applyIntent.ts";
 import { expectedOf } from "../../model/intent.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { ActorPorts } from "../actor.ts";
 import type { Invariant } from "../invariant.ts";
 import { at, configMap, type Exhibit, kinds, person, process, scene } from "./exhibit.ts";

@@ -2,7 +2,7 @@ import { binderComponent } from "../../control/bind/binderComponent.ts";
 import type { Component } from "../../control/component.ts";
 import { schedulerComponent } from "../../control/schedule/schedulerComponent.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { defaultSchedulerName } from "../../model/scheduling/keys.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";

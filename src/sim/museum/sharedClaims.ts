@@ -1,6 +1,6 @@
-import { nextBindStep } from "../../decide/devices/bindClaim.ts";
+import { nextBindStep } from "../../decide/devices/claims/bindClaim.ts";
 import { ClaimTracker } from "../../decide/devices/claimTracker.ts";
-import { usesOf } from "../../decide/devices/deviceUse.ts";
+import { usesOf } from "../../decide/devices/search/deviceUse.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
 import { assert } from "../../model/assert.ts";
 import type { Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";

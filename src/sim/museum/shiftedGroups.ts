@@ -1,6 +1,6 @@
 import { assignGroups } from "../../decide/inventory/assignGroups.ts";
 import { gpuType } from "../../decide/inventory/testing/builders.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { ActorPorts } from "../actor.ts";
 import type { Invariant } from "../invariant.ts";
 import { at, configMap, type Exhibit, every, kinds, person, process, scene } from "./exhibit.ts";

@@ -1,8 +1,8 @@
-import type { Controllers } from "../../control/controllers.ts";
-import { type ReconcileResult, reconcileResultOf } from "../../control/loop.ts";
-import { forMapped, forObject, kindSource } from "../../control/sources.ts";
+import type { Controllers } from "../../control/runtime/controllers.ts";
+import { type ReconcileResult, reconcileResultOf } from "../../control/runtime/loop.ts";
+import { forMapped, forObject, kindSource } from "../../control/runtime/sources.ts";
 import { places } from "../../model/gang/keys.ts";
-import { controllerOf } from "../../model/ownership.ts";
+import { controllerOf } from "../../model/objects/ownership.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
 import { controllersProcess } from "../controllersProcess.ts";
 import type { Invariant } from "../invariant.ts";

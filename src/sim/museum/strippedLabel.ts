@@ -1,9 +1,9 @@
-import type { Controllers } from "../../control/controllers.ts";
-import { type ReconcileResult, reconcileResultOf } from "../../control/loop.ts";
-import { forMapped, forObject, kindSource } from "../../control/sources.ts";
+import type { Controllers } from "../../control/runtime/controllers.ts";
+import { type ReconcileResult, reconcileResultOf } from "../../control/runtime/loop.ts";
+import { forMapped, forObject, kindSource } from "../../control/runtime/sources.ts";
 import { lookAgain } from "../../intents/lookAgain.ts";
 import { expectedOf, type Intent } from "../../model/intent.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { ActorPorts } from "../actor.ts";
 import { controllersProcess } from "../controllersProcess.ts";
 import type { Invariant } from "../invariant.ts";

@@ -1,7 +1,7 @@
-import type { Controllers } from "../../control/controllers.ts";
-import { reconcileResultOf } from "../../control/loop.ts";
-import { forObject, kindSource } from "../../control/sources.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { Controllers } from "../../control/runtime/controllers.ts";
+import { reconcileResultOf } from "../../control/runtime/loop.ts";
+import { forObject, kindSource } from "../../control/runtime/sources.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { annotationKeys, kaiSchedulerName } from "../../model/scheduling/keys.ts";
 import { type PodGroup, podGroupApiVersion, podGroupRef } from "../../model/scheduling/podGroup.ts";
 import type { ActorPorts } from "../actor.ts";

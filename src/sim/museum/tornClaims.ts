@@ -1,8 +1,8 @@
 import { addDevices } from "../../control/devices/devicesComponent.ts";
 import { ClaimTracker, type ClaimTrackerOptions } from "../../decide/devices/claimTracker.ts";
-import { usesOf } from "../../decide/devices/deviceUse.ts";
+import { usesOf } from "../../decide/devices/search/deviceUse.ts";
 import type { ResourceClaim } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { KindChange } from "../../snapshot/kindTable.ts";
 import type { Ended } from "../../snapshot/ledger.ts";
 import type { ActorPorts } from "../actor.ts";

@@ -1,6 +1,6 @@
-import type { Controllers } from "../../control/controllers.ts";
-import { Lease } from "../../control/lease.ts";
-import { timerSource } from "../../control/sources.ts";
+import type { Controllers } from "../../control/runtime/controllers.ts";
+import { Lease } from "../../control/runtime/lease.ts";
+import { timerSource } from "../../control/runtime/sources.ts";
 import { expectedOf, type Intent } from "../../model/intent.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { ActorPorts } from "../actor.ts";

@@ -2,7 +2,7 @@ import { isWarm } from "../../decide/inventory/podUse.ts";
 import { destroyAfterLooking } from "../../intents/lookAgain.ts";
 import { type DeleteIntent, expectedOf } from "../../model/intent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { ActorPorts } from "../actor.ts";
 import type { Invariant } from "../invariant.ts";
 import { at, type Exhibit, every, kinds, person, pod, process, scene } from "./exhibit.ts";

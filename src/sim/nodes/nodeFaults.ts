@@ -1,7 +1,7 @@
 import { readFault } from "../../kubelet/node/faults.ts";
 import { addFaults, faultId } from "../../kubelet/run/clusterFaults.ts";
-import type { JsonObject } from "../../model/json.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { JsonObject } from "../../model/objects/json.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { registerFault } from "../faults.ts";
 import type { World } from "../world.ts";
 

@@ -2,7 +2,7 @@ import type { Component } from "../../control/component.ts";
 import { nodeObject, simNode } from "../../kubelet/node/simNode.ts";
 import type { Delays } from "../../kubelet/pods/podPlan.ts";
 import { nodesComponent } from "../../kubelet/run/nodesComponent.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { Profile } from "../../model/profiles/profile.ts";
 import { profilesWith } from "../../model/profiles/profiles.ts";
 import { controllersProcess } from "../controllersProcess.ts";

@@ -1,4 +1,4 @@
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { podGroupApiVersion, podGroupRef } from "../../model/scheduling/podGroup.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
 import type { Scenario } from "../scenario.ts";

@@ -1,12 +1,12 @@
 /** Classic mistakes of who places pods: seeds must find each of them. */
-import type { ControllerOptions } from "../../control/controller.ts";
-import type { Controllers } from "../../control/controllers.ts";
-import type { JsonObject } from "../../model/json.ts";
+import type { ControllerOptions } from "../../control/runtime/controller.ts";
+import type { Controllers } from "../../control/runtime/controllers.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { JsonObject } from "../../model/objects/json.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { refused } from "../../model/outcome.ts";
 import { bindRequestRef } from "../../model/scheduling/bindRequest.ts";
-import { formatTime } from "../../model/time.ts";
+import { formatTime } from "../../model/values/time.ts";
 import type { KubeApi, Patch } from "../../ports/kubeApi.ts";
 import type { ActorPorts } from "../actor.ts";
 import type { Mistake } from "../mistake.ts";

@@ -1,6 +1,6 @@
 /** A cluster in the middle of a roll-out: somebody makes pods, somebody binds them, nodes start them. */
-import type { ObjectCache } from "../../control/objectCache.ts";
-import type { KubeObject } from "../../model/object.ts";
+import type { ObjectCache } from "../../control/cache/objectCache.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
 import { runControllers } from "../controllersProcess.ts";
 import { at, every, kinds, person, plain, pod, process } from "../museum/exhibit.ts";

@@ -1,5 +1,5 @@
 /** Pods that no node can hold: the scheduler refuses each of them, and says so on the pod or in an event. */
-import type { KubeObject } from "../../model/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
 import { at, kinds, person, pod } from "../museum/exhibit.ts";
 

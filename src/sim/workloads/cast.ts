@@ -1,10 +1,10 @@
 /** Who plays in the scenarios of workloads: the controllers and their stand-by, the rest of a cluster, and its nodes' leases. */
-import type { Controllers } from "../../control/controllers.ts";
+import type { Controllers } from "../../control/runtime/controllers.ts";
 import { workloads } from "../../control/workloads/workloads.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
-import { controllerOf } from "../../model/ownership.ts";
-import { formatMicroTime } from "../../model/time.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import { controllerOf } from "../../model/objects/ownership.ts";
+import { formatMicroTime } from "../../model/values/time.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { ActorSpec } from "../actor.ts";
 import { controllersProcess } from "../controllersProcess.ts";

@@ -1,9 +1,9 @@
 import type { ObjectStore } from "../../apiserver/storage/objectStore.ts";
 import { workloads } from "../../control/workloads/workloads.ts";
 import type { CronJob, Node, Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
-import { podCondition } from "../../model/podFacts.ts";
-import { formatTime } from "../../model/time.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import { podCondition } from "../../model/objects/podFacts.ts";
+import { formatTime } from "../../model/values/time.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
 import { lateMsMax } from "../callFate.ts";

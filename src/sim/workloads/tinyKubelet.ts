@@ -1,11 +1,11 @@
-import type { Controllers } from "../../control/controllers.ts";
-import { type ReconcileResult, reconcileResultOf } from "../../control/loop.ts";
-import { conditionChanged } from "../../control/predicates.ts";
-import { kindSource } from "../../control/sources.ts";
+import type { Controllers } from "../../control/runtime/controllers.ts";
+import { type ReconcileResult, reconcileResultOf } from "../../control/runtime/loop.ts";
+import { conditionChanged } from "../../control/runtime/predicates.ts";
+import { kindSource } from "../../control/runtime/sources.ts";
 import { keyOfObject } from "../../model/intent.ts";
 import type { Node, Pod, PodCondition } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/object.ts";
-import { formatTime, timeToMs } from "../../model/time.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import { formatTime, timeToMs } from "../../model/values/time.ts";
 
 const pods = { group: "", version: "v1", plural: "pods" } as const;
 const nodes = { group: "", version: "v1", plural: "nodes" } as const;

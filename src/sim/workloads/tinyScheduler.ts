@@ -1,10 +1,10 @@
-import type { Controllers } from "../../control/controllers.ts";
-import type { ReconcileResult } from "../../control/loop.ts";
-import { kindSource } from "../../control/sources.ts";
+import type { Controllers } from "../../control/runtime/controllers.ts";
+import type { ReconcileResult } from "../../control/runtime/loop.ts";
+import { kindSource } from "../../control/runtime/sources.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
-import { matchesNode } from "../../model/nodeMatch.ts";
-import { nanoOf } from "../../model/podRequests.ts";
-import { isTolerated } from "../../model/taints.ts";
+import { matchesNode } from "../../model/objects/nodeMatch.ts";
+import { nanoOf } from "../../model/objects/podRequests.ts";
+import { isTolerated } from "../../model/objects/taints.ts";
 
 const pods = { group: "", version: "v1", plural: "pods" } as const;
 const nodes = { group: "", version: "v1", plural: "nodes" } as const;

@@ -16,7 +16,7 @@ import { systemClock } from "../../../src/adapters/systemClock.ts";
 import { systemRandom } from "../../../src/adapters/systemRandom.ts";
 import { kubeconfigText } from "../../../src/apiserver/auth/kubeconfig.ts";
 import { type ApiServer, startApiServer } from "../../../src/apiserver/startApiServer.ts";
-import type { KubeObject } from "../../../src/model/object.ts";
+import type { KubeObject } from "../../../src/model/objects/object.ts";
 import type { PodAgent } from "../../../src/ports/podAgent.ts";
 import {
   generalise,

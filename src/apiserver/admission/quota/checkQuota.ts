@@ -1,4 +1,5 @@
 import type { Container, Pod } from "../../../model/kubernetes.generated.ts";
+import { forbiddenError } from "../../../model/objects/status.ts";
 import {
   addQuantities,
   compareQuantities,
@@ -7,8 +8,7 @@ import {
   type Quantity,
   quantityOf,
   subtractQuantities,
-} from "../../../model/quantity.ts";
-import { forbiddenError } from "../../../model/status.ts";
+} from "../../../model/values/quantity.ts";
 import type { AdmissionAttributes } from "../../admission.ts";
 import type { Core } from "../../verbs/core.ts";
 import type { QuotaAccount, QuotaLedger } from "./quotaLedger.ts";

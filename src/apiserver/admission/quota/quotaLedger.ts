@@ -1,5 +1,5 @@
 import type { ResourceQuota, ResourceQuotaSpec } from "../../../model/kubernetes.generated.ts";
-import { addQuantities, type Quantity, quantityOf, subtractQuantities } from "../../../model/quantity.ts";
+import { addQuantities, type Quantity, quantityOf, subtractQuantities } from "../../../model/values/quantity.ts";
 import type { ObjectStore } from "../../storage/objectStore.ts";
 import type { StoreEvent } from "../../storage/storeEvent.ts";
 import type { Version } from "../../storage/version.ts";

@@ -1,7 +1,7 @@
 /** What one object takes from the quota of its namespace. */
 import type { PersistentVolumeClaim, Pod, ResourceClaim, Service } from "../../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../../model/object.ts";
-import { parseQuantity, type Quantity, quantityOf } from "../../../model/quantity.ts";
+import type { KubeObject } from "../../../model/objects/object.ts";
+import { parseQuantity, type Quantity, quantityOf } from "../../../model/values/quantity.ts";
 import { podQosOf } from "../../kinds/pods/podQos.ts";
 import { podLimits, podRequests } from "../../kinds/pods/podResources.ts";
 

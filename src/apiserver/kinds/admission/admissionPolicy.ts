@@ -1,4 +1,3 @@
-import { duplicate, type FieldError, forbidden, invalid, required, tooMany } from "../../../model/fieldError.ts";
 import type {
   MutatingAdmissionPolicy,
   MutatingAdmissionPolicyBinding,
@@ -6,12 +5,20 @@ import type {
   ValidatingAdmissionPolicy,
   ValidatingAdmissionPolicyBinding,
 } from "../../../model/kubernetes.generated.ts";
-import { checkCelSyntax } from "../celExpression.ts";
-import { checkOneOf } from "../fieldChecks.ts";
+import {
+  duplicate,
+  type FieldError,
+  forbidden,
+  invalid,
+  required,
+  tooMany,
+} from "../../../model/objects/fieldError.ts";
+import { checkCelSyntax } from "../checks/celExpression.ts";
+import { checkOneOf } from "../checks/fieldChecks.ts";
+import { checkLabelSelector } from "../checks/labelChecks.ts";
+import { checkDnsSubdomain, checkQualifiedName } from "../checks/nameChecks.ts";
+import { repeats } from "../checks/repeats.ts";
 import { strategyOfKind } from "../kindStrategy.ts";
-import { checkLabelSelector } from "../labelChecks.ts";
-import { checkDnsSubdomain, checkQualifiedName } from "../nameChecks.ts";
-import { repeats } from "../repeats.ts";
 import {
   checkMatchConditions,
   checkMatchResources,

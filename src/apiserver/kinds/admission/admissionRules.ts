@@ -1,5 +1,5 @@
 /** What admission webhooks and admission policies share: which requests they look at. */
-import { duplicate, type FieldError, invalid, required, tooMany } from "../../../model/fieldError.ts";
+
 import type {
   MatchCondition,
   MatchResources,
@@ -7,12 +7,13 @@ import type {
   ParamKind,
   Variable,
 } from "../../../model/kubernetes.generated.ts";
-import { cIdentifierErrors } from "../../../model/names.ts";
-import { checkCelSyntax } from "../celExpression.ts";
-import { checkOneOf } from "../fieldChecks.ts";
-import { checkLabelSelector } from "../labelChecks.ts";
-import { checkQualifiedName } from "../nameChecks.ts";
-import { repeats } from "../repeats.ts";
+import { duplicate, type FieldError, invalid, required, tooMany } from "../../../model/objects/fieldError.ts";
+import { cIdentifierErrors } from "../../../model/objects/names.ts";
+import { checkCelSyntax } from "../checks/celExpression.ts";
+import { checkOneOf } from "../checks/fieldChecks.ts";
+import { checkLabelSelector } from "../checks/labelChecks.ts";
+import { checkQualifiedName } from "../checks/nameChecks.ts";
+import { repeats } from "../checks/repeats.ts";
 
 const operations = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 const conditionsMax = 64;

@@ -1,4 +1,3 @@
-import { duplicate, type FieldError, forbidden, invalid, notSupported, required } from "../../../model/fieldError.ts";
 import type {
   AdmissionregistrationWebhookClientConfig,
   MutatingWebhook,
@@ -6,11 +5,19 @@ import type {
   ValidatingWebhook,
   ValidatingWebhookConfiguration,
 } from "../../../model/kubernetes.generated.ts";
-import { checkOneOf, checkPortNumber } from "../fieldChecks.ts";
+import {
+  duplicate,
+  type FieldError,
+  forbidden,
+  invalid,
+  notSupported,
+  required,
+} from "../../../model/objects/fieldError.ts";
+import { checkOneOf, checkPortNumber } from "../checks/fieldChecks.ts";
+import { checkLabelSelector } from "../checks/labelChecks.ts";
+import { checkDnsSubdomain } from "../checks/nameChecks.ts";
+import { repeats } from "../checks/repeats.ts";
 import { strategyOfKind } from "../kindStrategy.ts";
-import { checkLabelSelector } from "../labelChecks.ts";
-import { checkDnsSubdomain } from "../nameChecks.ts";
-import { repeats } from "../repeats.ts";
 import { checkMatchConditions, checkRule, setRuleDefaults } from "./admissionRules.ts";
 
 type Webhook = MutatingWebhook | ValidatingWebhook;

@@ -1,7 +1,8 @@
 /** How much of a shared device one request may take: a list of amounts, or a range with steps. */
-import { type FieldError, forbidden, invalid, required, tooMany } from "../../../model/fieldError.ts";
+
 import type { CapacityRequestPolicyRange, DeviceCapacity } from "../../../model/kubernetes.generated.ts";
-import { compareAmounts, nanoOf } from "../amounts.ts";
+import { type FieldError, forbidden, invalid, required, tooMany } from "../../../model/objects/fieldError.ts";
+import { compareAmounts, nanoOf } from "../checks/amounts.ts";
 
 const validValuesMax = 10;
 

@@ -1,5 +1,5 @@
 /** What a claim asks for: requests, constraints between them, and configuration for their drivers. */
-import { type FieldError, invalid, notSupported, required } from "../../../model/fieldError.ts";
+
 import type {
   DeviceClaim,
   DeviceRequest,
@@ -7,8 +7,9 @@ import type {
   ExactDeviceRequest,
   ResourceClaimSpec,
 } from "../../../model/kubernetes.generated.ts";
-import { isNegativeAmount } from "../amounts.ts";
-import { checkDnsSubdomain } from "../nameChecks.ts";
+import { type FieldError, invalid, notSupported, required } from "../../../model/objects/fieldError.ts";
+import { isNegativeAmount } from "../checks/amounts.ts";
+import { checkDnsSubdomain } from "../checks/nameChecks.ts";
 import { checkFullyQualifiedIdentifier, checkQualifiedIdentifier, checkRequiredDnsLabel } from "./deviceNames.ts";
 import { checkCount, checkDeviceTolerations, checkOpaque, checkSelectors, checkUnique } from "./deviceParts.ts";
 

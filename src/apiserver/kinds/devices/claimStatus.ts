@@ -1,16 +1,24 @@
 /** What became of a claim: where it was allocated, who uses it, and what its drivers report. */
-import { type FieldError, forbidden, invalid, notSupported, required, tooLong } from "../../../model/fieldError.ts";
-import { cidrErrors } from "../../../model/ipAddress.ts";
-import { equalJson } from "../../../model/json.ts";
+
 import type {
   AllocatedDeviceStatus,
   AllocationResult,
   ResourceClaim,
   ResourceClaimConsumerReference,
 } from "../../../model/kubernetes.generated.ts";
-import { utf8Bytes } from "../contentSize.ts";
-import { checkImmutable } from "../fieldChecks.ts";
-import { checkNodeSelector } from "../pods/affinityValidation.ts";
+import {
+  type FieldError,
+  forbidden,
+  invalid,
+  notSupported,
+  required,
+  tooLong,
+} from "../../../model/objects/fieldError.ts";
+import { equalJson } from "../../../model/objects/json.ts";
+import { cidrErrors } from "../../../model/values/ipAddress.ts";
+import { utf8Bytes } from "../checks/contentSize.ts";
+import { checkImmutable } from "../checks/fieldChecks.ts";
+import { checkNodeSelector } from "../pods/validation/affinityValidation.ts";
 import { hasRequest } from "./claimSpec.ts";
 import { checkDriverName, checkPoolName, checkRequiredDnsLabel } from "./deviceNames.ts";
 import { checkBindingConditions, checkCount, checkOpaque, checkRawObject, checkUnique } from "./deviceParts.ts";

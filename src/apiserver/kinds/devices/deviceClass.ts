@@ -1,9 +1,9 @@
-import { type FieldError, invalid } from "../../../model/fieldError.ts";
-import { equalJson } from "../../../model/json.ts";
 import type { DeviceClass, DeviceTaintRule } from "../../../model/kubernetes.generated.ts";
-import { formatTime } from "../../../model/time.ts";
+import { type FieldError, invalid } from "../../../model/objects/fieldError.ts";
+import { equalJson } from "../../../model/objects/json.ts";
+import { formatTime } from "../../../model/values/time.ts";
 import { strategyOfKind } from "../kindStrategy.ts";
-import { isExtendedResource } from "../pods/resourceValidation.ts";
+import { isExtendedResource } from "../pods/validation/resourceValidation.ts";
 import { checkDriverName, checkPoolName, checkRequiredDnsLabel } from "./deviceNames.ts";
 import { checkCount, checkOpaque, checkSelectors, checkTaint } from "./deviceParts.ts";
 

@@ -1,7 +1,7 @@
 /** How drivers, pools, attributes and devices are called in resource.k8s.io. */
-import { type FieldError, invalid, required, tooLong } from "../../../model/fieldError.ts";
-import { cIdentifierErrors, dnsSubdomainErrors } from "../../../model/names.ts";
-import { checkDnsLabel, checkDnsSubdomain } from "../nameChecks.ts";
+import { type FieldError, invalid, required, tooLong } from "../../../model/objects/fieldError.ts";
+import { cIdentifierErrors, dnsSubdomainErrors } from "../../../model/objects/names.ts";
+import { checkDnsLabel, checkDnsSubdomain } from "../checks/nameChecks.ts";
 
 const driverBytesMax = 63;
 const poolBytesMax = 253;

@@ -1,4 +1,11 @@
 /** Pieces that claims, classes, slices and taint rules have in common. */
+
+import type {
+  DeviceSelector,
+  DeviceTaint,
+  DeviceToleration,
+  OpaqueDeviceConfiguration,
+} from "../../../model/kubernetes.generated.ts";
 import {
   duplicate,
   type FieldError,
@@ -8,16 +15,10 @@ import {
   required,
   tooLong,
   tooMany,
-} from "../../../model/fieldError.ts";
-import { isObject } from "../../../model/json.ts";
-import type {
-  DeviceSelector,
-  DeviceTaint,
-  DeviceToleration,
-  OpaqueDeviceConfiguration,
-} from "../../../model/kubernetes.generated.ts";
-import { checkDeviceExpression } from "../celExpression.ts";
-import { checkQualifiedName, labelValueProblem } from "../nameChecks.ts";
+} from "../../../model/objects/fieldError.ts";
+import { isObject } from "../../../model/objects/json.ts";
+import { checkDeviceExpression } from "../checks/celExpression.ts";
+import { checkQualifiedName, labelValueProblem } from "../checks/nameChecks.ts";
 import { checkDriverName } from "./deviceNames.ts";
 
 const rawBytesMax = 10 * 1024;

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { create, type Draft, nowText, update, updateStatus, world } from "../../../../test/fixtures/kindWrites.ts";
-import type { KubeObject } from "../../../model/object.ts";
+import type { KubeObject } from "../../../model/objects/object.ts";
 import { conversions } from "../../conversions.ts";
 import { strategyFor } from "../strategies.ts";
 

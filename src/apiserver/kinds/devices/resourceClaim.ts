@@ -1,9 +1,9 @@
 import { beta1Claim, beta1ClaimTemplate } from "../../../model/deviceConversion.ts";
-import type { FieldError } from "../../../model/fieldError.ts";
-import { forbidden } from "../../../model/fieldError.ts";
 import type { ResourceClaim, ResourceClaimTemplate } from "../../../model/kubernetes.generated.ts";
+import type { FieldError } from "../../../model/objects/fieldError.ts";
+import { forbidden } from "../../../model/objects/fieldError.ts";
 import type { WriteContext } from "../../strategy.ts";
-import { checkImmutable } from "../fieldChecks.ts";
+import { checkImmutable } from "../checks/fieldChecks.ts";
 import { strategyOfKind } from "../kindStrategy.ts";
 import { inStoredShape } from "../storedShape.ts";
 import { adminAccessPaths, checkClaimSpec, setClaimSpecDefaults } from "./claimSpec.ts";

@@ -1,5 +1,4 @@
 import { beta1Slice } from "../../../model/deviceConversion.ts";
-import { duplicate, type FieldError, invalid, required, tooLong } from "../../../model/fieldError.ts";
 import type {
   Counter,
   Device,
@@ -7,12 +6,13 @@ import type {
   ResourceSlice,
   ResourceSliceSpec,
 } from "../../../model/kubernetes.generated.ts";
-import { formatTime } from "../../../model/time.ts";
-import { isNegativeAmount } from "../amounts.ts";
-import { checkImmutable } from "../fieldChecks.ts";
+import { duplicate, type FieldError, invalid, required, tooLong } from "../../../model/objects/fieldError.ts";
+import { formatTime } from "../../../model/values/time.ts";
+import { isNegativeAmount } from "../checks/amounts.ts";
+import { checkImmutable } from "../checks/fieldChecks.ts";
+import { checkDnsSubdomain } from "../checks/nameChecks.ts";
 import { strategyOfKind } from "../kindStrategy.ts";
-import { checkDnsSubdomain } from "../nameChecks.ts";
-import { checkNodeSelector } from "../pods/affinityValidation.ts";
+import { checkNodeSelector } from "../pods/validation/affinityValidation.ts";
 import { inStoredShape } from "../storedShape.ts";
 import { checkCapacity } from "./capacityPolicy.ts";
 import { checkDriverName, checkPoolName, checkQualifiedIdentifier, checkRequiredDnsLabel } from "./deviceNames.ts";

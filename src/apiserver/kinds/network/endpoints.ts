@@ -1,3 +1,4 @@
+import type { Endpoint, EndpointAddress, EndpointSlice, Endpoints } from "../../../model/kubernetes.generated.ts";
 import {
   duplicate,
   type FieldError,
@@ -6,14 +7,13 @@ import {
   required,
   tooLong,
   tooMany,
-} from "../../../model/fieldError.ts";
-import { parseIp } from "../../../model/ipAddress.ts";
-import type { Endpoint, EndpointAddress, EndpointSlice, Endpoints } from "../../../model/kubernetes.generated.ts";
-import { checkIpAddress, checkReachableIp } from "../addressChecks.ts";
-import { checkImmutable, checkOneOf, checkPortNumber } from "../fieldChecks.ts";
+} from "../../../model/objects/fieldError.ts";
+import { parseIp } from "../../../model/values/ipAddress.ts";
+import { checkIpAddress, checkReachableIp } from "../checks/addressChecks.ts";
+import { checkImmutable, checkOneOf, checkPortNumber } from "../checks/fieldChecks.ts";
+import { checkDnsLabel, checkDnsSubdomain, checkQualifiedName } from "../checks/nameChecks.ts";
+import { repeats } from "../checks/repeats.ts";
 import { strategyOfKind } from "../kindStrategy.ts";
-import { checkDnsLabel, checkDnsSubdomain, checkQualifiedName } from "../nameChecks.ts";
-import { repeats } from "../repeats.ts";
 
 const protocols = ["SCTP", "TCP", "UDP"];
 

@@ -1,10 +1,10 @@
-import { type FieldError, forbidden, invalid, notSupported, required } from "../../../model/fieldError.ts";
-import { parseIp } from "../../../model/ipAddress.ts";
 import type { HTTPIngressPath, Ingress, IngressBackend, IngressClass } from "../../../model/kubernetes.generated.ts";
-import { wildcardSubdomainErrors } from "../../../model/names.ts";
-import { checkImmutable, checkPortNumber } from "../fieldChecks.ts";
+import { type FieldError, forbidden, invalid, notSupported, required } from "../../../model/objects/fieldError.ts";
+import { wildcardSubdomainErrors } from "../../../model/objects/names.ts";
+import { parseIp } from "../../../model/values/ipAddress.ts";
+import { checkImmutable, checkPortNumber } from "../checks/fieldChecks.ts";
+import { checkDns1035Label, checkDnsSubdomain, checkPathSegment, checkPortName } from "../checks/nameChecks.ts";
 import { strategyOfKind } from "../kindStrategy.ts";
-import { checkDns1035Label, checkDnsSubdomain, checkPathSegment, checkPortName } from "../nameChecks.ts";
 
 const pathTypes = ["Exact", "ImplementationSpecific", "Prefix"];
 const defaultClassAnnotation = "ingressclass.kubernetes.io/is-default-class";

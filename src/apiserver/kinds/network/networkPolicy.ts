@@ -1,11 +1,11 @@
-import { type FieldError, forbidden, invalid, required } from "../../../model/fieldError.ts";
-import { networkContains, parseCidr } from "../../../model/ipAddress.ts";
 import type { NetworkPolicy, NetworkPolicyPeer, NetworkPolicyPort } from "../../../model/kubernetes.generated.ts";
-import { checkCidr } from "../addressChecks.ts";
-import { checkOneOf, checkPortNumber } from "../fieldChecks.ts";
+import { type FieldError, forbidden, invalid, required } from "../../../model/objects/fieldError.ts";
+import { networkContains, parseCidr } from "../../../model/values/ipAddress.ts";
+import { checkCidr } from "../checks/addressChecks.ts";
+import { checkOneOf, checkPortNumber } from "../checks/fieldChecks.ts";
+import { checkLabelSelector } from "../checks/labelChecks.ts";
 import { strategyOfKind } from "../kindStrategy.ts";
-import { checkLabelSelector } from "../labelChecks.ts";
-import { checkPort } from "../pods/handlerValidation.ts";
+import { checkPort } from "../pods/validation/handlerValidation.ts";
 
 export const networkPolicyStrategy = strategyOfKind<NetworkPolicy>({
   generation: "spec",

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { nowMs, nowText } from "../../../../test/fixtures/kindWrites.ts";
 import type { Binding, Node, Pod } from "../../../model/kubernetes.generated.ts";
-import { StatusError } from "../../../model/status.ts";
+import { StatusError } from "../../../model/objects/status.ts";
 import { bindPod } from "./bindPod.ts";
 
 const pod = (edit: (pod: Pod) => void = () => {}): Pod => {

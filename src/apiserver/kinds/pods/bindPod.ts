@@ -1,8 +1,9 @@
 /** Binding: the one write by which a pod gets its node. */
-import { type FieldError, invalid, notSupported, required } from "../../../model/fieldError.ts";
+
 import type { Binding, Node, Pod } from "../../../model/kubernetes.generated.ts";
-import { dnsSubdomainErrors } from "../../../model/names.ts";
-import { conflict, invalidObject, type StatusError } from "../../../model/status.ts";
+import { type FieldError, invalid, notSupported, required } from "../../../model/objects/fieldError.ts";
+import { dnsSubdomainErrors } from "../../../model/objects/names.ts";
+import { conflict, invalidObject, type StatusError } from "../../../model/objects/status.ts";
 import { withPodCondition } from "./podConditions.ts";
 import { topologyLabelsOf } from "./topologyLabels.ts";
 

@@ -1,9 +1,10 @@
 /** `/ephemeralcontainers`: debug containers are added to a running pod, and never leave it again. */
-import { type FieldError, forbidden } from "../../../model/fieldError.ts";
-import { equalJson } from "../../../model/json.ts";
+
 import type { Pod } from "../../../model/kubernetes.generated.ts";
-import { checkPodSpec } from "./podSpecValidation.ts";
+import { type FieldError, forbidden } from "../../../model/objects/fieldError.ts";
+import { equalJson } from "../../../model/objects/json.ts";
 import { describeDifference } from "./podUpdate.ts";
+import { checkPodSpec } from "./validation/podSpecValidation.ts";
 
 const mirrorAnnotation = "kubernetes.io/config.mirror";
 

@@ -2,7 +2,7 @@
  * What a cluster's built-in admission does to a new pod: priority from its class, the grace that tolerations give on
  * failing nodes, and what its runtime class brings. A refusal is a 403, as it is upstream.
  */
-import { equalJson } from "../../../model/json.ts";
+
 import type {
   Node,
   Pod,
@@ -11,7 +11,8 @@ import type {
   RuntimeClass,
   Toleration,
 } from "../../../model/kubernetes.generated.ts";
-import { forbiddenError } from "../../../model/status.ts";
+import { equalJson } from "../../../model/objects/json.ts";
+import { forbiddenError } from "../../../model/objects/status.ts";
 import type { WriteContext } from "../../strategy.ts";
 import { topologyLabelsOf } from "./topologyLabels.ts";
 

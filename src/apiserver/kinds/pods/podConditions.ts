@@ -1,5 +1,5 @@
 import type { Pod, PodCondition } from "../../../model/kubernetes.generated.ts";
-import { formatTime } from "../../../model/time.ts";
+import { formatTime } from "../../../model/values/time.ts";
 
 export function podCondition(pod: Pod, type: string): PodCondition | undefined {
   return pod.status?.conditions?.find((condition) => condition.type === type);

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { create } from "../../../../test/fixtures/kindWrites.ts";
-import { describeFieldError } from "../../../model/fieldError.ts";
-import { copyJson } from "../../../model/json.ts";
 import type { Pod } from "../../../model/kubernetes.generated.ts";
+import { describeFieldError } from "../../../model/objects/fieldError.ts";
+import { copyJson } from "../../../model/objects/json.ts";
 import { prepareEphemeralContainers, validateEphemeralContainers } from "./ephemeralContainers.ts";
 import { preparePodResize, validatePodResize } from "./podResize.ts";
 

@@ -1,5 +1,5 @@
 import type { Container, PodSpec, ResourceRequirements } from "../../../model/kubernetes.generated.ts";
-import { compareAmounts, isZeroAmount } from "../amounts.ts";
+import { compareAmounts, isZeroAmount } from "../checks/amounts.ts";
 
 export type QosClass = "Guaranteed" | "Burstable" | "BestEffort";
 

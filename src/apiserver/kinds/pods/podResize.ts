@@ -1,9 +1,10 @@
 /** `/resize`: containers ask for more or less cpu and memory while they run; nothing else of the pod moves. */
-import { type FieldError, forbidden, invalid } from "../../../model/fieldError.ts";
-import { equalJson } from "../../../model/json.ts";
+
 import type { Container, Pod, PodSpec, ResourceRequirements } from "../../../model/kubernetes.generated.ts";
+import { type FieldError, forbidden, invalid } from "../../../model/objects/fieldError.ts";
+import { equalJson } from "../../../model/objects/json.ts";
 import { podQosOf } from "./podQos.ts";
-import { checkPodSpec } from "./podSpecValidation.ts";
+import { checkPodSpec } from "./validation/podSpecValidation.ts";
 
 const mirrorAnnotation = "kubernetes.io/config.mirror";
 

@@ -1,6 +1,6 @@
 /** What a pod as a whole asks for: its containers together, or its largest init container if that is more. */
 import type { Container, PodSpec } from "../../../model/kubernetes.generated.ts";
-import { addAmounts, compareAmounts } from "../amounts.ts";
+import { addAmounts, compareAmounts } from "../checks/amounts.ts";
 
 export type ResourceList = Record<string, string>;
 

@@ -1,10 +1,11 @@
 /** What a node or a controller may say about a pod, and what it may not take back. */
-import { duplicate, type FieldError, forbidden, invalid } from "../../../model/fieldError.ts";
+
 import type { ContainerStatus, Pod, PodSpec, PodStatus } from "../../../model/kubernetes.generated.ts";
-import { checkIpAddress } from "../addressChecks.ts";
-import { checkImmutable } from "../fieldChecks.ts";
-import { checkDnsSubdomain, checkQualifiedName } from "../nameChecks.ts";
-import { repeats } from "../repeats.ts";
+import { duplicate, type FieldError, forbidden, invalid } from "../../../model/objects/fieldError.ts";
+import { checkIpAddress } from "../checks/addressChecks.ts";
+import { checkImmutable } from "../checks/fieldChecks.ts";
+import { checkDnsSubdomain, checkQualifiedName } from "../checks/nameChecks.ts";
+import { repeats } from "../checks/repeats.ts";
 
 /** An older client drops fields that it does not know; these are put back rather than lost. */
 export function keepUnsaidStatus(next: PodStatus, old: PodStatus): void {

@@ -1,15 +1,15 @@
-import { type FieldError, forbidden, invalid } from "../../../model/fieldError.ts";
 import type { Pod, PodSpec } from "../../../model/kubernetes.generated.ts";
+import { type FieldError, forbidden, invalid } from "../../../model/objects/fieldError.ts";
 import { strategyOfKind } from "../kindStrategy.ts";
-import { applyLimitRangeDefaults, enforceLimitRangesOnPod } from "../limitRangeAdmission.ts";
+import { applyLimitRangeDefaults, enforceLimitRangesOnPod } from "../policy/limitRangeAdmission.ts";
 import { expandLabelKeys } from "./labelKeyExpansion.ts";
 import { admitPod } from "./podAdmission.ts";
 import { setPodDefaults } from "./podDefaults.ts";
 import { podQosOf } from "./podQos.ts";
-import { checkPodSpec } from "./podSpecValidation.ts";
 import { checkPodStatusUpdate, keepUnsaidStatus } from "./podStatusUpdate.ts";
 import { checkPodSpecUpdate } from "./podUpdate.ts";
 import { warnAboutPodSpec } from "./podWarnings.ts";
+import { checkPodSpec } from "./validation/podSpecValidation.ts";
 
 const noSpec: PodSpec = { containers: [] };
 

@@ -1,11 +1,12 @@
 /** The pod inside a workload: it is defaulted and checked as the pod it will become. */
-import { type FieldError, forbidden, invalid, notSupported } from "../../../model/fieldError.ts";
+
 import type { LabelSelector, PodTemplateSpec } from "../../../model/kubernetes.generated.ts";
-import { matchesLabels, selectorRequirements } from "../../../model/labelSelector.ts";
-import { checkLabels } from "../labelChecks.ts";
-import { checkQualifiedName } from "../nameChecks.ts";
+import { type FieldError, forbidden, invalid, notSupported } from "../../../model/objects/fieldError.ts";
+import { matchesLabels, selectorRequirements } from "../../../model/objects/labelSelector.ts";
+import { checkLabels } from "../checks/labelChecks.ts";
+import { checkQualifiedName } from "../checks/nameChecks.ts";
 import { setPodSpecDefaults } from "./podDefaults.ts";
-import { checkPodSpec } from "./podSpecValidation.ts";
+import { checkPodSpec } from "./validation/podSpecValidation.ts";
 
 export function setPodTemplateDefaults(template: PodTemplateSpec | undefined): void {
   if (template?.spec !== undefined) setPodSpecDefaults(template.spec);

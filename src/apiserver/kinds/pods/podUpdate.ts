@@ -2,8 +2,7 @@
  * A pod is a promise to a node, so nearly nothing of it can change: images, deadlines downwards, more tolerations,
  * fewer gates. While a gate holds it back no node has seen it, and its choice of nodes may still be narrowed.
  */
-import { type FieldError, forbidden, invalid, required } from "../../../model/fieldError.ts";
-import { equalJson } from "../../../model/json.ts";
+
 import type {
   Container,
   NodeAffinity,
@@ -12,6 +11,8 @@ import type {
   PodSpec,
   Toleration,
 } from "../../../model/kubernetes.generated.ts";
+import { type FieldError, forbidden, invalid, required } from "../../../model/objects/fieldError.ts";
+import { equalJson } from "../../../model/objects/json.ts";
 
 const mutableFields = [
   "`spec.containers[*].image`",

@@ -1,12 +1,12 @@
-import { type FieldError, forbidden, invalid, notSupported, required } from "../../../model/fieldError.ts";
-import { equalJson } from "../../../model/json.ts";
 import type { PersistentVolume, PersistentVolumeSpec } from "../../../model/kubernetes.generated.ts";
-import { isNegativeAmount, isZeroAmount } from "../amounts.ts";
-import { checkOneOf } from "../fieldChecks.ts";
+import { type FieldError, forbidden, invalid, notSupported, required } from "../../../model/objects/fieldError.ts";
+import { equalJson } from "../../../model/objects/json.ts";
+import { isNegativeAmount, isZeroAmount } from "../checks/amounts.ts";
+import { checkOneOf } from "../checks/fieldChecks.ts";
+import { checkDnsSubdomain } from "../checks/nameChecks.ts";
 import { strategyOfKind } from "../kindStrategy.ts";
-import { checkDnsSubdomain } from "../nameChecks.ts";
-import { checkNodeSelector } from "../pods/affinityValidation.ts";
-import { checkNoBacksteps } from "../pods/volumeMountValidation.ts";
+import { checkNodeSelector } from "../pods/validation/affinityValidation.ts";
+import { checkNoBacksteps } from "../pods/validation/volumeMountValidation.ts";
 
 const protection = "kubernetes.io/pv-protection";
 const accessModes = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];

@@ -1,6 +1,5 @@
 /** StorageClass and what CSI drivers register about themselves, their nodes and their attachments. */
-import { duplicate, type FieldError, forbidden, invalid, required, tooLong } from "../../../model/fieldError.ts";
-import { equalJson } from "../../../model/json.ts";
+
 import type {
   CSIDriver,
   CSINode,
@@ -9,12 +8,21 @@ import type {
   VolumeAttachment,
   VolumeAttributesClass,
 } from "../../../model/kubernetes.generated.ts";
-import { isNegativeAmount } from "../amounts.ts";
-import { checkImmutable, checkOneOf } from "../fieldChecks.ts";
+import {
+  duplicate,
+  type FieldError,
+  forbidden,
+  invalid,
+  required,
+  tooLong,
+} from "../../../model/objects/fieldError.ts";
+import { equalJson } from "../../../model/objects/json.ts";
+import { isNegativeAmount } from "../checks/amounts.ts";
+import { checkImmutable, checkOneOf } from "../checks/fieldChecks.ts";
+import { checkLabelSelector } from "../checks/labelChecks.ts";
+import { checkDnsSubdomain, checkQualifiedName } from "../checks/nameChecks.ts";
+import { repeats } from "../checks/repeats.ts";
 import { strategyOfKind } from "../kindStrategy.ts";
-import { checkLabelSelector } from "../labelChecks.ts";
-import { checkDnsSubdomain, checkQualifiedName } from "../nameChecks.ts";
-import { repeats } from "../repeats.ts";
 import { checkPersistentVolumeSpec } from "./persistentVolume.ts";
 
 const parametersMax = 512;

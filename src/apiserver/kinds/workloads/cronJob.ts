@@ -1,6 +1,6 @@
-import { type FieldError, invalid, notSupported, required } from "../../../model/fieldError.ts";
 import type { CronJob } from "../../../model/kubernetes.generated.ts";
-import { checkNonNegative, checkOneOf } from "../fieldChecks.ts";
+import { type FieldError, invalid, notSupported, required } from "../../../model/objects/fieldError.ts";
+import { checkNonNegative, checkOneOf } from "../checks/fieldChecks.ts";
 import { strategyOfKind } from "../kindStrategy.ts";
 import { warnAboutTemplate } from "../pods/podWarnings.ts";
 import { cronScheduleProblem } from "./cronSchedule.ts";

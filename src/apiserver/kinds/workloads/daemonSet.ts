@@ -1,12 +1,12 @@
-import { type FieldError, invalid, required } from "../../../model/fieldError.ts";
 import type { DaemonSet, DaemonSetSpec } from "../../../model/kubernetes.generated.ts";
+import { type FieldError, invalid, required } from "../../../model/objects/fieldError.ts";
 import {
   checkAtMostWholePercent,
   checkImmutable,
   checkIntOrPercent,
   checkNonNegative,
   checkOneOf,
-} from "../fieldChecks.ts";
+} from "../checks/fieldChecks.ts";
 import { strategyOfKind } from "../kindStrategy.ts";
 import { setPodTemplateDefaults } from "../pods/podTemplate.ts";
 import { warnAboutTemplate } from "../pods/podWarnings.ts";

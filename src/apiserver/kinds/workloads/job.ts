@@ -1,8 +1,8 @@
-import { type FieldError, invalid, required, tooLong } from "../../../model/fieldError.ts";
-import { equalJson } from "../../../model/json.ts";
 import type { Job, JobSpec, PodSpec, PodTemplateSpec } from "../../../model/kubernetes.generated.ts";
-import { dnsLabelErrors } from "../../../model/names.ts";
-import { checkImmutable } from "../fieldChecks.ts";
+import { type FieldError, invalid, required, tooLong } from "../../../model/objects/fieldError.ts";
+import { equalJson } from "../../../model/objects/json.ts";
+import { dnsLabelErrors } from "../../../model/objects/names.ts";
+import { checkImmutable } from "../checks/fieldChecks.ts";
 import { strategyOfKind } from "../kindStrategy.ts";
 import { setPodTemplateDefaults } from "../pods/podTemplate.ts";
 import { warnAboutTemplate } from "../pods/podWarnings.ts";

@@ -1,8 +1,15 @@
-import { duplicate, type FieldError, invalid, notSupported, required, tooMany } from "../../../model/fieldError.ts";
 import type { JobSpec, PodFailurePolicyRule } from "../../../model/kubernetes.generated.ts";
-import { checkNonNegative, checkOneOf } from "../fieldChecks.ts";
-import { checkLabelSelector } from "../labelChecks.ts";
-import { checkQualifiedName } from "../nameChecks.ts";
+import {
+  duplicate,
+  type FieldError,
+  invalid,
+  notSupported,
+  required,
+  tooMany,
+} from "../../../model/objects/fieldError.ts";
+import { checkNonNegative, checkOneOf } from "../checks/fieldChecks.ts";
+import { checkLabelSelector } from "../checks/labelChecks.ts";
+import { checkQualifiedName } from "../checks/nameChecks.ts";
 import { checkPodTemplate, checkTemplateMatchesSelector } from "../pods/podTemplate.ts";
 
 const indexedParallelismMax = 100_000;

@@ -1,6 +1,6 @@
-import { type FieldError, invalid, required } from "../../../model/fieldError.ts";
 import type { Job, JobStatus } from "../../../model/kubernetes.generated.ts";
-import { timeToMs } from "../../../model/time.ts";
+import { type FieldError, invalid, required } from "../../../model/objects/fieldError.ts";
+import { timeToMs } from "../../../model/values/time.ts";
 import { checkCounters } from "./workloadChecks.ts";
 
 const terminal = ["Failed", "Complete", "FailureTarget"];

@@ -1,6 +1,6 @@
-import { type FieldError, forbidden, required } from "../../../model/fieldError.ts";
 import type { ReplicaSet, ReplicationController } from "../../../model/kubernetes.generated.ts";
-import { checkImmutable, checkNonNegative } from "../fieldChecks.ts";
+import { type FieldError, forbidden, required } from "../../../model/objects/fieldError.ts";
+import { checkImmutable, checkNonNegative } from "../checks/fieldChecks.ts";
 import { strategyOfKind } from "../kindStrategy.ts";
 import {
   checkPodTemplate,

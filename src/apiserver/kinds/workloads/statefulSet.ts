@@ -1,9 +1,9 @@
-import { type FieldError, forbidden, invalid, required } from "../../../model/fieldError.ts";
-import { equalJson } from "../../../model/json.ts";
 import type { StatefulSet, StatefulSetSpec } from "../../../model/kubernetes.generated.ts";
-import { checkAtMostWholePercent, checkIntOrPercent, checkNonNegative, checkOneOf } from "../fieldChecks.ts";
+import { type FieldError, forbidden, invalid, required } from "../../../model/objects/fieldError.ts";
+import { equalJson } from "../../../model/objects/json.ts";
+import { checkAtMostWholePercent, checkIntOrPercent, checkNonNegative, checkOneOf } from "../checks/fieldChecks.ts";
+import { checkDnsLabel } from "../checks/nameChecks.ts";
 import { strategyOfKind } from "../kindStrategy.ts";
-import { checkDnsLabel } from "../nameChecks.ts";
 import { setPodTemplateDefaults } from "../pods/podTemplate.ts";
 import { warnAboutTemplate } from "../pods/podWarnings.ts";
 import { isNone } from "./deployment.ts";

@@ -1,7 +1,7 @@
-import { type FieldError, invalid, required } from "../../../model/fieldError.ts";
 import type { LabelSelector, PodTemplateSpec } from "../../../model/kubernetes.generated.ts";
-import { checkNonNegative } from "../fieldChecks.ts";
-import { checkLabelSelector, isEmptySelector } from "../labelChecks.ts";
+import { type FieldError, invalid, required } from "../../../model/objects/fieldError.ts";
+import { checkNonNegative } from "../checks/fieldChecks.ts";
+import { checkLabelSelector, isEmptySelector } from "../checks/labelChecks.ts";
 import { checkPodTemplate, checkTemplateMatchesSelector, checkTemplateRunsForever } from "../pods/podTemplate.ts";
 
 /** The parts that controllers of interchangeable pods share: a selector, and a template that it must match. */

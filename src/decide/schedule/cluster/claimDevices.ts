@@ -1,10 +1,10 @@
 import type { DeviceSubRequest, ExactDeviceRequest, Pod, ResourceClaim } from "../../../model/kubernetes.generated.ts";
 import { labelKeys } from "../../../model/scheduling/keys.ts";
+import { claimsHeldBy, extendedEntry, splitOn } from "../../devices/claims/extendedClaim.ts";
+import { extendedRequests, mappedResources } from "../../devices/claims/extendedResources.ts";
+import { isFinished, isOwnedBy, isReservedFor, type PodClaim } from "../../devices/claims/podClaims.ts";
 import { type ClaimsFit, ClaimTrial, type DeviceView } from "../../devices/claimTrial.ts";
-import { usesOf } from "../../devices/deviceUse.ts";
-import { claimsHeldBy, extendedEntry, splitOn } from "../../devices/extendedClaim.ts";
-import { extendedRequests, mappedResources } from "../../devices/extendedResources.ts";
-import { isFinished, isOwnedBy, isReservedFor, type PodClaim } from "../../devices/podClaims.ts";
+import { usesOf } from "../../devices/search/deviceUse.ts";
 import type { DeviceClaims, DeviceFit, ExtendedFit } from "./deviceClaims.ts";
 import type { NodeState } from "./nodeState.ts";
 import { gpuMaker } from "./resources.ts";

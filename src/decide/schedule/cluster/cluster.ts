@@ -1,7 +1,7 @@
 import { assert } from "../../../model/assert.ts";
-import { equalFields } from "../../../model/json.ts";
 import type { Node, PodGroup as PlainGroup, Pod, PriorityClass } from "../../../model/kubernetes.generated.ts";
-import { podRequests } from "../../../model/podRequests.ts";
+import { equalFields } from "../../../model/objects/json.ts";
+import { podRequests } from "../../../model/objects/podRequests.ts";
 import {
   defaultSchedulerName,
   gpuGroupsOfLabels,

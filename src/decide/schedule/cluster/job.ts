@@ -1,4 +1,3 @@
-import { durationToMs } from "../../../model/goDuration.ts";
 import type { Pod } from "../../../model/kubernetes.generated.ts";
 import { annotationKeys } from "../../../model/scheduling/keys.ts";
 import {
@@ -8,7 +7,8 @@ import {
   type SubGroup,
   type TopologyConstraint,
 } from "../../../model/scheduling/podGroup.ts";
-import { timeToMs } from "../../../model/time.ts";
+import { durationToMs } from "../../../model/values/goDuration.ts";
+import { timeToMs } from "../../../model/values/time.ts";
 import type { Step } from "../placement/gang.ts";
 import type { QueueState } from "../queues/queueTree.ts";
 import { type Vector, zeroVector } from "./resources.ts";

@@ -1,5 +1,5 @@
-import { equalFields } from "../../../model/json.ts";
 import type { PodGroup as PlainGroup, PriorityClass } from "../../../model/kubernetes.generated.ts";
+import { equalFields } from "../../../model/objects/json.ts";
 import { defaultSchedulerName, kaiSchedulerName } from "../../../model/scheduling/keys.ts";
 import { defaultPriority, type PodGroup } from "../../../model/scheduling/podGroup.ts";
 import type { Topology } from "../../../model/scheduling/topology.ts";

@@ -1,5 +1,5 @@
 import type { Node, Taint } from "../../../model/kubernetes.generated.ts";
-import { nanoOf } from "../../../model/podRequests.ts";
+import { nanoOf } from "../../../model/objects/podRequests.ts";
 import { labelKeys } from "../../../model/scheduling/keys.ts";
 import type { PodShape } from "./podShape.ts";
 import { gpuMaker, type ResourceNames, type Vector, wholeCapacity, zeroVector } from "./resources.ts";

@@ -6,7 +6,7 @@ import type {
   TopologySpreadConstraint,
   WeightedPodAffinityTerm,
 } from "../../../model/kubernetes.generated.ts";
-import { podRequests } from "../../../model/podRequests.ts";
+import { podRequests } from "../../../model/objects/podRequests.ts";
 import { annotationKeys, defaultSchedulerName } from "../../../model/scheduling/keys.ts";
 import { type GpuRequest, isShared, readGpuRequest } from "./gpuRequest.ts";
 import { cpuAt, gpuAt, gpuMaker, memoryAt, migWeight, podsAt, type ResourceNames, wholeAmount } from "./resources.ts";

@@ -1,5 +1,5 @@
 import type { PodAffinityTerm, TopologySpreadConstraint } from "../../../model/kubernetes.generated.ts";
-import { type LabelRequirements, matchesLabels, selectorRequirements } from "../../../model/labelSelector.ts";
+import { type LabelRequirements, matchesLabels, selectorRequirements } from "../../../model/objects/labelSelector.ts";
 import { DomainCounter, type DomainCounts, type NodeFilter } from "./domainCounter.ts";
 import type { LabelDomains } from "./labelDomains.ts";
 import type { NodeState } from "./nodeState.ts";

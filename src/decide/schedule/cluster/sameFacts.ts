@@ -1,5 +1,5 @@
-import { equalFields } from "../../../model/json.ts";
 import type { Node } from "../../../model/kubernetes.generated.ts";
+import { equalFields } from "../../../model/objects/json.ts";
 import type { PodGroup } from "../../../model/scheduling/podGroup.ts";
 
 /** What of an object's news matters: heartbeats and accounts change nothing that decides. */

@@ -4,8 +4,8 @@
  */
 
 import type { Node, Pod } from "../../../model/kubernetes.generated.ts";
-import { parseQuantity } from "../../../model/quantity.ts";
-import { mappedResources } from "../../devices/extendedResources.ts";
+import { parseQuantity } from "../../../model/values/quantity.ts";
+import { mappedResources } from "../../devices/claims/extendedResources.ts";
 import { gpuAt, type ResourceNames } from "./resources.ts";
 
 /** More than any pod asks for, and sums of it stay whole numbers. */

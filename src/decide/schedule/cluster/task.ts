@@ -1,6 +1,6 @@
 import type { Pod } from "../../../model/kubernetes.generated.ts";
 import { annotationKeys, isReservationPod, labelKeys } from "../../../model/scheduling/keys.ts";
-import { timeToMs } from "../../../model/time.ts";
+import { timeToMs } from "../../../model/values/time.ts";
 import type { Verdict } from "../explain/verdict.ts";
 import { gpuMilliOf } from "./gpuRequest.ts";
 import type { Job, PodSet } from "./job.ts";

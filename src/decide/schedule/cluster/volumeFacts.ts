@@ -4,7 +4,7 @@ import type {
   PersistentVolumeClaim,
   StorageClass,
 } from "../../../model/kubernetes.generated.ts";
-import { matchesTerm } from "../../../model/nodeMatch.ts";
+import { matchesTerm } from "../../../model/objects/nodeMatch.ts";
 import type { NodeState } from "./nodeState.ts";
 import type { Task } from "./task.ts";
 

@@ -1,5 +1,10 @@
 import type { PodDisruptionBudget } from "../../../model/kubernetes.generated.ts";
-import { type LabelSelector, matchesLabels, matchNothing, selectorRequirements } from "../../../model/labelSelector.ts";
+import {
+  type LabelSelector,
+  matchesLabels,
+  matchNothing,
+  selectorRequirements,
+} from "../../../model/objects/labelSelector.ts";
 import type { Task } from "../cluster/task.ts";
 
 /** How many pods may be disrupted, by PodDisruptionBudgets. Kubernetes' preemption spares those beyond that where it can, and takes them where it must. */

@@ -1,5 +1,5 @@
 import type { Taint } from "../../../model/kubernetes.generated.ts";
-import { isTolerated } from "../../../model/taints.ts";
+import { isTolerated } from "../../../model/objects/taints.ts";
 import { isShared } from "../cluster/gpuRequest.ts";
 import type { GroupNode, Job } from "../cluster/job.ts";
 import type { NodeState } from "../cluster/nodeState.ts";

@@ -1,6 +1,6 @@
-import { nanoOf } from "../../../model/podRequests.ts";
+import { nanoOf } from "../../../model/objects/podRequests.ts";
 import { labelKeys } from "../../../model/scheduling/keys.ts";
-import { formatTime } from "../../../model/time.ts";
+import { formatTime } from "../../../model/values/time.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { isShared } from "../cluster/gpuRequest.ts";
 import { barredTypes, typeBarText } from "../cluster/gpuTypes.ts";

@@ -14,19 +14,19 @@ import type {
   ResourceSlice,
   StorageClass,
 } from "../../../model/kubernetes.generated.ts";
-import { nanoOf } from "../../../model/podRequests.ts";
+import { nanoOf } from "../../../model/objects/podRequests.ts";
 import { type BindRequest, isFinallyFailed, podUidOf } from "../../../model/scheduling/bindRequest.ts";
 import { gpuGroupsOfLabels, labelKeys, nodeHeldBy, scalingNamespace } from "../../../model/scheduling/keys.ts";
 import type { PodGroup } from "../../../model/scheduling/podGroup.ts";
 import type { Queue } from "../../../model/scheduling/queue.ts";
 import type { Topology } from "../../../model/scheduling/topology.ts";
 import type { ExtendedAllocation } from "../../bind/claimStatus.ts";
-import { allocatedStateOf } from "../../devices/allocatedState.ts";
-import { bornClaimOf, claimsHeldBy, extendedEntry, unbornClaim } from "../../devices/extendedClaim.ts";
-import { ExtendedResources } from "../../devices/extendedResources.ts";
-import { allFeatures } from "../../devices/features.ts";
-import { SliceBook } from "../../devices/pools.ts";
-import { SelectorCache } from "../../devices/selectors.ts";
+import { bornClaimOf, claimsHeldBy, extendedEntry, unbornClaim } from "../../devices/claims/extendedClaim.ts";
+import { ExtendedResources } from "../../devices/claims/extendedResources.ts";
+import { allocatedStateOf } from "../../devices/search/allocatedState.ts";
+import { allFeatures } from "../../devices/search/features.ts";
+import { SliceBook } from "../../devices/search/pools.ts";
+import { SelectorCache } from "../../devices/search/selectors.ts";
 import { ClaimDevices } from "../cluster/claimDevices.ts";
 import { Cluster } from "../cluster/cluster.ts";
 import type { GroupNode, Job } from "../cluster/job.ts";

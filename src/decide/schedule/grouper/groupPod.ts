@@ -1,9 +1,9 @@
-import { durationToMs } from "../../../model/goDuration.ts";
 import type { Pod } from "../../../model/kubernetes.generated.ts";
-import { splitApiVersion } from "../../../model/object.ts";
+import { splitApiVersion } from "../../../model/objects/object.ts";
 import { annotationKeys, labelKeys } from "../../../model/scheduling/keys.ts";
 import { type PodGroup, type PodGroupSpec, podGroupApiVersion } from "../../../model/scheduling/podGroup.ts";
 import { defaultQueueName } from "../../../model/scheduling/queue.ts";
+import { durationToMs } from "../../../model/values/goDuration.ts";
 import { type KindPriorities, kindPriority } from "./grouperSettings.ts";
 import { defaultGrouper, groupers, passedOver } from "./kinds.ts";
 import { kindName, type Workload } from "./workload.ts";

@@ -1,4 +1,4 @@
-import { isObject } from "../../../model/json.ts";
+import { isObject } from "../../../model/objects/json.ts";
 import { kaiSchedulerName, labelKeys } from "../../../model/scheduling/keys.ts";
 import type { KaiConfigSpec } from "../../../model/scheduling/schedulingShard.ts";
 

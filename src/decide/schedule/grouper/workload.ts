@@ -1,6 +1,6 @@
-import { isObject, type JsonObject } from "../../../model/json.ts";
 import type { Pod } from "../../../model/kubernetes.generated.ts";
-import { splitApiVersion } from "../../../model/object.ts";
+import { isObject, type JsonObject } from "../../../model/objects/json.ts";
+import { splitApiVersion } from "../../../model/objects/object.ts";
 import type { PodGroupSpec, SubGroup } from "../../../model/scheduling/podGroup.ts";
 
 /** An owner of a pod. Where it cannot be read, what the owner reference says of it is all there is. */

@@ -1,7 +1,7 @@
 import type { Taint } from "../../../model/kubernetes.generated.ts";
-import { matchesNode, matchesTerm } from "../../../model/nodeMatch.ts";
+import { matchesNode, matchesTerm } from "../../../model/objects/nodeMatch.ts";
+import { isTolerated } from "../../../model/objects/taints.ts";
 import { labelKeys } from "../../../model/scheduling/keys.ts";
-import { isTolerated } from "../../../model/taints.ts";
 import type { NodeFilter } from "../cluster/domainCounter.ts";
 import { isShared, shareMemoryMiB } from "../cluster/gpuRequest.ts";
 import type { NodeState } from "../cluster/nodeState.ts";

@@ -1,4 +1,4 @@
-import { uuid5 } from "../../../model/uuid5.ts";
+import { uuid5 } from "../../../model/values/uuid5.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import type { DeviceFit } from "../cluster/deviceClaims.ts";
 import { isShared, shareMemoryMiB } from "../cluster/gpuRequest.ts";

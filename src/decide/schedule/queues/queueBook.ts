@@ -1,4 +1,4 @@
-import { equalFields } from "../../../model/json.ts";
+import { equalFields } from "../../../model/objects/json.ts";
 import type { Queue } from "../../../model/scheduling/queue.ts";
 import type { Job } from "../cluster/job.ts";
 import { type Vector, zeroVector } from "../cluster/resources.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { ObjectMeta } from "../../../model/object.ts";
+import type { ObjectMeta } from "../../../model/objects/object.ts";
 import { chosenLabels, metricLabelsOf } from "./queueMetricLabels.ts";
 
 const meta = (labels?: Record<string, string>) => ({ name: "q", ...(labels && { labels }) }) as unknown as ObjectMeta;

@@ -1,4 +1,4 @@
-import type { ObjectMeta } from "../../../model/object.ts";
+import type { ObjectMeta } from "../../../model/objects/object.ts";
 import type { KaiConfigSpec } from "../../../model/scheduling/schedulingShard.ts";
 
 /** A label of queues that their metrics have too, under a name of its own. */

@@ -1,6 +1,6 @@
-import { durationToMs } from "../../../model/goDuration.ts";
 import { defaultQueuePriority, type Queue, type QueueResource, unlimited } from "../../../model/scheduling/queue.ts";
-import { timeToMs } from "../../../model/time.ts";
+import { durationToMs } from "../../../model/values/goDuration.ts";
+import { timeToMs } from "../../../model/values/time.ts";
 import { addTo, type Vector, zeroVector } from "../cluster/resources.ts";
 
 /** A queue in its tree, with what it may hold, holds and should get. GPUs in thousandths, CPU in thousandths, memory in bytes. */

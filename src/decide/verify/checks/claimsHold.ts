@@ -7,8 +7,8 @@ import type {
   ResourceClaim,
   ResourceSlice,
 } from "../../../model/kubernetes.generated.ts";
-import { matchesNode } from "../../../model/nodeMatch.ts";
-import { nanoOf } from "../../../model/podRequests.ts";
+import { matchesNode } from "../../../model/objects/nodeMatch.ts";
+import { nanoOf } from "../../../model/objects/podRequests.ts";
 import { type Check, type Evidence, judged, notApplicable } from "../check.ts";
 import { claimOfPod, claimsByKey } from "../claims.ts";
 import { type ClusterSnapshot, isServed, objectsOf } from "../clusterSnapshot.ts";

@@ -1,5 +1,5 @@
 import type { Pod } from "../../../model/kubernetes.generated.ts";
-import { timeToMs } from "../../../model/time.ts";
+import { timeToMs } from "../../../model/values/time.ts";
 import { type Check, type Evidence, judged, notApplicable } from "../check.ts";
 import { isServed } from "../clusterSnapshot.ts";
 import { type Gang, gangsOf, isMet, shortfall } from "../gangs.ts";

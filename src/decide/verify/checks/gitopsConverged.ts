@@ -2,7 +2,7 @@
  * The gate in front of a verdict: what is to be deployed has been handed over. All of it, and there is something: a gate that
  * opens for one good object out of many, or for none, verifies an empty cluster.
  */
-import type { KubeObject } from "../../../model/object.ts";
+import type { KubeObject } from "../../../model/objects/object.ts";
 import { type Check, type CheckFinding, type Evidence, judged } from "../check.ts";
 import { type ClusterSnapshot, objectsOf } from "../clusterSnapshot.ts";
 import { list, record, text } from "../gangs.ts";

@@ -1,5 +1,5 @@
 import type { Node } from "../../../model/kubernetes.generated.ts";
-import { nanoOf } from "../../../model/podRequests.ts";
+import { nanoOf } from "../../../model/objects/podRequests.ts";
 import { type Check, type Evidence, judged, notApplicable } from "../check.ts";
 import { type ClusterSnapshot, isServed, objectsOf } from "../clusterSnapshot.ts";
 import { newestDevices } from "./claimsHold.ts";

@@ -1,6 +1,6 @@
 import type { Node, Pod } from "../../../model/kubernetes.generated.ts";
-import { matchesNode } from "../../../model/nodeMatch.ts";
-import { isTolerated } from "../../../model/taints.ts";
+import { matchesNode } from "../../../model/objects/nodeMatch.ts";
+import { isTolerated } from "../../../model/objects/taints.ts";
 import { type Check, type Evidence, judged } from "../check.ts";
 import { isBound, isFinished, placementOf, podName } from "../placement.ts";
 

@@ -1,6 +1,6 @@
 import type { Node, Pod } from "../../../model/kubernetes.generated.ts";
-import { type Amounts, nanoOf, podRequests } from "../../../model/podRequests.ts";
-import { formatQuantity } from "../../../model/quantity.ts";
+import { type Amounts, nanoOf, podRequests } from "../../../model/objects/podRequests.ts";
+import { formatQuantity } from "../../../model/values/quantity.ts";
 import { type Check, type Evidence, judged } from "../check.ts";
 import { placementOf } from "../placement.ts";
 

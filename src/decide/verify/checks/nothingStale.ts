@@ -1,6 +1,6 @@
 import type { Node, Pod } from "../../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../../model/object.ts";
-import { timeToMs } from "../../../model/time.ts";
+import type { KubeObject } from "../../../model/objects/object.ts";
+import { timeToMs } from "../../../model/values/time.ts";
 import { type Check, type Evidence, judged } from "../check.ts";
 import { objectsOf } from "../clusterSnapshot.ts";
 import { record, text } from "../gangs.ts";

@@ -1,5 +1,5 @@
 import type { Pod } from "../../../model/kubernetes.generated.ts";
-import { podRequests } from "../../../model/podRequests.ts";
+import { podRequests } from "../../../model/objects/podRequests.ts";
 import { type Check, type Evidence, judged } from "../check.ts";
 import { placementOf, podName } from "../placement.ts";
 import { misfit } from "./nodesFit.ts";

@@ -1,5 +1,5 @@
 import type { Pod } from "../../../model/kubernetes.generated.ts";
-import { nanoOf, podRequests } from "../../../model/podRequests.ts";
+import { nanoOf, podRequests } from "../../../model/objects/podRequests.ts";
 import { type Check, type Evidence, judged, notApplicable } from "../check.ts";
 import { type ClusterSnapshot, isServed, objectsOf } from "../clusterSnapshot.ts";
 import { record, text } from "../gangs.ts";

@@ -1,6 +1,5 @@
 /** GPU shares: reservation pods that hold a whole GPU for a group, and the pods that use parts of it. */
 import type { Pod } from "../../../model/kubernetes.generated.ts";
-import { parseQuantity, QuantityError } from "../../../model/quantity.ts";
 import { type BindRequest, isFinallyFailed, podUidOf } from "../../../model/scheduling/bindRequest.ts";
 import {
   annotationKeys,
@@ -9,6 +8,7 @@ import {
   labelKeys,
   nodeHeldBy,
 } from "../../../model/scheduling/keys.ts";
+import { parseQuantity, QuantityError } from "../../../model/values/quantity.ts";
 import { type Check, type Evidence, judged, notApplicable } from "../check.ts";
 import { type ClusterSnapshot, isServed, objectsOf } from "../clusterSnapshot.ts";
 import { isFinished, placementOf, podName } from "../placement.ts";

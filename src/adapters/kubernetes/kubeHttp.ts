@@ -1,0 +1,390 @@
+import type { IncomingMessage } from "node:http";
+import { isObject, type JsonObject } from "../../model/objects/json.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import { type Outcome, type Refusal, refused, succeeded } from "../../model/outcome.ts";
+import type { Cancel } from "../../ports/cancel.ts";
+import type { Clock } from "../../ports/clock.ts";
+import type {
+  BindTarget,
+  CallOptions,
+  DeleteOptions,
+  KubeApi,
+  KubeList,
+  ListOptions,
+  ObjectRef,
+  Patch,
+  ResourceRef,
+  Watch,
+  WatchOptions,
+  WatchSink,
+  WriteOptions,
+} from "../../ports/kubeApi.ts";
+import type { Log } from "../../ports/log.ts";
+import { Agents } from "../kubeHttp/agents.ts";
+import { jsonIn, refusalIn, refusalOfBroken, warningsIn } from "../kubeHttp/answers.ts";
+import { bindingBody, deleteBody, evictionBody } from "../kubeHttp/bodies.ts";
+import type { KubeConnection } from "../kubeHttp/connection.ts";
+import { CredentialKeeper, type HeldCredentials } from "../kubeHttp/credentialKeeper.ts";
+import { type Answered, type Broken, type Endpoint, endpointOf, exchange } from "../kubeHttp/exchange.ts";
+import { collectionPath, listQuery, objectPath, queryText, wantsBookmarks, watchQuery } from "../kubeHttp/paths.ts";
+import { WatchConnection } from "../kubeHttp/watchConnection.ts";
+
+export interface KubeHttpOptions {
+  /** Who owns the fields that are written, unless a call says otherwise. */
+  readonly fieldManager: string;
+  readonly userAgent?: string;
+  /** How long one try of a call may take; a minute unless said otherwise, as long as API servers give it. */
+  readonly requestMs?: number;
+  /** A watch with bookmarks that is silent for this long is broken off; servers send one a minute. */
+  readonly watchSilenceMs?: number;
+  /** Let the server pack large answers; default true. Unpacking costs more than it saves on one machine. */
+  readonly gzip?: boolean;
+}
+
+/** A connection to a cluster. */
+export interface KubeHttp extends KubeApi {
+  /** Ends watches without a word and breaks off calls. */
+  close(): void;
+}
+
+/** Reads that the server asks to repeat later are repeated this often, if it does not ask for more patience than that. */
+const repeatsMax = 3;
+const patienceMs = 5_000;
+const patienceMsMin = 100;
+
+const watchSilenceMsDefault = 180_000;
+const requestMsDefault = 60_000;
+const knownWarningsMax = 1_000;
+
+const patchTypes = {
+  merge: "application/merge-patch+json",
+  strategic: "application/strategic-merge-patch+json",
+  json: "application/json-patch+json",
+  apply: "application/apply-patch+yaml",
+} as const;
+
+/**
+ * The Kubernetes API of any cluster over HTTP.
+ *
+ * What matters is what is known after a failure: a request that was never sent did not happen (`Unavailable`), and of a
+ * request whose answer is missing nobody knows (`Unknown`). A write is sent once. Two exceptions are none: a 401 says
+ * that nothing was done, so the same write goes out again with new credentials; and reads may be repeated freely.
+ */
+export function kubeHttp(
+  connection: KubeConnection,
+  ports: { readonly clock: Clock; readonly log: Log },
+  options: KubeHttpOptions,
+): KubeHttp {
+  return new KubeOverHttp(connection, ports, options);
+}
+
+interface Request {
+  readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+  readonly path: string;
+  readonly body?: unknown;
+  readonly contentType?: string;
+  readonly cancel?: Cancel | undefined;
+  readonly mayLeave?: (() => boolean) | undefined;
+}
+
+class KubeOverHttp implements KubeHttp {
+  private readonly clock: Clock;
+  private readonly log: Log;
+  private readonly options: KubeHttpOptions;
+  private readonly endpoint: Endpoint & { readonly prefix: string };
+  private readonly keeper: CredentialKeeper;
+  private readonly agents: Agents;
+  private readonly headers: Readonly<Record<string, string | string[]>>;
+  private readonly knownWarnings = new Set<string>();
+  private readonly watches = new Set<Watch>();
+  private closed = false;
+
+  constructor(connection: KubeConnection, ports: { clock: Clock; log: Log }, options: KubeHttpOptions) {
+    this.clock = ports.clock;
+    this.log = ports.log;
+    this.options = options;
+    this.endpoint = endpointOf(connection.server);
+    this.keeper = new CredentialKeeper(connection.credentials, this.clock, this.log);
+    this.agents = new Agents(connection);
+    this.headers = {
+      ...connection.headers,
+      accept: "application/json",
+      "user-agent": options.userAgent ?? "muster",
+    };
+  }
+
+  async get(ref: ObjectRef, options: CallOptions = {}): Promise<Outcome<KubeObject>> {
+    if (ref.name === "") return nameless;
+    return this.object({ method: "GET", path: objectPath(ref), ...limitsIn(options) });
+  }
+
+  async list(kind: ResourceRef, options: ListOptions = {}): Promise<Outcome<KubeList>> {
+    const path = `${collectionPath(kind, options.namespace ?? "")}${listQuery(options)}`;
+    const answer = await this.json({ method: "GET", path, ...limitsIn(options) });
+    return answer.ok ? listIn(answer.value) : answer;
+  }
+
+  create(kind: ResourceRef, object: KubeObject, options: WriteOptions = {}): Promise<Outcome<KubeObject>> {
+    const path = `${collectionPath(kind, object.metadata?.namespace ?? "")}${this.writeQuery(options)}`;
+    return this.object({ method: "POST", path, body: object, ...limitsIn(options) });
+  }
+
+  async update(ref: ObjectRef, object: KubeObject, options: WriteOptions = {}): Promise<Outcome<KubeObject>> {
+    if (ref.name === "") return nameless;
+    const path = `${objectPath(ref)}${this.writeQuery(options)}`;
+    return this.object({ method: "PUT", path, body: object, ...limitsIn(options) });
+  }
+
+  async patch(ref: ObjectRef, patch: Patch, options: WriteOptions = {}): Promise<Outcome<KubeObject>> {
+    if (ref.name === "") return nameless;
+    const force = patch.type === "apply" && patch.force === true ? true : undefined;
+    const path = `${objectPath(ref)}${this.writeQuery(options, { force })}`;
+    const contentType = patchTypes[patch.type];
+    return this.object({ method: "PATCH", path, body: patch.body, contentType, ...limitsIn(options) });
+  }
+
+  async delete(ref: ObjectRef, options: DeleteOptions = {}): Promise<Outcome<KubeObject | undefined>> {
+    if (ref.name === "") return nameless;
+    const body = deleteBody(options);
+    const answer = await this.object({ method: "DELETE", path: objectPath(ref), body, ...limitsIn(options) });
+    return answer.ok && answer.value.kind === "Status" ? succeeded(undefined) : answer;
+  }
+
+  async bind(pod: ObjectRef, target: BindTarget, options: WriteOptions = {}): Promise<Outcome<undefined>> {
+    if (pod.name === "") return nameless;
+    const path = `${objectPath({ ...pod, subresource: "binding" })}${this.writeQuery(options)}`;
+    return nothingOf(await this.json({ method: "POST", path, body: bindingBody(pod, target), ...limitsIn(options) }));
+  }
+
+  async evict(pod: ObjectRef, options: DeleteOptions = {}): Promise<Outcome<undefined>> {
+    if (pod.name === "") return nameless;
+    const query = queryText({ dryRun: options.dryRun === true ? "All" : undefined });
+    const path = `${objectPath({ ...pod, subresource: "eviction" })}${query}`;
+    return nothingOf(await this.json({ method: "POST", path, body: evictionBody(pod, options), ...limitsIn(options) }));
+  }
+
+  watch(kind: ResourceRef, options: WatchOptions, sink: WatchSink): Watch {
+    let open = true;
+    let connection: WatchConnection | undefined;
+    const watch: Watch = {
+      stop: () => {
+        open = false;
+        this.watches.delete(watch);
+        connection?.stop();
+      },
+    };
+    const end = (why: Outcome<never> | undefined): void => {
+      if (!open) return;
+      open = false;
+      this.watches.delete(watch);
+      sink.ended(why);
+    };
+    const path = `${collectionPath(kind, options.namespace ?? "")}${watchQuery(options)}`;
+    const connect = (held: HeldCredentials, mayAskAgain: boolean): void => {
+      if (!open) return;
+      const request = { method: "GET", path: this.endpoint.prefix + path, headers: this.headersFor(held, false) };
+      const limits = { clock: this.clock, openMs: this.requestMs, silenceMs: this.silenceMs(options) };
+      const agent = this.agents.for("watches", held.credentials);
+      connection = new WatchConnection(this.endpoint, agent, request, limits, {
+        opened: (response) => this.noteWarnings(response, "GET", path),
+        event: (event) => {
+          if (open) sink.event(event);
+        },
+        ended: (why, code) => {
+          if (code === 401 && mayAskAgain) void again(held, why);
+          else {
+            if (why !== undefined) this.log.info({ path, why }, "a watch broke off");
+            end(why);
+          }
+        },
+      });
+    };
+    const again = (held: HeldCredentials, why: Outcome<never> | undefined): Promise<void> =>
+      attempt(async () => {
+        const next = await this.keeper.afterRefusal(held);
+        if (next.edition === held.edition) end(why);
+        else connect(next, false);
+      });
+    const attempt = (run: () => Promise<void>): Promise<void> =>
+      run().catch((error: unknown) => end(this.withoutCredentials(error)));
+    this.watches.add(watch);
+    void attempt(async () => {
+      // The caller holds the watch before anything is told to its sink.
+      await undefined;
+      if (this.closed) end(closedRefusal);
+      else connect(await this.keeper.current(), true);
+    });
+    return watch;
+  }
+
+  close(): void {
+    this.closed = true;
+    for (const watch of [...this.watches]) watch.stop();
+    this.agents.close();
+  }
+
+  private get requestMs(): number {
+    return this.options.requestMs ?? requestMsDefault;
+  }
+
+  /** Without bookmarks a quiet collection is silent for as long as it likes. */
+  private silenceMs(options: WatchOptions): number | undefined {
+    return wantsBookmarks(options) ? (this.options.watchSilenceMs ?? watchSilenceMsDefault) : undefined;
+  }
+
+  private writeQuery(options: WriteOptions, more: { force?: boolean | undefined } = {}): string {
+    const { fieldManager = this.options.fieldManager, dryRun } = options;
+    return queryText({ fieldManager, dryRun: dryRun === true ? "All" : undefined, ...more });
+  }
+
+  private async object(request: Request): Promise<Outcome<KubeObject>> {
+    const answer = await this.json(request);
+    if (!answer.ok || answer.value["kind"] === "Status" || isObject(answer.value["metadata"])) {
+      return answer as Outcome<KubeObject>;
+    }
+    return refused("Unknown", "the answer is JSON, and no object of Kubernetes");
+  }
+
+  private async json(request: Request): Promise<Outcome<JsonObject>> {
+    const answer = await this.call(request);
+    if (!("kind" in answer)) return answer;
+    const value = jsonIn(answer.bytes.toString("utf8"));
+    if (value !== undefined) return succeeded(value);
+    const { method, path } = request;
+    this.log.warn({ method, path, code: answer.code }, "the API server's answer cannot be read");
+    return refused("Unknown", `HTTP ${answer.code} with an answer that is no object`);
+  }
+
+  /** Sends until there is an answer that counts. Never rejects. */
+  private async call(request: Request): Promise<Answered | Refusal> {
+    const isRead = request.method === "GET";
+    let held: HeldCredentials | undefined;
+    let reconnected = false;
+    let reauthenticated = false;
+    for (let repeats = 0; ; ) {
+      if (this.closed) return closedRefusal;
+      if (request.cancel?.cancelled === true) return refused("Unavailable", "cancelled before it was sent");
+      let result: Answered | Broken;
+      try {
+        held ??= await this.keeper.current();
+        result = await this.send(request, held);
+      } catch (error) {
+        return this.withoutCredentials(error);
+      }
+      if (result.kind === "broken") {
+        if (isRead && result.onKeptConnection && !reconnected) {
+          reconnected = true;
+          continue;
+        }
+        return this.broken(request, result);
+      }
+      const { code, response, bytes } = result;
+      this.noteWarnings(response, request.method, request.path);
+      if (code >= 200 && code < 300) return result;
+      if (code === 401 && !reauthenticated) {
+        reauthenticated = true;
+        const before: HeldCredentials = held;
+        try {
+          held = await this.keeper.afterRefusal(before);
+        } catch (error) {
+          return this.withoutCredentials(error);
+        }
+        if (held.edition !== before.edition) continue;
+      }
+      const refusal = refusalIn(code, response.headers, bytes, this.clock.nowMs());
+      const { retryAfterMs } = refusal;
+      const busy = code === 429 || code === 503;
+      if (!isRead || !busy || retryAfterMs === undefined || retryAfterMs > patienceMs || repeats >= repeatsMax) {
+        return refusal;
+      }
+      repeats++;
+      await this.wait(Math.max(retryAfterMs, patienceMsMin), request.cancel);
+    }
+  }
+
+  private send({ method, path, body, contentType, cancel, mayLeave }: Request, held: HeldCredentials) {
+    const agent = this.agents.for("calls", held.credentials);
+    const sent = body === undefined ? {} : { body: JSON.stringify(body) };
+    const headers = this.headersFor(held, this.options.gzip !== false);
+    if (body !== undefined) headers["content-type"] = contentType ?? "application/json";
+    const limits = { clock: this.clock, timeoutMs: this.requestMs, cancel, mayLeave };
+    return exchange(this.endpoint, agent, { method, path: this.endpoint.prefix + path, headers, ...sent }, limits);
+  }
+
+  private headersFor({ credentials }: HeldCredentials, gzip: boolean): Record<string, string | string[]> {
+    const headers: Record<string, string | string[]> = { ...this.headers };
+    if (gzip) headers["accept-encoding"] = "gzip";
+    if (credentials.authorization !== undefined) headers["authorization"] = credentials.authorization;
+    return headers;
+  }
+
+  private broken({ method, path }: Request, broken: Broken): Refusal {
+    const refusal = refusalOfBroken(broken);
+    if (broken.why !== "cancelled" && broken.why !== "withdrawn") {
+      this.log.warn({ method, path, reason: refusal.reason, cause: broken.error }, "a request got no answer");
+    }
+    return refusal;
+  }
+
+  private withoutCredentials(error: unknown): Refusal {
+    this.log.warn({ cause: error }, "no credentials for the API server");
+    return refused("Unauthorized", `no credentials: ${error instanceof Error ? error.message : String(error)}`);
+  }
+
+  private wait(ms: number, cancel: Cancel | undefined): Promise<void> {
+    return new Promise((resolve) => {
+      let forget = (): void => {};
+      const cancelTimer = this.clock.after(ms, () => {
+        forget();
+        resolve();
+      });
+      forget =
+        cancel?.onCancel(() => {
+          cancelTimer();
+          resolve();
+        }) ?? forget;
+    });
+  }
+
+  /** What the server has doubts about is told once: the same object is written again and again. */
+  private noteWarnings(response: IncomingMessage, method: string, path: string): void {
+    if (response.headers["warning"] === undefined) return;
+    for (const warning of warningsIn(response)) {
+      if (this.knownWarnings.has(warning) || this.knownWarnings.size >= knownWarningsMax) continue;
+      this.knownWarnings.add(warning);
+      this.log.warn({ warning, method, path }, "the API server warns");
+    }
+  }
+}
+
+function limitsIn({ cancel, mayLeave }: CallOptions): Pick<Request, "cancel" | "mayLeave"> {
+  return { cancel, mayLeave };
+}
+
+const closedRefusal: Refusal = refused("Unavailable", "the connection to the cluster was closed");
+
+/** Without a name the path would be that of the whole collection. */
+const nameless: Refusal = refused("Invalid", "resource name may not be empty");
+
+function nothingOf(outcome: Outcome<unknown>): Outcome<undefined> {
+  return outcome.ok ? succeeded(undefined) : outcome;
+}
+
+/** Items of built-in kinds do not repeat the kind that their list says. */
+/** A list, or that somebody else than an API server answered: a proxy, a page for logging in. */
+function listIn(json: JsonObject): Outcome<KubeList> {
+  const { kind, apiVersion, metadata, items } = json;
+  const objects = items ?? [];
+  if (typeof kind !== "string" || !isObject(metadata) || !Array.isArray(objects)) return noList;
+  const itemKind = kind.endsWith("List") ? kind.slice(0, -"List".length) : kind;
+  for (const object of objects) {
+    if (!isObject(object) || !isObject(object["metadata"])) return noList;
+    object["kind"] ??= itemKind;
+    object["apiVersion"] ??= apiVersion as string;
+  }
+  const { continue: continueToken = "", resourceVersion: revision = "" } = metadata as Record<string, string>;
+  const list = { revision, items: objects as unknown as KubeObject[] };
+  return succeeded(continueToken === "" ? list : { ...list, continueToken });
+}
+
+const noList = refused("Unknown", "the answer is JSON, and no list of objects");

@@ -1,0 +1,55 @@
+/** Expressions inside specs, judged when they are written rather than when they run. */
+
+import { compileDeviceExpression, deviceCostMax, deviceExpressionBytesMax } from "../../../cel/device.ts";
+import { CelSyntaxError } from "../../../cel/lexer.ts";
+import { parse } from "../../../cel/parse.ts";
+import { type FieldError, forbidden, invalid, required, tooLong } from "../../../model/objects/fieldError.ts";
+import { utf8Bytes } from "./contentSize.ts";
+
+/** Verdicts come again with every claim that is stamped from one template. */
+const verdicts = new Map<string, FieldError | null>();
+const verdictsMax = 1024;
+
+/** A device selector: about `device`, and true or false. */
+export function checkDeviceExpression(expression: string | undefined, path: string, errors: FieldError[]): void {
+  if (!checkLength(expression, path, errors)) return;
+  let verdict = verdicts.get(expression);
+  if (verdict === undefined) {
+    verdict = deviceVerdict(expression);
+    if (verdicts.size >= verdictsMax) verdicts.clear();
+    verdicts.set(expression, verdict);
+  }
+  if (verdict !== null) errors.push({ ...verdict, field: path });
+}
+
+function deviceVerdict(expression: string): FieldError | null {
+  const result = compileDeviceExpression(expression);
+  if (!result.ok) return invalid("", expression, result.message);
+  // Where a size is not declared the estimate is infinite, and the limit at run time has the last word.
+  const { costMax } = result.program;
+  const isTooComplex = costMax > deviceCostMax && Number.isFinite(costMax);
+  return isTooComplex ? forbidden("", "too complex, exceeds cost limit") : null;
+}
+
+/** Any other expression: whether it is one at all. What its names mean is known only where it runs. */
+export function checkCelSyntax(expression: string | undefined, path: string, errors: FieldError[]): void {
+  if (!checkLength(expression, path, errors)) return;
+  try {
+    parse(expression);
+  } catch (error) {
+    if (!(error instanceof CelSyntaxError)) throw error;
+    errors.push(invalid(path, expression, `compilation failed: ${error.message}`));
+  }
+}
+
+function checkLength(expression: string | undefined, path: string, errors: FieldError[]): expression is string {
+  if (!expression) {
+    errors.push(required(path));
+    return false;
+  }
+  if (utf8Bytes(expression) > deviceExpressionBytesMax) {
+    errors.push(tooLong(path, deviceExpressionBytesMax));
+    return false;
+  }
+  return true;
+}

@@ -1,0 +1,224 @@
+import { kubeHttp } from "../../adapters/kubernetes/kubeHttp.ts";
+import { pinoLog } from "../../adapters/pinoLog.ts";
+import { systemClock } from "../../adapters/systemClock.ts";
+import {
+  annotatedFaults,
+  type Fault,
+  type FaultKind,
+  faultKinds,
+  isActive,
+  readFault,
+} from "../../kubelet/node/faults.ts";
+import { isSimulated } from "../../kubelet/node/simNode.ts";
+import { addFaults, clearFaults, faultId, listFaults } from "../../kubelet/run/clusterFaults.ts";
+import type { Node } from "../../model/kubernetes.generated.ts";
+import type { JsonObject } from "../../model/objects/json.ts";
+import { UserError } from "../../model/userError.ts";
+import type { KubeApi } from "../../ports/kubeApi.ts";
+import { type ClusterFlags, findCluster } from "./findCluster.ts";
+import { mustSucceed } from "./mustSucceed.ts";
+
+export interface FaultFlags extends ClusterFlags {
+  readonly node?: string;
+  readonly pod?: string;
+  readonly selector?: string;
+  readonly namespace?: string;
+  readonly for?: string;
+  readonly in?: string;
+  readonly output: "text" | "json";
+}
+
+/** Injects a fault: `muster fault gpu-unhealthy --node h100-0 --device 3 --for 1m`. */
+export async function injectFault(kind: string, params: readonly string[], flags: FaultFlags): Promise<void> {
+  const given: JsonObject = { kind, ...paramsIn(kind, params) };
+  if (flags.for !== undefined) given["for"] = flags.for;
+  if (flags.in !== undefined) given["in"] = flags.in;
+  const pod = podTarget(flags);
+  if (pod !== undefined) given["pod"] = pod;
+  const nodes = flags.node === undefined ? [undefined] : flags.node.split(",").map((name) => name.trim());
+  const nowMs = systemClock().nowMs();
+  // Everything is read before anything is sent: a mistake of the third node must not leave two faults behind.
+  const faults = nodes.map((node) => {
+    const about = node ?? flags.pod ?? "";
+    return readFault(node === undefined ? given : { ...given, node }, { nowMs, id: faultId(kind, nowMs, about) });
+  });
+  await withCluster(flags, async (kube) => {
+    for (const fault of faults) if (fault.node !== undefined) await requireSimulated(kube, fault.node, fault.params);
+    mustSucceed(await addFaults(kube, faults, nowMs), "the fault could not be written");
+  });
+  if (flags.output === "json") say(JSON.stringify({ faults: faults.map((fault) => shown(fault, nowMs)) }));
+  else for (const fault of faults) say(`${fault.id}: ${faultKinds[fault.kind].effect}`);
+}
+
+export async function showFaults(flags: FaultFlags): Promise<void> {
+  const nowMs = systemClock().nowMs();
+  const { faults, problems } = await withCluster(flags, async (kube) => {
+    const cluster = mustSucceed(await listFaults(kube), "the faults could not be read");
+    const nodes = mustSucceed(await kube.list(nodesKind), "the nodes could not be read");
+    const own = nodes.items.filter(isSimulated).map((node) => annotatedFaults(node.metadata));
+    return {
+      faults: [...cluster.faults, ...own.flatMap((each) => each.faults)],
+      problems: [...cluster.problems, ...own.flatMap((each) => each.problems)],
+    };
+  });
+  if (flags.output === "json") {
+    say(JSON.stringify({ faults: faults.map((fault) => shown(fault, nowMs)), problems }));
+    return;
+  }
+  if (faults.length === 0) say("no faults");
+  for (const fault of faults) {
+    const { state, target, ends } = shown(fault, nowMs);
+    say(`${fault.id}  ${fault.kind}  ${target}  ${state}${ends === null ? "" : `, until ${ends}`}`);
+  }
+  for (const problem of problems) process.stderr.write(`muster: not obeyed: ${problem}\n`);
+}
+
+export async function clearFault(ids: readonly string[], flags: FaultFlags & { all?: boolean }): Promise<void> {
+  if (ids.length === 0 && flags.all !== true) {
+    throw new UserError("fault-unnamed", "no fault was named", "pass the ids that `muster fault list` shows, or --all");
+  }
+  const cleared = await withCluster(flags, async (kube) =>
+    mustSucceed(await clearFaults(kube, flags.all === true ? undefined : ids), "the faults could not be cleared"),
+  );
+  const missing = flags.all === true ? [] : ids.filter((id) => !cleared.includes(id));
+  if (flags.output === "json") say(JSON.stringify({ cleared, missing }));
+  else for (const id of cleared) say(`${id} cleared`);
+  if (missing.length === 0) return;
+  throw new UserError(
+    "fault-missing",
+    `there is no fault ${missing.join(", ")}`,
+    "`muster fault list` shows them; one that stands in a node's annotation goes with `kubectl annotate node NAME sim.muster.dev/faults-`",
+  );
+}
+
+export function showKinds(flags: { readonly output: "text" | "json" }): void {
+  if (flags.output === "json") {
+    const rows = Object.entries(faultKinds).map(([kind, { target, lasts, effect, params }]) => {
+      return { kind, target, lasts, effect, params };
+    });
+    say(JSON.stringify({ kinds: rows }));
+    return;
+  }
+  for (const [kind, { target, effect, params }] of Object.entries(faultKinds)) {
+    const names = Object.keys(params).map((name) => `--${kebab(name)}`);
+    say(`${kind.padEnd(18)} ${target.padEnd(5)} ${effect}${names.length === 0 ? "" : `; ${names.join(" ")}`}`);
+  }
+}
+
+const nodesKind = { group: "", version: "v1", plural: "nodes" };
+
+/** `--device 3`, `--device=3` or a flag alone for true, by the names of the kind's parameters. */
+function paramsIn(kind: string, words: readonly string[]): JsonObject {
+  const known = Object.hasOwn(faultKinds, kind) ? Object.keys(faultKinds[kind as FaultKind].params) : undefined;
+  const given: JsonObject = {};
+  for (let at = 0; at < words.length; at++) {
+    const word = words[at] ?? "";
+    const match = /^--([a-z][a-z-]*)(?:=(.*))?$/s.exec(word);
+    if (match === null) throw badParameter(`${JSON.stringify(word)} is no parameter`, known);
+    const name = camel(match[1] ?? "");
+    // A kind that nobody knows is told as such, and not by its parameters.
+    if (known !== undefined && !known.includes(name))
+      throw badParameter(`${kind} has no parameter --${match[1]}`, known);
+    const next = words[at + 1];
+    if (match[2] !== undefined) given[name] = match[2];
+    else if (next === undefined || next.startsWith("--")) given[name] = true;
+    else {
+      given[name] = next;
+      at++;
+    }
+  }
+  return given;
+}
+
+function badParameter(message: string, known: readonly string[] | undefined): UserError {
+  const names = (known ?? []).map((name) => `--${kebab(name)}`).join(", ");
+  const cure = names === "" ? "`muster fault kinds` lists what there is" : `use one of: ${names}`;
+  return new UserError("fault-invalid", message, cure);
+}
+
+function podTarget({ pod, selector, namespace }: FaultFlags): JsonObject | undefined {
+  if (pod === undefined && selector === undefined && namespace === undefined) return undefined;
+  const target: JsonObject = {};
+  if (pod !== undefined) {
+    const [first = "", second] = pod.split("/");
+    target["name"] = second ?? first;
+    target["namespace"] = second === undefined ? (namespace ?? "default") : first;
+  } else if (namespace !== undefined) target["namespace"] = namespace;
+  if (selector !== undefined) {
+    const labels: JsonObject = {};
+    for (const part of selector.split(",")) {
+      const match = /^([^=]+)=([^=]*)$/.exec(part.trim());
+      if (match === null) {
+        throw new UserError(
+          "fault-invalid",
+          `--selector ${selector} cannot be read`,
+          "write labels as app=web,tier=front; only equality is understood",
+        );
+      }
+      labels[match[1] ?? ""] = match[2] ?? "";
+    }
+    target["labels"] = labels;
+  }
+  return target;
+}
+
+async function requireSimulated(kube: KubeApi, name: string, params: Fault["params"]): Promise<void> {
+  const found = await kube.get({ ...nodesKind, namespace: "", name });
+  if (!found.ok && found.reason === "NotFound") {
+    throw new UserError("fault-node-missing", `there is no node ${name}`, "`kubectl get nodes` shows their names");
+  }
+  const node = mustSucceed(found, `node ${name} could not be read`) as unknown as Node;
+  const gpus = Number(node.metadata.labels?.["nvidia.com/gpu.count"] ?? node.status?.capacity?.["nvidia.com/gpu"] ?? 0);
+  if (isSimulated(node) && Number(params["device"] ?? 0) >= gpus && params["device"] !== undefined) {
+    throw new UserError(
+      "fault-device-missing",
+      `node ${name} has ${gpus === 0 ? "no GPUs" : `the GPUs 0 to ${gpus - 1}`}`,
+      "pass --device with one that it has",
+    );
+  }
+  if (isSimulated(node)) return;
+  throw new UserError(
+    "fault-node-real",
+    `node ${name} is not simulated`,
+    "faults are for nodes with the annotation kwok.x-k8s.io/node=fake",
+  );
+}
+
+function shown(fault: Fault, nowMs: number) {
+  const { id, kind, node, pod, fromMs, untilMs, params } = fault;
+  const isOver = untilMs !== undefined && untilMs <= nowMs;
+  const labels = Object.entries(pod?.labels ?? {}).map(([key, value]) => `${key}=${value}`);
+  const pods = pod === undefined ? [] : [`pod ${pod.namespace ?? "*"}/${pod.name ?? "*"} ${labels.join(",")}`.trim()];
+  const target = [...(node === undefined ? [] : [`node ${node}`]), ...pods].join(", ");
+  return {
+    id,
+    kind,
+    target: target === "" ? "everywhere" : target,
+    state: isOver ? "over" : isActive(fault, nowMs) ? "active" : "to come",
+    begins: new Date(fromMs).toISOString(),
+    ends: untilMs === undefined ? null : new Date(untilMs).toISOString(),
+    params,
+  };
+}
+
+async function withCluster<T>(flags: ClusterFlags, run: (kube: KubeApi) => Promise<T>): Promise<T> {
+  const log = pinoLog({ level: "error" });
+  const kube = kubeHttp(await findCluster(flags), { clock: systemClock(), log }, { fieldManager: "muster-fault" });
+  try {
+    return await run(kube);
+  } finally {
+    kube.close();
+  }
+}
+
+function say(text: string): void {
+  process.stdout.write(`${text}\n`);
+}
+
+function kebab(name: string): string {
+  return name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+}
+
+function camel(name: string): string {
+  return name.replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
+}

@@ -1,0 +1,51 @@
+import type { Component } from "../../control/component.ts";
+import { deviceCachesOf } from "../../control/devices/deviceCaches.ts";
+import { allFeatures, type DeviceFeatures } from "../../decide/devices/search/features.ts";
+import { UserError } from "../../model/userError.ts";
+
+/** Kubernetes' names of what can be switched here. */
+const gates: Readonly<Record<string, keyof DeviceFeatures>> = {
+  DRAAdminAccess: "adminAccess",
+  DRAConsumableCapacity: "consumableCapacity",
+  DRAExtendedResource: "extendedResource",
+  DRAFractionalCapacityRange: "fractionalCapacityRange",
+  DRAPartitionableDevices: "partitionableDevices",
+  DRAPrioritizedList: "prioritizedList",
+};
+
+/** Reads `--feature-gates A=false,B=true`. */
+export function parseFeatureGates(given: readonly string[]): DeviceFeatures {
+  const features: Record<keyof DeviceFeatures, boolean> = { ...allFeatures };
+  const known = Object.keys(gates).join(", ");
+  for (const text of given.flatMap((each) => each.split(","))) {
+    const [name = "", value = "", ...rest] = text.split("=").map((each) => each.trim());
+    const feature = Object.hasOwn(gates, name) ? gates[name] : undefined;
+    if (feature === undefined) {
+      const problem = `there is no feature gate ${JSON.stringify(name)}`;
+      throw new UserError("unknown-feature-gate", problem, `pass --feature-gates NAME=true|false with one of ${known}`);
+    }
+    const isOn = { true: true, false: false }[value.toLowerCase()];
+    if (isOn === undefined || rest.length > 0) {
+      const problem = `feature gate ${name} is ${JSON.stringify(text.slice(text.indexOf("=") + 1))}, not true or false`;
+      throw new UserError("bad-feature-gate", problem, `pass --feature-gates ${name}=true or ${name}=false`);
+    }
+    features[feature] = isOn;
+  }
+  return features;
+}
+
+/** The same components, with the features of devices that are wanted. */
+export function withFeatureGates(components: readonly Component[], given: readonly string[]): Component[] {
+  if (given.length === 0) return [...components];
+  const features = parseFeatureGates(given);
+  return components.map((component) => {
+    if (component.name !== "devices" && component.name !== "scheduler") return component;
+    return {
+      ...component,
+      add: (controllers) => {
+        deviceCachesOf(controllers).useFeatures(features);
+        component.add(controllers);
+      },
+    };
+  });
+}

@@ -1,0 +1,34 @@
+import { readFile } from "node:fs/promises";
+import { parse } from "yaml";
+import type { Component } from "../../control/component.ts";
+import { gangComponent } from "../../control/gang/gangComponent.ts";
+import { readGangConfiguration } from "../../model/gang/settings.ts";
+import { describeFieldError } from "../../model/objects/fieldError.ts";
+import { UserError } from "../../model/userError.ts";
+
+/** The same components, with the gang operator as a Grove OperatorConfiguration says. */
+export async function withGangConfig(components: readonly Component[], file: string | undefined): Promise<Component[]> {
+  if (file === undefined) return [...components];
+  const read = readGangConfiguration(await readDocument(file));
+  if ("errors" in read) {
+    throw new UserError(
+      "gang-config-invalid",
+      `${file}: ${read.errors.map(describeFieldError).join("; ")}`,
+      "correct these fields; docs/gangs.md lists those that have a meaning",
+    );
+  }
+  return components.map((component) => (component.name === "gang" ? gangComponent(read.settings) : component));
+}
+
+async function readDocument(file: string): Promise<unknown> {
+  try {
+    return parse(await readFile(file, "utf8"));
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw new UserError(
+      "gang-config-unreadable",
+      `${file}: ${why}`,
+      "pass --gang-config with a YAML file that you may read",
+    );
+  }
+}

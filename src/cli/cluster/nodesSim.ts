@@ -1,0 +1,125 @@
+import { randomUUID } from "node:crypto";
+import { hostname } from "node:os";
+import { kubeHttp } from "../../adapters/kubernetes/kubeHttp.ts";
+import { pinoLog } from "../../adapters/pinoLog.ts";
+import { prometheus } from "../../adapters/prometheus.ts";
+import { systemClock } from "../../adapters/systemClock.ts";
+import { systemRandom } from "../../adapters/systemRandom.ts";
+import { ensureDefinitions } from "../../control/ensureObjects.ts";
+import { Controllers } from "../../control/runtime/controllers.ts";
+import { draDefaults } from "../../kubelet/devices/draDevices.ts";
+import { type Delays, fastDelays, generalDelays, livelyDelays } from "../../kubelet/pods/podPlan.ts";
+import { kinds } from "../../kubelet/run/kubeletContext.ts";
+import { nodesComponent } from "../../kubelet/run/nodesComponent.ts";
+import { parsePools, profilesWith } from "../../model/profiles/profiles.ts";
+import { UserError } from "../../model/userError.ts";
+import type { KubeApi, ResourceRef } from "../../ports/kubeApi.ts";
+import { type ClusterFlags, findCluster } from "./findCluster.ts";
+import { mustSucceed } from "./mustSucceed.ts";
+import { readProfiles } from "./readProfiles.ts";
+import { untilSignal } from "./untilSignal.ts";
+
+export interface NodesSimFlags extends ClusterFlags {
+  readonly pool: readonly string[];
+  readonly profileFile: readonly string[];
+  readonly seed: string;
+  readonly delays: "fast" | "lively" | "general";
+  readonly taint?: boolean;
+  readonly install?: boolean;
+  readonly holder?: string;
+  readonly leaseSeconds: string;
+  readonly logLevel: "debug" | "info" | "warn" | "error";
+  readonly output: "text" | "json";
+}
+
+const delaysByName: Readonly<Record<NodesSimFlags["delays"], Delays>> = {
+  fast: fastDelays,
+  lively: livelyDelays,
+  general: generalDelays,
+};
+
+/** Simulated nodes against any API server, until a signal. Only nodes with KWOK's annotation are touched, under their leases. */
+export async function runNodesSim(flags: NodesSimFlags): Promise<void> {
+  const profiles = profilesWith(await readProfiles(flags.profileFile));
+  const pools = parsePools(flags.pool, profiles);
+  const leaseSeconds = positive(flags.leaseSeconds, "--lease-seconds");
+  const clock = systemClock();
+  const random = systemRandom();
+  const log = pinoLog({ level: flags.logLevel });
+  const metrics = prometheus({ onProblem: (problem) => log.warn({ ...problem }, "a metric cannot be counted") });
+  const connection = await findCluster(flags);
+  const kube = kubeHttp(connection, { clock, log }, { fieldManager: "muster-nodes" });
+  const holder = flags.holder ?? `${hostname()}-${randomUUID().slice(0, 8)}`;
+  try {
+    if (flags.install === true)
+      mustSucceed(
+        await ensureDefinitions({ kube, clock }, [nodesComponent().component]),
+        "the definitions could not be installed",
+      );
+    const dra = await isServed(kube, kinds.slices);
+    const stages = await isServed(kube, kinds.stages);
+    const nodes = nodesComponent({
+      pools,
+      profiles,
+      seed: flags.seed,
+      holder,
+      leaseSeconds,
+      kwokTaint: flags.taint === true,
+      delays: delaysByName[flags.delays],
+      dra: dra ? draDefaults : undefined,
+      stages,
+      concurrency: 32,
+      writesPerNode: 8,
+    });
+    const controllers = new Controllers(
+      { kube, clock, random, log, metrics },
+      { fieldManager: "muster-nodes", graceMs: 5_000 },
+    );
+    nodes.component.add(controllers);
+    const signal = untilSignal();
+    const started = await Promise.race([controllers.start(), signal]);
+    if (started === true) {
+      sayReady(flags, {
+        api: connection.server,
+        holder,
+        dra,
+        stages,
+        nodes: pools.reduce((sum, { count }) => sum + count, 0),
+      });
+      await signal;
+    }
+    await controllers.stop();
+    // Whoever comes next need not wait until they run out.
+    await nodes.release(kube);
+  } finally {
+    kube.close();
+  }
+}
+
+/** Whether the server knows the kind; anything but a plain "no such thing" is told. */
+async function isServed(kube: KubeApi, kind: ResourceRef): Promise<boolean> {
+  const found = await kube.list(kind, { limit: 1 });
+  if (found.ok) return true;
+  if (found.reason === "NotFound") return false;
+  mustSucceed(found, "the cluster could not be asked");
+  return false;
+}
+
+function positive(text: string, flag: string): number {
+  const number = Number(text);
+  if (/^[0-9]+$/.test(text) && number > 0) return number;
+  throw new UserError("bad-number", `${flag} ${text} is no whole number above 0`, `pass ${flag} with one, such as 40`);
+}
+
+function sayReady(
+  flags: NodesSimFlags,
+  about: { api: string; holder: string; nodes: number; dra: boolean; stages: boolean },
+): void {
+  if (flags.output === "json") {
+    process.stdout.write(`${JSON.stringify({ ready: true, ...about })}\n`);
+    return;
+  }
+  process.stdout.write(`ready: ${about.nodes} nodes of pools on ${about.api}, leases held as ${about.holder}\n`);
+  if (!about.dra) process.stdout.write("the server does not know resource.k8s.io/v1: no slices, no claims\n");
+  if (!about.stages) process.stdout.write("the server does not know KWOK's Stage: pass --install to define it\n");
+}

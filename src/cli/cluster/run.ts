@@ -1,0 +1,206 @@
+import { randomUUID } from "node:crypto";
+import { hostname } from "node:os";
+import { kubeHttp } from "../../adapters/kubernetes/kubeHttp.ts";
+import { pinoLog } from "../../adapters/pinoLog.ts";
+import { prometheus } from "../../adapters/prometheus.ts";
+import { systemClock } from "../../adapters/systemClock.ts";
+import { systemRandom } from "../../adapters/systemRandom.ts";
+import type { Component } from "../../control/component.ts";
+import { components, componentsNamed, optionalComponents } from "../../control/components.ts";
+import { knownDeviceWorld } from "../../control/devices/deviceCaches.ts";
+import { servedDevices } from "../../control/devices/servedDevices.ts";
+import { ensureDefinitions, ensureStartObjects, missingDefinitions } from "../../control/ensureObjects.ts";
+import { Controllers } from "../../control/runtime/controllers.ts";
+import type { BinderFlags } from "../../decide/bind/binderSettings.ts";
+import { leanPod } from "../../decide/schedule/cluster/leanPod.ts";
+import type { Pod } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import { isForGood } from "../../model/outcome.ts";
+import { UserError } from "../../model/userError.ts";
+import type { Clock } from "../../ports/clock.ts";
+import type { KubeApi } from "../../ports/kubeApi.ts";
+import type { Log } from "../../ports/log.ts";
+import { reachedBy, type WebhookFlags, Webhooks } from "../webhooks/webhooks.ts";
+import { binderSettingsOf, withBinderSettings } from "./binderSettings.ts";
+import { withFeatureGates } from "./featureGates.ts";
+import { type ClusterFlags, findCluster } from "./findCluster.ts";
+import { withFullScheduler } from "./fullScheduler.ts";
+import { withGangConfig } from "./gangConfig.ts";
+import { withGroupClaims } from "./groupClaims.ts";
+import { hostAndPort } from "./hostAndPort.ts";
+import { mustSucceed } from "./mustSucceed.ts";
+import { withQuotaValidation } from "./quotaValidation.ts";
+import { startStatusServer } from "./statusServer.ts";
+import { untilSignal } from "./untilSignal.ts";
+
+export interface RunFlags extends ClusterFlags, WebhookFlags, BinderFlags {
+  readonly controllers?: string;
+  readonly install?: boolean;
+  readonly defaultScheduler?: boolean;
+  readonly leaderElect?: boolean;
+  readonly leaseNamespace: string;
+  readonly leaseName: string;
+  readonly identity?: string;
+  /** A Grove OperatorConfiguration. */
+  readonly gangConfig?: string;
+  /** Whether pods may ask for shares of GPUs. */
+  readonly gpuSharing: boolean;
+  /** Whether PodGroups have claims. */
+  readonly groupClaims?: boolean;
+  /** `Gate=true|false`, by Kubernetes' names. */
+  readonly featureGates: readonly string[];
+  /** Whether quotas of queues are held against each other. */
+  readonly enableQuotaValidation?: boolean;
+  readonly statusAddress: string;
+  readonly webhookAddress: string;
+  readonly logLevel: "debug" | "info" | "warn" | "error";
+  readonly output: "text" | "json";
+}
+
+/** Runs controllers against any cluster until a signal. */
+export async function runControllers(flags: RunFlags): Promise<void> {
+  const named = withQuotaValidation(
+    withFeatureGates(
+      withGroupClaims(await withGangConfig(chosenComponents(flags), flags.gangConfig), flags.groupClaims),
+      flags.featureGates,
+    ),
+    flags.enableQuotaValidation,
+  );
+  const binder = { flags: binderSettingsOf(flags), gpuSharing: flags.gpuSharing };
+  const listen = hostAndPort(flags.statusAddress, "--status-address");
+  const webhookListen = hostAndPort(flags.webhookAddress, "--webhook-address");
+  const reached = reachedBy(flags);
+  const clock = systemClock();
+  const random = systemRandom();
+  const log = pinoLog({ level: flags.logLevel });
+  const metrics = prometheus({
+    onProblem: (problem) => log.warn({ ...problem }, "a metric cannot be counted"),
+  });
+  const connection = await findCluster(flags);
+  const fieldManager = "muster";
+  const http = kubeHttp(connection, { clock, log }, { fieldManager });
+  const kube = servedDevices(http);
+  const chosen = await withBinderSettings(named, kube, binder).catch((error: unknown) => {
+    http.close();
+    throw error;
+  });
+  // Renewals have connections of their own: they must not wait behind the writes that they allow.
+  const leaseKube = kubeHttp(connection, { clock, log }, { fieldManager, requestMs: 5_000 });
+  const identity = flags.identity ?? `${hostname()}_${randomUUID().slice(0, 8)}`;
+  const lease =
+    flags.leaderElect === true
+      ? { namespace: flags.leaseNamespace, name: flags.leaseName, identity, kube: leaseKube }
+      : undefined;
+  const controllers = new Controllers(
+    { kube, clock, random, log, metrics },
+    { fieldManager, transforms: { "/pods": leanObject }, ...(lease === undefined ? {} : { lease }) },
+  );
+  const status = await startStatusServer(
+    {
+      health: controllers.health,
+      readiness: controllers.readiness,
+      metrics,
+      devices: () => knownDeviceWorld(controllers)?.describe(),
+    },
+    listen,
+  );
+  const namespace = flags.leaseNamespace;
+  const webhooks =
+    reached && new Webhooks({ kube, clock, random, log }, controllers, { components: chosen, reached, namespace });
+  const closeAll = async (): Promise<void> => {
+    await webhooks?.stop();
+    await controllers.stop();
+    http.close();
+    leaseKube.close();
+    await status.stop();
+  };
+  try {
+    await requireDefinitions({ kube, clock }, chosen, flags.install === true);
+    for (const component of chosen) component.add(controllers);
+    const signal = untilSignal();
+    const ended = signal.then(() => true as const);
+    const prepare = async (): Promise<void> => {
+      // Webhooks that an earlier process left refuse every write that they judge until this process answers them.
+      if (webhooks !== undefined) await webhooks.start(webhookListen);
+      else if (chosen.some(({ hooks = [] }) => hooks.length > 0)) {
+        log.warn({}, "defaults and checks of writes are not served: pass --webhook-service or --webhook-host");
+      }
+      if (flags.install === true) await makeStartObjects({ kube, clock, log }, chosen, ended);
+    };
+    const started = await Promise.race([controllers.start(prepare), signal]);
+    if (started === true) {
+      sayReady(flags, { server: connection.server, status: status.url, chosen });
+      await signal;
+    }
+  } finally {
+    await closeAll();
+  }
+}
+
+/** Pods are most of what is remembered of a cluster. */
+function leanObject(object: KubeObject): KubeObject {
+  return leanPod(object as unknown as Pod) as unknown as KubeObject;
+}
+
+function chosenComponents({ controllers: names, defaultScheduler = false }: RunFlags): Component[] {
+  // A cluster has a scheduler for plain pods; two that do not know of each other would both fill the same room.
+  const known = withFullScheduler(components, { placesPlainPods: defaultScheduler, formsPlainGangs: false });
+  if (names === undefined) return known.filter(({ isProvidedByCluster }) => isProvidedByCluster !== true);
+  const wanted = names.split(",").map((name) => name.trim());
+  return componentsNamed(
+    wanted.filter((name) => name !== ""),
+    [...known, ...optionalComponents],
+  );
+}
+
+async function requireDefinitions(
+  ports: Parameters<typeof ensureDefinitions>[0],
+  chosen: readonly Component[],
+  install: boolean,
+): Promise<void> {
+  if (install) {
+    mustSucceed(await ensureDefinitions(ports, chosen), "the definitions could not be installed");
+    return;
+  }
+  const missing = mustSucceed(await missingDefinitions(ports.kube, chosen), "the cluster could not be asked");
+  if (missing.length === 0) return;
+  throw new UserError(
+    "definitions-missing",
+    `the cluster does not know ${missing.join(", ")}`,
+    "pass --install to define them, or leave out the controllers that need them with --controllers",
+  );
+}
+
+const tryAgainMs = 1_000;
+
+/**
+ * A server asks webhooks by the configuration that it has seen, and reaches a Service only when the pod behind it is ready:
+ * for a while it may not find this process yet. Only a refusal for good ends the start.
+ */
+async function makeStartObjects(
+  { kube, clock, log }: { kube: KubeApi; clock: Clock; log: Log },
+  chosen: readonly Component[],
+  ended: Promise<true>,
+): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    const outcome = await ensureStartObjects(kube, chosen);
+    if (outcome.ok || isForGood(outcome)) {
+      mustSucceed(outcome, "what the controllers start with could not be created");
+      return;
+    }
+    const { message: why } = outcome;
+    if (attempt % 10 === 1) log.warn({ why, attempt }, "what the controllers start with is not there yet");
+    const again = new Promise<false>((resolve) => clock.after(tryAgainMs, () => resolve(false)));
+    if (await Promise.race([again, ended])) return;
+  }
+}
+
+function sayReady(flags: RunFlags, about: { server: string; status: string; chosen: readonly Component[] }): void {
+  const names = about.chosen.map(({ name }) => name);
+  if (flags.output === "json") {
+    const shown = { ready: true, api: about.server, status: about.status, controllers: names };
+    process.stdout.write(`${JSON.stringify(shown)}\n`);
+  } else {
+    process.stdout.write(`ready: ${names.join(", ")} on ${about.server}, status ${about.status}\n`);
+  }
+}

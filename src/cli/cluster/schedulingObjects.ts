@@ -1,0 +1,83 @@
+import { servedDevices } from "../../control/devices/servedDevices.ts";
+import { type Taken, takeSnapshot } from "../../control/verify/takeSnapshot.ts";
+import { namedConfigMaps } from "../../decide/schedule/cluster/podShape.ts";
+import type { ClusterObjects } from "../../decide/schedule/explain/report.ts";
+import { type ClusterSnapshot, isServed, objectsOf } from "../../decide/verify/clusterSnapshot.ts";
+import { keyOf } from "../../model/intent.ts";
+import type { Pod } from "../../model/kubernetes.generated.ts";
+import { type SchedulingShard, schedulingShardRef } from "../../model/scheduling/schedulingShard.ts";
+import type { KubeApi, ResourceRef } from "../../ports/kubeApi.ts";
+
+/** What the scheduler reads of a cluster, as it is now. */
+export interface SchedulingObjects {
+  readonly revision: string;
+  readonly objects: ClusterObjects;
+  readonly shards: readonly SchedulingShard[];
+}
+
+const kinds = ["pods", "nodes", "podgroups", "plaingroups", "bindrequests", "queues", "topologies"] as const;
+
+/** What moves is of one revision. Priorities, volumes and ConfigMaps change rarely: they are read beside it. */
+export async function schedulingObjects(
+  given: KubeApi,
+  nowMs: () => number,
+): Promise<SchedulingObjects | Extract<Taken, { ok: false }>> {
+  const taken = await takeSnapshot(given, kinds, { nowMs });
+  if (!taken.ok) return taken;
+  const { snapshot } = taken;
+  const kube = servedDevices(given);
+  const list = async <T>(ref: ResourceRef): Promise<readonly T[]> => {
+    const outcome = await kube.list(ref);
+    return outcome.ok ? (outcome.value.items as unknown as T[]) : [];
+  };
+  const configMaps = await configMapsFor(objectsOf(snapshot, "pods"), kube);
+  const objects: ClusterObjects = {
+    ...movingObjects(snapshot),
+    priorityClasses: await list({ group: "scheduling.k8s.io", version: "v1", plural: "priorityclasses" }),
+    claims: await list({ group: "", version: "v1", plural: "persistentvolumeclaims" }),
+    volumes: await list({ group: "", version: "v1", plural: "persistentvolumes" }),
+    classes: await list({ group: "storage.k8s.io", version: "v1", plural: "storageclasses" }),
+    csiNodes: await list({ group: "storage.k8s.io", version: "v1", plural: "csinodes" }),
+    budgets: await list({ group: "policy", version: "v1", plural: "poddisruptionbudgets" }),
+    namespaces: await list({ group: "", version: "v1", plural: "namespaces" }),
+    ...(configMaps !== undefined && { configMaps }),
+    devices: {
+      claims: await list({ group: "resource.k8s.io", version: "v1", plural: "resourceclaims" }),
+      slices: await list({ group: "resource.k8s.io", version: "v1", plural: "resourceslices" }),
+      classes: await list({ group: "resource.k8s.io", version: "v1", plural: "deviceclasses" }),
+    },
+  };
+  const shards = await list<SchedulingShard>(schedulingShardRef);
+  return { revision: snapshot.revision, objects, shards };
+}
+
+function movingObjects(
+  snapshot: ClusterSnapshot,
+): Pick<ClusterObjects, "pods" | "nodes" | "queues" | "groups" | "plainGroups" | "requests" | "topologies"> {
+  return {
+    pods: objectsOf(snapshot, "pods"),
+    nodes: objectsOf(snapshot, "nodes"),
+    queues: objectsOf(snapshot, "queues"),
+    groups: objectsOf(snapshot, "podgroups"),
+    ...(isServed(snapshot, "plaingroups") && { plainGroups: objectsOf(snapshot, "plaingroups") }),
+    requests: objectsOf(snapshot, "bindrequests"),
+    topologies: objectsOf(snapshot, "topologies"),
+  };
+}
+
+/** Which of the ConfigMaps that waiting pods name are there; they may be large, so each is asked for by its name. Undefined when that is not allowed. */
+async function configMapsFor(pods: readonly Pod[], kube: KubeApi): Promise<ReadonlySet<string> | undefined> {
+  const named = new Map<string, { namespace: string; name: string }>();
+  for (const pod of pods) {
+    if ((pod.spec?.nodeName ?? "") !== "") continue;
+    const { namespace = "" } = pod.metadata;
+    for (const name of namedConfigMaps(pod)) named.set(keyOf(namespace, name), { namespace, name });
+  }
+  const found = new Set<string>();
+  for (const [key, where] of named) {
+    const outcome = await kube.get({ group: "", version: "v1", plural: "configmaps", ...where });
+    if (outcome.ok) found.add(key);
+    else if (outcome.reason !== "NotFound") return undefined;
+  }
+  return found;
+}

@@ -1,0 +1,93 @@
+import { availableParallelism } from "node:os";
+import { extname } from "node:path";
+import { Worker } from "node:worker_threads";
+import type { Violation } from "../../sim/invariant.ts";
+import type { SeedResult } from "../../sim/runSeed.ts";
+import { combineHashes, runSeeds } from "../../sim/runSeeds.ts";
+import type { Scenario } from "../../sim/scenario.ts";
+
+/** What a thread is asked to play. */
+export interface SeedOrder {
+  readonly scenario: string;
+  readonly from: number;
+  readonly count: number;
+}
+
+/** What came of a seed, without its history: that stays in the thread, and the seed gives it again. */
+export type PlayedSeed = Pick<SeedResult, "seed" | "hash" | "events" | "simulatedUs" | "violation">;
+
+/** What many seeds came to. */
+export interface PlayedSeeds {
+  readonly seeds: number;
+  readonly broken: readonly { readonly seed: number; readonly violation: Violation | undefined }[];
+  readonly events: number;
+  readonly simulatedHours: number;
+  readonly hash: string;
+}
+
+/** So many seeds before a thread asks for more: enough that asking costs nothing, few enough that all end together. */
+const portion = 20;
+
+/** A seed makes much that is garbage at its end: with room for it little of that is ever copied. */
+const maxYoungGenerationSizeMb = 64;
+
+export function coresHere(): number {
+  return availableParallelism();
+}
+
+/**
+ * Plays seeds on several cores. A seed is a whole history that shares nothing with another, so who plays it changes
+ * nothing: the hash is the same on one core and on many.
+ */
+export async function seedsOnCores(
+  scenario: Scenario,
+  { from, count }: { readonly from: number; readonly count: number },
+  cores: number,
+): Promise<PlayedSeeds> {
+  const threads = Math.min(cores, Math.ceil(count / portion));
+  // A few seeds are played before a thread has loaded its program.
+  if (threads === 1 || count <= 2 * portion) return runSeeds(scenario, { from, count });
+  const played: PlayedSeed[] = [];
+  let next = from;
+  const end = from + count;
+  const order = (): SeedOrder | undefined => {
+    if (next >= end) return undefined;
+    const given = { scenario: scenario.name, from: next, count: Math.min(portion, end - next) };
+    next += given.count;
+    return given;
+  };
+  await Promise.all(Array.from({ length: threads }, () => thread(order, (seeds) => played.push(...seeds))));
+  played.sort((a, b) => a.seed - b.seed);
+  return {
+    seeds: played.length,
+    broken: played.filter(({ violation }) => violation !== undefined),
+    events: played.reduce((sum, { events }) => sum + events, 0),
+    simulatedHours: played.reduce((sum, { simulatedUs }) => sum + simulatedUs, 0) / 3_600_000_000,
+    hash: combineHashes(new Map(played.map(({ seed, hash }) => [seed, hash]))),
+  };
+}
+
+/** One thread, until there is no order left for it. */
+function thread(order: () => SeedOrder | undefined, tell: (seeds: readonly PlayedSeed[]) => void): Promise<void> {
+  return new Promise((resolve, reject) => {
+    // Beside this file, under the same ending: it is compiled, or one of a few joined files.
+    const program = new URL(`../seedWorker${extname(import.meta.url)}`, import.meta.url);
+    const worker = new Worker(program, { resourceLimits: { maxYoungGenerationSizeMb } });
+    let isDone = false;
+    const ask = (): void => {
+      const given = order();
+      isDone = given === undefined;
+      if (given === undefined) void worker.terminate();
+      else worker.postMessage(given);
+    };
+    worker.on("message", (seeds: readonly PlayedSeed[]) => {
+      tell(seeds);
+      ask();
+    });
+    worker.on("error", reject);
+    worker.on("exit", (code) =>
+      isDone ? resolve() : reject(new Error(`a thread that plays seeds ended with ${code}`)),
+    );
+    ask();
+  });
+}

@@ -1,0 +1,143 @@
+import { UserError } from "../../model/userError.ts";
+import { violationReport } from "../../sim/report.ts";
+import { runSeed, type SeedResult, withTripwires } from "../../sim/runSeed.ts";
+import type { Scenario } from "../../sim/scenario.ts";
+import { findScenario, scenarios } from "../../sim/scenarios.ts";
+import { type Shrunk, shrink } from "../../sim/shrink.ts";
+import { coresHere, type PlayedSeeds, seedsOnCores } from "./seedsOnCores.ts";
+
+export interface SimRunOptions {
+  readonly scenario: string;
+  readonly seeds: string;
+  readonly from: string;
+  readonly cores?: string;
+  readonly output: "text" | "json";
+}
+
+/** Reports are long: the first violations are shrunk and told, the others counted. */
+const toldMax = 3;
+
+/** Plays seeds of a scenario. Exit code 1 when an invariant broke. */
+export async function runSim(options: SimRunOptions): Promise<void> {
+  const scenario = scenarioNamed(options.scenario);
+  const from = wholeNumber("--from", options.from);
+  const count = seedCount(options.seeds);
+  const cores = options.cores === undefined ? coresHere() : coreCount(options.cores);
+  const say = options.output === "json" ? process.stderr : process.stdout;
+  say.write(`seeds ${from} to ${from + count - 1} of ${scenario.name}\n`);
+  const startedMs = Date.now();
+  const result = await seedsOnCores(scenario, { from, count }, cores);
+  const wallSeconds = Math.max(0.001, (Date.now() - startedMs) / 1000);
+  for (const { seed } of result.broken.slice(0, toldMax)) {
+    const broken = await withTripwires(() => runSeed(scenario, seed));
+    say.write(`\n${await told(scenario, broken)}\n`);
+  }
+  if (result.broken.length > 0) process.exitCode = 1;
+  if (options.output === "json") {
+    process.stdout.write(`${JSON.stringify({ scenario: scenario.name, from, ...figures(result, wallSeconds) })}\n`);
+  } else say.write(`${figuresLine(result, wallSeconds)}\n`);
+}
+
+export interface SimReplayOptions {
+  readonly scenario: string;
+  readonly seed: string;
+  readonly output: "text" | "json";
+}
+
+/** Plays one seed and tells what happened. Exit code 1 when an invariant broke. */
+export async function replaySim(options: SimReplayOptions): Promise<void> {
+  const scenario = scenarioNamed(options.scenario);
+  const seed = wholeNumber("--seed", options.seed);
+  const startedMs = Date.now();
+  const result = await withTripwires(() => runSeed(scenario, seed));
+  const wallSeconds = Math.max(0.001, (Date.now() - startedMs) / 1000);
+  const { violation } = result;
+  if (violation !== undefined) process.exitCode = 1;
+  if (options.output === "json") {
+    const one = {
+      seeds: 1,
+      broken: violation === undefined ? [] : [result],
+      events: result.events,
+      simulatedHours: result.simulatedUs / 3_600_000_000,
+      hash: result.hash,
+    };
+    const shown = { scenario: scenario.name, from: seed, faults: result.swarm, ...figures(one, wallSeconds) };
+    process.stdout.write(`${JSON.stringify(shown)}\n`);
+    return;
+  }
+  if (violation !== undefined) process.stdout.write(`${await told(scenario, result)}\n`);
+  else {
+    process.stdout.write(`seed ${seed} of ${scenario.name}\nfaults: ${result.swarm}\nno invariant broke\n`);
+  }
+  process.stdout.write(
+    `hash ${result.hash}, ${result.events} events, ${(result.simulatedUs / 1e6).toFixed(1)} s simulated\n`,
+  );
+}
+
+/** A violation, shrunk and told. */
+export async function told(scenario: Scenario, broken: SeedResult): Promise<string> {
+  const shrunk: Shrunk = await withTripwires(() => shrink(scenario, broken));
+  return violationReport(scenario, broken, shrunk);
+}
+
+/** What programs read. */
+export function figures(result: PlayedSeeds, wallSeconds: number): object {
+  return {
+    seeds: result.seeds,
+    violations: result.broken.map(({ seed, violation }) => ({
+      seed,
+      invariant: violation?.invariant,
+      fact: violation?.fact,
+      detail: violation?.detail,
+      revision: violation?.revision,
+    })),
+    simulatedHours: result.simulatedHours,
+    wallSeconds,
+    hash: result.hash,
+    events: result.events,
+    seedsPerSecond: result.seeds / wallSeconds,
+    eventsPerSecond: result.events / wallSeconds,
+    simulatedOverReal: (result.simulatedHours * 3600) / wallSeconds,
+  };
+}
+
+export function figuresLine(result: PlayedSeeds, wallSeconds: number): string {
+  const perSecond = (value: number): string => Math.round(value / wallSeconds).toLocaleString("en-US");
+  return [
+    `${result.seeds} seeds, ${result.broken.length} violations, ${result.simulatedHours.toFixed(2)} simulated hours in ${wallSeconds.toFixed(1)} s`,
+    `${perSecond(result.seeds)} seeds/s, ${perSecond(result.events)} events/s, ${perSecond(result.simulatedHours * 3600)} times real time`,
+    `hash ${result.hash}`,
+  ].join("\n");
+}
+
+/** How many seeds: at least one, since no seed at all would look like a clean run. */
+export function seedCount(text: string): number {
+  const count = wholeNumber("--seeds", text);
+  if (count > 0) return count;
+  throw new UserError("bad-number", "--seeds 0 plays nothing", "pass a number from 1 on, such as --seeds 1000");
+}
+
+function coreCount(text: string): number {
+  const count = wholeNumber("--cores", text);
+  if (count > 0) return count;
+  throw new UserError("bad-number", "--cores 0 plays nothing", "pass a number from 1 on, such as --cores 2");
+}
+
+export function wholeNumber(flag: string, text: string): number {
+  const value = Number(text);
+  if (Number.isSafeInteger(value) && value >= 0 && text.trim() !== "") return value;
+  throw new UserError(
+    "bad-number",
+    `${flag} ${JSON.stringify(text)} is not a whole number`,
+    `pass a number, such as ${flag} 1000`,
+  );
+}
+
+function scenarioNamed(name: string): Scenario {
+  const found = findScenario(name);
+  if (found !== undefined) return found;
+  const known = scenarios()
+    .map((scenario) => scenario.name)
+    .join(", ");
+  throw new UserError("scenario-unknown", `there is no scenario ${JSON.stringify(name)}`, `choose from: ${known}`);
+}

@@ -1,0 +1,266 @@
+import { readFile } from "node:fs/promises";
+import { performance } from "node:perf_hooks";
+import { gunzipSync } from "node:zlib";
+import { type KubeHttp, kubeHttp } from "../../adapters/kubernetes/kubeHttp.ts";
+import { pinoLog } from "../../adapters/pinoLog.ts";
+import { systemClock } from "../../adapters/systemClock.ts";
+import { CancelSource } from "../../control/runtime/cancelSource.ts";
+import { guardTarget } from "../../control/verify/guardTarget.ts";
+import { firstAnswerMs, runVerify } from "../../control/verify/runVerify.ts";
+import type { CheckFinding } from "../../decide/verify/check.ts";
+import { secondsText } from "../../decide/verify/duration.ts";
+import { judge, type Looked, resultOf, resultWithout } from "../../decide/verify/judge.ts";
+import { budgetMs, reserveMs } from "../../decide/verify/settling.ts";
+import { parseSnapshot } from "../../decide/verify/snapshotFile.ts";
+import type { VerifyConfig } from "../../decide/verify/verifyConfig.ts";
+import {
+  type AttemptLine,
+  compatCode,
+  exitCodes,
+  type VerifyError,
+  type VerifyResult,
+} from "../../decide/verify/verifyResult.ts";
+import { proveGangBarrier } from "../../kubelet/barrier/gangBarrier.ts";
+import { UserError } from "../../model/userError.ts";
+import { timeToMs } from "../../model/values/time.ts";
+import type { Cancel } from "../../ports/cancel.ts";
+import type { Clock } from "../../ports/clock.ts";
+import { attemptText } from "../../reports/text.ts";
+import { findCluster, isEmbedded } from "../cluster/findCluster.ts";
+import { type Asked, askedFor, claimsOutput, type VerifyFlags } from "./verifyFlags.ts";
+import { Progress } from "./verifyProgress.ts";
+import { deliverReports } from "./verifyReports.ts";
+
+/** A call that takes longer is given up and tried again. */
+const requestMs = 30_000;
+
+/** Is everything placed that should be, and how do we know. The exit code is the answer; see docs/verify.md. */
+export async function runVerifyCommand(flags: VerifyFlags): Promise<void> {
+  // Whoever reads our output may stop reading; that is no verdict.
+  for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
+  let asked: Asked;
+  try {
+    asked = askedFor(flags, process.env);
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    process.stderr.write(toldError(error));
+    process.exitCode = compatCode(exitCodes.usage, flags.compat);
+    return;
+  }
+  const startedAtMs = Date.now();
+  // Held until the reports are out: a signal in between must not take them along.
+  const signals = new Signals();
+  const result = await verified(asked, flags, signals);
+  const context = {
+    startedAtMs: flags.snapshot === undefined ? startedAtMs : takenAtMs(result, startedAtMs),
+    endedAtMs: flags.snapshot === undefined ? Date.now() : takenAtMs(result, startedAtMs),
+    version: process.env["npm_package_version"] ?? "0.1.0",
+  };
+  process.exitCode = result.exitCode;
+  deliverReports(result, context, {
+    reports: asked.reports,
+    output: flags.output,
+    env: process.env,
+    out: (text) => void process.stdout.write(text),
+    err: (text) => void process.stderr.write(text),
+  });
+  if (result.error !== undefined) process.stderr.write(`muster: ${result.error.message}\n`);
+  signals.stop();
+  await flushed();
+  // A call that was given up may still run: a credential plug-in holds the process for a minute.
+  process.exit();
+}
+
+/** Waits until everything that was printed has left the process, as far as there is still a reader. */
+async function flushed(): Promise<void> {
+  for (const stream of [process.stdout, process.stderr]) {
+    await new Promise<void>((resolve) => {
+      if (!stream.writable) resolve();
+      else stream.write("", () => resolve());
+    });
+  }
+}
+
+/** A saved snapshot gives the same report whenever it is read. */
+function takenAtMs({ snapshot }: VerifyResult, otherwiseMs: number): number {
+  return timeToMs(snapshot?.takenAt) ?? otherwiseMs;
+}
+
+async function verified(asked: Asked, flags: VerifyFlags, signals: Signals): Promise<VerifyResult> {
+  if (flags.snapshot !== undefined) return ofFile(flags.snapshot, asked.config);
+  const config = withBudget(asked, Date.now());
+  if ("error" in config) return withoutRun(config.error, asked.config, "");
+  let kube: KubeHttp | undefined;
+  let cluster = "";
+  const clock = systemClock();
+  // The clock of the process: its own start is part of the window.
+  const startedMs = 0;
+  try {
+    const connection = await foundInTime(findCluster(flags), clock, config);
+    cluster = connection.server;
+    kube = kubeHttp(
+      connection,
+      { clock, log: pinoLog({ level: "error" }) },
+      { fieldManager: "muster-verify", requestMs, gzip: !isLocal(cluster) },
+    );
+    const progress = new Progress(
+      process.stderr,
+      config.settleMs,
+      flags.output === "text" && process.stdout.isTTY === true,
+    );
+    const ports = { kube, clock, monotonicMs: () => performance.now() };
+    const result = await runVerify(ports, config, {
+      cluster,
+      startedMs,
+      cancel: signals.cancel,
+      interrupted: () => signals.interrupted(),
+      // Under an absolute end the time for the report is not ours to spend.
+      ...(asked.untilMs === undefined ? {} : { overrunMs: reserveMs - 10_000 }),
+      attempt: (line) => {
+        progress.attempt(line);
+        const isDocument = flags.output === "json" || claimsOutput(asked.reports);
+        sayAttempt(line, config, isDocument, progress.isLive);
+      },
+    });
+    progress.end();
+    if (!asked.proveBarrier || result.error?.class === "interrupted") return result;
+    const told = withBarrier(result, await proveBarrier({ kube, clock }, flags, signals.cancel), config);
+    if (!signals.cancel.cancelled) return told;
+    const { message, exitCode } = signals.interrupted();
+    return { ...told, verdict: "error", exitCode, error: { class: "interrupted", message } };
+  } catch (error) {
+    return withoutRun(errorOfRun(error), config, cluster);
+  } finally {
+    kube?.close();
+  }
+}
+
+/** A kubeconfig on a disk that does not answer must not hold the run for longer than an API that does not. */
+function foundInTime<T>(found: Promise<T>, clock: Clock, { settleMs }: VerifyConfig): Promise<T> {
+  const patienceMs = Math.max(settleMs, firstAnswerMs);
+  let stop = (): void => {};
+  const late = new Promise<never>((_, reject) => {
+    stop = clock.after(patienceMs, () => {
+      const message = `no kubeconfig could be read within ${secondsText(patienceMs)} s`;
+      reject(new UserError("kubeconfig-unreadable", message, "look at the file, and at the disk it lies on"));
+    });
+  });
+  return Promise.race([found, late]).finally(stop);
+}
+
+/** Whatever ends a run, nobody knows about the cluster then: a mistake of ours must not read as one of the cluster's. */
+function errorOfRun(error: unknown): VerifyError {
+  if (error instanceof UserError) {
+    return { class: "setup", message: `${error.message} (${error.code}); try: ${error.cure}` };
+  }
+  process.stderr.write(`muster: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
+  const why = error instanceof Error ? error.message : String(error);
+  return { class: "internal", message: `verify itself failed, or was told what cannot be: ${why}` };
+}
+
+async function proveBarrier(
+  ports: { kube: KubeHttp; clock: Clock },
+  flags: VerifyFlags,
+  cancel: Cancel,
+): Promise<CheckFinding> {
+  const refusal = await guardTarget(ports, {
+    isEmbedded: isEmbedded(flags),
+    context: flags.context,
+    allowedContexts: flags.allowContext ?? [],
+  });
+  if (refusal !== undefined) return { status: "other", message: refusal, evidence: [] };
+  return proveGangBarrier(ports, { id: ports.clock.nowMs().toString(36), cancel });
+}
+
+/** An active proof says nothing about pods, so an empty cluster is no objection when nothing else was asked for. */
+function withBarrier(result: VerifyResult, finding: CheckFinding, config: VerifyConfig): VerifyResult {
+  const { status, message, evidence } = finding;
+  const title = "a gang waits until all of it fits, and is then bound";
+  const check = { id: "gang-barrier", title, status, message, details: evidence } as const;
+  const checks = [...result.checks, check];
+  if (result.verdict !== "pass" || status === "passed" || status === "skipped") return { ...result, checks };
+  if (status === "failed") return { ...result, checks, verdict: "fail", exitCode: exitCodes.failed };
+  const exitCode = compatCode(exitCodes.noSnapshot, config.compat);
+  return { ...result, checks, verdict: "error", exitCode, error: { class: "refused", message } };
+}
+
+/** Plain lines where nobody watches. What went wrong goes where errors go; all of it, when the output is a document. */
+function sayAttempt(line: AttemptLine, config: VerifyConfig, isDocument: boolean, isLive: boolean): void {
+  const text = `${attemptText(line, config.settleMs)}\n`;
+  if (line.counts === undefined || isDocument) process.stderr.write(text);
+  else if (!isLive) process.stdout.write(text);
+}
+
+/** Packing costs more than it saves when the server is on this machine. */
+function isLocal(server: string): boolean {
+  const { hostname } = new URL(server);
+  return hostname === "localhost" || hostname === "127.0.0.1" || hostname === "[::1]";
+}
+
+async function ofFile(file: string, config: VerifyConfig): Promise<VerifyResult> {
+  let text: string;
+  try {
+    const bytes = await readFile(file);
+    text = (file.endsWith(".gz") ? gunzipSync(bytes) : bytes).toString("utf8");
+    const snapshot = parseSnapshot(text, file);
+    const looked = { cluster: `snapshot ${file}`, attempts: 1, waitedMs: 0, wallMs: 0, history: [] };
+    return resultOf(snapshot, judge(snapshot, config), config, looked);
+  } catch (error) {
+    const why =
+      error instanceof UserError
+        ? `${error.message} (${error.code})`
+        : `cannot read the snapshot ${file}: ${error instanceof Error ? error.message : String(error)}`;
+    return withoutRun({ class: "unreadable", message: why }, config, `snapshot ${file}`);
+  }
+}
+
+function withoutRun(error: VerifyError, config: VerifyConfig, cluster: string): VerifyResult {
+  const looked: Looked = { cluster, attempts: 0, waitedMs: 0, wallMs: 0, history: [] };
+  return resultWithout(error, exitCodes.noSnapshot, config, looked);
+}
+
+/** Under an absolute end the window shrinks, so that there is time left to tell what was found. */
+function withBudget({ config, untilMs }: Asked, nowMs: number): VerifyConfig | { error: VerifyError } {
+  if (untilMs === undefined) return config;
+  const budget = budgetMs(config.settleMs, untilMs, nowMs);
+  if (budget.ok) return { ...config, settleMs: budget.budgetMs };
+  const left = secondsText(Math.max(0, Math.floor((untilMs - nowMs) / 1000) * 1000));
+  const message = `only ${left}s are left until --until, of which ${secondsText(reserveMs)}s are kept for the report: too little to verify`;
+  return { error: { class: "budget", message } };
+}
+
+function toldError({ message, code, cure }: UserError): string {
+  return `muster: ${message} (${code})\n  try: ${cure}\n`;
+}
+
+const signalNumbers = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 } as const;
+type SignalName = keyof typeof signalNumbers;
+
+/** The first signal asks for a report, the second one for an end. */
+class Signals {
+  private readonly source = new CancelSource();
+  private received: SignalName | undefined;
+
+  constructor() {
+    for (const name of Object.keys(signalNumbers) as SignalName[]) process.on(name, this.receive);
+  }
+
+  get cancel(): CancelSource {
+    return this.source;
+  }
+
+  interrupted(): { message: string; exitCode: number } {
+    const name = this.received ?? "SIGINT";
+    return { message: `interrupted by ${name}`, exitCode: 128 + signalNumbers[name] };
+  }
+
+  stop(): void {
+    for (const name of Object.keys(signalNumbers) as SignalName[]) process.off(name, this.receive);
+  }
+
+  private readonly receive = (name: SignalName): void => {
+    if (this.received !== undefined) process.exit(128 + signalNumbers[name]);
+    this.received = name;
+    this.source.cancel();
+  };
+}

@@ -1,0 +1,228 @@
+import { kindOf } from "../../model/intent.ts";
+import type { Outcome } from "../../model/outcome.ts";
+import type { Clock } from "../../ports/clock.ts";
+import type { KubeApi, KubeList, ResourceRef, Watch, WatchSink } from "../../ports/kubeApi.ts";
+import type { Log } from "../../ports/log.ts";
+import type { Metrics } from "../../ports/metrics.ts";
+import type { Random } from "../../ports/random.ts";
+import type { KindEvent } from "../../snapshot/kindTable.ts";
+import { backoffMs } from "../runtime/backoff.ts";
+import { CancelSource } from "../runtime/cancelSource.ts";
+import {
+  idleReflector,
+  type ReflectorAction,
+  type ReflectorInput,
+  type ReflectorState,
+  stepReflector,
+} from "./reflectorMachine.ts";
+
+/** What of a kind is followed. */
+export interface Selection {
+  readonly namespace?: string;
+  readonly labelSelector?: string;
+  readonly fieldSelector?: string;
+}
+
+export interface ReflectorOptions {
+  readonly kube: KubeApi;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  readonly resource: ResourceRef;
+  readonly selection?: Selection;
+}
+
+const pageSize = 500;
+const relistBackoff = { baseMs: 800, maxMs: 30_000 };
+/** A wait lasts this long at least, however well the server answers others: one kind alone may be what fails. */
+const hastyMs = 500;
+/** A server ends a watch after this time, drawn anew for each, so that many do not return at once. */
+const watchSecondsMin = 300;
+/** A server sends a bookmark about every minute: a watch that has said nothing for this long is of a server that is behind us, or mute. */
+const silentMs = 150_000;
+/** How long after that we believe that a silent connection is still one. */
+const overdueMs = 30_000;
+
+/** Follows one kind for ever: the state machine of reflectorMachine.ts with a network and a clock. */
+export class Reflector {
+  private readonly options: ReflectorOptions;
+  private readonly emit: (event: KindEvent) => void;
+  private readonly onRefusals: () => void;
+  private readonly kind: string;
+  private state: ReflectorState = idleReflector;
+  private watch: Watch | undefined;
+  private call: CancelSource | undefined;
+  private stopTimer: (() => void) | undefined;
+  private stopSilence: (() => void) | undefined;
+  private openedMs = 0;
+  /** Since when a wait may be cut short; undefined while there is none. */
+  private hastyFromMs: number | undefined;
+  private failedWaits = 0;
+
+  constructor(options: ReflectorOptions, emit: (event: KindEvent) => void, onRefusals: () => void = () => {}) {
+    this.options = options;
+    this.emit = emit;
+    this.onRefusals = onRefusals;
+    this.kind = kindOf(options.resource);
+  }
+
+  get phase(): ReflectorState["phase"] {
+    return this.state.phase;
+  }
+
+  /** Whether events of the kind come in, for all that is known. */
+  get isFollowing(): boolean {
+    return this.state.phase === "live";
+  }
+
+  /** How often following broke off. */
+  get breaks(): number {
+    return this.failedWaits;
+  }
+
+  /** The server answers others: a wait that was meant for a server that does not is over, unless it has just begun. */
+  hurry(): void {
+    if (this.hastyFromMs === undefined || this.options.clock.monotonicMs() < this.hastyFromMs) return;
+    this.stopTimer?.();
+    this.due();
+  }
+
+  /** Lists in a row that were older than what is known. */
+  get refusals(): number {
+    return this.state.refusals;
+  }
+
+  start(): void {
+    this.input({ type: "start" });
+  }
+
+  stop(): void {
+    this.input({ type: "stop" });
+  }
+
+  /** The list contradicts what is known already. */
+  refuse(why: string): void {
+    this.options.log.warn({ kind: this.kind, why }, "list refused");
+    this.input({ type: "refused" });
+  }
+
+  private input(input: ReflectorInput): void {
+    const { refusals } = this.state;
+    this.step(input);
+    if (this.state.refusals !== refusals) this.onRefusals();
+  }
+
+  private step(input: ReflectorInput): void {
+    const { state, actions } = stepReflector(this.state, input);
+    this.state = state;
+    for (const action of actions) {
+      this.act(action);
+      // What an action emitted was refused: the machine has gone on, and the rest of this step is of the past.
+      if (this.state !== state) return;
+    }
+    if (state.phase === "live" && state.refusals > 0) this.state = stepReflector(state, { type: "accepted" }).state;
+  }
+
+  private act(action: ReflectorAction): void {
+    switch (action.type) {
+      case "emit":
+        this.emit(action.event);
+        return;
+      case "stream":
+        this.options.metrics.count("muster_relists_total", { kind: this.kind, how: "stream" });
+        this.open({ sendInitialEvents: true });
+        return;
+      case "watch":
+        this.open({ resourceVersion: action.from });
+        return;
+      case "list":
+        if (action.continueToken === undefined) {
+          this.options.metrics.count("muster_relists_total", { kind: this.kind, how: "list" });
+        }
+        this.list(action.continueToken, action.isPaged);
+        return;
+      case "close":
+        this.close();
+        return;
+      case "wait":
+        this.wait(action.failures, action.why, action.atLeastMs ?? 0);
+        return;
+    }
+  }
+
+  private open(how: { sendInitialEvents: true } | { resourceVersion: string }): void {
+    const { kube, clock, random, resource, selection } = this.options;
+    this.close();
+    const timeoutSeconds = watchSecondsMin + (random.uint32() % watchSecondsMin);
+    const sink: WatchSink = {
+      event: (event) => this.input({ type: "event", event }),
+      ended: (why) => this.ended(why),
+    };
+    this.openedMs = clock.monotonicMs();
+    this.watch = kube.watch(resource, { ...selection, ...how, allowBookmarks: true, timeoutSeconds }, sink);
+    this.stopSilence = clock.after(silentMs, () => this.input({ type: "silent" }));
+    // The server should have ended it long ago: the connection is dead and nobody told us.
+    this.stopTimer = clock.after(timeoutSeconds * 1000 + overdueMs, () => {
+      this.watch?.stop();
+      this.ended(undefined);
+    });
+  }
+
+  private ended(why: Outcome<never> | undefined): void {
+    const livedMs = this.options.clock.monotonicMs() - this.openedMs;
+    this.forget();
+    if (why !== undefined && !why.ok) {
+      this.options.metrics.count("muster_watch_failures_total", { kind: this.kind, reason: why.reason });
+    }
+    this.input({ type: "ended", why, livedMs });
+  }
+
+  private list(continueToken: string | undefined, isPaged: boolean): void {
+    const { kube, resource, selection } = this.options;
+    const cancel = new CancelSource();
+    this.call = cancel;
+    const page = { ...(isPaged && { limit: pageSize }), ...(continueToken !== undefined && { continueToken }) };
+    const answered = (outcome: Outcome<KubeList>): void => {
+      if (this.call !== cancel) return;
+      this.call = undefined;
+      this.input({ type: "page", outcome });
+    };
+    kube.list(resource, { ...selection, ...page, cancel }).then(answered, (error: unknown) => {
+      this.options.log.error({ kind: this.kind, error }, "list failed by a mistake of ours");
+      answered({ ok: false, reason: "Unknown", message: String(error) });
+    });
+  }
+
+  private wait(failures: number, why: string, atLeastMs: number): void {
+    const { clock, random, log } = this.options;
+    const delayMs = Math.max(atLeastMs, backoffMs(relistBackoff, failures, random));
+    log.info({ kind: this.kind, why, failures, delayMs }, "watch waits");
+    this.stopTimer?.();
+    this.failedWaits++;
+    this.hastyFromMs = clock.monotonicMs() + Math.max(atLeastMs, hastyMs);
+    this.stopTimer = clock.after(delayMs, () => this.due());
+  }
+
+  private due(): void {
+    this.stopTimer = undefined;
+    this.hastyFromMs = undefined;
+    this.input({ type: "due" });
+  }
+
+  private close(): void {
+    this.watch?.stop();
+    this.call?.cancel();
+    this.forget();
+  }
+
+  private forget(): void {
+    this.watch = undefined;
+    this.call = undefined;
+    this.stopTimer?.();
+    this.stopTimer = undefined;
+    this.stopSilence?.();
+    this.stopSilence = undefined;
+    this.hastyFromMs = undefined;
+  }
+}

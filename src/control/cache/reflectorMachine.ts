@@ -1,0 +1,249 @@
+import type { KubeObject } from "../../model/objects/object.ts";
+import type { Outcome, Refusal } from "../../model/outcome.ts";
+import { isLater, type Revision } from "../../model/revision.ts";
+import type { KubeList, WatchEvent } from "../../ports/kubeApi.ts";
+import type { KindEvent } from "../../snapshot/kindTable.ts";
+
+/**
+ * How a kind is followed, as a state machine without time or network: input in, next state and actions out.
+ *
+ *   idle ──► streaming ──initial events end──► live ──ended──► live again from what is known
+ *              │   ▲                            │
+ *        fails │   │ fails                      │ Expired, or a list that was refused
+ *              ▼   │                            ▼
+ *             listing ──last page──► live     streaming
+ *
+ * Everything that fails waits first. A list is always of one revision: a page of another one, or an older list than what is
+ * known, begins it again.
+ *
+ * A server that was restored from a backup is behind what is known, and stays so. It shows itself by a watch that says nothing, not
+ * even a bookmark, by a bookmark that is older than what is known, or by watches that fail again and again; all of them end in lists,
+ * which are older and refused, and `refusals` counts those in a row. A picture never goes back, so whoever keeps it says so and wants a restart.
+ */
+export interface ReflectorState {
+  readonly phase: "idle" | "streaming" | "listing" | "live" | "waiting" | "stopped";
+  /** Everything up to here has been told. A watch goes on from here, and nothing older is accepted. */
+  readonly known: Revision | undefined;
+  /** In a row, since something was last seen to work. */
+  readonly failures: number;
+  /** False once the server has said, or shown, that it cannot begin a watch with what exists. */
+  readonly canStream: boolean;
+  /** A server that forgets a list between two of its pages is asked for all of it at once. */
+  readonly isPaged: boolean;
+  /** The revision of the list whose pages are being read. */
+  readonly listRevision: Revision | undefined;
+  /** Lists in a row that were older than what is known. */
+  readonly refusals: number;
+  /** Whether this watch has said anything. */
+  readonly hasSpoken: boolean;
+  /** What follows the wait. */
+  readonly next: "stream" | "list" | "watch";
+}
+
+export type ReflectorInput =
+  | { readonly type: "start" }
+  | { readonly type: "event"; readonly event: WatchEvent }
+  | { readonly type: "ended"; readonly why: Outcome<never> | undefined; readonly livedMs: number }
+  | { readonly type: "page"; readonly outcome: Outcome<KubeList> }
+  /** Whoever keeps the objects found that the new list contradicts them. */
+  | { readonly type: "refused" }
+  /** The new list was taken. */
+  | { readonly type: "accepted" }
+  /** The watch has been open for long enough that it should have said something, or come to the end of what exists. */
+  | { readonly type: "silent" }
+  /** The wait is over. */
+  | { readonly type: "due" }
+  | { readonly type: "stop" };
+
+export type ReflectorAction =
+  | { readonly type: "emit"; readonly event: KindEvent }
+  | { readonly type: "stream" }
+  | { readonly type: "watch"; readonly from: Revision }
+  | { readonly type: "list"; readonly continueToken: string | undefined; readonly isPaged: boolean }
+  /** Ends the open watch or the call in flight. */
+  | { readonly type: "close" }
+  | { readonly type: "wait"; readonly failures: number; readonly why: string; readonly atLeastMs?: number };
+
+export interface ReflectorStep {
+  readonly state: ReflectorState;
+  readonly actions: readonly ReflectorAction[];
+}
+
+export const idleReflector: ReflectorState = {
+  phase: "idle",
+  known: undefined,
+  failures: 0,
+  canStream: true,
+  isPaged: true,
+  listRevision: undefined,
+  refusals: 0,
+  hasSpoken: false,
+  next: "stream",
+};
+
+/** A watch that said nothing and ended sooner than this was not a watch. */
+const healthyMs = 10_000;
+/** After so many failures in a row a watch is not tried again without a new list. */
+const watchFailuresMax = 3;
+
+export function stepReflector(state: ReflectorState, input: ReflectorInput): ReflectorStep {
+  const isOver = state.phase === "stopped";
+  if (input.type === "stop" && !isOver) return { state: { ...state, phase: "stopped" }, actions: [{ type: "close" }] };
+  if (input.type === "refused" && !isOver) return fail(refusing(state), "the list was refused", relistBy(state), true);
+  if (input.type === "accepted") return stay({ ...state, refusals: 0 });
+  switch (state.phase) {
+    case "stopped":
+      return stay(state);
+    case "idle":
+      return input.type === "start" ? begin(state, relistBy(state)) : stay(state);
+    case "waiting":
+      if (input.type !== "due") return stay(state);
+      return state.next === "watch" ? resume(state) : begin(state, state.next);
+    case "streaming":
+      return stepStreaming(state, input);
+    case "listing":
+      return input.type === "page" ? stepListing(state, input.outcome) : stay(state);
+    case "live":
+      return stepLive(state, input);
+  }
+}
+
+function stepStreaming(state: ReflectorState, input: ReflectorInput): ReflectorStep {
+  if (input.type === "event") {
+    const { event } = input;
+    if (event.type !== "BOOKMARK") return { state, actions: [emitted(event.type, event.object)] };
+    if (!event.initialEventsEnd) return stay(state);
+    if (isOlder(state, event.revision)) return fail(refusing(state), olderThanKnown, "list", true);
+    const { revision } = event;
+    const live: ReflectorState = { ...state, phase: "live", known: revision, hasSpoken: false };
+    return { state: live, actions: [{ type: "emit", event: { type: "relistDone", revision } }] };
+  }
+  // An older server, or something in between, does not know what it was asked for: it tells what exists and never that this was all.
+  if (input.type === "silent") return compareByList({ ...state, canStream: false });
+  if (input.type !== "ended") return stay(state);
+  if (reasonOf(input.why) === "Invalid") return begin({ ...state, canStream: false }, "list");
+  // A stream that does not come to its end is tried the other way.
+  return fail(state, `the stream ended: ${textOf(input.why)}`, "list", false, input.why);
+}
+
+function stepListing(state: ReflectorState, outcome: Outcome<KubeList>): ReflectorStep {
+  if (!outcome.ok) {
+    if (outcome.reason === "Expired" && state.isPaged) return begin({ ...state, isPaged: false }, "list");
+    return fail(state, `the list failed: ${textOf(outcome)}`, relistBy(state), false, outcome);
+  }
+  const { revision, items, continueToken } = outcome.value;
+  if (isOlder(state, revision)) return fail(refusing(state), olderThanKnown, "list", false);
+  if (state.listRevision !== undefined && state.listRevision !== revision) {
+    // The pages are of two moments: together they never were true.
+    return fail({ ...state, isPaged: false }, "the pages of the list are of two revisions", "list", false);
+  }
+  const actions: ReflectorAction[] = items.map((object) => emitted("ADDED", object));
+  if (continueToken !== undefined && continueToken !== "") {
+    actions.push({ type: "list", continueToken, isPaged: state.isPaged });
+    return { state: { ...state, listRevision: revision }, actions };
+  }
+  actions.push({ type: "emit", event: { type: "relistDone", revision } }, { type: "watch", from: revision });
+  const live: ReflectorState = { ...state, phase: "live", known: revision, hasSpoken: false, isPaged: true };
+  return { state: live, actions };
+}
+
+function stepLive(state: ReflectorState, input: ReflectorInput): ReflectorStep {
+  if (input.type === "event") return stepEvent(state, input.event);
+  if (input.type === "silent" && !state.hasSpoken) return compareByList(state);
+  if (input.type !== "ended") return stay(state);
+  const { why, livedMs } = input;
+  const isHealthy = state.hasSpoken || livedMs >= healthyMs;
+  const calm = isHealthy ? { ...state, failures: 0 } : state;
+  const isExpired = reasonOf(why) === "Expired";
+  if (isHealthy && isExpired) return begin(calm, relistBy(calm));
+  if (isHealthy && (why === undefined || why.ok)) return resume(calm);
+  const next = isExpired || calm.failures >= watchFailuresMax ? relistBy(calm) : "watch";
+  return fail(calm, `the watch ended: ${textOf(why)}`, next, false, why);
+}
+
+function stepEvent(state: ReflectorState, event: WatchEvent): ReflectorStep {
+  const spoken = state.hasSpoken ? state : { ...state, hasSpoken: true, failures: 0 };
+  if (event.type === "BOOKMARK") {
+    const { revision } = event;
+    if (isOlder(state, revision)) return compareByList(state);
+    if (!isNews(state, revision)) return stay(spoken);
+    return {
+      state: { ...spoken, known: revision },
+      actions: [{ type: "emit", event: { type: "bookmark", revision } }],
+    };
+  }
+  const { resourceVersion } = event.object.metadata;
+  const news = isNews(state, resourceVersion);
+  // An older state is a repetition. An older deletion is left to who keeps the objects: some servers do not number it.
+  if (!news && event.type !== "DELETED") return stay(spoken);
+  const known = news ? resourceVersion : state.known;
+  return { state: { ...spoken, known }, actions: [emitted(event.type, event.object)] };
+}
+
+function begin(state: ReflectorState, how: "stream" | "list"): ReflectorStep {
+  const begins: ReflectorAction = { type: "emit", event: { type: "relistBegins" } };
+  const fresh = { ...state, listRevision: undefined };
+  if (how === "stream") return { state: { ...fresh, phase: "streaming" }, actions: [begins, { type: "stream" }] };
+  const list: ReflectorAction = { type: "list", continueToken: undefined, isPaged: state.isPaged };
+  return { state: { ...fresh, phase: "listing" }, actions: [begins, list] };
+}
+
+/** Perhaps the server does not have what we know: a list shows which of us is wrong. */
+function compareByList(state: ReflectorState): ReflectorStep {
+  const { state: listing, actions } = begin(state, "list");
+  return { state: listing, actions: [{ type: "close" }, ...actions] };
+}
+
+function resume(state: ReflectorState): ReflectorStep {
+  if (state.known === undefined) return begin(state, relistBy(state));
+  return { state: { ...state, phase: "live", hasSpoken: false }, actions: [{ type: "watch", from: state.known }] };
+}
+
+function fail(
+  state: ReflectorState,
+  why: string,
+  next: ReflectorState["next"],
+  isOpen: boolean,
+  refusal?: Outcome<unknown>,
+): ReflectorStep {
+  const failures = state.failures + 1;
+  // Who says when to come back is obeyed.
+  const atLeastMs = refusal === undefined || refusal.ok ? undefined : refusal.retryAfterMs;
+  const wait: ReflectorAction = { type: "wait", failures, why, ...(atLeastMs !== undefined && { atLeastMs }) };
+  const waiting: ReflectorState = { ...state, phase: "waiting", failures, next };
+  return { state: waiting, actions: isOpen ? [{ type: "close" }, wait] : [wait] };
+}
+
+const olderThanKnown = "the list is older than what is known";
+
+function refusing(state: ReflectorState): ReflectorState {
+  return { ...state, refusals: state.refusals + 1 };
+}
+
+function stay(state: ReflectorState): ReflectorStep {
+  return { state, actions: [] };
+}
+
+function relistBy({ canStream }: ReflectorState): "stream" | "list" {
+  return canStream ? "stream" : "list";
+}
+
+function isOlder({ known }: ReflectorState, revision: Revision): boolean {
+  return known !== undefined && isLater(known, revision);
+}
+
+function isNews({ known }: ReflectorState, revision: Revision): boolean {
+  return known === undefined || isLater(revision, known);
+}
+
+function emitted(type: "ADDED" | "MODIFIED" | "DELETED", object: KubeObject): ReflectorAction {
+  return { type: "emit", event: { type: type === "DELETED" ? "removed" : "put", object } };
+}
+
+function reasonOf(why: Outcome<never> | undefined): Refusal["reason"] | undefined {
+  return why === undefined || why.ok ? undefined : why.reason;
+}
+
+function textOf(why: Outcome<unknown> | undefined): string {
+  return why === undefined || why.ok ? "it said nothing" : `${why.reason}: ${why.message}`;
+}

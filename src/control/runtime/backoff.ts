@@ -1,0 +1,23 @@
+import type { Random } from "../../ports/random.ts";
+
+/** How long to wait after something failed a number of times in a row. */
+export interface Backoff {
+  readonly baseMs: number;
+  readonly maxMs: number;
+}
+
+/** Doubles with every failure, and adds up to as much again by chance, so that many who failed together do not return together. */
+export function backoffMs({ baseMs, maxMs }: Backoff, failures: number, random: Random): number {
+  return spread(exponentialMs({ baseMs, maxMs }, failures), 1, random);
+}
+
+/** The same without chance. The first failure waits the base. */
+export function exponentialMs({ baseMs, maxMs }: Backoff, failures: number): number {
+  // 2^40 base units are far beyond any maximum; the bound keeps the shift exact.
+  return Math.min(maxMs, baseMs * 2 ** Math.min(40, Math.max(0, failures - 1)));
+}
+
+/** Between the whole and the whole plus a share of it, by chance. Whole milliseconds. */
+export function spread(ms: number, share: number, random: Random): number {
+  return Math.floor(ms + (ms * share * random.uint32()) / 2 ** 32);
+}

@@ -1,0 +1,32 @@
+import type { Cancel } from "../../ports/cancel.ts";
+
+/** The other end of a Cancel: who holds it decides when somebody gives up. Callbacks run in the order they came. */
+export class CancelSource implements Cancel {
+  private callbacks: (() => void)[] = [];
+  private isCancelled = false;
+
+  get cancelled(): boolean {
+    return this.isCancelled;
+  }
+
+  onCancel(run: () => void): () => void {
+    if (this.isCancelled) {
+      run();
+      return () => {};
+    }
+    // Wrapped, so that the same function given twice is two callbacks.
+    const callback = (): void => run();
+    this.callbacks.push(callback);
+    return () => {
+      this.callbacks = this.callbacks.filter((other) => other !== callback);
+    };
+  }
+
+  cancel(): void {
+    if (this.isCancelled) return;
+    this.isCancelled = true;
+    const callbacks = this.callbacks;
+    this.callbacks = [];
+    for (const callback of callbacks) callback();
+  }
+}

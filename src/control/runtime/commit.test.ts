@@ -1,0 +1,39 @@
+import { expect, test } from "vitest";
+import type { BindIntent } from "../../model/intent.ts";
+import type { KubeApi } from "../../ports/kubeApi.ts";
+import { KindTable } from "../../snapshot/kindTable.ts";
+import { Picture } from "../../snapshot/picture.ts";
+import { commit } from "./commit.ts";
+
+const pods = { group: "", version: "v1", plural: "pods" };
+
+test("a write that ended by a mistake of ours may have left, and counts until the object has moved on", async () => {
+  const picture = new Picture<string>({ "/pods": { table: new KindTable() } });
+  const metadata = { name: "p", namespace: "a", uid: "u1", creationTimestamp: "2026-01-01T00:00:00Z" };
+  const pod = (resourceVersion: string) => ({
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { ...metadata, resourceVersion },
+  });
+  picture.applyEvent("/pods", { type: "relistBegins" });
+  picture.applyEvent("/pods", { type: "put", object: pod("5") });
+  picture.applyEvent("/pods", { type: "relistDone", revision: "5" });
+  const kube = {
+    bind: async () => {
+      throw new Error("a client that throws");
+    },
+  } as unknown as KubeApi;
+  const intent: BindIntent = {
+    type: "bind",
+    target: { ...pods, namespace: "a", name: "p" },
+    expected: { uid: "u1", resourceVersion: "5" },
+    node: "n1",
+    why: "it fits",
+  };
+  const decision = { intent, effects: [{ key: "pod/u1", value: "n1" }] };
+  await expect(commit(picture, kube, [decision])).rejects.toThrow("a client that throws");
+  expect(picture.stateOf(intent)).toBe("unknown");
+  expect(picture.snapshot().values("pod/u1")).toEqual(["n1"]);
+  picture.applyEvent("/pods", { type: "put", object: pod("6") });
+  expect(picture.snapshot().values("pod/u1")).toEqual([]);
+});

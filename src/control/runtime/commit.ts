@@ -1,0 +1,76 @@
+import { type ApplyOptions, applyIntent, type Written } from "../../intents/applyIntent.ts";
+import { lookAgain } from "../../intents/lookAgain.ts";
+import { type Intent, intentId, kindOf } from "../../model/intent.ts";
+import { type Outcome, refused } from "../../model/outcome.ts";
+import type { KubeApi } from "../../ports/kubeApi.ts";
+import type { Effect } from "../../snapshot/ledger.ts";
+import type { Picture } from "../../snapshot/picture.ts";
+
+/** An intent and what it makes true. */
+export interface Decision<V> {
+  readonly intent: Intent;
+  readonly effects: readonly Effect<V>[];
+}
+
+export interface Committed {
+  readonly intent: Intent;
+  readonly outcome: Outcome<Written>;
+}
+
+/**
+ * Carries out what was decided from the picture. All of it counts before the first write leaves, so that whoever decides
+ * while these are on their way sees them; then the writes leave one after the other, and what came of each is noted before the next.
+ */
+export async function commit<V>(
+  picture: Picture<V>,
+  kube: KubeApi,
+  decisions: readonly Decision<V>[],
+  options: ApplyOptions = {},
+): Promise<Committed[]> {
+  const verdicts = decisions.map(({ intent, effects }) => picture.decide(intent, effects));
+  const committed: Committed[] = [];
+  for (const [at, { intent }] of decisions.entries()) {
+    const isStale = verdicts[at] === "stale";
+    committed.push({ intent, outcome: isStale ? movedOn(intent) : await send(picture, kube, intent, options) });
+  }
+  return committed;
+}
+
+/**
+ * Finds out what came of an intent whose outcome is unknown, by a consistent read of its object. False when that proves nothing: the
+ * object is as it was, the write may still land, and only sending it again (or any other write to the object) ends it.
+ */
+export async function resolveUnknown<V>(
+  picture: Picture<V>,
+  kube: KubeApi,
+  intent: Intent,
+  options: ApplyOptions = {},
+): Promise<Outcome<boolean>> {
+  const atLeast = picture.snapshot().kind(kindOf(intent.target)).revision;
+  const fresh = await lookAgain(kube, intent.target, { atLeast, ...options });
+  if (!fresh.ok) return fresh;
+  picture.read(intent, fresh.value);
+  return { ok: true, value: picture.stateOf(intent) !== "unknown" };
+}
+
+async function send<V>(
+  picture: Picture<V>,
+  kube: KubeApi,
+  intent: Intent,
+  options: ApplyOptions,
+): Promise<Outcome<Written>> {
+  // Another turn may be sending the same, or the watch has shown that the object is another one by now.
+  const attempt = picture.send(intent);
+  if (attempt === undefined) return movedOn(intent);
+  let outcome: Outcome<Written> = refused("Unknown", "the call ended by a mistake of ours");
+  try {
+    outcome = await applyIntent(kube, intent, options);
+  } finally {
+    picture.answer(intent, outcome, attempt);
+  }
+  return outcome;
+}
+
+function movedOn(intent: Intent): Outcome<never> {
+  return refused("Conflict", `not sent: ${intentId(intent)} is no longer what it was decided on, or is on its way`);
+}

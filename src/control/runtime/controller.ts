@@ -1,0 +1,66 @@
+import type { Clock } from "../../ports/clock.ts";
+import type { Log } from "../../ports/log.ts";
+import type { Metrics } from "../../ports/metrics.ts";
+import type { ObjectCache } from "../cache/objectCache.ts";
+import type { Backoff } from "./backoff.ts";
+import { Loop, type Reconcile } from "./loop.ts";
+import type { Source } from "./sources.ts";
+import { type RetryBudget, WorkQueue } from "./workQueue.ts";
+
+export interface ControllerOptions {
+  readonly name: string;
+  readonly sources: readonly Source[];
+  readonly reconcile: Reconcile;
+  readonly concurrency?: number;
+  readonly deadlineMs?: number;
+  readonly backoff?: Backoff;
+  readonly retries?: RetryBudget;
+}
+
+/** Sources, a queue and a loop: keys come in, turns come out. */
+export class Controller {
+  readonly name: string;
+  readonly queue: WorkQueue;
+  private readonly loop: Loop;
+  private readonly sources: readonly Source[];
+  private stopSources: (() => void)[] = [];
+
+  constructor(ports: { clock: Clock; log: Log; metrics: Metrics }, options: ControllerOptions) {
+    const { name, backoff, retries, sources, ...rest } = options;
+    this.name = name;
+    this.sources = sources;
+    this.queue = new WorkQueue({ name, ...ports, ...(backoff && { backoff }), ...(retries && { retries }) });
+    this.loop = new Loop({ ...rest, ...ports, name, queue: this.queue });
+  }
+
+  /** The caches that must have told everything before a turn may begin. */
+  get caches(): readonly ObjectCache[] {
+    return this.sources.flatMap(({ cache }) => (cache === undefined ? [] : [cache]));
+  }
+
+  /** Keys are collected from here on, also by who does not lead. */
+  startSources(): void {
+    this.stopSources = this.sources.map((source) => source.start(this.queue));
+  }
+
+  resume(): void {
+    this.loop.resume();
+  }
+
+  pause(graceMs?: number): Promise<void> {
+    return this.loop.pause(graceMs);
+  }
+
+  /** Ends for good. */
+  async stop(graceMs?: number): Promise<void> {
+    for (const stop of this.stopSources) stop();
+    this.stopSources = [];
+    await this.loop.stop(graceMs);
+    this.queue.close();
+  }
+
+  /** Whether nothing is left to do. */
+  get isIdle(): boolean {
+    return this.queue.isIdle && !this.loop.isBusy;
+  }
+}

@@ -1,0 +1,240 @@
+import { kindOf } from "../../model/intent.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import type { Clock } from "../../ports/clock.ts";
+import type { KubeApi, ResourceRef } from "../../ports/kubeApi.ts";
+import type { Log } from "../../ports/log.ts";
+import type { Metrics } from "../../ports/metrics.ts";
+import type { Random } from "../../ports/random.ts";
+import { ObjectCache, type ObjectCacheOptions } from "../cache/objectCache.ts";
+import { Reachability } from "../cache/reachability.ts";
+import type { Selection } from "../cache/reflector.ts";
+import { Controller, type ControllerOptions } from "./controller.ts";
+import { fencedKube } from "./fencedKube.ts";
+import { Health } from "./health.ts";
+import { Lease, type LeaseOptions } from "./lease.ts";
+
+/** Everything that the outside is for the controllers. */
+export interface ControlPorts {
+  readonly kube: KubeApi;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+  readonly metrics: Metrics;
+}
+
+export interface ControllersOptions {
+  /** Who owns the fields that are written. */
+  readonly fieldManager: string;
+  /** Only one of many processes acts; without it this one always does. */
+  readonly lease?: Pick<LeaseOptions, "namespace" | "name" | "identity" | "times"> & {
+    /** A connection of its own: renewals must not wait behind the writes that they allow. */
+    readonly kube?: KubeApi;
+  };
+  /** How long running turns may take to end when everything stops. */
+  readonly graceMs?: number;
+  /** For tests: whoever writes to a shared object throws. */
+  readonly freeze?: boolean;
+  /** What is dropped of the objects of a kind, by its name as `kindOf` has it, unless who asks for a cache says otherwise. */
+  readonly transforms?: Readonly<Record<string, (object: KubeObject) => KubeObject>>;
+}
+
+export type CacheOptions<T extends KubeObject> = Pick<ObjectCacheOptions<T>, "transform" | "resyncMs">;
+
+const defaultGraceMs = 30_000;
+/** After this long somebody should know that a kind cannot be listed. */
+const slowSyncMs = 120_000;
+
+/**
+ * The controllers of one process and what they share. They start in order (caches, the wait until all are whole, the lease, turns) and stop in the
+ * reverse one. Caches are kept warm by who does not lead, so that a new leader begins at once.
+ */
+export class Controllers {
+  /** For decisions: every write is refused unless we lead. */
+  readonly kube: KubeApi;
+  readonly lease: Lease | undefined;
+  /** Whether we should be restarted. */
+  readonly health = new Health();
+  /** Whether the caches are whole. */
+  readonly readiness = new Health();
+  /** What controllers may use of the outside; its API is the one of a leader. */
+  readonly ports: ControlPorts;
+  private readonly options: ControllersOptions;
+  private readonly reachability: Reachability;
+  private readonly caches = new Map<string, ObjectCache>();
+  private readonly controllers: Controller[] = [];
+  private phase: "new" | "syncing" | "synced" | "stopping" | "stopped" = "new";
+  /** Since when we lead, while turns of an earlier epoch may still be ending. */
+  private pausing: Promise<void> = Promise.resolve();
+  private isLeading = false;
+
+  constructor(ports: ControlPorts, options: ControllersOptions) {
+    this.options = options;
+    this.reachability = new Reachability(ports.clock, (how) => this.hurry(how));
+    const kube = this.reachability.overhear(ports.kube);
+    const { lease } = options;
+    const leaseKube = lease?.kube === undefined ? kube : this.reachability.overhear(lease.kube);
+    this.lease = lease === undefined ? undefined : new Lease({ ...ports, ...lease, kube: leaseKube });
+    this.kube = this.lease === undefined ? kube : fencedKube(kube, this.lease, options.fieldManager);
+    this.ports = { ...ports, kube: this.kube };
+    this.health.add("ping", () => undefined);
+    this.health.add("caches", () => this.lostTrust());
+    this.readiness.add("caches", () => {
+      const missing = this.unsynced();
+      return missing.length === 0 ? undefined : `no list yet of ${missing.join(", ")}`;
+    });
+  }
+
+  /** The cache of a selection of a kind; one for all who ask for the same. Options are those of who asked first. */
+  cache<T extends KubeObject = KubeObject>(
+    resource: ResourceRef,
+    selection: Selection = {},
+    options: CacheOptions<T> = {},
+  ): ObjectCache<T> {
+    const { namespace = "", labelSelector = "", fieldSelector = "" } = selection;
+    const key = JSON.stringify([
+      resource.group,
+      resource.version,
+      resource.plural,
+      namespace,
+      labelSelector,
+      fieldSelector,
+    ]);
+    let cache = this.caches.get(key);
+    if (cache === undefined) {
+      const freeze = this.options.freeze === undefined ? {} : { freeze: this.options.freeze };
+      const transform = this.options.transforms?.[kindOf(resource)] as ((object: KubeObject) => T) | undefined;
+      cache = new ObjectCache<T>({
+        ...this.ports,
+        ...(transform !== undefined && { transform }),
+        onTrust: () => this.turnOrPause(),
+        resource,
+        selection,
+        ...options,
+        ...freeze,
+      }) as unknown as ObjectCache;
+      this.caches.set(key, cache);
+      if (this.phase !== "new") cache.start();
+    }
+    return cache as unknown as ObjectCache<T>;
+  }
+
+  /** Every cache that somebody has asked for, in the order of their keys. */
+  allCaches(): readonly ObjectCache[] {
+    return this.sortedCaches();
+  }
+
+  /** One that is added later joins the others as they are now; the caches that it needs must be there already. */
+  add(options: ControllerOptions): Controller {
+    const controller = new Controller(this.ports, options);
+    this.controllers.push(controller);
+    if (this.phase === "syncing" || this.phase === "synced") controller.startSources();
+    if (this.mayReconcile()) controller.resume();
+    return controller;
+  }
+
+  /** Ends one for good, while the others go on. */
+  async remove(controller: Controller): Promise<void> {
+    const at = this.controllers.indexOf(controller);
+    if (at >= 0) this.controllers.splice(at, 1);
+    await controller.stop(0);
+  }
+
+  /**
+   * Resolves true when the caches are whole and turns may begin (or the lease is waited for), false if it was stopped before.
+   * `prepare` runs between the two: what it makes is there before the first turn.
+   */
+  async start(prepare: () => Promise<void> = async () => {}): Promise<boolean> {
+    this.phase = "syncing";
+    const caches = this.sortedCaches();
+    for (const controller of this.controllers) controller.startSources();
+    for (const cache of caches) cache.start();
+    // Not Promise.all: the order in which they finish must not decide what runs first.
+    const stopTimer = this.ports.clock.after(slowSyncMs, () => {
+      this.ports.log.warn({ kinds: this.unsynced() }, "caches take long to become whole");
+    });
+    for (const cache of caches) {
+      if (await cache.waitForSync()) continue;
+      stopTimer();
+      return false;
+    }
+    stopTimer();
+    if (this.phase !== "syncing") return false;
+    this.phase = "synced";
+    this.ports.log.info({ kinds: caches.map(({ kind }) => kind) }, "caches are whole");
+    await prepare();
+    if (this.phase !== "synced") return false;
+    if (this.lease === undefined) this.lead();
+    else this.lease.start({ acquired: () => this.lead(), lost: () => this.unlead() });
+    return true;
+  }
+
+  /** Turns end, then the lease is given back, then the watches close. */
+  async stop(): Promise<void> {
+    if (this.phase === "stopping" || this.phase === "stopped") return;
+    this.phase = "stopping";
+    this.isLeading = false;
+    const graceMs = this.options.graceMs ?? defaultGraceMs;
+    const stopping = [...this.controllers].reverse().map((controller) => controller.stop(graceMs));
+    for (const each of stopping) await each;
+    await this.lease?.stop();
+    for (const cache of this.sortedCaches().reverse()) cache.stop();
+    this.reachability.stop();
+    this.phase = "stopped";
+  }
+
+  /** Whether no controller has anything left to do. */
+  get isIdle(): boolean {
+    return this.controllers.every(({ isIdle }) => isIdle);
+  }
+
+  private lead(): void {
+    this.isLeading = true;
+    this.turnOrPause();
+  }
+
+  private unlead(): void {
+    this.isLeading = false;
+    this.turnOrPause();
+  }
+
+  /** Turns are taken by who leads and can believe what it sees. */
+  private turnOrPause(): void {
+    if (this.mayReconcile()) {
+      // Turns of an earlier epoch end first: they were told to give up, and their writes are refused.
+      void this.pausing.then(() => {
+        if (this.mayReconcile()) for (const controller of this.controllers) controller.resume();
+      });
+      return;
+    }
+    const pauses = this.controllers.map((controller) => controller.pause());
+    this.pausing = (async () => {
+      for (const pause of pauses) await pause;
+    })();
+  }
+
+  private mayReconcile(): boolean {
+    return this.isLeading && this.phase === "synced" && this.lostTrust() === undefined;
+  }
+
+  private lostTrust(): string | undefined {
+    for (const cache of this.sortedCaches()) if (cache.lostTrust !== undefined) return cache.lostTrust;
+    return undefined;
+  }
+
+  /** Ends waits of caches for a server that did not answer. */
+  private hurry(how: "all" | "one"): void {
+    for (const cache of this.sortedCaches()) {
+      if (cache.isFollowed) continue;
+      cache.hurry();
+      if (how === "one") return;
+    }
+  }
+
+  private unsynced(): string[] {
+    return this.sortedCaches().flatMap(({ hasSynced, kind }) => (hasSynced ? [] : [kind]));
+  }
+
+  private sortedCaches(): ObjectCache[] {
+    return [...this.caches].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, cache]) => cache);
+  }
+}

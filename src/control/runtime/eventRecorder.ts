@@ -1,0 +1,304 @@
+import type { KubeObject } from "../../model/objects/object.ts";
+import { formatMicroTime } from "../../model/values/time.ts";
+import type { Clock } from "../../ports/clock.ts";
+import type { KubeApi, ResourceRef } from "../../ports/kubeApi.ts";
+import type { Log } from "../../ports/log.ts";
+import type { Metrics } from "../../ports/metrics.ts";
+
+/** What happened to an object, for the person who asks `kubectl describe`. */
+export interface EventNote {
+  readonly type: "Normal" | "Warning";
+  /** One word in CamelCase: why. */
+  readonly reason: string;
+  /** One word in CamelCase: what was done. */
+  readonly action: string;
+  /** The whole sentence. */
+  readonly note: string;
+  readonly related?: KubeObject;
+  /** For programs that read events. */
+  readonly annotations?: Readonly<Record<string, string>>;
+}
+
+export interface EventRecorderOptions {
+  readonly kube: KubeApi;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  /** `muster.dev/scheduler`. */
+  readonly controller: string;
+  /** Which of its processes. */
+  readonly instance: string;
+}
+
+const events: ResourceRef = { group: "events.k8s.io", version: "v1", plural: "events" };
+const noteBytesMax = 1024;
+/** A series ends when nothing was added to it for this long. */
+const seriesMs = 6 * 60_000;
+/** After the second time, which is written at once, a series is written this often. */
+const refreshMs = 60_000;
+/** An object may have this many events at once, and one more after each interval. */
+const burst = 25;
+const refillMs = 300_000;
+const seriesMax = 4096;
+/** Telling does not crowd out what there is to tell of. */
+const writesAtOnce = 16;
+/** An API that takes them more slowly than they happen does not hear of the oldest. */
+const waitingMax = 4096;
+
+interface Series {
+  readonly regarding: KubeObject;
+  readonly note: EventNote;
+  readonly firstMs: number;
+  /** The Event in the API; undefined until it has been created. */
+  written: KubeObject | undefined;
+  count: number;
+  writtenCount: number;
+  lastMs: number;
+  writtenMs: number;
+  isWriting: boolean;
+  stopTimer: () => void;
+}
+
+interface Allowance {
+  tokens: number;
+  sinceMs: number;
+}
+
+/**
+ * Writes Events. The same thing happening again to the same object becomes one Event with a count, and an object that has
+ * too many is silent for a while. Telling is best effort: nobody waits for it, and a lost Event is a lost Event.
+ */
+export class EventRecorder {
+  private readonly options: EventRecorderOptions;
+  private readonly series = new Map<string, Series>();
+  private readonly allowances = new Map<string, Allowance>();
+  /** Those that are written when others have been, the first first. */
+  private readonly waiting = new Map<Series, string>();
+  private writes = 0;
+  private isStopped = false;
+
+  constructor(options: EventRecorderOptions) {
+    this.options = options;
+  }
+
+  record(regarding: KubeObject, note: EventNote): void {
+    if (this.isStopped) return;
+    const nowMs = this.options.clock.nowMs();
+    const key = JSON.stringify([
+      regarding.metadata.uid,
+      note.type,
+      note.reason,
+      note.action,
+      note.note,
+      note.related?.metadata.uid ?? "",
+    ]);
+    const known = this.series.get(key);
+    if (known !== undefined && nowMs - known.lastMs < seriesMs) {
+      known.count++;
+      known.lastMs = nowMs;
+      this.writeSoon(key, known);
+      return;
+    }
+    if (!this.isAllowed(regarding.metadata.uid, nowMs)) {
+      this.options.metrics.count("muster_events_dropped_total", { reason: note.reason });
+      return;
+    }
+    known?.stopTimer();
+    const series: Series = {
+      regarding,
+      note,
+      firstMs: nowMs,
+      written: undefined,
+      count: 1,
+      writtenCount: 0,
+      lastMs: nowMs,
+      writtenMs: nowMs,
+      isWriting: false,
+      stopTimer: () => {},
+    };
+    this.makeRoom();
+    this.series.set(key, series);
+    this.expireLater(key, series);
+    this.writeInTurn(key, series);
+  }
+
+  stop(): void {
+    this.isStopped = true;
+    for (const { stopTimer } of this.series.values()) stopTimer();
+    this.series.clear();
+    this.waiting.clear();
+  }
+
+  private isAllowed(uid: string, nowMs: number): boolean {
+    this.forgetRested(nowMs);
+    const before = this.allowances.get(uid) ?? { tokens: burst, sinceMs: nowMs };
+    const refilled = Math.max(0, Math.floor((nowMs - before.sinceMs) / refillMs));
+    const tokens = Math.min(burst, before.tokens + refilled);
+    const sinceMs = before.sinceMs + refilled * refillMs;
+    // Set anew, so that the first in the map is the one that was quiet for longest.
+    this.allowances.delete(uid);
+    this.allowances.set(uid, { tokens: Math.max(0, tokens - 1), sinceMs });
+    if (this.allowances.size > seriesMax) this.forgetQuietest();
+    return tokens > 0;
+  }
+
+  /** Who may say as much again as at first need not be known: a cluster has more objects in a day than in a minute. */
+  private forgetRested(nowMs: number): void {
+    for (const [uid, { tokens, sinceMs }] of this.allowances) {
+      if (tokens + Math.floor((nowMs - sinceMs) / refillMs) < burst) return;
+      this.allowances.delete(uid);
+    }
+  }
+
+  /** One that is forgotten may be noisy again at once; forgetting all of them would let everybody. */
+  private forgetQuietest(): void {
+    const [quietest] = this.allowances.keys();
+    if (quietest !== undefined) this.allowances.delete(quietest);
+  }
+
+  private makeRoom(): void {
+    if (this.series.size < seriesMax) return;
+    // The first in the map is the one that began first.
+    const [oldest] = this.series;
+    if (oldest === undefined) return;
+    oldest[1].stopTimer();
+    this.series.delete(oldest[0]);
+  }
+
+  private writeSoon(key: string, series: Series): void {
+    if (series.isWriting) return;
+    const isDue = series.writtenCount < 2 || this.options.clock.nowMs() - series.writtenMs >= refreshMs;
+    if (isDue) this.writeInTurn(key, series);
+  }
+
+  private writeInTurn(key: string, series: Series): void {
+    series.isWriting = true;
+    if (this.writes < writesAtOnce) {
+      void this.write(key, series);
+      return;
+    }
+    this.waiting.set(series, key);
+    if (this.waiting.size <= waitingMax) return;
+    const [oldest] = this.waiting.keys();
+    if (oldest === undefined) return;
+    this.waiting.delete(oldest);
+    oldest.isWriting = false;
+    this.options.metrics.count("muster_events_dropped_total", { reason: oldest.note.reason });
+  }
+
+  /** A series that has gone quiet writes its last count and is forgotten. */
+  private expireLater(key: string, series: Series, delayMs = seriesMs): void {
+    series.stopTimer = this.options.clock.after(delayMs, () => {
+      if (this.series.get(key) !== series) return;
+      const quietMs = this.options.clock.nowMs() - series.lastMs;
+      // A clock that stepped back must not make it wait for ever.
+      if (quietMs < seriesMs && quietMs >= 0) {
+        this.expireLater(key, series, seriesMs - quietMs);
+        return;
+      }
+      this.series.delete(key);
+      if (series.count > series.writtenCount && !series.isWriting) this.writeInTurn(key, series);
+    });
+  }
+
+  /** Never rejects. */
+  private async write(key: string, series: Series): Promise<void> {
+    const { kube, log, metrics } = this.options;
+    this.writes++;
+    const { count } = series;
+    try {
+      const { written } = series;
+      const body = { series: { count, lastObservedTime: formatMicroTime(series.lastMs) } };
+      let outcome =
+        written === undefined
+          ? await kube.create(events, this.eventOf(series))
+          : await kube.patch(refOf(written), { type: "merge", body });
+      // The Event was cleaned up meanwhile: the series goes on in a new one.
+      if (!outcome.ok && outcome.reason === "NotFound" && written !== undefined) {
+        outcome = await kube.create(events, this.eventOf(series));
+      }
+      series.writtenCount = count;
+      series.writtenMs = this.options.clock.nowMs();
+      if (outcome.ok) series.written = outcome.value;
+      else {
+        metrics.count("muster_events_failed_total", { reason: outcome.reason });
+        log.debug({ reason: outcome.reason, message: outcome.message, event: series.note.reason }, "event not written");
+      }
+    } catch (error) {
+      log.error({ error, event: series.note.reason }, "an event failed by a mistake of ours");
+    }
+    this.writes--;
+    series.isWriting = false;
+    if (series.count > count && this.series.get(key) === series) this.writeSoon(key, series);
+    const [next] = this.waiting;
+    if (next === undefined) return;
+    this.waiting.delete(next[0]);
+    void this.write(next[1], next[0]);
+  }
+
+  private eventOf(series: Series): KubeObject {
+    const { regarding, note, firstMs, count, lastMs } = series;
+    const namespace = regarding.metadata.namespace ?? "default";
+    const { annotations } = note;
+    const metadata = { name: eventName(series), namespace, ...(annotations !== undefined && { annotations }) };
+    const event = {
+      apiVersion: "events.k8s.io/v1",
+      kind: "Event",
+      metadata,
+      eventTime: formatMicroTime(firstMs),
+      reportingController: this.options.controller,
+      reportingInstance: this.options.instance,
+      type: note.type,
+      reason: note.reason,
+      action: note.action,
+      note: shortened(note.note),
+      regarding: referenceOf(regarding),
+      ...(note.related && { related: referenceOf(note.related) }),
+      ...(count > 1 && { series: { count, lastObservedTime: formatMicroTime(lastMs) } }),
+    };
+    return event as unknown as KubeObject;
+  }
+}
+
+/** Derived from what the Event says, so that the same Event written twice is one. */
+function eventName({ regarding, note, firstMs }: Series): string {
+  const { name, uid } = regarding.metadata;
+  const digest = digestOf(`${uid} ${note.type} ${note.reason} ${note.action} ${note.note} ${firstMs}`);
+  // 253 characters at most in all.
+  return `${name.slice(0, 230)}.${digest}`;
+}
+
+/** FNV-1a, twice with different beginnings: 64 bits are enough to tell the Events of one object apart. */
+function digestOf(text: string): string {
+  let low = 0x811c9dc5;
+  let high = 0x01000193;
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    low = Math.imul(low ^ code, 0x01000193);
+    high = Math.imul(high ^ code, 0x85ebca6b);
+  }
+  return [high, low].map((half) => (half >>> 0).toString(16).padStart(8, "0")).join("");
+}
+
+/** The API counts bytes; a character has at most four of them, and no half of one may stay behind. */
+function shortened(note: string): string {
+  if (note.length * 4 <= noteBytesMax) return note;
+  let bytes = 0;
+  let end = 0;
+  for (const character of note) {
+    const code = character.codePointAt(0) ?? 0;
+    bytes += code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+    if (bytes > noteBytesMax) return note.slice(0, end);
+    end += character.length;
+  }
+  return note;
+}
+
+function referenceOf({ apiVersion, kind, metadata }: KubeObject): object {
+  const { namespace, name, uid, resourceVersion } = metadata;
+  return { apiVersion, kind, ...(namespace !== undefined && { namespace }), name, uid, resourceVersion };
+}
+
+function refOf({ metadata }: KubeObject): ResourceRef & { namespace: string; name: string } {
+  return { ...events, namespace: metadata.namespace ?? "", name: metadata.name };
+}

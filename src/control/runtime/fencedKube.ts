@@ -1,0 +1,78 @@
+import { isObject, type Json } from "../../model/objects/json.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import { type Outcome, type Refusal, refused } from "../../model/outcome.ts";
+import type {
+  BindTarget,
+  CallOptions,
+  DeleteOptions,
+  KubeApi,
+  ObjectRef,
+  Patch,
+  ResourceRef,
+  WriteOptions,
+} from "../../ports/kubeApi.ts";
+import type { Epoch, Lease } from "./lease.ts";
+
+/** On objects that are applied: the epoch of the leader that applied them. */
+export const epochAnnotation = "muster.dev/epoch";
+
+/** The API refuses longer names of who owns fields. */
+const fieldManagerLengthMax = 128;
+
+/**
+ * The API as a leader may use it. From the moment that the lease can no longer be proven no write leaves; one that left before has
+ * the preconditions of its intent. Reads are free. The proof is asked for twice: here, and by the client when the bytes are about
+ * to leave, because a write may wait in between for a free connection or for new credentials, longer than a proof lasts.
+ *
+ * Every write says in which epoch it was decided: in the name of the field manager (`muster-scheduler/7.host-a`), which ends up in the
+ * object's managedFields; in the annotation `muster.dev/epoch` for an apply, where the manager's name is an identity and
+ * must not change with the leader. Deletes and evictions leave nothing to write it on.
+ */
+export function fencedKube(kube: KubeApi, lease: Pick<Lease, "isProven" | "epoch">, fieldManager: string): KubeApi {
+  const guarded = <T>(send: (epoch: Epoch) => Promise<Outcome<T>>): Promise<Outcome<T>> => {
+    const { epoch } = lease;
+    return lease.isProven && epoch !== undefined ? send(epoch) : Promise.resolve(fenced());
+  };
+  // A later epoch of our own does not count: what is sent was decided in this one.
+  const leaving = <O extends CallOptions>(options: O | undefined, epoch: Epoch): O =>
+    ({ ...options, mayLeave: () => lease.isProven && lease.epoch === epoch }) as O;
+  const stamped = (options: WriteOptions | undefined, epoch: Epoch): WriteOptions => ({
+    ...leaving(options, epoch),
+    fieldManager: `${options?.fieldManager ?? fieldManager}/${epochText(epoch)}`.slice(0, fieldManagerLengthMax),
+  });
+  return {
+    get: (ref, options) => kube.get(ref, options),
+    list: (kind, options) => kube.list(kind, options),
+    watch: (kind, options, sink) => kube.watch(kind, options, sink),
+    create: (kind: ResourceRef, object: KubeObject, options?: WriteOptions) =>
+      guarded((epoch) => kube.create(kind, object, stamped(options, epoch))),
+    update: (ref: ObjectRef, object: KubeObject, options?: WriteOptions) =>
+      guarded((epoch) => kube.update(ref, object, stamped(options, epoch))),
+    patch: (ref: ObjectRef, patch: Patch, options?: WriteOptions) =>
+      guarded((epoch) => {
+        if (patch.type !== "apply") return kube.patch(ref, patch, stamped(options, epoch));
+        const body = annotated(patch.body, epochText(epoch));
+        const named = { ...options, fieldManager: options?.fieldManager ?? fieldManager };
+        return kube.patch(ref, { ...patch, body }, leaving(named, epoch));
+      }),
+    delete: (ref: ObjectRef, options?: DeleteOptions) => guarded((epoch) => kube.delete(ref, leaving(options, epoch))),
+    bind: (pod: ObjectRef, binding: BindTarget, options?: WriteOptions) =>
+      guarded((epoch) => kube.bind(pod, binding, stamped(options, epoch))),
+    evict: (pod: ObjectRef, options?: DeleteOptions) => guarded((epoch) => kube.evict(pod, leaving(options, epoch))),
+  };
+}
+
+export function epochText({ number, holder }: Epoch): string {
+  return `${number}.${holder}`;
+}
+
+function fenced(): Refusal {
+  return refused("Fenced", "the lease is not held, so nothing was sent");
+}
+
+function annotated(body: Json, epoch: string): Json {
+  if (!isObject(body)) return body;
+  const metadata = isObject(body["metadata"]) ? body["metadata"] : {};
+  const annotations = isObject(metadata["annotations"]) ? metadata["annotations"] : {};
+  return { ...body, metadata: { ...metadata, annotations: { ...annotations, [epochAnnotation]: epoch } } };
+}

@@ -1,0 +1,305 @@
+import { assert } from "../../model/assert.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import type { Outcome } from "../../model/outcome.ts";
+import type { Revision } from "../../model/revision.ts";
+import { formatMicroTime } from "../../model/values/time.ts";
+import type { Clock } from "../../ports/clock.ts";
+import type { KubeApi, ObjectRef, ResourceRef } from "../../ports/kubeApi.ts";
+import type { Log } from "../../ports/log.ts";
+import type { Metrics } from "../../ports/metrics.ts";
+import type { Random } from "../../ports/random.ts";
+import { spread } from "./backoff.ts";
+import { CancelSource } from "./cancelSource.ts";
+
+/** Whose writes are these: a number that grows with every change of leader, and the leader's name. */
+export interface Epoch {
+  readonly number: number;
+  readonly holder: string;
+}
+
+export interface LeaseTimes {
+  /** How long others wait, from when they last saw us renew, before they take over. */
+  readonly durationMs: number;
+  /** How long we believe in ourselves, from before we asked to renew. Shorter, so that we stop before others begin. */
+  readonly renewDeadlineMs: number;
+  readonly retryMs: number;
+}
+
+export interface LeaseOptions {
+  readonly kube: KubeApi;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  readonly namespace: string;
+  readonly name: string;
+  /** Who we are. Unique among all that run now; a restarted process may keep it. */
+  readonly identity: string;
+  readonly times?: Partial<LeaseTimes>;
+}
+
+export interface LeaseEvents {
+  readonly acquired: (epoch: Epoch) => void;
+  readonly lost: (why: string) => void;
+}
+
+const defaultTimes: LeaseTimes = { durationMs: 15_000, renewDeadlineMs: 10_000, retryMs: 2000 };
+const leases: ResourceRef = { group: "coordination.k8s.io", version: "v1", plural: "leases" };
+
+interface LeaseSpec {
+  readonly holderIdentity?: string;
+  readonly leaseDurationSeconds?: number;
+  readonly acquireTime?: string;
+  readonly renewTime?: string;
+  readonly leaseTransitions?: number;
+}
+
+/**
+ * One leader at a time, by a Lease object. Two clocks that disagree must not make two leaders, so nobody compares a time that
+ * somebody else wrote:
+ *
+ *   leader                                   follower
+ *   t0  before the request: 10 s begin
+ *   t1  renewed at the server                t2  sees the renewal: 15 s begin
+ *   t0 + 10 s  stops writing                 t2 + 15 s  takes over
+ *
+ * t0 comes before t2, so a leader that hears nothing has stopped five seconds before anybody may follow. Both spans are
+ * timers, which a step of the wall clock does not move. A paused process runs its timers late, so before it writes the leader asks
+ * two clocks as well and believes the one that has gone further: the monotonic one, which nobody can set back, and the
+ * wall clock, which alone goes on while the machine sleeps.
+ *
+ * One thing is not covered: who has never seen the Lease makes it and leads at once. Nobody but us may delete it while
+ * somebody leads.
+ */
+export class Lease {
+  private readonly options: LeaseOptions;
+  private readonly times: LeaseTimes;
+  private readonly ref: ObjectRef;
+  private events: LeaseEvents = { acquired: () => {}, lost: () => {} };
+  private state: "stopped" | "following" | "leading" = "stopped";
+  private current: Epoch | undefined;
+  private takenRevision: Revision | undefined;
+  /** The Lease as we last saw or wrote it; undefined when a request left that unclear. */
+  private seen: KubeObject | undefined;
+  /** The last state of somebody else's Lease that we saw change, and whether it has run out since. */
+  private watched = { resourceVersion: "", isExpired: false, stopTimer: (): void => {} };
+  /** Of all epochs that we have seen: a Lease that was deleted and made again does not begin at nought. */
+  private highestNumber = -1;
+  private proof: Proof | undefined;
+  private request: CancelSource | undefined;
+  private stopTick: () => void = () => {};
+
+  constructor(options: LeaseOptions) {
+    this.options = options;
+    this.times = { ...defaultTimes, ...options.times };
+    const { durationMs, renewDeadlineMs, retryMs } = this.times;
+    assert(
+      retryMs < renewDeadlineMs && renewDeadlineMs < durationMs,
+      () => `lease times ${retryMs} < ${renewDeadlineMs} < ${durationMs} ms must grow`,
+    );
+    this.ref = { ...leases, namespace: options.namespace, name: options.name };
+  }
+
+  /** The epoch we lead in, or undefined. */
+  get epoch(): Epoch | undefined {
+    return this.current;
+  }
+
+  /** The revision of the write by which we took it. What was written before is in every list that is at least as new. */
+  get takenAt(): Revision | undefined {
+    return this.current === undefined ? undefined : this.takenRevision;
+  }
+
+  /** Whether we can prove, by our own clock alone, that nobody else leads. A write may leave only while this holds. */
+  get isProven(): boolean {
+    const { proof } = this;
+    if (this.state !== "leading" || proof === undefined || proof.isOver) return false;
+    const { clock } = this.options;
+    const spentMs = Math.max(clock.monotonicMs() - proof.sinceMonotonicMs, clock.nowMs() - proof.sinceMs);
+    // Not lost: the next renewal proves it again, if it succeeds. Until then nothing leaves.
+    proof.isOver = spentMs >= this.times.renewDeadlineMs;
+    return !proof.isOver;
+  }
+
+  start(events: LeaseEvents): void {
+    this.events = events;
+    this.state = "following";
+    void this.tick();
+  }
+
+  /** Gives the lease back, so that the next leader need not wait for it to run out. Nothing may be written after. */
+  async stop(): Promise<void> {
+    const wasLeading = this.state === "leading" && this.isProven;
+    const { seen } = this;
+    this.state = "stopped";
+    this.current = undefined;
+    this.stopTick();
+    this.watched.stopTimer();
+    this.proof?.stopTimer();
+    this.request?.cancel();
+    if (!wasLeading || seen === undefined) return;
+    const spec = { ...specOf(seen), holderIdentity: "", leaseDurationSeconds: 1, renewTime: this.now() };
+    await this.options.kube.update(this.ref, { ...seen, spec });
+  }
+
+  /** One try to take or renew. One at a time; the next one is a fixed time after this one ended. */
+  private async tick(): Promise<void> {
+    try {
+      if (this.state === "leading") await this.renew();
+      else if (this.state === "following") await this.follow();
+    } catch (error) {
+      this.seen = undefined;
+      this.options.log.error({ lease: this.options.name, error }, "a turn of the lease failed by a mistake of ours");
+    }
+    if (this.state === "stopped") return;
+    const { clock, random } = this.options;
+    this.stopTick = clock.after(spread(this.times.retryMs, 0.1, random), () => void this.tick());
+  }
+
+  private async follow(): Promise<void> {
+    const found = await this.call((cancel) => this.options.kube.get(this.ref, { cancel }));
+    if (this.state !== "following") return;
+    if (!found.ok) {
+      // Deleted under a leader, who may believe in it for a while yet: it counts as not renewed.
+      const isFree = this.watched.resourceVersion === "" || this.watched.isExpired;
+      if (found.reason === "NotFound" && isFree) await this.take(undefined);
+      return;
+    }
+    const lease = found.value;
+    const { holderIdentity = "", leaseDurationSeconds, leaseTransitions } = specOf(lease);
+    this.observe(lease.metadata.resourceVersion, (leaseDurationSeconds ?? 0) * 1000);
+    this.highestNumber = Math.max(this.highestNumber, leaseTransitions ?? -1);
+    // If it is ours and we do not lead, nobody does: a request of ours landed unheard, or an earlier life of ours had it.
+    const isFree = holderIdentity === "" || holderIdentity === this.options.identity;
+    if (isFree || this.watched.isExpired) await this.take(lease);
+  }
+
+  /** Whoever renews changes the object. How long it stays unchanged is measured by our timer alone. */
+  private observe(resourceVersion: string, durationMs: number): void {
+    if (this.watched.resourceVersion === resourceVersion) return;
+    this.watched.stopTimer();
+    const watched = { resourceVersion, isExpired: false, stopTimer: (): void => {} };
+    // Our own clock, and a timer: a step of either machine's wall clock makes nobody leader.
+    watched.stopTimer = this.options.clock.after(durationMs, () => {
+      watched.isExpired = true;
+    });
+    this.watched = watched;
+  }
+
+  private async take(lease: KubeObject | undefined): Promise<void> {
+    const { identity, namespace, name, kube, log, metrics } = this.options;
+    const time = this.now();
+    const before = lease === undefined ? {} : specOf(lease);
+    // Every taking is a new epoch, also by who held it before: its earlier self may still have writes on the way.
+    const number = Math.max(before.leaseTransitions ?? -1, this.highestNumber) + 1;
+    const spec = {
+      ...before,
+      holderIdentity: identity,
+      leaseDurationSeconds: Math.ceil(this.times.durationMs / 1000),
+      acquireTime: time,
+      renewTime: time,
+      leaseTransitions: number,
+    };
+    const proof = this.beginProof();
+    const outcome = await this.call((cancel) => {
+      if (lease !== undefined) return kube.update(this.ref, { ...lease, spec }, { cancel });
+      const object = { apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata: { namespace, name }, spec };
+      return kube.create(leases, object as unknown as KubeObject, { cancel });
+    });
+    if (!outcome.ok || this.state !== "following" || proof.isOver) {
+      proof.stopTimer();
+      // Somebody was first. Should it be gone when we look, it was deleted under them.
+      if (!outcome.ok && outcome.reason === "AlreadyExists") this.observe("taken", this.times.durationMs);
+      return;
+    }
+    this.seen = outcome.value;
+    this.takenRevision = outcome.value.metadata.resourceVersion;
+    this.state = "leading";
+    this.highestNumber = number;
+    this.proof = proof;
+    this.current = { number, holder: identity };
+    metrics.gauge("muster_lease_held", { lease: name }, 1);
+    log.info({ lease: name, holder: identity, epoch: number }, "lease won");
+    this.events.acquired(this.current);
+  }
+
+  private async renew(): Promise<void> {
+    const { kube, identity } = this.options;
+    const lease = this.seen ?? (await this.lookAtOurs());
+    if (lease === undefined || this.state !== "leading") return;
+    const { holderIdentity, leaseTransitions } = specOf(lease);
+    if (holderIdentity !== identity || leaseTransitions !== this.current?.number) {
+      this.lose(`the lease is held by ${JSON.stringify(holderIdentity ?? "")}`);
+      return;
+    }
+    const proof = this.beginProof();
+    const spec = { ...specOf(lease), renewTime: this.now() };
+    const outcome = await this.call((cancel) => kube.update(this.ref, { ...lease, spec }, { cancel }));
+    if (!outcome.ok || this.state !== "leading" || proof.isOver) {
+      proof.stopTimer();
+      // Somebody wrote to it, or our own write may have landed: look before the next try.
+      this.seen = undefined;
+      return;
+    }
+    this.seen = outcome.value;
+    this.proof?.stopTimer();
+    this.proof = proof;
+  }
+
+  private async lookAtOurs(): Promise<KubeObject | undefined> {
+    const found = await this.call((cancel) => this.options.kube.get(this.ref, { cancel }));
+    if (found.ok) return found.value;
+    if (found.reason === "NotFound" && this.state === "leading") this.lose("the lease was deleted");
+    return undefined;
+  }
+
+  /** What a successful answer will prove counts from now, before the request leaves. */
+  private beginProof(): Proof {
+    const { clock } = this.options;
+    const since = { sinceMonotonicMs: clock.monotonicMs(), sinceMs: clock.nowMs() };
+    const proof: Proof = { ...since, isOver: false, stopTimer: () => {} };
+    proof.stopTimer = clock.after(this.times.renewDeadlineMs, () => {
+      proof.isOver = true;
+      if (this.proof === proof && this.state === "leading") this.lose("it could not be renewed in time");
+    });
+    return proof;
+  }
+
+  private lose(why: string): void {
+    const { name, log, metrics } = this.options;
+    this.state = "following";
+    this.current = undefined;
+    this.seen = undefined;
+    this.proof?.stopTimer();
+    this.proof = undefined;
+    metrics.gauge("muster_lease_held", { lease: name }, 0);
+    log.warn({ lease: name, why }, "lease lost");
+    this.events.lost(why);
+  }
+
+  /** No request outlives what it could prove. */
+  private async call<T>(send: (cancel: CancelSource) => Promise<Outcome<T>>): Promise<Outcome<T>> {
+    const cancel = new CancelSource();
+    this.request = cancel;
+    const stopTimer = this.options.clock.after(this.times.renewDeadlineMs, () => cancel.cancel());
+    const outcome = await send(cancel);
+    stopTimer();
+    return outcome;
+  }
+
+  private now(): string {
+    return formatMicroTime(this.options.clock.nowMs());
+  }
+}
+
+interface Proof {
+  readonly sinceMonotonicMs: number;
+  /** By the wall clock. */
+  readonly sinceMs: number;
+  isOver: boolean;
+  stopTimer: () => void;
+}
+
+function specOf(lease: KubeObject): LeaseSpec {
+  return (lease["spec"] ?? {}) as LeaseSpec;
+}

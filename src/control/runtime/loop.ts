@@ -1,0 +1,211 @@
+import { AssertionFailure } from "../../model/assert.ts";
+import type { Refusal } from "../../model/outcome.ts";
+import type { Cancel } from "../../ports/cancel.ts";
+import type { Clock } from "../../ports/clock.ts";
+import type { Log } from "../../ports/log.ts";
+import type { Metrics } from "../../ports/metrics.ts";
+import { CancelSource } from "./cancelSource.ts";
+import type { WorkQueue } from "./workQueue.ts";
+
+/** One turn of the crank for one key: look, decide, act, and learn what came of it. */
+export type Reconcile = (key: string, turn: ReconcileContext) => Promise<ReconcileResult> | ReconcileResult;
+
+export interface ReconcileContext {
+  /** Cancelled when the turn has taken too long, or everything stops. Hand it to every call. */
+  readonly cancel: Cancel;
+  /** How often this key has failed in a row. */
+  readonly failures: number;
+}
+
+/** Undefined: done, until something happens. */
+export type ReconcileResult =
+  | undefined
+  /** Done, and to be looked at again after a time. */
+  | { readonly requeueAfterMs: number }
+  /** Not done: again, later with every failure. */
+  | { readonly again: string; readonly atLeastMs?: number }
+  /** Trying again changes nothing until somebody changes the object. */
+  | { readonly giveUp: string };
+
+export interface LoopOptions {
+  readonly name: string;
+  readonly queue: WorkQueue;
+  readonly reconcile: Reconcile;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  /** How many keys may have their turn at once. */
+  readonly concurrency?: number;
+  /** After this long a turn is told to give up. */
+  readonly deadlineMs?: number;
+}
+
+const defaultDeadlineMs = 120_000;
+/** How long a turn that is told to give up may take to do so, when everything stops. */
+const cancelGraceMs = 5_000;
+
+/** Gives turns to the keys of a queue. It can be paused, as a follower is, and goes on where it was. */
+export class Loop {
+  private readonly options: LoopOptions;
+  private readonly concurrency: number;
+  private readonly running = new Map<string, CancelSource>();
+  private isOpen = false;
+  private isPumping = false;
+  private idleWaiters: (() => void)[] = [];
+
+  constructor(options: LoopOptions) {
+    this.options = options;
+    this.concurrency = options.concurrency ?? 1;
+    options.queue.onReady(() => this.pumpSoon());
+  }
+
+  resume(): void {
+    this.isOpen = true;
+    this.pumpSoon();
+  }
+
+  /** No new turn begins. Resolves when the last running one has ended; after the grace they are told to give up. */
+  pause(graceMs = 0): Promise<void> {
+    this.isOpen = false;
+    if (this.running.size === 0) return Promise.resolve();
+    const stopTimer = graceMs > 0 ? this.options.clock.after(graceMs, () => this.cancelAll()) : undefined;
+    if (graceMs <= 0) this.cancelAll();
+    return new Promise((resolve) => {
+      this.idleWaiters.push(() => {
+        stopTimer?.();
+        resolve();
+      });
+    });
+  }
+
+  /** The same for good: a turn that does not give up when it is told to is left behind. Who leads is asked before each of its writes. */
+  async stop(graceMs = 0): Promise<void> {
+    const { clock, log, name } = this.options;
+    const ended = this.pause(graceMs);
+    if (!this.isBusy) return;
+    await new Promise<void>((resolve) => {
+      const stopTimer = clock.after(graceMs + cancelGraceMs, () => {
+        log.warn(
+          { controller: name, keys: [...this.running.keys()].sort() },
+          "turns do not give up and are left behind",
+        );
+        resolve();
+      });
+      void ended.then(() => {
+        stopTimer();
+        resolve();
+      });
+    });
+  }
+
+  private cancelAll(): void {
+    for (const [, source] of [...this.running].sort(([a], [b]) => (a < b ? -1 : 1))) source.cancel();
+  }
+
+  get isBusy(): boolean {
+    return this.running.size > 0;
+  }
+
+  /** A key becomes ready while a watch tells its news; a turn begins when all who listen have been told. */
+  private pumpSoon(): void {
+    if (!this.isOpen || this.isPumping) return;
+    this.isPumping = true;
+    void Promise.resolve().then(() => {
+      this.isPumping = false;
+      this.pump();
+    });
+  }
+
+  private pump(): void {
+    const { queue } = this.options;
+    while (this.isOpen && this.running.size < this.concurrency) {
+      const key = queue.next();
+      if (key === undefined) return;
+      const cancel = new CancelSource();
+      this.running.set(key, cancel);
+      void this.turn(key, cancel);
+    }
+  }
+
+  /** Never rejects. A turn that does not end keeps its key and its place: two turns of one key would be worse. */
+  private async turn(key: string, cancel: CancelSource): Promise<void> {
+    const { name, queue, clock, metrics, log, reconcile, deadlineMs = defaultDeadlineMs } = this.options;
+    const startedMs = clock.monotonicMs();
+    const stopTimer = clock.after(deadlineMs, () => {
+      log.warn({ controller: name, key, deadlineMs }, "a turn takes too long and is told to give up");
+      cancel.cancel();
+    });
+    let result: ReconcileResult;
+    try {
+      result = await reconcile(key, { cancel, failures: queue.failures(key) });
+    } catch (error) {
+      result = this.mistake(key, error);
+    }
+    stopTimer();
+    metrics.observe("muster_reconcile_seconds", { controller: name }, (clock.monotonicMs() - startedMs) / 1000);
+    this.follow(key, result);
+    this.running.delete(key);
+    queue.done(key);
+    if (this.running.size === 0 && !this.isOpen) {
+      const waiters = this.idleWaiters;
+      this.idleWaiters = [];
+      for (const wake of waiters) wake();
+    }
+    this.pump();
+  }
+
+  /** We are wrong: this turn is over, and the next one begins with a fresh look. */
+  private mistake(key: string, error: unknown): ReconcileResult {
+    const { name, log, metrics } = this.options;
+    const kind = error instanceof AssertionFailure ? "assertion" : "exception";
+    metrics.count("muster_reconcile_exceptions_total", { controller: name, kind });
+    log.error({ controller: name, key, error }, "a turn failed by a mistake of ours");
+    return { again: error instanceof Error ? error.message : String(error) };
+  }
+
+  private follow(key: string, result: ReconcileResult): void {
+    const { name, queue, log, metrics } = this.options;
+    if (result === undefined || "requeueAfterMs" in result) {
+      metrics.count("muster_reconciles_total", { controller: name, result: "done" });
+      queue.forget(key);
+      if (result !== undefined) queue.addAfter(key, result.requeueAfterMs);
+    } else if ("again" in result) {
+      metrics.count("muster_reconciles_total", { controller: name, result: "again" });
+      log.debug({ controller: name, key, why: result.again, failures: queue.failures(key) + 1 }, "again");
+      queue.addFailed(key, { atLeastMs: result.atLeastMs ?? 0 });
+    } else {
+      metrics.count("muster_reconciles_total", { controller: name, result: "giveUp" });
+      log.warn({ controller: name, key, why: result.giveUp }, "gave up");
+      queue.forget(key);
+    }
+  }
+}
+
+const fencedMs = 500;
+
+/** What a refused write usually means for the turn it was part of. */
+export function reconcileResultOf(refusal: Refusal): ReconcileResult {
+  switch (refusal.reason) {
+    case "NotFound":
+      // It left while we were deciding. If it is somebody else that is missing, its coming will wake us.
+      return undefined;
+    case "Invalid":
+      return { giveUp: refusal.message };
+    case "Fenced":
+      // Nobody's failure: the lease is renewed or lost within seconds. If this counted as one, a key that met it a dozen
+      // times would wait for minutes after we lead again.
+      return { requeueAfterMs: fencedMs };
+    case "Conflict":
+    case "AlreadyExists":
+    case "Expired":
+    case "Forbidden":
+    case "Unauthorized":
+    case "TooManyRequests":
+    case "Unavailable":
+    case "Unknown": {
+      const { retryAfterMs } = refusal;
+      const again = `${refusal.reason}: ${refusal.message}`;
+      return retryAfterMs === undefined ? { again } : { again, atLeastMs: retryAfterMs };
+    }
+  }
+}

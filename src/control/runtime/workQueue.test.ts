@@ -1,0 +1,201 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { ManualClock } from "../../apiserver/testing/manualClock.ts";
+import { SteppedClock } from "../testing/steppedClock.ts";
+import { MetricsBook } from "./metricsBook.ts";
+import { lowPriority, WorkQueue, type WorkQueueOptions } from "./workQueue.ts";
+
+function newQueue(options: Partial<Pick<WorkQueueOptions, "fairEvery" | "retries" | "clock">> = {}) {
+  const clock = new ManualClock();
+  const metrics = new MetricsBook();
+  const queue = new WorkQueue({ name: "test", clock, metrics, ...options });
+  /** Gives every ready key its turn. */
+  const drain = (): string[] => {
+    const keys: string[] = [];
+    for (let key = queue.next(); key !== undefined; key = queue.next()) {
+      keys.push(key);
+      queue.done(key);
+    }
+    return keys;
+  };
+  return { clock, metrics, queue, drain };
+}
+
+describe("a work queue", () => {
+  test("gives a key out once, however often it was added", () => {
+    const { queue, drain } = newQueue();
+    for (const key of ["a", "b", "a", "a"]) queue.add(key);
+    expect(drain()).toEqual(["a", "b"]);
+  });
+
+  test("does not give a key out while it has its turn, and gives it out again if it was added meanwhile", () => {
+    const { queue } = newQueue();
+    queue.add("a");
+    expect(queue.next()).toBe("a");
+    queue.add("a");
+    expect(queue.next()).toBeUndefined();
+    queue.done("a");
+    expect(queue.next()).toBe("a");
+    queue.done("a");
+    expect(queue.next()).toBeUndefined();
+    expect(queue.isIdle).toBe(true);
+  });
+
+  test("gives out the more urgent first, and first come first among equals", () => {
+    const { queue, drain } = newQueue();
+    queue.add("old-1", { priority: lowPriority });
+    queue.add("old-2", { priority: lowPriority });
+    queue.add("new-1");
+    queue.add("new-2");
+    queue.add("old-2");
+    expect(drain()).toEqual(["old-2", "new-1", "new-2", "old-1"]);
+  });
+
+  test("a lower priority does not push a key back", () => {
+    const { queue, drain } = newQueue();
+    queue.add("a", { priority: 5 });
+    queue.add("b", { priority: 1 });
+    queue.add("a", { priority: lowPriority });
+    expect(drain()).toEqual(["a", "b"]);
+  });
+
+  test("starves nobody: every tenth turn goes to who has waited longest", () => {
+    const { queue } = newQueue();
+    queue.add("patient", { priority: lowPriority });
+    const order: string[] = [];
+    for (let turn = 0; turn < 20; turn++) {
+      queue.add(`urgent-${turn}`);
+      queue.add(`urgent-${turn}-too`);
+      const key = queue.next() as string;
+      order.push(key);
+      queue.done(key);
+    }
+    expect(order.indexOf("patient")).toBe(9);
+  });
+
+  test("a delayed key comes when its time has come, and the earlier of two delays counts", async () => {
+    const { queue, clock, drain } = newQueue();
+    queue.addAfter("a", 1000);
+    queue.addAfter("a", 500);
+    queue.addAfter("a", 800);
+    await clock.advance(499);
+    expect(drain()).toEqual([]);
+    await clock.advance(1);
+    expect(drain()).toEqual(["a"]);
+    await clock.advance(1000);
+    expect(drain()).toEqual([]);
+  });
+
+  test("adding a delayed key makes it ready at once, and it does not come twice", async () => {
+    const { queue, clock, drain } = newQueue();
+    queue.addAfter("a", 1000);
+    queue.add("a");
+    expect(drain()).toEqual(["a"]);
+    await clock.advance(2000);
+    expect(drain()).toEqual([]);
+  });
+
+  test("failures double the wait from 5 ms up to 1000 s, and success forgets them", async () => {
+    const { queue, clock, drain } = newQueue();
+    const waits: number[] = [];
+    for (let failure = 0; failure < 22; failure++) {
+      queue.addFailed("a");
+      const startMs = clock.nowMs();
+      while (queue.size === 0) await clock.advance(failure < 8 ? 5 : 5 * 2 ** Math.min(failure, 17));
+      waits.push(clock.nowMs() - startMs);
+      drain();
+    }
+    expect(waits.slice(0, 6)).toEqual([5, 10, 20, 40, 80, 160]);
+    expect(queue.failures("a")).toBe(22);
+    expect(waits.at(-1)).toBeLessThanOrEqual(1_310_720);
+    expect(waits.at(-1)).toBeGreaterThanOrEqual(1_000_000);
+    queue.forget("a");
+    queue.addFailed("a");
+    await clock.advance(5);
+    expect(drain()).toEqual(["a"]);
+  });
+
+  test.each([3_600_000, -3_600_000])(
+    "the earlier of two delays counts though the clock steps by %i ms",
+    async (byMs) => {
+      const time = new ManualClock();
+      const clock = new SteppedClock(time);
+      const { queue, drain } = newQueue({ clock });
+      queue.addAfter("a", 1_000);
+      clock.step(byMs);
+      queue.addAfter("a", 5_000);
+      await time.advance(1_000);
+      expect(drain()).toEqual(["a"]);
+      queue.addAfter("a", 5_000);
+      clock.step(byMs);
+      queue.addAfter("a", 1_000);
+      await time.advance(1_000);
+      expect(drain()).toEqual(["a"]);
+    },
+  );
+
+  test("a budget spreads the retries of many keys", async () => {
+    const { queue, clock, drain } = newQueue({ retries: { perSecond: 10, burst: 3 } });
+    for (const key of ["a", "b", "c", "d", "e"]) queue.addFailed(key);
+    await clock.advance(5);
+    expect(drain()).toEqual(["a", "b", "c"]);
+    await clock.advance(95);
+    expect(drain()).toEqual(["d"]);
+    await clock.advance(100);
+    expect(drain()).toEqual(["e"]);
+    await clock.advance(1000);
+    for (const key of ["f", "g", "h"]) queue.addFailed(key);
+    await clock.advance(5);
+    expect(drain()).toEqual(["f", "g", "h"]);
+  });
+
+  test("a closed queue gives nothing out and leaves no timer behind", () => {
+    const { queue, clock } = newQueue();
+    queue.add("a");
+    queue.addAfter("b", 1000);
+    queue.close();
+    queue.add("c");
+    expect(queue.next()).toBeUndefined();
+    expect(clock.pending).toBe(0);
+  });
+
+  test("counts what it is given and how much waits", () => {
+    const { queue, metrics } = newQueue();
+    queue.add("a");
+    queue.add("b");
+    expect(metrics.value("workqueue_adds_total", { name: "test" })).toBe(2);
+    expect(metrics.value("workqueue_depth", { name: "test" })).toBe(2);
+  });
+
+  test("whatever the order of steps, no key has two turns at once and none that was added is forgotten", () => {
+    const step = fc.record({
+      do: fc.constantFrom("add", "low", "next", "done"),
+      key: fc.constantFrom("a", "b", "c", "d"),
+    });
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
+        const { queue } = newQueue({ fairEvery: 3 });
+        const wanted = new Set<string>();
+        const active = new Set<string>();
+        for (const { do: what, key } of steps) {
+          if (what === "add" || what === "low") {
+            queue.add(key, what === "low" ? { priority: lowPriority } : {});
+            wanted.add(key);
+          } else if (what === "next") {
+            const given = queue.next();
+            const possible = [...wanted].filter((each) => !active.has(each));
+            if (given === undefined) expect(possible).toEqual([]);
+            else {
+              expect(possible).toContain(given);
+              wanted.delete(given);
+              active.add(given);
+            }
+          } else if (active.has(key)) {
+            active.delete(key);
+            queue.done(key);
+          }
+        }
+      }),
+    );
+  });
+});

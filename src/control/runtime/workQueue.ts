@@ -1,0 +1,222 @@
+import { assert } from "../../model/assert.ts";
+import type { Clock } from "../../ports/clock.ts";
+import type { Metrics } from "../../ports/metrics.ts";
+import { Heap } from "../../snapshot/heap.ts";
+import { type Backoff, exponentialMs } from "./backoff.ts";
+
+export interface WorkQueueOptions {
+  readonly name: string;
+  readonly clock: Clock;
+  readonly metrics: Metrics;
+  /** How long a key waits after each failure in a row. */
+  readonly backoff?: Backoff;
+  /** Of all keys together; no bound unless given. */
+  readonly retries?: RetryBudget;
+  /** Every so many turns the oldest key goes first, whatever its priority. */
+  readonly fairEvery?: number;
+}
+
+/** So many retries at once, and then so many a second. */
+export interface RetryBudget {
+  readonly perSecond: number;
+  readonly burst: number;
+}
+
+export interface AddOptions {
+  /** Higher goes first. */
+  readonly priority?: number;
+}
+
+/** For what was there before we looked: what happens now goes first. */
+export const lowPriority = -100;
+
+const defaultBackoff: Backoff = { baseMs: 5, maxMs: 1_000_000 };
+const defaultFairEvery = 10;
+
+interface Ready {
+  readonly key: string;
+  readonly priority: number;
+  /** When it became ready, as a count: the same order on every run. */
+  readonly order: number;
+  readonly sinceMs: number;
+}
+
+interface Delayed {
+  readonly dueMs: number;
+  readonly priority: number;
+  readonly cancel: () => void;
+}
+
+/**
+ * Keys that want a turn. A key is in it once, however often it was added; while it has its turn it is not given out again, and
+ * what was added meanwhile is given out after. Higher priority first, then first come, and every tenth turn
+ * goes to who has waited longest, so that a flood of urgent keys starves nobody.
+ */
+export class WorkQueue {
+  private readonly clock: Clock;
+  private readonly metrics: Metrics;
+  private readonly labels: { readonly name: string };
+  private readonly backoff: Backoff;
+  private readonly fairEvery: number;
+  private readonly ready = new Map<string, Ready>();
+  private readonly urgent = new Heap<Ready>(moreUrgent);
+  private readonly oldest = new Heap<Ready>((a, b) => a.order - b.order);
+  private readonly delayed = new Map<string, Delayed>();
+  /** Keys that have their turn, and the priority they were added with meanwhile. */
+  private readonly active = new Map<string, { again: number | undefined }>();
+  private readonly failureCounts = new Map<string, number>();
+  private readonly retries: RetryBudget | undefined;
+  private wholeAtMs = 0;
+  private readyCount = 0;
+  private turns = 0;
+  private isClosed = false;
+  private wake: () => void = () => {};
+
+  constructor(options: WorkQueueOptions) {
+    this.clock = options.clock;
+    this.metrics = options.metrics;
+    this.labels = { name: options.name };
+    this.backoff = options.backoff ?? defaultBackoff;
+    this.fairEvery = options.fairEvery ?? defaultFairEvery;
+    this.retries = options.retries;
+  }
+
+  /** Called whenever a key has become ready. */
+  onReady(wake: () => void): void {
+    this.wake = wake;
+  }
+
+  /** Keys that are ready now. */
+  get size(): number {
+    return this.ready.size;
+  }
+
+  /** Whether nothing is ready, waiting for its time, or having its turn. */
+  get isIdle(): boolean {
+    return this.ready.size === 0 && this.delayed.size === 0 && this.active.size === 0;
+  }
+
+  add(key: string, { priority = 0 }: AddOptions = {}): void {
+    if (this.isClosed) return;
+    this.undelay(key);
+    this.metrics.count("workqueue_adds_total", this.labels);
+    const active = this.active.get(key);
+    if (active !== undefined) {
+      active.again = Math.max(active.again ?? priority, priority);
+      return;
+    }
+    this.makeReady(key, priority);
+    this.wake();
+  }
+
+  /** The earlier of two delays counts, and a key that is ready already stays ready. */
+  addAfter(key: string, delayMs: number, { priority = 0 }: AddOptions = {}): void {
+    if (delayMs <= 0) {
+      this.add(key, { priority });
+      return;
+    }
+    if (this.isClosed || this.ready.has(key)) return;
+    const dueMs = this.clock.monotonicMs() + delayMs;
+    const before = this.delayed.get(key);
+    if (before !== undefined && before.dueMs <= dueMs) return;
+    before?.cancel();
+    const highest = Math.max(priority, before?.priority ?? priority);
+    // One timer a key. Deadlines are compared on a clock that never steps, as timers are kept.
+    const cancel = this.clock.after(delayMs, () => {
+      this.delayed.delete(key);
+      this.add(key, { priority: highest });
+    });
+    this.delayed.set(key, { dueMs, priority: highest, cancel });
+  }
+
+  /** Comes back after a time that doubles with every failure. */
+  addFailed(key: string, options: AddOptions & { readonly atLeastMs?: number } = {}): void {
+    const failures = this.failures(key) + 1;
+    this.failureCounts.set(key, failures);
+    this.metrics.count("workqueue_retries_total", this.labels);
+    const delayMs = Math.max(options.atLeastMs ?? 0, exponentialMs(this.backoff, failures), this.spendRetry());
+    this.addAfter(key, delayMs, options);
+  }
+
+  /** How long the budget makes this retry wait. It is kept as the time at which it will be whole again. */
+  private spendRetry(): number {
+    if (this.retries === undefined) return 0;
+    const { perSecond, burst } = this.retries;
+    const nowMs = this.clock.monotonicMs();
+    this.wholeAtMs = Math.max(this.wholeAtMs, nowMs) + 1000 / perSecond;
+    return Math.max(0, Math.ceil(this.wholeAtMs - nowMs - (burst * 1000) / perSecond));
+  }
+
+  /** It worked: the next failure is the first one again. */
+  forget(key: string): void {
+    this.failureCounts.delete(key);
+  }
+
+  failures(key: string): number {
+    return this.failureCounts.get(key) ?? 0;
+  }
+
+  /** The key whose turn it is. It must be given back with `done`. */
+  next(): string | undefined {
+    if (this.isClosed) return undefined;
+    const isFair = this.turns % this.fairEvery === this.fairEvery - 1;
+    const item = isFair ? this.take(this.oldest) : this.take(this.urgent);
+    if (item === undefined) return undefined;
+    this.turns++;
+    this.ready.delete(item.key);
+    this.active.set(item.key, { again: undefined });
+    this.metrics.gauge("workqueue_depth", this.labels, this.ready.size);
+    this.metrics.observe(
+      "workqueue_queue_duration_seconds",
+      this.labels,
+      (this.clock.monotonicMs() - item.sinceMs) / 1000,
+    );
+    return item.key;
+  }
+
+  done(key: string): void {
+    const active = this.active.get(key);
+    assert(active !== undefined, () => `${key} did not have its turn`);
+    this.active.delete(key);
+    if (active.again === undefined || this.isClosed) return;
+    this.undelay(key);
+    this.makeReady(key, active.again);
+    this.wake();
+  }
+
+  /** Nothing is added or given out any more. */
+  close(): void {
+    this.isClosed = true;
+    for (const { cancel } of this.delayed.values()) cancel();
+    this.delayed.clear();
+    this.ready.clear();
+  }
+
+  private makeReady(key: string, priority: number): void {
+    const before = this.ready.get(key);
+    if (before !== undefined && before.priority >= priority) return;
+    const order = before?.order ?? this.readyCount++;
+    const item = { key, priority, order, sinceMs: before?.sinceMs ?? this.clock.monotonicMs() };
+    this.ready.set(key, item);
+    this.urgent.push(item);
+    this.oldest.push(item);
+    this.metrics.gauge("workqueue_depth", this.labels, this.ready.size);
+  }
+
+  /** What lies in a heap and is no longer what the key stands for is passed over. */
+  private take(heap: Heap<Ready>): Ready | undefined {
+    for (let item = heap.pop(); item !== undefined; item = heap.pop()) {
+      if (this.ready.get(item.key) === item) return item;
+    }
+    return undefined;
+  }
+
+  private undelay(key: string): void {
+    this.delayed.get(key)?.cancel();
+    this.delayed.delete(key);
+  }
+}
+
+function moreUrgent(a: Ready, b: Ready): number {
+  return b.priority - a.priority || a.order - b.order;
+}

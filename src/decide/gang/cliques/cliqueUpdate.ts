@@ -1,0 +1,124 @@
+/**
+ * How a clique of its own is brought to a new template (section 3.9): what is not ready goes at once, what is ready goes one by one, each
+ * only after the one before is replaced. Nothing is remembered but in the status: which pod was chosen is written before it goes.
+ */
+import { labels } from "../../../model/gang/keys.ts";
+import { strategyOf } from "../../../model/gang/setFacts.ts";
+import type { CliqueUpdateProgress, PodClique, PodCliqueSet } from "../../../model/gang/types.ts";
+import type { Pod } from "../../../model/kubernetes.generated.ts";
+import { byAge, isReady } from "../../../model/objects/podFacts.ts";
+import { formatTime } from "../../../model/values/time.ts";
+import { isLeaving } from "../gangLabels.ts";
+import { isForeignHash } from "../sets/hashes.ts";
+
+export interface CliqueUpdate {
+  readonly progress: CliqueUpdateProgress | undefined;
+  /** Pods to take away now. */
+  readonly victims: readonly Pod[];
+}
+
+export function isRunning(progress: { readonly updateEndedAt?: string } | undefined): boolean {
+  return progress !== undefined && progress.updateEndedAt === undefined;
+}
+
+/** The hash that a pod of the clique should have. */
+export function targetHash({ status, metadata }: PodClique): string | undefined {
+  const progress = status?.updateProgress;
+  return isRunning(progress) ? progress?.podTemplateHash : metadata.labels?.[labels.templateHash];
+}
+
+export const hashOf = (object: { metadata: { labels?: Record<string, string> } }): string | undefined =>
+  object.metadata.labels?.[labels.templateHash];
+
+/** Whether the set's turn has come to this replica, or has passed it. */
+export function isTurnOf(set: PodCliqueSet, setReplica: number): boolean {
+  const progress = set.status?.updateProgress;
+  if (progress === undefined || progress.updateEndedAt !== undefined) return true;
+  return (progress.currentlyUpdating ?? []).some(
+    ({ replicaIndex, updateEndedAt }) => replicaIndex === setReplica && updateEndedAt === undefined,
+  );
+}
+
+export interface CliqueLook {
+  readonly set: PodCliqueSet;
+  readonly clique: PodClique;
+  readonly setReplica: number;
+  readonly pods: readonly Pod[];
+  /** Whether a pod counts for nothing any more; one on a silent node may still say that it is ready. */
+  readonly isLost: (pod: Pod) => boolean;
+  /** Whether the set has taken note of its template, and the clique has it. */
+  readonly isNoted: boolean;
+}
+
+export function cliqueUpdate(look: CliqueLook, nowMs: number): CliqueUpdate {
+  const begun = beginUpdate(look, nowMs);
+  if (begun === undefined || !isRunning(begun)) return { progress: begun, victims: [] };
+  return stepUpdate(begun, look, nowMs);
+}
+
+function beginUpdate(
+  { set, clique: { status, metadata }, setReplica, pods, isNoted }: CliqueLook,
+  nowMs: number,
+): CliqueUpdateProgress | undefined {
+  const isOnDelete = strategyOf(set) === "OnDelete";
+  const progress = status?.updateProgress;
+  const generation = set.status?.currentGenerationHash;
+  const template = metadata.labels?.[labels.templateHash];
+  const realised = status?.currentPodCliqueSetGenerationHash;
+  if (generation === undefined || template === undefined) return progress;
+  // A new clique is what it is, unless its template was changed while its first pods were on their way.
+  const isOld = (pod: Pod): boolean => !isLeaving(pod) && hashOf(pod) !== template && !isForeignHash(hashOf(pod));
+  const hasOld = pods.some(isOld);
+  if (realised === undefined && progress === undefined && !hasOld) return progress;
+  if (isForeignHash(realised) || isForeignHash(template)) return progress;
+  // A create may land, or be shown, after all was said to be up to date: what an older leader had sent, or we ourselves. What the pods say wins.
+  const hasLate = hasOld && isNoted && !isOnDelete;
+  if (progress === undefined && realised === generation && !hasLate) return progress;
+  if (progress?.podCliqueSetGenerationHash === generation) {
+    if (progress.podTemplateHash === template && (isRunning(progress) || !hasLate)) return progress;
+    // The clique was given its new template after the update of its set had begun: the label is the newest word.
+    if (isRunning(progress)) return { ...progress, podTemplateHash: template };
+  }
+  if (!isOnDelete && !isTurnOf(set, setReplica)) return progress;
+  const now = formatTime(nowMs);
+  return {
+    updateStartedAt: now,
+    podCliqueSetGenerationHash: generation,
+    podTemplateHash: template,
+    ...(isOnDelete && { updateEndedAt: now }),
+  };
+}
+
+function stepUpdate(
+  progress: CliqueUpdateProgress,
+  { clique: { spec }, pods, isLost }: CliqueLook,
+  nowMs: number,
+): CliqueUpdate {
+  const isServing = (pod: Pod): boolean => isReady(pod) && !isLost(pod);
+  const minAvailable = spec.minAvailable ?? spec.replicas;
+  const staying = pods.filter((pod) => !isLeaving(pod));
+  const old = staying.filter((pod) => hashOf(pod) !== progress.podTemplateHash);
+  const newReady = staying.filter((pod) => hashOf(pod) === progress.podTemplateHash && isServing(pod)).length;
+  const notReady = old.filter((pod) => !isServing(pod));
+  if (notReady.length > 0) return { progress, victims: notReady };
+  const selected = progress.readyPodsSelectedToUpdate;
+  const completed = selected?.completed ?? [];
+  const current = old.find(({ metadata }) => metadata.name === selected?.current);
+  if (current !== undefined) return { progress, victims: [current] };
+  // Where fewer are asked for by now, the chosen one has no successor to wait for.
+  const successors = Math.min(completed.length + 1, spec.replicas - old.length);
+  const isCurrentDone = selected === undefined || newReady >= successors;
+  if (!isCurrentDone) return { progress, victims: [] };
+  const ready = staying.filter(isServing).length;
+  if (old.length > 0) {
+    if (ready < minAvailable) return { progress, victims: [] };
+    const [oldest] = [...old].sort(byAge);
+    if (oldest === undefined) return { progress, victims: [] };
+    const done = selected === undefined ? completed : [...completed, selected.current];
+    const readyPodsSelectedToUpdate = { current: oldest.metadata.name, ...(done.length > 0 && { completed: done }) };
+    return { progress: { ...progress, readyPodsSelectedToUpdate }, victims: [] };
+  }
+  // The replacements of those that were not ready are waited for as well (Q18).
+  if (newReady < Math.min(minAvailable, spec.replicas)) return { progress, victims: [] };
+  return { progress: { ...progress, updateEndedAt: formatTime(nowMs) }, victims: [] };
+}

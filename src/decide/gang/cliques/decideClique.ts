@@ -1,0 +1,315 @@
+/** What a PodClique wants done: its claims, as many pods as it asks for, their gates, its update, and what is said about it. */
+import { finalizers, gangGate, labels } from "../../../model/gang/keys.ts";
+import { podsInReach } from "../../../model/gang/reach.ts";
+import { cliqueNamed, groupReplicaOf, groupsOf, schedulerOf, setReplicaOf } from "../../../model/gang/setFacts.ts";
+import type { GangSettings } from "../../../model/gang/settings.ts";
+import type { CliqueTemplate, GroupTemplate, PodClique, PodCliqueSet, PodGang } from "../../../model/gang/types.ts";
+import type { Pod, ResourceClaim, Secret } from "../../../model/kubernetes.generated.ts";
+import type { JsonObject } from "../../../model/objects/json.ts";
+import { byName, isFinished, isReady } from "../../../model/objects/podFacts.ts";
+import { type AbsentAt, dropFinalizer, type GangDecision, GangDraft, keepFinalizer, targetOf } from "../gangDraft.ts";
+import { isLeaving } from "../gangLabels.ts";
+import { conditionOf } from "../gangs/gangConditions.ts";
+import { namesPod } from "../gangs/podGangObjects.ts";
+import { cliqueName, groupName, memberName } from "../names.ts";
+import type { ReconcileFailure } from "../reconcileEvents.ts";
+import { cliqueClaims, type PodPlace, syncClaims, type TemplateNamed } from "../sets/claims.ts";
+import { generationHash, isForeignHash, templateHash } from "../sets/hashes.ts";
+import { isCliqueEnding, type ReplicaGangs } from "../termination.ts";
+import { cliqueStatus } from "./cliqueStatus.ts";
+import { cliqueUpdate, hashOf, targetHash } from "./cliqueUpdate.ts";
+import { isLost, type NodeOf } from "./lostPods.ts";
+import { podIndexOf, podName, podObject } from "./podObject.ts";
+
+export interface CliqueSnapshot {
+  readonly absentAt: AbsentAt;
+  readonly settings: GangSettings;
+  readonly clique: PodClique;
+  /** The set that it belongs to; undefined when it is gone or another one has its name. */
+  readonly set: PodCliqueSet | undefined;
+  /** The pods that the clique controls, by UID. */
+  readonly pods: readonly Pod[];
+  readonly nodeOf: NodeOf;
+  /** The replica of the set that the clique belongs to, as its objects say; asked only when something is announced. */
+  readonly replica: () => Pick<ReplicaGangs, "groups" | "cliques">;
+  /** Whether a pod of this name was decided on and has not been shown yet. */
+  readonly isComing: (podName: string) => boolean;
+  /** Whether a pod that is still shown was taken away by us. */
+  readonly isGone: (podName: string) => boolean;
+  /** Whether anything at all has the name of a pod. */
+  readonly isTaken: (podName: string) => boolean;
+  readonly podGangNamed: (name: string) => PodGang | undefined;
+  readonly cliqueNamed: (name: string) => PodClique | undefined;
+  readonly claims: readonly ResourceClaim[];
+  readonly templateNamed: TemplateNamed;
+  readonly tokenSecret: Secret | undefined;
+  /** What could not be done for it. */
+  readonly failures: readonly ReconcileFailure[];
+}
+
+export function decideClique(picture: CliqueSnapshot, nowMs: number): GangDecision {
+  const { clique, set } = picture;
+  const draft = new GangDraft(picture.absentAt);
+  if (isLeaving(clique)) {
+    dropFinalizer(draft, clique, finalizers.PodClique);
+    return draft.decision();
+  }
+  const place = set === undefined ? undefined : placeOf(set, clique);
+  // Its owner is going, or it is none of the set's any more: whoever made it takes it away.
+  if (set === undefined || place === undefined || isLeaving(set)) return draft.decision();
+  keepFinalizer(draft, clique, finalizers.PodClique);
+  const problem = syncClaims(draft, cliqueClaims(set, clique, place.clique), picture.claims, picture.templateNamed);
+  if (problem !== undefined) draft.wait(problem);
+  const pods = picture.pods.filter(({ metadata }) => !picture.isGone(metadata.name));
+  const isNoted =
+    set.status?.currentGenerationHash === generationHash(set) && hashOf(clique) === templateHash(set, place.clique);
+  const isGoneFor = (pod: Pod): boolean => isLost(pod, picture.nodeOf, nowMs);
+  const { setReplica } = place;
+  const update = cliqueUpdate({ set, clique, setReplica, pods, isLost: isGoneFor, isNoted }, nowMs);
+  adoptForeign(draft, clique, pods);
+  replaceEnded(draft, pods);
+  const stillHash = update.progress?.podTemplateHash;
+  for (const pod of update.victims) {
+    draft.remove(pod, "it is of an older template", { stillRight: (fresh) => hashOf(fresh) !== stillHash });
+  }
+  if (problem === undefined) scale(draft, picture, { set, place, pods, isLost: isGoneFor });
+  removeGates(draft, picture, { set, pods });
+  cliqueStatus(
+    draft,
+    {
+      clique,
+      set,
+      place,
+      pods,
+      nodeOf: picture.nodeOf,
+      isEnding: () =>
+        isCliqueEnding(clique, { set, setReplica, ...picture.replica() }, picture.settings.fullLossPolicy, nowMs),
+      progress: update.progress,
+      settings: picture.settings,
+      problem,
+      failures: picture.failures,
+    },
+    nowMs,
+  );
+  return draft.decision();
+}
+
+export interface CliqueHome extends Omit<PodPlace, "podIndex" | "cliqueName"> {
+  readonly clique: CliqueTemplate;
+}
+
+/** Where in its set a clique is, by whole names. */
+export function placeOf(set: PodCliqueSet, clique: PodClique): CliqueHome | undefined {
+  const setReplica = setReplicaOf(clique);
+  if (setReplica === undefined) return undefined;
+  const { name } = clique.metadata;
+  const replica = groupReplicaOf(clique);
+  if (replica === undefined) {
+    const template = set.spec.template.cliques.find(
+      (each) => cliqueName(set.metadata.name, setReplica, each.name) === name,
+    );
+    return template === undefined ? undefined : { set, setReplica, clique: template };
+  }
+  const found = groupsOf(set).find(
+    (group: GroupTemplate) =>
+      groupName(set.metadata.name, setReplica, group.name) === clique.metadata.labels?.[labels.group],
+  );
+  if (found === undefined) return undefined;
+  const whole = groupName(set.metadata.name, setReplica, found.name);
+  const member = found.cliqueNames.find((each) => memberName(whole, replica, each) === name);
+  const template = member === undefined ? undefined : cliqueNamed(set, member);
+  if (template === undefined) return undefined;
+  return { set, setReplica, clique: template, group: { template: found, name: whole, replica } };
+}
+
+/** Pods that another operator has made have a hash that says nothing to us: they are taken for what they are now. */
+function adoptForeign(draft: GangDraft, clique: PodClique, pods: readonly Pod[]): void {
+  const hash = clique.metadata.labels?.[labels.templateHash];
+  if (hash === undefined || isForeignHash(hash)) return;
+  for (const pod of pods) {
+    if (isLeaving(pod) || !isForeignHash(hashOf(pod)) || draft.has(pod)) continue;
+    draft.patch(pod, { metadata: { labels: { [labels.templateHash]: hash } } }, "its hash is of another operator");
+  }
+}
+
+/** A pod that has ended is replaced; left alone it would count for ever and run never (Q16). */
+function replaceEnded(draft: GangDraft, pods: readonly Pod[]): void {
+  for (const pod of pods) {
+    if (!isFinished(pod) || isLeaving(pod)) continue;
+    draft.remove(pod, "it has ended and another one takes its place", {
+      stillRight: (fresh) => isFinished(fresh as unknown as Pod),
+    });
+  }
+}
+
+interface Scaling {
+  readonly set: PodCliqueSet;
+  readonly place: CliqueHome;
+  readonly pods: readonly Pod[];
+  readonly isLost: (pod: Pod) => boolean;
+}
+
+/**
+ * As many pods as are asked for, each with the lowest number that is free. A pod on a silent node holds its number until the cluster asks it to go:
+ * its containers may still run, and a second pod of that number would run beside them.
+ */
+function scale(draft: GangDraft, picture: CliqueSnapshot, { set, place, pods, isLost: isGoneFor }: Scaling): void {
+  const { clique } = picture;
+  const wanted = podsInReach(set, clique.spec);
+  const active = pods.filter((pod) => !isLeaving(pod) && !isFinished(pod));
+  const numbers = new Set<number>();
+  const doubled: Pod[] = [];
+  for (const pod of [...active].sort(byUsefulness(clique, isGoneFor))) {
+    const number = podIndexOf(pod);
+    if (number === undefined || numbers.has(number)) doubled.push(pod);
+    else numbers.add(number);
+  }
+  const excess = Math.max(0, active.length - clique.spec.replicas);
+  if (excess > 0 || doubled.length > 0) {
+    shrink(
+      draft,
+      clique,
+      [...new Set([...doubled, ...rankForRemoval(active, clique, isGoneFor)])].slice(
+        0,
+        Math.max(excess, doubled.length),
+      ),
+    );
+    return;
+  }
+  if (isTokenMissing(picture, set)) {
+    draft.wait("the token of its pods is not there yet");
+    return;
+  }
+  let missing = wanted - active.length;
+  const made = new Set<string>();
+  for (let number = 0; missing > 0 && made.size < createsMax; number++) {
+    if (numbers.has(number)) continue;
+    const name = freeName(picture, number, made);
+    missing--;
+    if (picture.isComing(name)) continue;
+    made.add(name);
+    const wish = { set, clique, name, settings: picture.settings };
+    const pod = podObject({ ...wish, place: { ...place, cliqueName: clique.metadata.name, podIndex: number } });
+    draft.create(pod, `clique ${clique.metadata.name} asks for ${wanted} pods`);
+  }
+  if (active.length < wanted) draft.wait(`${wanted - active.length} pods of ${clique.metadata.name} are not there yet`);
+}
+
+/** No more creates than this in one turn; when they are shown there is another one. */
+const createsMax = 500;
+
+/** More attempts than that are never on their way for one number. */
+const attemptsMax = 8;
+
+/**
+ * The name that is being made for the number, else the first that nobody has. A later attempt may be on its way while the name of an earlier
+ * one has become free again: that pod counts. Among thousands of numbers two have the same first name: `made` has those of this turn.
+ */
+function freeName({ clique, isTaken, isComing }: CliqueSnapshot, number: number, made: ReadonlySet<string>): string {
+  for (let attempt = 0; attempt < attemptsMax; attempt++) {
+    const name = podName(clique, number, attempt);
+    if (isComing(name)) return name;
+  }
+  for (let attempt = 0; ; attempt++) {
+    const name = podName(clique, number, attempt);
+    if (!isTaken(name) && !made.has(name)) return name;
+  }
+}
+
+/** The wait of a start-up order reads pods with a token; without one it would fail and start again for nothing. */
+function isTokenMissing({ settings, clique, tokenSecret }: CliqueSnapshot, set: PodCliqueSet): boolean {
+  if (settings.startOrder.by !== "container" || (clique.spec.startsAfter ?? []).length === 0) return false;
+  return set.spec.template.cliques.length > 0 && tokenSecret?.data?.["token"] === undefined;
+}
+
+function shrink(draft: GangDraft, clique: PodClique, victims: readonly Pod[]): void {
+  const asked = clique.spec.replicas;
+  // More pods may be asked for by now; then none of these is one too many.
+  const ground = {
+    target: targetOf("PodClique", clique.metadata),
+    holds: (fresh: { metadata: { uid: string }; [field: string]: unknown } | undefined): boolean =>
+      fresh?.metadata.uid === clique.metadata.uid && ((fresh["spec"] as { replicas: number }).replicas ?? 0) <= asked,
+  };
+  for (const pod of victims) draft.remove(pod, `clique ${clique.metadata.name} asks for ${asked} pods`, { ground });
+}
+
+const phases: Readonly<Record<string, number>> = { Pending: 0, Unknown: 1, Running: 2 };
+
+/** In the order of removal: lost with its node, without a node, not running, not ready, of an older template, youngest. */
+export function rankForRemoval(
+  pods: readonly Pod[],
+  clique: PodClique,
+  isGoneFor: (pod: Pod) => boolean = () => false,
+): Pod[] {
+  const hash = targetHash(clique);
+  const isAssigned = ({ spec }: Pod): number => Number((spec?.nodeName ?? "") !== "");
+  const phase = ({ status }: Pod): number => phases[status?.phase ?? "Pending"] ?? 0;
+  return [...pods].sort(
+    (a, b) =>
+      Number(isGoneFor(b)) - Number(isGoneFor(a)) ||
+      isAssigned(a) - isAssigned(b) ||
+      phase(a) - phase(b) ||
+      Number(isReady(a)) - Number(isReady(b)) ||
+      Number(hashOf(a) === hash) - Number(hashOf(b) === hash) ||
+      -compare(a.metadata.creationTimestamp, b.metadata.creationTimestamp) ||
+      -byName(a, b),
+  );
+}
+
+/** Of two pods with one number the better stays. */
+function byUsefulness(clique: PodClique, isGoneFor: (pod: Pod) => boolean): (a: Pod, b: Pod) => number {
+  return (a, b) => (rankForRemoval([a, b], clique, isGoneFor)[0] === a ? 1 : -1);
+}
+
+function compare(a: string, b: string): number {
+  return a === b ? 0 : a < b ? -1 : 1;
+}
+
+/** A pod may be scheduled when its gang names it, and, beyond a group's minimum, when the base gang has its own. */
+function removeGates(draft: GangDraft, picture: CliqueSnapshot, { set, pods }: Pick<Scaling, "set" | "pods">): void {
+  const { clique, settings } = picture;
+  const gated = pods.filter((pod) => !isLeaving(pod) && hasGate(pod) && !draft.has(pod));
+  if (gated.length === 0) return;
+  const gangName = clique.metadata.labels?.[labels.podGang] ?? "";
+  const gang = picture.podGangNamed(gangName);
+  if (gang === undefined) {
+    draft.wait(`gang ${gangName} does not exist yet`);
+    return;
+  }
+  // Without a scheduler that holds a gang together, nobody starts before the whole gang is there (Q14).
+  const isWhole = conditionOf(gang, "Initialized")?.status === "True";
+  if (schedulerOf(set, settings.defaultProfile) === "default-scheduler" && !isWhole) {
+    draft.wait(`gang ${gangName} does not have all its pods yet`);
+    return;
+  }
+  const base = clique.metadata.labels?.[labels.basePodGang];
+  const missing = base === undefined ? undefined : missingInBase(picture, base);
+  if (missing !== undefined) {
+    draft.wait(missing);
+    return;
+  }
+  for (const pod of gated) {
+    if (!namesPod(gang, pod)) {
+      draft.wait(`gang ${gangName} does not name ${pod.metadata.name} yet`);
+      continue;
+    }
+    const rest = (pod.spec?.schedulingGates ?? []).filter(({ name }) => name !== gangGate);
+    const patch = { spec: { schedulingGates: rest.length === 0 ? null : rest } } as unknown as JsonObject;
+    draft.patch(pod, patch, `gang ${gangName} names it`);
+  }
+}
+
+function missingInBase({ podGangNamed, cliqueNamed: named }: CliqueSnapshot, base: string): string | undefined {
+  const gang = podGangNamed(base);
+  if (gang === undefined) return `base gang ${base} does not exist yet`;
+  for (const { name, minReplicas } of gang.spec.podgroups) {
+    const scheduled = named(name)?.status?.scheduledReplicas ?? 0;
+    if (scheduled < minReplicas)
+      return `clique ${name} of base gang ${base} has ${scheduled} of ${minReplicas} scheduled`;
+  }
+  return undefined;
+}
+
+export function hasGate({ spec }: Pod): boolean {
+  return (spec?.schedulingGates ?? []).some(({ name }) => name === gangGate);
+}

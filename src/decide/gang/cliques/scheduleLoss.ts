@@ -1,0 +1,78 @@
+/**
+ * The moment in which the last scheduled replica is lost. It is recorded by the very status write that says "none", and announced by an
+ * Event whose name follows from the record:
+ *
+ *   operator                        API
+ *   write status: scheduled 0  -->  loss 1 recorded, announced 0      dies here: the next one reads "1, announced 0"
+ *   create Event of loss 1     -->  one Event                         dies here: the next one meets the Event it would make
+ *   write status: announced 1  -->  loss 1 announced                  it is not announced again
+ */
+import type { FullLossPolicy } from "../../../model/gang/settings.ts";
+import type { ScheduleLoss } from "../../../model/gang/types.ts";
+import { formatTime } from "../../../model/values/time.ts";
+import type { GangDraft, Known } from "../gangDraft.ts";
+import { hashText } from "../sets/hashes.ts";
+
+export const lossReason = "AllScheduledReplicasLost";
+
+interface Remembered {
+  readonly scheduledReplicas?: number;
+  readonly scheduleLoss?: ScheduleLoss;
+}
+
+export interface LossFacts {
+  readonly scheduled: number;
+  readonly policy: FullLossPolicy;
+  /** An update has taken the last of them away, and makes others. */
+  readonly isReplaced: boolean;
+  /** Whether the gang is on course to be ended; asked only when a loss is announced. */
+  readonly isEnding: () => boolean;
+}
+
+/**
+ * The record to write with a status in which so many are scheduled. A loss that is on record and not announced is announced before
+ * that, so what is written says that it was.
+ */
+export function recordLoss(
+  draft: GangDraft,
+  object: Known & { readonly status?: Remembered },
+  { scheduled, policy, isReplaced, isEnding }: LossFacts,
+  nowMs: number,
+): ScheduleLoss | undefined {
+  const { scheduleLoss: stored, scheduledReplicas: previous = 0 } = object.status ?? {};
+  let loss = stored;
+  if (stored !== undefined && stored.announced < stored.count) {
+    draft.announce({
+      ...announceLoss(object, stored, consequence(policy, isEnding())),
+      name: lossEventName(object, stored),
+    });
+    loss = { ...stored, announced: stored.count };
+  }
+  if (previous === 0 || scheduled > 0 || isReplaced) return loss;
+  const count = (loss?.count ?? 0) + 1;
+  return { count, replicas: previous, at: formatTime(nowMs), announced: count - 1 };
+}
+
+/** What follows from a loss. The gang may end for another reason than this loss, also where the loss itself ends nothing. */
+function consequence(policy: FullLossPolicy, isEnding: boolean): string {
+  if (isEnding) return "Gang termination follows after the termination delay unless the gang recovers.";
+  return policy === "Suppress"
+    ? "Gang termination is suppressed while none is scheduled; pods are made and scheduled as before."
+    : "Gang termination does not follow now; pods are made and scheduled as before.";
+}
+
+function announceLoss(object: Known, loss: ScheduleLoss, then: string) {
+  const what = `All scheduled replicas are lost: there were ${loss.replicas} at ${loss.at}.`;
+  return {
+    regarding: object,
+    type: "Warning" as const,
+    reason: lossReason,
+    action: "Observing",
+    note: `${what} ${then}`,
+  };
+}
+
+/** The same for every operator that looks at the same loss of the same object. */
+export function lossEventName({ metadata }: Known, loss: ScheduleLoss): string {
+  return `${metadata.name.slice(0, 200)}.${hashText(`${metadata.uid} ${lossReason} ${loss.count}`)}`;
+}

@@ -1,0 +1,165 @@
+/**
+ * A topology binding and the topology of this project's scheduler (section 3.5): made from the binding, or only compared with where the
+ * binding refers to one that somebody else keeps.
+ */
+import { groveApiVersion } from "../../../model/gang/keys.ts";
+import type { GangSettings, SchedulerName } from "../../../model/gang/settings.ts";
+import type { ClusterTopologyBinding } from "../../../model/gang/types.ts";
+import { topologyAwareSchedulers } from "../../../model/gang/validateTopology.ts";
+import { equalFields } from "../../../model/objects/json.ts";
+import type { Topology } from "../../../model/scheduling/topology.ts";
+import { type AbsentAt, type GangDecision, GangDraft } from "../gangDraft.ts";
+import { isLeaving, ownerOf } from "../gangLabels.ts";
+import { conditionOf, type Said, withCondition, withoutCondition } from "./gangConditions.ts";
+
+const driftType = "SchedulerTopologyDrift";
+
+export interface BindingSnapshot {
+  readonly absentAt: AbsentAt;
+  readonly binding: ClusterTopologyBinding;
+  readonly topologyNamed: (name: string) => Topology | undefined;
+  readonly settings: GangSettings;
+}
+
+type TopologyStatus = NonNullable<NonNullable<ClusterTopologyBinding["status"]>["schedulerTopologyStatuses"]>[number];
+
+export function decideBinding(picture: BindingSnapshot, nowMs: number): GangDecision {
+  const { absentAt, binding, settings } = picture;
+  const draft = new GangDraft(absentAt);
+  if (isLeaving(binding)) return draft.decision();
+  const references = binding.spec.schedulerTopologyBindings ?? [];
+  const isUsable = (name: string): boolean =>
+    settings.profiles.includes(name as SchedulerName) && topologyAwareSchedulers.includes(name as SchedulerName);
+  const statuses: TopologyStatus[] = [];
+  for (const scheduler of topologyAwareSchedulers.filter(isUsable)) {
+    const reference = references.find(({ schedulerName }) => schedulerName === scheduler);
+    statuses.push(
+      reference === undefined
+        ? keepTopology(draft, picture, scheduler)
+        : compareTopology(picture, scheduler, reference.topologyReference),
+    );
+  }
+  // What is being made is spoken of when it is seen.
+  if (draft.intents.length > 0) return draft.decision();
+  const unusable = references.filter(({ schedulerName }) => !isUsable(schedulerName));
+  for (const { schedulerName, topologyReference } of unusable) {
+    const message = "the scheduler is not switched on or knows no topology";
+    statuses.push({ schedulerName, topologyReference, inSync: false, message });
+  }
+  const said = driftOf(statuses, unusable.length > 0);
+  const conditions =
+    said === undefined
+      ? withoutCondition(binding.status?.conditions, driftType)
+      : withCondition(binding.status?.conditions, said, nowMs);
+  const status = {
+    ...binding.status,
+    observedGeneration: binding.metadata.generation ?? 0,
+    conditions,
+    schedulerTopologyStatuses: statuses,
+  };
+  if (draft.status(binding, status, "what the schedulers know of it")) {
+    noteTransition(draft, binding, said);
+  }
+  return draft.decision();
+}
+
+function noteTransition(draft: GangDraft, binding: ClusterTopologyBinding, said: Said | undefined): void {
+  const before = conditionOf(binding, driftType)?.status;
+  if (said === undefined || before === said.status) return;
+  if (said.status === "True") {
+    draft.note({
+      regarding: binding,
+      type: "Warning",
+      reason: "TopologyDriftDetected",
+      action: "Comparing",
+      note: said.message,
+    });
+  } else if (said.status === "False") {
+    draft.note({
+      regarding: binding,
+      type: "Normal",
+      reason: "TopologyInSync",
+      action: "Comparing",
+      note: said.message,
+    });
+  }
+}
+
+function driftOf(statuses: readonly TopologyStatus[], hasUnusable: boolean): Said | undefined {
+  if (statuses.length === 0) return undefined;
+  const off = statuses.filter(({ inSync }) => !inSync);
+  const message = off.map((each) => `${each.schedulerName}: ${each.message ?? "differs"}`).join("; ");
+  if (hasUnusable) return { type: driftType, status: "Unknown", reason: "TopologyNotFound", message };
+  if (off.length > 0) return { type: driftType, status: "True", reason: "Drift", message };
+  return {
+    type: driftType,
+    status: "False",
+    reason: "InSync",
+    message: "all schedulers have the levels of this binding",
+  };
+}
+
+/** Levels of a topology cannot change, so another one takes its place. */
+function keepTopology(
+  draft: GangDraft,
+  { binding, topologyNamed }: BindingSnapshot,
+  schedulerName: string,
+): TopologyStatus {
+  const { name } = binding.metadata;
+  const levels = binding.spec.levels.map(({ key }) => ({ nodeLabel: key }));
+  const stored = topologyNamed(name);
+  const status = (inSync: boolean, message?: string): TopologyStatus => ({
+    schedulerName,
+    topologyReference: name,
+    inSync,
+    ...(stored?.metadata.generation !== undefined && {
+      schedulerBackendTopologyObservedGeneration: stored.metadata.generation,
+    }),
+    ...(message !== undefined && { message }),
+  });
+  if (stored === undefined) {
+    draft.create(
+      {
+        apiVersion: "kai.scheduler/v1alpha1",
+        kind: "Topology",
+        metadata: { name, ownerReferences: [ownerOf({ ...binding, apiVersion: groveApiVersion })] },
+        spec: { levels },
+      },
+      `topology binding ${name}`,
+    );
+    return status(false, `topology ${name} is being made`);
+  }
+  const isOurs = stored.metadata.ownerReferences?.some(({ uid }) => uid === binding.metadata.uid) === true;
+  if (!isOurs) return status(false, `topology ${name} exists and belongs to somebody else`);
+  if (equalFields(keysOf(stored), keysOf({ spec: { levels } }))) return status(true);
+  const uid = binding.metadata.uid;
+  draft.remove(stored, "its levels have changed, and they cannot be written", {
+    stillRight: (fresh) => fresh.metadata.ownerReferences?.some((owner) => owner.uid === uid) === true,
+  });
+  return status(false, "the levels are being replaced");
+}
+
+function compareTopology(
+  { binding, topologyNamed }: BindingSnapshot,
+  schedulerName: string,
+  name: string,
+): TopologyStatus {
+  const stored = topologyNamed(name);
+  const base = { schedulerName, topologyReference: name };
+  if (stored === undefined) return { ...base, inSync: false, message: `topology ${name} does not exist` };
+  const inSync = equalFields(
+    keysOf(stored),
+    binding.spec.levels.map(({ key }) => key),
+  );
+  const { generation } = stored.metadata;
+  return {
+    ...base,
+    inSync,
+    ...(generation !== undefined && { schedulerBackendTopologyObservedGeneration: generation }),
+    ...(!inSync && { message: `topology ${name} has other levels` }),
+  };
+}
+
+function keysOf({ spec }: Pick<Topology, "spec"> | { spec: { levels: { nodeLabel: string }[] } }): string[] {
+  return (spec?.levels ?? []).map(({ nodeLabel }) => nodeLabel);
+}

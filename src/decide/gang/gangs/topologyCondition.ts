@@ -1,0 +1,45 @@
+/** Whether the levels that a set asks for exist (section 5.4). */
+import type { GangSettings } from "../../../model/gang/settings.ts";
+import type { ClusterTopologyBinding, PodCliqueSet } from "../../../model/gang/types.ts";
+import { constraintsOf, requiredDomain } from "../../../model/gang/validateSetUpdate.ts";
+import { topologyNameOf } from "../../../model/gang/validateTopology.ts";
+import type { Said } from "./gangConditions.ts";
+
+const type = "TopologyLevelsUnavailable";
+
+export function topologyCondition(
+  set: PodCliqueSet,
+  { topologyAware }: GangSettings,
+  bindingNamed: (name: string) => ClusterTopologyBinding | undefined,
+): Said | undefined {
+  const domains = new Set(
+    constraintsOf(set).flatMap(({ constraint }) => [requiredDomain(constraint), constraint.pack?.preferred]),
+  );
+  domains.delete(undefined);
+  if (!topologyAware) {
+    if (domains.size === 0) return undefined;
+    const message = "topology-aware scheduling is switched off: constraints have no effect";
+    return { type, status: "Unknown", reason: "TopologyAwareSchedulingDisabled", message };
+  }
+  const fine: Said = {
+    type,
+    status: "False",
+    reason: "AllClusterTopologyLevelsAvailable",
+    message: "all levels that are asked for exist",
+  };
+  if (domains.size === 0) return fine;
+  const name = topologyNameOf(set);
+  if (name === undefined) {
+    return { type, status: "Unknown", reason: "TopologyNameMissing", message: "no constraint names a topology" };
+  }
+  const binding = bindingNamed(name);
+  if (binding === undefined) {
+    const message = `topology binding ${name} does not exist`;
+    return { type, status: "Unknown", reason: "ClusterTopologyNotFound", message };
+  }
+  const levels = new Set(binding.spec.levels.map(({ domain }) => domain));
+  const missing = [...domains].filter((domain) => domain !== undefined && !levels.has(domain));
+  if (missing.length === 0) return fine;
+  const message = `topology binding ${name} has no ${missing.sort().join(", ")}`;
+  return { type, status: "True", reason: "ClusterTopologyLevelsUnavailable", message };
+}

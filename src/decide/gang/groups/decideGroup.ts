@@ -1,0 +1,246 @@
+/** What a PodCliqueScalingGroup wants done: its claims, the cliques of each replica, its update, and the end of replicas that are broken. */
+import { finalizers, labels } from "../../../model/gang/keys.ts";
+import { groupReplicasInReach } from "../../../model/gang/reach.ts";
+import {
+  cliqueNamed,
+  groupMinAvailable,
+  groupReplicaOf,
+  groupReplicas,
+  strategyOf,
+} from "../../../model/gang/setFacts.ts";
+import type { FullLossPolicy, GangSettings } from "../../../model/gang/settings.ts";
+import type {
+  GangTermination,
+  PodClique,
+  PodCliqueScalingGroup,
+  PodCliqueScalingGroupStatus,
+  PodCliqueSet,
+} from "../../../model/gang/types.ts";
+import type { ResourceClaim } from "../../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../../model/objects/object.ts";
+import { formatTime, timeToMs } from "../../../model/values/time.ts";
+import { breachType, groupBreach, terminationType } from "../breach.ts";
+import { cliqueObject, cliquePatch } from "../cliques/cliqueObject.ts";
+import { isRunning } from "../cliques/cliqueUpdate.ts";
+import { recordLoss } from "../cliques/scheduleLoss.ts";
+import { type AbsentAt, dropFinalizer, type GangDecision, GangDraft, keepFinalizer, targetOf } from "../gangDraft.ts";
+import { defaultLabels, isLeaving, selectorText } from "../gangLabels.ts";
+import { conditionOf, withCondition, withoutCondition } from "../gangs/gangConditions.ts";
+import { memberName } from "../names.ts";
+import { datedError, type ReconcileFailure } from "../reconcileEvents.ts";
+import { groupClaims, syncClaims, type TemplateNamed } from "../sets/claims.ts";
+import { isForeignHash } from "../sets/hashes.ts";
+import { isReplicaEnding, isStatusCurrent, judgeGroupReplicas, type ReplicaGangs } from "../termination.ts";
+import { type GroupHome, type GroupReplica, groupReplicasOf, homeOfGroup } from "./groupFacts.ts";
+import { type GroupUpdate, groupUpdate } from "./groupUpdate.ts";
+
+export interface GroupSnapshot {
+  readonly absentAt: AbsentAt;
+  readonly settings: GangSettings;
+  readonly group: PodCliqueScalingGroup;
+  readonly set: PodCliqueSet | undefined;
+  /** The cliques that the group controls, by UID. */
+  readonly cliques: readonly PodClique[];
+  /** The replica of the set that the group belongs to, as its objects say; asked only when something is announced. */
+  readonly replica: () => Pick<ReplicaGangs, "groups" | "cliques">;
+  /** Whether any clique has a name, whoever it belongs to. */
+  readonly isTaken: (cliqueName: string) => boolean;
+  readonly claims: readonly ResourceClaim[];
+  readonly templateNamed: TemplateNamed;
+  /** What could not be done for it. */
+  readonly failures: readonly ReconcileFailure[];
+}
+
+export interface GroupDecision extends GangDecision {
+  /** Replicas whose time has run out: to be looked at again, then put on record. */
+  readonly ends: readonly number[];
+}
+
+export function decideGroup(picture: GroupSnapshot, nowMs: number): GroupDecision {
+  const { group, set, cliques } = picture;
+  const draft = new GangDraft(picture.absentAt);
+  const nothing = (): GroupDecision => ({ ...draft.decision(), ends: [] });
+  if (isLeaving(group)) {
+    dropFinalizer(draft, group, finalizers.PodCliqueScalingGroup);
+    return nothing();
+  }
+  const home = set === undefined ? undefined : homeOfGroup(set, group);
+  if (set === undefined || home === undefined || isLeaving(set)) return nothing();
+  keepFinalizer(draft, group, finalizers.PodCliqueScalingGroup);
+  const problem = syncClaims(draft, groupClaims(set, group, home.template), picture.claims, picture.templateNamed);
+  if (problem !== undefined) draft.wait(problem);
+  const replicas = groupReplicasOf(group, home, cliques);
+  const open = finishTerminations(draft, group, home, cliques);
+  removeExcess(draft, group, cliques);
+  if (problem === undefined) syncMembers(draft, picture, home);
+  const update = groupUpdate(group, home, replicas, nowMs);
+  const ends: number[] = [];
+  if (open.length === 0 && !isRunning(update.progress)) {
+    for (const { index, verdict } of judgeGroupReplicas(group, replicas, policyOf(picture, set), nowMs)) {
+      // The record stands in the status: what else that says must be of the same group. This turn says it, the next one ends.
+      if (verdict.verdict === "end" && isStatusCurrent(group)) ends.push(index);
+      else if (verdict.verdict === "wait") {
+        draft.wakeAt(verdict.untilMs);
+        draft.wait(`${verdict.because}: its replica ${index} ends at ${formatTime(verdict.untilMs)}`);
+      }
+    }
+  }
+  const terminations = [...open, ...update.terminations];
+  groupStatus(draft, picture, { home, replicas, update, terminations, problem }, nowMs);
+  return { ...draft.decision(), ends };
+}
+
+function policyOf(
+  { settings }: GroupSnapshot,
+  set: PodCliqueSet,
+): { readonly set: PodCliqueSet; readonly policy: FullLossPolicy } {
+  return { set, policy: settings.fullLossPolicy };
+}
+
+/** Goes on with what is on record, and answers with what is not over. */
+function finishTerminations(
+  draft: GangDraft,
+  group: PodCliqueScalingGroup,
+  { set }: GroupHome,
+  cliques: readonly PodClique[],
+): GangTermination[] {
+  return removeRecorded(draft, group.status?.gangTerminations, cliques, (termination) => {
+    draft.note({
+      regarding: set,
+      type: "Normal",
+      reason: "PodCliqueScalingGroupReplicaDeleteSuccessful",
+      action: "Terminating",
+      note: `Replica ${termination.replicaIndex} of ${group.metadata.name} has ended: ${termination.because}`,
+    });
+  });
+}
+
+/** Takes away the cliques of each record by UID. A record is over when none of them is left. */
+export function removeRecorded(
+  draft: GangDraft,
+  records: readonly GangTermination[] | undefined,
+  cliques: readonly PodClique[],
+  over: (record: GangTermination) => void,
+): GangTermination[] {
+  return (records ?? []).filter((record) => {
+    const uids = new Set(record.podCliques.map(({ uid }) => uid));
+    const left = cliques.filter(({ metadata }) => uids.has(metadata.uid));
+    for (const clique of left) draft.remove(clique, `${record.because}: its gang ends`);
+    if (left.length === 0) over(record);
+    return left.length > 0;
+  });
+}
+
+function removeExcess(draft: GangDraft, group: PodCliqueScalingGroup, cliques: readonly PodClique[]): void {
+  const asked = groupReplicas(group.spec);
+  const ground = {
+    target: targetOf("PodCliqueScalingGroup", group.metadata),
+    holds: (fresh: KubeObject | undefined): boolean =>
+      fresh?.metadata.uid === group.metadata.uid && groupReplicas(fresh["spec"] as { replicas?: number }) <= asked,
+  };
+  // By number, whatever numbers there are: a hole below is no reason to take the last one (Q15).
+  for (const clique of cliques) {
+    if ((groupReplicaOf(clique) ?? 0) >= asked) {
+      draft.remove(clique, `${group.metadata.name} has ${asked} replicas`, { ground });
+    }
+  }
+}
+
+/** Cliques that are missing are made. Those that exist change only where nothing is rolled: elsewhere they are made anew. */
+function syncMembers(draft: GangDraft, { group, cliques, isTaken }: GroupSnapshot, home: GroupHome): void {
+  const { set, setReplica, template } = home;
+  const byName = new Map(cliques.map((clique) => [clique.metadata.name, clique]));
+  for (let replica = 0; replica < groupReplicasInReach(set, template, group.spec); replica++) {
+    for (const name of template.cliqueNames) {
+      const clique = cliqueNamed(set, name);
+      if (clique === undefined) continue;
+      const whole = memberName(group.metadata.name, replica, name);
+      const stored = byName.get(whole);
+      const wanted = cliqueObject({ set, setReplica, clique, group: { template, object: group, replica } });
+      if (stored === undefined) {
+        draft.wait(`clique ${whole} does not exist yet`);
+        if (!isTaken(whole)) draft.create(wanted, `${group.metadata.name} has ${groupReplicas(group.spec)} replicas`);
+        continue;
+      }
+      if (isLeaving(stored) || draft.has(stored)) continue;
+      const hash = stored.metadata.labels?.[labels.templateHash];
+      const isForeign = isForeignHash(hash);
+      if (strategyOf(set) !== "OnDelete" && !isForeign) continue;
+      const patch = cliquePatch(stored, wanted);
+      if (patch !== undefined)
+        draft.patch(stored, patch, isForeign ? "its hash is of another operator" : "its template has changed");
+    }
+  }
+}
+
+interface GroupSaid {
+  readonly home: GroupHome;
+  readonly replicas: readonly GroupReplica[];
+  readonly update: GroupUpdate;
+  readonly terminations: readonly GangTermination[];
+  readonly problem: string | undefined;
+}
+
+function groupStatus(
+  draft: GangDraft,
+  { group, settings, failures, replica }: GroupSnapshot,
+  { home, replicas, update, terminations, problem }: GroupSaid,
+  nowMs: number,
+): void {
+  const code = "ERR_SYNC_PCSG_RESOURCE_CLAIM";
+  const errors = [...(problem === undefined ? [] : [{ code, description: problem }]), ...failures];
+  const policy = settings.fullLossPolicy;
+  const { set, setReplica, template } = home;
+  const { gangTerminations: _open, lastErrors: _errors, everHealthy: _ever, ...before } = group.status ?? {};
+  const scheduled = replicas.filter(({ isScheduled }) => isScheduled).length;
+  const minAvailable = groupMinAvailable(template);
+  const said = groupBreach({ minAvailable, isUpdating: isRunning(update.progress), replicas }, policy);
+  let conditions = withCondition(before.conditions, said, nowMs);
+  const isEnding = (set.status?.gangTerminations ?? []).some(({ replicaIndex }) => replicaIndex === setReplica);
+  if (isEnding && policy === "Terminate") {
+    const message = "the replica of the set that it belongs to has been terminated and is starting again";
+    const flag = { type: terminationType, status: "True", reason: "GangTerminationActive", message } as const;
+    conditions = withCondition(conditions, flag, nowMs);
+  } else if (said.status === "False") conditions = withoutCondition(conditions, terminationType);
+  const loss = recordLoss(
+    draft,
+    group,
+    {
+      scheduled,
+      policy,
+      isReplaced: isRunning(update.progress),
+      isEnding: () => isReplicaEnding({ set, setReplica, ...replica() }, policy, nowMs),
+    },
+    nowMs,
+  );
+  const status: PodCliqueScalingGroupStatus = {
+    ...before,
+    ...(group.metadata.generation !== undefined && { observedGeneration: group.metadata.generation }),
+    ...(errors.length > 0 && { lastErrors: errors.map((error) => datedError(error, group.status?.lastErrors, nowMs)) }),
+    replicas: groupReplicas(group.spec),
+    scheduledReplicas: scheduled,
+    availableReplicas: replicas.filter(({ isAvailable }) => isAvailable).length,
+    updatedReplicas: replicas.filter(({ isAvailable, isUpdated }) => isAvailable && isUpdated).length,
+    selector: selectorText({ ...defaultLabels(set.metadata.name), [labels.group]: group.metadata.name }),
+    conditions,
+    ...(update.realised !== undefined && { currentPodCliqueSetGenerationHash: update.realised }),
+    ...(update.progress && { updateProgress: update.progress }),
+    // Replicas that are all there and scheduled: a group without any is not healthy, whatever its condition says.
+    everHealthy: wasEverHealthy(group) || (said.status === "False" && scheduled >= minAvailable),
+    ...(loss && { scheduleLoss: loss }),
+    ...(terminations.length > 0 && { gangTerminations: [...terminations] }),
+  };
+  draft.status(group, status, "what its cliques say");
+}
+
+const firstWordMs = 5_000;
+
+/** Remembered; for a group of another operator guessed from when its condition last changed. */
+function wasEverHealthy(group: PodCliqueScalingGroup): boolean {
+  if (group.status?.everHealthy !== undefined) return group.status.everHealthy;
+  const condition = conditionOf(group, breachType);
+  if (condition === undefined) return false;
+  if (condition.status === "False") return (group.status?.scheduledReplicas ?? 0) > 0;
+  const [changedMs, bornMs] = [timeToMs(condition.lastTransitionTime), timeToMs(group.metadata.creationTimestamp)];
+  return changedMs !== undefined && bornMs !== undefined && changedMs > bornMs + firstWordMs;
+}

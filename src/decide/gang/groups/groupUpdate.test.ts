@@ -1,0 +1,78 @@
+/** When the update of a scaling group begins again: what was made late from an older template is found, and only then. */
+import { expect, test } from "vitest";
+import type { PodCliqueScalingGroup, PodCliqueScalingGroupStatus, PodCliqueSet } from "../../../model/gang/types.ts";
+import { generationHash } from "../sets/hashes.ts";
+import type { GroupReplica } from "./groupFacts.ts";
+import { groupUpdate } from "./groupUpdate.ts";
+
+const nowMs = Date.UTC(2026, 0, 1);
+const now = "2026-01-01T00:00:00Z";
+const template = { name: "g", cliqueNames: ["m"], replicas: 2, minAvailable: 1 };
+const spec = {
+  replicas: 1,
+  template: { cliques: [{ name: "m", spec: { podSpec: { containers: [] } } }], podCliqueScalingGroups: [template] },
+};
+const generation = generationHash({ spec } as unknown as PodCliqueSet);
+
+const set = (changes: { strategy?: string; noted?: string; updating?: number } = {}): PodCliqueSet =>
+  ({
+    metadata: { name: "s" },
+    spec: { ...spec, updateStrategy: { type: changes.strategy ?? "RollingRecreate" } },
+    status: {
+      currentGenerationHash: changes.noted ?? generation,
+      ...(changes.updating !== undefined && {
+        updateProgress: {
+          updateStartedAt: now,
+          currentlyUpdating: [{ replicaIndex: changes.updating, updateStartedAt: now }],
+        },
+      }),
+    },
+  }) as unknown as PodCliqueSet;
+
+const replica = (index: number, isOld: boolean): GroupReplica => ({
+  index,
+  cliques: [{ metadata: { name: `s-0-g-${index}-m`, uid: `m${index}` } }] as unknown as GroupReplica["cliques"],
+  isComplete: true,
+  isScheduled: false,
+  isBreached: false,
+  isAvailable: false,
+  isUpdated: !isOld,
+  isOld,
+});
+
+const realised: PodCliqueScalingGroupStatus = { currentPodCliqueSetGenerationHash: generation };
+const earlier = "2025-12-31T00:00:00Z";
+const ended = { updateStartedAt: earlier, updateEndedAt: earlier, podCliqueSetGenerationHash: generation };
+
+const look = (status: PodCliqueScalingGroupStatus, isOld: boolean, of = set()) => {
+  const group = { metadata: { name: "s-0-g" }, spec: template, status } as unknown as PodCliqueScalingGroup;
+  const home = { set: of, setReplica: 0, template };
+  const { progress, terminations } = groupUpdate(group, home, [replica(0, isOld), replica(1, false)], nowMs);
+  return { begins: progress?.updateStartedAt === now, goes: terminations.map(({ replicaIndex }) => replicaIndex) };
+};
+
+test.each<[string, PodCliqueScalingGroupStatus]>([
+  ["before any of its cliques was seen", realised],
+  ["after an update", { ...realised, updateProgress: ended }],
+])(
+  "a group that was said to be up to date %s is updated when a clique of an older template comes late",
+  (_, status) => {
+    expect(look(status, true)).toEqual({ begins: true, goes: [0] });
+    expect(look(status, false)).toEqual({ begins: false, goes: [] });
+    expect(look(status, true, set({ updating: 0 }))).toEqual({ begins: true, goes: [0] });
+  },
+);
+
+test.each<[string, PodCliqueSet]>([
+  ["until its set has taken note of the template", set({ noted: "mu-before" })],
+  ["until its turn has come", set({ updating: 1 })],
+  ["where cliques are changed as they are", set({ strategy: "OnDelete" })],
+])("that waits %s", (_when, of) => {
+  for (const status of [realised, { ...realised, updateProgress: ended }]) {
+    // A set that has not taken note names the older generation, and so did the group.
+    const { currentGenerationHash = "" } = of.status ?? {};
+    const said = { ...status, currentPodCliqueSetGenerationHash: currentGenerationHash };
+    expect(look(said, true, of)).toMatchObject({ goes: [] });
+    expect(look(said, true, of).begins).toBe(false);
+  }
+});

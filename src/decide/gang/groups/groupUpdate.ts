@@ -1,0 +1,122 @@
+/**
+ * How a scaling group is brought to a new template (section 3.9): replicas that do not work go at once, those that work go one by one. Their
+ * cliques are taken away and made again from the new template. Which cliques go is on record before the first of them does.
+ */
+import { groupMinAvailable, strategyOf } from "../../../model/gang/setFacts.ts";
+import type { GangTermination, GroupUpdateProgress, PodCliqueScalingGroup } from "../../../model/gang/types.ts";
+import { formatTime } from "../../../model/values/time.ts";
+import { isRunning, isTurnOf } from "../cliques/cliqueUpdate.ts";
+import { generationHash, isForeignHash } from "../sets/hashes.ts";
+import { terminationOf } from "../termination.ts";
+import type { GroupHome, GroupReplica } from "./groupFacts.ts";
+
+export interface GroupUpdate {
+  readonly progress: GroupUpdateProgress | undefined;
+  readonly realised: string | undefined;
+  /** Replicas to take away, to be put on record. */
+  readonly terminations: readonly GangTermination[];
+}
+
+export function groupUpdate(
+  group: PodCliqueScalingGroup,
+  home: GroupHome,
+  replicas: readonly GroupReplica[],
+  nowMs: number,
+): GroupUpdate {
+  const { status } = group;
+  const generation = home.set.status?.currentGenerationHash;
+  const realised = status?.currentPodCliqueSetGenerationHash;
+  const progress = status?.updateProgress;
+  const idle = { progress, realised, terminations: [] };
+  if (generation === undefined) return idle;
+  // A group that is new, or was another operator's, is what it is; unless its template was changed before its first look.
+  const isNew = realised === undefined && progress === undefined && !replicas.some(({ isOld }) => isOld);
+  if (isNew || isForeignHash(realised)) return { ...idle, realised: generation };
+  // A clique may be shown, or its create may land, after all was said to be up to date.
+  const hasLate =
+    generation === generationHash(home.set) &&
+    strategyOf(home.set) !== "OnDelete" &&
+    replicas.some(({ isOld }) => isOld);
+  if (realised === generation && !isRunning(progress) && !hasLate) return idle;
+  const begun = beginGroupUpdate(progress, home, { generation, hasLate }, nowMs);
+  if (begun === undefined || begun.podCliqueSetGenerationHash !== generation) return { ...idle, progress: begun };
+  if (!isRunning(begun)) {
+    const isWhole = replicas.every(({ isUpdated }) => isUpdated);
+    return { ...idle, progress: begun, realised: isWhole ? generation : realised };
+  }
+  return stepGroupUpdate({ group, home, replicas, generation, realised }, counted(begun, home, replicas), nowMs);
+}
+
+function beginGroupUpdate(
+  progress: GroupUpdateProgress | undefined,
+  { set, setReplica }: GroupHome,
+  { generation, hasLate }: { readonly generation: string; readonly hasLate: boolean },
+  nowMs: number,
+): GroupUpdateProgress | undefined {
+  if (progress?.podCliqueSetGenerationHash === generation && (isRunning(progress) || !hasLate)) return progress;
+  const isOnDelete = strategyOf(set) === "OnDelete";
+  if (!isOnDelete && !isTurnOf(set, setReplica)) return progress;
+  const now = formatTime(nowMs);
+  return {
+    updateStartedAt: now,
+    podCliqueSetGenerationHash: generation,
+    ...(isOnDelete && { updateEndedAt: now }),
+  };
+}
+
+function counted(
+  progress: GroupUpdateProgress,
+  { template }: GroupHome,
+  replicas: readonly GroupReplica[],
+): GroupUpdateProgress {
+  const each = template.cliqueNames.length;
+  return {
+    ...progress,
+    updatedPodCliquesCount: replicas.filter(({ isUpdated }) => isUpdated).length * each,
+    totalPodCliquesCount: replicas.length * each,
+  };
+}
+
+interface GroupStep {
+  readonly group: PodCliqueScalingGroup;
+  readonly home: GroupHome;
+  readonly replicas: readonly GroupReplica[];
+  readonly generation: string;
+  readonly realised: string | undefined;
+}
+
+function stepGroupUpdate(
+  { group, home, replicas, generation, realised }: GroupStep,
+  progress: GroupUpdateProgress,
+  nowMs: number,
+): GroupUpdate {
+  const wait = { progress, realised, terminations: [] };
+  if ((group.status?.gangTerminations ?? []).length > 0) return wait;
+  const old = replicas.filter(({ isOld }) => isOld);
+  const because = "the template has changed";
+  const broken = old.filter(({ isAvailable }) => !isAvailable);
+  if (broken.length > 0) {
+    return {
+      ...wait,
+      terminations: broken.map((replica) => terminationOf(replica.index, replica.cliques, because, nowMs)),
+    };
+  }
+  const selected = progress.readyReplicaIndicesSelectedToUpdate;
+  const current = replicas.find(({ index }) => index === selected?.current);
+  // A replica that was chosen may be gone by a smaller number of replicas.
+  if (current !== undefined && !current.isUpdated) return wait;
+  const [next] = old;
+  if (next !== undefined) {
+    const available = replicas.filter(({ isAvailable }) => isAvailable).length;
+    if (available < groupMinAvailable(home.template)) return wait;
+    const completed = selected === undefined ? [] : [...(selected.completed ?? []), selected.current];
+    const chosen = { current: next.index, ...(completed.length > 0 && { completed }) };
+    return {
+      progress: { ...progress, readyReplicaIndicesSelectedToUpdate: chosen },
+      realised,
+      terminations: [terminationOf(next.index, next.cliques, because, nowMs)],
+    };
+  }
+  if (!replicas.every(({ isComplete }) => isComplete)) return wait;
+  return { progress: { ...progress, updateEndedAt: formatTime(nowMs) }, realised: generation, terminations: [] };
+}

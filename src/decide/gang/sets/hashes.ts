@@ -1,0 +1,60 @@
+/**
+ * What a clique's pods are made from, as a short text. Grove hashes a dump of Go structures, which nobody else can reproduce; ours is a
+ * function of the JSON. Ours begin with letters that Grove's alphabet lacks, so the two are told apart: a foreign hash means
+ * "unknown", and is taken over instead of rolling everything that runs.
+ */
+import { cliquesOf } from "../../../model/gang/setFacts.ts";
+import type { CliqueTemplate, PodCliqueSet } from "../../../model/gang/types.ts";
+import { fnv32, safeText } from "../../workloads/derivedName.ts";
+import { canonicalJson } from "../../workloads/template.ts";
+
+const ours = "mu-";
+
+export function isForeignHash(hash: string | undefined): boolean {
+  return hash !== undefined && !hash.startsWith(ours);
+}
+
+export function hashText(content: string): string {
+  return `${ours}${safeText(fnv32(content))}${safeText(fnv32(content, 0x01000193)).slice(0, 5)}`;
+}
+
+const known = new WeakMap<object, Map<string, string>>();
+
+/** Both priorities are in it: that of the set goes to pods that have none (Q1). */
+export function templateHash(set: PodCliqueSet, clique: CliqueTemplate): string {
+  let hashes = known.get(set.spec);
+  if (hashes === undefined) {
+    hashes = new Map();
+    known.set(set.spec, hashes);
+  }
+  let hash = hashes.get(clique.name);
+  if (hash === undefined) {
+    hash = hashText(contentOf(set, clique));
+    hashes.set(clique.name, hash);
+  }
+  return hash;
+}
+
+const sets = new WeakMap<object, string>();
+
+export function generationHash(set: PodCliqueSet): string {
+  let hash = sets.get(set.spec);
+  if (hash === undefined) {
+    hash = hashText(
+      cliquesOf(set)
+        .map((clique) => contentOf(set, clique))
+        .join("\n"),
+    );
+    sets.set(set.spec, hash);
+  }
+  return hash;
+}
+
+function contentOf(set: PodCliqueSet, { labels = {}, annotations = {}, spec }: CliqueTemplate): string {
+  return canonicalJson({
+    labels,
+    annotations,
+    podSpec: spec.podSpec,
+    priorityClassName: set.spec.template.priorityClassName ?? "",
+  });
+}

@@ -1,0 +1,55 @@
+/** Which replica of a set is updated next: one at a time, and where least is lost first. */
+import { expect, test } from "vitest";
+import type { PodClique, PodCliqueSet } from "../../../model/gang/types.ts";
+import { nextProgress } from "./setUpdate.ts";
+
+const nowMs = Date.UTC(2026, 0, 1);
+const now = "2026-01-01T00:00:00Z";
+const set = {
+  metadata: { name: "s", namespace: "default", uid: "s" },
+  spec: {
+    replicas: 3,
+    template: { cliques: [{ name: "c", spec: { replicas: 2, minAvailable: 2, podSpec: { containers: [] } } }] },
+  },
+  status: { currentGenerationHash: "mu-new" },
+} as unknown as PodCliqueSet;
+
+type State = "well" | "in breach" | "without a node";
+
+/** A replica whose only clique is of an older template. */
+const old = (index: number, state: State) => {
+  const conditions = [{ type: "MinAvailableBreached", status: state === "in breach" ? "True" : "False" }];
+  const scheduledReplicas = { well: 2, "in breach": 1, "without a node": 0 }[state];
+  const clique = { metadata: { name: `s-${index}-c` }, spec: {}, status: { conditions, scheduledReplicas } };
+  return { index, cliques: [clique as unknown as PodClique], groups: [] };
+};
+
+const progress = { updateStartedAt: now };
+
+test.each<[string, State[], number]>([
+  ["nothing is lost where nothing has a node", ["well", "in breach", "without a node"], 2],
+  ["what is broken anyway comes next", ["well", "well", "in breach"], 2],
+  ["then they go by their number", ["well", "well", "well"], 0],
+])("%s", (_why, states, next) => {
+  const { currentlyUpdating } = nextProgress(
+    set,
+    progress,
+    states.map((state, index) => old(index, state)),
+    nowMs,
+  );
+  expect(currentlyUpdating).toEqual([{ replicaIndex: next, updateStartedAt: now }]);
+});
+
+test("the one that is being updated is finished first, whatever becomes of the others", () => {
+  const running = { ...progress, currentlyUpdating: [{ replicaIndex: 1, updateStartedAt: now }] };
+  const replicas = [old(0, "without a node"), old(1, "well"), old(2, "in breach")];
+  expect(nextProgress(set, running, replicas, nowMs)).toEqual(running);
+});
+
+test("one that is not asked for any more holds nothing up", () => {
+  const running = { ...progress, currentlyUpdating: [{ replicaIndex: 3, updateStartedAt: now }] };
+  expect(nextProgress(set, running, [old(0, "well"), old(3, "well")], nowMs).currentlyUpdating).toEqual([
+    { replicaIndex: 0, updateStartedAt: now },
+  ]);
+  expect(nextProgress(set, running, [old(3, "well")], nowMs)).toEqual({ ...progress, updateEndedAt: now });
+});

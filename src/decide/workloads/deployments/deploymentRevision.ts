@@ -1,0 +1,95 @@
+/** Which ReplicaSet is the Deployment's present one, and the numbers by which `kubectl rollout history` finds the others. */
+
+import type { Deployment, ReplicaSet } from "../../../model/kubernetes.generated.ts";
+import type { JsonObject } from "../../../model/objects/json.ts";
+import { byAge } from "../../../model/objects/podFacts.ts";
+import { shareOf } from "../shareOf.ts";
+import { isSameTemplate } from "../template.ts";
+
+export const revisionAnnotation = "deployment.kubernetes.io/revision";
+const historyAnnotation = "deployment.kubernetes.io/revision-history";
+const desiredAnnotation = "deployment.kubernetes.io/desired-replicas";
+const maxAnnotation = "deployment.kubernetes.io/max-replicas";
+
+const ownAnnotations: ReadonlySet<string> = new Set([
+  "kubectl.kubernetes.io/last-applied-configuration",
+  revisionAnnotation,
+  historyAnnotation,
+  desiredAnnotation,
+  maxAnnotation,
+  "deprecated.deployment.rollback.to",
+]);
+
+/** The oldest one with the Deployment's template: two exist only after somebody interfered. */
+export function presentSet(deployment: Deployment, sets: readonly ReplicaSet[]): ReplicaSet | undefined {
+  return [...sets].sort(byAge).find(({ spec }) => isSameTemplate(spec?.template, deployment.spec?.template));
+}
+
+export function revisionOf({ metadata }: { metadata: Deployment["metadata"] }): number {
+  const text = metadata.annotations?.[revisionAnnotation];
+  return text !== undefined && /^[0-9]+$/.test(text) ? Number(text) : 0;
+}
+
+export function nextRevision(old: readonly ReplicaSet[]): number {
+  let last = 0;
+  for (const set of old) last = Math.max(last, revisionOf(set));
+  return last + 1;
+}
+
+export function sizeLimits(deployment: Deployment): { maxSurge: number; maxUnavailable: number } {
+  const { strategy, replicas = 1 } = deployment.spec ?? {};
+  if (strategy?.type === "Recreate") return { maxSurge: 0, maxUnavailable: 0 };
+  const rolling = strategy?.rollingUpdate;
+  const maxSurge = shareOf(rolling?.maxSurge ?? "25%", replicas, "up");
+  const maxUnavailable = shareOf(rolling?.maxUnavailable ?? "25%", replicas, "down");
+  // Both rounded to nothing would never move; one pod may then be missing.
+  return { maxSurge, maxUnavailable: maxSurge === 0 && maxUnavailable === 0 ? 1 : Math.min(maxUnavailable, replicas) };
+}
+
+export function desiredOf({ metadata }: ReplicaSet): number | undefined {
+  return numberOf(metadata.annotations?.[desiredAnnotation]);
+}
+
+export function maxReplicasOf({ metadata }: ReplicaSet): number | undefined {
+  return numberOf(metadata.annotations?.[maxAnnotation]);
+}
+
+function numberOf(text: string | undefined): number | undefined {
+  return text === undefined || !/^-?[0-9]+$/.test(text) ? undefined : Number(text);
+}
+
+/** What the Deployment tells its sets about its own size, so that a later change of size shows. */
+export function sizeAnnotations(deployment: Deployment): Record<string, string> {
+  const replicas = deployment.spec?.replicas ?? 1;
+  const { maxSurge } = sizeLimits(deployment);
+  return { [desiredAnnotation]: String(replicas), [maxAnnotation]: String(replicas + maxSurge) };
+}
+
+/** The Deployment's annotations for its present set, with the revision; a revision that is left behind is remembered. */
+export function presentAnnotations(
+  deployment: Deployment,
+  set: ReplicaSet | undefined,
+  revision: number,
+): Record<string, string> {
+  const wanted: Record<string, string> = {};
+  for (const [key, value] of Object.entries(deployment.metadata.annotations ?? {})) {
+    if (!ownAnnotations.has(key)) wanted[key] = value;
+  }
+  const had = set === undefined ? 0 : revisionOf(set);
+  if (had >= revision) return wanted;
+  wanted[revisionAnnotation] = String(revision);
+  if (set !== undefined && had > 0) {
+    const history = set.metadata.annotations?.[historyAnnotation];
+    wanted[historyAnnotation] = history === undefined || history === "" ? String(had) : `${history},${had}`;
+  }
+  return wanted;
+}
+
+/** Those of `wanted` that the object does not have yet. */
+export function missingAnnotations(
+  { metadata }: { metadata: ReplicaSet["metadata"] },
+  wanted: Readonly<Record<string, string>>,
+): JsonObject | undefined {
+  const missing = Object.entries(wanted).filter(([key, value]) => metadata.annotations?.[key] !== value);
+  return missing.length === 0 ? undefined : Object.fromEntries(missing);
+}

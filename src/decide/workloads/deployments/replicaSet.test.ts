@@ -1,0 +1,270 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import type { Pod, ReplicaSet } from "../../../model/kubernetes.generated.ts";
+import { formatTime } from "../../../model/values/time.ts";
+import { startMs, TestWorld } from "../testWorld.ts";
+import { decideReplicaSet, slowStartBatches } from "./replicaSet.ts";
+import { rankForDeletion } from "./scaleDown.ts";
+
+function setOf(world: TestWorld, replicas: number, more: Partial<ReplicaSet["spec"]> = {}): ReplicaSet {
+  return world.add<ReplicaSet>({
+    apiVersion: "apps/v1",
+    kind: "ReplicaSet",
+    metadata: { name: "web" },
+    spec: {
+      replicas,
+      selector: { matchLabels: { app: "web" } },
+      template: { metadata: { labels: { app: "web" } }, spec: { containers: [{ name: "c", image: "i" }] } },
+      ...more,
+    },
+  });
+}
+
+function podOf(world: TestWorld, name: string, more: { labels?: Record<string, string>; phase?: string } = {}): Pod {
+  return world.add<Pod>({
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { name, labels: more.labels ?? { app: "web" } },
+    spec: { containers: [] },
+    status: { phase: more.phase ?? "Pending" },
+  });
+}
+
+function decide(world: TestWorld) {
+  const replicaSet = world.get<ReplicaSet>("ReplicaSet", "web");
+  return decideReplicaSet({ revision: String(world.revision), replicaSet, pods: world.all<Pod>("Pod") }, world.nowMs);
+}
+
+function turn(world: TestWorld): void {
+  world.apply(decide(world));
+}
+
+describe("a ReplicaSet", () => {
+  test("makes its pods under names that follow from its UID", () => {
+    const world = new TestWorld();
+    setOf(world, 3);
+    const names = decide(world).intents.flatMap((each) => (each.type === "create" ? [each.target.name] : []));
+    expect(names).toHaveLength(3);
+    expect(decide(world).intents).toEqual(decide(world).intents);
+    for (const name of names) expect(name).toMatch(/^web-[bcdfghjklmnpqrstvwxz2456789]{5}$/);
+    turn(world);
+    const owner = world.all<Pod>("Pod")[0]?.metadata.ownerReferences?.[0];
+    expect(owner).toMatchObject({ kind: "ReplicaSet", name: "web", controller: true, blockOwnerDeletion: true });
+  });
+
+  test("adopts an orphan that it selects instead of making another", () => {
+    const world = new TestWorld();
+    setOf(world, 1);
+    podOf(world, "stray");
+    const steps = [];
+    for (let at = 0; at < 2; at++) {
+      const decision = decide(world);
+      steps.push(decision.intents.map(({ type, target }) => `${type} ${target.name}`));
+      world.apply(decision);
+    }
+    expect(steps).toEqual([["patch stray"], ["status web"]]);
+  });
+
+  test("deletes none of its pods for an orphan that it adopts before the orphan is its own", () => {
+    const world = new TestWorld();
+    setOf(world, 2);
+    turn(world);
+    turn(world);
+    podOf(world, "stray");
+    expect(decide(world).intents.map(({ type, target }) => `${type} ${target.name}`)).toEqual(["patch stray"]);
+    turn(world);
+    expect(decide(world).intents.filter(({ type }) => type === "delete")).toHaveLength(1);
+  });
+
+  test("leaves a pod alone that a namesake with another UID controls", () => {
+    const world = new TestWorld();
+    setOf(world, 0);
+    const pod = podOf(world, "other");
+    world.change<Pod>("Pod", "other", ({ metadata }) => {
+      const owner = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "web", uid: "gone", controller: true };
+      metadata.ownerReferences = [owner];
+    });
+    turn(world);
+    expect(world.get<Pod>("Pod", "other").metadata.uid).toBe(pod.metadata.uid);
+    expect(world.get<Pod>("Pod", "other").metadata.ownerReferences).toHaveLength(1);
+  });
+
+  test("releases a pod whose label was taken away, and makes another", () => {
+    const world = new TestWorld();
+    setOf(world, 1);
+    turn(world);
+    const name = world.all<Pod>("Pod")[0]?.metadata.name ?? "";
+    world.change<Pod>("Pod", name, ({ metadata }) => {
+      metadata.labels = { app: "debug" };
+    });
+    turn(world);
+    expect(world.get<Pod>("Pod", name).metadata.ownerReferences).toBeUndefined();
+    expect(world.all<Pod>("Pod")).toHaveLength(2);
+  });
+
+  test("passes over a name that a pod has which it is not shown", () => {
+    const world = new TestWorld();
+    const replicaSet = setOf(world, 1);
+    const nameOf = (isTaken: (name: string) => boolean) =>
+      decideReplicaSet({ revision: "1", replicaSet, pods: [], isTaken }, startMs).intents[0]?.target.name;
+    const first = nameOf(() => false);
+    expect(nameOf((name) => name === first)).not.toBe(first);
+  });
+
+  test("replaces a pod that is terminating and counts it as such", () => {
+    const world = new TestWorld();
+    setOf(world, 1);
+    world.settle((each) => {
+      turn(each);
+      each.kubelet();
+    });
+    world.remove(world.all<Pod>("Pod")[0]!);
+    turn(world);
+    expect(world.all<Pod>("Pod")).toHaveLength(2);
+    turn(world);
+    expect(world.get<ReplicaSet>("ReplicaSet", "web").status).toMatchObject({ replicas: 1, terminatingReplicas: 1 });
+  });
+
+  test("on its way out makes and deletes nothing", () => {
+    const world = new TestWorld();
+    setOf(world, 3);
+    podOf(world, "stray");
+    world.change<ReplicaSet>("ReplicaSet", "web", ({ metadata }) => {
+      metadata.deletionTimestamp = formatTime(startMs);
+    });
+    expect(decide(world).intents.filter(({ type }) => type !== "status")).toEqual([]);
+  });
+
+  test("counts a ready pod as available only after minReadySeconds, and asks to be woken then", () => {
+    const world = new TestWorld();
+    setOf(world, 1, { minReadySeconds: 10 });
+    turn(world);
+    world.kubelet();
+    const { wakeAtMs } = decide(world);
+    expect(wakeAtMs).toBe(world.nowMs + 10_000);
+    turn(world);
+    expect(world.get<ReplicaSet>("ReplicaSet", "web").status).toMatchObject({ readyReplicas: 1 });
+    expect(world.get<ReplicaSet>("ReplicaSet", "web").status?.availableReplicas).toBeUndefined();
+    world.nowMs += 10_000;
+    turn(world);
+    expect(world.get<ReplicaSet>("ReplicaSet", "web").status?.availableReplicas).toBe(1);
+  });
+
+  test("shows why its pods could not be made", () => {
+    const world = new TestWorld();
+    const replicaSet = setOf(world, 1);
+    const failure = { reason: "FailedCreate", message: "exceeded quota" } as const;
+    world.apply(decideReplicaSet({ revision: "1", replicaSet, pods: [], failure }, world.nowMs));
+    const { status } = world.get<ReplicaSet>("ReplicaSet", "web");
+    expect(status?.conditions?.[0]).toMatchObject({ type: "ReplicaFailure", status: "True", ...failure });
+  });
+
+  test.each([
+    { count: 0, batches: [] },
+    { count: 1, batches: [1] },
+    { count: 10, batches: [1, 2, 4, 3] },
+  ])("$count creates go out in batches of $batches", ({ count, batches }) => {
+    expect(slowStartBatches(count)).toEqual(batches);
+  });
+});
+
+describe("of two pods the one that goes first", () => {
+  const at = (seconds: number) => formatTime(startMs - seconds * 1000);
+  const pod = (
+    name: string,
+    more: { node?: string; phase?: string; readyFor?: number; cost?: string; age?: number; restarts?: number },
+  ): Pod => ({
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: {
+      name,
+      uid: name,
+      resourceVersion: "1",
+      creationTimestamp: at(more.age ?? 100),
+      ...(more.cost !== undefined && { annotations: { "controller.kubernetes.io/pod-deletion-cost": more.cost } }),
+    },
+    spec: { containers: [], ...(more.node !== undefined && { nodeName: more.node }) },
+    status: {
+      phase: more.phase ?? "Running",
+      conditions:
+        more.readyFor === undefined ? [] : [{ type: "Ready", status: "True", lastTransitionTime: at(more.readyFor) }],
+      containerStatuses: [{ name: "c", image: "", imageID: "", ready: true, restartCount: more.restarts ?? 0 }],
+    },
+  });
+  test.each([
+    { name: "has no node", first: {}, second: { node: "n" } },
+    { name: "is pending", first: { node: "n", phase: "Pending" }, second: { node: "n", phase: "Unknown" } },
+    { name: "is unknown", first: { node: "n", phase: "Unknown" }, second: { node: "n", phase: "Running" } },
+    { name: "is not ready", first: { node: "n" }, second: { node: "n", readyFor: 5 } },
+    { name: "costs less to delete", first: { node: "n", cost: "-5" }, second: { node: "n", cost: "7" } },
+    {
+      name: "costs less, even if it has been ready longer",
+      first: { node: "n", cost: "1", readyFor: 999 },
+      second: { node: "n", cost: "2", readyFor: 1 },
+    },
+    { name: "shares its node with another", first: { node: "crowded" }, second: { node: "n" } },
+    { name: "became ready later", first: { node: "n", readyFor: 1 }, second: { node: "n", readyFor: 1000 } },
+    { name: "restarted more", first: { node: "n", restarts: 3 }, second: { node: "n", restarts: 1 } },
+    { name: "is younger", first: { node: "n", age: 1 }, second: { node: "n", age: 10_000 } },
+  ])("$name", ({ first, second }) => {
+    const [a, b, other] = [pod("z", first), pod("a", second), pod("o", { node: "crowded" })];
+    expect(rankForDeletion([a, b], [a, b, other], startMs)[0]).toBe(a);
+    expect(rankForDeletion([b, a], [other, b, a], startMs)[0]).toBe(a);
+  });
+});
+
+describe("whatever happens to its pods, a ReplicaSet", () => {
+  const mishap = fc.record({ pod: fc.nat(9), kind: fc.constantFrom("delete", "fail", "relabel", "none") });
+
+  test("ends with exactly the pods it wants, and a settled world yields no intent", () => {
+    fc.assert(
+      fc.property(fc.nat(8), fc.nat(8), fc.array(mishap, { maxLength: 12 }), (before, after, mishaps) => {
+        const world = new TestWorld();
+        setOf(world, before);
+        for (const { pod, kind } of mishaps) {
+          turn(world);
+          world.kubelet();
+          const found = world.all<Pod>("Pod")[pod];
+          if (found === undefined) continue;
+          if (kind === "delete") world.remove(found);
+          else if (kind === "fail") world.setPhase(found.metadata.name, "Failed");
+          else if (kind === "relabel") {
+            world.change<Pod>("Pod", found.metadata.name, ({ metadata }) => {
+              metadata.labels = { app: "not" };
+            });
+          }
+        }
+        world.change<ReplicaSet>("ReplicaSet", "web", ({ spec }) => {
+          if (spec !== undefined) spec.replicas = after;
+        });
+        world.settle((each) => {
+          turn(each);
+          each.kubelet();
+        });
+        const { status, metadata } = world.get<ReplicaSet>("ReplicaSet", "web");
+        expect(status).toMatchObject({ replicas: after, observedGeneration: metadata.generation });
+        expect(status?.readyReplicas ?? 0).toBe(after);
+        expect(decide(world).intents).toEqual([]);
+        expect(world.conflicts).toBe(0);
+      }),
+      { numRuns: 100 },
+    );
+  });
+
+  test("decides the same in whatever order its pods are listed", () => {
+    fc.assert(
+      fc.property(fc.shuffledSubarray([0, 1, 2, 3, 4, 5, 6], { minLength: 7 }), fc.nat(7), (order, replicas) => {
+        const world = new TestWorld();
+        const replicaSet = setOf(world, replicas);
+        for (let i = 0; i < 7; i++) podOf(world, `p${i}`, { phase: i % 2 === 0 ? "Running" : "Pending" });
+        const pods = world.all<Pod>("Pod");
+        const shuffled = order.map((i) => pods[i]!);
+        const picture = { revision: "1", replicaSet };
+        expect(decideReplicaSet({ ...picture, pods: shuffled }, startMs)).toEqual(
+          decideReplicaSet({ ...picture, pods }, startMs),
+        );
+      }),
+      { numRuns: 50 },
+    );
+  });
+});

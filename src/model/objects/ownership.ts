@@ -1,0 +1,94 @@
+/**
+ * Whose an object is: the controller reference, by UID. A namesake of the owner that came later owns nothing of what the
+ * first one left.
+ */
+
+import type { PodTemplateSpec } from "../kubernetes.generated.ts";
+import type { Draft, Known } from "./draft.ts";
+import type { JsonObject } from "./json.ts";
+import { type LabelRequirements, matchesLabels } from "./labelSelector.ts";
+import type { ObjectMeta, OwnerReference } from "./object.ts";
+
+export function controllerOf(metadata: ObjectMeta): OwnerReference | undefined {
+  return metadata.ownerReferences?.find(({ controller }) => controller === true);
+}
+
+export function isOwnedBy(object: { metadata: ObjectMeta }, owner: { metadata: ObjectMeta }): boolean {
+  return controllerOf(object.metadata)?.uid === owner.metadata.uid;
+}
+
+export function ownerReference({ apiVersion, kind, metadata }: Known): OwnerReference {
+  return { apiVersion, kind, name: metadata.name, uid: metadata.uid, controller: true, blockOwnerDeletion: true };
+}
+
+/**
+ * The candidates that are the owner's: those it controls and selects, and orphans that it selects, which it adopts. What
+ * it controls and no longer selects it releases. An owner on its way out neither adopts nor releases.
+ */
+export function claim<T extends Known>(
+  draft: Draft,
+  owner: Known,
+  requirements: LabelRequirements,
+  candidates: readonly T[],
+  options: { readonly adopts?: (orphan: T) => boolean; readonly finalizer?: string } = {},
+): T[] {
+  const ours: T[] = [];
+  const leaves = owner.metadata.deletionTimestamp !== undefined;
+  for (const object of candidates) {
+    const { metadata } = object;
+    if (metadata.namespace !== owner.metadata.namespace) continue;
+    const controller = controllerOf(metadata);
+    const selected = matchesLabels(requirements, metadata.labels);
+    if (controller !== undefined) {
+      if (controller.uid !== owner.metadata.uid) continue;
+      if (selected) ours.push(object);
+      else if (!leaves) release(draft, owner, object);
+      continue;
+    }
+    if (leaves || !selected || metadata.deletionTimestamp !== undefined) continue;
+    if (options.adopts?.(object) === false) continue;
+    ours.push(adopt(draft, owner, object, options.finalizer));
+  }
+  return ours;
+}
+
+function adopt<T extends Known>(draft: Draft, owner: Known, object: T, finalizer: string | undefined): T {
+  const { metadata } = object;
+  const ownerReferences = [...(metadata.ownerReferences ?? []), ownerReference(owner)];
+  const finalizers = new Set(metadata.finalizers ?? []);
+  if (finalizer !== undefined) finalizers.add(finalizer);
+  const more = { ownerReferences, ...(finalizer !== undefined && { finalizers: [...finalizers] }) };
+  draft.patch(
+    object,
+    { metadata: more } as unknown as JsonObject,
+    `${owner.kind} ${owner.metadata.name} selects ${metadata.name}, which nobody controls`,
+  );
+  draft.adopted();
+  return { ...object, metadata: { ...metadata, ...more } };
+}
+
+function release(draft: Draft, owner: Known, object: Known): void {
+  const { metadata } = object;
+  const rest = (metadata.ownerReferences ?? []).filter(({ uid }) => uid !== owner.metadata.uid);
+  const patch = { metadata: { ownerReferences: rest.length === 0 ? null : rest } } as unknown as JsonObject;
+  draft.patch(object, patch, `${owner.kind} ${owner.metadata.name} no longer selects ${metadata.name}`);
+}
+
+/** A pod as the template says, controlled by the owner. */
+export function podFromTemplate(owner: Known, template: PodTemplateSpec | undefined, name: string) {
+  const { labels, annotations, finalizers } = template?.metadata ?? {};
+  const { namespace } = owner.metadata;
+  return {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: {
+      name,
+      ...(namespace !== undefined && { namespace }),
+      ...(labels && { labels: { ...labels } }),
+      ...(annotations && { annotations: { ...annotations } }),
+      ...(finalizers && { finalizers: [...finalizers] }),
+      ownerReferences: [ownerReference(owner)],
+    },
+    spec: { ...template?.spec, containers: template?.spec?.containers ?? [] },
+  };
+}

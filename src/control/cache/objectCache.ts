@@ -123,6 +123,11 @@ export class ObjectCache<T extends KubeObject = KubeObject> {
     this.reflector.hurry();
   }
 
+  /** Whether it asks now whether the server answers again. */
+  scout(): boolean {
+    return this.reflector.scout();
+  }
+
   get hasSynced(): boolean {
     return this.table.isComplete;
   }

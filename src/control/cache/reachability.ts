@@ -1,4 +1,4 @@
-import type { Outcome } from "../../model/outcome.ts";
+import type { Outcome, Refusal } from "../../model/outcome.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 
@@ -57,7 +57,7 @@ export class Reachability {
 
   private answered(outcome: Outcome<unknown>): void {
     if (outcome.ok) this.isBack();
-    else if (outcome.reason === "Unavailable" || outcome.reason === "Unknown") this.isSilent();
+    else if (isNoAnswer(outcome)) this.isSilent();
     // The server has answered, though not as it was hoped.
     else if (outcome.reason !== "Fenced") this.isBack();
   }
@@ -82,4 +82,9 @@ export class Reachability {
     this.stopScout();
     this.hurry("all");
   }
+}
+
+/** A server that has just started is too busy for custom kinds: their storage is being made. */
+function isNoAnswer({ reason }: Refusal): boolean {
+  return reason === "Unavailable" || reason === "Unknown" || reason === "TooManyRequests";
 }

@@ -6,7 +6,7 @@ import type { Log } from "../../ports/log.ts";
 import type { Metrics } from "../../ports/metrics.ts";
 import type { Random } from "../../ports/random.ts";
 import type { KindEvent } from "../../snapshot/kindTable.ts";
-import { backoffMs } from "../runtime/backoff.ts";
+import { backoffMs, exponentialMs } from "../runtime/backoff.ts";
 import { CancelSource } from "../runtime/cancelSource.ts";
 import {
   idleReflector,
@@ -59,6 +59,8 @@ export class Reflector {
   /** Since when a wait may be cut short; undefined while there is none. */
   private hastyFromMs: number | undefined;
   private failedWaits = 0;
+  /** Waits that were cut short since the kind last said something: each one makes the next longer. */
+  private hurried = 0;
 
   constructor(options: ReflectorOptions, emit: (event: KindEvent) => void, onRefusals: () => void = () => {}) {
     this.options = options;
@@ -81,11 +83,24 @@ export class Reflector {
     return this.failedWaits;
   }
 
-  /** The server answers others: a wait that was meant for a server that does not is over, unless it has just begun. */
+  /** The server answers others: a wait that was meant for a server that does not is over, or soon if it has just begun. */
   hurry(): void {
-    if (this.hastyFromMs === undefined || this.options.clock.monotonicMs() < this.hastyFromMs) return;
+    if (this.hastyFromMs === undefined) return;
+    const { clock } = this.options;
+    const leftMs = this.hastyFromMs - clock.monotonicMs();
+    this.hastyFromMs = undefined;
+    this.hurried++;
+    this.stopTimer?.();
+    if (leftMs <= 0) this.due();
+    else this.stopTimer = clock.after(leftMs, () => this.due());
+  }
+
+  /** Whether a wait is tried before its time, on behalf of all kinds that wait. */
+  scout(): boolean {
+    if (this.hastyFromMs === undefined || this.options.clock.monotonicMs() < this.hastyFromMs) return false;
     this.stopTimer?.();
     this.due();
+    return true;
   }
 
   /** Lists in a row that were older than what is known. */
@@ -156,7 +171,10 @@ export class Reflector {
     this.close();
     const timeoutSeconds = watchSecondsMin + (random.uint32() % watchSecondsMin);
     const sink: WatchSink = {
-      event: (event) => this.input({ type: "event", event }),
+      event: (event) => {
+        this.hurried = 0;
+        this.input({ type: "event", event });
+      },
       ended: (why) => this.ended(why),
     };
     this.openedMs = clock.monotonicMs();
@@ -200,7 +218,8 @@ export class Reflector {
     log.info({ kind: this.kind, why, failures, delayMs }, "watch waits");
     this.stopTimer?.();
     this.failedWaits++;
-    this.hastyFromMs = clock.monotonicMs() + Math.max(atLeastMs, hastyMs);
+    this.hastyFromMs =
+      clock.monotonicMs() + Math.max(atLeastMs, exponentialMs({ ...relistBackoff, baseMs: hastyMs }, this.hurried));
     this.stopTimer = clock.after(delayMs, () => this.due());
   }
 

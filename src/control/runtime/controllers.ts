@@ -223,11 +223,9 @@ export class Controllers {
 
   /** Ends waits of caches for a server that did not answer. */
   private hurry(how: "all" | "one"): void {
-    for (const cache of this.sortedCaches()) {
-      if (cache.isFollowed) continue;
-      cache.hurry();
-      if (how === "one") return;
-    }
+    const waiting = this.sortedCaches().filter(({ isFollowed }) => !isFollowed);
+    if (how === "one") waiting.some((cache) => cache.scout());
+    else for (const cache of waiting) cache.hurry();
   }
 
   private unsynced(): string[] {

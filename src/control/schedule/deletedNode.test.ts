@@ -94,6 +94,14 @@ test("after a silence of the server the first answer ends the waits of all kinds
   kube.faults.before = () => away;
   kube.cut(away);
   await run(90_000);
+  // A server that has just started has no storage for custom kinds yet.
+  const isCustom = (plural: string): boolean => ["podgroups", "queues", "bindrequests"].includes(plural);
+  const busy = refused("TooManyRequests", "storage is (re)initializing", { retryAfterMs: 1_000 });
+  kube.faults = {
+    watch: (_, plural) => (isCustom(plural) ? busy : undefined),
+    before: (verb, what) => (verb === "list" && isCustom(what) ? busy : undefined),
+  };
+  await run(1_500);
   kube.faults = {};
   await addPod("p");
   await run(3_000);

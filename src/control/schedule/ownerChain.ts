@@ -15,6 +15,8 @@ export interface OwnerChain {
   readonly owners: readonly Workload[];
   /** Why the pod is about to go with an owner of it: the garbage collector takes seconds for a large workload. */
   readonly going?: string;
+  /** Another object has the owner's name: by a deletion and a re-creation, or because the reference is wrong. */
+  readonly isReplaced?: boolean;
 }
 
 /**
@@ -38,7 +40,8 @@ export async function ownerChain(kube: KubeApi, pod: KubeObject, cancel: Cancel)
       return succeeded({ owners: [...chain, { apiVersion, kind, metadata: { name, uid, namespace } }] });
     }
     if (found.value.metadata.uid !== owner.uid) {
-      return succeeded({ owners: chain, going: `${what} is another one than the pod's owner` });
+      const going = `${what} is not the pod's owner: it has another UID than the owner reference`;
+      return succeeded({ owners: chain, going, isReplaced: true });
     }
     if (found.value.metadata.deletionTimestamp !== undefined) {
       return succeeded({ owners: chain, going: `${what} is being deleted` });

@@ -96,9 +96,12 @@ export class GroupReconciler {
       this.warn(object, found.message);
       return reconcileResultOf(found);
     }
-    const { owners, going } = found.value;
+    const { owners, going, isReplaced } = found.value;
     // Grouped anew it would be a smaller workload that fits, and others would be evicted for what is being deleted.
-    if (going !== undefined) return { requeueAfterMs: goingMs };
+    if (going !== undefined) {
+      if (isReplaced === true) this.warn(object, going);
+      return { requeueAfterMs: goingMs };
+    }
     const facts: GroupFacts = {
       hasPriorityClass: (name) => this.priorityClasses.get(name) !== undefined,
       existing: (name) => this.groups.get(`${object.metadata.namespace}/${name}`) as unknown as PodGroup | undefined,

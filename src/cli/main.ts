@@ -131,7 +131,7 @@ withDatabase(inventory.command("drift"))
   .action(async (options) => (await import("./inventory/inventory.ts")).showDrift(options));
 withDatabase(inventory.command("pause"))
   .description("skip runs from now on")
-  .option("--reason <text>", "why, for whoever wonders")
+  .option("--reason <text>", "why, as `inventory runs` and the log show it")
   .action(async (options) => (await import("./inventory/inventory.ts")).setPaused(true, options));
 withDatabase(inventory.command("resume"))
   .description("run again")

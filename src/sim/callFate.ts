@@ -44,7 +44,7 @@ export function fateOf(code: number): Fate {
   if (code >= 1000) return { kind: "lands-late", delayMs: code - 1000 };
   switch (code) {
     case 10:
-      return { kind: "conflict", refusal: refused("Conflict", "somebody else was first") };
+      return { kind: "conflict", refusal: refused("Conflict", "another write came first") };
     case 20:
       return { kind: "timeout-before" };
     case 30:

@@ -40,7 +40,7 @@ const known: readonly [concerns: string, name: string, about: string][] = [
   ["api", "no-streaming", "the server cannot begin a watch with what exists: lists come in pages"],
   ["api", "client-queue", "a write waits in its client, for a connection or for credentials, before it leaves"],
   ["api", "slow-call", "a request or its answer takes up to seconds"],
-  ["api", "conflict", "a write is refused with 409 though nobody was faster"],
+  ["api", "conflict", "a write is refused with 409 though no other write came first"],
   ["api", "timeout-before", "a write times out before it takes effect, and perhaps takes effect much later"],
   ["api", "timeout-after", "a write takes effect and its answer is lost"],
   ["api", "busy", "429, 500 or 503 instead of an answer"],

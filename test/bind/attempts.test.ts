@@ -148,7 +148,7 @@ describe("an attempt", () => {
     expect(isFirst).toBe(false);
     expect(cluster.requestOf("f")?.status).toEqual({
       phase: "Succeeded",
-      reason: "bound to h100-1 by somebody else, not to h100-0",
+      reason: "bound to h100-1 by another scheduler, not to h100-0",
     });
     expect(cluster.reservations().map(({ spec }) => spec?.nodeName)).not.toContain("h100-0");
   });

@@ -100,7 +100,7 @@ describe("a claim", () => {
     cluster.kube.faults = {
       before: (verb, what) =>
         verb === "update" && what.includes("resourceclaims") && conflicts++ < 3
-          ? refused("Conflict", "somebody else was first")
+          ? refused("Conflict", "another write came first")
           : undefined,
     };
     await cluster.startBinder();

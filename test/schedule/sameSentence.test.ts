@@ -50,7 +50,7 @@ test("of a pool that nobody schedules, until somebody does", async () => {
   await cluster.pod("p", { gpus: 1, annotations: grouped("g") });
   await cluster.run(3);
   const says =
-    "nobody schedules node pool gold: no SchedulingShard has it as its partitionLabelValue. To run: create a SchedulingShard with partitionLabelValue gold, or take the label kai.scheduler/node-pool off PodGroup default/g";
+    "no scheduler serves node pool gold: no SchedulingShard has it as its partitionLabelValue. To run: create a SchedulingShard with partitionLabelValue gold, or take the label kai.scheduler/node-pool off PodGroup default/g";
   expect(await sentenceOf(cluster, "p")).toBe(says);
   expect(conditionsOf(cluster, "g")).toMatchObject([{ nodePool: "gold", reason: "NoScheduler", message: says }]);
   await cluster.create("kai.scheduler/schedulingshards", {

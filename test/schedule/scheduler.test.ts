@@ -35,7 +35,7 @@ describe("on a cluster with simulated nodes", () => {
     expect(new Set(Object.values(phases(cluster.pods())))).toEqual(new Set(["Pending"]));
     const sentence = scheduledOf(cluster.pod1("big-0"))?.message ?? "";
     expect(sentence).toContain("group big needs places for 3 pods at once and 2 were found");
-    expect(sentence).toContain("To run: nodes that it accepts have to be added");
+    expect(sentence).toContain("To run: add nodes that match this pod");
     const [group] = cluster.groups();
     expect(group?.status?.schedulingConditions).toMatchObject([
       {

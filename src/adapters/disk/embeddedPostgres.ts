@@ -341,7 +341,7 @@ async function usableDataDir(home: string, asRoot: boolean): Promise<string> {
   const moved = `/var/tmp/muster-postgres-${createHash("sha256").update(home).digest("hex").slice(0, 16)}`;
   await mkdir(moved, { recursive: true, mode: 0o711 });
   const { uid } = statSync(moved);
-  if (uid !== 0) throw new UserError("data-dir-unusable", `${moved} belongs to somebody else`, "remove it");
+  if (uid !== 0) throw new UserError("data-dir-unusable", `${moved} belongs to another user`, "remove it");
   await writeFile(join(home, "where"), `${moved}/data\n`);
   return join(moved, "data");
 }

@@ -15,7 +15,7 @@ export async function readCredentialFile(path: string): Promise<string> {
     throw new UserError("credential-file-unreadable", message, cure, { cause: error });
   }
   if (text.trim() === "") {
-    const cure = "wait until whoever writes it has done so, or write it again";
+    const cure = "wait until the file is complete, or write it again";
     throw new UserError("credential-file-unreadable", `the credential file ${path} is empty`, cure);
   }
   return text;

@@ -36,7 +36,7 @@ export function fillCloud(cloud: StandInCloud, size: SetSize): void {
     if (n % 100 === 23) tags["disk_name"] = diskOf(n - 1);
     if (n % 100 === 23) tags["gpu-dev-user"] = userOf(size, n - 1);
     if (n % 50 === 31) tags["disk_name"] = `renamed-${n}`;
-    if (n % 1000 === 500) tags["gpu-dev-user"] = "somebody-else";
+    if (n % 1000 === 500) tags["gpu-dev-user"] = "another-user";
     const isHeld = n % 4 === 0;
     const state = n % 200 === 99 ? "creating" : isHeld ? "in-use" : "available";
     cloud.createVolume({

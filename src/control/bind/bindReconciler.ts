@@ -232,7 +232,7 @@ export class BindReconciler {
       if (outcome.value.object !== undefined) this.learn(attempt, outcome.value.object);
       return "next";
     }
-    // A reservation of that name is there and will be seen: somebody else was first, or an earlier try of ours landed.
+    // A reservation of that name is there and will be seen: another write came first, or an earlier try of ours landed.
     if (intent.type === "create" && outcome.reason === "AlreadyExists") return { again: outcome.message };
     return this.refused(attempt, outcome, cancel);
   }

@@ -234,7 +234,9 @@ function warnOfSkipped(matches: DiskMatches, log: Log): void {
     const skipped = matches.volumes.filter((match) => match.is === is).map(({ volume }) => volume.id);
     if (skipped.length === 0) continue;
     const message =
-      is === "missingTags" ? "volumes without their tags are skipped" : "volumes that nobody can name are skipped";
+      is === "missingTags"
+        ? "volumes without their tags are skipped"
+        : "volumes with names outside the allowed characters are skipped";
     log.warn({ count: skipped.length, volumes: skipped.slice(0, namedMax) }, message);
   }
 }

@@ -27,7 +27,7 @@ export class EvictionPlanReconciler {
     const pod = this.world.pods.get(key);
     if (pod === undefined || !this.isOver(pod)) return undefined;
     const patch = { metadata: { annotations: { [annotationKeys.plan]: null } } };
-    const why = "it has its node: nobody has to go for it any more";
+    const why = "it has its node: no victim has to go for it any more";
     const outcome = await patchObject(this.controllers.kube, refs.pods, pod, { patch, why }, cancel);
     return outcome.ok || outcome.reason === "NotFound" ? undefined : reconcileResultOf(outcome);
   }

@@ -253,7 +253,7 @@ export class SchedulingCycles {
 
   private sleep(nowMs: number): ReconcileResult {
     // No event tells what became of a write that may never have arrived.
-    if (this.unknown.size > 0) return this.soon("nobody knows what became of a write");
+    if (this.unknown.size > 0) return this.soon("the outcome of a write is unknown");
     if (this.wakeMs === undefined) return undefined;
     return { requeueAfterMs: Math.max(1, this.wakeMs - nowMs) };
   }

@@ -51,7 +51,7 @@ export type GroupVerdict =
   | { readonly type: "place"; readonly reservation: Pod; readonly why: string }
   | { readonly type: "evict"; readonly users: readonly Pod[]; readonly why: string };
 
-const nothing: GroupVerdict = { type: "keep", why: "there is no reservation and nobody needs one" };
+const nothing: GroupVerdict = { type: "keep", why: "there is no reservation and no pod needs one" };
 
 /**
  * Pods may come and go for months on a GPU that is never empty. Whoever has gone costs a read at every look, and an annotation has room

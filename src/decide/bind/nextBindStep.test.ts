@@ -198,7 +198,7 @@ describe("a bind", () => {
     expect(step({ pod: userPod() })).toEqual({ type: "succeeded", why: "bound to n1" });
     expect(step({ pod: userPod({ node: "n2" }) })).toEqual({
       type: "succeeded",
-      why: "bound to n2 by somebody else, not to n1",
+      why: "bound to n2 by another scheduler, not to n1",
     });
   });
 

@@ -295,7 +295,7 @@ function countedGroups(groups: readonly string[]): string {
 const numaAnnotation = "kai.scheduler/numa-placement-predicted";
 
 function boundWhy(placed: string, selected: string | undefined): string {
-  return placed === selected ? `bound to ${placed}` : `bound to ${placed} by somebody else, not to ${selected}`;
+  return placed === selected ? `bound to ${placed}` : `bound to ${placed} by another scheduler, not to ${selected}`;
 }
 
 /** Only claims have to be waited for; everything else is there or is the kubelet's business. */

@@ -249,7 +249,12 @@ class Planner {
       this.also.stale_claim++;
       this.write(row, released, undefined, "stale_claim: it has no volume, and its reservation is over");
     } else if (this.isLongGone(row)) {
-      this.write(row, released, undefined, `orphaned: the volume ${row.volumeId} is gone, and nobody claims the disk`);
+      this.write(
+        row,
+        released,
+        undefined,
+        `orphaned: the volume ${row.volumeId} is gone, and no reservation claims the disk`,
+      );
     } else this.markMissing(row, change);
   }
 

@@ -285,7 +285,7 @@ describe("a victim that finds another place has lost nothing", () => {
 
   test("but stays where there is no other place for it", () => {
     const words = scene(4);
-    const full = pod("full", { gpus: 2, on: "n2", scheduler: "somebody-else" });
+    const full = pod("full", { gpus: 2, on: "n2", scheduler: "another-user" });
     expect(taken({ ...words, pods: [...words.pods, full] })).toEqual([]);
   });
 

@@ -234,7 +234,7 @@ describe("what would make a gang run that has to stay together", () => {
   });
 
   test("nodes, where no domain is large enough", () => {
-    expect(cureOf(words(4, ["a1"]))).toBe("nodes have to be added to the domain it needs");
+    expect(cureOf(words(4, ["a1"]))).toBe("add nodes to the topology domain it needs");
   });
 
   test("room in the domain where it runs already, and in no other", () => {

@@ -72,7 +72,7 @@ export class TestWorld {
     if (intent.type === "status") this.#store({ ...found, status: copyJson(intent.object["status"]) });
     else if (intent.type === "patch") this.#patch(found, intent.patch);
     else if (intent.type === "delete" || intent.type === "evict") this.remove(found, intent.gracePeriodSeconds);
-    else throw new Error(`nobody here sends ${intent.type}`);
+    else throw new Error(`this fixture does not send ${intent.type}`);
   }
 
   /** As the API does: finalizers keep an object, and a pod on a node waits for its kubelet. */

@@ -61,7 +61,7 @@ function adopt<T extends Known>(draft: Draft, owner: Known, object: T, finalizer
   draft.patch(
     object,
     { metadata: more } as unknown as JsonObject,
-    `${owner.kind} ${owner.metadata.name} selects ${metadata.name}, which nobody controls`,
+    `${owner.kind} ${owner.metadata.name} selects ${metadata.name}, which has no controller`,
   );
   draft.adopted();
   return { ...object, metadata: { ...metadata, ...more } };

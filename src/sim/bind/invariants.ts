@@ -19,7 +19,7 @@ const requestsKey = "scheduling.run.ai/bindrequests";
  */
 export const noGpuTwice: Invariant = {
   id: "I1",
-  fact: "a GPU is shared within one group and up to one whole, and nobody else has it",
+  fact: "a GPU is shared within one group, up to one whole, and no other pod has it",
   begin: ({ store }) => {
     const robbed = new RobbedGroups(store);
     return {
@@ -116,7 +116,7 @@ export const reservationsOutliveTheirUsers: Invariant = {
         for (const pod of pods(store)) {
           if (isReservationPod(pod)) {
             if (usersOf(store, pod).length === 0)
-              return `nobody uses the reservation ${pod.metadata.name}, and it is still there`;
+              return `no pod uses the reservation ${pod.metadata.name}, and it is still there`;
             continue;
           }
           const groups = gpuGroupsOfLabels(pod.metadata.labels);

@@ -4,7 +4,7 @@ import type { Mistake } from "../mistake.ts";
 
 export const bindMistakes: readonly Mistake[] = [
   {
-    // It is the same object, and somebody relies on it by now.
+    // It is the same object, and a pod relies on it by now.
     name: "deletes-by-uid",
     invariant: "I13",
     kube: ({ kube }) => ({

@@ -29,7 +29,7 @@ const labelsAreTrue: Invariant = {
 /** Two processes of which one leads, and somebody who swaps GPUs, under every fault. */
 export const gpuLabels: Scenario = {
   name: "gpu-labels",
-  about: "a controller labels nodes with their GPUs while somebody swaps them",
+  about: "a controller labels nodes with their GPUs while a technician swaps them",
   setUp: async (kube) => {
     // A world begins empty: the lease needs its namespace.
     await kube.create({ group: "", version: "v1", plural: "namespaces" }, plain("Namespace", "default"));

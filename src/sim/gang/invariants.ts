@@ -393,7 +393,7 @@ export const endsWhatItLookedAt = (held: Held): Invariant => ({
 /** I19: our own writes count from the moment we were told of them. */
 export const ownPodsOfCliquesCount = (held: Held): Invariant => ({
   id: "I19",
-  fact: "no pod is created for a clique by somebody who knows of enough pods of it",
+  fact: "no pod is created for a clique by an operator that knows of enough pods of it",
   begin: ({ store, nowUs }) => {
     const toldPods = new Map<string, number>();
     const toldReplicas = new Map<string, { atUs: number; replicas: number }[]>();

@@ -11,7 +11,7 @@ const sets = "apps/replicasets";
 /** I13: whoever uses a pod has said so on it. */
 export const claimedPodsStay = (held: Held): Invariant => ({
   id: "I13",
-  fact: "a controller does not delete a pod that somebody uses",
+  fact: "a controller does not delete a pod that is in use",
   begin: () => ({
     commit: ({ type, call, event }) => {
       if (type !== "DELETED" || event.current.resource !== pods || !held(call.actor)) return undefined;
@@ -81,7 +81,7 @@ class ToldReplicas {
  */
 export const ownWritesCount = (held: Held): Invariant => ({
   id: "I19",
-  fact: "no pod is created for a set by somebody who knows of enough pods of it",
+  fact: "no pod is created for a set by a controller that knows of enough pods of it",
   begin: ({ store, nowUs }) => {
     const toldPods = new Map<string, number>();
     const toldReplicas = new ToldReplicas();

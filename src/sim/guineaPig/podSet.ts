@@ -236,7 +236,7 @@ export class PodSets {
     const intent: Intent = {
       type: "update",
       target: refTo(podKind, pod.metadata.name),
-      why: `${pod.metadata.name} belongs to nobody and ${set.metadata.name} wants it`,
+      why: `${pod.metadata.name} has no controller and ${set.metadata.name} wants it`,
       expected: expectedOf(pod),
       object,
     };

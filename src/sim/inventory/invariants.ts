@@ -161,7 +161,7 @@ function wrongNumbers(numbers: AvailabilityNumbers, machines: number): string | 
 /** When everybody has gone home, the database says what the cloud has, and nothing is held. */
 export const comesToRest: Invariant = {
   id: "I17",
-  fact: "after the faults stop database and cloud agree, and nothing is claimed that nobody holds",
+  fact: "after the faults stop database and cloud agree, and every claim has a holder",
   begin: () => {
     let stage: Stage | undefined;
     return {
@@ -178,7 +178,7 @@ export const comesToRest: Invariant = {
           if (row.isDeleted) continue;
           const volume = row.volumeId === null ? undefined : stage.cloud.volumes.get(row.volumeId);
           if (row.inUse && (volume?.attachments.length ?? 0) === 0)
-            return `${row.diskName} is claimed by ${row.reservationId}, and nobody holds it`;
+            return `${row.diskName} is claimed by ${row.reservationId}, and no machine holds it`;
           const own = [...stage.cloud.snapshots.values()].filter(
             ({ tags, state, volumeId }) =>
               (tags["disk_name"] === row.diskName || volumeId === row.volumeId) && state === "completed",

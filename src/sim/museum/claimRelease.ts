@@ -169,7 +169,7 @@ export const forceDelete: Exhibit = {
   buggy: [
     {
       name: "node-is-not-asked",
-      about: "nobody hears from the node what it has prepared",
+      about: "the node's report of what it has prepared is ignored",
       scenario: forcePlay(
         "force-delete",
         "node-is-not-asked",

@@ -226,7 +226,7 @@ export const leakedCharge: Exhibit = {
   bind a to n1 ------\\
                       \\  a is gone                <--  delete a
                        -> refused: not found
-  n1: 1 of 1 given, to nobody                          last waits for ever
+  n1: 1 of 1 given, to no pod                          last waits for ever
   Usage is recounted from its holders, never counted up and down.`,
   fixed: {
     name: "fixed",

@@ -257,7 +257,7 @@ const gapScene = (variant?: string, books?: BooksOf): Scenario =>
   play({
     slug: "unlimited-gap",
     ...(variant !== undefined && books !== undefined && { variant, books }),
-    about: "somebody renames a queue again and again while its pods wait for quota",
+    about: "an administrator renames a queue again and again while its pods wait for quota",
     faults: ["watch-delay", "slow-call"],
     limit: 1,
     invariant: withinLimit,
@@ -333,8 +333,8 @@ export const unlinkedTooEarlyExhibit: Exhibit = {
   story: `
   pods                         scheduler
   a has succeeded              150 ms: a is no job of the queue any more
-  a is removed                 whose allocation was it? nobody's
-                               queue: 1 of 1 used, by nobody
+  a is removed                 whose allocation was it? no pod's
+                               queue: 1 of 1 used, by no pod
   b                            waits for ever
   Quota is what live pods hold; that one ends is all that has to be known.`,
   fixed: {

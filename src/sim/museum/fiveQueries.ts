@@ -47,7 +47,7 @@ const play = (variant: string, look: (ports: ActorPorts) => Promise<unknown>) =>
   scene({
     slug: "five-queries",
     variant,
-    about: "somebody counts pods while they are made, bound and started",
+    about: "a script counts pods while they are created, bound and started",
     faults: ["slow-call", "busy", "timeout-before", "partial-page", "slow-timer"],
     invariants: [numbersAddUp, errorsAreUnknown],
     setUp: async (kube) => {

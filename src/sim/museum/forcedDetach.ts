@@ -9,7 +9,7 @@ const play = (variant: string, mistake?: Mistake) =>
   scene({
     slug: "forced-detach",
     variant,
-    about: "a machine goes on writing while its volume is being detached, and somebody waits for the disk",
+    about: "a machine goes on writing while its volume is being detached, and another one waits for the disk",
     faults: ["slow-timer", "restart"],
     invariants: [oneHolder],
     actors: () => {

@@ -110,7 +110,7 @@ export const ghostClaim: Exhibit = {
   story: `
   launcher                          API                       its watch
   create c1                   -->   c1, revision 7
-                                    somebody deletes c1, 8    ADDED c1, DELETED c1: c1 is off the record
+                                    a user deletes c1, 8      ADDED c1, DELETED c1: c1 is off the record
   (the answer was slow) c1, revision 7: put on record
   the record has c1, the API has not: never in step again, nothing is launched for hours
 

@@ -101,7 +101,7 @@ export const followersGhosts: Exhibit = {
   a is deleted: forget a       a is deleted: I do not lead   1 used
   leaves                       leads: a and b run            2 used, says bob
                                c: no quota left              c waits for ever
-  Everybody folds every event into one picture, whoever leads.`,
+  Each replica folds every event into its cache, leader or not.`,
   fixed: {
     name: "fixed",
     about: "the product's scheduler: a follower's picture is as true as the leader's",
@@ -180,7 +180,7 @@ export const ownerlessWorkload: Exhibit = {
   pods                         workloads                     queue: 2 GPUs at most
   r0, r1 run                   r0, r1 admitted               2 used
   r0 is evicted and gone       r0: back in line              1 used
-                               r0: admitted again            2 used, one of them by nobody
+                               r0: admitted again            2 used, one of them by no pod
   r2, in its stead             r2: no quota left             r2 waits for ever
   Quota is held by pods that exist; a workload without any holds nothing.`,
   fixed: {

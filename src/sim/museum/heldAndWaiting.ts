@@ -153,7 +153,7 @@ export const brokenPermit: Exhibit = {
   scheduler, in memory         two GPUs
   hold n1 for a0               a0 waits for a1
   hold n2 for b0               b0 waits for b1
-  a1: no room, back off        nobody lets go, nobody gets on
+  a1: no room, back off        neither gang releases, neither starts
   b1: no room, back off
   Nothing is held for part of a gang.`,
   fixed: {

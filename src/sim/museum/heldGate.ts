@@ -105,7 +105,7 @@ export const heldGate: Exhibit = {
   create the gang
                                       p0: is there a gang?       (late)
                                       no: do nothing
-                                                                 the gang: nobody asked to be told
+                                                                 the gang: no watch wakes the pod
   p0 is held back for ever.
 
   The gang is made with the pods, and whatever a gate waits for wakes who lifts it: the pod, the gang, the clique.`,

@@ -95,14 +95,14 @@ const play = (variant: string, operator: () => ActorSpec) =>
 export const inheritedExpectation: Exhibit = {
   number: 17,
   slug: "inherited-expectation",
-  title: "A namesake inherits what was expected of the dead, and waits for ever",
+  title: "A re-created object inherits the expectations of its deleted namesake, and waits for ever",
   source: "ai-dynamo/grove#782, #783",
   invariant: "I17",
   story: `
   operator                           API                            its watch
   red: create p1, expect it    -->   p1                             (the stream is cut)
                                      red and p1 are deleted
-                                     red is made again              a new list: no p1, and nobody says that it is gone
+                                     red is made again              a new list: no p1, and no event says that it is gone
   red has 0 pods, expects p1
   and one more is enough       -->   p2                             p2
   red has 1 pod, expects p1: enough. For ever.

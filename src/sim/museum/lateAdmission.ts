@@ -114,7 +114,7 @@ export const lateAdmission: Exhibit = {
   buggy: [
     {
       name: "async",
-      about: "admissions are written without a precondition, and nobody waits for them",
+      about: "admissions are written without a precondition, and not waited for",
       scenario: admissionScene(true),
       firstSeeds: 60,
       schedule: [

@@ -153,13 +153,13 @@ export const lostGang: Exhibit = {
   story: `
   nodes                 clique (minimum 2)          operator
   n0, n1                2 scheduled                 all is well
-  n1 is lost            1 scheduled                 suppress always: "not started yet", and nobody ever hears of it
+  n1 is lost            1 scheduled                 suppress always: "not started yet", and no event comes
   n1 is silent          1 scheduled, 1 Terminating  bound is scheduled: "2 scheduled", for ever
-  n0 is lost            0 scheduled                 founding fix: writes "0 scheduled" ... dies ... the Event is never told:
+  n0 is lost            0 scheduled                 founding fix: writes "0 scheduled" ... dies ... no Event:            
                                                     the next one reads "0 before, 0 now" and sees no loss
 
-  Ours: the status write that says "0" counts the loss. The Event's name follows from that count and is told before the
-  status says that it was. Whoever dies when, it is told once.`,
+  Ours: the status write that says "0" counts the loss. The Event's name follows from that count and is recorded before the
+  status says that it was. However often the operator dies, it is recorded once.`,
   fixed: {
     name: "fixed",
     about: "the loss is counted by the write that records it, and told once",

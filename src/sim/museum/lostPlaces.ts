@@ -268,7 +268,7 @@ export const lateClaim: Exhibit = {
   API                          scheduler
   claim c, pod p uses c
              --- p ---------->  p uses c, and there is no c: drop p
-             --- c ---------->  c: nobody asks for it
+             --- c ---------->  c: no pod waits for it
                                 p waits for ever
   What is unknown is waited for: every event that could change a decision starts another one.`,
   fixed: {
@@ -290,7 +290,7 @@ export const lateClaim: Exhibit = {
 /** v1 lies on a node that is too small for the newcomer, whoever leaves it. */
 const nobodyForNothing: Invariant = {
   id: "I16",
-  fact: "nobody is evicted from a node that the newcomer does not get",
+  fact: "no pod is evicted from a node that the preemptor does not get",
   begin: () => ({
     commit: ({ event, call }) => {
       const { resource, name } = event.current;

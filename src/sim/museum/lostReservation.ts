@@ -56,12 +56,12 @@ export const lostReservation: Exhibit = {
   story: `
   binder, for p1                 API                        binder, for p0, which is gone
   reservation R is there
-                                                            in its cache nobody uses R
+                                                            in its cache no pod uses R
   label p1 with R's group  -->   p1 uses R
                                                   <--       delete R
-  bind p1                  -->   p1 runs without R: its GPU can be given to anybody
+  bind p1                  -->   p1 runs without R: its GPU can be given out again
 
-  Whoever relies on R writes its UID on R first. Then every delete that was decided before conflicts, however late it lands.`,
+  A bind that relies on R writes its pod's UID on R first. Then every delete that was decided before conflicts, however late it lands.`,
   fixed: {
     name: "fixed",
     about: "holders are written on the reservation, and a fresh read and its version precede the delete",
@@ -70,7 +70,7 @@ export const lostReservation: Exhibit = {
   buggy: [
     {
       name: "original",
-      about: "nobody in the cache uses it: delete it",
+      about: "no pod in the cache uses it: delete it",
       scenario: playLost("original", (controllers) => addRacingBinder(controllers, "nothing")),
       firstSeeds: 20,
       schedule: [{ key: "binder|watch|/pods#1|ADDED|gpu-reservation-7924fb9745c79b21#1|watch-delay", value: 873_867 }],

@@ -114,7 +114,7 @@ async function move(ports: ActorPorts): Promise<void> {
       intent,
       ({ object }) =>
         object === undefined || isHeld(object)
-          ? { notAnyMore: "somebody relies on it" }
+          ? { notAnyMore: "a pod relies on it" }
           : { still: { ...intent, expected: expectedOf(object) } },
       { atLeast: "0" },
     );

@@ -14,7 +14,9 @@ const sliceIsThere: Invariant = {
   fact: "what was deleted is not believed to exist: at rest the slice has been made again",
   begin: ({ store }) => ({
     atRest: () =>
-      store.get("/configmaps", "default", "slice") === undefined ? "the slice is gone and nobody makes it" : undefined,
+      store.get("/configmaps", "default", "slice") === undefined
+        ? "the slice is gone and is not created again"
+        : undefined,
   }),
 };
 
@@ -97,7 +99,7 @@ const play = (variant: string, listens: boolean) =>
   scene({
     slug: "mutation-cache",
     variant,
-    about: "a controller keeps a slice in existence while somebody deletes it",
+    about: "a controller keeps a slice in existence while a user deletes it",
     faults: ["slow-call", "watch-delay", "watch-reorder", "slow-timer"],
     invariants: [sliceIsThere],
     actors: () => [

@@ -103,10 +103,10 @@ export const neverReAdded: Exhibit = {
   register                         node object               agent on the node
   "Requesting"               -->   Requesting                (rebooting, or its watch is late)
   no answer: struck off      -->   Deleted, 0 devices
-                                                             sees "Deleted": nobody asks, so it says nothing
+                                                             sees "Deleted": no request, so it says nothing
   "Deleted" is not asked           healthy, 0 devices, for ever
 
-  A node says what it has whenever that is not what stands there, whoever wrote it and why.`,
+  A node says what it has whenever that is not what stands there, whatever wrote it and why.`,
   fixed: { name: "fixed", about: "the node says what it has, asked or not", scenario: play("fixed", saysWhatThereIs) },
   buggy: [
     {

@@ -113,7 +113,7 @@ export const ownWrites: Exhibit = {
   p has no child: create one  -->  p-q4, revision 8        (late)
                                                            p-x1, p-q4
   What was decided counts until the watch has passed it, also if no answer ever came; and its name is derived, so that
-  whoever forgets (a crash) makes the same child again and is refused.`,
+  a controller that forgets (a crash) creates the same child again and is refused.`,
   fixed: {
     name: "fixed",
     about: "own writes count until they are seen, under a derived name",

@@ -71,7 +71,7 @@ const removesAfterLooking = repeating("remover", 60, [kinds.nodes], async ({ kub
   const expected = expectedOf(node);
   if (!isTainted(node)) {
     const patch = { spec: { unschedulable: true } };
-    await applyIntent(kube, { type: "patch", target, expected, patch, why: "nobody seems to use it" });
+    await applyIntent(kube, { type: "patch", target, expected, patch, why: "no pod seems to use it" });
     return;
   }
   const atLeast = node.metadata.resourceVersion;
@@ -83,7 +83,7 @@ const removesAfterLooking = repeating("remover", 60, [kinds.nodes], async ({ kub
     return;
   }
   // The version that was closed before the pods were listed: whoever has come since has written to the node.
-  const intent = { type: "delete", target, expected, why: "nobody uses it" } as const;
+  const intent = { type: "delete", target, expected, why: "no pod uses it" } as const;
   await destroyAfterLooking(kube, intent, () => ({ still: intent }), { atLeast });
 });
 
@@ -126,7 +126,7 @@ export const removedWithPod: Exhibit = {
   closes n2                -->   n2 takes no more pods
   removes n2               -->   n2 is gone, p3 with it
 
-  Whoever relies on a node writes to it first. The remover closes it, lists its pods after that, and removes the very version
+  A bind that relies on a node writes to it first. The remover closes it, lists its pods after that, and removes the very version
   that it closed: a pod that was faster is in the list, and one that was slower has changed the version.`,
   fixed: { name: "fixed", about: "close, look again, remove that version", scenario: play("fixed", true) },
   buggy: [

@@ -99,8 +99,8 @@ export const revivedReservation: Exhibit = {
   make r          -->  pending         -->    message r
                        active          <--    put r active; the answer is late
   cancel r        -->  cancelled
-                                              nobody confirmed in time: message r again
-                       active again    <--    put r active: a pod, and a disk, for nobody
+                                              no confirmation in time: message r again
+                       active again    <--    put r active: a pod, and a disk, without a user
   The status is read again, and the write carries the version that was read.`,
   fixed: {
     name: "fixed",

@@ -24,7 +24,7 @@ function trackerProcess(make: (table: KindTable) => ClaimTracker): { spec: Actor
     ports.observe("given", () => made.listAllAllocatedDevices());
   });
   const wait = (): ClaimTracker => {
-    assert(tracker !== undefined, "the cache has begun before anybody asks");
+    assert(tracker !== undefined, "the cache has synced before the first question");
     return tracker;
   };
   return { spec, tracker: wait };
@@ -268,14 +268,14 @@ export const ghostAllocation: Exhibit = {
   C is written with D        -->  C@v5 has D
   answer: assume C@v5                                    D
   bind fails: take back C,
-  at v5, without D                                       D, by nobody
+  at v5, without D                                       D, by no claim
                                   C@v5 is shown          not newer than v5: ignored
                                   C is deleted           releases what the last C had: nothing
                                                          D, for ever                   <-- a ghost
   Usage is recounted from its holders, and never counted up and down: no holder, no device.`,
   fixed: {
     name: "fixed",
-    about: "a device is counted while somebody holds it",
+    about: "a device is counted while a claim holds it",
     scenario: ghostPlay("fixed", "the product's tracker", (claimsTable) => new ClaimTracker({ claims: claimsTable })),
   },
   buggy: [

@@ -76,7 +76,7 @@ function shrinkingScheduler(controllers: Controllers, ports: ActorPorts): void {
 /** Whoever runs on n1 has nothing to do with what becomes of n2. */
 const othersStay: Invariant = {
   id: "I15",
-  fact: "that a node goes costs nobody his place on another one",
+  fact: "the deletion of a node costs no pod its place on another one",
   begin: () => ({
     commit: ({ event, call }) => {
       const { resource, name } = event.current;

@@ -274,7 +274,7 @@ export const tornRead: Exhibit = {
   One revision for both, or a reader that cannot be interrupted: here decisions are taken without waiting.`,
   fixed: {
     name: "fixed",
-    about: "a decision reads one state, and nobody writes while it does",
+    about: "a decision reads one state, and no write happens meanwhile",
     scenario: play("torn-read", "fixed", "the product", undefined),
   },
   buggy: [

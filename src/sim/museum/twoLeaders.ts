@@ -93,7 +93,7 @@ export const twoLeaders: Exhibit = {
   buggy: [
     {
       name: "no-fence",
-      about: "whoever led once writes on until it hears otherwise",
+      about: "a former leader writes on until it observes the new one",
       scenario: play("no-fence", false),
       firstSeeds: 20,
       schedule: [

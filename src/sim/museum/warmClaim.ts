@@ -9,7 +9,7 @@ import { at, type Exhibit, every, kinds, person, pod, process, scene } from "./e
 
 const claimedPodsStay: Invariant = {
   id: "I13",
-  fact: "a warm pod that somebody was given is not evicted",
+  fact: "a warm pod that was handed over is not evicted",
   begin: () => ({
     commit: ({ event, call }) => {
       if (event.current.resource !== "/pods" || !event.current.deleted || call.actor !== "evictor") return undefined;
@@ -79,7 +79,7 @@ const afterLooking: Evict = async (ports, victim, revision) => {
     ({ object }) =>
       object !== undefined && isWarm(object as unknown as Pod)
         ? { still: intentOf(object) }
-        : { notAnyMore: "somebody has it" },
+        : { notAnyMore: "it was handed over" },
     { atLeast: revision },
   );
 };

@@ -106,7 +106,7 @@ export const watchGoesBack: Exhibit = {
   rev 20: c1 deleted        -->  c1 is gone, revision 20
   the stream breaks
   resumes from revision 17  -->  c1 exists again, revision 18      back in time
-  or: the buffer is full, rev 21 is left out, rev 22 follows       a hole that nobody sees
+  or: the buffer is full, rev 21 is left out, rev 22 follows       an unseen hole
   The client ignores what is not newer than what it knows; the store ends a stream that it cannot keep whole.`,
   fixed: {
     name: "fixed",

@@ -261,7 +261,7 @@ export function isInIncompleteGang(store: ObjectStore, pod: Pod): boolean {
  */
 export const evictionsServe = (held: Held): Invariant => ({
   id: "I16",
-  fact: "nobody is evicted but for a promise, and at rest nobody still waits for whom others were evicted",
+  fact: "no pod is evicted but for a nomination, and at rest no preemptor still waits",
   begin: ({ store }) => {
     /** UIDs of pods that others may have been evicted for, with their groups. */
     const promised = new Map<string, string>();
@@ -283,7 +283,7 @@ export const evictionsServe = (held: Held): Invariant => ({
         for (const pod of winners)
           promised.set(pod.metadata.uid, groupOf(store, pod)?.metadata.uid ?? pod.metadata.uid);
         if (winners.length > 0 || isFlagged(groupOf(store, victim))) return undefined;
-        return `${victim.metadata.name} was evicted, and nobody is promised its place`;
+        return `${victim.metadata.name} was evicted, and no pod is nominated for its place`;
       },
       atRest: () => {
         for (const pod of pods(store)) {

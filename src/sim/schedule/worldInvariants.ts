@@ -145,7 +145,7 @@ function following(worlds: Map<string, SchedulerCaches>): Pick<Checks, "born" | 
 
 function leaderOf(store: ObjectStore, lease: string): string {
   const found = [...store.collection(leases).all()].find(({ name }) => name === lease)?.object();
-  return (found?.["spec"] as { holderIdentity?: string } | undefined)?.holderIdentity ?? "nobody";
+  return (found?.["spec"] as { holderIdentity?: string } | undefined)?.holderIdentity ?? "";
 }
 
 const gpu = "nvidia.com/gpu";

@@ -15,7 +15,7 @@ const binder = binderComponent();
 /** The proof may be hindered by the API, but it may not find half a gang. */
 const gangsWait: Invariant = {
   id: "I4",
-  fact: "a gang that is one GPU short has nobody bound, and all once the GPU is there",
+  fact: "a gang that is one GPU short has no pod bound, and all once the GPU is there",
   begin: () => ({
     observe: (_, what, value) => {
       if (what !== proved) return undefined;

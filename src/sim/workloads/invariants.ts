@@ -24,7 +24,7 @@ const decisionUs = 20_000_000;
  */
 export const ownPodsCount = (held: Held): Invariant => ({
   id: "I19",
-  fact: "no pod is created for a ReplicaSet by somebody who knows of enough pods of it",
+  fact: "no pod is created for a ReplicaSet by a controller that knows of enough pods of it",
   begin: ({ store, nowUs }) => {
     const toldPods = new Map<string, number>();
     const toldReplicas = new Map<string, { atUs: number; replicas: number }[]>();
@@ -326,7 +326,8 @@ function strayPod(store: ObjectStore): string | undefined {
     const there = owner === undefined ? undefined : store.get(owners[owner.kind] ?? "", version.namespace, owner.name);
     if (owner !== undefined && there?.side.uid !== owner.uid)
       return `${version.key} belongs to ${owner.kind} ${owner.name}, which is gone`;
-    if (isTracked(pod as unknown as Pod) && owner === undefined) return `${version.key} waits to be counted by nobody`;
+    if (isTracked(pod as unknown as Pod) && owner === undefined)
+      return `${version.key} waits to be counted and has no Job`;
   }
   return undefined;
 }

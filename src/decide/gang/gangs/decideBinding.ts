@@ -130,7 +130,7 @@ function keepTopology(
     return status(false, `topology ${name} is being made`);
   }
   const isOurs = stored.metadata.ownerReferences?.some(({ uid }) => uid === binding.metadata.uid) === true;
-  if (!isOurs) return status(false, `topology ${name} exists and belongs to somebody else`);
+  if (!isOurs) return status(false, `topology ${name} exists and belongs to another owner`);
   if (equalFields(keysOf(stored), keysOf({ spec: { levels } }))) return status(true);
   const uid = binding.metadata.uid;
   draft.remove(stored, "its levels have changed, and they cannot be written", {

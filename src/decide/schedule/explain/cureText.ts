@@ -10,9 +10,9 @@ import { type Cure, cureOf, isBound, widerLevel } from "./cure.ts";
 const otherCures: Readonly<Record<string, string>> = {
   "are ruled out by pod affinity": "a pod that its affinity asks for has to run where it may go",
   "are ruled out by pod spread": "its topologySpreadConstraints have to allow more, or nodes of other domains be added",
-  "are ruled out by volume zone": "nodes have to be added where its volumes are",
+  "are ruled out by volume zone": "add nodes where its volumes are",
   "are ruled out by volume in use": "the pod that uses its volume has to end",
-  "are ruled out by volume limit": "nodes have to be added that can attach its volumes",
+  "are ruled out by volume limit": "add nodes that can attach its volumes",
 };
 
 /** What would be enough, as it was tried. */
@@ -28,13 +28,13 @@ export function cureText(
     wider === undefined ? "" : `, or require ${wider} instead of ${job.root.topology?.requiredTopologyLevel}`;
   switch (cure.type) {
     case "none":
-      if (isBound(job.root)) return `nodes have to be added to the domain it needs${orWider}`;
+      if (isBound(job.root)) return `add nodes to the topology domain it needs${orWider}`;
       for (const [reason, what] of Object.entries(otherCures)) if (reasons.has(reason)) return what;
       return step.tasks.some(({ shape }) => shape.hasDeviceClaims)
-        ? "devices that its claims ask for have to be added or become free"
-        : "nodes that it accepts have to be added: those that there are would not do even if they were empty";
+        ? "add or release devices that its claims ask for"
+        : "add nodes that match this pod: no existing node could fit it even if empty";
     case "untried":
-      return `places that it accepts have to become free, or nodes be added${orWider}`;
+      return `free places that it accepts, or add nodes${orWider}`;
     case "cure":
       return `${partsOf(session, cure).join(" and ")} would do${orWider}`;
   }

@@ -345,7 +345,7 @@ describe("the reason of a job that waits", () => {
     const spec = { preemptionDelay: "5m", priorityClassName: "build-preemptible" };
     const { reason, message } = only(together(full, gang("a", 1, { gpus: 1 }, spec)));
     expect(reason).toBe("PreemptionDelayNotElapsed");
-    expect(message).toContain("it may evict nobody before 2026-01-01T00:05:00Z");
+    expect(message).toContain("it may not preempt before 2026-01-01T00:05:00Z");
   });
 
   test("how many of a gang found a place, and why the next did not", () => {
@@ -390,9 +390,7 @@ describe("the reason of a job that waits", () => {
     expect(message).toBe(
       "group g needs places for 8 pods at once and 6 were found: the next, b2 of subgroup b, fits 0 of 2 nodes: 2 node(s) have not enough GPUs",
     );
-    expect(cure).toBe(
-      "nodes that it accepts have to be added: those that there are would not do even if they were empty",
-    );
+    expect(cure).toBe("add nodes that match this pod: no existing node could fit it even if empty");
     expect(verdicts({ ...words, nodes: ["n1", "n2", "n3"].map((name) => node(name)) })).toEqual({});
   });
 
@@ -653,7 +651,7 @@ describe("what would make a job run", () => {
     expect(cure).toBe("560 more GPUs free on 70 nodes (n00, n01, n02, ...) would do");
     expect(verdicts({ ...words, ...gang("a", 70, { gpus: 8 }) })).toEqual({});
     const more = verdicts({ ...words, ...together(busy, gang("a", 71, { gpus: 8 })) })["a"] as Verdict;
-    expect(more.cure).toContain("nodes that it accepts have to be added");
+    expect(more.cure).toContain("add nodes that match this pod");
   });
 
   test("company that is missing is no matter of nodes", () => {

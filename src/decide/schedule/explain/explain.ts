@@ -55,7 +55,7 @@ export function explain(session: Session, job: Job, obstacle: Obstacle): Verdict
     case "delay":
       return {
         reason: "PreemptionDelayNotElapsed",
-        message: `it may evict nobody before ${formatTime(obstacle.untilMs)} (preemptionDelay), and nothing is free`,
+        message: `it may not preempt before ${formatTime(obstacle.untilMs)} (preemptionDelay), and nothing is free`,
         cure: "free resources, or wait until then",
       };
     case "placement":
@@ -99,7 +99,7 @@ export function explainGates(tasks: Iterable<Task>): Verdict {
   return {
     reason: "SchedulingGated",
     message: `its schedulingGates keep it from being placed: ${names}`,
-    cure: `whoever set ${names} has to remove it from spec.schedulingGates`,
+    cure: `the controller that set ${names} has to remove it from spec.schedulingGates`,
   };
 }
 
@@ -116,7 +116,7 @@ export function explainUngrouped(): Verdict {
 export function explainUnserved(pool: string, groupId: string): Verdict {
   return {
     reason: "NoScheduler",
-    message: `nobody schedules node pool ${pool}: no SchedulingShard has it as its partitionLabelValue`,
+    message: `no scheduler serves node pool ${pool}: no SchedulingShard has it as its partitionLabelValue`,
     cure: `create a SchedulingShard with partitionLabelValue ${pool}, or take the label ${labelKeys.nodePool} off PodGroup ${groupId}`,
   };
 }

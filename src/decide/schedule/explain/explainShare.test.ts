@@ -133,7 +133,7 @@ describe("what would make a share run", () => {
     const slots = why({ nodes: one({ pods: 1 }), ...half }) as Verdict;
     expect(slots.message).toContain("n1 lacks 1 of 2 pod slots (one for the pod, 1 for a reservation)");
     // Nobody has the second one: it is not there.
-    expect(slots.cure).toContain("nodes that it accepts have to be added");
+    expect(slots.cure).toContain("add nodes that match this pod");
   });
 
   test("nodes that are closed are told besides", () => {

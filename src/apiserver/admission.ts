@@ -15,6 +15,8 @@ export interface AdmissionAttributes {
   readonly options: Readonly<Record<string, unknown>>;
   readonly user: UserInfo;
   readonly dryRun: boolean;
+  /** Tells one request from another. */
+  readonly requestUid?: string;
   warn(text: string): void;
 }
 

@@ -1,6 +1,7 @@
 /** For GitHub Actions: annotations, which it reads from the output, and a summary, which it shows on the page of the run. */
-import { secondsText } from "../decide/verify/duration.ts";
+
 import type { VerifyResult } from "../decide/verify/verifyResult.ts";
+import { secondsText } from "../model/values/duration.ts";
 import { countsText } from "./text.ts";
 
 /** GitHub keeps ten annotations of a kind a step; the first ones should be the telling ones. */

@@ -1,7 +1,8 @@
 /** The lines that people and scripts read. Their wording is stable: scripts look for it. */
-import { secondsText } from "../decide/verify/duration.ts";
+
 import type { PodCounts } from "../decide/verify/podTally.ts";
 import type { AttemptLine, FailedPod, UnscheduledPod, VerifyResult } from "../decide/verify/verifyResult.ts";
+import { secondsText } from "../model/values/duration.ts";
 
 /** Longer lists are cut and say so; JSON has them whole. */
 const listedMax = 100;

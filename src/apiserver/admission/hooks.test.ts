@@ -42,6 +42,32 @@ const onlyOne: AdmissionHook = {
   },
 };
 
+test("mutating hooks see no UID, no time and no generated name, as in Kubernetes; validating ones do", async () => {
+  const seen: [string, string, KubeObject["metadata"]][] = [];
+  const spy = (type: AdmissionHook["type"]): AdmissionHook => ({
+    name: `${type}.muster.dev`,
+    type,
+    resource: pods,
+    operations: ["CREATE"],
+    review: ({ uid, object }) => {
+      seen.push([type, uid, (object as KubeObject).metadata]);
+      return { allowed: true };
+    },
+  });
+  const api = await TestApi.start({ admission: createAdmission({ hooks: [spy("mutating"), spy("validating")] }) });
+  const kube = inProcessKube(api.core, { user: { username: "u", groups: [] }, fieldManager: "t" });
+  const { metadata, ...rest } = podAt("a");
+  const { name: _, ...unnamed } = metadata;
+  await kube.create(pods, { ...rest, metadata: { ...unnamed, generateName: "job-" } } as unknown as KubeObject);
+  await kube.create(pods, { ...rest, metadata: { ...unnamed, generateName: "job-" } } as unknown as KubeObject);
+  const [first, judged, second] = seen;
+  expect(first?.[2]).toMatchObject({ generateName: "job-" });
+  for (const key of ["name", "uid", "creationTimestamp"]) expect(first?.[2]).not.toHaveProperty(key);
+  expect(judged?.[2]).toMatchObject({ name: expect.stringMatching(/^job-/), uid: expect.any(String) });
+  expect(first?.[1]).not.toBe("");
+  expect(first?.[1]).not.toBe(second?.[1]);
+});
+
 test("hooks change a write, then judge it as changed, with field errors as causes and refusals by name", async () => {
   const api = await TestApi.start({ admission: createAdmission({ hooks: [labels, onlyOne] }) });
   const kube = inProcessKube(api.core, { user: { username: "u", groups: [] }, fieldManager: "t" });

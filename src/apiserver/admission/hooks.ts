@@ -51,8 +51,8 @@ export class Hooks {
   }
 
   private ask(hook: AdmissionHook, attributes: AdmissionAttributes): AdmissionVerdict & { allowed: true } {
-    const { operation, namespace, name, object, oldObject, user, dryRun } = attributes;
-    const request = { operation, namespace, name, object, oldObject, user, dryRun } as AdmissionRequest;
+    const { operation, namespace, name, object, oldObject, user, dryRun, requestUid: uid = "" } = attributes;
+    const request = { uid, operation, namespace, name, object, oldObject, user, dryRun } as AdmissionRequest;
     const verdict = hook.review(request, this.lookup);
     if (verdict.allowed) {
       for (const warning of verdict.warnings ?? []) attributes.warn(warning);

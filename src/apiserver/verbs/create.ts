@@ -90,7 +90,7 @@ export async function insertObject(
     dryRun: call.dryRun,
     warn: call.warn,
   };
-  const mutation = core.admission.mutate(attributes);
+  const mutation = core.admission.mutate({ ...attributes, ...beforeMutation(object, stamped) });
   if (mutation !== undefined) {
     admitted = redecode(resource, await mutation, stamped, call);
     requireNamespace(core, target, called);
@@ -118,6 +118,28 @@ export async function insertObject(
   const version = core.store.put(type.storageKey, stored, sideRecord(resource, stored));
   await core.store.whenDurable(version.revision);
   return { version, created: true };
+}
+
+/**
+ * What mutating admission is asked about: Kubernetes gives an object its UID, its time and a generated name only after that. Who
+ * needs to tell two such objects apart has the request's own UID.
+ */
+function beforeMutation(
+  sent: KubeObject,
+  stamped: KubeObject,
+): Pick<AdmissionAttributes, "name" | "object" | "requestUid"> {
+  const {
+    name: given,
+    uid: requestUid,
+    creationTimestamp: _,
+    resourceVersion: __,
+    generation: ___,
+    ...rest
+  } = stamped.metadata;
+  const isGenerated = (sent.metadata.name ?? "") === "" && (rest.generateName ?? "") !== "";
+  const name = isGenerated ? "" : given;
+  const metadata = { ...(isGenerated ? {} : { name }), ...rest } as KubeObject["metadata"];
+  return { name, object: { ...stamped, metadata }, requestUid };
 }
 
 /** Gives a decoded object its name, namespace, uid and time, and drops what only the server may set. */

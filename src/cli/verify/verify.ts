@@ -8,7 +8,6 @@ import { CancelSource } from "../../control/runtime/cancelSource.ts";
 import { guardTarget } from "../../control/verify/guardTarget.ts";
 import { firstAnswerMs, runVerify } from "../../control/verify/runVerify.ts";
 import type { CheckFinding } from "../../decide/verify/check.ts";
-import { secondsText } from "../../decide/verify/duration.ts";
 import { judge, type Looked, resultOf, resultWithout } from "../../decide/verify/judge.ts";
 import { budgetMs, reserveMs } from "../../decide/verify/settling.ts";
 import { parseSnapshot } from "../../decide/verify/snapshotFile.ts";
@@ -22,6 +21,7 @@ import {
 } from "../../decide/verify/verifyResult.ts";
 import { proveGangBarrier } from "../../kubelet/barrier/gangBarrier.ts";
 import { UserError } from "../../model/userError.ts";
+import { secondsText } from "../../model/values/duration.ts";
 import { timeToMs } from "../../model/values/time.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { Clock } from "../../ports/clock.ts";

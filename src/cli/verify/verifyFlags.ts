@@ -2,7 +2,6 @@
 
 import type { CheckId } from "../../decide/verify/check.ts";
 import { checks, defaultChecks, findCheck } from "../../decide/verify/checks.ts";
-import { durationMs, wholeSecondsMs } from "../../decide/verify/duration.ts";
 import {
   excludedByDefault,
   intervalMsDefault,
@@ -12,6 +11,7 @@ import {
 } from "../../decide/verify/verifyConfig.ts";
 import { findProfile, profilesWith } from "../../model/profiles/profiles.ts";
 import { UserError } from "../../model/userError.ts";
+import { durationMs, wholeSecondsMs } from "../../model/values/duration.ts";
 import { timeToMs } from "../../model/values/time.ts";
 import type { ClusterFlags } from "../cluster/findCluster.ts";
 

@@ -194,7 +194,7 @@ export class SchedulingCycles {
   private async catchUp(cancel: Cancel): Promise<string | undefined> {
     const { world } = this;
     const unfollowed = world.placed.find(({ isFollowed }) => !isFollowed);
-    if (unfollowed !== undefined) return `${unfollowed.kind} are not followed now`;
+    if (unfollowed !== undefined) return `${unfollowed.kind} are not watched now: the watch is being opened again`;
     const breaks = world.placed.reduce((sum, each) => sum + each.breaks, 0);
     const seen = `${breaks} ${this.tookOverIn ?? ""}`;
     if (this.caughtUp === seen) return undefined;

@@ -119,7 +119,7 @@ export async function lookAtNodes(
   if (!fresh.ok) return fresh.message;
   const there = new Set(fresh.value.items.map(({ metadata }) => metadata.uid));
   for (const { metadata } of nodes.view().objects.values()) {
-    if (!there.has(metadata.uid)) return `node ${metadata.name} is gone, and our picture of the nodes still has it`;
+    if (!there.has(metadata.uid)) return `node ${metadata.name} is gone, and the cache of nodes still has it`;
   }
   return undefined;
 }

@@ -74,7 +74,7 @@ describe("a share of a GPU", () => {
 
 describe("a pod that shares", () => {
   test("M9: gets its variables, its volume and its source once, however often it is looked at", () => {
-    const once = sharedPod(asking({ "gpu-fraction": "0.5" }), fractionRules) as Pod;
+    const once = sharedPod(asking({ "gpu-fraction": "0.5" }), fractionRules, "request-1") as Pod;
     const prefix = once.metadata.annotations?.["runai/shared-gpu-configmap"];
     expect(prefix).toMatch(/^f-[0-9a-z]{7}-shared-gpu$/);
     const map = `${prefix}-0`;
@@ -83,15 +83,25 @@ describe("a pod that shares", () => {
       envFrom: [{ configMapRef: { name: `${map}-evar`, optional: false } }],
     });
     expect(once.spec?.volumes).toEqual([{ name: `${map}-vol`, configMap: { name: map } }]);
-    expect(sharedPod(once, fractionRules)).toEqual(once);
+    expect(sharedPod(once, fractionRules, "request-2")).toEqual(once);
+  });
+
+  test("of a controller has a ConfigMap of its own, though it has neither name nor UID yet", () => {
+    const { name: _, uid: __, ...metadata } = asking({ "gpu-fraction": "0.5" }).metadata;
+    const pod = { ...asking({}), metadata: { ...metadata, generateName: "job-" } } as Pod;
+    const prefixes = ["request-1", "request-2"].map(
+      (uid) => sharedPod(pod, fractionRules, uid)?.metadata.annotations?.["runai/shared-gpu-configmap"],
+    );
+    expect(new Set(prefixes).size).toBe(2);
   });
 
   test("M1, M2: has names that are allowed, whatever its own is", () => {
-    const dotted = sharedPod(asking({ "gpu-fraction": "0.5" }, {}, "a.b.c"), fractionRules) as Pod;
+    const dotted = sharedPod(asking({ "gpu-fraction": "0.5" }, {}, "a.b.c"), fractionRules, "request-1") as Pod;
     expect(dotted.spec?.volumes?.[0]?.name).toMatch(/^[a-z0-9-]+$/);
     const long = sharedPod(
       asking({ "gpu-fraction": "0.5" }, {}, `${"a".repeat(33)}.-b${"c".repeat(100)}`),
       fractionRules,
+      "request-1",
     ) as Pod;
     const prefix = long.metadata.annotations?.["runai/shared-gpu-configmap"] ?? "";
     expect(prefix).toMatch(/^a{33}-[0-9a-z]{7}-shared-gpu$/);
@@ -103,6 +113,7 @@ describe("a pod that shares", () => {
     const pod = sharedPod(
       asking({ "gpu-fraction": "0.5", "gpu-fraction-container-name": "init" }, spec),
       fractionRules,
+      "request-1",
     ) as Pod;
     expect(pod.spec?.initContainers?.[0]?.envFrom?.[0]?.configMapRef?.name).toMatch(/-i0-evar$/);
     expect(pod.spec?.containers[0]).not.toHaveProperty("env");
@@ -112,7 +123,12 @@ describe("a pod that shares", () => {
     const [mutating, validating] = fractionHooks();
     const review = (pod: Pod) => {
       const about = { operation: "CREATE" as const, namespace: "team", name: "f", oldObject: undefined, dryRun: false };
-      const request = { ...about, object: pod as unknown as KubeObject, user: { username: "u", groups: [] } };
+      const request = {
+        ...about,
+        uid: "request-1",
+        object: pod as unknown as KubeObject,
+        user: { username: "u", groups: [] },
+      };
       const lookup = { get: () => undefined, list: () => [] };
       return [mutating?.review(request, lookup), validating?.review(request, lookup)];
     };

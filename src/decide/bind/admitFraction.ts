@@ -51,7 +51,7 @@ export function fractionHooks(rules: FractionRules = fractionRules): AdmissionHo
       review(request) {
         const pod = concerns(request);
         if (pod === undefined || fractionErrors(pod, rules).length > 0) return { allowed: true };
-        const changed = sharedPod(pod, rules);
+        const changed = sharedPod(pod, rules, request.uid);
         return changed === undefined ? { allowed: true } : { allowed: true, object: changed as unknown as KubeObject };
       },
     },
@@ -147,12 +147,12 @@ export function fractionErrors(pod: Pod, rules: FractionRules): FieldError[] {
 }
 
 /** The pod with everything that a share needs; undefined when there is nothing to add. */
-export function sharedPod(pod: Pod, rules: FractionRules): Pod | undefined {
+export function sharedPod(pod: Pod, rules: FractionRules, requestUid: string): Pod | undefined {
   const annotations = pod.metadata.annotations ?? {};
   const isShared = annotationKeys.gpuFraction in annotations || annotationKeys.gpuMemory in annotations;
   const found = fractionContainer(pod);
   if (!isShared || found === undefined || pod.spec === undefined) return undefined;
-  const prefix = annotations[annotationKeys.sharedGpuConfigMap] ?? configMapPrefix(pod, found.place);
+  const prefix = annotations[annotationKeys.sharedGpuConfigMap] ?? configMapPrefix(pod, found.place, requestUid);
   const capabilities = `${prefix}-${found.place}`;
   const container = withConfig(found.container, capabilities);
   const volume = { name: volumeName(capabilities), configMap: { name: capabilities } };
@@ -195,15 +195,16 @@ function withConfig(container: Container, capabilities: string): Container {
 }
 
 /**
- * `<base>-<7 characters>-shared-gpu`. The characters are worked out from the pod and not drawn; pods that share a base and everything else
- * are told apart by their UID, which the server has given them by now.
+ * `<base>-<7 characters>-shared-gpu`. Pods of one controller have nothing that tells them apart when they are created: no name and no UID yet.
+ * The request that creates each of them has a UID.
  */
-function configMapPrefix(pod: Pod, place: string): string {
-  const { ownerReferences = [], name, generateName = "", uid, namespace = "" } = pod.metadata;
+function configMapPrefix(pod: Pod, place: string, requestUid: string): string {
+  const { ownerReferences = [], name = "", generateName = "", namespace = "" } = pod.metadata;
   const base = ownerReferences[0]?.name ?? (name || generateName);
   const digits = place.replace(/^i/, "").length;
   const cut = base.slice(0, 63 - 13 - 10 - digits - 1 - 5).replace(/[.-]+$/, "");
-  return `${cut}-${sha256Hex(`${namespace}/${name}/${uid}`, 4).slice(0, 7)}-shared-gpu`;
+  const hash = Number.parseInt(sha256Hex(`${namespace}/${name}/${requestUid}`, 6), 16);
+  return `${cut}-${hash.toString(36).padStart(7, "0").slice(-7)}-shared-gpu`;
 }
 
 /** Names of volumes know no dots. */

@@ -83,6 +83,11 @@ test.each([
   [{ reservationPullPolicy: "Sometimes" }, "--reservation-pull-policy"],
   [{ reservationNamespace: "other" }, "can only be kai-resource-reservation here"],
   [{ reservationResources: "cpu=1" }, "--reservation-resources"],
+  [{ reservationResources: '{"limits":{"cpu":"10banana"}}' }, "--reservation-resources"],
+  [{ reservationResources: '{"limits":{"cpu":"..."}}' }, "--reservation-resources"],
+  [{ reservationResources: '{"requests":{"cpu":"-1"}}' }, "--reservation-resources"],
+  [{ reservationServiceAccount: "A_b" }, "--reservation-service-account"],
+  [{ reservationRuntimeClass: "X_Y" }, "--reservation-runtime-class"],
   [{ reservationResources: '{"cpu":"1"}' }, "--reservation-resources"],
   [{ reservationPodSecurityContext: "[]" }, "--reservation-pod-security-context"],
 ])("a flag that makes no sense is refused by its name: %j", (flags, named) => {

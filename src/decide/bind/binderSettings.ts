@@ -5,10 +5,12 @@
 import type { AdmissionHook } from "../../model/objects/admissionHook.ts";
 import { type FieldError, invalid } from "../../model/objects/fieldError.ts";
 import { isObject, type JsonObject } from "../../model/objects/json.ts";
+import { dnsSubdomainErrors } from "../../model/objects/names.ts";
 import { reservationAppLabel, reservationNamespace } from "../../model/scheduling/keys.ts";
 import { type KaiConfig, type KaiConfigSpec, kaiConfigRef } from "../../model/scheduling/schedulingShard.ts";
-import { durationMs } from "../verify/duration.ts";
-import { type PullPolicy, pullPolicies, type ReservationOptions } from "./reservation.ts";
+import { durationMs } from "../../model/values/duration.ts";
+import { quantityError } from "../../model/values/quantity.ts";
+import { type PullPolicy, pullPolicies, type ReservationOptions, reservationDefaults } from "./reservation.ts";
 
 export interface BinderSettings extends Partial<ReservationOptions> {
   /** Binds that are under way at once. */
@@ -48,8 +50,8 @@ export function settingsOfFlags(flags: BinderFlags): ReadSettings {
   to.pullPolicy("--reservation-pull-policy", flags.reservationPullPolicy);
   to.duration("allocationTimeoutMs", "--reservation-timeout", flags.reservationTimeout);
   to.fixed("--reservation-namespace", flags.reservationNamespace, reservationNamespace);
-  to.text("serviceAccountName", "--reservation-service-account", flags.reservationServiceAccount);
-  to.text("runtimeClassName", "--reservation-runtime-class", flags.reservationRuntimeClass);
+  to.name("serviceAccountName", "--reservation-service-account", flags.reservationServiceAccount);
+  to.name("runtimeClassName", "--reservation-runtime-class", flags.reservationRuntimeClass);
   to.resources("--reservation-resources", objectIn(flags.reservationResources));
   to.object("podSecurityContext", "--reservation-pod-security-context", objectIn(flags.reservationPodSecurityContext));
   to.object(
@@ -72,10 +74,10 @@ export function settingsOfConfig(binder: KaiConfigSpec["binder"] | undefined): R
   to.seconds("allocationTimeoutMs", `${of}.allocationTimeout`, reservation.allocationTimeout);
   to.fixed(`${of}.namespace`, reservation.namespace, reservationNamespace);
   to.fixed(`${of}.appLabel`, reservation.appLabel, reservationAppLabel);
-  to.text("serviceAccountName", `${of}.serviceAccountName`, reservation.serviceAccountName);
+  to.name("serviceAccountName", `${of}.serviceAccountName`, reservation.serviceAccountName);
   // KAI takes an empty name for none.
   if (reservation.runtimeClassName !== "") {
-    to.text("runtimeClassName", `${of}.runtimeClassName`, reservation.runtimeClassName);
+    to.name("runtimeClassName", `${of}.runtimeClassName`, reservation.runtimeClassName);
   }
   to.resources(`${of}.podResources`, reservation.podResources);
   const pod = "reservationPodSecurityContext";
@@ -95,7 +97,7 @@ export const configHook: AdmissionHook = {
     const { problems } = settingsOfConfig((object as unknown as KaiConfig | undefined)?.spec?.binder);
     return problems.length === 0
       ? { allowed: true }
-      : { allowed: false, message: "spec.binder makes no sense", errors: problems };
+      : { allowed: false, message: "spec.binder is invalid", errors: problems };
   },
 };
 
@@ -129,10 +131,18 @@ class Reader implements ReadSettings {
     else this.refuse(field, value, "must be true or false");
   }
 
-  text(key: "image" | "serviceAccountName" | "runtimeClassName", field: string, value: unknown): void {
+  text(key: "image", field: string, value: unknown): void {
     if (isAbsent(value)) return;
-    if (typeof value === "string" && value.trim() === value && value !== "") this.settings[key] = value;
-    else this.refuse(field, value, "must be a name");
+    if (typeof value === "string" && /^\S+$/.test(value)) this.settings[key] = value;
+    else this.refuse(field, value, "must be the name of an image");
+  }
+
+  /** The name of an object, as the API server takes it. */
+  name(key: "serviceAccountName" | "runtimeClassName", field: string, value: unknown): void {
+    if (isAbsent(value)) return;
+    const problems = typeof value === "string" ? dnsSubdomainErrors(value) : ["must be a name"];
+    if (problems.length === 0) this.settings[key] = value as string;
+    else this.refuse(field, value, problems.join("; "));
   }
 
   /** KAI writes an image in parts. */
@@ -152,7 +162,7 @@ class Reader implements ReadSettings {
     this.pullPolicy(`${field}.pullPolicy`, value["pullPolicy"]);
     const { repository, name, tag } = parts;
     if (repository === "" && name === "" && tag === "") return;
-    const base = name === "" ? defaultImageName : name;
+    const base = name === "" ? reservationDefaults.image : name;
     this.settings.image = `${repository === "" ? "" : `${repository}/`}${base}${tag === "" ? "" : `:${tag}`}`;
   }
 
@@ -193,15 +203,13 @@ class Reader implements ReadSettings {
   }
 }
 
-/** What KAI calls it when only a repository or a tag is given. */
-const defaultImageName = "resource-reservation";
-
 function isAbsent(value: unknown): boolean {
   return value === undefined || value === null;
 }
 
 function isAmount(value: unknown): boolean {
-  return typeof value === "number" || (typeof value === "string" && /^[0-9.]+([eE][0-9]+|[a-zA-Z]*)$/.test(value));
+  if (typeof value === "number") return Number.isFinite(value) && value >= 0;
+  return typeof value === "string" && quantityError(value) === undefined && !value.startsWith("-");
 }
 
 /** A whole number as one; anything else as it was written, to be refused. */

@@ -3,6 +3,8 @@ import type { KubeObject } from "./object.ts";
 
 /** A write, as a hook sees it. */
 export interface AdmissionRequest {
+  /** Of this request. An object that is being created has no UID before mutating hooks have answered. */
+  readonly uid: string;
   readonly operation: "CREATE" | "UPDATE" | "DELETE";
   readonly namespace: string;
   /** Empty while a name is still to be made from `generateName`. */

@@ -74,6 +74,7 @@ function requestIn(review: JsonObject): AdmissionRequest | undefined {
   const user = isObject(userInfo) ? userInfo : {};
   const groups = Array.isArray(user["groups"]) ? user["groups"].filter((group) => typeof group === "string") : [];
   return {
+    uid: textIn(review["uid"]),
     operation,
     namespace: textIn(review["namespace"]),
     name: textIn(review["name"]),

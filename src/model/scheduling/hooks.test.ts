@@ -9,6 +9,7 @@ function review(plural: string, request: Partial<AdmissionRequest>, checksQuotas
   const hook = schedulingHooks({ checksQuotas }).find(({ resource }) => resource.plural === plural)!;
   return hook.review(
     {
+      uid: "",
       operation: "CREATE",
       namespace: "",
       name: "x",

@@ -217,7 +217,9 @@ class Run {
   }
 
   private without(error: VerifyError): VerifyResult {
-    return resultWithout(error, exitCodes.noSnapshot, this.config, this.looked());
+    // The last look began earlier, and waited in vain.
+    const looked = { ...this.looked(), waitedMs: this.elapsedMs() };
+    return resultWithout(error, exitCodes.noSnapshot, this.config, looked);
   }
 
   private interrupted(): VerifyResult {

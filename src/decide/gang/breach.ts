@@ -30,6 +30,11 @@ export interface CliqueFacts {
   readonly counts: Pick<PodCounts, "scheduled" | "readyOrStarting">;
 }
 
+/** Nothing is scheduled, and under Suppress that is no breach. */
+const noPodScheduled = "InsufficientScheduledPods";
+const noReplicaScheduled = "InsufficientScheduledPodCliqueScalingGroupReplicas";
+export const suppressedReasons: ReadonlySet<string> = new Set([noPodScheduled, noReplicaScheduled]);
+
 export function cliqueBreach({ minAvailable, isUpdating, counts }: CliqueFacts, policy: FullLossPolicy): Said {
   const { scheduled, readyOrStarting } = counts;
   if (isUpdating) return updating;
@@ -37,7 +42,7 @@ export function cliqueBreach({ minAvailable, isUpdating, counts }: CliqueFacts, 
     return {
       type: breachType,
       status: "False",
-      reason: "InsufficientScheduledPods",
+      reason: noPodScheduled,
       message: `No replica is scheduled (MinAvailable ${minAvailable}): the breach is suppressed, because a clique without any scheduled replica cannot be told from one that has not started`,
     };
   }
@@ -82,7 +87,7 @@ export function groupBreach({ minAvailable, isUpdating, replicas }: GroupFacts, 
     return {
       type: breachType,
       status: "False",
-      reason: "InsufficientScheduledPodCliqueScalingGroupReplicas",
+      reason: noReplicaScheduled,
       message: `No replica is scheduled (MinAvailable ${minAvailable}): the breach is suppressed, because a group without any scheduled replica cannot be told from one that has not started`,
     };
   }

@@ -11,7 +11,7 @@ import {
 import type { FullLossPolicy } from "../../model/gang/settings.ts";
 import type { GangCondition, PodClique, PodCliqueScalingGroup, PodCliqueSet } from "../../model/gang/types.ts";
 import { controllerOf } from "../../model/objects/ownership.ts";
-import { breachType, terminationType } from "./breach.ts";
+import { breachType, suppressedReasons, terminationType } from "./breach.ts";
 import { conditionOf } from "./gangs/gangConditions.ts";
 import { groupReplicasOf, homeOfGroup } from "./groups/groupFacts.ts";
 import { judgeGroupReplicas, judgeSetReplica, type Verdict } from "./termination.ts";
@@ -161,7 +161,7 @@ function countScheduledReplicas(set: PodCliqueSet, cliques: readonly PodClique[]
 
 function breachOf(condition: GangCondition | undefined, leftMs: number | undefined) {
   if (condition === undefined || condition.status === "False") {
-    const isSuppressed = condition?.message.includes("suppressed") === true;
+    const isSuppressed = condition !== undefined && suppressedReasons.has(condition.reason);
     return {
       breach: isSuppressed ? "suppressed" : "",
       message: isSuppressed ? condition.message : "",

@@ -101,7 +101,10 @@ const withRun = (command: Command): Command =>
     .option("--full-snapshots", "read all snapshots, not only those of the last days")
     .option("--snapshot-scope <scope>", "count snapshots of the disk, or of its current volume as older services did")
     .option("--name-fallback", "take the tag Name for a missing disk name")
-    .option("--deadline <duration>", "when the run has to be over; it stops 30s before (default: 600s)")
+    .option(
+      "--deadline <duration>",
+      "when the run has to be over; it begins nothing new in the last 30s, or in the last quarter (default: 600s)",
+    )
     .addOption(
       new Option("--log-level <level>", "what is written to standard error")
         .choices(["debug", "info", "warn", "error"])

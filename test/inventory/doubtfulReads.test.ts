@@ -224,6 +224,16 @@ describe("the guard against a listing that is suddenly empty (D-7)", () => {
     expect(await world.state()).toEqual(before);
   });
 
+  test("is armed on the first reading of a database that has rows: disks in use have volumes", async () => {
+    for (let n = 0; n < 55; n++) await world.addDisk(`d${n}`, { ebs_volume_id: `v${n}`, in_use: true });
+    for (let n = 0; n < 6; n++) world.cloud.createVolume({ id: `v${n}`, tags: tags(`d${n}`) });
+    const before = await world.state();
+    for (let round = 0; round < 3; round++) {
+      expect(await world.run({ kind: "disks" })).toMatchObject({ status: "refused", exitCode: 5 });
+    }
+    expect(await world.state()).toEqual(before);
+  });
+
   test("is armed by a run that wrote its rows and was killed before its record", async () => {
     await many(56);
     const killed: InventoryDatabase = {

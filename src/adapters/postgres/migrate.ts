@@ -55,13 +55,17 @@ export async function migrate(client: Queries, steps: readonly Migration[] = mig
 
 /** A person can do something about tables and rights; what ended for want of time or connection stays what it is. */
 function refusal(at: string, error: unknown): unknown {
-  const { code = "", message = String(error) } = (error ?? {}) as { code?: string; message?: string };
+  const {
+    code = "",
+    message = String(error),
+    detail,
+  } = (error ?? {}) as { code?: string; message?: string; detail?: string };
   const isData = code === "" ? at === "" && error instanceof Error : /^(22|23|42|2B|0A)/.test(code);
   if (!isData) return error;
   const denied = code === "42501";
   return new UserError(
     "database-schema-refused",
-    `the schema was not brought up to date, and nothing was changed: ${at}${message}`,
+    `the schema was not brought up to date, and nothing was changed: ${at}${message}${detail === undefined ? "" : ` (${detail})`}`,
     denied
       ? "run `muster inventory run --once` once as the owner of the tables"
       : "change what is named, or give Muster a database of its own; docs/inventory.md says what it expects of tables that exist",

@@ -50,8 +50,10 @@ export class LateDatabase implements InventoryDatabase {
     }
   }
 
+  /** One that is still being opened is closed when it is there: its pool would keep the process alive. */
   async close(): Promise<void> {
-    await this.opened?.close();
+    const late = this.opening?.then((found) => found.close()).catch(() => undefined);
+    await (this.opened === undefined ? late : this.opened.close());
   }
 
   private async answer(timeLeft: TimeLeft | undefined): Promise<Answer<Postgres>> {

@@ -167,9 +167,22 @@ export function playedCloud(
   if (isSaid || isInCluster(env)) return undefined;
   const file = join(resolve(flags.dataDir ?? ".muster"), cloudFile);
   if (!existsSync(file)) return undefined;
-  const played = JSON.parse(readFileSync(file, "utf8")) as { url: string; region: string; database?: string };
+  const played = readPlayed(file);
   const named = databaseUrl(flags.databaseUrl, env);
   return named === undefined || databaseAddress(named) === played.database ? played : undefined;
+}
+
+function readPlayed(file: string): { url: string; region: string; database?: string } {
+  try {
+    return JSON.parse(readFileSync(file, "utf8")) as { url: string; region: string; database?: string };
+  } catch (error) {
+    throw new UserError(
+      "cloud-file-damaged",
+      `${file} is not JSON`,
+      "remove it; `muster up --demo` writes it again at its next start",
+      { cause: error },
+    );
+  }
 }
 
 /** Which database an address names, without its password. */

@@ -63,8 +63,11 @@ export async function diskPhase(input: DiskPhaseInput): Promise<PhaseResult<Disk
     const status = listed.reason === "Cancelled" ? "deadline" : "failed";
     return endedEarly(status, `cloud: ${listed.why}`, { counters: { errors: 1 } });
   }
+  const ids = new Set(volumes.map(({ id }) => id));
+  const inUse = rows.filter((row) => row.inUse && !row.isDeleted && row.volumeId !== null);
   const seen = {
-    volumes: new Set(volumes.map(({ id }) => id)).size,
+    volumes: ids.size,
+    inUse: { rows: inUse.length, listed: inUse.filter(({ volumeId }) => ids.has(volumeId ?? "")).length },
     liveLinkedRows: rows.filter(({ isDeleted, volumeId }) => !isDeleted && volumeId !== null).length,
     identity,
   };

@@ -24,12 +24,14 @@ export function whyNotTrusted(
   seen: {
     readonly volumes: number;
     readonly liveLinkedRows: number;
+    /** Disks in use that have a volume, and those of them whose volume is listed. */
+    readonly inUse: { readonly rows: number; readonly listed: number };
     readonly identity: CloudIdentity;
   },
   last: LastReading | undefined,
   rules: TrustRules,
 ): string | undefined {
-  const { volumes, liveLinkedRows, identity } = seen;
+  const { volumes, liveLinkedRows, inUse, identity } = seen;
   if (last !== undefined && last.identity.account !== identity.account) {
     return `this is account ${identity.account}; the last reading was of ${last.identity.account}`;
   }
@@ -40,10 +42,18 @@ export function whyNotTrusted(
   if (volumes === 0 && liveLinkedRows > 0 && last?.volumes !== 0) {
     return `the cloud lists no volume, and ${liveLinkedRows} disks have one`;
   }
-  if (last === undefined) return undefined;
-  const lost = last.volumes - volumes;
-  if (lost >= rules.dropCountMin && lost > last.volumes * rules.dropMax) {
-    return `the cloud lists ${volumes} volumes; the last reading had ${last.volumes}`;
+  if (last === undefined) {
+    // The first reading over tables that exist has only the rows to be compared with. Disks at rest have no volume; disks in use have.
+    return isDrop(inUse.rows, inUse.listed, rules)
+      ? `${inUse.rows} disks are in use, and the cloud lists the volumes of ${inUse.listed} of them`
+      : undefined;
   }
-  return undefined;
+  return isDrop(last.volumes, volumes, rules)
+    ? `the cloud lists ${volumes} volumes; the last reading had ${last.volumes}`
+    : undefined;
+}
+
+function isDrop(before: number, now: number, { dropMax, dropCountMin }: TrustRules): boolean {
+  const lost = before - now;
+  return lost >= dropCountMin && lost > before * dropMax;
 }

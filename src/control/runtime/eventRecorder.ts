@@ -222,7 +222,7 @@ export class EventRecorder {
       if (outcome.ok) series.written = outcome.value;
       else {
         metrics.count("muster_events_failed_total", { reason: outcome.reason });
-        log.debug({ reason: outcome.reason, message: outcome.message, event: series.note.reason }, "event not written");
+        log.debug({ reason: outcome.reason, why: outcome.message, event: series.note.reason }, "event not written");
       }
     } catch (error) {
       log.error({ error, event: series.note.reason }, "an event failed by a mistake of ours");

@@ -304,7 +304,7 @@ async function refused(
       record.unknown = undefined;
       record.undecide();
       ports.log.error(
-        { pod: record.key, write: write.kind, reason: outcome.reason, message: outcome.message },
+        { pod: record.key, write: write.kind, reason: outcome.reason, why: outcome.message },
         "a write of a node is refused for good",
       );
       if (record.failures === 1) {

@@ -40,7 +40,10 @@ export function largerThanAnyNode(session: Session, { shape }: Task): { text: st
     const what = placeText(cluster.names.names[place] ?? "", place);
     return {
       text: `asks for ${numberText(wants, place)} ${what}, and ${most === 0 ? "no node has any" : `the largest node has ${numberText(most, place)}`}`,
-      cure: `ask for at most ${numberText(most, place)} ${what}, or add a node with ${numberText(wants, place)}`,
+      cure:
+        most === 0
+          ? `add a node with ${numberText(wants, place)} ${what}`
+          : `ask for at most ${numberText(most, place)} ${what}, or add a node with ${numberText(wants, place)}`,
     };
   }
   const { gpu } = shape;

@@ -61,7 +61,7 @@ export const lostReservation: Exhibit = {
                                                   <--       delete R
   bind p1                  -->   p1 runs without R: its GPU can be given out again
 
-  A bind that relies on R writes its pod's UID on R first. Then every delete that was decided before conflicts, however late it lands.`,
+  A bind that relies on R writes its pod's UID on R first. Then every delete that was decided before conflicts, however late.`,
   fixed: {
     name: "fixed",
     about: "holders are written on the reservation, and a fresh read and its version precede the delete",

@@ -71,7 +71,7 @@ export async function seedsOnCores(
 function thread(order: () => SeedOrder | undefined, tell: (seeds: readonly PlayedSeed[]) => void): Promise<void> {
   return new Promise((resolve, reject) => {
     // Beside this file, under the same ending: it is compiled, or one of a few joined files.
-    const program = new URL(`../seedWorker${extname(import.meta.url)}`, import.meta.url);
+    const program = new URL(`./seedWorker${extname(import.meta.url)}`, import.meta.url);
     const worker = new Worker(program, { resourceLimits: { maxYoungGenerationSizeMb } });
     let isDone = false;
     const ask = (): void => {

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
-import type { Lease, Node } from "../model/kubernetes.generated.ts";
-import { formatMicroTime } from "../model/values/time.ts";
-import { annotatedFaults, drawFaults, type FaultKind, faultKinds, readFault } from "./node/faults.ts";
-import { holdsLease, nextForLease } from "./node/nodeLease.ts";
-import { nodeStateAt } from "./node/nodeState.ts";
-import { startMs, testPod, testWorld } from "./testWorld.ts";
+import type { Lease, Node } from "../../model/kubernetes.generated.ts";
+import { formatMicroTime } from "../../model/values/time.ts";
+import { startMs, testPod, testWorld } from "../testWorld.ts";
+import { annotatedFaults, drawFaults, type FaultKind, faultKinds, readFault } from "./faults.ts";
+import { holdsLease, nextForLease } from "./nodeLease.ts";
+import { nodeStateAt } from "./nodeState.ts";
 
 const fault = (given: Record<string, string | number | boolean>) =>
   readFault({ node: "pool-0", ...given }, { nowMs: startMs, id: JSON.stringify(given) });

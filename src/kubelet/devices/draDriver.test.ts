@@ -1,13 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { resourceSliceStrategy } from "../apiserver/kinds/devices/resourceSlice.ts";
-import type { Device, Node, Pod, ResourceClaim, ResourceSlice } from "../model/kubernetes.generated.ts";
-import { formatTime } from "../model/values/time.ts";
-import { type DraOptions, draDefaults } from "./devices/draDevices.ts";
-import { nextForSlices } from "./devices/draDriver.ts";
-import type { Fault } from "./node/faults.ts";
-import { readFault } from "./node/faults.ts";
-import { nodeStateAt } from "./node/nodeState.ts";
+import { resourceSliceStrategy } from "../../apiserver/kinds/devices/resourceSlice.ts";
+import type { Device, Node, Pod, ResourceClaim, ResourceSlice } from "../../model/kubernetes.generated.ts";
+import { formatTime } from "../../model/values/time.ts";
+import type { Fault } from "../node/faults.ts";
+import { readFault } from "../node/faults.ts";
+import { nodeStateAt } from "../node/nodeState.ts";
 import {
   claimLifeDefaults,
   claimNamesOf,
@@ -16,8 +14,10 @@ import {
   lingeringDevices,
   nextForClaim,
   type PreparedClaim,
-} from "./pods/claimLife.ts";
-import { startMs, testPod, testWorld } from "./testWorld.ts";
+} from "../pods/claimLife.ts";
+import { startMs, testPod, testWorld } from "../testWorld.ts";
+import { type DraOptions, draDefaults } from "./draDevices.ts";
+import { nextForSlices } from "./draDriver.ts";
 
 const { sim } = testWorld();
 const node = testWorld().node as Node;

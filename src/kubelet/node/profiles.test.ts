@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import type { Node } from "../model/kubernetes.generated.ts";
-import { labelValueErrors } from "../model/objects/names.ts";
-import { builtinProfiles } from "../model/profiles/builtin.ts";
+import type { Node } from "../../model/kubernetes.generated.ts";
+import { labelValueErrors } from "../../model/objects/names.ts";
+import { builtinProfiles } from "../../model/profiles/builtin.ts";
 import {
   findProfile,
   parsePool,
@@ -10,9 +10,9 @@ import {
   parseProfiles,
   profilesWith,
   selectProfile,
-} from "../model/profiles/profiles.ts";
-import { UserError } from "../model/userError.ts";
-import { nodeLabels, nodeObject, simNode, simNodeOf } from "./node/simNode.ts";
+} from "../../model/profiles/profiles.ts";
+import { UserError } from "../../model/userError.ts";
+import { nodeLabels, nodeObject, simNode, simNodeOf } from "./simNode.ts";
 
 const profiles = profilesWith();
 
@@ -107,7 +107,7 @@ describe("profiles", () => {
   });
 
   test("the example loads, with everything a profile can say", () => {
-    const text = readFileSync(new URL("../../examples/profiles/lab-a100.yaml", import.meta.url), "utf8");
+    const text = readFileSync(new URL("../../../examples/profiles/lab-a100.yaml", import.meta.url), "utf8");
     const [lab] = parseProfiles(text, "lab-a100.yaml");
     expect(lab).toMatchObject({
       name: "lab-a100",

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import type { Node, Pod, PodSpec } from "../model/kubernetes.generated.ts";
-import { pluginResources } from "./devices/devices.ts";
-import { admitPod } from "./pods/admission.ts";
-import { testPod, testWorld } from "./testWorld.ts";
+import type { Node, Pod, PodSpec } from "../../model/kubernetes.generated.ts";
+import { pluginResources } from "../devices/devices.ts";
+import { testPod, testWorld } from "../testWorld.ts";
+import { admitPod } from "./admission.ts";
 
 const sim = testWorld().sim;
 const node: Node = testWorld().node!;

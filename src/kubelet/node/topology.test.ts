@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { findProfile, profilesWith } from "../model/profiles/profiles.ts";
-import { positionOf, type TopologySpec, topologyLabels } from "../model/profiles/topology.ts";
-import { nodeLabels, simNode } from "./node/simNode.ts";
+import { findProfile, profilesWith } from "../../model/profiles/profiles.ts";
+import { positionOf, type TopologySpec, topologyLabels } from "../../model/profiles/topology.ts";
+import { nodeLabels, simNode } from "./simNode.ts";
 
 const fabric = { clusterSeed: "s", pool: "p", clique: true };
 

@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
-import type { Pod } from "../model/kubernetes.generated.ts";
-import { formatTime } from "../model/values/time.ts";
-import { readFault } from "./node/faults.ts";
-import { nodeStateAt } from "./node/nodeState.ts";
-import { nextForReservation, reservationDefaults, reservationNames } from "./pods/reservationAgent.ts";
-import { startMs, testPod, testWorld } from "./testWorld.ts";
+import type { Pod } from "../../model/kubernetes.generated.ts";
+import { formatTime } from "../../model/values/time.ts";
+import { readFault } from "../node/faults.ts";
+import { nodeStateAt } from "../node/nodeState.ts";
+import { startMs, testPod, testWorld } from "../testWorld.ts";
+import { nextForReservation, reservationDefaults, reservationNames } from "./reservationAgent.ts";
 
 const { sim } = testWorld();
 const own = sim.devices[2]!.uuid;

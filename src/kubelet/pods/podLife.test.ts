@@ -1,11 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { Pod } from "../model/kubernetes.generated.ts";
-import { formatTime } from "../model/values/time.ts";
-import { assignmentOf } from "./devices/devices.ts";
-import { readFault } from "./node/faults.ts";
-import { generalDelays } from "./pods/podPlan.ts";
-import { startMs, testPod, testWorld, type WorldOptions } from "./testWorld.ts";
+import type { Pod } from "../../model/kubernetes.generated.ts";
+import { formatTime } from "../../model/values/time.ts";
+import { assignmentOf } from "../devices/devices.ts";
+import { readFault } from "../node/faults.ts";
+import { startMs, testPod, testWorld, type WorldOptions } from "../testWorld.ts";
+import { generalDelays } from "./podPlan.ts";
 
 const fault = (given: Record<string, string | number | boolean>) =>
   readFault(given, { nowMs: startMs, id: JSON.stringify(given) });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { unreadableKnobs } from "./node/unreadableKnobs.ts";
-import { testPod, testWorld } from "./testWorld.ts";
+import { testPod, testWorld } from "../testWorld.ts";
+import { unreadableKnobs } from "./unreadableKnobs.ts";
 
 describe("what a pod asks of its node", () => {
   test.each([

@@ -1,18 +1,18 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import type { Node } from "../model/kubernetes.generated.ts";
-import { findProfile, parseProfiles, profilesWith } from "../model/profiles/profiles.ts";
-import { pluginResources } from "./devices/devices.ts";
-import { type Fault, readFault } from "./node/faults.ts";
-import { nextForNode, nodeLifeDefaults } from "./node/nodeLife.ts";
-import { nodeObject, simNode, simNodeOf } from "./node/simNode.ts";
+import type { Node } from "../../model/kubernetes.generated.ts";
+import { findProfile, parseProfiles, profilesWith } from "../../model/profiles/profiles.ts";
+import { pluginResources } from "../devices/devices.ts";
+import { type Fault, readFault } from "./faults.ts";
+import { nextForNode, nodeLifeDefaults } from "./nodeLife.ts";
+import { nodeObject, simNode, simNodeOf } from "./simNode.ts";
 
 const nowMs = Date.UTC(2026, 0, 1);
 const nobody = new Map();
 const h100 = findProfile(profilesWith(), "h100");
 const gpu = { product: "P", count: 2, memoryMiB: 81_920, driver: "1.2.3", migCapable: true };
 const [lab] = parseProfiles(
-  readFileSync(new URL("../../examples/profiles/lab-a100.yaml", import.meta.url), "utf8"),
+  readFileSync(new URL("../../../examples/profiles/lab-a100.yaml", import.meta.url), "utf8"),
   "lab",
 );
 

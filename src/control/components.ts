@@ -16,10 +16,10 @@ export const components: readonly Component[] = [
   gangComponent(),
 ];
 
-/** Components that do harm where nobody wants them: `muster run` starts them when they are named. */
+/** Opt-in components: `muster run` starts them only when they are named. */
 export const optionalComponents: readonly Component[] = [scaleAdjusterComponent()];
 
-/** The components of these names, in their own order; a name that nobody has is refused. */
+/** The components of these names, in their own order; an unknown name is refused. */
 export function componentsNamed(names: readonly string[], known: readonly Component[] = components): Component[] {
   for (const name of names) {
     if (known.some((component) => component.name === name)) continue;

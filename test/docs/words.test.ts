@@ -12,7 +12,7 @@ const root = fileURLToPath(new URL("../../", import.meta.url));
 const pronoun = /\b(?:whoever|nobody|somebody|anybody|everybody|someone|anyone|everyone|who goes|the dead)\b/i;
 
 /** Only ever lower. */
-const most = { commentLines: 618, docLines: 36, testNames: 151 };
+const most = { commentLines: 615, docLines: 36, testNames: 151 };
 
 function files(folder: string, keep: (path: string) => boolean): string[] {
   return readdirSync(join(root, folder), { recursive: true, encoding: "utf8" })

@@ -142,7 +142,7 @@ export class ClaimTracker implements CountedState {
 
   /**
    * From now on the claim counts as allocated like this. Who comes second joins the first and gets the first's allocation.
-   * `isNotCreatedYet`: the claim exists in nobody's API yet, so it need not be known.
+   * `isNotCreatedYet`: the claim is not in the API yet, so the tracker need not know it.
    */
   signalClaimPendingAllocation(
     claim: ResourceClaim,

@@ -71,7 +71,9 @@ function table(): Map<string, string> {
   // The path works from src/ and from dist/, which are equally deep.
   texts ??= new Map(
     Object.entries(
-      JSON.parse(readFileSync(new URL("../schema/protobuf.json", import.meta.url), "utf8")) as Record<string, string>,
+      JSON.parse(
+        readFileSync(new URL("../../../src/apiserver/schema/protobuf.json", import.meta.url), "utf8"),
+      ) as Record<string, string>,
     ),
   );
   return texts;

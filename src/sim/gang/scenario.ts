@@ -90,8 +90,8 @@ export function gangScenario(policy: FullLossPolicy = "Suppress", mistake?: Mist
     ],
     faultPhaseMs: 26_000,
     settleMs: 240_000,
-    // A watch that was refused may be tried again after half a minute.
-    quietMs: 40_000,
+    // A watch that failed again and again waits for half a minute, and as much again by chance.
+    quietMs: 65_000,
     ignoredForQuiescence: ["coordination.k8s.io/leases", "/events"],
   };
 }

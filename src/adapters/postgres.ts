@@ -2,14 +2,14 @@
 import { randomUUID } from "node:crypto";
 import type { Pool } from "pg";
 import { UserError } from "../model/userError.ts";
-import type { Answer, Beginning, InventoryDatabase, InventoryReads, RunStart } from "../ports/database.ts";
+import type { Answer, Beginning, InventoryDatabase, InventoryReads, RunStart, TimeLeft } from "../ports/database.ts";
 import type { Log } from "../ports/log.ts";
 import { answerOf, asking } from "./postgres/answer.ts";
 import { type Migrated, migrate } from "./postgres/migrate.ts";
 import { PostgresReader } from "./postgres/postgresReader.ts";
 import { inventoryLock, PostgresRun } from "./postgres/postgresRun.ts";
 import { readDisks, readTypes } from "./postgres/reads.ts";
-import { connectWithin, type Queries, TimedClient, type TimeLeft, unlimited } from "./postgres/timedClient.ts";
+import { connectWithin, type Queries, TimedClient, unlimited } from "./postgres/timedClient.ts";
 
 export interface PostgresOptions {
   readonly url: string;

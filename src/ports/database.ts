@@ -12,12 +12,15 @@ export type Answer<T> =
       readonly why: string;
     };
 
+/** What is left of a run's time in milliseconds; undefined: no bound. */
+export type TimeLeft = () => number | undefined;
+
 /** The database as the reconciler needs it: one writer at a time, and every write proves that it still is that one. */
 export interface InventoryDatabase {
   /** Takes the lock and a fence that is greater than any before. */
   begin(start: RunStart): Promise<Answer<Beginning>>;
   /** Reads without lock or fence: for a dry run. */
-  look(timeLeftMs?: () => number | undefined): InventoryReads;
+  look(timeLeftMs?: TimeLeft): InventoryReads;
 }
 
 export interface RunStart {
@@ -26,7 +29,7 @@ export interface RunStart {
   /** Begin although somebody paused the inventory. */
   readonly evenIfPaused?: boolean;
   /** What is left of the run's time; statements that take longer are given up. Undefined: no bound. */
-  readonly timeLeftMs?: () => number | undefined;
+  readonly timeLeftMs?: TimeLeft;
 }
 
 export type RunKind = "all" | "gpu" | "disks";

@@ -3,10 +3,9 @@
  * (statement_timeout, lock_timeout), which leaves the connection usable; where it does not answer at all, the wait
  * ends here, and the connection is closed.
  */
-import type { PoolClient, QueryResult, QueryResultRow } from "pg";
 
-/** What is left, in milliseconds; undefined is no bound. */
-export type TimeLeft = () => number | undefined;
+import type { PoolClient, QueryResult, QueryResultRow } from "pg";
+import type { TimeLeft } from "../../ports/database.ts";
 
 /** As much of a connection as reads and writes need. */
 export interface Queries {

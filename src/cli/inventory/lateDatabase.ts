@@ -1,11 +1,9 @@
 /** A database that is opened when a run asks for it, and asked for again by the next run as long as that failed. */
 import type { Postgres } from "../../adapters/postgres.ts";
 import { UserError } from "../../model/userError.ts";
-import type { Answer, Beginning, InventoryDatabase, InventoryReads, RunStart } from "../../ports/database.ts";
+import type { Answer, Beginning, InventoryDatabase, InventoryReads, RunStart, TimeLeft } from "../../ports/database.ts";
 import type { Log } from "../../ports/log.ts";
 import type { OpenDatabase } from "./openInventory.ts";
-
-type TimeLeft = () => number | undefined;
 
 export class LateDatabase implements InventoryDatabase {
   /** Why the last attempt to open it failed; undefined once it is open. */

@@ -69,20 +69,21 @@ function fingerprint() {
 }
 
 /**
- * Joins the compiled files into a few: three hundred small modules take twice as long to load as the server takes to
- * start. Three folders deep, as every compiled file is, so that paths to data files stay the same.
+ * The compiler checks the sources and writes no program; this does, and joins a thousand modules into a few, because
+ * loading them one by one takes twice as long as the server takes to start. Three folders deep, as the sources are, so
+ * that paths to data files stay the same.
  */
 async function bundle() {
   const esbuild = await import("esbuild");
   rmSync(join(root, "dist/bundle"), { recursive: true, force: true });
   await esbuild.build({
     entryPoints: [
-      "main",
-      "simulator/seedWorker",
-      "bench/serverProcess",
-      "bench/cloudProcess",
-      "bench/nodesProcess",
-    ].map((name) => join(root, `dist/cli/${name}.js`)),
+      "src/cli/main.ts",
+      "src/cli/simulator/seedWorker.ts",
+      "src/cli/bench/serverProcess.ts",
+      "src/cli/bench/cloudProcess.ts",
+      "src/cli/bench/nodesProcess.ts",
+    ].map((path) => join(root, path)),
     entryNames: "[name]",
     outdir: join(root, "dist/bundle/program"),
     bundle: true,

@@ -1,17 +1,16 @@
-import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { beforeAll, expect, test } from "vitest";
 import { FileStore } from "../../src/adapters/disk/fileStore.ts";
 import type { StoredChange } from "../../src/ports/store.ts";
+import { bundled } from "../bundled.ts";
 import { killLoop } from "./killLoop.ts";
 
-const root = fileURLToPath(new URL("../..", import.meta.url));
+let program = "";
 
-beforeAll(() => {
-  execFileSync(process.execPath, [join(root, "node_modules/typescript/bin/tsc"), "-b", "src/adapters"], { cwd: root });
+beforeAll(async () => {
+  program = await bundled(new URL("appendForever.ts", import.meta.url), "appendForever.mjs");
 });
 
 test("a process killed 200 times while it writes loses no acknowledged group and keeps no half of one", async () => {
@@ -25,7 +24,7 @@ test("a process killed 200 times while it writes loses no acknowledged group and
   };
   try {
     await killLoop({
-      script: [fileURLToPath(new URL("appendForever.mjs", import.meta.url))],
+      script: [program],
       directory,
       rounds: 200,
       below,

@@ -2,31 +2,20 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { build } from "esbuild";
 import { beforeAll, expect, test } from "vitest";
+import { bundled } from "../bundled.ts";
 import { HttpCaller, type KubeJson, tokenFile } from "../httpCaller.ts";
 import { Ledger, revisionOf, same } from "./ledger.ts";
 import { type Load, resources, write } from "./writers.ts";
 
-const root = fileURLToPath(new URL("../..", import.meta.url));
 const writers = 8;
 /** In each of two lanes. */
 const kills = process.env["MUSTER_LONG"] === "1" ? 1_000 : 100;
 
-// One file, since most of a start is the loading of modules; three folders deep, as data files expect it.
-const program = join(root, "dist/test/crash/serveForever.mjs");
+let program = "";
 
 beforeAll(async () => {
-  await build({
-    entryPoints: [fileURLToPath(new URL("serveForever.ts", import.meta.url))],
-    outfile: program,
-    bundle: true,
-    format: "esm",
-    platform: "node",
-    target: "node20",
-    banner: { js: 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);' },
-  });
+  program = await bundled(new URL("serveForever.ts", import.meta.url), "serveForever.mjs");
 });
 
 interface Opened {

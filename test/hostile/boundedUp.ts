@@ -8,7 +8,7 @@ import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
-const program = join(dirname(dirname(dirname(fileURLToPath(import.meta.url)))), "dist/cli/main.js");
+const program = join(dirname(dirname(dirname(fileURLToPath(import.meta.url)))), "dist/bundle/program/main.js");
 
 /** Enough for an ordinary cluster of a few nodes; an array of two thousand million entries is not ordinary. */
 const heapMiB = 512;

@@ -13,28 +13,35 @@ const [recorded] = JSON.parse(readFileSync(join(root, "src/apiserver/wire/testda
   body: string;
 }[];
 
-test.each(["dist/cli/main.js", "dist/bundle/program/main.js"])(
-  "%s finds its data files: a Deployment as kubectl sends it, in protobuf, is created",
-  async (program) => {
-    const folder = mkdtempSync(join(tmpdir(), "muster-compiled-"));
-    const args = [join(root, program), "apiserver", "--memory", "--port", "0", "--data-dir", folder, "-o", "json"];
-    const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
-    try {
-      const [line] = (await once(createInterface({ input: child.stdout }), "line")) as [string];
-      const config = readFileSync(join(folder, "kubeconfig"), "utf8");
-      const code = await post(
-        (JSON.parse(line) as { api: string }).api,
-        config,
-        Buffer.from(recorded?.body ?? "", "base64"),
-      );
-      expect(code).toBe(201);
-    } finally {
-      child.kill();
-      await once(child, "exit");
-      rmSync(folder, { recursive: true, force: true });
-    }
-  },
-);
+test("the bundled program finds its data files: a Deployment as kubectl sends it, in protobuf, is created", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "muster-compiled-"));
+  const args = [
+    join(root, "dist/bundle/program/main.js"),
+    "apiserver",
+    "--memory",
+    "--port",
+    "0",
+    "--data-dir",
+    folder,
+    "-o",
+    "json",
+  ];
+  const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
+  try {
+    const [line] = (await once(createInterface({ input: child.stdout }), "line")) as [string];
+    const config = readFileSync(join(folder, "kubeconfig"), "utf8");
+    const code = await post(
+      (JSON.parse(line) as { api: string }).api,
+      config,
+      Buffer.from(recorded?.body ?? "", "base64"),
+    );
+    expect(code).toBe(201);
+  } finally {
+    child.kill();
+    await once(child, "exit");
+    rmSync(folder, { recursive: true, force: true });
+  }
+});
 
 function post(api: string, config: string, body: Buffer): Promise<number | undefined> {
   const part = (key: string): Buffer =>

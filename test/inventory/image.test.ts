@@ -27,7 +27,7 @@ describe("the image", () => {
     expect(compiler.length).toBe(2);
     const commands = stages.flatMap(({ steps }) => steps.filter(({ name }) => name === "RUN")).map(({ text }) => text);
     const words = commands.flatMap((command) => command.split("&&")).map((each) => each.trim());
-    const compiles = words.findIndex((command) => /\btsc\b/.test(command));
+    const compiles = words.findIndex((command) => /tools\/ready\.mjs/.test(command));
     expect(compiles).toBeGreaterThan(0);
     const before = words.slice(0, compiles).join(" ");
     for (const [path, { dev, optional }] of compiler) {
@@ -54,7 +54,7 @@ describe("the image", () => {
       ".git/config",
       "node_modules/pg/package.json",
       "src/dashboard/node_modules/x",
-      "dist/cli/main.js",
+      "dist/bundle/program/main.js",
       ".muster/kubeconfig",
       "examples/.muster/pki/ca.key",
       "src/cli/tsconfig.tsbuildinfo",

@@ -32,7 +32,7 @@ const reason = "missing" in found ? ` (skipped: ${found.missing})` : "";
 const region = "us-east-2";
 const credentials = { accessKeyId: "a", secretAccessKey: "b" };
 const folder = mkdtempSync(join(tmpdir(), "muster-moto-"));
-const main = join(import.meta.dirname, "../../dist/cli/main.js");
+const main = join(import.meta.dirname, "../../dist/bundle/program/main.js");
 const postgres = new PostgresForTests();
 
 let moto: MotoServer;

@@ -24,7 +24,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-const main = join(import.meta.dirname, "../../dist/cli/main.js");
+const main = join(import.meta.dirname, "../../dist/bundle/program/main.js");
 
 function start(args: string[], env: Record<string, string> = {}): { child: ChildProcess; text: () => string } {
   const child = spawn(process.execPath, [main, "inventory", "run", ...args], {

@@ -144,7 +144,7 @@ describe("a deadline binds the database", () => {
 });
 
 function muster(args: string[], url: string): Promise<{ code: number | null; stderr: string }> {
-  const main = join(import.meta.dirname, "../../dist/cli/main.js");
+  const main = join(import.meta.dirname, "../../dist/bundle/program/main.js");
   return new Promise((done) => {
     const child = spawn(process.execPath, [main, "inventory", "run", "--once", ...args], {
       cwd: folder,

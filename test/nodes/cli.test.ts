@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Lease, Node } from "../../src/model/kubernetes.generated.ts";
 import { type LiveCluster, liveCluster, run } from "./liveCluster.ts";
 
-const program = join(dirname(dirname(dirname(fileURLToPath(import.meta.url)))), "dist/cli/main.js");
+const program = join(dirname(dirname(dirname(fileURLToPath(import.meta.url)))), "dist/bundle/program/main.js");
 
 let cluster: LiveCluster;
 beforeAll(async () => {

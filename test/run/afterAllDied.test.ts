@@ -15,7 +15,7 @@ import type { KubeObject } from "../../src/model/objects/object.ts";
 import type { KubeApi, ResourceRef } from "../../src/ports/kubeApi.ts";
 
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
-const program = join(root, "dist/cli/main.js");
+const program = join(root, "dist/bundle/program/main.js");
 const pods: ResourceRef = { group: "", version: "v1", plural: "pods" };
 const queues: ResourceRef = { group: "scheduling.run.ai", version: "v2", plural: "queues" };
 const defaultQueue = { ...queues, namespace: "", name: "default-queue" };

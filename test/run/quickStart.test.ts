@@ -9,7 +9,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import type { CoreEvent, Pod } from "../../src/model/kubernetes.generated.ts";
 
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
-const program = join(root, "dist/cli/main.js");
+const program = join(root, "dist/bundle/program/main.js");
 let folder: string;
 let up: ChildProcess;
 

@@ -15,7 +15,7 @@ import type { KubeObject } from "../../src/model/objects/object.ts";
 import type { KubeApi } from "../../src/ports/kubeApi.ts";
 
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
-const program = join(root, "dist/cli/main.js");
+const program = join(root, "dist/bundle/program/main.js");
 const deployments = { group: "apps", version: "v1", plural: "deployments" };
 const pods = { group: "", version: "v1", plural: "pods" };
 

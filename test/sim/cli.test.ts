@@ -6,7 +6,7 @@ import { describe, expect, test } from "vitest";
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 
 function muster(...args: string[]): { status: number | null; stdout: string; stderr: string } {
-  const { status, stdout, stderr } = spawnSync(process.execPath, [join(root, "dist/cli/main.js"), ...args], {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [join(root, "dist/bundle/program/main.js"), ...args], {
     encoding: "utf8",
   });
   return { status, stdout, stderr };

@@ -8,7 +8,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
-const program = join(root, "dist/cli/main.js");
+const program = join(root, "dist/bundle/program/main.js");
 const at = process.argv.indexOf("--scale");
 const scale = at < 0 ? 1 : Number(process.argv[at + 1]);
 const scaled = (count) => String(Math.max(1, Math.round(count * scale)));

@@ -18,7 +18,7 @@ import type { KubeApi, ResourceRef } from "../../src/ports/kubeApi.ts";
 import { node, pod } from "./builders.ts";
 
 const root = fileURLToPath(new URL("../../", import.meta.url));
-const program = join(root, "dist/cli/main.js");
+const program = join(root, "dist/bundle/program/main.js");
 const podRef = { group: "", version: "v1", plural: "pods" };
 const nodeRef = { group: "", version: "v1", plural: "nodes" };
 

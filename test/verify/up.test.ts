@@ -8,7 +8,7 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { VerifyResult } from "../../src/decide/verify/verifyResult.ts";
 
-const program = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
+const program = fileURLToPath(new URL("../../dist/bundle/program/main.js", import.meta.url));
 let folder: string;
 let up: ChildProcess;
 

@@ -1,10 +1,11 @@
 // The child of the crash test: appends groups as fast as it can, takes a snapshot now and then, and prints every
-// revision that the store has acknowledged. Plain JavaScript over the compiled store, so that a start costs little.
-import { FileStore } from "../../dist/adapters/disk/fileStore.js";
+// revision that the store has acknowledged.
+import { FileStore } from "../../src/adapters/disk/fileStore.ts";
+import type { StoredChange } from "../../src/ports/store.ts";
 
-const directory = process.argv[2];
-const objects = new Map();
-const apply = (change) => {
+const directory = process.argv[2] ?? "";
+const objects = new Map<string, StoredChange>();
+const apply = (change: StoredChange): void => {
   if (change.body === null) objects.delete(change.key.name);
   else objects.set(change.key.name, change);
 };

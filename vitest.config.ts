@@ -14,7 +14,7 @@ export default defineConfig({
         test: {
           name: "unit",
           setupFiles: ["test/setup.ts"],
-          include: ["src/**/*.test.ts"],
+          include: ["src/**/*.test.ts", "races/**/*.test.ts", "testing/**/*.test.ts"],
           exclude: ["**/node_modules/**", ...longTests],
           testTimeout: 60_000,
         },

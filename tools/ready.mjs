@@ -61,7 +61,9 @@ async function build() {
 
 /** Of everything that the program is made from: how many files there are, and when the last of them changed. */
 function fingerprint() {
-  const { count, newest } = filesBelow(join(root, "src"));
+  const folders = ["src", "races", "bench", "testing"].map((folder) => filesBelow(join(root, folder)));
+  const count = folders.reduce((sum, folder) => sum + folder.count, 0);
+  const newest = Math.max(...folders.map((folder) => folder.newest));
   const others = ["package-lock.json", "tsconfig.base.json", "tools/ready.mjs"].map((path) =>
     modified(join(root, path)),
   );
@@ -78,11 +80,11 @@ async function bundle() {
   rmSync(join(root, "dist/bundle"), { recursive: true, force: true });
   await esbuild.build({
     entryPoints: [
-      "src/cli/main.ts",
+      "src/main/main.ts",
       "src/cli/simulator/seedWorker.ts",
-      "src/cli/bench/serverProcess.ts",
-      "src/cli/bench/cloudProcess.ts",
-      "src/cli/bench/nodesProcess.ts",
+      "bench/serverProcess.ts",
+      "bench/cloudProcess.ts",
+      "bench/nodesProcess.ts",
     ].map((path) => join(root, path)),
     entryNames: "[name]",
     outdir: join(root, "dist/bundle/program"),

@@ -1,14 +1,14 @@
 /** What is special about calling the API in process; what it shares with other ways is in the contract of the port. */
 import { describe, expect, test } from "vitest";
+import { ManualClock, settle } from "../../testing/apiserver/manualClock.ts";
+import { seededRandom } from "../../testing/apiserver/seededRandom.ts";
+import { TestApi } from "../../testing/apiserver/testApi.ts";
 import type { KubeObject } from "../model/objects/object.ts";
 import type { Outcome } from "../model/outcome.ts";
 import type { KubeApi, ObjectRef, ResourceRef, Watch, WatchEvent } from "../ports/kubeApi.ts";
 import type { Store } from "../ports/store.ts";
 import { createApi } from "./createApi.ts";
 import { inProcessKube } from "./kubeApi.ts";
-import { ManualClock, settle } from "./testing/manualClock.ts";
-import { seededRandom } from "./testing/seededRandom.ts";
-import { TestApi } from "./testing/testApi.ts";
 
 const maps: ResourceRef = { group: "", version: "v1", plural: "configmaps" };
 const ref = (name: string): ObjectRef => ({ ...maps, namespace: "default", name });

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
+import { TestApi } from "../../testing/apiserver/testApi.ts";
+import { FaultyKube } from "../../testing/control/faultyKube.ts";
 import { inProcessKube } from "../apiserver/kubeApi.ts";
-import { TestApi } from "../apiserver/testing/testApi.ts";
 import { refused } from "../model/outcome.ts";
 import { components } from "./components.ts";
 import { ensureDefinitions, ensureStartObjects } from "./ensureObjects.ts";
-import { FaultyKube } from "./testing/faultyKube.ts";
 
 const definitions = { group: "apiextensions.k8s.io", version: "v1", plural: "customresourcedefinitions" };
 const admin = { user: { username: "admin", groups: ["system:masters"] }, fieldManager: "test" };

@@ -8,7 +8,6 @@ import { mistakes } from "./guineaPig/mistakes.ts";
 import { podSetScenario } from "./guineaPig/scenario.ts";
 import { doubtMistakes, doubtsScenario } from "./inventory/doubts.ts";
 import { inventoryMistakes, inventoryScenario } from "./inventory/scenario.ts";
-import { exhibits, variantsOf } from "./museum/museum.ts";
 import { nodesScenario } from "./nodes/scenario.ts";
 import type { Scenario } from "./scenario.ts";
 import { claimsScenario, extendedScenario } from "./schedule/claimsScenario.ts";
@@ -21,8 +20,8 @@ import { verifyScenario } from "./verify/scenario.ts";
 import { nodeLivesScenario } from "./workloads/nodeLives.ts";
 import { workloadsScenario } from "./workloads/scenario.ts";
 
-/** Everything that can be played by name. */
-export function scenarios(): readonly Scenario[] {
+/** The scenarios of the components. */
+export function componentScenarios(): readonly Scenario[] {
   return [
     bindScenario,
     ...bindMistakes.map((mistake) => bindWith(mistake)),
@@ -48,10 +47,5 @@ export function scenarios(): readonly Scenario[] {
     verifyScenario(),
     ...verifyMistakes.map((mistake) => verifyScenario(mistake)),
     barrierScenario(),
-    ...exhibits.flatMap((exhibit) => variantsOf(exhibit).map(({ scenario }) => scenario)),
   ];
-}
-
-export function findScenario(name: string): Scenario | undefined {
-  return scenarios().find((scenario) => scenario.name === name);
 }

@@ -1,16 +1,11 @@
 /** A cluster in memory with simulated nodes and the binder, whose scheduler is the test; time is moved by the test. */
 import { createAdmission } from "../../src/apiserver/admission/createAdmission.ts";
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
-import { settle } from "../../src/apiserver/testing/manualClock.ts";
-import { seededRandom } from "../../src/apiserver/testing/seededRandom.ts";
-import { TestApi } from "../../src/apiserver/testing/testApi.ts";
 import { type BinderPartOptions, binderComponent } from "../../src/control/bind/binderComponent.ts";
 import type { Component } from "../../src/control/component.ts";
 import { Controllers } from "../../src/control/runtime/controllers.ts";
 import { MetricsBook } from "../../src/control/runtime/metricsBook.ts";
 import { schedulerComponent } from "../../src/control/schedule/schedulerComponent.ts";
-import { FaultyKube } from "../../src/control/testing/faultyKube.ts";
-import { KeptLog } from "../../src/control/testing/keptLog.ts";
 import { reservationDefaults as binderReservation, newReservation } from "../../src/decide/bind/reservation.ts";
 import { fastDelays } from "../../src/kubelet/pods/podPlan.ts";
 import { reservationDefaults } from "../../src/kubelet/pods/reservationAgent.ts";
@@ -23,6 +18,11 @@ import { type BindRequest, bindRequestApiVersion } from "../../src/model/schedul
 import { isReservationPod } from "../../src/model/scheduling/keys.ts";
 import { type PodGroup, podGroupApiVersion } from "../../src/model/scheduling/podGroup.ts";
 import type { KubeApi } from "../../src/ports/kubeApi.ts";
+import { settle } from "../../testing/apiserver/manualClock.ts";
+import { seededRandom } from "../../testing/apiserver/seededRandom.ts";
+import { TestApi } from "../../testing/apiserver/testApi.ts";
+import { FaultyKube } from "../../testing/control/faultyKube.ts";
+import { KeptLog } from "../../testing/control/keptLog.ts";
 
 const requests = "scheduling.run.ai/bindrequests";
 

@@ -9,10 +9,10 @@ import { fileURLToPath } from "node:url";
 import { loadKubeconfig } from "../../src/adapters/kubernetes/kubeconfig.ts";
 import { kubeHttp } from "../../src/adapters/kubernetes/kubeHttp.ts";
 import { systemClock } from "../../src/adapters/systemClock.ts";
-import { KeptLog } from "../../src/control/testing/keptLog.ts";
 import type { Pod } from "../../src/model/kubernetes.generated.ts";
 import type { KubeObject } from "../../src/model/objects/object.ts";
 import type { ResourceRef } from "../../src/ports/kubeApi.ts";
+import { KeptLog } from "../../testing/control/keptLog.ts";
 
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const program = join(root, "dist/bundle/program/main.js");

@@ -10,12 +10,12 @@ import type { Resource } from "../../src/apiserver/resource.ts";
 import { sentByUs } from "../../src/apiserver/resource.ts";
 import { type ApiServer, startApiServer } from "../../src/apiserver/startApiServer.ts";
 import { systemCall } from "../../src/apiserver/systemCall.ts";
-import { seededRandom } from "../../src/apiserver/testing/seededRandom.ts";
 import { createObject } from "../../src/apiserver/verbs/create.ts";
 import { deleteObject } from "../../src/apiserver/verbs/delete.ts";
 import { patchObject } from "../../src/apiserver/verbs/patch.ts";
 import { Controllers } from "../../src/control/runtime/controllers.ts";
-import { labelGpuNodes } from "../../src/control/testing/labelGpuNodes.ts";
+import { labelGpuNodes } from "../../src/sim/example/labelGpuNodes.ts";
+import { seededRandom } from "../../testing/apiserver/seededRandom.ts";
 
 /**
  * The crank against a real connection: TLS, a kubeconfig from a file, and a server that cuts watches, forgets the past and

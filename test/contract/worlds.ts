@@ -5,9 +5,9 @@ import { systemRandom } from "../../src/adapters/systemRandom.ts";
 import { createApi } from "../../src/apiserver/createApi.ts";
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
 import { type ApiServer, startApiServer } from "../../src/apiserver/startApiServer.ts";
-import { ManualClock } from "../../src/apiserver/testing/manualClock.ts";
-import { seededRandom } from "../../src/apiserver/testing/seededRandom.ts";
 import type { Log } from "../../src/ports/log.ts";
+import { ManualClock } from "../../testing/apiserver/manualClock.ts";
+import { seededRandom } from "../../testing/apiserver/seededRandom.ts";
 import type { ContractWorld } from "./contractWorld.ts";
 
 const fieldManager = "contract";

@@ -15,7 +15,7 @@ import {
   request,
   runCase,
   slice,
-} from "../../src/decide/devices/testCluster.ts";
+} from "../../testing/decide/deviceCluster.ts";
 import { checkCase } from "./checkCase.ts";
 
 const one = claim("claim-0", [request("req-0")]);

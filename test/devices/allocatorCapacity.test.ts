@@ -12,7 +12,7 @@ import {
   request,
   shareableClass,
   slice,
-} from "../../src/decide/devices/testCluster.ts";
+} from "../../testing/decide/deviceCluster.ts";
 import { checkCase } from "./checkCase.ts";
 
 type Policy = { default?: string; validValues?: string[]; validRange?: { min: string; max?: string; step?: string } };

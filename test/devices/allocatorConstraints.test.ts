@@ -13,7 +13,7 @@ import {
   labelSelector,
   request,
   slice,
-} from "../../src/decide/devices/testCluster.ts";
+} from "../../testing/decide/deviceCluster.ts";
 import { checkCase } from "./checkCase.ts";
 
 const shareable = { allowMultipleAllocations: true };

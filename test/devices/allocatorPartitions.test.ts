@@ -14,7 +14,7 @@ import {
   slice,
   taint,
   tolerate,
-} from "../../src/decide/devices/testCluster.ts";
+} from "../../testing/decide/deviceCluster.ts";
 import { checkCase } from "./checkCase.ts";
 
 const shareable = { allowMultipleAllocations: true };

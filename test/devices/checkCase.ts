@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import { type AllocationCase, linesOf, nameSelector, node1, runCase } from "../../src/decide/devices/testCluster.ts";
+import { type AllocationCase, linesOf, nameSelector, node1, runCase } from "../../testing/decide/deviceCluster.ts";
 
 /** Runs a case three times: as a user gets it, without aids and with aids from the start. All three must say the same. */
 export function checkCase(each: AllocationCase): void {

@@ -1,13 +1,9 @@
 /** A cluster in memory with simulated nodes and the devices part, and a clock that the test moves. */
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
-import { seededRandom } from "../../src/apiserver/testing/seededRandom.ts";
-import { TestApi } from "../../src/apiserver/testing/testApi.ts";
 import { knownDeviceWorld } from "../../src/control/devices/deviceCaches.ts";
 import { type DevicesOptions, devicesComponent } from "../../src/control/devices/devicesComponent.ts";
 import { Controllers } from "../../src/control/runtime/controllers.ts";
 import { MetricsBook } from "../../src/control/runtime/metricsBook.ts";
-import { FaultyKube } from "../../src/control/testing/faultyKube.ts";
-import { KeptLog } from "../../src/control/testing/keptLog.ts";
 import type { DevicesDescription } from "../../src/decide/devices/describeDevices.ts";
 import { fastDelays } from "../../src/kubelet/pods/podPlan.ts";
 import { nodesComponent } from "../../src/kubelet/run/nodesComponent.ts";
@@ -15,6 +11,10 @@ import type { NodesOptions } from "../../src/kubelet/run/nodesOptions.ts";
 import type { Pod, ResourceClaim, ResourceClaimSpec } from "../../src/model/kubernetes.generated.ts";
 import type { KubeObject } from "../../src/model/objects/object.ts";
 import { parsePool, profilesWith } from "../../src/model/profiles/profiles.ts";
+import { seededRandom } from "../../testing/apiserver/seededRandom.ts";
+import { TestApi } from "../../testing/apiserver/testApi.ts";
+import { FaultyKube } from "../../testing/control/faultyKube.ts";
+import { KeptLog } from "../../testing/control/keptLog.ts";
 
 export interface DevicesClusterOptions {
   readonly pools?: readonly string[];

@@ -1,6 +1,6 @@
 /** What an operator sees of allocations: lines at debug, a summary of the take-over, metrics. */
 import { describe, expect, test } from "vitest";
-import type { KeptLog } from "../../src/control/testing/keptLog.ts";
+import type { KeptLog } from "../../testing/control/keptLog.ts";
 import { DevicesCluster } from "./devicesCluster.ts";
 
 const lines = (log: KeptLog, message: string) => log.lines.filter((line) => line.message === message);

@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import { runCase } from "../../src/decide/devices/testCluster.ts";
+import { runCase } from "../../testing/decide/deviceCluster.ts";
 import { oracle } from "./oracle.ts";
 import { oracleCase } from "./oracleCases.ts";
 

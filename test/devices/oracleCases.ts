@@ -1,3 +1,11 @@
+import type {
+  DeviceConstraint,
+  DeviceRequest,
+  ResourceClaim,
+  ResourceSlice,
+} from "../../src/model/kubernetes.generated.ts";
+import { parseQuantity } from "../../src/model/values/quantity.ts";
+import { seededBelow } from "../../src/model/values/seeded.ts";
 import {
   type AllocationCase,
   claim,
@@ -8,15 +16,7 @@ import {
   type RequestSpec,
   request,
   slice,
-} from "../../src/decide/devices/testCluster.ts";
-import type {
-  DeviceConstraint,
-  DeviceRequest,
-  ResourceClaim,
-  ResourceSlice,
-} from "../../src/model/kubernetes.generated.ts";
-import { parseQuantity } from "../../src/model/values/quantity.ts";
-import { seededBelow } from "../../src/model/values/seeded.ts";
+} from "../../testing/decide/deviceCluster.ts";
 import type { OracleInput } from "./oracle.ts";
 
 /** A small cluster and a few claims that follow from a number; no case is so large that every assignment cannot be listed. */

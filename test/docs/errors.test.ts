@@ -8,9 +8,11 @@ const root = fileURLToPath(new URL("../../", import.meta.url));
 /** Codes of errors in TypeScript, and of the two scripts that run before anything is compiled. */
 function codesInSource(): Set<string> {
   const codes = new Set<string>();
-  const sources = readdirSync(join(root, "src"), { recursive: true, encoding: "utf8" });
+  const sources = ["src", "bench"].flatMap((folder) =>
+    readdirSync(join(root, folder), { recursive: true, encoding: "utf8" }).map((path) => join(folder, path)),
+  );
   for (const path of sources.filter((name) => name.endsWith(".ts") && !name.endsWith(".test.ts"))) {
-    const text = readFileSync(join(root, "src", path), "utf8");
+    const text = readFileSync(join(root, path), "utf8");
     for (const match of text.matchAll(/new UserError\(\s*([^\s,]+)/g)) {
       // A code that is not written out where it is thrown could not be found by who looks for it.
       expect(match[1], path).toMatch(/^"[a-z-]+"$/);

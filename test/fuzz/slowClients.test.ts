@@ -2,7 +2,7 @@ import { connect, type Socket } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { systemRandom } from "../../src/adapters/systemRandom.ts";
 import { type ApiServer, startApiServer } from "../../src/apiserver/startApiServer.ts";
-import { ManualClock, settle } from "../../src/apiserver/testing/manualClock.ts";
+import { ManualClock, settle } from "../../testing/apiserver/manualClock.ts";
 import { adminToken, HttpCaller, tokenFile } from "../httpCaller.ts";
 
 /* Clients that send slowly, ask for what has not happened yet, or stay for ever; time is ours. */

@@ -2,7 +2,6 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { createAdmission } from "../../src/apiserver/admission/createAdmission.ts";
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
-import { TestApi } from "../../src/apiserver/testing/testApi.ts";
 import { gangDefinitions } from "../../src/model/gang/definitions.ts";
 import { gangHooks } from "../../src/model/gang/hooks.ts";
 import { places } from "../../src/model/gang/keys.ts";
@@ -11,6 +10,7 @@ import type { GroupTemplate, PodCliqueSet } from "../../src/model/gang/types.ts"
 import { copyJson } from "../../src/model/objects/json.ts";
 import type { KubeObject } from "../../src/model/objects/object.ts";
 import type { KubeApi } from "../../src/ports/kubeApi.ts";
+import { TestApi } from "../../testing/apiserver/testApi.ts";
 import { clique, pcs } from "./setBuilder.ts";
 
 const definitions = { group: "apiextensions.k8s.io", version: "v1", plural: "customresourcedefinitions" };

@@ -3,13 +3,10 @@ import { readFileSync } from "node:fs";
 import { parseAllDocuments } from "yaml";
 import { createAdmission } from "../../src/apiserver/admission/createAdmission.ts";
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
-import { seededRandom } from "../../src/apiserver/testing/seededRandom.ts";
-import { TestApi } from "../../src/apiserver/testing/testApi.ts";
 import type { Component } from "../../src/control/component.ts";
 import { gangComponent } from "../../src/control/gang/gangComponent.ts";
 import { Controllers } from "../../src/control/runtime/controllers.ts";
 import { MetricsBook } from "../../src/control/runtime/metricsBook.ts";
-import { KeptLog } from "../../src/control/testing/keptLog.ts";
 import { workloads } from "../../src/control/workloads/workloads.ts";
 import { readFault } from "../../src/kubelet/node/faults.ts";
 import { type Delays, fastDelays } from "../../src/kubelet/pods/podPlan.ts";
@@ -26,6 +23,9 @@ import type { PodGroup } from "../../src/model/scheduling/podGroup.ts";
 import type { Topology } from "../../src/model/scheduling/topology.ts";
 import { formatTime } from "../../src/model/values/time.ts";
 import type { KubeApi, ResourceRef } from "../../src/ports/kubeApi.ts";
+import { seededRandom } from "../../testing/apiserver/seededRandom.ts";
+import { TestApi } from "../../testing/apiserver/testApi.ts";
+import { KeptLog } from "../../testing/control/keptLog.ts";
 import { schedulePods } from "./toyScheduler.ts";
 
 const definitions: ResourceRef = {

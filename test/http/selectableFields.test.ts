@@ -1,9 +1,9 @@
 import { afterEach, expect, test } from "vitest";
 import { builtinResources, type ResourceType } from "../../src/apiserver/resources.ts";
 import type { Version } from "../../src/apiserver/storage/version.ts";
-import { TestApi } from "../../src/apiserver/testing/testApi.ts";
 import { watchObjects } from "../../src/apiserver/verbs/read.ts";
 import type { KubeObject } from "../../src/model/objects/object.ts";
+import { TestApi } from "../../testing/apiserver/testApi.ts";
 import { samples } from "../validObjects.ts";
 
 /** A change of an existing object that gives the field another value; through a subresource where one is named. */

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { node, pod } from "../../src/decide/inventory/testing/builders.ts";
+import { node, pod } from "../../src/sim/inventory/builders.ts";
 import { InventoryWorld } from "./inventoryWorld.ts";
 
 /** The rules of availability once more, as rows of PostgreSQL show them. */

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Postgres } from "../../src/adapters/postgres.ts";
-import { gpuType, noNumbers } from "../../src/decide/inventory/testing/builders.ts";
 import type { DiskRow, DriftEvent, GpuTypeRow } from "../../src/model/inventory/rows.ts";
 import type { DiskWrite } from "../../src/model/inventory/writes.ts";
 import type { InventoryDatabase, InventoryRun } from "../../src/ports/database.ts";
+import { gpuType, noNumbers } from "../../src/sim/inventory/builders.ts";
 import { MemoryDatabase } from "../../src/sim/inventory/memoryDatabase.ts";
 import { MemoryTables } from "../../src/sim/inventory/memoryTables.ts";
 import { PostgresForTests } from "./databases.ts";

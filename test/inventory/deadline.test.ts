@@ -1,15 +1,15 @@
 import { describe, expect, test } from "vitest";
-import { ManualClock, settle } from "../../src/apiserver/testing/manualClock.ts";
 import { inventoryDefaults } from "../../src/control/inventory/inventoryDefaults.ts";
 import { type InventoryOptions, type RunReport, runInventory } from "../../src/control/inventory/runInventory.ts";
 import { CancelSource } from "../../src/control/runtime/cancelSource.ts";
 import { MetricsBook } from "../../src/control/runtime/metricsBook.ts";
 import { inventorySnapshot } from "../../src/decide/inventory/inventorySnapshot.ts";
-import { disk, gpuType } from "../../src/decide/inventory/testing/builders.ts";
 import type { Cloud, CloudRead } from "../../src/ports/cloud.ts";
 import type { Log } from "../../src/ports/log.ts";
+import { disk, gpuType } from "../../src/sim/inventory/builders.ts";
 import { type CallFate, MemoryDatabase } from "../../src/sim/inventory/memoryDatabase.ts";
 import { MemoryTables } from "../../src/sim/inventory/memoryTables.ts";
+import { ManualClock, settle } from "../../testing/apiserver/manualClock.ts";
 import { silentLog } from "./databases.ts";
 
 const done = { ok: true, value: undefined } as const;

@@ -2,9 +2,9 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest"
 import { systemClock } from "../../src/adapters/systemClock.ts";
 import { inventoryDefaults } from "../../src/control/inventory/inventoryDefaults.ts";
 import { type InventoryPorts, runInventory } from "../../src/control/inventory/runInventory.ts";
-import { node, pod } from "../../src/decide/inventory/testing/builders.ts";
 import type { InventoryDatabase } from "../../src/ports/database.ts";
 import type { Log } from "../../src/ports/log.ts";
+import { node, pod } from "../../src/sim/inventory/builders.ts";
 import { silentLog } from "./databases.ts";
 import { InventoryWorld } from "./inventoryWorld.ts";
 

@@ -2,9 +2,9 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { followRbac } from "../../src/apiserver/auth/followRbac.ts";
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
 import { readCluster } from "../../src/control/inventory/readCluster.ts";
-import { node, pod } from "../../src/decide/inventory/testing/builders.ts";
 import type { KubeObject } from "../../src/model/objects/object.ts";
 import type { KubeApi } from "../../src/ports/kubeApi.ts";
+import { node, pod } from "../../src/sim/inventory/builders.ts";
 import { type ServerForClients, serverForClients } from "../clientNode/serverForClients.ts";
 
 /** A real role with the rights of the founding document: nodes and pods, nothing about claims. */

@@ -62,7 +62,7 @@ describe("the image", () => {
     ]) {
       expect(ignored(path), path).toBe(true);
     }
-    for (const path of ["package-lock.json", "src/cli/main.ts", "tsconfig.json", "src/model/distribution.ts"]) {
+    for (const path of ["package-lock.json", "src/main/main.ts", "tsconfig.json", "src/model/distribution.ts"]) {
       expect(ignored(path), path).toBe(false);
     }
   });

@@ -7,10 +7,10 @@ import { MetricsBook } from "../../src/control/runtime/metricsBook.ts";
 import { brokenSums, type DiskCounters } from "../../src/decide/inventory/diskCounters.ts";
 import { type InventorySnapshot, inventorySnapshot } from "../../src/decide/inventory/inventorySnapshot.ts";
 import type { Read } from "../../src/decide/inventory/planAvailability.ts";
-import { node } from "../../src/decide/inventory/testing/builders.ts";
 import type { Node, Pod } from "../../src/model/kubernetes.generated.ts";
 import type { Cloud } from "../../src/ports/cloud.ts";
 import type { InventoryDatabase } from "../../src/ports/database.ts";
+import { node } from "../../src/sim/inventory/builders.ts";
 import { CloudForTests } from "./cloudForTests.ts";
 import { PostgresForTests, silentLog } from "./databases.ts";
 

@@ -6,8 +6,8 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
 import { iamPolicy, manifestDefaults, printManifests } from "../../src/cli/inventory/manifests.ts";
 import { readCluster } from "../../src/control/inventory/readCluster.ts";
-import { node, pod } from "../../src/decide/inventory/testing/builders.ts";
 import type { KubeObject } from "../../src/model/objects/object.ts";
+import { node, pod } from "../../src/sim/inventory/builders.ts";
 import { type ServerForClients, serverForClients } from "../clientNode/serverForClients.ts";
 
 const root = join(import.meta.dirname, "../..");

@@ -16,8 +16,8 @@ import {
 } from "@aws-sdk/client-ec2";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
-import { node, pod } from "../../src/decide/inventory/testing/builders.ts";
 import type { KubeObject } from "../../src/model/objects/object.ts";
+import { node, pod } from "../../src/sim/inventory/builders.ts";
 import { type ServerForClients, serverForClients } from "../clientNode/serverForClients.ts";
 import { PostgresForTests } from "./databases.ts";
 import { findMoto, type MotoServer, startMoto } from "./motoServer.ts";

@@ -2,8 +2,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest"
 import { systemClock } from "../../src/adapters/systemClock.ts";
 import { inventoryDefaults } from "../../src/control/inventory/inventoryDefaults.ts";
 import { type RunReport, runInventory } from "../../src/control/inventory/runInventory.ts";
-import { node } from "../../src/decide/inventory/testing/builders.ts";
 import type { Node } from "../../src/model/kubernetes.generated.ts";
+import { node } from "../../src/sim/inventory/builders.ts";
 import { silentLog } from "./databases.ts";
 import { InventoryWorld } from "./inventoryWorld.ts";
 

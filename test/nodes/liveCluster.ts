@@ -12,11 +12,11 @@ import type { Component } from "../../src/control/component.ts";
 import { ensureDefinitions, ensureStartObjects } from "../../src/control/ensureObjects.ts";
 import { Controllers } from "../../src/control/runtime/controllers.ts";
 import { MetricsBook } from "../../src/control/runtime/metricsBook.ts";
-import { KeptLog } from "../../src/control/testing/keptLog.ts";
 import { fastDelays } from "../../src/kubelet/pods/podPlan.ts";
 import { nodesComponent } from "../../src/kubelet/run/nodesComponent.ts";
 import type { NodesOptions } from "../../src/kubelet/run/nodesOptions.ts";
 import { parsePool, profilesWith } from "../../src/model/profiles/profiles.ts";
+import { KeptLog } from "../../testing/control/keptLog.ts";
 
 export const hasKubectl = spawnSync("kubectl", ["version", "--client"], { stdio: "ignore" }).status === 0;
 

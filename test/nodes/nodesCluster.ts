@@ -1,18 +1,18 @@
 /** A cluster in memory with simulated nodes that run by themselves, and a clock that the test moves. */
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
-import { seededRandom } from "../../src/apiserver/testing/seededRandom.ts";
-import { TestApi } from "../../src/apiserver/testing/testApi.ts";
 import type { Component } from "../../src/control/component.ts";
 import { Controllers } from "../../src/control/runtime/controllers.ts";
 import { MetricsBook } from "../../src/control/runtime/metricsBook.ts";
-import { FaultyKube } from "../../src/control/testing/faultyKube.ts";
-import { KeptLog } from "../../src/control/testing/keptLog.ts";
 import { fastDelays } from "../../src/kubelet/pods/podPlan.ts";
 import { nodesComponent } from "../../src/kubelet/run/nodesComponent.ts";
 import type { NodesOptions } from "../../src/kubelet/run/nodesOptions.ts";
 import type { Node, Pod } from "../../src/model/kubernetes.generated.ts";
 import type { KubeObject } from "../../src/model/objects/object.ts";
 import { parsePool, profilesWith } from "../../src/model/profiles/profiles.ts";
+import { seededRandom } from "../../testing/apiserver/seededRandom.ts";
+import { TestApi } from "../../testing/apiserver/testApi.ts";
+import { FaultyKube } from "../../testing/control/faultyKube.ts";
+import { KeptLog } from "../../testing/control/keptLog.ts";
 
 export interface ClusterOptions {
   readonly pools?: readonly string[];

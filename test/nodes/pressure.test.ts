@@ -3,8 +3,8 @@ import { expect, test } from "vitest";
 import { systemClock } from "../../src/adapters/systemClock.ts";
 import { systemRandom } from "../../src/adapters/systemRandom.ts";
 import { startApiServer } from "../../src/apiserver/startApiServer.ts";
-import { seededRandom } from "../../src/apiserver/testing/seededRandom.ts";
 import { apiPressureAt, readFault } from "../../src/kubelet/node/faults.ts";
+import { seededRandom } from "../../testing/apiserver/seededRandom.ts";
 
 test("under pressure a share of calls is refused with the status that was asked for, and none when it is over", async () => {
   const tokenFile = 'secret,admin,1,"system:masters"';

@@ -2,7 +2,6 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
-import { TestApi } from "../../src/apiserver/testing/testApi.ts";
 import { applyIntent } from "../../src/intents/applyIntent.ts";
 import { draDefaults } from "../../src/kubelet/devices/draDevices.ts";
 import { nextForSlices } from "../../src/kubelet/devices/draDriver.ts";
@@ -27,6 +26,7 @@ import type { KubeObject } from "../../src/model/objects/object.ts";
 import type { Outcome } from "../../src/model/outcome.ts";
 import { findProfile, profilesWith } from "../../src/model/profiles/profiles.ts";
 import type { ObjectRef, ResourceRef } from "../../src/ports/kubeApi.ts";
+import { TestApi } from "../../testing/apiserver/testApi.ts";
 
 const nodes: ResourceRef = { group: "", version: "v1", plural: "nodes" };
 const pods: ResourceRef = { group: "", version: "v1", plural: "pods" };

@@ -1,18 +1,18 @@
 /** Simulated nodes on an API in memory with a clock that jumps from timer to timer: hours pass in seconds. */
 import { createApi } from "../../src/apiserver/createApi.ts";
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
-import { seededRandom } from "../../src/apiserver/testing/seededRandom.ts";
 import type { Component } from "../../src/control/component.ts";
 import { ensureDefinitions, ensureStartObjects } from "../../src/control/ensureObjects.ts";
 import { Controllers } from "../../src/control/runtime/controllers.ts";
 import { MetricsBook } from "../../src/control/runtime/metricsBook.ts";
-import { KeptLog } from "../../src/control/testing/keptLog.ts";
 import { fastDelays } from "../../src/kubelet/pods/podPlan.ts";
 import { nodesComponent } from "../../src/kubelet/run/nodesComponent.ts";
 import type { NodesOptions } from "../../src/kubelet/run/nodesOptions.ts";
 import { parsePool, profilesWith } from "../../src/model/profiles/profiles.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import { Heap } from "../../src/snapshot/heap.ts";
+import { seededRandom } from "../../testing/apiserver/seededRandom.ts";
+import { KeptLog } from "../../testing/control/keptLog.ts";
 
 interface Timer {
   readonly atMs: number;

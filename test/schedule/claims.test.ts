@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
 import { devicesComponent } from "../../src/control/devices/devicesComponent.ts";
 import { servedDevices } from "../../src/control/devices/servedDevices.ts";
-import { onlyVersions } from "../../src/control/testing/onlyVersions.ts";
 import type { Pod, ResourceClaim } from "../../src/model/kubernetes.generated.ts";
 import type { PodGroup } from "../../src/model/scheduling/podGroup.ts";
 import type { KubeApi } from "../../src/ports/kubeApi.ts";
+import { onlyVersions } from "../../testing/control/onlyVersions.ts";
 import { ScheduleCluster } from "./scheduleCluster.ts";
 
 const start = async (

@@ -1,17 +1,12 @@
 /** A cluster in memory with simulated nodes, the scheduler and the binder; time is moved by the test. */
 import { createAdmission } from "../../src/apiserver/admission/createAdmission.ts";
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
-import { settle } from "../../src/apiserver/testing/manualClock.ts";
-import { seededRandom } from "../../src/apiserver/testing/seededRandom.ts";
-import { TestApi } from "../../src/apiserver/testing/testApi.ts";
 import { binderComponent } from "../../src/control/bind/binderComponent.ts";
 import type { Component } from "../../src/control/component.ts";
 import { Controllers } from "../../src/control/runtime/controllers.ts";
 import { MetricsBook } from "../../src/control/runtime/metricsBook.ts";
 import { schedulerComponent } from "../../src/control/schedule/schedulerComponent.ts";
 import type { ShardOptions } from "../../src/control/schedule/shard.ts";
-import { FaultyKube } from "../../src/control/testing/faultyKube.ts";
-import { KeptLog } from "../../src/control/testing/keptLog.ts";
 import { workloads } from "../../src/control/workloads/workloads.ts";
 import { leanPod } from "../../src/decide/schedule/cluster/leanPod.ts";
 import type { Settings } from "../../src/decide/schedule/settings.ts";
@@ -25,6 +20,11 @@ import { isReservationPod } from "../../src/model/scheduling/keys.ts";
 import type { PodGroup } from "../../src/model/scheduling/podGroup.ts";
 import type { Queue } from "../../src/model/scheduling/queue.ts";
 import type { KubeApi } from "../../src/ports/kubeApi.ts";
+import { settle } from "../../testing/apiserver/manualClock.ts";
+import { seededRandom } from "../../testing/apiserver/seededRandom.ts";
+import { TestApi } from "../../testing/apiserver/testApi.ts";
+import { FaultyKube } from "../../testing/control/faultyKube.ts";
+import { KeptLog } from "../../testing/control/keptLog.ts";
 
 export class ScheduleCluster {
   readonly api: TestApi;

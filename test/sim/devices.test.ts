@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
+import { findScenario } from "../../src/cli/simulator/scenarios.ts";
 import type { KubeObject } from "../../src/model/objects/object.ts";
 import type { KubeApi } from "../../src/ports/kubeApi.ts";
 import { devicesScenario } from "../../src/sim/devices/scenario.ts";
 import { runSeeds } from "../../src/sim/runSeeds.ts";
 import type { Scenario } from "../../src/sim/scenario.ts";
-import { findScenario } from "../../src/sim/scenarios.ts";
 import { told, toldOfFresh } from "./slice.ts";
 
 function named(name: string): Scenario {

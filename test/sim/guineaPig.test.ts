@@ -7,13 +7,13 @@ import { setTimeout as promisedTimeout } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
+import { findScenario } from "../../src/cli/simulator/scenarios.ts";
 import { faultKinds } from "../../src/sim/faults.ts";
 import { mistakes } from "../../src/sim/guineaPig/mistakes.ts";
 import { podSetScenario } from "../../src/sim/guineaPig/scenario.ts";
 import { timeline, violationReport } from "../../src/sim/report.ts";
 import { runSeed, withTripwires } from "../../src/sim/runSeed.ts";
 import { runSeeds } from "../../src/sim/runSeeds.ts";
-import { findScenario } from "../../src/sim/scenarios.ts";
 import { shrink } from "../../src/sim/shrink.ts";
 
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { exhibits, findExhibit, invariantOf, playExhibit } from "../../src/sim/museum/museum.ts";
+import { exhibits, findExhibit, invariantOf, playExhibit } from "../../races/museum.ts";
 import { timeline } from "../../src/sim/report.ts";
 import { runSeeds } from "../../src/sim/runSeeds.ts";
 

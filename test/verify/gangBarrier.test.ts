@@ -1,13 +1,13 @@
 /** The proof itself is tried on schedulers that do wrong: one that passes everybody proves nothing. */
 import { expect, test } from "vitest";
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
-import { TestApi } from "../../src/apiserver/testing/testApi.ts";
 import type { CheckFinding } from "../../src/decide/verify/check.ts";
 import { gangSize } from "../../src/kubelet/barrier/barrierObjects.ts";
 import { proveGangBarrier } from "../../src/kubelet/barrier/gangBarrier.ts";
 import type { Node, Pod } from "../../src/model/kubernetes.generated.ts";
 import { schedulingDefinitions } from "../../src/model/scheduling/definitions.ts";
 import type { KubeApi } from "../../src/ports/kubeApi.ts";
+import { TestApi } from "../../testing/apiserver/testApi.ts";
 
 const pods = { group: "", version: "v1", plural: "pods" };
 const nodes = { group: "", version: "v1", plural: "nodes" };

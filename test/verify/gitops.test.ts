@@ -1,11 +1,11 @@
 /** The gate against a server that serves minimal definitions of Argo CD and Flux. */
 import { expect, test } from "vitest";
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
-import { TestApi } from "../../src/apiserver/testing/testApi.ts";
 import { takeSnapshot } from "../../src/control/verify/takeSnapshot.ts";
 import { kindsFor } from "../../src/decide/verify/checks.ts";
 import { judge } from "../../src/decide/verify/judge.ts";
 import { verifyConfig } from "../../src/decide/verify/verifyConfig.ts";
+import { TestApi } from "../../testing/apiserver/testApi.ts";
 import { gitopsDefinitions } from "./gitopsDefinitions.ts";
 
 interface Gated {

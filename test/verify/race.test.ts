@@ -1,15 +1,16 @@
 import { expect, test } from "vitest";
+import { scene } from "../../races/exhibit.ts";
 import { ObjectStore } from "../../src/apiserver/storage/objectStore.ts";
-import { ManualClock } from "../../src/apiserver/testing/manualClock.ts";
 import type { Invariant } from "../../src/sim/invariant.ts";
 import { checkAlways, checkAtRest } from "../../src/sim/invariants/checksHold.ts";
-import { at, kinds, person, plain, pod, scene } from "../../src/sim/museum/exhibit.ts";
 import { runSeed, withTripwires } from "../../src/sim/runSeed.ts";
 import { runSeeds } from "../../src/sim/runSeeds.ts";
 import type { Scenario } from "../../src/sim/scenario.ts";
+import { at, kinds, person, plain, pod } from "../../src/sim/sceneKit.ts";
 import { barrierScenario } from "../../src/sim/verify/barrierScenario.ts";
 import { linesIn, numbersAddUp, saidLine } from "../../src/sim/verify/observedVerdicts.ts";
 import { verifyScenario } from "../../src/sim/verify/scenario.ts";
+import { ManualClock } from "../../testing/apiserver/manualClock.ts";
 
 /** The thousand runs are played by `npm run sim:long`. */
 const slice = 5;

@@ -1,11 +1,11 @@
 /** Flakes that were seen in the field, as timelines: what the cluster did, and what must be said about it. */
 import { describe, expect, test } from "vitest";
-import { ManualClock } from "../../src/apiserver/testing/manualClock.ts";
 import { guardTarget } from "../../src/control/verify/guardTarget.ts";
 import { budgetMs } from "../../src/decide/verify/settling.ts";
 import type { KubeObject } from "../../src/model/objects/object.ts";
 import type { Status } from "../../src/model/objects/status.ts";
 import { type Refusal, refused } from "../../src/model/outcome.ts";
+import { ManualClock } from "../../testing/apiserver/manualClock.ts";
 import { anHourAgo, custom, event, job, node, owner, pod, pods, refusedBy, startMs } from "./builders.ts";
 import { play } from "./play.ts";
 import { type ListCall, type Moment, ScriptedApi } from "./scriptedApi.ts";

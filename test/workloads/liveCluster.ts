@@ -1,19 +1,19 @@
 /** An API server in memory with the cluster's own controllers, the default scheduler and nodes, on a clock that the test moves. */
 import { createAdmission } from "../../src/apiserver/admission/createAdmission.ts";
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
-import { seededRandom } from "../../src/apiserver/testing/seededRandom.ts";
-import { TestApi } from "../../src/apiserver/testing/testApi.ts";
 import type { Component } from "../../src/control/component.ts";
 import { Controllers } from "../../src/control/runtime/controllers.ts";
 import { MetricsBook } from "../../src/control/runtime/metricsBook.ts";
 import { schedulerComponent } from "../../src/control/schedule/schedulerComponent.ts";
-import { FaultyKube } from "../../src/control/testing/faultyKube.ts";
-import { KeptLog } from "../../src/control/testing/keptLog.ts";
 import { workloads } from "../../src/control/workloads/workloads.ts";
 import type * as k from "../../src/model/kubernetes.generated.ts";
 import type { KubeObject } from "../../src/model/objects/object.ts";
 import { formatTime } from "../../src/model/values/time.ts";
 import { type LifeOf, tinyKubelet } from "../../src/sim/workloads/tinyKubelet.ts";
+import { seededRandom } from "../../testing/apiserver/seededRandom.ts";
+import { TestApi } from "../../testing/apiserver/testApi.ts";
+import { FaultyKube } from "../../testing/control/faultyKube.ts";
+import { KeptLog } from "../../testing/control/keptLog.ts";
 
 const caller = {
   user: { username: "system:kube-controller-manager", groups: ["system:masters"] },

@@ -4,7 +4,6 @@
  */
 import { describe, expect, test } from "vitest";
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
-import { TestApi } from "../../src/apiserver/testing/testApi.ts";
 import { decideDeployment } from "../../src/decide/workloads/deployments/deployment.ts";
 import { decideReplicaSet } from "../../src/decide/workloads/deployments/replicaSet.ts";
 import { decideCronJob } from "../../src/decide/workloads/jobs/cronJob.ts";
@@ -20,6 +19,7 @@ import type * as k from "../../src/model/kubernetes.generated.ts";
 import type { Decision } from "../../src/model/objects/draft.ts";
 import type { KubeObject } from "../../src/model/objects/object.ts";
 import { formatTime } from "../../src/model/values/time.ts";
+import { TestApi } from "../../testing/apiserver/testApi.ts";
 
 const caller = {
   user: { username: "system:kube-controller-manager", groups: ["system:masters"] },

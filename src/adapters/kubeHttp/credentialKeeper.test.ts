@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { ManualClock } from "../../apiserver/testing/manualClock.ts";
+import { ManualClock } from "../../../testing/apiserver/manualClock.ts";
 import type { Log } from "../../ports/log.ts";
 import { CredentialKeeper } from "./credentialKeeper.ts";
 

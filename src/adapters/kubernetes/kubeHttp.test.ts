@@ -1,12 +1,5 @@
 import { gzipSync } from "node:zlib";
 import { afterEach, describe, expect, test } from "vitest";
-import { ManualClock, settle } from "../../apiserver/testing/manualClock.ts";
-import type { Json } from "../../model/objects/json.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
-import type { Outcome, RefusalReason } from "../../model/outcome.ts";
-import type { KubeApi, ObjectRef, Patch, ResourceRef, WatchEvent, WatchOptions } from "../../ports/kubeApi.ts";
-import type { Log, LogFields } from "../../ports/log.ts";
-import { type CredentialSource, fixedCredentials } from "../kubeHttp/connection.ts";
 import {
   type Answer,
   cut,
@@ -16,7 +9,14 @@ import {
   silence,
   status,
   text,
-} from "../kubeHttp/testing/scriptedServer.ts";
+} from "../../../testing/adapters/scriptedServer.ts";
+import { ManualClock, settle } from "../../../testing/apiserver/manualClock.ts";
+import type { Json } from "../../model/objects/json.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import type { Outcome, RefusalReason } from "../../model/outcome.ts";
+import type { KubeApi, ObjectRef, Patch, ResourceRef, WatchEvent, WatchOptions } from "../../ports/kubeApi.ts";
+import type { Log, LogFields } from "../../ports/log.ts";
+import { type CredentialSource, fixedCredentials } from "../kubeHttp/connection.ts";
 import { type KubeHttp, type KubeHttpOptions, kubeHttp } from "./kubeHttp.ts";
 
 const maps: ResourceRef = { group: "", version: "v1", plural: "configmaps" };

@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
+import { KeptLog } from "../../../testing/control/keptLog.ts";
 import { createApi } from "../../apiserver/createApi.ts";
 import { inProcessKube } from "../../apiserver/kubeApi.ts";
 import { Controllers } from "../../control/runtime/controllers.ts";
 import { MetricsBook } from "../../control/runtime/metricsBook.ts";
 import { Channel } from "../../control/runtime/sources.ts";
-import { KeptLog } from "../../control/testing/keptLog.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import { systemClock } from "../systemClock.ts";

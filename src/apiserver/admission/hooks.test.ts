@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
+import { TestApi } from "../../../testing/apiserver/testApi.ts";
 import type { AdmissionHook } from "../../model/objects/admissionHook.ts";
 import type { FieldError } from "../../model/objects/fieldError.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { inProcessKube } from "../kubeApi.ts";
-import { TestApi } from "../testing/testApi.ts";
 import { createAdmission } from "./createAdmission.ts";
 
 const pods = { group: "", version: "v1", plural: "pods" };

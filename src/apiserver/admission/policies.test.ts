@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { configMapNamed, namespaceNamed, refusal, TestApi } from "../testing/testApi.ts";
+import { configMapNamed, namespaceNamed, refusal, TestApi } from "../../../testing/apiserver/testApi.ts";
 import { createAdmission } from "./createAdmission.ts";
 
 const maps = "/configmaps";

@@ -2,10 +2,10 @@ import { Buffer } from "node:buffer";
 import { createServer, type Server } from "node:https";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { seededRandom } from "../../../testing/apiserver/seededRandom.ts";
+import { configMapNamed, namespaceNamed, podNamed, refusal, TestApi } from "../../../testing/apiserver/testApi.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { memoryKeyFiles, openPki } from "../auth/pki.ts";
-import { seededRandom } from "../testing/seededRandom.ts";
-import { configMapNamed, namespaceNamed, podNamed, refusal, TestApi } from "../testing/testApi.ts";
 import { sideRecord } from "../verbs/core.ts";
 import { createAdmission } from "./createAdmission.ts";
 

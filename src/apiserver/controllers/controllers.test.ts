@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
+import { configMapNamed, podNamed, TestApi } from "../../../testing/apiserver/testApi.ts";
 import type { Pod, PodDisruptionBudget } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
-import { configMapNamed, podNamed, TestApi } from "../testing/testApi.ts";
 
 const budgets = "policy/poddisruptionbudgets";
 

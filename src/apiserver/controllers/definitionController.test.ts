@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
+import { configMapNamed, refusal, TestApi } from "../../../testing/apiserver/testApi.ts";
 import type { CustomResourceDefinition } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
-import { configMapNamed, refusal, TestApi } from "../testing/testApi.ts";
 
 const definitions = "apiextensions.k8s.io/customresourcedefinitions";
 const widgets = "example.com/widgets";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
+import { configMapNamed, namespaceNamed, podNamed, TestApi } from "../../../testing/apiserver/testApi.ts";
 import type { KubeObject, OwnerReference } from "../../model/objects/object.ts";
-import { configMapNamed, namespaceNamed, podNamed, TestApi } from "../testing/testApi.ts";
 
 const maps = "/configmaps";
 

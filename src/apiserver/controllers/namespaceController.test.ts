@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
+import { configMapNamed, namespaceNamed, podNamed, refusal, TestApi } from "../../../testing/apiserver/testApi.ts";
 import type { Namespace } from "../../model/kubernetes.generated.ts";
-import { configMapNamed, namespaceNamed, podNamed, refusal, TestApi } from "../testing/testApi.ts";
 
 async function filled(): Promise<TestApi> {
   const api = await TestApi.start();

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { ManualClock, settle } from "../testing/manualClock.ts";
+import { ManualClock, settle } from "../../../testing/apiserver/manualClock.ts";
 import { Turns, type WorkQueueOptions } from "./workQueue.ts";
 
 function queueOf(work: WorkQueueOptions<string>["work"], failed?: WorkQueueOptions<string>["failed"]) {

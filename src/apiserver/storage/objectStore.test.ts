@@ -1,9 +1,9 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { describe, expect, test } from "vitest";
+import { ManualClock, settle } from "../../../testing/apiserver/manualClock.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { Store, StoredChange } from "../../ports/store.ts";
-import { ManualClock, settle } from "../testing/manualClock.ts";
 import { ObjectStore } from "./objectStore.ts";
 
 function pod(name: string): KubeObject {

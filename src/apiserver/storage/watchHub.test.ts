@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { ManualClock, settle } from "../../../testing/apiserver/manualClock.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { Store } from "../../ports/store.ts";
-import { ManualClock, settle } from "../testing/manualClock.ts";
 import { ObjectStore } from "./objectStore.ts";
 import type { Version } from "./version.ts";
 import { type WatchEvent, type WatchFilter, WatchHub } from "./watchHub.ts";

@@ -1,6 +1,6 @@
+import type { Exhibit, Variant } from "../../../races/exhibit.ts";
+import { exhibits, findExhibit, invariantOf, isBuggy, playExhibit, variantsOf } from "../../../races/museum.ts";
 import { UserError } from "../../model/userError.ts";
-import type { Exhibit, Variant } from "../../sim/museum/exhibit.ts";
-import { exhibits, findExhibit, invariantOf, isBuggy, playExhibit, variantsOf } from "../../sim/museum/museum.ts";
 import { timeline } from "../../sim/report.ts";
 import { figures, figuresLine, seedCount, told, wholeNumber } from "./sim.ts";
 

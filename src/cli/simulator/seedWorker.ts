@@ -1,7 +1,7 @@
 import { parentPort } from "node:worker_threads";
 import { assert } from "../../model/assert.ts";
 import { runSeeds } from "../../sim/runSeeds.ts";
-import { findScenario } from "../../sim/scenarios.ts";
+import { findScenario } from "./scenarios.ts";
 import type { PlayedSeed, SeedOrder } from "./seedsOnCores.ts";
 
 /** A thread that plays the seeds it is given, and tells what came of each. */

@@ -2,8 +2,8 @@ import { UserError } from "../../model/userError.ts";
 import { violationReport } from "../../sim/report.ts";
 import { runSeed, type SeedResult, withTripwires } from "../../sim/runSeed.ts";
 import type { Scenario } from "../../sim/scenario.ts";
-import { findScenario, scenarios } from "../../sim/scenarios.ts";
 import { type Shrunk, shrink } from "../../sim/shrink.ts";
+import { findScenario, scenarios } from "./scenarios.ts";
 import { coresHere, type PlayedSeeds, seedsOnCores } from "./seedsOnCores.ts";
 
 export interface SimRunOptions {

@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
+import { settle } from "../../../testing/apiserver/manualClock.ts";
+import { seededRandom } from "../../../testing/apiserver/seededRandom.ts";
+import { configMapNamed, TestApi } from "../../../testing/apiserver/testApi.ts";
+import { FaultyKube } from "../../../testing/control/faultyKube.ts";
+import { KeptLog } from "../../../testing/control/keptLog.ts";
 import { inProcessKube } from "../../apiserver/kubeApi.ts";
-import { settle } from "../../apiserver/testing/manualClock.ts";
-import { seededRandom } from "../../apiserver/testing/seededRandom.ts";
-import { configMapNamed, TestApi } from "../../apiserver/testing/testApi.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { MetricsBook } from "../runtime/metricsBook.ts";
-import { FaultyKube } from "../testing/faultyKube.ts";
-import { KeptLog } from "../testing/keptLog.ts";
 import { NewestOf } from "./newestOf.ts";
 import { ObjectCache } from "./objectCache.ts";
 

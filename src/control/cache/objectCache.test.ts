@@ -1,17 +1,17 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { settle } from "../../../testing/apiserver/manualClock.ts";
+import { seededRandom } from "../../../testing/apiserver/seededRandom.ts";
+import { configMapNamed, TestApi } from "../../../testing/apiserver/testApi.ts";
+import { FaultyKube } from "../../../testing/control/faultyKube.ts";
+import { KeptLog } from "../../../testing/control/keptLog.ts";
 import { inProcessKube } from "../../apiserver/kubeApi.ts";
-import { settle } from "../../apiserver/testing/manualClock.ts";
-import { seededRandom } from "../../apiserver/testing/seededRandom.ts";
-import { configMapNamed, TestApi } from "../../apiserver/testing/testApi.ts";
 import { keyOfObject } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { refused } from "../../model/outcome.ts";
 import type { KubeApi, WatchSink } from "../../ports/kubeApi.ts";
 import { CancelSource } from "../runtime/cancelSource.ts";
 import { MetricsBook } from "../runtime/metricsBook.ts";
-import { FaultyKube } from "../testing/faultyKube.ts";
-import { KeptLog } from "../testing/keptLog.ts";
 import { ObjectCache, type ObjectCacheOptions } from "./objectCache.ts";
 
 const configMaps = { group: "", version: "v1", plural: "configmaps" };

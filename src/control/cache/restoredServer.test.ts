@@ -1,15 +1,15 @@
 import { expect, test } from "vitest";
+import { settle } from "../../../testing/apiserver/manualClock.ts";
+import { seededRandom } from "../../../testing/apiserver/seededRandom.ts";
+import { configMapNamed, TestApi } from "../../../testing/apiserver/testApi.ts";
+import { FaultyKube } from "../../../testing/control/faultyKube.ts";
+import { KeptLog } from "../../../testing/control/keptLog.ts";
 import { inProcessKube } from "../../apiserver/kubeApi.ts";
-import { settle } from "../../apiserver/testing/manualClock.ts";
-import { seededRandom } from "../../apiserver/testing/seededRandom.ts";
-import { configMapNamed, TestApi } from "../../apiserver/testing/testApi.ts";
 import { refused } from "../../model/outcome.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import { Controllers } from "../runtime/controllers.ts";
 import { MetricsBook } from "../runtime/metricsBook.ts";
 import { forObject, kindSource } from "../runtime/sources.ts";
-import { FaultyKube } from "../testing/faultyKube.ts";
-import { KeptLog } from "../testing/keptLog.ts";
 
 const configMaps = { group: "", version: "v1", plural: "configmaps" };
 

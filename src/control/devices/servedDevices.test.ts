@@ -1,14 +1,14 @@
 import { describe, expect, test } from "vitest";
+import { settle } from "../../../testing/apiserver/manualClock.ts";
+import { seededRandom } from "../../../testing/apiserver/seededRandom.ts";
+import { namespaceNamed, TestApi } from "../../../testing/apiserver/testApi.ts";
+import { KeptLog } from "../../../testing/control/keptLog.ts";
+import { onlyVersions } from "../../../testing/control/onlyVersions.ts";
 import { inProcessKube } from "../../apiserver/kubeApi.ts";
-import { settle } from "../../apiserver/testing/manualClock.ts";
-import { seededRandom } from "../../apiserver/testing/seededRandom.ts";
-import { namespaceNamed, TestApi } from "../../apiserver/testing/testApi.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import { Controllers } from "../runtime/controllers.ts";
 import { MetricsBook } from "../runtime/metricsBook.ts";
-import { KeptLog } from "../testing/keptLog.ts";
-import { onlyVersions } from "../testing/onlyVersions.ts";
 import { servedDevices } from "./servedDevices.ts";
 
 const group = "resource.k8s.io";

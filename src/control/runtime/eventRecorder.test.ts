@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
+import { settle } from "../../../testing/apiserver/manualClock.ts";
+import { podNamed, TestApi } from "../../../testing/apiserver/testApi.ts";
+import { FaultyKube } from "../../../testing/control/faultyKube.ts";
+import { KeptLog } from "../../../testing/control/keptLog.ts";
 import { inProcessKube } from "../../apiserver/kubeApi.ts";
-import { settle } from "../../apiserver/testing/manualClock.ts";
-import { podNamed, TestApi } from "../../apiserver/testing/testApi.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
-import { FaultyKube } from "../testing/faultyKube.ts";
-import { KeptLog } from "../testing/keptLog.ts";
 import { EventRecorder } from "./eventRecorder.ts";
 import { MetricsBook } from "./metricsBook.ts";
 

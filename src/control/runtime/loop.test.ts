@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { ManualClock, settle } from "../../apiserver/testing/manualClock.ts";
+import { ManualClock, settle } from "../../../testing/apiserver/manualClock.ts";
+import { KeptLog } from "../../../testing/control/keptLog.ts";
 import { assert } from "../../model/assert.ts";
 import { type RefusalReason, refused } from "../../model/outcome.ts";
-import { KeptLog } from "../testing/keptLog.ts";
 import { Loop, type LoopOptions, type Reconcile, reconcileResultOf } from "./loop.ts";
 import { MetricsBook } from "./metricsBook.ts";
 import { WorkQueue } from "./workQueue.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { ManualClock } from "../../apiserver/testing/manualClock.ts";
-import { seededRandom } from "../../apiserver/testing/seededRandom.ts";
+import { ManualClock } from "../../../testing/apiserver/manualClock.ts";
+import { seededRandom } from "../../../testing/apiserver/seededRandom.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { CacheEvent } from "../cache/objectCache.ts";
 import {

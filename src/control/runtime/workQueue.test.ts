@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { ManualClock } from "../../apiserver/testing/manualClock.ts";
-import { SteppedClock } from "../testing/steppedClock.ts";
+import { ManualClock } from "../../../testing/apiserver/manualClock.ts";
+import { SteppedClock } from "../../../testing/control/steppedClock.ts";
 import { MetricsBook } from "./metricsBook.ts";
 import { lowPriority, WorkQueue, type WorkQueueOptions } from "./workQueue.ts";
 

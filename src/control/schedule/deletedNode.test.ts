@@ -1,7 +1,9 @@
 import { describe, expect, test } from "vitest";
+import { seededRandom } from "../../../testing/apiserver/seededRandom.ts";
+import { namespaceNamed, TestApi } from "../../../testing/apiserver/testApi.ts";
+import { FaultyKube } from "../../../testing/control/faultyKube.ts";
+import { KeptLog } from "../../../testing/control/keptLog.ts";
 import { inProcessKube } from "../../apiserver/kubeApi.ts";
-import { seededRandom } from "../../apiserver/testing/seededRandom.ts";
-import { namespaceNamed, TestApi } from "../../apiserver/testing/testApi.ts";
 import { defaultSettings } from "../../decide/schedule/settings.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
@@ -10,8 +12,6 @@ import { kaiSchedulerName } from "../../model/scheduling/keys.ts";
 import { ensureDefinitions, ensureStartObjects } from "../ensureObjects.ts";
 import { Controllers } from "../runtime/controllers.ts";
 import { MetricsBook } from "../runtime/metricsBook.ts";
-import { FaultyKube } from "../testing/faultyKube.ts";
-import { KeptLog } from "../testing/keptLog.ts";
 import { addScheduler, schedulerComponent } from "./schedulerComponent.ts";
 
 const pods = { group: "", version: "v1", plural: "pods" };

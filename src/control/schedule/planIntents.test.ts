@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
+import { gang, group, node, pod, startMs, type WorldWords, world } from "../../../testing/decide/scheduleCluster.ts";
 import { cycle } from "../../decide/schedule/cycle.ts";
-import { gang, group, node, pod, startMs, type WorldWords, world } from "../../decide/schedule/testCluster.ts";
 import type { BindRequest } from "../../model/scheduling/bindRequest.ts";
 import { commitsOf } from "./planIntents.ts";
 

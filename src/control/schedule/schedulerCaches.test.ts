@@ -1,8 +1,9 @@
 import { expect, test } from "vitest";
+import { settle } from "../../../testing/apiserver/manualClock.ts";
+import { seededRandom } from "../../../testing/apiserver/seededRandom.ts";
+import { namespaceNamed, TestApi } from "../../../testing/apiserver/testApi.ts";
+import { KeptLog } from "../../../testing/control/keptLog.ts";
 import { inProcessKube } from "../../apiserver/kubeApi.ts";
-import { settle } from "../../apiserver/testing/manualClock.ts";
-import { seededRandom } from "../../apiserver/testing/seededRandom.ts";
-import { namespaceNamed, TestApi } from "../../apiserver/testing/testApi.ts";
 import { newReservation, reservationDefaults } from "../../decide/bind/reservation.ts";
 import { defaultSettings } from "../../decide/schedule/settings.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
@@ -11,7 +12,6 @@ import { reservationNamespace } from "../../model/scheduling/keys.ts";
 import type { KubeApi, WatchEvent } from "../../ports/kubeApi.ts";
 import { Controllers } from "../runtime/controllers.ts";
 import { MetricsBook } from "../runtime/metricsBook.ts";
-import { KeptLog } from "../testing/keptLog.ts";
 import { refs, SchedulerCaches } from "./schedulerCaches.ts";
 
 const ref = { ...refs.pods, namespace: "a", name: "p" };

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
+import { userPod } from "../../../testing/decide/bindCluster.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { readGpuRequest } from "../schedule/cluster/gpuRequest.ts";
 import { fractionErrors, fractionHooks, fractionRules, sharedPod } from "./admitFraction.ts";
-import { userPod } from "./testWorld.ts";
 
 function asking(annotations: Record<string, string>, spec: object = {}, name = "f"): Pod {
   return userPod({ name, node: undefined, groups: [], annotations, spec: { schedulerName: "kai-scheduler", ...spec } });

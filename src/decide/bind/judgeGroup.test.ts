@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
+import { group, request, reserved, userPod } from "../../../testing/decide/bindCluster.ts";
 import { isReservationPod } from "../../model/scheduling/keys.ts";
 import { type GroupView, judgeGroup, protects, releasedAnnotation } from "./judgeGroup.ts";
-import { group, request, reserved, userPod } from "./testWorld.ts";
 
 const f = userPod({ device: "GPU-1" });
 const unbound = userPod({ node: undefined, phase: "Pending" });

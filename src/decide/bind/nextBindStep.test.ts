@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
+import { node, request, reserved, userPod } from "../../../testing/decide/bindCluster.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { annotationKeys, labelKeys } from "../../model/scheduling/keys.ts";
 import { type BindView, nextBindStep } from "./nextBindStep.ts";
 import { devicesAnnotation, newReservation, reservationDefaults, reservationName } from "./reservation.ts";
-import { node, request, reserved, userPod } from "./testWorld.ts";
 
 const waitingPod = userPod({ node: undefined, phase: "Pending", groups: [] });
 const held = { "uid-f": "team/f" };

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
+import { userPod } from "../../../testing/decide/bindCluster.ts";
 import { releasePod } from "./releasePod.ts";
-import { userPod } from "./testWorld.ts";
 
 const patchOf = (...args: Parameters<typeof releasePod>) => releasePod(...args).patch;
 

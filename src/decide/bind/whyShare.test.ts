@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
+import { request, reserved, userPod } from "../../../testing/decide/bindCluster.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { reservationName } from "./reservation.ts";
-import { request, reserved, userPod } from "./testWorld.ts";
 import { whyShare } from "./whyShare.ts";
 
 const asking = (annotations: Record<string, string>, spec = {}): Pod =>

@@ -1,11 +1,5 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { AllocationResult, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
-import { type ClaimsFit, ClaimTrial, type DeviceView, fitClaims } from "./claimTrial.ts";
-import { allocatedStateOf } from "./search/allocatedState.ts";
-import { allFeatures } from "./search/features.ts";
-import { SliceBook } from "./search/pools.ts";
-import { SelectorCache } from "./search/selectors.ts";
 import {
   claim,
   classA,
@@ -17,7 +11,13 @@ import {
   request,
   shareableClass,
   slice,
-} from "./testCluster.ts";
+} from "../../../testing/decide/deviceCluster.ts";
+import type { AllocationResult, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
+import { type ClaimsFit, ClaimTrial, type DeviceView, fitClaims } from "./claimTrial.ts";
+import { allocatedStateOf } from "./search/allocatedState.ts";
+import { allFeatures } from "./search/features.ts";
+import { SliceBook } from "./search/pools.ts";
+import { SelectorCache } from "./search/selectors.ts";
 
 const slices = [
   slice("slice-1", { pool: "pool-1", at: "node-1", devices: ["d1", "d2"] }),

@@ -1,14 +1,5 @@
 /** From a pod's claims to a verdict on a node, by the names that Kubernetes' own table of its plug-in gives the cases. */
 import { describe, expect, test } from "vitest";
-import type { AllocationResult, Pod, PodGroup, ResourceClaim } from "../../model/kubernetes.generated.ts";
-import { deallocate, mayDeallocate, nextBindStep, unreserve } from "./claims/bindClaim.ts";
-import { claimsOfPod } from "./claims/podClaims.ts";
-import { groupOfPod, type PodsGroup } from "./claims/podsGroup.ts";
-import { askNode, bindingOf, prepareClaims } from "./placeClaims.ts";
-import { AllocatedSets, allocatedStateOf } from "./search/allocatedState.ts";
-import { allFeatures, type DeviceFeatures } from "./search/features.ts";
-import { SliceBook } from "./search/pools.ts";
-import { SelectorCache } from "./search/selectors.ts";
 import {
   claim,
   classA,
@@ -22,7 +13,16 @@ import {
   request,
   slice,
   taint,
-} from "./testCluster.ts";
+} from "../../../testing/decide/deviceCluster.ts";
+import type { AllocationResult, Pod, PodGroup, ResourceClaim } from "../../model/kubernetes.generated.ts";
+import { deallocate, mayDeallocate, nextBindStep, unreserve } from "./claims/bindClaim.ts";
+import { claimsOfPod } from "./claims/podClaims.ts";
+import { groupOfPod, type PodsGroup } from "./claims/podsGroup.ts";
+import { askNode, bindingOf, prepareClaims } from "./placeClaims.ts";
+import { AllocatedSets, allocatedStateOf } from "./search/allocatedState.ts";
+import { allFeatures, type DeviceFeatures } from "./search/features.ts";
+import { SliceBook } from "./search/pools.ts";
+import { SelectorCache } from "./search/selectors.ts";
 
 const nowMs = Date.parse("2026-01-01T01:00:00Z");
 const pod = (more: { spec?: object; status?: object } = {}): Pod =>

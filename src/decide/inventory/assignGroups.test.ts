@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { gpuType, group } from "../../sim/inventory/builders.ts";
 import { assignGroups } from "./assignGroups.ts";
-import { gpuType, group } from "./testing/builders.ts";
 
 const names = { prefix: "p", aliases: { "t4-az2": "t4" } };
 const types = [

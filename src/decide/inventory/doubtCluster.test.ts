@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
+import { node, nowMs } from "../../sim/inventory/builders.ts";
 import { heartbeatClockMs, whyClusterIsDoubted } from "./doubtCluster.ts";
 import { nodeRulesDefault } from "./schedulableNode.ts";
-import { node, nowMs } from "./testing/builders.ts";
 
 const minuteMs = 60_000;
 const beating = (name: string, agoMinutes: number, ready = "True") =>

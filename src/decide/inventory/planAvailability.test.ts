@@ -3,9 +3,9 @@ import { describe, expect, test } from "vitest";
 import type { ScalingGroup } from "../../model/inventory/cloud.ts";
 import type { GpuTypeRow, ReservationRow } from "../../model/inventory/rows.ts";
 import type { Node, Pod, ResourceClaim, ResourceSlice } from "../../model/kubernetes.generated.ts";
+import { gpuType, group, node, noNumbers, nowMs, pod, reservation } from "../../sim/inventory/builders.ts";
 import { inventorySnapshot } from "./inventorySnapshot.ts";
 import { type AvailabilityInput, planAvailability } from "./planAvailability.ts";
-import { gpuType, group, node, noNumbers, nowMs, pod, reservation } from "./testing/builders.ts";
 
 interface World {
   types?: GpuTypeRow[];

@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { type DiskWorld, decideDisks } from "../../../testing/decide/inventoryDisks.ts";
 import type { CloudVolume } from "../../model/inventory/cloud.ts";
 import type { DiskRow } from "../../model/inventory/rows.ts";
-import { attached, disk, nowMs, reservation, snapshot, volume } from "./testing/builders.ts";
-import { type DiskWorld, decideDisks } from "./testing/decideDisks.ts";
+import { attached, disk, nowMs, reservation, snapshot, volume } from "../../sim/inventory/builders.ts";
 
 /** A row that already says what the cloud says about its volume. */
 const settled = (name: string, volumeId: string, more: Partial<DiskRow> = {}): DiskRow =>

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { CloudSnapshot } from "../../model/inventory/cloud.ts";
+import { nowMs, snapshot } from "../../sim/inventory/builders.ts";
 import { isForeign, SnapshotSets, snapshotRulesDefault, windowDays, windowStartMs } from "./snapshotSets.ts";
-import { nowMs, snapshot } from "./testing/builders.ts";
 
 const mine = { "gpu-dev-user": "ada", disk_name: "d" };
 const owner = { key: "k", name: { user: "ada", disk: "d" }, volumeId: "v1" };

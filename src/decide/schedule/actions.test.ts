@@ -1,7 +1,4 @@
 import { describe, expect, test } from "vitest";
-import type { PodGroupSpec } from "../../model/scheduling/podGroup.ts";
-import { cycle, type Plan } from "./cycle.ts";
-import type { ActionName, Settings } from "./settings.ts";
 import {
   gang,
   gpuBounds,
@@ -12,7 +9,10 @@ import {
   together,
   type WorldWords,
   world,
-} from "./testCluster.ts";
+} from "../../../testing/decide/scheduleCluster.ts";
+import type { PodGroupSpec } from "../../model/scheduling/podGroup.ts";
+import { cycle, type Plan } from "./cycle.ts";
+import type { ActionName, Settings } from "./settings.ts";
 
 /** What every action asks before it looks at a job, and what it remembers of those that failed. */
 

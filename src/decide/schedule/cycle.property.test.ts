@@ -1,5 +1,18 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import {
+  carryOut,
+  evicted,
+  gang,
+  group,
+  node,
+  outcome,
+  pod,
+  queue,
+  startMs,
+  together,
+  world,
+} from "../../../testing/decide/scheduleCluster.ts";
 import type { Pod, PriorityClass } from "../../model/kubernetes.generated.ts";
 import { type PodGroup, shippedPriorityClasses } from "../../model/scheduling/podGroup.ts";
 import { Cluster } from "./cluster/cluster.ts";
@@ -7,7 +20,6 @@ import type { Job } from "./cluster/job.ts";
 import { isAllocatedStatus } from "./cluster/task.ts";
 import { cycle, type Plan } from "./cycle.ts";
 import type { Settings } from "./settings.ts";
-import { carryOut, evicted, gang, group, node, outcome, pod, queue, startMs, together, world } from "./testCluster.ts";
 
 const runs = 100;
 const nowMs = startMs + 60_000;

@@ -1,5 +1,4 @@
 import { describe, expect, test } from "vitest";
-import { formatTime } from "../../model/values/time.ts";
 import {
   carryOut,
   decide,
@@ -14,7 +13,8 @@ import {
   startMs,
   together,
   world,
-} from "./testCluster.ts";
+} from "../../../testing/decide/scheduleCluster.ts";
+import { formatTime } from "../../model/values/time.ts";
 
 const running = (name: string, count: number, on: string, spec: Parameters<typeof group>[1] = {}, words = {}) =>
   gang(name, count, { gpus: 1, on, ...words }, spec);

@@ -12,7 +12,7 @@ import {
   startMs,
   together,
   world,
-} from "./testCluster.ts";
+} from "../../../testing/decide/scheduleCluster.ts";
 
 /** What others were evicted for is kept until it is taken, and nobody takes it twice. */
 

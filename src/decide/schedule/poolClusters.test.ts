@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
+import { gang, node, queue, startMs, together } from "../../../testing/decide/scheduleCluster.ts";
 import type { SchedulingShard } from "../../model/scheduling/schedulingShard.ts";
 import { answerWhy, jobRows, queueRows } from "./explain/report.ts";
 import { poolClusters } from "./poolClusters.ts";
-import { gang, node, queue, startMs, together } from "./testCluster.ts";
 
 const none = { topologies: [], requests: [], priorityClasses: [], claims: [], volumes: [], classes: [] };
 const label = { "kai.scheduler/node-pool": "gold" };

@@ -1,11 +1,23 @@
 import { describe, expect, test } from "vitest";
+import {
+  addPod,
+  decide,
+  gang,
+  group,
+  node,
+  outcome,
+  pod,
+  queue,
+  startMs,
+  together,
+  world,
+} from "../../../testing/decide/scheduleCluster.ts";
 import { shippedPriorityClasses } from "../../model/scheduling/podGroup.ts";
 import { durationToMs } from "../../model/values/goDuration.ts";
 import { Cluster } from "./cluster/cluster.ts";
 import { gpuMilliOf, portionText, readGpuRequest } from "./cluster/gpuRequest.ts";
 import { gpuMemoryMiB } from "./cluster/nodeState.ts";
 import { migWeight } from "./cluster/resources.ts";
-import { addPod, decide, gang, group, node, outcome, pod, queue, startMs, together, world } from "./testCluster.ts";
 
 const placed = (words: Parameters<typeof world>[0]): string[] => Object.values(outcome(decide(world(words))));
 

@@ -1,8 +1,4 @@
 import { describe, expect, test } from "vitest";
-import type { PodGroupSpec } from "../../model/scheduling/podGroup.ts";
-import type { QueueSpec } from "../../model/scheduling/queue.ts";
-import { cycle } from "./cycle.ts";
-import { attemptsPerSecond, defaultSearchBudgets, type SearchBudgets } from "./eviction/searchBudget.ts";
 import {
   carryOut,
   decide,
@@ -17,7 +13,11 @@ import {
   topology,
   type WorldWords,
   world,
-} from "./testCluster.ts";
+} from "../../../testing/decide/scheduleCluster.ts";
+import type { PodGroupSpec } from "../../model/scheduling/podGroup.ts";
+import type { QueueSpec } from "../../model/scheduling/queue.ts";
+import { cycle } from "./cycle.ts";
+import { attemptsPerSecond, defaultSearchBudgets, type SearchBudgets } from "./eviction/searchBudget.ts";
 
 /** Between queues: who may take, from whom, how much, and whose pods only move. */
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
+import { type PodWords, pod } from "../../../testing/decide/scheduleCluster.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { coolDownMs, planScaleUp, type ScaleUpFacts, type ScaleUpPlan } from "./scaleUp.ts";
-import { type PodWords, pod } from "./testCluster.ts";
 
 const unschedulable = { conditions: [{ type: "PodScheduled", status: "False", reason: "Unschedulable" }] } as never;
 const share = (name: string, words: PodWords = { fraction: "0.5" }): Pod =>

@@ -1,5 +1,16 @@
 import { describe, expect, test } from "vitest";
-import { decide, gang, group, node, outcome, pod, startMs, together, topology, world } from "./testCluster.ts";
+import {
+  decide,
+  gang,
+  group,
+  node,
+  outcome,
+  pod,
+  startMs,
+  together,
+  topology,
+  world,
+} from "../../../testing/decide/scheduleCluster.ts";
 
 const likes = (label: string, weight = 1) =>
   ({

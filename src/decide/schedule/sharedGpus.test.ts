@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
+import { decide, group, node, pod, startMs, world } from "../../../testing/decide/scheduleCluster.ts";
 import type { Settings } from "./settings.ts";
-import { decide, group, node, pod, startMs, world } from "./testCluster.ts";
 
 /** A GPU that is shared has to hold its sharers now and when those who go have gone. */
 

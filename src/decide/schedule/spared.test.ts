@@ -12,7 +12,7 @@ import {
   startMs,
   together,
   world,
-} from "./testCluster.ts";
+} from "../../../testing/decide/scheduleCluster.ts";
 
 /** Who goes for others goes as a whole, and not for those who have what is theirs. */
 

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
+import { gang, group, node, pod, queue, startMs, together, world } from "../../../testing/decide/scheduleCluster.ts";
 import type { Cluster } from "./cluster/cluster.ts";
 import type { Task } from "./cluster/task.ts";
 import { Statement } from "./statement.ts";
-import { gang, group, node, pod, queue, startMs, together, world } from "./testCluster.ts";
 
 const gpuAt = 2;
 const reason = { action: "reclaim", evictor: undefined, why: "a test" } as const;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
+import { addPod, decide, group, node, outcome, pod, startMs, world } from "../../../testing/decide/scheduleCluster.ts";
 import { isAliveStatus, isAllocatedStatus, isUsedStatus, type TaskStatus } from "./cluster/task.ts";
-import { addPod, decide, group, node, outcome, pod, startMs, world } from "./testCluster.ts";
 
 const status = (each: ReturnType<typeof pod>, places: string[] = [], nowMs = startMs): string | undefined => {
   const cluster = world({});

@@ -1,6 +1,4 @@
 import { describe, expect, test } from "vitest";
-import { cycle } from "./cycle.ts";
-import { explain } from "./explain/explain.ts";
 import {
   decide,
   evicted,
@@ -15,7 +13,9 @@ import {
   together,
   topology,
   world,
-} from "./testCluster.ts";
+} from "../../../testing/decide/scheduleCluster.ts";
+import { cycle } from "./cycle.ts";
+import { explain } from "./explain/explain.ts";
 
 const at = (name: string, zone: string, rack: string, gpus = 8) => node(name, { gpus, labels: { zone, rack } });
 const nodes = [

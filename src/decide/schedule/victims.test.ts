@@ -1,9 +1,4 @@
 import { describe, expect, test } from "vitest";
-import type { Pod, PriorityClass } from "../../model/kubernetes.generated.ts";
-import type { PodGroup } from "../../model/scheduling/podGroup.ts";
-import { formatTime } from "../../model/values/time.ts";
-import { cycle } from "./cycle.ts";
-import { defaultSearchBudgets } from "./eviction/searchBudget.ts";
 import {
   decide,
   evicted,
@@ -18,7 +13,12 @@ import {
   startMs,
   together,
   world,
-} from "./testCluster.ts";
+} from "../../../testing/decide/scheduleCluster.ts";
+import type { Pod, PriorityClass } from "../../model/kubernetes.generated.ts";
+import type { PodGroup } from "../../model/scheduling/podGroup.ts";
+import { formatTime } from "../../model/values/time.ts";
+import { cycle } from "./cycle.ts";
+import { defaultSearchBudgets } from "./eviction/searchBudget.ts";
 
 const gpus = (quota: number, more: object = {}) => ({ ...gpuBounds(quota), ...more });
 const running = (name: string, count: number, spec: Parameters<typeof group>[1] = {}, words: object = {}) =>

@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { addPod, group, node, pod, queue, startMs, world } from "../../../testing/decide/scheduleCluster.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import type { PodGroup } from "../../model/scheduling/podGroup.ts";
 import { type Queue, unlimited } from "../../model/scheduling/queue.ts";
@@ -9,7 +10,6 @@ import { actions, cycle } from "./cycle.ts";
 import { explain } from "./explain/explain.ts";
 import { sentenceOf } from "./explain/verdict.ts";
 import { Session } from "./session.ts";
-import { addPod, group, node, pod, queue, startMs, world } from "./testCluster.ts";
 
 /** More wait than fit, and many of those are alike. */
 const nowMs = startMs + 60_000;

@@ -1,10 +1,20 @@
 import { describe, expect, test } from "vitest";
+import {
+  addPod,
+  gpuBounds,
+  group,
+  node,
+  outcome,
+  pod,
+  queue,
+  startMs,
+  world,
+} from "../../../testing/decide/scheduleCluster.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { Cluster } from "./cluster/cluster.ts";
 import { cycle } from "./cycle.ts";
 import { explain } from "./explain/explain.ts";
 import { sentenceOf } from "./explain/verdict.ts";
-import { addPod, gpuBounds, group, node, outcome, pod, queue, startMs, world } from "./testCluster.ts";
 
 const nowMs = startMs + 60_000;
 const scheduler = "default-scheduler";

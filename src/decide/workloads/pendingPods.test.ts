@@ -1,5 +1,6 @@
 /** Owners that ask for the largest number of pods there is. */
 import { describe, expect, test } from "vitest";
+import { TestWorld } from "../../../testing/decide/workloadObjects.ts";
 import type { ControllerRevision, Job, Pod, ReplicaSet, StatefulSet } from "../../model/kubernetes.generated.ts";
 import { findCondition } from "../../model/objects/condition.ts";
 import type { Decision } from "../../model/objects/draft.ts";
@@ -7,7 +8,6 @@ import { decideReplicaSet } from "./deployments/replicaSet.ts";
 import { decideJob } from "./jobs/job.ts";
 import { pendingPodsMax, pendingPodsReason } from "./pendingPods.ts";
 import { decideStatefulSet } from "./sets/statefulSet.ts";
-import { TestWorld } from "./testWorld.ts";
 
 const most = 2_147_483_647;
 const labels = { app: "web" };

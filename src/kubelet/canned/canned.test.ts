@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
+import { startMs, testPod } from "../../../testing/kubelet/nodeContext.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { findProfile, profilesWith } from "../../model/profiles/profiles.ts";
 import { nodeObject, simNode } from "../node/simNode.ts";
-import { startMs, testPod } from "../testWorld.ts";
 import { answerExec, answerScript } from "./cannedExec.ts";
 import { type LogWish, logLines, logRunOf, logText, nextLogMs } from "./cannedLog.ts";
 import { containerUsage, gpuUtilisation, nodeUsage } from "./cannedUsage.ts";

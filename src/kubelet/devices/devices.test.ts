@@ -1,11 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { testPod } from "../../../testing/kubelet/nodeContext.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { migPartitionError, migProfilesOf, placePartitions } from "../../model/profiles/mig.ts";
 import type { GpuSpec } from "../../model/profiles/profile.ts";
 import { findProfile, profilesWith } from "../../model/profiles/profiles.ts";
 import { simNode } from "../node/simNode.ts";
-import { testPod } from "../testWorld.ts";
 import { assignDevices, assignmentOf, heldDevices, pluginResources, unitCounts } from "./devices.ts";
 
 const profile = findProfile(profilesWith(), "h100");

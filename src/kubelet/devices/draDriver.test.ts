@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { startMs, testPod, testWorld } from "../../../testing/kubelet/nodeContext.ts";
 import { resourceSliceStrategy } from "../../apiserver/kinds/devices/resourceSlice.ts";
 import type { Device, Node, Pod, ResourceClaim, ResourceSlice } from "../../model/kubernetes.generated.ts";
 import { formatTime } from "../../model/values/time.ts";
@@ -15,7 +16,6 @@ import {
   nextForClaim,
   type PreparedClaim,
 } from "../pods/claimLife.ts";
-import { startMs, testPod, testWorld } from "../testWorld.ts";
 import { type DraOptions, draDefaults } from "./draDevices.ts";
 import { nextForSlices } from "./draDriver.ts";
 

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
+import { startMs, testPod, testWorld } from "../../../testing/kubelet/nodeContext.ts";
 import { seededBelow } from "../../model/values/seeded.ts";
 import { assignmentOf } from "../devices/devices.ts";
 import { generalDelays } from "../pods/podPlan.ts";
-import { startMs, testPod, testWorld } from "../testWorld.ts";
 import { drawFaults, type FaultKind, faultKinds } from "./faults.ts";
 
 const kinds = (Object.keys(faultKinds) as FaultKind[]).filter(

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { testPod, testWorld } from "../testWorld.ts";
+import { testPod, testWorld } from "../../../testing/kubelet/nodeContext.ts";
 import { unreadableKnobs } from "./unreadableKnobs.ts";
 
 describe("what a pod asks of its node", () => {

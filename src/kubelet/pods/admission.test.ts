@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
+import { testPod, testWorld } from "../../../testing/kubelet/nodeContext.ts";
 import type { Node, Pod, PodSpec } from "../../model/kubernetes.generated.ts";
 import { pluginResources } from "../devices/devices.ts";
-import { testPod, testWorld } from "../testWorld.ts";
 import { admitPod } from "./admission.ts";
 
 const sim = testWorld().sim;

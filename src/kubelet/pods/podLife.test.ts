@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { startMs, testPod, testWorld, type WorldOptions } from "../../../testing/kubelet/nodeContext.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { formatTime } from "../../model/values/time.ts";
 import { assignmentOf } from "../devices/devices.ts";
 import { readFault } from "../node/faults.ts";
-import { startMs, testPod, testWorld, type WorldOptions } from "../testWorld.ts";
 import { generalDelays } from "./podPlan.ts";
 
 const fault = (given: Record<string, string | number | boolean>) =>

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
+import { startMs, testPod, testWorld } from "../../../testing/kubelet/nodeContext.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { formatTime } from "../../model/values/time.ts";
 import { readFault } from "../node/faults.ts";
 import { nodeStateAt } from "../node/nodeState.ts";
-import { startMs, testPod, testWorld } from "../testWorld.ts";
 import { nextForReservation, reservationDefaults, reservationNames } from "./reservationAgent.ts";
 
 const { sim } = testWorld();

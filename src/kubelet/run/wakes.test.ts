@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import { ManualClock } from "../../apiserver/testing/manualClock.ts";
+import { ManualClock } from "../../../testing/apiserver/manualClock.ts";
+import { SteppedClock } from "../../../testing/control/steppedClock.ts";
 import { MetricsBook } from "../../control/runtime/metricsBook.ts";
 import { WorkQueue } from "../../control/runtime/workQueue.ts";
-import { SteppedClock } from "../../control/testing/steppedClock.ts";
 import { Wakes } from "./wakes.ts";
 
 function started(clock = new ManualClock()) {

@@ -1,10 +1,10 @@
-import { labelGpuNodes } from "../../control/testing/labelGpuNodes.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { controllersProcess } from "../controllersProcess.ts";
 import type { Invariant } from "../invariant.ts";
 import { changesWhatItSaw, mirrorsAreComplete, neverGoesBack } from "../invariants/general.ts";
 import { oneEpochWrites } from "../invariants/leadership.ts";
 import type { Scenario } from "../scenario.ts";
+import { labelGpuNodes } from "./labelGpuNodes.ts";
 
 const nodes = { group: "", version: "v1", plural: "nodes" };
 const controllers = ["ann", "bob"];

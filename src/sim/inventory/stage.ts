@@ -2,11 +2,12 @@
  * A small GPU cloud: users' sessions that claim a disk, make its volume, attach, work, detach, snapshot and delete; and
  * the tables and the cloud that they do it to. The reconciler looks at all of it while it happens.
  */
-import { gpuType } from "../../decide/inventory/testing/builders.ts";
+
 import type { DiskRow } from "../../model/inventory/rows.ts";
 import type { Clock } from "../../ports/clock.ts";
 import { StandInCloud } from "../../standin/cloud.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
+import { gpuType } from "./builders.ts";
 import { type CallFate, MemoryDatabase } from "./memoryDatabase.ts";
 import { MemoryTables } from "./memoryTables.ts";
 

@@ -5,8 +5,8 @@ import { proveGangBarrier } from "../../kubelet/barrier/gangBarrier.ts";
 import { controllersProcess } from "../controllersProcess.ts";
 import type { Invariant } from "../invariant.ts";
 import { checkAtRest } from "../invariants/checksHold.ts";
-import { kinds, plain } from "../museum/exhibit.ts";
 import type { Scenario } from "../scenario.ts";
+import { kinds, plain } from "../sceneKit.ts";
 
 const proved = "proved the gang barrier";
 const scheduler = schedulerComponent();

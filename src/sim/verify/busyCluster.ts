@@ -3,7 +3,7 @@ import type { ObjectCache } from "../../control/cache/objectCache.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
 import { runControllers } from "../controllersProcess.ts";
-import { at, every, kinds, person, plain, pod, process } from "../museum/exhibit.ts";
+import { at, every, kinds, person, plain, pod, process } from "../sceneKit.ts";
 import { refuseTooLarge } from "./tooLargePods.ts";
 
 export interface Rollout {

@@ -1,8 +1,8 @@
 import { defaultChecks } from "../../decide/verify/checks.ts";
 import { checkAtRest } from "../invariants/checksHold.ts";
 import { type Mistake, mistaken } from "../mistake.ts";
-import { kinds, plain } from "../museum/exhibit.ts";
 import type { Scenario } from "../scenario.ts";
+import { kinds, plain } from "../sceneKit.ts";
 import { busyCluster, busyNode } from "./busyCluster.ts";
 import { errorsAreUnknown, numbersAddUp, refusedPodsFail } from "./observedVerdicts.ts";
 import { tooLargePods } from "./tooLargePods.ts";

@@ -1,7 +1,7 @@
 /** Pods that no node can hold: the scheduler refuses each of them, and says so on the pod or in an event. */
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
-import { at, kinds, person, pod } from "../museum/exhibit.ts";
+import { at, kinds, person, pod } from "../sceneKit.ts";
 
 const events = { group: "", version: "v1", plural: "events" } as const;
 const refusalLabel = "refused-by";

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { configMapNamed, namespaceNamed, podNamed, refusal, TestApi } from "../../../../testing/apiserver/testApi.ts";
 import type { ResourceQuota } from "../../../model/kubernetes.generated.ts";
 import { formatQuantity } from "../../../model/values/quantity.ts";
-import { configMapNamed, namespaceNamed, podNamed, refusal, TestApi } from "../../testing/testApi.ts";
 import { createAdmission } from "../createAdmission.ts";
 import { QuotaLedger, quotaLedgerOf } from "./quotaLedger.ts";
 

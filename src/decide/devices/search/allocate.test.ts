@@ -1,5 +1,12 @@
 import { expect, test } from "vitest";
-import { type AllocationCase, claim, device, request, runCase, slice } from "../testCluster.ts";
+import {
+  type AllocationCase,
+  claim,
+  device,
+  request,
+  runCase,
+  slice,
+} from "../../../../testing/decide/deviceCluster.ts";
 
 /** The ids of all shares that are given out, in order of claim and request. */
 function shareIds(given: Pick<AllocationCase, "claims" | "slices">): (string | undefined)[] {

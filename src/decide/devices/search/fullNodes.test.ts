@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { device, node1, slice } from "../testCluster.ts";
+import { device, node1, slice } from "../../../../testing/decide/deviceCluster.ts";
 import { AllocatedSets } from "./allocatedState.ts";
 import { allFeatures } from "./features.ts";
 import { FullNodes } from "./fullNodes.ts";

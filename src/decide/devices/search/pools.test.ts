@@ -1,5 +1,13 @@
 import { describe, expect, test } from "vitest";
-import { type AllocationCase, claim, device, linesOf, request, runCase, slice } from "../testCluster.ts";
+import {
+  type AllocationCase,
+  claim,
+  device,
+  linesOf,
+  request,
+  runCase,
+  slice,
+} from "../../../../testing/decide/deviceCluster.ts";
 
 /** What one request gets: lines of devices, or the kind of the refusal. */
 function got(given: Omit<AllocationCase, "name" | "expect">): readonly string[] | string {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { claim, device, firstOf, request, runCase, slice } from "../testCluster.ts";
+import { claim, device, firstOf, request, runCase, slice } from "../../../../testing/decide/deviceCluster.ts";
 
 const visits = (given: Omit<Parameters<typeof runCase>[0], "name" | "expect">) => {
   const result = runCase({ name: "", expect: "none", ...given });

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
+import { device, driverB, slice, taint } from "../../../../testing/decide/deviceCluster.ts";
 import type { DeviceTaintRule } from "../../../model/kubernetes.generated.ts";
-import { device, driverB, slice, taint } from "../testCluster.ts";
 import { TaintedSlices } from "./taintedSlices.ts";
 
 const rule = (name: string, deviceSelector: object | undefined, value = "r"): DeviceTaintRule =>

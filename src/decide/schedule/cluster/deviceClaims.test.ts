@@ -1,8 +1,18 @@
 import { describe, expect, test } from "vitest";
+import {
+  decide,
+  evicted,
+  group,
+  node,
+  outcome,
+  type PodWords,
+  pod,
+  queue,
+  startMs,
+} from "../../../../testing/decide/scheduleCluster.ts";
 import type { ResourceClaim } from "../../../model/kubernetes.generated.ts";
 import type { PodGroup, PodGroupSpec } from "../../../model/scheduling/podGroup.ts";
 import { clusterOf, jobRows } from "../explain/report.ts";
-import { decide, evicted, group, node, outcome, type PodWords, pod, queue, startMs } from "../testCluster.ts";
 
 /** Pods whose GPUs are devices: which claims they may use, and whose devices count as free. */
 

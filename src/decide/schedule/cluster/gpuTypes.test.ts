@@ -1,7 +1,4 @@
 import { describe, expect, test } from "vitest";
-import { cycle } from "../cycle.ts";
-import { explain } from "../explain/explain.ts";
-import { sentenceOf } from "../explain/verdict.ts";
 import {
   addPod,
   carryOut,
@@ -15,7 +12,10 @@ import {
   startMs,
   together,
   world,
-} from "../testCluster.ts";
+} from "../../../../testing/decide/scheduleCluster.ts";
+import { cycle } from "../cycle.ts";
+import { explain } from "../explain/explain.ts";
+import { sentenceOf } from "../explain/verdict.ts";
 
 const ofType = (type: string) => ({ labels: { "nvidia.com/gpu.product": type } });
 const nodes = [node("a1", ofType("A100")), node("h1", ofType("H100"))];

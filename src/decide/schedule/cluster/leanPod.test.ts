@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
+import { gang, node, world } from "../../../../testing/decide/scheduleCluster.ts";
 import type { Pod } from "../../../model/kubernetes.generated.ts";
-import { gang, node, world } from "../testCluster.ts";
 import { leanPod } from "./leanPod.ts";
 
 const bulk = "x".repeat(1000);

@@ -1,8 +1,17 @@
 import { describe, expect, test } from "vitest";
+import {
+  addPod,
+  carryOut,
+  decide,
+  node,
+  outcome,
+  pod,
+  startMs,
+  world,
+} from "../../../../testing/decide/scheduleCluster.ts";
 import type { PodGroup as PlainGroup } from "../../../model/kubernetes.generated.ts";
 import { cycle } from "../cycle.ts";
 import { explain } from "../explain/explain.ts";
-import { addPod, carryOut, decide, node, outcome, pod, startMs, world } from "../testCluster.ts";
 import type { Cluster } from "./cluster.ts";
 
 const group = (name: string, minCount: number, more: object = {}): PlainGroup =>

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
+import { group, node, pod, world } from "../../../../testing/decide/scheduleCluster.ts";
 import type { Pod } from "../../../model/kubernetes.generated.ts";
-import { group, node, pod, world } from "../testCluster.ts";
 import type { Cluster } from "./cluster.ts";
 import { unbounded } from "./servedResources.ts";
 

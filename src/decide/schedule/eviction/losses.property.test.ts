@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { gang, group, node, pod, queue, startMs, together, world } from "../../../../testing/decide/scheduleCluster.ts";
 import { isEvictable, type Task } from "../cluster/task.ts";
 import { placeTask } from "../placement/placeTask.ts";
 import { Statement } from "../statement.ts";
-import { gang, group, node, pod, queue, startMs, together, world } from "../testCluster.ts";
 import { Losses } from "./losses.ts";
 import type { VictimRules } from "./victimRules.ts";
 

@@ -1,5 +1,14 @@
 import { describe, expect, test } from "vitest";
-import { gang, group, node, pod, startMs, together, type WorldWords, world } from "../testCluster.ts";
+import {
+  gang,
+  group,
+  node,
+  pod,
+  startMs,
+  together,
+  type WorldWords,
+  world,
+} from "../../../../testing/decide/scheduleCluster.ts";
 import { Losses } from "./losses.ts";
 import { type VictimRules, victimsUnder } from "./victimRules.ts";
 

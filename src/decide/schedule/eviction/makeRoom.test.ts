@@ -11,7 +11,7 @@ import {
   startMs,
   together,
   world,
-} from "../testCluster.ts";
+} from "../../../../testing/decide/scheduleCluster.ts";
 
 /** Two pods that share each GPU of a node, and the pods that hold these GPUs for them. */
 const sharers = (count: number, on: string, queueName: string) => {

@@ -1,10 +1,20 @@
 /** What is told to help helps: the cure is carried out on the objects, and the job runs. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import {
+  gang,
+  group,
+  node,
+  outcome,
+  pod,
+  queue,
+  startMs,
+  topology,
+  world,
+} from "../../../../testing/decide/scheduleCluster.ts";
 import type { Node, Pod } from "../../../model/kubernetes.generated.ts";
 import { cpuAt, gpuAt, memoryAt, podsAt } from "../cluster/resources.ts";
 import { cycle } from "../cycle.ts";
-import { gang, group, node, outcome, pod, queue, startMs, topology, world } from "../testCluster.ts";
 import { type CureVerdict, cureOf } from "./cure.ts";
 import { explain } from "./explain.ts";
 import { sentenceOf } from "./verdict.ts";

@@ -1,5 +1,4 @@
 import { describe, expect, test } from "vitest";
-import { cycle } from "../cycle.ts";
 import {
   gang,
   group,
@@ -11,7 +10,8 @@ import {
   together,
   type WorldWords,
   world,
-} from "../testCluster.ts";
+} from "../../../../testing/decide/scheduleCluster.ts";
+import { cycle } from "../cycle.ts";
 import { explain } from "./explain.ts";
 import { sentenceOf, type Verdict } from "./verdict.ts";
 

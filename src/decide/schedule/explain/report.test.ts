@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
+import { gang, group, node, pod, queue, startMs, together } from "../../../../testing/decide/scheduleCluster.ts";
 import type { Pod } from "../../../model/kubernetes.generated.ts";
 import type { PodGroup } from "../../../model/scheduling/podGroup.ts";
 import { newReservation, reservationDefaults } from "../../bind/reservation.ts";
-import { gang, group, node, pod, queue, startMs, together } from "../testCluster.ts";
 import { answerWhy, clusterOf, jobRows, nodeRows, queueRows } from "./report.ts";
 
 const nowMs = startMs + 60_000;

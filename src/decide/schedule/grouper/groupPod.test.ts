@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
+import { pod } from "../../../../testing/decide/scheduleCluster.ts";
 import type { Pod } from "../../../model/kubernetes.generated.ts";
 import type { PodGroup } from "../../../model/scheduling/podGroup.ts";
-import { pod } from "../testCluster.ts";
 import { hasLabels, noKindPriorities, readGrouperSettings, readKindPriorities } from "./grouperSettings.ts";
 import { type GroupFacts, groupChanges, groupPod, newGroup, type WantedGroup } from "./groupPod.ts";
 import { launchedJob } from "./kinds.ts";

@@ -1,6 +1,18 @@
 import { describe, expect, test } from "vitest";
+import {
+  addPod,
+  decide,
+  gang,
+  group,
+  node,
+  outcome,
+  pod,
+  queue,
+  startMs,
+  together,
+  world,
+} from "../../../../testing/decide/scheduleCluster.ts";
 import type { Queue } from "../../../model/scheduling/queue.ts";
-import { addPod, decide, gang, group, node, outcome, pod, queue, startMs, together, world } from "../testCluster.ts";
 
 describe("a gang", () => {
   test("is placed whole", () => {

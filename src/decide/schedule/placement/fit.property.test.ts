@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { addPod, group, node, pod, startMs, world } from "../../../../testing/decide/scheduleCluster.ts";
 import type { Node, Pod } from "../../../model/kubernetes.generated.ts";
 import type { Task } from "../cluster/task.ts";
 import { cycle } from "../cycle.ts";
-import { addPod, group, node, pod, startMs, world } from "../testCluster.ts";
 
 /** What may happen to a cluster between two cycles. */
 type Step =

@@ -1,9 +1,20 @@
 import { describe, expect, test } from "vitest";
+import {
+  decide,
+  gang,
+  group,
+  node,
+  outcome,
+  pod,
+  queue,
+  startMs,
+  together,
+  world,
+} from "../../../../testing/decide/scheduleCluster.ts";
 import type { SubGroup } from "../../../model/scheduling/podGroup.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import type { GroupNode, Job } from "../cluster/job.ts";
 import { isEvictable } from "../cluster/task.ts";
-import { decide, gang, group, node, outcome, pod, queue, startMs, together, world } from "../testCluster.ts";
 import {
   bySubGroupOrder,
   elasticRank,

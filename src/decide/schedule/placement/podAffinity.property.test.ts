@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { addPod, group, node, pod, startMs, world } from "../../../../testing/decide/scheduleCluster.ts";
 import type { Node, Pod } from "../../../model/kubernetes.generated.ts";
 import { cycle } from "../cycle.ts";
 import { Session } from "../session.ts";
-import { addPod, group, node, pod, startMs, world } from "../testCluster.ts";
 import { nextSteps } from "./gang.ts";
 import { findSpot } from "./placeTask.ts";
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
+import { addPod, node, pod, startMs, world } from "../../../../testing/decide/scheduleCluster.ts";
 import type { Pod } from "../../../model/kubernetes.generated.ts";
 import { cycle } from "../cycle.ts";
-import { addPod, node, pod, startMs, world } from "../testCluster.ts";
 
 const scheduler = "default-scheduler";
 const labels = { colour: "red" };

@@ -1,6 +1,13 @@
 import { describe, expect, test } from "vitest";
+import {
+  decide,
+  gang,
+  node,
+  queue as queueObject,
+  together,
+  world,
+} from "../../../../testing/decide/scheduleCluster.ts";
 import { quickStartQueues } from "../../../model/scheduling/queue.ts";
-import { decide, gang, node, queue as queueObject, together, world } from "../testCluster.ts";
 import { divide, type Share } from "./fairShare.ts";
 
 const queue = (uid: string, more: Partial<Share>): Share => ({

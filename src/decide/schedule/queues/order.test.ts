@@ -1,6 +1,17 @@
 import { describe, expect, test } from "vitest";
+import {
+  decide,
+  gang,
+  group,
+  node,
+  outcome,
+  pod,
+  queue,
+  startMs,
+  together,
+  world,
+} from "../../../../testing/decide/scheduleCluster.ts";
 import type { Vector } from "../cluster/resources.ts";
-import { decide, gang, group, node, outcome, pod, queue, startMs, together, world } from "../testCluster.ts";
 import { compareQueues, JobLine } from "./order.ts";
 import { allocatable, dominantShare } from "./queueShares.ts";
 import { QueueState } from "./queueTree.ts";

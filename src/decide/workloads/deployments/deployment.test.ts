@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { TestWorld } from "../../../../testing/decide/workloadObjects.ts";
 import type { Deployment, DeploymentSpec, Pod, ReplicaSet } from "../../../model/kubernetes.generated.ts";
 import { findCondition } from "../../../model/objects/condition.ts";
 import { isActive, isAvailable } from "../../../model/objects/podFacts.ts";
 import { templateHash } from "../template.ts";
-import { TestWorld } from "../testWorld.ts";
 import { decideDeployment } from "./deployment.ts";
 import { revisionOf, sizeLimits } from "./deploymentRevision.ts";
 import { decideReplicaSet } from "./replicaSet.ts";

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { startMs, TestWorld } from "../../../../testing/decide/workloadObjects.ts";
 import type { Pod, ReplicaSet } from "../../../model/kubernetes.generated.ts";
 import { formatTime } from "../../../model/values/time.ts";
-import { startMs, TestWorld } from "../testWorld.ts";
 import { decideReplicaSet, slowStartBatches } from "./replicaSet.ts";
 import { rankForDeletion } from "./scaleDown.ts";
 

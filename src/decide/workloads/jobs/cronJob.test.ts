@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { TestWorld } from "../../../../testing/decide/workloadObjects.ts";
 import type { CronJob, CronJobSpec, Job } from "../../../model/kubernetes.generated.ts";
 import { formatTime } from "../../../model/values/time.ts";
-import { TestWorld } from "../testWorld.ts";
 import { decideCronJob } from "./cronJob.ts";
 import { latestIn, nextAfter, parseSchedule } from "./cronSchedule.ts";
 

@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { startMs, TestWorld } from "../../../../testing/decide/workloadObjects.ts";
 import type { Job, JobSpec, Pod } from "../../../model/kubernetes.generated.ts";
 import { findCondition, isTrue } from "../../../model/objects/condition.ts";
 import { isActive } from "../../../model/objects/podFacts.ts";
 import { formatTime } from "../../../model/values/time.ts";
-import { startMs, TestWorld } from "../testWorld.ts";
 import { decideJob, decideOrphanedJobPod } from "./job.ts";
 import { formatIndexes, IndexSet, parseIndexes } from "./jobIndexes.ts";
 

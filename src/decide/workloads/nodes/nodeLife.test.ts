@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { startMs, TestWorld } from "../../../../testing/decide/workloadObjects.ts";
 import type { Lease, Node, Pod, Taint, Toleration } from "../../../model/kubernetes.generated.ts";
 import { isReady } from "../../../model/objects/podFacts.ts";
 import { tolerates } from "../../../model/objects/taints.ts";
 import { formatMicroTime, formatTime } from "../../../model/values/time.ts";
-import { startMs, TestWorld } from "../testWorld.ts";
 import { decideNodeLife, decideTaintEviction } from "./nodeLife.ts";
 
 const heartbeat = { lastHeartbeatTime: formatTime(startMs), lastTransitionTime: formatTime(startMs) };

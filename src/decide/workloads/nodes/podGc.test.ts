@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
+import { startMs, TestWorld } from "../../../../testing/decide/workloadObjects.ts";
 import type { Node, Pod } from "../../../model/kubernetes.generated.ts";
 import { formatTime } from "../../../model/values/time.ts";
-import { startMs, TestWorld } from "../testWorld.ts";
 import { decidePodGc, podGcDefaults } from "./podGc.ts";
 
 function podOf(

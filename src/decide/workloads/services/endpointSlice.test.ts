@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { TestWorld } from "../../../../testing/decide/workloadObjects.ts";
 import type { EndpointSlice, Endpoints, Node, Pod, Service, ServiceSpec } from "../../../model/kubernetes.generated.ts";
-import { TestWorld } from "../testWorld.ts";
 import { decideEndpointSlices } from "./endpointSlice.ts";
 import { decideEndpoints } from "./endpoints.ts";
 

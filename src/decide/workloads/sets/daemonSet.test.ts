@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { TestWorld } from "../../../../testing/decide/workloadObjects.ts";
 import type { ControllerRevision, DaemonSet, DaemonSetSpec, Node, Pod } from "../../../model/kubernetes.generated.ts";
 import { isActive, isAvailable } from "../../../model/objects/podFacts.ts";
-import { TestWorld } from "../testWorld.ts";
 import { nodeNameOf } from "./daemonPod.ts";
 import { decideDaemonSet } from "./daemonSet.ts";
 

@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { TestWorld } from "../../../../testing/decide/workloadObjects.ts";
 import type {
   ControllerRevision,
   PersistentVolumeClaim,
@@ -8,7 +9,6 @@ import type {
   StatefulSetSpec,
 } from "../../../model/kubernetes.generated.ts";
 import { isActive, isAvailable } from "../../../model/objects/podFacts.ts";
-import { TestWorld } from "../testWorld.ts";
 import { decideStatefulSet } from "./statefulSet.ts";
 
 const template = (image: string) => ({

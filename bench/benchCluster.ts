@@ -1,0 +1,117 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { systemClock } from "../src/adapters/systemClock.ts";
+import { systemRandom } from "../src/adapters/systemRandom.ts";
+import { inProcessKube } from "../src/apiserver/kubeApi.ts";
+import type { ApiServer } from "../src/apiserver/startApiServer.ts";
+import { startEmbeddedServer } from "../src/cli/cluster/embeddedServer.ts";
+import type { Component } from "../src/control/component.ts";
+import { ensureDefinitions, ensureStartObjects } from "../src/control/ensureObjects.ts";
+import { Controllers } from "../src/control/runtime/controllers.ts";
+import { inParallel } from "../src/control/runtime/inParallel.ts";
+import { MetricsBook } from "../src/control/runtime/metricsBook.ts";
+import type { KubeObject } from "../src/model/objects/object.ts";
+import type { Outcome } from "../src/model/outcome.ts";
+import type { KubeApi, ResourceRef } from "../src/ports/kubeApi.ts";
+
+export const podsRef = { group: "", version: "v1", plural: "pods" };
+export const nodesRef = { group: "", version: "v1", plural: "nodes" };
+
+/** A whole cluster in this process, everything on the disk before it is seen: what the end-to-end figures are taken on. */
+export interface BenchCluster {
+  readonly kube: KubeApi;
+  readonly store: ApiServer["core"]["store"];
+  readonly kubeconfig: string;
+  readonly metrics: MetricsBook;
+  /** As a person would: many at a time, each answered before the next of its lane. */
+  createAll(ref: ResourceRef, objects: readonly object[]): Promise<void>;
+  /** Asked after commits, not after time. */
+  until(isDone: () => boolean): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** What is already there when the parts start, so that nothing of it is measured. */
+export type Furniture = (cluster: Pick<BenchCluster, "kube" | "createAll">) => Promise<void>;
+
+export interface BenchClusterOptions {
+  readonly parts: readonly Component[];
+  /** Leave the parts to another process. */
+  readonly isApiOnly?: boolean;
+  readonly furniture?: Furniture;
+}
+
+export async function startBenchCluster(options: BenchClusterOptions): Promise<BenchCluster> {
+  const { parts, isApiOnly = false, furniture } = options;
+  const folder = await mkdtemp(join(tmpdir(), "muster-bench-"));
+  const clock = systemClock();
+  const random = systemRandom();
+  const flags = { dataDir: folder, port: "0", host: "127.0.0.1" };
+  const hooks = parts.flatMap((part) => part.hooks ?? []);
+  const embedded = await startEmbeddedServer(flags, { clock, random }, { hooks });
+  const { store } = embedded.server.core;
+  const user = { username: "system:muster", groups: ["system:masters", "system:authenticated"] };
+  const kube = inProcessKube(embedded.server.core, { user, fieldManager: "muster" });
+  const metrics = new MetricsBook();
+  const controllers = new Controllers({ kube, clock, random, log: silent, metrics }, { fieldManager: "muster" });
+  const cluster: BenchCluster = {
+    kube,
+    store,
+    kubeconfig: embedded.kubeconfig,
+    metrics,
+    createAll: async (ref, objects) => {
+      await inParallel([...objects], 64, async (object) => {
+        must(await kube.create(ref, object as KubeObject));
+      });
+    },
+    until: (isDone) => untilCommitted(store, isDone),
+    stop: async () => {
+      await controllers.stop();
+      await embedded.stop();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+  try {
+    must(await ensureDefinitions({ kube, clock }, parts));
+    must(await ensureStartObjects(kube, parts));
+    await furniture?.(cluster);
+    if (isApiOnly) return cluster;
+    for (const part of parts) part.add(controllers);
+    await controllers.start();
+    return cluster;
+  } catch (error) {
+    await cluster.stop();
+    throw error;
+  }
+}
+
+export function must<T>(outcome: Outcome<T>): T {
+  if (!outcome.ok) throw new Error(outcome.message);
+  return outcome.value;
+}
+
+export async function secondsOf(run: () => Promise<void>): Promise<number> {
+  const startedMs = performance.now();
+  await run();
+  return (performance.now() - startedMs) / 1000;
+}
+
+const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
+
+/** Asked after commits, not after time. */
+export async function untilCommitted(store: BenchCluster["store"], isDone: () => boolean): Promise<void> {
+  if (isDone()) return;
+  await new Promise<void>((resolve) => {
+    let isAsked = false;
+    const stop = store.onEvent(() => {
+      if (isAsked) return;
+      isAsked = true;
+      setImmediate(() => {
+        isAsked = false;
+        if (!isDone()) return;
+        stop();
+        resolve();
+      });
+    });
+  });
+}

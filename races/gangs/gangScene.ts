@@ -1,0 +1,164 @@
+import { addGangReconcilers, gangComponent } from "../../src/control/gang/gangComponent.ts";
+import { places } from "../../src/model/gang/keys.ts";
+import type { Pod } from "../../src/model/kubernetes.generated.ts";
+import type { KubeObject } from "../../src/model/objects/object.ts";
+import { unreachableTaint } from "../../src/model/objects/taints.ts";
+import { formatTime } from "../../src/model/values/time.ts";
+import type { ActorPorts, ActorSpec } from "../../src/sim/actor.ts";
+import { controllersProcess } from "../../src/sim/controllersProcess.ts";
+import { simGangSettings } from "../../src/sim/gang/scenario.ts";
+import type { Invariant } from "../../src/sim/invariant.ts";
+import type { Scenario } from "../../src/sim/scenario.ts";
+import { at, kinds, person, plain } from "../../src/sim/sceneKit.ts";
+import { tinyKubelet } from "../../src/sim/workloads/tinyKubelet.ts";
+import { tinyScheduler } from "../../src/sim/workloads/tinyScheduler.ts";
+
+export const sceneSettings = simGangSettings("Suppress");
+
+/** The operator as the product has it. */
+export const productOperator = (): ActorSpec =>
+  controllersProcess("operator", (controllers) => void addGangReconcilers(controllers, sceneSettings));
+
+/** A stage for races about gangs: two nodes with room for a few pods each, a scheduler, a kubelet, and whoever is looked at. */
+export function gangScene(options: {
+  readonly slug: string;
+  readonly variant: string;
+  readonly about: string;
+  readonly faults: readonly string[];
+  readonly invariants: readonly Invariant[];
+  readonly operator: () => ActorSpec;
+  readonly user: (ports: ActorPorts) => Promise<void>;
+  readonly podsPerNode?: number;
+}): Scenario {
+  const { slug, variant, about, faults, invariants, operator, user, podsPerNode = 8 } = options;
+  return {
+    name: `race/${slug}/${variant}`,
+    about,
+    components: [gangComponent(sceneSettings)],
+    serverLoops: true,
+    faults,
+    invariants,
+    setUp: async (kube) => {
+      await kube.create(kinds.namespaces, plain("v1", "Namespace", "", "default"));
+      for (const name of ["n0", "n1"]) {
+        const allocatable = { cpu: "8", memory: "64Gi", pods: String(podsPerNode) };
+        const conditions = [{ type: "Ready", status: "True", reason: "KubeletReady", message: "" }];
+        const status = { allocatable, capacity: allocatable, conditions };
+        const made = await kube.create(kinds.nodes, plain("v1", "Node", "", name, { status }));
+        if (made.ok) await kube.update({ ...at(kinds.nodes, name), subresource: "status" }, { ...made.value, status });
+      }
+    },
+    actors: () => [
+      operator(),
+      { ...controllersProcess("scheduler", tinyScheduler), isExemptFromFaults: true },
+      { ...controllersProcess("kubelet", (controllers) => tinyKubelet(controllers)), isExemptFromFaults: true },
+      person("user", user),
+    ],
+    faultPhaseMs: 8_000,
+    settleMs: 60_000,
+    quietMs: 9_000,
+    ignoredForQuiescence: ["/events", "coordination.k8s.io/leases"],
+  };
+}
+
+/** One clique of two pods of which both are needed. */
+export function pairSet(name: string): KubeObject {
+  const unreachable = { key: unreachableTaint, operator: "Exists", effect: "NoExecute", tolerationSeconds: 1 };
+  const podSpec = {
+    terminationGracePeriodSeconds: 1,
+    tolerations: [unreachable],
+    containers: [{ name: "main", image: "registry/app:1" }],
+  };
+  return plain("grove.io/v1alpha1", "PodCliqueSet", "default", name, {
+    spec: {
+      replicas: 1,
+      template: { cliques: [{ name: "work", spec: { roleName: "work", replicas: 2, minAvailable: 2, podSpec } }] },
+    },
+  });
+}
+
+/** The machine is gone, and a person strikes its pods off with force. It is tried until it has happened: nodes do not ask. */
+export async function loseNode(ports: ActorPorts, name: string): Promise<void> {
+  const body = { spec: { unschedulable: true } };
+  while (!(await ports.kube.patch(at(kinds.nodes, name), { type: "merge", body })).ok) await ports.sleep(100);
+  for (;;) {
+    const found = await ports.kube.list(kinds.pods);
+    const there = found.ok
+      ? found.value.items.filter((pod) => (pod as unknown as Pod).spec?.nodeName === name)
+      : undefined;
+    if (there?.length === 0) return;
+    for (const { metadata } of there ?? []) {
+      const { uid } = metadata;
+      await ports.kube.delete(at(kinds.pods, metadata.name), { preconditions: { uid }, gracePeriodSeconds: 0 });
+    }
+    await ports.sleep(50);
+  }
+}
+
+/**
+ * The kubelet has fallen silent and the cluster has noticed: the node is unreachable, and where others still answer its pods are evicted. They stay
+ * Terminating, because nothing finishes them.
+ */
+export async function silenceNode(ports: ActorPorts, name: string, { isLast }: { isLast: boolean }): Promise<void> {
+  for (;;) {
+    const found = await ports.kube.get(at(kinds.nodes, name));
+    if (found.ok) {
+      const lastTransitionTime = formatTime(ports.clock.nowMs());
+      const unknown = {
+        type: "Ready",
+        status: "Unknown",
+        reason: "NodeStatusUnknown",
+        message: "",
+        lastTransitionTime,
+      };
+      const status = { ...(found.value["status"] as object), conditions: [unknown] };
+      const ref = { ...at(kinds.nodes, name), subresource: "status" };
+      if ((await ports.kube.update(ref, { ...found.value, status })).ok) break;
+    }
+    await ports.sleep(100);
+  }
+  if (isLast) return;
+  await ports.sleep(1_000);
+  for (;;) {
+    const found = await ports.kube.list(kinds.pods);
+    const staying = found.ok
+      ? found.value.items.filter(
+          (pod) => (pod as unknown as Pod).spec?.nodeName === name && pod.metadata.deletionTimestamp === undefined,
+        )
+      : undefined;
+    if (staying?.length === 0) return;
+    for (const { metadata } of staying ?? []) {
+      await ports.kube.delete(at(kinds.pods, metadata.name), { preconditions: { uid: metadata.uid } });
+    }
+    await ports.sleep(50);
+  }
+}
+
+export async function returnNode(ports: ActorPorts, name: string): Promise<void> {
+  const body = { spec: { unschedulable: null } };
+  while (!(await ports.kube.patch(at(kinds.nodes, name), { type: "merge", body })).ok) await ports.sleep(100);
+}
+
+/** Makes the set, or finds that it is there and stays: whoever died in between begins again. */
+export async function ensureSet(ports: ActorPorts, name: string): Promise<void> {
+  for (;;) {
+    if ((await ports.kube.create(places.PodCliqueSet, pairSet(name))).ok) return;
+    const found = await ports.kube.get(setRef(name));
+    if (found.ok && found.value.metadata.deletionTimestamp === undefined) return;
+    await ports.sleep(100);
+  }
+}
+
+export async function removeSet(ports: ActorPorts, name: string): Promise<void> {
+  for (;;) {
+    const outcome = await ports.kube.delete(setRef(name), { propagationPolicy: "Background" });
+    if (outcome.ok || outcome.reason === "NotFound") return;
+    await ports.sleep(100);
+  }
+}
+
+export const setRef = (name: string) => at(places.PodCliqueSet, name);
+
+/** Pods that say they are part of a set, whoever made them. */
+export const podsOfSet = (pods: Iterable<KubeObject>, set: string): KubeObject[] =>
+  [...pods].filter(({ metadata }) => metadata.labels?.["app.kubernetes.io/part-of"] === set);

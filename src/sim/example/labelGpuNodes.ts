@@ -1,0 +1,35 @@
+import { commit } from "../../control/runtime/commit.ts";
+import type { Controllers } from "../../control/runtime/controllers.ts";
+import { reconcileResultOf } from "../../control/runtime/loop.ts";
+import { forObject, kindSource } from "../../control/runtime/sources.ts";
+import { expectedOf, type Intent, kindOf } from "../../model/intent.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import { Picture } from "../../snapshot/picture.ts";
+
+const nodes = { group: "", version: "v1", plural: "nodes" };
+
+/** Every node says in a label how many GPUs it has. */
+export function labelGpuNodes(controllers: Controllers): void {
+  const cache = controllers.cache(nodes);
+  const picture = new Picture({ [kindOf(nodes)]: { table: cache.table } });
+  cache.onChanges((changes, isNewList) => picture.observed(kindOf(nodes), changes, isNewList));
+  controllers.add({
+    name: "label-gpu-nodes",
+    sources: [kindSource(cache, forObject())],
+    reconcile: async (key, { cancel }) => {
+      const intent = decide(picture.snapshot().kind(kindOf(nodes)).objects.get(key));
+      if (intent === undefined) return undefined;
+      const [committed] = await commit(picture, controllers.kube, [{ intent, effects: [] }], { cancel });
+      return committed === undefined || committed.outcome.ok ? undefined : reconcileResultOf(committed.outcome);
+    },
+  });
+}
+
+/** Pure: the same node gives the same intent. */
+function decide(node: KubeObject | undefined): Intent | undefined {
+  const gpus = (node?.["status"] as { capacity?: Record<string, string> } | undefined)?.capacity?.["nvidia.com/gpu"];
+  if (node === undefined || gpus === undefined || node.metadata.labels?.["muster.dev/gpus"] === gpus) return undefined;
+  const target = { ...nodes, namespace: "", name: node.metadata.name };
+  const patch = { metadata: { labels: { "muster.dev/gpus": gpus } } };
+  return { type: "patch", target, expected: expectedOf(node), patch, why: `the node has ${gpus} GPUs` };
+}

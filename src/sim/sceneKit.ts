@@ -1,0 +1,127 @@
+import type { ObjectCache } from "../control/cache/objectCache.ts";
+import { commit, type Decision, resolveUnknown } from "../control/runtime/commit.ts";
+import type { Controllers } from "../control/runtime/controllers.ts";
+import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../control/runtime/loop.ts";
+import { timerSource } from "../control/runtime/sources.ts";
+import type { KubeObject } from "../model/objects/object.ts";
+import type { KubeApi, ObjectRef, ResourceRef } from "../ports/kubeApi.ts";
+import type { Effect } from "../snapshot/ledger.ts";
+import { Picture, type PictureOptions } from "../snapshot/picture.ts";
+import type { ActorPorts, ActorSpec } from "./actor.ts";
+import { controllersProcess } from "./controllersProcess.ts";
+
+export const kinds = {
+  namespaces: { group: "", version: "v1", plural: "namespaces" },
+  pods: { group: "", version: "v1", plural: "pods" },
+  nodes: { group: "", version: "v1", plural: "nodes" },
+  configMaps: { group: "", version: "v1", plural: "configmaps" },
+  replicaSets: { group: "apps", version: "v1", plural: "replicasets" },
+} as const satisfies Record<string, ResourceRef>;
+
+export function at(kind: ResourceRef, name: string): ObjectRef {
+  return { ...kind, namespace: kind.plural === "nodes" ? "" : "default", name };
+}
+
+/** An object as a client writes it: the server adds what is missing. */
+export function plain(
+  apiVersion: string,
+  kind: string,
+  namespace: string,
+  name: string,
+  fields: { metadata?: object; [field: string]: unknown } = {},
+): KubeObject {
+  const { metadata, ...rest } = fields;
+  const where = namespace === "" ? {} : { namespace };
+  return { apiVersion, kind, metadata: { name, ...where, ...metadata }, ...rest } as unknown as KubeObject;
+}
+
+export function configMap(name: string, metadata: object = {}, data: Record<string, string> = {}): KubeObject {
+  return plain("v1", "ConfigMap", "default", name, { metadata, data });
+}
+
+export function pod(name: string, metadata: object = {}, spec: object = {}): KubeObject {
+  const containers = [{ name: "main", image: "registry/app:1" }];
+  return plain("v1", "Pod", "default", name, { metadata, spec: { containers, ...spec } });
+}
+
+/** A person or a part of the scenery: ends by itself, and nothing strikes it. */
+export function person(name: string, run: (ports: ActorPorts) => Promise<void>): ActorSpec {
+  return { name, run, finite: true, isExemptFromFaults: true };
+}
+
+/** A person tries again until it is done: what is left undone would be the story's own flaw. */
+export async function insist(ports: ActorPorts, call: () => Promise<{ ok: boolean; reason?: string }>): Promise<void> {
+  for (let tries = 0; tries < 40; tries++) {
+    const outcome = await call();
+    if (outcome.ok || outcome.reason === "AlreadyExists") return;
+    await ports.sleep(100);
+  }
+}
+
+/** One picture of some kinds, kept true by their caches. What objects hold is said by kind, as the group and plural name it. */
+export function pictureOf<V = never>(
+  controllers: Controllers,
+  kindRefs: readonly ResourceRef[],
+  effects: Readonly<Record<string, (object: KubeObject) => readonly Effect<V>[]>> = {},
+  options: PictureOptions<V> = {},
+): Picture<V> {
+  const caches = kindRefs.map((kind) => controllers.cache(kind));
+  const tables = caches.map(({ kind, table }) => {
+    const held = effects[kind];
+    return [kind, held === undefined ? { table } : { table, effects: held }] as const;
+  });
+  const picture = new Picture<V>(Object.fromEntries(tables), options);
+  for (const cache of caches) {
+    cache.onChanges((changes, isNewList) => picture.observed(cache.kind, changes, isNewList));
+  }
+  return picture;
+}
+
+/** Carries out one decision as the product does: what is in doubt is looked at first, and sent again if that proves nothing. */
+export async function carryOut<V>(
+  picture: Picture<V>,
+  kube: KubeApi,
+  decision: Decision<V>,
+  { cancel }: ReconcileContext,
+): Promise<ReconcileResult> {
+  if (picture.stateOf(decision.intent) === "unknown") {
+    const resolved = await resolveUnknown(picture, kube, decision.intent, { cancel });
+    if (!resolved.ok) return reconcileResultOf(resolved);
+    if (resolved.value) return { requeueAfterMs: 20 };
+  }
+  const [committed] = await commit(picture, kube, [decision], { cancel });
+  return committed === undefined || committed.outcome.ok ? undefined : reconcileResultOf(committed.outcome);
+}
+
+/** A process on the crank that does one thing again and again, from what its caches show. */
+export function repeating(
+  name: string,
+  everyMs: number,
+  kindRefs: readonly ResourceRef[],
+  run: (controllers: Controllers, caches: readonly ObjectCache[]) => Promise<void>,
+): ActorSpec {
+  return controllersProcess(name, (controllers) => {
+    const caches = kindRefs.map((kind) => controllers.cache(kind));
+    controllers.add({
+      name,
+      sources: [timerSource(controllers.ports, everyMs, () => ["all"])],
+      reconcile: async () => {
+        await run(controllers, caches);
+        return undefined;
+      },
+    });
+  });
+}
+
+/** A process that runs until it is asked to end. */
+export function process(name: string, run: (ports: ActorPorts) => Promise<void>): ActorSpec {
+  return { name, run };
+}
+
+/** Does something again and again, until it is asked to end. */
+export async function every(ports: ActorPorts, ms: number, run: () => void | Promise<void>): Promise<void> {
+  while (!ports.cancel.cancelled) {
+    await run();
+    await ports.sleep(ms);
+  }
+}

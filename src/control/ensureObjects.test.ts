@@ -3,9 +3,10 @@ import { TestApi } from "../../testing/apiserver/testApi.ts";
 import { FaultyKube } from "../../testing/control/faultyKube.ts";
 import { inProcessKube } from "../apiserver/kubeApi.ts";
 import { refused } from "../model/outcome.ts";
-import { components } from "./components.ts";
+import { controlPlane, usualComponents } from "./controlPlane.ts";
 import { ensureDefinitions, ensureStartObjects } from "./ensureObjects.ts";
 
+const components = usualComponents(controlPlane());
 const definitions = { group: "apiextensions.k8s.io", version: "v1", plural: "customresourcedefinitions" };
 const admin = { user: { username: "admin", groups: ["system:masters"] }, fieldManager: "test" };
 

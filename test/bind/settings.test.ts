@@ -1,7 +1,7 @@
 /** What an installation says about the binder, by flags and in KAI's Config, as it arrives at reservations. */
 import { expect, test } from "vitest";
-import { binderSettingsOf, withBinderSettings } from "../../src/cli/cluster/binderSettings.ts";
-import { binderComponent } from "../../src/control/bind/binderComponent.ts";
+import { binderSettingsOf, withKaiConfig } from "../../src/cli/cluster/binderSettings.ts";
+import { controlPlane } from "../../src/control/controlPlane.ts";
 import type { BinderFlags } from "../../src/decide/bind/binderSettings.ts";
 import type { KubeObject } from "../../src/model/objects/object.ts";
 import { refused, succeeded } from "../../src/model/outcome.ts";
@@ -23,12 +23,11 @@ async function configured(binder: object | undefined): Promise<BindCluster> {
 
 /** The container of the reservation that a binder makes under these flags. */
 async function container(cluster: BindCluster, flags: BinderFlags) {
-  const about = { flags: binderSettingsOf(flags), gpuSharing: true };
-  const [part] = await withBinderSettings([binderComponent()], cluster.admin, about);
-  if (part === undefined) throw new Error("the binder is among the parts");
+  const options = { binder: { settings: binderSettingsOf(flags) } };
+  const { binder } = controlPlane(await withKaiConfig(options, cluster.admin));
   const pod = await cluster.pod("f", { "gpu-fraction": "0.5" });
   await cluster.request(pod, { selectedNode: "h100-0", selectedGPUGroups: ["X"] });
-  await cluster.start(part);
+  await cluster.start(binder);
   await cluster.run(3);
   expect(cluster.phase("f")).toBe("Succeeded");
   return cluster.reservations()[0]?.spec?.containers[0];
@@ -60,14 +59,14 @@ test("a Config that makes no sense is refused with its field when it is written"
 test("one that was written before there was a check is refused at the start", async () => {
   const config = { metadata: { name: "kai-config" }, spec: { binder: { maxConcurrentReconciles: 0 } } };
   const kube = { get: async () => succeeded(config as unknown as KubeObject) };
-  const read = withBinderSettings([binderComponent()], kube, { flags: {}, gpuSharing: true });
+  const read = withKaiConfig({}, kube);
   await expect(read).rejects.toMatchObject({ code: "binder-setting-invalid", message: `kai-config: ${fault}` });
 });
 
 test("a Config that cannot be read is not taken for none", async () => {
   const cluster = await configured({ resourceReservation: { image } });
   cluster.kube.faults = { before: () => refused("Unavailable", "down") };
-  const read = withBinderSettings([binderComponent()], cluster.kube, { flags: {}, gpuSharing: true });
+  const read = withKaiConfig({}, cluster.kube);
   await expect(read).rejects.toMatchObject({ code: "kai-config-unreadable" });
 });
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { parseFeatureGates, withFeatureGates } from "../../src/cli/cluster/featureGates.ts";
+import { parseFeatureGates } from "../../src/cli/cluster/featureGates.ts";
 import { allFeatures } from "../../src/decide/devices/search/features.ts";
 import type { ResourceClaimSpec } from "../../src/model/kubernetes.generated.ts";
 import { UserError } from "../../src/model/userError.ts";
@@ -33,11 +33,6 @@ describe("--feature-gates", () => {
     ["DRAExtendedResource=true=false", "bad-feature-gate"],
   ])("%s is refused by name", (given, message) => {
     expect(codeOf([given])).toContain(message);
-  });
-
-  test("components that have nothing to do with devices stay as they are", () => {
-    const part = { name: "gang", about: "", add: () => {} };
-    expect(withFeatureGates([part], ["DRAExtendedResource=false"])).toEqual([part]);
   });
 });
 

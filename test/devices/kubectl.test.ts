@@ -1,7 +1,7 @@
 /** The examples about claims as a person applies them: the real kubectl, the embedded server, simulated nodes, all components of `up`. */
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { components } from "../../src/control/components.ts";
+import { controlPlane, usualComponents } from "../../src/control/controlPlane.ts";
 import type { Pod, ResourceClaim } from "../../src/model/kubernetes.generated.ts";
 import { hasKubectl, type LiveCluster, liveCluster } from "../nodes/liveCluster.ts";
 
@@ -9,7 +9,10 @@ describe.skipIf(!hasKubectl)("kubectl", { timeout: 60_000 }, () => {
   let cluster: LiveCluster;
 
   beforeAll(async () => {
-    cluster = await liveCluster({ pools: ["h100=2"], components });
+    cluster = await liveCluster({
+      pools: ["h100=2"],
+      components: usualComponents(controlPlane({ scheduler: { allocatesDevices: true, readsShards: true } })),
+    });
   }, 60_000);
   afterAll(() => cluster.stop());
 

@@ -1,5 +1,4 @@
-import { binderComponent } from "../../control/bind/binderComponent.ts";
-import type { Component } from "../../control/component.ts";
+import type { ControlPlaneOptions } from "../../control/controlPlane.ts";
 import {
   type BinderFlags,
   type BinderSettings,
@@ -17,18 +16,15 @@ export function binderSettingsOf(flags: BinderFlags): BinderSettings {
 }
 
 /**
- * The same components, with a binder as flags and the cluster's `kai-config` say; flags win. The Config is read once, as KAI's binder has it from its start on.
+ * The same options, with what the cluster's `kai-config` says about the binder; flags win. The Config is read once, as
+ * KAI's binder reads it at its start.
  */
-export async function withBinderSettings(
-  components: readonly Component[],
+export async function withKaiConfig(
+  options: ControlPlaneOptions,
   kube: Pick<KubeApi, "get">,
-  { flags, gpuSharing }: { readonly flags: BinderSettings; readonly gpuSharing: boolean },
-): Promise<Component[]> {
-  if (!components.some(({ name }) => name === "binder")) return [...components];
-  const settings = { ...(await settingsInCluster(kube)), ...flags };
-  return components.map((component) =>
-    component.name === "binder" ? binderComponent({ gpuSharing, settings }) : component,
-  );
+): Promise<ControlPlaneOptions> {
+  const settings = { ...(await settingsInCluster(kube)), ...options.binder?.settings };
+  return { ...options, binder: { ...options.binder, settings } };
 }
 
 async function settingsInCluster(kube: Pick<KubeApi, "get">): Promise<BinderSettings> {

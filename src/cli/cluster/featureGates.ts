@@ -1,5 +1,3 @@
-import type { Component } from "../../control/component.ts";
-import { deviceCachesOf } from "../../control/devices/deviceCaches.ts";
 import { allFeatures, type DeviceFeatures } from "../../decide/devices/search/features.ts";
 import { UserError } from "../../model/userError.ts";
 
@@ -32,20 +30,4 @@ export function parseFeatureGates(given: readonly string[]): DeviceFeatures {
     features[feature] = isOn;
   }
   return features;
-}
-
-/** The same components, with the features of devices that are wanted. */
-export function withFeatureGates(components: readonly Component[], given: readonly string[]): Component[] {
-  if (given.length === 0) return [...components];
-  const features = parseFeatureGates(given);
-  return components.map((component) => {
-    if (component.name !== "devices" && component.name !== "scheduler") return component;
-    return {
-      ...component,
-      add: (controllers) => {
-        deviceCachesOf(controllers).useFeatures(features);
-        component.add(controllers);
-      },
-    };
-  });
 }

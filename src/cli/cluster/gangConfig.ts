@@ -1,14 +1,11 @@
 import { readFile } from "node:fs/promises";
 import { parse } from "yaml";
-import type { Component } from "../../control/component.ts";
-import { gangComponent } from "../../control/gang/gangComponent.ts";
-import { readGangConfiguration } from "../../model/gang/settings.ts";
+import { type GangSettings, readGangConfiguration } from "../../model/gang/settings.ts";
 import { describeFieldError } from "../../model/objects/fieldError.ts";
 import { UserError } from "../../model/userError.ts";
 
-/** The same components, with the gang operator as a Grove OperatorConfiguration says. */
-export async function withGangConfig(components: readonly Component[], file: string | undefined): Promise<Component[]> {
-  if (file === undefined) return [...components];
+/** The gang operator's settings from a Grove OperatorConfiguration. */
+export async function readGangConfig(file: string): Promise<GangSettings> {
   const read = readGangConfiguration(await readDocument(file));
   if ("errors" in read) {
     throw new UserError(
@@ -17,7 +14,7 @@ export async function withGangConfig(components: readonly Component[], file: str
       "correct these fields; docs/gangs.md lists those that have a meaning",
     );
   }
-  return components.map((component) => (component.name === "gang" ? gangComponent(read.settings) : component));
+  return read.settings;
 }
 
 async function readDocument(file: string): Promise<unknown> {

@@ -6,12 +6,16 @@ import { prometheus } from "../../adapters/prometheus.ts";
 import { systemClock } from "../../adapters/systemClock.ts";
 import { systemRandom } from "../../adapters/systemRandom.ts";
 import type { Component } from "../../control/component.ts";
-import { components, componentsNamed, optionalComponents } from "../../control/components.ts";
+import {
+  type ControlPlaneOptions,
+  componentsNamed,
+  controlPlane,
+  usualComponents,
+} from "../../control/controlPlane.ts";
 import { knownDeviceWorld } from "../../control/devices/deviceCaches.ts";
 import { servedDevices } from "../../control/devices/servedDevices.ts";
 import { ensureDefinitions, ensureStartObjects, missingDefinitions } from "../../control/ensureObjects.ts";
 import { Controllers } from "../../control/runtime/controllers.ts";
-import type { BinderFlags } from "../../decide/bind/binderSettings.ts";
 import { leanPod } from "../../decide/schedule/cluster/leanPod.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
@@ -21,19 +25,15 @@ import type { Clock } from "../../ports/clock.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { Log } from "../../ports/log.ts";
 import { reachedBy, type WebhookFlags, Webhooks } from "../webhooks/webhooks.ts";
-import { binderSettingsOf, withBinderSettings } from "./binderSettings.ts";
-import { withFeatureGates } from "./featureGates.ts";
+import { withKaiConfig } from "./binderSettings.ts";
+import { type ControlPlaneFlags, controlPlaneOptions } from "./controlPlaneFlags.ts";
 import { type ClusterFlags, findCluster } from "./findCluster.ts";
-import { withFullScheduler } from "./fullScheduler.ts";
-import { withGangConfig } from "./gangConfig.ts";
-import { withGroupClaims } from "./groupClaims.ts";
 import { hostAndPort } from "./hostAndPort.ts";
 import { mustSucceed } from "./mustSucceed.ts";
-import { withQuotaValidation } from "./quotaValidation.ts";
 import { startStatusServer } from "./statusServer.ts";
 import { untilSignal } from "./untilSignal.ts";
 
-export interface RunFlags extends ClusterFlags, WebhookFlags, BinderFlags {
+export interface RunFlags extends ClusterFlags, WebhookFlags, ControlPlaneFlags {
   readonly controllers?: string;
   readonly install?: boolean;
   readonly defaultScheduler?: boolean;
@@ -41,16 +41,6 @@ export interface RunFlags extends ClusterFlags, WebhookFlags, BinderFlags {
   readonly leaseNamespace: string;
   readonly leaseName: string;
   readonly identity?: string;
-  /** A Grove OperatorConfiguration. */
-  readonly gangConfig?: string;
-  /** Whether pods may ask for shares of GPUs. */
-  readonly gpuSharing: boolean;
-  /** Whether PodGroups have claims. */
-  readonly groupClaims?: boolean;
-  /** `Gate=true|false`, by Kubernetes' names. */
-  readonly featureGates: readonly string[];
-  /** Whether quotas of queues are held against each other. */
-  readonly enableQuotaValidation?: boolean;
   readonly statusAddress: string;
   readonly webhookAddress: string;
   readonly logLevel: "debug" | "info" | "warn" | "error";
@@ -59,14 +49,12 @@ export interface RunFlags extends ClusterFlags, WebhookFlags, BinderFlags {
 
 /** Runs controllers against any cluster until a signal. */
 export async function runControllers(flags: RunFlags): Promise<void> {
-  const named = withQuotaValidation(
-    withFeatureGates(
-      withGroupClaims(await withGangConfig(chosenComponents(flags), flags.gangConfig), flags.groupClaims),
-      flags.featureGates,
-    ),
-    flags.enableQuotaValidation,
-  );
-  const binder = { flags: binderSettingsOf(flags), gpuSharing: flags.gpuSharing };
+  const options = await controlPlaneOptions(flags, {
+    // A cluster has a scheduler for plain pods; two that do not know of each other would both fill the same nodes.
+    placesPlainPods: flags.defaultScheduler === true,
+    formsPlainGangs: false,
+  });
+  const named = chosenComponents(flags, options);
   const listen = hostAndPort(flags.statusAddress, "--status-address");
   const webhookListen = hostAndPort(flags.webhookAddress, "--webhook-address");
   const reached = reachedBy(flags);
@@ -80,10 +68,9 @@ export async function runControllers(flags: RunFlags): Promise<void> {
   const fieldManager = "muster";
   const http = kubeHttp(connection, { clock, log }, { fieldManager });
   const kube = servedDevices(http);
-  const chosen = await withBinderSettings(named, kube, binder).catch((error: unknown) => {
-    http.close();
-    throw error;
-  });
+  const hasBinder = named.some(({ name }) => name === "binder");
+  const settled = hasBinder ? await withKaiConfig(options, kube).catch(closing(http)) : options;
+  const chosen = chosenComponents(flags, settled);
   // Renewals have connections of their own: they must not wait behind the writes that they allow.
   const leaseKube = kubeHttp(connection, { clock, log }, { fieldManager, requestMs: 5_000 });
   const identity = flags.identity ?? `${hostname()}_${randomUUID().slice(0, 8)}`;
@@ -142,15 +129,23 @@ function leanObject(object: KubeObject): KubeObject {
   return leanPod(object as unknown as Pod) as unknown as KubeObject;
 }
 
-function chosenComponents({ controllers: names, defaultScheduler = false }: RunFlags): Component[] {
-  // A cluster has a scheduler for plain pods; two that do not know of each other would both fill the same room.
-  const known = withFullScheduler(components, { placesPlainPods: defaultScheduler, formsPlainGangs: false });
+function chosenComponents({ controllers: names }: RunFlags, options: ControlPlaneOptions): Component[] {
+  const plane = controlPlane(options);
+  const known = usualComponents(plane);
   if (names === undefined) return known.filter(({ isProvidedByCluster }) => isProvidedByCluster !== true);
   const wanted = names.split(",").map((name) => name.trim());
   return componentsNamed(
     wanted.filter((name) => name !== ""),
-    [...known, ...optionalComponents],
+    [...known, plane.scaleAdjuster],
   );
+}
+
+/** A start that fails leaves no connection open. */
+function closing(http: { close(): void }): (error: unknown) => never {
+  return (error) => {
+    http.close();
+    throw error;
+  };
 }
 
 async function requireDefinitions(

@@ -5,45 +5,29 @@ import { systemClock } from "../../adapters/systemClock.ts";
 import { systemRandom } from "../../adapters/systemRandom.ts";
 import { inProcessKube } from "../../apiserver/kubeApi.ts";
 import type { Component } from "../../control/component.ts";
-import { components } from "../../control/components.ts";
+import { controlPlane, usualComponents } from "../../control/controlPlane.ts";
 import { knownDeviceWorld } from "../../control/devices/deviceCaches.ts";
 import { ensureDefinitions, ensureStartObjects } from "../../control/ensureObjects.ts";
 import { Controllers } from "../../control/runtime/controllers.ts";
-import type { BinderFlags } from "../../decide/bind/binderSettings.ts";
 import { nodesComponent } from "../../kubelet/run/nodesComponent.ts";
 import type { Outcome } from "../../model/outcome.ts";
 import { parsePools, profilesWith } from "../../model/profiles/profiles.ts";
 import { demoFolder } from "../demo/demoFolder.ts";
 import type { InventoryDemo, InventoryDemoOptions } from "../inventory/demo.ts";
 import { applyManifests } from "./applyManifests.ts";
-import { binderSettingsOf, withBinderSettings } from "./binderSettings.ts";
+import { withKaiConfig } from "./binderSettings.ts";
+import { type ControlPlaneFlags, controlPlaneOptions } from "./controlPlaneFlags.ts";
 import { type EmbeddedServerFlags, startEmbeddedServer } from "./embeddedServer.ts";
-import { withFeatureGates } from "./featureGates.ts";
-import { withFullScheduler } from "./fullScheduler.ts";
-import { withGangConfig } from "./gangConfig.ts";
-import { withGpuSharing } from "./gpuSharing.ts";
-import { withGroupClaims } from "./groupClaims.ts";
 import { hostAndPort } from "./hostAndPort.ts";
-import { withQuotaValidation } from "./quotaValidation.ts";
 import { readProfiles } from "./readProfiles.ts";
 import { type StatusServer, startStatusServer } from "./statusServer.ts";
 import { untilSignal } from "./untilSignal.ts";
 
-export interface UpFlags extends EmbeddedServerFlags, BinderFlags {
+export interface UpFlags extends EmbeddedServerFlags, ControlPlaneFlags {
   /** `profile=count` or `name:profile=count`. */
   readonly pool: readonly string[];
   readonly profileFile: readonly string[];
   readonly demo?: boolean;
-  /** A Grove OperatorConfiguration. */
-  readonly gangConfig?: string;
-  /** Whether pods may ask for shares of GPUs. */
-  readonly gpuSharing: boolean;
-  /** Whether PodGroups have claims. */
-  readonly groupClaims?: boolean;
-  /** `Gate=true|false`, by Kubernetes' names. */
-  readonly featureGates: readonly string[];
-  /** Whether quotas of queues are held against each other. */
-  readonly enableQuotaValidation?: boolean;
   /** Where health, metrics and what is known of devices are served; nowhere unless given. */
   readonly statusAddress?: string;
   readonly logLevel: "debug" | "info" | "warn" | "error";
@@ -59,17 +43,9 @@ export async function runUp(flags: UpFlags): Promise<void> {
   const profiles = profilesWith(await readProfiles(flags.profileFile));
   const pools = parsePools(flags.pool, profiles);
   const nodes = nodesComponent({ pools, profiles });
-  const binder = { flags: binderSettingsOf(flags), gpuSharing: flags.gpuSharing };
-  const scheduling = withFullScheduler(components, { placesPlainPods: true, formsPlainGangs: true });
-  const chosen = withGpuSharing(await withGangConfig(scheduling, flags.gangConfig), flags.gpuSharing);
+  const options = await controlPlaneOptions(flags, { placesPlainPods: true, formsPlainGangs: true });
+  const known: Component[] = [...usualComponents(controlPlane(options)), nodes.component];
   const listen = flags.statusAddress === undefined ? undefined : hostAndPort(flags.statusAddress, "--status-address");
-  const known: Component[] = [
-    ...withQuotaValidation(
-      withFeatureGates(withGroupClaims(chosen, flags.groupClaims), flags.featureGates),
-      flags.enableQuotaValidation,
-    ),
-    nodes.component,
-  ];
   const hooks = known.flatMap((component) => component.hooks ?? []);
   const embedded = await startEmbeddedServer(flags, { clock, random }, { hooks, agent: nodes.agent });
   const { server, kubeconfig } = embedded;
@@ -88,7 +64,7 @@ export async function runUp(flags: UpFlags): Promise<void> {
       status = await startStatusServer({ health, readiness, metrics, devices }, listen);
     }
     mustSucceed(await ensureDefinitions({ kube, clock }, known));
-    const running = await withBinderSettings(known, kube, binder);
+    const running = [...usualComponents(controlPlane(await withKaiConfig(options, kube))), nodes.component];
     mustSucceed(await ensureStartObjects(kube, running));
     for (const component of running) component.add(controllers);
     const signal = untilSignal();

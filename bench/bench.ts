@@ -1,4 +1,4 @@
-import { UserError } from "../src/model/userError.ts";
+import { UsageError } from "../src/model/userError.ts";
 import { benchApiServer } from "./apiserver.ts";
 import { benchBinder } from "./binder.ts";
 import { benchDevices } from "./devices.ts";
@@ -30,7 +30,7 @@ export async function runBench(names: string[], options: { output: "text" | "jso
   for (const name of wanted) {
     if (benchmarks[name] !== undefined) continue;
     const known = Object.keys(benchmarks).join(", ");
-    throw new UserError("benchmark-unknown", `there is no benchmark ${JSON.stringify(name)}`, `choose from: ${known}`);
+    throw new UsageError("benchmark-unknown", `there is no benchmark ${JSON.stringify(name)}`, `choose from: ${known}`);
   }
   const results: Record<string, Figure[]> = {};
   for (const name of wanted) {

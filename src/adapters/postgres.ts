@@ -1,7 +1,7 @@
 /** The inventory's database in a real PostgreSQL: a pool that looks before it lends, one writer, readers beside it. */
 import { randomUUID } from "node:crypto";
 import type { Pool } from "pg";
-import { UserError } from "../model/userError.ts";
+import { UsageError, UserError } from "../model/userError.ts";
 import type { Answer, Beginning, InventoryDatabase, InventoryReads, RunStart, TimeLeft } from "../ports/database.ts";
 import type { Log } from "../ports/log.ts";
 import { answerOf, asking } from "./postgres/answer.ts";
@@ -77,7 +77,7 @@ function addressOf(url: string): URL {
   try {
     return new URL(url);
   } catch (cause) {
-    throw new UserError(
+    throw new UsageError(
       "inventory-setting-invalid",
       "the address of the database makes no sense (not shown: it holds the password)",
       "pass postgresql://user:password@host:5432/name, with special characters percent-encoded",

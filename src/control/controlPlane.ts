@@ -2,7 +2,7 @@ import { allFeatures, type DeviceFeatures } from "../decide/devices/search/featu
 import { defaultSettings, type Settings } from "../decide/schedule/settings.ts";
 import type { GangSettings } from "../model/gang/settings.ts";
 import { schedulingHooks } from "../model/scheduling/hooks.ts";
-import { UserError } from "../model/userError.ts";
+import { UsageError } from "../model/userError.ts";
 import { type BinderPartOptions, binderComponent } from "./bind/binderComponent.ts";
 import type { Component } from "./component.ts";
 import { deviceCachesOf } from "./devices/deviceCaches.ts";
@@ -77,7 +77,7 @@ export function componentsNamed(names: readonly string[], known: readonly Compon
   for (const name of names) {
     if (known.some((component) => component.name === name)) continue;
     const choice = known.map((component) => component.name).join(", ");
-    throw new UserError(
+    throw new UsageError(
       "controller-unknown",
       `there is no controller ${JSON.stringify(name)}`,
       `choose from: ${choice}`,

@@ -1,6 +1,16 @@
 import { Command, CommanderError, Option } from "commander";
-import { withBinderOptions } from "../cli/cluster/binderOptions.ts";
-import { UserError } from "../model/userError.ts";
+import { UsageError, UserError } from "../model/userError.ts";
+import {
+  collect,
+  logLevelOption,
+  outputOption,
+  withAddress,
+  withApiServer,
+  withCluster,
+  withControlPlane,
+  withDatabase,
+  withSnapshot,
+} from "./options.ts";
 
 /** The program. Commands are loaded when they are called, so that `--help` does not pay for the API server. */
 const program = new Command("muster")
@@ -9,30 +19,15 @@ const program = new Command("muster")
   .showHelpAfterError("(add --help for the options)")
   .exitOverride();
 
-/** Every command can answer in one JSON object on standard output. */
-export const outputOption = (): Option =>
-  new Option("-o, --output <format>", "text for people, json for programs").choices(["text", "json"]).default("text");
-
-program
-  .command("apiserver")
+withApiServer(program.command("apiserver"))
   .description("run the embedded Kubernetes API server alone")
-  .option("--port <number>", "port to listen on; 0 picks a free one", "6443")
-  .option("--host <address>", "address to listen on", "127.0.0.1")
-  .option("--data-dir <folder>", "where objects, keys and the kubeconfig are kept", ".muster")
-  .option("--memory", "keep nothing: objects live in memory, and only the kubeconfig is written")
-  .option("--kubeconfig <file>", "where the kubeconfig is written (default: kubeconfig in the data folder)")
-  .addOption(outputOption())
   .action(async (options) => (await import("../cli/cluster/apiserver.ts")).runApiServer(options));
 
-program
-  .command("avail")
+withDatabase(program.command("avail"))
   .description("GPUs by type: free, most in one reservation, whole nodes, total, when more will be free, age")
   .argument("[type]", "only this type")
   .option("--watch", "look again and again")
   .option("--interval <duration>", "how often", "5s")
-  .option("--database-url <url>", "which PostgreSQL (default: DATABASE_URL, POSTGRES_*, else the embedded one)")
-  .option("--data-dir <folder>", "where the embedded database is", ".muster")
-  .addOption(outputOption())
   .action(async (type, options) => (await import("../cli/inventory/avail.ts")).showAvailability({ ...options, type }));
 
 program
@@ -42,18 +37,13 @@ program
   .addOption(outputOption())
   .action(async (names, options) => (await import("../../bench/bench.ts")).runBench(names, options));
 
-program
-  .command("disks")
+withDatabase(program.command("disks"))
   .description("users' disks: size, state, snapshots, volume, conflicts")
   .option("--user <name>", "only this user's")
   .option("--deleted", "deleted ones as well")
-  .option("--database-url <url>", "which PostgreSQL (default: DATABASE_URL, POSTGRES_*, else the embedded one)")
-  .option("--data-dir <folder>", "where the embedded database is", ".muster")
-  .addOption(outputOption())
   .action(async (options) => (await import("../cli/inventory/avail.ts")).showDisks(options));
 
-const fault = program
-  .command("fault")
+const fault = withCluster(program.command("fault"))
   .description("break a simulated node or its pods, on purpose and on time")
   .argument("<kind>", "what breaks; `muster fault kinds` lists them with their parameters")
   .argument("[parameters...]", "of the kind, such as --device 3")
@@ -63,10 +53,6 @@ const fault = program
   .option("-n, --namespace <name>", "of the pods")
   .option("--for <duration>", "how long; for ever when left out")
   .option("--in <duration>", "when it begins; now when left out")
-  .option("--kubeconfig <file>", "which cluster (default: the embedded one of the data folder, else kubectl's)")
-  .option("--context <name>", "which context of the kubeconfig")
-  .option("--data-dir <folder>", "where an embedded cluster keeps its kubeconfig", ".muster")
-  .addOption(outputOption())
   .allowUnknownOption()
   .action(async (kind, words, options) => (await import("../cli/cluster/fault.ts")).injectFault(kind, words, options));
 fault
@@ -89,11 +75,6 @@ fault
 const inventory = program
   .command("inventory")
   .description("keep cloud, cluster and database telling the same story: GPU availability and users' disks");
-const withDatabase = (command: Command): Command =>
-  command
-    .option("--database-url <url>", "which PostgreSQL (default: DATABASE_URL, POSTGRES_*, else the embedded one)")
-    .option("--data-dir <folder>", "where the embedded database is", ".muster")
-    .addOption(outputOption());
 const withRun = (command: Command): Command =>
   withDatabase(command)
     .option("--kubeconfig <file>", "which cluster (default: our own pod's, EKS_CLUSTER_NAME, the embedded one)")
@@ -107,11 +88,7 @@ const withRun = (command: Command): Command =>
       "--deadline <duration>",
       "when the run has to be over; it begins nothing new in the last 30s, or in the last quarter (default: 600s)",
     )
-    .addOption(
-      new Option("--log-level <level>", "what is written to standard error")
-        .choices(["debug", "info", "warn", "error"])
-        .default("info"),
-    );
+    .addOption(logLevelOption("info"));
 withRun(inventory.command("run"))
   .description("reconcile once, or every so often; exit 0 ok, 1 failed, 2 partial, 3 deadline, 5 refused, 64 usage")
   .option("--once", "one run, for a CronJob")
@@ -141,12 +118,9 @@ withDatabase(inventory.command("pause"))
 withDatabase(inventory.command("resume"))
   .description("run again")
   .action(async (options) => (await import("../cli/inventory/inventory.ts")).setPaused(false, options));
-inventory
-  .command("cloud")
+withAddress(inventory.command("cloud"), "4599")
   .description("the stand-in cloud: EC2, Auto Scaling, STS and EKS as AWS speaks them, from a scenario file")
   .option("--scenario <file>", "what the cloud has, and what is wrong with it (default: the demo's cloud)")
-  .option("--port <number>", "port to listen on; 0 picks a free one", "4599")
-  .option("--host <address>", "address to listen on", "127.0.0.1")
   .addOption(outputOption())
   .action(async (options) => (await import("../cli/inventory/inventoryCloud.ts")).serveCloud(options));
 inventory
@@ -160,25 +134,15 @@ inventory
   .option("--iam", "print the IAM policy instead")
   .addOption(outputOption())
   .action(async (options) => (await import("../cli/inventory/manifests.ts")).showManifests(options));
-withRun(inventory.command("serve"))
+withAddress(withRun(inventory.command("serve")), "8090")
   .description("the inventory over HTTP, for readers that hold a token")
-  .option("--port <number>", "port to listen on; 0 picks a free one", "8090")
-  .option("--host <address>", "address to listen on", "127.0.0.1")
   .option("--token-file <file>", "holds the token (default: MUSTER_API_TOKEN, else one is made in the data folder)")
   .action(async (options) => (await import("../cli/inventory/inventoryServe.ts")).serveInventory(options));
 
-const withCluster = (command: Command): Command =>
-  command
-    .option("--kubeconfig <file>", "which cluster (default: the embedded one of the data folder, else kubectl's)")
-    .option("--context <name>", "which context of the kubeconfig")
-    .option("--data-dir <folder>", "where an embedded cluster keeps its kubeconfig", ".muster")
-    .addOption(outputOption());
-const nodes = withCluster(program.command("nodes"))
-  .option("--snapshot <file>", "a file of `muster snapshot save` instead of a cluster")
+const nodes = withSnapshot(program.command("nodes"))
   .description("GPUs by type of node: total, free, whole nodes, most in one pod")
   .action(async (options) => (await import("../cli/views/scheduleView.ts")).showNodes(options));
-nodes
-  .command("sim")
+withCluster(nodes.command("sim"))
   .description("play simulated nodes on any API server until a signal; only nodes with KWOK's annotation are touched")
   .option("--pool <profile=count>", "nodes to make; may be given several times", collect, [])
   .option("--profile-file <file>", "node profiles of your own as YAML; may be given several times", collect, [])
@@ -190,15 +154,7 @@ nodes
   .option("--install", "define KWOK's Stage, where the cluster lacks it")
   .option("--holder <name>", "who holds the leases; must be unique (default: the host's name and a random word)")
   .option("--lease-seconds <number>", "how long a lease lasts", "40")
-  .option("--kubeconfig <file>", "which cluster (default: the embedded one of the data folder, else kubectl's)")
-  .option("--context <name>", "which context of the kubeconfig")
-  .option("--data-dir <folder>", "where an embedded cluster keeps its kubeconfig", ".muster")
-  .addOption(
-    new Option("--log-level <level>", "what is written to standard error")
-      .choices(["debug", "info", "warn", "error"])
-      .default("warn"),
-  )
-  .addOption(outputOption())
+  .addOption(logLevelOption("warn"))
   .action(async (_, command) => (await import("../cli/cluster/nodesSim.ts")).runNodesSim(command.optsWithGlobals()));
 
 const sim = program
@@ -221,92 +177,47 @@ sim
   .addOption(outputOption())
   .action(async (options) => (await import("../cli/simulator/sim.ts")).replaySim(options));
 
-withBinderOptions(
-  program
-    .command("run")
-    .description("run controllers against a cluster until a signal, with health and metrics over HTTP")
-    .option("--kubeconfig <file>", "which cluster (default: the embedded one of the data folder, else kubectl's)")
-    .option("--context <name>", "which context of the kubeconfig")
-    .option("--data-dir <folder>", "where an embedded cluster keeps its kubeconfig", ".muster")
-    .option(
-      "--controllers <names>",
-      "which ones, with commas between (default: all but those that a real cluster has itself)",
-    )
-    .option("--install", "define the kinds and create the objects that they need, where the cluster lacks them")
-    .option("--default-scheduler", "also place pods of default-scheduler: only where no kube-scheduler runs")
-    .option("--gang-config <file>", "a Grove OperatorConfiguration for the gang operator")
-    .option("--no-gpu-sharing", "refuse pods that ask for a share of a GPU")
-    .option("--group-claims", "let PodGroups have device claims of their own")
-    .option(
-      "--feature-gates <gate=bool,...>",
-      "switch features of device allocation, by Kubernetes' names",
-      collect,
-      [],
-    )
-    .option("--enable-quota-validation", "warn of queues that have more quota than the queue above them")
-    .option("--leader-elect", "act only while holding a Lease, so that many may run")
-    .option("--lease-namespace <name>", "where the Lease is", "kube-system")
-    .option("--lease-name <name>", "what it is called", "muster")
-    .option("--identity <name>", "who we are; must be unique (default: the host's name and a random word)")
-    .option(
-      "--status-address <host:port>",
-      "where /healthz, /readyz, /metrics and /debug/devices are served",
-      "127.0.0.1:8081",
-    )
-    .option(
-      "--webhook-service <namespace/name>",
-      "serve the rules about writes as webhooks, which the API server reaches through this Service",
-    )
-    .option("--webhook-host <name>", "the same for a process outside the cluster: the name or address it is reached by")
-    .option("--webhook-address <host:port>", "where webhooks are served", "0.0.0.0:9443")
-    .addOption(
-      new Option("--log-level <level>", "what is written to standard error")
-        .choices(["debug", "info", "warn", "error"])
-        .default("info"),
-    )
-    .addOption(outputOption())
-    .action(async (options) => (await import("../cli/cluster/run.ts")).runControllers(options)),
-);
+withControlPlane(withCluster(program.command("run")))
+  .description("run controllers against a cluster until a signal, with health and metrics over HTTP")
+  .option(
+    "--controllers <names>",
+    "which ones, with commas between (default: all but those that a real cluster has itself)",
+  )
+  .option("--install", "define the kinds and create the objects that they need, where the cluster lacks them")
+  .option("--default-scheduler", "also place pods of default-scheduler: only where no kube-scheduler runs")
+  .option("--leader-elect", "act only while holding a Lease, so that many may run")
+  .option("--lease-namespace <name>", "where the Lease is", "kube-system")
+  .option("--lease-name <name>", "what it is called", "muster")
+  .option("--identity <name>", "who we are; must be unique (default: the host's name and a random word)")
+  .option(
+    "--status-address <host:port>",
+    "where /healthz, /readyz, /metrics and /debug/devices are served",
+    "127.0.0.1:8081",
+  )
+  .option(
+    "--webhook-service <namespace/name>",
+    "serve the rules about writes as webhooks, which the API server reaches through this Service",
+  )
+  .option("--webhook-host <name>", "the same for a process outside the cluster: the name or address it is reached by")
+  .option("--webhook-address <host:port>", "where webhooks are served", "0.0.0.0:9443")
+  .addOption(logLevelOption("info"))
+  .action(async (options) => (await import("../cli/cluster/run.ts")).runControllers(options));
 
-withBinderOptions(
-  program
-    .command("up")
-    .description(
-      "a GPU cluster in one process: API server, simulated nodes, all controllers; Ctrl-C stops it, the data folder survives",
-    )
-    .option("--pool <profile=count>", "simulated nodes; may be given several times", collect, ["h100=4"])
-    .option("--profile-file <file>", "node profiles of your own as YAML; may be given several times", collect, [])
-    .option("--port <number>", "port of the API server; 0 picks a free one", "6443")
-    .option("--host <address>", "address to listen on", "127.0.0.1")
-    .option("--data-dir <folder>", "where everything is kept", ".muster")
-    .option("--memory", "keep nothing: objects live in memory, and only the kubeconfig is written")
-    .option("--kubeconfig <file>", "where the kubeconfig is written (default: kubeconfig in the data folder)")
-    .option("--demo", "load a small story: a cluster with something going on")
-    .option("--gang-config <file>", "a Grove OperatorConfiguration for the gang operator")
-    .option("--no-gpu-sharing", "refuse pods that ask for a share of a GPU")
-    .option("--group-claims", "let PodGroups have device claims of their own")
-    .option(
-      "--feature-gates <gate=bool,...>",
-      "switch features of device allocation, by Kubernetes' names",
-      collect,
-      [],
-    )
-    .option("--enable-quota-validation", "warn of queues that have more quota than the queue above them")
-    .option(
-      "--status-address <host:port>",
-      "where /healthz, /readyz, /metrics and /debug/devices are served (default: nowhere)",
-    )
-    .addOption(
-      new Option("--log-level <level>", "what is written to standard error")
-        .choices(["debug", "info", "warn", "error"])
-        .default("warn"),
-    )
-    .addOption(outputOption())
-    .action(async (options) => (await import("../cli/cluster/up.ts")).runUp(options)),
-);
+withControlPlane(withApiServer(program.command("up")))
+  .description(
+    "a GPU cluster in one process: API server, simulated nodes, all controllers; Ctrl-C stops it, the data folder survives",
+  )
+  .option("--pool <profile=count>", "simulated nodes; may be given several times", collect, ["h100=4"])
+  .option("--profile-file <file>", "node profiles of your own as YAML; may be given several times", collect, [])
+  .option("--demo", "load a small story: a cluster with something going on")
+  .option(
+    "--status-address <host:port>",
+    "where /healthz, /readyz, /metrics and /debug/devices are served (default: nowhere)",
+  )
+  .addOption(logLevelOption("warn"))
+  .action(async (options) => (await import("../cli/cluster/up.ts")).runUp(options));
 
-program
-  .command("verify")
+withCluster(program.command("verify"))
   .description("is everything placed that should be: one snapshot, a bounded wait, a verdict; see docs/verify.md")
   .option("--settle <duration>", "how long pods may settle; 0 is one look (default: 60s)")
   .option("--interval <duration>", "pause between looks, at least 1s (default: 5s)")
@@ -325,48 +236,30 @@ program
   .option("--report <format=file...>", "write a report: text, json, ctrf, junit or github; may be repeated")
   .option("--snapshot <file>", "verify a saved snapshot, without a cluster")
   .option("--allow-context <names...>", "contexts besides the embedded cluster that active proofs may write to")
-  .option("--kubeconfig <file>", "which cluster (default: the embedded one of the data folder, else kubectl's)")
-  .option("--context <name>", "which context of the kubeconfig")
-  .option("--data-dir <folder>", "where an embedded cluster keeps its kubeconfig", ".muster")
   .addOption(new Option("--compat <harness>", "decide as the shell harness did").choices(["aicr"]))
-  .addOption(outputOption())
   .action(async (options) => (await import("../cli/verify/verify.ts")).runVerifyCommand(options));
 
 withCluster(program.command("gangs"))
   .description("the tree of gangs: minimum, scheduled, ready, breach, and the time left until a gang is ended")
   .option("-n, --namespace <name>", "only of this namespace")
   .action(async (options) => (await import("../cli/views/gangs.ts")).showGangs(options));
-withCluster(program.command("q"))
-  .option("--snapshot <file>", "a file of `muster snapshot save` instead of a cluster")
+withSnapshot(program.command("q"))
   .description("what waits, in which queue, with what priority, and why")
   .option("--all", "what runs as well")
   .action(async (options) => (await import("../cli/views/scheduleView.ts")).showJobs(options));
-withCluster(program.command("queues"))
-  .option("--snapshot <file>", "a file of `muster snapshot save` instead of a cluster")
+withSnapshot(program.command("queues"))
   .description("the tree of queues: quota, limit, fair share, what they have, ask for and have borrowed")
   .action(async (options) => (await import("../cli/views/scheduleView.ts")).showQueues(options));
-withCluster(program.command("why"))
-  .option("--snapshot <file>", "a file of `muster snapshot save` instead of a cluster")
+withSnapshot(program.command("why"))
   .description("why a pod or a group waits, and what would make it run")
   .argument("<name>", "of a pod or a PodGroup: NAME or NAMESPACE/NAME")
   .action(async (name, options) => (await import("../cli/views/scheduleView.ts")).showWhy(name, options));
 
-program
-  .command("snapshot")
-  .description("a cluster at one revision, as a file")
-  .command("save")
+const snapshot = program.command("snapshot").description("a cluster at one revision, as a file");
+withCluster(snapshot.command("save"))
   .description("write it; `muster verify --snapshot` reads it")
   .argument("<file>", "where to; a name in .gz is packed")
-  .option("--kubeconfig <file>", "which cluster (default: the embedded one of the data folder, else kubectl's)")
-  .option("--context <name>", "which context of the kubeconfig")
-  .option("--data-dir <folder>", "where an embedded cluster keeps its kubeconfig", ".muster")
-  .addOption(outputOption())
   .action(async (file, options) => (await import("../cli/cluster/snapshot.ts")).saveSnapshot(file, options));
-
-/** A flag that may be given several times; the first one replaces the default. */
-function collect(value: string, before: readonly string[] & { isGiven?: boolean }): readonly string[] {
-  return Object.assign([...(before.isGiven === true ? before : []), value], { isGiven: true });
-}
 
 const races = program
   .command("races")
@@ -385,30 +278,6 @@ races
   .action(async (name, _, command) =>
     (await import("../cli/simulator/races.ts")).runRace(name, command.optsWithGlobals()),
   );
-
-/** The command was called wrongly. Told apart from 1, which can mean that an invariant broke. */
-const usageCodes = new Set([
-  "bad-number",
-  "benchmark-unknown",
-  "fault-device-missing",
-  "fault-invalid",
-  "fault-unknown",
-  "fault-unnamed",
-  "controller-unknown",
-  "workload-unknown",
-  "flags-conflict",
-  "cloud-scenario-invalid",
-  "database-settings-incomplete",
-  "inventory-setting-invalid",
-  "pool-malformed",
-  "pool-repeated",
-  "port-invalid",
-  "profile-unknown",
-  "race-unknown",
-  "scenario-unknown",
-  "service-malformed",
-  "variant-unknown",
-]);
 
 /** As a shell tells of a program that SIGPIPE ended. */
 const exitOfBrokenPipe = 141;
@@ -436,7 +305,7 @@ function report(error: unknown): number {
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : usageCode;
   if (error instanceof UserError) {
     process.stderr.write(`muster: ${error.message} (${error.code})\n  try: ${error.cure}\n`);
-    return usageCodes.has(error.code) ? usageCode : 1;
+    return error instanceof UsageError ? usageCode : 1;
   }
   process.stderr.write(`muster: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
   return 1;

@@ -14,3 +14,6 @@ export class UserError extends Error {
     this.cure = cure;
   }
 }
+
+/** The command was called wrongly: another exit code than for what went wrong while it ran. */
+export class UsageError extends UserError {}

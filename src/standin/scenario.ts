@@ -1,6 +1,6 @@
 /** A cloud from a file: what it has, and what is wrong with it. A field that makes no sense is named, with what would. */
 import { parseDuration } from "../cel/time.ts";
-import { UserError } from "../model/userError.ts";
+import { UsageError, type UserError } from "../model/userError.ts";
 import type { StandInCloud } from "./cloud.ts";
 import type { CloudFaults, FailKind, FailRule } from "./faults.ts";
 
@@ -197,5 +197,5 @@ class Reader {
 
 function wrong(path: string, value: unknown, wanted: string): UserError {
   const shown = JSON.stringify(value) ?? "nothing";
-  return new UserError("cloud-scenario-invalid", `${path} is ${shown}`, `write ${wanted} there`);
+  return new UsageError("cloud-scenario-invalid", `${path} is ${shown}`, `write ${wanted} there`);
 }

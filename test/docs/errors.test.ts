@@ -13,7 +13,7 @@ function codesInSource(): Set<string> {
   );
   for (const path of sources.filter((name) => name.endsWith(".ts") && !name.endsWith(".test.ts"))) {
     const text = readFileSync(join(root, path), "utf8");
-    for (const match of text.matchAll(/new UserError\(\s*([^\s,]+)/g)) {
+    for (const match of text.matchAll(/new (?:User|Usage)Error\(\s*([^\s,]+)/g)) {
       // A code that is not written out where it is thrown could not be found by who looks for it.
       expect(match[1], path).toMatch(/^"[a-z-]+"$/);
       codes.add((match[1] as string).slice(1, -1));

@@ -13,7 +13,7 @@ import { isSimulated } from "../../kubelet/node/simNode.ts";
 import { addFaults, clearFaults, faultId, listFaults } from "../../kubelet/run/clusterFaults.ts";
 import type { Node } from "../../model/kubernetes.generated.ts";
 import type { JsonObject } from "../../model/objects/json.ts";
-import { UserError } from "../../model/userError.ts";
+import { UsageError, UserError } from "../../model/userError.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import { type ClusterFlags, findCluster } from "./findCluster.ts";
 import { mustSucceed } from "./mustSucceed.ts";
@@ -75,7 +75,11 @@ export async function showFaults(flags: FaultFlags): Promise<void> {
 
 export async function clearFault(ids: readonly string[], flags: FaultFlags & { all?: boolean }): Promise<void> {
   if (ids.length === 0 && flags.all !== true) {
-    throw new UserError("fault-unnamed", "no fault was named", "pass the ids that `muster fault list` shows, or --all");
+    throw new UsageError(
+      "fault-unnamed",
+      "no fault was named",
+      "pass the ids that `muster fault list` shows, or --all",
+    );
   }
   const cleared = await withCluster(flags, async (kube) =>
     mustSucceed(await clearFaults(kube, flags.all === true ? undefined : ids), "the faults could not be cleared"),
@@ -133,7 +137,7 @@ function paramsIn(kind: string, words: readonly string[]): JsonObject {
 function badParameter(message: string, known: readonly string[] | undefined): UserError {
   const names = (known ?? []).map((name) => `--${kebab(name)}`).join(", ");
   const cure = names === "" ? "`muster fault kinds` lists what there is" : `use one of: ${names}`;
-  return new UserError("fault-invalid", message, cure);
+  return new UsageError("fault-invalid", message, cure);
 }
 
 function podTarget({ pod, selector, namespace }: FaultFlags): JsonObject | undefined {
@@ -149,7 +153,7 @@ function podTarget({ pod, selector, namespace }: FaultFlags): JsonObject | undef
     for (const part of selector.split(",")) {
       const match = /^([^=]+)=([^=]*)$/.exec(part.trim());
       if (match === null) {
-        throw new UserError(
+        throw new UsageError(
           "fault-invalid",
           `--selector ${selector} cannot be read`,
           "write labels as app=web,tier=front; only equality is understood",
@@ -170,7 +174,7 @@ async function requireSimulated(kube: KubeApi, name: string, params: Fault["para
   const node = mustSucceed(found, `node ${name} could not be read`) as unknown as Node;
   const gpus = Number(node.metadata.labels?.["nvidia.com/gpu.count"] ?? node.status?.capacity?.["nvidia.com/gpu"] ?? 0);
   if (isSimulated(node) && Number(params["device"] ?? 0) >= gpus && params["device"] !== undefined) {
-    throw new UserError(
+    throw new UsageError(
       "fault-device-missing",
       `node ${name} has ${gpus === 0 ? "no GPUs" : `the GPUs 0 to ${gpus - 1}`}`,
       "pass --device with one that it has",

@@ -12,7 +12,7 @@ import { type Delays, fastDelays, generalDelays, livelyDelays } from "../../kube
 import { kinds } from "../../kubelet/run/kubeletContext.ts";
 import { nodesComponent } from "../../kubelet/run/nodesComponent.ts";
 import { parsePools, profilesWith } from "../../model/profiles/profiles.ts";
-import { UserError } from "../../model/userError.ts";
+import { UsageError } from "../../model/userError.ts";
 import type { KubeApi, ResourceRef } from "../../ports/kubeApi.ts";
 import { type ClusterFlags, findCluster } from "./findCluster.ts";
 import { mustSucceed } from "./mustSucceed.ts";
@@ -108,7 +108,7 @@ async function isServed(kube: KubeApi, kind: ResourceRef): Promise<boolean> {
 function positive(text: string, flag: string): number {
   const number = Number(text);
   if (/^[0-9]+$/.test(text) && number > 0) return number;
-  throw new UserError("bad-number", `${flag} ${text} is no whole number above 0`, `pass ${flag} with one, such as 40`);
+  throw new UsageError("bad-number", `${flag} ${text} is no whole number above 0`, `pass ${flag} with one, such as 40`);
 }
 
 function sayReady(

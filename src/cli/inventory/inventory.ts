@@ -6,7 +6,7 @@ import { wakeOnChange } from "../../control/inventory/onChange.ts";
 import { type RunReport, runInventory } from "../../control/inventory/runInventory.ts";
 import { CancelSource } from "../../control/runtime/cancelSource.ts";
 import { Health } from "../../control/runtime/health.ts";
-import { UserError } from "../../model/userError.ts";
+import { UsageError, UserError } from "../../model/userError.ts";
 import type { Answer } from "../../ports/database.ts";
 import type { Log } from "../../ports/log.ts";
 import type { ClusterFlags } from "../cluster/findCluster.ts";
@@ -48,7 +48,7 @@ export async function runInventoryCommand(flags: InventoryRunFlags): Promise<voi
 
 async function runAsAsked(flags: InventoryRunFlags, log: Log): Promise<void> {
   if ((flags.once === true) === (flags.every !== undefined)) {
-    throw new UserError("inventory-setting-invalid", "pass either --once or --every", "pass --once, or --every 5m");
+    throw new UsageError("inventory-setting-invalid", "pass either --once or --every", "pass --once, or --every 5m");
   }
   const everyMs = flags.every === undefined ? undefined : spanOf("--every", flags.every);
   const options = runOptions(flags, process.env);
@@ -183,7 +183,7 @@ export async function setPaused(
 export function countOf(text: string): number {
   const count = Number(text);
   if (/^[0-9]+$/.test(text) && count > 0 && count <= 10_000) return count;
-  throw new UserError("bad-number", `--limit ${text} is no number from 1 to 10000`, "pass a whole number");
+  throw new UsageError("bad-number", `--limit ${text} is no number from 1 to 10000`, "pass a whole number");
 }
 
 export function mustAnswer<T>(answer: Answer<T>): T {

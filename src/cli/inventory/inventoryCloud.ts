@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { parse } from "yaml";
 import { systemClock } from "../../adapters/systemClock.ts";
 import { systemRandom } from "../../adapters/systemRandom.ts";
-import { UserError } from "../../model/userError.ts";
+import { UsageError, UserError } from "../../model/userError.ts";
 import { StandInCloud } from "../../standin/cloud.ts";
 import { furnishGroups, furnishVolumes } from "../../standin/demoCloud.ts";
 import { applyScenario } from "../../standin/scenario.ts";
@@ -46,7 +46,7 @@ async function readScenario(file: string): Promise<unknown> {
     return parse(await readFile(file, "utf8"));
   } catch (cause) {
     const problem = cause instanceof Error ? cause.message : String(cause);
-    throw new UserError(
+    throw new UsageError(
       "cloud-scenario-invalid",
       `${file}: ${problem}`,
       "pass a YAML file such as examples/inventory/cloud.yaml",

@@ -8,7 +8,7 @@ import { pinoLog } from "../../adapters/pinoLog.ts";
 import { prometheus } from "../../adapters/prometheus.ts";
 import { runInventory } from "../../control/inventory/runInventory.ts";
 import { CancelSource } from "../../control/runtime/cancelSource.ts";
-import { UserError } from "../../model/userError.ts";
+import { UsageError, UserError } from "../../model/userError.ts";
 import { parsePort } from "../cluster/parsePort.ts";
 import { untilSignal } from "../cluster/untilSignal.ts";
 import { inventoryApi } from "./api.ts";
@@ -64,7 +64,7 @@ async function tokenOf(flags: ServeFlags): Promise<string> {
   const known = await readFile(file, "utf8").catch(() => "");
   if (known.trim() !== "") return known.trim();
   if (flags.tokenFile !== undefined) {
-    throw new UserError(
+    throw new UsageError(
       "inventory-setting-invalid",
       `--token-file ${file} is missing or empty`,
       "pass a file that holds the token",

@@ -4,7 +4,7 @@ import { inventoryDefaults } from "../../control/inventory/inventoryDefaults.ts"
 import type { InventoryOptions } from "../../control/inventory/runInventory.ts";
 import { nodeRulesDefault } from "../../decide/inventory/schedulableNode.ts";
 import { durationMs } from "../../kubelet/node/faults.ts";
-import { UserError } from "../../model/userError.ts";
+import { UsageError, type UserError } from "../../model/userError.ts";
 import type { RunKind } from "../../ports/database.ts";
 
 export type Env = Readonly<Record<string, string | undefined>>;
@@ -127,7 +127,7 @@ export function databaseUrl(flag: string | undefined, env: Env): string | undefi
   const missing = names.filter((name) => (env[name] ?? "") === "");
   if (missing.length === names.length) return undefined;
   if (missing.length > 0) {
-    throw new UserError(
+    throw new UsageError(
       "database-settings-incomplete",
       `the environment names a database, but lacks ${missing.join(", ")}`,
       "set all of POSTGRES_HOST, POSTGRES_USER, POSTGRES_PASSWORD and POSTGRES_DB, or none of them",
@@ -168,5 +168,5 @@ function shareOf(name: string, env: Env, fallback: number): number {
 }
 
 function usage(what: string, given: string, wanted: string): UserError {
-  return new UserError("inventory-setting-invalid", `${what} ${given} makes no sense`, `pass ${wanted}`);
+  return new UsageError("inventory-setting-invalid", `${what} ${given} makes no sense`, `pass ${wanted}`);
 }

@@ -1,6 +1,6 @@
 import type { Exhibit, Variant } from "../../../races/exhibit.ts";
 import { exhibits, findExhibit, invariantOf, isBuggy, playExhibit, variantsOf } from "../../../races/museum.ts";
-import { UserError } from "../../model/userError.ts";
+import { UsageError } from "../../model/userError.ts";
 import { timeline } from "../../sim/report.ts";
 import { figures, figuresLine, seedCount, told, wholeNumber } from "./sim.ts";
 
@@ -84,12 +84,12 @@ function exhibitNamed(name: string): Exhibit {
   const found = findExhibit(name);
   if (found !== undefined) return found;
   const known = exhibits.map(({ number, slug }) => `${slug} (${number})`).join(", ");
-  throw new UserError("race-unknown", `there is no race ${JSON.stringify(name)}`, `choose from: ${known}`);
+  throw new UsageError("race-unknown", `there is no race ${JSON.stringify(name)}`, `choose from: ${known}`);
 }
 
 function variantNamed(exhibit: Exhibit, options: { buggy?: boolean; variant?: string }): Variant {
   if (options.buggy === true && options.variant !== undefined) {
-    throw new UserError(
+    throw new UsageError(
       "flags-conflict",
       "--buggy and --variant are both given, and each names a variant",
       "pass one of them: --buggy is the first variant with the mistake, --variant any by name",
@@ -102,7 +102,7 @@ function variantNamed(exhibit: Exhibit, options: { buggy?: boolean; variant?: st
   const known = variantsOf(exhibit)
     .map(({ name }) => name)
     .join(", ");
-  throw new UserError(
+  throw new UsageError(
     "variant-unknown",
     `race ${exhibit.slug} has no variant ${options.variant}`,
     `choose from: ${known}`,

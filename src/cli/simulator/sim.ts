@@ -1,4 +1,4 @@
-import { UserError } from "../../model/userError.ts";
+import { UsageError } from "../../model/userError.ts";
 import { violationReport } from "../../sim/report.ts";
 import { runSeed, type SeedResult, withTripwires } from "../../sim/runSeed.ts";
 import type { Scenario } from "../../sim/scenario.ts";
@@ -114,19 +114,19 @@ export function figuresLine(result: PlayedSeeds, wallSeconds: number): string {
 export function seedCount(text: string): number {
   const count = wholeNumber("--seeds", text);
   if (count > 0) return count;
-  throw new UserError("bad-number", "--seeds 0 plays nothing", "pass a number from 1 on, such as --seeds 1000");
+  throw new UsageError("bad-number", "--seeds 0 plays nothing", "pass a number from 1 on, such as --seeds 1000");
 }
 
 function coreCount(text: string): number {
   const count = wholeNumber("--cores", text);
   if (count > 0) return count;
-  throw new UserError("bad-number", "--cores 0 plays nothing", "pass a number from 1 on, such as --cores 2");
+  throw new UsageError("bad-number", "--cores 0 plays nothing", "pass a number from 1 on, such as --cores 2");
 }
 
 export function wholeNumber(flag: string, text: string): number {
   const value = Number(text);
   if (Number.isSafeInteger(value) && value >= 0 && text.trim() !== "") return value;
-  throw new UserError(
+  throw new UsageError(
     "bad-number",
     `${flag} ${JSON.stringify(text)} is not a whole number`,
     `pass a number, such as ${flag} 1000`,
@@ -139,5 +139,5 @@ function scenarioNamed(name: string): Scenario {
   const known = scenarios()
     .map((scenario) => scenario.name)
     .join(", ");
-  throw new UserError("scenario-unknown", `there is no scenario ${JSON.stringify(name)}`, `choose from: ${known}`);
+  throw new UsageError("scenario-unknown", `there is no scenario ${JSON.stringify(name)}`, `choose from: ${known}`);
 }

@@ -10,7 +10,7 @@ import {
   verifyConfig,
 } from "../../decide/verify/verifyConfig.ts";
 import { findProfile, profilesWith } from "../../model/profiles/profiles.ts";
-import { UserError } from "../../model/userError.ts";
+import { UsageError, UserError } from "../../model/userError.ts";
 import { durationMs, wholeSecondsMs } from "../../model/values/duration.ts";
 import { timeToMs } from "../../model/values/time.ts";
 import type { ClusterFlags } from "../cluster/findCluster.ts";
@@ -164,7 +164,7 @@ function refuseUnasked(flags: VerifyFlags, { ids, proveBarrier }: ReturnType<typ
     throw new UserError("check-missing", `${flag} is a matter of check ${by}, which does not run`, cure);
   }
   if (proveBarrier && flags.snapshot !== undefined) {
-    throw new UserError(
+    throw new UsageError(
       "flags-conflict",
       "--snapshot and --check gang-barrier are both given, and a saved snapshot is no cluster to prove anything on",
       "pass one of them",
@@ -177,7 +177,7 @@ function askedReports({ report, output }: VerifyFlags): readonly AskedReport[] {
   const reports = (report ?? []).map(askedReport);
   const documents = reports.filter(({ file }) => file === "-").length + (output === "json" ? 1 : 0);
   if (documents <= 1) return reports;
-  throw new UserError(
+  throw new UsageError(
     "flags-conflict",
     "more than one report is to go to standard output",
     "let one --report FORMAT=-, or -o json, have it, and write the others to files",
@@ -203,7 +203,7 @@ function askedReport(text: string): AskedReport {
 
 function wholeNumber(flag: string, text: string): number {
   if (/^[0-9]{1,9}$/.test(text)) return Number(text);
-  throw new UserError("bad-number", `${flag} ${text} is not a whole number`, `pass a number such as ${flag} 20`);
+  throw new UsageError("bad-number", `${flag} ${text} is not a whole number`, `pass a number such as ${flag} 20`);
 }
 
 function split(values: readonly string[] | undefined): readonly string[] {

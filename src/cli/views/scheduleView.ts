@@ -23,7 +23,7 @@ import { parseSnapshot } from "../../decide/verify/snapshotFile.ts";
 import { exitCodes } from "../../decide/verify/verifyResult.ts";
 import type { CoreEvent } from "../../model/kubernetes.generated.ts";
 import type { SchedulingShard } from "../../model/scheduling/schedulingShard.ts";
-import { UserError } from "../../model/userError.ts";
+import { UsageError, UserError } from "../../model/userError.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import { type ClusterFlags, findCluster } from "../cluster/findCluster.ts";
 import { schedulingObjects } from "../cluster/schedulingObjects.ts";
@@ -100,7 +100,7 @@ export async function showWhy(name: string, flags: ViewFlags): Promise<void> {
       .map((answer) => withShareCause(answer, objects));
     const answers = found.length > 0 ? found : await refusedWorkloads(name, kube);
     if (answers.length === 0) {
-      throw new UserError(
+      throw new UsageError(
         "workload-unknown",
         `no pod and no group is called ${JSON.stringify(name)}`,
         "name it as NAMESPACE/NAME, or list what waits with `muster q`",

@@ -7,7 +7,7 @@ import { ensureWebhooks } from "../../control/webhooks/ensureWebhooks.ts";
 import { type WebhookClient, webhookConfigurations } from "../../control/webhooks/webhookConfigurations.ts";
 import type { AdmissionLookup } from "../../model/objects/admissionHook.ts";
 import type { Outcome } from "../../model/outcome.ts";
-import { UserError } from "../../model/userError.ts";
+import { UsageError } from "../../model/userError.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { Log } from "../../ports/log.ts";
@@ -28,14 +28,14 @@ export type Reached = { readonly service: { namespace: string; name: string } } 
 export function reachedBy({ webhookService, webhookHost }: WebhookFlags): Reached | undefined {
   if (webhookService !== undefined && webhookHost !== undefined) {
     const problem = "--webhook-service and --webhook-host are two ways to the same server";
-    throw new UserError("flags-conflict", problem, "pass one of them");
+    throw new UsageError("flags-conflict", problem, "pass one of them");
   }
   if (webhookHost !== undefined) return { host: webhookHost.replace(/^\[|\]$/g, "") };
   if (webhookService === undefined) return undefined;
   const [, namespace, name] = /^([a-z0-9-]+)\/([a-z0-9-]+)$/.exec(webhookService) ?? [];
   if (namespace === undefined || name === undefined) {
     const problem = `${JSON.stringify(webhookService)} does not name a Service`;
-    throw new UserError("service-malformed", problem, "write it as namespace/name");
+    throw new UsageError("service-malformed", problem, "write it as namespace/name");
   }
   return { service: { namespace, name } };
 }

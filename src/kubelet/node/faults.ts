@@ -6,7 +6,7 @@
 import { parseDuration } from "../../cel/time.ts";
 import { isObject, type Json, type JsonObject } from "../../model/objects/json.ts";
 import { marks } from "../../model/profiles/marks.ts";
-import { UserError } from "../../model/userError.ts";
+import { UsageError, UserError } from "../../model/userError.ts";
 import { seededBelow, seededFraction } from "../../model/values/seeded.ts";
 import { timeToMs } from "../../model/values/time.ts";
 
@@ -266,7 +266,7 @@ export function readFault(given: unknown, { nowMs, id }: { nowMs: number; id: st
   const kind = given["kind"];
   if (typeof kind !== "string" || !Object.hasOwn(faultKinds, kind)) {
     const known = Object.keys(faultKinds).join(", ");
-    throw new UserError("fault-unknown", `no fault is named ${JSON.stringify(kind ?? "")}`, `use one of: ${known}`);
+    throw new UsageError("fault-unknown", `no fault is named ${JSON.stringify(kind ?? "")}`, `use one of: ${known}`);
   }
   const row: FaultRow = faultKinds[kind as FaultKind];
   const errors: string[] = [];
@@ -301,7 +301,7 @@ export function readFault(given: unknown, { nowMs, id }: { nowMs: number; id: st
 }
 
 function badFault(message: string): UserError {
-  return new UserError("fault-invalid", `the fault is not usable: ${message}`, "correct what is named and try again");
+  return new UsageError("fault-invalid", `the fault is not usable: ${message}`, "correct what is named and try again");
 }
 
 /** Go's spelling of durations, in milliseconds: `1m30s`, `200ms`. */

@@ -6,7 +6,7 @@ import { parseAllDocuments } from "yaml";
 import type { Taint } from "../kubernetes.generated.ts";
 import { isObject, type JsonObject } from "../objects/json.ts";
 import { labelValueErrors, qualifiedNameErrors } from "../objects/names.ts";
-import { UserError } from "../userError.ts";
+import { UsageError, UserError } from "../userError.ts";
 import { quantityError } from "../values/quantity.ts";
 import { builtinProfiles } from "./builtin.ts";
 import { migPartitionError } from "./mig.ts";
@@ -24,7 +24,7 @@ export function findProfile(profiles: Profiles, name: string): Profile {
   const found = profiles.get(name) ?? profiles.get(name.toLowerCase());
   if (found !== undefined) return found;
   const known = [...profiles.keys()].join(", ");
-  throw new UserError("profile-unknown", `no node profile is named ${JSON.stringify(name)}`, `use one of: ${known}`);
+  throw new UsageError("profile-unknown", `no node profile is named ${JSON.stringify(name)}`, `use one of: ${known}`);
 }
 
 /** The one profile for a role of a recipe. Zero and two matches are errors: a guess would run on the wrong shape. */
@@ -62,7 +62,7 @@ const poolShape = /^(?:([a-z0-9](?:[a-z0-9-]*[a-z0-9])?):)?([^=:]+)=([0-9]{1,6})
 export function parsePool(text: string, profiles: Profiles): Pool {
   const match = poolShape.exec(text);
   const cure = "write --pool <profile>=<count> or --pool <name>:<profile>=<count>, such as --pool h100=4";
-  if (match === null) throw new UserError("pool-malformed", `cannot read the pool ${JSON.stringify(text)}`, cure);
+  if (match === null) throw new UsageError("pool-malformed", `cannot read the pool ${JSON.stringify(text)}`, cure);
   const profile = findProfile(profiles, match[2] ?? "");
   const name = match[1] ?? profile.name.replace(/[^a-z0-9]+/g, "-");
   return { name, profile, count: Number(match[3]) };
@@ -73,7 +73,7 @@ export function parsePools(texts: readonly string[], profiles: Profiles): Pool[]
   const pools = texts.map((text) => parsePool(text, profiles));
   const twice = pools.find(({ name }, at) => pools.some((other, before) => before < at && other.name === name));
   if (twice === undefined) return pools;
-  throw new UserError(
+  throw new UsageError(
     "pool-repeated",
     `two pools are named ${JSON.stringify(twice.name)}`,
     `add up their counts, or name them apart: --pool other:${twice.profile.name}=${twice.count}`,

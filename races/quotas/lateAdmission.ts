@@ -148,7 +148,7 @@ function hastyNominator(controllers: Controllers, ports: ActorPorts): void {
       const node = chosen.metadata.name;
       // The mistake: the request exists before the place that it names is agreed on. If there is one already, all the better.
       const metadata = { ownerReferences: [{ apiVersion: "v1", kind: "Pod", name, uid }] };
-      const spec = { podName: name, selectedNode: node, receivedResourceType: "Regular" };
+      const spec = { podName: name, selectedNode: node, receivedResourceType: "Regular" as const };
       await ports.kube.create(
         bindRequestRef,
         plain(bindRequestApiVersion, "BindRequest", "default", name, { metadata, spec }),

@@ -1,4 +1,4 @@
-import type { Intent } from "../model/intent.ts";
+import type { Expected, Intent } from "../model/intent.ts";
 import { isObject, type JsonObject } from "../model/objects/json.ts";
 import type { KubeObject } from "../model/objects/object.ts";
 import { type Outcome, succeeded } from "../model/outcome.ts";
@@ -7,8 +7,8 @@ import type { Cancel } from "../ports/cancel.ts";
 import type { KubeApi } from "../ports/kubeApi.ts";
 
 /** What a write came to: the object as it is now, where the API tells, and the revision that the write got. */
-export interface Written {
-  readonly object?: KubeObject;
+export interface Written<T extends KubeObject = KubeObject> {
+  readonly object?: T;
   readonly revision?: Revision;
   /** That it changed the object is certain, though the API tells no revision. */
   readonly isChange?: boolean;
@@ -23,15 +23,15 @@ export interface ApplyOptions {
  * Turns one intent into one call that carries the intent's precondition, and says what came of it. It does not choose
  * and does not try again: who decided looks again.
  */
-export async function applyIntent(
+export async function applyIntent<T extends KubeObject>(
   kube: KubeApi,
-  intent: Intent,
+  intent: Intent<T>,
   options: ApplyOptions = {},
-): Promise<Outcome<Written>> {
+): Promise<Outcome<Written<T>>> {
   const { target } = intent;
   switch (intent.type) {
     case "create":
-      return written(await kube.create(target, intent.object as unknown as KubeObject, options));
+      return written(await kube.create(target, intent.object, options));
     case "update":
       return written(await kube.update(target, pinned(intent.object, intent.expected), options));
     case "status": {
@@ -78,7 +78,7 @@ export async function applyIntent(
   }
 }
 
-function written(outcome: Outcome<KubeObject>): Outcome<Written> {
+function written<T extends KubeObject>(outcome: Outcome<T>): Outcome<Written<T>> {
   if (!outcome.ok) return outcome;
   return succeeded({ object: outcome.value, revision: outcome.value.metadata.resourceVersion });
 }
@@ -88,7 +88,7 @@ function cancelOf({ cancel }: ApplyOptions): { cancel?: Cancel } {
 }
 
 /** The object with the precondition in it, whatever it was built from. */
-function pinned(object: KubeObject, { uid, resourceVersion }: { uid: string; resourceVersion: string }): KubeObject {
+function pinned<T extends KubeObject>(object: T, { uid, resourceVersion }: Expected): T {
   const { metadata } = object;
   if (metadata.uid === uid && metadata.resourceVersion === resourceVersion) return object;
   return { ...object, metadata: { ...metadata, uid, resourceVersion } };
@@ -102,7 +102,7 @@ function named(fields: JsonObject, { namespace, name }: { namespace: string; nam
 }
 
 /** A patch that names a state is refused with a conflict on any other. */
-function guarded(patch: JsonObject, { uid, resourceVersion }: { uid: string; resourceVersion: string }): JsonObject {
+function guarded(patch: JsonObject, { uid, resourceVersion }: Expected): JsonObject {
   const metadata = patch["metadata"];
   return { ...patch, metadata: { ...(isObject(metadata) ? metadata : {}), uid, resourceVersion } };
 }

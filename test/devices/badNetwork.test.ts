@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import { claimKind } from "../../src/decide/devices/claimTracker.ts";
 import type { KubeObject } from "../../src/model/objects/object.ts";
 import { refused } from "../../src/model/outcome.ts";
+import type { KubeApi } from "../../src/ports/kubeApi.ts";
 import { DevicesCluster } from "./devicesCluster.ts";
 
 const protection = "resource.kubernetes.io/delete-protection";
@@ -63,7 +64,7 @@ test("an allocation that a predecessor has sent misses when it lands late", asyn
   await cluster.run(5);
   expect(cluster.given()).toEqual(["ours h100-0/gpu-0"]);
   const results = [{ request: "gpu", driver: "gpu.nvidia.com", pool: "h100-0", device: "gpu-0" }];
-  const late = { ...seen, status: { allocation: { devices: { results } } } } as unknown as KubeObject;
+  const late = { ...seen, status: { allocation: { devices: { results } } } } as KubeObject;
   const ref = { ...claimKind, namespace: "default", name: "theirs", subresource: "status" };
   expect(await cluster.kube.update(ref, late)).toMatchObject({ ok: false, reason: "Conflict" });
 });
@@ -141,11 +142,11 @@ test("a pod stays on its device when the taint goes while its eviction is under 
   await cluster.claim("c");
   await cluster.pod("a", { claim: "c" });
   await cluster.run(5);
-  const { list } = cluster.kube;
+  const list: KubeApi["list"] = cluster.kube.list.bind(cluster.kube);
   let looks = 0;
   // The last look before it goes: until the answer is here, the rule is gone and the watch has said so.
   cluster.kube.list = async (ref, options) => {
-    const found = await list.call(cluster.kube, ref, options);
+    const found = await list(ref, options);
     if (ref.plural === "pods" && looks++ === 0) await cluster.api.delete("resource.k8s.io/devicetaintrules", "broken");
     return found;
   };

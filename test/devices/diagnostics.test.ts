@@ -1,5 +1,6 @@
 /** What an operator sees of allocations: lines at debug, a summary of the take-over, metrics. */
 import { describe, expect, test } from "vitest";
+import { builtin } from "../../src/model/resources.generated.ts";
 import type { KeptLog } from "../../testing/control/keptLog.ts";
 import { DevicesCluster } from "./devicesCluster.ts";
 
@@ -134,7 +135,7 @@ describe("metrics", () => {
 });
 
 async function allocateByHand(cluster: DevicesCluster, name: string, device: string): Promise<void> {
-  const key = { group: "resource.k8s.io", version: "v1", plural: "resourceclaims", namespace: "default", name };
+  const key = { ...builtin.ResourceClaim, namespace: "default", name };
   const results = [{ request: "gpu", driver: "gpu.nvidia.com", pool: "h100-0", device }];
   const written = await cluster.kube.patch(
     { ...key, subresource: "status" },

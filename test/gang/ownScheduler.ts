@@ -1,7 +1,6 @@
 /** A cluster whose gangs are placed by this project's own scheduler and binder: the operator's PodGroups are what they read. */
 import { binderComponent } from "../../src/control/bind/binderComponent.ts";
 import { schedulerComponent } from "../../src/control/schedule/schedulerComponent.ts";
-import type { KubeObject } from "../../src/model/objects/object.ts";
 import { GangCluster, type GangClusterOptions } from "./gangCluster.ts";
 
 const queues = { group: "scheduling.run.ai", version: "v2", plural: "queues" };
@@ -18,7 +17,7 @@ export async function ownSchedulerCluster(options: GangClusterOptions): Promise<
       kind: "Queue",
       metadata: { name: "test" },
       spec,
-    } as unknown as KubeObject),
+    }),
   );
   return made;
 }

@@ -111,7 +111,7 @@ test.each(rows)("a watch by a selectable field sees what is written later: $titl
   if (sample === undefined) throw new Error(`no sample of ${type.storageKey}`);
   const pathOf = (name: string): string => (type.namespaced ? `default/${name}` : name);
   const create = async (name: string): Promise<void> => {
-    const object = sample.object(name) as unknown as KubeObject;
+    const object = sample.object(name) as KubeObject;
     if (type.namespaced) object.metadata.namespace = "default";
     if (type.plural === "pods" && field === "spec.nodeName") set("spec", "nodeName", "n1")(object);
     if (type.plural === "services" && field === "spec.clusterIP") set("spec", "clusterIP", "None")(object);

@@ -29,7 +29,7 @@ export class TestWorld {
       creationTimestamp: formatTime(this.nowMs),
       ...object.metadata,
     };
-    const stored = copyJson({ ...object, metadata }) as unknown as KubeObject;
+    const stored = copyJson({ ...object, metadata }) as KubeObject;
     this.objects.set(`${stored.kind}/${stored.metadata.name}`, stored);
     return stored as unknown as T;
   }
@@ -50,7 +50,7 @@ export class TestWorld {
     const before = (this.get<T>(kind, name) as T & { spec?: unknown }).spec;
     edit(next);
     if (!equalFields(next.spec, before)) next.metadata.generation = (next.metadata.generation ?? 0) + 1;
-    return this.#store(next as unknown as KubeObject) as unknown as T;
+    return this.#store(next) as unknown as T;
   }
 
   apply({ intents }: Decision): void {
@@ -86,7 +86,7 @@ export class TestWorld {
     }
     if (found.metadata.deletionTimestamp !== undefined) return;
     const metadata = { ...found.metadata, deletionTimestamp: formatTime(this.nowMs) };
-    this.#store({ ...found, metadata } as unknown as KubeObject);
+    this.#store({ ...found, metadata } as KubeObject);
   }
 
   /** Every pod gets a node, starts and is ready; what was asked to go is gone. */
@@ -129,7 +129,7 @@ export class TestWorld {
   }
 
   #patch(found: KubeObject, patch: JsonObject): void {
-    const next = merged(found as unknown as JsonObject, patch) as unknown as KubeObject;
+    const next = merged(found as unknown as JsonObject, patch) as KubeObject;
     if (!equalFields(next["spec"], found["spec"])) {
       next.metadata = { ...next.metadata, generation: (found.metadata.generation ?? 0) + 1 };
     }

@@ -141,7 +141,7 @@ export class Webhooks {
       const shown = attributesIn(this.core, attributes, resource);
       answer = await this.call(entry, attributes, shown, resource);
       if (answer.kind === "allowed" && answer.patch !== undefined && shown.object !== undefined) {
-        const patched = jsonPatch(shown.object as unknown as JsonObject, answer.patch) as unknown as KubeObject;
+        const patched = jsonPatch(shown.object as unknown as JsonObject, answer.patch) as KubeObject;
         refuseNewIdentity(shown.object, patched);
         if (!equalJson(patched, shown.object)) {
           const own = this.core.registry.find(attributes.type.group, attributes.type.version, attributes.type.plural);

@@ -127,7 +127,7 @@ function decodeCustom(
     object["kind"] = kind.kind;
     object["apiVersion"] = kind.apiVersion;
     object["metadata"] ??= {};
-    return object as unknown as KubeObject;
+    return object as KubeObject;
   } catch (error) {
     if (error instanceof DecodeError) throw refuse(error.message);
     throw error;

@@ -288,7 +288,7 @@ describe("a definition is refused", () => {
   });
 
   test("with nothing in it, without falling over", () => {
-    const empty = { metadata: { name: "x" } } as unknown as KubeObject;
+    const empty = { metadata: { name: "x" } } as KubeObject;
     crdStrategy.setDefaults?.(empty);
     crdStrategy.prepareForCreate?.(empty, context());
     expect(crdStrategy.validate?.(empty, context())).toEqual([
@@ -305,7 +305,7 @@ describe("status", () => {
   const conditions = (object: CustomResourceDefinition) =>
     Object.fromEntries((object.status?.conditions ?? []).map((c) => [c.type, `${c.status}/${c.reason}`]));
   const created = (object: CustomResourceDefinition, others: CustomResourceDefinition[] = []) => {
-    crdStrategy.prepareForCreate?.(object as unknown as KubeObject, context(others));
+    crdStrategy.prepareForCreate?.(object, context(others));
     return object;
   };
 
@@ -415,7 +415,7 @@ describe("status", () => {
     );
     const next = copyJson(object);
     next.spec.names.shortNames = ["gg"];
-    crdStrategy.prepareForUpdate?.(next as unknown as KubeObject, object as unknown as KubeObject, context([other]));
+    crdStrategy.prepareForUpdate?.(next, object, context([other]));
     expect(conditions(next)).toEqual({
       NamesAccepted: "False/ShortNamesConflict",
       Established: "True/InitialNamesAccepted",
@@ -449,9 +449,8 @@ describe("on update", () => {
     const old = stored();
     const next = copyJson(old);
     change(next);
-    crdStrategy.prepareForUpdate?.(next as unknown as KubeObject, old as unknown as KubeObject, context());
-    const errors =
-      crdStrategy.validateUpdate?.(next as unknown as KubeObject, old as unknown as KubeObject, context()) ?? [];
+    crdStrategy.prepareForUpdate?.(next, old, context());
+    const errors = crdStrategy.validateUpdate?.(next, old, context()) ?? [];
     return { next, errors: errors.map(describeFieldError) };
   };
 
@@ -500,11 +499,7 @@ describe("on update", () => {
   test("status keeps the storage version", () => {
     const next = stored();
     next.status!.storedVersions = ["v0"];
-    const errors = crdStrategy.validateStatusUpdate?.(
-      next as unknown as KubeObject,
-      stored() as unknown as KubeObject,
-      context(),
-    );
+    const errors = crdStrategy.validateStatusUpdate?.(next, stored(), context());
     expect(errors?.map((error) => error.field)).toEqual(["status.storedVersions[0]", "status.storedVersions"]);
   });
 });
@@ -517,7 +512,7 @@ test("whoever relies on a conversion webhook is warned that nobody calls it", ()
       webhook: { conversionReviewVersions: ["v1"], clientConfig: { url: "https://127.0.0.1:1/convert" } },
     };
   });
-  const object = definition as unknown as KubeObject;
+  const object = definition;
   crdStrategy.prepareForCreate?.(object, { ...context(), warn: (text) => warnings.push(text) });
   expect(warnings).toEqual([expect.stringContaining("not called")]);
 });

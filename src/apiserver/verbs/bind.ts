@@ -24,7 +24,7 @@ export async function bindObject(core: Core, target: Target, binding: KubeObject
         nowMs: core.clock.nowMs(),
       });
       if (bound instanceof StatusError) throw bound;
-      return bound as unknown as KubeObject;
+      return bound;
     },
     restrict: (next: KubeObject) => next,
     validate: () => [],

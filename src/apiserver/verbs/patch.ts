@@ -137,7 +137,7 @@ async function applyObject(
       schema: resource.schema,
       live,
       // As it was sent: decoding fills in zero values, and the applier would come to own what it never said.
-      config: body as unknown as KubeObject,
+      config: body as KubeObject,
       decode: (object) => resource.decode(sentByUs(object), "Ignore", call.warn),
       manager: call.fieldManager,
       force: call.force,

@@ -13,6 +13,7 @@ import { isSimulated } from "../../kubelet/node/simNode.ts";
 import { addFaults, clearFaults, faultId, listFaults } from "../../kubelet/run/clusterFaults.ts";
 import type { Node } from "../../model/kubernetes.generated.ts";
 import type { JsonObject } from "../../model/objects/json.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import { UsageError, UserError } from "../../model/userError.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import { type ClusterFlags, findCluster } from "./findCluster.ts";
@@ -109,7 +110,7 @@ export function showKinds(flags: { readonly output: "text" | "json" }): void {
   }
 }
 
-const nodesKind = { group: "", version: "v1", plural: "nodes" };
+const nodesKind = builtin.Node;
 
 /** `--device 3`, `--device=3` or a flag alone for true, by the names of the kind's parameters. */
 function paramsIn(kind: string, words: readonly string[]): JsonObject {

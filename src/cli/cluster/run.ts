@@ -126,7 +126,7 @@ export async function runControllers(flags: RunFlags): Promise<void> {
 
 /** Pods are most of what is remembered of a cluster. */
 function leanObject(object: KubeObject): KubeObject {
-  return leanPod(object as unknown as Pod) as unknown as KubeObject;
+  return leanPod(object as unknown as Pod);
 }
 
 function chosenComponents({ controllers: names }: RunFlags, options: ControlPlaneOptions): Component[] {

@@ -6,9 +6,10 @@ import { formatGangDuration } from "../../model/gang/gangDuration.ts";
 import { places } from "../../model/gang/keys.ts";
 import type { PodClique, PodCliqueScalingGroup, PodCliqueSet } from "../../model/gang/types.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
+import type { Resource } from "../../model/objects/resource.ts";
 import { type Outcome, refused } from "../../model/outcome.ts";
 import { UserError } from "../../model/userError.ts";
-import type { KubeApi, ListOptions, ResourceRef } from "../../ports/kubeApi.ts";
+import type { KubeApi, ListOptions } from "../../ports/kubeApi.ts";
 import { type ClusterFlags, findCluster } from "../cluster/findCluster.ts";
 
 export interface GangsFlags extends ClusterFlags {
@@ -77,7 +78,7 @@ async function readGangs(
 
 async function readAll(
   kube: KubeApi,
-  place: ResourceRef,
+  place: Resource,
   options: ListOptions,
 ): Promise<Outcome<{ revision: string; items: KubeObject[] }>> {
   const outcome = await kube.list(place, options);

@@ -3,7 +3,8 @@ import { type BindOptions, type BindStep, type BindView, nextBindStep } from "..
 import { podsRef } from "../../decide/bind/reservation.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
 import { lookAgain, lookAgainAtAll } from "../../intents/lookAgain.ts";
-import { type BindIntent, expectedOf, type Intent, keyOf, type NewObject } from "../../model/intent.ts";
+import type { IntentTarget } from "../../model/intent.ts";
+import { type BindIntent, type Expected, expectedOf, type Intent, keyOf, type NewObject } from "../../model/intent.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { type Outcome, type Refusal, refused } from "../../model/outcome.ts";
@@ -15,10 +16,11 @@ import {
   isFinallyFailed,
 } from "../../model/scheduling/bindRequest.ts";
 import type { Cancel } from "../../ports/cancel.ts";
+import type { NewestOf } from "../cache/newestOf.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 import type { EventRecorder } from "../runtime/eventRecorder.ts";
 import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
-import { asPod, asRequest, type BinderCaches, freeGpusOf, isFor, nodesRef } from "./binderCaches.ts";
+import { type BinderCaches, freeGpusOf, isFor, nodesRef } from "./binderCaches.ts";
 import { askForVolumes, writeClaims, writeConfigMaps } from "./bindWrites.ts";
 import { type PodBound, writePodBound } from "./podBound.ts";
 import { takeBack } from "./takeBack.ts";
@@ -42,6 +44,15 @@ interface RetryTimers {
   retryAtMs?: number;
   /** Its pod is bound there, and that has still to be said. */
   boundTo?: string;
+}
+
+/** One object that an attempt needs as it is now. */
+interface Look<T extends KubeObject> {
+  readonly attempt: Attempt;
+  readonly what: "pod" | "node";
+  readonly since: Revision;
+  readonly target: IntentTarget<T>;
+  readonly kind: NewestOf<T>;
 }
 
 /** Carries out BindRequests, one step after the other, each decided from what is there. */
@@ -68,10 +79,10 @@ export class BindReconciler {
     if (found.metadata.deletionTimestamp !== undefined) return this.release(found, cancel);
     const { nowMs } = this;
     const patience = this.patienceOf(key, found.metadata.uid);
-    if (asRequest(found).status?.phase === "Failed" && patience.retryAtMs !== undefined && nowMs < patience.retryAtMs) {
+    if (found.status?.phase === "Failed" && patience.retryAtMs !== undefined && nowMs < patience.retryAtMs) {
       return { requeueAfterMs: patience.retryAtMs - nowMs };
     }
-    const attempt = new Attempt(key, asRequest(found), patience);
+    const attempt = new Attempt(key, found, patience);
     try {
       return await this.attempt(attempt, cancel);
     } catch (error) {
@@ -138,7 +149,7 @@ export class BindReconciler {
         const { pod, node } = this.view(attempt);
         const about = { request, pod: pod as Pod, node: node as Node, nowMs: this.nowMs };
         const outcome = await writeClaims({ kube, cancel }, about);
-        if (outcome.ok) this.learn(attempt, outcome.value as unknown as KubeObject);
+        if (outcome.ok) this.learn(attempt, outcome.value);
         return this.after(attempt, "claimed", outcome, cancel);
       }
       case "volumes":
@@ -164,7 +175,7 @@ export class BindReconciler {
     if (!fresh.ok) return reconcileResultOf(fresh);
     attempt.looked.add("gpus");
     const reserved = this.world.onTheirWay(request.spec?.selectedNode ?? "");
-    attempt.freeGpus = node === undefined ? 0 : freeGpusOf(node, [...fresh.value.items.map(asPod), ...reserved]);
+    attempt.freeGpus = node === undefined ? 0 : freeGpusOf(node, [...fresh.value.items, ...reserved]);
     return "next";
   }
 
@@ -196,7 +207,7 @@ export class BindReconciler {
     return "next";
   }
 
-  private async look(
+  private look(
     attempt: Attempt,
     what: "pod" | "node",
     cancel: Cancel,
@@ -205,9 +216,23 @@ export class BindReconciler {
     const { podName = "", selectedNode = "" } = attempt.request.spec ?? {};
     const namespace = attempt.request.metadata.namespace ?? "";
     const { pods, nodes } = this.world;
-    const target =
-      what === "pod" ? { ...podsRef, namespace, name: podName } : { ...nodesRef, namespace: "", name: selectedNode };
-    const kind = what === "pod" ? pods : nodes;
+    if (what === "pod") {
+      const target = { ...podsRef, namespace, name: podName };
+      return this.lookAt({ attempt, what, since, target, kind: pods }, cancel, (pod) => {
+        attempt.pod = pod;
+      });
+    }
+    const target = { ...nodesRef, namespace: "", name: selectedNode };
+    return this.lookAt({ attempt, what, since, target, kind: nodes }, cancel, (node) => {
+      attempt.node = node;
+    });
+  }
+
+  private async lookAt<T extends KubeObject>(
+    { attempt, what, since, target, kind }: Look<T>,
+    cancel: Cancel,
+    keep: (object: T) => void,
+  ): Promise<ReconcileResult | "next"> {
     // Whoever made the request had seen the object: what is older than the request proves nothing.
     const atLeast = laterOf(laterOf(kind.cache.revision, attempt.request.metadata.resourceVersion), since);
     const fresh = await lookAgain(this.controllers.kube, target, { atLeast, cancel });
@@ -216,8 +241,7 @@ export class BindReconciler {
     if (object === undefined) return this.fail(attempt, `there is no ${what} ${target.name}`, cancel);
     kind.learn(object);
     attempt.looked.add(what);
-    if (what === "pod") attempt.pod = asPod(object);
-    else attempt.node = object as unknown as Node;
+    keep(object);
     return "next";
   }
 
@@ -239,7 +263,7 @@ export class BindReconciler {
 
   private learn(attempt: Attempt, object: KubeObject): void {
     this.world.pods.learn(object);
-    if (object.metadata.uid === attempt.pod?.metadata.uid) attempt.pod = asPod(object);
+    if (object.metadata.uid === attempt.pod?.metadata.uid) attempt.pod = object;
   }
 
   private async volumes(attempt: Attempt, cancel: Cancel): Promise<ReconcileResult | "next"> {
@@ -270,7 +294,7 @@ export class BindReconciler {
     const stillCounts = async (): Promise<Outcome<undefined>> => {
       const found = await kube.get(this.on(request).target, { cancel });
       if (!found.ok && found.reason !== "NotFound") return found;
-      const now = found.ok ? asRequest(found.value) : undefined;
+      const now = found.ok ? found.value : undefined;
       const isOurs = now !== undefined && now.status?.phase !== "Succeeded" && attemptOf(now) === attemptOf(request);
       return isOurs ? { ok: true, value: undefined } : refused("Conflict", "a later attempt is under way");
     };
@@ -351,7 +375,7 @@ export class BindReconciler {
   ): Promise<Outcome<unknown>> {
     const { request } = attempt;
     const { target, expected } = this.on(request);
-    const object = { ...request, status } as unknown as KubeObject;
+    const object = { ...request, status } as KubeObject;
     const why = status?.reason ?? status?.phase ?? "";
     const outcome = await applyIntent(
       this.controllers.kube,
@@ -367,7 +391,7 @@ export class BindReconciler {
     const pod = this.podOf(attempt.request, attempt);
     if (pod === undefined || !isFor(attempt.request, pod)) return;
     const type = said.status === "True" ? "Normal" : "Warning";
-    const regarding = pod as unknown as KubeObject;
+    const regarding = pod;
     this.recorder.record(regarding, { type, reason: said.reason, action: "Binding", note: said.message });
     const written = await writePodBound({ kube: this.controllers.kube, cancel }, pod, said, this.nowMs);
     if (written !== undefined) this.learn(attempt, written);
@@ -402,7 +426,7 @@ export class BindReconciler {
   /** The pod as the cache or our own writes have it; where neither does, as we last looked. */
   private podOf({ metadata, spec }: BindRequest, attempt?: Attempt): Pod | undefined {
     const found = this.world.pods.get(keyOf(metadata.namespace, spec?.podName ?? ""));
-    return found === undefined ? attempt?.pod : asPod(found);
+    return found === undefined ? attempt?.pod : found;
   }
 
   private patienceOf(key: string, uid: string): RetryTimers {
@@ -413,7 +437,7 @@ export class BindReconciler {
     return fresh;
   }
 
-  private on({ metadata }: BindRequest): { target: Intent["target"]; expected: ReturnType<typeof expectedOf> } {
+  private on({ metadata }: BindRequest): { target: IntentTarget<BindRequest>; expected: Expected } {
     const { namespace = "", name, uid, resourceVersion } = metadata;
     return { target: { ...bindRequestRef, namespace, name }, expected: { uid, resourceVersion } };
   }

@@ -15,21 +15,21 @@ import { deleteProtection } from "../../decide/devices/claims/podClaims.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
 import { lookAgain } from "../../intents/lookAgain.ts";
 import { expectedOf, type NewObject } from "../../model/intent.ts";
-import type { AllocationResult, Node, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
+import type { AllocationResult, Node, Pod, ResourceClaim, StorageClass } from "../../model/kubernetes.generated.ts";
 import type { JsonObject } from "../../model/objects/json.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { type Outcome, refused, succeeded } from "../../model/outcome.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import type { Revision } from "../../model/revision.ts";
 import { type BindRequest, bindRequestRef, isFinallyFailed } from "../../model/scheduling/bindRequest.ts";
 import type { Cancel } from "../../ports/cancel.ts";
-import type { KubeApi, ResourceRef } from "../../ports/kubeApi.ts";
-import { asPod } from "./binderCaches.ts";
+import type { KubeApi } from "../../ports/kubeApi.ts";
 
 /** Every pod that shares a claim writes to it once or twice. */
 const claimTriesMax = 8;
 const done = succeeded(undefined);
-const storageClasses = { group: "storage.k8s.io", version: "v1", plural: "storageclasses" } as const;
-const volumeClaims = { group: "", version: "v1", plural: "persistentvolumeclaims" } as const;
+const storageClasses = builtin.StorageClass;
+const volumeClaims = builtin.PersistentVolumeClaim;
 const selectedNodeAnnotation = "volume.kubernetes.io/selected-node";
 
 export interface BindCall {
@@ -47,7 +47,7 @@ export async function writeConfigMaps(
   stillCounts: () => Promise<Outcome<undefined>>,
 ): Promise<Outcome<undefined>> {
   for (const wanted of maps) {
-    const created = await kube.create(configMapsRef, wanted as unknown as KubeObject, { cancel });
+    const created = await kube.create(configMapsRef, wanted, { cancel });
     if (created.ok) continue;
     if (created.reason !== "AlreadyExists") return created;
     const ref = { ...configMapsRef, namespace: wanted.metadata.namespace ?? "", name: wanted.metadata.name };
@@ -155,7 +155,7 @@ async function takeExtendedClaim(
   const attempt = attemptOf(request);
   const ours =
     found.value === undefined
-      ? await kube.create(claimsRef, extendedClaim(pod, extended, attempt) as unknown as KubeObject, { cancel })
+      ? await kube.create(claimsRef, extendedClaim(pod, extended, attempt), { cancel })
       : await markClaim(call, found.value, attempt);
   if (!ours.ok) return ours;
   // The scheduler gives the devices to others when the request is over and no claim is there. The claim is there now: either the scheduler
@@ -178,14 +178,18 @@ async function stillRequested(
   const { namespace = "", name, uid } = metadata;
   const fresh = await lookAgain(kube, { ...bindRequestRef, namespace, name }, { atLeast, cancel });
   if (!fresh.ok) return fresh;
-  const request = fresh.value.object as unknown as BindRequest | undefined;
+  const request = fresh.value.object;
   const isOver = request?.metadata.uid !== uid || request.metadata.deletionTimestamp !== undefined;
   if (isOver || isFinallyFailed(request)) return refused("Conflict", `BindRequest ${name} is over`);
   return done;
 }
 
 /** An earlier attempt made it, and may be about to take it back. */
-async function markClaim({ kube, cancel }: BindCall, claim: KubeObject, attempt: string): Promise<Outcome<KubeObject>> {
+async function markClaim(
+  { kube, cancel }: BindCall,
+  claim: ResourceClaim,
+  attempt: string,
+): Promise<Outcome<ResourceClaim>> {
   if (claim.metadata.annotations?.[attemptAnnotation] === attempt) return succeeded(claim);
   const annotations = { ...claim.metadata.annotations, [attemptAnnotation]: attempt };
   const { namespace = "", name } = claim.metadata;
@@ -193,10 +197,10 @@ async function markClaim({ kube, cancel }: BindCall, claim: KubeObject, attempt:
   return kube.update(ref, { ...claim, metadata: { ...claim.metadata, annotations } }, { cancel });
 }
 
-async function findExtendedClaim({ kube, cancel }: BindCall, pod: Pod): Promise<Outcome<KubeObject | undefined>> {
+async function findExtendedClaim({ kube, cancel }: BindCall, pod: Pod): Promise<Outcome<ResourceClaim | undefined>> {
   const all = await kube.list(claimsRef, { namespace: pod.metadata.namespace ?? "", cancel });
   if (!all.ok) return all;
-  return succeeded(all.value.items.find((each) => isExtendedClaimOf(each as unknown as ResourceClaim, pod)));
+  return succeeded(all.value.items.find((each) => isExtendedClaimOf(each, pod)));
 }
 
 async function writeExtendedStatus(
@@ -207,8 +211,8 @@ async function writeExtendedStatus(
   const { namespace = "", name, uid, resourceVersion } = pod.metadata;
   const ref = { ...podsRef, namespace, name, subresource: "status" };
   const body = { metadata: { uid, resourceVersion }, status: { extendedResourceClaimStatus } };
-  const written = await kube.patch(ref, { type: "merge", body: body as unknown as JsonObject }, { cancel });
-  return written.ok ? succeeded(asPod(written.value)) : written;
+  const written = await kube.patch(ref, { type: "merge", body }, { cancel });
+  return written.ok ? succeeded(written.value) : written;
 }
 
 /**
@@ -225,11 +229,11 @@ export async function deleteExtendedClaim(call: BindCall, pod: Pod): Promise<Out
   if (!untold.ok || found.value === undefined) return untold;
   let claim = found.value;
   const ref = { ...claimsRef, namespace: claim.metadata.namespace ?? "", name: claim.metadata.name };
-  if ((claim as unknown as ResourceClaim).status?.allocation !== undefined) {
+  if (claim.status?.allocation !== undefined) {
     const why = `the bind of pod ${pod.metadata.name} failed`;
-    const freed = await applyIntent(kube, deallocate(claim as unknown as ResourceClaim, why), { cancel });
+    const freed = await applyIntent(kube, deallocate(claim, why), { cancel });
     if (!freed.ok) return freed;
-    claim = freed.value.object ?? claim;
+    claim = (freed.value.object as ResourceClaim | undefined) ?? claim;
   }
   const { finalizers = [] } = claim.metadata;
   if (finalizers.includes(deleteProtection)) {
@@ -270,14 +274,11 @@ async function askForVolume(
   const found = await kube.get(ref, { cancel });
   if (!found.ok)
     return found.reason === "NotFound" ? refused("Invalid", `there is no volume claim ${place.name}`) : found;
-  const { spec = {}, status } = found.value as unknown as {
-    spec?: { storageClassName?: string };
-    status?: { phase?: string };
-  };
+  const { spec = {}, status } = found.value;
   if (status?.phase === "Bound") return succeeded({ waiting: undefined });
   const waiting = `volume claim ${place.name} is not bound yet`;
   const storageClass = await storageClassOf({ kube, cancel }, spec.storageClassName);
-  if (storageClass?.["volumeBindingMode"] !== "WaitForFirstConsumer") return succeeded({ waiting });
+  if (storageClass?.volumeBindingMode !== "WaitForFirstConsumer") return succeeded({ waiting });
   if (found.value.metadata.annotations?.[selectedNodeAnnotation] === node) return succeeded({ waiting });
   const patch = { metadata: { annotations: { [selectedNodeAnnotation]: node } } };
   const why = `its pod belongs on node ${node}`;
@@ -289,9 +290,8 @@ async function askForVolume(
   return written.ok ? succeeded({ waiting }) : written;
 }
 
-async function storageClassOf({ kube, cancel }: BindCall, name: string | undefined): Promise<KubeObject | undefined> {
+async function storageClassOf({ kube, cancel }: BindCall, name: string | undefined): Promise<StorageClass | undefined> {
   if (name === undefined) return undefined;
-  const kind: ResourceRef = storageClasses;
-  const found = await kube.get({ ...kind, namespace: "", name }, { cancel });
+  const found = await kube.get({ ...storageClasses, namespace: "", name }, { cancel });
   return found.ok ? found.value : undefined;
 }

@@ -2,7 +2,6 @@ import { podsRef } from "../../decide/bind/reservation.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { formatTime } from "../../model/values/time.ts";
-import { asPod } from "./binderCaches.ts";
 import type { BindCall } from "./bindWrites.ts";
 
 /** The condition `PodBound`: what became of the bind. */
@@ -41,7 +40,7 @@ export async function writePodBound(
     if (outcome.reason !== "Conflict") return undefined;
     const fresh = await kube.get(ref, { cancel });
     if (!fresh.ok || fresh.value.metadata.uid !== uid) return undefined;
-    pod = asPod(fresh.value);
+    pod = fresh.value;
   }
   return undefined;
 }

@@ -17,7 +17,6 @@ import {
 import { applyIntent } from "../../intents/applyIntent.ts";
 import { expectedOf, type Intent, keyOf } from "../../model/intent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
 import type { Revision } from "../../model/revision.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 import type { EventRecorder } from "../runtime/eventRecorder.ts";
@@ -162,7 +161,7 @@ export class GroupReconciler {
 
   private warn(pods: readonly Pod[], reason: string, note: string): void {
     for (const pod of pods) {
-      this.recorder.record(pod as unknown as KubeObject, { type: "Warning", reason, action: "Reserving", note });
+      this.recorder.record(pod, { type: "Warning", reason, action: "Reserving", note });
     }
   }
 }
@@ -172,7 +171,7 @@ const lagMs = 2_000;
 
 function on(pod: Pod): { target: Intent["target"]; expected: ReturnType<typeof expectedOf> } {
   const { namespace = "", name } = pod.metadata;
-  return { target: { ...podsRef, namespace, name }, expected: expectedOf(pod as unknown as KubeObject) };
+  return { target: { ...podsRef, namespace, name }, expected: expectedOf(pod) };
 }
 
 /**

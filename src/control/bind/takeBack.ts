@@ -7,7 +7,7 @@ import type { KubeObject } from "../../model/objects/object.ts";
 import { type Outcome, succeeded } from "../../model/outcome.ts";
 import type { BindRequest } from "../../model/scheduling/bindRequest.ts";
 import { gpuGroupsOfLabels } from "../../model/scheduling/keys.ts";
-import { asPod, type BinderCaches, groupsOf } from "./binderCaches.ts";
+import { type BinderCaches, groupsOf } from "./binderCaches.ts";
 import { type BindCall, deleteConfigMaps, deleteExtendedClaim, findConfigMaps } from "./bindWrites.ts";
 
 /** An attempt that is over without success. */
@@ -56,9 +56,9 @@ export async function takeBack(call: BindCall, failed: FailedAttempt, { world, l
   }
   if ((request.spec?.extendedResourceClaimAllocation ?? null) !== null) {
     const found = world.pods.get(keyOf(pod.metadata.namespace, pod.metadata.name));
-    const outcome = await deleteExtendedClaim(call, found === undefined ? pod : asPod(found));
+    const outcome = await deleteExtendedClaim(call, found === undefined ? pod : found);
     note(outcome);
-    if (outcome.ok) learn(outcome.value as unknown as KubeObject);
+    if (outcome.ok) learn(outcome.value);
   }
   return problems;
 }
@@ -73,7 +73,7 @@ async function letGo(
     if (!holders.delete(holder.uid)) continue;
     const { namespace = "", name } = reservation.metadata;
     const target = { ...podsRef, namespace, name };
-    const expected = expectedOf(reservation as unknown as KubeObject);
+    const expected = expectedOf(reservation);
     const why = "its bind failed";
     const outcome = await applyIntent(
       kube,

@@ -9,12 +9,13 @@ import { inProcessKube } from "../../apiserver/kubeApi.ts";
 import { keyOfObject } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { refused } from "../../model/outcome.ts";
-import type { KubeApi, WatchSink } from "../../ports/kubeApi.ts";
+import { builtin } from "../../model/resources.generated.ts";
+import type { KubeApi, KubeList, WatchSink } from "../../ports/kubeApi.ts";
 import { CancelSource } from "../runtime/cancelSource.ts";
 import { MetricsBook } from "../runtime/metricsBook.ts";
 import { ObjectCache, type ObjectCacheOptions } from "./objectCache.ts";
 
-const configMaps = { group: "", version: "v1", plural: "configmaps" };
+const configMaps = builtin.ConfigMap;
 const user = { username: "tester", groups: ["system:masters"] };
 
 async function started(options: Partial<ObjectCacheOptions<KubeObject>> = {}) {
@@ -174,7 +175,7 @@ describe("a cache", () => {
     await settle();
     kube.faults = {
       watch: () => refused("Expired", "too old"),
-      list: (list) => (old.ok ? old.value : list),
+      list: <T extends KubeObject>(list: KubeList<T>) => (old.ok ? (old.value as KubeList<T>) : list),
     };
     kube.cut(refused("Expired", "too old"));
     await clock.advance(60_000);

@@ -20,7 +20,8 @@ import type {
   ResourceSlice,
 } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
-import type { ResourceRef } from "../../ports/kubeApi.ts";
+import type { Resource } from "../../model/objects/resource.ts";
+
 import type { KindTable } from "../../snapshot/kindTable.ts";
 import type { CacheIndex } from "../cache/cacheIndex.ts";
 import type { ObjectCache } from "../cache/objectCache.ts";
@@ -38,7 +39,7 @@ export const deviceKinds = {
   classes: { group, version: "v1", plural: "deviceclasses" },
   rules: { group, version: "v1", plural: "devicetaintrules" },
   groups: podGroupKind,
-} as const satisfies Record<string, ResourceRef>;
+} as const satisfies Record<string, Resource>;
 
 /** For exhibits, which keep their mistakes to themselves. */
 export type MakeTracker = (options: ClaimTrackerOptions) => ClaimTracker;

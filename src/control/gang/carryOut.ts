@@ -229,7 +229,7 @@ async function announce(
     note,
     regarding: { apiVersion, kind, namespace, name: metadata.name, uid: metadata.uid },
   };
-  const outcome = await world.controllers.kube.create(places.Event, event as unknown as KubeObject, {
+  const outcome = await world.controllers.kube.create(places.Event, event, {
     cancel: turn.cancel,
   });
   return outcome.ok || outcome.reason === "AlreadyExists" ? undefined : outcome;

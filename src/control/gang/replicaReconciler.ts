@@ -139,5 +139,5 @@ async function endReplica(
   if (!fresh.ok) return reconcileResultOf(fresh) ?? { again: fresh.message };
   const verdict = recheckSetReplica(fresh.value, world.settings.fullLossPolicy, world.nowMs);
   if ("notAnyMore" in verdict) return { again: verdict.notAnyMore };
-  return recordTermination(world, fresh.value.set as unknown as KubeObject, verdict, turn);
+  return recordTermination(world, fresh.value.set, verdict, turn);
 }

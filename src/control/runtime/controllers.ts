@@ -1,7 +1,8 @@
 import { kindOf } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
+import type { Resource } from "../../model/objects/resource.ts";
 import type { Clock } from "../../ports/clock.ts";
-import type { KubeApi, ResourceRef } from "../../ports/kubeApi.ts";
+import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { Log } from "../../ports/log.ts";
 import type { Metrics } from "../../ports/metrics.ts";
 import type { Random } from "../../ports/random.ts";
@@ -85,8 +86,8 @@ export class Controllers {
   }
 
   /** The cache of a selection of a kind; one for all who ask for the same. Options are those of who asked first. */
-  cache<T extends KubeObject = KubeObject>(
-    resource: ResourceRef,
+  cache<T extends KubeObject>(
+    resource: Resource<T>,
     selection: Selection = {},
     options: CacheOptions<T> = {},
   ): ObjectCache<T> {
@@ -111,11 +112,12 @@ export class Controllers {
         selection,
         ...options,
         ...freeze,
-      }) as unknown as ObjectCache;
+      });
       this.caches.set(key, cache);
       if (this.phase !== "new") cache.start();
     }
-    return cache as unknown as ObjectCache<T>;
+    // The key names the resource, and the handle of a resource names the type of its objects.
+    return cache as ObjectCache<T>;
   }
 
   /** Every cache that somebody has asked for, in the order of their keys. */

@@ -9,6 +9,7 @@ import { SteppedClock } from "../../../testing/control/steppedClock.ts";
 import { inProcessKube } from "../../apiserver/kubeApi.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { type Outcome, refused } from "../../model/outcome.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import type { CallOptions, KubeApi } from "../../ports/kubeApi.ts";
 import { fencedKube } from "./fencedKube.ts";
 import { Lease } from "./lease.ts";
@@ -287,7 +288,7 @@ describe("a lease", () => {
 });
 
 describe("a fence", () => {
-  const configMaps = { group: "", version: "v1", plural: "configmaps" };
+  const configMaps = builtin.ConfigMap;
   const ref = { ...configMaps, namespace: "default", name: "x" };
 
   test("lets nothing through that writes, unless the lease is proven, and lets reads through", async () => {

@@ -1,10 +1,11 @@
 import { assert } from "../../model/assert.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { Outcome } from "../../model/outcome.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import type { Revision } from "../../model/revision.ts";
 import { formatMicroTime } from "../../model/values/time.ts";
 import type { Clock } from "../../ports/clock.ts";
-import type { KubeApi, ObjectRef, ResourceRef } from "../../ports/kubeApi.ts";
+import type { KubeApi, ObjectRef } from "../../ports/kubeApi.ts";
 import type { Log } from "../../ports/log.ts";
 import type { Metrics } from "../../ports/metrics.ts";
 import type { Random } from "../../ports/random.ts";
@@ -44,7 +45,7 @@ export interface LeaseEvents {
 }
 
 const defaultTimes: LeaseTimes = { durationMs: 15_000, renewDeadlineMs: 10_000, retryMs: 2000 };
-const leases: ResourceRef = { group: "coordination.k8s.io", version: "v1", plural: "leases" };
+const leases = builtin.Lease;
 
 interface LeaseSpec {
   readonly holderIdentity?: string;
@@ -204,7 +205,7 @@ export class Lease {
     const outcome = await this.call((cancel) => {
       if (lease !== undefined) return kube.update(this.ref, { ...lease, spec }, { cancel });
       const object = { apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata: { namespace, name }, spec };
-      return kube.create(leases, object as unknown as KubeObject, { cancel });
+      return kube.create(leases, object, { cancel });
     });
     if (!outcome.ok || this.state !== "following" || proof.isOver) {
       proof.stopTimer();

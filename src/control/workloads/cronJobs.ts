@@ -24,7 +24,7 @@ export function addCronJobs(controllers: Controllers, room: WorkloadCaches): voi
   };
 
   const tell = (cronJob: CronJob, committed: readonly Committed[]): void => {
-    const regarding = cronJob as unknown as KubeObject;
+    const regarding = cronJob;
     for (const { intent, outcome } of committed) {
       const { plural, name } = intent.target;
       if (intent.type === "status" && outcome.ok) tellCompleted(cronJob, intent.object as unknown as CronJob);
@@ -48,7 +48,7 @@ export function addCronJobs(controllers: Controllers, room: WorkloadCaches): voi
       if (job === undefined) continue;
       const end = isTrue(job.status?.conditions, "Complete") ? "Complete" : "Failed";
       const note = `Saw completed job: ${name}, condition: ${end}`;
-      recorder.record(before as unknown as KubeObject, normal("SawCompletedJob", "Finish", note));
+      recorder.record(before, normal("SawCompletedJob", "Finish", note));
     }
   };
 

@@ -77,7 +77,7 @@ function tellSizes(
   sizes: ReadonlyMap<string, number>,
   committed: readonly Committed[],
 ): void {
-  const regarding = deployment as unknown as KubeObject;
+  const regarding = deployment;
   for (const { intent, outcome } of committed) {
     if (intent.target.plural !== replicaSetKind.plural) continue;
     const { name } = intent.target;

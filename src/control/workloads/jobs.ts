@@ -126,7 +126,7 @@ export function addJobs(controllers: Controllers, room: WorkloadCaches): void {
 
 /** The end of a Job, and its pauses, when they are stored. */
 function tellConditions(recorder: EventRecorder, job: Job, committed: readonly Committed[]): void {
-  const regarding = job as unknown as KubeObject;
+  const regarding = job;
   const before = job.status?.conditions;
   for (const { intent, outcome } of committed) {
     if (intent.type !== "status" || intent.target.plural !== jobKind.plural || !outcome.ok) continue;

@@ -1,6 +1,5 @@
 import { pendingPodsReason } from "../../decide/workloads/pendingPods.ts";
 import type { Decision, Known } from "../../model/objects/draft.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
 import type { ObjectCache } from "../cache/objectCache.ts";
 import type { EventRecorder } from "../runtime/eventRecorder.ts";
 import { warning } from "./podOwner.ts";
@@ -22,7 +21,7 @@ export class LimitEvents {
     if (limit === undefined) this.limited.delete(uid);
     else if (!this.limited.has(uid)) {
       this.limited.add(uid);
-      this.recorder.record(owner as unknown as KubeObject, warning(pendingPodsReason, "Create", limit));
+      this.recorder.record(owner, warning(pendingPodsReason, "Create", limit));
     }
   }
 }

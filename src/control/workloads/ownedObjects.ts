@@ -2,19 +2,20 @@ import { keyOf } from "../../model/intent.ts";
 import type { Known } from "../../model/objects/draft.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { controllerOf } from "../../model/objects/ownership.ts";
-import type { ResourceRef } from "../../ports/kubeApi.ts";
+import type { Resource } from "../../model/objects/resource.ts";
+
 import type { CacheIndex } from "../cache/cacheIndex.ts";
 import type { ObjectCache } from "../cache/objectCache.ts";
 import type { InFlightWrites } from "./inFlightWrites.ts";
 
 /** A kind as the controllers read it: by name, by who controls it, and what nobody controls. Never all of it. */
 export class OwnedObjects<T extends Known> {
-  readonly kind: ResourceRef;
+  readonly kind: Resource;
   readonly cache: ObjectCache;
   private readonly owned: CacheIndex;
   private readonly orphans: CacheIndex;
 
-  constructor(desk: InFlightWrites, kind: ResourceRef) {
+  constructor(desk: InFlightWrites, kind: Resource) {
     this.kind = kind;
     this.cache = desk.cache(kind);
     this.owned = this.cache.index(({ metadata }) => {

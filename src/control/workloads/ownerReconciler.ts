@@ -3,9 +3,10 @@ import { type Intent, isDestructive, keyOfObject } from "../../model/intent.ts";
 import type { Decision } from "../../model/objects/draft.ts";
 import type { KubeObject, OwnerReference } from "../../model/objects/object.ts";
 import { controllerOf } from "../../model/objects/ownership.ts";
+import type { Resource } from "../../model/objects/resource.ts";
 import { type Outcome, succeeded } from "../../model/outcome.ts";
 import type { Cancel } from "../../ports/cancel.ts";
-import type { ResourceRef } from "../../ports/kubeApi.ts";
+
 import type { Committed } from "../runtime/commit.ts";
 import type { Controller } from "../runtime/controller.ts";
 import type { Controllers } from "../runtime/controllers.ts";
@@ -17,7 +18,7 @@ import type { Author, InFlightWrites } from "./inFlightWrites.ts";
 export interface OwnerController {
   /** As upstream calls it: `replicaset-controller`. Shows in events, logs and metrics. */
   readonly name: string;
-  readonly kind: ResourceRef;
+  readonly kind: Resource;
   readonly sources: readonly Source[];
   /** Reads the caches and decides, all in one go: nothing else happens in between. */
   decide(owner: KubeObject, nowMs: number): Told;

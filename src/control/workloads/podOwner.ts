@@ -87,7 +87,7 @@ export function isTelling(outcome: Committed["outcome"]): outcome is Refusal {
 
 /** Creates and deletes of pods, in upstream's words. */
 export function tellPods(recorder: EventRecorder, owner: Known, committed: readonly Committed[]): void {
-  const regarding = owner as unknown as KubeObject;
+  const regarding = owner;
   for (const { intent, outcome } of committed) {
     if (intent.target.plural !== "pods") continue;
     const { name } = intent.target;

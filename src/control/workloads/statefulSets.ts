@@ -91,7 +91,7 @@ export function revisionsFor(
 }
 
 function tell(recorder: EventRecorder, set: StatefulSet, committed: readonly Committed[]): void {
-  const regarding = set as unknown as KubeObject;
+  const regarding = set;
   for (const { intent, outcome } of committed) {
     const { plural, name } = intent.target;
     const what = plural === "pods" ? "Pod" : plural === volumeClaimKind.plural ? "Claim" : undefined;

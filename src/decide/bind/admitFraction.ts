@@ -6,7 +6,6 @@
 import type { Container, EnvVar, Pod } from "../../model/kubernetes.generated.ts";
 import type { AdmissionHook, AdmissionRequest, AdmissionVerdict } from "../../model/objects/admissionHook.ts";
 import { describeFieldError, type FieldError, forbidden, invalid } from "../../model/objects/fieldError.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
 import { annotationKeys, kaiSchedulerName } from "../../model/scheduling/keys.ts";
 import { quantityError } from "../../model/values/quantity.ts";
 import { sha256Hex } from "../../model/values/sha256.ts";
@@ -52,7 +51,7 @@ export function fractionHooks(rules: FractionRules = fractionRules): AdmissionHo
         const pod = concerns(request);
         if (pod === undefined || fractionErrors(pod, rules).length > 0) return { allowed: true };
         const changed = sharedPod(pod, rules, request.uid);
-        return changed === undefined ? { allowed: true } : { allowed: true, object: changed as unknown as KubeObject };
+        return changed === undefined ? { allowed: true } : { allowed: true, object: changed };
       },
     },
     {

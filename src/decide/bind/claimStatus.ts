@@ -1,21 +1,22 @@
 /** What a bind writes into the claims of its pod: the devices that were chosen, and that the pod uses them. */
 import type { NewObject } from "../../model/intent.ts";
-import type { AllocationResult, Node, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
+import type { AllocationResult, DeviceRequest, Node, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
 import type { Json } from "../../model/objects/json.ts";
 import { matchesNodeSelector } from "../../model/objects/nodeMatch.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import { type BindStep, nextBindStep } from "../devices/claims/bindClaim.ts";
 import { extendedClaimName } from "../devices/claims/extendedClaim.ts";
 import { deleteProtection, isOwnedBy } from "../devices/claims/podClaims.ts";
 import { attemptAnnotation } from "./attemptMark.ts";
 
-export const claimsRef = { group: "resource.k8s.io", version: "v1", plural: "resourceclaims" } as const;
+export const claimsRef = builtin.ResourceClaim;
 
 /** On a claim that stands for extended resources of a pod. */
 const extendedAnnotation = "resource.kubernetes.io/extended-resource-claim";
 
 export type ExtendedAllocation = {
   allocation?: AllocationResult;
-  deviceRequests?: Json[];
+  deviceRequests?: DeviceRequest[];
   containerMappings?: Json[];
 };
 
@@ -58,7 +59,11 @@ export function isExtendedClaimOf(claim: ResourceClaim, pod: Pod): boolean {
 }
 
 /** The claim that stands for the extended resources that a pod gets from devices. Its name is derived: two tries make one claim. */
-export function extendedClaim(pod: Pod, { deviceRequests = [] }: ExtendedAllocation, attempt: string): NewObject {
+export function extendedClaim(
+  pod: Pod,
+  { deviceRequests = [] }: ExtendedAllocation,
+  attempt: string,
+): NewObject<ResourceClaim> {
   const { namespace = "", name, uid } = pod.metadata;
   const owner = { apiVersion: "v1", kind: "Pod", name, uid, controller: true, blockOwnerDeletion: true };
   return {

@@ -7,7 +7,6 @@
 import { type BindIntent, expectedOf, type Intent, type NewObject } from "../../model/intent.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import type { JsonObject } from "../../model/objects/json.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
 import { isAtLeast, type Revision } from "../../model/revision.ts";
 import { type BindRequest, isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";
 import { annotationKeys, epochOf, gpuGroupsOfLabels, labelKeys, nodeHeldBy } from "../../model/scheduling/keys.ts";
@@ -308,5 +307,5 @@ function podTarget({ metadata }: Pod): typeof podsRef & { namespace: string; nam
 }
 
 function expected(pod: Pod): ReturnType<typeof expectedOf> {
-  return expectedOf(pod as unknown as KubeObject);
+  return expectedOf(pod);
 }

@@ -15,6 +15,7 @@ import {
 import { earliest } from "../../model/objects/draft.ts";
 import { equalFields, type JsonObject } from "../../model/objects/json.ts";
 import type { KubeObject, ObjectMeta } from "../../model/objects/object.ts";
+import type { ObjectOf } from "../../model/objects/resource.ts";
 import type { Revision } from "../../model/revision.ts";
 
 export type Known = { apiVersion: string; kind: string; metadata: ObjectMeta };
@@ -56,7 +57,11 @@ export interface GangDecision {
   readonly waits: readonly string[];
 }
 
-export function targetOf(kind: string, { namespace = "", name }: { namespace?: string; name: string }): IntentTarget {
+type Place = { readonly namespace?: string; readonly name: string };
+
+export function targetOf<K extends GangKind>(kind: K, place: Place): IntentTarget<ObjectOf<(typeof places)[K]>>;
+export function targetOf(kind: string, place: Place): IntentTarget;
+export function targetOf(kind: string, { namespace = "", name }: Place): IntentTarget {
   const place = places[kind as GangKind];
   assert(place !== undefined, () => `the gang operator writes no ${kind}`);
   return { group: place.group, version: place.version, plural: place.plural, namespace, name };
@@ -98,7 +103,7 @@ export class GangDraft {
     if (equalFields(next, before)) return false;
     const target = targetOf(object.kind, object.metadata);
     this.#touch(target);
-    const written = { ...object, status: next } as unknown as KubeObject;
+    const written = { ...object, status: next } as KubeObject;
     this.intents.push({ type: "status", target, expected: expectedOf(object as KubeObject), object: written, why });
     return true;
   }

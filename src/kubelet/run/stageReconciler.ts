@@ -112,7 +112,7 @@ export async function stagePod(
   record: PodRecord,
   { node, stages, cancel }: { node: Node; stages: readonly Stage[]; cancel: Cancel; faults: readonly Fault[] },
 ): Promise<boolean> {
-  const object = record.pod as unknown as KubeObject;
+  const object = record.pod;
   const templates = templateWorld(world, agent, node);
   const played = await playStages(world, {
     object,
@@ -134,7 +134,7 @@ export async function stageNode(
   { node, stages, cancel }: { node: Node; stages: readonly Stage[]; cancel: Cancel },
 ): Promise<void> {
   const templates = templateWorld(world, agent, node);
-  const object = node as unknown as KubeObject;
+  const object = node;
   const played = await playStages(world, { object, job: agent.job, stages, templates, cancel });
   agent.job = played.job;
   agent.nodeWakeMs = earliest(played.wakeAtMs, agent.state?.nextMs);

@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { copyJson, isObject, type Json, type JsonObject } from "../../model/objects/json.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import { formatTime } from "../../model/values/time.ts";
 import type { NodeWrite } from "../node/nodeWrite.ts";
 import { parseStages, type Stage } from "./stage.ts";
@@ -297,7 +298,7 @@ describe("what it writes (E7 to E9)", () => {
     ];
     const [first] = playStage(stage({ steps }), boundPod(), worldAt(startMs));
     expect(first?.write).toMatchObject({
-      ref: { group: "apps", version: "v1", plural: "deployments", namespace: "d", name: "o-x" },
+      ref: { ...builtin.Deployment, namespace: "d", name: "o-x" },
       patch: { type: "apply", force: true },
     });
   });

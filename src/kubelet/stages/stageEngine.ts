@@ -383,7 +383,7 @@ function applyWrite(
   const isNamespaced = !clusterKinds.has(String(body["kind"]));
   if (isNamespaced && metadata["namespace"] === undefined && namespace !== undefined) metadata["namespace"] = namespace;
   const whole: JsonObject = { ...body, metadata };
-  const ref = refOf(whole as unknown as KubeObject);
+  const ref = refOf(whole as KubeObject);
   const target = step.subresource === undefined ? ref : { ...ref, subresource: step.subresource };
   const patch =
     step.type === "apply" ? { type: "apply" as const, body: whole, force: true } : { type: step.type, body: whole };

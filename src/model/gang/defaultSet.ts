@@ -24,7 +24,7 @@ export function defaultSet(given: KubeObject): KubeObject {
       },
     },
   };
-  return filled as unknown as KubeObject;
+  return filled;
 }
 
 /** A missing or zero number of replicas is one, and the minimum is all of them: also when neither is given (Q4). */

@@ -97,5 +97,5 @@ function textIn(value: Json | undefined): string {
 }
 
 function objectIn(value: Json | undefined): KubeObject | undefined {
-  return isObject(value) && isObject(value["metadata"]) ? (value as unknown as KubeObject) : undefined;
+  return isObject(value) && isObject(value["metadata"]) ? (value as KubeObject) : undefined;
 }

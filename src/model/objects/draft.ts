@@ -1,5 +1,6 @@
 import { assert } from "../assert.ts";
 import { expectedOf, type Intent, type IntentTarget, keyOf, type NewObject } from "../intent.ts";
+import { builtin } from "../resources.generated.ts";
 import type { Revision } from "../revision.ts";
 import { equalFields, type JsonObject } from "./json.ts";
 import type { KubeObject, ObjectMeta } from "./object.ts";
@@ -21,18 +22,18 @@ export interface RemoveOptions {
 }
 
 const places: Readonly<Record<string, { group: string; version: string; plural: string }>> = {
-  Pod: { group: "", version: "v1", plural: "pods" },
-  Node: { group: "", version: "v1", plural: "nodes" },
-  PersistentVolumeClaim: { group: "", version: "v1", plural: "persistentvolumeclaims" },
-  Endpoints: { group: "", version: "v1", plural: "endpoints" },
-  ReplicaSet: { group: "apps", version: "v1", plural: "replicasets" },
-  Deployment: { group: "apps", version: "v1", plural: "deployments" },
-  StatefulSet: { group: "apps", version: "v1", plural: "statefulsets" },
-  DaemonSet: { group: "apps", version: "v1", plural: "daemonsets" },
-  ControllerRevision: { group: "apps", version: "v1", plural: "controllerrevisions" },
-  Job: { group: "batch", version: "v1", plural: "jobs" },
-  CronJob: { group: "batch", version: "v1", plural: "cronjobs" },
-  EndpointSlice: { group: "discovery.k8s.io", version: "v1", plural: "endpointslices" },
+  Pod: builtin.Pod,
+  Node: builtin.Node,
+  PersistentVolumeClaim: builtin.PersistentVolumeClaim,
+  Endpoints: builtin.Endpoints,
+  ReplicaSet: builtin.ReplicaSet,
+  Deployment: builtin.Deployment,
+  StatefulSet: builtin.StatefulSet,
+  DaemonSet: builtin.DaemonSet,
+  ControllerRevision: builtin.ControllerRevision,
+  Job: builtin.Job,
+  CronJob: builtin.CronJob,
+  EndpointSlice: builtin.EndpointSlice,
 };
 
 export function targetOf(kind: string, metadata: { readonly namespace?: string; readonly name: string }): IntentTarget {
@@ -72,7 +73,7 @@ export class Draft {
     if (equalFields(given, object.status ?? {})) return;
     const target = targetOf(object.kind, object.metadata);
     this.#touch(target);
-    const next = { ...object, status: given } as unknown as KubeObject;
+    const next = { ...object, status: given } as KubeObject;
     this.intents.push({ type: "status", target, expected: expectedOf(object), object: next, why });
   }
 

@@ -4,8 +4,9 @@ import { reservationDefaults } from "../../decide/bind/reservation.ts";
 import { fastDelays } from "../../kubelet/pods/podPlan.ts";
 import { nodesComponent } from "../../kubelet/run/nodesComponent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
+import type { Unstored } from "../../model/objects/object.ts";
 import { parsePool, profilesWith } from "../../model/profiles/profiles.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import {
   type BindRequest,
   bindRequestApiVersion,
@@ -29,7 +30,7 @@ import type { Scenario } from "../scenario.ts";
 import { noGpuTwice, oneReservationPerGroup, requestsEnd, reservationsOutliveTheirUsers } from "./invariants.ts";
 import { meddler } from "./meddler.ts";
 
-const podsRef = { group: "", version: "v1", plural: "pods" };
+const podsRef = builtin.Pod;
 const binders = ["ann", "bob"];
 const held = (actor: string): boolean => binders.includes(actor);
 const lease = { namespace: "default", name: "binder" };
@@ -53,7 +54,7 @@ export const kubelets = (pools: readonly string[]): Component =>
 /** Nodes hold their leases in a namespace of its own. */
 export async function makeNamespaces(kube: Pick<KubeApi, "create">): Promise<void> {
   for (const name of ["default", "kube-node-lease"]) {
-    await kube.create({ group: "", version: "v1", plural: "namespaces" }, plain("Namespace", name));
+    await kube.create(builtin.Namespace, plain("Namespace", name));
   }
 }
 
@@ -184,7 +185,7 @@ export async function takeAway({ kube }: ActorPorts, name: string): Promise<void
   await kube.delete(ref, { preconditions: { uid }, gracePeriodSeconds: 1 });
 }
 
-function podOf({ name, groups, share }: Wish): KubeObject {
+function podOf({ name, groups, share }: Wish): Unstored {
   const amounts = { "nvidia.com/gpu": "1" };
   const annotations = {
     "gpu-fraction": share,
@@ -195,10 +196,10 @@ function podOf({ name, groups, share }: Wish): KubeObject {
     ...plain("Pod", name),
     metadata: { name, namespace: "default", ...(groups.length > 0 && { annotations }) },
     spec: { schedulerName: kaiSchedulerName, containers: [{ name: "main", image: "i", ...resources }] },
-  } as unknown as KubeObject;
+  };
 }
 
-function requestFor(pod: Pod, { node, groups, share }: Wish): KubeObject {
+function requestFor(pod: Pod, { node, groups, share }: Wish): Unstored {
   const { name, uid } = pod.metadata;
   const shared = {
     receivedResourceType: "Fraction",
@@ -211,9 +212,9 @@ function requestFor(pod: Pod, { node, groups, share }: Wish): KubeObject {
     kind: "BindRequest",
     metadata: { name, namespace: "default", ownerReferences: [{ apiVersion: "v1", kind: "Pod", name, uid }] },
     spec: { podName: name, selectedNode: node, ...(groups.length > 0 ? shared : whole), backoffLimit: 2 },
-  } as unknown as KubeObject;
+  };
 }
 
-function plain(kind: string, name: string): KubeObject {
-  return { apiVersion: "v1", kind, metadata: { name } } as unknown as KubeObject;
+function plain(kind: string, name: string): Unstored {
+  return { apiVersion: "v1", kind, metadata: { name } };
 }

@@ -1,6 +1,7 @@
 import { addDevices } from "../../control/devices/devicesComponent.ts";
 import type { Controllers } from "../../control/runtime/controllers.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
+import type { Unstored } from "../../model/objects/object.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
 import { controllersProcess } from "../controllersProcess.ts";
@@ -17,8 +18,8 @@ import {
 } from "./invariants.ts";
 import { kubelet, type NodeMemory } from "./kubelet.ts";
 
-export const podsRef = { group: "", version: "v1", plural: "pods" };
-const nodesRef = { group: "", version: "v1", plural: "nodes" };
+export const podsRef = builtin.Pod;
+const nodesRef = builtin.Node;
 const group = "resource.k8s.io";
 const slicesRef = { group, version: "v1", plural: "resourceslices" };
 const classesRef = { group, version: "v1", plural: "deviceclasses" };
@@ -87,7 +88,7 @@ export function addObserved(controllers: Controllers, ports: ActorPorts): void {
 }
 
 export async function setUp(kube: KubeApi, { nodes, devices }: Pick<DevicesSize, "nodes" | "devices">): Promise<void> {
-  await kube.create({ group: "", version: "v1", plural: "namespaces" }, plain("v1", "Namespace", "default"));
+  await kube.create(builtin.Namespace, plain("v1", "Namespace", "default"));
   await kube.create(classesRef, plain("resource.k8s.io/v1", "DeviceClass", "gpu", { spec: {} }));
   const template = plain("resource.k8s.io/v1", "ResourceClaimTemplate", "one", { spec: { spec: oneDevice } });
   await kube.create(templatesRef, { ...template, metadata: { ...template.metadata, namespace: "default" } });
@@ -164,8 +165,8 @@ export async function takeAway({ kube }: ActorPorts, name: string, byForce: bool
   await kube.delete({ ...podsRef, namespace: "default", name }, { gracePeriodSeconds: byForce ? 0 : 30 });
 }
 
-export function plain(apiVersion: string, kind: string, name: string, fields: object = {}): KubeObject {
-  return { apiVersion, kind, metadata: { name }, ...fields } as unknown as KubeObject;
+export function plain(apiVersion: string, kind: string, name: string, fields: object = {}): Unstored {
+  return { apiVersion, kind, metadata: { name }, ...fields };
 }
 
 export const devicesScenarios: readonly Scenario[] = [

@@ -1,4 +1,5 @@
-import type { KubeObject } from "../../model/objects/object.ts";
+import type { Unstored } from "../../model/objects/object.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import { controllersProcess } from "../controllersProcess.ts";
 import type { Invariant } from "../invariant.ts";
 import { changesWhatItSaw, mirrorsAreComplete, neverGoesBack } from "../invariants/general.ts";
@@ -6,7 +7,7 @@ import { oneEpochWrites } from "../invariants/leadership.ts";
 import type { Scenario } from "../scenario.ts";
 import { labelGpuNodes } from "./labelGpuNodes.ts";
 
-const nodes = { group: "", version: "v1", plural: "nodes" };
+const nodes = builtin.Node;
 const controllers = ["ann", "bob"];
 const held = (actor: string): boolean => controllers.includes(actor);
 
@@ -32,7 +33,7 @@ export const gpuLabels: Scenario = {
   about: "a controller labels nodes with their GPUs while a technician swaps them",
   setUp: async (kube) => {
     // A world begins empty: the lease needs its namespace.
-    await kube.create({ group: "", version: "v1", plural: "namespaces" }, plain("Namespace", "default"));
+    await kube.create(builtin.Namespace, plain("Namespace", "default"));
     await kube.create(nodes, plain("Node", "n1"));
     await kube.create(nodes, plain("Node", "n2"));
   },
@@ -77,6 +78,6 @@ interface GpuNode {
   readonly status: { readonly capacity?: Record<string, string> };
 }
 
-function plain(kind: string, name: string): KubeObject {
-  return { apiVersion: "v1", kind, metadata: { name } } as KubeObject;
+function plain(kind: string, name: string): Unstored {
+  return { apiVersion: "v1", kind, metadata: { name } };
 }

@@ -56,7 +56,7 @@ export const gangMistakes: readonly Mistake[] = [
   },
 ];
 
-function alwaysReady(node: KubeObject): KubeObject {
+function alwaysReady<T extends KubeObject>(node: T): T {
   const status = node["status"] as { conditions?: { type: string }[] } | undefined;
   const conditions = (status?.conditions ?? []).map((each) =>
     each.type === "Ready" ? { ...each, status: "True" } : each,
@@ -65,7 +65,7 @@ function alwaysReady(node: KubeObject): KubeObject {
 }
 
 /** The status as it was counted before terminating pods and lost nodes were thought of. */
-function counting(object: KubeObject, stored: KubeObject, pods: readonly Pod[]): KubeObject {
+function counting<T extends KubeObject>(object: T, stored: T, pods: readonly Pod[]): T {
   const { spec, status: { scheduleLoss: recorded, ...status } = {} } = object as unknown as PodClique;
   const minAvailable = spec.minAvailable ?? spec.replicas;
   const bound = pods.filter(isScheduled);

@@ -1,8 +1,9 @@
 import { places } from "../../model/gang/keys.ts";
 import type { PodCliqueSet } from "../../model/gang/types.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
-import type { KubeApi, ResourceRef } from "../../ports/kubeApi.ts";
+import type { KubeObject, Unstored } from "../../model/objects/object.ts";
+import type { Resource } from "../../model/objects/resource.ts";
+import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
 import { type Act, busyPerson } from "../busyPerson.ts";
 import type { Dice } from "../chance.ts";
@@ -108,7 +109,7 @@ async function remake({ kube }: ActorPorts, dice: Dice): Promise<void> {
   await kube.create(places.PodCliqueSet, gangSet(name, 1));
 }
 
-async function rescale({ kube }: ActorPorts, place: ResourceRef, name: string, replicas: number): Promise<void> {
+async function rescale({ kube }: ActorPorts, place: Resource, name: string, replicas: number): Promise<void> {
   await kube.patch(refTo(place, name), { type: "merge", body: { spec: { replicas } } });
 }
 
@@ -128,7 +129,7 @@ async function changeImage({ kube }: ActorPorts, dice: Dice, cliques: readonly s
         : clique,
     ),
   };
-  const next = { ...set, spec: { ...set.spec, template } } as unknown as KubeObject;
+  const next = { ...set, spec: { ...set.spec, template } } as KubeObject;
   await kube.update(refTo(places.PodCliqueSet, set.metadata.name), next);
 }
 
@@ -169,7 +170,7 @@ async function anyPod(kube: KubeApi, dice: Dice): Promise<KubeObject | undefined
   return pods.value.items[dice.below(pods.value.items.length)];
 }
 
-function refTo(place: ResourceRef, name: string) {
+function refTo(place: Resource, name: string) {
   return { ...place, namespace: "default", name };
 }
 
@@ -185,7 +186,7 @@ const tolerations = ["not-ready", "unreachable"].map((key) => ({
 }));
 
 /** Two pods of their own of which both are needed, and pairs of leader and workers of which one pair is needed. */
-export function gangSet(name: string, replicas: number): KubeObject {
+export function gangSet(name: string, replicas: number): Unstored<PodCliqueSet> {
   const clique = (own: string, size: number, minAvailable: number) => ({
     name: own,
     spec: {
@@ -211,5 +212,5 @@ export function gangSet(name: string, replicas: number): KubeObject {
         podCliqueScalingGroups: [{ name: "pair", cliqueNames: ["lead", "work"], replicas: 2, minAvailable: 1 }],
       },
     },
-  } as unknown as KubeObject;
+  };
 }

@@ -2,6 +2,7 @@ import { readFault } from "../../kubelet/node/faults.ts";
 import { addFaults, faultId } from "../../kubelet/run/clusterFaults.ts";
 import type { JsonObject } from "../../model/objects/json.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import { registerFault } from "../faults.ts";
 import type { World } from "../world.ts";
 
@@ -82,8 +83,8 @@ function inject(world: World, given: JsonObject, lengthMs: number): void {
   void addFaults(world.kube, [fault], nowMs);
 }
 
-const nodesKind = { group: "", version: "v1", plural: "nodes" };
-const podsKind = { group: "", version: "v1", plural: "pods" };
+const nodesKind = builtin.Node;
+const podsKind = builtin.Pod;
 
 /** The object goes, the cluster cleans up after it, and a machine of the same name registers. */
 async function lose(world: World, nodes: FaultyNodes, name: string, lengthMs: number): Promise<void> {

@@ -1,12 +1,13 @@
 import { draDefaults } from "../../kubelet/devices/draDevices.ts";
 import type { Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
+import type { KubeObject, Unstored } from "../../model/objects/object.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
 import { type Act, busyPerson } from "../busyPerson.ts";
 import type { Dice } from "../chance.ts";
 
-const podsKind = { group: "", version: "v1", plural: "pods" };
-const claimsKind = { group: "resource.k8s.io", version: "v1", plural: "resourceclaims" };
+const podsKind = builtin.Pod;
+const claimsKind = builtin.ResourceClaim;
 
 export interface PeopleOptions {
   readonly acts: number;
@@ -57,7 +58,7 @@ const actions: readonly ((ports: ActorPorts, dice: Dice, where: Where) => Promis
       each.type === "Ready" ? { ...each, status: "False", reason: "NodeNotReady" } : each,
     );
     const ref = { ...podsKind, namespace: "default", name: pod.metadata.name, subresource: "status" };
-    await ports.kube.update(ref, { ...pod, status: { ...pod.status, conditions } } as unknown as KubeObject);
+    await ports.kube.update(ref, { ...pod, status: { ...pod.status, conditions } } as KubeObject);
   },
 ];
 
@@ -126,21 +127,21 @@ async function anyPod({ kube }: ActorPorts, dice: Dice, isWanted: (pod: Pod) => 
   return pods.length === 0 ? undefined : pods[dice.below(pods.length)];
 }
 
-function podNamed(name: string, nodeName: string, container: object, spec: object = {}): KubeObject {
+function podNamed(name: string, nodeName: string, container: object, spec: object = {}): Unstored {
   const containers = [{ name: "main", image: "registry/app:1", ...container }];
   return {
     apiVersion: "v1",
     kind: "Pod",
     metadata: { name, namespace: "default" },
     spec: { nodeName, terminationGracePeriodSeconds: 1, containers, ...spec },
-  } as unknown as KubeObject;
+  };
 }
 
-function claimNamed(name: string): KubeObject {
+function claimNamed(name: string): Unstored<ResourceClaim> {
   return {
     apiVersion: "resource.k8s.io/v1",
     kind: "ResourceClaim",
     metadata: { name, namespace: "default" },
     spec: { devices: { requests: [{ name: "r", exactly: { deviceClassName: "gpu.nvidia.com" } }] } },
-  } as unknown as KubeObject;
+  };
 }

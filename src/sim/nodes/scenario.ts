@@ -5,6 +5,7 @@ import { nodesComponent } from "../../kubelet/run/nodesComponent.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { Profile } from "../../model/profiles/profile.ts";
 import { profilesWith } from "../../model/profiles/profiles.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import { controllersProcess } from "../controllersProcess.ts";
 import { faultKinds } from "../faults.ts";
 import { destroysTheSameObject, mirrorsAreComplete, neverGoesBack } from "../invariants/general.ts";
@@ -73,9 +74,9 @@ export const nodesScenario: Scenario = {
     .map(({ name }) => name)
     .filter((name) => name !== "clock-step"),
   setUp: async (kube) => {
-    const namespaces = { group: "", version: "v1", plural: "namespaces" };
+    const namespaces = builtin.Namespace;
     for (const name of ["default", "kube-system", "kube-node-lease"]) {
-      await kube.create(namespaces, { apiVersion: "v1", kind: "Namespace", metadata: { name } } as KubeObject);
+      await kube.create(namespaces, { apiVersion: "v1", kind: "Namespace", metadata: { name } });
     }
   },
   actors: () => [

@@ -5,7 +5,6 @@ import { addDevices } from "../../control/devices/devicesComponent.ts";
 import { addScheduler, schedulerComponent } from "../../control/schedule/schedulerComponent.ts";
 import { defaultSettings } from "../../decide/schedule/settings.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
 import { annotationKeys, defaultSchedulerName, kaiSchedulerName } from "../../model/scheduling/keys.ts";
 import { podGroupApiVersion, podGroupRef } from "../../model/scheduling/podGroup.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
@@ -162,7 +161,7 @@ async function makeGang(ports: ActorPorts, name: string, specOf: PodSpecOf): Pro
   await ports.kube.create(podGroupRef, {
     ...plain(podGroupApiVersion, "PodGroup", name, { spec }),
     metadata: { name, namespace: "default" },
-  } as unknown as KubeObject);
+  });
   for (const member of [0, 1]) {
     await make(ports, `${name}-${member}`, { schedulerName: kaiSchedulerName, ...specOf() }, name);
   }

@@ -3,6 +3,7 @@ import { workloads } from "../../control/workloads/workloads.ts";
 import type { CronJob, Node, Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { podCondition } from "../../model/objects/podFacts.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import { formatTime } from "../../model/values/time.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
@@ -166,7 +167,7 @@ function lifeOf(pod: Pod): TinyLife {
   return isOfJob(pod) ? { startMs: 100, ends: { afterMs: 3_000, exitCode: 0 } } : { startMs: 100 };
 }
 
-const cronJobs = { group: "batch", version: "v1", plural: "cronjobs" };
+const cronJobs = builtin.CronJob;
 
 /** Has a Job made every minute, and stops that before everybody goes home. */
 const clerk: ActorSpec = {
@@ -178,7 +179,7 @@ const clerk: ActorSpec = {
     const template = { spec: { restartPolicy: "Never", containers: [{ name: "main", image: "registry/app:1" }] } };
     const spec = { schedule: "* * * * *", jobTemplate: { spec: { template } } };
     const metadata = { name: ref.name, namespace: ref.namespace };
-    const object = { apiVersion: "batch/v1", kind: "CronJob", metadata, spec } as unknown as KubeObject;
+    const object = { apiVersion: "batch/v1", kind: "CronJob", metadata, spec };
     while (!(await kube.get(ref)).ok) {
       await kube.create(cronJobs, object);
       await sleep(1_000);
@@ -209,7 +210,7 @@ async function setUp(kube: KubeApi): Promise<void> {
     const spec = { ...more, selector: { matchLabels: app }, template: own };
     const object = { apiVersion: "apps/v1", kind, metadata: { name: "web", namespace: "default" }, spec };
     const plural = `${kind.toLowerCase()}s`;
-    await kube.create({ group: "apps", version: "v1", plural }, object as unknown as KubeObject);
+    await kube.create({ group: "apps", version: "v1", plural }, object);
   }
 }
 
@@ -232,7 +233,7 @@ async function register(kube: KubeApi, name: string, nowMs: number): Promise<voi
   };
   const node = { apiVersion: "v1", kind: "Node", metadata: { name, labels: bigNode }, status };
   const found = await kube.get({ ...nodes, namespace: "", name });
-  const there = found.ok ? found : await kube.create(nodes, node as unknown as KubeObject);
+  const there = found.ok ? found : await kube.create(nodes, node);
   if (!there.ok || readyOf(there.value) === "True") return;
   const next = { ...there.value, status: { ...(there.value["status"] as object), ...status } };
   await kube.update({ ...nodes, namespace: "", name, subresource: "status" }, next);

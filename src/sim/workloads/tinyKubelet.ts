@@ -5,10 +5,11 @@ import { kindSource } from "../../control/runtime/sources.ts";
 import { keyOfObject } from "../../model/intent.ts";
 import type { Node, Pod, PodCondition } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import { formatTime, timeToMs } from "../../model/values/time.ts";
 
-const pods = { group: "", version: "v1", plural: "pods" } as const;
-const nodes = { group: "", version: "v1", plural: "nodes" } as const;
+const pods = builtin.Pod;
+const nodes = builtin.Node;
 
 /** How often the kubelet of a silent node is looked for again. */
 const silenceMs = 500;

@@ -5,9 +5,10 @@ import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import { matchesNode } from "../../model/objects/nodeMatch.ts";
 import { nanoOf } from "../../model/objects/podRequests.ts";
 import { isTolerated } from "../../model/objects/taints.ts";
+import { builtin } from "../../model/resources.generated.ts";
 
-const pods = { group: "", version: "v1", plural: "pods" } as const;
-const nodes = { group: "", version: "v1", plural: "nodes" } as const;
+const pods = builtin.Pod;
+const nodes = builtin.Node;
 const retryMs = 50;
 
 /**

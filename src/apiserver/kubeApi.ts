@@ -150,7 +150,7 @@ class InProcessKube implements KubeApi {
     });
   }
 
-  patch<T extends KubeObject>(ref: ObjectRef<T>, patch: Patch, options: WriteOptions = {}): Promise<Outcome<T>> {
+  patch<T extends KubeObject>(ref: ObjectRef<T>, patch: Patch<T>, options: WriteOptions = {}): Promise<Outcome<T>> {
     return this.writing(options, async () => {
       const target = this.target(ref, "patch");
       const sent = sentByUs(patch.body);

@@ -1,6 +1,5 @@
 import type { Expected, Intent } from "../model/intent.ts";
-import { isObject, type JsonObject } from "../model/objects/json.ts";
-import type { KubeObject } from "../model/objects/object.ts";
+import type { KubeObject, MergePatch } from "../model/objects/object.ts";
 import { type Outcome, succeeded } from "../model/outcome.ts";
 import type { Revision } from "../model/revision.ts";
 import type { Cancel } from "../ports/cancel.ts";
@@ -95,14 +94,12 @@ function pinned<T extends KubeObject>(object: T, { uid, resourceVersion }: Expec
 }
 
 /** What is applied says whom it is about. */
-function named(fields: JsonObject, { namespace, name }: { namespace: string; name: string }): JsonObject {
-  const metadata = fields["metadata"];
+function named<P extends MergePatch>(fields: P, { namespace, name }: { namespace: string; name: string }): P {
   const place = namespace === "" ? { name } : { name, namespace };
-  return { ...fields, metadata: { ...(isObject(metadata) ? metadata : {}), ...place } };
+  return { ...fields, metadata: { ...fields.metadata, ...place } };
 }
 
 /** A patch that names a state is refused with a conflict on any other. */
-function guarded(patch: JsonObject, { uid, resourceVersion }: Expected): JsonObject {
-  const metadata = patch["metadata"];
-  return { ...patch, metadata: { ...(isObject(metadata) ? metadata : {}), uid, resourceVersion } };
+function guarded<P extends MergePatch>(patch: P, { uid, resourceVersion }: Expected): P {
+  return { ...patch, metadata: { ...patch.metadata, uid, resourceVersion } };
 }

@@ -1,5 +1,4 @@
-import type { JsonObject } from "./objects/json.ts";
-import type { DeepReadonly, KubeObject, NewMeta } from "./objects/object.ts";
+import type { DeepReadonly, KubeObject, MergePatch, NewMeta } from "./objects/object.ts";
 import type { Resource } from "./objects/resource.ts";
 import type { Revision } from "./revision.ts";
 
@@ -72,7 +71,7 @@ export interface StatusIntent<T extends KubeObject = KubeObject> extends Decided
 export interface PatchIntent<T extends KubeObject = KubeObject> extends Decided<T> {
   readonly type: "patch";
   readonly expected: Expected;
-  readonly patch: JsonObject;
+  readonly patch: MergePatch<T>;
   readonly subresource?: string;
 }
 
@@ -81,7 +80,7 @@ export interface ApplyIntent<T extends KubeObject = KubeObject> extends Decided<
   readonly type: "apply";
   readonly expected: Expected;
   /** The fields that we want to own; `apiVersion` and `kind` are part of it. */
-  readonly fields: JsonObject;
+  readonly fields: MergePatch<T>;
   /** Takes fields from other owners instead of reporting a conflict. */
   readonly force?: boolean;
   readonly subresource?: string;

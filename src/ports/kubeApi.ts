@@ -1,5 +1,5 @@
-import type { Json } from "../model/objects/json.ts";
-import type { KubeObject, Unstored } from "../model/objects/object.ts";
+import type { JsonObject } from "../model/objects/json.ts";
+import type { KubeObject, MergePatch, Unstored } from "../model/objects/object.ts";
 import type { Resource } from "../model/objects/resource.ts";
 import type { Outcome } from "../model/outcome.ts";
 import type { Cancel } from "./cancel.ts";
@@ -21,7 +21,7 @@ export interface KubeApi {
   ): Promise<Outcome<T>>;
   /** PUT: carries the resourceVersion that is in the object. `subresource` is usually `status`. */
   update<T extends KubeObject>(ref: ObjectRef<T>, object: NoInfer<T>, options?: WriteOptions): Promise<Outcome<T>>;
-  patch<T extends KubeObject>(ref: ObjectRef<T>, patch: Patch, options?: WriteOptions): Promise<Outcome<T>>;
+  patch<T extends KubeObject>(ref: ObjectRef<T>, patch: Patch<NoInfer<T>>, options?: WriteOptions): Promise<Outcome<T>>;
   delete<T extends KubeObject>(ref: ObjectRef<T>, options?: DeleteOptions): Promise<Outcome<T | undefined>>;
   /** Gives a pod its node in one write. */
   bind(pod: ObjectRef, binding: BindTarget, options?: WriteOptions): Promise<Outcome<undefined>>;
@@ -93,11 +93,11 @@ export interface WriteOptions extends CallOptions {
   readonly dryRun?: boolean;
 }
 
-export type Patch =
-  | { readonly type: "merge"; readonly body: Json }
-  | { readonly type: "strategic"; readonly body: Json }
-  | { readonly type: "json"; readonly body: Json }
-  | { readonly type: "apply"; readonly body: Json; readonly force?: boolean };
+export type Patch<T extends KubeObject = KubeObject> =
+  | { readonly type: "merge"; readonly body: MergePatch<T> }
+  | { readonly type: "strategic"; readonly body: MergePatch<T> }
+  | { readonly type: "json"; readonly body: readonly JsonObject[] }
+  | { readonly type: "apply"; readonly body: MergePatch<T>; readonly force?: boolean };
 
 export interface DeleteOptions extends CallOptions {
   readonly preconditions?: { readonly uid?: string; readonly resourceVersion?: string };

@@ -94,7 +94,7 @@ export class SimKube implements KubeApi {
     return this.call(call, () => this.server.update(ref, object, sendable(options)), this.learnOne(ref));
   }
 
-  patch<T extends KubeObject>(ref: ObjectRef<T>, patch: Patch, options: WriteOptions = {}): Promise<Outcome<T>> {
+  patch<T extends KubeObject>(ref: ObjectRef<T>, patch: Patch<T>, options: WriteOptions = {}): Promise<Outcome<T>> {
     const preconditions = preconditionsIn(patch);
     const call = { verb: "patch", ...about(ref), write: true, ...limits(options), preconditions };
     return this.call(call, () => this.server.patch(ref, patch, sendable(options)), this.learnOne(ref));

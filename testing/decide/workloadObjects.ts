@@ -7,7 +7,7 @@ import type { Intent } from "../../src/model/intent.ts";
 import type { Pod } from "../../src/model/kubernetes.generated.ts";
 import type { Decision, Known } from "../../src/model/objects/draft.ts";
 import { copyJson, equalFields, isObject, type JsonObject } from "../../src/model/objects/json.ts";
-import type { KubeObject } from "../../src/model/objects/object.ts";
+import type { KubeObject, MergePatch } from "../../src/model/objects/object.ts";
 import { formatTime } from "../../src/model/values/time.ts";
 
 export const startMs = 1_800_000_000_000;
@@ -128,8 +128,8 @@ export class TestWorld {
     throw new Error(`not quiet after ${rounds} rounds`);
   }
 
-  #patch(found: KubeObject, patch: JsonObject): void {
-    const next = merged(found as unknown as JsonObject, patch) as KubeObject;
+  #patch(found: KubeObject, patch: MergePatch): void {
+    const next = merged(found as JsonObject, patch as JsonObject) as KubeObject;
     if (!equalFields(next["spec"], found["spec"])) {
       next.metadata = { ...next.metadata, generation: (found.metadata.generation ?? 0) + 1 };
     }

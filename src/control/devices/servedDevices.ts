@@ -7,8 +7,7 @@ import {
   type DeviceConversion,
   sameWords,
 } from "../../model/deviceConversion.ts";
-import { isObject, type Json, type JsonObject } from "../../model/objects/json.ts";
-import type { KubeObject, Unstored } from "../../model/objects/object.ts";
+import type { KubeObject, MergePatch, Unstored } from "../../model/objects/object.ts";
 import type { Resource } from "../../model/objects/resource.ts";
 import { type Outcome, type Refusal, refused, succeeded } from "../../model/outcome.ts";
 import type {
@@ -170,11 +169,11 @@ const servedAs: Readonly<Record<string, readonly Served[]>> = {
 };
 
 /** A part of an object is said in the words of its version like the whole; a list of single operations names paths that all versions have. */
-function patchFor(patch: Patch, { conversion }: Served): Patch {
+function patchFor<T extends KubeObject>(patch: Patch<T>, { conversion }: Served): Patch<T> {
+  if (patch.type === "json") return patch;
   const { body } = patch;
-  if (patch.type === "json" || !isObject(body)) return patch;
-  const { apiVersion, ...rest } = conversion.fromStorage(body as Unstored & JsonObject);
-  return { ...patch, body: (body["apiVersion"] === undefined ? rest : { apiVersion, ...rest }) as Json };
+  const { apiVersion, ...rest } = conversion.fromStorage(body as Unstored);
+  return { ...patch, body: (body.apiVersion === undefined ? rest : { apiVersion, ...rest }) as MergePatch<T> };
 }
 
 /** There is nothing of the kind, at the revision that the server is at. */

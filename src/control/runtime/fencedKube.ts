@@ -1,4 +1,4 @@
-import { isObject, type Json } from "../../model/objects/json.ts";
+import type { MergePatch } from "../../model/objects/object.ts";
 import { type Outcome, type Refusal, refused } from "../../model/outcome.ts";
 import type { CallOptions, KubeApi, WriteOptions } from "../../ports/kubeApi.ts";
 import type { Epoch, Lease } from "./lease.ts";
@@ -57,9 +57,8 @@ function fenced(): Refusal {
   return refused("Fenced", "the lease is not held, so nothing was sent");
 }
 
-function annotated(body: Json, epoch: string): Json {
-  if (!isObject(body)) return body;
-  const metadata = isObject(body["metadata"]) ? body["metadata"] : {};
-  const annotations = isObject(metadata["annotations"]) ? metadata["annotations"] : {};
-  return { ...body, metadata: { ...metadata, annotations: { ...annotations, [epochAnnotation]: epoch } } };
+function annotated<P extends MergePatch>(body: P, epoch: string): P {
+  const { metadata } = body;
+  const annotations = { ...metadata?.annotations, [epochAnnotation]: epoch };
+  return { ...body, metadata: { ...metadata, annotations } };
 }

@@ -14,7 +14,7 @@ import {
 } from "../../model/intent.ts";
 import { earliest } from "../../model/objects/draft.ts";
 import { equalFields, type JsonObject } from "../../model/objects/json.ts";
-import type { KubeObject, ObjectMeta } from "../../model/objects/object.ts";
+import type { KubeObject, ObjectMeta, MergePatch } from "../../model/objects/object.ts";
 import type { ObjectOf } from "../../model/objects/resource.ts";
 import type { Revision } from "../../model/revision.ts";
 
@@ -87,7 +87,7 @@ export class GangDraft {
     this.intents.push({ type: "create", target, absentAt: this.#absentAt(object.kind as GangKind), object, why });
   }
 
-  patch(object: Known, patch: JsonObject, why: string, subresource?: string): void {
+  patch<T extends KubeObject>(object: T, patch: MergePatch<NoInfer<T>>, why: string, subresource?: string): void {
     const target = targetOf(object.kind, object.metadata);
     this.#touch(target);
     const intent = { type: "patch", target, expected: expectedOf(object as KubeObject), patch, why } as const;

@@ -5,10 +5,11 @@ import type { EventRecorder } from "../../control/runtime/eventRecorder.ts";
 import type { Lease, Node, Pod, ResourceClaim, ResourceSlice } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { builtin } from "../../model/resources.generated.ts";
-import type { EventTarget, NodeEvent, WriteRef } from "../node/nodeWrite.ts";
+import type { EventTarget, NodeEvent } from "../node/nodeWrite.ts";
 import type { Stage } from "../stages/stage.ts";
 import type { FaultBook } from "./faultBook.ts";
 import type { NodesOptions } from "./nodesOptions.ts";
+import type { ObjectRef } from "../../ports/kubeApi.ts";
 
 /** What the turns of all nodes share. */
 export interface KubeletContext {
@@ -60,6 +61,6 @@ export function patienceMs(failures: number): number {
   return Math.min(5_000, 20 * 2 ** Math.min(failures, 10));
 }
 
-export function placeOf(ref: WriteRef): string {
+export function placeOf(ref: ObjectRef): string {
   return ref.namespace === "" ? ref.name : `${ref.namespace}/${ref.name}`;
 }

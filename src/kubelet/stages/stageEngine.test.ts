@@ -98,7 +98,7 @@ function play(stages: Stage[], first: KubeObject, forMs: number, onWrite?: (writ
       if (write.kind === "event") events.push(`${write.reason}: ${write.message}`);
       if (write.kind === "delete") now = ((now as KubeObject).metadata.finalizers ?? []).length > 0 ? now : undefined;
       if (write.kind === "patch" && write.patch.type !== "json" && now !== undefined) {
-        now = merged(now as Json, write.patch.body) as unknown as KubeObject;
+        now = merged(now as JsonObject, write.patch.body as JsonObject) as KubeObject;
         changed = true;
       }
     }

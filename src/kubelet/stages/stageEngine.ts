@@ -12,12 +12,13 @@ import type { RefusalReason } from "../../model/outcome.ts";
 import { seededFraction } from "../../model/values/seeded.ts";
 import { timeToMs } from "../../model/values/time.ts";
 import { durationMs } from "../node/faults.ts";
-import { eventTarget, type NodeEvent, type NodeWrite, type WriteRef } from "../node/nodeWrite.ts";
+import { eventTarget, type NodeEvent, type NodeWrite } from "../node/nodeWrite.ts";
 import { TemplateError, type TemplateFunctions } from "./goTemplate.ts";
 import { JqError } from "./jq.ts";
 import { patchChanges } from "./patchChanges.ts";
 import type { Expression, MatchExpression, Stage, StageDelay, StageStep } from "./stage.ts";
 import { type TemplateContext, templateFunctions } from "./templateFunctions.ts";
+import type { ObjectRef, Patch } from "../../ports/kubeApi.ts";
 
 /** What waits for an object: a stage, from which version of the object it was chosen, and when it is due. */
 export interface StageJob {
@@ -307,7 +308,8 @@ function stepWrites(
       writes.push({
         kind: "patch",
         ref: subresource === undefined ? ref : { ...ref, subresource },
-        patch: { type, body },
+        // Whether what the template says is a patch is for the server to judge.
+        patch: { type, body } as Patch,
       });
     }
   }
@@ -334,8 +336,8 @@ function readYaml(text: string): Json {
 }
 
 /** One JSON patch. Emptying comes first, so that `empty` with `add` leaves exactly what is added. */
-function finalizerPatch(current: readonly string[], wish: NonNullable<StageStep["finalizers"]>): Json[] {
-  const patch: Json[] = [];
+function finalizerPatch(current: readonly string[], wish: NonNullable<StageStep["finalizers"]>): JsonObject[] {
+  const patch: JsonObject[] = [];
   let now = [...current];
   if (wish.empty && now.length > 0) {
     patch.push({ op: "remove", path: "/metadata/finalizers" });
@@ -352,7 +354,7 @@ function finalizerPatch(current: readonly string[], wish: NonNullable<StageStep[
   const added = wish.add.filter((value) => !now.includes(value));
   if (added.length === 0) return patch;
   if (now.length === 0) return [...patch, { op: "add", path: "/metadata/finalizers", value: added }];
-  return [...patch, ...added.map((value): Json => ({ op: "add", path: "/metadata/finalizers/-", value }))];
+  return [...patch, ...added.map((value): JsonObject => ({ op: "add", path: "/metadata/finalizers/-", value }))];
 }
 
 /** Kinds that stages make and that live in no namespace. */
@@ -397,7 +399,7 @@ export function pluralOf(kind: string): string {
   return /[^aeiou]y$/.test(lower) ? `${lower.slice(0, -1)}ies` : `${lower}s`;
 }
 
-function refOf({ apiVersion, kind, metadata }: KubeObject): WriteRef {
+function refOf({ apiVersion, kind, metadata }: KubeObject): ObjectRef {
   const { group, version } = splitApiVersion(apiVersion);
   return { group, version, plural: pluralOf(kind), namespace: metadata.namespace ?? "", name: metadata.name };
 }

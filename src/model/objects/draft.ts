@@ -3,7 +3,7 @@ import { expectedOf, type Intent, type IntentTarget, keyOf, type NewObject } fro
 import { builtin } from "../resources.generated.ts";
 import type { Revision } from "../revision.ts";
 import { equalFields, type JsonObject } from "./json.ts";
-import type { KubeObject, ObjectMeta } from "./object.ts";
+import type { KubeObject, ObjectMeta, MergePatch } from "./object.ts";
 
 /** What a controller wants done now, in this order, and when it wants to be asked again though nothing has changed. */
 export interface Decision {
@@ -60,7 +60,7 @@ export class Draft {
     this.intents.push({ type: "create", target, absentAt, object, why });
   }
 
-  patch(object: Known, patch: JsonObject, why: string, subresource?: string): void {
+  patch<T extends KubeObject>(object: T, patch: MergePatch<NoInfer<T>>, why: string, subresource?: string): void {
     const target = targetOf(object.kind, object.metadata);
     this.#touch(target);
     const intent = { type: "patch", target, expected: expectedOf(object), patch, why } as const;

@@ -61,6 +61,15 @@ export type Unstored<T extends KubeObject = KubeObject> = {
   readonly [F in keyof T]: F extends "metadata" ? NewMeta : DeepReadonly<T[F]>;
 };
 
+/** A merge patch: what is named is written, lists as a whole, and null removes. */
+export type MergePatch<T extends KubeObject = KubeObject> = { readonly [F in keyof T]?: FieldPatch<T[F]> | null };
+
+type FieldPatch<V> = V extends readonly unknown[]
+  ? DeepReadonly<V>
+  : V extends object
+    ? { readonly [F in keyof V]?: FieldPatch<V[F]> | null }
+    : V;
+
 /** What is only read, lists included: parts of a constant are welcome too. */
 export type DeepReadonly<V> = V extends readonly (infer E)[]
   ? readonly DeepReadonly<E>[]

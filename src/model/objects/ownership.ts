@@ -5,9 +5,8 @@
 
 import type { PodTemplateSpec } from "../kubernetes.generated.ts";
 import type { Draft, Known } from "./draft.ts";
-import type { JsonObject } from "./json.ts";
 import { type LabelRequirements, matchesLabels } from "./labelSelector.ts";
-import type { ObjectMeta, OwnerReference } from "./object.ts";
+import type { ObjectMeta, OwnerReference, KubeObject } from "./object.ts";
 
 export function controllerOf(metadata: ObjectMeta): OwnerReference | undefined {
   return metadata.ownerReferences?.find(({ controller }) => controller === true);
@@ -58,9 +57,10 @@ function adopt<T extends Known>(draft: Draft, owner: Known, object: T, finalizer
   const finalizers = new Set(metadata.finalizers ?? []);
   if (finalizer !== undefined) finalizers.add(finalizer);
   const more = { ownerReferences, ...(finalizer !== undefined && { finalizers: [...finalizers] }) };
+  const orphan: KubeObject = object;
   draft.patch(
-    object,
-    { metadata: more } as unknown as JsonObject,
+    orphan,
+    { metadata: more },
     `${owner.kind} ${owner.metadata.name} selects ${metadata.name}, which has no controller`,
   );
   draft.adopted();
@@ -70,7 +70,7 @@ function adopt<T extends Known>(draft: Draft, owner: Known, object: T, finalizer
 function release(draft: Draft, owner: Known, object: Known): void {
   const { metadata } = object;
   const rest = (metadata.ownerReferences ?? []).filter(({ uid }) => uid !== owner.metadata.uid);
-  const patch = { metadata: { ownerReferences: rest.length === 0 ? null : rest } } as unknown as JsonObject;
+  const patch = { metadata: { ownerReferences: rest.length === 0 ? null : rest } };
   draft.patch(object, patch, `${owner.kind} ${owner.metadata.name} no longer selects ${metadata.name}`);
 }
 

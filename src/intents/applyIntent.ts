@@ -16,6 +16,8 @@ export interface Written<T extends KubeObject = KubeObject> {
 export interface ApplyOptions {
   readonly cancel?: Cancel;
   readonly fieldManager?: string;
+  /** Whether the write is only tried: everything is checked and nothing is stored. */
+  readonly dryRun?: boolean;
 }
 
 /**
@@ -38,9 +40,9 @@ export async function applyIntent<T extends KubeObject>(
       return written(await kube.update(ref, pinned(intent.object, intent.expected), options));
     }
     case "patch": {
-      const { subresource, expected } = intent;
+      const { subresource, expected, strategy: type = "merge" } = intent;
       const ref = subresource === undefined ? target : { ...target, subresource };
-      return written(await kube.patch(ref, { type: "merge", body: guarded(intent.patch, expected) }, options));
+      return written(await kube.patch(ref, { type, body: guarded(intent.patch, expected) }, options));
     }
     case "apply": {
       const { subresource, expected, fields, force } = intent;

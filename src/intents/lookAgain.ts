@@ -4,7 +4,7 @@ import type { Resource } from "../model/objects/resource.ts";
 import { type Outcome, refused, succeeded } from "../model/outcome.ts";
 import { isAtLeast, type Revision } from "../model/revision.ts";
 import type { Cancel } from "../ports/cancel.ts";
-import type { KubeApi, ListOptions } from "../ports/kubeApi.ts";
+import type { KubeApi, KubeReads, ListOptions } from "../ports/kubeApi.ts";
 import { type ApplyOptions, applyIntent, type Written } from "./applyIntent.ts";
 
 /** An object as the API has it, or that it has none, and when. */
@@ -29,7 +29,7 @@ export interface LookOptions {
  * which there was nothing: "not found" without one proves nothing.
  */
 export async function lookAgain<T extends KubeObject>(
-  kube: KubeApi,
+  kube: KubeReads,
   target: IntentTarget<T>,
   options: LookOptions,
 ): Promise<Outcome<FreshObject<T>>> {
@@ -47,7 +47,7 @@ export async function lookAgain<T extends KubeObject>(
 
 /** The same for everything that a selection picks. */
 export async function lookAgainAtAll<T extends KubeObject>(
-  kube: KubeApi,
+  kube: KubeReads,
   kind: Resource<T>,
   selection: Pick<ListOptions, "namespace" | "labelSelector" | "fieldSelector">,
   { atLeast, cancel }: LookOptions,

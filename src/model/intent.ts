@@ -72,6 +72,8 @@ export interface PatchIntent<T extends KubeObject = KubeObject> extends Decided<
   readonly type: "patch";
   readonly expected: Expected;
   readonly patch: MergePatch<T>;
+  /** How lists are merged: replaced, as the standard says, or by their keys, as Kubernetes does for built-in kinds. */
+  readonly strategy?: "merge" | "strategic";
   readonly subresource?: string;
 }
 

@@ -4,16 +4,17 @@ import type { Resource } from "../model/objects/resource.ts";
 import type { Outcome } from "../model/outcome.ts";
 import type { Cancel } from "./cancel.ts";
 
-/**
- * A Kubernetes API, wherever it is: a real cluster over HTTP, the embedded server in this process, or the simulator.
- * What the API refuses is an outcome and never an exception.
- */
-export interface KubeApi {
+/** The verbs of a Kubernetes API that change nothing. What the API refuses is an outcome and never an exception. */
+export interface KubeReads {
   /** A consistent read: at least as new as every write that was acknowledged before. */
   get<T extends KubeObject>(ref: ObjectRef<T>, options?: CallOptions): Promise<Outcome<T>>;
   list<T extends KubeObject>(resource: Resource<T>, options?: ListOptions): Promise<Outcome<KubeList<T>>>;
   /** Events are handed to the sink in order. The watch ends by `ended`, exactly once, unless it was stopped. */
   watch<T extends KubeObject>(resource: Resource<T>, options: WatchOptions, sink: WatchSink<NoInfer<T>>): Watch;
+}
+
+/** A Kubernetes API, wherever it is: a real cluster over HTTP, the embedded server in this process, or the simulator. */
+export interface KubeApi extends KubeReads {
   create<T extends KubeObject>(
     resource: Resource<T>,
     object: NoInfer<Unstored<T>>,

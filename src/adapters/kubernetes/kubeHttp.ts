@@ -140,7 +140,11 @@ class KubeOverHttp implements KubeHttp {
     return this.object({ method: "PUT", path, body: object, ...limitsIn(options) });
   }
 
-  async patch<T extends KubeObject>(ref: ObjectRef<T>, patch: Patch<T>, options: WriteOptions = {}): Promise<Outcome<T>> {
+  async patch<T extends KubeObject>(
+    ref: ObjectRef<T>,
+    patch: Patch<T>,
+    options: WriteOptions = {},
+  ): Promise<Outcome<T>> {
     if (ref.name === "") return nameless;
     const force = patch.type === "apply" && patch.force === true ? true : undefined;
     const path = `${objectPath(ref)}${this.writeQuery(options, { force })}`;

@@ -1,7 +1,6 @@
 import { attemptOf } from "../../decide/bind/attemptMark.ts";
 import { type BindOptions, type BindStep, type BindView, nextBindStep } from "../../decide/bind/nextBindStep.ts";
 import { podsRef } from "../../decide/bind/reservation.ts";
-import { applyIntent } from "../../intents/applyIntent.ts";
 import { lookAgain, lookAgainAtAll } from "../../intents/lookAgain.ts";
 import type { IntentTarget } from "../../model/intent.ts";
 import { type BindIntent, type Expected, expectedOf, type Intent, keyOf, type NewObject } from "../../model/intent.ts";
@@ -21,7 +20,7 @@ import type { Controllers } from "../runtime/controllers.ts";
 import type { EventRecorder } from "../runtime/eventRecorder.ts";
 import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
 import { type BinderCaches, freeGpusOf, isFor, nodesRef } from "./binderCaches.ts";
-import { askForVolumes, writeClaims, writeConfigMaps } from "./bindWrites.ts";
+import { askForVolumes, type BindCall, writeClaims, writeConfigMaps } from "./bindWrites.ts";
 import { type PodBound, writePodBound } from "./podBound.ts";
 import { takeBack } from "./takeBack.ts";
 
@@ -97,8 +96,7 @@ export class BindReconciler {
     const { finalizers = [], namespace = "", name } = request.metadata;
     if (!finalizers.includes(bindRequestFinalizer)) return undefined;
     const others = finalizers.filter((each) => each !== bindRequestFinalizer);
-    const outcome = await applyIntent(
-      this.controllers.kube,
+    const outcome = await this.controllers.writer.apply(
       {
         type: "patch",
         target: { ...bindRequestRef, namespace, name },
@@ -126,7 +124,7 @@ export class BindReconciler {
 
   /** Takes one step; "next" when there is another one. */
   private async take(attempt: Attempt, step: BindStep, cancel: Cancel): Promise<ReconcileResult | "next"> {
-    const { kube } = this.controllers;
+    const { kube, writer } = this.controllers;
     const { request, patience } = attempt;
     switch (step.type) {
       case "done":
@@ -148,7 +146,7 @@ export class BindReconciler {
       case "claim": {
         const { pod, node } = this.view(attempt);
         const about = { request, pod: pod as Pod, node: node as Node, nowMs: this.nowMs };
-        const outcome = await writeClaims({ kube, cancel }, about);
+        const outcome = await writeClaims({ kube, writer, cancel }, about);
         if (outcome.ok) this.learn(attempt, outcome.value);
         return this.after(attempt, "claimed", outcome, cancel);
       }
@@ -160,7 +158,7 @@ export class BindReconciler {
         return this.fail(attempt, step.why, cancel);
       case "discard": {
         const { target, expected } = this.on(request);
-        const outcome = await applyIntent(kube, { type: "delete", target, expected, why: step.why }, { cancel });
+        const outcome = await writer.apply({ type: "delete", target, expected, why: step.why }, { cancel });
         return outcome.ok || outcome.reason === "NotFound" ? undefined : reconcileResultOf(outcome);
       }
     }
@@ -197,8 +195,8 @@ export class BindReconciler {
 
   /** The answer to a bind tells nothing of the pod, so the reservation is read. */
   private async place(attempt: Attempt, intent: BindIntent, cancel: Cancel): Promise<ReconcileResult | "next"> {
-    const { kube } = this.controllers;
-    const outcome = await applyIntent(kube, intent, { cancel });
+    const { kube, writer } = this.controllers;
+    const outcome = await writer.apply(intent, { cancel });
     if (!outcome.ok)
       return outcome.reason === "NotFound" ? { again: outcome.message } : this.refused(attempt, outcome, cancel);
     const bound = await kube.get(intent.target, { cancel });
@@ -246,7 +244,7 @@ export class BindReconciler {
   }
 
   private async write(attempt: Attempt, intent: Intent, cancel: Cancel): Promise<ReconcileResult | "next"> {
-    const outcome = await applyIntent(this.controllers.kube, intent, { cancel });
+    const outcome = await this.controllers.writer.apply(intent, { cancel });
     if (outcome.ok) {
       if (intent.type === "bind") {
         // A gang runs when the last of it is bound: those who are next are bound before this one is spoken of.
@@ -269,7 +267,7 @@ export class BindReconciler {
   private async volumes(attempt: Attempt, cancel: Cancel): Promise<ReconcileResult | "next"> {
     const { request, patience } = attempt;
     const pod = this.podOf(request, attempt) as Pod;
-    const outcome = await askForVolumes({ kube: this.controllers.kube, cancel }, pod, request.spec?.selectedNode ?? "");
+    const outcome = await askForVolumes(this.callOf(cancel), pod, request.spec?.selectedNode ?? "");
     if (!outcome.ok) return this.refused(attempt, outcome, cancel);
     const { waiting } = outcome.value;
     if (waiting === undefined) {
@@ -298,7 +296,7 @@ export class BindReconciler {
       const isOurs = now !== undefined && now.status?.phase !== "Succeeded" && attemptOf(now) === attemptOf(request);
       return isOurs ? { ok: true, value: undefined } : refused("Conflict", "a later attempt is under way");
     };
-    return this.after(attempt, "configured", await writeConfigMaps({ kube, cancel }, maps, stillCounts), cancel);
+    return this.after(attempt, "configured", await writeConfigMaps(this.callOf(cancel), maps, stillCounts), cancel);
   }
 
   private async after(
@@ -355,7 +353,7 @@ export class BindReconciler {
     await this.tell(attempt, { status: "False", reason: "BindingError", message }, cancel);
     const pod = this.podOf(request, attempt);
     if (pod !== undefined && isFor(request, pod) && pod.spec?.nodeName === undefined) {
-      const call = { kube: this.controllers.kube, cancel };
+      const call = this.callOf(cancel);
       const learn = (object: KubeObject): void => this.learn(attempt, object);
       const problems = await takeBack(call, { request, pod, why }, { world: this.world, learn });
       if (problems.length > 0) log.warn({ bindRequest: attempt.key, problems }, "not all could be taken back");
@@ -377,11 +375,7 @@ export class BindReconciler {
     const { target, expected } = this.on(request);
     const object = { ...request, status } as KubeObject;
     const why = status?.reason ?? status?.phase ?? "";
-    const outcome = await applyIntent(
-      this.controllers.kube,
-      { type: "status", target, expected, object, why },
-      { cancel },
-    );
+    const outcome = await this.controllers.writer.apply({ type: "status", target, expected, object, why }, { cancel });
     if (outcome.ok && outcome.value.object !== undefined) this.world.requests.learn(outcome.value.object);
     return outcome;
   }
@@ -393,8 +387,13 @@ export class BindReconciler {
     const type = said.status === "True" ? "Normal" : "Warning";
     const regarding = pod;
     this.recorder.record(regarding, { type, reason: said.reason, action: "Binding", note: said.message });
-    const written = await writePodBound({ kube: this.controllers.kube, cancel }, pod, said, this.nowMs);
+    const written = await writePodBound(this.callOf(cancel), pod, said, this.nowMs);
     if (written !== undefined) this.learn(attempt, written);
+  }
+
+  private callOf(cancel: Cancel): BindCall {
+    const { kube, writer } = this.controllers;
+    return { kube, writer, cancel };
   }
 
   private view(attempt: Attempt): BindView {

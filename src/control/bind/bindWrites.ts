@@ -12,18 +12,27 @@ import { podsRef } from "../../decide/bind/reservation.ts";
 import { configMapNames, configMapsRef, mergedConfigMap } from "../../decide/bind/sharedGpuConfig.ts";
 import { deallocate } from "../../decide/devices/claims/bindClaim.ts";
 import { deleteProtection } from "../../decide/devices/claims/podClaims.ts";
-import { applyIntent } from "../../intents/applyIntent.ts";
+import type { Written } from "../../intents/applyIntent.ts";
 import { lookAgain } from "../../intents/lookAgain.ts";
+import { assert } from "../../model/assert.ts";
 import { expectedOf, type NewObject } from "../../model/intent.ts";
-import type { AllocationResult, Node, Pod, ResourceClaim, StorageClass } from "../../model/kubernetes.generated.ts";
+import type {
+  AllocationResult,
+  ConfigMap,
+  Node,
+  Pod,
+  ResourceClaim,
+  StorageClass,
+} from "../../model/kubernetes.generated.ts";
 import type { JsonObject } from "../../model/objects/json.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { type Outcome, refused, succeeded } from "../../model/outcome.ts";
 import { builtin } from "../../model/resources.generated.ts";
-import type { Revision } from "../../model/revision.ts";
+import { firstRevision, type Revision } from "../../model/revision.ts";
 import { type BindRequest, bindRequestRef, isFinallyFailed } from "../../model/scheduling/bindRequest.ts";
 import type { Cancel } from "../../ports/cancel.ts";
-import type { KubeApi } from "../../ports/kubeApi.ts";
+import type { KubeReads } from "../../ports/kubeApi.ts";
+import type { Writer } from "../runtime/writer.ts";
 
 /** Every pod that shares a claim writes to it once or twice. */
 const claimTriesMax = 8;
@@ -33,7 +42,8 @@ const volumeClaims = builtin.PersistentVolumeClaim;
 const selectedNodeAnnotation = "volume.kubernetes.io/selected-node";
 
 export interface BindCall {
-  readonly kube: KubeApi;
+  readonly kube: KubeReads;
+  readonly writer: Writer;
   readonly cancel: Cancel;
 }
 
@@ -42,22 +52,27 @@ export interface BindCall {
  * that counts is asked after the ConfigMap was read, and a later one that writes in between is a conflict.
  */
 export async function writeConfigMaps(
-  { kube, cancel }: BindCall,
-  maps: readonly NewObject[],
+  { kube, writer, cancel }: BindCall,
+  maps: readonly NewObject<ConfigMap>[],
   stillCounts: () => Promise<Outcome<undefined>>,
 ): Promise<Outcome<undefined>> {
   for (const wanted of maps) {
-    const created = await kube.create(configMapsRef, wanted, { cancel });
+    const ref = { ...configMapsRef, namespace: wanted.metadata.namespace ?? "", name: wanted.metadata.name };
+    const why = "the containers of a GPU share read their device from it";
+    const created = await writer.apply(
+      { type: "create", target: ref, absentAt: firstRevision, object: wanted, why },
+      { cancel },
+    );
     if (created.ok) continue;
     if (created.reason !== "AlreadyExists") return created;
-    const ref = { ...configMapsRef, namespace: wanted.metadata.namespace ?? "", name: wanted.metadata.name };
     const found = await kube.get(ref, { cancel });
     if (!found.ok) return found.reason === "NotFound" ? refused("Conflict", `${ref.name} came and went`) : found;
     const merged = mergedConfigMap(found.value, wanted);
     if (merged === undefined) continue;
     const counts = await stillCounts();
     if (!counts.ok) return counts;
-    const written = await kube.update(ref, merged, { cancel });
+    const expected = expectedOf(found.value);
+    const written = await writer.apply({ type: "update", target: ref, expected, object: merged, why }, { cancel });
     if (!written.ok) return written.reason === "NotFound" ? refused("Conflict", `${ref.name} is gone`) : written;
   }
   return done;
@@ -78,14 +93,15 @@ export async function findConfigMaps({ kube, cancel }: BindCall, pod: Pod): Prom
 
 /** Deletes each as it was found. */
 export async function deleteConfigMaps(
-  { kube, cancel }: BindCall,
+  { writer, cancel }: BindCall,
   maps: readonly KubeObject[],
 ): Promise<Outcome<undefined>> {
   let problem: Outcome<undefined> = done;
-  for (const { metadata } of maps) {
-    const { namespace = "", name, uid, resourceVersion } = metadata;
-    const ref = { ...configMapsRef, namespace, name };
-    const deleted = await kube.delete(ref, { preconditions: { uid, resourceVersion }, cancel });
+  for (const map of maps) {
+    const { namespace = "", name } = map.metadata;
+    const target = { ...configMapsRef, namespace, name };
+    const why = "its bind failed";
+    const deleted = await writer.apply({ type: "delete", target, expected: expectedOf(map), why }, { cancel });
     if (!deleted.ok && deleted.reason !== "NotFound") problem = deleted;
   }
   return problem;
@@ -120,7 +136,7 @@ export async function writeClaims(call: BindCall, about: ClaimsAbout): Promise<O
 
 /** Write after write until the pod has the claim. Others write to a claim that is shared, so a conflict means: look again. */
 async function takeClaim(
-  { kube, cancel }: BindCall,
+  { kube, writer, cancel }: BindCall,
   { pod, node, nowMs }: ClaimsAbout,
   first: KubeObject,
   allocation: AllocationResult | null | undefined,
@@ -130,7 +146,7 @@ async function takeClaim(
     const step = nextClaimStep({ claim: claim as unknown as ResourceClaim, allocation, pod, node, nowMs });
     if (step.kind === "done") return done;
     if (step.kind === "failed") return refused("Invalid", step.why);
-    const written = await applyIntent(kube, step.intent, { cancel });
+    const written = await writer.apply(step.intent, { cancel });
     if (written.ok && written.value.object !== undefined) {
       claim = written.value.object;
       continue;
@@ -148,14 +164,13 @@ async function takeExtendedClaim(
   about: ClaimsAbout,
   extended: ExtendedAllocation,
 ): Promise<Outcome<Pod>> {
-  const { kube, cancel } = call;
   const { pod, request } = about;
   const found = await findExtendedClaim(call, pod);
   if (!found.ok) return found;
   const attempt = attemptOf(request);
   const ours =
     found.value === undefined
-      ? await kube.create(claimsRef, extendedClaim(pod, extended, attempt), { cancel })
+      ? await createClaim(call, extendedClaim(pod, extended, attempt))
       : await markClaim(call, found.value, attempt);
   if (!ours.ok) return ours;
   // The scheduler gives the devices to others when the request is over and no claim is there. The claim is there now: either the scheduler
@@ -184,17 +199,37 @@ async function stillRequested(
   return done;
 }
 
+async function createClaim(
+  { writer, cancel }: BindCall,
+  object: NewObject<ResourceClaim>,
+): Promise<Outcome<ResourceClaim>> {
+  const { namespace = "", name } = object.metadata;
+  const target = { ...claimsRef, namespace, name };
+  const why = "it stands for the extended resources of its pod";
+  return objectOf(await writer.apply({ type: "create", target, absentAt: firstRevision, object, why }, { cancel }));
+}
+
+/** The object that a write answered with; every write but a bind and a deletion has one. */
+function objectOf<T extends KubeObject>(outcome: Outcome<Written<T>>): Outcome<T> {
+  if (!outcome.ok) return outcome;
+  const { object } = outcome.value;
+  assert(object !== undefined, () => "the API answered a write without its object");
+  return succeeded(object);
+}
+
 /** An earlier attempt made it, and may be about to take it back. */
 async function markClaim(
-  { kube, cancel }: BindCall,
+  { writer, cancel }: BindCall,
   claim: ResourceClaim,
   attempt: string,
 ): Promise<Outcome<ResourceClaim>> {
   if (claim.metadata.annotations?.[attemptAnnotation] === attempt) return succeeded(claim);
   const annotations = { ...claim.metadata.annotations, [attemptAnnotation]: attempt };
   const { namespace = "", name } = claim.metadata;
-  const ref = { ...claimsRef, namespace, name };
-  return kube.update(ref, { ...claim, metadata: { ...claim.metadata, annotations } }, { cancel });
+  const target = { ...claimsRef, namespace, name };
+  const object = { ...claim, metadata: { ...claim.metadata, annotations } };
+  const why = "a later attempt goes on with it";
+  return objectOf(await writer.apply({ type: "update", target, expected: expectedOf(claim), object, why }, { cancel }));
 }
 
 async function findExtendedClaim({ kube, cancel }: BindCall, pod: Pod): Promise<Outcome<ResourceClaim | undefined>> {
@@ -204,15 +239,16 @@ async function findExtendedClaim({ kube, cancel }: BindCall, pod: Pod): Promise<
 }
 
 async function writeExtendedStatus(
-  { kube, cancel }: BindCall,
+  { writer, cancel }: BindCall,
   pod: Pod,
   extendedResourceClaimStatus: JsonObject | null,
 ): Promise<Outcome<Pod>> {
-  const { namespace = "", name, uid, resourceVersion } = pod.metadata;
-  const ref = { ...podsRef, namespace, name, subresource: "status" };
-  const body = { metadata: { uid, resourceVersion }, status: { extendedResourceClaimStatus } };
-  const written = await kube.patch(ref, { type: "merge", body }, { cancel });
-  return written.ok ? succeeded(written.value) : written;
+  const { namespace = "", name } = pod.metadata;
+  const target = { ...podsRef, namespace, name };
+  const patch = { status: { extendedResourceClaimStatus } };
+  const why = "its extended resources come from a claim";
+  const intent = { type: "patch" as const, target, expected: expectedOf(pod), patch, subresource: "status", why };
+  return objectOf(await writer.apply(intent, { cancel }));
 }
 
 /**
@@ -220,7 +256,7 @@ async function writeExtendedStatus(
  * way conflicts; then the devices are given back, and only a claim that holds nothing is deleted.
  */
 export async function deleteExtendedClaim(call: BindCall, pod: Pod): Promise<Outcome<Pod>> {
-  const { kube, cancel } = call;
+  const { writer, cancel } = call;
   const found = await findExtendedClaim(call, pod);
   if (!found.ok) return found;
   const isTold = pod.status?.extendedResourceClaimStatus !== undefined;
@@ -228,22 +264,24 @@ export async function deleteExtendedClaim(call: BindCall, pod: Pod): Promise<Out
   const untold = isTold ? await writeExtendedStatus(call, pod, null) : succeeded(pod);
   if (!untold.ok || found.value === undefined) return untold;
   let claim = found.value;
-  const ref = { ...claimsRef, namespace: claim.metadata.namespace ?? "", name: claim.metadata.name };
+  const target = { ...claimsRef, namespace: claim.metadata.namespace ?? "", name: claim.metadata.name };
+  const why = `the bind of pod ${pod.metadata.name} failed`;
   if (claim.status?.allocation !== undefined) {
-    const why = `the bind of pod ${pod.metadata.name} failed`;
-    const freed = await applyIntent(kube, deallocate(claim, why), { cancel });
+    const freed = await writer.apply(deallocate(claim, why), { cancel });
     if (!freed.ok) return freed;
     claim = (freed.value.object as ResourceClaim | undefined) ?? claim;
   }
   const { finalizers = [] } = claim.metadata;
   if (finalizers.includes(deleteProtection)) {
     const metadata = { ...claim.metadata, finalizers: finalizers.filter((each) => each !== deleteProtection) };
-    const freed = await kube.update(ref, { ...claim, metadata }, { cancel });
+    const object = { ...claim, metadata };
+    const freed = objectOf(
+      await writer.apply({ type: "update", target, expected: expectedOf(claim), object, why }, { cancel }),
+    );
     if (!freed.ok) return freed;
     claim = freed.value;
   }
-  const { uid, resourceVersion } = claim.metadata;
-  const deleted = await kube.delete(ref, { preconditions: { uid, resourceVersion }, cancel });
+  const deleted = await writer.apply({ type: "delete", target, expected: expectedOf(claim), why }, { cancel });
   return deleted.ok || deleted.reason === "NotFound" ? untold : deleted;
 }
 
@@ -266,7 +304,7 @@ export async function askForVolumes(
 }
 
 async function askForVolume(
-  { kube, cancel }: BindCall,
+  { kube, writer, cancel }: BindCall,
   place: { namespace: string; name: string },
   node: string,
 ): Promise<Outcome<{ waiting: string | undefined }>> {
@@ -277,13 +315,12 @@ async function askForVolume(
   const { spec = {}, status } = found.value;
   if (status?.phase === "Bound") return succeeded({ waiting: undefined });
   const waiting = `volume claim ${place.name} is not bound yet`;
-  const storageClass = await storageClassOf({ kube, cancel }, spec.storageClassName);
+  const storageClass = await storageClassOf({ kube, writer, cancel }, spec.storageClassName);
   if (storageClass?.volumeBindingMode !== "WaitForFirstConsumer") return succeeded({ waiting });
   if (found.value.metadata.annotations?.[selectedNodeAnnotation] === node) return succeeded({ waiting });
   const patch = { metadata: { annotations: { [selectedNodeAnnotation]: node } } };
   const why = `its pod belongs on node ${node}`;
-  const written = await applyIntent(
-    kube,
+  const written = await writer.apply(
     { type: "patch", target: ref, expected: expectedOf(found.value), patch, why },
     { cancel },
   );

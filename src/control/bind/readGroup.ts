@@ -8,7 +8,7 @@ import { isAtLeast, type Revision } from "../../model/revision.ts";
 import { bindRequestRef } from "../../model/scheduling/bindRequest.ts";
 import { isReservationPod, labelKeys, nodeHeldBy } from "../../model/scheduling/keys.ts";
 import type { Cancel } from "../../ports/cancel.ts";
-import type { KubeApi, ListOptions } from "../../ports/kubeApi.ts";
+import type { KubeReads, ListOptions } from "../../ports/kubeApi.ts";
 import { groupsOf, nodesRef } from "./binderCaches.ts";
 
 /**
@@ -16,7 +16,7 @@ import { groupsOf, nodesRef } from "./binderCaches.ts";
  * reservation. Only on this something may be destroyed.
  */
 export async function readGroup(
-  kube: KubeApi,
+  kube: KubeReads,
   about: { readonly group: string; readonly node: string },
   { atLeast, cancel }: { readonly atLeast: Revision; readonly cancel: Cancel },
 ): Promise<Outcome<GroupView>> {

@@ -14,7 +14,6 @@ import {
   podsRef,
   type ReservationOptions,
 } from "../../decide/bind/reservation.ts";
-import { applyIntent } from "../../intents/applyIntent.ts";
 import { expectedOf, type Intent, keyOf } from "../../model/intent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { Revision } from "../../model/revision.ts";
@@ -70,7 +69,7 @@ export class GroupReconciler {
   }
 
   private async lookAgain(group: string, node: string, { cancel }: ReconcileContext): Promise<ReconcileResult> {
-    const { kube, ports } = this.controllers;
+    const { kube, writer, ports } = this.controllers;
     const atLeast = this.world.pods.cache.revision;
     const fresh = await readGroup(kube, { group, node }, { atLeast, cancel });
     if (!fresh.ok) return reconcileResultOf(fresh);
@@ -82,7 +81,7 @@ export class GroupReconciler {
       return { requeueAfterMs: lagMs };
     }
     for (const intent of this.intentsOf(verdict, { group, node, atLeast })) {
-      const outcome = await applyIntent(kube, intent, { cancel });
+      const outcome = await writer.apply(intent, { cancel });
       ports.log.info(
         { group, node, what: intent.type, why: intent.why, outcome: outcome.ok ? "ok" : outcome.reason },
         "reservation",

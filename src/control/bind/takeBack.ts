@@ -1,6 +1,5 @@
 import { releasePod } from "../../decide/bind/releasePod.ts";
 import { hasEnded, holdersOf, holdersPatch, podsRef } from "../../decide/bind/reservation.ts";
-import { applyIntent } from "../../intents/applyIntent.ts";
 import { expectedOf, keyOf } from "../../model/intent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
@@ -45,7 +44,7 @@ export async function takeBack(call: BindCall, failed: FailedAttempt, { world, l
     const found = maps.ok ? maps.value : [];
     if (carried.length > 0 || held.length > 0 || found.length > 0) {
       // A bind of this attempt may still be on its way. Only when the pod was written to it finds nothing to rely on.
-      const released = await applyIntent(call.kube, releasePod(pod, groups, why), { cancel: call.cancel });
+      const released = await call.writer.apply(releasePod(pod, groups, why), { cancel: call.cancel });
       note(released);
       if (released.ok) {
         if (released.value.object !== undefined) learn(released.value.object);
@@ -64,7 +63,7 @@ export async function takeBack(call: BindCall, failed: FailedAttempt, { world, l
 }
 
 async function letGo(
-  { kube, cancel }: BindCall,
+  { writer, cancel }: BindCall,
   world: BinderCaches,
   holder: { readonly group: string; readonly uid: string },
 ): Promise<Outcome<unknown>> {
@@ -75,8 +74,7 @@ async function letGo(
     const target = { ...podsRef, namespace, name };
     const expected = expectedOf(reservation);
     const why = "its bind failed";
-    const outcome = await applyIntent(
-      kube,
+    const outcome = await writer.apply(
       { type: "patch", target, expected, patch: holdersPatch(holders), why },
       { cancel },
     );

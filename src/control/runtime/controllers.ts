@@ -13,6 +13,7 @@ import { Controller, type ControllerOptions } from "./controller.ts";
 import { fencedKube } from "./fencedKube.ts";
 import { Health } from "./health.ts";
 import { Lease, type LeaseOptions } from "./lease.ts";
+import { Writer } from "./writer.ts";
 
 /** Everything that the outside is for the controllers. */
 export interface ControlPorts {
@@ -52,6 +53,8 @@ const slowSyncMs = 120_000;
 export class Controllers {
   /** For decisions: every write is refused unless we lead. */
   readonly kube: KubeApi;
+  /** How decisions are carried out: every write is refused unless this process leads. */
+  readonly writer: Writer;
   readonly lease: Lease | undefined;
   /** Whether we should be restarted. */
   readonly health = new Health();
@@ -76,6 +79,7 @@ export class Controllers {
     const leaseKube = lease?.kube === undefined ? kube : this.reachability.overhear(lease.kube);
     this.lease = lease === undefined ? undefined : new Lease({ ...ports, ...lease, kube: leaseKube });
     this.kube = this.lease === undefined ? kube : fencedKube(kube, this.lease, options.fieldManager);
+    this.writer = new Writer(this.kube);
     this.ports = { ...ports, kube: this.kube };
     this.health.add("ping", () => undefined);
     this.health.add("caches", () => this.lostTrust());

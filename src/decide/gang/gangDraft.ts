@@ -14,7 +14,7 @@ import {
 } from "../../model/intent.ts";
 import { earliest } from "../../model/objects/draft.ts";
 import { equalFields, type JsonObject } from "../../model/objects/json.ts";
-import type { KubeObject, ObjectMeta, MergePatch } from "../../model/objects/object.ts";
+import type { KubeObject, MergePatch, ObjectMeta } from "../../model/objects/object.ts";
 import type { ObjectOf } from "../../model/objects/resource.ts";
 import type { Revision } from "../../model/revision.ts";
 

@@ -1,8 +1,8 @@
 import type { Intent } from "../../model/intent.ts";
 import { isObject } from "../../model/objects/json.ts";
 import type { Revision } from "../../model/revision.ts";
-import type { NodeWrite } from "./nodeWrite.ts";
 import type { ObjectRef } from "../../ports/kubeApi.ts";
+import type { NodeWrite } from "./nodeWrite.ts";
 
 const nowhere: ObjectRef = { group: "", version: "", plural: "", namespace: "", name: "" };
 

@@ -5,11 +5,11 @@ import type { EventRecorder } from "../../control/runtime/eventRecorder.ts";
 import type { Lease, Node, Pod, ResourceClaim, ResourceSlice } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { builtin } from "../../model/resources.generated.ts";
+import type { ObjectRef } from "../../ports/kubeApi.ts";
 import type { EventTarget, NodeEvent } from "../node/nodeWrite.ts";
 import type { Stage } from "../stages/stage.ts";
 import type { FaultBook } from "./faultBook.ts";
 import type { NodesOptions } from "./nodesOptions.ts";
-import type { ObjectRef } from "../../ports/kubeApi.ts";
 
 /** What the turns of all nodes share. */
 export interface KubeletContext {

@@ -1,11 +1,11 @@
 import { type ApplyOptions, applyIntent, type Written } from "../../intents/applyIntent.ts";
 import { isObject } from "../../model/objects/json.ts";
+import type { MergePatch } from "../../model/objects/object.ts";
 import { type Outcome, succeeded } from "../../model/outcome.ts";
 import type { Revision } from "../../model/revision.ts";
 import type { KubeApi, Patch } from "../../ports/kubeApi.ts";
 import { intentOfWrite } from "../node/intentOfWrite.ts";
 import type { NodeEvent, NodeWrite } from "../node/nodeWrite.ts";
-import type { MergePatch } from "../../model/objects/object.ts";
 
 export type ApiWrite = Exclude<NodeWrite, NodeEvent>;
 

@@ -11,6 +11,7 @@ import { type KubeObject, splitApiVersion } from "../../model/objects/object.ts"
 import type { RefusalReason } from "../../model/outcome.ts";
 import { seededFraction } from "../../model/values/seeded.ts";
 import { timeToMs } from "../../model/values/time.ts";
+import type { ObjectRef, Patch } from "../../ports/kubeApi.ts";
 import { durationMs } from "../node/faults.ts";
 import { eventTarget, type NodeEvent, type NodeWrite } from "../node/nodeWrite.ts";
 import { TemplateError, type TemplateFunctions } from "./goTemplate.ts";
@@ -18,7 +19,6 @@ import { JqError } from "./jq.ts";
 import { patchChanges } from "./patchChanges.ts";
 import type { Expression, MatchExpression, Stage, StageDelay, StageStep } from "./stage.ts";
 import { type TemplateContext, templateFunctions } from "./templateFunctions.ts";
-import type { ObjectRef, Patch } from "../../ports/kubeApi.ts";
 
 /** What waits for an object: a stage, from which version of the object it was chosen, and when it is due. */
 export interface StageJob {

@@ -3,7 +3,7 @@ import { expectedOf, type Intent, type IntentTarget, keyOf, type NewObject } fro
 import { builtin } from "../resources.generated.ts";
 import type { Revision } from "../revision.ts";
 import { equalFields, type JsonObject } from "./json.ts";
-import type { KubeObject, ObjectMeta, MergePatch } from "./object.ts";
+import type { KubeObject, MergePatch, ObjectMeta } from "./object.ts";
 
 /** What a controller wants done now, in this order, and when it wants to be asked again though nothing has changed. */
 export interface Decision {

@@ -6,7 +6,7 @@
 import type { PodTemplateSpec } from "../kubernetes.generated.ts";
 import type { Draft, Known } from "./draft.ts";
 import { type LabelRequirements, matchesLabels } from "./labelSelector.ts";
-import type { ObjectMeta, OwnerReference, KubeObject } from "./object.ts";
+import type { KubeObject, ObjectMeta, OwnerReference } from "./object.ts";
 
 export function controllerOf(metadata: ObjectMeta): OwnerReference | undefined {
   return metadata.ownerReferences?.find(({ controller }) => controller === true);

@@ -14,8 +14,10 @@ test("a device whose allocation may still land is given to nobody else", async (
   await cluster.claim("b");
   // The finalizer gets through; of the allocation nobody knows, and nobody can look.
   let updates = 0;
+  let looks = 0;
   cluster.kube.faults.before = (verb, what) => {
     if (what !== "resourceclaims a" || (verb === "update" && ++updates === 1)) return undefined;
+    if (verb === "get" && ++looks === 1) return undefined;
     return refused("Unknown", "no answer");
   };
   await cluster.pod("a", { claim: "a" });
@@ -52,13 +54,15 @@ test("who waits for the last device gets it when a decision for another pod is d
 });
 
 test("an allocation that a predecessor has sent misses when it lands late", async () => {
-  const cluster = await DevicesCluster.start();
-  await cluster.claim("theirs");
-  await cluster.api.edit("resource.k8s.io/resourceclaims", "default/theirs", (claim) => {
+  const predecessor = await DevicesCluster.start();
+  await predecessor.claim("theirs");
+  await predecessor.stop();
+  await predecessor.api.edit("resource.k8s.io/resourceclaims", "default/theirs", (claim) => {
     claim.metadata.finalizers = [protection];
   });
   // As the predecessor saw it when it decided, before it died.
-  const [seen] = cluster.claims();
+  const [seen] = predecessor.claims();
+  const cluster = await DevicesCluster.on(predecessor.api);
   await cluster.claim("ours");
   await cluster.pod("a", { claim: "ours" });
   await cluster.run(5);
@@ -109,6 +113,8 @@ test("a bind that lands late misses when the claim that it was for has been give
   await cluster.api.edit("/nodes", "h100-0", (node) => {
     (node as { spec?: object }).spec = { ...(node as { spec?: object }).spec, unschedulable: true };
   });
+  // The request ends, and nothing else says that the bind was given up.
+  await cluster.api.delete("scheduling.run.ai/bindrequests", "default/a");
   await cluster.run(60);
   expect(landed).toMatchObject({ ok: false, reason: "Conflict" });
   expect(cluster.look("a")?.spec?.nodeName).toBe("h100-1");

@@ -1,6 +1,7 @@
 import { attemptOf } from "../../decide/bind/attemptMark.ts";
 import { type BindOptions, type BindStep, type BindView, nextBindStep } from "../../decide/bind/nextBindStep.ts";
 import { podsRef } from "../../decide/bind/reservation.ts";
+import { type BindingVerdict, defaultBindingTimeoutMs } from "../../decide/devices/placeClaims.ts";
 import { lookAgain, lookAgainAtAll } from "../../intents/lookAgain.ts";
 import type { IntentTarget } from "../../model/intent.ts";
 import { type BindIntent, type Expected, expectedOf, type Intent, keyOf, type NewObject } from "../../model/intent.ts";
@@ -16,6 +17,7 @@ import {
 } from "../../model/scheduling/bindRequest.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { NewestOf } from "../cache/newestOf.ts";
+import { knownDeviceWorld } from "../devices/deviceCaches.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 import type { EventRecorder } from "../runtime/eventRecorder.ts";
 import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
@@ -34,6 +36,7 @@ export interface BinderOptions extends BindOptions {
 /** A bind of a gang of devices takes a handful of steps a group; more than this is a circle. */
 const stepsMax = 400;
 const volumesEveryMs = 1_000;
+const devicesEveryMs = 5_000;
 
 /** What is remembered of a BindRequest between turns, and may be lost: it only makes us patient. */
 interface RetryTimers {
@@ -145,10 +148,13 @@ export class BindReconciler {
         return this.configure(attempt, step.maps, cancel);
       case "claim": {
         const { pod, node } = this.view(attempt);
-        const about = { request, pod: pod as Pod, node: node as Node, nowMs: this.nowMs };
+        const onClaim = (claim: KubeObject) =>
+          void knownDeviceWorld(this.controllers)?.tracker.assumeClaimAfterApiCall(claim);
+        const about = { request, pod: pod as Pod, node: node as Node, nowMs: this.nowMs, onClaim };
         const outcome = await writeClaims({ kube, writer, cancel }, about);
-        if (outcome.ok) this.learn(attempt, outcome.value);
-        return this.after(attempt, "claimed", outcome, cancel);
+        if (!outcome.ok) return this.refused(attempt, outcome, cancel);
+        this.learn(attempt, outcome.value.pod);
+        return this.devicesReady(attempt, outcome.value.binding, cancel);
       }
       case "volumes":
         return this.volumes(attempt, cancel);
@@ -296,18 +302,38 @@ export class BindReconciler {
       const isOurs = now !== undefined && now.status?.phase !== "Succeeded" && attemptOf(now) === attemptOf(request);
       return isOurs ? { ok: true, value: undefined } : refused("Conflict", "a later attempt is under way");
     };
-    return this.after(attempt, "configured", await writeConfigMaps(this.callOf(cancel), maps, stillCounts), cancel);
+    const written = await writeConfigMaps(this.callOf(cancel), maps, stillCounts);
+    if (!written.ok) return this.refused(attempt, written, cancel);
+    attempt.done.add("configured");
+    return "next";
   }
 
-  private async after(
+  /** A driver may have to attach devices first; the claim's status says when they are ready, or that they never will be. */
+  private async devicesReady(
     attempt: Attempt,
-    what: "configured" | "claimed",
-    outcome: Outcome<unknown>,
+    binding: BindingVerdict,
     cancel: Cancel,
   ): Promise<ReconcileResult | "next"> {
-    if (!outcome.ok) return this.refused(attempt, outcome, cancel);
-    attempt.done.add(what);
-    return "next";
+    switch (binding.kind) {
+      case "ready":
+        attempt.done.add("claimed");
+        return "next";
+      case "waiting": {
+        const pod = this.podOf(attempt.request, attempt) as unknown as KubeObject;
+        const note = `waiting for binding conditions: ${binding.why}`;
+        this.recorder.record(pod, { type: "Normal", reason: "BindingConditionsPending", action: "Binding", note });
+        return { requeueAfterMs: Math.max(1, Math.min(devicesEveryMs, binding.untilMs - this.nowMs)) };
+      }
+      // The scheduler finds the claim of no use and gives it back.
+      case "failed":
+        return this.fail(attempt, `a device could not be made ready: ${binding.why}`, cancel);
+      case "timedOut":
+        return this.fail(
+          attempt,
+          `a device was not ready within ${defaultBindingTimeoutMs / 1000} s: ${binding.why}`,
+          cancel,
+        );
+    }
   }
 
   /** What the API will refuse again and again ends the attempt; everything else is tried again from what is there then. */

@@ -5,6 +5,7 @@ import {
   claimsRef,
   type ExtendedAllocation,
   extendedClaim,
+  groupOfClaim,
   isExtendedClaimOf,
   nextClaimStep,
 } from "../../decide/bind/claimStatus.ts";
@@ -12,6 +13,8 @@ import { podsRef } from "../../decide/bind/reservation.ts";
 import { configMapNames, configMapsRef, mergedConfigMap } from "../../decide/bind/sharedGpuConfig.ts";
 import { deallocate } from "../../decide/devices/claims/bindClaim.ts";
 import { deleteProtection } from "../../decide/devices/claims/podClaims.ts";
+import type { GroupName } from "../../decide/devices/claims/podsGroup.ts";
+import { type BindingVerdict, bindingOf, defaultBindingTimeoutMs } from "../../decide/devices/placeClaims.ts";
 import type { Written } from "../../intents/applyIntent.ts";
 import { lookAgain } from "../../intents/lookAgain.ts";
 import { assert } from "../../model/assert.ts";
@@ -109,15 +112,24 @@ export async function deleteConfigMaps(
 
 /** What a bind brings to the claims of its pod. */
 export interface ClaimsAbout {
+  /** Told of a claim as the API answers a write to it: where devices are counted in this process, they are counted from there on. */
+  readonly onClaim: (claim: KubeObject) => void;
   readonly request: BindRequest;
   readonly pod: Pod;
   readonly node: Node;
   readonly nowMs: number;
 }
 
+/** The pod as it is then, and whether its devices are ready: some have to be attached before a pod may be bound to them. */
+export interface WrittenClaims {
+  readonly pod: Pod;
+  readonly binding: BindingVerdict;
+}
+
 /** Writes the chosen devices into the pod's claims, and the pod among their users. */
-export async function writeClaims(call: BindCall, about: ClaimsAbout): Promise<Outcome<Pod>> {
+export async function writeClaims(call: BindCall, about: ClaimsAbout): Promise<Outcome<WrittenClaims>> {
   const { request, pod } = about;
+  let binding: BindingVerdict = { kind: "ready" };
   for (const { name: entry = "", allocation } of request.spec?.resourceClaimAllocations ?? []) {
     const name = claimNameOf(pod, entry);
     if (name === undefined)
@@ -127,28 +139,42 @@ export async function writeClaims(call: BindCall, about: ClaimsAbout): Promise<O
       { cancel: call.cancel },
     );
     if (!found.ok) return found;
-    const outcome = await takeClaim(call, about, found.value, allocation as AllocationResult | null | undefined);
+    const group = groupOfClaim(request, entry);
+    const chosen = allocation as AllocationResult | null | undefined;
+    const outcome = await takeClaim(call, { ...about, group }, found.value, chosen);
     if (!outcome.ok) return outcome;
+    binding = laterVerdict(binding, bindingOf(outcome.value, about.nowMs, defaultBindingTimeoutMs));
   }
   const extended = request.spec?.extendedResourceClaimAllocation as ExtendedAllocation | null | undefined;
-  return extended === undefined || extended === null ? succeeded(pod) : takeExtendedClaim(call, about, extended);
+  if (extended === undefined || extended === null) return succeeded({ pod, binding });
+  const taken = await takeExtendedClaim(call, about, extended);
+  if (!taken.ok) return taken;
+  const own = bindingOf(taken.value.claim, about.nowMs, defaultBindingTimeoutMs);
+  return succeeded({ pod: taken.value.pod, binding: laterVerdict(binding, own) });
+}
+
+/** What comes of all claims together: a failure before a wait, a wait before readiness. */
+function laterVerdict(a: BindingVerdict, b: BindingVerdict): BindingVerdict {
+  const rank = { failed: 3, timedOut: 2, waiting: 1, ready: 0 } as const;
+  return rank[b.kind] > rank[a.kind] ? b : a;
 }
 
 /** Write after write until the pod has the claim. Others write to a claim that is shared, so a conflict means: look again. */
 async function takeClaim(
   { kube, writer, cancel }: BindCall,
-  { pod, node, nowMs }: ClaimsAbout,
+  { pod, node, group, nowMs, onClaim }: ClaimsAbout & { readonly group?: GroupName | undefined },
   first: KubeObject,
   allocation: AllocationResult | null | undefined,
-): Promise<Outcome<undefined>> {
+): Promise<Outcome<ResourceClaim>> {
   let claim = first;
   for (let tries = 0; tries < claimTriesMax; tries++) {
-    const step = nextClaimStep({ claim: claim as unknown as ResourceClaim, allocation, pod, node, nowMs });
-    if (step.kind === "done") return done;
+    const step = nextClaimStep({ claim: claim as unknown as ResourceClaim, allocation, pod, node, group, nowMs });
+    if (step.kind === "done") return succeeded(claim as unknown as ResourceClaim);
     if (step.kind === "failed") return refused("Invalid", step.why);
     const written = await writer.apply(step.intent, { cancel });
     if (written.ok && written.value.object !== undefined) {
       claim = written.value.object;
+      onClaim(claim);
       continue;
     }
     if (!written.ok && written.reason !== "Conflict") return written;
@@ -163,7 +189,7 @@ async function takeExtendedClaim(
   call: BindCall,
   about: ClaimsAbout,
   extended: ExtendedAllocation,
-): Promise<Outcome<Pod>> {
+): Promise<Outcome<{ readonly pod: Pod; readonly claim: ResourceClaim }>> {
   const { pod, request } = about;
   const found = await findExtendedClaim(call, pod);
   if (!found.ok) return found;
@@ -180,9 +206,11 @@ async function takeExtendedClaim(
   const claimed = await takeClaim(call, about, ours.value, extended.allocation);
   if (!claimed.ok) return claimed;
   const { name } = ours.value.metadata;
-  if (pod.status?.extendedResourceClaimStatus?.resourceClaimName === name) return succeeded(pod);
+  const claim = claimed.value;
+  if (pod.status?.extendedResourceClaimStatus?.resourceClaimName === name) return succeeded({ pod, claim });
   const status = { resourceClaimName: name, requestMappings: extended.containerMappings ?? [] };
-  return writeExtendedStatus(call, pod, status);
+  const written = await writeExtendedStatus(call, pod, status);
+  return written.ok ? succeeded({ pod: written.value, claim }) : written;
 }
 
 async function stillRequested(

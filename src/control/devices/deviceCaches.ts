@@ -26,6 +26,7 @@ import type { KindTable } from "../../snapshot/kindTable.ts";
 import type { CacheIndex } from "../cache/cacheIndex.ts";
 import type { ObjectCache } from "../cache/objectCache.ts";
 import type { Controllers } from "../runtime/controllers.ts";
+import { ClaimTakeOver } from "./claimTakeOver.ts";
 import { DeviceReport } from "./deviceReport.ts";
 
 const group = "resource.k8s.io";
@@ -56,6 +57,7 @@ export class DeviceCaches {
   readonly rules: ObjectCache<DeviceTaintRule>;
   readonly tracker: ClaimTracker;
   readonly report: DeviceReport;
+  readonly takeOver = new ClaimTakeOver(this);
   readonly selectors = new SelectorCache();
   readonly tainted = new TaintedSlices();
   /** `namespace/claim` to the pods that name it, also by what was generated for them. */
@@ -67,8 +69,6 @@ export class DeviceCaches {
   readonly podsByTemplate: CacheIndex<Pod>;
   /** `namespace/group` to its pods. */
   readonly podsByGroup: CacheIndex<Pod>;
-  /** Whether a claim scheduler of this process places pods of Kubernetes' own scheduler that have claims. */
-  hasClaimScheduler = false;
   private chosenFeatures: DeviceFeatures = allFeatures;
   /** PodGroups, where they have claims. */
   private groupCache: ObjectCache<PodGroup> | undefined;

@@ -331,7 +331,7 @@ export class SchedulerCaches {
         }
       }
     });
-    const serve = (): void => cluster.setServed(devices.servedResources(), devices);
+    const serve = (): void => cluster.setServed(devices.servedResources());
     serve();
     devices.classes.onChanges(serve);
     for (const each of [devices.slices, devices.classes, devices.rules]) each.onChanges(() => cluster.touched());

@@ -4,15 +4,28 @@ import type { AllocationResult, DeviceRequest, Node, Pod, ResourceClaim } from "
 import type { Json } from "../../model/objects/json.ts";
 import { matchesNodeSelector } from "../../model/objects/nodeMatch.ts";
 import { builtin } from "../../model/resources.generated.ts";
+import type { BindRequest } from "../../model/scheduling/bindRequest.ts";
 import { type BindStep, nextBindStep } from "../devices/claims/bindClaim.ts";
 import { extendedClaimName } from "../devices/claims/extendedClaim.ts";
 import { deleteProtection, isOwnedBy } from "../devices/claims/podClaims.ts";
+import type { GroupName } from "../devices/claims/podsGroup.ts";
 import { attemptAnnotation } from "./attemptMark.ts";
 
 export const claimsRef = builtin.ResourceClaim;
 
 /** On a claim that stands for extended resources of a pod. */
 const extendedAnnotation = "resource.kubernetes.io/extended-resource-claim";
+
+/** On a BindRequest: the PodGroup that claims of the pod are reserved for, and the entries of those claims. */
+export const groupClaimsAnnotation = "muster.dev/group-claims";
+
+/** The group that the claim of an entry is reserved for; undefined where it is reserved for the pod itself. */
+export function groupOfClaim({ metadata }: BindRequest, entry: string): GroupName | undefined {
+  const text = metadata.annotations?.[groupClaimsAnnotation];
+  if (text === undefined) return undefined;
+  const { uid, name, entries } = JSON.parse(text) as { uid: string; name: string; entries: readonly string[] };
+  return entries.includes(entry) ? { metadata: { uid, name } } : undefined;
+}
 
 export type ExtendedAllocation = {
   allocation?: AllocationResult;
@@ -36,9 +49,10 @@ export function nextClaimStep(about: {
   readonly allocation: AllocationResult | null | undefined;
   readonly pod: Pod;
   readonly node: Node;
+  readonly group?: GroupName | undefined;
   readonly nowMs: number;
 }): BindStep {
-  const { claim, pod, node, nowMs } = about;
+  const { claim, pod, node, group, nowMs } = about;
   const held = claim.status?.allocation;
   const chosen = about.allocation ?? undefined;
   const { name, uid } = claim.metadata;
@@ -50,7 +64,8 @@ export function nextClaimStep(about: {
     const whose = held === undefined ? "was given" : "already has";
     return { kind: "failed", why: `claim ${name} ${whose} devices that node ${node.metadata.name} cannot reach` };
   }
-  return nextBindStep({ claim, uid, allocation: held === undefined ? chosen : undefined, pod, nowMs });
+  const allocation = held === undefined ? chosen : undefined;
+  return nextBindStep({ claim, uid, allocation, pod, nowMs, ...(group !== undefined && { group }) });
 }
 
 /** Whether it stands for the extended resources of this very pod, whoever made it. */

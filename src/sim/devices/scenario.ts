@@ -1,4 +1,3 @@
-import { addDevices } from "../../control/devices/devicesComponent.ts";
 import type { Controllers } from "../../control/runtime/controllers.ts";
 import type { Unstored } from "../../model/objects/object.ts";
 import { builtin } from "../../model/resources.generated.ts";
@@ -8,6 +7,7 @@ import { controllersProcess } from "../controllersProcess.ts";
 import { changesWhatItSaw, destroysTheSameObject, mirrorsAreComplete, neverGoesBack } from "../invariants/general.ts";
 import { oneEpochWrites } from "../invariants/leadership.ts";
 import type { Scenario } from "../scenario.ts";
+import { addAllocators, allocatorComponents } from "./allocators.ts";
 import {
   allAreServed,
   allocatedIsProtected,
@@ -47,6 +47,7 @@ export function devicesScenario(name: string, size: DevicesSize): Scenario {
     name,
     about:
       "pods that claim devices are made, placed, deleted and deleted by force while everything lags, fails and dies",
+    components: allocatorComponents,
     serverLoops: true,
     setUp: async (kube) => {
       await setUp(kube, size);
@@ -81,9 +82,9 @@ export function devicesScenario(name: string, size: DevicesSize): Scenario {
   };
 }
 
-/** The part, and what it counts as given away. */
+/** Everything that gives devices away, and what it counts as given away. */
 export function addObserved(controllers: Controllers, ports: ActorPorts): void {
-  const { tracker } = addDevices(controllers);
+  const { tracker } = addAllocators(controllers);
   ports.observe("given", () => tracker.listAllAllocatedDevices());
 }
 

@@ -38,14 +38,14 @@ const turns = 24;
 /** Pods with claims of both schedulers, alone and in gangs, while two processes that place both quarrel about who leads. */
 export const claimsScenario = scenarioOf(
   "schedule/claims",
-  "pods and gangs that claim devices are placed by two schedulers of one process, and deleted, under all faults",
+  "pods of both schedulers and gangs that claim devices are placed and deleted, under all faults",
   claimed,
 );
 
 /** The same with pods that ask for an extended resource, for which claims are made when a node is chosen. */
 export const extendedScenario = scenarioOf(
   "schedule/extended",
-  "pods and gangs that ask for a resource that devices serve are placed by two schedulers of one process, under all faults",
+  "pods of both schedulers and gangs that ask for a resource that devices serve are placed and deleted, under all faults",
   extended,
 );
 

@@ -354,7 +354,7 @@ async function runWorkload(
     if (type === "deleted" || !object.spec?.nodeName || bound.has(key)) return;
     bound.add(key);
     if (atOnce === undefined) return;
-    // It has what it wanted, and makes room for the next. Nothing runs it, so nobody has to let go of its device first.
+    // The pod is bound and makes room for the next one. No node runs it, so its device needs no release by a kubelet.
     const { name } = object.metadata;
     void kube.delete({ ...podsRef, namespace: "default", name }, { gracePeriodSeconds: 0 }).then(() => {
       there--;

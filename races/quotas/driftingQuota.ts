@@ -23,7 +23,7 @@ import {
 
 type BooksOf = (controllers: Controllers, ports: ActorPorts) => Books;
 
-/** A decision is discarded by whoever notices that it failed, and again by whoever cleans up. */
+/** A failed decision is discarded twice: by the code that sees the failure, and by the clean-up. */
 const discardedTwice: BooksOf = (controllers) => {
   const queues = controllers.cache(queueRef);
   let used = 0;

@@ -9,7 +9,7 @@ import type { Exhibit } from "../exhibit.ts";
 import { gpusOf, nodeOf, placementScene, scheduler } from "../scheduling/schedulerScene.ts";
 import { type Books, bookkeeper, limitOf, makeTeam, quotaIsUsed, team, teamPod } from "./quotaScene.ts";
 
-/** Races in which quota is held by somebody who is gone. */
+/** Races in which a deleted workload holds quota. */
 
 const lease = { namespace: "default", name: "scheduler" };
 
@@ -133,7 +133,7 @@ function workloadsBooks(controllers: Controllers, ports: ActorPorts): Books {
     if (event.type !== "deleted" || gpus === undefined) return;
     admitted.delete(uid);
     void ports.sleep(requeueMs).then(() => {
-      // The mistake: whose workload it is was deleted, so nobody will ever run it, or end it.
+      // The mistake: the workload was deleted, so it is admitted again and neither runs nor ends.
       if (used() + gpus <= limit()) admitted.set(uid, gpus);
     });
   });

@@ -93,7 +93,7 @@ export const withinLimit: Invariant = {
   }),
 };
 
-/** Whoever waits beside quota that nobody has waits for ever. */
+/** A pod that waits beside unused quota waits for ever. */
 export const quotaIsUsed: Invariant = {
   id: "I10",
   fact: "at rest no pod waits while its queue has quota left for it",

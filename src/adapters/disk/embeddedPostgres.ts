@@ -23,11 +23,11 @@ export interface EmbeddedPostgres {
 export interface EmbeddedPostgresOptions {
   /** False for tests, which lose nothing worth keeping when the machine does; default true. */
   readonly durable?: boolean;
-  /** Whoever waits for it has given up: what is being made is left, and the next start makes it anew. */
+  /** Aborted when the caller gives up: what is being made is left, and the next start makes it anew. */
   readonly signal?: AbortSignal;
 }
 
-/** `nobody` on every system that has it; the number is what counts. */
+/** The uid of the user without rights on every system that has one; the number is what counts. */
 const unprivileged = { uid: 65534, gid: 65534 };
 const database = "gpudev";
 const startMsMax = 60_000;
@@ -346,7 +346,7 @@ async function usableDataDir(home: string, asRoot: boolean): Promise<string> {
   return join(moved, "data");
 }
 
-/** Whether somebody without rights may pass through every folder on the way. */
+/** Whether an unprivileged user may pass through every folder of the path. */
 function othersMayEnter(path: string): boolean {
   for (let at = path; ; at = dirname(at)) {
     if ((statSync(at).mode & 0o001) === 0) return false;

@@ -6,7 +6,7 @@ export interface KubeConnection {
   readonly namespace: string;
   /** PEM of the authorities that we trust; the machine's own when left out. */
   readonly authority?: string;
-  /** Trust whoever answers. */
+  /** Do not verify the server's certificate. */
   readonly insecure?: boolean;
   /** The name that the server's certificate must bear, when it is not the host of the address. */
   readonly serverName?: string;

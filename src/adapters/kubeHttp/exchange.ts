@@ -57,7 +57,7 @@ export function endpointOf(server: string): Endpoint & { prefix: string } {
   };
 }
 
-/** Whoever asked for the request took it back before a byte of it left. */
+/** The caller withdrew the request before a byte of it was sent. */
 export class Withdrawn extends Error {}
 
 /**

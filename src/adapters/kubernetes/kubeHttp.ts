@@ -66,9 +66,9 @@ const patchTypes = {
 /**
  * The Kubernetes API of any cluster over HTTP.
  *
- * What matters is what is known after a failure: a request that was never sent did not happen (`Unavailable`), and of a
- * request whose answer is missing nobody knows (`Unknown`). A write is sent once. Two exceptions are none: a 401 says
- * that nothing was done, so the same write goes out again with new credentials; and reads may be repeated freely.
+ * What matters is what is known after a failure: a request that was never sent did not happen (`Unavailable`); the
+ * outcome of a request without an answer is `Unknown`. A write is sent once. Two cases are no exception: a 401 means
+ * that nothing was done, so the same write is sent again with new credentials; and reads may be repeated freely.
  */
 export function kubeHttp(
   connection: KubeConnection,
@@ -371,7 +371,7 @@ function nothingOf(outcome: Outcome<unknown>): Outcome<undefined> {
 }
 
 /** Items of built-in kinds do not repeat the kind that their list says. */
-/** A list, or that somebody else than an API server answered: a proxy, a page for logging in. */
+/** A list, or a refusal when the answer is not of an API server: a proxy, a log-in page. */
 function listIn(json: JsonObject): Outcome<KubeList> {
   const { kind, apiVersion, metadata, items } = json;
   const objects = items ?? [];

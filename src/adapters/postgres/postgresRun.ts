@@ -198,8 +198,8 @@ export class PostgresRun implements InventoryRun {
         last_snapshot_at: row.lastSnapshotMs === null ? null : new Date(row.lastSnapshotMs).toISOString(),
         volume_state: row.volumeState,
       }));
-      // Insert only: whoever has the name by now keeps everything that is in the row. A reservation that was purged
-      // meanwhile is left out instead of failing the import.
+      // Insert only: a row that has the name by now keeps all its columns. A reservation that was purged meanwhile is
+      // left out instead of failing the import.
       const { rows: written } = await this.client.query<{ ebs_volume_id: string }>(
         `insert into disks (user_id, disk_name, ebs_volume_id, size_gb, created_at, in_use, reservation_id, is_backing_up,
            snapshot_count, last_snapshot_at, volume_state, observed_at)

@@ -285,8 +285,8 @@ const exitOfBrokenPipe = 141;
 /** Their 2 means that a part of the run failed. */
 const inventoryCommands = new Set(["inventory", "avail", "disks"]);
 
-// `muster fault kinds | head`: nobody reads any more. A server that waits for a signal outlives its reader, and who listens
-// for it too has an answer of its own: what verify ends with is its verdict.
+// `muster fault kinds | head`: the reader has closed the pipe. A server that waits for a signal outlives its reader. A
+// command with a handler of its own decides itself: verify still exits with its verdict.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
   if (process.stdout.listenerCount("error") > 1) return;
   if (error.code !== "EPIPE") throw error;

@@ -89,7 +89,7 @@ export async function runNodesSim(flags: NodesSimFlags): Promise<void> {
       await signal;
     }
     await controllers.stop();
-    // Whoever comes next need not wait until they run out.
+    // The next process need not wait until the leases expire.
     await nodes.release(kube);
   } finally {
     kube.close();

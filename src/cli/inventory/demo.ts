@@ -28,7 +28,7 @@ export interface InventoryDemoOptions {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly everyMs?: number;
-  /** Nobody waits for it any more. */
+  /** Aborted when the demo is no longer wanted. */
   readonly signal?: AbortSignal;
 }
 

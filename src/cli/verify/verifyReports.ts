@@ -32,7 +32,7 @@ export function reportText(format: ReportFormat, result: VerifyResult, context: 
   }
 }
 
-/** Files first and flushed to the disk: whoever kills us next finds them whole. Then what people see. */
+/** Files first and flushed to the disk: they are complete if the process is killed next. Then the terminal. */
 export function deliverReports(result: VerifyResult, context: ReportContext, targets: ReportTargets): void {
   const { reports, output, env, out, err } = targets;
   for (const { format, file } of reports) {

@@ -6,7 +6,7 @@ export type IndexKeys<T extends KubeObject> = (object: T) => readonly string[];
 
 interface Bucket<T> {
   readonly objects: Map<string, T>;
-  /** In order of key; made when somebody asks, and kept until the bucket changes. */
+  /** In order of key; sorted at the first read and kept until the bucket changes. */
   sorted: readonly T[] | undefined;
 }
 

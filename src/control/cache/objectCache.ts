@@ -8,9 +8,9 @@ import { CacheIndex, type IndexKeys } from "./cacheIndex.ts";
 import { Reflector, type ReflectorOptions, type Selection } from "./reflector.ts";
 
 export interface ObjectCacheOptions<T extends KubeObject> extends ReflectorOptions {
-  /** Drops what nobody reads, before anybody sees it. */
+  /** Drops fields that no controller reads, before the object is stored. */
   readonly transform?: (object: T) => T;
-  /** For tests: whoever writes to a shared object throws. */
+  /** For tests: a write to a shared object throws. */
   readonly freeze?: boolean;
   /** Called when what is here can no longer be believed, and when it can again; see `lostTrust`. */
   readonly onTrust?: () => void;
@@ -26,7 +26,7 @@ export type CacheEvent<T extends KubeObject = KubeObject> = KindChange<T> & {
 
 export type CacheHandler<T extends KubeObject = KubeObject> = (event: CacheEvent<T>) => void;
 
-/** Hears of all changes of one step, before any handler: a picture is whole before anybody decides from it. */
+/** Receives all changes of one step, before any handler: the picture is complete before a decision is taken from it. */
 export type CacheFollower = (changes: readonly KindChange[], isNewList: boolean) => void;
 
 /** So many older lists in a row are no replica that lags: with their back-off they take minutes. */
@@ -35,10 +35,11 @@ const refusalsMax = 5;
 const resyncSpread = 0.1;
 
 /**
- * The objects of one kind, kept true by a watch and shared by everybody who reads them. They are handed out as they are and
- * must never be changed.
+ * The objects of one kind, kept current by a watch and shared by all readers. They are handed out as they are and must
+ * never be changed.
  *
- * Events are told one after the other: what a handler causes while it is told something is told after it, to all.
+ * Events are delivered one after the other: an event that a handler causes is delivered after the current one, to all
+ * handlers.
  */
 export class ObjectCache<T extends KubeObject = KubeObject> {
   readonly kind: string;
@@ -207,7 +208,7 @@ export class ObjectCache<T extends KubeObject = KubeObject> {
     this.pending.push(event);
     if (this.isTelling) return;
     this.isTelling = true;
-    // A sink must not throw into whoever wrote: mistakes of transforms, indexes, followers and handlers end here.
+    // A sink must not throw into the reflector: exceptions of transforms, indexes, followers and handlers end here.
     try {
       for (let next = this.pending.shift(); next !== undefined; next = this.pending.shift()) this.apply(next);
     } finally {

@@ -180,7 +180,7 @@ export class Reflector {
     this.openedMs = clock.monotonicMs();
     this.watch = kube.watch(resource, { ...selection, ...how, allowBookmarks: true, timeoutSeconds }, sink);
     this.stopSilence = clock.after(silentMs, () => this.input({ type: "silent" }));
-    // The server should have ended it long ago: the connection is dead and nobody told us.
+    // The server should have ended the watch long ago: the connection is dead without a reset.
     this.stopTimer = clock.after(timeoutSeconds * 1000 + overdueMs, () => {
       this.watch?.stop();
       this.ended(undefined);

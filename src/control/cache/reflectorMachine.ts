@@ -13,12 +13,13 @@ import type { KindEvent } from "../../snapshot/kindTable.ts";
  *              ▼   │                            ▼
  *             listing ──last page──► live     streaming
  *
- * Everything that fails waits first. A list is always of one revision: a page of another one, or an older list than what is
- * known, begins it again.
+ * Every failure backs off first. A list is always of one revision: a page of another revision, or a list older than
+ * what is known, begins it again.
  *
- * A server that was restored from a backup is behind what is known, and stays so. It shows itself by a watch that says nothing, not
- * even a bookmark, by a bookmark that is older than what is known, or by watches that fail again and again; all of them end in lists,
- * which are older and refused, and `refusals` counts those in a row. A picture never goes back, so whoever keeps it says so and wants a restart.
+ * A server that was restored from a backup is behind what is known, and stays so. It shows by a watch without events
+ * and bookmarks, by a bookmark that is older than what is known, or by watches that fail again and again; all of them
+ * end in lists, which are older and refused, and `refusals` counts those in a row. A cache never goes back in time, so
+ * its process reports this as unhealthy and wants a restart.
  */
 export interface ReflectorState {
   readonly phase: "idle" | "streaming" | "listing" | "live" | "waiting" | "stopped";
@@ -45,7 +46,7 @@ export type ReflectorInput =
   | { readonly type: "event"; readonly event: WatchEvent }
   | { readonly type: "ended"; readonly why: Outcome<never> | undefined; readonly livedMs: number }
   | { readonly type: "page"; readonly outcome: Outcome<KubeList> }
-  /** Whoever keeps the objects found that the new list contradicts them. */
+  /** The cache found that the new list contradicts its objects. */
   | { readonly type: "refused" }
   /** The new list was taken. */
   | { readonly type: "accepted" }

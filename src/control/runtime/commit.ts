@@ -18,8 +18,9 @@ export interface Committed {
 }
 
 /**
- * Carries out what was decided from the picture. All of it counts before the first write leaves, so that whoever decides
- * while these are on their way sees them; then the writes leave one after the other, and what came of each is noted before the next.
+ * Carries out what was decided from the picture. All intents count before the first write is sent, so that a decision
+ * taken meanwhile sees them; then the writes are sent one after the other, and the outcome of each is recorded before
+ * the next.
  */
 export async function commit<V>(
   picture: Picture<V>,

@@ -32,7 +32,7 @@ export interface ControllersOptions {
   };
   /** How long running turns may take to end when everything stops. */
   readonly graceMs?: number;
-  /** For tests: whoever writes to a shared object throws. */
+  /** For tests: a write to a shared object throws. */
   readonly freeze?: boolean;
   /** What is dropped of the objects of a kind, by its name as `kindOf` has it, unless who asks for a cache says otherwise. */
   readonly transforms?: Readonly<Record<string, (object: KubeObject) => KubeObject>>;
@@ -41,7 +41,7 @@ export interface ControllersOptions {
 export type CacheOptions<T extends KubeObject> = Pick<ObjectCacheOptions<T>, "transform" | "resyncMs">;
 
 const defaultGraceMs = 30_000;
-/** After this long somebody should know that a kind cannot be listed. */
+/** After this long a kind that cannot be listed is reported. */
 const slowSyncMs = 120_000;
 
 /**
@@ -118,7 +118,7 @@ export class Controllers {
     return cache as unknown as ObjectCache<T>;
   }
 
-  /** Every cache that somebody has asked for, in the order of their keys. */
+  /** Every cache that a controller uses, in the order of their keys. */
   allCaches(): readonly ObjectCache[] {
     return this.sortedCaches();
   }

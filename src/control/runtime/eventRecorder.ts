@@ -65,8 +65,8 @@ interface Allowance {
 }
 
 /**
- * Writes Events. The same thing happening again to the same object becomes one Event with a count, and an object that has
- * too many is silent for a while. Telling is best effort: nobody waits for it, and a lost Event is a lost Event.
+ * Writes Events. The same event on the same object again becomes one Event with a count, and an object with too many
+ * Events is silent for a while. Best effort: no reconcile waits for it, and a lost Event stays lost.
  */
 export class EventRecorder {
   private readonly options: EventRecorderOptions;
@@ -150,7 +150,7 @@ export class EventRecorder {
     }
   }
 
-  /** One that is forgotten may be noisy again at once; forgetting all of them would let everybody. */
+  /** Forgetting one lets that object write Events again at once; forgetting all would let every object. */
   private forgetQuietest(): void {
     const [quietest] = this.allowances.keys();
     if (quietest !== undefined) this.allowances.delete(quietest);

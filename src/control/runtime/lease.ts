@@ -55,21 +55,21 @@ interface LeaseSpec {
 }
 
 /**
- * One leader at a time, by a Lease object. Two clocks that disagree must not make two leaders, so nobody compares a time that
- * somebody else wrote:
+ * One leader at a time, by a Lease object. Two clocks that disagree must not make two leaders, so no candidate compares
+ * a time that another one wrote:
  *
  *   leader                                   follower
  *   t0  before the request: 10 s begin
  *   t1  renewed at the server                t2  sees the renewal: 15 s begin
  *   t0 + 10 s  stops writing                 t2 + 15 s  takes over
  *
- * t0 comes before t2, so a leader that hears nothing has stopped five seconds before anybody may follow. Both spans are
- * timers, which a step of the wall clock does not move. A paused process runs its timers late, so before it writes the leader asks
- * two clocks as well and believes the one that has gone further: the monotonic one, which nobody can set back, and the
- * wall clock, which alone goes on while the machine sleeps.
+ * t0 comes before t2, so a leader without an answer has stopped five seconds before a follower may take over. Both
+ * spans are timers, which a step of the wall clock does not move. A paused process runs its timers late, so before each
+ * write the leader reads two clocks as well and believes the one that has advanced further: the monotonic one, which
+ * cannot be set back, and the wall clock, which alone advances while the machine sleeps.
  *
- * One thing is not covered: who has never seen the Lease makes it and leads at once. Nobody but us may delete it while
- * somebody leads.
+ * One case is not covered: a candidate that has never seen the Lease creates it and leads at once. So the Lease must
+ * not be deleted while a process leads.
  */
 export class Lease {
   private readonly options: LeaseOptions;
@@ -81,7 +81,7 @@ export class Lease {
   private takenRevision: Revision | undefined;
   /** The Lease as we last saw or wrote it; undefined when a request left that unclear. */
   private seen: KubeObject | undefined;
-  /** The last state of somebody else's Lease that we saw change, and whether it has run out since. */
+  /** The last state of another holder's Lease that we saw change, and whether it has expired since. */
   private watched = { resourceVersion: "", isExpired: false, stopTimer: (): void => {} };
   /** Of all epochs that we have seen: a Lease that was deleted and made again does not begin at nought. */
   private highestNumber = -1;
@@ -110,7 +110,10 @@ export class Lease {
     return this.current === undefined ? undefined : this.takenRevision;
   }
 
-  /** Whether we can prove, by our own clock alone, that nobody else leads. A write may leave only while this holds. */
+  /**
+   * Whether this process can prove, by its own clocks alone, that it is the only leader. A write may be sent only while
+   * this holds.
+   */
   get isProven(): boolean {
     const { proof } = this;
     if (this.state !== "leading" || proof === undefined || proof.isOver) return false;
@@ -169,17 +172,18 @@ export class Lease {
     const { holderIdentity = "", leaseDurationSeconds, leaseTransitions } = specOf(lease);
     this.observe(lease.metadata.resourceVersion, (leaseDurationSeconds ?? 0) * 1000);
     this.highestNumber = Math.max(this.highestNumber, leaseTransitions ?? -1);
-    // If it is ours and we do not lead, nobody does: a request of ours landed unheard, or an earlier life of ours had it.
+    // A Lease that names us while we do not lead is free: a request of ours landed without an answer, or an earlier
+    // process with our identity held it.
     const isFree = holderIdentity === "" || holderIdentity === this.options.identity;
     if (isFree || this.watched.isExpired) await this.take(lease);
   }
 
-  /** Whoever renews changes the object. How long it stays unchanged is measured by our timer alone. */
+  /** A renewal changes the object. How long it stays unchanged is measured by our timer alone. */
   private observe(resourceVersion: string, durationMs: number): void {
     if (this.watched.resourceVersion === resourceVersion) return;
     this.watched.stopTimer();
     const watched = { resourceVersion, isExpired: false, stopTimer: (): void => {} };
-    // Our own clock, and a timer: a step of either machine's wall clock makes nobody leader.
+    // Our own clock, and a timer: a step of either machine's wall clock makes no leader.
     watched.stopTimer = this.options.clock.after(durationMs, () => {
       watched.isExpired = true;
     });
@@ -208,7 +212,7 @@ export class Lease {
     });
     if (!outcome.ok || this.state !== "following" || proof.isOver) {
       proof.stopTimer();
-      // Somebody was first. Should it be gone when we look, it was deleted under them.
+      // Another candidate was first. If the Lease is gone at the next read, it was deleted while held.
       if (!outcome.ok && outcome.reason === "AlreadyExists") this.observe("taken", this.times.durationMs);
       return;
     }
@@ -237,7 +241,7 @@ export class Lease {
     const outcome = await this.call((cancel) => kube.update(this.ref, { ...lease, spec }, { cancel }));
     if (!outcome.ok || this.state !== "leading" || proof.isOver) {
       proof.stopTimer();
-      // Somebody wrote to it, or our own write may have landed: look before the next try.
+      // Another candidate wrote to it, or our own write may have landed: read it before the next try.
       this.seen = undefined;
       return;
     }

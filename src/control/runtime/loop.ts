@@ -24,7 +24,7 @@ export type ReconcileResult =
   | { readonly requeueAfterMs: number }
   /** Not done: again, later with every failure. */
   | { readonly again: string; readonly atLeastMs?: number }
-  /** Trying again changes nothing until somebody changes the object. */
+  /** A retry changes nothing until the object changes. */
   | { readonly giveUp: string };
 
 export interface LoopOptions {
@@ -187,13 +187,13 @@ const fencedMs = 500;
 export function reconcileResultOf(refusal: Refusal): ReconcileResult {
   switch (refusal.reason) {
     case "NotFound":
-      // It left while we were deciding. If it is somebody else that is missing, its coming will wake us.
+      // It was deleted while we were deciding. If another object is missing, its creation enqueues the key.
       return undefined;
     case "Invalid":
       return { giveUp: refusal.message };
     case "Fenced":
-      // Nobody's failure: the lease is renewed or lost within seconds. If this counted as one, a key that met it a dozen
-      // times would wait for minutes after we lead again.
+      // Not a failure: the lease is renewed or lost within seconds. Counted as one, a key that met it a dozen times
+      // would back off for minutes after we lead again.
       return { requeueAfterMs: fencedMs };
     case "Conflict":
     case "AlreadyExists":

@@ -35,7 +35,7 @@ export function kindSource<T extends KubeObject>(
   };
 }
 
-/** Whatever somebody pushes: a webhook, another controller. What is pushed before the start waits for it. */
+/** Keys that code pushes: a webhook, another controller. Keys pushed before the start wait for it. */
 export class Channel implements Source {
   private readonly early = new Set<string>();
   private queue: Pick<WorkQueue, "add"> | undefined;

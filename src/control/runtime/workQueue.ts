@@ -48,9 +48,9 @@ interface Delayed {
 }
 
 /**
- * Keys that want a turn. A key is in it once, however often it was added; while it has its turn it is not given out again, and
- * what was added meanwhile is given out after. Higher priority first, then first come, and every tenth turn
- * goes to who has waited longest, so that a flood of urgent keys starves nobody.
+ * Keys to reconcile. A key is in it once, however often it was added; while it is being reconciled it is not given out
+ * again, and a key added meanwhile is given out after. Higher priority first, then first come, and every tenth slot
+ * goes to the key that has waited longest, so that a flood of urgent keys starves no other.
  */
 export class WorkQueue {
   private readonly clock: Clock;

@@ -75,7 +75,7 @@ export class BindReconciler {
     try {
       return await this.attempt(attempt, cancel);
     } catch (error) {
-      // Ours to mend, but the request must not hang: whoever waits for it hears that it failed.
+      // A bug of the binder, but the BindRequest must not hang: it ends as failed, and the scheduler decides again.
       this.controllers.ports.log.error({ bindRequest: key, error }, "a bind failed by a mistake of ours");
       return this.fail(attempt, `internal error: ${error instanceof Error ? error.message : String(error)}`, cancel);
     }
@@ -208,7 +208,7 @@ export class BindReconciler {
     const target =
       what === "pod" ? { ...podsRef, namespace, name: podName } : { ...nodesRef, namespace: "", name: selectedNode };
     const kind = what === "pod" ? pods : nodes;
-    // Whoever made the request had seen the object: what is older than the request proves nothing.
+    // The author of the request had seen the object: a cache older than the request proves nothing.
     const atLeast = laterOf(laterOf(kind.cache.revision, attempt.request.metadata.resourceVersion), since);
     const fresh = await lookAgain(this.controllers.kube, target, { atLeast, cancel });
     if (!fresh.ok) return reconcileResultOf(fresh);
@@ -315,7 +315,10 @@ export class BindReconciler {
     return undefined;
   }
 
-  /** Says so first, which is durable, and then takes back what the attempt wrote. Whoever comes after a crash finds the rest. */
+  /**
+   * Records the failure first, which is durable, and then takes back what the attempt wrote. After a crash the next
+   * binder finds the rest.
+   */
   private async fail(attempt: Attempt, why: string, cancel: Cancel): Promise<ReconcileResult> {
     const { request, patience } = attempt;
     const before = request.status?.failedAttempts ?? 0;

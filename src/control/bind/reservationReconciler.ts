@@ -26,8 +26,8 @@ import type { BinderCaches } from "./binderCaches.ts";
 import { readGroup } from "./readGroup.ts";
 
 /**
- * Keeps a group's reservation as long as anybody needs it. The cache only says where to look: whatever is done rests on a
- * consistent read at one revision, and carries the state that was read.
+ * Keeps a group's reservation as long as a pod or BindRequest needs it. The cache only says where to look: every write
+ * rests on a consistent read at one revision, and carries the state that was read.
  */
 export class GroupReconciler {
   private readonly controllers: Controllers;

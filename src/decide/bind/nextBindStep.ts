@@ -1,8 +1,8 @@
 /**
- * The next step of a bind, from what is observed. Nothing about a bind is remembered outside the cluster: whoever looks at the
- * same objects takes the same step, so a binder that died is continued by the next one where it was.
+ * The next step of a bind, from what is observed. No state of a bind is kept outside the cluster: the same objects give
+ * the same step, so the next binder continues where one that crashed had stopped.
  *
- *   reserve -> hold -> bind the reservation -> wait for the device -> label -> configure -> claims, volumes -> bind -> say so
+ *   reserve -> hold -> bind the reservation -> wait for the device -> label -> configure -> claims, volumes -> bind -> record
  */
 import { type BindIntent, expectedOf, type Intent, type NewObject } from "../../model/intent.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
@@ -63,7 +63,7 @@ export interface BindView {
 export type BindStep =
   /** Nothing to do, now or ever. */
   | { readonly type: "done" }
-  /** Somebody else has to do something first. */
+  /** Another component has to act first. */
   | { readonly type: "wait"; readonly why: string; readonly untilMs?: number; readonly forDevice?: boolean }
   /** What the cache does not show may be there all the same: ask the API. */
   | { readonly type: "look"; readonly what: "pod" | "node" | "gpus" }
@@ -194,7 +194,7 @@ function reserve(view: BindView, pod: Pod, group: string, { reservation: options
   if (found === undefined) {
     if (view.isScalingUp) return { type: "failed", why: "the cluster is being scaled up for shares of GPUs" };
     if (view.freeGpus <= 0) {
-      // Whoever decided may have seen somebody go of whom the cache has not heard.
+      // The scheduler may have observed a deletion that this cache has not.
       if (!view.hasCounted) return { type: "look", what: "gpus" };
       return {
         type: "failed",
@@ -237,13 +237,14 @@ function reserve(view: BindView, pod: Pod, group: string, { reservation: options
 }
 
 /**
- * What the pod is told about what it was given. It comes with the node, in one write, unless something else is written before that: devices for
- * a claim, say. Then the pod is written to first, so that a request that was decided for another state of the pod comes to an end there:
+ * What is recorded on the pod about its allocation. It is written with the node, in one write, unless something else is
+ * written before that: devices of a claim, say. Then the pod is written first, so that a request that was decided for
+ * another state of the pod ends there:
  *
  *   new leader                      binder, its cache is late
  *   pod: another epoch
- *   the devices go to somebody else
- *                                   pod: what it was given -> conflict
+ *   the devices go to another pod
+ *                                   pod: its allocation -> conflict
  *                                   (the devices are not written to the claim)
  */
 function givenAnnotations({ spec = {} }: BindRequest): Record<string, string> {

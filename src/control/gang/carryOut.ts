@@ -191,7 +191,7 @@ async function takeAway(
   return outcome;
 }
 
-/** Refusals that stay: where nobody may be told, the rest goes on all the same. */
+/** Permanent refusals: the Event cannot be created, and the reconcile goes on without it. */
 const permanentEventErrors: readonly string[] = ["Forbidden", "Invalid", "Unauthorized", "NotFound"];
 
 async function announceAll(
@@ -236,8 +236,9 @@ async function announce(
 }
 
 /**
- * Ends what nobody knows the outcome of, of an earlier turn of this key. Names are derived and deletes carry their state, so what is decided
- * again instead can happen once at most; if the old one lands after all, the watch shows it. False: nobody could say.
+ * Resolves intents of unknown outcome of an earlier reconcile of this key. Names are derived and deletes carry their
+ * precondition, so what is decided again instead can happen once at most; if the old write lands after all, the watch
+ * shows it. False: an outcome could not be resolved.
  */
 export async function settleDoubts(world: GangCaches, turn: GangReconcile): Promise<boolean> {
   for (const intent of world.takeDoubts(turn.key)) {

@@ -130,7 +130,7 @@ export class GangCaches {
   constructor(controllers: Controllers, settings: GangSettings) {
     this.controllers = controllers;
     this.settings = settings;
-    // Secrets and the like of others are nobody's business here.
+    // Secrets and the like of other owners are not watched.
     const ours = { labelSelector: `${labels.managedBy}=${managedByValue}` };
     const all = <T>(place: ResourceRef): ObjectCache<Cached<T>> => this.follow(controllers.cache<Cached<T>>(place));
     const own = <T>(place: ResourceRef): ObjectCache<Cached<T>> =>
@@ -291,12 +291,12 @@ export class GangCaches {
     return [...byCode.values()];
   }
 
-  /** Somebody wants to know when the intent is over. */
+  /** Enqueues the key when the intent ends. */
   expect(id: string, wake: () => void): void {
     this.open.set(id, wake);
   }
 
-  /** An intent of this turn's key whose outcome nobody knows. */
+  /** An intent of this key whose outcome is unknown. */
   doubt(turnKey: string, intent: Intent): void {
     this.doubts.set(turnKey, [...(this.doubts.get(turnKey) ?? []), intent]);
   }

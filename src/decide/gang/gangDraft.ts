@@ -1,6 +1,6 @@
 /**
- * A decision in the making: what to write, what to take away after a second look, when to be asked again. One object has
- * one intent in a decision; whoever has two things to say about it says the other in the next turn.
+ * A decision in the making: what to write, what to delete after a second read, when to requeue. One object has one
+ * intent in a decision; a second change to it waits for the next reconcile.
  */
 import { assert } from "../../model/assert.ts";
 import { type GangKind, places } from "../../model/gang/keys.ts";

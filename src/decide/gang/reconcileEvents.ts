@@ -110,7 +110,7 @@ const words: Readonly<Record<ReconcilerKind, Readonly<Record<string, Words>>>> =
   },
 };
 
-/** Refusals that stay when they are asked again. The others (somebody was first, the server is busy) are nobody's news. */
+/** Refusals that a retry does not change. The others (a conflict, a busy server) are no news. */
 const lasting: ReadonlySet<RefusalReason> = new Set(["Forbidden", "Invalid", "Unauthorized"]);
 
 /** Who is not there is not deleted or changed; only what should be made misses something. */

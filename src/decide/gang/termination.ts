@@ -1,9 +1,9 @@
 /**
- * The end of a gang that has had less than its minimum for too long (section 4.4). It goes in steps that survive the death of whoever takes
- * them: the cliques are read again and put on record by UID, then they go, and the record goes when the last of them has. A clique
- * that was made since is another one and stays.
+ * Gang termination: the end of a gang that has been below its minimum for too long. Its steps survive a crash: the
+ * cliques are read again and recorded by UID, then they are deleted, and the record is removed when the last of them is
+ * gone. A clique that was created since has another UID and stays.
  *
- * How long a breach has lasted is the condition's own time, so a restart shortens and lengthens nothing.
+ * How long a breach has lasted is the condition's own time, so a restart neither shortens nor extends it.
  */
 import { labels } from "../../model/gang/keys.ts";
 import {
@@ -235,7 +235,7 @@ export function recheckSetReplica(
   return terminationOf(fresh.setReplica, victims, verdict.because, nowMs);
 }
 
-/** Who goes with its set, or by a smaller number of replicas, is taken away by others. */
+/** A replica of a set that is deleted or scaled down is removed by the set's own reconcile. */
 const isAskedFor = ({ set, setReplica }: FreshReplica): boolean => !isLeaving(set) && setReplica < replicasOf(set);
 
 /** The same for one replica of a group. */

@@ -125,8 +125,9 @@ export type PodCliqueSet = {
 };
 
 /**
- * How often all scheduled replicas were lost, and up to which loss that was announced. The count is part of the status write that
- * records the loss, and the Event's name follows from it, so a loss is announced once, whoever dies when. Not in Grove.
+ * How often all scheduled replicas were lost, and up to which loss that was announced. The count is part of the status
+ * write that records the loss, and the Event's name is derived from it, so a loss is announced once, whichever process
+ * crashes when. Not in Grove.
  */
 export type ScheduleLoss = { count: number; replicas: number; at: string; announced: number };
 

@@ -97,8 +97,8 @@ export function cliqueObject(place: CliquePlace): NewObject & { spec: PodCliqueS
 }
 
 /**
- * The patch that makes a clique what its template says, or undefined. Its number of replicas stays: it was given at its birth and
- * belongs to whoever scales it since.
+ * The patch that makes a clique what its template says, or undefined. `replicas` stays: it is set at creation and
+ * belongs to the autoscaler or user that scales the clique since.
  */
 export function cliquePatch(stored: PodClique, wanted: ReturnType<typeof cliqueObject>): JsonObject | undefined {
   const { replicas: _replicas, ...spec } = wanted.spec;

@@ -55,7 +55,7 @@ export function decideClique(picture: CliqueSnapshot, nowMs: number): GangDecisi
     return draft.decision();
   }
   const place = set === undefined ? undefined : placeOf(set, clique);
-  // Its owner is going, or it is none of the set's any more: whoever made it takes it away.
+  // Its owner is terminating, or the set no longer has it: its owner deletes it.
   if (set === undefined || place === undefined || isLeaving(set)) return draft.decision();
   keepFinalizer(draft, clique, finalizers.PodClique);
   const problem = syncClaims(draft, cliqueClaims(set, clique, place.clique), picture.claims, picture.templateNamed);
@@ -202,8 +202,9 @@ const createsMax = 500;
 const attemptsMax = 8;
 
 /**
- * The name that is being made for the number, else the first that nobody has. A later attempt may be on its way while the name of an earlier
- * one has become free again: that pod counts. Among thousands of numbers two have the same first name: `made` has those of this turn.
+ * The name whose create for this number is in flight, else the first free one. A later attempt may be in flight while
+ * the name of an earlier one has become free again: that pod counts. Among thousands of numbers two have the same first
+ * name: `made` has those of this reconcile.
  */
 function freeName({ clique, isTaken, isComing }: CliqueSnapshot, number: number, made: ReadonlySet<string>): string {
   for (let attempt = 0; attempt < attemptsMax; attempt++) {
@@ -276,7 +277,7 @@ function removeGates(draft: GangDraft, picture: CliqueSnapshot, { set, pods }: P
     draft.wait(`gang ${gangName} does not exist yet`);
     return;
   }
-  // Without a scheduler that holds a gang together, nobody starts before the whole gang is there (Q14).
+  // Without a scheduler that holds a gang together, no pod starts before the whole gang exists.
   const isWhole = conditionOf(gang, "Initialized")?.status === "True";
   if (schedulerOf(set, settings.defaultProfile) === "default-scheduler" && !isWhole) {
     draft.wait(`gang ${gangName} does not have all its pods yet`);

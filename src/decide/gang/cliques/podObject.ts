@@ -25,8 +25,8 @@ import { fromLabel, withVariables } from "./cliqueObject.ts";
 import { reservedVariables, waitArguments } from "./startOrder.ts";
 
 /**
- * The name of the pod with this number. It looks drawn, as Grove's do, and follows from the clique's UID, so that a create that is sent twice
- * makes one pod. Later attempts are for names that somebody still has.
+ * The name of the pod with this number. It looks random, as Grove's do, and is derived from the clique's UID, so that a
+ * create that is sent twice makes one pod. Later attempts are for names that are still taken.
  */
 export function podName(clique: PodClique, index: number, attempt: number): string {
   const { name, uid } = clique.metadata;

@@ -1,6 +1,6 @@
 /**
- * A topology binding and the topology of this project's scheduler (section 3.5): made from the binding, or only compared with where the
- * binding refers to one that somebody else keeps.
+ * A topology binding and the Topology that the scheduler reads: created from the binding, or only compared where the
+ * binding refers to a Topology that another controller keeps.
  */
 import { groveApiVersion } from "../../../model/gang/keys.ts";
 import type { GangSettings, SchedulerName } from "../../../model/gang/settings.ts";

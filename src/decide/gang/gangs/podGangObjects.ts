@@ -171,7 +171,7 @@ export function namesPod({ spec }: PodGang, { metadata }: Pod): boolean {
   );
 }
 
-/** Whether a stored gang says what is wanted. One whose references have no UIDs was written by, or to, somebody who keeps none. */
+/** Whether a stored gang equals the wanted one. References without UIDs come from a writer that keeps none. */
 export function isSameGang(stored: PodGangSpec, wanted: PodGangSpec): boolean {
   const references = stored.podgroups.flatMap(({ podReferences }) => podReferences);
   const keepsNone = references.length > 0 && references.every(({ uid }) => uid === undefined);

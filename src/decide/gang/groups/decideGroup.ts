@@ -43,7 +43,7 @@ export interface GroupSnapshot {
   readonly cliques: readonly PodClique[];
   /** The replica of the set that the group belongs to, as its objects say; asked only when something is announced. */
   readonly replica: () => Pick<ReplicaGangs, "groups" | "cliques">;
-  /** Whether any clique has a name, whoever it belongs to. */
+  /** Whether any clique has a name, whatever its owner. */
   readonly isTaken: (cliqueName: string) => boolean;
   readonly claims: readonly ResourceClaim[];
   readonly templateNamed: TemplateNamed;

@@ -100,7 +100,7 @@ function sayLimit(draft: GangDraft, set: PodCliqueSet, limit: string): void {
   draft.note({ regarding: set, type: "Warning", reason: "ReplicasLimited", action: "Reconciling", note: limit });
 }
 
-/** An object of ours that belongs to somebody else is not taken. */
+/** An object with a name of ours and another owner is not adopted. */
 function syncAccount(
   draft: GangDraft,
   { set, accountNamed }: SetSnapshot,
@@ -119,7 +119,7 @@ function syncAccount(
   return conflict;
 }
 
-/** Everything of replicas that are not asked for any more, Services included (Q10), and autoscalers that nobody wants. */
+/** Everything of replicas that are no longer wanted, Services included, and autoscalers that are no longer wanted. */
 function removeExcess(draft: GangDraft, picture: SetSnapshot): void {
   const { set } = picture;
   const asked = replicasOf(set);

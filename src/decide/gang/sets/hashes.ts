@@ -1,7 +1,7 @@
 /**
- * What a clique's pods are made from, as a short text. Grove hashes a dump of Go structures, which nobody else can reproduce; ours is a
- * function of the JSON. Ours begin with letters that Grove's alphabet lacks, so the two are told apart: a foreign hash means
- * "unknown", and is taken over instead of rolling everything that runs.
+ * What a clique's pods are made from, as a short text. Grove hashes a dump of Go structures, which no other program can
+ * reproduce; ours is a function of the JSON. Ours begin with letters that Grove's alphabet lacks, so the two can be
+ * told apart: a foreign hash means "unknown", and is adopted instead of rolling everything that runs.
  */
 import { cliquesOf } from "../../../model/gang/setFacts.ts";
 import type { CliqueTemplate, PodCliqueSet } from "../../../model/gang/types.ts";

@@ -30,7 +30,7 @@ export function addJobs(controllers: Controllers, room: WorkloadCaches): void {
   const { kube, ports } = controllers;
   const recorder = room.recorder("job-controller");
   const limits = new LimitEvents(recorder, jobs.cache);
-  /** Pods that somebody has to count, by the key of their Job, also when that is gone. */
+  /** Pods that hold the tracking finalizer, by the key of their Job, also when that is gone. */
   const tracked = pods.cache.index((object) => {
     const owner = controllerOf(object.metadata);
     if (owner?.kind !== "Job" || !isTracked(object as unknown as Pod)) return [];

@@ -30,7 +30,7 @@ export interface Told extends Decision {
   readonly tell?: (committed: readonly Committed[]) => void;
 }
 
-/** Nobody plans further ahead than this: the time zone or the clock may change. */
+/** No wake-up is planned further ahead than this: the time zone or the clock may change. */
 const wakeMsMax = 3_600_000;
 const turnsAtOnce = 16;
 /** A quota that is full or a webhook that refuses is asked again at least this often. */

@@ -24,8 +24,8 @@ interface Entry {
 }
 
 /**
- * Who selects an object, and what somebody selects, in the same namespace, kept up with both caches: a change of a pod
- * asks the selectors of its own namespace once and scans no pods.
+ * Which selectors match an object, and which objects a selector matches, in one namespace, kept current with both
+ * caches: a change of a pod evaluates the selectors of its own namespace once and scans no pods.
  */
 export class SelectorIndex {
   private readonly options: SelectorIndexOptions;

@@ -78,7 +78,7 @@ function collisions({ status }: { status?: { collisionCount?: number } }): numbe
   return status?.collisionCount;
 }
 
-/** Its own, orphans, and whoever has the name that the revision of the template would get. */
+/** Its own, orphans, and the revision that has the name that the template's revision would get. */
 export function revisionsFor(
   { revisions }: WorkloadCaches,
   owning: { apiVersion: string; kind: string; metadata: StatefulSet["metadata"] },

@@ -20,7 +20,7 @@ const ownAnnotations: ReadonlySet<string> = new Set([
   "deprecated.deployment.rollback.to",
 ]);
 
-/** The oldest one with the Deployment's template: two exist only after somebody interfered. */
+/** The oldest one with the Deployment's template: two exist only after manual changes. */
 export function presentSet(deployment: Deployment, sets: readonly ReplicaSet[]): ReplicaSet | undefined {
   return [...sets].sort(byAge).find(({ spec }) => isSameTemplate(spec?.template, deployment.spec?.template));
 }

@@ -56,7 +56,10 @@ export function decideJob(picture: JobSnapshot, nowMs: number): Decision {
   return draft.decision();
 }
 
-/** Takes the finalizer off a pod whose Job is gone: nobody is left to count it. `job` is what has the owner's UID. */
+/**
+ * Removes the finalizer from a pod whose Job is gone: no controller is left to count it. `job` is the object with the
+ * owner's UID.
+ */
 export function decideOrphanedJobPod(pod: Pod, job: Job | undefined): Decision {
   const draft = new Draft();
   const owner = controllerOf(pod.metadata);

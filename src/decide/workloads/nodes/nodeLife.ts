@@ -137,7 +137,9 @@ function wantedTaints({ node, allSilent }: NodeSnapshot): Taint[] {
   return wanted;
 }
 
-/** Nobody should be sent to a pod whose node does not answer. When the node is back, it says Ready itself. */
+/**
+ * A pod whose node does not answer must not receive traffic. When the node is back, its kubelet reports Ready itself.
+ */
 function markPods(draft: Draft, { node, pods }: NodeSnapshot, nowMs: number): void {
   for (const pod of [...pods].sort(byName)) {
     const ready = podCondition(pod, "Ready");

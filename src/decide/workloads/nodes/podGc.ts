@@ -1,4 +1,7 @@
-/** Pods that nobody else will clear away: those of nodes that are gone, those that have ended, those that never had a node. */
+/**
+ * Pods that no other controller deletes: those of nodes that are gone, those that have ended, those that never had a
+ * node.
+ */
 
 import type { Node, Pod } from "../../../model/kubernetes.generated.ts";
 import { type Decision, Draft } from "../../../model/objects/draft.ts";

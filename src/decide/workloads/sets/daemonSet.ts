@@ -217,7 +217,7 @@ class Fleet {
     return { old: live.find((pod) => !this.isUpdated(pod)), updated: live.find((pod) => this.isUpdated(pod)) };
   }
 
-  /** Old pods go, as many as may be missing; those that serve nobody go at once. */
+  /** Deletes old pods, as many as may be unavailable; those that are not available already are deleted at once. */
   replace(): void {
     const why = `DaemonSet ${this.picture.daemonSet.metadata.name} has a new template`;
     const candidates: Pod[] = [];

@@ -267,7 +267,7 @@ class Roll {
     for (const [ordinal, pod] of [...this.byOrdinal].sort(([a], [b]) => b - a)) {
       if (ordinal < from) break;
       if (isLeaving(pod) || draft.has(pod) || this.revisionOf(pod) === this.update) continue;
-      // What serves nobody may go without asking how many others are missing.
+      // An unhealthy pod may be deleted whatever number of others is unavailable.
       const isFree = !this.isHealthy(pod);
       if (!isFree && unavailable >= maxUnavailable) continue;
       if (!isFree) unavailable++;

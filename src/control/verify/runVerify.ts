@@ -26,7 +26,7 @@ export interface VerifyPorts {
 
 export interface RunOptions {
   readonly cluster: string;
-  /** Somebody may interrupt; `interrupted` then says by what. */
+  /** May be cancelled by a signal; `interrupted` then names it. */
   readonly cancel?: Cancel;
   readonly interrupted?: () => { readonly message: string; readonly exitCode: number };
   /** When the window began, by the monotonic clock: what was spent on finding the cluster is part of it. */

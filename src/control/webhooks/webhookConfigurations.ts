@@ -45,7 +45,7 @@ function webhookOf(hook: AdmissionHook, { client, authority, ownNamespace }: Web
   const path = pathOf(hook);
   const address = "url" in client ? { url: `${client.url}${path}` } : { service: { ...client.service, path } };
   const notAsked = { key: "kubernetes.io/metadata.name", operator: "NotIn", values: ["kube-system", ownNamespace] };
-  // A rule of the control plane about its own kinds holds everywhere; pods are made by everybody.
+  // A rule about our own kinds applies in every namespace; pods are created by every component of a cluster.
   const namespaceSelector = group === "" && plural === "pods" ? { matchExpressions: [notAsked] } : {};
   return {
     name: hook.name,

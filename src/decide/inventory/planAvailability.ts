@@ -273,7 +273,7 @@ function closedCounter({ why }: ClosedReason): keyof AvailabilityCounters {
   }
 }
 
-/** What a node offers beyond the GPUs of its machine is a mistake of somebody's, and is not offered on. */
+/** A node that offers more GPUs than its machine has is misconfigured; the excess is not offered. */
 function within(node: NodeUse, brings: number | undefined, isCpu: boolean): NodeUse {
   if (isCpu || brings === undefined || node.free <= brings) return node;
   return { ...node, free: brings };

@@ -48,7 +48,7 @@ export class Newcomers {
   /** To be told of every look, with the time at which it was begun. */
   look(pods: readonly Pod[], atMs: number): void {
     this.looks++;
-    // Whoever was there at the first look has been there for an unknown time.
+    // A pod of the first snapshot has been there for an unknown time.
     const seenMs = this.looks === 1 ? Number.NEGATIVE_INFINITY : atMs;
     for (const { metadata, spec } of pods) {
       if ((spec?.nodeName ?? "") !== "") continue;

@@ -26,7 +26,7 @@ export const nodesFit: Check = {
   },
 };
 
-/** A node's own pods come from its disk; nobody scheduled them. */
+/** A node's static pods come from its disk and are not scheduled. */
 const mirrorAnnotation = "kubernetes.io/config.mirror";
 
 /** What the cluster and its autoscalers put on a node after pods are there: it says nothing about how they came to be there. */

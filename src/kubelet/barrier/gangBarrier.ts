@@ -1,11 +1,11 @@
 /**
  * Proves that a gang waits until all of it fits, by making it one GPU short and then adding the GPU:
  *
- *   node with 3 GPUs, gang of 4     nobody may be bound, at any moment
+ *   node with 3 GPUs, gang of 4     no member may be bound, at any moment
  *   second node with 1 GPU          all four are bound
  *
- * Times at which members were scheduled prove nothing: a scheduler that binds one after the other is fast too. What is watched is every
- * write to the members, so that a bind that is taken back is seen as well.
+ * Times at which members were scheduled prove nothing: a scheduler that binds one after the other is fast too. Every
+ * write to the members is watched, so that a bind that is taken back is seen as well.
  */
 
 import type { CheckFinding, Evidence } from "../../decide/verify/check.ts";
@@ -28,11 +28,11 @@ import {
 export interface ProofOptions {
   /** Tells one run from another. */
   readonly id: string;
-  /** For how long nobody may be bound. */
+  /** For how long no member may be bound. */
   readonly holdMs?: number;
   /** How long all may take once they fit. */
   readonly bindMs?: number;
-  /** Whoever interrupts gets no proof; what was made is deleted all the same. */
+  /** A cancelled proof has no result; what it created is deleted all the same. */
   readonly cancel?: Cancel;
 }
 
@@ -100,7 +100,7 @@ class Proof {
     }
   }
 
-  /** One GPU short: whoever is bound now is half a gang. */
+  /** One GPU short: a member that is bound now is part of half a gang. */
   private async hold(members: Members): Promise<CheckFinding | undefined> {
     const untilMs = this.clock.nowMs() + (this.options.holdMs ?? holdMsDefault);
     for (;;) {

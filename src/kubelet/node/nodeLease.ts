@@ -79,7 +79,7 @@ export function nextForLease(
     return { held: false, writes: [], wakeAtMs: Math.min(expiresMs, nowMs + renewMs) };
   }
   const dueMs = nextRenewMs(renewedMs ?? 0, node.name, options);
-  // A clock that stepped back would otherwise let the lease run out for everybody else.
+  // A clock that stepped back would otherwise let the lease expire for every other reader.
   const isAhead = renewedMs !== undefined && renewedMs > nowMs;
   if (isMine && isTaken && renewedMs !== undefined && nowMs < dueMs && !isAhead) {
     return { held: true, writes: [], wakeAtMs: dueMs };
@@ -94,8 +94,8 @@ export function nextForLease(
       ...(isMine ? {} : { acquireTime: formatMicroTime(nowMs), leaseTransitions: (spec.leaseTransitions ?? 0) + 1 }),
     },
   };
-  // Our own lease that has run out may have been taken by somebody whose write we have not seen: not held until ours
-  // is acknowledged.
+  // Our own expired lease may have been taken by another process whose write we have not seen: not held until our
+  // renewal is acknowledged.
   return {
     held: isMine && isTaken && nowMs < expiresMs,
     writes: [{ kind: "update", ref: leaseRef(node.name), object }],

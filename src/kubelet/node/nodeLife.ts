@@ -17,7 +17,7 @@ import { bootIdOf, completedStatus, countsAsText, nodeLabels, type SimNode } fro
 export interface NodeLifeOptions extends LeaseOptions {
   /** How often the status is written when nothing has changed; with leases on this may be slow. */
   readonly heartbeatMs: number;
-  /** Without leases every heartbeat is a status write, and nobody else is asked. */
+  /** Without leases every heartbeat is a status write, and ownership of a node is not checked. */
   readonly leases: boolean;
 }
 
@@ -210,7 +210,7 @@ const movingLabels = [
   labelKeys.pinsDevices,
 ];
 
-/** A fault that has ended takes its own cordon away; nobody else's. */
+/** A fault that has ended removes its own cordon and no other. */
 function cordonPatch(node: Node, state: NodeState, faults: readonly Fault[], nowMs: number) {
   const isCordoned = node.spec?.unschedulable === true;
   if (state.cordoned) return isCordoned ? undefined : { unschedulable: true };

@@ -106,7 +106,7 @@ export function nodeObject(node: SimNode, options: NodeObjectOptions): NewObject
   };
 }
 
-/** What a node that somebody else made lacks, so that it can run: KWOK fills in the same gaps with the same figures. */
+/** What a node that was created by hand lacks in order to run: KWOK fills in the same gaps with the same figures. */
 export function completedStatus(node: SimNode, status: NodeStatus): NodeStatus {
   const { profile } = node;
   const isWhole = status.capacity && status.allocatable && status.addresses && status.daemonEndpoints;

@@ -307,8 +307,8 @@ export function nodesOfClaim(claim: ResourceClaim, driver: string): string[] {
 }
 
 /**
- * What was prepared before the node's memory was lost: the claim's own status says so, and it is believed while somebody
- * here may still use it.
+ * What was prepared before the node's memory was lost: the claim's own status records it, and is believed while a pod
+ * on this node may still use it.
  */
 export function rememberPrepared(
   claim: ResourceClaim,

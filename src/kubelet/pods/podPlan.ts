@@ -41,7 +41,7 @@ export interface ContainerPlan {
   readonly readyMs: number;
   /** From running to started, where a startup probe is. */
   readonly startedMs: number;
-  /** Undefined is until somebody stops it. */
+  /** Undefined: runs until it is stopped. */
   readonly runMs: number | undefined;
   readonly exitCode: number;
   readonly reason: string;
@@ -76,7 +76,7 @@ export const outcomes = [
   "ErrImagePull",
 ] as const;
 
-/** How long a container that is to crash lives if nobody says. */
+/** How long a container that is to crash lives by default. */
 const crashRunMs = 1000;
 
 export function planContainer(input: PlanInput): ContainerPlan {

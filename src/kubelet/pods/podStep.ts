@@ -344,7 +344,7 @@ export class PodStep {
     return phase === "Succeeded" || phase === "Failed";
   }
 
-  /** Faults of other nodes wake nobody here. */
+  /** Faults of other nodes do not concern this pod. */
   ownFaults() {
     return this.input.faults.filter(({ node }) => node === undefined || node === this.input.sim.name);
   }

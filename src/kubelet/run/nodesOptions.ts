@@ -16,7 +16,7 @@ export interface NodesOptions {
   readonly kwokTaint: boolean;
   readonly delays: Delays;
   readonly events: "all" | "warnings" | "none";
-  /** Readiness gates wait for whoever sets them, or are set by the node as KWOK does. */
+  /** Readiness gates wait for their controller, or are set by the node as KWOK does. */
   readonly gates: "wait" | "satisfy";
   readonly leases: boolean;
   readonly leaseSeconds: number;

@@ -79,7 +79,7 @@ async function fencePods(world: KubeletContext, agent: NodeAgent, cancel: Cancel
     if (write.kind === "event") continue;
     const turn = { cancel };
     if (!(await send(world, agent, record, write, { turn, refusals: 0 }))) isDone = false;
-    // It may have come while the others were written to; nobody has looked at it yet.
+    // It may have been added while the others were written; it is not reconciled yet.
     record.isDirty = true;
   }
   return isDone;

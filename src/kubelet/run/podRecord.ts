@@ -17,7 +17,7 @@ export class PodRecord {
   /** Wants to be looked at now. */
   isDirty = true;
   wakeAtMs: number | undefined;
-  /** A write of which nobody knows whether it happened. It is sent again as it is: another one could give its devices away. */
+  /** A write of unknown outcome. It is sent again as it is: another one could give its devices away. */
   unknown: { readonly write: ApiWrite; readonly refusals: number } | undefined;
   failures = 0;
 

@@ -213,7 +213,7 @@ function asUsage({ cpuNano, memoryBytes }: UsedAmounts): Usage {
   return { cpu: `${Math.ceil(cpuNano)}n`, memory: `${Math.ceil(memoryBytes / 1024)}Ki` };
 }
 
-/** Waits, unless somebody has gone away. */
+/** Sleeps, or returns early when the request is cancelled. */
 function pause(clock: Clock, ms: number, stopped: Cancel): Promise<void> {
   return new Promise((resolve) => {
     let forget = (): void => {};

@@ -92,5 +92,5 @@ export class Wakes implements Source {
   }
 }
 
-/** A clock that stepped forward would otherwise leave everybody asleep for as long as it stepped. */
+/** A clock that stepped forward would otherwise delay every wake-up by as long as it stepped. */
 const lookMsMax = 5_000;

@@ -1,7 +1,7 @@
 /**
- * The part of jq that stages use to look into objects: paths, pipes, selections, comparisons and a few functions. An
- * expression yields any number of results. Looking into what is not there yields nothing instead of failing, so that
- * a stage can ask about a status that nobody has written yet.
+ * The part of jq that stages use to read objects: paths, pipes, selections, comparisons and a few functions. An
+ * expression yields any number of results. A path that does not exist yields nothing instead of failing, so that a
+ * stage can read a status that is not written yet.
  */
 import { equalJson, isObject, type Json } from "../../model/objects/json.ts";
 

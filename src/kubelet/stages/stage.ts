@@ -110,7 +110,7 @@ class StageReader {
     const kind = this.#text(target, "kind", "spec.resourceRef.");
     const apiVersion = typeof target["apiGroup"] === "string" ? target["apiGroup"] : "v1";
     const selector = spec["selector"];
-    // KWOK ignores a stage without a selector in silence; nobody writes one in order to have it ignored.
+    // KWOK silently ignores a stage without a selector, which is never what its author meant.
     if (!isObject(selector)) this.errors.push("spec.selector: is required; {} matches every object");
     const chosen = object(selector);
     const steps = Array.isArray(spec["steps"]) ? spec["steps"] : [];

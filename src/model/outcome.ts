@@ -15,7 +15,7 @@ export interface Refusal {
 export type RefusalReason =
   /** The object, its namespace or its kind is not there now. */
   | "NotFound"
-  /** Somebody else was first, or a precondition does not hold: look again before deciding again. */
+  /** Another write was first, or a precondition does not hold: read again before deciding again. */
   | "Conflict"
   | "AlreadyExists"
   /** The revision is no longer remembered: list again. */
@@ -28,7 +28,7 @@ export type RefusalReason =
   | "TooManyRequests"
   /** The server did not do it and said so (503, connection refused). */
   | "Unavailable"
-  /** Nobody knows whether the write happened, and it may still happen: time-out, broken connection, 5xx after sending. */
+  /** The write may have happened and may still happen: time-out, broken connection, 5xx after sending. */
   | "Unknown"
   /** Our own lease was lost: the client refused to send it. */
   | "Fenced";

@@ -26,7 +26,7 @@ export interface InventoryDatabase {
 export interface RunStart {
   readonly kind: RunKind;
   readonly updatedBy: string;
-  /** Begin although somebody paused the inventory. */
+  /** Begin although the inventory is paused. */
   readonly evenIfPaused?: boolean;
   /** What is left of the run's time; statements that take longer are given up. Undefined: no bound. */
   readonly timeLeftMs?: TimeLeft;
@@ -55,7 +55,7 @@ export interface TypesRead {
 export interface DisksRead {
   readonly rows: readonly DiskRow[];
   readonly reservations: readonly ReservationRow[];
-  /** Undefined when nobody keeps a list of users. */
+  /** Undefined when there is no list of users. */
   readonly knownUsers: readonly string[] | undefined;
   /** Of the last run that read the cloud's volumes and believed the listing, however that run ended. */
   readonly lastReading: VolumesReading | undefined;

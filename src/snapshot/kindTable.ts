@@ -41,9 +41,9 @@ export interface Applied<T extends KubeObject> {
 }
 
 export interface KindTableOptions<T extends KubeObject> {
-  /** Drops what nobody reads. Must keep uid, resourceVersion, namespace and name. */
+  /** Drops fields that are never read. Must keep uid, resourceVersion, namespace and name. */
   readonly transform?: (object: T) => T;
-  /** For tests: whoever writes to a shared object throws. */
+  /** For tests: a write to a shared object throws. */
   readonly freeze?: boolean;
 }
 

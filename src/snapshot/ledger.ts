@@ -34,7 +34,7 @@ export type IntentState =
   | "sent"
   /** Sent again while an earlier attempt may still land. */
   | "sentAgain"
-  /** Nobody knows whether it happened, and it may still happen. */
+  /** Whether it happened is unknown, and it may still happen. */
   | "unknown"
   /** The API said yes, the watch has not shown it. */
   | "acknowledged"
@@ -184,7 +184,7 @@ export class Ledger<V> {
     return this.enter(intent, "decided");
   }
 
-  /** After a restart: a durable intent was found, and nobody knows how far it came. */
+  /** After a restart: a durable intent was found, and its progress is unknown. */
   restore(intent: CountedIntent<V>): "entered" | "counted" | "stale" {
     return this.enter(intent, "unknown");
   }
@@ -423,7 +423,7 @@ export function hasMovedOn(basis: Basis, object: Expected | undefined, atRevisio
   return isAtLeast(atRevision, basis.resourceVersion);
 }
 
-/** Whether the watch is still before what a create made: what it shows of the name is older, and of somebody else. */
+/** Whether the watch is still before the revision of a create: what it shows under the name is an older object. */
 function isBefore(revision: Revision, { basis, state, untilRevision }: Entry<unknown>): boolean {
   if ("uid" in basis || state !== "acknowledged") return false;
   return untilRevision !== undefined && isLater(untilRevision, revision);

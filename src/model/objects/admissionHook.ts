@@ -51,7 +51,7 @@ export interface HookSieve {
  * call in the embedded one. Pure and synchronous, so that a write never leaves its turn of the event loop for it.
  */
 export interface AdmissionHook {
-  /** Shown to whoever is refused: `queues.validate.muster.dev`. */
+  /** Shown in the refusal: `queues.validate.muster.dev`. */
   readonly name: string;
   readonly type: "mutating" | "validating";
   readonly resource: VersionedResource;

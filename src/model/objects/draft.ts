@@ -43,7 +43,7 @@ export function targetOf(kind: string, metadata: { readonly namespace?: string; 
 
 /**
  * A decision in the making. It takes one intent for one object: a second one would carry the same precondition as the
- * first and be refused, so whoever has two things to say about an object says one now and the other in the next turn.
+ * first and be refused, so a second change to an object waits for the next reconcile.
  */
 export class Draft {
   readonly intents: Intent[] = [];

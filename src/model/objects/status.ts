@@ -105,7 +105,7 @@ export function conflict(gr: GroupResource, name: string, why: string): StatusEr
   return failure(409, "Conflict", message, detailsOf(gr, name));
 }
 
-/** The object was written by somebody else since the caller read it. */
+/** The object was changed since the caller read it. */
 export function modifiedConflict(gr: GroupResource, name: string): StatusError {
   const why = "the object has been modified; please apply your changes to the latest version and try again";
   return conflict(gr, name, why);

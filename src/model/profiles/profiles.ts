@@ -1,6 +1,6 @@
 /**
- * Node shapes by name: those that come with the program and those a user adds as YAML. A name that nobody knows is an
- * error that lists the known ones, because a silent default would test the wrong hardware and pass.
+ * Node shapes by name: those that come with the program and those a user adds as YAML. An unknown name is an error that
+ * lists the known ones, because a silent default would test the wrong hardware and pass.
  */
 import { parseAllDocuments } from "yaml";
 import type { Taint } from "../kubernetes.generated.ts";

@@ -70,15 +70,15 @@ export const unlimited = -1;
 export const defaultQueueName = "default-queue";
 const defaultParentQueueName = "default-parent-queue";
 
-/** What a definition cannot say: a queue without resources would allow nothing, which nobody means. */
+/** What a CRD schema cannot express: a queue without resources would allow nothing, which is never meant. */
 export function validateQueue({ spec }: { readonly spec?: QueueSpec | undefined }): FieldError[] {
   if (isObject(spec?.resources)) return [];
   return [required("spec.resources", "a queue says what it may hold of gpu, cpu and memory")];
 }
 
 /**
- * Values that mean nothing. KAI's webhook refuses what is no duration, because it cannot read it; negative amounts it lets through, and they mean
- * what nobody would guess.
+ * Invalid values. KAI's webhook refuses an invalid duration, because it cannot parse it; it accepts negative amounts,
+ * whose meaning is surprising.
  */
 export function wrongQueueValues(spec: QueueSpec | undefined): FieldError[] {
   const { gpuTypes = {}, ...amounts } = spec?.resources ?? {};
@@ -110,7 +110,7 @@ export function whyQueueMustStay({ metadata, status }: Queue, others: readonly Q
   return `queue ${metadata.name} has child queues ${children.join(", ")}: delete or move them first`;
 }
 
-/** A queue that is above itself is served by nobody. */
+/** A queue that is its own ancestor is never scheduled. */
 export function circleOf(name: string, spec: QueueSpec | undefined, others: readonly Queue[]): FieldError[] {
   const parents = new Map(others.map(({ metadata, spec: other }) => [metadata.name, other?.parentQueue ?? ""]));
   const passed = new Set<string>();
@@ -121,7 +121,7 @@ export function circleOf(name: string, spec: QueueSpec | undefined, others: read
   return [];
 }
 
-/** The queues that `up` creates, without quota and without limit: a first workload runs before anybody thinks about shares. */
+/** The queues that `up` creates, without quota and without limit: a first workload runs before any shares are set. */
 export function quickStartQueues(): (Omit<Queue, "metadata"> & { metadata: { name: string } })[] {
   const open = { quota: 0, limit: unlimited, overQuotaWeight: 1 };
   const resources = { cpu: open, gpu: open, memory: open };

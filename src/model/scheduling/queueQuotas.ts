@@ -28,7 +28,7 @@ export function checkQuotas(name: string, spec: QueueSpec, others: readonly Queu
       warnings.push(...tooMany(family, parentQueue, resource, has));
     }
   }
-  // A name that is still to be made is nobody's parent.
+  // A queue whose name is still to be generated has no children.
   const children = name === "" ? [] : childrenOf(name).map(named);
   for (const resource of resources) {
     const has = quotaOf(spec, resource);

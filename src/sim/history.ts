@@ -71,7 +71,7 @@ export interface CallRecord {
   readonly fault: string;
 }
 
-/** What somebody knows of an object. */
+/** What an actor has observed of an object. */
 export interface Seen {
   readonly uid: string;
   readonly revision: number;

@@ -202,7 +202,7 @@ export class SimKube implements KubeApi {
           world.kill(actor, `before it sent ${about.verb} ${target}`);
           break;
       }
-      // Whoever gives up does not learn what came of it.
+      // A cancelled call does not learn its outcome.
       forget =
         about.cancel?.onCancel(() => {
           givenUp = true;

@@ -28,7 +28,7 @@ import { SimKube } from "./simKube.ts";
 /** The first moment of every run: New Year of 2026. */
 const epochMs = 1_767_225_600_000;
 
-/** Worlds with the same definitions share the table of kinds, which nobody changes after, and nothing else. */
+/** Worlds with the same definitions share the table of kinds, which does not change after, and nothing else. */
 const registries = new Map<string, Promise<Registry>>();
 
 function registryWith(definitions: readonly NewObject[]): Promise<Registry> {
@@ -41,7 +41,7 @@ function registryWith(definitions: readonly NewObject[]): Promise<Registry> {
   return registry;
 }
 
-/** The shared table for one world: nobody changes it, and whoever listened all the same would outlive the world. */
+/** The shared table for one world: it does not change, and a listener would outlive the world. */
 function withoutListeners(registry: Registry): Registry {
   return Object.assign(Object.create(registry) as Registry, { onChange: () => {} });
 }
@@ -66,7 +66,7 @@ const definitionKind = { group: "apiextensions.k8s.io", version: "v1", plural: "
 
 const askedMax = 100_000;
 
-/** Who wrote when nobody of the story did. */
+/** The author of writes that no actor made. */
 const scenery: CallRecord = {
   actor: "scenery",
   life: 0,
@@ -83,8 +83,9 @@ const scenery: CallRecord = {
 };
 
 /**
- * An invented outside: the real verbs and store in memory, processes that die and stand still, one virtual clock, one
- * source of chance. Between two awaits nothing interleaves in JavaScript, so whoever owns every answer owns the schedule.
+ * A simulated outside: the real verbs and store in memory, processes that crash and pause, one virtual clock, one
+ * source of chance. Between two awaits nothing interleaves in JavaScript, so the owner of every answer owns the
+ * schedule.
  */
 export class World {
   readonly scenario: Scenario;
@@ -124,7 +125,7 @@ export class World {
       after: (delayMs, run) => this.later(delayMs * 1000, 0, run),
     };
     const store = new ObjectStore({ clock, indexedFields, freeze: scenario.freeze ?? false });
-    // A commit is checked before anybody hears of it.
+    // A commit is checked before any watch delivers it.
     store.onEvent((event) => this.committed(event));
     const hub = new WatchHub(store, clock, indexedFields);
     const random = { uint32: () => this.serverRandom.uint32() };

@@ -1,4 +1,4 @@
-/** What must hold about reservations, whoever is in a hurry. */
+/** Invariants about reservations. */
 
 import type { ObjectStore } from "../../apiserver/storage/objectStore.ts";
 import { deviceOf, devicesOf, hasEnded } from "../../decide/bind/reservation.ts";
@@ -14,7 +14,7 @@ import { RobbedGroups } from "./meddler.ts";
 const requestsKey = "scheduling.run.ai/bindrequests";
 
 /**
- * Counted from the pods on the node, those included that are on their way out: whoever was told a device uses it until it is gone,
+ * Counted from the pods on the node, terminating ones included: a pod uses its recorded device until it is gone,
  * whatever has become of the reservation that got it.
  */
 export const noGpuTwice: Invariant = {

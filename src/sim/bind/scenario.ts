@@ -57,7 +57,7 @@ export async function makeNamespaces(kube: Pick<KubeApi, "create">): Promise<voi
   }
 }
 
-/** Four GPUs each, and four are asked for at most: whoever takes one that is in use shows. */
+/** Four GPUs each, and four are requested at most: a pod that gets a GPU in use is visible. */
 const nodes = kubelets(["t4=2"]);
 const binder = binderComponent({ reservation: { ...reservationDefaults, allocationTimeoutMs: 4_000 } });
 

@@ -26,7 +26,7 @@ const labelsAreTrue: Invariant = {
   }),
 };
 
-/** Two processes of which one leads, and somebody who swaps GPUs, under every fault. */
+/** Two processes of which one leads, and a user who swaps GPUs, under every fault. */
 export const gpuLabels: Scenario = {
   name: "gpu-labels",
   about: "a controller labels nodes with their GPUs while a technician swaps them",

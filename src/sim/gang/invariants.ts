@@ -64,7 +64,10 @@ const isUpdating = ({ status }: PodClique | PodCliqueScalingGroup): boolean =>
 const said = (object: PodClique | PodCliqueScalingGroup, type: string) =>
   object.status?.conditions?.find((condition) => condition.type === type);
 
-/** I4: nobody is scheduled before the gang is there. Judged by what the author had been told: the gang may go while the write is under way. */
+/**
+ * I4: no pod is scheduled before its gang exists. Judged by what the author had observed: the gang may be deleted while
+ * the write is in flight.
+ */
 export const gatesWaitForTheGang = (held: Held): Invariant => ({
   id: "I4",
   fact: "a pod may be scheduled only when its gang names it and was whole, and beyond a group's minimum when the base gang has its own",
@@ -244,7 +247,7 @@ interface WithTerminations {
 const recordsOf = (object: KubeObject | undefined): readonly GangTermination[] =>
   (object as unknown as WithTerminations | undefined)?.status?.gangTerminations ?? [];
 
-/** I13: a gang ends as a whole, by a decision that is on record, or because nobody asks for it. */
+/** I13: a gang ends as a whole, by a recorded decision, or because it is no longer wanted. */
 export const cliquesEndOnRecord = (held: Held): Invariant => ({
   id: "I13",
   fact: "a clique is taken away only as part of a gang whose end is on record, or because its replica is not asked for",
@@ -298,7 +301,7 @@ export const cliquesEndOnRecord = (held: Held): Invariant => ({
 
 interface SeenBreach {
   readonly name: string;
-  /** By the clock of whoever wrote the condition. */
+  /** By the clock of the process that wrote the condition. */
   readonly sinceMs: number;
   lastUs: number;
 }

@@ -8,7 +8,7 @@ import { controllerOf, hasEnded, isClaimed, isGoing, replicasOf } from "./podSet
 const pods = "/pods";
 const sets = "apps/replicasets";
 
-/** I13: whoever uses a pod has said so on it. */
+/** I13: a user of a pod has recorded itself on it. */
 export const claimedPodsStay = (held: Held): Invariant => ({
   id: "I13",
   fact: "a controller does not delete a pod that is in use",
@@ -76,8 +76,8 @@ class ToldReplicas {
 }
 
 /**
- * I19: our own writes count from the moment we were told of them. Nobody can be blamed for a pod that he could not know
- * of, so a create is judged by what its author had been told when he asked for it.
+ * I19: own writes count from the moment they are acknowledged. A process cannot know of a pod that it has not observed,
+ * so a create is judged by what its author had observed when it sent it.
  */
 export const ownWritesCount = (held: Held): Invariant => ({
   id: "I19",
@@ -111,7 +111,7 @@ export const ownWritesCount = (held: Held): Invariant => ({
   },
 });
 
-/** What somebody made, or may yet have made, under one name. */
+/** What one actor created, or may yet create, under one name. */
 interface Made {
   /** Calls that may still land. */
   onTheWay: number;
@@ -122,8 +122,8 @@ interface Made {
 }
 
 /**
- * I19: our own creates count from the moment we send them, told or not. A create whose answer never came may have landed, or
- * may land later, and whoever makes another one instead has made one too many.
+ * I19: own creates count from the moment they are sent, acknowledged or not. A create without an answer may have
+ * landed, or may land later, and a second create in its place is one too many.
  */
 export const ownCreatesCount = (held: Held): Invariant => ({
   id: "I19",

@@ -49,9 +49,9 @@ interface Open {
 }
 
 /**
- * The guinea pig: keeps as many pods for a ReplicaSet as it asks for. Adopts by UID, replaces what is lost, removes
- * what is too much, spares what somebody uses. It is written on the crank, and both are tested by it: this
- * controller must survive every seed, and each of its mutants, which make one classic mistake, must be found.
+ * The guinea pig: keeps as many pods for a ReplicaSet as it asks for. Adopts by UID, replaces lost pods, deletes
+ * surplus ones, spares pods in use. It is written on the controller runtime, and both are tested by it: this controller
+ * must survive every seed, and each of its mutants, which make one classic mistake, must be found.
  */
 export class PodSets {
   private readonly ports: ActorPorts;
@@ -61,7 +61,7 @@ export class PodSets {
   private readonly picture: Picture<Presence>;
   private readonly kube: KubeApi;
   private readonly open = new Map<string, Open>();
-  /** Intents in doubt that nobody wants any more: they count until the watch shows what came of them. */
+  /** Intents of unknown outcome that are no longer wanted: they count until the watch shows the outcome. */
   private readonly kept = new Set<string>();
   private readonly counter = new EventCounter();
 
@@ -137,7 +137,7 @@ export class PodSets {
     return made;
   }
 
-  /** The pod that goes first says so, for whoever is about to use one. */
+  /** The pod that is deleted first is marked, for users that are about to claim one. */
   private async mark(live: readonly KubeObject[], turn: SetReconcile): Promise<ReconcileResult> {
     const pod = live.filter((each) => !isClaimed(each)).at(-1);
     if (pod === undefined || pod.metadata.annotations?.[firstToGoAnnotation] !== undefined) return undefined;
@@ -167,7 +167,7 @@ export class PodSets {
     const set = this.sets.get(turn.key);
     const isForThis = doubtful.effects.every(({ key }) => key.startsWith(`${set?.metadata.uid}/`));
     if (set === undefined || isGoing(set) || !isForThis) {
-      // Nobody counts for a set that is gone, and its UID never returns.
+      // A set that is gone has no counts, and its UID never returns.
       this.picture.abandon(intent);
       return nextStep;
     }

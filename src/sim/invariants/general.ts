@@ -49,7 +49,7 @@ export const destroysWhatItLookedAt = (held: Held, { withGrace = false } = {}): 
   }),
 });
 
-/** I8: a picture that goes back in time brings the dead back. */
+/** I8: a cache that goes back in time brings deleted objects back. */
 export const neverGoesBack: Invariant = {
   id: "I8",
   fact: "what a process reads never goes back in time",
@@ -112,7 +112,10 @@ export const mirrorsAreComplete: Invariant = {
   },
 };
 
-/** Intents in doubt that a process cannot end, as it tells the invariants: it does not lead, or nobody wants them any more. */
+/**
+ * Intents of unknown outcome that a process cannot end, as it reports them to the invariants: it does not lead, or they
+ * are no longer wanted.
+ */
 export interface ObservedKept {
   ids(): Iterable<string>;
 }

@@ -84,7 +84,7 @@ export class MemoryDatabase implements InventoryDatabase {
       taken = run;
       return { status: "begun", run };
     });
-    // The connection broke before anybody heard of the lock: it goes with its connection.
+    // The connection broke before the lock was acknowledged: it is released with its connection.
     if (!answer.ok && taken !== undefined && this.tables.lockedBy === taken) this.tables.lockedBy = undefined;
     return answer;
   }

@@ -54,7 +54,7 @@ export class MemoryTables {
     return undefined;
   }
 
-  /** Returns undefined when somebody has the name or the volume: `on conflict do nothing`. */
+  /** Returns undefined when the name or the volume is taken: `on conflict do nothing`. */
   insertDisk(
     row: Omit<DiskRow, "diskId" | "rowVersion" | "lastUpdatedMs">,
     createdMs: number,

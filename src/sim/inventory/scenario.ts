@@ -219,7 +219,7 @@ const failedReadIsEmpty: Mistake = (ports, stage) => ({
     },
     // The original kept no reading.
     recordReading: async () => ({ ok: true, value: undefined }),
-    // The upsert of the original, over whatever connection the pool has: whoever has the name is overwritten.
+    // The upsert of the original, over any connection of the pool: a row that has the name is overwritten.
     writeDisks: async (writes) => {
       for (const write of writes) {
         if (write.kind !== "insert") continue;

@@ -124,7 +124,7 @@ export class Stage {
     this.tables.insertDisk(blank, this.tables.nowMs(), "app");
   }
 
-  /** Claims in one statement, with a lease: whoever finds the disk in use, or gone, does not get it. */
+  /** Claims in one statement, with a lease: a claim fails if the disk is in use or gone. */
   claim(name: string, reservationId: string): boolean {
     const row = this.tables.disk(user, name);
     if (row === undefined || row.inUse || row.isBackingUp || row.isDeleted) return false;

@@ -15,7 +15,10 @@ export interface PeopleOptions {
   readonly gpus: number;
 }
 
-/** Whoever places pods and takes them away, politely and by force, and believes that a node is dead when it is not. */
+/**
+ * Users that bind pods and delete them, gracefully and by force, and a node controller that takes a node for dead when
+ * it is not.
+ */
 export function people({ acts, spanMs, ...where }: PeopleOptions): ActorSpec {
   const own = actions.map(
     (act): Act =>

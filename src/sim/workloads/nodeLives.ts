@@ -168,7 +168,7 @@ function lifeOf(pod: Pod): TinyLife {
 
 const cronJobs = { group: "batch", version: "v1", plural: "cronjobs" };
 
-/** Has a Job made every minute, and stops that before everybody goes home. */
+/** Has a Job created every minute, and stops that before the run comes to rest. */
 const clerk: ActorSpec = {
   name: "clerk",
   finite: true,

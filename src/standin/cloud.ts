@@ -278,7 +278,7 @@ export class StandInCloud {
   private keep(listing: Listing): string {
     const token = `t${++this.tokens}-${this.random.uint32().toString(36)}`;
     this.listings.set(token, { ...listing });
-    // Tokens expire; a thousand listings under way are more than anybody has.
+    // Tokens expire; a thousand listings in flight are more than any client has.
     if (this.listings.size > 1_000) {
       const oldest = this.listings.keys().next().value;
       if (oldest !== undefined) this.listings.delete(oldest);

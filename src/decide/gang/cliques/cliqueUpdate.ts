@@ -1,6 +1,7 @@
 /**
- * How a clique of its own is brought to a new template (section 3.9): what is not ready goes at once, what is ready goes one by one, each
- * only after the one before is replaced. Nothing is remembered but in the status: which pod was chosen is written before it goes.
+ * How a standalone clique is updated to a new template: pods that are not ready are replaced at once, ready ones one by
+ * one, each only after the one before is replaced. All state is in the status: the chosen pod is recorded before it is
+ * deleted.
  */
 import { labels } from "../../../model/gang/keys.ts";
 import { strategyOf } from "../../../model/gang/setFacts.ts";
@@ -118,7 +119,7 @@ function stepUpdate(
     const readyPodsSelectedToUpdate = { current: oldest.metadata.name, ...(done.length > 0 && { completed: done }) };
     return { progress: { ...progress, readyPodsSelectedToUpdate }, victims: [] };
   }
-  // The replacements of those that were not ready are waited for as well (Q18).
+  // The replacements of pods that were not ready are waited for as well.
   if (newReady < Math.min(minAvailable, spec.replicas)) return { progress, victims: [] };
   return { progress: { ...progress, updateEndedAt: formatTime(nowMs) }, victims: [] };
 }

@@ -132,7 +132,7 @@ function adoptForeign(draft: GangDraft, clique: PodClique, pods: readonly Pod[])
   }
 }
 
-/** A pod that has ended is replaced; left alone it would count for ever and run never (Q16). */
+/** A pod that has ended is replaced; otherwise it would count for ever and never run. */
 function replaceEnded(draft: GangDraft, pods: readonly Pod[]): void {
   for (const pod of pods) {
     if (!isFinished(pod) || isLeaving(pod)) continue;

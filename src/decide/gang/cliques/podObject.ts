@@ -1,4 +1,4 @@
-/** The pod that a clique makes: its template with what the gang needs (R-POD-3). */
+/** The pod that a clique creates: its template with what the gang needs. */
 import {
   annotations as annotationKeys,
   gangGate,
@@ -70,7 +70,7 @@ export function podObject({ set, clique, place, name, settings }: PodWish): NewO
   ]);
   const claimed = withClaims(told, claimsOfPod(place));
   const ordered = waits.length === 0 ? claimed : withWait(claimed, waits, set, settings);
-  // This project's scheduler takes the priority of the whole gang; the default one knows only pods (Q1).
+  // kai-scheduler takes the priority from the PodGroup of the whole gang; the default scheduler reads only pods.
   const priority = spec.podSpec.priorityClassName ?? (isKai ? "" : (set.spec.template.priorityClassName ?? ""));
   return {
     apiVersion: "v1",

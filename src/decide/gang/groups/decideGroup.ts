@@ -138,7 +138,7 @@ function removeExcess(draft: GangDraft, group: PodCliqueScalingGroup, cliques: r
     holds: (fresh: KubeObject | undefined): boolean =>
       fresh?.metadata.uid === group.metadata.uid && groupReplicas(fresh["spec"] as { replicas?: number }) <= asked,
   };
-  // By number, whatever numbers there are: a hole below is no reason to take the last one (Q15).
+  // By index, whatever indexes exist: a gap below is no reason to delete the last one.
   for (const clique of cliques) {
     if ((groupReplicaOf(clique) ?? 0) >= asked) {
       draft.remove(clique, `${group.metadata.name} has ${asked} replicas`, { ground });

@@ -1,6 +1,7 @@
 /**
- * How a scaling group is brought to a new template (section 3.9): replicas that do not work go at once, those that work go one by one. Their
- * cliques are taken away and made again from the new template. Which cliques go is on record before the first of them does.
+ * How a scaling group is updated to a new template: replicas that are not available are replaced at once, available
+ * ones one by one. Their cliques are deleted and created again from the new template. The cliques to delete are
+ * recorded before the first of them is deleted.
  */
 import { groupMinAvailable, strategyOf } from "../../../model/gang/setFacts.ts";
 import type { GangTermination, GroupUpdateProgress, PodCliqueScalingGroup } from "../../../model/gang/types.ts";

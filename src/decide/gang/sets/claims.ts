@@ -1,4 +1,4 @@
-/** Claims that pods share (section 2.7): which there should be at each level, and which of them a pod uses. */
+/** ResourceClaims that pods share: which should exist at each level, and which of them a pod uses. */
 import { components, labels } from "../../../model/gang/keys.ts";
 import { groupReplicasInReach, podsInReach, replicasInReach } from "../../../model/gang/reach.ts";
 import type {

@@ -20,7 +20,7 @@ export function hashText(content: string): string {
 
 const known = new WeakMap<object, Map<string, string>>();
 
-/** Both priorities are in it: that of the set goes to pods that have none (Q1). */
+/** Includes both priorities: that of the set applies to pods that have none. */
 export function templateHash(set: PodCliqueSet, clique: CliqueTemplate): string {
   let hashes = known.get(set.spec);
   if (hashes === undefined) {

@@ -3,7 +3,7 @@ import { createInterface } from "node:readline";
 
 /** Controllers in a process of their own, as on a remote cluster. */
 export interface ControllersOverHttp {
-  /** Never resolves; rejects when they end on their own, with what they said last. */
+  /** Never resolves; rejects when they end on their own, with the last lines of their output. */
   readonly ended: Promise<never>;
   stop(): void;
 }

@@ -240,7 +240,7 @@ interface Workload {
   /** Devices that claims have before it begins. */
   readonly filled: number;
   readonly pods: number;
-  /** Pods that may be there at once: who was bound goes and makes room. Undefined: all of them, in a burst. */
+  /** How many pods exist at once: a bound pod is deleted and makes room. Undefined: all of them, in a burst. */
   readonly atOnce?: number;
   readonly claim?: ResourceClaimSpec;
   readonly podOf: (i: number) => KubeObject;

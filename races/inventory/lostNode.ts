@@ -20,7 +20,7 @@ async function cutOff(stage: Stage, ports: ActorPorts, id: string): Promise<void
   stage.cloud.attach(volumeId, instance);
   stage.setReservation(id, "active");
   await ports.sleep(900);
-  // The cluster no longer hears of it, and gives the reservation up.
+  // The cluster no longer receives heartbeats, and gives the reservation up.
   stage.lostInstances.add(instance);
   stage.setReservation(id, "failed");
   await ports.sleep(1_500 + (ports.random.uint32() % 700));

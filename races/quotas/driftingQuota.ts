@@ -101,7 +101,7 @@ const unlimitedGap: BooksOf = (controllers, ports) => {
 
 const completionMs = 150;
 
-/** A job that has completed is unlinked from its queue after a while; its allocation is released when its pod goes. */
+/** A completed job is unlinked from its queue after a while; its allocation is released when its pod is deleted. */
 const unlinkedTooEarly: BooksOf = (controllers, ports) => {
   const queues = controllers.cache(queueRef);
   const linked = new Map<string, number>();
@@ -109,7 +109,7 @@ const unlinkedTooEarly: BooksOf = (controllers, ports) => {
   controllers.cache(kinds.pods).onEvent((event) => {
     const { uid } = event.object.metadata;
     if (event.type === "deleted") {
-      // The mistake: who is not in the queue any more gives nothing back to it.
+      // The mistake: a job that is no longer linked to the queue releases nothing to it.
       used -= linked.get(uid) ?? 0;
       linked.delete(uid);
     } else if (hasEnded(event.object)) void ports.sleep(completionMs).then(() => linked.delete(uid));

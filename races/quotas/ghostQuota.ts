@@ -22,7 +22,7 @@ const remove = (ports: ActorPorts, name: string): Promise<void> =>
     return { ok: gone.ok || gone.reason === "NotFound" };
   });
 
-/** Follows the pods from the first moment on, so that it is ready when it leads; but only who leads cleans up. */
+/** Follows the pods from the start, so that it is ready when it leads; but only the leader cleans up. */
 function followersBooks(controllers: Controllers): Books {
   const queues = controllers.cache(queueRef);
   const held = new Map<string, number>();
@@ -121,7 +121,7 @@ export const followersGhosts: Exhibit = {
 
 const requeueMs = 60;
 
-/** A workload for every pod. Who loses its pod is evicted, and goes back in line. */
+/** A workload for every pod. A workload that loses its pod is evicted and requeued. */
 function workloadsBooks(controllers: Controllers, ports: ActorPorts): Books {
   const queues = controllers.cache(queueRef);
   const admitted = new Map<string, number>();

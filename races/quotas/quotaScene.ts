@@ -52,7 +52,7 @@ export interface Books {
   give(pod: KubeObject, bind: () => Promise<Outcome<undefined>>): Promise<Outcome<undefined>>;
 }
 
-/** Binds what its books allow, pod by pod; who finds no quota asks again. */
+/** Binds what its books allow, pod by pod; a pod without quota is requeued. */
 export function bookkeeper(controllers: Controllers, ports: ActorPorts, books: Books): void {
   const pods = controllers.cache(kinds.pods);
   controllers.add({

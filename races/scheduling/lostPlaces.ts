@@ -107,7 +107,7 @@ function greedyPreemptor(controllers: Controllers, ports: ActorPorts): void {
         for (const each of here) free -= gpusOf(each);
         for (const each of here) {
           if (free >= gpusOf(found)) break;
-          // The mistake: who was tried on a node that did not fit stays on the list.
+          // The mistake: a victim on a node that did not fit stays on the list.
           victims.push(each);
           free += gpusOf(each);
         }
@@ -176,7 +176,7 @@ const flagScene = (isBuggy: boolean): Scenario =>
       person("owner", async (ports) => {
         for (const name of ["a", "b"]) await ports.kube.create(kinds.pods, gpuPod(name));
         await ports.sleep(400);
-        // The newcomer starts a resync; a pod goes while it runs, or before.
+        // The new pod starts a resync; a pod is deleted while it runs, or before.
         await ports.kube.create(kinds.pods, gpuPod("c"));
         await ports.sleep(ports.choose("pause", (dice) => dice.between(1, 60)));
         await ports.kube.delete(at(kinds.pods, "a"), { gracePeriodSeconds: 0 });

@@ -279,7 +279,7 @@ races
     (await import("../cli/simulator/races.ts")).runRace(name, command.optsWithGlobals()),
   );
 
-/** As a shell tells of a program that SIGPIPE ended. */
+/** The exit code of a program that SIGPIPE ended, as a shell reports it. */
 const exitOfBrokenPipe = 141;
 
 /** Their 2 means that a part of the run failed. */

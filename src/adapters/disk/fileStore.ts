@@ -166,7 +166,7 @@ export class FileStore implements Store {
     }
     if (this.#state !== "open") return;
     this.#state = "closing";
-    // Its own caller hears how it ended.
+    // Its own caller receives the error.
     await this.#snapshotting?.catch(() => {});
     while (this.#writer !== undefined) await this.#writer;
     this.#cancelSyncTimer?.();

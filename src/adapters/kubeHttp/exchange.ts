@@ -61,8 +61,8 @@ export function endpointOf(server: string): Endpoint & { prefix: string } {
 export class Withdrawn extends Error {}
 
 /**
- * Connections whose handshake is over. Node's `reusedSocket` does not tell: it is false where a request that waited for
- * its turn gets the connection of the one before.
+ * Connections whose handshake is over. Node's `reusedSocket` does not show it: it is false where a queued request gets
+ * the connection of the one before.
  */
 const ready = new WeakSet<Socket>();
 

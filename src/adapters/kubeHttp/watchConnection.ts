@@ -16,7 +16,7 @@ const lineBytesMax = 16 * 1024 * 1024;
 /** A refusal is a Status; more than this is not read. */
 const refusalBytesMax = 1024 * 1024;
 
-/** Finds a dead peer of a connection on which nothing is said for long. */
+/** Keep-alive probes: finds a dead peer of a connection without traffic. */
 const probeEveryMs = 15_000;
 
 export interface WatchLimits {
@@ -61,7 +61,7 @@ export class WatchConnection {
     });
   }
 
-  /** Nothing is told after this. */
+  /** Nothing is delivered after this. */
   stop(): void {
     if (!this.open) return;
     this.open = false;

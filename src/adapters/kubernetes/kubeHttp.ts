@@ -30,10 +30,10 @@ import { collectionPath, listQuery, objectPath, queryText, wantsBookmarks, watch
 import { WatchConnection } from "../kubeHttp/watchConnection.ts";
 
 export interface KubeHttpOptions {
-  /** Who owns the fields that are written, unless a call says otherwise. */
+  /** The manager of the written fields, unless a call names another. */
   readonly fieldManager: string;
   readonly userAgent?: string;
-  /** How long one try of a call may take; a minute unless said otherwise, as long as API servers give it. */
+  /** How long one attempt of a call may take; by default a minute, as long as API servers give it. */
   readonly requestMs?: number;
   /** A watch with bookmarks that is silent for this long is broken off; servers send one a minute. */
   readonly watchSilenceMs?: number;
@@ -209,7 +209,7 @@ class KubeOverHttp implements KubeHttp {
       run().catch((error: unknown) => end(this.withoutCredentials(error)));
     this.watches.add(watch);
     void attempt(async () => {
-      // The caller holds the watch before anything is told to its sink.
+      // The caller holds the watch before anything is delivered to its sink.
       await undefined;
       if (this.closed) end(closedRefusal);
       else connect(await this.keeper.current(), true);
@@ -346,7 +346,7 @@ class KubeOverHttp implements KubeHttp {
     });
   }
 
-  /** What the server has doubts about is told once: the same object is written again and again. */
+  /** A warning of the server is logged once: the same object is written again and again. */
   private noteWarnings(response: IncomingMessage, method: string, path: string): void {
     if (response.headers["warning"] === undefined) return;
     for (const warning of warningsIn(response)) {

@@ -28,7 +28,7 @@ export function yieldingKube(kube: KubeApi): KubeApi {
     }
     if (nowMs - beganMs < stretchMsMax) return call();
     pause ??= new Promise((resolve) => setImmediate(resolve));
-    // All who wait go on together, and those for whom there is no time wait again.
+    // All waiting calls resume together; those beyond the time slice wait again.
     return pause.then(() => inTurn(call));
   };
   return {

@@ -96,7 +96,7 @@ export async function runNodesSim(flags: NodesSimFlags): Promise<void> {
   }
 }
 
-/** Whether the server knows the kind; anything but a plain "no such thing" is told. */
+/** Whether the server serves the kind; any other error than "not found" is thrown. */
 async function isServed(kube: KubeApi, kind: ResourceRef): Promise<boolean> {
   const found = await kube.list(kind, { limit: 1 });
   if (found.ok) return true;

@@ -121,7 +121,7 @@ async function labelNodes(kube: KubeApi, database: Postgres): Promise<DemoMachin
   return machines;
 }
 
-/** Rows that tell other stories than the cloud does; only where they are missing. */
+/** Rows that differ from the cloud; only where they are missing. */
 async function furnishDatabase({ pool }: Postgres): Promise<void> {
   await pool.query(
     `insert into reservations (reservation_id, user_id, status, gpu_type, gpu_count, expires_at)

@@ -23,7 +23,7 @@ function plain(text: string): string {
   return text.replace(colours, "");
 }
 
-/** Numbers older than this are marked, whatever the run said: three runs have passed without one. */
+/** Numbers older than this are marked, whatever the run reported: three runs have passed without one. */
 const oldMs = 15 * 60_000;
 
 export interface Availability {

@@ -222,7 +222,7 @@ function withoutRun(error: VerifyError, config: VerifyConfig, cluster: string): 
   return resultWithout(error, exitCodes.noSnapshot, config, looked);
 }
 
-/** Under an absolute end the window shrinks, so that there is time left to tell what was found. */
+/** Under an absolute end the window shrinks, so that time is left for the report. */
 function withBudget({ config, untilMs }: Asked, nowMs: number): VerifyConfig | { error: VerifyError } {
   if (untilMs === undefined) return config;
   const budget = budgetMs(config.settleMs, untilMs, nowMs);

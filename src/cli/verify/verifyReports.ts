@@ -1,4 +1,4 @@
-/** Puts reports where they were asked for. Nothing that goes wrong here changes a verdict. */
+/** Writes reports to their targets. A failure here changes no verdict. */
 import { closeSync, fsyncSync, openSync, writeSync } from "node:fs";
 import type { VerifyResult } from "../../decide/verify/verifyResult.ts";
 import { ctrfReport } from "../../reports/ctrf.ts";

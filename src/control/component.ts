@@ -2,7 +2,7 @@ import type { AdmissionHook } from "../model/objects/admissionHook.ts";
 import type { ObjectMeta } from "../model/objects/object.ts";
 import type { Controllers } from "./runtime/controllers.ts";
 
-/** What goes into a cluster: an object without what only the server can know. */
+/** An object to create: without the fields that only the server sets. */
 export type NewObject = {
   readonly apiVersion: string;
   readonly kind: string;
@@ -13,7 +13,7 @@ export type NewObject = {
 /** A component of the control plane, which `muster up` and `muster run --controllers` start by its name. */
 export interface Component {
   readonly name: string;
-  /** One line for people who choose. */
+  /** One line for `--help`. */
   readonly about: string;
   /** Every real cluster brings its own: `muster run` starts it only when it is named, as two of them would fight. */
   readonly isProvidedByCluster?: boolean;

@@ -1,7 +1,7 @@
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { KindChange } from "../../snapshot/kindTable.ts";
 
-/** The values under which an object is found. Pure: it is asked again when the object goes. */
+/** The values under which an object is found. Pure: called again when the object is deleted. */
 export type IndexKeys<T extends KubeObject> = (object: T) => readonly string[];
 
 interface Bucket<T> {

@@ -14,13 +14,13 @@ export interface ObjectCacheOptions<T extends KubeObject> extends ReflectorOptio
   readonly freeze?: boolean;
   /** Called when what is here can no longer be believed, and when it can again; see `lostTrust`. */
   readonly onTrust?: () => void;
-  /** Tells every object again after this time, a little later by chance. Off unless given. */
+  /** Delivers every object again after this time, with jitter. Off by default. */
   readonly resyncMs?: number;
 }
 
-/** What became of an object, as handlers hear it. */
+/** A change of an object, as handlers receive it. */
 export type CacheEvent<T extends KubeObject = KubeObject> = KindChange<T> & {
-  /** It was there before we looked, or is told again: nothing happened to it just now. */
+  /** It existed before the first list, or is a resync: the object has not just changed. */
   readonly isOld: boolean;
 };
 
@@ -108,7 +108,7 @@ export class ObjectCache<T extends KubeObject = KubeObject> {
     return `${this.kind}: ${refusals} lists in a row are older than revision ${this.revision}, which is known: was the server restored?`;
   }
 
-  /** Whether the first list has been told whole. */
+  /** Whether the first list has been delivered completely. */
   /** Whether what is here is kept up to date now. Between two watches it is not, and objects may have gone unseen. */
   get isFollowed(): boolean {
     return this.reflector.isFollowing;
@@ -145,7 +145,7 @@ export class ObjectCache<T extends KubeObject = KubeObject> {
     return this.table.view();
   }
 
-  /** What exists is told first, in order of key, as old. The returned function ends it. */
+  /** Existing objects are delivered first, in order of key, as old. The returned function ends it. */
   onEvent(handler: CacheHandler<T>): () => void {
     this.handlers.push(handler);
     for (const [key, object] of this.table.view().objects) {

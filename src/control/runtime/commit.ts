@@ -60,7 +60,7 @@ async function send<V>(
   intent: Intent,
   options: ApplyOptions,
 ): Promise<Outcome<Written>> {
-  // Another turn may be sending the same, or the watch has shown that the object is another one by now.
+  // Another reconcile may be sending the same, or the watch has shown that the object has changed.
   const attempt = picture.send(intent);
   if (attempt === undefined) return movedOn(intent);
   let outcome: Outcome<Written> = refused("Unknown", "the call ended by a mistake of ours");

@@ -33,7 +33,7 @@ export interface LeaseOptions {
   readonly metrics: Metrics;
   readonly namespace: string;
   readonly name: string;
-  /** Who we are. Unique among all that run now; a restarted process may keep it. */
+  /** Our identity. Unique among all running processes; a restarted process may keep it. */
   readonly identity: string;
   readonly times?: Partial<LeaseTimes>;
 }
@@ -83,7 +83,7 @@ export class Lease {
   private seen: KubeObject | undefined;
   /** The last state of another holder's Lease that we saw change, and whether it has expired since. */
   private watched = { resourceVersion: "", isExpired: false, stopTimer: (): void => {} };
-  /** Of all epochs that we have seen: a Lease that was deleted and made again does not begin at nought. */
+  /** Of all epochs that we have seen: a Lease that was deleted and created again does not begin at zero. */
   private highestNumber = -1;
   private proof: Proof | undefined;
   private request: CancelSource | undefined;
@@ -163,7 +163,7 @@ export class Lease {
     const found = await this.call((cancel) => this.options.kube.get(this.ref, { cancel }));
     if (this.state !== "following") return;
     if (!found.ok) {
-      // Deleted under a leader, who may believe in it for a while yet: it counts as not renewed.
+      // Deleted under a leader, which may believe in it for a while yet: it counts as not renewed.
       const isFree = this.watched.resourceVersion === "" || this.watched.isExpired;
       if (found.reason === "NotFound" && isFree) await this.take(undefined);
       return;
@@ -194,7 +194,7 @@ export class Lease {
     const { identity, namespace, name, kube, log, metrics } = this.options;
     const time = this.now();
     const before = lease === undefined ? {} : specOf(lease);
-    // Every taking is a new epoch, also by who held it before: its earlier self may still have writes on the way.
+    // Every take-over is a new epoch, also by the previous holder: its earlier process may still have writes in flight.
     const number = Math.max(before.leaseTransitions ?? -1, this.highestNumber) + 1;
     const spec = {
       ...before,

@@ -34,13 +34,13 @@ export interface BinderOptions extends BindOptions {
 const stepsMax = 400;
 const volumesEveryMs = 1_000;
 
-/** What is remembered of a BindRequest between turns, and may be lost: it only makes us patient. */
+/** In-memory state of a BindRequest between reconciles. Losing it only retries sooner. */
 interface RetryTimers {
   readonly uid: string;
   deviceSinceMs?: number;
   volumesSinceMs?: number;
   retryAtMs?: number;
-  /** Its pod is bound there, and that has still to be said. */
+  /** Its pod is bound to this node, and the status is not written yet. */
   boundTo?: string;
 }
 
@@ -81,7 +81,7 @@ export class BindReconciler {
     }
   }
 
-  /** A request has one turn at a time, so nothing of it is under way: from here on it may be gone. */
+  /** A request has one reconcile at a time, so no write of it is in flight: from here on it may be deleted. */
   private async release(request: KubeObject, cancel: Cancel): Promise<ReconcileResult> {
     const { finalizers = [], namespace = "", name } = request.metadata;
     if (!finalizers.includes(bindRequestFinalizer)) return undefined;
@@ -184,7 +184,7 @@ export class BindReconciler {
     return this.look(attempt, "pod", cancel, revision);
   }
 
-  /** The answer to a bind tells nothing of the pod, so the reservation is read. */
+  /** The answer to a bind does not contain the pod, so the reservation is read. */
   private async place(attempt: Attempt, intent: BindIntent, cancel: Cancel): Promise<ReconcileResult | "next"> {
     const { kube } = this.controllers;
     const outcome = await applyIntent(kube, intent, { cancel });
@@ -225,7 +225,7 @@ export class BindReconciler {
     const outcome = await applyIntent(this.controllers.kube, intent, { cancel });
     if (outcome.ok) {
       if (intent.type === "bind") {
-        // A gang runs when the last of it is bound: those who are next are bound before this one is spoken of.
+        // A gang runs when the last of its pods is bound: the other pods are bound before this one's status is written.
         attempt.patience.boundTo = intent.node;
         return { requeueAfterMs: 0 };
       }
@@ -426,7 +426,7 @@ export class BindReconciler {
   }
 }
 
-/** One turn of one BindRequest. */
+/** One reconcile of one BindRequest. */
 class Attempt {
   readonly key: string;
   readonly request: BindRequest;

@@ -243,7 +243,7 @@ export async function deleteExtendedClaim(call: BindCall, pod: Pod): Promise<Out
   return deleted.ok || deleted.reason === "NotFound" ? untold : deleted;
 }
 
-/** Whether the pod's volumes are there; where they wait for a node they are told which one. */
+/** Whether the pod's volumes are bound; those that wait for a node get the selected-node annotation. */
 export async function askForVolumes(
   call: BindCall,
   pod: Pod,

@@ -125,7 +125,7 @@ export class BinderCaches {
     };
   }
 
-  /** Whether our own writes tell more about the group than the caches have seen. */
+  /** Whether our own writes to the group are newer than the caches. */
   isAhead(group: string): boolean {
     return (
       this.pods.isAhead((pod) => isOf(pod, group)) ||

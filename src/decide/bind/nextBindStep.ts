@@ -45,13 +45,13 @@ export interface BindView {
   readonly isScalingUp: boolean;
   /** Device ids that other groups of the node report. */
   readonly otherDevices: ReadonlyMap<string, string>;
-  /** What this turn has made sure of already; asked for again after a restart, and harmless then. */
+  /** Steps that this reconcile has done already; repeated after a restart, and harmless then. */
   readonly done: ReadonlySet<"configured" | "claimed" | "volumes">;
-  /** Whether the pod was read from the API in this turn. */
+  /** Whether the pod was read from the API in this reconcile. */
   readonly hasLooked: boolean;
-  /** At which revision request and pod were last seen to be as they are here, in this turn. */
+  /** The revision at which request and pod were last confirmed, in this reconcile. */
   readonly confirmedAt: Revision | undefined;
-  /** Whether the GPUs of the node were counted from what the API has, in this turn. */
+  /** Whether the GPUs of the node were counted by a consistent read, in this reconcile. */
   readonly hasCounted: boolean;
   /** Since when we wait for the node to say which device it gave. */
   readonly waitingSinceMs: number | undefined;
@@ -188,7 +188,7 @@ function reserve(view: BindView, pod: Pod, group: string, { reservation: options
   const [found] = here;
   const sharers = view.sharers(group, node);
   if (sharers.length > 0 && (found === undefined || (!isBound(found) && !standsFor(found, sharers, group)))) {
-    // Who looks after the group makes one that asks for the device that they use.
+    // The group's own reconcile creates one that requests the device that these pods use.
     return { type: "wait", why: `the reservation of group ${group} was lost, and pods use its device` };
   }
   if (found === undefined) {

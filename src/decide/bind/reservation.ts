@@ -61,12 +61,12 @@ export const reservationDefaults: ReservationOptions = {
   allocationTimeoutMs: 40_000,
 };
 
-/** One name per node and group, so that two who reserve at once make one pod. Others derive the same. */
+/** One name per node and group, so that two concurrent creates make one pod. Other binders derive the same name. */
 export function reservationName(node: string, group: string): string {
   return `gpu-reservation-${sha256Hex(`${node}/${group}`, 8)}`;
 }
 
-/** The pod to create. It is born with its first holder. */
+/** The pod to create, with its first holder. */
 export function newReservation(about: {
   readonly node: string;
   readonly group: string;
@@ -132,7 +132,7 @@ export function holdersPatch(holders: ReadonlyMap<string, string>): JsonObject {
   return { metadata: { annotations: { [holdersAnnotation]: JSON.stringify(sorted) } } };
 }
 
-/** The device that its node gave it, once the node has said so. */
+/** Its device, once the node has reported it. */
 export function deviceOf(reservation: Pod): string | undefined {
   const device = reservation.metadata.annotations?.[annotationKeys.reservedGpu];
   return device === "" ? undefined : device;

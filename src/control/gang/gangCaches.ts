@@ -96,7 +96,7 @@ export class GangCaches {
   /** Only where this project's scheduler is switched on. */
   readonly podGroups: ObjectCache<Cached<PodGroup>> | undefined;
   readonly topologies: ObjectCache<Cached<Topology>> | undefined;
-  /** Has sets looked at again by their own turn. */
+  /** Enqueues sets in their own reconciler. */
   readonly setsAgain = new Channel();
   readonly picture: Picture<Presence>;
   readonly recorder: EventRecorder;
@@ -119,10 +119,10 @@ export class GangCaches {
 
   private readonly kinds: Record<string, PictureKind<Presence>> = {};
   private readonly followed: ObjectCache[] = [];
-  /** Told when an intent has ended that nothing else may tell of. */
+  /** Called when an intent has ended whose end no event may show. */
   private readonly open = new Map<string, () => void>();
   private readonly doubts = new Map<string, readonly Intent[]>();
-  /** By the UID of an object, then by turn: what could not be done for it. */
+  /** By the UID of an object, then by reconcile key: what could not be done for it. */
   private readonly failures = new Map<string, Map<string, readonly ReconcileFailure[]>>();
   /** Names of nodes that pods are bound to and that are known not to exist: deleted before our eyes, or absent by a fresh read. */
   private readonly goneNodes = new Set<string>();
@@ -201,7 +201,7 @@ export class GangCaches {
     return this.controllers.ports.clock.nowMs();
   }
 
-  /** How far each kind has been told: what it does not show up to there had not been made. */
+  /** The observed revision of each kind: a name that is missing there had not been created. */
   absentAt(): AbsentAt {
     const snapshot = this.picture.snapshot();
     return (kind) => snapshot.kind(kindOf(places[kind])).revision;
@@ -270,7 +270,7 @@ export class GangCaches {
     return this.accounts["Secret"]?.get(keyOf(set.metadata.namespace, name)) as Secret | undefined;
   }
 
-  /** What a turn could not do for an object. True if that is news. */
+  /** Records what a reconcile could not do for an object. True if that has changed. */
   noteFailures(uid: string, turnKey: string, failures: readonly ReconcileFailure[]): boolean {
     const ofObject = this.failures.get(uid) ?? new Map<string, readonly ReconcileFailure[]>();
     if (equalFields(ofObject.get(turnKey) ?? [], failures)) return false;
@@ -281,7 +281,7 @@ export class GangCaches {
     return true;
   }
 
-  /** One for each code, whichever turn met it. */
+  /** One for each code, whichever reconcile met it. */
   failuresOf(uid: string): readonly ReconcileFailure[] {
     const byTurn = [...(this.failures.get(uid) ?? [])].sort(([a], [b]) => (a < b ? -1 : 1));
     const byCode = new Map<string, ReconcileFailure>();

@@ -124,7 +124,7 @@ export function judgeGroupReplicas(
   return rest < groupMinAvailable(group.spec) ? [] : judged;
 }
 
-/** A world that was read again: everything about one replica of a set. */
+/** The result of a second read: everything about one replica of a set. */
 export interface FreshReplica extends ReplicaGangs {
   readonly pods: readonly Pod[];
   /** Nodes that looked lost were read again as well. */
@@ -132,8 +132,8 @@ export interface FreshReplica extends ReplicaGangs {
 }
 
 /**
- * The replica as its pods say it is now: each clique's condition is worked out again, so that a recovery that has not reached the
- * conditions counts as well. Times stay: a breach that goes on is as old as it is.
+ * The replica according to its pods: each clique's condition is computed again, so that a recovery that has not reached
+ * the conditions counts as well. Times stay: a continuing breach keeps its age.
  */
 export function withConditionsFromPods(fresh: FreshReplica, policy: FullLossPolicy, nowMs: number): FreshReplica {
   const cliques = fresh.cliques.map((clique): PodClique => {
@@ -216,7 +216,7 @@ function withSaid<T extends PodClique | PodCliqueScalingGroup>(
   return { ...object, status: { ...object.status, conditions } } as T;
 }
 
-/** Whether a group's status speaks of the group as it is: a person may have changed it, or sent it away, since. */
+/** Whether a group's status is of its current generation: it may have been changed or deleted since. */
 export function isStatusCurrent({ metadata, status }: PodCliqueScalingGroup): boolean {
   return status?.observedGeneration === metadata.generation;
 }

@@ -91,8 +91,8 @@ export type SetUpdateProgress = {
 };
 
 /**
- * A termination that was decided, and the very cliques that it ends. It is written before the first of them goes and stays until the
- * last has gone, so that who dies in between is found again and finishes it. Not in Grove.
+ * A decided termination, and the very cliques that it ends. It is written before the first of them is deleted and stays
+ * until the last is gone, so that after a crash the next leader finds and finishes it. Not in Grove.
  */
 export type GangTermination = {
   replicaIndex: number;

@@ -125,7 +125,10 @@ export function metadataPatch(stored: Known, wanted: NewObject): JsonObject | un
   return Object.keys(patch).length > 0 ? patch : undefined;
 }
 
-/** A merge patch that leaves exactly the wanted: what is stored and not wanted is taken away. Lists are replaced whole. */
+/**
+ * A merge patch that leaves exactly the wanted fields: stored ones that are not wanted are removed. Lists are replaced
+ * whole.
+ */
 export function replaced(wanted: object, stored: object): object {
   const patch: Record<string, unknown> = {};
   const [now, then] = [wanted as Record<string, unknown>, stored as Record<string, unknown>];
@@ -147,7 +150,7 @@ export const fromLabel = (name: string, label: string): EnvVar => ({
   valueFrom: { fieldRef: { apiVersion: "v1", fieldPath: `metadata.labels['${label}']` } },
 });
 
-/** What is said to every container, before what the user says: so that the user's values can refer to it. */
+/** Variables of every container, before the user's own: so that the user's values can refer to them. */
 export function withVariables(podSpec: PodSpec, own: readonly EnvVar[]): PodSpec {
   const names = new Set(own.map(({ name }) => name));
   const told = (container: Container): Container => ({

@@ -14,7 +14,7 @@ import { isForeignHash } from "../sets/hashes.ts";
 
 export interface CliqueUpdate {
   readonly progress: CliqueUpdateProgress | undefined;
-  /** Pods to take away now. */
+  /** Pods to delete now. */
   readonly victims: readonly Pod[];
 }
 
@@ -31,7 +31,7 @@ export function targetHash({ status, metadata }: PodClique): string | undefined 
 export const hashOf = (object: { metadata: { labels?: Record<string, string> } }): string | undefined =>
   object.metadata.labels?.[labels.templateHash];
 
-/** Whether the set's turn has come to this replica, or has passed it. */
+/** Whether the set's update has reached this replica, or has passed it. */
 export function isTurnOf(set: PodCliqueSet, setReplica: number): boolean {
   const progress = set.status?.updateProgress;
   if (progress === undefined || progress.updateEndedAt !== undefined) return true;
@@ -72,7 +72,8 @@ function beginUpdate(
   const hasOld = pods.some(isOld);
   if (realised === undefined && progress === undefined && !hasOld) return progress;
   if (isForeignHash(realised) || isForeignHash(template)) return progress;
-  // A create may land, or be shown, after all was said to be up to date: what an older leader had sent, or we ourselves. What the pods say wins.
+  // A create of an older leader, or of our own, may land or be observed after the update was recorded as complete. The
+  // pods win over the record.
   const hasLate = hasOld && isNoted && !isOnDelete;
   if (progress === undefined && realised === generation && !hasLate) return progress;
   if (progress?.podCliqueSetGenerationHash === generation) {

@@ -1,4 +1,4 @@
-/** What a PodClique wants done: its claims, as many pods as it asks for, their gates, its update, and what is said about it. */
+/** What a PodClique needs: its claims, its number of pods, their gates, its update, and its status. */
 import { finalizers, gangGate, labels } from "../../../model/gang/keys.ts";
 import { podsInReach } from "../../../model/gang/reach.ts";
 import { cliqueNamed, groupReplicaOf, groupsOf, schedulerOf, setReplicaOf } from "../../../model/gang/setFacts.ts";
@@ -34,7 +34,7 @@ export interface CliqueSnapshot {
   readonly replica: () => Pick<ReplicaGangs, "groups" | "cliques">;
   /** Whether a pod of this name was decided on and has not been shown yet. */
   readonly isComing: (podName: string) => boolean;
-  /** Whether a pod that is still shown was taken away by us. */
+  /** Whether a pod that the cache still shows was deleted by us. */
   readonly isGone: (podName: string) => boolean;
   /** Whether anything at all has the name of a pod. */
   readonly isTaken: (podName: string) => boolean;
@@ -195,7 +195,7 @@ function scale(draft: GangDraft, picture: CliqueSnapshot, { set, place, pods, is
   if (active.length < wanted) draft.wait(`${wanted - active.length} pods of ${clique.metadata.name} are not there yet`);
 }
 
-/** No more creates than this in one turn; when they are shown there is another one. */
+/** No more creates than this in one reconcile; their events start the next one. */
 const createsMax = 500;
 
 /** More attempts than that are never on their way for one number. */

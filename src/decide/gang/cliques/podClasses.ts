@@ -40,7 +40,7 @@ export interface PodCounts {
   /** Have a node that runs them: neither on their way out nor lost with their node. */
   readonly scheduled: number;
   readonly gated: number;
-  /** Scheduled, and nothing speaks against them. */
+  /** Scheduled, and ready or still starting. */
   readonly readyOrStarting: number;
   /** Had a node and lost it, whether or not they were asked to go since. */
   readonly lostWithNode: number;

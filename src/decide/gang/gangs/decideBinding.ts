@@ -39,7 +39,7 @@ export function decideBinding(picture: BindingSnapshot, nowMs: number): GangDeci
         : compareTopology(picture, scheduler, reference.topologyReference),
     );
   }
-  // What is being made is spoken of when it is seen.
+  // The status follows when the created object is observed.
   if (draft.intents.length > 0) return draft.decision();
   const unusable = references.filter(({ schedulerName }) => !isUsable(schedulerName));
   for (const { schedulerName, topologyReference } of unusable) {

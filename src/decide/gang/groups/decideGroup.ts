@@ -77,7 +77,8 @@ export function decideGroup(picture: GroupSnapshot, nowMs: number): GroupDecisio
   const ends: number[] = [];
   if (open.length === 0 && !isRunning(update.progress)) {
     for (const { index, verdict } of judgeGroupReplicas(group, replicas, policyOf(picture, set), nowMs)) {
-      // The record stands in the status: what else that says must be of the same group. This turn says it, the next one ends.
+      // The record is part of the status, so the rest of the status must be of the same generation. This reconcile
+      // writes it, the next one terminates.
       if (verdict.verdict === "end" && isStatusCurrent(group)) ends.push(index);
       else if (verdict.verdict === "wait") {
         draft.wakeAt(verdict.untilMs);
@@ -97,7 +98,7 @@ function policyOf(
   return { set, policy: settings.fullLossPolicy };
 }
 
-/** Goes on with what is on record, and answers with what is not over. */
+/** Continues recorded terminations, and returns those that are not over. */
 function finishTerminations(
   draft: GangDraft,
   group: PodCliqueScalingGroup,
@@ -115,7 +116,7 @@ function finishTerminations(
   });
 }
 
-/** Takes away the cliques of each record by UID. A record is over when none of them is left. */
+/** Deletes the cliques of each record by UID. A record is over when none of them is left. */
 export function removeRecorded(
   draft: GangDraft,
   records: readonly GangTermination[] | undefined,

@@ -14,7 +14,7 @@ import type { GroupHome, GroupReplica } from "./groupFacts.ts";
 export interface GroupUpdate {
   readonly progress: GroupUpdateProgress | undefined;
   readonly realised: string | undefined;
-  /** Replicas to take away, to be put on record. */
+  /** Replicas to delete, to be recorded first. */
   readonly terminations: readonly GangTermination[];
 }
 
@@ -33,7 +33,7 @@ export function groupUpdate(
   // A group that is new, or was another operator's, is what it is; unless its template was changed before its first look.
   const isNew = realised === undefined && progress === undefined && !replicas.some(({ isOld }) => isOld);
   if (isNew || isForeignHash(realised)) return { ...idle, realised: generation };
-  // A clique may be shown, or its create may land, after all was said to be up to date.
+  // A clique may be observed, or its create may land, after the update was recorded as complete.
   const hasLate =
     generation === generationHash(home.set) &&
     strategyOf(home.set) !== "OnDelete" &&

@@ -67,7 +67,7 @@ export function decideReplica(picture: ReplicaSnapshot, nowMs: number): ReplicaD
   if (problem !== undefined) draft.wait(problem);
   const record = (set.status?.gangTerminations ?? []).filter(({ replicaIndex }) => replicaIndex === setReplica);
   removeRecorded(draft, record, picture.cliques, () => {});
-  // Who uses a claim is made after it.
+  // Users of a claim are created after it.
   if (problem === undefined) {
     syncCliques(draft, picture);
     syncGroups(draft, picture);

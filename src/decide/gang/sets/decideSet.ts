@@ -1,4 +1,4 @@
-/** What a PodCliqueSet wants done as a whole: account and token, what is too much, its update, and what is said about it. */
+/** What a PodCliqueSet needs as a whole: account and token, excess to delete, its update, and its status. */
 import { finalizers, labels } from "../../../model/gang/keys.ts";
 import { limitOf, replicasInReach } from "../../../model/gang/reach.ts";
 import {
@@ -92,7 +92,7 @@ export function decideSet(picture: SetSnapshot, nowMs: number): GangDecision {
 
 const limitCode = "ERR_REPLICAS_LIMITED";
 
-/** Said as an event when it begins or changes; the status keeps it. */
+/** An Event when the limit begins or changes; the status keeps it. */
 function sayLimit(draft: GangDraft, set: PodCliqueSet, limit: string): void {
   draft.wait(limit);
   const isSaid = set.status?.lastErrors?.some(({ code, description }) => code === limitCode && description === limit);

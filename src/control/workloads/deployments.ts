@@ -16,7 +16,7 @@ import { addOwnerController, type Told } from "./ownerReconciler.ts";
 import { dependentSource, isTelling, normal, warning } from "./podOwner.ts";
 import type { WorkloadCaches } from "./workloadCaches.ts";
 
-/** Turns Deployments into ReplicaSets. */
+/** Reconciles Deployments into ReplicaSets. */
 export function addDeployments(controllers: Controllers, room: WorkloadCaches): void {
   const { desk, pods, deployments, replicaSets } = room;
   const recorder = room.recorder("deployment-controller");

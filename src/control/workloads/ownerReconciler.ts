@@ -21,11 +21,11 @@ export interface OwnerController {
   readonly sources: readonly Source[];
   /** Reads the caches and decides, all in one go: nothing else happens in between. */
   decide(owner: KubeObject, nowMs: number): Told;
-  /** Comes first in every turn: what the key needs beyond its owner, which may be gone. */
+  /** Runs first in every reconcile: what the key needs beyond its owner, which may be gone. */
   before?(key: string, turn: ReconcileContext): Promise<ReconcileResult>;
 }
 
-/** A decision, and who wants to know what came of it. */
+/** A decision, and a callback for its outcome. */
 export interface Told extends Decision {
   readonly tell?: (committed: readonly Committed[]) => void;
 }
@@ -36,7 +36,10 @@ const turnsAtOnce = 16;
 /** A quota that is full or a webhook that refuses is asked again at least this often. */
 const backoff = { baseMs: 5, maxMs: 30_000 };
 
-/** Turns for the objects of a kind: wait until our own writes are seen, decide, look again if it matters, write, tell. */
+/**
+ * Reconciles the objects of a kind: wait until our own writes are observed, decide, read again before deletes, write,
+ * report.
+ */
 export function addOwnerController(
   controllers: Controllers,
   desk: InFlightWrites,

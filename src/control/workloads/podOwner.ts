@@ -1,4 +1,4 @@
-/** What the controllers have in common that own pods: what wakes them, and what they tell about their pods. */
+/** What controllers that own pods have in common: their sources, and the Events about their pods. */
 
 import { keyOf } from "../../model/intent.ts";
 import type { Known } from "../../model/objects/draft.ts";
@@ -78,7 +78,7 @@ export function warning(reason: string, action: string, note: string): EventNote
   return { type: "Warning", reason, action, note };
 }
 
-/** The API refused what was wanted and will refuse it again: worth telling, unlike a lost race. */
+/** A permanent refusal of the API: worth an Event, unlike a conflict. */
 export function isTelling(outcome: Committed["outcome"]): outcome is Refusal {
   if (outcome.ok || (outcome.reason !== "Forbidden" && outcome.reason !== "Invalid")) return false;
   // In a terminating namespace nothing can be created, and no Event is needed.

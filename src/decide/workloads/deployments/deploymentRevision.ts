@@ -58,7 +58,7 @@ function numberOf(text: string | undefined): number | undefined {
   return text === undefined || !/^-?[0-9]+$/.test(text) ? undefined : Number(text);
 }
 
-/** What the Deployment tells its sets about its own size, so that a later change of size shows. */
+/** The Deployment's size, recorded on its sets, so that a later change of size is visible. */
 export function sizeAnnotations(deployment: Deployment): Record<string, string> {
   const replicas = deployment.spec?.replicas ?? 1;
   const { maxSurge } = sizeLimits(deployment);

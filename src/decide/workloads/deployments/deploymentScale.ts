@@ -66,7 +66,7 @@ function shrinkOld(sizes: Sizes, deployment: Deployment, present: ReplicaSet, ol
   }
 }
 
-/** Whether the Deployment's size has changed since its sets were told. */
+/** Whether the Deployment's size has changed since it was recorded on its sets. */
 export function isResized(deployment: Deployment, sets: readonly ReplicaSet[]): boolean {
   const replicas = deployment.spec?.replicas ?? 1;
   return sets.some((set) => {

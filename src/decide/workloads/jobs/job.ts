@@ -130,7 +130,10 @@ class Run {
     if (!this.draft.has(pod)) this.draft.remove(pod, why);
   }
 
-  /** Sent away by the Job itself, so not a failure: the pod lets go uncounted first, and leaves in the next turn. */
+  /**
+   * Deleted by the Job itself, so not a failure: the pod first loses its finalizer uncounted, and is deleted in the
+   * next reconcile.
+   */
   dismiss(pod: Pod, why: string): void {
     if (isTracked(pod)) letGo(this.draft, pod, why);
     else this.removePod(pod, why);
@@ -237,7 +240,7 @@ class Run {
     }
     let conditions = this.suspension(status);
     if (verdict !== undefined && this.stored === undefined) conditions = this.with(conditions, verdict);
-    // The end is said last: when every pod has stopped and every pod is counted.
+    // The final condition is set last: when every pod has stopped and every pod is counted.
     const isQuiet = this.active.length === 0 && this.terminating.length === 0 && !this.pods.some(isTracked);
     if (this.stored !== undefined && isQuiet && tally.isSettled) {
       const type = this.stored.type === "SuccessCriteriaMet" ? "Complete" : "Failed";

@@ -13,7 +13,7 @@ import { failureAction, hasFailed } from "./jobFailure.ts";
 import { countOf, failureCountKey, type IndexSet, indexOf, isIndexed, parseIndexes } from "./jobIndexes.ts";
 
 export const trackingFinalizer = "batch.kubernetes.io/job-tracking";
-/** The lists in the status stay short enough to store; the rest waits for the next turn. */
+/** The lists in the status stay short enough to store; the rest waits for the next reconcile. */
 const uncountedMax = 500;
 
 export interface Tally {

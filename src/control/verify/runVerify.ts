@@ -20,7 +20,7 @@ import { type Taken, type TakeOptions, takeSnapshot, withKind } from "./takeSnap
 export interface VerifyPorts {
   readonly kube: KubeApi;
   readonly clock: Clock;
-  /** Only goes forwards, whatever happens to the clock on the wall. */
+  /** Monotonic, whatever happens to the wall clock. */
   readonly monotonicMs: () => number;
 }
 
@@ -36,7 +36,7 @@ export interface RunOptions {
    * report with it. A single call has its own limit, which is the client's.
    */
   readonly overrunMs?: number;
-  /** Told of every look that was not the last. */
+  /** Called for every attempt that was not the last. */
   readonly attempt?: (line: AttemptLine) => void;
 }
 

@@ -23,8 +23,8 @@ export function pathOf(hook: AdmissionHook): string {
 }
 
 /**
- * What tells an API server to ask the hooks of these components: one object for each component and type. Every field that a server would
- * fill in is written out, so that what was stored can be compared with what is wanted.
+ * The webhook configurations of these components: one object for each component and type. Every field that a server
+ * would default is written out, so that the stored object can be compared with the wanted one.
  */
 export function webhookConfigurations(components: readonly Component[], place: WebhookPlace): NewObject[] {
   return components.flatMap(({ name, hooks = [] }) =>

@@ -336,7 +336,7 @@ function isTaken(pod: Pod): boolean {
   return !isWarm(pod);
 }
 
-/** GPUs of reservations that are being prepared and have no pod yet: free to see, and spoken for. */
+/** GPUs of reservations that are being prepared and have no pod yet: free on the node, and committed. */
 function promised({ input, type, perNode, podKeys }: Question): number {
   let gpus = 0;
   for (const { status, gpuType, gpuCount, podName, namespace } of input.reservations) {

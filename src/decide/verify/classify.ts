@@ -1,4 +1,4 @@
-/** Why a pod has no node, as far as a snapshot can tell. */
+/** Why a pod has no node, as far as a snapshot shows. */
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { claimOfPod, claimsByKey } from "./claims.ts";
 import { type ClusterSnapshot, isServed } from "./clusterSnapshot.ts";

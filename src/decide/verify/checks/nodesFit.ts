@@ -17,7 +17,7 @@ export const nodesFit: Check = {
     for (const pod of tally.pods) {
       if (!isBound(pod) || isFinished(pod) || pod.metadata.annotations?.[mirrorAnnotation] !== undefined) continue;
       const node = nodes.get(pod.spec?.nodeName ?? "");
-      if (node === undefined) continue; // S2 tells of it.
+      if (node === undefined) continue; // Reported by S2.
       looked++;
       const problem = misfit(pod, node);
       if (problem !== undefined) evidence.push({ object: podName(pod), problem });

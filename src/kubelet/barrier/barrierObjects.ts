@@ -16,7 +16,7 @@ export const shortGpus = 3;
 export const gangSize = shortGpus + 1;
 
 export interface Barrier {
-  /** Tells one run from another; part of every name. */
+  /** Identifies the run; part of every name. */
   readonly id: string;
   readonly nowMs: number;
 }

@@ -26,7 +26,7 @@ import {
 } from "./barrierObjects.ts";
 
 export interface ProofOptions {
-  /** Tells one run from another. */
+  /** Identifies the run. */
   readonly id: string;
   /** For how long no member may be bound. */
   readonly holdMs?: number;
@@ -40,7 +40,7 @@ const namespaces = { group: "", version: "v1", plural: "namespaces" } as const;
 const nodes = { group: "", version: "v1", plural: "nodes" } as const;
 const pods = { group: "", version: "v1", plural: "pods" } as const;
 const pollMs = 250;
-/** A refused scheduler has said what it thinks; until then it is given this long. */
+/** A scheduler that has refused the gang has decided; until then it has this long. */
 const holdMsDefault = 4_000;
 const bindMsDefault = 30_000;
 

@@ -1,6 +1,6 @@
 /**
- * A node's lease: the cheap heartbeat, and the right to speak for the node. Who does not hold it leaves the node and
- * its pods alone, so that two simulators can share a cluster.
+ * A node's lease: the cheap heartbeat, and the right to simulate the node. A process that does not hold it leaves the
+ * node and its pods alone, so that two simulators can share a cluster.
  */
 import type { Lease } from "../../model/kubernetes.generated.ts";
 import { seededFraction } from "../../model/values/seeded.ts";
@@ -8,7 +8,7 @@ import { formatMicroTime, timeToMs } from "../../model/values/time.ts";
 import { leaseRef, type Next } from "./nodeWrite.ts";
 
 export interface LeaseOptions {
-  /** Who we are; two simulators must not share a name. */
+  /** Our identity; two simulators must not share a name. */
   readonly holder: string;
   readonly leaseSeconds: number;
   readonly clusterSeed: string;
@@ -103,7 +103,7 @@ export function nextForLease(
   };
 }
 
-/** Whether the lease says that we speak for the node. */
+/** Whether the lease says that we simulate the node. */
 export function holdsLease(lease: Lease | undefined, holder: string, nowMs: number): boolean {
   const spec = lease?.spec;
   const renewedMs = timeToMs(spec?.renewTime);

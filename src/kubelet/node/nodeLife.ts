@@ -27,7 +27,7 @@ export interface NodeInput {
   readonly node: Node;
   readonly sim: SimNode;
   readonly lease: Lease | undefined;
-  /** Whether this process has written the lease; true where it need not be told apart. */
+  /** Whether this process has written the lease; true where that does not matter. */
   readonly leaseIsTaken?: boolean;
   readonly faults: readonly Fault[];
   /** The pods of this node, asked for only when a decision needs them. */
@@ -69,7 +69,7 @@ export function nextForNode(input: NodeInput): NodeNext {
   const writes: NodeWrite[] = [...lease.writes];
   if (!lease.held) return { writes, ...wake(lease.wakeAtMs, state.nextMs), held: false, state };
   const metadata = metadataWrites(input, state);
-  // That patch gives the object a new version, on which the status is decided in the next turn.
+  // That patch gives the object a new version, on which the status is decided in the next reconcile.
   if (metadata.length > 0) {
     return { writes: [...writes, ...metadata], ...wake(lease.wakeAtMs, nowMs), held: true, state };
   }
@@ -120,7 +120,7 @@ function nextStatus(node: Node, sim: SimNode, state: NodeState, nowMs: number): 
   return status;
 }
 
-/** The plugin speaks for its own resources only; cpu, memory and what users have added stay. */
+/** The plugin manages its own resources only; cpu, memory and resources added by users stay. */
 function withoutDevices(amounts: Readonly<Record<string, string>>, cuts: boolean): Record<string, string> {
   const rest: Record<string, string> = {};
   for (const [name, amount] of Object.entries(amounts)) {

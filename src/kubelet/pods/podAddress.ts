@@ -1,4 +1,6 @@
-/** Addresses of pods: the lowest free one of the node's range, read from who has one. The range ends where it ends. */
+/**
+ * Addresses of pods: the lowest free one of the node's CIDR, from the pods that have one. A full CIDR gives no more.
+ */
 
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import { formatIp, maskNetwork, parseCidr, parseIp } from "../../model/values/ipAddress.ts";

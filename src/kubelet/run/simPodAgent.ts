@@ -20,8 +20,8 @@ export interface AgentContext {
 }
 
 /**
- * Speaks for the containers of simulated nodes: logs, commands and usage that follow from the objects. Nothing runs on the
- * machine, whatever is asked.
+ * Answers for the containers of simulated nodes: logs, commands and usage derived from the objects. Nothing runs on the
+ * machine.
  */
 export class SimPodAgent implements PodAgent {
   private world: AgentContext | undefined;

@@ -24,7 +24,7 @@ export class Wakes implements Source {
   private armedMs = Number.POSITIVE_INFINITY;
   private disarm: () => void = () => {};
 
-  /** Keys that are woken go before those of a lower priority, also when they were waiting for their turn already. */
+  /** Woken keys are before those of a lower priority, also when they were queued already. */
   constructor(clock: Clock, priority = 0) {
     this.clock = clock;
     this.priority = priority;

@@ -364,7 +364,7 @@ function typeName(value: Json): string {
   return typeof value;
 }
 
-/** jq goes over the right side first; for the results that stages look at the order does not matter. */
+/** jq evaluates the right side first; for the results that stages use the order does not matter. */
 function binary(left: Filter, right: Filter, combine: (a: Json, b: Json) => Json): Filter {
   return (input) => right(input).flatMap((b) => left(input).map((a) => combine(a, b)));
 }

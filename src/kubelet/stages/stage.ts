@@ -1,6 +1,6 @@
 /**
- * KWOK's Stage objects: read, checked and compiled once. Everything that KWOK finds out when a stage is first used is
- * found out here, and told with the stage's name.
+ * KWOK's Stage objects: read, checked and compiled once. Every error that KWOK finds when a stage is first used is
+ * found here, and reported with the stage's name.
  */
 import { parseAllDocuments } from "yaml";
 import { type CelProgram, compile } from "../../cel/cel.ts";

@@ -1,6 +1,6 @@
 import type { Status } from "./objects/status.ts";
 
-/** What came of a call. The world saying no is data; every reason has its own meaning for who asked. */
+/** The outcome of a call. A refusal is data; every reason has its own meaning for the caller. */
 export type Outcome<T> = { readonly ok: true; readonly value: T } | Refusal;
 
 export interface Refusal {
@@ -26,7 +26,7 @@ export type RefusalReason =
   | "Unauthorized"
   /** Busy, or a disruption budget: try later. The write did not happen. */
   | "TooManyRequests"
-  /** The server did not do it and said so (503, connection refused). */
+  /** The server did not do it and reported so (503, connection refused). */
   | "Unavailable"
   /** The write may have happened and may still happen: time-out, broken connection, 5xx after sending. */
   | "Unknown"
@@ -50,7 +50,7 @@ export function refused(
   return { ok: false, reason, message, ...more };
 }
 
-/** What a Status of the API means for who asked. */
+/** What a Status of the API means for the caller. */
 export function refusalOf(status: Status): Refusal {
   const retrySeconds = status.details?.retryAfterSeconds ?? 0;
   const more = { status, ...(retrySeconds > 0 ? { retryAfterMs: retrySeconds * 1000 } : {}) };

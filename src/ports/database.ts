@@ -2,7 +2,7 @@ import type { CloudIdentity } from "../model/inventory/cloud.ts";
 import type { AvailabilityNumbers, DiskRow, DriftEvent, GpuTypeRow, ReservationRow } from "../model/inventory/rows.ts";
 import type { DiskWrite, SnapshotBase, TypeWrite, WriteOutcome } from "../model/inventory/writes.ts";
 
-/** What the database said: an answer, or why there is none. Nothing here throws on a database that is down. */
+/** The answer of the database, or why there is none. Nothing here throws on a database that is down. */
 export type Answer<T> =
   | { readonly ok: true; readonly value: T }
   | {

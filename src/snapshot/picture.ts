@@ -23,14 +23,14 @@ import { countedValues, createSnapshot } from "./snapshot.ts";
 /** A kind in a picture: its table, and what its objects hold. */
 export interface PictureKind<V> {
   readonly table: KindTable;
-  /** Pure: what an object holds depends on the object alone, so it can be worked out again when the object goes. */
+  /** Pure: what an object holds depends on the object alone, so it can be computed again when the object is deleted. */
   readonly effects?: (object: KubeObject) => readonly Effect<V>[];
 }
 
 export interface PictureOptions<V> {
   /** Whether two values of one key are the same; by default as JSON. */
   readonly isSame?: (a: V, b: V) => boolean;
-  /** Told of every key whose values may have changed, for who keeps packed arrays. */
+  /** Called for every key whose values may have changed, for users that keep packed arrays. */
   readonly onEffect?: (key: string) => void;
   /**
    * Called for every state that an intent enters. An end without an event (a list lacks an object that was never
@@ -156,7 +156,7 @@ export class Picture<V = never> {
     return this.ledger.stateOf(intentId(intent));
   }
 
-  /** The values that a key has or may have now; see Snapshot.values. For who follows `onEffect`. */
+  /** The values that a key has or may have now; see Snapshot.values. For users of `onEffect`. */
   values(key: string): readonly V[] {
     return countedValues(this.held.get(key), this.ledger.valuesAt(key), this.isSame);
   }

@@ -30,7 +30,10 @@ export function groupResourceText({ group, resource }: GroupResource): string {
   return group === "" ? resource : `${resource}.${group}`;
 }
 
-/** The API said no. Thrown inside the API server, where a refusal can come from any depth; the edge turns it into data. */
+/**
+ * A refusal of the API. Thrown inside the API server, where a refusal can come from any depth; the edge turns it into
+ * data.
+ */
 export class StatusError extends Error {
   readonly status: Status;
 

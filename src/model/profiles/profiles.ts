@@ -68,7 +68,7 @@ export function parsePool(text: string, profiles: Profiles): Pool {
   return { name, profile, count: Number(match[3]) };
 }
 
-/** Pools are told apart by name: two of one name would be the same nodes. */
+/** Pools are distinguished by name: two of one name would be the same nodes. */
 export function parsePools(texts: readonly string[], profiles: Profiles): Pool[] {
   const pools = texts.map((text) => parsePool(text, profiles));
   const twice = pools.find(({ name }, at) => pools.some((other, before) => before < at && other.name === name));

@@ -20,7 +20,7 @@ export type QueueSpec = {
   parentQueue?: string;
   /** The definition leaves it open, the hook demands it. */
   resources?: QueueResources;
-  /** Who gets of the surplus first. */
+  /** Higher gets of the surplus first. */
   priority?: number | null;
   preemptMinRuntime?: string | null;
   reclaimMinRuntime?: string | null;
@@ -102,7 +102,7 @@ function wrongAmounts(field: string, amounts: QueueResource | null | undefined):
   return errors;
 }
 
-/** Why a queue may not go yet, or nothing. Its status may not have heard yet of a queue that was made below it. */
+/** Why a queue may not be deleted yet, or undefined. Its status may lag behind a queue that was created below it. */
 export function whyQueueMustStay({ metadata, status }: Queue, others: readonly Queue[]): string | undefined {
   const below = others.filter(({ spec }) => spec?.parentQueue === metadata.name).map((each) => each.metadata.name);
   const children = [...new Set([...(status?.childQueues ?? []), ...below])].sort();

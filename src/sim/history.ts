@@ -60,7 +60,7 @@ export interface CallRecord {
   readonly sentUs: number;
   /** The author's own clock when it sent. */
   readonly sentOwnMs: number;
-  /** The newest state of the object that the author had been told of when it asked. */
+  /** The newest state of the object that the author had observed when it sent the call. */
   readonly seen: Seen | undefined;
   readonly preconditions: { readonly uid?: string; readonly resourceVersion?: string };
   /** What a create asks for. */

@@ -60,7 +60,7 @@ export async function runSeed(scenario: Scenario, seed: number, script?: readonl
 const tripwires = new Tripwires();
 let armed = 0;
 
-/** Runs seeds with the tripwires armed. Between two batches the event loop has its turn. */
+/** Runs seeds with the tripwires armed. Yields to the event loop between two batches. */
 export async function withTripwires<T>(run: () => Promise<T>): Promise<T> {
   armed++;
   try {

@@ -22,7 +22,7 @@ export interface SeedsResult {
   readonly hash: string;
 }
 
-/** So many seeds before the event loop has its turn. */
+/** So many seeds before a yield to the event loop. */
 const batch = 20;
 
 /** Plays seeds one after another. */

@@ -57,7 +57,7 @@ export class Tripwires {
     this.replace(process, "uptime", trip("process.uptime"));
     for (const name of ["randomUUID", "getRandomValues"]) this.replace(globalThis.crypto, name, trip(`crypto.${name}`));
     for (const name of cryptoNames) this.replace(nodeCrypto, name, trip(`node:crypto ${name}`));
-    // Who has imported a name of a built-in module gets the wire too.
+    // A name imported from a built-in module gets the wire too.
     syncBuiltinESMExports();
   }
 

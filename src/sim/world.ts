@@ -148,7 +148,7 @@ export class World {
   static async create(scenario: Scenario, seed: number, script?: readonly Decision[]): Promise<World> {
     const components = scenario.components ?? [];
     const all = [...components.flatMap((part) => part.definitions ?? []), ...(scenario.definitions ?? [])];
-    // Two components may bring the same kind: scheduler and binder both speak of BindRequests.
+    // Two components may bring the same kind: scheduler and binder both define BindRequests.
     const definitions = [...new Map(all.map((definition) => [definition.metadata.name, definition])).values()];
     const world = new World(scenario, new Chance(seed, script), withoutListeners(await registryWith(definitions)));
     await scenario.setUp?.(world.kube);
@@ -246,7 +246,10 @@ export class World {
     return this.hasEnded;
   }
 
-  /** A process that asks and asks within one step never lets time pass. Told from a slow one by sheer number. */
+  /**
+   * A process that calls without end within one step never lets time pass. Distinguished from a slow one by sheer
+   * number.
+   */
   private count(actor: Actor): void {
     if (++this.asked < askedMax) return;
     this.fail("I17", "time passes", `${actor.name} asked its ports ${askedMax} times in one step`);
@@ -413,7 +416,7 @@ export class World {
     return Math.max(this.commitRevision[low - 1] ?? 0, this.core.store.compactedRevision, 1);
   }
 
-  // --- what the invariants are told
+  // --- the input of the invariants
 
   sent(call: CallRecord): void {
     for (const { invariant, checks } of this.checks) {
@@ -442,7 +445,7 @@ export class World {
     this.history.add({ what: "fault", atUs: this.nowUs, actor, text });
   }
 
-  /** The first violation is the one that is told. */
+  /** The first violation is the one that is reported. */
   fail(invariant: string, fact: string, detail: string): void {
     this.violation ??= { invariant, fact, detail, atUs: this.nowUs, revision: this.core.store.revision };
   }

@@ -136,7 +136,7 @@ export const reservationsOutliveTheirUsers: Invariant = {
   },
 };
 
-/** Two reservations of one group would hold two GPUs, and half of its users would be told the wrong one. */
+/** Two reservations of one group would hold two GPUs, and half of its users would get the wrong one. */
 export const oneReservationPerGroup: Invariant = {
   id: "I3",
   fact: "a node has one reservation for a group",
@@ -156,7 +156,7 @@ export const oneReservationPerGroup: Invariant = {
   }),
 };
 
-/** Of what was asked for, all is done or refused, and what is done is true: also what the container is told. */
+/** Every request is carried out or refused, and a success is true: also the devices that the container gets. */
 export const requestsEnd: Invariant = {
   id: "I11",
   fact: "every BindRequest ends: its pod is bound and finds its devices, or it has failed for good",

@@ -31,7 +31,7 @@ export const gpuLabels: Scenario = {
   name: "gpu-labels",
   about: "a controller labels nodes with their GPUs while a technician swaps them",
   setUp: async (kube) => {
-    // A world begins empty: the lease needs its namespace.
+    // A scenario begins with an empty store: the lease needs its namespace.
     await kube.create({ group: "", version: "v1", plural: "namespaces" }, plain("Namespace", "default"));
     await kube.create(nodes, plain("Node", "n1"));
     await kube.create(nodes, plain("Node", "n2"));

@@ -109,7 +109,7 @@ export const gatesWaitForTheGang = (held: Held): Invariant => ({
   },
 });
 
-/** What processes were told of objects, and until when that was the newest they knew. */
+/** What processes have observed of objects, and until when that was the newest they knew. */
 class ToldStates {
   readonly #nowUs: () => number;
   readonly #states = new Map<string, { readonly atUs: number; readonly object: KubeObject | undefined }[]>();
@@ -363,7 +363,7 @@ function isDeletionBegun({ type, event }: Commit): boolean {
   );
 }
 
-/** I7 for what goes in steps. */
+/** I7 for terminations in steps. */
 export const endsTheSameObject = (held: Held): Invariant => ({
   id: "I7",
   fact: "a delete begins the end of the UID that its author had seen under that name",
@@ -378,7 +378,7 @@ export const endsTheSameObject = (held: Held): Invariant => ({
   }),
 });
 
-/** I13 for what goes in steps. */
+/** I13 for terminations in steps. */
 export const endsWhatItLookedAt = (held: Held): Invariant => ({
   id: "I13",
   fact: "a delete begins the end of the very version that its author had looked at",
@@ -393,7 +393,7 @@ export const endsWhatItLookedAt = (held: Held): Invariant => ({
   }),
 });
 
-/** I19: our own writes count from the moment we were told of them. */
+/** I19: own writes count from the moment they are acknowledged. */
 export const ownPodsOfCliquesCount = (held: Held): Invariant => ({
   id: "I19",
   fact: "no pod is created for a clique by an operator that knows of enough pods of it",
@@ -434,7 +434,7 @@ export const ownPodsOfCliquesCount = (held: Held): Invariant => ({
   },
 });
 
-/** I22: who writes what it saw of an older clique says something about a newer one that it does not know. */
+/** I22: a status computed from an older generation must not be written to a newer one. */
 export const statusIsOfItsObject = (held: Held): Invariant => ({
   id: "I22",
   fact: "a status is written on the very generation of a clique or group that it describes",

@@ -31,10 +31,10 @@ import {
   setsOf,
 } from "./podSetObjects.ts";
 
-/** A turn takes one step; the next step is decided on the picture as it is then. */
+/** A reconcile takes one step; the next step is decided on the snapshot then. */
 const nextStep: ReconcileResult = { requeueAfterMs: 5 };
 
-/** A turn, and the key of the set that it is for. */
+/** A reconcile, and the key of its set. */
 interface SetReconcile extends ReconcileContext {
   readonly key: string;
 }
@@ -88,7 +88,7 @@ export class PodSets {
         if (state !== "observed" && state !== "rejected" && state !== "abandoned") return;
         this.open.delete(id);
         this.kept.delete(id);
-        // What was refused is for the turn that sent it: waking it here would try again at once, for ever.
+        // A refusal is for the reconcile that sent the write: enqueuing it here would retry at once, for ever.
         if (setKey !== undefined && state === "observed") controller.queue.add(setKey);
       },
     });
@@ -96,7 +96,7 @@ export class PodSets {
       cache.onChanges((changes, isNewList) => this.picture.observed(cache.kind, changes, isNewList));
     }
     this.pods.onEvent((event) => this.counter.told(event.type, event.object));
-    // Who does not lead cannot end what is in doubt; it goes on counting, for when it leads again.
+    // A follower cannot resolve unknown outcomes; they still count, for when it leads again.
     ports.observe("kept", {
       ids: () => (controllers.lease?.epoch === undefined ? this.picture.unknownIntents() : [...this.kept]),
     });
@@ -126,7 +126,7 @@ export class PodSets {
     return marked ?? this.reportStatus(set, shown.length, turn);
   }
 
-  /** Pods that we were told we made, and that the watch has not shown yet. */
+  /** Pods whose create was acknowledged, and that the watch has not shown yet. */
   private madeUnseen(setKey: string): KubeObject[] {
     if (this.mistake !== undefined) return [];
     const made: KubeObject[] = [];

@@ -2,7 +2,7 @@ import type { KubeObject } from "../../model/objects/object.ts";
 import type { Commit } from "../history.ts";
 import type { Invariant } from "../invariant.ts";
 
-/** Invariants that hold for any controller. They are told who is held to them: people may be careless. */
+/** Invariants that hold for any controller. `Held` selects the actors they apply to: users may be careless. */
 export type Held = (actor: string) => boolean;
 
 /** I5: what a controller changes is what it had seen; a change in between is a conflict. */
@@ -33,7 +33,7 @@ export const destroysTheSameObject = (held: Held): Invariant => ({
   }),
 });
 
-/** I13: who relies on an object writes to it first, so a delete must name the version that was looked at. */
+/** I13: a process that relies on an object writes to it first, so a delete must carry the version that was read. */
 export const destroysWhatItLookedAt = (held: Held, { withGrace = false } = {}): Invariant => ({
   id: "I13",
   fact: "a delete hits the very version that its author had looked at",
@@ -71,7 +71,7 @@ export const neverGoesBack: Invariant = {
   },
 };
 
-/** What a process follows of a kind, as it tells the invariants. */
+/** What a process has cached of a kind, as it reports it to the invariants. */
 export interface ObservedMirror {
   /** `apps/deployments`, `/pods`. */
   readonly kind: string;
@@ -163,7 +163,7 @@ function isEnd(state: string): boolean {
   return state === "observed" || state === "rejected" || state === "abandoned";
 }
 
-/** I22: a status speaks of the object that it is attached to, and not of an older one. */
+/** I22: a status is of the generation of its object, and not of an older one. */
 export const statusKeepsUp: Invariant = {
   id: "I22",
   fact: "a status never describes an older object than the one before it did",

@@ -136,7 +136,7 @@ function rename(stage: Stage, from: string, to: string): void {
   }
 }
 
-/** Nodes become ready and unready, and a pod comes and goes. */
+/** Nodes become ready and unready, and a pod is created and deleted. */
 function flapper(): ActorSpec {
   return {
     name: "kubelet",

@@ -43,7 +43,8 @@ const actions: readonly ((ports: ActorPorts, dice: Dice, where: Where) => Promis
   },
   placeWithClaim,
   placeWithClaim,
-  // The claim's user goes by force, the claim is given up, and its device goes to another claim at once.
+  // The claim's user is deleted by force, the claim is deallocated, and its device is allocated to another claim at
+  // once.
   async (ports, dice, where) => {
     const pod = await anyPod(ports, dice, (each) => (each.spec?.resourceClaims ?? []).length > 0);
     if (pod === undefined) return;
@@ -52,7 +53,7 @@ const actions: readonly ((ports: ActorPorts, dice: Dice, where: Where) => Promis
     await placeWithClaim(ports, dice, where);
   },
   giveUpClaims,
-  // The node controller took the node for dead.
+  // The node controller took the node for lost.
   async (ports, dice) => {
     const pod = await anyPod(ports, dice, ({ status }) => status?.phase === "Running");
     if (pod === undefined) return;

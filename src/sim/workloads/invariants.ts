@@ -69,7 +69,7 @@ export const ownPodsCount = (held: Held): Invariant => ({
 /** A decision to destroy rests on a look that is no older than this. */
 const freshUs = 5_000_000;
 
-/** I13: a pod goes because its set has too many, by a look at the set that is fresh. */
+/** I13: a pod is deleted because its set has too many, after a fresh read of the set. */
 export const shrinksOnlyWhatIsTooMuch = (held: Held): Invariant => ({
   id: "I13",
   fact: "no pod is deleted for a size that its ReplicaSet has not had for seconds",

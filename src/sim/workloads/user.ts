@@ -15,7 +15,7 @@ const services: ResourceRef = { group: "", version: "v1", plural: "services" };
 /** On nodes that daemons belong to. */
 export const bigNode = { size: "big" };
 
-/** People who run workloads: they make, scale, change, delete and remake them, and lay hands on pods. */
+/** Users of workloads: they create, scale, change, delete and recreate them, and change pods by hand. */
 export function workloadUser(options: { name: string; acts: number; spanMs: number }): ActorSpec {
   return busyPerson({ ...options, actions, atTheEnd: putAway });
 }

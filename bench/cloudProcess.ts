@@ -1,4 +1,4 @@
-/** The stand-in with a data set in a process of its own, so that serving it is not measured. Told by messages. */
+/** The stand-in with a data set in a process of its own, so that serving it is not measured. Controlled by messages. */
 import { systemClock } from "../src/adapters/systemClock.ts";
 import { systemRandom } from "../src/adapters/systemRandom.ts";
 import { StandInCloud } from "../src/standin/cloud.ts";

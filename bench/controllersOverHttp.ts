@@ -1,9 +1,9 @@
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 
-/** Controllers in a process of their own, as on somebody else's cluster. */
+/** Controllers in a process of their own, as on a remote cluster. */
 export interface ControllersOverHttp {
-  /** Never resolves; rejects when they end on their own, with what they said last. */
+  /** Never resolves; rejects when they end on their own, with the last lines of their output. */
   readonly ended: Promise<never>;
   stop(): void;
 }
@@ -24,7 +24,7 @@ export async function startControllersOverHttp(
   const ended = new Promise<never>((_, reject) => {
     child.once("exit", (code) => reject(new Error(`muster run ended with code ${code}: ${lastWords}`)));
   });
-  // Whoever waits for it hears of it; when it is stopped nobody does.
+  // `ended` is awaited by the callers. Without this a stop would be an unhandled rejection.
   ended.catch(() => {});
   const ready = new Promise<void>((resolve) => {
     createInterface({ input: child.stdout }).on("line", (line) => {

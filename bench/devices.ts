@@ -243,7 +243,7 @@ interface Workload {
   /** Devices that claims have before it begins. */
   readonly filled: number;
   readonly pods: number;
-  /** Pods that may be there at once: who was bound goes and makes room. Undefined: all of them, in a burst. */
+  /** How many pods exist at once: a bound pod is deleted and makes room. Undefined: all of them, in a burst. */
   readonly atOnce?: number;
   readonly claim?: ResourceClaimSpec;
   readonly podOf: (i: number) => KubeObject;
@@ -359,7 +359,7 @@ async function runWorkload(
     if (type === "deleted" || !object.spec?.nodeName || bound.has(key)) return;
     bound.add(key);
     if (atOnce === undefined) return;
-    // It has what it wanted, and makes room for the next. Nothing runs it, so nobody has to let go of its device first.
+    // The pod is bound and makes room for the next one. No node runs it, so its device needs no release by a kubelet.
     const { name } = object.metadata;
     void kube.delete({ ...podsRef, namespace: "default", name }, { gracePeriodSeconds: 0 }).then(() => {
       there--;

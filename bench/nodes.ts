@@ -7,7 +7,7 @@ import type { Figure } from "./figure.ts";
 import type { NodesBenchOptions, NodesBenchResult } from "./nodesProcess.ts";
 
 const size = { nodes: 5_000, pods: 50_000 };
-/** Nothing waits for a disk there: whoever is not considerate starves the timers of the leases. */
+/** No call waits for a disk here: a controller that never yields starves the timers of the leases. */
 const inMemory = { nodes: 1_000, pods: 10_000 };
 /** A lease is renewed every ten seconds and runs out after forty. */
 const renewals = {

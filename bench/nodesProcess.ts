@@ -1,4 +1,7 @@
-/** The process that `muster bench nodes` measures: an API server on a disk with simulated nodes in it, told what to do by its parent. */
+/**
+ * The process that `muster bench nodes` measures: an API server on a disk with simulated nodes in it, controlled by its
+ * parent.
+ */
 
 import { FileStore } from "../src/adapters/disk/fileStore.ts";
 import { yieldingKube } from "../src/adapters/kubernetes/yieldingKube.ts";

@@ -2,7 +2,7 @@ import { Buffer } from "node:buffer";
 import { connect, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 
-/** Where and as whom to connect. */
+/** Address and credentials of a server. */
 export interface Peer {
   readonly host: string;
   readonly port: number;

@@ -134,7 +134,7 @@ function* gangFigures(): Generator<Figure> {
     unit: "ms",
     target: { at: "most", value: 50 },
   };
-  /** Nodes that are full with one-GPU jobs of a queue. Whoever comes late is decided about again, as if something had happened. */
+  /** Nodes full of one-GPU jobs of one queue. The late gang is decided about twice, the second time after a change. */
   const inUse = (nodes: number, quotas: { mine: number; theirs: number }, late: ReturnType<typeof gang>): Cluster => {
     const gpu = (quota: number) => ({ resources: { gpu: { quota, limit: -1, overQuotaWeight: 1 } } });
     const queues = [queue("mine", gpu(quotas.mine)), queue("theirs", gpu(quotas.theirs))];
@@ -192,7 +192,7 @@ async function endToEnd(nodes: number): Promise<Figure[]> {
   }
 }
 
-/** The same with the controllers in a process of their own, as on somebody else's cluster. */
+/** The same with the controllers in a process of their own, as on a remote cluster. */
 async function overHttp(nodes: number): Promise<Figure[]> {
   const cluster = await startBenchCluster({
     parts: [schedulerComponent(), binderComponent()],

@@ -11,8 +11,8 @@ import { patchObject } from "../src/apiserver/verbs/patch.ts";
 import { benchNode, benchPod } from "./workload.ts";
 
 /**
- * The server of a benchmark, in a process of its own so that its processor time can be told from the client's. Started
- * by fork, it obeys one command at a time.
+ * The server of a benchmark, in a process of its own so that its CPU time can be separated from the client's. Started
+ * by fork, it runs one command at a time.
  */
 export type Command =
   | { do: "start"; dataDir?: string; tls: boolean }

@@ -52,7 +52,7 @@ async function benchSize(size: number, folder: string, hasPeer: boolean): Promis
     const ours: Timed[] = [];
     const inside: number[] = [];
     const theirs: Timed[] = [];
-    // In turns, so that whatever else the machine does falls on both.
+    // Alternating, so that other load of the machine falls on both.
     for (let round = 0; round < roundsOf(size); round++) {
       const run = await timed(`"$@"`, [process.execPath, ...args]);
       const result = JSON.parse(run.out) as VerifyResult;

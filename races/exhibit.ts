@@ -7,8 +7,8 @@ import type { Scenario } from "../src/sim/scenario.ts";
 import { kinds, plain } from "../src/sim/sceneKit.ts";
 
 /**
- * A race that somebody reported, kept so that it can be watched: the mistake, isolated; the invariant that catches it;
- * and the way without it. An exhibit whose mistake stops failing has stopped showing anything, and fails the tests.
+ * A reported race, kept so that it can be replayed: the mistake, isolated; the invariant that catches it; and the way
+ * without it. An exhibit whose mistake stops failing shows nothing any more, and fails the tests.
  */
 export interface Exhibit {
   /** As in the field's list of races. */

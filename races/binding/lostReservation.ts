@@ -12,7 +12,7 @@ import { addRacingBinder } from "./racingBinder.ts";
 const binder = binderComponent();
 const nodes = kubelets(["h100=1"]);
 
-/** Two pods take turns on one GPU: one comes while the other one goes. */
+/** Two pods alternate on one GPU: one is created while the other is deleted. */
 const play = (
   slug: string,
   variant: string,

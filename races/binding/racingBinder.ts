@@ -22,8 +22,8 @@ import { kinds } from "../../src/sim/sceneKit.ts";
 export type Rule = "nothing" | "cached-requests" | "fresh-read";
 
 /**
- * A binder as upstream has it, as far as the race is concerned: it cleans up at the start of every bind and when a pod is gone, and trusts
- * its cache about who uses a group.
+ * A binder like upstream's, as far as the race is concerned: it cleans up at the start of every bind and when a pod is
+ * gone, and trusts its cache about the users of a group.
  */
 export function addRacingBinder(controllers: Controllers, rule: Rule, names: "derived" | "drawn" = "derived"): void {
   const pods = controllers.cache(kinds.pods);
@@ -87,7 +87,7 @@ export function addRacingBinder(controllers: Controllers, rule: Rule, names: "de
       const request = requests.get(key) as unknown as BindRequest | undefined;
       const pod = pods.get(key) as unknown as Pod | undefined;
       if (request === undefined || !isPending(request)) {
-        // Its pod has ended or is gone: who shared with it may be gone as well.
+        // Its pod has ended or is gone: the pods that shared with it may be gone as well.
         for (const group of request?.spec?.selectedGPUGroups ?? ["g0"]) await cleanUp(group, cancel);
         return undefined;
       }

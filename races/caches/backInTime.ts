@@ -4,7 +4,7 @@ import { mirrorsAreComplete, neverGoesBack } from "../../src/sim/invariants/gene
 import { at, configMap, every, kinds, person, process } from "../../src/sim/sceneKit.ts";
 import { type Exhibit, scene } from "../exhibit.ts";
 
-/** The product's own cache: whatever answers, its picture never goes back. */
+/** The product's own cache: whatever the server answers, it never goes back in time. */
 function follow(ports: ActorPorts): Promise<void> {
   return runControllers(ports, (controllers) => void controllers.cache(kinds.configMaps));
 }
@@ -71,7 +71,7 @@ export const backInTime: Exhibit = {
       firstSeeds: 20,
       schedule: [
         { key: "kubelet|list|/configmaps#4|stale-read", value: 700 },
-        // The same for who follows by a watch: it loses an event, and a replica that lags tells it what there is.
+        // The same by a watch: it loses an event, and a lagging replica answers the list.
         { key: "kubelet|watch|/configmaps#1|MODIFIED|c#9|dropped-event", value: 100 },
         { key: "kubelet|watch|/configmaps#2|lagging-replica", value: 700 },
       ],

@@ -27,7 +27,7 @@ async function fiveQueries(ports: ActorPorts, errorIsZero: boolean): Promise<voi
   const pending = await ask("status.phase=Pending");
   const failed = await ask("status.phase=Failed");
   const unscheduled = await ask("status.phase=Pending,spec.nodeName=");
-  // The other half of the mistake is kept apart: this one only speaks when it has all its numbers.
+  // The other half of the mistake is kept apart: this one only reports when it has all its numbers.
   if (total === undefined || running === undefined || pending === undefined) return;
   if (failed === undefined || unscheduled === undefined) return;
   if (!errorIsZero) ports.observe(saidLine, { total, running, pending, unscheduled, failed });

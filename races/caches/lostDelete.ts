@@ -22,7 +22,7 @@ function watchCache(ports: ActorPorts, honest: boolean): KubeApi {
             event.type === "DELETED" && ports.choose("undecodable", (dice) => (dice.perMille(80) ? 1 : 0)) > 0;
           if (!bad) return sink.event(event);
           ports.note(`the watch cache cannot decode the deletion of ${event.object.metadata.name}`);
-          // The mistake: it leaves the event out and goes on, so that nobody ever learns of it.
+          // The mistake: it skips the event and goes on, so the delete is never observed.
           if (!honest) return;
           broken = true;
           watch.stop();

@@ -26,7 +26,8 @@ const slice = at(kinds.configMaps, "slice");
 /** Keeps one slice in existence. Its own writes count until the watch has passed their revision. */
 function keepSlice(controllers: Controllers): void {
   const maps = controllers.cache(kinds.configMaps);
-  // What a list ends wakes nobody: there is no event for what came and went unseen.
+  // The end of an intent by a list has no event: an object that came and went unseen. So the end itself enqueues the
+  // key.
   const ended = new Channel();
   const exists = ({ metadata }: KubeObject): readonly Effect<true>[] => [{ key: metadata.name, value: true }];
   const picture = pictureOf<true>(

@@ -28,7 +28,7 @@ const devicesComeBack: Invariant = {
   }),
 };
 
-/** The mistake: it answers questions, and nobody asks about a node that was struck off. */
+/** The mistake: the agent only answers requests, and a node that was struck off gets no more of them. */
 const answersWhenAsked = repeating("agent", 40, [kinds.nodes], async ({ kube }, [nodes]) => {
   for (const [name, node] of nodes?.view().objects ?? []) {
     if (node.metadata.annotations?.[handshake] !== "Requesting") continue;
@@ -54,7 +54,7 @@ const saysWhatThereIs: ActorSpec = controllersProcess("agent", (controllers) =>
   }).component.add(controllers),
 );
 
-/** Whoever keeps the register of devices: asks the node, and strikes it off when no answer comes in time. */
+/** The device register: asks the node, and strikes it off when no answer comes in time. */
 const register = person("register", async (ports) => {
   const ref = at(kinds.nodes, "n-0");
   for (let round = 0; round < 6; round++) {

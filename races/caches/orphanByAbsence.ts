@@ -29,7 +29,7 @@ const play = (variant: string, clean: (stage: Stage) => ActorSpec) =>
     },
   });
 
-/** Whoever has no volume in the list is an orphan, and an empty list is a list. */
+/** A disk whose volume is not in the list is taken for an orphan, even if the list is empty. */
 const orphanCleaner = (stage: Stage): ActorSpec =>
   process("cleaner", async (ports) => {
     const cloud = new SimCloud(stage.cloud, ports);

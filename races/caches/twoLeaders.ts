@@ -35,7 +35,7 @@ function count(controllers: Controllers, ports: ActorPorts, kube: KubeApi): void
   });
 }
 
-/** One begins first, so that a schedule can say whom it means. */
+/** One begins first, so that a schedule can name it. */
 async function inTurn(ports: ActorPorts): Promise<void> {
   if (ports.name === "right") await ports.sleep(300);
 }

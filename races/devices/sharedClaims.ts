@@ -31,7 +31,7 @@ function trackerProcess(make: (table: KindTable) => ClaimTracker): { spec: Actor
   return { spec, tracker: wait };
 }
 
-/** The mistake: sharers are counted, and who gives up is subtracted where it failed and again where it cleans up. */
+/** The mistake: sharers are counted, and a failed one is subtracted twice: at the failure and at the clean-up. */
 class CountedSharers extends ClaimTracker {
   private readonly sharers = new Map<string, number>();
 

@@ -93,7 +93,10 @@ function described(claim: ResourceClaim): string | undefined {
   return devices.length === 0 ? undefined : `${name}@${resourceVersion} with ${devices.join(", ")}`;
 }
 
-/** The event has been taken from the queue, and its handler has not run; who assumes the same state does not wait for it. */
+/**
+ * The event has been taken from the queue, and its handler has not run; an assume of the same state does not wait for
+ * it.
+ */
 class LateHandler extends TwoMaps {
   override observed(changes: readonly KindChange[], isNewList = false): readonly Ended[] {
     const ended = super.observed(changes, isNewList);
@@ -189,7 +192,7 @@ class AssumedTooEarly extends TwoMaps {
 
 type Make = (options: ClaimTrackerOptions, ports: ActorPorts) => ClaimTracker;
 
-/** `byName`: the user brings the claims; those from a template are born with their finalizer. */
+/** `byName`: the user creates the claims; those from a template are created with their finalizer. */
 const play = (slug: string, variant: string, about: string, make: Make | undefined, byName = false) =>
   scene({
     slug,

@@ -20,7 +20,10 @@ export const sceneSettings = simGangSettings("Suppress");
 export const productOperator = (): ActorSpec =>
   controllersProcess("operator", (controllers) => void addGangReconcilers(controllers, sceneSettings));
 
-/** A stage for races about gangs: two nodes with room for a few pods each, a scheduler, a kubelet, and whoever is looked at. */
+/**
+ * A stage for races about gangs: two nodes with room for a few pods each, a scheduler, a kubelet, and the actors under
+ * test.
+ */
 export function gangScene(options: {
   readonly slug: string;
   readonly variant: string;
@@ -140,7 +143,7 @@ export async function returnNode(ports: ActorPorts, name: string): Promise<void>
   while (!(await ports.kube.patch(at(kinds.nodes, name), { type: "merge", body })).ok) await ports.sleep(100);
 }
 
-/** Makes the set, or finds that it is there and stays: whoever died in between begins again. */
+/** Creates the set, or keeps the one that exists: a process that died in between begins again. */
 export async function ensureSet(ports: ActorPorts, name: string): Promise<void> {
   for (;;) {
     if ((await ports.kube.create(places.PodCliqueSet, pairSet(name))).ok) return;
@@ -160,6 +163,6 @@ export async function removeSet(ports: ActorPorts, name: string): Promise<void> 
 
 export const setRef = (name: string) => at(places.PodCliqueSet, name);
 
-/** Pods that say they are part of a set, whoever made them. */
+/** Pods labelled as part of a set, whatever controller created them. */
 export const podsOfSet = (pods: Iterable<KubeObject>, set: string): KubeObject[] =>
   [...pods].filter(({ metadata }) => metadata.labels?.["app.kubernetes.io/part-of"] === set);

@@ -77,7 +77,7 @@ const suppressAlways: Change = (kube) => ({
   },
 });
 
-/** The founding fix: the breach shows, and the Event is told from memory after the status is written. */
+/** The founding fix: the breach is reported, and the Event is written from memory after the status. */
 const toldFromMemory: Change = (kube, ports) => ({
   ...delegateKube(kube),
   update: async (ref, object, options) => {

@@ -91,7 +91,7 @@ function followByTouch(controllers: Controllers): void {
   });
 }
 
-/** Moves the leader to the other node now and then, unless somebody has written on it that he relies on it. */
+/** Moves the leader to the other node now and then, unless a follower has recorded on it that it relies on it. */
 async function move(ports: ActorPorts): Promise<void> {
   for (let round = 0; round < 12; round++) {
     await ports.sleep(200);

@@ -37,7 +37,7 @@ const endsWithItsOwn: Invariant = {
   },
 };
 
-/** A lost worker means a new leader. Whose worker it was is told by its label: a name. */
+/** A lost worker means a new leader. The worker's group is read from its label: a name. */
 function restartByName(controllers: Controllers, { random }: ActorPorts): void {
   const sets = controllers.cache(places.PodCliqueSet);
   const pods = controllers.cache(kinds.pods);

@@ -27,7 +27,7 @@ const placedDomainsKeepTheirLabel: Invariant = {
   }),
 };
 
-/** Labels the node with the UID of the live domain, and cleans up after a dead one. */
+/** Labels the node with the UID of the live domain, and cleans up after a deleted one. */
 function placeByUid(controllers: Controllers): void {
   const domains = controllers.cache(kinds.configMaps);
   const nodes = controllers.cache(kinds.nodes);

@@ -6,7 +6,7 @@ import { Stage, user } from "../../src/sim/inventory/stage.ts";
 import { person } from "../../src/sim/sceneKit.ts";
 import { type Exhibit, scene } from "../exhibit.ts";
 
-/** A session whose machine is cut off from everybody but its disk. */
+/** A session whose machine has lost its network and still writes to its disk. */
 async function cutOff(stage: Stage, ports: ActorPorts, id: string): Promise<void> {
   if (!stage.claim("d", id)) return;
   const row = stage.tables.disk(user, "d");
@@ -20,7 +20,7 @@ async function cutOff(stage: Stage, ports: ActorPorts, id: string): Promise<void
   stage.cloud.attach(volumeId, instance);
   stage.setReservation(id, "active");
   await ports.sleep(900);
-  // The cluster no longer hears of it, and gives the reservation up.
+  // The cluster no longer receives heartbeats, and gives the reservation up.
   stage.lostInstances.add(instance);
   stage.setReservation(id, "failed");
   await ports.sleep(1_500 + (ports.random.uint32() % 700));
@@ -52,7 +52,7 @@ const play = (variant: string, mistake?: Mistake) =>
     },
   });
 
-/** A machine that nobody hears from has no disks. */
+/** The mistake: a machine that does not answer is taken to have no disks. */
 const lostIsGone: Mistake = (ports, stage) => ({
   ...ports,
   cloud: wrapCloud(ports.cloud, {

@@ -29,7 +29,7 @@ const endsOnce: Invariant = {
 
 type Start = (ports: ActorPorts, seen: KubeObject) => Promise<boolean>;
 
-/** A queue hands out a message again when nobody has confirmed it in time. */
+/** A queue redelivers a message that was not acknowledged in time. */
 const play = (variant: string, start: Start) =>
   scene({
     slug: "revived-reservation",
@@ -44,7 +44,7 @@ const play = (variant: string, start: Start) =>
           for (let round = 0; round < 5; round++) {
             const made = await ports.kube.create(kinds.configMaps, configMap(`r${round}`, {}, { status: "pending" }));
             if (!made.ok) continue;
-            // Delivered twice: the first time nobody answered soon enough.
+            // Delivered twice: the first delivery was not acknowledged in time.
             queue.push(made.value);
             await ports.sleep(150);
             for (;;) {

@@ -50,7 +50,7 @@ const play = (variant: string, look: (stage: Stage) => ActorSpec) =>
           stage.cloud.createVolume({ id: second, tags });
           for (let round = 0; round < 4; round++) {
             await ports.sleep(500);
-            // Whichever the row names is used; when nobody has named one yet, whichever the processor made.
+            // The volume that the row names is used; before the row names one, the first that the processor made.
             const used = stage.tables.disk(user, "d")?.volumeId ?? first;
             stage.cloud.attach(used, "i-1");
             await ports.sleep(300);

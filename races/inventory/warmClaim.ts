@@ -47,7 +47,7 @@ const play = (variant: string, evict: Evict) =>
           const listed = await ports.kube.list(kinds.pods, { namespace: "default", labelSelector: "app=gpu-dev-warm" });
           if (!listed.ok) return;
           const victim = listed.value.items.find((found) => isWarm(found as unknown as Pod));
-          // Makes up its mind; meanwhile the world goes on.
+          // Time between read and write; meanwhile other actors write.
           await ports.sleep(60);
           if (victim !== undefined) await evict(ports, victim, listed.value.revision);
         });

@@ -23,7 +23,7 @@ import {
 
 type BooksOf = (controllers: Controllers, ports: ActorPorts) => Books;
 
-/** A decision is discarded by whoever notices that it failed, and again by whoever cleans up. */
+/** A failed decision is discarded twice: by the code that sees the failure, and by the clean-up. */
 const discardedTwice: BooksOf = (controllers) => {
   const queues = controllers.cache(queueRef);
   let used = 0;
@@ -101,7 +101,7 @@ const unlimitedGap: BooksOf = (controllers, ports) => {
 
 const completionMs = 150;
 
-/** A job that has completed is unlinked from its queue after a while; its allocation is released when its pod goes. */
+/** A completed job is unlinked from its queue after a while; its allocation is released when its pod is deleted. */
 const unlinkedTooEarly: BooksOf = (controllers, ports) => {
   const queues = controllers.cache(queueRef);
   const linked = new Map<string, number>();
@@ -109,7 +109,7 @@ const unlinkedTooEarly: BooksOf = (controllers, ports) => {
   controllers.cache(kinds.pods).onEvent((event) => {
     const { uid } = event.object.metadata;
     if (event.type === "deleted") {
-      // The mistake: who is not in the queue any more gives nothing back to it.
+      // The mistake: a job that is no longer linked to the queue releases nothing to it.
       used -= linked.get(uid) ?? 0;
       linked.delete(uid);
     } else if (hasEnded(event.object)) void ports.sleep(completionMs).then(() => linked.delete(uid));

@@ -9,7 +9,7 @@ import type { Exhibit } from "../exhibit.ts";
 import { gpusOf, nodeOf, placementScene, scheduler } from "../scheduling/schedulerScene.ts";
 import { type Books, bookkeeper, limitOf, makeTeam, quotaIsUsed, team, teamPod } from "./quotaScene.ts";
 
-/** Races in which quota is held by somebody who is gone. */
+/** Races in which a deleted workload holds quota. */
 
 const lease = { namespace: "default", name: "scheduler" };
 
@@ -22,7 +22,7 @@ const remove = (ports: ActorPorts, name: string): Promise<void> =>
     return { ok: gone.ok || gone.reason === "NotFound" };
   });
 
-/** Follows the pods from the first moment on, so that it is ready when it leads; but only who leads cleans up. */
+/** Follows the pods from the start, so that it is ready when it leads; but only the leader cleans up. */
 function followersBooks(controllers: Controllers): Books {
   const queues = controllers.cache(queueRef);
   const held = new Map<string, number>();
@@ -121,7 +121,7 @@ export const followersGhosts: Exhibit = {
 
 const requeueMs = 60;
 
-/** A workload for every pod. Who loses its pod is evicted, and goes back in line. */
+/** A workload for every pod. A workload that loses its pod is evicted and requeued. */
 function workloadsBooks(controllers: Controllers, ports: ActorPorts): Books {
   const queues = controllers.cache(queueRef);
   const admitted = new Map<string, number>();
@@ -133,7 +133,7 @@ function workloadsBooks(controllers: Controllers, ports: ActorPorts): Books {
     if (event.type !== "deleted" || gpus === undefined) return;
     admitted.delete(uid);
     void ports.sleep(requeueMs).then(() => {
-      // The mistake: whose workload it is was deleted, so nobody will ever run it, or end it.
+      // The mistake: the workload was deleted, so it is admitted again and neither runs nor ends.
       if (used() + gpus <= limit()) admitted.set(uid, gpus);
     });
   });

@@ -20,7 +20,7 @@ import { isWaiting, makeTeam, teamPod } from "./quotaScene.ts";
 const classes = { group: "scheduling.k8s.io", version: "v1", plural: "priorityclasses" };
 const held = (actor: string): boolean => actor === "scheduler";
 
-/** Admits groups by a write that nobody waits for, and evicts them by another one. */
+/** Admits groups by a write that is not awaited, and evicts them by another one. */
 function asyncAdmitter(controllers: Controllers, ports: ActorPorts): void {
   const groups = controllers.cache(podGroupRef);
   const pods = controllers.cache(kinds.pods);

@@ -52,7 +52,7 @@ export interface Books {
   give(pod: KubeObject, bind: () => Promise<Outcome<undefined>>): Promise<Outcome<undefined>>;
 }
 
-/** Binds what its books allow, pod by pod; who finds no quota asks again. */
+/** Binds what its books allow, pod by pod; a pod without quota is requeued. */
 export function bookkeeper(controllers: Controllers, ports: ActorPorts, books: Books): void {
   const pods = controllers.cache(kinds.pods);
   controllers.add({
@@ -93,7 +93,7 @@ export const withinLimit: Invariant = {
   }),
 };
 
-/** Whoever waits beside quota that nobody has waits for ever. */
+/** A pod that waits beside unused quota waits for ever. */
 export const quotaIsUsed: Invariant = {
   id: "I10",
   fact: "at rest no pod waits while its queue has quota left for it",

@@ -42,7 +42,7 @@ function bindPods(controllers: Controllers, ports: ActorPorts, byUid: boolean): 
         const intent: Intent = { type: "bind", target, node, expected: expectedOf(found), why: `${name} wants it` };
         return carryOut(picture, controllers.kube, { intent, effects: [] }, turn);
       }
-      // The mistake: whoever has this name by then gets the node. An empty UID asks for no check.
+      // The mistake: the pod that has this name by then gets the node. An empty UID asks for no check.
       const outcome = await ports.kube.bind(target, { node, uid: "" });
       return outcome.ok ? undefined : reconcileResultOf(outcome);
     },

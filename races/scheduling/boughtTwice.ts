@@ -78,7 +78,7 @@ function addSizing(controllers: Controllers): void {
   });
 }
 
-/** The cloud: a machine takes a while to come, and goes at once. */
+/** The cloud: a machine takes a while to start, and is deleted at once. */
 const cloud: ActorSpec = {
   ...repeating("cloud", 50, [kinds.configMaps, kinds.nodes], async ({ kube, ports }, [maps, nodes]) => {
     const size = sizeOf(maps?.get("default/pool"));

@@ -21,7 +21,7 @@ type Memory =
   | "none"
   /** For a time. */
   | "expiring"
-  /** By counting up at the decision and down when a pod goes. */
+  /** By counting up at the decision and down when a pod is deleted. */
   | "counted"
   /** By an annotation that is written before the bind; until it is there, nothing. */
   | "annotation";

@@ -65,7 +65,7 @@ function naiveScheduler(controllers: Controllers, ports: ActorPorts, mistake: Mi
       const gang = found.metadata.annotations?.[annotationKeys.podGroup] ?? "";
       if (waiting.has(uid)) return { requeueAfterMs: 200 };
       const node = freeNode();
-      // Who finds no room waits a while, and others come in between.
+      // A pod without room is requeued, and others are decided in between.
       if (node === undefined) return { requeueAfterMs: 200 };
       if (mistake === "one-by-one") {
         const outcome = await ports.kube.bind(at(kinds.pods, name), { node, uid });
@@ -97,7 +97,7 @@ function play(slug: string, mistake: Mistake | undefined, id: string): Scenario 
     },
     actors: () => [
       person("owner", async (ports) => {
-        // In turn, as controllers that work side by side make them.
+        // Interleaved, as controllers that work side by side create them.
         for (const member of [0, 1]) {
           for (const gang of gangs) {
             const made: KubeObject = gpuPod(`${gang}${member}`, {

@@ -23,7 +23,7 @@ import {
   scheduler,
 } from "./schedulerScene.ts";
 
-/** Races after which a scheduler does not see room that is there, or makes room that nobody uses. */
+/** Races after which a scheduler does not see room that exists, or makes room that no pod uses. */
 
 const claims = { group: "", version: "v1", plural: "persistentvolumeclaims" } as const;
 const volumes = { group: "", version: "v1", plural: "persistentvolumes" } as const;
@@ -83,7 +83,7 @@ function droppingScheduler(controllers: Controllers, ports: ActorPorts): void {
       const found = pods.get(key);
       if (!isWaiting(found)) return undefined;
       const claim = (found as unknown as Pod).spec?.volumes?.[0]?.persistentVolumeClaim?.claimName;
-      // The mistake: the event of the claim is only late, and nobody comes back.
+      // The mistake: the claim's event is only late, and the pod is not requeued.
       if (claim !== undefined && known.get(`default/${claim}`) === undefined) return undefined;
       return bindTo(ports, found, "n1");
     },
@@ -107,7 +107,7 @@ function greedyPreemptor(controllers: Controllers, ports: ActorPorts): void {
         for (const each of here) free -= gpusOf(each);
         for (const each of here) {
           if (free >= gpusOf(found)) break;
-          // The mistake: who was tried on a node that did not fit stays on the list.
+          // The mistake: a victim on a node that did not fit stays on the list.
           victims.push(each);
           free += gpusOf(each);
         }
@@ -130,7 +130,7 @@ function adoptingScheduler(controllers: Controllers, ports: ActorPorts): void {
   const phantoms = new Map<string, number>();
   nodes.onEvent((event) => {
     if (event.type !== "added") return;
-    // The mistake: who is only assumed there becomes an allocation that nobody ever ends.
+    // The mistake: a pod that is only assumed there becomes an allocation that never ends.
     const here = [...assumed.values()].filter((node) => node === event.key).length;
     phantoms.set(event.key, here);
   });
@@ -176,7 +176,7 @@ const flagScene = (isBuggy: boolean): Scenario =>
       person("owner", async (ports) => {
         for (const name of ["a", "b"]) await ports.kube.create(kinds.pods, gpuPod(name));
         await ports.sleep(400);
-        // The newcomer starts a resync; a pod goes while it runs, or before.
+        // The new pod starts a resync; a pod is deleted while it runs, or before.
         await ports.kube.create(kinds.pods, gpuPod("c"));
         await ports.sleep(ports.choose("pause", (dice) => dice.between(1, 60)));
         await ports.kube.delete(at(kinds.pods, "a"), { gracePeriodSeconds: 0 });
@@ -288,7 +288,7 @@ export const lateClaim: Exhibit = {
   ],
 };
 
-/** v1 lies on a node that is too small for the newcomer, whoever leaves it. */
+/** v1 runs on a node that is too small for the preemptor, even when empty. */
 const nobodyForNothing: Invariant = {
   id: "I16",
   fact: "no pod is evicted from a node that the preemptor does not get",

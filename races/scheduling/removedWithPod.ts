@@ -83,7 +83,7 @@ const removesAfterLooking = repeating("remover", 60, [kinds.nodes], async ({ kub
     await applyIntent(kube, { type: "patch", target, expected, patch, why: "it is in use" });
     return;
   }
-  // The version that was closed before the pods were listed: whoever has come since has written to the node.
+  // The version that was cordoned before the pods were listed: a pod placed since then has written to the node.
   const intent = { type: "delete", target, expected, why: "no pod uses it" } as const;
   await destroyAfterLooking(kube, intent, () => ({ still: intent }), { atLeast });
 });

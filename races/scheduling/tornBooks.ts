@@ -25,7 +25,7 @@ import {
 
 /** Races in which two halves of one account come from two moments. */
 
-/** Compares what is used with what there is, and evicts whoever is too much. */
+/** Compares usage with capacity, and evicts the excess. */
 function shrinkingScheduler(controllers: Controllers, ports: ActorPorts): void {
   const pods = controllers.cache(kinds.pods);
   const nodes = controllers.cache(kinds.nodes);
@@ -74,7 +74,7 @@ function shrinkingScheduler(controllers: Controllers, ports: ActorPorts): void {
   });
 }
 
-/** Whoever runs on n1 has nothing to do with what becomes of n2. */
+/** Pods on n1 are not affected by what happens to n2. */
 const othersStay: Invariant = {
   id: "I15",
   fact: "the deletion of a node costs no pod its place on another one",

@@ -82,7 +82,7 @@ class AwsCloud implements Aws {
   }
 
   prepare(): void {
-    // What fails here fails again, and is told, when it is needed.
+    // A failure here fails again, and is reported, when the SDK is needed.
     void this.load().catch(() => {});
   }
 
@@ -328,7 +328,7 @@ class AwsCloud implements Aws {
   }
 
   private config() {
-    // Which version of the SDK runs is settled by the lock file; what a later one will ask for is no news to who starts a cluster.
+    // The lock file fixes the version of the SDK; what a later one requires is no news to users.
     process.env["AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED"] ??= "true";
     const { region, endpoint, credentials, requestMs = 60_000 } = this.options;
     return {

@@ -2,13 +2,13 @@ import { type DestinationStream, destination, type Logger, pino, stdSerializers,
 import type { Log, LogFields } from "../ports/log.ts";
 
 export interface PinoLogOptions {
-  /** Nothing below this is written; `info` unless said otherwise. */
+  /** Nothing below this is written; `info` by default. */
   readonly level?: "debug" | "info" | "warn" | "error";
   /** On every line: which program, which replica. */
   readonly fields?: LogFields;
-  /** `upper` writes `"level":"ERROR"`, for operators who grep. */
+  /** `upper` writes `"level":"ERROR"`, for operators' grep. */
   readonly levels?: "lower" | "upper";
-  /** Where lines go; standard error unless said otherwise. */
+  /** Where lines are written; standard error by default. */
   readonly destination?: DestinationStream;
 }
 

@@ -13,7 +13,7 @@ export interface PrometheusOptions {
   readonly words?: Readonly<Record<string, MetricWords>>;
   /** Memory, processor and event loop of this process as well; default true. */
   readonly process?: boolean;
-  /** Told once per metric that was used in a way that cannot be counted. */
+  /** Called once per metric that was used in a way that cannot be counted. */
   readonly onProblem?: (problem: { readonly metric: string; readonly message: string }) => void;
 }
 
@@ -23,15 +23,15 @@ export interface Prometheus extends Metrics {
   text(): Promise<string>;
 }
 
-/** From a millisecond to a minute: turns of the crank, calls, binds. */
+/** From a millisecond to a minute: reconciles, calls, binds. */
 const secondsBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 
 /** KAI's: 5 ms, doubled nine times. */
 const millisecondsBuckets = Array.from({ length: 10 }, (_, at) => 5 * 2 ** at);
 
 /**
- * Numbers for Prometheus. A metric begins with its first use and keeps the labels of it: a label that only later uses
- * have is left out and told to `onProblem`. Counting never throws; a wrong number must not stop the loop it counts.
+ * Metrics for Prometheus. A metric begins with its first use and keeps the labels of it: a label that only later uses
+ * have is left out and reported to `onProblem`. Counting never throws; a wrong number must not stop the loop it counts.
  */
 export function prometheus(options: PrometheusOptions = {}): Prometheus {
   const registry = new Registry();

@@ -1,7 +1,10 @@
 import { randomFillSync } from "node:crypto";
 import type { Random } from "../ports/random.ts";
 
-/** The chance of this machine, fit for names and serial numbers that nobody may guess. Drawn in blocks: a system call per number costs a microsecond. */
+/**
+ * The system's randomness, fit for names and serial numbers that must not be guessed. Drawn in blocks: a system call
+ * per number costs a microsecond.
+ */
 export function systemRandom(): Random {
   const block = new Uint32Array(256);
   let next = block.length;

@@ -8,8 +8,8 @@ import { assignable, type CelType, typeText } from "./types.ts";
 import { CelCostExceeded, CelFailure, type CelValue } from "./values.ts";
 
 /**
- * CEL as Kubernetes speaks it: compile once, evaluate often, never beyond a budget. Rules of custom resources, match
- * conditions of webhooks, admission policies and device selectors all come through here.
+ * CEL as Kubernetes uses it: compile once, evaluate often, never beyond a budget. Used by rules of custom resources,
+ * match conditions of webhooks, admission policies and device selectors.
  */
 export interface CelProgram {
   readonly expression: string;

@@ -63,7 +63,7 @@ describe("what a selector sees of a device", () => {
     expect(ask(expression)).toContain(message);
   });
 
-  test("an attribute that nobody can read spoils the device, whatever is asked", () => {
+  test("an attribute without a readable value fails the device, whatever the selector reads", () => {
     expect(ask("true", { name: "x", attributes: { odd: {} } })).toContain("unsupported attribute value");
   });
 

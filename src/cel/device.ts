@@ -120,7 +120,7 @@ function readsOf(expr: Expr): DeviceReads | undefined {
 
 type Collected = { driver: boolean; sharing: boolean; attributes: Set<string>; capacities: Set<string> };
 
-/** False when the device is used in a way that cannot be told as a list of single values. */
+/** False when the device is used in a way that cannot be expressed as a list of single values. */
 function collect(expr: Expr, into: Collected): boolean {
   const path = pathOf(expr);
   if (path !== undefined) {

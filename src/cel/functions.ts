@@ -10,7 +10,10 @@ export interface CelFunction {
   readonly run: (a: CelValue, b: CelValue, c: CelValue, d: CelValue) => CelValue;
   /** Functions with any number of arguments get them here. */
   readonly runAll: ((args: readonly CelValue[]) => CelValue) | undefined;
-  /** Price from the sizes of the arguments; grows with each of them, so that it serves the estimate as well. One unless said. */
+  /**
+   * Cost from the sizes of the arguments; grows with each of them, so that it serves the estimate as well. One by
+   * default.
+   */
   readonly cost: Cost | undefined;
   /** The largest size of a result, for the estimate. */
   readonly resultSize: Cost | undefined;

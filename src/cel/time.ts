@@ -112,7 +112,7 @@ export function calendar(value: CelTimestamp, zone: CelValue | undefined): Date 
   return local === undefined ? fail(`unknown time zone ${text}`) : new Date(local);
 }
 
-/** What a clock on the wall of a named zone shows, as if it were UTC; undefined for a zone that nobody knows. */
+/** The local time of a named zone, as if it were UTC; undefined for an unknown zone. */
 function localMs(zone: string, ms: number): number | undefined {
   try {
     const format = new Intl.DateTimeFormat("en-US-u-ca-iso8601", {

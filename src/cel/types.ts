@@ -110,7 +110,7 @@ export function assignable(to: CelType, from: CelType, bindings: Bindings): bool
     return holdsNull.includes(to.kind);
   }
   if (to.kind !== from.kind) {
-    // A declared object is a map to whoever does not know its fields.
+    // A declared object is assignable to a map of dynamic values, where its fields are not known.
     return to.kind === "map" && from.kind === "object" && to.value.kind === "dyn";
   }
   switch (to.kind) {

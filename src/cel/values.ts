@@ -159,8 +159,8 @@ export class CelMap extends CelMapBase {
 }
 
 /**
- * A host's map of maps whose missing entries read as empty, while `in` still tells the truth. Attribute domains of
- * devices behave like this.
+ * A host's map of maps whose missing entries read as empty, while `in` still reports them as missing. Attribute domains
+ * of devices behave like this.
  */
 export class CelDefaultedMap extends CelMapBase {
   private static readonly empty: JsonMap = Object.freeze({});

@@ -6,7 +6,7 @@ import type { Controllers } from "./runtime/controllers.ts";
 /** A component of the control plane, which `muster up` and `muster run --controllers` start by its name. */
 export interface Component {
   readonly name: string;
-  /** One line for people who choose. */
+  /** One line for `--help`. */
   readonly about: string;
   /** Every real cluster brings its own: `muster run` starts it only when it is named, as two of them would fight. */
   readonly isProvidedByCluster?: boolean;

@@ -5,11 +5,11 @@ import type { Revision } from "../model/revision.ts";
 import type { Cancel } from "../ports/cancel.ts";
 import type { KubeApi } from "../ports/kubeApi.ts";
 
-/** What a write came to: the object as it is now, where the API tells, and the revision that the write got. */
+/** The result of a write: the object as it is now, where the API returns it, and the revision that the write got. */
 export interface Written<T extends KubeObject = KubeObject> {
   readonly object?: T;
   readonly revision?: Revision;
-  /** That it changed the object is certain, though the API tells no revision. */
+  /** That it changed the object is certain, though the API returns no revision. */
   readonly isChange?: boolean;
 }
 
@@ -21,8 +21,8 @@ export interface ApplyOptions {
 }
 
 /**
- * Turns one intent into one call that carries the intent's precondition, and says what came of it. It does not choose
- * and does not try again: who decided looks again.
+ * Sends one intent as one call that carries the intent's precondition, and returns the outcome. It does not choose and
+ * does not retry: its caller reads and decides again.
  */
 export async function applyIntent<T extends KubeObject>(
   kube: KubeApi,
@@ -54,7 +54,8 @@ export async function applyIntent<T extends KubeObject>(
       const { node, expected, labels, annotations } = intent;
       const more = { ...(labels && { labels }), ...(annotations && { annotations }) };
       const { uid, resourceVersion } = expected;
-      // The answer to a bind tells no revision; the first later state of the pod shows it. A bound pod is not bound again.
+      // The answer to a bind has no revision; the first later state of the pod shows it. A bound pod is not bound
+      // again.
       const bound = await kube.bind(target, { node, uid, resourceVersion, ...more }, options);
       return bound.ok ? succeeded({ isChange: true }) : bound;
     }
@@ -95,7 +96,7 @@ function pinned<T extends KubeObject>(object: T, { uid, resourceVersion }: Expec
   return { ...object, metadata: { ...metadata, uid, resourceVersion } };
 }
 
-/** What is applied says whom it is about. */
+/** An applied configuration names its object. */
 function named<P extends MergePatch>(fields: P, { namespace, name }: { namespace: string; name: string }): P {
   const place = namespace === "" ? { name } : { name, namespace };
   return { ...fields, metadata: { ...fields.metadata, ...place } };

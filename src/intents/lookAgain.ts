@@ -25,8 +25,8 @@ export interface LookOptions {
 }
 
 /**
- * A consistent read of one object, at or beyond a revision. It is a list by name, because only a list tells the revision at
- * which there was nothing: "not found" without one proves nothing.
+ * A consistent read of one object, at or beyond a revision. It is a list by name, because only a list has the revision
+ * at which the object was absent: "not found" without one proves nothing.
  */
 export async function lookAgain<T extends KubeObject>(
   kube: KubeReads,

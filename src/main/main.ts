@@ -279,14 +279,14 @@ races
     (await import("../cli/simulator/races.ts")).runRace(name, command.optsWithGlobals()),
   );
 
-/** As a shell tells of a program that SIGPIPE ended. */
+/** The exit code of a program that SIGPIPE ended, as a shell reports it. */
 const exitOfBrokenPipe = 141;
 
 /** Their 2 means that a part of the run failed. */
 const inventoryCommands = new Set(["inventory", "avail", "disks"]);
 
-// `muster fault kinds | head`: nobody reads any more. A server that waits for a signal outlives its reader, and who listens
-// for it too has an answer of its own: what verify ends with is its verdict.
+// `muster fault kinds | head`: the reader has closed the pipe. A server that waits for a signal outlives its reader. A
+// command with a handler of its own decides itself: verify still exits with its verdict.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
   if (process.stdout.listenerCount("error") > 1) return;
   if (error.code !== "EPIPE") throw error;

@@ -15,7 +15,7 @@ export function collect(value: string, before: readonly string[] & { isGiven?: b
   return Object.assign([...(before.isGiven === true ? before : []), value], { isGiven: true });
 }
 
-/** Which cluster the command speaks to. */
+/** The flags that choose a cluster. */
 export function withCluster(command: Command): Command {
   return command
     .option("--kubeconfig <file>", "which cluster (default: the embedded one of the data folder, else kubectl's)")

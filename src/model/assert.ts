@@ -1,4 +1,4 @@
-/** We are wrong: a fact that the program relies on does not hold. Never for what the world or a person may do. */
+/** A bug: a fact that the program relies on does not hold. Never for what the API or a user may do. */
 export class AssertionFailure extends Error {
   constructor(message: string) {
     super(message);

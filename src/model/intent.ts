@@ -141,9 +141,9 @@ export function basisOf(intent: Intent): Basis {
 }
 
 /**
- * Derived from identity: the same decision on the same state of the same object has the same id, whoever takes it and
- * however often. Two different updates of one state share an id too, and so do all creates of one name: only one of them
- * can take effect.
+ * Derived from identity: the same decision on the same state of the same object has the same id, whichever process
+ * takes it and however often. Two different updates of one state share an id too, and so do all creates of one name:
+ * only one of them can take effect.
  */
 export function intentId(intent: Intent): string {
   let id = ids.get(intent);

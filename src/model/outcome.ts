@@ -1,6 +1,6 @@
 import type { Status } from "./objects/status.ts";
 
-/** What came of a call. The world saying no is data; every reason has its own meaning for who asked. */
+/** The outcome of a call. A refusal is data; every reason has its own meaning for the caller. */
 export type Outcome<T> = { readonly ok: true; readonly value: T } | Refusal;
 
 export interface Refusal {
@@ -15,7 +15,7 @@ export interface Refusal {
 export type RefusalReason =
   /** The object, its namespace or its kind is not there now. */
   | "NotFound"
-  /** Somebody else was first, or a precondition does not hold: look again before deciding again. */
+  /** Another write was first, or a precondition does not hold: read again before deciding again. */
   | "Conflict"
   | "AlreadyExists"
   /** The revision is no longer remembered: list again. */
@@ -26,9 +26,9 @@ export type RefusalReason =
   | "Unauthorized"
   /** Busy, or a disruption budget: try later. The write did not happen. */
   | "TooManyRequests"
-  /** The server did not do it and said so (503, connection refused). */
+  /** The server did not do it and reported so (503, connection refused). */
   | "Unavailable"
-  /** Nobody knows whether the write happened, and it may still happen: time-out, broken connection, 5xx after sending. */
+  /** The write may have happened and may still happen: time-out, broken connection, 5xx after sending. */
   | "Unknown"
   /** Our own lease was lost: the client refused to send it. */
   | "Fenced";
@@ -50,7 +50,7 @@ export function refused(
   return { ok: false, reason, message, ...more };
 }
 
-/** What a Status of the API means for who asked. */
+/** What a Status of the API means for the caller. */
 export function refusalOf(status: Status): Refusal {
   const retrySeconds = status.details?.retryAfterSeconds ?? 0;
   const more = { status, ...(retrySeconds > 0 ? { retryAfterMs: retrySeconds * 1000 } : {}) };

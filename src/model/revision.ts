@@ -33,7 +33,7 @@ export function isRevision(text: unknown): text is Revision {
   return typeof text === "string" && decimal.test(text);
 }
 
-/** For what comes from the API and is not a revision only if somebody broke the contract. */
+/** For values from the API, which are revisions unless the server breaks the contract. */
 export function expectRevision(text: unknown): Revision {
   assert(isRevision(text), () => `${JSON.stringify(text)} is not a revision`);
   return text;

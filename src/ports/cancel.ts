@@ -1,4 +1,4 @@
-/** Somebody may give up. Smaller than an AbortSignal, and its order of calls is ours. */
+/** A request that may be cancelled. Smaller than an AbortSignal, and with a defined order of callbacks. */
 export interface Cancel {
   readonly cancelled: boolean;
   /** Runs once when it is cancelled, or at once if it is already; the returned function forgets it. */

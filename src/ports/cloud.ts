@@ -31,7 +31,7 @@ export interface Cloud {
     volumeIds: readonly string[],
     options?: CloudCallOptions,
   ): Promise<CloudRead<readonly VolumeModification[]>>;
-  /** How often the cloud was asked since this was made, and how often it said "not now". */
+  /** How many calls were made since the start, and how many were throttled. */
   usage(): CloudUsage;
 }
 

@@ -2,7 +2,7 @@ import type { CloudIdentity } from "../model/inventory/cloud.ts";
 import type { AvailabilityNumbers, DiskRow, DriftEvent, GpuTypeRow, ReservationRow } from "../model/inventory/rows.ts";
 import type { DiskWrite, SnapshotBase, TypeWrite, WriteOutcome } from "../model/inventory/writes.ts";
 
-/** What the database said: an answer, or why there is none. Nothing here throws on a database that is down. */
+/** The answer of the database, or why there is none. Nothing here throws on a database that is down. */
 export type Answer<T> =
   | { readonly ok: true; readonly value: T }
   | {
@@ -26,7 +26,7 @@ export interface InventoryDatabase {
 export interface RunStart {
   readonly kind: RunKind;
   readonly updatedBy: string;
-  /** Begin although somebody paused the inventory. */
+  /** Begin although the inventory is paused. */
   readonly evenIfPaused?: boolean;
   /** What is left of the run's time; statements that take longer are given up. Undefined: no bound. */
   readonly timeLeftMs?: TimeLeft;
@@ -55,7 +55,7 @@ export interface TypesRead {
 export interface DisksRead {
   readonly rows: readonly DiskRow[];
   readonly reservations: readonly ReservationRow[];
-  /** Undefined when nobody keeps a list of users. */
+  /** Undefined when there is no list of users. */
   readonly knownUsers: readonly string[] | undefined;
   /** Of the last run that read the cloud's volumes and believed the listing, however that run ended. */
   readonly lastReading: VolumesReading | undefined;

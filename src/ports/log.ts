@@ -2,9 +2,9 @@
 export interface Log {
   debug(fields: LogFields, message: string): void;
   info(fields: LogFields, message: string): void;
-  /** Somebody should look tomorrow. */
+  /** To be looked at tomorrow. */
   warn(fields: LogFields, message: string): void;
-  /** Somebody should look now. */
+  /** To be looked at now. */
   error(fields: LogFields, message: string): void;
 }
 

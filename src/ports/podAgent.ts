@@ -2,8 +2,8 @@ import type { Node, Pod } from "../model/kubernetes.generated.ts";
 import type { Cancel } from "./cancel.ts";
 
 /**
- * Whoever runs pods answers for them: simulated nodes, or a bridge to real ones. The server speaks the protocols; the agent
- * says what comes out. What an agent leaves out answers 501.
+ * The component that runs pods answers for them: simulated nodes, or a bridge to real ones. The server speaks the
+ * protocols; the agent supplies the content. What an agent leaves out answers 501.
  */
 export interface PodAgent {
   /** Text in pieces; ends when the log ends, or runs on when it is followed. */
@@ -37,7 +37,7 @@ export interface ExecCommand {
 
 /** Both ends of a remote command. */
 export interface ExecStreams {
-  /** Undefined when nobody types. */
+  /** Undefined without standard input. */
   readonly stdin: AsyncIterable<Uint8Array> | undefined;
   stdout(text: string): void;
   stderr(text: string): void;

@@ -1,7 +1,7 @@
 import type { Outcome } from "../model/outcome.ts";
 import type { CallOptions } from "./kubeApi.ts";
 
-/** Numbers of the past, by time: a Prometheus or what speaks like one. */
+/** Past usage, by time: Prometheus or a compatible database. */
 export interface UsageDatabase {
   /** The values of an expression at equal steps, from the first moment to the last. */
   range(query: string, span: TimeSpan, options?: CallOptions): Promise<Outcome<readonly UsageSeries[]>>;

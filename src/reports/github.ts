@@ -4,7 +4,7 @@ import type { VerifyResult } from "../decide/verify/verifyResult.ts";
 import { secondsText } from "../model/values/duration.ts";
 import { countsText } from "./text.ts";
 
-/** GitHub keeps ten annotations of a kind a step; the first ones should be the telling ones. */
+/** GitHub keeps ten annotations of a kind a step; the most important ones come first. */
 const annotationsMax = 10;
 
 export function githubAnnotations(result: VerifyResult): string {

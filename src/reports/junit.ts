@@ -1,4 +1,4 @@
-/** JUnit's XML: `failure` for what the cluster got wrong, `error` for what nobody could find out. */
+/** JUnit's XML: `failure` for a check that failed, `error` for a check without a result. */
 import type { CheckResult, VerifyResult } from "../decide/verify/verifyResult.ts";
 import { formatTime } from "../model/values/time.ts";
 import type { ReportContext } from "./report.ts";

@@ -23,7 +23,7 @@ export function textReport(result: VerifyResult): string {
   return [...lines, ...finalLines(result)].map((line) => `${line}\n`).join("");
 }
 
-/** What is told when the last look is over. Nothing in it can be a line or a command of its own to a terminal or a log. */
+/** The lines after the last attempt. Nothing in it can be a line or a command of its own to a terminal or a log. */
 export function finalLines(result: VerifyResult): string[] {
   return rawLines(result).map((line) => line.replace(/\p{Cc}+/gu, " "));
 }
@@ -157,7 +157,7 @@ function lookedText({ attempts, waitedMs }: VerifyResult): string {
   return `attempts=${attempts}, waited=${secondsText(waitedMs)}s`;
 }
 
-/** Every pod is in one of these numbers: "all pods are scheduled" would be said of pods that were never looked at. */
+/** Every pod is in one of these numbers: "all pods are scheduled" would cover pods that were never checked. */
 function passedText({ checks, config }: VerifyResult, counts: PodCounts): string {
   if (!config.checks.includes("S1")) {
     const skipped = checks.filter(({ status }) => status === "skipped").length;

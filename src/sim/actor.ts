@@ -7,7 +7,7 @@ import type { Random } from "../ports/random.ts";
 import type { Dice } from "./chance.ts";
 import { objectKey, type Seen } from "./history.ts";
 
-/** A process of the simulated world, as its author writes it. */
+/** A process of the simulation, as its author writes it. */
 export interface ActorSpec {
   readonly name: string;
   run(ports: ActorPorts): Promise<void>;
@@ -30,7 +30,7 @@ export interface ActorPorts {
   sleep(ms: number): Promise<void>;
   /** A choice of the workload: 0 is "nothing", and shrinking tries that first. */
   choose(what: string, draw: (dice: Dice) => number): number;
-  /** Tells the invariants what this process believes. */
+  /** Reports to the invariants what this process believes. */
   observe(what: string, value: unknown): void;
   /** A line in the timeline. */
   note(text: string): void;
@@ -94,7 +94,7 @@ export class Actor {
     for (const run of this.onCancels.splice(0)) run();
   }
 
-  /** It was told of this state of an object. Older news does not replace newer. */
+  /** The actor observes this state of an object. An older state does not replace a newer one. */
   learn(resource: string, object: KubeObject, gone: boolean): void {
     const { namespace = "", name, uid, resourceVersion } = object.metadata;
     const key = objectKey(resource, namespace, name);

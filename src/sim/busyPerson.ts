@@ -2,7 +2,7 @@ import type { ActorPorts, ActorSpec } from "./actor.ts";
 import { lateMsMax } from "./callFate.ts";
 import { Dice } from "./chance.ts";
 
-/** One thing that somebody may do. Its own choices come from the dice, so that leaving it out changes nothing else. */
+/** One action of a simulated user. Its choices come from the dice, so that leaving it out changes nothing else. */
 export type Act = (ports: ActorPorts, dice: Dice) => Promise<void>;
 
 export interface BusyPersonOptions {
@@ -15,7 +15,7 @@ export interface BusyPersonOptions {
   readonly atTheEnd?: (ports: ActorPorts) => Promise<void>;
 }
 
-/** Somebody who does one thing after the other, each chosen by the seed. */
+/** A simulated user: one action after the other, each chosen by the seed. */
 export function busyPerson({ name, acts, spanMs, actions, atTheEnd }: BusyPersonOptions): ActorSpec {
   return {
     name,

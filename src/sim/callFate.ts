@@ -8,7 +8,7 @@ export type Fate =
   | { readonly kind: "crash-after" }
   | { readonly kind: "timeout-before" }
   | { readonly kind: "timeout-after" }
-  /** It times out, and takes effect when nobody thinks of it any more. */
+  /** It times out, and takes effect much later. */
   | { readonly kind: "lands-late"; readonly delayMs: number }
   | { readonly kind: "conflict"; readonly refusal: Refusal }
   | { readonly kind: "busy"; readonly refusal: Refusal };

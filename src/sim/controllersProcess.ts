@@ -13,7 +13,7 @@ export interface ControllersProcessOptions extends Omit<Partial<ControllersOptio
   readonly lease?: Pick<LeaseOptions, "namespace" | "name">;
 }
 
-/** A process of a scenario that runs controllers on the crank, as `muster run` does. */
+/** A process of a scenario that runs controllers on the controller runtime, as `muster run` does. */
 export function controllersProcess(
   name: string,
   add: (controllers: Controllers, ports: ActorPorts) => void,
@@ -22,7 +22,7 @@ export function controllersProcess(
   return { name, run: (ports) => runControllers(ports, add, options) };
 }
 
-/** Runs controllers until the process is asked to end, and tells the invariants what their caches show. */
+/** Runs controllers until the process is asked to end, and reports their caches to the invariants. */
 export async function runControllers(
   ports: ActorPorts,
   add: (controllers: Controllers, ports: ActorPorts) => void,
@@ -42,7 +42,9 @@ export async function runControllers(
   await Promise.all([controllers.start(), stopped]);
 }
 
-/** Tells the invariants what a cache shows (I9), and up to which revision (I8). A cache of a selection shows too little for the first. */
+/**
+ * Reports a cache to the invariants (I9), with its revision (I8). A cache of a selection has too little for the first.
+ */
 export function observeCache(ports: ActorPorts, cache: ObjectCache): void {
   if (cache.isOfWholeKind) ports.observe("mirror", { kind: cache.kind, objects: () => cache.view().objects });
   const key = cache.isOfWholeKind ? cache.kind : `${cache.kind} ${JSON.stringify(cache.selection)}`;

@@ -1,13 +1,13 @@
 import { type Chance, Dice, hashText } from "./chance.ts";
 
 /**
- * The ways in which the world misbehaves. Which of them are on in a run, and how strongly, is drawn from its seed: a
- * run with everything on hides what a run with one fault shows. Parts that bring new ports register their own kinds.
+ * The faults. Which of them are on in a run, and how strongly, is drawn from its seed (swarm): a run with everything on
+ * hides what a run with one fault shows. Components that bring new ports register their own kinds.
  */
 export interface FaultKind {
   readonly name: string;
   readonly about: string;
-  /** What it concerns: the API, a process, its clock, who leads; later nodes, devices, the cloud, queues. */
+  /** What it affects: the API, a process, its clock, leadership; nodes, devices, the cloud, queues. */
   readonly concerns: string;
 }
 

@@ -60,7 +60,7 @@ export interface CallRecord {
   readonly sentUs: number;
   /** The author's own clock when it sent. */
   readonly sentOwnMs: number;
-  /** The newest state of the object that the author had been told of when it asked. */
+  /** The newest state of the object that the author had observed when it sent the call. */
   readonly seen: Seen | undefined;
   readonly preconditions: { readonly uid?: string; readonly resourceVersion?: string };
   /** What a create asks for. */
@@ -71,7 +71,7 @@ export interface CallRecord {
   readonly fault: string;
 }
 
-/** What somebody knows of an object. */
+/** What an actor has observed of an object. */
 export interface Seen {
   readonly uid: string;
   readonly revision: number;

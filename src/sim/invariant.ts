@@ -12,7 +12,7 @@ export interface Invariant {
   begin(run: ObservedRun): Checks;
 }
 
-/** What an invariant may look at besides what it is told. */
+/** What an invariant may read besides its input. */
 export interface ObservedRun {
   readonly store: ObjectStore;
   nowUs(): number;
@@ -20,7 +20,7 @@ export interface ObservedRun {
   nowMsOf(actor: string): number;
 }
 
-/** Each check answers with what is wrong, or with undefined. They are told only of what was touched. */
+/** Each check returns what is wrong, or undefined. It is called only for what was touched. */
 export interface Checks {
   commit?(commit: Commit): string | undefined;
   /** A call leaves its author. */

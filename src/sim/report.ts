@@ -22,7 +22,7 @@ export function violationReport(scenario: Scenario, found: SeedResult, shrunk: S
   ].join("\n");
 }
 
-/** Who did what at which revision, one line each. */
+/** The writes with actor and revision, one line each. */
 export function timeline(scenario: Scenario, { history, violation }: SeedResult): string[] {
   const ignoredForQuiescence = new Set(scenario.ignoredForQuiescence ?? []);
   const lines = history.entries.filter((entry) => isWorthTelling(entry, ignoredForQuiescence)).map(lineOf);

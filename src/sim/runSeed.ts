@@ -25,7 +25,7 @@ export interface SeedResult {
   readonly unsaid: readonly string[];
 }
 
-/** How long the dead stay dead. */
+/** How long a crashed process stays down. */
 const restartUs = 800_000;
 const restCheckUs = 500_000;
 const stopUs = 60_000_000;
@@ -60,7 +60,7 @@ export async function runSeed(scenario: Scenario, seed: number, script?: readonl
 const tripwires = new Tripwires();
 let armed = 0;
 
-/** Runs seeds with the tripwires armed. Between two batches the event loop has its turn. */
+/** Runs seeds with the tripwires armed. Yields to the event loop between two batches. */
 export async function withTripwires<T>(run: () => Promise<T>): Promise<T> {
   armed++;
   try {
@@ -96,7 +96,7 @@ function calmDown(world: World): void {
   world.later(restCheckUs, 0, look);
 }
 
-/** Asks everybody to end, and sees that they do. */
+/** Asks every process to end, and checks that it does. */
 function stop(world: World): void {
   world.later(0, 0, () => {
     for (const actor of world.actors) if (actor.alive) actor.stop();
@@ -110,7 +110,7 @@ function stop(world: World): void {
   world.later(1_000, 0, look);
 }
 
-/** An empty schedule with somebody still waiting is a deadlock, or a wait for something that is not ours. */
+/** An empty schedule while an actor still waits is a deadlock, or a wait for something outside the simulation. */
 function finish(world: World): void {
   if (world.isOver) return;
   world.end();

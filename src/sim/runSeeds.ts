@@ -22,7 +22,7 @@ export interface SeedsResult {
   readonly hash: string;
 }
 
-/** So many seeds before the event loop has its turn. */
+/** So many seeds before a yield to the event loop. */
 const batch = 20;
 
 /** Plays seeds one after another. */
@@ -56,7 +56,7 @@ export async function runSeeds(scenario: Scenario, range: SeedRange): Promise<Se
   return { seeds: played, broken, events, simulatedHours: simulatedUs / 3_600_000_000, hash: combineHashes(hashes) };
 }
 
-/** Of many seeds, whoever played them and in whatever order. */
+/** Of many seeds, independent of their order and of the worker that played them. */
 export function combineHashes(hashes: ReadonlyMap<number, string>): string {
   const text = [...hashes]
     .sort(([a], [b]) => a - b)

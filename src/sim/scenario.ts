@@ -6,7 +6,7 @@ import type { ActorSpec } from "./actor.ts";
 import type { Invariant } from "./invariant.ts";
 import type { World } from "./world.ts";
 
-/** A small world with a story: who is in it, what must hold, and for how long it is shaken. */
+/** A small cluster with its actors, its invariants, and how long faults are on. */
 export interface Scenario {
   readonly name: string;
   readonly about: string;
@@ -21,7 +21,7 @@ export interface Scenario {
    * is made when the owner has gone already, go over this time, everything else at once.
    */
   readonly collectMsMax?: number;
-  /** Makes what is there from the first moment. Nothing goes wrong yet. */
+  /** Creates the initial objects. No faults yet. */
   setUp?(kube: KubeApi): Promise<void>;
   /** Called anew for every run, so that no two runs share state. */
   actors(): ActorSpec[];

@@ -60,7 +60,7 @@ export async function insist(ports: ActorPorts, call: () => Promise<{ ok: boolea
   }
 }
 
-/** One picture of some kinds, kept true by their caches. What objects hold is said by kind, as the group and plural name it. */
+/** One picture of some kinds, kept current by their caches. What objects hold is given by resource key. */
 export function pictureOf<V = never>(
   controllers: Controllers,
   kindRefs: readonly Resource[],
@@ -95,7 +95,7 @@ export async function carryOut<V>(
   return committed === undefined || committed.outcome.ok ? undefined : reconcileResultOf(committed.outcome);
 }
 
-/** A process on the crank that does one thing again and again, from what its caches show. */
+/** A process on the controller runtime that does one thing again and again, from its caches. */
 export function repeating(
   name: string,
   everyMs: number,

@@ -3,7 +3,7 @@ import { timeline } from "./report.ts";
 import { runSeed, type SeedResult } from "./runSeed.ts";
 import type { Scenario } from "./scenario.ts";
 
-/** A violation with everything taken away that it does not need. */
+/** A violation without everything that it does not need. */
 export interface Shrunk {
   readonly result: SeedResult;
   /** How many runs it took. */

@@ -127,7 +127,7 @@ export class SimKube implements KubeApi {
     learn: (value: T) => void = () => {},
   ): Promise<Outcome<T>> {
     const { world, actor, life } = this;
-    // A dead process hears no answers. Its code may still be running to its next await.
+    // A crashed process receives no answers. Its code may still be running to its next await.
     if (actor.life !== life) return new Promise(() => {});
     const taken = takenBack(about);
     if (taken !== undefined) return Promise.resolve(taken);
@@ -206,7 +206,7 @@ export class SimKube implements KubeApi {
           world.kill(actor, `before it sent ${about.verb} ${target}`);
           break;
       }
-      // Whoever gives up does not learn what came of it.
+      // A cancelled call does not learn its outcome.
       forget =
         about.cancel?.onCancel(() => {
           givenUp = true;
@@ -259,7 +259,7 @@ export class SimKube implements KubeApi {
     key: string,
   ): Promise<Outcome<KubeList<T>>> {
     const { world } = this;
-    // Small pages, so that a list of a small world is a chain of them.
+    // Small pages, so that a list of a small store is a chain of them.
     const asked = options.limit === undefined ? options : { ...options, limit: Math.min(options.limit, pageSize) };
     const { resourceVersion, resourceVersionMatch, continueToken, limit } = asked;
     if (limit !== undefined) {
@@ -272,7 +272,8 @@ export class SimKube implements KubeApi {
       if (page > 0) return this.server.list(kind, { ...asked, limit: 1 });
     }
     if (resourceVersionMatch === "Exact" || continueToken !== undefined) return this.server.list(kind, asked);
-    // Who names no version is promised the newest; that the promise was broken shows in the revision of the answer.
+    // A read without a resourceVersion is promised the newest state; a broken promise shows in the revision of the
+    // answer.
     const fault = resourceVersion === undefined ? "lagging-replica" : "stale-read";
     const lagMs = world.decide(fault, key, (dice, strength) =>
       dice.perMille((fault === "stale-read" ? 250 : 40) * strength) ? dice.between(1, 5_000) : 0,
@@ -292,7 +293,7 @@ export class SimKube implements KubeApi {
       this.pages.set(keyOfPage(list.continueToken), items);
       return;
     }
-    // Who asks for one by name looks at it; he does not follow the kind.
+    // A list by name reads one object; it does not follow the kind.
     const via = fieldSelector.includes("metadata.name=") ? "answer" : "stream";
     for (const object of items) this.world.learned(this.actor, { resource, object, gone: false, via });
   }

@@ -80,7 +80,7 @@ export class SimWatch implements Watch {
     else void this.beginBehind(String(world.revisionBefore(lagMs * 1000)));
   }
 
-  /** A replica that lags tells what it has, and says how old that is. */
+  /** A lagging replica sends what it has, with its revision. */
   private async beginBehind(resourceVersion: string): Promise<void> {
     const { server, kind, options } = this.about;
     const { sendInitialEvents: _, ...rest } = options;

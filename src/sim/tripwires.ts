@@ -15,15 +15,15 @@ const cryptoNames = [
 ];
 
 /**
- * While seeds run, nothing may reach for real time or real chance: such a call throws, and the seed fails even if
- * somebody swallows the exception. Seeds run one after another in one thread, so the globals are ours meanwhile.
- * Arming costs the compiler its optimised code, so it is done around a batch of seeds and not around each.
+ * While seeds run, real time and real randomness are off limits: such a call throws, and the seed fails even if the
+ * exception is swallowed. Seeds run one after another in one thread, so the globals are ours meanwhile. Arming costs
+ * the compiler its optimised code, so it is done around a batch of seeds and not around each.
  */
 export class Tripwires {
   private tripped: ((what: string) => void) | undefined;
   private undo: (() => void)[] = [];
 
-  /** Whoever runs a seed is told. */
+  /** Sets the callback of the seed that runs. */
   report(tripped: ((what: string) => void) | undefined): void {
     this.tripped = tripped;
   }
@@ -57,7 +57,7 @@ export class Tripwires {
     this.replace(process, "uptime", trip("process.uptime"));
     for (const name of ["randomUUID", "getRandomValues"]) this.replace(globalThis.crypto, name, trip(`crypto.${name}`));
     for (const name of cryptoNames) this.replace(nodeCrypto, name, trip(`node:crypto ${name}`));
-    // Who has imported a name of a built-in module gets the wire too.
+    // A name imported from a built-in module gets the wire too.
     syncBuiltinESMExports();
   }
 

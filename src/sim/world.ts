@@ -29,7 +29,7 @@ import { SimKube } from "./simKube.ts";
 /** The first moment of every run: New Year of 2026. */
 const epochMs = 1_767_225_600_000;
 
-/** Worlds with the same definitions share the table of kinds, which nobody changes after, and nothing else. */
+/** Worlds with the same definitions share the table of kinds, which does not change after, and nothing else. */
 const registries = new Map<string, Promise<Registry>>();
 
 function registryWith(definitions: readonly NewObject<CustomResourceDefinition>[]): Promise<Registry> {
@@ -42,7 +42,7 @@ function registryWith(definitions: readonly NewObject<CustomResourceDefinition>[
   return registry;
 }
 
-/** The shared table for one world: nobody changes it, and whoever listened all the same would outlive the world. */
+/** The shared table for one world: it does not change, and a listener would outlive the world. */
 function withoutListeners(registry: Registry): Registry {
   return Object.assign(Object.create(registry) as Registry, { onChange: () => {} });
 }
@@ -67,7 +67,7 @@ const definitionKind = builtin.CustomResourceDefinition;
 
 const askedMax = 100_000;
 
-/** Who wrote when nobody of the story did. */
+/** The author of writes that no actor made. */
 const scenery: CallRecord = {
   actor: "scenery",
   life: 0,
@@ -84,8 +84,9 @@ const scenery: CallRecord = {
 };
 
 /**
- * An invented outside: the real verbs and store in memory, processes that die and stand still, one virtual clock, one
- * source of chance. Between two awaits nothing interleaves in JavaScript, so whoever owns every answer owns the schedule.
+ * A simulated outside: the real verbs and store in memory, processes that crash and pause, one virtual clock, one
+ * source of chance. Between two awaits nothing interleaves in JavaScript, so the owner of every answer owns the
+ * schedule.
  */
 export class World {
   readonly scenario: Scenario;
@@ -125,7 +126,7 @@ export class World {
       after: (delayMs, run) => this.later(delayMs * 1000, 0, run),
     };
     const store = new ObjectStore({ clock, indexedFields, freeze: scenario.freeze ?? false });
-    // A commit is checked before anybody hears of it.
+    // A commit is checked before any watch delivers it.
     store.onEvent((event) => this.committed(event));
     const hub = new WatchHub(store, clock, indexedFields);
     const random = { uint32: () => this.serverRandom.uint32() };
@@ -148,7 +149,7 @@ export class World {
   static async create(scenario: Scenario, seed: number, script?: readonly Decision[]): Promise<World> {
     const components = scenario.components ?? [];
     const all = [...components.flatMap((part) => part.definitions ?? []), ...(scenario.definitions ?? [])];
-    // Two components may bring the same kind: scheduler and binder both speak of BindRequests.
+    // Two components may bring the same kind: scheduler and binder both define BindRequests.
     const definitions = [...new Map(all.map((definition) => [definition.metadata.name, definition])).values()];
     const world = new World(scenario, new Chance(seed, script), withoutListeners(await registryWith(definitions)));
     await scenario.setUp?.(world.kube);
@@ -245,7 +246,10 @@ export class World {
     return this.hasEnded;
   }
 
-  /** A process that asks and asks within one step never lets time pass. Told from a slow one by sheer number. */
+  /**
+   * A process that calls without end within one step never lets time pass. Distinguished from a slow one by sheer
+   * number.
+   */
   private count(actor: Actor): void {
     if (++this.asked < askedMax) return;
     this.fail("I17", "time passes", `${actor.name} asked its ports ${askedMax} times in one step`);
@@ -412,7 +416,7 @@ export class World {
     return Math.max(this.commitRevision[low - 1] ?? 0, this.core.store.compactedRevision, 1);
   }
 
-  // --- what the invariants are told
+  // --- the input of the invariants
 
   sent(call: CallRecord): void {
     for (const { invariant, checks } of this.checks) {
@@ -441,7 +445,7 @@ export class World {
     this.history.add({ what: "fault", atUs: this.nowUs, actor, text });
   }
 
-  /** The first violation is the one that is told. */
+  /** The first violation is the one that is reported. */
   fail(invariant: string, fact: string, detail: string): void {
     this.violation ??= { invariant, fact, detail, atUs: this.nowUs, revision: this.core.store.revision };
   }

@@ -1,7 +1,7 @@
 /**
  * A map in order of key whose copies cost nothing. Entries lie in sorted chunks of at most 128; taking a view hands out
- * the chunks as they are, and the first write to a chunk after that copies this chunk alone. So a view of 50,000 pods is a
- * reference, a change costs about a microsecond, and whoever iterates meets the keys in the same order on every run.
+ * the chunks as they are, and the first write to a chunk after that copies this chunk alone. So a view of 50,000 pods
+ * is a reference, a change costs about a microsecond, and iteration meets the keys in the same order on every run.
  */
 export interface OrderedView<V> extends Iterable<readonly [string, V]> {
   readonly size: number;
@@ -180,7 +180,7 @@ export class ChunkedMap<V> {
     return this.current;
   }
 
-  /** Looks for a key once: whoever reads it usually writes it next. */
+  /** Remembers the chunk of the last key: a read is usually followed by a write of the same key. */
   private find(key: string): Chunk<V> | undefined {
     if (this.foundKey === key) return this.chunks[this.foundIn];
     const index = chunkFor(this.chunks, key);

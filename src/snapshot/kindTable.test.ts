@@ -142,7 +142,7 @@ describe("what is known of a kind", () => {
     expect(table.get("a/p1")).toBe(before);
   });
 
-  test("a transform drops what nobody reads before anybody sees it", () => {
+  test("a transform drops fields before the object is stored", () => {
     const table = new KindTable({ transform: ({ apiVersion, kind, metadata }) => ({ apiVersion, kind, metadata }) });
     table.apply({ type: "relistBegins" });
     table.apply({ type: "put", object: { ...pod("p1@3"), spec: { large: true } } });

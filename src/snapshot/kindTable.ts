@@ -3,13 +3,13 @@ import type { KubeObject } from "../model/objects/object.ts";
 import { compareRevisions, firstRevision, isLater, type Revision } from "../model/revision.ts";
 import { ChunkedMap, type OrderedView, walkBoth } from "./chunkedMap.ts";
 
-/** What a watch says about one kind, in order. Between `relistBegins` and `relistDone` it speaks of a new list. */
+/** The events of a watch of one kind, in order. Between `relistBegins` and `relistDone` they are a new list. */
 export type KindEvent<T extends KubeObject = KubeObject> =
   | { readonly type: "relistBegins" }
   | { readonly type: "put" | "removed"; readonly object: T }
   /** The list is whole: nothing that is not in it existed at this revision. */
   | { readonly type: "relistDone"; readonly revision: Revision }
-  /** Everything up to this revision has been said. */
+  /** Everything up to this revision has been delivered. */
   | { readonly type: "bookmark"; readonly revision: Revision };
 
 /** What became different. */
@@ -20,7 +20,7 @@ export type KindChange<T extends KubeObject = KubeObject> =
       readonly type: "deleted";
       readonly key: string;
       readonly before: T;
-      /** The last state there was; when that is unknown (we were not told of the deletion), the last that we saw. */
+      /** The last state; when that is unknown (the deletion was missed), the last that was observed. */
       readonly object: T;
       readonly isFinalStateUnknown: boolean;
     };
@@ -41,9 +41,9 @@ export interface Applied<T extends KubeObject> {
 }
 
 export interface KindTableOptions<T extends KubeObject> {
-  /** Drops what nobody reads. Must keep uid, resourceVersion, namespace and name. */
+  /** Drops fields that are never read. Must keep uid, resourceVersion, namespace and name. */
   transform?(object: T): T;
-  /** For tests: whoever writes to a shared object throws. */
+  /** For tests: a write to a shared object throws. */
   readonly freeze?: boolean;
 }
 
@@ -188,7 +188,7 @@ function changesBetween<T extends KubeObject>(
   if (object !== undefined && before.metadata.uid === object.metadata.uid) {
     return [{ type: "updated", key, before, object }];
   }
-  // Deleted and made again while we were not told: two lives of one name are never one update.
+  // Deleted and created again unobserved: two lives of one name are never one update.
   const gone: KindChange<T> = { type: "deleted", key, before, object: before, isFinalStateUnknown: true };
   return object === undefined ? [gone] : [gone, { type: "added", key, object }];
 }

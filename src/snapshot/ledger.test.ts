@@ -136,7 +136,7 @@ describe("an intent that changes an object", () => {
 
   test.each([
     { name: "a write of what is there already", answer: { revision: "5" } },
-    { name: "a write of which nobody knows whether it changed anything", answer: {} },
+    { name: "a write of unknown effect", answer: {} },
   ])("is not ruled out by $name, which leaves the state as it was", ({ answer }) => {
     const { ledger } = play(change, ["send"]);
     const idle = { id: "idle", kind: "/pods", key: "a/p", basis: change, effects: [] };
@@ -182,7 +182,7 @@ describe("an intent that makes an object", () => {
   });
 });
 
-describe("a create whose name somebody else had for a moment", () => {
+describe("a create whose name another object had for a moment", () => {
   const create: Basis = { absentAt: "4" };
   const namesake = { type: "added", key: "a/p", object: pod("u2", "5") } as const;
   const namesakeGone = {

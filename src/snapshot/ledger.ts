@@ -9,34 +9,35 @@ import { Heap } from "./heap.ts";
 import type { KindChange } from "./kindTable.ts";
 
 /**
- * What we have decided and not yet seen. An intent counts from the moment it is decided until the watch shows how it ended:
+ * What is decided and not yet observed. An intent counts from the moment it is decided until the watch shows how it
+ * ended:
  *
  *   scheduler                 API                      our watch
  *   t0  decide: p on n1       p pending, revision 5    revision 5      p counts on n1: decided
  *   t1  send the bind   -->   p on n1, revision 7      revision 5      p counts on n1: sent
  *   t2  answer: done                                   revision 5      p counts on n1: acknowledged
- *   t3                                                 revision 7      p counts on n1: the watch says so
+ *   t3                                                 revision 7      p counts on n1: observed
  *
- * There is no moment between the four in which it counts nowhere, and none in which it counts twice, because an effect has a key that is
- * derived from a UID: the ledger and the watch speak of the same key, and the one replaces the other.
+ * There is no moment between the four in which it counts nowhere, and none in which it counts twice, because an effect
+ * has a key that is derived from a UID: the ledger and the watch use the same key, and the one replaces the other.
  *
  * What makes the end certain is the precondition that every write carries. It can only take effect on the state that it
  * was decided on, so the first later state of the object either has it or rules it out for ever. That also ends a
- * time-out, whose write may land at any later moment: it counts as possible until the object has moved on.
+ * time-out, whose write may land at any later moment: it counts as possible until the object has changed.
  *
- * A create has only its name. It ends when the watch shows an object of that name that was made since; if that was a namesake, the answer
- * says so, and it counts again. One hole is left, and only for who
- * sends a create again after a time-out: one attempt makes the object, it is seen and deleted, and then the other one lands.
- * Such an object has the right name and owner, and is seen like any other.
+ * A create has only its name. It ends when the watch shows an object of that name that was created since; if that was
+ * another object, the answer shows it, and the intent counts again. One hole is left, and only for a create that is
+ * sent again after a time-out: one attempt creates the object, it is observed and deleted, and then the other attempt
+ * lands. Such an object has the right name and owner, and is observed like any other.
  */
 export type IntentState =
   | "decided"
   | "sent"
   /** Sent again while an earlier attempt may still land. */
   | "sentAgain"
-  /** Nobody knows whether it happened, and it may still happen. */
+  /** Whether it happened is unknown, and it may still happen. */
   | "unknown"
-  /** The API said yes, the watch has not shown it. */
+  /** Accepted by the API, not observed yet. */
   | "acknowledged"
   /** A consistent read showed that the object has moved on; the watch has not shown it. */
   | "settling"
@@ -91,7 +92,7 @@ export interface Overlay<V> {
   /** See holderOf: the object that will hold it. */
   readonly holder: string;
   readonly value: V;
-  /** The API said yes: what the watch shows of this holder is the past. */
+  /** Accepted by the API: what the watch shows of this holder is the past. */
   readonly isCertain: boolean;
 }
 
@@ -109,7 +110,7 @@ interface Entry<V> {
   state: IntentState;
   /** Counted until the watch of the kind has passed this revision. */
   untilRevision: Revision | undefined;
-  /** The API said yes, and the object is no longer what it was decided on. */
+  /** Accepted by the API, and the object is no longer in the state that it was decided on. */
   hasLeftItsState: boolean;
 }
 
@@ -132,9 +133,9 @@ export interface Attempt {
 
 /** What came of a write, as far as the ledger cares. */
 export interface Answer {
-  /** The revision that the write got, where the API tells. */
+  /** The revision that the write got, where the API returns it. */
   readonly revision?: Revision;
-  /** That it changed its object is certain, though the API tells no revision. */
+  /** That it changed its object is certain, though the API returns no revision. */
   readonly isChange?: boolean;
 }
 
@@ -184,7 +185,7 @@ export class Ledger<V> {
     return this.enter(intent, "decided");
   }
 
-  /** After a restart: a durable intent was found, and nobody knows how far it came. */
+  /** After a restart: a durable intent was found, and its progress is unknown. */
   restore(intent: CountedIntent<V>): "entered" | "counted" | "stale" {
     return this.enter(intent, "unknown");
   }
@@ -203,7 +204,7 @@ export class Ledger<V> {
     return entry?.state === "sent" || entry?.state === "sentAgain" ? entry : undefined;
   }
 
-  /** What came of an attempt. `shown` is the revision up to which the watch of its kind has told everything. */
+  /** The outcome of an attempt. `shown` is the revision up to which the watch of its kind has delivered everything. */
   answer(attempt: Attempt, outcome: Outcome<Answer>, shown: Revision): readonly Ended[] {
     const entry = this.entries.get(attempt.id);
     if (entry !== attempt) {
@@ -423,7 +424,7 @@ export function hasMovedOn(basis: Basis, object: Expected | undefined, atRevisio
   return isAtLeast(atRevision, basis.resourceVersion);
 }
 
-/** Whether the watch is still before what a create made: what it shows of the name is older, and of somebody else. */
+/** Whether the watch is still before the revision of a create: what it shows under the name is an older object. */
 function isBefore(revision: Revision, { basis, state, untilRevision }: Entry<unknown>): boolean {
   if ("uid" in basis || state !== "acknowledged") return false;
   return untilRevision !== undefined && isLater(untilRevision, revision);

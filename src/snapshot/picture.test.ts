@@ -191,7 +191,7 @@ class World {
     this.net.push({ write, node, thing, token, attempt: write.attempts.length - 1, result: undefined, isHeard: true });
   }
 
-  /** The server works on a request, whether anybody still waits for it or not. */
+  /** The server works on a request, whether its client still waits for it or not. */
   commit(request: Request): void {
     if (request.result !== undefined) return;
     const { thing, node } = request;
@@ -234,7 +234,7 @@ class World {
     this.end(this.picture.read(write.intent, { object, revision: String(this.revision) }));
   }
 
-  /** Everything in memory is lost; what was sent is durable, and its answers reach nobody. */
+  /** Everything in memory is lost; what was sent is durable, and its answers are lost. */
   restart(restoreFirst: boolean): void {
     for (const request of this.net) request.isHeard = false;
     this.writes = this.writes.filter((write) => write.attempts.length > 0 && this.isLive(write));

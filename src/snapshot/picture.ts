@@ -23,18 +23,18 @@ import { countedValues, createSnapshot } from "./snapshot.ts";
 /** A kind in a picture: its table, and what its objects hold. */
 export interface PictureKind<V, T extends KubeObject = KubeObject> {
   readonly table: KindTable<T>;
-  /** Pure: what an object holds depends on the object alone, so it can be worked out again when the object goes. */
+  /** Pure: what an object holds depends on the object alone, so it can be computed again when the object is deleted. */
   effects?(object: T): readonly Effect<V>[];
 }
 
 export interface PictureOptions<V> {
   /** Whether two values of one key are the same; by default as JSON. */
   readonly isSame?: (a: V, b: V) => boolean;
-  /** Told of every key whose values may have changed, for who keeps packed arrays. */
+  /** Called for every key whose values may have changed, for users that keep packed arrays. */
   readonly onEffect?: (key: string) => void;
   /**
-   * Told of every state that an intent enters. An end of which no event tells (a list lacks what we never saw) wakes nobody
-   * but through this. Called in the middle of a change: note it, and look at the picture later.
+   * Called for every state that an intent enters. An end without an event (a list lacks an object that was never
+   * observed) is only reported here. Called in the middle of a change: note it, and read the picture later.
    */
   readonly onIntent?: (id: string, state: IntentState) => void;
 }
@@ -83,7 +83,7 @@ export class Picture<V = never> {
     return { ...applied, ended: this.observed(kind, applied.changes, event.type === "relistDone") };
   }
 
-  /** Somebody else applied an event to the kind's table, and these are its changes. */
+  /** An event was applied to the kind's table, and these are its changes. */
   observed(kind: string, changes: readonly KindChange[], isNewList = false): readonly Ended[] {
     this.current = undefined;
     const { table } = this.kind(kind);
@@ -147,7 +147,7 @@ export class Picture<V = never> {
     return this.ledger.abandon(intentId(intent));
   }
 
-  /** Ids of the intents whose outcome nobody knows, in order. They want a consistent read, or to be sent again. */
+  /** Ids of the intents of unknown outcome, in order. Each needs a consistent read, or is sent again. */
   unknownIntents(): string[] {
     return this.ledger.idsIn("unknown");
   }
@@ -156,7 +156,7 @@ export class Picture<V = never> {
     return this.ledger.stateOf(intentId(intent));
   }
 
-  /** The values that a key has or may have now; see Snapshot.values. For who follows `onEffect`. */
+  /** The values that a key has or may have now; see Snapshot.values. For users of `onEffect`. */
   values(key: string): readonly V[] {
     return countedValues(this.held.get(key), this.ledger.valuesAt(key), this.isSame);
   }

@@ -13,8 +13,9 @@ export interface Snapshot<V = never> {
   readonly isComplete: boolean;
   kind<T extends KubeObject = KubeObject>(name: string): KindView<T>;
   /**
-   * The values that a key has, or may have because of an intent that is not over. Usually one. Two of them are alternatives
-   * of one thing (a bind that may or may not have happened), never a sum: who must not give out twice keeps all of them free.
+   * The values that a key has, or may have because of an intent that is not over. Usually one. Two of them are
+   * alternatives of one thing (a bind that may or may not have happened), never a sum: an allocator takes all of them
+   * as in use.
    */
   values(key: string): readonly V[];
   /** Every key that counts, with its values, in order of key. */

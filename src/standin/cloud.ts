@@ -48,7 +48,7 @@ export interface Page<T> {
   readonly token: string | undefined;
 }
 
-/** What a call turned out to be: it goes through, or it fails in one of the ways that are played. */
+/** The result of a call: it succeeds, or it fails in one of the simulated ways. */
 export type CallVerdict = "ok" | Extract<FailKind, "truncated" | "unrelated" | "hangUp">;
 
 /** How one kind of thing is listed. */
@@ -103,7 +103,7 @@ export class StandInCloud {
     return this.clock.nowMs() + (this.faults.clockSkewMs ?? 0);
   }
 
-  /** Turns the knobs; counting of calls begins anew. */
+  /** Sets the faults; counting of calls begins anew. */
   setFaults(faults: CloudFaults): void {
     this.faults = faults;
     this.ruleHits = new Map();
@@ -278,7 +278,7 @@ export class StandInCloud {
   private keep(listing: Listing): string {
     const token = `t${++this.tokens}-${this.random.uint32().toString(36)}`;
     this.listings.set(token, { ...listing });
-    // Tokens expire; a thousand listings under way are more than anybody has.
+    // Tokens expire; a thousand listings in flight are more than any client has.
     if (this.listings.size > 1_000) {
       const oldest = this.listings.keys().next().value;
       if (oldest !== undefined) this.listings.delete(oldest);

@@ -37,7 +37,7 @@ export function answerEc2(cloud: StandInCloud, params: URLSearchParams): string 
     case "DescribeAvailabilityZones":
       return wrap(action, list("availabilityZoneInfo", "item", zones(cloud, params)));
     default:
-      // Whoever tries to change something through here is remembered; the inventory never does.
+      // Attempts to change the cloud are recorded; the inventory makes none.
       cloud.mutations.push(action);
       throw new CloudError("InvalidAction", 400, `The action ${action} is not valid for this web service.`);
   }

@@ -1,4 +1,4 @@
-/** EKS speaks JSON over paths. */
+/** EKS: JSON over paths. */
 import type { StandInCloud } from "./cloud.ts";
 
 export interface JsonAnswer {

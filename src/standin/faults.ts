@@ -1,4 +1,4 @@
-/** What can be wrong with the cloud, as knobs. Everything is off until somebody turns it. */
+/** What can be wrong with the cloud, as settings. Everything is off by default. */
 export interface CloudFaults {
   /** Calls of each operation that are let through at once, and how many more each second; beyond that: throttled. */
   readonly bucket?: { readonly size: number; readonly perSecond: number };

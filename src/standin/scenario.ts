@@ -183,7 +183,7 @@ class Reader {
     return Object.fromEntries(Object.keys(value as object).map((name) => [name, tags.text(name, "")]));
   }
 
-  /** `user` and `disk` are short for the tags that make a volume somebody's disk. */
+  /** `user` and `disk` are short for the tags that make a volume a user's disk. */
   diskTags(): Record<string, string> {
     const user = this.text("user", "");
     const disk = this.text("disk", "");

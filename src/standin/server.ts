@@ -1,4 +1,4 @@
-/** The stand-in over HTTP: the service is told from the signature's scope, or from the action, as AWS's edge does. */
+/** The stand-in over HTTP: the service is found by the signature's scope, or by the action, as AWS's edge does. */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { answerAutoScaling, queryError } from "./autoScaling.ts";

@@ -38,7 +38,7 @@ function failing(cluster: BindCluster, verb: string, what: string, times: number
 describe("pods that share nothing", () => {
   const whole = { selectedNode: "h100-0", receivedResourceType: "Regular" as const };
 
-  test("are told what they were given with their node, in one write", async () => {
+  test("get their allocation and their node in one write", async () => {
     const { cluster, pod } = await withPod({});
     await cluster.request(pod, whole);
     await cluster.startBinder();
@@ -53,7 +53,7 @@ describe("pods that share nothing", () => {
     expect(conditionOf(bound)).toBe("True Bound");
   });
 
-  test("and are a gang are all bound before any of them is spoken of", async () => {
+  test("of a gang are all bound before a status is written", async () => {
     const cluster = await BindCluster.create();
     await cluster.startBinder();
     // More than have their turn at once.
@@ -68,7 +68,7 @@ describe("pods that share nothing", () => {
 });
 
 describe("an attempt", () => {
-  test("K1: for a node that is not there fails with the reason", async () => {
+  test("for a node that does not exist fails with the reason", async () => {
     const { cluster, pod } = await withPod();
     await cluster.request(pod, { ...onNode, selectedNode: "nowhere" });
     await cluster.startBinder();
@@ -77,7 +77,7 @@ describe("an attempt", () => {
     expect(conditionOf(cluster.pods()[0])).toBe("False BindingError");
   });
 
-  test("K2: for a pod that is not there fails with the reason", async () => {
+  test("for a pod that does not exist fails with the reason", async () => {
     const { cluster, pod } = await withPod();
     await cluster.request(pod, { ...onNode, podName: "other" });
     await cluster.startBinder();
@@ -85,7 +85,7 @@ describe("an attempt", () => {
     expect(cluster.requestOf("f")?.status).toMatchObject({ phase: "Failed", reason: "there is no pod other" });
   });
 
-  test("K5: without a limit is the only one, and counts nothing", async () => {
+  test("without a back-off limit is not retried, and counts nothing", async () => {
     const { cluster, pod } = await withPod();
     await cluster.request(pod, onNode);
     const refusals = failing(cluster, "bind", "pods f", 9);
@@ -110,7 +110,7 @@ describe("an attempt", () => {
     expect(cluster.requestOf("f")?.status).toMatchObject({ phase: "Failed", failedAttempts: attempts });
   });
 
-  test("K6, K7: is followed by as many others as the limit says, each later than the one before, and each is written down", async () => {
+  test("is retried up to the limit, with a growing back-off, and every retry is recorded", async () => {
     const { cluster, pod } = await withPod();
     await cluster.request(pod, { ...onNode, backoffLimit: 3 });
     const refusals = failing(cluster, "bind", "pods f", 9);
@@ -130,7 +130,7 @@ describe("an attempt", () => {
     expect(third - second).toBeLessThan(2.5);
   });
 
-  test("K4: for a pod that somebody else binds elsewhere meanwhile says so, and lets its reservation go", async () => {
+  test("for a pod that another scheduler binds elsewhere meanwhile reports that, and its reservation is deleted", async () => {
     const cluster = await BindCluster.create(["h100=2"]);
     const pod = await cluster.pod("f", half);
     await cluster.request(pod, onNode);
@@ -154,7 +154,7 @@ describe("an attempt", () => {
     expect(cluster.reservations().map(({ spec }) => spec?.nodeName)).not.toContain("h100-0");
   });
 
-  test("K11, K13: that fails at the bind takes labels and ConfigMaps back, leaves other labels, and the reservation goes", async () => {
+  test("that fails at the bind removes its labels and ConfigMaps, keeps other labels, and its reservation is deleted", async () => {
     const { cluster, pod } = await withPod();
     await cluster.admin.patch(
       { ...builtin.Pod, namespace: "default", name: "f" },
@@ -171,7 +171,7 @@ describe("an attempt", () => {
     expect(cluster.reservations()).toEqual([]);
   });
 
-  test("K12: takes back what it can when a part of that is refused", async () => {
+  test("takes back the rest when one removal is refused", async () => {
     const { cluster, pod } = await withPod();
     await cluster.request(pod, onNode);
     cluster.kube.faults = {
@@ -186,7 +186,7 @@ describe("an attempt", () => {
     expect(cluster.reservations()).toEqual([]);
   });
 
-  test("K14, K15: that fails once and then succeeds ends with one reservation, its device, and True after False", async () => {
+  test("that fails once and then succeeds ends with one reservation, its device, and True after False", async () => {
     const { cluster, pod } = await withPod();
     await cluster.request(pod, { ...onNode, backoffLimit: 3 });
     failing(cluster, "bind", "pods f", 1);
@@ -204,7 +204,7 @@ describe("an attempt", () => {
     expect(cluster.reservations()).toHaveLength(1);
   });
 
-  test("K8: that fails by a mistake of ours says so, and the binder goes on with others", async () => {
+  test("that throws is recorded as failed, and the binder goes on with others", async () => {
     const { cluster, pod } = await withPod();
     await cluster.request(pod, onNode);
     cluster.kube.faults = {
@@ -223,7 +223,7 @@ describe("an attempt", () => {
     expect(cluster.phase("g")).toBe("Succeeded");
   });
 
-  test("K18: writes nothing to a pod that was made anew under the name: no label, no ConfigMap, no condition", async () => {
+  test("writes nothing to a pod that was made anew under the name: no label, no ConfigMap, no condition", async () => {
     const { cluster, pod } = await withPod();
     await cluster.request(pod, onNode);
     const way = new Waylaid();
@@ -245,7 +245,7 @@ describe("an attempt", () => {
     expect(cluster.reservations()).toEqual([]);
   });
 
-  test("K20: of a BindRequest that was replaced leaves the new one's status alone", async () => {
+  test("of a BindRequest that was replaced leaves the new one's status alone", async () => {
     const { cluster, pod } = await withPod();
     await cluster.request(pod, onNode);
     const way = new Waylaid();
@@ -267,7 +267,7 @@ describe("an attempt", () => {
     expect(cluster.requestOf("f")?.status).toEqual({ phase: "Succeeded" });
   });
 
-  test("K17: whose pod is deleted in the middle leaves nothing", async () => {
+  test("whose pod is deleted in the middle leaves nothing", async () => {
     const { cluster, pod } = await withPod();
     await cluster.request(pod, onNode);
     await cluster.startBinder();
@@ -278,7 +278,7 @@ describe("an attempt", () => {
     expect([cluster.pods(), cluster.reservations(), cluster.requestOf("f")]).toEqual([[], [], undefined]);
   });
 
-  test("K21: whose bind was done and whose answer was lost has succeeded", async () => {
+  test("whose bind was done and whose answer was lost has succeeded", async () => {
     const { cluster, pod } = await withPod();
     await cluster.request(pod, onNode);
     let lost = 0;
@@ -293,7 +293,7 @@ describe("an attempt", () => {
     expect(cluster.lost).toEqual([]);
   });
 
-  test("K25: whose success could not be written is told again until it is", async () => {
+  test("whose success could not be written is written again until it is", async () => {
     const { cluster, pod } = await withPod();
     await cluster.request(pod, onNode);
     let refusals = 3;
@@ -309,7 +309,7 @@ describe("an attempt", () => {
   });
 
   test.each([1, 2, 3, 4, 5, 6])(
-    "K22, K23, K24: a binder that dies before its write number %i is continued by the next, with the same reservation",
+    "a binder that dies before its write number %i is continued by the next, with the same reservation",
     async (number) => {
       const { cluster, pod } = await withPod();
       await cluster.request(pod, onNode);
@@ -338,7 +338,7 @@ describe("an attempt", () => {
 });
 
 describe("a reservation", () => {
-  test("V6: whose device is not said in time fails the bind and goes", async () => {
+  test("whose device is not reported in time fails the bind and is deleted", async () => {
     const { cluster, pod } = await withPod();
     await cluster.request(pod, onNode);
     const never = [{ kind: "reservation-never" }];
@@ -353,7 +353,7 @@ describe("a reservation", () => {
     expect(cluster.reservations()).toEqual([]);
   });
 
-  test("V7: that cannot be created fails the bind and leaves nothing", async () => {
+  test("that cannot be created fails the bind and leaves nothing", async () => {
     const { cluster, pod } = await withPod();
     await cluster.request(pod, onNode);
     failing(cluster, "create", "pods", 9);
@@ -363,7 +363,7 @@ describe("a reservation", () => {
     expect(cluster.reservations()).toEqual([]);
   });
 
-  test("V23: of a pod that shares three GPUs goes when the second one cannot be had", async () => {
+  test("of a pod that shares three GPUs is deleted when the second one cannot be reserved", async () => {
     const { cluster, pod } = await withPod({ ...half, "gpu-fraction-num-devices": "3" });
     const whole = { resources: { limits: { "nvidia.com/gpu": "7" } } };
     await cluster.pod("taker", {}, { nodeName: "h100-0", containers: [{ name: "c", image: "i", ...whole }] });
@@ -377,7 +377,7 @@ describe("a reservation", () => {
     expect(cluster.reservations()).toEqual([]);
   });
 
-  test("H1, H3: stays while one of its pods runs and goes when the last has ended", async () => {
+  test("stays while one of its pods runs and is deleted when the last has ended", async () => {
     const cluster = await BindCluster.create();
     for (const [name, seconds] of [
       ["a", "10s"],
@@ -399,7 +399,7 @@ describe("a reservation", () => {
     expect(cluster.reservations()).toEqual([]);
   });
 
-  test("H4: of a pod on two GPUs goes with it, both of them", async () => {
+  test("of a pod on two GPUs is deleted with it, on both GPUs", async () => {
     const cluster = await BindCluster.create();
     const annotations = { ...half, "gpu-fraction-num-devices": "2", "sim.muster.dev/run-duration": "10s" };
     const pod = await cluster.pod("f", annotations, { restartPolicy: "Never" });
@@ -425,9 +425,9 @@ describe("a reservation", () => {
       return { binder, remove, device: reservation && deviceOf(reservation) };
     };
 
-    test("H11: is made again on the same device where the node can do that, and the pod runs on", async () => {
+    test("is created again on the same device where the node can pin it, and the pod runs on", async () => {
       const { cluster, pod } = await withPod();
-      // A lower GPU is free by then: whoever does not ask for the device gets another one.
+      // A lower GPU is free by then: a reservation that does not pin the device gets another one.
       const other = await cluster.pod("other", half);
       await cluster.request(other, { selectedNode: "h100-0", selectedGPUGroups: ["before"] });
       await cluster.startBinder();
@@ -445,9 +445,9 @@ describe("a reservation", () => {
       expect(cluster.eventReasons()).toContain("ReservationRestored");
     });
 
-    test("while another bind of its group begins, is made again on the device that its pods use, and the other one joins them", async () => {
+    test("while another bind of its group begins, is created again on the device that its pods use, and the other pod joins", async () => {
       const { cluster, pod } = await withPod();
-      // A lower GPU is free by then: whoever does not ask for the device gets another one.
+      // A lower GPU is free by then: a reservation that does not pin the device gets another one.
       const other = await cluster.pod("other", half);
       await cluster.request(other, { selectedNode: "h100-0", selectedGPUGroups: ["before"] });
       const { binder, remove, device } = await losing(cluster, pod);
@@ -467,7 +467,7 @@ describe("a reservation", () => {
       expect(cluster.pods().map((each) => Object.values(devicesOf(each)))).toEqual([[device], [device]]);
     });
 
-    describe("and whose device somebody else has by then", () => {
+    describe("and whose device another pod has by then", () => {
       const taken = async () => {
         const { cluster, pod } = await withPod();
         const { binder, remove, device } = await losing(cluster, pod);
@@ -482,7 +482,7 @@ describe("a reservation", () => {
         return { cluster, pod, device, tries: () => cluster.lost.length - before };
       };
 
-      test("H11: is asked for now and then, not in a circle, and its pod is left alone for a while", async () => {
+      test("is requested again with back-off, and its pod is left alone for a while", async () => {
         const { cluster, tries } = await taken();
         expect(cluster.pods().map(({ status }) => status?.phase)).toEqual(["Running", "Running"]);
         expect(tries()).toBeGreaterThan(1);
@@ -491,8 +491,8 @@ describe("a reservation", () => {
         expect(tries()).toBeLessThan(30);
       });
 
-      // Whoever is deleted by force has its device at its node for a moment after the API has forgotten it.
-      test("H11: gets it when that one lets go, and its pod runs on", async () => {
+      // A pod deleted by force keeps its device on its node for a moment after it is gone from the API.
+      test("gets the device when the other pod releases it, and its pod runs on", async () => {
         const { cluster, pod, device } = await taken();
         await cluster.api.delete("/pods", "default/taker", { gracePeriodSeconds: 0 });
         await cluster.run(10);
@@ -504,7 +504,7 @@ describe("a reservation", () => {
       });
     });
 
-    test("H11: takes its pod with it, with the reason, where the node cannot", async () => {
+    test("has its pod evicted, with the reason, where the node cannot pin", async () => {
       const { cluster, pod } = await withPod();
       await cluster.label("h100-0", { "muster.dev/pins-devices": null });
       const { remove } = await losing(cluster, pod);
@@ -514,7 +514,7 @@ describe("a reservation", () => {
       expect(cluster.eventReasons()).toContain("ReservationLost");
     });
 
-    test("H11: takes its pod with it when somebody else has the device by then, and ends itself", async () => {
+    test("has its pod evicted when another pod has the device by then, and is deleted", async () => {
       const { cluster, pod } = await withPod();
       const { binder, remove } = await losing(cluster, pod);
       await binder.stop();

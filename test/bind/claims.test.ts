@@ -55,7 +55,7 @@ async function giveClaim(cluster: BindCluster, status: object): Promise<void> {
 const userOf = ({ metadata }: Pod) => ({ resource: "pods", name: metadata.name, uid: metadata.uid });
 
 describe("a claim", () => {
-  test("D1: without devices gets those of the BindRequest and the pod as user, protected before it is allocated", async () => {
+  test("without devices gets those of the BindRequest and the pod as user, protected before it is allocated", async () => {
     const { cluster, user } = await withClaims();
     const pod = await user("f");
     await cluster.request(pod, { ...onNode, ...chosen(deviceOn("h100-0")) });
@@ -69,7 +69,7 @@ describe("a claim", () => {
     expect(writes).toHaveLength(2);
   });
 
-  test("D2: that has devices keeps them, whatever was chosen, and gains the pod", async () => {
+  test("that has devices keeps them, whatever was chosen, and gains the pod", async () => {
     const { cluster, user } = await withClaims();
     const [first, pod] = [await user("first"), await user("f")];
     await giveClaim(cluster, { allocation: deviceOn("h100-0", "gpu-5"), reservedFor: [userOf(first)] });
@@ -81,7 +81,7 @@ describe("a claim", () => {
     expect(claimOf(cluster)?.status?.reservedFor).toEqual([userOf(first), userOf(pod)]);
   });
 
-  test("D3: that names the pod already is not written again", async () => {
+  test("that names the pod already is not written again", async () => {
     const { cluster, user } = await withClaims();
     const pod = await user("f");
     await giveClaim(cluster, { allocation: deviceOn("h100-0"), reservedFor: [userOf(pod)] });
@@ -93,7 +93,7 @@ describe("a claim", () => {
     expect(claimOf(cluster)?.metadata.resourceVersion).toBe(before);
   });
 
-  test("D4: that somebody else writes to is read again, and then written", async () => {
+  test("that another client writes to is read again, and then written", async () => {
     const { cluster, user } = await withClaims();
     const pod = await user("f");
     await cluster.request(pod, { ...onNode, ...chosen(deviceOn("h100-0")) });
@@ -111,7 +111,7 @@ describe("a claim", () => {
     expect(cluster.kube.calls.filter((call) => call === "get resourceclaims c").length).toBeGreaterThan(3);
   });
 
-  test("D5: without devices, for which none were chosen, fails the bind with the reason", async () => {
+  test("without devices, for which none were chosen, fails the bind with the reason", async () => {
     const { cluster, user } = await withClaims();
     const pod = await user("f");
     await cluster.request(pod, { ...onNode, ...chosen(null) });
@@ -124,7 +124,7 @@ describe("a claim", () => {
     expect(cluster.pods()[0]?.spec?.nodeName).toBeUndefined();
   });
 
-  test("D6: that an earlier bind took for another node is not taken along: the pod is not bound, and the reason says so", async () => {
+  test("that an earlier bind allocated on another node blocks the bind, and the reason names it", async () => {
     const { cluster, user } = await withClaims(["c"], ["h100=2"]);
     const pod = await user("f");
     cluster.kube.faults = { before: (verb) => (verb === "bind" ? refused("Invalid", "not today") : undefined) };
@@ -145,7 +145,7 @@ describe("a claim", () => {
     expect(claimOf(cluster)?.status?.allocation).toMatchObject(deviceOn("h100-0"));
   });
 
-  test("D6: whose devices are in reach of the new node too is used there", async () => {
+  test("whose devices are in reach of the new node too is used there", async () => {
     const { cluster, user } = await withClaims(["c"], ["h100=2"]);
     const pod = await user("f");
     const { devices } = deviceOn("anywhere");
@@ -157,7 +157,7 @@ describe("a claim", () => {
     expect(claimOf(cluster)?.status?.allocation?.devices).toMatchObject(devices);
   });
 
-  test("D9: of two pods that are bound at once has both as users, and the devices of one choice", async () => {
+  test("of two pods that are bound at once has both as users, and the devices of one allocation", async () => {
     const { cluster, user } = await withClaims();
     const pods = [await user("a"), await user("b")];
     for (const [at, pod] of pods.entries())
@@ -170,7 +170,7 @@ describe("a claim", () => {
     expect(allocation?.devices?.results).toHaveLength(1);
   });
 
-  test("that is made from a template is found by the pod's status, and waited for by failing", async () => {
+  test("that is created from a template is found by the pod's status; until then the attempt fails", async () => {
     const { cluster } = await withClaims([]);
     const pod = await cluster.pod("f", {}, { resourceClaims: [{ name: "dev", resourceClaimTemplateName: "t" }] });
     await cluster.request(pod, { ...onNode, ...chosen(deviceOn("h100-0")) });
@@ -193,7 +193,7 @@ describe("extended resources from devices", () => {
     return cluster.api.names(claims).map((key) => cluster.api.get(claims, key) as unknown as ResourceClaim);
   }
 
-  test("D7: a bind that is repeated after a failure has one claim, to which the pod's status points", async () => {
+  test("a bind that is repeated after a failure has one claim, to which the pod's status points", async () => {
     const { cluster } = await withClaims([]);
     const pod = await cluster.pod("f");
     await cluster.request(pod, { ...onNode, ...extended, backoffLimit: 3 });
@@ -214,7 +214,7 @@ describe("extended resources from devices", () => {
     });
   });
 
-  test("D7: a claim that somebody else made for the pod is used, under whatever name", async () => {
+  test("a claim that another controller created for the pod is used, under any name", async () => {
     const { cluster } = await withClaims([]);
     const pod = await cluster.pod("f");
     const { name, uid } = pod.metadata;
@@ -236,7 +236,7 @@ describe("extended resources from devices", () => {
     expect(extendedClaims(cluster).map(({ metadata }) => metadata.name)).toEqual(["f-extended-resources-x7k2p"]);
   });
 
-  test("D8: a bind that failed for good leaves no claim, and nothing of it in the pod's status", async () => {
+  test("a bind that failed for good leaves no claim, and nothing of it in the pod's status", async () => {
     const { cluster } = await withClaims([]);
     const pod = await cluster.pod("f");
     await cluster.request(pod, { ...onNode, ...extended });
@@ -282,7 +282,7 @@ describe("extended resources from devices", () => {
   });
 });
 
-test("D10: everything that a bind with claims and shares does is granted by the binder's role, resourceclaims/binding included", async () => {
+test("every write of a bind with claims and shares is granted by the binder's role, resourceclaims/binding included", async () => {
   const used = new Set<string>();
   const { cluster, user } = await withClaims();
   cluster.through((kube) => noting(kube, used));

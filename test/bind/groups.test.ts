@@ -21,7 +21,7 @@ async function share(cluster: BindCluster, name: string, spec: object = onNode, 
   return pod;
 }
 
-/** A reservation that nobody uses, as an earlier binder may have left it. */
+/** A reservation without users, as an earlier binder may have left it. */
 async function orphan(cluster: BindCluster, group: string): Promise<Pod> {
   const pod = await cluster.reserve("h100-0", group);
   await cluster.run(1);
@@ -40,7 +40,7 @@ function running(cluster: BindCluster): string[] {
     .map(({ metadata }) => metadata.name);
 }
 
-describe("C18: a binder that reads from a cache, which has not seen the label of another's pod", () => {
+describe("a binder whose cache has not observed the label of another pod", () => {
   /** The first binder is in time. The second one learns nothing of users' pods after they were made. */
   async function two(cluster: BindCluster): Promise<Waylaid> {
     await cluster.startBinder();
@@ -52,7 +52,7 @@ describe("C18: a binder that reads from a cache, which has not seen the label of
     return way;
   }
 
-  test("S1: keeps the reservation at the start of the next bind, and both pods end on one GPU", async () => {
+  test("keeps the reservation at the start of the next bind, and both pods end on one GPU", async () => {
     const cluster = await BindCluster.create();
     const way = await two(cluster);
     await share(cluster, "a");
@@ -71,7 +71,7 @@ describe("C18: a binder that reads from a cache, which has not seen the label of
     }
   });
 
-  test("S2: keeps it when a third BindRequest of the group is deleted", async () => {
+  test("keeps it when a third BindRequest of the group is deleted", async () => {
     const cluster = await BindCluster.create();
     const third = await cluster.pod("third", half);
     await cluster.request(
@@ -91,7 +91,7 @@ describe("C18: a binder that reads from a cache, which has not seen the label of
     expect([running(cluster), cluster.reservations().length, cluster.lost]).toEqual([["a"], 1, []]);
   });
 
-  test("S3: keeps it when another pod of the group ends", async () => {
+  test("keeps it when another pod of the group ends", async () => {
     const cluster = await BindCluster.create();
     await cluster.startBinder();
     await share(cluster, "old");
@@ -108,7 +108,7 @@ describe("C18: a binder that reads from a cache, which has not seen the label of
     expect([running(cluster), cluster.reservations().length, cluster.lost]).toEqual([["a"], 1, []]);
   });
 
-  test("V16: makes no second reservation: the first one's name is taken", async () => {
+  test("makes no second reservation: the first one's name is taken", async () => {
     const cluster = await BindCluster.create();
     await cluster.startBinder();
     const way = new Waylaid();
@@ -127,7 +127,7 @@ describe("C18: a binder that reads from a cache, which has not seen the label of
   });
 });
 
-test("a group is read at one revision: who comes between two lists is not in it", async () => {
+test("a group is read at one revision: a pod created between two lists is not in it", async () => {
   const cluster = await BindCluster.create();
   const pod = await cluster.pod("f", half);
   const way = new Waylaid();
@@ -146,11 +146,8 @@ test("a group is read at one revision: who comes between two lists is not in it"
   expect([await read(), isFirst, await read()]).toEqual([[], false, ["f"]]);
 });
 
-describe("a reservation that nobody needs", () => {
-  test.each([
-    ["Y2", "pods"],
-    ["Y17", "bindrequests"],
-  ])("%s: stays while the list of %s fails, and goes when it does not", async (_, plural) => {
+describe("a reservation without users and requests", () => {
+  test.each(["pods", "bindrequests"])("stays while the list of %s fails, and is deleted afterwards", async (plural) => {
     const cluster = await BindCluster.create();
     await orphan(cluster, "X");
     await cluster.startBinder();
@@ -167,7 +164,7 @@ describe("a reservation that nobody needs", () => {
     expect(cluster.reservations()).toEqual([]);
   });
 
-  test("Y3, H8: stays while its delete fails, and is tried again until it goes", async () => {
+  test("stays while its delete fails, and the delete is retried until it succeeds", async () => {
     const cluster = await BindCluster.create();
     await orphan(cluster, "X");
     let refusals = 0;
@@ -180,7 +177,7 @@ describe("a reservation that nobody needs", () => {
     expect([refusals, cluster.reservations()]).toEqual([5, []]);
   });
 
-  test("Y4: that is gone already is no error", async () => {
+  test("that is deleted already is no error", async () => {
     const cluster = await BindCluster.create();
     await orphan(cluster, "X");
     cluster.kube.faults = { after: (verb) => (verb === "delete" ? refused("NotFound", "gone") : undefined) };
@@ -191,7 +188,7 @@ describe("a reservation that nobody needs", () => {
     expect(cluster.kube.calls.filter((call) => call.startsWith("delete pods"))).toHaveLength(1);
   });
 
-  test("Y23: goes also while the one of another group on its node cannot be deleted", async () => {
+  test("is deleted also while the one of another group on its node cannot be", async () => {
     const cluster = await BindCluster.create();
     const stuck = await orphan(cluster, "X");
     await orphan(cluster, "Z");
@@ -208,7 +205,7 @@ describe("a reservation that nobody needs", () => {
     expect(told.length).toBeGreaterThan(0);
   });
 
-  test("C10: orphans that hold every GPU of a node are found at the start, and the GPUs can be had", async () => {
+  test("orphans that hold every GPU of a node are deleted at the start, and the GPUs are free", async () => {
     const cluster = await BindCluster.create();
     for (let i = 0; i < 8; i++) await orphan(cluster, `o${i}`);
     await cluster.startBinder();
@@ -222,7 +219,7 @@ describe("a reservation that nobody needs", () => {
 });
 
 describe("pods whose reservation was lost", () => {
-  test("Y9: those that run are evicted where the node cannot pin, one that has no node stays", async () => {
+  test("those that run are evicted where the node cannot pin, one that has no node stays", async () => {
     const cluster = await BindCluster.create();
     await cluster.label("h100-0", { "muster.dev/pins-devices": null });
     const binder = await cluster.startBinder();
@@ -238,7 +235,7 @@ describe("pods whose reservation was lost", () => {
     expect(cluster.reservations()).toHaveLength(1);
   });
 
-  test("Y10: an eviction that is refused is tried again", async () => {
+  test("an eviction that is refused is tried again", async () => {
     const cluster = await BindCluster.create();
     await cluster.label("h100-0", { "muster.dev/pins-devices": null });
     await cluster.startBinder();
@@ -254,7 +251,7 @@ describe("pods whose reservation was lost", () => {
     expect(cluster.pods()).toEqual([]);
   });
 
-  test("H10: are not given a new one on a node whose GPU is broken by now", async () => {
+  test("get no new one on a node whose GPU is unhealthy by now", async () => {
     const cluster = await BindCluster.create();
     await cluster.startBinder();
     await share(cluster, "f");
@@ -274,7 +271,7 @@ describe("pods whose reservation was lost", () => {
     expect(cluster.requestOf("g")?.status?.reason).toContain("has no GPU left for group Z");
   });
 
-  test("H12: only in the cache are left alone", async () => {
+  test("according to the cache alone are not evicted", async () => {
     const cluster = await BindCluster.create();
     const way = new Waylaid();
     cluster.through((kube) => way.of(kube));
@@ -294,7 +291,7 @@ describe("pods whose reservation was lost", () => {
 });
 
 describe("a node that is deleted", () => {
-  test("H9: leaves nothing behind: its BindRequests, its pods and their reservations go", async () => {
+  test("leaves nothing behind: its BindRequests, its pods and their reservations are deleted", async () => {
     const cluster = await ScheduleCluster.create(["t4=2"]);
     const labels = { "kai.scheduler/queue": "default-queue" };
     for (let i = 0; i < 8; i++) await cluster.pod(`f${i}`, { annotations: half, labels });
@@ -316,7 +313,7 @@ describe("a node that is deleted", () => {
 });
 
 describe("a reservation", () => {
-  test("Y11, H5: of a pod on two GPUs stays through sweeps, both of them, and goes when the pod is deleted", async () => {
+  test("of a pod on two GPUs stays through sweeps, on both GPUs, and is deleted with the pod", async () => {
     const cluster = await BindCluster.create();
     await cluster.startBinder();
     await share(
@@ -332,7 +329,7 @@ describe("a reservation", () => {
     expect([cluster.pods(), cluster.reservations()]).toEqual([[], []]);
   });
 
-  test("H11: of one of a pod's two GPUs that is lost is made again on the same device, and the pod runs on", async () => {
+  test("of one of a pod's two GPUs that is lost is created again on the same device, and the pod runs on", async () => {
     const cluster = await BindCluster.create();
     await cluster.startBinder();
     const two = { "gpu-fraction-num-devices": "2" };
@@ -348,7 +345,7 @@ describe("a reservation", () => {
     ]);
   });
 
-  test("of a GPU that is never empty does not remember everybody who ever held it", async () => {
+  test("of a GPU that is never empty does not keep every past holder", async () => {
     const cluster = await BindCluster.create();
     await cluster.startBinder();
     await share(cluster, "stays");
@@ -367,7 +364,7 @@ describe("a reservation", () => {
     expect([...holders.values()]).toContain("default/stays");
   });
 
-  test("H2: goes when its only pod is gone, and not before", async () => {
+  test("is deleted when its only pod is gone, and not before", async () => {
     const cluster = await BindCluster.create();
     await cluster.startBinder();
     await share(cluster, "f", onNode, { "sim.muster.dev/stop-delay": "10s" });
@@ -379,7 +376,7 @@ describe("a reservation", () => {
     expect([cluster.pods().length, cluster.reservations().length]).toEqual([0, 0]);
   });
 
-  test("H6: is not relied on by a bind whose BindRequest was deleted before its label landed", async () => {
+  test("is not used by a bind whose BindRequest was deleted before its label landed", async () => {
     const cluster = await BindCluster.create();
     const way = new Waylaid();
     cluster.through((kube) => way.of(kube));
@@ -400,7 +397,7 @@ describe("a reservation", () => {
     expect(cluster.reservations()).toEqual([]);
   });
 
-  test("H7: whose clean-up is slow does not keep the cache from learning", async () => {
+  test("whose clean-up is slow does not block the cache", async () => {
     const cluster = await BindCluster.create();
     const way = new Waylaid();
     cluster.through((kube) => way.of(kube));
@@ -435,7 +432,7 @@ describe("a reservation that a BindRequest keeps", () => {
     return cluster;
   }
 
-  test("is logged with its group and the request, once, also when only the cache is asked", async () => {
+  test("is logged with its group and the request, once, also when the decision needs only the cache", async () => {
     const cluster = await kept();
     expect(cluster.reservations()).toHaveLength(1);
     const fields = { gpuGroup: "X", bindRequest: "default/f", node: "h100-0" };
@@ -456,7 +453,7 @@ describe("a reservation that a BindRequest keeps", () => {
   });
 });
 
-test("a reservation on no node does not come for pods whose device is not known: they go", async () => {
+test("pods whose device is not known are evicted rather than given a reservation that has no node", async () => {
   const cluster = await BindCluster.create();
   const { name } = await cluster
     .pod("kai", half, { nodeName: "h100-0" }, { labels: { "runai-gpu-group": "X" } })
@@ -471,7 +468,7 @@ test("a reservation on no node does not come for pods whose device is not known:
   expect(cluster.reservations()).toEqual([]);
 });
 
-test("a reservation on no node that no request needs goes at once", async () => {
+test("a reservation without a node and without a request is deleted at once", async () => {
   const cluster = await BindCluster.create();
   const object = newReservation({ node: "h100-0", group: "X", users: [], options: reservationDefaults });
   await cluster.api.create("/pods", object as never);

@@ -54,7 +54,7 @@ async function cleanUp(cluster: BindCluster): Promise<void> {
   expect(cluster.api.names("scheduling.run.ai/bindrequests")).toEqual([]);
 }
 
-describe("plan (a), S4, K9: BindRequests of 32 quarters at once, ten workers", () => {
+describe("BindRequests of 32 quarters at once, ten workers", () => {
   test.each([
     { gpus: 8, groups: 8, share: 4 },
     { gpus: 32, groups: 32, share: 1 },
@@ -108,7 +108,7 @@ test.each([
   expect([running(cluster), cluster.reservations().length, cluster.lost]).toEqual([80, 80, []]);
 });
 
-test("plan (b), S5: 4 nodes of 8 GPUs, 32 groups, both ConfigMaps of every pod there, the device plugin patching every 100 ms", async () => {
+test("4 nodes of 8 GPUs, 32 groups: both ConfigMaps of every pod exist while the device plugin patches every 100 ms", async () => {
   const cluster = await BindCluster.create(["h100=4"], { heartbeatMs: 100 });
   for (let i = 0; i < 32; i++) {
     const name = `p${i}`;
@@ -146,7 +146,7 @@ test("plan (b), S5: 4 nodes of 8 GPUs, 32 groups, both ConfigMaps of every pod t
   expect(cluster.log.errors).toEqual([]);
 });
 
-test("plan (c): 32 quarters submitted at once through the scheduler to one node of 8 GPUs all run, and every reservation is still there", async () => {
+test("32 quarters submitted at once through the scheduler to one node of 8 GPUs all run, and every reservation is still there", async () => {
   const cluster = await BindCluster.create();
   await cluster.startBinder();
   await cluster.startScheduler();
@@ -159,7 +159,7 @@ test("plan (c): 32 quarters submitted at once through the scheduler to one node 
   expect(cluster.log.errors).toEqual([]);
 });
 
-test("S6, C9: 64 halves at once on 4 nodes of 8 GPUs, 5 rounds: two a group, one reservation a group, nothing left after", async () => {
+test("64 halves at once on 4 nodes of 8 GPUs, 5 rounds: two a group, one reservation a group, nothing left after", async () => {
   const cluster = await BindCluster.create(["h100=4"]);
   await cluster.startBinder();
   await cluster.startScheduler();

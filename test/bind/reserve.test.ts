@@ -41,7 +41,7 @@ async function scalingPod(cluster: BindCluster, spec: object, metadata: object =
 }
 
 describe("a reservation", () => {
-  test("V3: is not made by a binder that cannot list what is there", async () => {
+  test("is not created by a binder that cannot list reservations", async () => {
     const { cluster } = await withRequest();
     cluster.kube.faults = {
       before: (verb) => (verb === "list" ? refused("Unavailable", "down") : undefined),
@@ -56,7 +56,7 @@ describe("a reservation", () => {
     expect(cluster.phase("f")).toBe("Succeeded");
   });
 
-  test("V8: that cannot be deleted after its time is over is left, fails the bind, and goes later", async () => {
+  test("that cannot be deleted after its time-out stays, fails the bind, and is deleted later", async () => {
     const { cluster } = await withRequest();
     await annotateNode(cluster, [{ kind: "reservation-never" }]);
     cluster.kube.faults = { before: (verb) => (verb === "delete" ? refused("Unavailable", "down") : undefined) };
@@ -69,7 +69,7 @@ describe("a reservation", () => {
     expect(cluster.reservations()).toEqual([]);
   });
 
-  test("V9: is made though lists fail: what is scaled up is known from the cache", async () => {
+  test("is created though lists fail: scale-up is known from the cache", async () => {
     const { cluster } = await withRequest();
     await cluster.startBinder();
     const isAboutOne = (what: string): boolean => what.includes(" ");
@@ -82,7 +82,7 @@ describe("a reservation", () => {
     expect(cluster.phase("g")).toBe("Succeeded");
   });
 
-  test("whose create lands when its request has ended and the GPU is somebody else's gets no node, and goes", async () => {
+  test("whose create lands when its request has ended and another pod has the GPU gets no node, and is deleted", async () => {
     const { cluster, pod } = await withRequest();
     // Who waits for the answer gives up; the server does it all the same, later.
     cluster.kube.faults = {
@@ -128,7 +128,7 @@ describe("a reservation", () => {
     },
   );
 
-  test("V10: is made while the stand-in of an autoscaler has its node", async () => {
+  test("is created while a scale-up pod of an autoscaler has its node", async () => {
     const { cluster } = await withRequest();
     await scalingPod(cluster, { nodeName: "h100-0" });
     await cluster.startBinder();
@@ -136,7 +136,7 @@ describe("a reservation", () => {
     expect(cluster.phase("f")).toBe("Succeeded");
   });
 
-  test("V11: of a new group is not made while one has none, and those that are there are joined", async () => {
+  test("of a new group is not created while a scale-up pod has no node, and existing ones are joined", async () => {
     const { cluster } = await withRequest();
     await cluster.startBinder();
     await cluster.run(3);
@@ -149,7 +149,7 @@ describe("a reservation", () => {
     expect(cluster.requestOf("opens")?.status?.reason).toBe("the cluster is being scaled up for shares of GPUs");
   });
 
-  test("C13: is made while a stand-in is stuck on its way out", async () => {
+  test("is created while a scale-up pod is stuck terminating", async () => {
     const { cluster } = await withRequest();
     await scalingPod(cluster, {}, { finalizers: ["example.com/stuck"] });
     await cluster.api.delete("/pods", "kai-scale-adjust/default-other");
@@ -158,7 +158,7 @@ describe("a reservation", () => {
     expect(cluster.phase("f")).toBe("Succeeded");
   });
 
-  test("V12: is waited for also when the watch breaks off, and nothing is thrown away", async () => {
+  test("is waited for also when the watch ends, and nothing is discarded", async () => {
     const { cluster } = await withRequest();
     await annotateNode(cluster, [{ kind: "reservation-late", delay: "5s" }]);
     await cluster.startBinder();
@@ -171,7 +171,7 @@ describe("a reservation", () => {
     expect([cluster.reservations().length, cluster.lost, cluster.log.errors]).toEqual([1, [], []]);
   });
 
-  test("V13, V15: whose pod cannot be labelled is let go when the bind has failed for good", async () => {
+  test("whose pod cannot be labelled is deleted when the bind has failed for good", async () => {
     const { cluster } = await withRequest();
     cluster.kube.faults = {
       before: (verb, what) => (verb === "patch" && what === "pods f" ? refused("Forbidden", "no labels") : undefined),
@@ -185,7 +185,7 @@ describe("a reservation", () => {
     expect(cluster.reservations()).toEqual([]);
   });
 
-  test("V14: that can then not be deleted either stays, and goes when it can", async () => {
+  test("that then cannot be deleted either stays, and is deleted when it can be", async () => {
     const { cluster } = await withRequest();
     let isDown = true;
     let isFirst = true;
@@ -206,7 +206,7 @@ describe("a reservation", () => {
     expect(cluster.reservations()).toEqual([]);
   });
 
-  test("V17: that somebody deletes while two binders wait for its device is made again, and the pod gets the new one's", async () => {
+  test("that is deleted while two binders wait for its device is created again, and the pod gets the new device", async () => {
     const { cluster } = await withRequest();
     await annotateNode(cluster, [{ kind: "reservation-late", delay: "5s" }]);
     await cluster.startBinder();
@@ -273,7 +273,7 @@ describe("between a reservation and its bind", () => {
     expect(cluster.reservations()).toEqual([]);
   });
 
-  test("a reservation that is deleted meanwhile is made again, and the attempt has not failed", async () => {
+  test("a reservation that is deleted meanwhile is created again, and the attempt has not failed", async () => {
     let remove = async (): Promise<unknown> => undefined;
     const { cluster, wasMet } = await interrupted({ verb: "bind", plural: "pods", isReservation: true }, () =>
       remove(),
@@ -291,7 +291,7 @@ describe("between a reservation and its bind", () => {
   });
 });
 
-test("a reservation on its way to its node counts when what is left of the node is counted anew", async () => {
+test("a reservation that is being bound counts when the free GPUs of its node are recounted", async () => {
   const cluster = await BindCluster.create();
   const seven = { limits: { "nvidia.com/gpu": "7" }, requests: { "nvidia.com/gpu": "7" } };
   await cluster.pod("whole", {}, { nodeName: "h100-0", containers: [{ name: "main", image: "i", resources: seven }] });
@@ -313,7 +313,7 @@ test("a reservation on its way to its node counts when what is left of the node 
   expect(cluster.reservations()).toHaveLength(1);
 });
 
-test("a reservation is made as the installation says, and waited for as long as it says", async () => {
+test("a reservation has the image and time-out of the installation's settings", async () => {
   const { cluster } = await withRequest();
   await annotateNode(cluster, [{ kind: "reservation-never" }]);
   const runtimeClass = {
@@ -371,8 +371,8 @@ describe("ConfigMaps", () => {
   const owner = (name: string, uid: string) => ({ apiVersion: "v1", kind: "Pod", name, uid });
 
   test.each([
-    ["M3: of another owner is taken over, and what it said is gone", "somebody else", undefined],
-    ["M4: of the pod itself is brought up to date, and other keys stay", "itself", "stays"],
+    ["of another owner is taken over, and its data is gone", "another pod", undefined],
+    ["of the pod itself is updated, and other keys stay", "itself", "stays"],
   ])("one %s", async (_, whose, extra) => {
     const { cluster, pod } = await withRequest();
     const name = nameIn(pod.metadata.annotations);
@@ -394,7 +394,7 @@ describe("ConfigMaps", () => {
     expect(map?.data?.["RUNAI-VISIBLE-DEVICES"]).toBe(whose === "itself" ? device : undefined);
   });
 
-  test("M6: one that somebody creates at the same moment is brought up to date", async () => {
+  test("one that is created at the same moment is updated", async () => {
     const { cluster, pod } = await withRequest();
     const name = nameIn(pod.metadata.annotations);
     const way = new Waylaid();
@@ -414,7 +414,7 @@ describe("ConfigMaps", () => {
     expect(cluster.configMap(name)?.data).toMatchObject({ other: "stays", GPU_PORTION: "0.25" });
   });
 
-  test("whose deletion by a failed attempt lands late are those of the next attempt by then, and stay", async () => {
+  test("whose deletion by a failed attempt lands late belong to the next attempt by then, and stay", async () => {
     const cluster = await BindCluster.create();
     const pod = await cluster.pod("f", half);
     await cluster.request(pod, { ...onNode, backoffLimit: 3 });
@@ -443,7 +443,7 @@ describe("ConfigMaps", () => {
     }
   });
 
-  test("M5: of a pod that a later BindRequest bound are not overwritten by the bind before it", async () => {
+  test("of a pod that a later BindRequest bound are not overwritten by the bind before it", async () => {
     const { cluster, pod } = await withRequest();
     const way = new Waylaid();
     cluster.through((kube) => way.of(kube));

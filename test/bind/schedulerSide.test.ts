@@ -1,4 +1,4 @@
-/** The scheduler's side of the binder's races: the rows C of the catalogue, K16 and K19, with the real scheduler and the real binder. */
+/** The scheduler's side of the binder's races, with the real scheduler and the real binder. */
 import { describe, expect, test } from "vitest";
 import type { Controllers } from "../../src/control/runtime/controllers.ts";
 import { AccountReconciler } from "../../src/control/schedule/accountReconciler.ts";
@@ -47,7 +47,7 @@ function groupOf(pod: Pod): string | undefined {
 }
 
 describe("the scheduler", () => {
-  test("C1: counts a pod whose BindRequest its watch has not shown yet as placed", async () => {
+  test("counts a pod whose BindRequest it has not observed yet as placed", async () => {
     const { cluster, way } = await both(["t4=1"]);
     way.isLate = (plural) => plural === "bindrequests";
     const created: Call[] = [];
@@ -63,7 +63,7 @@ describe("the scheduler", () => {
     expect([...users.values()]).toEqual([2, 2, 2, 2]);
   });
 
-  test("C2, C17: leaves no word of a pod being unschedulable once it is bound, however late the word was sent", async () => {
+  test("leaves no unschedulable condition on a bound pod, however late the status write was sent", async () => {
     const { cluster, way } = await both(["t4=1"]);
     for (let i = 0; i < 4; i++) await submit(cluster, `full${i}`, { "gpu-fraction": "0.9" });
     await cluster.run(3);
@@ -84,7 +84,7 @@ describe("the scheduler", () => {
     expect(scheduled(named(cluster, "late"))).toBe("True");
   });
 
-  test("C3, C15: drops what it wanted to say about a pod and a group that are gone, and does not say it again and again", async () => {
+  test("drops status writes of a deleted pod and group, and does not retry them", async () => {
     const { cluster, way } = await both(["t4=1"]);
     for (let i = 0; i < 4; i++) await submit(cluster, `full${i}`, { "gpu-fraction": "0.9" });
     await cluster.run(3);
@@ -109,7 +109,7 @@ describe("the scheduler", () => {
     expect(cluster.log.errors).toEqual([]);
   });
 
-  test("C4: takes back that a group cannot be placed only when its pod is bound", async () => {
+  test("withdraws a group's unschedulable condition only when its pod is bound", async () => {
     const { cluster } = await both(["t4=1"]);
     for (let i = 0; i < 4; i++) await submit(cluster, `full${i}`, { "gpu-fraction": "0.9" });
     await cluster.run(3);
@@ -130,7 +130,7 @@ describe("the scheduler", () => {
     expect([unbound, isTold()]).toEqual([0, false]);
   });
 
-  test("C7: places no share on a node with one pod slot when it needs a new group, and does when it can join one", async () => {
+  test("places no share on a node with one pod slot when it needs a new group, and does when it can join one", async () => {
     const t4 = findProfile(profilesWith(), "t4");
     const cluster = await BindCluster.create(["tiny=1"], {}, [{ ...t4, name: "tiny", maxPods: 3 }]);
     await cluster.startBinder();
@@ -145,7 +145,7 @@ describe("the scheduler", () => {
     expect(named(cluster, "c")?.status?.phase).toBe("Running");
   });
 
-  test("C8, C12: of many pods of seven tenths places one on each GPU, each with a group and a device of its own", async () => {
+  test("places one pod of seven tenths on each GPU, each with a group and a device of its own", async () => {
     const { cluster } = await both();
     for (let i = 0; i < 12; i++) await submit(cluster, `f${i}`, { "gpu-fraction": "0.7" });
     await cluster.run(6);
@@ -155,7 +155,7 @@ describe("the scheduler", () => {
     expect(new Set(placed.map(({ metadata }) => metadata.annotations?.["muster.dev/gpu-devices"])).size).toBe(8);
   });
 
-  test("C14: a share that waits for a whole GPU to be released is bound after that, and to nothing else", async () => {
+  test("a share that waits for a whole GPU to be released is bound after that, and to nothing else", async () => {
     const { cluster } = await both(["t4=1"]);
     await submit(
       cluster,
@@ -175,7 +175,7 @@ describe("the scheduler", () => {
     expect(cluster.reservations()).toHaveLength(1);
   });
 
-  test("C11: of a gang whose BindRequests could not all be made starts none before the set is whole", async () => {
+  test("starts no BindRequest of a gang before all of them are created", async () => {
     const { cluster, way } = await both(["t4=1"]);
     let failures = 0;
     let isBoundEarly = false;
@@ -192,14 +192,14 @@ describe("the scheduler", () => {
     expect(cluster.pods().map(({ status }) => status?.phase)).toEqual(["Running", "Running", "Running"]);
   });
 
-  test("C5: does not take a gang for stale of which some pods have succeeded", async () => {
+  test("does not take a gang for stale when some of its pods have succeeded", async () => {
     const { cluster } = await both(["t4=1"]);
     await cluster.gang("g", 2, half, (member) => (member === 0 ? { "sim.muster.dev/run-duration": "5s" } : {}));
     await cluster.run(120);
     expect(cluster.pods().map(({ status }) => status?.phase)).toEqual(["Succeeded", "Running"]);
   });
 
-  test("K16: lets others run while the bind of one pod is refused again and again, and asks less and less often", async () => {
+  test("schedules others while the bind of one pod is refused again and again, and retries it with back-off", async () => {
     const { cluster } = await both(["t4=1"]);
     let refusals = 0;
     cluster.kube.faults = {
@@ -221,7 +221,7 @@ describe("the scheduler", () => {
     expect(named(cluster, "cursed")?.spec?.nodeName).toBeUndefined();
   });
 
-  test("K19: does not take a pod for placed because of the BindRequest of its predecessor", async () => {
+  test("does not take a pod for placed because of a BindRequest of an earlier pod of that name", async () => {
     const { cluster } = await both(["t4=1"]);
     const predecessor = "11111111-2222-3333-4444-555555555555";
     await cluster.api.create(requests, {
@@ -242,7 +242,7 @@ describe("the scheduler", () => {
   });
 });
 
-test("C16: groups that go before their sums were told leave nothing behind", async () => {
+test("groups deleted before their sums were reported leave nothing behind", async () => {
   const groups = new Map<string, object>();
   const clock = { nowMs: () => 0 };
   const cancel = { cancelled: false, onCancel: () => () => undefined };
@@ -260,7 +260,7 @@ test("C16: groups that go before their sums were told leave nothing behind", asy
   expect(turns.waits).toBe(0);
 });
 
-test("C16: the book of reasons keeps nothing of groups that are gone, however many there were", () => {
+test("the reasons of deleted groups are dropped, however many there were", () => {
   const pushed: string[] = [];
   const book = new ReasonBook((id) => pushed.push(id));
   const verdict = { reason: "PodSchedulingErrors", message: "no room", cure: "" } as const;

@@ -38,7 +38,7 @@ test("without flags and without a Config the defaults hold", async () => {
   expect(await container(await configured(undefined), {})).toMatchObject(expected);
 });
 
-test("what kai-config says holds", async () => {
+test("the values of kai-config hold", async () => {
   const cluster = await configured({ resourceReservation: { image } });
   const expected = { image: "example/kai/resource-reservation:v1", imagePullPolicy: "Always" };
   expect(await container(cluster, {})).toMatchObject(expected);
@@ -56,7 +56,7 @@ test("a Config that makes no sense is refused with its field when it is written"
   await expect(configured({ maxConcurrentReconciles: 0 })).rejects.toThrow(fault);
 });
 
-test("one that was written before there was a check is refused at the start", async () => {
+test("a Config that was stored before validation existed is refused at the start", async () => {
   const config: object = { metadata: { name: "kai-config" }, spec: { binder: { maxConcurrentReconciles: 0 } } };
   const kube = { get: async <T extends KubeObject>() => succeeded(config as T) };
   const read = withKaiConfig({}, kube);

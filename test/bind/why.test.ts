@@ -16,7 +16,7 @@ describe("muster why, of a pod that asks for a share", () => {
   beforeAll(async () => void (await up.start("--memory", "--pool", "t4=1")));
   afterAll(() => up.stop());
 
-  test("says that a node has not said which device it gave", async () => {
+  test("says that a node has not reported the device", async () => {
     const faults = JSON.stringify([{ kind: "reservation-never" }]);
     const patch = (value: string | null) =>
       up.api.patch(
@@ -38,7 +38,7 @@ describe("muster why, of a pod that asks for a share", () => {
     await up.until(async () => (await up.pod("silent")) === undefined);
   });
 
-  test("says that no GPU has room, how much the emptiest one has, and who would have to go", async () => {
+  test("says that no GPU has room, how much the emptiest one has, and which pods would have to be evicted", async () => {
     for (let i = 0; i < 4; i++) await up.share(`big-${i}`, "0.7");
     await up.until(async () =>
       (await Promise.all([0, 1, 2, 3].map((i) => up.pod(`big-${i}`)))).every((pod) => pod?.spec?.nodeName),
@@ -54,7 +54,7 @@ describe("muster why, of a pod that asks for a share", () => {
     await up.until(async () => (await up.pod("small"))?.status?.phase === "Running");
   });
 
-  test("says that a GPU has room and its node has not, and what it lacks", async () => {
+  test("says that a GPU has room and its node has not, and which resource is short", async () => {
     await up.api.delete({ ...pods, namespace: "default", name: "big-0" }, { gracePeriodSeconds: 1 });
     await up.api.delete({ ...pods, namespace: "default", name: "late" }, { gracePeriodSeconds: 0 });
     await up.until(async () => (await up.pod("big-0")) === undefined);
@@ -106,7 +106,7 @@ test("muster why, of a workload whose pods are refused, says that sharing is off
   }
 });
 
-test("a bind that was given up because a node said nothing is still the reason afterwards", async () => {
+test("a bind that timed out waiting for its node is still the reason afterwards", async () => {
   const cluster = await BindCluster.create();
   const pod = await cluster.pod("f", { "gpu-fraction": "0.5" });
   await cluster.request(pod, { selectedNode: "h100-0", selectedGPUGroups: ["g"] });

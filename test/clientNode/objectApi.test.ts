@@ -92,7 +92,7 @@ test("server-side apply: created, owned, in conflict, forced, and given up", asy
   const forced = await apply({ a: "2" }, "bob", true);
   expect(forced["data"]).toEqual({ a: "2", b: "1" });
   expect(managersOf(forced).sort()).toEqual(["alice Apply", "bob Apply"]);
-  // What alice no longer says, and nobody else does, goes.
+  // A field that alice no longer applies, and that has no other manager, is removed.
   const given = await apply({}, "alice");
   expect(given["data"]).toEqual({ a: "2" });
   const unnamed = apply({ a: "3" }, "");

@@ -135,7 +135,7 @@ describe("a proxy on the way", () => {
     await server.stop();
   });
 
-  test("that refuses, is not there, or leads to somebody we do not trust, makes calls Unavailable: nothing was sent", async () => {
+  test("that refuses, is down, or leads to an untrusted server, makes calls Unavailable: nothing was sent", async () => {
     const { server, admin } = await startServer({ tls: true });
     const wrong = new URL(proxy.url);
     wrong.username = "nobody";
@@ -194,7 +194,7 @@ describe("trust", () => {
     expect((await listed({ ...admin, serverName: "kubernetes.default.svc" })).ok).toBe(true);
   });
 
-  test("who trusts everybody reaches it all the same", async () => {
+  test("a client without verification reaches it all the same", async () => {
     const { authority: _, ...unknown } = admin;
     expect((await listed({ ...unknown, insecure: true })).ok).toBe(true);
   });

@@ -32,7 +32,7 @@ test("a process killed 200 times while it writes loses no acknowledged group and
       onLine(line) {
         const [word, revision] = line.split(" ");
         if (word === "acknowledged") acknowledged = Math.max(acknowledged, Number(revision));
-        // Whatever a start has shown to anybody is as good as acknowledged.
+        // Whatever a start has served to a client is as good as acknowledged.
         if (word === "opened") {
           expect(Number(revision)).toBeGreaterThanOrEqual(acknowledged);
           acknowledged = Number(revision);

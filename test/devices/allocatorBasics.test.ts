@@ -545,7 +545,7 @@ test.each([
   expect(runCase({ name: "", claims, slices, classes: [classA], expect: "none", stop }).kind).toBe(kind);
 });
 
-test("a slice whose selector nobody can read ends the attempt", () => {
+test("a slice whose selector cannot be parsed ends the attempt", () => {
   const at = { nodeSelectorTerms: [{ matchExpressions: [{ key: "a", operator: "Near", values: ["b"] }] }] };
   checkCase({
     name: "",

@@ -1,4 +1,4 @@
-/** Claims on a bad network: answers that are lost, writes that land late, a watch that is behind. No device goes twice, and nobody sleeps on. */
+/** Claims on a bad network: answers that are lost, writes that land late, a watch that is behind. No device is allocated twice, and no pod waits for ever. */
 import { expect, test } from "vitest";
 import { claimKind } from "../../src/decide/devices/claimTracker.ts";
 import type { KubeObject } from "../../src/model/objects/object.ts";
@@ -8,11 +8,11 @@ import { DevicesCluster } from "./devicesCluster.ts";
 
 const protection = "resource.kubernetes.io/delete-protection";
 
-test("a device whose allocation may still land is given to nobody else", async () => {
+test("a device whose allocation may still land is not allocated again", async () => {
   const cluster = await DevicesCluster.start();
   await cluster.claim("a");
   await cluster.claim("b");
-  // The finalizer gets through; of the allocation nobody knows, and nobody can look.
+  // The finalizer gets through; the allocation's outcome is unknown, and reads fail.
   let updates = 0;
   let looks = 0;
   cluster.kube.faults.before = (verb, what) => {

@@ -241,7 +241,7 @@ describe("plug-in", () => {
     expect(cluster.phases()).toEqual(["a Running"]);
   });
 
-  test("bind-failure, bind-failure-preserves-inflight-until-unreserve: until its end is known nobody else gets the device", async () => {
+  test("bind-failure, bind-failure-preserves-inflight-until-unreserve: until its outcome is known no other pod gets the device", async () => {
     const cluster = await DevicesCluster.start();
     const all = { devices: { requests: [{ name: "gpu", exactly: { deviceClassName: "gpu", count: 8 } }] } };
     await cluster.claim("mine", all);
@@ -297,7 +297,7 @@ describe("eviction", () => {
     expect(reasons(cluster)).toContain("DeviceTaintManagerEviction");
   });
 
-  test("none-pod-rule, none-many-pods: a trial says who would have to go, and nobody goes", async () => {
+  test("none-pod-rule, none-many-pods: a dry run reports the pods to evict, and evicts none", async () => {
     const cluster = await DevicesCluster.start();
     await cluster.template("one");
     for (let i = 0; i < 3; i++) await cluster.pod(`p${i}`, { template: "one" });
@@ -351,7 +351,7 @@ describe("eviction", () => {
     expect(message(cluster)).toBe("3 pods to be evicted in 3 namespaces, 0 evicted");
   });
 
-  test("cancel-eviction-remove-taint, no-evict-no-taint-update: when the rule goes in time, nobody leaves", async () => {
+  test("cancel-eviction-remove-taint, no-evict-no-taint-update: when the rule is deleted in time, no pod is evicted", async () => {
     const cluster = await DevicesCluster.start();
     await cluster.template("patient", patient(30));
     await cluster.pod("a", { template: "patient" });

@@ -67,7 +67,7 @@ test("ten pods for eight devices: eight run, two say why they wait, and get thei
   expect(cluster.log.errors).toEqual([]);
 });
 
-test("a device whose pod was deleted by force is given to nobody before its node has let go of it", async () => {
+test("a device whose pod was deleted by force is not allocated before its node has released it", async () => {
   const cluster = await DevicesCluster.start({ nodes: { unprepareMs: 20_000 } });
   const all = { devices: { requests: [{ name: "gpu", exactly: { deviceClassName: "gpu", count: 8 } }] } };
   await cluster.template("all", all);

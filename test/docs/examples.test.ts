@@ -87,7 +87,7 @@ describe("the rules of the GpuReservation example", () => {
     { name: "part of a node may be reserved", spec: { model: "h100", count: 3 }, refused: undefined },
     { name: "two whole nodes may be reserved", spec: { model: "h100", count: 16 }, refused: undefined },
     { name: "one and a half nodes may not", spec: { model: "h100", count: 12 }, refused: /in whole nodes/ },
-    { name: "a model that nobody has may not", spec: { model: "abacus", count: 8 }, refused: /Unsupported value/ },
+    { name: "an unknown model may not", spec: { model: "abacus", count: 8 }, refused: /Unsupported value/ },
   ])("$name", async ({ spec, refused }) => {
     const [definition] = objectsOf("gpu-reservation-crd.yaml") as [KubeObject];
     const [reservation] = objectsOf("gpu-reservation.yaml") as [KubeObject];

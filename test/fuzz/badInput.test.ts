@@ -134,7 +134,7 @@ describe.each<{ about: string; rows: Row[] }>([
         reason: "RequestEntityTooLarge",
       },
       {
-        name: "an encoding nobody offered",
+        name: "an encoding that was not offered",
         headers: { "content-encoding": "br" },
         raw: "{}",
         code: 415,
@@ -402,7 +402,7 @@ describe.each<{ about: string; rows: Row[] }>([
         ...badRequest,
       },
       {
-        name: "a field nobody knows",
+        name: "an unknown field",
         path: `${maps}?fieldValidation=Strict`,
         body: { metadata: { name: "x" }, dada: {} },
         ...badRequest,
@@ -427,7 +427,7 @@ describe.each<{ about: string; rows: Row[] }>([
     about: "patches",
     rows: [
       {
-        name: "a type nobody knows",
+        name: "an unknown type",
         ...patch("merge"),
         headers: { "content-type": "application/json" },
         raw: "{}",
@@ -444,7 +444,7 @@ describe.each<{ about: string; rows: Row[] }>([
       },
       { name: "a JSON patch that is an object", ...patch("json"), raw: "{}", ...badRequest },
       { name: "a JSON patch of words", ...patch("json"), raw: '["add"]', ...badRequest },
-      { name: "an operation nobody knows", ...patch("json"), raw: '[{"op":"frob","path":"/data"}]', ...invalid },
+      { name: "an unknown operation", ...patch("json"), raw: '[{"op":"frob","path":"/data"}]', ...invalid },
       { name: "an operation without a path", ...patch("json"), raw: '[{"op":"remove"}]', ...invalid },
       { name: "a path that is no pointer", ...patch("json"), raw: '[{"op":"remove","path":"data"}]', ...invalid },
       {
@@ -610,7 +610,7 @@ describe.each<{ about: string; rows: Row[] }>([
       { name: "a get at a revision that is a word", method: "GET", path: `${victim}?resourceVersion=x`, ...invalid },
       { name: "a match without a revision", method: "GET", path: `${maps}?resourceVersionMatch=Exact`, ...invalid },
       {
-        name: "a match nobody knows",
+        name: "an unknown match",
         method: "GET",
         path: `${maps}?resourceVersion=1&resourceVersionMatch=Foo`,
         ...invalid,
@@ -648,7 +648,7 @@ describe.each<{ about: string; rows: Row[] }>([
         ...invalid,
       },
       { name: "a grace that is a word", method: "DELETE", path: `${victim}?gracePeriodSeconds=x`, ...badRequest },
-      { name: "a policy nobody knows", method: "DELETE", path: `${victim}?propagationPolicy=Maybe`, ...invalid },
+      { name: "an unknown policy", method: "DELETE", path: `${victim}?propagationPolicy=Maybe`, ...invalid },
     ],
   },
   {
@@ -699,7 +699,7 @@ describe.each<{ about: string; rows: Row[] }>([
         code: 409,
         reason: "Conflict",
       },
-      { name: "a dry run nobody knows", method: "DELETE", path: victim, body: { dryRun: ["Some"] }, ...invalid },
+      { name: "an unknown dry run", method: "DELETE", path: victim, body: { dryRun: ["Some"] }, ...invalid },
       { name: "a dry run that is text", method: "DELETE", path: victim, body: { dryRun: "All" }, ...badRequest },
       {
         name: "two policies",
@@ -742,9 +742,9 @@ describe.each<{ about: string; rows: Row[] }>([
         ...notFound,
       },
       { name: "a prototype as a subresource", method: "GET", path: `${victim}/__proto__`, ...notFound },
-      { name: "a version nobody serves", method: "GET", path: "/api/v9/pods", ...notFound },
-      { name: "a group nobody serves", method: "GET", path: "/apis/nope.io/v1/pods", ...notFound },
-      { name: "a subresource nobody serves", method: "GET", path: `${victim}/nope`, ...notFound },
+      { name: "a version that is not served", method: "GET", path: "/api/v9/pods", ...notFound },
+      { name: "a group that is not served", method: "GET", path: "/apis/nope.io/v1/pods", ...notFound },
+      { name: "a subresource that is not served", method: "GET", path: `${victim}/nope`, ...notFound },
       {
         name: "a namespaced write without a namespace",
         path: "/api/v1/configmaps",
@@ -793,7 +793,7 @@ describe.each<{ about: string; rows: Row[] }>([
         reason: "UnsupportedMediaType",
       },
       {
-        name: "an answer nobody can give",
+        name: "an answer that is not available",
         method: "GET",
         path: victim,
         headers: { accept: "image/png" },

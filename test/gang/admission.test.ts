@@ -55,7 +55,7 @@ const b = clique({ name: "b" });
 const group = (fields: Partial<GroupTemplate> = {}): GroupTemplate => ({ name: "g", cliqueNames: ["a"], ...fields });
 
 describe("defaults", () => {
-  test("a set that says little is taken to mean the usual", async () => {
+  test("a minimal set gets the defaults", async () => {
     const bare = pcs("", [{ name: "a", spec: { podSpec: { containers: [{ name: "c", image: "i" }] } } } as never], {
       groups: [group({ scaleConfig: { maxReplicas: 3 } })],
     });
@@ -106,259 +106,259 @@ const pack = (required: string, more: object = {}) => ({ topologyName: "grove-to
 describe("refused", () => {
   const long = "x".repeat(43);
   test.each<{ rule: string; set: PodCliqueSet; says: string }>([
-    { rule: "V1: a name that is no DNS subdomain", set: pcs("Bad_Name", [a]), says: "metadata.name" },
+    { rule: "a name that is no DNS subdomain", set: pcs("Bad_Name", [a]), says: "metadata.name" },
     {
-      rule: "V2: fewer than no replicas",
+      rule: "negative replicas",
       set: pcs("", [a], { replicas: -1 }),
       says: "spec.replicas: Invalid value: -1",
     },
     {
-      rule: "V3: a start-up type that does not exist",
+      rule: "a start-up type that does not exist",
       set: pcs("", [a], { template: { cliqueStartupType: "Sometimes" as never } }),
       says: "spec.template.cliqueStartupType",
     },
     {
-      rule: "V4: a claim template without a device request",
+      rule: "a claim template without a device request",
       set: pcs("", [a], { template: { resourceClaimTemplates: [claimTemplate("t", [])] } }),
       says: "spec.template.resourceClaimTemplates[0].templateSpec.spec.devices.requests: Required",
     },
     {
-      rule: "V4: two claim templates of one name",
+      rule: "two claim templates of one name",
       set: pcs("", [a], { template: { resourceClaimTemplates: [claimTemplate("t"), claimTemplate("t")] } }),
       says: "spec.template.resourceClaimTemplates[1].name: Duplicate",
     },
     {
-      rule: "V5: the same claim shared twice",
+      rule: "the same claim shared twice",
       set: pcs("", [a], { template: { resourceSharing: [share({}), share({})] } }),
       says: "spec.template.resourceSharing[1].name: Duplicate",
     },
     {
-      rule: "V5: a scope that does not exist",
+      rule: "a scope that does not exist",
       set: pcs("", [a], { template: { resourceSharing: [share({ scope: "Some" })] } }),
       says: "spec.template.resourceSharing[0].scope",
     },
     {
-      rule: "V5: a namespace for a template of the set itself",
+      rule: "a namespace for a template of the set itself",
       set: pcs("", [a], {
         template: { resourceClaimTemplates: [claimTemplate("t")], resourceSharing: [share({ namespace: "x" })] },
       }),
       says: "spec.template.resourceSharing[0].namespace: Invalid",
     },
     {
-      rule: "V6: a filter that names nobody",
+      rule: "an empty filter",
       set: pcs("", [a], { template: { resourceSharing: [share({ filter: {} })] } }),
       says: "spec.template.resourceSharing[0].filter: Required",
     },
     {
-      rule: "V6: a filter that names a clique that is not there",
+      rule: "a filter that names a clique that is not there",
       set: pcs("", [a], { template: { resourceSharing: [share({ filter: { childCliqueNames: ["z"] } })] } }),
       says: "childCliqueNames[0]: Not found",
     },
     {
-      rule: "V7: a group's filter that names a clique of no member",
+      rule: "a group's filter that names a clique of no member",
       set: pcs("", [a, b], { groups: [group({ resourceSharing: [share({ filter: { childCliqueNames: ["b"] } })] })] }),
       says: "podCliqueScalingGroups[0].resourceSharing[0].filter.childCliqueNames[0]: Not found",
     },
-    { rule: "V8: no clique at all", set: pcs("", []), says: "spec.template.cliques: Required" },
+    { rule: "no clique at all", set: pcs("", []), says: "spec.template.cliques: Required" },
     {
-      rule: "V9: a clique name that is no DNS subdomain",
+      rule: "a clique name that is no DNS subdomain",
       set: pcs("", [clique({ name: "A_b" })]),
       says: "cliques[0].name",
     },
     {
-      rule: "V9: a label that is none",
+      rule: "a label that is none",
       set: pcs("", [clique({ name: "a", more: { labels: { "not a key": "x" } } })]),
       says: "spec.template.cliques[0].labels",
     },
     {
-      rule: "V10: names that do not fit, on the clique",
+      rule: "names that do not fit, on the clique",
       set: pcs("set", [clique({ name: long })]),
       says: "spec.template.cliques[0].name: Invalid",
     },
     {
-      rule: "V10: names that do not fit, on the group",
+      rule: "names that do not fit, on the group",
       set: pcs("set", [clique({ name: "a" })], { groups: [group({ name: long })] }),
       says: "spec.template.podCliqueScalingGroups[0].name: Invalid",
     },
     {
-      rule: "V11: two cliques of one role",
+      rule: "two cliques of one role",
       set: pcs("", [clique({ name: "a" }), clique({ name: "b", spec: { roleName: "role-a" } })]),
       says: "spec.template.cliques[1].spec.roleName: Duplicate",
     },
     {
-      rule: "V12: two schedulers",
+      rule: "two schedulers",
       set: pcs("", [a, clique({ name: "b", pod: { schedulerName: "kai-scheduler" } })]),
       says: "all cliques have the same scheduler",
     },
     {
-      rule: "V12: a scheduler that is not switched on",
+      rule: "a scheduler that is not switched on",
       set: pcs("", [clique({ name: "a", pod: { schedulerName: "volcano" } })]),
       says: "must be one of default-scheduler, kai-scheduler",
     },
     {
-      rule: "V13: no pods",
+      rule: "no pods",
       set: pcs("", [clique({ name: "a", replicas: -1, min: 1 })]),
       says: "spec.replicas: Invalid",
     },
     {
-      rule: "V13: a minimum of none",
+      rule: "a minimum of none",
       set: pcs("", [clique({ name: "a", min: 0 })]),
       says: "spec.minAvailable: Invalid",
     },
     {
-      rule: "V13: a minimum above the replicas",
+      rule: "a minimum above the replicas",
       set: pcs("", [clique({ name: "a", replicas: 1, min: 2 })]),
       says: "spec.template.cliques[0].spec.minAvailable: Invalid value: 2",
     },
     {
-      rule: "V14: a clique that starts after itself",
+      rule: "a clique that starts after itself",
       set: pcs("", [clique({ name: "a", after: ["a"] })], { template: explicit }),
       says: "spec.template.cliques[0].spec.startsAfter[0]: Invalid",
     },
     {
-      rule: "V14: a clique that starts after one that is not there",
+      rule: "a clique that starts after one that is not there",
       set: pcs("", [clique({ name: "a", after: ["z"] })], { template: explicit }),
       says: "startsAfter[0]: Not found",
     },
     {
-      rule: "V14: the same clique twice",
+      rule: "the same clique twice",
       set: pcs("", [clique({ name: "a", after: ["b", "b"] }), b], { template: explicit }),
       says: "startsAfter[1]: Duplicate",
     },
     {
-      rule: "V14: a circle",
+      rule: "a circle",
       set: pcs("", [clique({ name: "a", after: ["b"] }), clique({ name: "b", after: ["a"] })], { template: explicit }),
       says: "in a circle",
     },
     {
-      rule: "V15: scaling below the minimum",
+      rule: "scaling below the minimum",
       set: pcs("", [
         clique({ name: "a", replicas: 2, spec: { autoScalingConfig: { minReplicas: 1, maxReplicas: 3 } } }),
       ]),
       says: "autoScalingConfig.minReplicas: Invalid",
     },
     {
-      rule: "V15: an upper bound below the replicas",
+      rule: "an upper bound below the replicas",
       set: pcs("", [clique({ name: "a", replicas: 4, spec: { autoScalingConfig: { maxReplicas: 3 } } })]),
       says: "autoScalingConfig.maxReplicas: Invalid",
     },
     {
-      rule: "V16: a group of a clique that is not there",
+      rule: "a group of a clique that is not there",
       set: pcs("", [a], { groups: [group({ cliqueNames: ["z"] })] }),
       says: "podCliqueScalingGroups[0].cliqueNames[0]: Not found",
     },
     {
-      rule: "V16: a clique in two groups",
+      rule: "a clique in two groups",
       set: pcs("", [a], { groups: [group(), group({ name: "h" })] }),
       says: "podCliqueScalingGroups[1].cliqueNames[0]: Duplicate",
     },
     {
-      rule: "V16: a group's minimum above its replicas",
+      rule: "a group's minimum above its replicas",
       set: pcs("", [a], { groups: [group({ replicas: 1, minAvailable: 2 })] }),
       says: "podCliqueScalingGroups[0].minAvailable: Invalid",
     },
     {
-      rule: "V16: a group that scales below its minimum",
+      rule: "a group that scales below its minimum",
       set: pcs("", [a], {
         groups: [group({ replicas: 2, minAvailable: 2, scaleConfig: { minReplicas: 1, maxReplicas: 3 } })],
       }),
       says: "scaleConfig.minReplicas: Invalid",
     },
     {
-      rule: "V17: a member of a group that scales by itself",
+      rule: "a member of a group that scales by itself",
       set: pcs("", [clique({ name: "a", spec: { autoScalingConfig: { maxReplicas: 2 } } })], { groups: [group()] }),
       says: "spec.template.cliques[0].spec.autoScalingConfig: Forbidden",
     },
     {
-      rule: "V18: no delay before termination",
+      rule: "no delay before termination",
       set: pcs("", [a], { template: { terminationDelay: "0s" } }),
       says: "spec.template.terminationDelay: Invalid",
     },
     {
-      rule: "V18: a delay that is no duration",
+      rule: "a delay that is no duration",
       set: pcs("", [a], { template: { terminationDelay: "soon" } }),
       says: "is no duration",
     },
     {
-      rule: "V20: spread constraints",
+      rule: "spread constraints",
       set: pcs("", [clique({ name: "a", pod: { topologySpreadConstraints: [{ maxSkew: 1 }] } })]),
       says: "podSpec.topologySpreadConstraints: Forbidden",
     },
     {
-      rule: "V20: a node",
+      rule: "a node",
       set: pcs("", [clique({ name: "a", pod: { nodeName: "n" } })]),
       says: "podSpec.nodeName: Forbidden",
     },
     {
-      rule: "V21: a variable twice",
+      rule: "a variable twice",
       set: pcs("", [
         clique({ name: "a", pod: { containers: [{ name: "c", image: "i", env: [{ name: "X" }, { name: "X" }] }] } }),
       ]),
       says: "containers[0].env[1].name: Duplicate",
     },
     {
-      rule: "V22: MNNVL while it is switched off",
+      rule: "MNNVL while it is switched off",
       set: pcs("", [a], { metadata: { annotations: { "grove.io/mnnvl-group": "x" } } }),
       says: "automatic MNNVL is switched off",
     },
     {
-      rule: "V23: this project's scheduler without a queue",
+      rule: "this project's scheduler without a queue",
       set: pcs("", [clique({ name: "a", pod: { schedulerName: "kai-scheduler" } })]),
       says: "needs the label kai.scheduler/queue",
     },
     {
-      rule: "V24: a topology that does not exist",
+      rule: "a topology that does not exist",
       set: pcs("", [a], { template: { topologyConstraint: pack("rack", { topologyName: "nope" }) } }),
       says: "spec.template.topologyConstraint.topologyName: Not found",
     },
     {
-      rule: "V24: a domain that the topology lacks",
+      rule: "a domain that the topology lacks",
       set: pcs("", [a], { template: { topologyConstraint: pack("pod") } }),
       says: "pack.required: Invalid",
     },
     {
-      rule: "V24: a set that is packed closer than its clique",
+      rule: "a set that is packed closer than its clique",
       set: pcs("", [clique({ name: "a", more: { topologyConstraint: pack("zone") } })], {
         template: { topologyConstraint: pack("rack") },
       }),
       says: "spec.template.cliques[0].topologyConstraint.pack.required: Invalid",
     },
     {
-      rule: "V24: a constraint without a topology",
+      rule: "a constraint without a topology",
       set: pcs("", [a], { template: { topologyConstraint: { pack: { required: "rack" } } } }),
       says: "spec.template.topologyConstraint.topologyName: Required",
     },
     {
-      rule: "TAS-22, C1: packDomain on the set",
+      rule: "packDomain on the set",
       set: pcs("", [a], { template: { topologyConstraint: { topologyName: "grove-topology", packDomain: "rack" } } }),
       says: "packDomain is no longer accepted",
     },
     {
-      rule: "TAS-22, C1: packDomain on a clique",
+      rule: "packDomain on a clique",
       set: pcs("", [
         clique({ name: "a", more: { topologyConstraint: { topologyName: "grove-topology", packDomain: "rack" } } }),
       ]),
       says: "packDomain is no longer accepted in a clique",
     },
     {
-      rule: "TAS-22, C1: packDomain on a group",
+      rule: "packDomain on a group",
       set: pcs("", [a], {
         groups: [group({ topologyConstraint: { topologyName: "grove-topology", packDomain: "rack" } })],
       }),
       says: "packDomain is no longer accepted in a scaling group",
     },
     {
-      rule: "TAS-22, C2: a constraint that constrains nothing",
+      rule: "a constraint that constrains nothing",
       set: pcs("", [a], { template: { topologyConstraint: { topologyName: "grove-topology" } } }),
       says: "a topology constraint needs pack",
     },
     {
-      rule: "TAS-22, C3: both ways of saying it",
+      rule: "both ways of saying it",
       set: pcs("", [a], { template: { topologyConstraint: pack("rack", { packDomain: "rack" }) } }),
       says: "exclude each other",
     },
     {
-      rule: "TAS-22, C4: an empty pack",
+      rule: "an empty pack",
       set: pcs("", [a], { template: { topologyConstraint: { topologyName: "grove-topology", pack: {} } } }),
       says: "pack needs required or preferred",
     },
@@ -375,18 +375,18 @@ describe("accepted", () => {
       set: pcs("", [clique({ name: "a", after: ["z"] })]),
     },
     {
-      fact: "TAS-21: a topology is inherited from the level above",
+      fact: "a topology is inherited from the level above",
       set: pcs("", [clique({ name: "a", more: { topologyConstraint: { pack: { required: "host" } } } })], {
         template: { topologyConstraint: pack("rack") },
       }),
     },
     {
-      fact: "Q2: a group whose upper bound is too low, with a warning",
+      fact: "a group whose upper bound is too low, with a warning",
       set: pcs("", [a], { groups: [group({ replicas: 3, scaleConfig: { maxReplicas: 2 } })] }),
       warns: "scaleConfig.maxReplicas",
     },
     {
-      fact: "Q6: another restart policy, with a warning that is true",
+      fact: "another restart policy, with a warning that is true",
       set: pcs("", [clique({ name: "a", pod: { restartPolicy: "Never" } })]),
       warns: "restartPolicy",
     },
@@ -423,77 +423,77 @@ describe("a change", () => {
     });
   test.each<{ rule: string; edit: (set: PodCliqueSet) => void; says?: string }>([
     {
-      rule: "U1: a clique more",
+      rule: "a clique more",
       edit: ({ spec }) => {
         spec.template.cliques.push(clique({ name: "d" }));
       },
       says: "cliques: Forbidden",
     },
     {
-      rule: "U1: another order of cliques",
+      rule: "another order of cliques",
       edit: ({ spec }) => {
         spec.template.cliques.reverse();
       },
       says: "order of starting",
     },
     {
-      rule: "U2: another role",
+      rule: "another role",
       edit: ({ spec }) => {
         spec.template.cliques[0]!.spec.roleName = "x";
       },
       says: "roleName",
     },
     {
-      rule: "U2: another minimum",
+      rule: "another minimum",
       edit: ({ spec }) => {
         spec.template.cliques[0]!.spec.minAvailable = 2;
       },
       says: "minAvailable",
     },
     {
-      rule: "U2: another start",
+      rule: "another start",
       edit: ({ spec }) => {
         spec.template.cliques[0]!.spec.startsAfter = ["c"];
       },
       says: "startsAfter",
     },
     {
-      rule: "U3: another start-up type",
+      rule: "another start-up type",
       edit: ({ spec }) => {
         spec.template.cliqueStartupType = "CliqueStartupTypeAnyOrder";
       },
       says: "cliqueStartupType",
     },
     {
-      rule: "U3: other sharing",
+      rule: "other sharing",
       edit: ({ spec }) => {
         spec.template.resourceSharing = [];
       },
       says: "resourceSharing",
     },
     {
-      rule: "U4: another minimum of a group",
+      rule: "another minimum of a group",
       edit: ({ spec }) => {
         spec.template.podCliqueScalingGroups![0]!.minAvailable = 2;
       },
       says: "podCliqueScalingGroups[0].minAvailable",
     },
     {
-      rule: "U4: a group less",
+      rule: "a group less",
       edit: ({ spec }) => {
         spec.template.podCliqueScalingGroups = [];
       },
       says: "Forbidden",
     },
     {
-      rule: "U5: another topology",
+      rule: "another topology",
       edit: ({ spec }) => {
         spec.template.topologyConstraint = pack("zone");
       },
       says: "topologyConstraint",
     },
     {
-      rule: "U6: MNNVL added",
+      rule: "MNNVL added",
       edit: ({ metadata }) => {
         metadata.annotations = { "grove.io/mnnvl-group": "none" };
       },
@@ -525,28 +525,16 @@ describe("a change", () => {
 describe("a topology binding is refused", () => {
   const to = (schedulerName: string) => ({ schedulerName, topologyReference: "t" });
   test.each([
+    ["a domain twice", { levels: [levels[0], { ...levels[1], domain: "zone" }] }, "spec.levels[1].domain: Duplicate"],
+    ["a key twice", { levels: [levels[0], { ...levels[1], key: levels[0]?.key }] }, "spec.levels[1].key: Duplicate"],
     [
-      "V25: a domain twice",
-      { levels: [levels[0], { ...levels[1], domain: "zone" }] },
-      "spec.levels[1].domain: Duplicate",
-    ],
-    [
-      "V25: a key twice",
-      { levels: [levels[0], { ...levels[1], key: levels[0]?.key }] },
-      "spec.levels[1].key: Duplicate",
-    ],
-    [
-      "V26: a scheduler twice",
+      "a scheduler twice",
       { levels, schedulerTopologyBindings: [to("kai-scheduler"), to("kai-scheduler")] },
       "spec.schedulerTopologyReferences[1].schedulerName: Duplicate",
     ],
+    ["a scheduler that is not on", { levels, schedulerTopologyBindings: [to("volcano")] }, "is not switched on"],
     [
-      "TAS-21, V27: a scheduler that is not on",
-      { levels, schedulerTopologyBindings: [to("volcano")] },
-      "is not switched on",
-    ],
-    [
-      "V28: a scheduler without topology",
+      "a scheduler without topology",
       { levels, schedulerTopologyBindings: [to("default-scheduler")] },
       "knows no topology",
     ],
@@ -557,7 +545,7 @@ describe("a topology binding is refused", () => {
   });
 });
 
-test("the authorizer lets only the operator touch children, unless their set says otherwise", async () => {
+test("the authorizer lets only the operator change children, unless their set allows more", async () => {
   const { kube, api } = await serverWith({ authorizer: { enabled: true, exemptUsers: ["helper"] } });
   await create(pcs("s", [a]), kube);
   const as = (username: string) =>

@@ -1,4 +1,4 @@
-/** The examples produce exactly the objects and names that the specification lists for them (sections 7.1 and 7.2). */
+/** The examples produce exactly the objects and names that Grove gives them. */
 import { describe, expect, test } from "vitest";
 import { labels } from "../../src/model/gang/keys.ts";
 import type { PodGang } from "../../src/model/gang/types.ts";
@@ -197,7 +197,7 @@ const argsOf = (cluster: GangCluster, clique: string): string[] | undefined =>
   cluster.pods(clique)[0]?.spec?.initContainers?.find(({ name }) => name === "grove-initc")?.args;
 const waits = (...pairs: string[]): string[] => pairs.map((pair) => `--podcliques=${pair}`);
 
-describe("who waits for whom", () => {
+describe("which cliques wait for which", () => {
   test("simple2", async () => {
     const cluster = await GangCluster.start({ nodes: 2, podsPerNode: 20 });
     await cluster.applyExample("simple2.yaml");
@@ -296,7 +296,7 @@ describe("what the guides do next", () => {
   });
 });
 
-test("containers are told who they are, before what the user tells them", async () => {
+test("containers get their identity as variables, before the user's own", async () => {
   const cluster = await GangCluster.start({ nodes: 1, podsPerNode: 20 });
   await cluster.applyExample("pcsg-env-vars.yaml");
   const [pod] = cluster.pods("env-demo-pcsg-0-model-instance-1-leader") as [Pod];

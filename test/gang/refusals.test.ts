@@ -19,7 +19,7 @@ async function allowPods(cluster: GangCluster, count: number): Promise<void> {
 
 const clique = "workload1-0-pc-a";
 
-test("a pod that may not be made again leaves its clique in breach, with the reason, until it may", async () => {
+test("a pod whose create is refused leaves its clique in breach, with the reason, until it is accepted", async () => {
   const cluster = await GangCluster.start({ nodes: 11 });
   await cluster.apply(workload1());
   expect(cluster.readyPods()).toBe(10);
@@ -50,7 +50,7 @@ test("a pod that may not be made again leaves its clique in breach, with the rea
   expect(cluster.clique(clique).status?.lastErrors).toBeUndefined();
 });
 
-test("a gang that may not get its pods back ends after its delay all the same", async () => {
+test("a gang whose pods cannot be created again ends after its delay all the same", async () => {
   const cluster = await GangCluster.start({ nodes: 11 });
   await cluster.apply(workload1({ template: quick }));
   const before = cluster.uids();
@@ -61,7 +61,7 @@ test("a gang that may not get its pods back ends after its delay all the same", 
   expect(cluster.uids().filter((uid) => before.includes(uid))).toEqual([]);
 });
 
-test("who looks at a set, a group or a clique sees what was made for it", async () => {
+test("Events of a set, a group and a clique list what was created for it", async () => {
   const cluster = await GangCluster.start({ nodes: 10 });
   await cluster.apply(workload1());
   await cluster.scale("PodCliqueSet", "workload1", 0);

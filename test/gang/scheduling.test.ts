@@ -1,4 +1,4 @@
-/** Gang scheduling (GS-1 to GS-12): the base minimum first, then the minimums of scaled gangs, then the rest; never a part of a base. */
+/** Gang scheduling: the base minimum first, then the minimums of scaled gangs, then the rest; never a part of a base. */
 import { describe, expect, test } from "vitest";
 import type { PodCliqueSet } from "../../src/model/gang/types.ts";
 import { GangCluster } from "./gangCluster.ts";
@@ -18,7 +18,6 @@ const group = (name: string, to: number, is: number, pods: number): Step => ({ d
 const set = (to: number, is: number, pods: number): Step => ({ do: "set", to, is, pods });
 
 interface Row {
-  readonly id: string;
   readonly fact: string;
   readonly of: () => PodCliqueSet;
   readonly nodes: number;
@@ -28,7 +27,6 @@ interface Row {
 
 const rows: readonly Row[] = [
   {
-    id: "GS-1",
     fact: "ten pods on nine nodes all wait; with the tenth all run",
     of: workload1,
     nodes: 10,
@@ -36,7 +34,6 @@ const rows: readonly Row[] = [
     steps: [apply(0, 10), nodes(1, 10)],
   },
   {
-    id: "GS-2",
     fact: "a group that is scaled out waits as a gang of its own",
     of: workload1,
     nodes: 14,
@@ -44,7 +41,6 @@ const rows: readonly Row[] = [
     steps: [apply(0, 10), nodes(1, 10), group("workload1-0-sg-x", 3, 10, 14), nodes(3, 10), nodes(1, 14)],
   },
   {
-    id: "GS-3",
     fact: "a second replica of the set is a second gang",
     of: workload1,
     nodes: 20,
@@ -52,7 +48,6 @@ const rows: readonly Row[] = [
     steps: [apply(0, 10), nodes(1, 10), set(2, 10, 20), nodes(9, 10), nodes(1, 20)],
   },
   {
-    id: "GS-4",
     fact: "group and set scaled, one after the other",
     of: workload1,
     nodes: 28,
@@ -69,7 +64,6 @@ const rows: readonly Row[] = [
     ],
   },
   {
-    id: "GS-5",
     fact: "three nodes hold the minimum of the base and nothing else",
     of: workload2,
     nodes: 10,
@@ -77,7 +71,6 @@ const rows: readonly Row[] = [
     steps: [apply(0, 10), nodes(1, 3), nodes(7, 10)],
   },
   {
-    id: "GS-6",
     fact: "a new group replica gets its minimum first",
     of: workload2,
     nodes: 14,
@@ -85,7 +78,6 @@ const rows: readonly Row[] = [
     steps: [apply(0, 10), nodes(1, 3), nodes(7, 10), group("workload2-0-sg-x", 3, 10, 14), nodes(2, 12), nodes(2, 14)],
   },
   {
-    id: "GS-7",
     fact: "two more nodes hold the minimum of the scaled gang before any extra",
     of: workload2,
     nodes: 14,
@@ -101,7 +93,6 @@ const rows: readonly Row[] = [
     ],
   },
   {
-    id: "GS-8",
     fact: "scaled out before there is room: base, then both scaled gangs, then the rest",
     of: workload2,
     nodes: 14,
@@ -109,7 +100,6 @@ const rows: readonly Row[] = [
     steps: [apply(0, 10), group("workload2-0-sg-x", 3, 0, 14), nodes(1, 3), nodes(4, 7), nodes(7, 14)],
   },
   {
-    id: "GS-9",
     fact: "the second replica of the set starts with its own minimum",
     of: workload2,
     nodes: 20,
@@ -117,7 +107,6 @@ const rows: readonly Row[] = [
     steps: [apply(0, 10), nodes(1, 3), nodes(7, 10), set(2, 10, 20), nodes(3, 13), nodes(7, 20)],
   },
   {
-    id: "GS-10",
     fact: "two replicas before there is room: both bases, both scaled gangs, the rest",
     of: workload2,
     nodes: 20,
@@ -125,7 +114,6 @@ const rows: readonly Row[] = [
     steps: [apply(0, 10), set(2, 0, 20), nodes(4, 6), nodes(4, 10), nodes(10, 20)],
   },
   {
-    id: "GS-11",
     fact: "every step of scaling gets its minimum first",
     of: workload2,
     nodes: 28,
@@ -146,7 +134,6 @@ const rows: readonly Row[] = [
     ],
   },
   {
-    id: "GS-12",
     fact: "everything scaled before there is room",
     of: workload2,
     nodes: 28,
@@ -174,7 +161,7 @@ describe.each(placers)("$by", ({ start, waitS }) => {
     if (waitS > 0) await cluster.pass(waitS);
   };
 
-  test.each(rows)("$id: $fact", async ({ of, nodes: count, cordoned, steps }) => {
+  test.each(rows)("$fact", async ({ of, nodes: count, cordoned, steps }) => {
     const cluster = await start({ nodes: count, cordoned });
     const workload = of();
     const seen: number[] = [];
@@ -191,7 +178,7 @@ describe.each(placers)("$by", ({ start, waitS }) => {
     expect(cluster.readyPods()).toBe(cluster.pods().length);
   });
 
-  test("GS-5: the three are one pod of each clique of the base", async () => {
+  test("with room for three pods, one pod of each clique of the base is scheduled", async () => {
     const cluster = await start({ nodes: 10, cordoned: 7 });
     await cluster.apply(workload2());
     await rest(cluster);

@@ -1,9 +1,9 @@
-/** Shared claims (RS-1): which exist, who owns them, who uses them, as the workload is scaled up and down. */
+/** Shared claims: which exist, their owners, their users, as the workload is scaled up and down. */
 import { expect, test } from "vitest";
 import type { ResourceClaim } from "../../src/model/kubernetes.generated.ts";
 import { GangCluster } from "./gangCluster.ts";
 
-test("RS-1: claims follow their level through every scaling, and all go with the set", async () => {
+test("claims follow their level through every scaling, and all are deleted with the set", async () => {
   const cluster = await GangCluster.start({ nodes: 4, podsPerNode: 10 });
   await cluster.applyExample("resource-sharing.yaml");
   expect(cluster.names("grove.io/podcliques").sort()).toEqual([

@@ -1,4 +1,4 @@
-/** Start-up order (SO-1 to SO-4) on simulated nodes: the wait is an init container that the node plays, and nothing is pulled. */
+/** Start-up order on simulated nodes: the wait is an init container that the node simulates, and nothing is pulled. */
 import { expect, test } from "vitest";
 import { type Delays, livelyDelays } from "../../src/kubelet/pods/podPlan.ts";
 import { labels } from "../../src/model/gang/keys.ts";
@@ -44,7 +44,7 @@ async function starts(of: () => PodCliqueSet, delays?: Delays): Promise<Start[]>
 
 const startsOf = (seen: readonly Start[], clique: string): Start[] => seen.filter((start) => start.clique === clique);
 
-test("SO-1: in order, all of the minimum: every pc-a is ready before any pc-b, every pc-b before any pc-c", async () => {
+test("in order, all of the minimum: every pc-a is ready before any pc-b, every pc-b before any pc-c", async () => {
   const seen = await starts(workload3);
   for (const j of [0, 1]) {
     for (const { ready } of startsOf(seen, `workload3-0-sg-x-${j}-pc-b`)) expect(ready["workload3-0-pc-a"]).toBe(2);
@@ -55,7 +55,7 @@ test("SO-1: in order, all of the minimum: every pc-a is ready before any pc-b, e
   expect(seen).toHaveLength(10);
 });
 
-test("SO-1 on nodes that take their time", async () => {
+test("in order, all of the minimum, on slow nodes", async () => {
   const seen = await starts(workload3, livelyDelays);
   for (const j of [0, 1]) {
     for (const { ready } of startsOf(seen, `workload3-0-sg-x-${j}-pc-b`)) expect(ready["workload3-0-pc-a"]).toBe(2);
@@ -66,7 +66,7 @@ test("SO-1 on nodes that take their time", async () => {
   expect(seen).toHaveLength(10);
 });
 
-test("SO-2: in order, a small minimum: the base waits for its own, the scaled gang only within itself", async () => {
+test("in order, a small minimum: the base waits for its own, the scaled gang only within itself", async () => {
   const seen = await starts(workload4);
   for (const { ready } of startsOf(seen, "workload4-0-sg-x-0-pc-b"))
     expect(ready["workload4-0-pc-a"]).toBeGreaterThanOrEqual(1);
@@ -75,7 +75,7 @@ test("SO-2: in order, a small minimum: the base waits for its own, the scaled ga
   expect(startsOf(seen, "workload4-0-sg-x-1-pc-b")).toHaveLength(1);
 });
 
-test("SO-3: an order of its own, all of the minimum: a, then c, then b", async () => {
+test("explicit order, all of the minimum: a, then c, then b", async () => {
   const seen = await starts(workload5);
   for (const j of [0, 1]) {
     for (const { ready } of startsOf(seen, `workload5-0-sg-x-${j}-pc-c`)) expect(ready["workload5-0-pc-a"]).toBe(2);
@@ -85,7 +85,7 @@ test("SO-3: an order of its own, all of the minimum: a, then c, then b", async (
   }
 });
 
-test("SO-4: an order of its own, a small minimum: c after b in each gang, b after a in the base", async () => {
+test("explicit order, a small minimum: c after b in each gang, b after a in the base", async () => {
   const seen = await starts(workload6);
   for (const { ready } of startsOf(seen, "workload6-0-sg-x-0-pc-b"))
     expect(ready["workload6-0-pc-a"]).toBeGreaterThanOrEqual(1);

@@ -1,4 +1,4 @@
-/** Gang termination (GT-1 to GT-6) under both policies, with the clock moved by the test. */
+/** Gang termination under both policies, with the clock moved by the test. */
 import { describe, expect, test } from "vitest";
 import type { FullLossPolicy } from "../../src/model/gang/settings.ts";
 import type { PodClique, PodCliqueSet } from "../../src/model/gang/types.ts";
@@ -20,7 +20,7 @@ async function lose(cluster: GangCluster, clique: string, count: number): Promis
 const breach = (cluster: GangCluster, clique: string) => conditionOf(cluster.clique(clique), "MinAvailableBreached");
 
 describe.each<FullLossPolicy>(["Suppress", "Terminate"])("%s", (policy) => {
-  test("GT-1: one of two pods below the minimum ends the whole replica after the delay, not before", async () => {
+  test("one of two pods below the minimum ends the whole replica after the delay, not before", async () => {
     const cluster = await running(workload1({ template: quick }), policy);
     const before = cluster.uids();
     await lose(cluster, "workload1-0-pc-a", 1);
@@ -42,7 +42,7 @@ describe.each<FullLossPolicy>(["Suppress", "Terminate"])("%s", (policy) => {
     expect(cluster.uids()).toEqual(after);
   });
 
-  test("GT-2: a group below its minimum ends the whole replica", async () => {
+  test("a group below its minimum ends the whole replica", async () => {
     const cluster = await running(workload1({ template: quick }), policy);
     const before = cluster.uids();
     await lose(cluster, "workload1-0-sg-x-0-pc-c", 1);
@@ -53,7 +53,7 @@ describe.each<FullLossPolicy>(["Suppress", "Terminate"])("%s", (policy) => {
     expect(cluster.readyPods()).toBe(10);
   });
 
-  test("GT-6: a pod above the minimum of a scaled gang ends nothing", async () => {
+  test("a pod above the minimum of a scaled gang ends nothing", async () => {
     const cluster = await running(workload2({ template: quick }), policy);
     const before = cluster.uids();
     await lose(cluster, "workload2-0-sg-x-1-pc-c", 1);
@@ -75,7 +75,7 @@ describe.each<FullLossPolicy>(["Suppress", "Terminate"])("%s", (policy) => {
     expect(cluster.readyPods()).toBe(10);
   });
 
-  test("an operator that was away ends the gang when the time that is on record is over", async () => {
+  test("an operator that was down ends the gang when the recorded time is over", async () => {
     const cluster = await running(workload1({ template: quick }), policy);
     const before = cluster.uids();
     await lose(cluster, "workload1-0-pc-a", 1);
@@ -88,7 +88,7 @@ describe.each<FullLossPolicy>(["Suppress", "Terminate"])("%s", (policy) => {
     expect(cluster.uids().filter((uid) => before.includes(uid))).toHaveLength(0);
   });
 
-  test("a recovery that nobody has written down, because the operator was away, is seen before anything ends", async () => {
+  test("a recovery that is not recorded, because the operator was down, is seen before anything ends", async () => {
     const cluster = await running(workload1({ template: quick }), policy);
     const before = cluster.uids();
     await lose(cluster, "workload1-0-pc-a", 1);
@@ -117,7 +117,7 @@ describe.each<FullLossPolicy>(["Suppress", "Terminate"])("%s", (policy) => {
     expect(cluster.readyPods()).toBe(10);
   });
 
-  test("a recovery of a group's replica while the operator was away is seen before it ends", async () => {
+  test("a recovery of a group's replica while the operator was down is seen before it ends", async () => {
     const cluster = await running(workload5gt({ template: quick }), policy);
     const before = cluster.uids();
     await lose(cluster, "workload5-gt-0-sg-x-0-pc-c", 1);
@@ -130,7 +130,7 @@ describe.each<FullLossPolicy>(["Suppress", "Terminate"])("%s", (policy) => {
     expect(cluster.uids().filter((uid) => before.includes(uid))).toHaveLength(9);
   });
 
-  test("every replica of a group below its minimum is none scheduled: what follows is the policy", async () => {
+  test("every replica of a group below its minimum counts as none scheduled: the policy decides", async () => {
     const cluster = await running(workload5gt({ template: quick }), policy);
     const before = cluster.uids();
     await lose(cluster, "workload5-gt-0-sg-x-0-pc-c", 1);
@@ -150,7 +150,7 @@ describe.each<FullLossPolicy>(["Suppress", "Terminate"])("%s", (policy) => {
 });
 
 describe("everything lost", () => {
-  test("GT-3 under Terminate: the last scheduled pod of a clique ends the replica", async () => {
+  test("under Terminate: the last scheduled pod of a clique ends the replica", async () => {
     const cluster = await running(workload2({ template: quick }), "Terminate");
     const before = cluster.uids();
     await lose(cluster, "workload2-0-pc-a", 1);
@@ -164,7 +164,7 @@ describe("everything lost", () => {
     expect(cluster.readyPods()).toBe(10);
   });
 
-  test("GT-3 under Suppress: nothing ends, the condition says why, one Event tells of it, also across a restart", async () => {
+  test("under Suppress: nothing ends, the condition has the reason, and one Event is written, also across a restart", async () => {
     const cluster = await running(workload2({ template: quick }));
     const before = cluster.uids();
     await lose(cluster, "workload2-0-pc-a", 2);
@@ -186,7 +186,7 @@ describe("everything lost", () => {
     expect(cluster.readyPods()).toBe(10);
   });
 
-  test("GT-4 under Terminate: a group replica ends alone while the others are enough, then all end", async () => {
+  test("under Terminate, a group replica ends alone while the others are enough, then all end", async () => {
     const cluster = await running(workload2({ template: quick }), "Terminate");
     const [a, zero, one] = ["workload2-0-pc-a", "workload2-0-sg-x-0", "workload2-0-sg-x-1"];
     const uidsOf = (prefix: string) => [...cluster.uids(`${prefix}-pc-b`), ...cluster.uids(`${prefix}-pc-c`)];
@@ -209,7 +209,7 @@ describe("everything lost", () => {
     expect(cluster.readyPods()).toBe(10);
   });
 
-  test("GT-4 and GT-5 under Suppress: nothing ends", async () => {
+  test("under Suppress: nothing ends", async () => {
     const cluster = await running(workload2({ template: quick }));
     const before = cluster.uids();
     await lose(cluster, "workload2-0-sg-x-0-pc-c", 3);
@@ -237,7 +237,7 @@ describe("everything lost", () => {
     },
   );
 
-  test("GT-5 under Terminate: only the group replica that lost everything ends", async () => {
+  test("under Terminate: only the group replica that lost everything ends", async () => {
     const cluster = await running(workload5gt({ template: quick }), "Terminate");
     const zero = ["workload5-gt-0-sg-x-0-pc-b", "workload5-gt-0-sg-x-0-pc-c"];
     const before = cluster.uids();

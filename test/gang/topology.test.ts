@@ -1,4 +1,4 @@
-/** Topology (TAS-1 to TAS-23): what a binding becomes for the scheduler, how constraints travel, and where pods land. */
+/** Topology: what a binding becomes for the scheduler, how constraints travel, and where pods land. */
 import { describe, expect, test } from "vitest";
 import { places } from "../../src/model/gang/keys.ts";
 import type {
@@ -88,7 +88,7 @@ function domainsOf(world: GangCluster, key: string, cliques: readonly string[]):
 const podGroup = (world: GangCluster, name: string): PodGroup =>
   world.api.get("scheduling.run.ai/podgroups", `default/${name}`) as unknown as PodGroup;
 
-test("TAS-1: a binding becomes a Topology with the same keys in the same order, owned by it", async () => {
+test("a binding becomes a Topology with the same keys in the same order, owned by it", async () => {
   const world = await cluster(1);
   const [topology] = world.all<Topology>("kai.scheduler/topologies");
   expect(topology?.spec?.levels.map(({ nodeLabel }) => nodeLabel)).toEqual(Object.values(keys));
@@ -102,7 +102,6 @@ test("TAS-1: a binding becomes a Topology with the same keys in the same order, 
 
 describe("where pods land", () => {
   test.each<{
-    id: string;
     fact: string;
     of: () => ReturnType<typeof set>;
     pods: number;
@@ -110,7 +109,6 @@ describe("where pods land", () => {
     perNode?: number;
   }>([
     {
-      id: "TAS-2",
       fact: "two cliques, each packed by itself",
       of: () => set([part("a", 3, pack("rack")), part("b", 4, pack("block"))]),
       pods: 7,
@@ -120,14 +118,12 @@ describe("where pods land", () => {
       ],
     },
     {
-      id: "TAS-3",
       fact: "the whole set in a rack",
       of: () => set([part("a", 2), part("b", 2)], { template: { topologyConstraint: pack("rack") } }),
       pods: 4,
       together: [["rack", ["tas-0-a", "tas-0-b"]]],
     },
     {
-      id: "TAS-4",
       fact: "each replica of a group in a rack, the router anywhere",
       of: () =>
         set([part("router", 1), part("w", 2)], {
@@ -140,7 +136,6 @@ describe("where pods land", () => {
       ],
     },
     {
-      id: "TAS-5",
       fact: "two pods on one host",
       of: () => set([part("a", 2, pack("host"))]),
       pods: 2,
@@ -148,15 +143,13 @@ describe("where pods land", () => {
       perNode: 2,
     },
     {
-      id: "TAS-6",
       fact: "a zone for the set",
       of: () => set([part("a", 4)], { template: { topologyConstraint: pack("zone") } }),
       pods: 4,
       together: [["zone", ["tas-0-a"]]],
     },
-    { id: "TAS-7", fact: "no constraint", of: () => set([part("a", 4)]), pods: 4, together: [] },
+    { fact: "no constraint", of: () => set([part("a", 4)]), pods: 4, together: [] },
     {
-      id: "TAS-8",
       fact: "block, rack and host at three levels",
       of: () =>
         set([part("p", 2, pack("host")), part("q", 2, pack("host"))], {
@@ -175,7 +168,6 @@ describe("where pods land", () => {
       perNode: 2,
     },
     {
-      id: "TAS-9",
       fact: "a block for the set, a host for the clique",
       of: () => set([part("a", 2, pack("host"))], { template: { topologyConstraint: pack("block") } }),
       pods: 2,
@@ -183,7 +175,6 @@ describe("where pods land", () => {
       perNode: 2,
     },
     {
-      id: "TAS-11",
       fact: "a rack for the group, a host for its clique",
       of: () =>
         set([part("w", 2, pack("host"))], {
@@ -197,7 +188,6 @@ describe("where pods land", () => {
       perNode: 2,
     },
     {
-      id: "TAS-14",
       fact: "two replicas of the set, each in a rack",
       of: () => set([part("a", 4)], { replicas: 2, template: { topologyConstraint: pack("rack") } }),
       pods: 8,
@@ -207,7 +197,6 @@ describe("where pods land", () => {
       ],
     },
     {
-      id: "TAS-15",
       fact: "two groups and a router in one block, each group replica in a rack",
       of: () => disaggregated(),
       pods: 10,
@@ -217,7 +206,6 @@ describe("where pods land", () => {
       ],
     },
     {
-      id: "TAS-16",
       fact: "two of them, twenty pods: each in a block, its group replicas in racks, its routers on a host",
       of: () => disaggregated({ replicas: 2, router: pack("host") }),
       pods: 20,
@@ -234,7 +222,7 @@ describe("where pods land", () => {
       }),
       perNode: 2,
     },
-  ])("$id: $fact", async ({ of, pods, together, perNode = 1 }) => {
+  ])("$fact", async ({ of, pods, together, perNode = 1 }) => {
     const world = await cluster(28, perNode);
     await world.apply(of());
     expect(world.readyPods()).toBe(pods);
@@ -243,8 +231,8 @@ describe("where pods land", () => {
   });
 });
 
-describe("what the scheduler is told", () => {
-  test("TAS-3, TAS-6: a constraint of the set is on the PodGroup, and there are no parents", async () => {
+describe("what the PodGroup carries", () => {
+  test("a constraint of the set is on the PodGroup, and there are no parents", async () => {
     const world = await cluster(28);
     await world.apply(set([part("a", 4)], { template: { topologyConstraint: pack("zone") } }));
     const { spec } = podGroup(world, "tas-0");
@@ -257,14 +245,14 @@ describe("what the scheduler is told", () => {
     expect(spec?.subGroups?.[0]?.topologyConstraint).toBeUndefined();
   });
 
-  test("TAS-7: without a constraint there is none", async () => {
+  test("without a constraint on the set there is none on the PodGroup", async () => {
     const world = await cluster(28);
     await world.apply(set([part("a", 2)]));
     expect(podGroup(world, "tas-0").spec?.topologyConstraint).toBeUndefined();
     expect(world.gang("tas-0").metadata.annotations?.["grove.io/topology-name"]).toBeUndefined();
   });
 
-  test("TAS-10, TAS-12: beyond the minimum each replica is a gang with the group's own constraint", async () => {
+  test("beyond the minimum each replica is a gang with the group's own constraint", async () => {
     const world = await cluster(28);
     const group = groupOf({ cliqueNames: ["w"], replicas: 5, minAvailable: 2, topologyConstraint: pack("host") });
     await world.apply(set([part("w", 1)], { groups: [group], template: { topologyConstraint: pack("block") } }));
@@ -282,7 +270,7 @@ describe("what the scheduler is told", () => {
     expect(world.readyPods()).toBe(5);
   });
 
-  test("TAS-23: what is preferred is told as such", async () => {
+  test("a preferred constraint is preferred on the PodGroup", async () => {
     const world = await cluster(28);
     await world.apply(set([part("a", 2, pack(undefined, "rack"))]));
     expect(podGroup(world, "tas-0").spec?.subGroups?.[0]?.topologyConstraint).toEqual({
@@ -292,14 +280,14 @@ describe("what the scheduler is told", () => {
   });
 });
 
-test("TAS-13: ten pods in a rack of seven all wait", async () => {
+test("ten pods in a rack of seven all wait", async () => {
   const world = await cluster(28);
   await world.apply(set([part("a", 10)], { template: { topologyConstraint: pack("rack") } }));
   expect({ pods: world.pods().length, scheduled: world.scheduledPods() }).toEqual({ pods: 10, scheduled: 0 });
   expect(podGroup(world, "tas-0").spec?.minMember).toBe(10);
 });
 
-test("TAS-17: two bindings give one word two meanings, for two workloads", async () => {
+test("two bindings give one domain name two meanings, for two workloads", async () => {
   const world = await cluster(28);
   const other = [{ domain: "block", key: keys.rack }];
   await world.must(world.kube.create(places.ClusterTopologyBinding, binding("other", { levels: other })));
@@ -318,7 +306,7 @@ test("TAS-17: two bindings give one word two meanings, for two workloads", async
   expect(domainsOf(world, keys.rack, ["two-0-a"])).toBe(1);
 });
 
-test("TAS-18 and TAS-19: a reference to a missing topology is drift; changed levels make the topology anew", async () => {
+test("a reference to a missing topology is drift; changed levels create the topology again", async () => {
   const world = await cluster(1);
   const references = [{ schedulerName: "kai-scheduler", topologyReference: "missing" }];
   await world.must(
@@ -341,7 +329,7 @@ test("TAS-18 and TAS-19: a reference to a missing topology is drift; changed lev
   expect(topology?.spec?.levels.map(({ nodeLabel }) => nodeLabel)).toEqual(Object.values(keys).slice(1));
 });
 
-test("TAS-20: a binding that goes under a live set is reported, the set goes on without it, and it comes back", async () => {
+test("a binding deleted under a live set is reported, the set goes on without it, and the binding comes back", async () => {
   const world = await cluster(28);
   await world.apply(set([part("a", 2)], { template: { topologyConstraint: pack("rack") } }));
   const condition = () => conditionOf(world.set("tas") as never, "TopologyLevelsUnavailable");

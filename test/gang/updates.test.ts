@@ -1,4 +1,4 @@
-/** Updates (RU-7 to RU-21, OD-1 to OD-9): what goes when, and that it comes to an end. */
+/** Updates: which pods are replaced when, and that an update ends. */
 import { describe, expect, test } from "vitest";
 import { labels } from "../../src/model/gang/keys.ts";
 import type { PodCliqueSet } from "../../src/model/gang/types.ts";
@@ -78,7 +78,7 @@ function expectDone(cluster: GangCluster, name: string, image: string, cliques: 
 }
 
 describe("rolling", () => {
-  test("RU-7: a change of pc-a takes one pod at a time, in one replica of the set at a time", async () => {
+  test("a change of pc-a replaces one pod at a time, in one replica of the set at a time", async () => {
     const cluster = await ready(workload1({ replicas: 2 }), 22);
     const disruption = new Disruption(cluster);
     await cluster.change("workload1", setImage("registry/app:2", "pc-a"));
@@ -91,7 +91,7 @@ describe("rolling", () => {
     expect(disruption.deleted).toBe(4);
   });
 
-  test("RU-8: a change of pc-b takes one replica of the group at a time", async () => {
+  test("a change of pc-b replaces one replica of the group at a time", async () => {
     const cluster = await ready(workload1());
     const disruption = new Disruption(cluster);
     await cluster.change("workload1", setImage("registry/app:2", "pc-b"));
@@ -102,7 +102,7 @@ describe("rolling", () => {
     expect(disruption.deleted).toBe(8);
   });
 
-  test("RU-9: a change of all takes one pod of each clique and one replica of each group at a time", async () => {
+  test("a change of all replaces one pod of each clique and one replica of each group at a time", async () => {
     const cluster = await ready(workload1());
     const disruption = new Disruption(cluster);
     await cluster.change("workload1", setImage("registry/app:2"));
@@ -112,7 +112,7 @@ describe("rolling", () => {
     expect(Math.max(...disruption.replicasAtOnce)).toBe(1);
   });
 
-  test("RU-10: without room one pod goes and no other, until there is room", async () => {
+  test("without room one pod is replaced and no other, until there is room", async () => {
     const cluster = await ready(workload1());
     for (const name of cluster.names("/nodes")) await cluster.cordon(name);
     const disruption = new Disruption(cluster);
@@ -132,7 +132,7 @@ describe("rolling", () => {
     expectDone(cluster, "workload1", "registry/app:2", ["pc-a"]);
   });
 
-  test("RU-11: a replica that is added during the update is made from the new template", async () => {
+  test("a replica that is added during the update is made from the new template", async () => {
     const cluster = await ready(workload1({ replicas: 2 }), 33);
     await cluster.change("workload1", (set) => {
       setImage("registry/app:2", "pc-a")(set);
@@ -143,7 +143,7 @@ describe("rolling", () => {
     expect(cluster.pods()).toHaveLength(30);
   });
 
-  test("RU-12 and RU-13: a replica that is taken away while or after it is updated does not hold the update", async () => {
+  test("a replica removed while or after it is updated does not block the update", async () => {
     for (const at of ["while", "after"]) {
       const cluster = await ready(workload1({ replicas: 2 }), 22);
       await cluster.change("workload1", setImage("registry/app:2", "pc-a"));
@@ -156,7 +156,7 @@ describe("rolling", () => {
     }
   });
 
-  test("RU-14 and RU-15: a group replica that is added during or before the update is on the new template, and made once", async () => {
+  test("a group replica that is added during or before the update is on the new template, and made once", async () => {
     for (const when of ["during", "before"]) {
       const cluster = await ready(workload1(), 15);
       if (when === "before") await cluster.scale("PodCliqueScalingGroup", "workload1-0-sg-x", 3);
@@ -174,7 +174,7 @@ describe("rolling", () => {
     }
   });
 
-  test("RU-16 and RU-17: a group that is scaled in during or before its update comes to an end", async () => {
+  test("a group that is scaled in during or before its update comes to an end", async () => {
     for (const when of ["during", "before"]) {
       const cluster = await ready(workload1(), 15);
       await cluster.scale("PodCliqueScalingGroup", "workload1-0-sg-x", 3);
@@ -190,7 +190,7 @@ describe("rolling", () => {
     }
   });
 
-  test("RU-18 to RU-21: a clique that is scaled out or in around its update ends on the new template", async () => {
+  test("a clique that is scaled out or in around its update ends on the new template", async () => {
     for (const [from, to] of [
       [2, 3],
       [3, 2],
@@ -236,7 +236,7 @@ describe("rolling", () => {
 describe("on delete", () => {
   const onDelete = { spec: { updateStrategy: { type: "OnDelete" } } };
 
-  test("OD-1, OD-4, OD-6: nothing is deleted, and the update counts as over", async () => {
+  test("nothing is deleted, and the update counts as over", async () => {
     const cluster = await ready(workload1({ ...onDelete, replicas: 2 }), 22);
     const before = cluster.uids();
     await cluster.change("workload1", setImage("registry/app:2"));
@@ -246,7 +246,7 @@ describe("on delete", () => {
     expect(cluster.clique("workload1-0-pc-a").status).toMatchObject({ updatedReplicas: 0, replicas: 2 });
   });
 
-  test("OD-2, OD-5, OD-7: a pod that is deleted comes back on the new template, and the counts say so", async () => {
+  test("a deleted pod comes back on the new template, and the counts show it", async () => {
     const cluster = await ready(workload1(onDelete));
     await cluster.change("workload1", setImage("registry/app:2"));
     await cluster.settle(100);
@@ -271,7 +271,7 @@ describe("on delete", () => {
     expect(status?.currentPodTemplateHash).toBe(metadata.labels?.[labels.templateHash]);
   });
 
-  test("OD-3: scaling in takes the pod of the old template", async () => {
+  test("scaling in takes the pod of the old template", async () => {
     const cluster = await ready(workload2(onDelete), 11);
     await cluster.change("workload2", setImage("registry/app:2", "pc-a"));
     await cluster.settle(100);
@@ -282,7 +282,7 @@ describe("on delete", () => {
     expect(cluster.pods("workload2-0-pc-a").map(imageOf)).toEqual(["registry/app:2"]);
   });
 
-  test("OD-8: a host is left out by the new template, and only the deleted pod moves", async () => {
+  test("the new template excludes a host, and only the deleted pod moves", async () => {
     const cluster = await ready(workload1(onDelete), 11);
     const [victim] = cluster.pods("workload1-0-pc-a") as [Pod];
     const others = cluster.uids().filter((uid) => uid !== victim.metadata.uid);
@@ -304,7 +304,7 @@ describe("on delete", () => {
     expect(cluster.pods().some(({ spec }) => spec?.nodeName === victim.spec?.nodeName)).toBe(false);
   });
 
-  test("OD-9: each change follows the strategy that is then in force", async () => {
+  test("each change follows the strategy that is then in force", async () => {
     const cluster = await ready(workload1(onDelete));
     const first = cluster.uids();
     await cluster.change("workload1", setImage("registry/app:2", "pc-a"));

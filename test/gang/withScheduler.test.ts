@@ -10,7 +10,7 @@ async function settle(world: GangCluster): Promise<void> {
 
 const wish: WorkloadWish = { template: quick };
 
-test("GT-1: a gang that lost a part of its minimum is ended, and starts again when there is room", async () => {
+test("a gang that lost a part of its minimum is ended, and starts again when there is room", async () => {
   const world = await ownSchedulerCluster({ nodes: 10 });
   await world.apply(workload1(wish));
   await settle(world);

@@ -28,13 +28,13 @@ interface Case {
 
 const cases: Case[] = [
   {
-    rule: "C2, C3: six idle nodes are 48 GPUs, all free",
+    rule: "six idle nodes are 48 GPUs, all free",
     given: () => world.pool("h100", 6),
     type: "h100",
     row: { total_cluster_gpus: 48, available_gpus: 48, full_nodes_available: 6, max_reservable: 32 },
   },
   {
-    rule: "C14, G-17: max_per_node is the seed's",
+    rule: "max_per_node is that of the seed rows",
     given: async () => {
       await world.sql("update gpu_types set max_per_node = 8, max_gpus = 4 where gpu_type = 'h100'");
       world.pool("h100", 1);
@@ -43,7 +43,7 @@ const cases: Case[] = [
     row: { max_per_node: 8, max_gpus: 4, total_cluster_gpus: 8 },
   },
   {
-    rule: "G-2, M: t4 does not absorb t4-small",
+    rule: "t4 does not absorb t4-small",
     given: () => {
       group("gpu-nodes-t4", ["i-1"]);
       group("gpu-nodes-t4-small", ["i-2"]);
@@ -72,13 +72,13 @@ const cases: Case[] = [
     row: { running_instances: 1, total_cluster_gpus: 8 },
   },
   {
-    rule: "G-3: the management group is no capacity",
+    rule: "the management group is no capacity",
     given: () => group("cpu-nodes", ["i-1", "i-2"]),
     type: "cpu-x86",
     row: { running_instances: 0, total_cluster_gpus: 0, available_gpus: 0 },
   },
   {
-    rule: "G-9: nodes of machines that are not in service offer nothing",
+    rule: "nodes of machines that are not in service offer nothing",
     given: () => {
       world.pool("h100", 1);
       world.nodes.push(node("stray", "h100", { instance: "i-stray" }));
@@ -87,7 +87,7 @@ const cases: Case[] = [
     row: { total_cluster_gpus: 8, available_gpus: 8, unmanaged_nodes: 1 },
   },
   {
-    rule: "G-10, N: cordoned, tainted and unready nodes offer nothing",
+    rule: "cordoned, tainted and unready nodes offer nothing",
     given: () => {
       world.pool("h100", 4);
       world.nodes = [
@@ -101,7 +101,7 @@ const cases: Case[] = [
     row: { total_cluster_gpus: 32, available_gpus: 8, schedulable_gpus: 8, k8s_allocatable_gpus: 32 },
   },
   {
-    rule: "G-11, U: an init container takes what it asks for",
+    rule: "an init container's request counts",
     given: () => {
       world.pool("h100", 1);
       world.pods = [
@@ -114,7 +114,7 @@ const cases: Case[] = [
     row: { available_gpus: 0 },
   },
   {
-    rule: "G-13: terminating pods and those of lost nodes still hold",
+    rule: "terminating pods and those of lost nodes still hold",
     given: () => {
       world.pool("h100", 1);
       world.pods = [
@@ -127,7 +127,7 @@ const cases: Case[] = [
     row: { available_gpus: 5 },
   },
   {
-    rule: "G-14, G-18, X: a node with a failed GPU is no whole node",
+    rule: "a node with a failed GPU is no whole node",
     given: () => {
       world.pool("h100", 2);
       world.nodes[0] = node("h100-1", "h100", { instance: "i-h100-1", gpus: 6, capacity: 8 });
@@ -142,7 +142,7 @@ const cases: Case[] = [
     row: { available_gpus: 12, max_reservable: 4, full_nodes_available: 3 },
   },
   {
-    rule: "G-16: how many nodes a reservation may span is a column",
+    rule: "how many nodes a reservation may span is a column",
     given: async () => {
       await world.sql("update gpu_types set multi_node_max = 2 where gpu_type = 'h100'");
       world.pool("h100", 4);
@@ -173,7 +173,7 @@ const cases: Case[] = [
     row: { available_gpus: 8, full_nodes_available: 1 },
   },
   {
-    rule: "G-22: what is being prepared is not free now",
+    rule: "what is being prepared is not free now",
     given: async () => {
       world.pool("h100", 2);
       await world.addReservation("r1", "preparing", { gpu_type: "H100", gpu_count: 8 });
@@ -233,7 +233,7 @@ describe("availability, in the rows of gpu_types", () => {
     expect(await world.state()).toEqual(before);
   });
 
-  test("G-20: a reader never sees half of a run: one wrong row and none is written", async () => {
+  test("a reader never sees half of a run: one wrong row and none is written", async () => {
     world.pool("h100", 1);
     await world.run({ kind: "gpu" });
     const before = await world.state();

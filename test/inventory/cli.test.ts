@@ -62,7 +62,7 @@ function muster(args: string[], env: Record<string, string> = {}): Promise<Ended
   });
 }
 
-test("where there is no inventory nobody shows zeros, and nothing is made", async () => {
+test("without an inventory the commands show no zeros, and create nothing", async () => {
   const empty = mkdtempSync(join(tmpdir(), "muster-empty-"));
   try {
     for (const command of [["avail"], ["disks"], ["inventory", "runs"], ["inventory", "pause"]]) {
@@ -76,7 +76,7 @@ test("where there is no inventory nobody shows zeros, and nothing is made", asyn
   }
 });
 
-test("a type that nobody has looked at yet has no numbers to show", () => {
+test("a type that was never reconciled has no numbers to show", () => {
   const unseen = { lastUpdateMs: null, queued: 0, inUse: 0, parent: null, maxPerNode: 8, gpuType: "h100" };
   const numbers = { availableGpus: 0, maxReservable: 0, fullNodesAvailable: 0, totalClusterGpus: 16, sizeEtas: {} };
   const view = { readMs: 0, types: [{ ...unseen, numbers: { ...numbers, state: "unknown", error: "" } }] };

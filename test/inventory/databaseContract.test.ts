@@ -33,7 +33,7 @@ const worlds: { name: string; make: () => Promise<Application> }[] = [
 ];
 
 describe.each(worlds)("the database, $name", ({ make }) => {
-  test("one run at a time; the next has a greater fence; whoever was locked out is in the history", async () => {
+  test("one run at a time; the next has a greater fence; a run that was locked out is in the history", async () => {
     const app = await make();
     const first = await begin(app);
     expect(await app.database.begin({ kind: "all", updatedBy: "b" })).toEqual({
@@ -62,7 +62,7 @@ describe.each(worlds)("the database, $name", ({ make }) => {
     await next.release();
   });
 
-  test("a run that lost its fence cannot write any more (D-11)", async () => {
+  test("a run that lost its fence cannot write any more", async () => {
     const app = await make();
     const diskId = await app.addDisk("d");
     const old = await begin(app);
@@ -76,7 +76,7 @@ describe.each(worlds)("the database, $name", ({ make }) => {
     await next.release();
   });
 
-  test("a paused inventory begins no run, unless it is told to", async () => {
+  test("a paused inventory begins no run, unless forced", async () => {
     const app = await make();
     await app.pause();
     const refused = await app.database.begin({ kind: "all", updatedBy: "a" });
@@ -85,7 +85,7 @@ describe.each(worlds)("the database, $name", ({ make }) => {
     await forced.release();
   });
 
-  test("a write is refused when the application has changed the row since (D-2): claimed, renamed, deleted", async () => {
+  test("a write is refused when the application has changed the row since: claimed, renamed, deleted", async () => {
     const app = await make();
     await app.addReservation("r1", "active");
     const ids = [await app.addDisk("a"), await app.addDisk("b"), await app.addDisk("c"), await app.addDisk("d")];
@@ -113,7 +113,7 @@ describe.each(worlds)("the database, $name", ({ make }) => {
     await run.release();
   });
 
-  test("an import never overwrites: a name or a volume that is taken stays as it is (D-13)", async () => {
+  test("an import never overwrites: a name or a volume that is taken stays as it is", async () => {
     const app = await make();
     await app.addDisk("d", { volumeId: "v1" });
     const run = await begin(app);
@@ -126,7 +126,7 @@ describe.each(worlds)("the database, $name", ({ make }) => {
     await run.release();
   });
 
-  test("an import of a volume whose reservation was purged goes without it (D-12)", async () => {
+  test("a volume whose reservation was purged is imported without it", async () => {
     const app = await make();
     await app.addReservation("r1", "active");
     const run = await begin(app);
@@ -137,7 +137,7 @@ describe.each(worlds)("the database, $name", ({ make }) => {
     await run.release();
   });
 
-  test("a row that cannot be written fails alone (D-10)", async () => {
+  test("a row that cannot be written fails alone", async () => {
     const app = await make();
     const ids = await Promise.all(["a", "b", "c", "d", "e"].map((name) => app.addDisk(name)));
     const run = await begin(app);
@@ -221,7 +221,7 @@ describe.each(worlds)("the database, $name", ({ make }) => {
     await run.release();
   });
 
-  test("a stale type keeps the time of its last good look, and one that is not there is told (C1)", async () => {
+  test("a stale type keeps the time of its last good read, and a missing one is reported", async () => {
     const app = await make();
     const run = await begin(app);
     const stale = { gpuType: "h100", numbers: { ...noNumbers, state: "stale" as const, error: "503" }, changed: true };

@@ -11,7 +11,6 @@ const tags = (name: string, user = "ada") => ({ "gpu-dev-user": user, disk_name:
 const hourAgo = new Date(Date.now() - 3_600_000);
 
 interface Case {
-  row: string;
   fact: string;
   given: () => Promise<void> | void;
   becomes: Record<string, Record<string, unknown>>;
@@ -26,8 +25,7 @@ const known = (name: string, id: string, more: Record<string, unknown> = {}) =>
 
 const cases: Case[] = [
   {
-    row: "1",
-    fact: "an unknown volume becomes a disk with its fields (C12, D-13)",
+    fact: "an unknown volume becomes a disk with its fields",
     given: () => void volume("v1", "d", { sizeGb: 1024, createdMs: 1_700_000_000_000 }),
     becomes: {
       d: {
@@ -45,7 +43,6 @@ const cases: Case[] = [
     counters: { created: 1, aws_volumes: 1, db_records: 0 },
   },
   {
-    row: "2, 3",
     fact: "volumes that come or go are not disks yet, or any more",
     given: () =>
       void [
@@ -57,16 +54,14 @@ const cases: Case[] = [
     counters: { skipped_transient: 3, created: 0 },
   },
   {
-    row: "4",
-    fact: "without its disk tag a volume is skipped, whatever its Name says (C8)",
+    fact: "without its disk tag a volume is skipped, whatever its Name says",
     given: () =>
       void world.cloud.createVolume({ id: "v1", tags: { "gpu-dev-user": "ada", Name: "gpu-dev-disk-ada-d" } }),
     becomes: {},
     counters: { skipped_missing_tags: 1, created: 0 },
   },
   {
-    row: "5",
-    fact: "a name that no API can say, and a user that nobody knows, are not imported",
+    fact: "a name that no API accepts, and an unknown user, are not imported",
     given: async () => {
       await world.sql("insert into api_users (username) values ('ada')");
       volume("v1", "a/b");
@@ -76,15 +71,13 @@ const cases: Case[] = [
     counters: { skipped_invalid: 2 },
   },
   {
-    row: "6",
     fact: "of two volumes of one new disk the newest is imported",
     given: () => void [volume("v1", "d", { createdMs: 2_000_000 }), volume("v2", "d", { createdMs: 1_000_000 })],
     becomes: { d: { ebs_volume_id: "v1" } },
     counters: { created: 1, duplicates: 1 },
   },
   {
-    row: "7",
-    fact: "what is equal is not written (D-17)",
+    fact: "what is equal is not written",
     given: async () => {
       await known("d", "v1");
       volume("v1", "d");
@@ -93,7 +86,6 @@ const cases: Case[] = [
     counters: { synced: 1, updated: 0 },
   },
   {
-    row: "8",
     fact: "what differs is written",
     given: async () => {
       await known("d", "v1");
@@ -103,7 +95,6 @@ const cases: Case[] = [
     counters: { updated: 1 },
   },
   {
-    row: "9",
     fact: "a deleted disk with a volume is synced and stays deleted",
     given: async () => {
       await known("d", "v1", { is_deleted: true });
@@ -113,7 +104,6 @@ const cases: Case[] = [
     counters: { updated: 1, deleted_but_present: 1 },
   },
   {
-    row: "10",
     fact: "a renamed disk keeps its volume; a new one of the old name is another disk",
     given: async () => {
       await known("new", "v1");
@@ -124,7 +114,6 @@ const cases: Case[] = [
     counters: { synced: 1, created: 1, tag_drift: 1 },
   },
   {
-    row: "11",
     fact: "ownership never moves",
     given: async () => {
       await known("d", "v1");
@@ -134,7 +123,6 @@ const cases: Case[] = [
     counters: { updated: 1, owner_conflict: 1 },
   },
   {
-    row: "12",
     fact: "a disk without a volume gets the one of its name",
     given: async () => {
       await world.addDisk("d");
@@ -144,7 +132,6 @@ const cases: Case[] = [
     counters: { updated: 1, linked: 1 },
   },
   {
-    row: "13",
     fact: "a replacement is linked once the old volume is gone for good",
     given: async () => {
       await known("d", "v0", { missing_since: hourAgo, volume_state: "missing" });
@@ -154,7 +141,6 @@ const cases: Case[] = [
     counters: { updated: 1, replaced: 1 },
   },
   {
-    row: "14",
     fact: "a row keeps its live volume",
     given: async () => {
       await known("d", "v1");
@@ -165,7 +151,6 @@ const cases: Case[] = [
     counters: { synced: 1, duplicates: 1 },
   },
   {
-    row: "15",
     fact: "a deleted disk's name is not taken over",
     given: async () => {
       await world.addDisk("d", { is_deleted: true });
@@ -175,8 +160,7 @@ const cases: Case[] = [
     counters: { name_conflict: 1, created: 0 },
   },
   {
-    row: "16",
-    fact: "a claimed disk whose volume is gone is freed (C5)",
+    fact: "a claimed disk whose volume is gone is freed",
     given: async () => {
       await world.addReservation("r1", "expired");
       await known("d", "v1", { in_use: true, reservation_id: "r1", missing_since: hourAgo, last_updated: hourAgo });
@@ -186,7 +170,6 @@ const cases: Case[] = [
     counters: { orphaned_db_active: 1, updated: 1 },
   },
   {
-    row: "17",
     fact: "an idle disk whose volume is gone says so, and its version stays",
     given: async () => {
       await known("d", "v1");
@@ -196,7 +179,6 @@ const cases: Case[] = [
     counters: { orphaned_db_active: 1, updated: 1 },
   },
   {
-    row: "17",
     fact: "a disk at rest is not written again",
     given: async () => {
       await known("d", "v1", { volume_state: "missing", missing_since: hourAgo });
@@ -206,8 +188,7 @@ const cases: Case[] = [
     counters: { orphaned_db_active: 1, updated: 0 },
   },
   {
-    row: "18",
-    fact: "a deleted disk without a volume is left alone (C11)",
+    fact: "a deleted disk without a volume is left alone",
     given: async () => {
       await known("d", "v1", { is_deleted: true, in_use: true });
       volume("other", "other");
@@ -216,7 +197,6 @@ const cases: Case[] = [
     counters: { orphaned_db_deleted: 1, updated: 0 },
   },
   {
-    row: "19",
     fact: "a claim on a disk without a volume ends with its reservation",
     given: async () => {
       await world.addReservation("r1", "cancelled");
@@ -226,8 +206,7 @@ const cases: Case[] = [
     counters: { stale_claim: 1, unlinked: 1 },
   },
   {
-    row: "20",
-    fact: "a row with an operation under way is left to it (D-9)",
+    fact: "a row with an operation under way is left to it",
     given: async () => {
       await known("d", "v1", { operation_status: "in_progress", last_updated: new Date() });
       volume("v1", "d", { sizeGb: 7 });
@@ -236,8 +215,7 @@ const cases: Case[] = [
     counters: { skipped_in_flight: 1 },
   },
   {
-    row: "23",
-    fact: "unknown snapshots leave what is known about them (C7, N-7)",
+    fact: "unknown snapshots leave what is known about them",
     given: async () => {
       await known("d", "v1", { snapshot_count: 7, is_backing_up: true });
       volume("v1", "d", { sizeGb: 7 });
@@ -248,7 +226,6 @@ const cases: Case[] = [
     status: "partial",
   },
   {
-    row: "24",
     fact: "one attachment is enough to be in use",
     given: async () => {
       await known("d", "v1", { volume_state: "in-use" });
@@ -264,7 +241,6 @@ const cases: Case[] = [
     counters: { updated: 1, unexpected_attach: 1 },
   },
   {
-    row: "25",
     fact: "a volume that an older service set aside is a volume",
     given: async () => {
       await known("d", "v1");
@@ -274,7 +250,6 @@ const cases: Case[] = [
     counters: { synced: 1, quarantined_seen: 1 },
   },
   {
-    row: "26",
     fact: "of two rows with one volume the living one has it",
     given: async () => {
       await known("d", "v1");
@@ -285,7 +260,6 @@ const cases: Case[] = [
     counters: { updated: 1, db_duplicate: 1 },
   },
   {
-    row: "D-4",
     fact: "a disk that is being attached is not freed",
     given: async () => {
       await known("d", "v1", { in_use: true, volume_state: "in-use" });
@@ -296,7 +270,6 @@ const cases: Case[] = [
     counters: { synced: 1 },
   },
   {
-    row: "D-5",
     fact: "a claim in progress is not drift",
     given: async () => {
       await world.addReservation("r1", "preparing");
@@ -307,7 +280,6 @@ const cases: Case[] = [
     counters: { synced: 1, claims_kept: 1 },
   },
   {
-    row: "D-5, C6",
     fact: "a claim whose reservation is over ends, and the reservation is cleared",
     given: async () => {
       await world.addReservation("r1", "failed");
@@ -318,7 +290,6 @@ const cases: Case[] = [
     counters: { updated: 1 },
   },
   {
-    row: "D-12",
     fact: "a purged reservation's tag does not stop an import",
     given: () => {
       volume("v1", "d", { tags: { ...tags("d"), reservation_id: "purged" } });
@@ -328,7 +299,6 @@ const cases: Case[] = [
     counters: { created: 1 },
   },
   {
-    row: "D-15",
     fact: "a resize under way is told and not written",
     given: async () => {
       await known("d", "v1");
@@ -339,7 +309,6 @@ const cases: Case[] = [
     counters: { synced: 1, resizing: 1 },
   },
   {
-    row: "N-2, N-3",
     fact: "snapshots are counted by the disk, without scanners' copies and those on their way out",
     given: async () => {
       await known("d", "v1");
@@ -359,7 +328,7 @@ const cases: Case[] = [
 ];
 
 describe("the decision table, through PostgreSQL and the SDK", () => {
-  test.each(cases)("row $row: $fact", async ({ given, becomes, counters, status = "ok" }) => {
+  test.each(cases)("$fact", async ({ given, becomes, counters, status = "ok" }) => {
     await given();
     const report = await world.run({ kind: "disks" }, { acceptDrop: true });
     expect(report.status).toBe(status);
@@ -371,7 +340,7 @@ describe("the decision table, through PostgreSQL and the SDK", () => {
     expect(world.cloud.mutations).toEqual([]);
   });
 
-  test("row 13, 16: what seems to be gone is marked first, and acted on by the next run (D-3)", async () => {
+  test("what seems to be gone is marked first, and acted on by the next run", async () => {
     await world.addReservation("r1", "expired");
     await known("d", "v1", { in_use: true, reservation_id: "r1" });
     volume("other", "other");
@@ -383,7 +352,7 @@ describe("the decision table, through PostgreSQL and the SDK", () => {
     expect(history).toMatchObject([{ entity_id: "ada/d", old: "r1", new: null, action: "applied" }]);
   });
 
-  test("row 16: a second question that gets no answer confirms nothing, and frees nothing (D-3)", async () => {
+  test("a second read that fails confirms nothing, and frees nothing", async () => {
     await world.addReservation("r1", "expired");
     await known("d", "v1", { in_use: true, reservation_id: "r1" });
     volume("other", "other");
@@ -398,7 +367,7 @@ describe("the decision table, through PostgreSQL and the SDK", () => {
     expect(await world.disk("d")).toMatchObject({ in_use: false, reservation_id: null });
   });
 
-  test("row 21: a cloud that cannot be read: nothing is written, exit 1", async () => {
+  test("a cloud that cannot be read: nothing is written, exit 1", async () => {
     await known("d", "v1", { in_use: true });
     const before = await world.state();
     world.cloud.setFaults({ fail: [{ operation: "DescribeVolumes", how: "internal" }] });
@@ -408,7 +377,7 @@ describe("the decision table, through PostgreSQL and the SDK", () => {
     expect(await world.state()).toEqual(before);
   });
 
-  test("row 22: a table that cannot be read: nothing is imported", async () => {
+  test("a table that cannot be read: nothing is imported", async () => {
     volume("v1", "d");
     await world.sql("alter table disks rename to hidden");
     const report = await world.run({ kind: "disks" });
@@ -417,7 +386,7 @@ describe("the decision table, through PostgreSQL and the SDK", () => {
     expect(await world.sql("select * from disks")).toEqual([]);
   });
 
-  test("D-7: an empty answer, a fall by a third, another account: refused with exit 5, and the flag overrules", async () => {
+  test("an empty answer, a third fewer volumes, another account: refused with exit 5, and the flag overrules", async () => {
     for (let n = 1; n <= 20; n++) volume(`v${n}`, `d${n}`);
     await world.run({ kind: "disks" });
     const before = await world.state();

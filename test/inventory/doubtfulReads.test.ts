@@ -192,7 +192,7 @@ describe("two volumes of one disk", () => {
   });
 });
 
-describe("the guard against a listing that is suddenly empty (D-7)", () => {
+describe("the guard against a listing that is suddenly empty", () => {
   async function many(count: number): Promise<void> {
     for (let n = 0; n < count; n++) world.cloud.createVolume({ id: `v${n}`, tags: tags(`d${n}`) });
     world.cloud.attach("v50", "i-1");

@@ -125,7 +125,7 @@ describe("the race matrix", () => {
     },
   );
 
-  test("the volume is attached between t1 and t2: freed only if nobody claims it, and the next run corrects", async () => {
+  test("the volume is attached between t1 and t2: freed only if no reservation claims it, and the next run corrects", async () => {
     await world.addDisk("free", { ebs_volume_id: "v1", in_use: true, volume_state: "available" });
     create("v1", "free");
     await world.addReservation("r2", "active");

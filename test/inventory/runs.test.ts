@@ -150,7 +150,7 @@ describe("a run", () => {
     expect(await world.type("h100")).toMatchObject({ available_gpus: 45 });
   });
 
-  test("another one that holds the lock: skipped with exit 0, or 4 where somebody asked for that", async () => {
+  test("beside another one that holds the lock is skipped with exit 0, or 4 by a setting", async () => {
     const begun = await world.database.begin({ kind: "all", updatedBy: "other" });
     expect(await world.run()).toMatchObject({ status: "skipped", exitCode: 0 });
     expect(await world.run({ failIfLocked: true })).toMatchObject({ status: "skipped", exitCode: 4 });
@@ -177,7 +177,7 @@ describe("a run", () => {
     expect((await world.run()).status).toBe("ok");
   });
 
-  test("without a cloud the nodes are the machines, and disks are nobody's (V3)", async () => {
+  test("without a cloud counts the nodes as machines, and disks have no owner", async () => {
     await furnish();
     const ports = {
       clock: systemClock(),
@@ -316,7 +316,7 @@ describe("AWS faults: no good number is overwritten, and the run says what was w
     expect(await world.state()).toEqual(good);
   });
 
-  test("a token that expires between two pages of groups: the types are stale, not zero (G-1)", async () => {
+  test("a token that expires between two pages of groups: the types are stale, not zero", async () => {
     for (let n = 0; n < 120; n++)
       world.cloud.groups.set(`other-${n}`, { name: `other-${n}`, desiredCapacity: 0, instances: [], tags: {} });
     world.pool("h100", 2);
@@ -332,7 +332,7 @@ describe("AWS faults: no good number is overwritten, and the run says what was w
     });
   });
 
-  test("a cluster that answers 503 leaves the numbers of the last good run, and says stale (G-4)", async () => {
+  test("a cluster that answers 503 leaves the numbers of the last good run, and says stale", async () => {
     await furnish();
     await world.run({ kind: "gpu" });
     world.clusterDown = "503";
@@ -413,7 +413,7 @@ describe("the four weak spots of the original that lose data", () => {
   });
 });
 
-describe("snapshots between two full passes (N-9)", () => {
+describe("snapshots between two full passes", () => {
   test("only the last days are read, with the same result", async () => {
     await world.addDisk("d", { ebs_volume_id: "v1" });
     world.cloud.createVolume({ id: "v1", tags: tags("d") });
@@ -458,7 +458,7 @@ test("what an alert asks for is counted: runs by status, the last success, stale
   }
 });
 
-test("volumes without their tags are one line in the log, however many there are (C9)", async () => {
+test("volumes without their tags are one line in the log, however many there are", async () => {
   for (let n = 0; n < 50; n++) world.cloud.createVolume({ id: `v${n}`, tags: { "gpu-dev-user": "ada" } });
   const lines: { fields: Readonly<Record<string, unknown>>; message: string }[] = [];
   const log = {

@@ -45,7 +45,7 @@ test("the example describes a cloud that the SDK reads, with a throttled page on
 
 test.each([
   ["a list that is none", { volumes: "many" }, "scenario.volumes"],
-  ["a field that nobody knows", { volumes: [{ id: "v", sise: 1 }] }, "scenario.volumes[0].sise"],
+  ["an unknown field", { volumes: [{ id: "v", sise: 1 }] }, "scenario.volumes[0].sise"],
   ["a size below zero", { volumes: [{ id: "v", size: -1 }] }, "scenario.volumes[0].size"],
   ["a volume without an id", { volumes: [{ size: 1 }] }, "scenario.volumes[0].id"],
   ["an age that is none", { snapshots: [{ id: "s", volume: "v", age: "yesterday" }] }, "scenario.snapshots[0].age"],

@@ -78,7 +78,7 @@ describe("the schema", () => {
       "more free than there is, in a fresh row",
       "update gpu_types set available_gpus = 99, availability_state = 'fresh'",
     ],
-    ["a state that nobody knows", "update gpu_types set availability_state = 'odd'"],
+    ["an unknown state", "update gpu_types set availability_state = 'odd'"],
     ["fewer than no snapshots", "insert into disks (user_id, disk_name, snapshot_count) values ('ada', 'x', -1)"],
     [
       "one volume on two live rows",

@@ -105,8 +105,8 @@ function thrownBy(act: () => unknown): unknown {
   return undefined;
 }
 
-describe("what a run is told", () => {
-  test("by nobody: both phases, ten minutes, the document's prefix", () => {
+describe("the settings of a run", () => {
+  test("by default: both phases, ten minutes, the original's prefix", () => {
     expect(runOptions({}, {})).toMatchObject({
       kind: "all",
       dryRun: false,

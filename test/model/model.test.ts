@@ -126,7 +126,7 @@ async function wreak(run: Run, watching: readonly Watcher[]): Promise<void> {
         run.server.compactNow();
         break;
       case 3:
-        // The past is forgotten while somebody is away.
+        // History is compacted while a watcher is disconnected.
         pick(run, watching).cut();
         run.server.compactNow();
         break;

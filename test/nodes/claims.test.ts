@@ -109,7 +109,7 @@ test("what was prepared is known after a restart", async () => {
   expect([cluster.look("a")?.status?.phase, readyOf(cluster, "b")]).toEqual(["Running", "DeviceInUse"]);
 });
 
-test("E19: a device that is withdrawn while a claim holds it gives a new generation, and verify calls the claim stale", async () => {
+test("a device that is withdrawn while a claim holds it gives a new generation, and verify calls the claim stale", async () => {
   const cluster = await NodesCluster.create();
   await cluster.start();
   await podWithClaim(cluster, "a", "gpu-3");
@@ -124,7 +124,7 @@ test("E19: a device that is withdrawn while a claim holds it gives a new generat
   expect(verdict(cluster)).toBe("failed");
 });
 
-test("E20: an agent that never says which device it has leaves the reservation pod without one", async () => {
+test("an agent that never reports its device leaves the reservation pod without one", async () => {
   const cluster = await NodesCluster.create();
   await cluster.start();
   const nowMs = cluster.api.clock.nowMs();
@@ -141,7 +141,7 @@ test("E20: an agent that never says which device it has leaves the reservation p
   ]);
 });
 
-test("E13: slices and claims, too, are left to the process that holds the node's lease", async () => {
+test("slices and claims, too, are left to the process that holds the node's lease", async () => {
   const cluster = await NodesCluster.create();
   await cluster.start({ options: { holder: "first" } });
   const second = await cluster.start({ options: { holder: "second" } });

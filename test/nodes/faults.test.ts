@@ -55,7 +55,7 @@ test("heartbeat-stop: the lease is no longer renewed and pods are left alone; wh
 
 test("heartbeat-stop, beside the cluster's own controllers: Unknown, taints, pods not Ready, and eviction when patience is over", async () => {
   const cluster = await NodesCluster.create();
-  // Where every node is silent it is the controller that is cut off, and nobody is evicted.
+  // Where every node is silent the controller is the one cut off, and no pod is evicted.
   await cluster.start({ pools: ["h100=3"] });
   const log = await cluster.startParts(workloads);
   const patience = {
@@ -97,7 +97,7 @@ test("heartbeat-stop, beside the cluster's own controllers: Unknown, taints, pod
     "the pod is evicted",
     "the pod is not Ready",
   ]);
-  // Forty seconds of silence, up to five until somebody looks, thirty of patience.
+  // Forty seconds of silence, up to five until the next check, thirty of toleration.
   expect([evictedMs >= 60_000, evictedMs <= 90_000]).toEqual([true, true]);
   await cluster.run(60);
   expect([readyOf(cluster.node()), cluster.node()?.spec?.taints ?? [], cluster.look("p")]).toEqual([
@@ -169,7 +169,7 @@ test("cordon and drain: nothing new is wanted, pods are evicted within their bud
   expect(cluster.node()?.spec?.unschedulable ?? false).toBe(false);
 });
 
-test("E18, gpu-unhealthy: allocatable is one less, the pod on it runs on and shows it, and an eight-GPU pod is refused", async () => {
+test("gpu-unhealthy: allocatable is one less, the pod on it runs on and shows it, and an eight-GPU pod is refused", async () => {
   const { cluster } = await struck({ kind: "gpu-unhealthy", ...onNode, device: 0, for: "60s" });
   expect(gpusOf(cluster.node())).toBe("7");
   const [health] = cluster.look("p")?.status?.containerStatuses?.[0]?.allocatedResourcesStatus ?? [];

@@ -22,7 +22,7 @@ test("nodes of the pools register once, are Ready, and hold their leases", async
   expect(process.log.errors).toEqual([]);
 });
 
-test("pods run, end and go, and the devices of each are another's until then", async () => {
+test("pods run, end and are deleted, and no device is held by two pods", async () => {
   const cluster = await NodesCluster.create();
   const process = await cluster.start();
   await cluster.pod("plain");
@@ -46,7 +46,7 @@ test("pods run, end and go, and the devices of each are another's until then", a
   expect(process.log.errors).toEqual([]);
 });
 
-test("E17: two pods that together want more than the node has: one fails, and the counter says so", async () => {
+test("two pods that together request more than the node has: one fails, and the counter shows it", async () => {
   const cluster = await NodesCluster.create();
   const process = await cluster.start();
   await cluster.pod("a", withGpus(6));

@@ -1,4 +1,4 @@
-/** Nodes that more than one process could play: a lease decides, and what is not marked is nobody's. */
+/** Nodes that more than one process could simulate: a lease decides, and a node without the annotation is left alone. */
 import { expect, test } from "vitest";
 import type { Lease } from "../../src/model/kubernetes.generated.ts";
 import type { KubeObject } from "../../src/model/objects/object.ts";
@@ -8,7 +8,7 @@ import { NodesCluster, podOf, readyOf, withGpus } from "./nodesCluster.ts";
 const holderOf = (cluster: NodesCluster, node = "h100-0") =>
   (cluster.api.get("coordination.k8s.io/leases", `kube-node-lease/${node}`) as unknown as Lease).spec?.holderIdentity;
 
-test("E13 and E14: while another process holds the lease nothing is touched; when it has run out the node is taken, pods too", async () => {
+test("while another process holds the lease nothing is written; when it has expired the node is taken over, with its pods", async () => {
   const cluster = await NodesCluster.create();
   const first = await cluster.start({ options: { holder: "first" } });
   await cluster.pod("a", withGpus(4));
@@ -31,7 +31,7 @@ test("E13 and E14: while another process holds the lease nothing is touched; whe
   expect([...first.log.errors, ...second.log.errors]).toEqual([]);
 });
 
-test("N11: a node without the annotation and its pods are never touched", async () => {
+test("a node without the annotation and its pods are never touched", async () => {
   const cluster = await NodesCluster.create();
   const real = { apiVersion: "v1", kind: "Node", metadata: { name: "real" } };
   const { resourceVersion } = (await cluster.api.create("/nodes", real)).metadata;

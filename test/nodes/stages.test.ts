@@ -79,7 +79,7 @@ test("the general set: one to five seconds between the steps, and never back", a
   expect(cluster.phases()).toEqual(["a Running", "b Succeeded"]);
 });
 
-test("E15: with the general set a finalizer keeps the pod; with the fast set the delete is sent and the object stays", async () => {
+test("with the general set a finalizer keeps the pod; with the fast set the delete is sent and the object stays", async () => {
   for (const set of ["pod-general", "pod-fast"]) {
     const cluster = await withStages("node-fast", set);
     await cluster.api.create("/nodes", bareNode("bare"));
@@ -98,24 +98,21 @@ test("E15: with the general set a finalizer keeps the pod; with the fast set the
   }
 });
 
-test.each(["pod-fast", "pod-general"])(
-  "N5: with %s, too, a node refuses what does not fit, and for good",
-  async (set) => {
-    const cluster = await withStages("node-fast", set);
-    const process = await cluster.start();
-    for (const name of ["a", "b"]) await cluster.pod(name, withGpus(8));
-    await cluster.run(30);
-    expect(cluster.phases()).toEqual(["a Running", "b Failed"]);
-    expect(cluster.look("b")?.status).toMatchObject({ reason: "UnexpectedAdmissionError" });
-    expect(process.metrics.render()).toContain(`${admissionFailures}{reason="UnexpectedAdmissionError"} 1`);
-    await cluster.api.delete("/pods", "default/b");
-    await cluster.api.delete("/pods", "default/a");
-    await cluster.run(40);
-    await cluster.pod("c", withGpus(8));
-    await cluster.run(30);
-    expect(cluster.phases()).toEqual(["c Running"]);
-  },
-);
+test.each(["pod-fast", "pod-general"])("with %s, too, a node refuses what does not fit, and for good", async (set) => {
+  const cluster = await withStages("node-fast", set);
+  const process = await cluster.start();
+  for (const name of ["a", "b"]) await cluster.pod(name, withGpus(8));
+  await cluster.run(30);
+  expect(cluster.phases()).toEqual(["a Running", "b Failed"]);
+  expect(cluster.look("b")?.status).toMatchObject({ reason: "UnexpectedAdmissionError" });
+  expect(process.metrics.render()).toContain(`${admissionFailures}{reason="UnexpectedAdmissionError"} 1`);
+  await cluster.api.delete("/pods", "default/b");
+  await cluster.api.delete("/pods", "default/a");
+  await cluster.run(40);
+  await cluster.pod("c", withGpus(8));
+  await cluster.run(30);
+  expect(cluster.phases()).toEqual(["c Running"]);
+});
 
 test("a node that stages play falls silent by fault, too, and speaks again when it is over", async () => {
   const cluster = await withStages("node-fast", "node-heartbeat-with-lease");

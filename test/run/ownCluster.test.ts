@@ -1,5 +1,5 @@
 /**
- * The controllers on a cluster of somebody else: a server that knows nothing of them, nodes that are another process, and the
+ * The controllers on a foreign cluster: a server that knows nothing of them, nodes that are another process, and the
  * rights that deploy/muster.yaml gives and no others.
  */
 import { type ChildProcess, spawn } from "node:child_process";
@@ -165,7 +165,7 @@ describe("on a cluster that knows nothing of them, with the rights of deploy/mus
       /queues\.validate\.scheduling\.muster\.dev.*resources/,
     ],
     [
-      "a queue with children that somebody deletes",
+      "the deletion of a queue with children",
       () => kube.delete({ ...queues, namespace: "", name: "research" }),
       /queues\.validate\.scheduling\.muster\.dev.*team-vision/,
     ],

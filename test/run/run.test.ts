@@ -138,7 +138,7 @@ describe("muster run", () => {
   });
 
   test.each([
-    ["a controller that nobody knows", ["--controllers", "nonsense"], 2, "controller-unknown"],
+    ["an unknown controller", ["--controllers", "nonsense"], 2, "controller-unknown"],
     ["a kubeconfig that is not there", ["--kubeconfig", "/nowhere/kubeconfig"], 1, "kubeconfig-missing"],
     ["kinds that the cluster does not know", ["--controllers", "binder"], 1, "definitions-missing"],
     ["two ways to the webhooks", ["--webhook-host", "a", "--webhook-service", "b/c"], 2, "flags-conflict"],

@@ -104,7 +104,7 @@ test("pods without claims are placed on a cluster that knows no devices", async 
   expect(phasesOf(cluster)).toEqual(["Running"]);
 });
 
-test("many at once never get the same device, whoever of the two schedulers places them", async () => {
+test("many at once never get the same device, whichever scheduler places them", async () => {
   const cluster = await start(["h100=2"]);
   await template(cluster, "one", 1);
   for (let at = 0; at < 20; at++) {
@@ -148,7 +148,7 @@ test("a gang with claims starts as a whole or not at all", async () => {
   expect(new Set(devicesOf(cluster)).size).toBe(8);
 });
 
-test("C6: a claim that pods may share needs their queue's label, and counts once in the queue", async () => {
+test("a claim that pods may share needs their queue's label, and counts once in the queue", async () => {
   const cluster = await start();
   await claim(cluster, "bare", {});
   await cluster.pod("bare", { spec: named("bare") });
@@ -180,7 +180,7 @@ test("claims that GPUs are wanted for stay within the queue's limit", async () =
   expect(whyOf(waiting)).toContain("limit");
 });
 
-test("a queue takes back its quota of devices: one victim goes, its devices are waited for, and nobody else goes", async () => {
+test("a queue reclaims its quota of devices: one victim is evicted, its devices are waited for, and no other pod is evicted", async () => {
   const cluster = await start();
   await template(cluster, "four", 4);
   for (const name of ["a", "b"]) await cluster.pod(name, { spec: fromTemplate("four") });
@@ -200,7 +200,7 @@ test("a queue takes back its quota of devices: one victim goes, its devices are 
 test("a pod that was not bound after all gives its devices back and goes where it fits", async () => {
   const cluster = await start(["h100=2"]);
   await template(cluster, "one", 1);
-  // It keeps what it has got on the first node, and the first node takes nobody any more.
+  // It keeps what it has got on the first node, and the first node accepts no more pods.
   await cluster.pod("p", { spec: { ...fromTemplate("one"), schedulingGates: [{ name: "wait" }] } });
   await cluster.run(1);
   const [claimed] = claims(cluster);

@@ -74,7 +74,7 @@ describe("a subgroup that comes to a job that runs", () => {
 });
 
 describe("of a gang one write is refused:", () => {
-  test("what was written of it is taken back at once, and not when somebody takes it for abandoned", async () => {
+  test("what was written of it is taken back at once, and not when it is taken for abandoned", async () => {
     const cluster = await ScheduleCluster.create(["h100=1"]);
     await cluster.group("g", { minMember: 2 });
     refuseOnce(cluster, "create bindrequests g-1", "Forbidden");
@@ -92,7 +92,7 @@ test("a gang whose request has a name that is taken is decided again when the na
   await cluster.create("scheduling.run.ai/bindrequests", {
     apiVersion: "scheduling.run.ai/v1alpha2",
     kind: "BindRequest",
-    // Of an earlier pod; somebody has to let go of it before it is gone.
+    // Of an earlier pod; its finalizer has to be removed before it is gone.
     metadata: { name: "g-0", namespace: "default", finalizers: ["example.com/wait"] },
     spec: { podName: "g-0", selectedNode: cluster.api.names("/nodes")[0] },
   });

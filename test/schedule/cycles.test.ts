@@ -37,7 +37,7 @@ test("the next decision waits until every eviction of the last one was answered"
   await cluster.pod("vip", { gpus: 8, spec: { priorityClassName: "build-preemptible" } });
   await cluster.run(2);
   expect(held.toSorted()).toEqual(["delete pods a", "delete pods b"]);
-  // It needs nothing that anybody else wants, and is decided on all the same when the evictions are over.
+  // It needs nothing that other pods want, and is decided on all the same when the evictions are over.
   await cluster.pod("late", {});
   await cluster.run(2);
   expect(cluster.pod1("late").spec?.nodeName).toBeUndefined();

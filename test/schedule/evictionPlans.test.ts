@@ -1,4 +1,4 @@
-/** A plan that evicts rests on what was read just before; what it leaves behind is finished or forgotten by whoever comes next. */
+/** A plan that evicts rests on what was read just before; what it leaves behind is finished or dropped by the next leader. */
 import { describe, expect, test } from "vitest";
 import type { KubeObject } from "../../src/model/objects/object.ts";
 import { refused } from "../../src/model/outcome.ts";
@@ -29,7 +29,7 @@ async function takesItsPlace(cluster: ScheduleCluster, name: string, node: strin
 const marksOf = ({ metadata }: { metadata: { annotations?: Record<string, string> } }): string[] =>
   Object.keys(metadata.annotations ?? {}).filter((key) => key.startsWith("muster.dev/"));
 
-/** `v` has all GPUs, `vip` is to get them, and nobody has been read again yet. */
+/** `v` has all GPUs, `vip` is to get them, and no pod has been read again yet. */
 async function beforeTheLook(): Promise<{ cluster: ScheduleCluster; node: string; look: () => void }> {
   const cluster = await ScheduleCluster.create(["h100=1"]);
   await cluster.pod("v", { gpus: 8 });
@@ -42,7 +42,7 @@ async function beforeTheLook(): Promise<{ cluster: ScheduleCluster; node: string
   return { cluster, node, look: open };
 }
 
-describe("before anybody goes", () => {
+describe("before a victim is evicted", () => {
   test("a pod that has come in the name of a victim is none: it stays, unmarked", async () => {
     const { cluster, node, look } = await beforeTheLook();
     const uid = await takesItsPlace(cluster, "v", node);
@@ -54,7 +54,7 @@ describe("before anybody goes", () => {
     expect(cluster.pod1("vip").status?.phase).toBe("Running");
   });
 
-  test("nobody goes for a pod that somebody else has bound meanwhile", async () => {
+  test("no victim is evicted for a pod that another scheduler has bound meanwhile", async () => {
     const cluster = await ScheduleCluster.create(["h100=2"]);
     for (const name of ["v", "w"]) await cluster.pod(name, { gpus: 8 });
     await cluster.run(2);
@@ -181,7 +181,7 @@ describe("what a plan has left behind", () => {
   async function left(plan: string): Promise<{ cluster: ScheduleCluster; node: string; mark: string }> {
     const cluster = await ScheduleCluster.create(["h100=1"]);
     const [node = ""] = cluster.api.names("/nodes");
-    // Somebody holds it back, so that only what is left of the plan moves anything.
+    // A finalizer holds it back, so that only the rest of the plan changes anything.
     const gates = { schedulingGates: [{ name: "wait" }] };
     const holder = await cluster.pod("vip", {
       gpus: 8,

@@ -204,7 +204,7 @@ describe("queues on a running cluster", () => {
     expect(cluster.api.core.store.revision - before).toBeLessThan(15);
   });
 
-  test("a set of a gang's requests that nobody completes is taken back, and the gang runs", async () => {
+  test("an incomplete set of a gang's BindRequests is taken back, and the gang runs", async () => {
     const cluster = await ScheduleCluster.create(["h100=1"]);
     await cluster.group("g", { minMember: 2 });
     const first = await cluster.pod("g-0", { gpus: 1, annotations: { "pod-group-name": "g" } });

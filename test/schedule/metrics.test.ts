@@ -28,7 +28,7 @@ describe("of the metrics there is", () => {
     await cluster.queue("theirs", { displayName: "Their team", ...gpus(0) });
     await cluster.queue("rock", gpus(8));
     const queue = (name: string) => ({ "kai.scheduler/queue": name });
-    // One node is held by somebody who cannot be evicted, the other is borrowed, taken back, and then preempted.
+    // One node is held by a pod that cannot be evicted, the other is borrowed, reclaimed, and then preempted.
     await cluster.pod("rock", {
       gpus: 8,
       labels: { ...queue("rock"), "kai.scheduler/preemptibility": "non-preemptible" },
@@ -38,7 +38,7 @@ describe("of the metrics there is", () => {
     await cluster.pod("b", { gpus: 8, labels: queue("mine") });
     await cluster.run(45);
     text = cluster.metrics.render();
-    // A gang of two that needs both nodes uses up what preemption may try, so whoever comes after it is not looked at.
+    // A gang of two that needs both nodes uses up what preemption may try, so later gangs are not tried.
     const urgent = { priorityClassName: "build-preemptible", queue: "mine" };
     await cluster.group("c", { ...urgent, minMember: 2 });
     await cluster.group("d", { ...urgent, minMember: 1 });
@@ -137,7 +137,7 @@ describe("of the metrics there is", () => {
   });
 });
 
-test("a pod's time until it is placed begins with the pod, and nobody counts as evicted where nobody was", async () => {
+test("a pod's time until it is placed begins with its creation, and no eviction is counted where none happened", async () => {
   const cluster = await ScheduleCluster.create(["h100=1"]);
   await cluster.pod("first", { gpus: 8 });
   await cluster.run(2);

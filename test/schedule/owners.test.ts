@@ -15,7 +15,7 @@ async function owned(cluster: ScheduleCluster, owner: object, more: object = {})
   if (!created.ok) throw new Error(created.message);
 }
 
-test("a pod whose owner is of a kind that nobody serves is grouped by what it says of it, and runs", async () => {
+test("a pod whose owner is of an unserved kind is grouped by its owner reference, and runs", async () => {
   const cluster = await ScheduleCluster.create();
   await owned(cluster, { apiVersion: "example.com/v1", kind: "Thing", name: "t", uid: "u1", controller: true });
   await cluster.run(3);
@@ -104,7 +104,7 @@ test("the Config names the ConfigMap with the usual classes of kinds, and says w
   expect(warned).toEqual(["spec.global.schedulerName: it is always kai-scheduler here"]);
 });
 
-test("a workload that nobody knows is read, and its labels are the group's", async () => {
+test("a workload of an unknown kind is read, and its labels become the group's", async () => {
   const cluster = await ScheduleCluster.create();
   const workload = await cluster.create("/configmaps", {
     apiVersion: "v1",

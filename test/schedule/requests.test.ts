@@ -80,7 +80,7 @@ describe("a pod whose bind failed for good", () => {
     await cluster.run(1);
     await request(cluster, "p", node, { phase: "Failed", reason: "no", failedAttempts: 1 });
     await cluster.admin.patch({ ...builtin.Pod, namespace: "default", name: "p" }, { type: "merge", body });
-    // Nobody binds it: each request is failed by us.
+    // No binder runs: the test fails each request itself.
     cluster.kube.faults = { before: (verb) => (verb === "bind" ? refused("Unavailable", "no") : undefined) };
     const ref = { group: "scheduling.run.ai", version: "v1alpha2", plural: "bindrequests" };
     for (let at = 0; at < failures; at++) {
@@ -187,7 +187,7 @@ test("a pod of a gang that is deleted before its set has begun takes the whole s
     await cluster.admin.create(pods, {
       apiVersion: "v1",
       kind: "Pod",
-      // Somebody has to let go of it before it is gone.
+      // Its finalizer has to be removed before it is gone.
       metadata: { name, namespace: "default", finalizers: ["example.com/wait"] },
       spec: {
         schedulerName: "kai-scheduler",
@@ -239,7 +239,7 @@ test("of a gang of which one request is refused the others are taken back at onc
   cluster.kube.faults = { before: (verb, what) => (isSecond(verb, what) ? refused("Forbidden", "no") : undefined) };
   await cluster.group("g", { minMember: 2 });
   for (const name of ["g-0", "g-1"]) await cluster.pod(name, { gpus: 1, annotations: { "pod-group-name": "g" } });
-  // Sooner than somebody else would take the set for abandoned.
+  // Sooner than the set would be taken for abandoned.
   await cluster.run(0.5);
   expect(cluster.kube.calls).toContain("create bindrequests g-0");
   expect(cluster.requests()).toEqual([]);

@@ -39,7 +39,7 @@ const conditionsOf = (cluster: ScheduleCluster, group: string) =>
 
 const grouped = (name: string) => ({ "pod-group-name": name });
 
-test("of a pool that nobody schedules, until somebody does", async () => {
+test("of a node pool without a scheduler, until one serves it", async () => {
   const cluster = await ScheduleCluster.create(["h100=1"], { readsShards: true });
   await cluster.create("scheduling.run.ai/podgroups", {
     apiVersion: "scheduling.run.ai/v2alpha2",

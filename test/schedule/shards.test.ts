@@ -35,7 +35,7 @@ async function queueOf(cluster: ScheduleCluster, name: string, value: string): P
 const whereOf = (cluster: ScheduleCluster): Record<string, string | undefined> =>
   Object.fromEntries(cluster.pods().map(({ metadata, spec }) => [metadata.name, spec?.nodeName]));
 
-test("a shard's workloads go to its nodes, and everybody else's to the others", async () => {
+test("a shard's workloads go to its nodes, and all others to the other nodes", async () => {
   const cluster = await ScheduleCluster.create(["h100=2"], { readsShards: true });
   const [gold = "", plain = ""] = cluster.api.names("/nodes");
   await labelNode(cluster, gold, "gold");

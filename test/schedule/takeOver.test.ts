@@ -71,7 +71,7 @@ test("a set that was never whole and has not begun goes when another leads, and 
 });
 
 test.each(["Forbidden", "Unavailable", "Unknown"] as const)(
-  "a pod that cannot be written to (%s) holds everybody up for a minute, and not for ever",
+  "a pod that cannot be written to (%s) delays the take-over for a minute, and not for ever",
   async (reason) => {
     const cluster = await ScheduleCluster.create(["h100=1"], {}, { isLate: true });
     cluster.kube.faults = {
@@ -88,7 +88,7 @@ test.each(["Forbidden", "Unavailable", "Unknown"] as const)(
   },
 );
 
-test("who leads next notes the start of a group that nobody had noted", async () => {
+test("the next leader records the start of a group that was not recorded", async () => {
   const cluster = await ScheduleCluster.create(["h100=1"], {}, { isLate: true });
   const [node = ""] = cluster.api.names("/nodes");
   for (const name of ["g", "known"]) {

@@ -11,17 +11,17 @@ function named(name: string): Scenario {
   return findScenario(name) ?? expect.fail(`there is no scenario ${name}`);
 }
 
-test("claims on one node and on two: every device is given once, and everybody is served", async () => {
+test("claims on one node and on two: every device is allocated once, and every claim is allocated", async () => {
   expect(await told(named("devices/one-node"), { from: 1, count: 30 })).toBe("");
   expect(await told(named("devices"), { from: 1, count: 15 })).toBe("");
   expect(await told(named("devices/shared"), { from: 1, count: 15 })).toBe("");
 });
 
-test("so it is on seeds that nobody has seen before", async () => {
+test("fresh seeds hold the same", async () => {
   expect(await toldOfFresh(named("devices"), 10)).toBe("");
 });
 
-/** Somebody repeats a step that was taken already, once, while everything is calm. */
+/** An actor repeats a step that was taken already, once, while everything is at rest. */
 function meddler(name: string, meddle: (kube: KubeApi) => Promise<void>): Scenario {
   const scenario = devicesScenario(name, { nodes: 1, devices: 2, turns: 0, isExact: true });
   return {

@@ -136,7 +136,7 @@ describe("a seed", () => {
     ["node:crypto randomInt", () => randomInt(4)],
     ["node:crypto randomUUID", () => randomUUID()],
   ];
-  test.each(reaches)("fails when somebody calls %s, even if the exception is swallowed", async (name, reach) => {
+  test.each(reaches)("fails when its code calls %s, even if the exception is swallowed", async (name, reach) => {
     const plain = podSetScenario();
     const cheating = {
       ...plain,
@@ -156,7 +156,7 @@ describe("a seed", () => {
     };
     const result = await withTripwires(() => runSeed(cheating, 1));
     expect(result.violation).toMatchObject({ invariant: "I20", detail: `${name} was called while the seed ran` });
-    // Afterwards everybody may again.
+    // Afterwards the calls work again.
     expect(Date.now()).toBeGreaterThan(0);
     expect(() => reach()).not.toThrow();
   });

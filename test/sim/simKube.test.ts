@@ -8,10 +8,10 @@ import { World } from "../../src/sim/world.ts";
 import type { ContractWorld } from "../contract/contractWorld.ts";
 import { kubeApiContract } from "../contract/kubeApi.ts";
 
-/** Nobody is in it but the tests. */
+/** It has no actors but the tests. */
 const empty: Scenario = {
   name: "empty",
-  about: "an API and nobody",
+  about: "an API without actors",
   actors: () => [],
   invariants: [],
   faultPhaseMs: 0,
@@ -42,7 +42,7 @@ async function simulatedWorld(): Promise<ContractWorld> {
   };
 }
 
-/** A moment passes, and then whoever tests has a turn: a fact that does not come true must be able to time out. */
+/** A moment passes, then the test continues: a fact that does not come true must be able to time out. */
 async function letTimePass(world: World): Promise<void> {
   const untilUs = world.nowUs + 3_000;
   do await world.step();
@@ -50,7 +50,7 @@ async function letTimePass(world: World): Promise<void> {
   await new Promise<void>((resolve) => setImmediate(resolve));
 }
 
-/** Simulated time passes while somebody waits for an answer. */
+/** Simulated time passes while a call is in flight. */
 function stepping(world: World, kube: KubeApi): KubeApi {
   const answered = async <T>(call: Promise<T>): Promise<T> => {
     let settled = false;

@@ -236,7 +236,7 @@ describe("reports", () => {
     });
   });
 
-  test("TC35 that cannot be written are told about and change nothing", async () => {
+  test("that cannot be written are reported and change nothing", async () => {
     const { code, err, out } = await verify(["--report", "junit=/dev/null/x.xml", "--report", "json=ok.json"]);
     expect(code).toBe(0);
     expect(err).toContain("the report /dev/null/x.xml could not be written");
@@ -244,7 +244,7 @@ describe("reports", () => {
     expect(existsSync(join(folder, "ok.json"))).toBe(true);
   });
 
-  test("TC28 are on the disk before the first line of the verdict is printed", async () => {
+  test("are on the disk before the first line of the verdict is printed", async () => {
     rmSync(join(folder, "first.json"), { force: true });
     const run = start(["verify", "--kubeconfig", kubeconfig, "--report", "json=first.json"]);
     const seen = new Promise<boolean>((resolve) =>
@@ -254,7 +254,7 @@ describe("reports", () => {
     expect((await run.done).code).toBe(0);
   });
 
-  test("TC27 whoever stops reading changes nothing: the exit code is the verdict", async () => {
+  test("a closed output pipe changes nothing: the exit code is the verdict", async () => {
     const run = start(["verify", "--kubeconfig", kubeconfig, "--report", "json=cut.json"]);
     run.child.stdout?.destroy();
     expect((await run.done).code).toBe(0);
@@ -268,7 +268,7 @@ describe("reports", () => {
   test.each([
     ["SIGTERM", 143],
     ["SIGINT", 130],
-  ] as const)("TC34 %s leaves a report of status other and exit code %d", async (signal, code) => {
+  ] as const)("%s leaves a report of status other and exit code %d", async (signal, code) => {
     await without("team/waits", async () => {
       const file = `${signal}.json`;
       const run = start(["verify", "--kubeconfig", kubeconfig, "--report", `ctrf=${file}`]);
@@ -280,7 +280,7 @@ describe("reports", () => {
     });
   });
 
-  test("TC36 tell of a set-up that failed: one entry, status other, exit 3", async () => {
+  test("of a failed set-up: one entry, status other, exit 3", async () => {
     const args = ["verify", "--kubeconfig", "nowhere", "--report", "ctrf=setup.json", "--report", "junit=setup.xml"];
     const { code, err } = await start(args).done;
     expect(code).toBe(3);
@@ -313,14 +313,14 @@ describe("usage", () => {
     expect(ran.out).toBe("");
   });
 
-  test("TC29 too little time until the end is said at once", async () => {
+  test("too little time until the end is refused at once", async () => {
     const until = String(Math.floor(Date.now() / 1000) + 20);
     const { code, err } = await verify(["--until", until]);
     expect(code).toBe(3);
     expect(err).toMatch(/only [0-9]+s are left until --until, of which 30s are kept for the report/);
   });
 
-  test("an active proof refuses a cluster that nobody allowed", async () => {
+  test("an active proof refuses a cluster that was not named", async () => {
     const { code, err } = await verify(["--check", "gang-barrier"]);
     expect(code).toBe(3);
     expect(err).toContain("refusing to run");
@@ -395,7 +395,7 @@ describe("an API that does not answer as it should ends in 3, with the cause, wi
     }
   });
 
-  test("nobody there", async () => {
+  test("no server listens", async () => {
     const fake = createServer();
     await new Promise<void>((resolve) => fake.listen(0, "127.0.0.1", resolve));
     const { port } = fake.address() as AddressInfo;

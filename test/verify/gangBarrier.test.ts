@@ -1,4 +1,4 @@
-/** The proof itself is tried on schedulers that do wrong: one that passes everybody proves nothing. */
+/** The proof itself is tried on faulty schedulers: a proof that passes all of them proves nothing. */
 import { expect, test } from "vitest";
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
 import type { CheckFinding } from "../../src/decide/verify/check.ts";
@@ -15,7 +15,7 @@ const nodes = builtin.Node;
 
 type Scheduler = (kube: KubeApi) => Promise<void>;
 
-/** Whoever fits is bound, up to a number of pods that is decided by `enough`. */
+/** Every pod that fits is bound, up to a number of pods that `enough` decides. */
 const scheduler =
   (enough: (waiting: number, room: number) => number): Scheduler =>
   async (kube) => {
@@ -63,7 +63,7 @@ test.each([
     says: "none of 4 members was bound while one GPU was short; all were when it came",
   },
   {
-    name: "a scheduler that binds whoever fits",
+    name: "a scheduler that binds every pod that fits",
     run: scheduler((waiting, room) => Math.min(waiting, room)),
     status: "failed",
     says: "with 3 GPUs for 4 members",

@@ -45,7 +45,7 @@ test("a terminal without a size gets as much as fits on most", () => {
   expect(drawn({ isTTY: true, columns: 0 }).written).toContain("1 pending (1 unscheduled)");
 });
 
-test("where nobody watches nothing is drawn", () => {
+test("without a terminal nothing is drawn", () => {
   expect(drawn({})).toEqual({ written: "", isLive: false });
   expect(drawn({ isTTY: true }, false)).toEqual({ written: "", isLive: false });
 });

@@ -26,7 +26,7 @@ test("200 pods are made and bound while verify loops: no line that cannot be, no
   ).toEqual([]);
 });
 
-test("the line of the field's flake is one that cannot be", () => {
+test("the counts of the reported flake are recognised as impossible", () => {
   const store = new ObjectStore({ clock: new ManualClock(), indexedFields: {} });
   const checks = numbersAddUp.begin({ store, nowUs: () => 0, nowMsOf: () => 0 });
   const [line] = linesIn("Pod status: 20 total, 20 running, 0 pending (1 unscheduled), 0 failed");

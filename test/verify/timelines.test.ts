@@ -39,7 +39,7 @@ const tooLarge: Status = {
 const count = (text: string, line: string): number => text.split(line).length - 1;
 
 describe("settling", () => {
-  test("TC1 a pod that is made and bound between two queries: all numbers are of one instant, and it passes", async () => {
+  test("a pod created and bound between two queries: all numbers are of one instant, and it passes", async () => {
     const { text, exitCode, result } = await play({ moments: waitsUntil(3, "team/late", pods(19)) });
     expect(exitCode).toBe(0);
     expect(result?.attempts).toBe(2);
@@ -50,7 +50,7 @@ describe("settling", () => {
     expect(text).not.toContain("Unscheduled pods:");
   });
 
-  test("TC1 and when the instant has nothing unscheduled it is one look", async () => {
+  test("a snapshot with nothing unscheduled takes one attempt", async () => {
     const { exitCode, result, text } = await play({ moments: [{ atS: 0, nodes, pods: pods(20) }] });
     expect({ exitCode, attempts: result?.attempts, waited: result?.waitedMs }).toEqual({
       exitCode: 0,
@@ -62,7 +62,7 @@ describe("settling", () => {
     );
   });
 
-  test("TC2 a pod that no scheduler has tried yet is waited for", async () => {
+  test("a pod that no scheduler has tried yet is waited for", async () => {
     const key = "cert-manager/cert-manager-786cc54854-kngvm";
     const other = pod("cert-manager/other", { phase: "Pending" });
     const { text, exitCode, result } = await play({ moments: waitsUntil(12, key, [other]) });
@@ -73,7 +73,7 @@ describe("settling", () => {
     expect(result?.history[0]?.pods).toEqual([key]);
   });
 
-  test("TC3 eleven run and the operator's pod is late: it passes", async () => {
+  test("eleven run and the operator's pod is late: it passes", async () => {
     const key = "skyhook/skyhook-operator-controller-manager-596b99b857-8shfm";
     const { text, exitCode } = await play({ moments: waitsUntil(21, key, pods(11)) });
     expect(exitCode).toBe(0);
@@ -100,7 +100,7 @@ describe("settling", () => {
     expect({ exitCode, waitedMs: result?.waitedMs }).toEqual({ exitCode: 1, waitedMs: 7_250 });
   });
 
-  test("TC7 a pod that asks for more than any node has: thirteen looks, sixty seconds, its reasons", async () => {
+  test("a pod that requests more than any node has: thirteen attempts, sixty seconds, its reasons", async () => {
     const message = "0/6 nodes are available: 4 Insufficient nvidia.com/gpu, 2 node(s) had untolerated taint {a: b}.";
     const greedy = pod("team/nine-gpus", { node: "", requests: { "nvidia.com/gpu": "9" }, status: refusedBy(message) });
     const events = [event(greedy, "FailedScheduling", message, "2026-05-28T11:59:00Z")];
@@ -116,12 +116,12 @@ describe("settling", () => {
     expect(text).toContain("asks nvidia.com/gpu=9");
   });
 
-  test("TC17 a window of nothing is one look, and it fails", async () => {
+  test("a window of zero is one attempt, and it fails", async () => {
     const { exitCode, result } = await play({ moments: waitsForEver([unbound("team/p")]) }, { settle: "0" });
     expect({ exitCode, attempts: result?.attempts }).toEqual({ exitCode: 1, attempts: 1 });
   });
 
-  test("TC18 an interval longer than the window is cut: the last look is at the deadline", async () => {
+  test("an interval longer than the window is cut: the last attempt is at the deadline", async () => {
     const { exitCode, result, api } = await play(
       { moments: waitsUntil(70, "team/p") },
       { interval: "100", settle: "60" },
@@ -131,7 +131,7 @@ describe("settling", () => {
     expect(api.calls.filter(({ kind }) => kind === "pods").map(({ atS }) => atS)).toEqual([0, 60]);
   });
 
-  test("TC25 bound pods that have not started are scheduled", async () => {
+  test("bound pods that have not started are scheduled", async () => {
     const starting = ["a", "b", "c"].map((name) => pod(`team/${name}`, { phase: "Pending" }));
     const { exitCode, text } = await play({ moments: [{ atS: 0, nodes, pods: starting }] });
     expect(exitCode).toBe(0);
@@ -139,7 +139,7 @@ describe("settling", () => {
     expect(text).toContain("PASSED: all 3 pods accounted for: 3 bound and starting");
   });
 
-  test("TC25 and with --require-running it waits until they run, or says which do not", async () => {
+  test("with --require-running it waits until bound pods run, or names those that do not", async () => {
     const at = (phase: string): KubeObject[] => ["a", "b"].map((name) => pod(`team/${name}`, { phase }));
     const moments = [
       { atS: 0, nodes, pods: at("Pending") },
@@ -159,7 +159,7 @@ describe("settling", () => {
     { atS: 20, pods: [pod("team/a"), pod("team/b1"), unbound("team/b2")] },
     { atS: 58, pods: [pod("team/a"), pod("team/b1"), pod("team/b2"), unbound("team/b3")] },
   ];
-  test("TC26 a pod that appeared two seconds before the deadline is settling and does not fail the run", async () => {
+  test("a pod that appeared two seconds before the deadline is settling and does not fail the run", async () => {
     const { exitCode, text, result } = await play({ moments: churn });
     expect(exitCode).toBe(0);
     expect(result?.counts).toMatchObject({ unscheduled: 1, settling: 1 });
@@ -248,12 +248,12 @@ describe("settling", () => {
     },
   );
 
-  test("TC26 and with --strict it does", async () => {
+  test("with --strict a pod that appeared two seconds before the deadline fails the run", async () => {
     const { exitCode } = await play({ moments: churn }, { strict: true });
     expect(exitCode).toBe(1);
   });
 
-  test("TC26 and a pod that has been there longer than the grace fails as any other", async () => {
+  test("a pod that has existed for longer than the grace fails as any other", async () => {
     const moments = [
       ...churn.slice(0, 3),
       { atS: 44, pods: [pod("team/a"), pod("team/b1"), pod("team/b2"), unbound("team/b3")] },
@@ -265,7 +265,7 @@ describe("settling", () => {
 });
 
 describe("what does not count, and what does", () => {
-  test("TC4 events of others are not shown; a pod without events was not tried", async () => {
+  test("events of others are not shown; a pod without events was not tried", async () => {
     const coredns = pod("kube-system/coredns-1", { node: "" });
     const provisioner = pod("local-path-storage/provisioner", { node: "" });
     const taint = "0/1 nodes are available: 1 node(s) had untolerated taint {nfd-excluded: true}.";
@@ -283,7 +283,7 @@ describe("what does not count, and what does", () => {
     expect(text).not.toContain("nfd-excluded");
   });
 
-  test("TC8 a hook's Job may wait for ever, and is counted as ignored", async () => {
+  test("a hook's Job may wait for ever, and is counted as ignored", async () => {
     const hook = pod("team/migrate-x", { node: "", owner: owner("Job", "migrate") });
     const jobs = [job("team/migrate", { annotations: { "helm.sh/hook": "post-install" } })];
     const { exitCode, text, result } = await play({ moments: waitsForEver([hook], { jobs }) });
@@ -292,7 +292,7 @@ describe("what does not count, and what does", () => {
     expect(result?.counts).toMatchObject({ ignoredJobs: 1, pending: 1, unscheduled: 0 });
   });
 
-  test("TC8 a Job that is no hook is waited for, unless --ignore-jobs", async () => {
+  test("a Job that is no hook is waited for, unless --ignore-jobs", async () => {
     const training = pod("team/train-x", { node: "", owner: owner("Job", "train") });
     const moments = waitsForEver([training], { jobs: [job("team/train")] });
     expect((await play({ moments })).exitCode).toBe(1);
@@ -300,7 +300,7 @@ describe("what does not count, and what does", () => {
   });
 
   test.each(["JobSet", "PyTorchJob", "CronJob", "TrainJob", "RayJob"])(
-    "TC9 pods of a %s are no Job pods: they are unscheduled",
+    "pods of a %s are no Job pods: they are unscheduled",
     async (kind) => {
       const of = owner(kind, "train", "example.io/v1");
       const members = ["a", "b"].map((name) => pod(`team/${name}`, { node: "", owner: of }));
@@ -324,7 +324,7 @@ describe("what does not count, and what does", () => {
     },
   });
 
-  test("TC10 a failed pod stays failed: no waiting, and the block is of this snapshot", async () => {
+  test("a failed pod stays failed: no waiting, and the block is of this snapshot", async () => {
     const elsewhere = pod("kube-system/broken", { phase: "Failed" });
     const { exitCode, text, result, tookS } = await play({
       moments: [{ atS: 0, nodes, pods: [...pods(4), oom, elsewhere] }],
@@ -338,7 +338,7 @@ describe("what does not count, and what does", () => {
     expect(text).not.toContain("kube-system/broken");
   });
 
-  test("a pod that fails while it is being deleted is given the window to go, except by the harness", async () => {
+  test("a pod that fails while terminating has the window to be deleted, except in the harness's mode", async () => {
     const leaving = pod("team/old", { phase: "Failed", deleted: anHourAgo });
     const moments = [
       { atS: 0, nodes, pods: [...pods(2), leaving] },
@@ -359,7 +359,7 @@ describe("what does not count, and what does", () => {
     expect({ exitCode: harness.exitCode, attempts: harness.result?.attempts }).toEqual({ exitCode: 1, attempts: 1 });
   });
 
-  test("TC10 a failed pod of a Job that still tries is not held against anybody; of one that gave up it is", async () => {
+  test("a failed pod of a Job that still retries is no failure; of a Job that gave up it is", async () => {
     const failed = pod("team/try-1", { phase: "Failed", owner: owner("Job", "try") });
     const at = (status: object): Moment[] => [
       { atS: 0, nodes, pods: [...pods(2), failed], jobs: [job("team/try", { status })] },
@@ -383,7 +383,7 @@ describe("what does not count, and what does", () => {
     ).toBe(1);
   });
 
-  test("TC11 a failed and an unscheduled pod: both blocks, no waiting", async () => {
+  test("a failed and an unscheduled pod: both blocks, no waiting", async () => {
     const { exitCode, text, result } = await play({
       moments: [{ atS: 0, nodes, pods: [...pods(4), oom, unbound("team/p")] }],
     });
@@ -394,8 +394,8 @@ describe("what does not count, and what does", () => {
   });
 
   test.each([
-    { name: "TC12 nothing was created", there: [] },
-    { name: "TC13 only excluded namespaces have pods", there: [pod("flux-system/source"), pod("kube-system/dns")] },
+    { name: "nothing was created", there: [] },
+    { name: "only excluded namespaces have pods", there: [pod("flux-system/source"), pod("kube-system/dns")] },
   ])("$name: nothing to verify, unless that is allowed", async ({ there }) => {
     const moments = [{ atS: 0, nodes, pods: there }];
     const strict = await play({ moments });
@@ -414,7 +414,7 @@ describe("what does not count, and what does", () => {
     ).toBe(0);
   });
 
-  test("TC19 more events than anybody reads: the newest five of each pod, and the last line is printed", async () => {
+  test("thousands of events: the newest five of each pod, and the last line is printed", async () => {
     const waiting = unbound("team/p", refusedBy("0/2 nodes are available: 2 Insufficient cpu."));
     const events = Array.from({ length: 300 }, (_, at) => {
       const time = new Date(startMs - (300 - at) * 1000).toISOString().replace(".000", "");
@@ -461,7 +461,7 @@ describe("what does not count, and what does", () => {
     expect(text).toContain("and 2 older events");
   });
 
-  test("TC20 with an expectation of components, pods of some of them never pass", async () => {
+  test("with an expectation of components, pods of some of them never pass", async () => {
     const web = pods(5, "web").map((each) => ({ ...each, metadata: { ...each.metadata, labels: { app: "web" } } }));
     const late = pod("gpu-operator/operator-x", { owner: owner("ReplicaSet", "gpu-operator", "apps/v1") });
     const short = await play({ moments: [{ atS: 0, nodes, pods: web }] }, { expectWorkload: ["web", "gpu-operator"] });
@@ -481,7 +481,7 @@ describe("what does not count, and what does", () => {
 });
 
 describe("without a snapshot there is no verdict", () => {
-  test("TC5 an API that cannot be reached is tried until the deadline; no counts are printed", async () => {
+  test("an API that cannot be reached is tried until the deadline; no counts are printed", async () => {
     const refuse = () => refused("Unavailable", "connect ECONNREFUSED 127.0.0.1:6443");
     const { exitCode, text, result } = await play({ moments: waitsForEver([]), refuse });
     expect(exitCode).toBe(3);
@@ -494,7 +494,7 @@ describe("without a snapshot there is no verdict", () => {
   test.each([
     { reason: "Unauthorized", cls: "unauthorized" },
     { reason: "Forbidden", cls: "forbidden" },
-  ] as const)("TC6 $reason in the middle of the window ends it at once", async ({ reason, cls }) => {
+  ] as const)("$reason in the middle of the window ends it at once", async ({ reason, cls }) => {
     const refuse = ({ nth }: { nth: number }) => (nth > 1 ? refused(reason, "no") : undefined);
     const { exitCode, result, tookS } = await play({ moments: waitsForEver([unbound("team/p")]), refuse });
     expect(exitCode).toBe(3);
@@ -503,7 +503,7 @@ describe("without a snapshot there is no verdict", () => {
   });
 
   test.each(["TooManyRequests", "Unavailable", "Unknown"] as const)(
-    "TC6 %s is tried again until the deadline, then nobody knows",
+    "%s is retried until the deadline, then the result is unknown",
     async (reason) => {
       const refuse = ({ nth }: { nth: number }) => (nth > 1 ? refused(reason, "try later") : undefined);
       const { exitCode, result, text } = await play({ moments: waitsForEver([unbound("team/p")]), refuse });
@@ -524,41 +524,41 @@ describe("without a snapshot there is no verdict", () => {
     { name: "that falls silent before the last look", hang: ({ atS }: ListCall) => atS >= 55, settle: "60", endsS: 60 },
     { name: "that falls silent just before the end", hang: ({ atS }: ListCall) => atS >= 11, settle: "12", endsS: 14 },
     { name: "that falls silent at the end", hang: ({ atS }: ListCall) => atS >= 60, settle: "60", endsS: 62 },
-  ])("an API $name is given up when the window is over, and nobody knows", async ({ hang, settle, endsS }) => {
+  ])("an API $name is given up when the window is over, and the result is unknown", async ({ hang, settle, endsS }) => {
     const script = { moments: waitsForEver([unbound("team/p")]), hang };
     const { exitCode, result, tookS, text } = await play(script, { settle });
     expect({ exitCode, verdict: result?.verdict, tookS }).toEqual({ exitCode: 3, verdict: "error", tookS: endsS });
     expect(text).toMatch(/Failed to list (pods|nodes): no answer within \d+ s/);
   });
 
-  test("an API that falls silent when events are asked for holds the verdict for two seconds", async () => {
+  test("an API that does not answer requests for events delays the verdict by two seconds", async () => {
     const script = { moments: waitsForEver([unbound("team/p")]), hang: ({ kind }: ListCall) => kind === "events" };
     const { exitCode, text, tookS } = await play(script, { settle: "12" });
     expect({ exitCode, tookS }).toEqual({ exitCode: 1, tookS: 14 });
     expect(text).toContain("events could not be read: no answer within 2 s");
   });
 
-  test("a client that does not come back from a call, whatever it is asked, does not hold the run", async () => {
+  test("a client whose calls never return does not hold the run", async () => {
     const script = { moments: waitsForEver([unbound("team/p")]), hang: () => true, deaf: true };
     const { exitCode, text, tookS } = await play(script, { settle: "12" });
     expect({ exitCode, tookS }).toEqual({ exitCode: 3, tookS: 12 });
     expect(text).toContain("Failed to list pods: no answer within 12 s");
   });
 
-  test("what was spent before the first look, on finding the cluster, is part of the window", async () => {
+  test("the time spent on finding the cluster is part of the window", async () => {
     const script = { moments: waitsForEver([unbound("team/p")]), hang: ({ atS }: ListCall) => atS >= 5 };
     const { exitCode, tookS } = await play(script, { settle: "12", spentS: 4 });
     expect({ exitCode, tookS }).toEqual({ exitCode: 3, tookS: 8 });
   });
 
-  test("looks and events that come one by one share one overrun", async () => {
+  test("attempts and events that come one by one share one overrun", async () => {
     const moments = waitsForEver([unbound("team/p")]);
     const { exitCode, text, tookS } = await play({ moments, takesS: 9, pageSize: 1 }, { settle: "0" });
     expect({ exitCode, tookS }).toEqual({ exitCode: 1, tookS: 60 });
     expect(text).toContain("events could not be read: no answer within 6 s");
   });
 
-  test("an API that answers, slowly, is heard to the end though the window is over", async () => {
+  test("an API that answers slowly is read to the end though the window is over", async () => {
     const moments = waitsForEver([]);
     const { exitCode, result, tookS } = await play({ moments, takesS: 25 }, { settle: "30" });
     expect({ exitCode, verdict: result?.verdict }).toEqual({ exitCode: 0, verdict: "pass" });
@@ -573,7 +573,7 @@ describe("without a snapshot there is no verdict", () => {
     expect({ exitCode, cls: result?.error?.class, tookS }).toEqual({ exitCode: 3, cls: "no-api", tookS: 0 });
   });
 
-  test("TC32 a throttled API is an error of the infrastructure, status other, and not a failed check", async () => {
+  test("a throttled API is an error of the infrastructure, status other, and not a failed check", async () => {
     const refuse = () => refused("TooManyRequests", "too many requests");
     const { exitCode, result } = await play({ moments: waitsForEver([]), refuse }, { settle: "10" });
     expect(exitCode).toBe(3);
@@ -581,7 +581,7 @@ describe("without a snapshot there is no verdict", () => {
     expect(result?.error?.class).toBe("busy");
   });
 
-  test("TC33 one throttled read of gangs does not end the run", async () => {
+  test("one throttled read of gangs does not end the run", async () => {
     const refuse = ({ kind, nth }: { kind: string; nth: number }) =>
       kind === "podgroups" && nth === 1 ? refused("TooManyRequests", "slow down") : undefined;
     const podgroups = [custom("scheduling.run.ai/v2alpha2", "PodGroup", "team/g", { spec: { minMember: 1 } })];
@@ -592,14 +592,14 @@ describe("without a snapshot there is no verdict", () => {
     expect(result?.checks.find(({ id }) => id === "S5")?.status).toBe("passed");
   });
 
-  test("TC33 and a forbidden one ends it: an error is not the absence of gangs", async () => {
+  test("a forbidden read of gangs ends the run: an error is not the absence of gangs", async () => {
     const refuse = ({ kind }: { kind: string }) => (kind === "podgroups" ? refused("Forbidden", "no") : undefined);
     const { exitCode, text } = await play({ moments: [{ atS: 0, nodes, pods: pods(2) }], refuse });
     expect(exitCode).toBe(3);
     expect(text).toContain("Failed to list podgroups: no (deploy/verify-clusterrole.yaml has the rights");
   });
 
-  test("TC31 a list whose token expired is begun again; two revisions are never mixed", async () => {
+  test("a list whose token expired is begun again; two revisions are never mixed", async () => {
     const moments = [
       { atS: 0, nodes, pods: pods(5, "old") },
       { atS: 0.1, pods: pods(7, "new") },
@@ -616,7 +616,7 @@ describe("without a snapshot there is no verdict", () => {
     ).toHaveLength(2);
   });
 
-  test("TC31 a list whose pages are of two revisions is begun again", async () => {
+  test("a list whose pages are of two revisions is begun again", async () => {
     let drifted = 0;
     const drift = (): boolean => drifted++ === 0;
     const { exitCode, result, api } = await play({ moments: [{ atS: 0, nodes, pods: pods(5) }], drift, pageSize: 2 });
@@ -653,7 +653,7 @@ describe("without a snapshot there is no verdict", () => {
   test.each([
     { name: "is forgotten, three times over", why: refused("Expired", "compacted"), podLists: 3 },
     { name: "is of another store", why: { ...refused("Unknown", "too large"), status: tooLarge }, podLists: 1 },
-  ])("V1 a kind whose past $name is read as it is, and the result says so", async ({ why, podLists }) => {
+  ])("a kind whose past $name is read as it is, and the result says so", async ({ why, podLists }) => {
     const script = nodesElsewhere(why);
     let lists = 0;
     const { exitCode, result, text, api } = await play({
@@ -674,7 +674,7 @@ describe("without a snapshot there is no verdict", () => {
 describe("durations", () => {
   const moments = waitsForEver([unbound("team/p")]);
 
-  test("TC14 an interval of nothing is refused before any call", async () => {
+  test("an interval of zero is refused before any call", async () => {
     const { exitCode, text, api } = await play({ moments }, { env: { KWOK_VERIFY_PODS_INTERVAL: "0" } });
     expect({ exitCode, calls: api.calls.length }).toEqual({ exitCode: 2, calls: 0 });
     expect(text).toContain('KWOK_VERIFY_PODS_INTERVAL must be at least 1 second, got "0"');
@@ -685,13 +685,13 @@ describe("durations", () => {
     ["09", 9],
     ["007", 7],
     ["0", 0],
-  ])("TC15 %s seconds are %d, whatever a shell makes of them", async (text, seconds) => {
+  ])("%s seconds are %d, whatever a shell makes of them", async (text, seconds) => {
     const { result } = await play({ moments }, { env: { KWOK_VERIFY_PODS_DEADLINE: text } });
     expect(result?.config.settleMs).toBe(seconds * 1000);
     expect(result?.waitedMs).toBe(seconds * 1000);
   });
 
-  test.each(["abc", "2.5", "-1", "+5", " 5"])("TC16 %j is refused, by name and value", async (text) => {
+  test.each(["abc", "2.5", "-1", "+5", " 5"])("%j is refused, by name and value", async (text) => {
     for (const variable of ["KWOK_VERIFY_PODS_DEADLINE", "KWOK_VERIFY_PODS_INTERVAL"]) {
       const played = await play({ moments }, { env: { [variable]: text } });
       expect({ exitCode: played.exitCode, calls: played.api.calls.length }).toEqual({ exitCode: 2, calls: 0 });
@@ -709,7 +709,7 @@ describe("durations", () => {
     expect((await play({ moments }, { env, settle: "1m30s" })).result?.config.settleMs).toBe(90_000);
   });
 
-  test("TC29 an absolute end shortens the window and keeps time to speak; too little is said at once", () => {
+  test("an absolute end shortens the window and leaves time for the report; too little is refused at once", () => {
     expect(budgetMs(60_000, startMs + 300_000, startMs)).toEqual({ ok: true, budgetMs: 60_000 });
     expect(budgetMs(60_000, startMs + 50_000, startMs)).toEqual({ ok: true, budgetMs: 20_000 });
     expect(budgetMs(60_000, startMs + 33_000, startMs).ok).toBe(false);
@@ -738,7 +738,7 @@ describe("the GitOps gate", () => {
     });
   const check = ["default", "gitops"];
 
-  test("TC21 one ready release of thirteen opens nothing: all of them must be", async () => {
+  test("one ready release of thirteen does not open the gate: all must be ready", async () => {
     const blocked = Array.from({ length: 12 }, (_, at) => release(`r${at}`, false));
     const helmreleases = [release("first", true), ...blocked];
     const { exitCode, text } = await play({ moments: [{ atS: 0, nodes, pods: pods(3), helmreleases }] }, { check });
@@ -746,7 +746,7 @@ describe("the GitOps gate", () => {
     expect(text).toContain("is not released: dependency not ready (and 11 more)");
   });
 
-  test("TC22 conditions share one deadline: what needs thirty seconds has them", async () => {
+  test("conditions share one deadline: what needs thirty seconds has them", async () => {
     const root = application("stack", "Synced", "Healthy", { phase: "Succeeded" });
     const moments = [
       { atS: 0, nodes, pods: pods(3), applications: [root, application("a", "OutOfSync", "Missing", { of: "stack" })] },
@@ -756,7 +756,7 @@ describe("the GitOps gate", () => {
     expect({ exitCode, waitedMs: result?.waitedMs }).toEqual({ exitCode: 0, waitedMs: 30_000 });
   });
 
-  test("TC23 no Application at all is not all of them", async () => {
+  test("no Application at all does not open the gate", async () => {
     const { exitCode, text } = await play({ moments: [{ atS: 0, nodes, pods: pods(3), applications: [] }] }, { check });
     expect(exitCode).toBe(50);
     expect(text).toContain("there is no Application and no Flux object");
@@ -789,7 +789,7 @@ describe("the GitOps gate", () => {
     expect((await play({ moments: at("Succeeded") }, { check, settle: "0", gitopsRoot: "other" })).exitCode).toBe(50);
   });
 
-  test("a release that was handed over counts although its pods never become ready", async () => {
+  test("a release marked as handed over counts although its pods never become ready", async () => {
     const handed = custom("helm.toolkit.fluxcd.io/v2", "HelmRelease", "apps/r", {
       status: { conditions: [{ type: "Released", status: "True" }], history: [{ status: "deployed" }] },
     });
@@ -809,7 +809,7 @@ describe("the GitOps gate", () => {
 });
 
 describe("the rest", () => {
-  test("TC24 simulated nodes that the label index shows half a second late are waited for, not refused", async () => {
+  test("simulated nodes that the label index shows half a second late are waited for, not refused", async () => {
     const clock = new ManualClock(startMs);
     const fake = node("sim-0", { labels: { type: "kwok" } });
     const kube = new ScriptedApi(clock, {
@@ -824,7 +824,7 @@ describe("the rest", () => {
     expect(kube.calls.length).toBe(2);
   });
 
-  test("TC24 a cluster without simulated nodes is refused after ten looks, and one that nobody named at once", async () => {
+  test("a cluster without simulated nodes is refused after ten attempts, and one that was not named at once", async () => {
     const clock = new ManualClock(startMs);
     const kube = new ScriptedApi(clock, { moments: [{ atS: 0, nodes: [] }] });
     const asked = guardTarget({ kube, clock }, { isEmbedded: false, context: "kind-a", allowedContexts: ["kind-a"] });
@@ -839,7 +839,7 @@ describe("the rest", () => {
     expect(kube.calls.length).toBe(10);
   });
 
-  test("TC30 a recipe for arm64 GB300 on amd64 H100 nodes is not green", async () => {
+  test("a recipe for arm64 GB300 on amd64 H100 nodes is not green", async () => {
     const labels = {
       "nvidia.com/gpu.present": "true",
       "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3",
@@ -857,7 +857,7 @@ describe("the rest", () => {
     expect((await play({ moments }, { profile: "h900" })).exitCode).toBe(2);
   });
 
-  test("TC34 a signal in the middle of the wait leaves a report with one entry of status other", async () => {
+  test("a signal in the middle of the wait leaves a report with one entry of status other", async () => {
     const { exitCode, result, text } = await play({ moments: waitsForEver([unbound("team/p")]) }, { interruptAtS: 12 });
     expect(exitCode).toBe(143);
     expect(result?.checks).toEqual([

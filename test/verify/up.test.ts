@@ -33,13 +33,13 @@ async function verify(...args: string[]): Promise<VerifyResult> {
   return JSON.parse(stdout) as VerifyResult;
 }
 
-test("a gang waits until all of it fits, and then all of it is bound (V23)", async () => {
+test("a gang waits until all of it fits, and then all of it is bound", async () => {
   const { checks, verdict } = await verify("--check", "gang-barrier");
   expect(checks).toMatchObject([{ id: "gang-barrier", status: "passed" }]);
   expect(verdict).toBe("pass");
 });
 
-test("the nodes have the shape that their profile declares, and not another one (V28)", async () => {
+test("the nodes have the shape that their profile declares, and not another one", async () => {
   const own = await verify("--check", "S10", "S11");
   expect(own.checks).toMatchObject([
     { id: "S10", status: "passed", message: "4 nodes with GPUs" },

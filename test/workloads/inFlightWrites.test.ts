@@ -77,7 +77,7 @@ describe("what a ReplicaSet has deleted", () => {
     const cluster = await LiveCluster.start({ components: [workloads] });
     await cluster.test.create("apps/replicasets", set(4));
     await cluster.pass(1_000);
-    // Somebody takes it back after the controller has decided, and before it looks again.
+    // The change is reverted after the controller has decided, and before it reads again.
     let taken: Promise<void> | undefined;
     cluster.kube.faults = {
       before: (verb, what) => {

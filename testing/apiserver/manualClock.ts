@@ -26,7 +26,7 @@ export class ManualClock implements Clock {
     };
   }
 
-  /** Moves time on; timers fire in order, and everything they start has its turn in between. */
+  /** Moves time on; timers fire in order, and everything they start runs in between. */
   async advance(ms: number): Promise<void> {
     const untilMs = this.timeMs + ms;
     for (;;) {

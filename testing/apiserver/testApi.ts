@@ -9,7 +9,7 @@ import type { KubeObject } from "../../src/model/objects/object.ts";
 import { ManualClock } from "./manualClock.ts";
 import { seededRandom } from "./seededRandom.ts";
 
-/** An API in memory, with a clock that a test moves, spoken to in few words. Resources are named `group/plural`. */
+/** An API in memory with short methods, and a clock that a test moves. Resources are named `group/plural`. */
 export class TestApi {
   readonly api: Api;
   readonly clock: ManualClock;

@@ -2,17 +2,17 @@ import type { KubeObject } from "../../src/model/objects/object.ts";
 import { type Outcome, type Refusal, refused } from "../../src/model/outcome.ts";
 import type { KubeApi, KubeList, ListOptions, Watch, WatchOptions, WriteOptions } from "../../src/ports/kubeApi.ts";
 
-/** What a test does to an answer before the caller hears it; undefined leaves it as it is. */
+/** What a test does to an answer before the caller receives it; undefined leaves it as it is. */
 export interface Faults {
-  /** Instead of sending: the server never hears of it. */
+  /** Instead of sending: the server never receives it. */
   before?: (verb: string, what: string) => Refusal | undefined;
   /** The call waits in its client until this is over; undefined: it does not wait. */
   hold?: (verb: string, what: string) => Promise<void> | undefined;
-  /** The server has done it, and the caller hears something else. */
+  /** The server has done it, and the caller receives another answer. */
   after?: (verb: string, what: string) => Refusal | undefined;
   list?: <T extends KubeObject>(list: KubeList<T>) => KubeList<T>;
   watch?: (options: WatchOptions, plural: string) => Refusal | undefined;
-  /** Connections that are dead and do not know it: nothing comes through any more, not even an end. */
+  /** Dead connections without a reset: nothing comes through any more, not even an end. */
   isMute?: boolean;
 }
 
@@ -28,7 +28,7 @@ export class FaultyKube implements KubeApi {
   faults: Faults = {};
   /** Every call, as `verb plural name`. */
   readonly calls: string[] = [];
-  /** Told of every write that leaves, with the name of its field manager. */
+  /** Called for every write that is sent, with the name of its field manager. */
   onWrite: (fieldManager: string) => void = () => {};
 
   constructor(kube: KubeApi) {
@@ -78,7 +78,7 @@ export class FaultyKube implements KubeApi {
     else {
       inner = this.kube.watch(kind, options, {
         event: (event) => {
-          // What was lost on a connection does not come later: it is dead from then on.
+          // What was lost on a connection does not come later: the connection stays dead.
           isDead ||= this.faults.isMute === true;
           if (!isOver && !isDead) sink.event(event);
         },

@@ -20,7 +20,7 @@ export class KeptLog implements Log {
     this.lines.push({ level: "error", message, fields });
   }
 
-  /** Messages that mean that somebody should look now. */
+  /** Messages at level error. */
   get errors(): string[] {
     return this.lines.flatMap(({ level, message }) => (level === "error" ? [message] : []));
   }

@@ -15,7 +15,7 @@ export class SteppedClock implements Clock {
     this.offsetMs += byMs;
   }
 
-  /** From now on no timer runs, though time goes on. */
+  /** From now on no timer fires, though time advances. */
   standStill(): void {
     this.due = [];
   }

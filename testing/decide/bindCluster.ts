@@ -23,7 +23,7 @@ export interface PodGiven {
   readonly spec?: object;
 }
 
-/** A pod that shares GPUs, Running on n1 unless said otherwise. */
+/** A pod that shares GPUs, Running on n1 by default. */
 export function userPod(given: PodGiven = {}): Pod {
   const { name = "f", uid = `uid-${name}`, phase = "Running", groups = ["X"], device, annotations = {} } = given;
   const node = "node" in given ? given.node : "n1";
@@ -53,7 +53,7 @@ export function userPod(given: PodGiven = {}): Pod {
   } as unknown as Pod;
 }
 
-/** A reservation of group X on n1, or for it, with device GPU-1 and without holders unless said otherwise. */
+/** A reservation of group X on n1, or for it, by default with device GPU-1 and without holders. */
 export function reserved(
   given: PodGiven & { readonly holders?: Record<string, string>; readonly group?: string } = {},
 ): Pod {

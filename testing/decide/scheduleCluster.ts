@@ -1,4 +1,4 @@
-/** Small clusters for tests: everything that is not said has a default. */
+/** Small clusters for tests: everything has a default. */
 
 import { Cluster } from "../../src/decide/schedule/cluster/cluster.ts";
 import { cycle, type Plan } from "../../src/decide/schedule/cycle.ts";
@@ -153,7 +153,7 @@ export function queue(name: string, spec: QueueSpec & { createdMs?: number } = {
   };
 }
 
-/** A queue's bounds of GPUs: what is guaranteed, and what it never goes beyond. */
+/** A queue's bounds of GPUs: its quota, and its limit. */
 export function gpuBounds(quota: number, limit = -1): QueueSpec {
   return { resources: { gpu: { quota, limit, overQuotaWeight: 1 } } };
 }

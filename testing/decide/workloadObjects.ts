@@ -44,7 +44,7 @@ export class TestWorld {
     return found as unknown as T;
   }
 
-  /** A change by somebody else. A changed spec is a new generation. */
+  /** A change by another client. A changed spec is a new generation. */
   change<T extends Known>(kind: string, name: string, edit: (object: T) => void): T {
     const next = copyJson(this.get<T>(kind, name)) as T & { spec?: unknown };
     const before = (this.get<T>(kind, name) as T & { spec?: unknown }).spec;

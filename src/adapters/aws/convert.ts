@@ -62,7 +62,7 @@ function tagsOf(
 ): Tags {
   const tags: Record<string, string> = {};
   for (const { Key = "", Value = "" } of list ?? []) {
-    // Anybody who may tag a volume chooses this name. No tag of ours is called so.
+    // A person who may tag a volume chooses this key. No tag of the inventory is called so.
     if (Key !== "__proto__") tags[Key] = Value;
   }
   return tags;

@@ -1,6 +1,6 @@
 /**
- * A bearer token for an EKS cluster: the address of a call that asks AWS who we are, signed for a minute. The cluster
- * makes that call, and believes the answer. No library is asked for it: signing is forty lines.
+ * A bearer token for an EKS cluster: a presigned GetCallerIdentity call, valid for a minute. The cluster makes that
+ * call, and believes the answer. No library is needed: signing is forty lines.
  */
 import { createHash, createHmac } from "node:crypto";
 

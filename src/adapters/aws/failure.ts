@@ -1,4 +1,4 @@
-/** What a failure of the SDK means: whether to ask again, and what to tell when asking again did not help. */
+/** What a failure of the SDK means: whether to retry, and what to report when retries did not help. */
 import type { CloudRefusal } from "../../ports/cloud.ts";
 
 export interface Failure {

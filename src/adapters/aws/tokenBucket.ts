@@ -1,7 +1,7 @@
 /**
- * How fast we may ask. The cloud keeps such a bucket for each operation and refuses whoever empties it; keeping our own,
- * a little behind, costs a short wait instead of a refusal. When we are refused all the same, others ask too: we slow down
- * by half and recover slowly.
+ * Limits the rate of requests. The cloud keeps such a bucket per operation and throttles a client that empties it; a
+ * bucket of our own that is a little smaller costs a short wait instead of a refusal. A refusal all the same means that
+ * other clients share the limit: the rate is halved and recovers slowly.
  */
 import type { Clock } from "../../ports/clock.ts";
 

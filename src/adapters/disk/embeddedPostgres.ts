@@ -23,11 +23,11 @@ export interface EmbeddedPostgres {
 export interface EmbeddedPostgresOptions {
   /** False for tests, which lose nothing worth keeping when the machine does; default true. */
   readonly durable?: boolean;
-  /** Whoever waits for it has given up: what is being made is left, and the next start makes it anew. */
+  /** Aborted when the caller gives up: what is being made is left, and the next start makes it anew. */
   readonly signal?: AbortSignal;
 }
 
-/** `nobody` on every system that has it; the number is what counts. */
+/** The uid of the user without rights on every system that has one; the number is what counts. */
 const unprivileged = { uid: 65534, gid: 65534 };
 const database = "gpudev";
 const startMsMax = 60_000;
@@ -107,7 +107,7 @@ async function start(home: string, { durable = true, signal }: EmbeddedPostgresO
     max_connections: "40",
     shared_buffers: "64MB",
     log_min_messages: "warning",
-    // The lock file alone tells whose directory this is; a stale one is found out by its process.
+    // The lock file alone names the owner of the directory; a stale one is recognised by its process.
     logging_collector: "off",
     ...(durable ? {} : { fsync: "off", synchronous_commit: "off", full_page_writes: "off" }),
   };
@@ -187,7 +187,7 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** Runs a program so that it is told to stop when this process is gone, for whatever reason. */
+/** Runs a program so that it is stopped when this process is gone, for whatever reason. */
 function leash(
   program: string,
   args: readonly string[],
@@ -245,7 +245,7 @@ function run(
     });
     child.once("error", (error) => {
       text += error.message;
-      // One that was told to stop has still to tidy up and go.
+      // A process that was asked to stop still has to clean up and exit.
       if (child.pid === undefined) done({ code: 1, text });
     });
     child.once("close", (code) => done({ code: code ?? 1, text }));
@@ -346,7 +346,7 @@ async function usableDataDir(home: string, asRoot: boolean): Promise<string> {
   return join(moved, "data");
 }
 
-/** Whether somebody without rights may pass through every folder on the way. */
+/** Whether an unprivileged user may pass through every folder of the path. */
 function othersMayEnter(path: string): boolean {
   for (let at = path; ; at = dirname(at)) {
     if ((statSync(at).mode & 0o001) === 0) return false;

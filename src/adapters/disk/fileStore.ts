@@ -166,7 +166,7 @@ export class FileStore implements Store {
     }
     if (this.#state !== "open") return;
     this.#state = "closing";
-    // Its own caller hears how it ended.
+    // Its own caller receives the error.
     await this.#snapshotting?.catch(() => {});
     while (this.#writer !== undefined) await this.#writer;
     this.#cancelSyncTimer?.();
@@ -258,7 +258,7 @@ export class FileStore implements Store {
 
   /**
    * The disk failed. After a failed sync the system may have dropped the pages and call the next sync a success, so
-   * nothing is tried again: whoever waits is refused, and the next start finds what really is on the disk.
+   * nothing is retried: every waiting write is refused, and the next start reads what really is on the disk.
    */
   #fail(cause: unknown): void {
     if (this.#failure === undefined) {

@@ -6,7 +6,7 @@ import type { Credentials, KubeConnection } from "./connection.ts";
 import { hasSameCertificate } from "./credentialKeeper.ts";
 import { openTunnel } from "./tunnel.ts";
 
-/** Connections that carry calls at one time. More wait for their turn. */
+/** Connections that carry calls at one time. Further calls wait. */
 const callSocketsMax = 64;
 
 /** Idle connections are closed by us before the server does: a write must not meet a connection that is just ending. */
@@ -85,7 +85,7 @@ export class Agents {
 type Connect = (options: ConnectOptions, done: (error: Error | null, socket?: Socket) => void) => Socket | undefined;
 type ConnectOptions = { host: string; port: number; socket?: Socket };
 
-/** Connections begin in a tunnel of the proxy; TLS, if any, is spoken inside it. */
+/** Connections begin in a tunnel of the proxy; TLS, if any, runs inside it. */
 function throughProxy(agent: HttpAgent, proxy: string | undefined): HttpAgent {
   if (proxy === undefined) return agent;
   const url = new URL(proxy);

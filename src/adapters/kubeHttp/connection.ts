@@ -1,4 +1,4 @@
-/** Where a cluster is, how to know that it is the right one, and who we are to it. */
+/** Address, trust and credentials of a cluster. */
 export interface KubeConnection {
   /** `https://10.0.0.1:6443`, with a path where the API is not at the root. */
   readonly server: string;
@@ -6,7 +6,7 @@ export interface KubeConnection {
   readonly namespace: string;
   /** PEM of the authorities that we trust; the machine's own when left out. */
   readonly authority?: string;
-  /** Trust whoever answers. */
+  /** Do not verify the server's certificate. */
   readonly insecure?: boolean;
   /** The name that the server's certificate must bear, when it is not the host of the address. */
   readonly serverName?: string;
@@ -17,7 +17,7 @@ export interface KubeConnection {
   readonly credentials: CredentialSource;
 }
 
-/** Who we are: a certificate, an authorization header, both or neither. */
+/** A client certificate, an authorization header, both or neither. */
 export interface Credentials {
   readonly certificate?: string;
   readonly key?: string;

@@ -57,12 +57,12 @@ export function endpointOf(server: string): Endpoint & { prefix: string } {
   };
 }
 
-/** Whoever asked for the request took it back before a byte of it left. */
+/** The caller withdrew the request before a byte of it was sent. */
 export class Withdrawn extends Error {}
 
 /**
- * Connections whose handshake is over. Node's `reusedSocket` does not tell: it is false where a request that waited for
- * its turn gets the connection of the one before.
+ * Connections whose handshake is over. Node's `reusedSocket` does not show it: it is false where a queued request gets
+ * the connection of the one before.
  */
 const ready = new WeakSet<Socket>();
 

@@ -13,10 +13,10 @@ import { LineSplitter } from "./lineSplitter.ts";
 /** Objects are bounded by the server's request limit of 3 MB; this leaves room for what an event adds. */
 const lineBytesMax = 16 * 1024 * 1024;
 
-/** A refusal is a Status; nobody needs more of it. */
+/** A refusal is a Status; more than this is not read. */
 const refusalBytesMax = 1024 * 1024;
 
-/** Finds a dead peer of a connection on which nothing is said for long. */
+/** Keep-alive probes: finds a dead peer of a connection without traffic. */
 const probeEveryMs = 15_000;
 
 export interface WatchLimits {
@@ -61,7 +61,7 @@ export class WatchConnection {
     });
   }
 
-  /** Nothing is told after this. */
+  /** Nothing is delivered after this. */
   stop(): void {
     if (!this.open) return;
     this.open = false;
@@ -85,7 +85,7 @@ export class WatchConnection {
     response.on("close", () => this.broke("the connection closed in the middle of the stream"));
   }
 
-  /** Bookmarks come about once a minute: who hears nothing for much longer talks to nobody. */
+  /** Bookmarks come about once a minute: a watch that receives nothing for much longer has lost its server. */
   private expectBytes(): void {
     const { clock, silenceMs } = this.limits;
     if (silenceMs === undefined || !this.open) return;

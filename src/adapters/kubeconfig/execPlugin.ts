@@ -8,7 +8,7 @@ import { type Entry, invalidKubeconfig } from "./document.ts";
 /** Credentials are asked for again this long before they end, so that none ends on its way to the server. */
 const earlyMs = 10_000;
 
-/** A plug-in that waits for a person who is not there must not hold us for ever. */
+/** A plug-in that waits for input that never comes must not hold the process for ever. */
 const runMsMax = 60_000;
 
 const outputBytesMax = 1024 * 1024;
@@ -17,7 +17,7 @@ export interface ExecContext {
   readonly where: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly nowMs: () => number;
-  /** What the plug-in is told of the cluster, if its entry asks for that. */
+  /** What the plug-in receives about the cluster, if its entry asks for that. */
   readonly cluster: JsonObject;
 }
 

@@ -6,7 +6,7 @@ import { fileGoodForMs } from "./credentialFile.ts";
 
 /**
  * Credentials from an `auth-provider`: OIDC with its refresh tokens, and the older ways of clouds. client-node knows
- * them; it takes 0.7 s to import, so it is imported when somebody has one.
+ * them; it takes 0.7 s to import, so it is imported only for a kubeconfig that has one.
  */
 export function providerCredentials(config: JsonObject): CredentialSource {
   let loaded: Promise<{ applyToHTTPSOptions(options: RequestOptions): Promise<void> }> | undefined;

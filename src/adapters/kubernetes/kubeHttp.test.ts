@@ -185,7 +185,7 @@ describe("an answer", () => {
   });
 
   test.each<[string, object]>([
-    ["is JSON of somebody else", { welcome: true }],
+    ["is JSON of another kind of server", { welcome: true }],
     ["has no list", { kind: "XList", apiVersion: "a/v1", metadata: {}, items: 7 }],
     ["has no metadata", { kind: "XList", apiVersion: "a/v1", items: [] }],
     ["lists what are no objects", { kind: "XList", apiVersion: "a/v1", metadata: {}, items: [{ metadata: {} }, null] }],
@@ -215,7 +215,7 @@ describe("an answer", () => {
     ["a redirect", text(302, "", { location: "https://login.example.com" }), "Invalid"],
     ["success that cannot be read", text(200, "<html>welcome</html>"), "Unknown"],
     ["success that is no object", text(201, "[]"), "Unknown"],
-    ["success that is JSON of somebody else", json(200, { welcome: true }), "Unknown"],
+    ["success that is JSON of another kind of server", json(200, { welcome: true }), "Unknown"],
   ])("%s means %s", async (_, answer, expected) => {
     const { kube, server } = await scene([answer]);
     expect(reason(await kube.create(maps, object))).toBe(expected);
@@ -286,7 +286,7 @@ describe("a write is sent once", () => {
     await until(() => closed.length === 1);
   });
 
-  test("a caller who gives up while it is on its way learns that nobody knows", async () => {
+  test("a call cancelled while in flight is Unknown", async () => {
     const { kube, server } = await scene([silence]);
     const listeners: (() => void)[] = [];
     const cancel = {

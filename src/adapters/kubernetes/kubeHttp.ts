@@ -31,10 +31,10 @@ import { collectionPath, listQuery, objectPath, queryText, wantsBookmarks, watch
 import { WatchConnection } from "../kubeHttp/watchConnection.ts";
 
 export interface KubeHttpOptions {
-  /** Who owns the fields that are written, unless a call says otherwise. */
+  /** The manager of the written fields, unless a call names another. */
   readonly fieldManager: string;
   readonly userAgent?: string;
-  /** How long one try of a call may take; a minute unless said otherwise, as long as API servers give it. */
+  /** How long one attempt of a call may take; by default a minute, as long as API servers give it. */
   readonly requestMs?: number;
   /** A watch with bookmarks that is silent for this long is broken off; servers send one a minute. */
   readonly watchSilenceMs?: number;
@@ -67,9 +67,9 @@ const patchTypes = {
 /**
  * The Kubernetes API of any cluster over HTTP.
  *
- * What matters is what is known after a failure: a request that was never sent did not happen (`Unavailable`), and of a
- * request whose answer is missing nobody knows (`Unknown`). A write is sent once. Two exceptions are none: a 401 says
- * that nothing was done, so the same write goes out again with new credentials; and reads may be repeated freely.
+ * What matters is what is known after a failure: a request that was never sent did not happen (`Unavailable`); the
+ * outcome of a request without an answer is `Unknown`. A write is sent once. Two cases are no exception: a 401 means
+ * that nothing was done, so the same write is sent again with new credentials; and reads may be repeated freely.
  */
 export function kubeHttp(
   connection: KubeConnection,
@@ -218,7 +218,7 @@ class KubeOverHttp implements KubeHttp {
       run().catch((error: unknown) => end(this.withoutCredentials(error)));
     this.watches.add(watch);
     void attempt(async () => {
-      // The caller holds the watch before anything is told to its sink.
+      // The caller holds the watch before anything is delivered to its sink.
       await undefined;
       if (this.closed) end(closedRefusal);
       else connect(await this.keeper.current(), true);
@@ -356,7 +356,7 @@ class KubeOverHttp implements KubeHttp {
     });
   }
 
-  /** What the server has doubts about is told once: the same object is written again and again. */
+  /** A warning of the server is logged once: the same object is written again and again. */
   private noteWarnings(response: IncomingMessage, method: string, path: string): void {
     if (response.headers["warning"] === undefined) return;
     for (const warning of warningsIn(response)) {
@@ -381,7 +381,7 @@ function nothingOf(outcome: Outcome<unknown>): Outcome<undefined> {
 }
 
 /** Items of built-in kinds do not repeat the kind that their list says. */
-/** A list, or that somebody else than an API server answered: a proxy, a page for logging in. */
+/** A list, or a refusal when the answer is not of an API server: a proxy, a log-in page. */
 function listIn<T extends KubeObject>(json: JsonObject): Outcome<KubeList<T>> {
   const { kind, apiVersion, metadata, items } = json;
   const objects = items ?? [];

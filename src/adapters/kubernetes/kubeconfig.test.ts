@@ -128,7 +128,7 @@ describe("the credentials of a kubeconfig", () => {
     expect(await credentials({ refused: false })).toMatchObject({ authorization: "Bearer token 2" });
   });
 
-  test("may act as somebody else", async () => {
+  test("may impersonate another user", async () => {
     const user = { token: "t", as: "jane", "as-groups": ["dev", "ops"], "as-user-extra": { reason: ["audit"] } };
     expect((await load(config({}, user))).headers).toEqual({
       "impersonate-user": "jane",

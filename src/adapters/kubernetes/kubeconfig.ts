@@ -76,7 +76,7 @@ function contextOf({ where, contexts, currentContext }: KubeconfigDocument, aske
   throw new UserError("context-unknown", message, `pass --context <name> (${choice})`);
 }
 
-/** The cluster or user of a context. A context without a user is somebody without a name. */
+/** The cluster or user of a context. A context without a user is anonymous. */
 function named(document: KubeconfigDocument, word: "cluster" | "user", context: Entry): Entry {
   const name = textIn(context, word, document.where);
   if (name === undefined && word === "user") return { name: "", fields: {}, folder: "" };
@@ -182,7 +182,7 @@ function providerConfig(user: Entry, cluster: JsonObject): JsonObject {
   };
 }
 
-/** Acting as somebody else, as far as the server allows it. */
+/** Impersonation, as far as the server allows it. */
 function impersonation(user: Entry, where: string): Pick<KubeConnection, "headers"> {
   const as = textIn(user, "as", where);
   if (as === undefined) return {};

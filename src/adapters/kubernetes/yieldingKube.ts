@@ -1,17 +1,17 @@
 import type { KubeApi } from "../../ports/kubeApi.ts";
 
-/** Whoever waits for a timer or a socket waits no longer than about this for controllers that have much to do. */
+/** Timers and sockets wait about this long at most for busy controllers. */
 const stretchMsMax = 5;
 
 /**
- * An API that answers without waiting for anything outside, made considerate: after a few milliseconds of calls in one
- * breath the next call waits until the event loop has been around.
+ * An API that answers without waiting for I/O, made to yield: after a few milliseconds of calls in one turn of the
+ * event loop the next call waits for the next turn.
  *
  *   controllers   call, answer, call, answer, call, ...        each answer is there before anything else may run
  *   timers                                               ...   leases are renewed and requests are read when all is done
  *
- * A store on a disk makes everybody wait for the disk; a store in memory does not. With fifty thousand pods to see to, nodes
- * would miss their heartbeats and be given up for dead by the very process that keeps them alive.
+ * A store on a disk yields at every write; a store in memory does not. With fifty thousand pods to reconcile, nodes
+ * would miss their heartbeats and be marked NotReady by the very process that simulates them.
  */
 export function yieldingKube(kube: KubeApi): KubeApi {
   let beganMs: number | undefined;
@@ -28,7 +28,7 @@ export function yieldingKube(kube: KubeApi): KubeApi {
     }
     if (nowMs - beganMs < stretchMsMax) return call();
     pause ??= new Promise((resolve) => setImmediate(resolve));
-    // All who wait go on together, and those for whom there is no time wait again.
+    // All waiting calls resume together; those beyond the time slice wait again.
     return pause.then(() => inTurn(call));
   };
   return {

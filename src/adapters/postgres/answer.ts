@@ -1,4 +1,4 @@
-/** What a failure of PostgreSQL means to whoever asked. */
+/** What a failure of PostgreSQL means to the caller. */
 import type { Answer } from "../../ports/database.ts";
 
 /** The row, or the statement, is at fault: asking again with the same words gives the same answer. */

@@ -6,7 +6,7 @@
 export interface Migration {
   readonly name: string;
   readonly sql: string;
-  /** Finds what stands in the way. The step waits, and is told about, until this finds nothing. */
+  /** Finds what blocks the step. The step waits, and is reported, until this finds nothing. */
   readonly blockedBy?: string;
 }
 

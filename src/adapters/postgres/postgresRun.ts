@@ -1,7 +1,7 @@
 /**
- * One run's writes. One connection holds the lock for the whole run and does all the writing, so the lock cannot be lost
- * without the writes being lost with it; and every transaction looks at the fence first, under a lock of its own, so a
- * run that was thought dead cannot write over the one that took its place.
+ * One run's writes. One connection holds the lock for the whole run and does all the writing, so the lock cannot be
+ * lost without the writes being lost with it; and every transaction checks the fence first, under a lock of its own, so
+ * a run that was taken for dead cannot overwrite its successor.
  */
 import type { DriftEvent } from "../../model/inventory/rows.ts";
 import type { DiskWrite, SnapshotBase, TypeWrite, WriteOutcome } from "../../model/inventory/writes.ts";
@@ -198,8 +198,8 @@ export class PostgresRun implements InventoryRun {
         last_snapshot_at: row.lastSnapshotMs === null ? null : new Date(row.lastSnapshotMs).toISOString(),
         volume_state: row.volumeState,
       }));
-      // Insert only: whoever has the name by now keeps everything that is in the row. A reservation that was purged
-      // meanwhile is left out instead of failing the import.
+      // Insert only: a row that has the name by now keeps all its columns. A reservation that was purged meanwhile is
+      // left out instead of failing the import.
       const { rows: written } = await this.client.query<{ ebs_volume_id: string }>(
         `insert into disks (user_id, disk_name, ebs_volume_id, size_gb, created_at, in_use, reservation_id, is_backing_up,
            snapshot_count, last_snapshot_at, volume_state, observed_at)
@@ -305,8 +305,8 @@ export class PostgresRun implements InventoryRun {
   }
 
   /**
-   * Old history goes, a piece at a time. What is still in use stays however old it is: the newest runs, the last whose
-   * disks were reconciled whole (the next is compared with it), and reports that still hold.
+   * Deletes old history, a piece at a time. What is still in use stays however old it is: the newest runs, the last
+   * whose disks were reconciled completely (the next is compared with it), and reports that still hold.
    */
   private async prune(): Promise<void> {
     if (this.historyDays === undefined) return;
@@ -332,7 +332,7 @@ export class PostgresRun implements InventoryRun {
     await this.last;
     if (this.released) return;
     this.released = true;
-    // A connection that fails here is closed, and the lock goes with it.
+    // A connection that fails here is closed, and the lock is released with it.
     await this.client.query("select pg_advisory_unlock($1)", [inventoryLock]).catch((error) => this.client.fail(error));
     await this.client.release();
   }

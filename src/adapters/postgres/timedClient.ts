@@ -43,7 +43,7 @@ export class TimedClient implements Queries {
     this.failed ??= error instanceof Error ? error : new Error(String(error));
   }
 
-  /** Tells the server how long the next statements may take. A shorter limit of the role or the database stays. */
+  /** Sets how long the next statements may take. A shorter limit of the role or the database stays. */
   async arm(): Promise<void> {
     const left = this.left();
     if (left === undefined) return;
@@ -101,7 +101,7 @@ export class TimedClient implements Queries {
   }
 }
 
-/** A connection of the pool, if one comes in time. One that comes later goes back. */
+/** A connection of the pool, if one is free in time. One that comes later is returned. */
 export async function connectWithin(connect: () => Promise<PoolClient>, timeLeft: TimeLeft): Promise<PoolClient> {
   const left = timeLeft();
   if (left === undefined) return connect();

@@ -41,7 +41,7 @@ describe("the lock of a data directory", () => {
 
   test("is not taken away by a late release", () => {
     const release = lockDirectory(directory);
-    writeFileSync(join(directory, "lock"), "somebody else's by now");
+    writeFileSync(join(directory, "lock"), "another process's by now");
     release();
     expect(existsSync(join(directory, "lock"))).toBe(true);
   });

@@ -53,13 +53,13 @@ export function lockDirectory(directory: string): () => void {
 // Distinguishes attempts of one process; never read for anything else.
 let drafts = 0;
 
-// Two starters may both find the dead lock:
+// Two starters may both find the stale lock:
 //
-//   A  reads dead lock                     B  reads dead lock
+//   A  reads stale lock                    B  reads stale lock
 //   A  removes it, links its own
 //                                          B  removes "it": A's live lock
 //
-// So the file is moved aside first and looked at there; if it is not the dead one, it is put back.
+// So the file is moved aside first and read there; if it is not the stale one, it is put back.
 function removeStale(path: string, stale: string, aside: string): void {
   try {
     fs.renameSync(path, aside);

@@ -47,7 +47,7 @@ export class LogBatch {
     return bytes.subarray(0, used);
   }
 
-  /** Made only when somebody waits: a rejection that nobody awaits would end the process. */
+  /** Made only for a caller that awaits it: an unhandled rejection would end the process. */
   whenDone(): Promise<void> {
     this.#done ??= withResolvers();
     return this.#done.promise;

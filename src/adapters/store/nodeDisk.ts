@@ -55,7 +55,7 @@ function nodeFile(fd: number): DiskFile {
     },
     async write(bytes, position) {
       let done = 0;
-      // A short write is legal (a signal, a disk that is filling up); the next turn then gets the real error.
+      // A short write is legal (a signal, a disk that is filling up); the next write then gets the real error.
       while (done < bytes.byteLength) done += await writeOnce(fd, bytes, done, position + done);
     },
     truncate: (size) => ftruncate(fd, size),

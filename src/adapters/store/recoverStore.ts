@@ -22,7 +22,7 @@ export interface RecoveredStore {
   ended: EndedSegment[];
   /** The segment that appends continue; without a file it has yet to be made. */
   tail: { sequence: number; size: number; file: DiskFile | undefined };
-  /** What a crash left behind and nobody needs. */
+  /** Left behind by a crash and not needed. */
   obsolete: string[];
 }
 

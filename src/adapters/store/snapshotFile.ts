@@ -16,7 +16,7 @@ import {
 import { readFrames } from "./readFrames.ts";
 import { corruption, readFileHeader } from "./storeFiles.ts";
 
-/** About a millisecond of encoding between two writes, each of which lets the event loop turn. */
+/** About a millisecond of encoding between two writes, each of which yields to the event loop. */
 const sliceBytes = 256 << 10;
 /** Synced along the way, so that the log never waits behind one huge flush. */
 const syncEveryBytes = 16 << 20;

@@ -79,7 +79,7 @@ export function missing(path: string, why: string): UserError {
   );
 }
 
-/** The system said no while the store was being opened. */
+/** The system refused while the store was being opened. */
 export function unusable(directory: string, cause: unknown): UserError {
   const why = cause instanceof Error ? cause.message : String(cause);
   return new UserError(

@@ -111,7 +111,7 @@ export const listLibrary: readonly CelFunction[] = [
   ),
   define(["lists.range(int): list<int>"], (n) => {
     if (!isInt(n)) noOverload();
-    // The price of a range is paid by whoever walks it, so its length needs a bound of its own.
+    // The cost of a range is charged to the expression that iterates over it, so its length needs a bound of its own.
     if (n > 1_000_000) fail("lists.range: the range is too long");
     return Array.from({ length: Math.max(0, Number(n)) }, (_, i) => i);
   }),

@@ -97,7 +97,7 @@ async function makeDataFolder(dataDir: string): Promise<void> {
   }
 }
 
-/** What the system said, without its call and path. */
+/** The system's error text, without its call and path. */
 function reasonOf(cause: unknown): string {
   const { code = "", message } = cause as NodeJS.ErrnoException;
   const known: Readonly<Record<string, string>> = {

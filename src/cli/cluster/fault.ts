@@ -121,7 +121,7 @@ function paramsIn(kind: string, words: readonly string[]): JsonObject {
     const match = /^--([a-z][a-z-]*)(?:=(.*))?$/s.exec(word);
     if (match === null) throw badParameter(`${JSON.stringify(word)} is no parameter`, known);
     const name = camel(match[1] ?? "");
-    // A kind that nobody knows is told as such, and not by its parameters.
+    // An unknown kind is reported as such, rather than by its parameters.
     if (known !== undefined && !known.includes(name))
       throw badParameter(`${kind} has no parameter --${match[1]}`, known);
     const next = words[at + 1];

@@ -90,14 +90,14 @@ export async function runNodesSim(flags: NodesSimFlags): Promise<void> {
       await signal;
     }
     await controllers.stop();
-    // Whoever comes next need not wait until they run out.
+    // The next process need not wait until the leases expire.
     await nodes.release(kube);
   } finally {
     kube.close();
   }
 }
 
-/** Whether the server knows the kind; anything but a plain "no such thing" is told. */
+/** Whether the server serves the kind; any other error than "not found" is thrown. */
 async function isServed(kube: KubeApi, kind: Resource): Promise<boolean> {
   const found = await kube.list(kind, { limit: 1 });
   if (found.ok) return true;

@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 import { type Health, renderHealth } from "../../control/runtime/health.ts";
 import { UserError } from "../../model/userError.ts";
 
-/** What a controller process tells the kubelet, Prometheus and people. */
+/** What a controller process serves to the kubelet, Prometheus and people. */
 export interface StatusPages {
   /** Whether we should be restarted. */
   readonly health: Health;

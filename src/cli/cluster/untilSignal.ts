@@ -1,4 +1,4 @@
-/** Resolves when somebody asks the program to stop, with the name of the signal. */
+/** Resolves at the first signal to stop, with its name. */
 export function untilSignal(): Promise<"SIGINT" | "SIGTERM"> {
   return new Promise((done) => {
     const stop = (signal: "SIGINT" | "SIGTERM"): void => {

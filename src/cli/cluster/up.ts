@@ -72,7 +72,7 @@ export async function runUp(flags: UpFlags): Promise<void> {
     if (started === true) {
       if (flags.demo === true) await applyManifests(kube, core.registry, demoFolder);
       sayReady(flags.output, { api: server.url, kubeconfig, status: status?.url });
-      // Nobody waits for the database: the cluster is ready without it.
+      // Not awaited: the cluster is ready without the database.
       if (flags.demo === true) {
         const { dataDir } = flags;
         inventory = demoInventory({ dataDir, kube, clock, random, log, metrics, signal: stopping.signal });

@@ -193,7 +193,7 @@ export function inventoryApi(ports: ApiPorts): Hono {
   return app;
 }
 
-/** No body at all asks for nothing in particular. What is no object asked for something, and nobody knows what. */
+/** An empty body means no options. A body that is not an object is a bad request. */
 function bodyIn(text: string): JsonObject | undefined {
   try {
     const value: unknown = text === "" ? {} : JSON.parse(text);

@@ -29,7 +29,7 @@ export interface InventoryDemoOptions {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly everyMs?: number;
-  /** Nobody waits for it any more. */
+  /** Aborted when the demo is no longer wanted. */
   readonly signal?: AbortSignal;
 }
 
@@ -122,7 +122,7 @@ async function labelNodes(kube: KubeApi, database: Postgres): Promise<DemoMachin
   return machines;
 }
 
-/** Rows that tell other stories than the cloud does; only where they are missing. */
+/** Rows that differ from the cloud; only where they are missing. */
 async function furnishDatabase({ pool }: Postgres): Promise<void> {
   await pool.query(
     `insert into reservations (reservation_id, user_id, status, gpu_type, gpu_count, expires_at)

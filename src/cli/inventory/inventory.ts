@@ -39,7 +39,7 @@ export async function runInventoryCommand(flags: InventoryRunFlags): Promise<voi
   try {
     await runAsAsked(flags, log);
   } catch (error) {
-    // The message for a person follows; this line is for who reads the log.
+    // The message for the terminal follows; this line is for the log.
     const advice = error instanceof UserError ? { code: error.code, cure: error.cure } : {};
     log.error({ why: error instanceof Error ? error.message : String(error), ...advice }, "inventory run FAILED");
     throw error;

@@ -31,8 +31,8 @@ export interface OpenDatabase {
 }
 
 /**
- * The database of the flags, for who wants to look at it. In a folder without one nothing is made: the zeros of a database that
- * nobody has ever filled would be read as numbers.
+ * The database of the flags, for reading. In a folder without one nothing is created: the zeros of an empty database
+ * would be read as figures.
  */
 export async function openDatabaseThatIs(flags: DatabaseFlags, env: Env, log: Log): Promise<OpenDatabase> {
   const dataDir = resolve(flags.dataDir ?? ".muster");
@@ -46,7 +46,7 @@ export async function openDatabaseThatIs(flags: DatabaseFlags, env: Env, log: Lo
   return openDatabase(flags, env, log);
 }
 
-/** The database of the flags, migrated; the embedded one is made and started where nobody runs it yet. */
+/** The database of the flags, migrated; the embedded one is created and started unless it runs already. */
 export async function openDatabase(
   flags: DatabaseFlags,
   env: Env,

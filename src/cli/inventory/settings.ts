@@ -73,7 +73,7 @@ export function runOptions(flags: RunFlags, env: Env): InventoryOptions {
   };
 }
 
-/** What a flag or, without it, a variable says, and which of them said it. */
+/** The value of a flag or, without it, of a variable, and which of them gave it. */
 function wordOf(
   flag: string,
   given: string | undefined,

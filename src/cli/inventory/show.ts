@@ -23,7 +23,7 @@ function plain(text: string): string {
   return text.replace(colours, "");
 }
 
-/** Numbers older than this are marked, whatever the run said: three runs have passed without one. */
+/** Numbers older than this are marked, whatever the run reported: three runs have passed without one. */
 const oldMs = 15 * 60_000;
 
 export interface Availability {
@@ -81,7 +81,7 @@ export function availabilityRows({ readMs, types }: AvailabilityView): Availabil
 export function availabilityTable(view: AvailabilityView, colour: boolean): string {
   const rows = availabilityRows(view).map((row) => {
     const shade = row.full_nodes > 0 ? 32 : row.free > 0 ? 33 : 31;
-    // What nobody has ever looked at is unknown, and no zero.
+    // A type that was never reconciled is unknown, not zero.
     const known = row.age_seconds !== null;
     const number = (value: number): string => (known ? String(value) : "-");
     const paint = (text: string): string => (colour && known ? `\u001b[${shade}m${text}\u001b[0m` : text);

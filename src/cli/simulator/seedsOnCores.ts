@@ -36,8 +36,8 @@ export function coresHere(): number {
 }
 
 /**
- * Plays seeds on several cores. A seed is a whole history that shares nothing with another, so who plays it changes
- * nothing: the hash is the same on one core and on many.
+ * Plays seeds on several cores. A seed is a whole history that shares nothing with another, so the worker does not
+ * matter: the hash is the same on one core and on many.
  */
 export async function seedsOnCores(
   scenario: Scenario,

@@ -14,7 +14,7 @@ export interface SimRunOptions {
   readonly output: "text" | "json";
 }
 
-/** Reports are long: the first violations are shrunk and told, the others counted. */
+/** Reports are long: the first violations are shrunk and printed, the others counted. */
 const toldMax = 3;
 
 /** Plays seeds of a scenario. Exit code 1 when an invariant broke. */
@@ -44,7 +44,7 @@ export interface SimReplayOptions {
   readonly output: "text" | "json";
 }
 
-/** Plays one seed and tells what happened. Exit code 1 when an invariant broke. */
+/** Plays one seed and prints its history. Exit code 1 when an invariant broke. */
 export async function replaySim(options: SimReplayOptions): Promise<void> {
   const scenario = scenarioNamed(options.scenario);
   const seed = wholeNumber("--seed", options.seed);
@@ -74,7 +74,7 @@ export async function replaySim(options: SimReplayOptions): Promise<void> {
   );
 }
 
-/** A violation, shrunk and told. */
+/** A violation, shrunk and as text. */
 export async function told(scenario: Scenario, broken: SeedResult): Promise<string> {
   const shrunk: Shrunk = await withTripwires(() => shrink(scenario, broken));
   return violationReport(scenario, broken, shrunk);

@@ -36,7 +36,7 @@ const requestMs = 30_000;
 
 /** Is everything placed that should be, and how do we know. The exit code is the answer; see docs/verify.md. */
 export async function runVerifyCommand(flags: VerifyFlags): Promise<void> {
-  // Whoever reads our output may stop reading; that is no verdict.
+  // A closed pipe on our output is not a verdict.
   for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
   let asked: Asked;
   try {
@@ -148,7 +148,7 @@ function foundInTime<T>(found: Promise<T>, clock: Clock, { settleMs }: VerifyCon
   return Promise.race([found, late]).finally(stop);
 }
 
-/** Whatever ends a run, nobody knows about the cluster then: a mistake of ours must not read as one of the cluster's. */
+/** A run that ends by an exception has no verdict: a bug of verify must not read as a failure of the cluster. */
 function errorOfRun(error: unknown): VerifyError {
   if (error instanceof UserError) {
     return { class: "setup", message: `${error.message} (${error.code}); try: ${error.cure}` };
@@ -184,7 +184,10 @@ function withBarrier(result: VerifyResult, finding: CheckFinding, config: Verify
   return { ...result, checks, verdict: "error", exitCode, error: { class: "refused", message } };
 }
 
-/** Plain lines where nobody watches. What went wrong goes where errors go; all of it, when the output is a document. */
+/**
+ * Plain lines where the output is no terminal. Failures go to standard error; all lines do when the output is a
+ * document.
+ */
 function sayAttempt(line: AttemptLine, config: VerifyConfig, isDocument: boolean, isLive: boolean): void {
   const text = `${attemptText(line, config.settleMs)}\n`;
   if (line.counts === undefined || isDocument) process.stderr.write(text);
@@ -219,7 +222,7 @@ function withoutRun(error: VerifyError, config: VerifyConfig, cluster: string): 
   return resultWithout(error, exitCodes.noSnapshot, config, looked);
 }
 
-/** Under an absolute end the window shrinks, so that there is time left to tell what was found. */
+/** Under an absolute end the window shrinks, so that time is left for the report. */
 function withBudget({ config, untilMs }: Asked, nowMs: number): VerifyConfig | { error: VerifyError } {
   if (untilMs === undefined) return config;
   const budget = budgetMs(config.settleMs, untilMs, nowMs);

@@ -151,7 +151,7 @@ function chosenIds(asked: readonly string[]): { ids: readonly CheckId[]; proveBa
   return { ids: [...ids], proveBarrier: asked.includes(barrier) };
 }
 
-/** What a flag expects must be looked at by a check that runs: an expectation that nobody checks would read as met. */
+/** An expectation needs a check that runs: one that no check reads would seem to be met. */
 function refuseUnasked(flags: VerifyFlags, { ids, proveBarrier }: ReturnType<typeof chosenIds>): void {
   const judges: readonly { flag: string; given: boolean; by: CheckId }[] = [
     { flag: "--expect-workload", given: flags.expectWorkload !== undefined, by: "S13" },
@@ -172,7 +172,7 @@ function refuseUnasked(flags: VerifyFlags, { ids, proveBarrier }: ReturnType<typ
   }
 }
 
-/** Whoever reads standard output as a document finds one there and nothing else. */
+/** Standard output that is read as a document holds one document and nothing else. */
 function askedReports({ report, output }: VerifyFlags): readonly AskedReport[] {
   const reports = (report ?? []).map(askedReport);
   const documents = reports.filter(({ file }) => file === "-").length + (output === "json" ? 1 : 0);

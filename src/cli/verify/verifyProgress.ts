@@ -9,7 +9,7 @@ export interface Terminal {
   write(text: string): unknown;
 }
 
-/** A terminal that nobody has given a size says 0. */
+/** A terminal without a size reports 0. */
 const columnsUnknown = 80;
 
 /** On a terminal: one line that says what is still missing and how much time is left. Elsewhere it says nothing. */

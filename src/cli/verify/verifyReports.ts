@@ -1,4 +1,4 @@
-/** Puts reports where they were asked for. Nothing that goes wrong here changes a verdict. */
+/** Writes reports to their targets. A failure here changes no verdict. */
 import { closeSync, fsyncSync, openSync, writeSync } from "node:fs";
 import type { VerifyResult } from "../../decide/verify/verifyResult.ts";
 import { ctrfReport } from "../../reports/ctrf.ts";
@@ -32,7 +32,7 @@ export function reportText(format: ReportFormat, result: VerifyResult, context: 
   }
 }
 
-/** Files first and flushed to the disk: whoever kills us next finds them whole. Then what people see. */
+/** Files first and flushed to the disk: they are complete if the process is killed next. Then the terminal. */
 export function deliverReports(result: VerifyResult, context: ReportContext, targets: ReportTargets): void {
   const { reports, output, env, out, err } = targets;
   for (const { format, file } of reports) {

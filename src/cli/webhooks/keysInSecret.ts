@@ -17,8 +17,9 @@ const secrets = builtin.Secret;
 const attemptsMax = 10;
 
 /**
- * The keys of the webhook server, kept in a Secret that all processes of an installation share: whoever comes first makes them,
- * and whoever sees them run out renews them. Each change is one write against the version that was read, so all end with the same.
+ * The keys of the webhook server, in a Secret that all processes of an installation share: the first process creates
+ * them, and the first one that finds them near expiry renews them. Each change is one write with the resourceVersion
+ * that was read, so all processes end with the same keys.
  */
 export async function openKeysInSecret(
   { kube, random, nowMs }: { readonly kube: KubeApi; readonly random: Random; readonly nowMs: number },

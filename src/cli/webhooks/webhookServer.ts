@@ -44,7 +44,7 @@ export async function startWebhookServer(
     stop: () =>
       new Promise((done) => {
         server.close(() => done());
-        // Whoever asks again must find another process: an answer that is under way still goes out.
+        // New requests must reach another process: an answer that is in flight is still sent.
         server.closeIdleConnections();
       }),
   };

@@ -22,7 +22,7 @@ export interface WebhookFlags {
   readonly webhookHost?: string;
 }
 
-/** How the API server will reach us, from what the user said; undefined when nobody wants webhooks. */
+/** How the API server reaches the webhooks, from the flags; undefined without webhooks. */
 export type Reached = { readonly service: { namespace: string; name: string } } | { readonly host: string };
 
 export function reachedBy({ webhookService, webhookHost }: WebhookFlags): Reached | undefined {
@@ -43,7 +43,10 @@ export function reachedBy({ webhookService, webhookHost }: WebhookFlags): Reache
 const secretName = "muster-webhooks";
 const servicePort = 443;
 const problem = "the webhooks could not be set up";
-/** How often keys and configurations are looked at again: keys that others renewed, configurations that somebody changed. */
+/**
+ * How often keys and configurations are read again: another process may have renewed the keys, a user may have changed
+ * a configuration.
+ */
 const lookAgainMs = 10 * 60_000;
 
 export interface WebhookPorts {

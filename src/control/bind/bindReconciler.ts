@@ -38,13 +38,13 @@ const stepsMax = 400;
 const volumesEveryMs = 1_000;
 const devicesEveryMs = 5_000;
 
-/** What is remembered of a BindRequest between turns, and may be lost: it only makes us patient. */
+/** In-memory state of a BindRequest between reconciles. Losing it only retries sooner. */
 interface RetryTimers {
   readonly uid: string;
   deviceSinceMs?: number;
   volumesSinceMs?: number;
   retryAtMs?: number;
-  /** Its pod is bound there, and that has still to be said. */
+  /** Its pod is bound to this node, and the status is not written yet. */
   boundTo?: string;
 }
 
@@ -88,13 +88,13 @@ export class BindReconciler {
     try {
       return await this.attempt(attempt, cancel);
     } catch (error) {
-      // Ours to mend, but the request must not hang: whoever waits for it hears that it failed.
+      // A bug of the binder, but the BindRequest must not hang: it ends as failed, and the scheduler decides again.
       this.controllers.ports.log.error({ bindRequest: key, error }, "a bind failed by a mistake of ours");
       return this.fail(attempt, `internal error: ${error instanceof Error ? error.message : String(error)}`, cancel);
     }
   }
 
-  /** A request has one turn at a time, so nothing of it is under way: from here on it may be gone. */
+  /** A request has one reconcile at a time, so no write of it is in flight: from here on it may be deleted. */
   private async release(request: KubeObject, cancel: Cancel): Promise<ReconcileResult> {
     const { finalizers = [], namespace = "", name } = request.metadata;
     if (!finalizers.includes(bindRequestFinalizer)) return undefined;
@@ -199,7 +199,7 @@ export class BindReconciler {
     return this.look(attempt, "pod", cancel, revision);
   }
 
-  /** The answer to a bind tells nothing of the pod, so the reservation is read. */
+  /** The answer to a bind does not contain the pod, so the reservation is read. */
   private async place(attempt: Attempt, intent: BindIntent, cancel: Cancel): Promise<ReconcileResult | "next"> {
     const { kube, writer } = this.controllers;
     const outcome = await writer.apply(intent, { cancel });
@@ -237,7 +237,7 @@ export class BindReconciler {
     cancel: Cancel,
     keep: (object: T) => void,
   ): Promise<ReconcileResult | "next"> {
-    // Whoever made the request had seen the object: what is older than the request proves nothing.
+    // The author of the request had seen the object: a cache older than the request proves nothing.
     const atLeast = laterOf(laterOf(kind.cache.revision, attempt.request.metadata.resourceVersion), since);
     const fresh = await lookAgain(this.controllers.kube, target, { atLeast, cancel });
     if (!fresh.ok) return reconcileResultOf(fresh);
@@ -253,7 +253,7 @@ export class BindReconciler {
     const outcome = await this.controllers.writer.apply(intent, { cancel });
     if (outcome.ok) {
       if (intent.type === "bind") {
-        // A gang runs when the last of it is bound: those who are next are bound before this one is spoken of.
+        // A gang runs when the last of its pods is bound: the other pods are bound before this one's status is written.
         attempt.patience.boundTo = intent.node;
         return { requeueAfterMs: 0 };
       }
@@ -363,7 +363,10 @@ export class BindReconciler {
     return undefined;
   }
 
-  /** Says so first, which is durable, and then takes back what the attempt wrote. Whoever comes after a crash finds the rest. */
+  /**
+   * Records the failure first, which is durable, and then takes back what the attempt wrote. After a crash the next
+   * binder finds the rest.
+   */
   private async fail(attempt: Attempt, why: string, cancel: Cancel): Promise<ReconcileResult> {
     const { request, patience } = attempt;
     const before = request.status?.failedAttempts ?? 0;
@@ -472,7 +475,7 @@ export class BindReconciler {
   }
 }
 
-/** One turn of one BindRequest. */
+/** One reconcile of one BindRequest. */
 class Attempt {
   readonly key: string;
   readonly request: BindRequest;

@@ -51,8 +51,8 @@ export interface BindCall {
 }
 
 /**
- * Creates each, or brings it up to date if it is there. Then somebody else may be further than we are: whether the attempt is still the one
- * that counts is asked after the ConfigMap was read, and a later one that writes in between is a conflict.
+ * Creates each ConfigMap, or updates it if it exists. It may be of a later attempt: whether this attempt is still
+ * current is checked after the ConfigMap was read, and a later attempt that writes in between is a conflict.
  */
 export async function writeConfigMaps(
   { kube, writer, cancel }: BindCall,
@@ -313,7 +313,7 @@ export async function deleteExtendedClaim(call: BindCall, pod: Pod): Promise<Out
   return deleted.ok || deleted.reason === "NotFound" ? untold : deleted;
 }
 
-/** Whether the pod's volumes are there; where they wait for a node they are told which one. */
+/** Whether the pod's volumes are bound; those that wait for a node get the selected-node annotation. */
 export async function askForVolumes(
   call: BindCall,
   pod: Pod,

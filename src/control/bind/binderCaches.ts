@@ -59,7 +59,10 @@ export class BinderCaches {
     this.requestsByPod = requests.index((object) => [keyOf(object.metadata.namespace, object.spec?.podName ?? "")]);
   }
 
-  /** How many of a gang's requests exist. A set that has started was whole once: who has left it since holds nobody up. */
+  /**
+   * How many of a gang's requests exist. A set that has started was complete once: requests deleted since then delay
+   * none of the others.
+   */
   commitSize({ metadata }: Pick<BindRequest, "metadata">): number {
     const commit = commitOf({ metadata });
     if (commit === undefined) return 0;
@@ -119,7 +122,7 @@ export class BinderCaches {
     };
   }
 
-  /** Whether our own writes tell more about the group than the caches have seen. */
+  /** Whether our own writes to the group are newer than the caches. */
   isAhead(group: string): boolean {
     return (
       this.pods.isAhead((pod) => isOf(pod, group)) ||
@@ -127,7 +130,7 @@ export class BinderCaches {
     );
   }
 
-  /** GPUs of a node that nobody has: neither whole-GPU pods nor reservations, which are such pods. */
+  /** GPUs of a node that are free: held neither by whole-GPU pods nor by reservations, which are such pods. */
   freeGpus(node: Node): number {
     return freeGpusOf(node, this.onNode(node.metadata.name));
   }

@@ -23,7 +23,7 @@ export const binderDefaults: BinderOptions = {
 
 /** Whatever has failed before: a bind that can go on now must not wait for minutes because the API was away for some. */
 const backoff = { baseMs: 5, maxMs: 5_000 };
-/** Everything is driven by events; the sweep is for what nobody has thought of. */
+/** Events drive the binder; the sweep is a safety net. */
 const sweepMs = 60_000;
 
 export interface BinderPartOptions extends Partial<BinderOptions> {

@@ -34,7 +34,7 @@ export async function readGroup(
   };
   const sharing = await list(podsRef, { labelSelector: `${labelKeys.gpuGroupPrefix}${group}` });
   if (!sharing.ok) return sharing;
-  // All of them: nobody has to label a BindRequest with its groups.
+  // All of them: a BindRequest need not carry its groups as labels.
   const requests = await list(bindRequestRef, {});
   if (!requests.ok) return requests;
   const nodes = await list(nodesRef, { fieldSelector: `metadata.name=${node}` });

@@ -24,8 +24,8 @@ import type { BinderCaches } from "./binderCaches.ts";
 import { readGroup } from "./readGroup.ts";
 
 /**
- * Keeps a group's reservation as long as anybody needs it. The cache only says where to look: whatever is done rests on a
- * consistent read at one revision, and carries the state that was read.
+ * Keeps a group's reservation as long as a pod or BindRequest needs it. The cache only says where to look: every write
+ * rests on a consistent read at one revision, and carries the state that was read.
  */
 export class GroupReconciler {
   private readonly controllers: Controllers;
@@ -64,7 +64,8 @@ export class GroupReconciler {
       const result = await this.lookAgain(group, node, turn);
       if (result !== undefined) return result;
     }
-    // What only our own writes told us may be gone before a cache has ever seen it, and then no event names the group.
+    // An object known only from our own writes may be gone before a cache has ever seen it, and then no event names the
+    // group.
     return this.world.isAhead(group) ? { requeueAfterMs: lagMs } : undefined;
   }
 
@@ -77,7 +78,7 @@ export class GroupReconciler {
     this.logKeeper(verdict, { group, node });
     if (verdict.type === "keep") {
       ports.log.debug({ group, node, why: verdict.why }, "a reservation stays");
-      // The cache says otherwise and will catch up; should it have nothing more to tell, we ask again.
+      // The cache disagrees and will catch up; if no event comes, the requeue reads again.
       return { requeueAfterMs: lagMs };
     }
     for (const intent of this.intentsOf(verdict, { group, node, atLeast })) {

@@ -19,13 +19,13 @@ export interface FailedAttempt {
 
 interface Memory {
   readonly world: BinderCaches;
-  /** Told of everything that was written. */
+  /** Receives every object that was written. */
   readonly learn: (object: KubeObject) => void;
 }
 
 /**
- * Takes back what an attempt has written, and says what could not be. Each part is tried, whatever becomes of the others: the groups' own turns
- * find what is left.
+ * Takes back what an attempt has written, and returns what could not be. Each write is tried, whatever becomes of the
+ * others: the groups' own reconciles find the rest.
  */
 export async function takeBack(call: BindCall, failed: FailedAttempt, { world, learn }: Memory): Promise<string[]> {
   const { request, pod, why } = failed;

@@ -1,7 +1,7 @@
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { KindChange } from "../../snapshot/kindTable.ts";
 
-/** The values under which an object is found. Pure: it is asked again when the object goes. */
+/** The values under which an object is found. Pure: called again when the object is deleted. */
 export type IndexKeys<T extends KubeObject> = (object: T) => readonly string[];
 
 /**
@@ -12,7 +12,7 @@ export type Kept<G, R = void> = { call(given: G): R }["call"];
 
 interface Bucket<T> {
   readonly objects: Map<string, T>;
-  /** In order of key; made when somebody asks, and kept until the bucket changes. */
+  /** In order of key; sorted at the first read and kept until the bucket changes. */
   sorted: readonly T[] | undefined;
 }
 

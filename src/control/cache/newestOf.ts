@@ -4,9 +4,9 @@ import { isAtLeast } from "../../model/revision.ts";
 import type { ObjectCache } from "./objectCache.ts";
 
 /**
- * A kind as its cache shows it, or newer where our own writes have told us more: the answer to a write is the object after it, long
- * before the watch brings it. What the cache has passed is forgotten. Without it a node renews a lease twice, and a GPU is
- * given away twice, because a watch is late.
+ * A kind as its cache shows it, or newer where the answers to our own writes are: the answer to a write is the object
+ * after it, long before the watch delivers it. What the cache has passed is dropped. Without it a node renews a lease
+ * twice, and a GPU is allocated twice, because a watch is late.
  */
 export class NewestOf<T extends KubeObject = KubeObject> {
   readonly cache: ObjectCache<T>;

@@ -8,25 +8,25 @@ import { CacheIndex, type IndexKeys, type Kept } from "./cacheIndex.ts";
 import { Reflector, type ReflectorOptions, type Selection } from "./reflector.ts";
 
 export interface ObjectCacheOptions<T extends KubeObject> extends ReflectorOptions<T> {
-  /** Drops what nobody reads, before anybody sees it. */
+  /** Drops fields that no controller reads, before the object is stored. */
   transform?(object: T): T;
-  /** For tests: whoever writes to a shared object throws. */
+  /** For tests: a write to a shared object throws. */
   readonly freeze?: boolean;
   /** Called when what is here can no longer be believed, and when it can again; see `lostTrust`. */
   readonly onTrust?: () => void;
-  /** Tells every object again after this time, a little later by chance. Off unless given. */
+  /** Delivers every object again after this time, with jitter. Off by default. */
   readonly resyncMs?: number;
 }
 
-/** What became of an object, as handlers hear it. */
+/** A change of an object, as handlers receive it. */
 export type CacheEvent<T extends KubeObject = KubeObject> = KindChange<T> & {
-  /** It was there before we looked, or is told again: nothing happened to it just now. */
+  /** It existed before the first list, or is a resync: the object has not just changed. */
   readonly isOld: boolean;
 };
 
 export type CacheHandler<T extends KubeObject = KubeObject> = (event: CacheEvent<T>) => void;
 
-/** Hears of all changes of one step, before any handler: a picture is whole before anybody decides from it. */
+/** Receives all changes of one step, before any handler: the picture is complete before a decision is taken from it. */
 export type CacheFollower<T extends KubeObject = KubeObject> = (
   changes: readonly KindChange<T>[],
   isNewList: boolean,
@@ -38,10 +38,11 @@ const refusalsMax = 5;
 const resyncSpread = 0.1;
 
 /**
- * The objects of one kind, kept true by a watch and shared by everybody who reads them. They are handed out as they are and
- * must never be changed.
+ * The objects of one kind, kept current by a watch and shared by all readers. They are handed out as they are and must
+ * never be changed.
  *
- * Events are told one after the other: what a handler causes while it is told something is told after it, to all.
+ * Events are delivered one after the other: an event that a handler causes is delivered after the current one, to all
+ * handlers.
  */
 export class ObjectCache<T extends KubeObject = KubeObject> {
   readonly kind: string;
@@ -110,7 +111,7 @@ export class ObjectCache<T extends KubeObject = KubeObject> {
     return `${this.kind}: ${refusals} lists in a row are older than revision ${this.revision}, which is known: was the server restored?`;
   }
 
-  /** Whether the first list has been told whole. */
+  /** Whether the first list has been delivered completely. */
   /** Whether what is here is kept up to date now. Between two watches it is not, and objects may have gone unseen. */
   get isFollowed(): boolean {
     return this.reflector.isFollowing;
@@ -147,7 +148,7 @@ export class ObjectCache<T extends KubeObject = KubeObject> {
     return this.table.view();
   }
 
-  /** What exists is told first, in order of key, as old. The returned function ends it. */
+  /** Existing objects are delivered first, in order of key, as old. The returned function ends it. */
   onEvent(handler: CacheHandler<T>): () => void {
     this.handlers.push(handler);
     for (const [key, object] of this.table.view().objects) {
@@ -211,7 +212,7 @@ export class ObjectCache<T extends KubeObject = KubeObject> {
     this.pending.push(event);
     if (this.isTelling) return;
     this.isTelling = true;
-    // A sink must not throw into whoever wrote: mistakes of transforms, indexes, followers and handlers end here.
+    // A sink must not throw into the reflector: exceptions of transforms, indexes, followers and handlers end here.
     try {
       for (let next = this.pending.shift(); next !== undefined; next = this.pending.shift()) this.apply(next);
     } finally {

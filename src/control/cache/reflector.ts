@@ -41,7 +41,10 @@ const relistBackoff = { baseMs: 800, maxMs: 30_000 };
 const hastyMs = 500;
 /** A server ends a watch after this time, drawn anew for each, so that many do not return at once. */
 const watchSecondsMin = 300;
-/** A server sends a bookmark about every minute: a watch that has said nothing for this long is of a server that is behind us, or mute. */
+/**
+ * A server sends a bookmark about every minute: a watch without any for this long is of a server that is behind this
+ * cache, or hangs.
+ */
 const silentMs = 150_000;
 /** How long after that we believe that a silent connection is still one. */
 const overdueMs = 30_000;
@@ -61,7 +64,7 @@ export class Reflector {
   /** Since when a wait may be cut short; undefined while there is none. */
   private hastyFromMs: number | undefined;
   private failedWaits = 0;
-  /** Waits that were cut short since the kind last said something: each one makes the next longer. */
+  /** Back-offs that were cut short since the last event of the kind: each one makes the next longer. */
   private hurried = 0;
 
   constructor(options: ReflectorOptions, emit: (event: KindEvent) => void, onRefusals: () => void = () => {}) {
@@ -182,7 +185,7 @@ export class Reflector {
     this.openedMs = clock.monotonicMs();
     this.watch = kube.watch(resource, { ...selection, ...how, allowBookmarks: true, timeoutSeconds }, sink);
     this.stopSilence = clock.after(silentMs, () => this.input({ type: "silent" }));
-    // The server should have ended it long ago: the connection is dead and nobody told us.
+    // The server should have ended the watch long ago: the connection is dead without a reset.
     this.stopTimer = clock.after(timeoutSeconds * 1000 + overdueMs, () => {
       this.watch?.stop();
       this.ended(undefined);

@@ -332,7 +332,7 @@ describe("following a kind", () => {
     expect(state).toMatchObject(to);
   });
 
-  test("whoever refuses a watch or a list and says when to come back is obeyed", () => {
+  test("a retry-after of a refused watch or list is obeyed", () => {
     const busy = refused("TooManyRequests", "busy", { retryAfterMs: 7_000 });
     const waits = [
       stepReflector(live, { type: "ended", why: busy, livedMs: 1 }),

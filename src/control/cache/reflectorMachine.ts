@@ -13,20 +13,21 @@ import type { KindEvent } from "../../snapshot/kindTable.ts";
  *              ▼   │                            ▼
  *             listing ──last page──► live     streaming
  *
- * Everything that fails waits first. A list is always of one revision: a page of another one, or an older list than what is
- * known, begins it again.
+ * Every failure backs off first. A list is always of one revision: a page of another revision, or a list older than
+ * what is known, begins it again.
  *
- * A server that was restored from a backup is behind what is known, and stays so. It shows itself by a watch that says nothing, not
- * even a bookmark, by a bookmark that is older than what is known, or by watches that fail again and again; all of them end in lists,
- * which are older and refused, and `refusals` counts those in a row. A picture never goes back, so whoever keeps it says so and wants a restart.
+ * A server that was restored from a backup is behind what is known, and stays so. It shows by a watch without events
+ * and bookmarks, by a bookmark that is older than what is known, or by watches that fail again and again; all of them
+ * end in lists, which are older and refused, and `refusals` counts those in a row. A cache never goes back in time, so
+ * its process reports this as unhealthy and wants a restart.
  */
 export interface ReflectorState {
   readonly phase: "idle" | "streaming" | "listing" | "live" | "waiting" | "stopped";
-  /** Everything up to here has been told. A watch goes on from here, and nothing older is accepted. */
+  /** Everything up to here has been delivered. A watch resumes from here, and nothing older is accepted. */
   readonly known: Revision | undefined;
   /** In a row, since something was last seen to work. */
   readonly failures: number;
-  /** False once the server has said, or shown, that it cannot begin a watch with what exists. */
+  /** False once the server has shown that it does not support streaming lists. */
   readonly canStream: boolean;
   /** A server that forgets a list between two of its pages is asked for all of it at once. */
   readonly isPaged: boolean;
@@ -34,7 +35,7 @@ export interface ReflectorState {
   readonly listRevision: Revision | undefined;
   /** Lists in a row that were older than what is known. */
   readonly refusals: number;
-  /** Whether this watch has said anything. */
+  /** Whether this watch has delivered anything. */
   readonly hasSpoken: boolean;
   /** What follows the wait. */
   readonly next: "stream" | "list" | "watch";
@@ -45,11 +46,11 @@ export type ReflectorInput =
   | { readonly type: "event"; readonly event: WatchEvent }
   | { readonly type: "ended"; readonly why: Outcome<never> | undefined; readonly livedMs: number }
   | { readonly type: "page"; readonly outcome: Outcome<KubeList> }
-  /** Whoever keeps the objects found that the new list contradicts them. */
+  /** The cache found that the new list contradicts its objects. */
   | { readonly type: "refused" }
   /** The new list was taken. */
   | { readonly type: "accepted" }
-  /** The watch has been open for long enough that it should have said something, or come to the end of what exists. */
+  /** The watch has been open for so long that an event, a bookmark or the end of the initial list is overdue. */
   | { readonly type: "silent" }
   /** The wait is over. */
   | { readonly type: "due" }
@@ -81,7 +82,7 @@ export const idleReflector: ReflectorState = {
   next: "stream",
 };
 
-/** A watch that said nothing and ended sooner than this was not a watch. */
+/** A watch that delivered nothing and ended sooner than this counts as failed. */
 const healthyMs = 10_000;
 /** After so many failures in a row a watch is not tried again without a new list. */
 const watchFailuresMax = 3;
@@ -118,7 +119,7 @@ function stepStreaming(state: ReflectorState, input: ReflectorInput): ReflectorS
     const live: ReflectorState = { ...state, phase: "live", known: revision, hasSpoken: false };
     return { state: live, actions: [{ type: "emit", event: { type: "relistDone", revision } }] };
   }
-  // An older server, or something in between, does not know what it was asked for: it tells what exists and never that this was all.
+  // An older server, or a proxy, ignores the request for a streaming list: it sends what exists and never its end.
   if (input.type === "silent") return compareByList({ ...state, canStream: false });
   if (input.type !== "ended") return stay(state);
   if (reasonOf(input.why) === "Invalid") return begin({ ...state, canStream: false }, "list");
@@ -174,7 +175,8 @@ function stepEvent(state: ReflectorState, event: WatchEvent): ReflectorStep {
   }
   const { resourceVersion } = event.object.metadata;
   const news = isNews(state, resourceVersion);
-  // An older state is a repetition. An older deletion is left to who keeps the objects: some servers do not number it.
+  // An older state is a repetition. An older deletion is left to the cache: some servers do not give it a revision of
+  // its own.
   if (!news && event.type !== "DELETED") return stay(spoken);
   const known = news ? resourceVersion : state.known;
   return { state: { ...spoken, known }, actions: [emitted(event.type, event.object)] };
@@ -207,7 +209,7 @@ function fail(
   refusal?: Outcome<unknown>,
 ): ReflectorStep {
   const failures = state.failures + 1;
-  // Who says when to come back is obeyed.
+  // A Retry-After is obeyed.
   const atLeastMs = refusal === undefined || refusal.ok ? undefined : refusal.retryAfterMs;
   const wait: ReflectorAction = { type: "wait", failures, why, ...(atLeastMs !== undefined && { atLeastMs }) };
   const waiting: ReflectorState = { ...state, phase: "waiting", failures, next };

@@ -65,7 +65,7 @@ test("a server that was restored to lower revisions makes us unwell and stops al
   const { isWell, checks } = controllers.health.report();
   expect(isWell).toBe(false);
   expect(checks.find(({ name }) => name === "caches")?.problem).toMatch(/older than revision \d+, which is known/);
-  // What is remembered is a future that never came: nobody acts on it.
+  // The cache holds a future that never came: no controller acts on it.
   turns.length = 0;
   controller.queue.add("a/start-0");
   await settle();

@@ -1,4 +1,6 @@
-/** Carries a decision out: what must be announced first, then what is written, then what is taken away after a second look. */
+/**
+ * Carries a decision out: first the Events that must precede it, then the writes, then the deletes after a second read.
+ */
 import type { Announcement, GangDecision, Known, NamedAnnouncement, Removal } from "../../decide/gang/gangDraft.ts";
 import {
   type Done,
@@ -22,13 +24,13 @@ export interface GangReconcile {
   /** Controller and key. */
   readonly key: string;
   readonly cancel: Cancel;
-  /** Has the turn's key looked at again. */
+  /** Enqueues the key of this reconcile. */
   readonly wake: () => void;
-  /** Whose children it looks after: who is told what was done, and whose status says what could not be. */
+  /** The parent of the children that are reconciled: it gets the Events, and its status the failures. */
   readonly about?: {
     readonly of: ReconcilerKind;
     readonly object: Known;
-    /** Has the turn looked at again that writes the object's status. */
+    /** Enqueues the reconcile that writes the object's status. */
     readonly wakeStatus: () => void;
   };
 }
@@ -54,15 +56,15 @@ export async function carryOut(
     decision.intents.filter((intent) => !isStatus(intent) && !isUnderWay(world, intent)),
     (intent) => noted(intent, write(world, intent, turn)),
   );
-  // What is seen is said also where nothing can be done about it: a clique whose new pods are refused is below its minimum all the same.
-  // But not before the Event that it says was told.
+  // The status is written also where creates are refused: a clique whose new pods are refused is below its minimum all
+  // the same. But not before the Event that the status records as written.
   const saying =
     unsaid ??
     (await inBatches(
       decision.intents.filter((intent) => isStatus(intent) && !isUnderWay(world, intent)),
       (intent) => write(world, intent, turn),
     ));
-  // What goes may be written down in the status: it goes after that, or not now.
+  // Deletes may be recorded in the status: they follow that write, or wait for the next reconcile.
   const removing =
     saying ??
     (await inBatches(await grounded(world, decision.removals, turn), (removal) =>
@@ -85,7 +87,7 @@ function told(world: GangCaches, { key, about }: GangReconcile, done: readonly D
   return reconcileEvents(of, object, done);
 }
 
-/** What a write is to people: nothing, if it is about the turn's own object. */
+/** The Event for a write; none for a write to the reconciled object itself. */
 function deedOf({ type, target }: Intent, { about }: GangReconcile): Omit<Done, "refusal"> | undefined {
   const kind = kindByPlace.get(kindOf(target));
   if (kind === undefined || kind === about?.object.kind) return undefined;
@@ -108,7 +110,7 @@ async function inBatches<T>(
     let first: Refusal | undefined;
     for (const each of running) {
       const refusal = await each;
-      // Who is gone wakes us by going; the others have to be tried again.
+      // The deletion of an object enqueues the key; other refusals have to be retried.
       if (first === undefined || first.reason === "NotFound") first = refusal ?? first;
     }
     if (first !== undefined) return first;
@@ -129,7 +131,7 @@ async function write(world: GangCaches, intent: Intent, turn: GangReconcile): Pr
   return outcome;
 }
 
-/** It is on its way, or done and not shown yet: the watch will wake whom it concerns. */
+/** In flight, or done and not observed yet: the watch will enqueue the keys concerned. */
 function isUnderWay(world: GangCaches, intent: Intent): boolean {
   const state = world.picture.stateOf(intent);
   return state === "sent" || state === "sentAgain" || state === "acknowledged" || state === "settling";
@@ -156,7 +158,7 @@ async function grounded(world: GangCaches, removals: readonly Removal[], turn: G
         atLeast: world.picture.snapshot().kind(kindOf(ground.target)).revision,
         cancel: turn.cancel,
       });
-      // An error is no answer; the next turn asks again.
+      // An error is no answer; the next reconcile reads again.
       if (!fresh.ok) turn.wake();
       isStill = fresh.ok && ground.holds(fresh.value.object);
       holds.set(ground, isStill);
@@ -191,7 +193,7 @@ async function takeAway(
   return outcome;
 }
 
-/** Refusals that stay: where nobody may be told, the rest goes on all the same. */
+/** Permanent refusals: the Event cannot be created, and the reconcile goes on without it. */
 const permanentEventErrors: readonly string[] = ["Forbidden", "Invalid", "Unauthorized", "NotFound"];
 
 async function announceAll(
@@ -208,7 +210,7 @@ async function announceAll(
   return undefined;
 }
 
-/** Writes an Event whose name follows from what it tells: who finds it there has told it already. */
+/** Writes an Event whose name is derived from its content: AlreadyExists means that it is written. */
 async function announce(
   world: GangCaches,
   { name, regarding, type, reason, action, note }: NamedAnnouncement,
@@ -236,8 +238,9 @@ async function announce(
 }
 
 /**
- * Ends what nobody knows the outcome of, of an earlier turn of this key. Names are derived and deletes carry their state, so what is decided
- * again instead can happen once at most; if the old one lands after all, the watch shows it. False: nobody could say.
+ * Resolves intents of unknown outcome of an earlier reconcile of this key. Names are derived and deletes carry their
+ * precondition, so what is decided again instead can happen once at most; if the old write lands after all, the watch
+ * shows it. False: an outcome could not be resolved.
  */
 export async function settleDoubts(world: GangCaches, turn: GangReconcile): Promise<boolean> {
   for (const intent of world.takeDoubts(turn.key)) {

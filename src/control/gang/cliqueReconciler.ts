@@ -1,4 +1,4 @@
-/** The turns of PodCliques: pods, gates, updates, status. */
+/** Reconciles PodCliques: pods, gates, updates, status. */
 import { decideClique } from "../../decide/gang/cliques/decideClique.ts";
 import { tokenSecretName } from "../../decide/gang/names.ts";
 import { groveGroup, labels } from "../../model/gang/keys.ts";

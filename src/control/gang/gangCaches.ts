@@ -95,7 +95,7 @@ export class GangCaches {
   /** Only where this project's scheduler is switched on. */
   readonly podGroups: ObjectCache<PodGroup> | undefined;
   readonly topologies: ObjectCache<Topology> | undefined;
-  /** Has sets looked at again by their own turn. */
+  /** Enqueues sets in their own reconciler. */
   readonly setsAgain = new Channel();
   readonly picture: Picture<Presence>;
   readonly recorder: EventRecorder;
@@ -118,10 +118,10 @@ export class GangCaches {
 
   private readonly kinds: Record<string, PictureKind<Presence>> = {};
   private readonly followed: ObjectCache[] = [];
-  /** Told when an intent has ended that nothing else may tell of. */
+  /** Called when an intent has ended whose end no event may show. */
   private readonly open = new Map<string, () => void>();
   private readonly doubts = new Map<string, readonly Intent[]>();
-  /** By the UID of an object, then by turn: what could not be done for it. */
+  /** By the UID of an object, then by reconcile key: what could not be done for it. */
   private readonly failures = new Map<string, Map<string, readonly ReconcileFailure[]>>();
   /** Names of nodes that pods are bound to and that are known not to exist: deleted before our eyes, or absent by a fresh read. */
   private readonly goneNodes = new Set<string>();
@@ -129,7 +129,7 @@ export class GangCaches {
   constructor(controllers: Controllers, settings: GangSettings) {
     this.controllers = controllers;
     this.settings = settings;
-    // Secrets and the like of others are nobody's business here.
+    // Secrets and the like of other owners are not watched.
     const ours = { labelSelector: `${labels.managedBy}=${managedByValue}` };
     const all = <T extends KubeObject>(place: Resource<T>): ObjectCache<T> => this.follow(controllers.cache(place));
     const own = <T extends KubeObject>(place: Resource<T>): ObjectCache<T> =>
@@ -200,7 +200,7 @@ export class GangCaches {
     return this.controllers.ports.clock.nowMs();
   }
 
-  /** How far each kind has been told: what it does not show up to there had not been made. */
+  /** The observed revision of each kind: a name that is missing there had not been created. */
   absentAt(): AbsentAt {
     const snapshot = this.picture.snapshot();
     return (kind) => snapshot.kind(kindOf(places[kind])).revision;
@@ -269,7 +269,7 @@ export class GangCaches {
     return this.accounts["Secret"]?.get(keyOf(set.metadata.namespace, name)) as Secret | undefined;
   }
 
-  /** What a turn could not do for an object. True if that is news. */
+  /** Records what a reconcile could not do for an object. True if that has changed. */
   noteFailures(uid: string, turnKey: string, failures: readonly ReconcileFailure[]): boolean {
     const ofObject = this.failures.get(uid) ?? new Map<string, readonly ReconcileFailure[]>();
     if (equalFields(ofObject.get(turnKey) ?? [], failures)) return false;
@@ -280,7 +280,7 @@ export class GangCaches {
     return true;
   }
 
-  /** One for each code, whichever turn met it. */
+  /** One for each code, whichever reconcile met it. */
   failuresOf(uid: string): readonly ReconcileFailure[] {
     const byTurn = [...(this.failures.get(uid) ?? [])].sort(([a], [b]) => (a < b ? -1 : 1));
     const byCode = new Map<string, ReconcileFailure>();
@@ -290,12 +290,12 @@ export class GangCaches {
     return [...byCode.values()];
   }
 
-  /** Somebody wants to know when the intent is over. */
+  /** Enqueues the key when the intent ends. */
   expect(id: string, wake: () => void): void {
     this.open.set(id, wake);
   }
 
-  /** An intent of this turn's key whose outcome nobody knows. */
+  /** An intent of this key whose outcome is unknown. */
   doubt(turnKey: string, intent: Intent): void {
     this.doubts.set(turnKey, [...(this.doubts.get(turnKey) ?? []), intent]);
   }

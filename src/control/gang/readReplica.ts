@@ -1,6 +1,7 @@
 /**
- * Before a gang ends: everything about its replica is read again, by consistent reads at or beyond what was decided on, and what has to go is
- * written down on the object that owns the decision. Both carry the state that was read: who came in between makes the record fail.
+ * Before a gang is terminated: everything about its replica is read again, by consistent reads at or beyond what was
+ * decided on, and the cliques to delete are recorded on the object that owns the decision. Both carry the state that
+ * was read: a change in between makes the record conflict.
  */
 
 import { isLostWithNode, type NodeOf } from "../../decide/gang/cliques/lostPods.ts";

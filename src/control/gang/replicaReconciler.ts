@@ -1,4 +1,7 @@
-/** The turns of the replicas of PodCliqueSets: Service, cliques, groups, gangs, and the end of a replica that is broken. */
+/**
+ * Reconciles the replicas of PodCliqueSets: Service, cliques, groups, gangs, and the termination of a replica in
+ * breach.
+ */
 
 import { setReplicaName } from "../../decide/gang/names.ts";
 import { decideReplica } from "../../decide/gang/sets/decideReplica.ts";

@@ -1,4 +1,4 @@
-/** The turns of PodCliqueScalingGroups: members, updates, the end of broken replicas, status. */
+/** Reconciles PodCliqueScalingGroups: members, updates, the termination of replicas in breach, status. */
 import { decideGroup } from "../../decide/gang/groups/decideGroup.ts";
 import { recheckGroupReplica } from "../../decide/gang/termination.ts";
 import { groveGroup } from "../../model/gang/keys.ts";
@@ -63,7 +63,7 @@ export function addGroupReconciler(world: GangCaches): void {
   });
 }
 
-/** Reads everything again, and puts on record what has to go. The record is what the next turn acts on. */
+/** Reads everything again, and records what has to be deleted. The next reconcile acts on the record. */
 async function endReplica(
   world: GangCaches,
   { set, group, index }: { set: PodCliqueSet; group: PodCliqueScalingGroup; index: number },

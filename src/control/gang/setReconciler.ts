@@ -1,4 +1,4 @@
-/** The turns of PodCliqueSets as a whole: account, excess, update, status. */
+/** Reconciles PodCliqueSets as a whole: account, excess, update, status. */
 import { decideSet } from "../../decide/gang/sets/decideSet.ts";
 import { labels } from "../../model/gang/keys.ts";
 import type { PodClique, PodCliqueScalingGroup } from "../../model/gang/types.ts";
@@ -75,7 +75,7 @@ export function addSetReconciler(world: GangCaches): void {
   });
 }
 
-/** Like kindSource, a little later: a set with hundreds of replicas would have a turn for each of their events. */
+/** Like kindSource, with a delay: a set with hundreds of replicas would be reconciled for each of their events. */
 function gathered(cache: ObjectCache, keysOf: (object: KubeObject) => string[], predicate: Predicate): Source {
   return {
     cache,

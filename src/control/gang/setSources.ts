@@ -1,6 +1,6 @@
 /**
- * What of a set wakes its cliques and groups. Most of it concerns all of them; whose turn of an update it is, and whose end is on record,
- * concerns one replica: an update of many replicas would otherwise wake all of them for each.
+ * Which changes of a set enqueue its cliques and groups. Most concern all of them; the replica that is being updated or
+ * terminated concerns one: an update of many replicas would otherwise enqueue all of them for each.
  */
 import type { PodCliqueSet } from "../../model/gang/types.ts";
 import { keyOfObject } from "../../model/intent.ts";
@@ -38,7 +38,7 @@ function whatAllRead({ metadata, spec, status }: PodCliqueSet): unknown {
   ];
 }
 
-/** Replicas whose turn has begun or is over, and those whose end was put on record or taken off it. */
+/** Replicas whose update has begun or ended, and those whose termination was recorded or removed. */
 function turnedReplicas(event: CacheEvent<PodCliqueSet & KubeObject>): number[] {
   if (event.type !== "updated") return [];
   const [before, after] = [whatReplicasRead(event.before), whatReplicasRead(event.object)];

@@ -1,4 +1,4 @@
-/** The turns beside the tree: PodGroups for this project's scheduler, topologies, and the start-up order on simulated nodes. */
+/** Reconcilers beside the tree: PodGroups for kai-scheduler, topologies, and the start-up order on simulated nodes. */
 
 import { decideStart } from "../../decide/gang/cliques/startStep.ts";
 import { decideBinding } from "../../decide/gang/gangs/decideBinding.ts";

@@ -166,7 +166,7 @@ export async function diskPhase(input: DiskPhaseInput): Promise<PhaseResult<Disk
   };
 }
 
-/** Of a phase that broke off: what was not tried is as if somebody had changed it. */
+/** Of a phase that broke off: a write that was not tried counts as one whose row has changed. */
 function settleRest(plan: DiskPlan, outcomes: readonly WriteOutcome[]): Readonly<Record<string, number>> {
   const rest = plan.writes.slice(outcomes.length).map(({ volumeId }) => ({ volumeId, result: "changed" as const }));
   return settleCounters(plan.tally, [...outcomes, ...rest]);
@@ -217,7 +217,7 @@ async function readModifications(
   const grown = matches.volumes.flatMap((match) => {
     if (match.is !== "linked" && match.is !== "ofName") return [];
     const { sizeGb } = match.row;
-    // A size that nobody has noted yet is no resize.
+    // A size that is not recorded yet is no resize.
     return sizeGb !== null && sizeGb !== match.volume.sizeGb ? [match.volume] : [];
   });
   if (grown.length === 0) return new Map();

@@ -130,7 +130,7 @@ function withoutCloud(
   return { cluster, groups: { ok: false, why }, untyped: untyped.length };
 }
 
-/** What is said of groups is said of nodes where there are no groups. */
+/** Where there are no groups, the report names nodes instead. */
 function ofNodesAlone(plan: AvailabilityPlan, untyped: number): AvailabilityPlan {
   const reason = "the cluster has no node of this type";
   return {

@@ -1,4 +1,4 @@
-/** What a run does unless somebody says otherwise. */
+/** The defaults of a run. */
 import { diskRulesDefault } from "../../decide/inventory/planDisks.ts";
 import { snapshotRulesDefault } from "../../decide/inventory/snapshotSets.ts";
 import { trustRulesDefault } from "../../decide/inventory/trustVolumes.ts";

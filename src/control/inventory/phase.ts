@@ -1,4 +1,4 @@
-/** What both phases of a run have in common: how one can end, and what it tells. */
+/** What both phases of a run have in common: how one can end, and what it reports. */
 import type { DriftEvent } from "../../model/inventory/rows.ts";
 import type { RunStatus } from "../../ports/database.ts";
 

@@ -1,6 +1,6 @@
 /**
- * One run of the inventory: take the lock, reconcile both halves, tell what was done, and stop in time. The halves do not
- * wait for each other, and one that fails does not take the other with it.
+ * One run of the inventory: take the lock, reconcile both halves, report what was done, and stop in time. The halves do
+ * not wait for each other, and one that fails does not take the other with it.
  */
 import type { GroupNames } from "../../decide/inventory/assignGroups.ts";
 import type { InventorySnapshot } from "../../decide/inventory/inventorySnapshot.ts";
@@ -180,7 +180,7 @@ async function locked(
     if (why !== undefined) log.error({ runId: run.runId, why }, "the record of the run was not written");
     return report;
   } finally {
-    // A lock whose connection does not answer goes with the connection.
+    // A lock whose connection does not answer is released with the connection.
     await within(clock, limits, run.release());
   }
 }
@@ -233,7 +233,7 @@ async function reconcile(
         })(),
       )
     : undefined;
-  // A phase that is given up goes on in the background, and finds its database closed.
+  // A phase that is given up continues in the background, and finds its database closed.
   const inTime = async <Result>(phase: Promise<Result> | undefined): Promise<Result | undefined> =>
     phase === undefined ? undefined : Promise.race([phase, afterGivingUp(clock, limits)]);
   const [gpuResult, diskResult] = await Promise.all([inTime(gpu), inTime(disks)]);
@@ -299,7 +299,7 @@ const exitCodes: Readonly<Record<RunStatus, number>> = {
   refused: 5,
 };
 
-/** What a person should hear of first. */
+/** Most severe first. */
 const severity: readonly RunStatus[] = ["deadline", "refused", "failed", "partial", "ok"];
 
 function worst(statuses: readonly RunStatus[]): RunStatus {

@@ -6,7 +6,10 @@ export interface Backoff {
   readonly maxMs: number;
 }
 
-/** Doubles with every failure, and adds up to as much again by chance, so that many who failed together do not return together. */
+/**
+ * Doubles with every failure, plus jitter of up to as much again, so that keys that failed together do not retry
+ * together.
+ */
 export function backoffMs({ baseMs, maxMs }: Backoff, failures: number, random: Random): number {
   return spread(exponentialMs({ baseMs, maxMs }, failures), 1, random);
 }

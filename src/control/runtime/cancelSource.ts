@@ -1,6 +1,6 @@
 import type { Cancel } from "../../ports/cancel.ts";
 
-/** The other end of a Cancel: who holds it decides when somebody gives up. Callbacks run in the order they came. */
+/** The other end of a Cancel: its holder decides when to give up. Callbacks run in the order they were added. */
 export class CancelSource implements Cancel {
   private callbacks: (() => void)[] = [];
   private isCancelled = false;

@@ -18,8 +18,9 @@ export interface Committed {
 }
 
 /**
- * Carries out what was decided from the picture. All of it counts before the first write leaves, so that whoever decides
- * while these are on their way sees them; then the writes leave one after the other, and what came of each is noted before the next.
+ * Carries out what was decided from the picture. All intents count before the first write is sent, so that a decision
+ * taken meanwhile sees them; then the writes are sent one after the other, and the outcome of each is recorded before
+ * the next.
  */
 export async function commit<V>(
   picture: Picture<V>,
@@ -59,7 +60,7 @@ async function send<V>(
   intent: Intent,
   options: ApplyOptions,
 ): Promise<Outcome<Written>> {
-  // Another turn may be sending the same, or the watch has shown that the object is another one by now.
+  // Another reconcile may be sending the same, or the watch has shown that the object has changed.
   const attempt = picture.send(intent);
   if (attempt === undefined) return movedOn(intent);
   let outcome: Outcome<Written> = refused("Unknown", "the call ended by a mistake of ours");

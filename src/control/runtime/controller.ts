@@ -17,7 +17,7 @@ export interface ControllerOptions {
   readonly retries?: RetryBudget;
 }
 
-/** Sources, a queue and a loop: keys come in, turns come out. */
+/** Sources, a queue and a loop: events in, reconciles out. */
 export class Controller {
   readonly name: string;
   readonly queue: WorkQueue;
@@ -33,12 +33,12 @@ export class Controller {
     this.loop = new Loop({ ...rest, ...ports, name, queue: this.queue });
   }
 
-  /** The caches that must have told everything before a turn may begin. */
+  /** The caches that must have synced before the first reconcile. */
   get caches(): readonly ObjectCache[] {
     return this.sources.flatMap(({ cache }) => (cache === undefined ? [] : [cache]));
   }
 
-  /** Keys are collected from here on, also by who does not lead. */
+  /** Keys are collected from here on, by followers too. */
   startSources(): void {
     this.stopSources = this.sources.map((source) => source.start(this.queue));
   }

@@ -216,7 +216,7 @@ describe("two controllers in two processes", () => {
     expect(one?.kube.openWatches).toBe(2);
   });
 
-  test("keep of a kind only what somebody reads, where that is said", async () => {
+  test("keep only the fields that a kind's transform returns", async () => {
     const api = await TestApi.start();
     await api.create("/namespaces", namespaceNamed("a"));
     await api.create(kind, configMapNamed("a/x"));
@@ -237,7 +237,7 @@ describe("two controllers in two processes", () => {
     await controllers.stop();
   });
 
-  test("an unchanged world costs no turn and no write", async () => {
+  test("an unchanged cluster costs no reconcile and no write", async () => {
     const { processes, pass, wish, writes } = await newWorld(["one"]);
     const [one] = processes;
     for (let n = 0; n < 5; n++) await wish(`x${n}`, "1");

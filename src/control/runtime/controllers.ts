@@ -25,30 +25,31 @@ export interface ControlPorts {
 }
 
 export interface ControllersOptions {
-  /** Who owns the fields that are written. */
+  /** The manager of the written fields. */
   readonly fieldManager: string;
   /** Only one of many processes acts; without it this one always does. */
   readonly lease?: Pick<LeaseOptions, "namespace" | "name" | "identity" | "times"> & {
     /** A connection of its own: renewals must not wait behind the writes that they allow. */
     readonly kube?: KubeApi;
   };
-  /** How long running turns may take to end when everything stops. */
+  /** How long running reconciles may take to end at a stop. */
   readonly graceMs?: number;
-  /** For tests: whoever writes to a shared object throws. */
+  /** For tests: a write to a shared object throws. */
   readonly freeze?: boolean;
-  /** What is dropped of the objects of a kind, by its name as `kindOf` has it, unless who asks for a cache says otherwise. */
+  /** Transforms by resource key, unless the caller of `cache` gives another. */
   readonly transforms?: Readonly<Record<string, (object: KubeObject) => KubeObject>>;
 }
 
 export type CacheOptions<T extends KubeObject> = Pick<ObjectCacheOptions<T>, "transform" | "resyncMs">;
 
 const defaultGraceMs = 30_000;
-/** After this long somebody should know that a kind cannot be listed. */
+/** After this long a kind that cannot be listed is reported. */
 const slowSyncMs = 120_000;
 
 /**
- * The controllers of one process and what they share. They start in order (caches, the wait until all are whole, the lease, turns) and stop in the
- * reverse one. Caches are kept warm by who does not lead, so that a new leader begins at once.
+ * The controllers of one process and what they share. They start in order (caches, the wait until all have synced, the
+ * lease, reconciles) and stop in the reverse one. Followers keep their caches warm, so that a new leader begins at
+ * once.
  */
 export class Controllers {
   /** For decisions: every write is refused unless we lead. */
@@ -67,7 +68,7 @@ export class Controllers {
   private readonly caches = new Map<string, ObjectCache>();
   private readonly controllers: Controller[] = [];
   private phase: "new" | "syncing" | "synced" | "stopping" | "stopped" = "new";
-  /** Since when we lead, while turns of an earlier epoch may still be ending. */
+  /** Since when we lead, while reconciles of an earlier epoch may still be ending. */
   private pausing: Promise<void> = Promise.resolve();
   private isLeading = false;
 
@@ -89,7 +90,10 @@ export class Controllers {
     });
   }
 
-  /** The cache of a selection of a kind; one for all who ask for the same. Options are those of who asked first. */
+  /**
+   * The cache of a selection of a kind; one for all callers with the same selection. The options of the first caller
+   * count.
+   */
   cache<T extends KubeObject>(
     resource: Resource<T>,
     selection: Selection = {},
@@ -124,7 +128,7 @@ export class Controllers {
     return cache as ObjectCache<T>;
   }
 
-  /** Every cache that somebody has asked for, in the order of their keys. */
+  /** Every cache that a controller uses, in the order of their keys. */
   allCaches(): readonly ObjectCache[] {
     return this.sortedCaches();
   }
@@ -146,8 +150,8 @@ export class Controllers {
   }
 
   /**
-   * Resolves true when the caches are whole and turns may begin (or the lease is waited for), false if it was stopped before.
-   * `prepare` runs between the two: what it makes is there before the first turn.
+   * Resolves true when the caches have synced and reconciles may begin (or the lease is waited for), false if it was
+   * stopped before. `prepare` runs between the two: the objects that it creates exist before the first reconcile.
    */
   async start(prepare: () => Promise<void> = async () => {}): Promise<boolean> {
     this.phase = "syncing";
@@ -174,7 +178,7 @@ export class Controllers {
     return true;
   }
 
-  /** Turns end, then the lease is given back, then the watches close. */
+  /** Reconciles end, then the lease is released, then the watches close. */
   async stop(): Promise<void> {
     if (this.phase === "stopping" || this.phase === "stopped") return;
     this.phase = "stopping";
@@ -203,10 +207,10 @@ export class Controllers {
     this.turnOrPause();
   }
 
-  /** Turns are taken by who leads and can believe what it sees. */
+  /** Only a leader whose caches are current reconciles. */
   private turnOrPause(): void {
     if (this.mayReconcile()) {
-      // Turns of an earlier epoch end first: they were told to give up, and their writes are refused.
+      // Reconciles of an earlier epoch end first: they were cancelled, and their writes are refused.
       void this.pausing.then(() => {
         if (this.mayReconcile()) for (const controller of this.controllers) controller.resume();
       });

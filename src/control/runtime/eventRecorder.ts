@@ -7,7 +7,7 @@ import type { KubeApi, ObjectRef } from "../../ports/kubeApi.ts";
 import type { Log } from "../../ports/log.ts";
 import type { Metrics } from "../../ports/metrics.ts";
 
-/** What happened to an object, for the person who asks `kubectl describe`. */
+/** What happened to an object, for `kubectl describe`. */
 export interface EventNote {
   readonly type: "Normal" | "Warning";
   /** One word in CamelCase: why. */
@@ -42,9 +42,9 @@ const refreshMs = 60_000;
 const burst = 25;
 const refillMs = 300_000;
 const seriesMax = 4096;
-/** Telling does not crowd out what there is to tell of. */
+/** Events must not crowd out the writes that they report. */
 const writesAtOnce = 16;
-/** An API that takes them more slowly than they happen does not hear of the oldest. */
+/** Where the API is slower than the events, the oldest are dropped. */
 const waitingMax = 4096;
 
 interface Series {
@@ -67,8 +67,8 @@ interface Allowance {
 }
 
 /**
- * Writes Events. The same thing happening again to the same object becomes one Event with a count, and an object that has
- * too many is silent for a while. Telling is best effort: nobody waits for it, and a lost Event is a lost Event.
+ * Writes Events. The same event on the same object again becomes one Event with a count, and an object with too many
+ * Events is silent for a while. Best effort: no reconcile waits for it, and a lost Event stays lost.
  */
 export class EventRecorder {
   private readonly options: EventRecorderOptions;
@@ -144,7 +144,9 @@ export class EventRecorder {
     return tokens > 0;
   }
 
-  /** Who may say as much again as at first need not be known: a cluster has more objects in a day than in a minute. */
+  /**
+   * An object whose budget is full again need not be remembered: a cluster has more objects in a day than in a minute.
+   */
   private forgetRested(nowMs: number): void {
     for (const [uid, { tokens, sinceMs }] of this.allowances) {
       if (tokens + Math.floor((nowMs - sinceMs) / refillMs) < burst) return;
@@ -152,7 +154,7 @@ export class EventRecorder {
     }
   }
 
-  /** One that is forgotten may be noisy again at once; forgetting all of them would let everybody. */
+  /** Forgetting one lets that object write Events again at once; forgetting all would let every object. */
   private forgetQuietest(): void {
     const [quietest] = this.allowances.keys();
     if (quietest !== undefined) this.allowances.delete(quietest);
@@ -269,7 +271,7 @@ function eventName({ regarding, note, firstMs }: Series): string {
   return `${name.slice(0, 230)}.${digest}`;
 }
 
-/** FNV-1a, twice with different beginnings: 64 bits are enough to tell the Events of one object apart. */
+/** FNV-1a, twice with different seeds: 64 bits are enough to distinguish the Events of one object. */
 function digestOf(text: string): string {
   let low = 0x811c9dc5;
   let high = 0x01000193;

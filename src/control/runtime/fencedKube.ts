@@ -6,7 +6,7 @@ import type { Epoch, Lease } from "./lease.ts";
 /** On objects that are applied: the epoch of the leader that applied them. */
 export const epochAnnotation = "muster.dev/epoch";
 
-/** The API refuses longer names of who owns fields. */
+/** The API refuses longer field managers. */
 const fieldManagerLengthMax = 128;
 
 /**

@@ -6,7 +6,10 @@ export interface HealthReport {
   readonly checks: readonly { readonly name: string; readonly problem: string | undefined }[];
 }
 
-/** Whether we should be restarted (health), and whether we can do our work (readiness). State only; somebody else serves it. */
+/**
+ * Whether the process should be restarted (health), and whether it can do its work (readiness). State only; the command
+ * serves it.
+ */
 export class Health {
   private readonly checks = new Map<string, HealthCheck>();
 

@@ -70,7 +70,7 @@ describe("a lease", () => {
     expect(history).toEqual(["a leads in 0", "b leads in 1"]);
   });
 
-  test("a leader that cannot renew stops writing after 10 s, before anybody follows", async () => {
+  test("a leader that cannot renew stops writing after 10 s, before a follower takes over", async () => {
     const { candidates, pass, proven, history } = await started(["a", "b"]);
     for (const { start } of candidates) start();
     await pass(5000);
@@ -80,10 +80,10 @@ describe("a lease", () => {
     for (let tenth = 0; tenth < 300; tenth++) {
       await pass(100);
       expect(proven().length).toBeLessThanOrEqual(1);
-      const now = proven()[0] ?? "nobody";
+      const now = proven()[0] ?? "none";
       if (led.at(-1) !== now) led.push(now);
     }
-    expect(led).toEqual(["a", "nobody", "b"]);
+    expect(led).toEqual(["a", "none", "b"]);
     expect(history).toEqual(["a leads in 0", "a lost it", "b leads in 1"]);
   });
 
@@ -222,7 +222,7 @@ describe("a lease", () => {
     expect(led.filter((who) => who === "a").length).toBeLessThanOrEqual(75);
   });
 
-  test("that somebody else wrote to is looked at again, and stays ours", async () => {
+  test("that another client wrote to is read again, and stays ours", async () => {
     const { candidates, pass, api, history, proven } = await started(["a"]);
     candidates[0]?.start();
     await pass(5000);

@@ -36,7 +36,7 @@ export interface LeaseOptions {
   readonly metrics: Metrics;
   readonly namespace: string;
   readonly name: string;
-  /** Who we are. Unique among all that run now; a restarted process may keep it. */
+  /** Our identity. Unique among all running processes; a restarted process may keep it. */
   readonly identity: string;
   readonly times?: Partial<LeaseTimes>;
 }
@@ -58,21 +58,21 @@ interface LeaseSpec {
 }
 
 /**
- * One leader at a time, by a Lease object. Two clocks that disagree must not make two leaders, so nobody compares a time that
- * somebody else wrote:
+ * One leader at a time, by a Lease object. Two clocks that disagree must not make two leaders, so no candidate compares
+ * a time that another one wrote:
  *
  *   leader                                   follower
  *   t0  before the request: 10 s begin
  *   t1  renewed at the server                t2  sees the renewal: 15 s begin
  *   t0 + 10 s  stops writing                 t2 + 15 s  takes over
  *
- * t0 comes before t2, so a leader that hears nothing has stopped five seconds before anybody may follow. Both spans are
- * timers, which a step of the wall clock does not move. A paused process runs its timers late, so before it writes the leader asks
- * two clocks as well and believes the one that has gone further: the monotonic one, which nobody can set back, and the
- * wall clock, which alone goes on while the machine sleeps.
+ * t0 comes before t2, so a leader without an answer has stopped five seconds before a follower may take over. Both
+ * spans are timers, which a step of the wall clock does not move. A paused process runs its timers late, so before each
+ * write the leader reads two clocks as well and believes the one that has advanced further: the monotonic one, which
+ * cannot be set back, and the wall clock, which alone advances while the machine sleeps.
  *
- * One thing is not covered: who has never seen the Lease makes it and leads at once. Nobody but us may delete it while
- * somebody leads.
+ * One case is not covered: a candidate that has never seen the Lease creates it and leads at once. So the Lease must
+ * not be deleted while a process leads.
  */
 export class Lease {
   private readonly options: LeaseOptions;
@@ -84,9 +84,9 @@ export class Lease {
   private takenRevision: Revision | undefined;
   /** The Lease as we last saw or wrote it; undefined when a request left that unclear. */
   private seen: KubeObject | undefined;
-  /** The last state of somebody else's Lease that we saw change, and whether it has run out since. */
+  /** The last state of another holder's Lease that we saw change, and whether it has expired since. */
   private watched = { resourceVersion: "", isExpired: false, stopTimer: (): void => {} };
-  /** Of all epochs that we have seen: a Lease that was deleted and made again does not begin at nought. */
+  /** Of all epochs that we have seen: a Lease that was deleted and created again does not begin at zero. */
   private highestNumber = -1;
   private proof: Proof | undefined;
   private request: CancelSource | undefined;
@@ -113,7 +113,10 @@ export class Lease {
     return this.current === undefined ? undefined : this.takenRevision;
   }
 
-  /** Whether we can prove, by our own clock alone, that nobody else leads. A write may leave only while this holds. */
+  /**
+   * Whether this process can prove, by its own clocks alone, that it is the only leader. A write may be sent only while
+   * this holds.
+   */
   get isProven(): boolean {
     const { proof } = this;
     if (this.state !== "leading" || proof === undefined || proof.isOver) return false;
@@ -163,7 +166,7 @@ export class Lease {
     const found = await this.call((cancel) => this.options.kube.get(this.ref, { cancel }));
     if (this.state !== "following") return;
     if (!found.ok) {
-      // Deleted under a leader, who may believe in it for a while yet: it counts as not renewed.
+      // Deleted under a leader, which may believe in it for a while yet: it counts as not renewed.
       const isFree = this.watched.resourceVersion === "" || this.watched.isExpired;
       if (found.reason === "NotFound" && isFree) await this.take(undefined);
       return;
@@ -172,17 +175,18 @@ export class Lease {
     const { holderIdentity = "", leaseDurationSeconds, leaseTransitions } = specOf(lease);
     this.observe(lease.metadata.resourceVersion, (leaseDurationSeconds ?? 0) * 1000);
     this.highestNumber = Math.max(this.highestNumber, leaseTransitions ?? -1);
-    // If it is ours and we do not lead, nobody does: a request of ours landed unheard, or an earlier life of ours had it.
+    // A Lease that names us while we do not lead is free: a request of ours landed without an answer, or an earlier
+    // process with our identity held it.
     const isFree = holderIdentity === "" || holderIdentity === this.options.identity;
     if (isFree || this.watched.isExpired) await this.take(lease);
   }
 
-  /** Whoever renews changes the object. How long it stays unchanged is measured by our timer alone. */
+  /** A renewal changes the object. How long it stays unchanged is measured by our timer alone. */
   private observe(resourceVersion: string, durationMs: number): void {
     if (this.watched.resourceVersion === resourceVersion) return;
     this.watched.stopTimer();
     const watched = { resourceVersion, isExpired: false, stopTimer: (): void => {} };
-    // Our own clock, and a timer: a step of either machine's wall clock makes nobody leader.
+    // Our own clock, and a timer: a step of either machine's wall clock makes no leader.
     watched.stopTimer = this.options.clock.after(durationMs, () => {
       watched.isExpired = true;
     });
@@ -193,7 +197,7 @@ export class Lease {
     const { identity, namespace, name, kube, log, metrics } = this.options;
     const time = this.now();
     const before = lease === undefined ? {} : specOf(lease);
-    // Every taking is a new epoch, also by who held it before: its earlier self may still have writes on the way.
+    // Every take-over is a new epoch, also by the previous holder: its earlier process may still have writes in flight.
     const number = Math.max(before.leaseTransitions ?? -1, this.highestNumber) + 1;
     const spec = {
       ...before,
@@ -213,7 +217,7 @@ export class Lease {
     });
     if (!outcome.ok || this.state !== "following" || proof.isOver) {
       proof.stopTimer();
-      // Somebody was first. Should it be gone when we look, it was deleted under them.
+      // Another candidate was first. If the Lease is gone at the next read, it was deleted while held.
       if (!outcome.ok && outcome.reason === "AlreadyExists") this.observe("taken", this.times.durationMs);
       return;
     }
@@ -243,7 +247,7 @@ export class Lease {
     const outcome = await this.call((cancel) => applyIntent(kube, renewed, { cancel }));
     if (!outcome.ok || this.state !== "leading" || proof.isOver) {
       proof.stopTimer();
-      // Somebody wrote to it, or our own write may have landed: look before the next try.
+      // Another candidate wrote to it, or our own write may have landed: read it before the next try.
       this.seen = undefined;
       return;
     }

@@ -7,11 +7,11 @@ import type { Metrics } from "../../ports/metrics.ts";
 import { CancelSource } from "./cancelSource.ts";
 import type { WorkQueue } from "./workQueue.ts";
 
-/** One turn of the crank for one key: look, decide, act, and learn what came of it. */
+/** One reconcile of one key: read, decide, write, and record the outcome. */
 export type Reconcile = (key: string, turn: ReconcileContext) => Promise<ReconcileResult> | ReconcileResult;
 
 export interface ReconcileContext {
-  /** Cancelled when the turn has taken too long, or everything stops. Hand it to every call. */
+  /** Cancelled when the reconcile has taken too long, or at a stop. Pass it to every call. */
   readonly cancel: Cancel;
   /** How often this key has failed in a row. */
   readonly failures: number;
@@ -24,7 +24,7 @@ export type ReconcileResult =
   | { readonly requeueAfterMs: number }
   /** Not done: again, later with every failure. */
   | { readonly again: string; readonly atLeastMs?: number }
-  /** Trying again changes nothing until somebody changes the object. */
+  /** A retry changes nothing until the object changes. */
   | { readonly giveUp: string };
 
 export interface LoopOptions {
@@ -34,17 +34,17 @@ export interface LoopOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
-  /** How many keys may have their turn at once. */
+  /** How many keys may be reconciled at once. */
   readonly concurrency?: number;
-  /** After this long a turn is told to give up. */
+  /** After this long a reconcile is cancelled. */
   readonly deadlineMs?: number;
 }
 
 const defaultDeadlineMs = 120_000;
-/** How long a turn that is told to give up may take to do so, when everything stops. */
+/** How long a cancelled reconcile may take to end, at a stop. */
 const cancelGraceMs = 5_000;
 
-/** Gives turns to the keys of a queue. It can be paused, as a follower is, and goes on where it was. */
+/** Reconciles the keys of a queue. It can be paused, as in a follower, and resumes where it was. */
 export class Loop {
   private readonly options: LoopOptions;
   private readonly concurrency: number;
@@ -64,7 +64,7 @@ export class Loop {
     this.pumpSoon();
   }
 
-  /** No new turn begins. Resolves when the last running one has ended; after the grace they are told to give up. */
+  /** No new reconcile begins. Resolves when the last running one has ended; after the grace they are cancelled. */
   pause(graceMs = 0): Promise<void> {
     this.isOpen = false;
     if (this.running.size === 0) return Promise.resolve();
@@ -78,7 +78,10 @@ export class Loop {
     });
   }
 
-  /** The same for good: a turn that does not give up when it is told to is left behind. Who leads is asked before each of its writes. */
+  /**
+   * The same for good: a reconcile that does not end after it was cancelled is left behind. The lease is checked before
+   * each of its writes.
+   */
   async stop(graceMs = 0): Promise<void> {
     const { clock, log, name } = this.options;
     const ended = this.pause(graceMs);
@@ -106,7 +109,9 @@ export class Loop {
     return this.running.size > 0;
   }
 
-  /** A key becomes ready while a watch tells its news; a turn begins when all who listen have been told. */
+  /**
+   * A key becomes ready while a watch event is delivered; its reconcile begins when all handlers have had the event.
+   */
   private pumpSoon(): void {
     if (!this.isOpen || this.isPumping) return;
     this.isPumping = true;
@@ -127,7 +132,10 @@ export class Loop {
     }
   }
 
-  /** Never rejects. A turn that does not end keeps its key and its place: two turns of one key would be worse. */
+  /**
+   * Never rejects. A reconcile that does not end keeps its key and its worker: two reconciles of one key would be
+   * worse.
+   */
   private async turn(key: string, cancel: CancelSource): Promise<void> {
     const { name, queue, clock, metrics, log, reconcile, deadlineMs = defaultDeadlineMs } = this.options;
     const startedMs = clock.monotonicMs();
@@ -154,7 +162,7 @@ export class Loop {
     this.pump();
   }
 
-  /** We are wrong: this turn is over, and the next one begins with a fresh look. */
+  /** A bug: this reconcile is over, and the next one begins with a fresh read. */
   private mistake(key: string, error: unknown): ReconcileResult {
     const { name, log, metrics } = this.options;
     const kind = error instanceof AssertionFailure ? "assertion" : "exception";
@@ -183,17 +191,17 @@ export class Loop {
 
 const fencedMs = 500;
 
-/** What a refused write usually means for the turn it was part of. */
+/** What a refused write usually means for its reconcile. */
 export function reconcileResultOf(refusal: Refusal): ReconcileResult {
   switch (refusal.reason) {
     case "NotFound":
-      // It left while we were deciding. If it is somebody else that is missing, its coming will wake us.
+      // It was deleted while we were deciding. If another object is missing, its creation enqueues the key.
       return undefined;
     case "Invalid":
       return { giveUp: refusal.message };
     case "Fenced":
-      // Nobody's failure: the lease is renewed or lost within seconds. If this counted as one, a key that met it a dozen
-      // times would wait for minutes after we lead again.
+      // Not a failure: the lease is renewed or lost within seconds. Counted as one, a key that met it a dozen times
+      // would back off for minutes after we lead again.
       return { requeueAfterMs: fencedMs };
     case "Conflict":
     case "AlreadyExists":

@@ -21,7 +21,7 @@ function boundsOf(name: string): readonly number[] {
   return name.endsWith("_milliseconds") ? millisecondBounds : secondBounds;
 }
 
-/** Metrics in memory: for tests, for the simulator, and as text for whoever serves `/metrics`. */
+/** Metrics in memory: for tests, for the simulator, and as text for the server of `/metrics`. */
 export class MetricsBook implements Metrics {
   private readonly counters = new Map<string, number>();
   private readonly gauges = new Map<string, number>();

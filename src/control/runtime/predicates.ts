@@ -3,8 +3,8 @@ import type { KubeObject } from "../../model/objects/object.ts";
 import type { CacheEvent } from "../cache/objectCache.ts";
 
 /**
- * Whether an event is worth a turn. Additions and deletions always are; an update only if what the controller reads has
- * changed.
+ * Whether an event is worth a reconcile. Additions and deletions always are; an update only if what the controller
+ * reads has changed.
  */
 export type Predicate<T extends KubeObject = KubeObject> = (event: CacheEvent<T>) => boolean;
 
@@ -15,7 +15,7 @@ export const generationChanged: Predicate = onUpdate(
     before.metadata.deletionTimestamp !== object.metadata.deletionTimestamp,
 );
 
-/** Anything has changed: passes over what is only told again. */
+/** Any change of the resourceVersion: skips resyncs. */
 export const revisionChanged: Predicate = onUpdate(
   (before, object) => before.metadata.resourceVersion !== object.metadata.resourceVersion,
 );

@@ -144,7 +144,7 @@ describe("whose turn it is", () => {
     expect([...nodeOf(update(onNode("n1"), onNode("n2")))]).toEqual(["n1", "n2"]);
   });
 
-  test("of what was pushed, also before anybody listened", () => {
+  test("of pushed keys, also of those pushed before the start", () => {
     const channel = new Channel();
     channel.push("b");
     channel.push("a");

@@ -11,14 +11,14 @@ import { lowPriority, type WorkQueue } from "./workQueue.ts";
 export interface Source {
   /** Begins to add keys; the returned function ends it. */
   start(queue: Pick<WorkQueue, "add" | "addAfter">): () => void;
-  /** Present where workers must wait until it has told everything that exists. */
+  /** Present where workers must wait until this cache has synced. */
   readonly cache?: ObjectCache;
 }
 
 /** The keys that an event is about. */
 export type KeysOf<T extends KubeObject = KubeObject> = (event: CacheEvent<T>) => Iterable<string>;
 
-/** Changes of a kind. What was there before goes last. */
+/** Changes of a kind. Objects of the first list have low priority. */
 export function kindSource<T extends KubeObject>(
   cache: ObjectCache<T>,
   keysOf: KeysOf<T>,
@@ -35,7 +35,7 @@ export function kindSource<T extends KubeObject>(
   };
 }
 
-/** Whatever somebody pushes: a webhook, another controller. What is pushed before the start waits for it. */
+/** Keys that code pushes: a webhook, another controller. Keys pushed before the start wait for it. */
 export class Channel implements Source {
   private readonly early = new Set<string>();
   private queue: Pick<WorkQueue, "add"> | undefined;
@@ -82,8 +82,8 @@ export function forObject(): KeysOf {
 }
 
 /**
- * The owner of the object, and on an update the former owner too. By default only the one that controls it. The key is that of a
- * namesake if the owner was deleted and made again: who reconciles compares UIDs.
+ * The owner of the object, and on an update the former owner too. By default only the controller. If the owner was
+ * deleted and created again, the key is the new object's: the reconcile compares UIDs.
  */
 export function forOwner(owner: { group: string; kind: string }, options: { isAnyOwner?: boolean } = {}): KeysOf {
   const ownersOf = ({ metadata }: KubeObject): string[] =>

@@ -59,7 +59,7 @@ describe("a work queue", () => {
     expect(drain()).toEqual(["a", "b"]);
   });
 
-  test("starves nobody: every tenth turn goes to who has waited longest", () => {
+  test("starves no key: every tenth slot goes to the key that has waited longest", () => {
     const { queue } = newQueue();
     queue.add("patient", { priority: lowPriority });
     const order: string[] = [];

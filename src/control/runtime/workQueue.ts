@@ -12,7 +12,7 @@ export interface WorkQueueOptions {
   readonly backoff?: Backoff;
   /** Of all keys together; no bound unless given. */
   readonly retries?: RetryBudget;
-  /** Every so many turns the oldest key goes first, whatever its priority. */
+  /** Every so many slots the oldest key is first, whatever its priority. */
   readonly fairEvery?: number;
 }
 
@@ -23,11 +23,11 @@ export interface RetryBudget {
 }
 
 export interface AddOptions {
-  /** Higher goes first. */
+  /** Higher is first. */
   readonly priority?: number;
 }
 
-/** For what was there before we looked: what happens now goes first. */
+/** For objects of the first list: changes are first. */
 export const lowPriority = -100;
 
 const defaultBackoff: Backoff = { baseMs: 5, maxMs: 1_000_000 };
@@ -48,9 +48,9 @@ interface Delayed {
 }
 
 /**
- * Keys that want a turn. A key is in it once, however often it was added; while it has its turn it is not given out again, and
- * what was added meanwhile is given out after. Higher priority first, then first come, and every tenth turn
- * goes to who has waited longest, so that a flood of urgent keys starves nobody.
+ * Keys to reconcile. A key is in it once, however often it was added; while it is being reconciled it is not given out
+ * again, and a key added meanwhile is given out after. Higher priority first, then first come, and every tenth slot
+ * goes to the key that has waited longest, so that a flood of urgent keys starves no other.
  */
 export class WorkQueue {
   private readonly clock: Clock;
@@ -62,7 +62,7 @@ export class WorkQueue {
   private readonly urgent = new Heap<Ready>(moreUrgent);
   private readonly oldest = new Heap<Ready>((a, b) => a.order - b.order);
   private readonly delayed = new Map<string, Delayed>();
-  /** Keys that have their turn, and the priority they were added with meanwhile. */
+  /** Keys that are being reconciled, and the priority they were added with meanwhile. */
   private readonly active = new Map<string, { again: number | undefined }>();
   private readonly failureCounts = new Map<string, number>();
   private readonly retries: RetryBudget | undefined;
@@ -91,7 +91,7 @@ export class WorkQueue {
     return this.ready.size;
   }
 
-  /** Whether nothing is ready, waiting for its time, or having its turn. */
+  /** Whether no key is ready, delayed or being reconciled. */
   get isIdle(): boolean {
     return this.ready.size === 0 && this.delayed.size === 0 && this.active.size === 0;
   }
@@ -156,7 +156,7 @@ export class WorkQueue {
     return this.failureCounts.get(key) ?? 0;
   }
 
-  /** The key whose turn it is. It must be given back with `done`. */
+  /** The next key. It must be given back with `done`. */
   next(): string | undefined {
     if (this.isClosed) return undefined;
     const isFair = this.turns % this.fairEvery === this.fairEvery - 1;

@@ -1,6 +1,6 @@
 /**
- * May we write to this cluster? A proof makes nodes and pods and deletes them again; on somebody's real cluster that would be an
- * accident. Two things must be true: the target was named, and it has simulated nodes.
+ * May verify write to this cluster? A proof creates nodes and pods and deletes them again; on a production cluster that
+ * would be an accident. Two things must be true: the target was named, and it has simulated nodes.
  */
 
 import { builtin } from "../../model/resources.generated.ts";

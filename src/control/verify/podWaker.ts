@@ -1,6 +1,6 @@
 /**
- * Wakes who waits for pods, so that a wait ends when there is something to see and not when an interval is over. It only says that
- * a look is worth while: what is told comes from the snapshot that follows.
+ * Ends a wait for pods when a pod has changed and not when an interval is over. It only signals that a snapshot is
+ * worth while: the verdict comes from the snapshot that follows.
  */
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { builtin } from "../../model/resources.generated.ts";

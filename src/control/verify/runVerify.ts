@@ -20,13 +20,13 @@ import { type Taken, type TakeOptions, takeSnapshot, withKind } from "./takeSnap
 export interface VerifyPorts {
   readonly kube: KubeApi;
   readonly clock: Clock;
-  /** Only goes forwards, whatever happens to the clock on the wall. */
+  /** Monotonic, whatever happens to the wall clock. */
   readonly monotonicMs: () => number;
 }
 
 export interface RunOptions {
   readonly cluster: string;
-  /** Somebody may interrupt; `interrupted` then says by what. */
+  /** May be cancelled by a signal; `interrupted` then names it. */
   readonly cancel?: Cancel;
   readonly interrupted?: () => { readonly message: string; readonly exitCode: number };
   /** When the window began, by the monotonic clock: what was spent on finding the cluster is part of it. */
@@ -36,7 +36,7 @@ export interface RunOptions {
    * report with it. A single call has its own limit, which is the client's.
    */
   readonly overrunMs?: number;
-  /** Told of every look that was not the last. */
+  /** Called for every attempt that was not the last. */
   readonly attempt?: (line: AttemptLine) => void;
 }
 

@@ -29,7 +29,9 @@ export type Taken =
   | { readonly ok: true; readonly snapshot: ClusterSnapshot }
   | { readonly ok: false; readonly kind: KindName; readonly refusal: Refusal };
 
-/** The past may be forgotten while we read. After this many new beginnings kinds are taken as they come, and it is said. */
+/**
+ * History may be compacted while we read. After this many restarts kinds are read as they are, and the result says so.
+ */
 const roundsMax = 3;
 
 /** Large enough for one page in most clusters, small enough for an API server to build in one piece. */
@@ -134,7 +136,7 @@ async function listWhole(
     const page: Outcome<KubeList> = await kube.list(ref, { ...limits, continueToken: token });
     if (!page.ok) return page;
     answered?.();
-    // A server that goes on with another revision has lost the list; two halves of two moments are no list.
+    // A server that continues with another revision has lost the list; two halves of two moments are no list.
     if (page.value.revision !== at) return refused("Expired", `the list went on at revision ${page.value.revision}`);
     for (const item of page.value.items) objects.push(item);
     token = page.value.continueToken;

@@ -3,7 +3,7 @@ import type { AdmissionHook, AdmissionLookup, HookResource } from "../../model/o
 import type { ObjectCache } from "../cache/objectCache.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 
-/** What hooks look up, from caches of the kinds that they said they read. They may lag behind the server. */
+/** What hooks look up, from caches of the kinds that they declare. They may lag behind the server. */
 export function cachedLookup(controllers: Controllers, hooks: readonly AdmissionHook[]): AdmissionLookup {
   const caches = new Map<string, ObjectCache>();
   for (const resource of hooks.flatMap(({ reads = [] }) => reads)) {

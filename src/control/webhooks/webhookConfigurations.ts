@@ -24,8 +24,8 @@ export function pathOf(hook: AdmissionHook): string {
 }
 
 /**
- * What tells an API server to ask the hooks of these components: one object for each component and type. Every field that a server would
- * fill in is written out, so that what was stored can be compared with what is wanted.
+ * The webhook configurations of these components: one object for each component and type. Every field that a server
+ * would default is written out, so that the stored object can be compared with the wanted one.
  */
 export function webhookConfigurations(components: readonly Component[], place: WebhookPlace): NewObject[] {
   return components.flatMap(({ name, hooks = [] }) =>
@@ -46,7 +46,7 @@ function webhookOf(hook: AdmissionHook, { client, authority, ownNamespace }: Web
   const path = pathOf(hook);
   const address = "url" in client ? { url: `${client.url}${path}` } : { service: { ...client.service, path } };
   const notAsked = { key: "kubernetes.io/metadata.name", operator: "NotIn", values: ["kube-system", ownNamespace] };
-  // A rule of the control plane about its own kinds holds everywhere; pods are made by everybody.
+  // A rule about our own kinds applies in every namespace; pods are created by every component of a cluster.
   const namespaceSelector = group === "" && plural === "pods" ? { matchExpressions: [notAsked] } : {};
   return {
     name: hook.name,

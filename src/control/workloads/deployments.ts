@@ -16,7 +16,7 @@ import { addOwnerController, type Told } from "./ownerReconciler.ts";
 import { dependentSource, isTelling, normal, warning } from "./podOwner.ts";
 import type { WorkloadCaches } from "./workloadCaches.ts";
 
-/** Turns Deployments into ReplicaSets. */
+/** Reconciles Deployments into ReplicaSets. */
 export function addDeployments(controllers: Controllers, room: WorkloadCaches): void {
   const { desk, pods, deployments, replicaSets } = room;
   const recorder = room.recorder("deployment-controller");
@@ -40,11 +40,11 @@ export function addDeployments(controllers: Controllers, room: WorkloadCaches): 
     return { ...decision, tell: (committed) => tellSizes(recorder, deployment, sizes, committed) };
   };
 
-  /** Whoever has the name that the next ReplicaSet would get. */
+  /** The ReplicaSet that has the name that the next one would get. */
   const namesakeOf = ({ metadata, spec, status }: Deployment): ReplicaSet | undefined =>
     replicaSets.get(metadata.namespace, `${metadata.name}-${templateHash(spec?.template, status?.collisionCount)}`);
 
-  /** Recreate goes on when the last old pod is gone; nobody else waits for pods. */
+  /** Recreate goes on when the last old pod is gone; no other strategy waits for pods. */
   const waiting = ({ object }: CacheEvent): string[] => {
     const owner = controllerOf(object.metadata);
     if (owner?.kind !== "ReplicaSet") return [];

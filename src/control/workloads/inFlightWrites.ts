@@ -14,27 +14,28 @@ import type { Committed } from "../runtime/commit.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 import { inParallel } from "../runtime/inParallel.ts";
 
-/** For whom something was decided: a controller and the key of its turn. */
+/** The author of a write: a controller and the key of its reconcile. */
 export interface Author {
   readonly controller: string;
   readonly key: string;
 }
 
-/** So many writes of one turn are on their way at once. */
+/** So many writes of one reconcile are in flight at once. */
 const widthMax = 64;
 
 /**
- * Where the writes of a part's controllers lie until the watch has shown them. A key decides only when its desk is clear:
+ * The writes of a component's controllers that the watch has not shown yet. A key reconciles only when it has no writes
+ * in flight:
  *
  *   replica set controller       API                        our watch
  *   t0  3 wanted, 0 seen  -->    3 pods, revision 7 to 9    revision 6
- *   t1  an event, a new turn                                revision 8: 2 seen, and 1 still lies here, so: wait
- *   t2                                                      revision 9: 3 seen, the desk is clear, decide
+ *   t1  an event, a reconcile                               revision 8: 2 seen, and 1 still in flight, so: wait
+ *   t2                                                      revision 9: 3 seen, nothing in flight, decide
  *
- * Upstream counts expectations for this and lets them lapse after five minutes. Here each write is looked up by its own
- * revision in the ledger, so nothing lapses and nothing is counted wrong. A write whose answer was lost is looked up by a
- * consistent read. If it has not happened, it is dropped and decided again from what is true then: names follow from
- * identity, so a late first attempt and the second one meet under one name.
+ * Upstream counts expectations for this and lets them expire after five minutes. Here each write is looked up by its
+ * own revision in the ledger, so nothing expires and nothing is miscounted. A write without an answer is resolved by a
+ * consistent read. If it has not happened, it is dropped and decided again from the current state: names are derived
+ * from identity, so a late first attempt and the second one meet under one name.
  */
 export class InFlightWrites {
   private readonly controllers: Controllers;
@@ -146,8 +147,9 @@ export class InFlightWrites {
       outcome = await applyIntent(this.controllers.kube, intent, { cancel });
     } finally {
       const { author } = this.open.get(intentId(intent)) ?? {};
-      // What an answer ends is for the turn that waits for it: waking that one as well would repeat a write that changes
-      // nothing for ever. Others may have waited for a write that this one has ruled out.
+      // The end of a write by its answer is for the reconcile that waits for it: enqueuing that one as well would
+      // repeat a write that changes nothing for ever. Other keys may have waited for a write that this one has ruled
+      // out.
       const cleared = this.ended(this.picture.answer(intent, outcome, attempt));
       this.wake(cleared.filter((other) => other !== author));
     }
@@ -162,7 +164,7 @@ export class InFlightWrites {
     else own.add(intent);
   }
 
-  /** Those whose desk has become clear. */
+  /** The authors that have no writes in flight any more. */
   private ended(ended: readonly Ended[]): Author[] {
     const cleared: Author[] = [];
     for (const { id } of ended) {

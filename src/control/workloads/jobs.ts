@@ -30,7 +30,7 @@ export function addJobs(controllers: Controllers, room: WorkloadCaches): void {
   const { kube, ports } = controllers;
   const recorder = room.recorder("job-controller");
   const limits = new LimitEvents(recorder, jobs.cache);
-  /** Pods that somebody has to count, by the key of their Job, also when that is gone. */
+  /** Pods that hold the tracking finalizer, by the key of their Job, also when that is gone. */
   const tracked = pods.cache.index((object) => {
     const owner = controllerOf(object.metadata);
     if (owner?.kind !== "Job" || !isTracked(object as unknown as Pod)) return [];
@@ -88,7 +88,7 @@ export function addJobs(controllers: Controllers, room: WorkloadCaches): void {
     const intents = strays.flatMap((pod) => decideOrphanedJobPod(pod, job).intents);
     if (intents.length === 0) return undefined;
     const committed = await desk.carryOut({ controller: "job-controller", key }, intents, cancel);
-    // The watch will show what was written, and clear the desk.
+    // The watch will show the writes, and then the key is enqueued.
     return resultOf({ intents, wakeAtMs: undefined }, committed, ports.clock.nowMs()) ?? { requeueAfterMs: 1000 };
   };
 

@@ -53,7 +53,7 @@ export function addNodeLives(
     if (event.type === "deleted") signs.forget(name);
     else signs.heard(name, "status", heartbeatOf(event.object));
     if (event.type !== "deleted") signs.answers(name, readyOf(event.object) !== "Unknown");
-    // When the last node falls silent, or the first one speaks again, the others are judged differently.
+    // When the last node falls silent, or the first one reports again, the others are judged differently.
     if (before !== signs.areAllSilent) for (const [key] of nodes.cache.view().objects) regained.push(key);
     if (event.type === "added" && !event.isOld) {
       const note = `Node ${name} event: Registered Node ${name} in Controller`;
@@ -145,8 +145,8 @@ export function addNodeLives(
 }
 
 /**
- * How long each node has been silent, by our own timers: neither a node whose clock is wrong nor a step of our own makes
- * a node dead. Upstream looks at its nodes as often.
+ * How long each node has been silent, by our own timers: neither a node whose clock is wrong nor a step of our own
+ * clock makes a node NotReady. Upstream checks its nodes as often.
  */
 class Signs {
   private readonly seen = new Map<string, { readonly signs: Map<string, string>; tick: number }>();

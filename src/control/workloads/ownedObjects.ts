@@ -8,7 +8,7 @@ import type { CacheIndex } from "../cache/cacheIndex.ts";
 import type { ObjectCache } from "../cache/objectCache.ts";
 import type { InFlightWrites } from "./inFlightWrites.ts";
 
-/** A kind as the controllers read it: by name, by who controls it, and what nobody controls. Never all of it. */
+/** A kind as the controllers read it: by name, by controller, and the objects without a controller. Never all of it. */
 export class OwnedObjects<T extends Known> {
   readonly kind: Resource;
   readonly cache: ObjectCache;

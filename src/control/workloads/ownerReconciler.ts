@@ -22,22 +22,25 @@ export interface OwnerController {
   readonly sources: readonly Source[];
   /** Reads the caches and decides, all in one go: nothing else happens in between. */
   decide(owner: KubeObject, nowMs: number): Told;
-  /** Comes first in every turn: what the key needs beyond its owner, which may be gone. */
+  /** Runs first in every reconcile: what the key needs beyond its owner, which may be gone. */
   before?(key: string, turn: ReconcileContext): Promise<ReconcileResult>;
 }
 
-/** A decision, and who wants to know what came of it. */
+/** A decision, and a callback for its outcome. */
 export interface Told extends Decision {
   readonly tell?: (committed: readonly Committed[]) => void;
 }
 
-/** Nobody plans further ahead than this: the time zone or the clock may change. */
+/** No wake-up is planned further ahead than this: the time zone or the clock may change. */
 const wakeMsMax = 3_600_000;
 const turnsAtOnce = 16;
 /** A quota that is full or a webhook that refuses is asked again at least this often. */
 const backoff = { baseMs: 5, maxMs: 30_000 };
 
-/** Turns for the objects of a kind: wait until our own writes are seen, decide, look again if it matters, write, tell. */
+/**
+ * Reconciles the objects of a kind: wait until our own writes are observed, decide, read again before deletes, write,
+ * report.
+ */
 export function addOwnerController(
   controllers: Controllers,
   desk: InFlightWrites,

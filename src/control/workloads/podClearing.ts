@@ -16,7 +16,7 @@ const name = "pod-garbage-collector";
 const only = "pods";
 const everyMs = 20_000;
 
-/** Clears away pods that nobody else will: of nodes that are gone, ended long ago, or never placed. */
+/** Deletes pods that no other controller deletes: on nodes that are gone, ended long ago, or never placed. */
 export function addPodClearing(controllers: Controllers, room: WorkloadCaches, podsByNode: CacheIndex): void {
   const { desk, pods, nodes } = room;
   const { kube, ports } = controllers;

@@ -1,4 +1,4 @@
-/** What the controllers have in common that own pods: what wakes them, and what they tell about their pods. */
+/** What controllers that own pods have in common: their sources, and the Events about their pods. */
 
 import { keyOf } from "../../model/intent.ts";
 import type { Known } from "../../model/objects/draft.ts";
@@ -14,13 +14,13 @@ import { lowPriority } from "../runtime/workQueue.ts";
 import type { OwnedObjects } from "./ownedObjects.ts";
 import { isOrphan, SelectorIndex } from "./selectorIndex.ts";
 
-/** Somebody with so many dependents is woken a millisecond after one of them has changed. */
+/** An owner with so many dependents is enqueued one millisecond after one of them has changed. */
 const dependentsPerMs = 20;
 const calmMsMax = 100;
 
 /**
- * Wakes whoever is concerned, the later the more objects he has to look at: a turn over a thousand pods for each of a
- * thousand events would be a million looks, and nobody notices fifty milliseconds.
+ * Enqueues the owner after a delay that grows with its number of dependents: a reconcile over a thousand pods for each
+ * of a thousand events would be a million reads, and fifty milliseconds are short.
  */
 export function calmSource(cache: ObjectCache, keysOf: KeysOf, sizeOf: (key: string) => number): Source {
   return {
@@ -35,7 +35,7 @@ export function calmSource(cache: ObjectCache, keysOf: KeysOf, sizeOf: (key: str
   };
 }
 
-/** Wakes the owner of a dependent, and for a dependent without one everybody who selects it and may adopt it. */
+/** Enqueues the owner of a dependent, and for an orphan every owner whose selector matches it. */
 export function dependentSource<T extends Known>(
   following: OwnedObjects<T>,
   owners: ObjectCache,
@@ -78,10 +78,10 @@ export function warning(reason: string, action: string, note: string): EventNote
   return { type: "Warning", reason, action, note };
 }
 
-/** The API refused what was wanted and will refuse it again: worth telling, unlike a lost race. */
+/** A permanent refusal of the API: worth an Event, unlike a conflict. */
 export function isTelling(outcome: Committed["outcome"]): outcome is Refusal {
   if (outcome.ok || (outcome.reason !== "Forbidden" && outcome.reason !== "Invalid")) return false;
-  // In a namespace on its way out nothing is created, and nobody needs to be told.
+  // In a terminating namespace nothing can be created, and no Event is needed.
   return outcome.status?.details?.causes?.some(({ reason }) => reason === "NamespaceTerminating") !== true;
 }
 

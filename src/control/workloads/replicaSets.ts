@@ -39,7 +39,7 @@ export function addReplicaSets(controllers: Controllers, room: WorkloadCaches): 
       limits.tell(replicaSet, decision);
       const failed = failureIn(committed);
       if (failed !== undefined) failures.set(uid, failed);
-      // The condition goes in the next turn, which nothing else would begin.
+      // The condition is removed by the next reconcile, which nothing else would start.
       else if (failures.delete(uid)) controller.queue.addAfter(keyOf(namespace, name), 5);
     };
     return { ...decision, tell };

@@ -6,7 +6,7 @@ import type { KindChange } from "../../snapshot/kindTable.ts";
 import type { ObjectCache } from "../cache/objectCache.ts";
 
 export interface SelectorIndexOptions {
-  /** Who selects: Services, ReplicaSets. */
+  /** The kind with selectors: Services, ReplicaSets. */
   readonly selectors: ObjectCache;
   /** Pure. Undefined: selects nothing. */
   readonly requirementsOf: (selector: KubeObject) => LabelRequirements | undefined;
@@ -14,7 +14,10 @@ export interface SelectorIndexOptions {
   readonly objects: ObjectCache;
   /** Leave out what need not be looked at. Pure. */
   readonly isEligible?: (object: KubeObject) => boolean;
-  /** Whether `selectedBy` is asked; without it only who selects is known, and a new selector costs nothing. */
+  /**
+   * Whether `selectedBy` is used; without it only the selectors of an object are kept, and a new selector costs
+   * nothing.
+   */
   readonly keepsMembers?: boolean;
 }
 
@@ -24,8 +27,8 @@ interface Entry {
 }
 
 /**
- * Who selects an object, and what somebody selects, in the same namespace, kept up with both caches: a change of a pod
- * asks the selectors of its own namespace once and scans no pods.
+ * Which selectors match an object, and which objects a selector matches, in one namespace, kept current with both
+ * caches: a change of a pod evaluates the selectors of its own namespace once and scans no pods.
  */
 export class SelectorIndex {
   private readonly options: SelectorIndexOptions;

@@ -18,7 +18,7 @@ import type { WorkloadCaches } from "./workloadCaches.ts";
 const zoneLabel = "topology.kubernetes.io/zone";
 const serviceLabel = "kubernetes.io/service-name";
 
-/** Tells by slices, and by Endpoints as well, which pods are behind each Service. */
+/** Keeps the EndpointSlices, and the Endpoints as well, of each Service. */
 export function addServiceEndpoints(controllers: Controllers, room: WorkloadCaches, podsByNode: CacheIndex): void {
   const { desk, pods, nodes, services, slices, endpoints } = room;
   const behind = new SelectorIndex({

@@ -42,7 +42,7 @@ export function addStatefulSets(controllers: Controllers, room: WorkloadCaches):
     return { ...decision, tell: tellAll };
   };
 
-  /** A claim carries the set's selector as labels and its name in its own; a wrong guess costs one idle turn. */
+  /** A claim carries the set's selector as labels and its name in its own; a wrong guess costs one idle reconcile. */
   const setsOfClaim = ({ metadata }: KubeObject): string[] => {
     const keys: string[] = [];
     // data-web-0 may be claim `data` of `web` or of `data-web`: every suffix is tried.
@@ -54,7 +54,7 @@ export function addStatefulSets(controllers: Controllers, room: WorkloadCaches):
     return keys;
   };
 
-  /** A stranger that goes leaves its name to the set. */
+  /** The deletion of a pod of another owner frees a name for the set. */
   const namesakes = ({ object: { metadata } }: CacheEvent): string[] => {
     const name = metadata.name.slice(0, metadata.name.lastIndexOf("-"));
     return statefulSets.has(metadata.namespace, name) ? [keyOf(metadata.namespace, name)] : [];
@@ -78,7 +78,7 @@ function collisions({ status }: { status?: { collisionCount?: number } }): numbe
   return status?.collisionCount;
 }
 
-/** Its own, orphans, and whoever has the name that the revision of the template would get. */
+/** Its own, orphans, and the revision that has the name that the template's revision would get. */
 export function revisionsFor(
   { revisions }: WorkloadCaches,
   owning: { apiVersion: string; kind: string; metadata: StatefulSet["metadata"] },

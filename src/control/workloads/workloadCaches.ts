@@ -34,7 +34,7 @@ import {
 } from "./kinds.ts";
 import { OwnedObjects } from "./ownedObjects.ts";
 
-/** What the cluster's own controllers share: one desk, and each kind followed once. */
+/** What the cluster's own controllers share: in-flight writes, and one cache per kind. */
 export class WorkloadCaches {
   readonly desk: InFlightWrites;
   readonly pods: OwnedObjects<Pod>;

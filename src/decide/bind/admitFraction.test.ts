@@ -21,13 +21,13 @@ const withInit = {
 };
 
 describe("a share of a GPU", () => {
-  test.each(["0", "1", "1.5", "-0.5", "NaN", "0x1p-1", "abc", ""])("M11: %s is refused", (fraction) => {
+  test.each(["0", "1", "1.5", "-0.5", "NaN", "0x1p-1", "abc", ""])("%s is refused", (fraction) => {
     expect(fractionErrors(asking({ "gpu-fraction": fraction }), fractionRules)).toMatchObject([
       { field: "metadata.annotations[gpu-fraction]" },
     ]);
   });
 
-  test.each(["0.5", "5e-1", "0.01"])("M11: %s is accepted", (fraction) => {
+  test.each(["0.5", "5e-1", "0.01"])("%s is accepted", (fraction) => {
     expect(fractionErrors(asking({ "gpu-fraction": fraction }), fractionRules)).toEqual([]);
   });
 
@@ -47,7 +47,7 @@ describe("a share of a GPU", () => {
     ["10Gi", 1],
     ["99999999999999999999", 1],
     ["1024", 0],
-  ])("M12: a memory of %s has %i errors", (memory, errors) => {
+  ])("a memory of %s has %i errors", (memory, errors) => {
     expect(fractionErrors(asking({ "gpu-memory": memory }), fractionRules)).toHaveLength(errors);
   });
 
@@ -57,14 +57,14 @@ describe("a share of a GPU", () => {
     ["devices that are no number", { "gpu-fraction": "0.5", "gpu-fraction-num-devices": "x" }, {}],
     ["a part and an amount of memory", { "gpu-fraction": "0.5", "gpu-memory": "1024" }, {}],
     ["MPS without a share", { mps: "true" }, {}],
-    ["M10: a share beside a whole GPU of another container", { "gpu-fraction": "0.5" }, withGpu],
-    ["M10: memory beside a whole GPU of an init container", { "gpu-memory": "1024" }, withInit],
-    ["M8: a container that is not there", { "gpu-fraction": "0.5", "gpu-fraction-container-name": "x" }, {}],
-  ])("M13: %s is refused", (_, annotations, spec) => {
+    ["a share beside a whole GPU of another container", { "gpu-fraction": "0.5" }, withGpu],
+    ["memory beside a whole GPU of an init container", { "gpu-memory": "1024" }, withInit],
+    ["a container that is not there", { "gpu-fraction": "0.5", "gpu-fraction-container-name": "x" }, {}],
+  ])("%s is refused", (_, annotations, spec) => {
     expect(fractionErrors(asking(annotations as Record<string, string>, spec), fractionRules)).toHaveLength(1);
   });
 
-  test("M15: where sharing is off a share is refused, and a whole GPU is not", () => {
+  test("where sharing is off a share is refused, and a whole GPU is not", () => {
     const rules = { ...fractionRules, gpuSharing: false };
     expect(fractionErrors(asking({ "gpu-fraction": "0.5" }), rules)).toHaveLength(1);
     expect(fractionErrors(asking({}, withGpu), rules)).toEqual([]);
@@ -72,7 +72,7 @@ describe("a share of a GPU", () => {
 });
 
 describe("a pod that shares", () => {
-  test("M9: gets its variables, its volume and its source once, however often it is looked at", () => {
+  test("gets its variables, its volume and its source once, however often it is looked at", () => {
     const once = sharedPod(asking({ "gpu-fraction": "0.5" }), fractionRules, "request-1") as Pod;
     const prefix = once.metadata.annotations?.["runai/shared-gpu-configmap"];
     expect(prefix).toMatch(/^f-[0-9a-z]{7}-shared-gpu$/);
@@ -94,7 +94,7 @@ describe("a pod that shares", () => {
     expect(new Set(prefixes).size).toBe(2);
   });
 
-  test("M1, M2: has names that are allowed, whatever its own is", () => {
+  test("has names that are allowed, whatever its own is", () => {
     const dotted = sharedPod(asking({ "gpu-fraction": "0.5" }, {}, "a.b.c"), fractionRules, "request-1") as Pod;
     expect(dotted.spec?.volumes?.[0]?.name).toMatch(/^[a-z0-9-]+$/);
     const long = sharedPod(
@@ -107,7 +107,7 @@ describe("a pod that shares", () => {
     expect(long.spec?.volumes?.[0]?.name.length).toBeLessThanOrEqual(63);
   });
 
-  test("M7: an init container is told apart in the name", () => {
+  test("an init container is told apart in the name", () => {
     const spec = { containers: [{ name: "main", image: "i" }], initContainers: [{ name: "init", image: "i" }] };
     const pod = sharedPod(
       asking({ "gpu-fraction": "0.5", "gpu-fraction-container-name": "init" }, spec),
@@ -118,7 +118,7 @@ describe("a pod that shares", () => {
     expect(pod.spec?.containers[0]).not.toHaveProperty("env");
   });
 
-  test("M14: of another scheduler is left alone, and so is one that shares nothing", () => {
+  test("of another scheduler is left alone, and so is one that shares nothing", () => {
     const [mutating, validating] = fractionHooks();
     const review = (pod: Pod) => {
       const about = { operation: "CREATE" as const, namespace: "team", name: "f", oldObject: undefined, dryRun: false };

@@ -194,8 +194,8 @@ function withConfig(container: Container, capabilities: string): Container {
 }
 
 /**
- * `<base>-<7 characters>-shared-gpu`. Pods of one controller have nothing that tells them apart when they are created: no name and no UID yet.
- * The request that creates each of them has a UID.
+ * `<base>-<7 characters>-shared-gpu`. Pods of one controller cannot be distinguished when they are created: they have
+ * no name and no UID yet. The request that creates each of them has a UID.
  */
 function configMapPrefix(pod: Pod, place: string, requestUid: string): string {
   const { ownerReferences = [], name = "", generateName = "", namespace = "" } = pod.metadata;

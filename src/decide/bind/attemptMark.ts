@@ -1,11 +1,11 @@
 /**
- * Everything that a failed attempt takes back is marked with the attempt that uses it. The next attempt writes its own mark first, also where
- * the content is right already, so that a clean-up of the attempt before that lands late conflicts.
+ * Everything that a failed attempt takes back is marked with the attempt that uses it. The next attempt writes its own
+ * mark first, also where the content is right already, so that a late clean-up of the attempt before conflicts.
  *
  *   attempt 1                                      attempt 2
  *   t0  fails; deletes its ConfigMap at revision 7
- *       and hears nothing
- *                                                  t1  finds the ConfigMap, and what it says is right
+ *       and gets no answer
+ *                                                  t1  finds the ConfigMap, and its content is right
  *                                                  t2  marks it: revision 8
  *   t3  the delete lands: refused                  t4  binds, and the container finds its devices
  */

@@ -33,7 +33,10 @@ export type ExtendedAllocation = {
   containerMappings?: Json[];
 };
 
-/** The name of the claim behind an entry of `spec.resourceClaims`; undefined while nobody has made it from its template. */
+/**
+ * The name of the claim behind an entry of `spec.resourceClaims`; undefined while it is not yet created from its
+ * template.
+ */
 export function claimNameOf(pod: Pod, entry: string): string | undefined {
   const asked = pod.spec?.resourceClaims?.find(({ name }) => name === entry);
   if (asked?.resourceClaimName !== undefined) return asked.resourceClaimName;
@@ -68,7 +71,7 @@ export function nextClaimStep(about: {
   return nextBindStep({ claim, uid, allocation, pod, nowMs, ...(group !== undefined && { group }) });
 }
 
-/** Whether it stands for the extended resources of this very pod, whoever made it. */
+/** Whether the claim stands for the extended resources of this very pod, whatever created it. */
 export function isExtendedClaimOf(claim: ResourceClaim, pod: Pod): boolean {
   return claim.metadata.annotations?.[extendedAnnotation] === "true" && isOwnedBy(claim, pod);
 }

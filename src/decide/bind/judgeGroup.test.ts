@@ -21,14 +21,18 @@ const asking = {
 };
 
 const cases: { name: string; view: Partial<GroupView>; verdict: string }[] = [
-  { name: "Y1: a reservation that nobody needs is deleted", view: { reservations: [reserved()] }, verdict: "delete" },
+  {
+    name: "a reservation without users and requests is deleted",
+    view: { reservations: [reserved()] },
+    verdict: "delete",
+  },
   {
     name: "one that has no node yet stays for the bind that makes it",
     view: { reservations: [reserved({ node: undefined, phase: "Pending", device: "" })], requests: [request()] },
     verdict: "keep",
   },
   {
-    name: "one that has no node and that nobody needs is deleted",
+    name: "one without a node, users and requests is deleted",
     view: { reservations: [reserved({ node: undefined, phase: "Pending", device: "" })] },
     verdict: "delete",
   },
@@ -43,7 +47,7 @@ const cases: { name: string; view: Partial<GroupView>; verdict: string }[] = [
     verdict: "delete",
   },
   {
-    name: "where nobody can ask for a device, the pods go",
+    name: "where the node cannot pin a device, the pods are evicted",
     view: { reservations: [reserved({ node: undefined, phase: "Pending", device: "" })], users: [f] },
     verdict: "evict",
   },
@@ -61,42 +65,42 @@ const cases: { name: string; view: Partial<GroupView>; verdict: string }[] = [
     verdict: "drop",
   },
   {
-    name: "Y5: a pending pod without a reservation stays",
+    name: "a pending pod without a reservation stays",
     view: { users: [unbound], requests: [request()] },
     verdict: "keep",
   },
   {
-    name: "Y6: a running pod keeps the reservation",
+    name: "a running pod keeps the reservation",
     view: { reservations: [reserved()], users: [f] },
     verdict: "keep",
   },
   {
-    name: "Y7: so does a pending one that is being bound",
+    name: "a pending pod that is being bound keeps the reservation",
     view: { reservations: [reserved()], users: [unbound], requests: [request()] },
     verdict: "keep",
   },
   {
-    name: "Y8: a pod that succeeded does not",
+    name: "a pod that succeeded does not keep the reservation",
     view: { reservations: [reserved()], users: [userPod({ phase: "Succeeded" })] },
     verdict: "delete",
   },
   {
-    name: "Y8: nor one that failed",
+    name: "a pod that failed does not keep the reservation",
     view: { reservations: [reserved()], users: [userPod({ phase: "Failed" })] },
     verdict: "delete",
   },
   {
-    name: "Y12: an active BindRequest keeps it before its pod is seen",
+    name: "an active BindRequest keeps the reservation before its pod is observed",
     view: { reservations: [reserved()], requests: [request()] },
     verdict: "keep",
   },
   {
-    name: "Y13: a BindRequest that succeeded does not when its pod is gone",
+    name: "a succeeded BindRequest does not keep the reservation when its pod is gone",
     view: { reservations: [reserved()], requests: [request({ phase: "Succeeded" })] },
     verdict: "delete",
   },
   {
-    name: "Y13b: it does while its pod is there and not seen with the label yet",
+    name: "a succeeded BindRequest keeps the reservation while its pod is not yet observed with the label",
     view: {
       reservations: [reserved({ holders: { "uid-f": "team/f" } })],
       requests: [request({ phase: "Succeeded" })],
@@ -105,27 +109,27 @@ const cases: { name: string; view: Partial<GroupView>; verdict: string }[] = [
     verdict: "keep",
   },
   {
-    name: "Y14: a BindRequest that failed without retries left does not",
+    name: "a failed BindRequest without retries does not keep the reservation",
     view: { reservations: [reserved()], requests: [request({ phase: "Failed" })] },
     verdict: "delete",
   },
   {
-    name: "Y14: nor one that has used them up",
+    name: "a failed BindRequest with its retries exhausted does not keep the reservation",
     view: { reservations: [reserved()], requests: [request({ phase: "Failed", attempts: 4, limit: 3 })] },
     verdict: "delete",
   },
   {
-    name: "Y15: a BindRequest of another group does not",
+    name: "a BindRequest of another group does not keep the reservation",
     view: { reservations: [reserved()], requests: [request({ groups: ["Z"] })] },
     verdict: "delete",
   },
   {
-    name: "Y16: one of this group beside one of another does",
+    name: "a BindRequest of this group beside one of another keeps the reservation",
     view: { reservations: [reserved()], requests: [request({ groups: ["Z"], name: "z" }), request()] },
     verdict: "keep",
   },
   {
-    name: "Y18: a BindRequest that failed and will be tried again does",
+    name: "a failed BindRequest with retries left keeps the reservation",
     view: { reservations: [reserved()], requests: [request({ phase: "Failed", attempts: 3, limit: 3 })] },
     verdict: "keep",
   },
@@ -145,17 +149,17 @@ const cases: { name: string; view: Partial<GroupView>; verdict: string }[] = [
     verdict: "release",
   },
   {
-    name: "Y20: a pod that is going keeps it until it is gone",
+    name: "a terminating pod keeps the reservation until it is gone",
     view: { reservations: [reserved()], users: [userPod({ isGoing: true })] },
     verdict: "keep",
   },
   {
-    name: "Y21: a pod of a lost node keeps it",
+    name: "a pod of a lost node keeps the reservation",
     view: { reservations: [reserved()], users: [userPod({ phase: "Unknown" })] },
     verdict: "keep",
   },
   {
-    name: "Y22: a reservation that the node refused is removed, also under a pending pod",
+    name: "a reservation that the node refused is removed, also under a pending pod",
     view: { reservations: [reserved({ phase: "Failed" })], users: [unbound], requests: [request()] },
     verdict: "delete",
   },
@@ -169,7 +173,7 @@ const cases: { name: string; view: Partial<GroupView>; verdict: string }[] = [
     verdict: "keep",
   },
   {
-    name: "a holder that nobody binds any more is written to first",
+    name: "a holder without a BindRequest is written first",
     view: { reservations: [reserved({ holders: { "uid-f": "team/f" } })], holders: [unlabelled] },
     verdict: "release",
   },
@@ -187,7 +191,7 @@ const cases: { name: string; view: Partial<GroupView>; verdict: string }[] = [
     verdict: "drop",
   },
   {
-    name: "a labelled pod that is not bound and that nobody binds any more is let go",
+    name: "a labelled pod that is not bound and has no BindRequest is released",
     view: { reservations: [reserved()], users: [unbound] },
     verdict: "release",
   },
@@ -197,33 +201,37 @@ const cases: { name: string; view: Partial<GroupView>; verdict: string }[] = [
     verdict: "delete",
   },
   {
-    name: "H11: a lost reservation is made again on the same device where the node can do that",
+    name: "a lost reservation is made again on the same device where the node can do that",
     view: { users: [f], canPin: true },
     verdict: "restore",
   },
-  { name: "H11: elsewhere its pods are evicted", view: { users: [f] }, verdict: "evict" },
   {
-    name: "H11: a reservation that asked for the lost device and was refused takes its pods with it",
+    name: "where the node cannot pin, the pods of a lost reservation are evicted",
+    view: { users: [f] },
+    verdict: "evict",
+  },
+  {
+    name: "a reservation that asked for the lost device and was refused has its pods evicted",
     view: { reservations: [pinned], users: [f], canPin: true },
     verdict: "evict",
   },
   {
-    name: "H11: it is left for a moment, so that the next one is not asked for at once",
+    name: "a refused reservation stays for a moment, as a back-off",
     view: { reservations: [pinned], users: [f], canPin: true, refusal: { forMs: 0, ageMs: 0 } },
     verdict: "keep",
   },
   {
-    name: "H11: then it goes, and its pods stay, as its node may not have let go of the device yet",
+    name: "after the back-off it is deleted and its pods stay: the node may not have released the device yet",
     view: { reservations: [pinned], users: [f], canPin: true, refusal: { forMs: 19_999, ageMs: 1_000 } },
     verdict: "delete",
   },
   {
-    name: "H11: after twenty seconds somebody else must have the device",
+    name: "after twenty seconds another pod must have the device",
     view: { reservations: [pinned], users: [f], canPin: true, refusal: { forMs: 20_000, ageMs: 1_000 } },
     verdict: "evict",
   },
   {
-    name: "H11: and is itself deleted when they are on their way",
+    name: "a refused reservation is deleted when its pods are terminating",
     view: { reservations: [pinned], users: [userPod({ isGoing: true })], canPin: true },
     verdict: "delete",
   },
@@ -240,7 +248,7 @@ const cases: { name: string; view: Partial<GroupView>; verdict: string }[] = [
   { name: "nothing at all is nothing to do", view: {}, verdict: "keep" },
 ];
 
-describe("Y13b: a BindRequest that has succeeded protects its group", () => {
+describe("a BindRequest that has succeeded protects its group", () => {
   const succeeded = request({ phase: "Succeeded" });
 
   test.each([
@@ -263,7 +271,7 @@ describe("a group's reservation", () => {
     expect(judgeGroup(group(view)).type).toBe(verdict);
   });
 
-  test("Y19: of two, the one whose device no pod was told is removed", () => {
+  test("of two, the one whose device no pod has recorded is removed", () => {
     const spare = reserved({ name: "r2", device: "GPU-2" });
     const verdict = judgeGroup(group({ reservations: [spare, reserved()], users: [f] }));
     expect(verdict).toMatchObject({ type: "delete", reservation: { metadata: { name: "r2" } } });
@@ -278,13 +286,13 @@ describe("a group's reservation", () => {
       expect(verdict).toMatchObject({ type: "drop", uids: Object.keys(holders).sort() });
     });
 
-    test("is not written to for a few of them", () => {
+    test("is not written for a few of them", () => {
       const { "uid-gone-0": _, ...few } = holders;
       const verdict = judgeGroup(group({ reservations: [reserved({ holders: few })], users: [f] }));
       expect(verdict.type).toBe("keep");
     });
 
-    test("does not forget one whose bind is tried again, though its pod was let go before", () => {
+    test("keeps a holder whose bind is retried, though its pod was released before", () => {
       const annotations = { [releasedAnnotation]: "X" };
       const again = userPod({ name: "again", node: undefined, phase: "Pending", groups: [], annotations });
       const reservation = reserved({ holders: { ...holders, "uid-again": "team/again" } });
@@ -298,7 +306,7 @@ describe("a group's reservation", () => {
     });
   });
 
-  test("the reason names who needs it", () => {
+  test("the reason names the pod or BindRequest that needs it", () => {
     expect(judgeGroup(group({ reservations: [reserved()], requests: [request()] }))).toEqual({
       type: "keep",
       why: "BindRequest team/f is going to use it",
@@ -306,7 +314,7 @@ describe("a group's reservation", () => {
     });
   });
 
-  test("Y24: a pod of a user in that namespace is no reservation", () => {
+  test("a pod of a user in that namespace is no reservation", () => {
     const pod = userPod();
     expect(isReservationPod({ metadata: { ...pod.metadata, namespace: "kai-resource-reservation" } })).toBe(false);
   });

@@ -33,19 +33,19 @@ export interface Refusal {
   readonly ageMs: number;
 }
 
-/** How long a node may take to let go of a device. Only then somebody else must have it. */
+/** How long a node may take to release a device. After that another pod must have it. */
 export const pinPatienceMs = 20_000;
 const pinRetryMs = 1_000;
 
 export type GroupVerdict =
   /** `request`: nothing but this BindRequest keeps the reservation. */
   | { readonly type: "keep"; readonly why: string; readonly request?: BindRequest }
-  /** These pods are in nobody's bind any more: take the group off them, so that writes of an old bind conflict. */
+  /** No BindRequest binds these pods any more: remove the group from them, so that writes of an old bind conflict. */
   | { readonly type: "release"; readonly pods: readonly Pod[]; readonly why: string }
   /** These UIDs rely on the reservation no more. */
   | { readonly type: "drop"; readonly reservation: Pod; readonly uids: readonly string[]; readonly why: string }
   | { readonly type: "delete"; readonly reservation: Pod; readonly why: string }
-  /** Pods run without a reservation: somebody else may get their device. */
+  /** Pods run without a reservation: their device may be given to another pod. */
   | { readonly type: "restore"; readonly users: readonly Pod[]; readonly device: string; readonly why: string }
   /** Pods run, and the reservation that stands for a lost one has no node yet. */
   | { readonly type: "place"; readonly reservation: Pod; readonly why: string }
@@ -54,8 +54,8 @@ export type GroupVerdict =
 const nothing: GroupVerdict = { type: "keep", why: "there is no reservation and no pod needs one" };
 
 /**
- * Pods may come and go for months on a GPU that is never empty. Whoever has gone costs a read at every look, and an annotation has room
- * for some thousand; a write for each of them would be in the way of those who come.
+ * Pods may come and go for months on a GPU that is never empty. A holder that is gone costs a read in every reconcile,
+ * and an annotation has room for some thousand; a write for each of them would conflict with new binds.
  */
 const goneHoldersMax = 32;
 
@@ -69,7 +69,7 @@ export function judgeGroup(view: GroupView): GroupVerdict {
     return { type: "release", pods: strays, why: `no BindRequest of ${names} names group ${group} any more` };
   }
   const placed = live.filter((pod) => pod.spec?.nodeName !== undefined);
-  // Over and in nobody's way but of its own name: the next one can only be made when this one is gone.
+  // Ended, and holds only its own name: the next reservation can be created when this one is deleted.
   const over = view.reservations.find((pod) => hasEnded(pod) && !isGoing(pod));
   if (over !== undefined) {
     const asked = deviceAskedBy(over);
@@ -98,7 +98,7 @@ export function judgeGroup(view: GroupView): GroupVerdict {
     const why = `${placed.map(nameOf).join(", ")} uses group ${group}`;
     if (standsFor(reservation, placed, group)) return { type: "place", reservation, why };
     const verdict = lost(view, placed);
-    // Whoever made it did not know of them: in its place comes one that asks for their device.
+    // The reservation was created without knowledge of these pods: it is replaced by one that requests their device.
     return verdict.type === "restore"
       ? { type: "delete", reservation, why: `${why}, and it asks for no device` }
       : verdict;
@@ -177,7 +177,7 @@ function isOver(uid: string, { holders }: GroupView): boolean {
   return pod === undefined || hasEnded(pod);
 }
 
-/** Pods on no node yet that a bind has labelled or held for, and that nobody binds any more. */
+/** Pods without a node that a bind has labelled or recorded as holders, and that no BindRequest binds any more. */
 function strayPods(view: GroupView): Pod[] {
   const { group, users, holders, requests } = view;
   const bound = new Set(requests.filter((request) => mayStillBind(request, group)).map(podUidOf));
@@ -201,7 +201,9 @@ export function wasReleased(pod: Pod, group: string): boolean {
   return (pod.metadata.annotations?.[releasedAnnotation] ?? "").split(",").includes(group);
 }
 
-/** Of several reservations, one that no pod was told about and nobody holds, as long as another one is in use. */
+/**
+ * Of several reservations, one whose device no pod has recorded and that has no holder, while another one is in use.
+ */
 function spareReservation(standing: readonly Pod[], live: readonly Pod[], view: GroupView): Pod | undefined {
   if (standing.length < 2) return undefined;
   const told = new Set(live.map((pod) => devicesOf(pod)[view.group]));
@@ -210,7 +212,7 @@ function spareReservation(standing: readonly Pod[], live: readonly Pod[], view: 
   return standing.find((pod) => !isUsed(pod) && ![...holdersOf(pod).keys()].some((uid) => isHeldBy(uid, view)));
 }
 
-/** Whether a pod was told another device than its group has: nobody keeps for it what it uses. */
+/** Whether a pod has recorded another device than its group's reservation holds: its own device is not reserved. */
 function isMisled(pod: Pod, reservation: Pod, group: string): boolean {
   const told = devicesOf(pod)[group];
   const device = deviceOf(reservation);

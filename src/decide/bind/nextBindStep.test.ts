@@ -35,7 +35,7 @@ function view(given: Partial<BindView> & { reserved?: readonly Pod[] } = {}): Bi
 const step = (given: Parameters<typeof view>[0] = {}) => nextBindStep(view(given), options);
 
 describe("a bind of a share", () => {
-  test("V4, V5: makes the reservation first, with its pod as holder, for its node and not on it yet", () => {
+  test("makes the reservation first, with its pod as holder, for its node and not on it yet", () => {
     expect(step({ reserved: [reserved({ group: "Z" })] })).toMatchObject({
       type: "write",
       intent: {
@@ -59,7 +59,7 @@ describe("a bind of a share", () => {
       type: "place",
       intent: { type: "bind", target: { name: "r" }, expected: { uid: "uid-r", resourceVersion: "5" }, node: "n1" },
     });
-    // Somebody else's: whoever relies on it writes itself on it first.
+    // Of another binder: a pod that relies on it is recorded on it first.
     const others = reserved({ node: undefined, phase: "Pending", device: "" });
     expect(step({ reserved: [others], confirmedAt: "5" })).toMatchObject({ type: "write", intent: { type: "patch" } });
     const elsewhere = request({ node: "n2" });
@@ -87,14 +87,14 @@ describe("a bind of a share", () => {
     });
   });
 
-  test("V2: waits for a device as long as the node may take, and no longer", () => {
+  test("waits for a device as long as the node may take, and no longer", () => {
     const silent = reserved({ device: "", holders: held });
     expect(step({ reserved: [silent] })).toMatchObject({ type: "wait", untilMs: 40_000, forDevice: true });
     expect(step({ reserved: [silent], waitingSinceMs: 10_000, nowMs: 49_999 })).toMatchObject({ type: "wait" });
     expect(step({ reserved: [silent], waitingSinceMs: 10_000, nowMs: 50_000 })).toMatchObject({ type: "failed" });
   });
 
-  test("V1: labels its pod once the device is known", () => {
+  test("labels its pod once the device is known", () => {
     const next = step({ reserved: [reserved({ device: "4", holders: held })] });
     expect(next).toMatchObject({
       type: "write",
@@ -138,7 +138,7 @@ describe("a bind of a share", () => {
     });
   });
 
-  test("V11: makes no new reservation while the cluster is scaled up, and joins those that are there", () => {
+  test("makes no new reservation while the cluster is scaled up, and joins those that are there", () => {
     expect(step({ isScalingUp: true })).toMatchObject({ type: "failed" });
     expect(step({ isScalingUp: true, reserved: [reserved()] })).toMatchObject({ type: "write" });
   });
@@ -148,19 +148,19 @@ describe("a bind of a share", () => {
     expect(step({ freeGpus: 0, hasCounted: true })).toMatchObject({ type: "failed", why });
   });
 
-  test("that no GPU is free is never taken from the cache alone, which may not have heard who went", () => {
+  test("that no GPU is free is never concluded from the cache alone, which may lag behind a deletion", () => {
     expect(step({ freeGpus: 0 })).toEqual({ type: "look", what: "gpus" });
   });
 
-  test("V17: a reservation that is going is not relied on", () => {
+  test("a terminating reservation is not used", () => {
     expect(step({ reserved: [reserved({ isGoing: true })] })).toMatchObject({ type: "wait" });
   });
 
-  test("V21: a reservation that the node refused fails the attempt at once", () => {
+  test("a reservation that the node refused fails the attempt at once", () => {
     expect(step({ reserved: [reserved({ phase: "Failed" })] })).toMatchObject({ type: "failed" });
   });
 
-  test("V22: a reservation of that group on another node is not taken", () => {
+  test("a reservation of that group on another node is not used", () => {
     expect(step({ reserved: [reserved({ node: "n2" })] })).toMatchObject({ type: "failed" });
   });
 
@@ -169,7 +169,7 @@ describe("a bind of a share", () => {
     expect(next).toMatchObject({ type: "failed", why: "groups X and Z were both given device GPU-1" });
   });
 
-  test("K10: of the old form without groups is discarded", () => {
+  test("of the old form without groups is discarded", () => {
     expect(step({ request: request({ groups: [] }) })).toMatchObject({ type: "discard" });
   });
 
@@ -183,18 +183,18 @@ describe("a bind of a share", () => {
 });
 
 describe("a bind", () => {
-  test("K2: asks the API before it believes that its pod is not there", () => {
+  test("reads the API before it concludes that its pod is gone", () => {
     expect(step({ pod: undefined })).toEqual({ type: "look", what: "pod" });
     expect(step({ node: undefined })).toEqual({ type: "look", what: "node" });
   });
 
-  test("K18: for another pod of that name fails, once the API has said so", () => {
+  test("for another pod of that name fails, once a consistent read has shown it", () => {
     const other = userPod({ uid: "other", node: undefined, groups: [] });
     expect(step({ pod: other })).toEqual({ type: "look", what: "pod" });
     expect(step({ pod: other, hasLooked: true })).toMatchObject({ type: "failed" });
   });
 
-  test("K3, K4: of a pod that is on a node has succeeded, and says so if it is another node", () => {
+  test("of a pod that is on a node has succeeded, and reports another node", () => {
     expect(step({ pod: userPod() })).toEqual({ type: "succeeded", why: "bound to n1" });
     expect(step({ pod: userPod({ node: "n2" }) })).toEqual({
       type: "succeeded",
@@ -231,7 +231,7 @@ describe("a bind", () => {
     expect(step({ request: given })).toMatchObject({ type });
   });
 
-  test("of no share needs nothing but the bind, which tells the pod what it was given", () => {
+  test("of a whole-GPU pod is one write, which also records the allocation", () => {
     const predictedNUMAZones = [{ id: 1 }];
     const plain = request({ type: "Regular", groups: [], spec: { predictedNUMAZones } as never });
     const annotations = {
@@ -242,7 +242,7 @@ describe("a bind", () => {
     expect(step({ request: plain, pod })).toMatchObject({ intent: { type: "bind", annotations } });
   });
 
-  test("of no share takes off what an earlier share left, before the bind", () => {
+  test("of a whole-GPU pod removes what an earlier share left, before the bind", () => {
     const pod = userPod({ node: undefined, groups: ["old"] });
     expect(step({ request: request({ type: "Regular", groups: [] }), pod })).toMatchObject({
       intent: { type: "patch", patch: { metadata: { labels: { [labelKeys.gpuGroup]: null } } } },
@@ -286,11 +286,11 @@ describe("a reservation pod", () => {
       options: { ...reservationDefaults, ...given },
     }) as unknown as Pod;
 
-  test("V18: tolerates what its pod tolerates", () => {
+  test("tolerates what its pod tolerates", () => {
     expect(make().spec?.tolerations).toEqual(tolerations);
   });
 
-  test("V19: asks for one GPU, whatever its options say, and for their processor and memory", () => {
+  test("asks for one GPU, whatever its options say, and for their processor and memory", () => {
     const podResources = { requests: { cpu: "10m", "nvidia.com/gpu": "4" }, limits: { "nvidia.com/gpu": "4" } };
     expect(make({ podResources }).spec?.containers[0]?.resources).toEqual({
       requests: { cpu: "10m", "nvidia.com/gpu": "1" },
@@ -298,12 +298,12 @@ describe("a reservation pod", () => {
     });
   });
 
-  test("V20: has the security contexts of its options, or none", () => {
+  test("has the security contexts of its options, or none", () => {
     expect(make().spec).not.toHaveProperty("securityContext");
     expect(make({ podSecurityContext: { runAsUser: 7 } }).spec?.securityContext).toEqual({ runAsUser: 7 });
   });
 
-  test("H13: is not moved by a cluster autoscaler", () => {
+  test("is not moved by a cluster autoscaler", () => {
     expect(make().metadata.annotations?.["karpenter.sh/do-not-disrupt"]).toBe("true");
   });
 });

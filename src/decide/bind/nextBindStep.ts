@@ -1,8 +1,8 @@
 /**
- * The next step of a bind, from what is observed. Nothing about a bind is remembered outside the cluster: whoever looks at the
- * same objects takes the same step, so a binder that died is continued by the next one where it was.
+ * The next step of a bind, from what is observed. No state of a bind is kept outside the cluster: the same objects give
+ * the same step, so the next binder continues where one that crashed had stopped.
  *
- *   reserve -> hold -> bind the reservation -> wait for the device -> label -> configure -> claims, volumes -> bind -> say so
+ *   reserve -> hold -> bind the reservation -> wait for the device -> label -> configure -> claims, volumes -> bind -> record
  */
 import { type BindIntent, expectedOf, type Intent, type NewObject } from "../../model/intent.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
@@ -43,13 +43,13 @@ export interface BindView {
   readonly isScalingUp: boolean;
   /** Device ids that other groups of the node report. */
   readonly otherDevices: ReadonlyMap<string, string>;
-  /** What this turn has made sure of already; asked for again after a restart, and harmless then. */
+  /** Steps that this reconcile has done already; repeated after a restart, and harmless then. */
   readonly done: ReadonlySet<"configured" | "claimed" | "volumes">;
-  /** Whether the pod was read from the API in this turn. */
+  /** Whether the pod was read from the API in this reconcile. */
   readonly hasLooked: boolean;
-  /** At which revision request and pod were last seen to be as they are here, in this turn. */
+  /** The revision at which request and pod were last confirmed, in this reconcile. */
   readonly confirmedAt: Revision | undefined;
-  /** Whether the GPUs of the node were counted from what the API has, in this turn. */
+  /** Whether the GPUs of the node were counted by a consistent read, in this reconcile. */
   readonly hasCounted: boolean;
   /** Since when we wait for the node to say which device it gave. */
   readonly waitingSinceMs: number | undefined;
@@ -61,7 +61,7 @@ export interface BindView {
 export type BindStep =
   /** Nothing to do, now or ever. */
   | { readonly type: "done" }
-  /** Somebody else has to do something first. */
+  /** Another component has to act first. */
   | { readonly type: "wait"; readonly why: string; readonly untilMs?: number; readonly forDevice?: boolean }
   /** What the cache does not show may be there all the same: ask the API. */
   | { readonly type: "look"; readonly what: "pod" | "node" | "gpus" }
@@ -186,13 +186,13 @@ function reserve(view: BindView, pod: Pod, group: string, { reservation: options
   const [found] = here;
   const sharers = view.sharers(group, node);
   if (sharers.length > 0 && (found === undefined || (!isBound(found) && !standsFor(found, sharers, group)))) {
-    // Who looks after the group makes one that asks for the device that they use.
+    // The group's own reconcile creates one that requests the device that these pods use.
     return { type: "wait", why: `the reservation of group ${group} was lost, and pods use its device` };
   }
   if (found === undefined) {
     if (view.isScalingUp) return { type: "failed", why: "the cluster is being scaled up for shares of GPUs" };
     if (view.freeGpus <= 0) {
-      // Whoever decided may have seen somebody go of whom the cache has not heard.
+      // The scheduler may have observed a deletion that this cache has not.
       if (!view.hasCounted) return { type: "look", what: "gpus" };
       return {
         type: "failed",
@@ -235,13 +235,14 @@ function reserve(view: BindView, pod: Pod, group: string, { reservation: options
 }
 
 /**
- * What the pod is told about what it was given. It comes with the node, in one write, unless something else is written before that: devices for
- * a claim, say. Then the pod is written to first, so that a request that was decided for another state of the pod comes to an end there:
+ * What is recorded on the pod about its allocation. It is written with the node, in one write, unless something else is
+ * written before that: devices of a claim, say. Then the pod is written first, so that a request that was decided for
+ * another state of the pod ends there:
  *
  *   new leader                      binder, its cache is late
  *   pod: another epoch
- *   the devices go to somebody else
- *                                   pod: what it was given -> conflict
+ *   the devices go to another pod
+ *                                   pod: its allocation -> conflict
  *                                   (the devices are not written to the claim)
  */
 function givenAnnotations({ spec = {} }: BindRequest): Record<string, string> {

@@ -4,7 +4,7 @@ import { releasePod } from "./releasePod.ts";
 
 const patchOf = (...args: Parameters<typeof releasePod>) => releasePod(...args).patch;
 
-test("the label of a group goes, and other labels are not spoken of", () => {
+test("the label of a group is removed, and other labels are not in the patch", () => {
   const pod = userPod({ node: undefined, groups: ["X"] });
   pod.metadata.labels = { ...pod.metadata.labels, team: "a" };
   expect(patchOf(pod, ["X"], "")).toMatchObject({ metadata: { labels: { "runai-gpu-group": null } } });
@@ -26,7 +26,7 @@ test("it names pod, UID and version, so that a namesake gets nothing", () => {
   ]);
 });
 
-test("K13: a pod without labels is written to all the same, and each time anew", () => {
+test("a pod without labels is written all the same, each time with a new value", () => {
   const bare = userPod({ node: undefined, groups: [] });
   const once = patchOf(bare, ["X"], "") as { metadata: { annotations: Record<string, string> } };
   const { annotations } = once.metadata;

@@ -1,18 +1,20 @@
 /**
- * The reservation pod: a pod that holds one whole GPU of a node, so that others can share it. It is made without a node and then bound: a
- * create cannot be guarded, and one that lands late, when its GPU was given to somebody else, has to be harmless.
+ * The reservation pod: a pod that holds one whole GPU of a node, so that several pods can share it. It is created
+ * without a node and then bound: a create cannot carry a precondition, and one that lands late, when its GPU was given
+ * to another pod, has to be harmless.
  *
  *   binder                                scheduler
  *   t0  creates R for node n, no answer
- *   t1  gives up: its request ends  --->  the GPU is somebody else's
- *   t2  R is there after all, without a node: nobody asks for it any more, and it goes
+ *   t1  gives up: its request ends  --->  the GPU goes to another pod
+ *   t2  R exists after all, without a node: no request names it any more, and it is deleted
  *
- * Whoever binds it looks at its request again after R was there; whoever ends a request after that has R to count. Its life is
- * governed by who holds it: who relies on it first writes itself on it, and then every delete that was decided before conflicts.
+ * The binder binds R only after it has read the BindRequest again at a revision that has R; a request that ends after
+ * that counts R. R lives as long as it has holders: a pod that relies on R is first recorded on it, and then every
+ * delete that was decided before conflicts.
  *
- *   binder                               somebody who cleans up
- *                                        t0  reads R at revision 7: nobody holds it
- *   t1  writes its pod's UID on R  --->  R is at revision 8
+ *   binder                               clean-up
+ *                                        t0  reads R at revision 7: no holders
+ *   t1  records its pod's UID on R --->  R is at revision 8
  *   t2  labels and binds its pod
  *                                        t3  deletes R if it is still at revision 7: refused, however late it lands
  */
@@ -60,12 +62,12 @@ export const reservationDefaults: ReservationOptions = {
   allocationTimeoutMs: 40_000,
 };
 
-/** One name per node and group, so that two who reserve at once make one pod. Others derive the same. */
+/** One name per node and group, so that two concurrent creates make one pod. Other binders derive the same name. */
 export function reservationName(node: string, group: string): string {
   return `gpu-reservation-${sha256Hex(`${node}/${group}`, 8)}`;
 }
 
-/** The pod to create. It is born with its first holder. */
+/** The pod to create, with its first holder. */
 export function newReservation(about: {
   readonly node: string;
   readonly group: string;
@@ -119,7 +121,7 @@ export function newReservation(about: {
   };
 }
 
-/** Who relies on it: UID to `namespace/name`. Text that is no such list names nobody. */
+/** The pods that rely on it: UID to `namespace/name`. Text that is no such list means no holders. */
 export function holdersOf(reservation: Pod): ReadonlyMap<string, string> {
   const text = reservation.metadata.annotations?.[holdersAnnotation];
   return new Map(Object.entries(textsIn(text)));
@@ -131,7 +133,7 @@ export function holdersPatch(holders: ReadonlyMap<string, string>): JsonObject {
   return { metadata: { annotations: { [holdersAnnotation]: JSON.stringify(sorted) } } };
 }
 
-/** The device that its node gave it, once the node has said so. */
+/** Its device, once the node has reported it. */
 export function deviceOf(reservation: Pod): string | undefined {
   const device = reservation.metadata.annotations?.[annotationKeys.reservedGpu];
   return device === "" ? undefined : device;

@@ -16,7 +16,7 @@ export const variables = {
   portion: "GPU_PORTION",
   /** The older name of the portion. */
   gpus: "RUNAI_NUM_OF_GPUS",
-  /** Written only where somebody else created it: kept in step. */
+  /** Written only into a ConfigMap that another controller created: kept in step. */
   legacyDevices: "RUNAI-VISIBLE-DEVICES",
 } as const;
 

@@ -1,6 +1,6 @@
 /**
- * Why a pod that asks for a share of a GPU does not start, as far as the scheduler does not know it: sharing is off, or a node never said which
- * device it gave. Each with what shows it and what would cure it.
+ * Why a pod with a GPU share does not start, for causes that the scheduler does not know: sharing is off, or a node has
+ * not reported the device. Each with its evidence and its cure.
  */
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { type BindRequest, isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";

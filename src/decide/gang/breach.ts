@@ -1,6 +1,7 @@
 /**
- * Whether a clique or a group has less than its minimum: the tables of sections 4.2, 4.3 and 4.6, first matching row wins. A clique of which
- * nothing is scheduled looks the same whether it has not started or has lost everything; what is made of it is the policy.
+ * Whether a clique or a group is below its minimum: tables of conditions, first matching row wins. A clique of which
+ * nothing is scheduled looks the same whether it has not started or has lost everything; the policy decides what
+ * follows.
  */
 import type { FullLossPolicy } from "../../model/gang/settings.ts";
 import type { PodCounts } from "./cliques/podClasses.ts";

@@ -1,6 +1,6 @@
 /**
- * A decision in the making: what to write, what to take away after a second look, when to be asked again. One object has
- * one intent in a decision; whoever has two things to say about it says the other in the next turn.
+ * A decision in the making: what to write, what to delete after a second read, when to requeue. One object has one
+ * intent in a decision; a second change to it waits for the next reconcile.
  */
 import { assert } from "../../model/assert.ts";
 import { type GangKind, places } from "../../model/gang/keys.ts";
@@ -23,7 +23,7 @@ export type Known = { apiVersion: string; kind: string; metadata: ObjectMeta };
 /** Up to where nothing is known to have the name of a new object. */
 export type AbsentAt = (kind: GangKind) => Revision;
 
-/** Something to take away, and what must still hold when it is looked at again. */
+/** A delete, and what must still hold when the object is read again. */
 export interface Removal {
   readonly intent: DeleteIntent;
   /** Pure. Asked with the victim as it is then. */
@@ -32,7 +32,7 @@ export interface Removal {
   readonly ground?: { readonly target: IntentTarget; readonly holds: (fresh: KubeObject | undefined) => boolean };
 }
 
-/** What people are told about an object. */
+/** An Event about an object. */
 export interface Announcement {
   readonly regarding: Known;
   readonly type: "Normal" | "Warning";
@@ -153,7 +153,7 @@ function placeOf(target: IntentTarget): string {
   return `${target.group}/${target.plural}/${keyOf(target.namespace, target.name)}`;
 }
 
-/** Adds or takes away a finalizer, if that changes anything. */
+/** Adds or removes a finalizer, if that changes anything. */
 export function keepFinalizer(draft: GangDraft, object: Known, finalizer: string): boolean {
   const { finalizers = [] } = object.metadata;
   if (finalizers.includes(finalizer)) return true;

@@ -1,6 +1,6 @@
 /**
- * What people are told about what a turn did to the children of its object, and what stays in the object's status while it cannot be
- * done. Reasons and codes are Grove's; the same thing done to several children at once is told once.
+ * The Events about what a reconcile did to the children of its object, and the errors that stay in the object's status
+ * while it cannot be done. Reasons and codes are Grove's; the same thing done to several children at once is one Event.
  */
 import type { GangKind } from "../../model/gang/keys.ts";
 import type { LastError } from "../../model/gang/types.ts";
@@ -8,7 +8,7 @@ import type { RefusalReason } from "../../model/outcome.ts";
 import { formatTime } from "../../model/values/time.ts";
 import type { Announcement, Known } from "./gangDraft.ts";
 
-/** Whose turn it was: a set as a whole, one replica of it, a group, a clique. */
+/** The reconciler: of a set as a whole, one replica of it, a group, a clique. */
 export type ReconcilerKind = "set" | "replica" | "group" | "clique";
 export type Deed = "create" | "patch" | "delete";
 
@@ -74,7 +74,7 @@ const words: Readonly<Record<ReconcilerKind, Readonly<Record<string, Words>>>> =
   replica: {
     "PodClique create": cliqueSync,
     "PodClique patch": cliqueSync,
-    // That it is done is told when the last clique is gone.
+    // Completion is reported when the last clique is gone.
     "PodClique delete": { failed: "PodCliqueSetReplicaDeleteFailed", code: "ERR_DELETE_PCS_REPLICA" },
     "PodCliqueScalingGroup create": {
       done: "PodCliqueScalingGroupCreateSuccessful",
@@ -110,10 +110,10 @@ const words: Readonly<Record<ReconcilerKind, Readonly<Record<string, Words>>>> =
   },
 };
 
-/** Refusals that stay when they are asked again. The others (somebody was first, the server is busy) are nobody's news. */
+/** Refusals that a retry does not change. The others (a conflict, a busy server) are no news. */
 const lasting: ReadonlySet<RefusalReason> = new Set(["Forbidden", "Invalid", "Unauthorized"]);
 
-/** Who is not there is not deleted or changed; only what should be made misses something. */
+/** NotFound is no failure of a delete or a patch; only a create can miss something. */
 const isLasting = ({ deed, refusal }: Done): boolean =>
   refusal !== undefined && (lasting.has(refusal.reason) || (deed === "create" && refusal.reason === "NotFound"));
 
@@ -137,7 +137,7 @@ export function reconcileEvents(of: ReconcilerKind, regarding: Known, all: reado
   return told;
 }
 
-/** What goes into the status: one for each code, the first of its kind, so that the same trouble gives the same words. */
+/** The errors in the status: one for each code, the first of its kind, so that the same problem gives the same text. */
 export function reconcileFailures(of: ReconcilerKind, all: readonly Done[]): ReconcileFailure[] {
   const failures = new Map<string, ReconcileFailure>();
   for (const { kind, deed, name, refusal } of all.filter(isLasting)) {

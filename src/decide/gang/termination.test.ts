@@ -217,12 +217,12 @@ test.each<{ fact: string; cliques: PodClique[]; groups?: PodCliqueScalingGroup[]
       is: { Suppress: "waits until 2026-01-01T13:00:00.000Z", Terminate: "waits until 2026-01-01T13:00:00.000Z" },
     },
     {
-      fact: "nobody is judged while a clique of its own is missing",
+      fact: "no replica is judged while a clique of its own is missing",
       cliques: [inBreach(cliqueA, longAgo, {})],
       is: { Suppress: "calm", Terminate: "calm" },
     },
     {
-      fact: "nobody is judged while a clique of its own is going",
+      fact: "no replica is judged while a clique of its own is terminating",
       cliques: [
         inBreach(cliqueA, longAgo, {}),
         { ...cliqueB, metadata: { ...cliqueB.metadata, deletionTimestamp: justNow } } as PodClique,
@@ -290,7 +290,7 @@ test.each<[string, string[], string[]]>([
   ["one of three waits alone", judged([undefined, undefined, within]), ["2 wait"]],
   ["two of three leave too few, which is the set's affair", judged([longAgo, undefined, within]), []],
   [
-    "while the group is updated nobody is judged",
+    "no replica is judged while the group is updated",
     judged([undefined, longAgo, undefined], { updateProgress: { updateStartedAt: within } }),
     [],
   ],
@@ -298,7 +298,7 @@ test.each<[string, string[], string[]]>([
   expect(is).toEqual(expected);
 });
 
-test("what is on record goes by UID: a clique that was made since stays, and the record is over", () => {
+test("recorded cliques are deleted by UID: a clique created since stays, and the record ends", () => {
   const record = { replicaIndex: 0, startedAt: longAgo, because: "why", podCliques: [{ name: "s-0-a", uid: "a" }] };
   const take = (uid: string) => {
     const draft = new GangDraft(() => "1");

@@ -1,9 +1,9 @@
 /**
- * The end of a gang that has had less than its minimum for too long (section 4.4). It goes in steps that survive the death of whoever takes
- * them: the cliques are read again and put on record by UID, then they go, and the record goes when the last of them has. A clique
- * that was made since is another one and stays.
+ * Gang termination: the end of a gang that has been below its minimum for too long. Its steps survive a crash: the
+ * cliques are read again and recorded by UID, then they are deleted, and the record is removed when the last of them is
+ * gone. A clique that was created since has another UID and stays.
  *
- * How long a breach has lasted is the condition's own time, so a restart shortens and lengthens nothing.
+ * How long a breach has lasted is the condition's own time, so a restart neither shortens nor extends it.
  */
 import { labels } from "../../model/gang/keys.ts";
 import {
@@ -124,7 +124,7 @@ export function judgeGroupReplicas(
   return rest < groupMinAvailable(group.spec) ? [] : judged;
 }
 
-/** A world that was read again: everything about one replica of a set. */
+/** The result of a second read: everything about one replica of a set. */
 export interface FreshReplica extends ReplicaGangs {
   readonly pods: readonly Pod[];
   /** Nodes that looked lost were read again as well. */
@@ -132,8 +132,8 @@ export interface FreshReplica extends ReplicaGangs {
 }
 
 /**
- * The replica as its pods say it is now: each clique's condition is worked out again, so that a recovery that has not reached the
- * conditions counts as well. Times stay: a breach that goes on is as old as it is.
+ * The replica according to its pods: each clique's condition is computed again, so that a recovery that has not reached
+ * the conditions counts as well. Times stay: a continuing breach keeps its age.
  */
 export function withConditionsFromPods(fresh: FreshReplica, policy: FullLossPolicy, nowMs: number): FreshReplica {
   const cliques = fresh.cliques.map((clique): PodClique => {
@@ -216,7 +216,7 @@ function withSaid<T extends PodClique | PodCliqueScalingGroup>(
   return { ...object, status: { ...object.status, conditions } } as T;
 }
 
-/** Whether a group's status speaks of the group as it is: a person may have changed it, or sent it away, since. */
+/** Whether a group's status is of its current generation: it may have been changed or deleted since. */
 export function isStatusCurrent({ metadata, status }: PodCliqueScalingGroup): boolean {
   return status?.observedGeneration === metadata.generation;
 }
@@ -235,7 +235,7 @@ export function recheckSetReplica(
   return terminationOf(fresh.setReplica, victims, verdict.because, nowMs);
 }
 
-/** Who goes with its set, or by a smaller number of replicas, is taken away by others. */
+/** A replica of a set that is deleted or scaled down is removed by the set's own reconcile. */
 const isAskedFor = ({ set, setReplica }: FreshReplica): boolean => !isLeaving(set) && setReplica < replicasOf(set);
 
 /** The same for one replica of a group. */

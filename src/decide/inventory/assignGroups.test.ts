@@ -22,8 +22,8 @@ describe("a scaling group belongs to", () => {
     { fact: "h200 and not h20", name: "p-gpu-nodes-h200", type: "h200" },
     { fact: "a100 and not a10", name: "p-gpu-nodes-a100-a", type: "a100" },
     { fact: "cpu-x86-big and not cpu-x86", name: "p-gpu-nodes-cpu-x86-big", type: "cpu-x86-big" },
-    { fact: "nobody when the key does not end at a dash", name: "p-gpu-nodes-h1000", type: undefined },
-    { fact: "nobody when it is the management group", name: "p-cpu-nodes", type: undefined },
+    { fact: "no type when the key does not end at a dash", name: "p-gpu-nodes-h1000", type: undefined },
+    { fact: "no type when it is the management group", name: "p-cpu-nodes", type: undefined },
     { fact: "a type that is switched off, so that no other adopts it", name: "p-gpu-nodes-retired", type: "retired" },
     { fact: "the physical type, never to a slice of it", name: "p-gpu-nodes-h100-mig-1g", type: "h100" },
   ])("$fact", ({ name, type }) => {
@@ -38,7 +38,7 @@ describe("a scaling group belongs to", () => {
     expect(assignGroups([tagged], types, names).byType.get("t4")).toEqual([tagged]);
   });
 
-  test("nobody, without a word, when it is another team's", () => {
+  test("no type, without a report, when it is another team's", () => {
     expect(assignGroups([group("web-servers", ["i-1"])], types, names).unassigned).toEqual([]);
   });
 

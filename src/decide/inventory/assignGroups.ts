@@ -16,7 +16,7 @@ export interface GroupNames {
 export interface AssignedGroups {
   /** By type; every physical type has an entry. */
   readonly byType: ReadonlyMap<string, readonly ScalingGroup[]>;
-  /** Our own groups that no type claims. Groups of other teams are nobody's business. */
+  /** Our own groups that no type claims. Groups of other teams are ignored. */
   readonly unassigned: readonly ScalingGroup[];
 }
 

@@ -11,7 +11,7 @@ import type { SnapshotOwner } from "./snapshotSets.ts";
 
 export interface MatchRules {
   readonly nameFallback: boolean;
-  /** Undefined when nobody keeps a list of users. */
+  /** Undefined when there is no list of users. */
   readonly knownUsers: ReadonlySet<string> | undefined;
 }
 
@@ -153,7 +153,7 @@ export function nameKey(user: string, disk: string): string {
 /** What must be asked for again before anything is concluded from its absence. */
 export interface Suspects {
   readonly volumeIds: readonly string[];
-  /** Users of disks that have no volume at all, though somebody claims them. */
+  /** Users of disks that have no volume at all, though a reservation claims them. */
   readonly users: readonly string[];
 }
 
@@ -169,7 +169,7 @@ export function suspectsOf({ loose }: DiskMatches): Suspects {
   return { volumeIds: [...volumeIds].sort(), users: [...users].sort() };
 }
 
-/** Whose snapshots have to be counted: rows, disks that are about to get one, and volumes that are nobody's. */
+/** Owners whose snapshots have to be counted: rows, disks that are about to get one, and volumes without an owner. */
 export function snapshotOwners(matches: DiskMatches, bases: ReadonlyMap<string, SnapshotBase>): SnapshotOwner[] {
   const owners: SnapshotOwner[] = [];
   const ofRow = (row: DiskRow, volumeId: string | undefined): void => {

@@ -6,7 +6,7 @@ import type { GpuTypeRow } from "../../model/inventory/rows.ts";
 import type { Node } from "../../model/kubernetes.generated.ts";
 
 export interface TypedNodes {
-  /** All nodes; those whose machine tells their type have its label. */
+  /** All nodes; those whose machine type determines their GPU type have its label. */
   readonly nodes: readonly Node[];
   /** Names of nodes that have GPUs and no type. */
   readonly untyped: readonly string[];
@@ -19,7 +19,7 @@ export function typeNodes(nodes: readonly Node[], types: readonly GpuTypeRow[]):
   const byMachine = new Map<string, string | undefined>();
   for (const { gpuType, instanceType, nodeLabelValue } of types) {
     if (instanceType === "" || nodeLabelValue !== null) continue;
-    // Two types with one kind of machine: the machine does not tell.
+    // Two GPU types with one machine type: the machine type is ambiguous.
     byMachine.set(instanceType, byMachine.has(instanceType) ? undefined : gpuType);
   }
   const resources = new Set(types.filter(({ maxGpus }) => maxGpus > 0).map(({ resourceName }) => resourceName));

@@ -5,7 +5,7 @@
 import type { CloudVolume } from "../../model/inventory/cloud.ts";
 import { holdOf } from "./readVolume.ts";
 
-/** The winner, or undefined when two are held: then somebody writes to both, and a person must choose. */
+/** The winner, or undefined when two are in use: then both are written to, and a person must choose. */
 export function pickVolume(volumes: readonly CloudVolume[]): CloudVolume | undefined {
   if (volumes.filter((volume) => holdOf(volume) === "held").length > 1) return undefined;
   return [...volumes].sort(byClaim)[0];

@@ -96,12 +96,12 @@ describe("what is free", () => {
       },
     },
     {
-      fact: "nothing on a node with a taint that reservations do not tolerate (G-10)",
+      fact: "nothing on a node with a taint that reservations do not tolerate",
       world: { nodes: [node("n1", "h100", { taints: taint("gpu-health", "NoSchedule") })] },
       says: { availableGpus: 0, totalClusterGpus: 8 },
     },
     {
-      fact: "everything on a node with the GPU taint (G-10)",
+      fact: "everything on a node with the GPU taint",
       world: { nodes: [node("n1", "h100", { taints: taint("nvidia.com/gpu", "NoSchedule") })] },
       says: { availableGpus: 8 },
     },
@@ -121,7 +121,7 @@ describe("what is free", () => {
       says: { availableGpus: 0 },
     },
     {
-      fact: "less by the largest init container (G-11)",
+      fact: "less by the largest init container",
       world: {
         nodes: idle(1),
         pods: [
@@ -133,7 +133,7 @@ describe("what is free", () => {
       says: { availableGpus: 0 },
     },
     {
-      fact: "less by sidecars beside containers (G-11)",
+      fact: "less by sidecars beside containers",
       world: {
         nodes: idle(1),
         pods: [
@@ -162,7 +162,7 @@ describe("what is free", () => {
       says: { availableGpus: 4 },
     },
     {
-      fact: "less by devices that claims hold (G-12)",
+      fact: "less by devices that claims hold",
       world: { nodes: idle(1), pods: [pod("a", "n1", 0)], claims: [claim("c", ["a"], ["gpu-0", "gpu-1"])] },
       says: { availableGpus: 6 },
     },
@@ -198,7 +198,7 @@ describe("what is free", () => {
       says: { availableGpus: 7 },
     },
     {
-      fact: "less by pods of a lost node, and by terminating ones (G-13)",
+      fact: "less by pods of a lost node, and by terminating ones",
       world: {
         nodes: idle(1),
         pods: [pod("a", "n1", 2, { phase: "Unknown" }), pod("b", "n1", 1, { terminating: true })],
@@ -219,7 +219,7 @@ describe("what is free", () => {
       says: { availableGpus: 8, fullNodesAvailable: 1 },
     },
     {
-      fact: "less by a warm pod that somebody is being given",
+      fact: "less by a warm pod that is being assigned to a user",
       world: {
         nodes: idle(1),
         pods: [pod("w", "n1", 8, { labels: { app: "gpu-dev-warm", "warm-state": "claimed" } })],
@@ -232,7 +232,7 @@ describe("what is free", () => {
       says: { availableGpus: 0 },
     },
     {
-      fact: "a node that lost GPUs is not a whole one, and does not add up with others (G-14, G-18)",
+      fact: "a node that lost GPUs is not a whole one, and does not add up with others",
       world: { nodes: [node("n1", "h100", { gpus: 6, capacity: 8 }), node("n2", "h100")] },
       says: { availableGpus: 14, fullNodesAvailable: 1, maxReservable: 8 },
     },
@@ -242,12 +242,12 @@ describe("what is free", () => {
       says: { maxReservable: 6, fullNodesAvailable: 0 },
     },
     {
-      fact: "nothing on nodes whose instance is not in service (G-9)",
+      fact: "nothing on nodes whose instance is not in service",
       world: { nodes: idle(3), groups: [group("p-gpu-nodes-h100", ["i-n1"])] },
       says: { totalClusterGpus: 8, availableGpus: 8, unmanagedNodes: 2 },
     },
     {
-      fact: "not what is Pending, Terminating, Standby or Warmed in the group (A5, G-24)",
+      fact: "not what is Pending, Terminating, Standby or Warmed in the group",
       world: {
         nodes: idle(1),
         groups: [
@@ -263,7 +263,7 @@ describe("what is free", () => {
       says: { runningInstances: 1, totalClusterGpus: 8, desiredCapacity: 3 },
     },
     {
-      fact: "GPUs by the type of each machine, where groups mix them (G-25)",
+      fact: "GPUs by the type of each machine, where groups mix them",
       world: {
         types: [gpuType("h100", 8), gpuType("t4", 4, { instanceType: "g4" })],
         nodes: [],
@@ -318,7 +318,7 @@ describe("what is free", () => {
     expect(numbers(world, type)).toMatchObject(says);
   });
 
-  test("slots of nodes without GPUs: three, less what reservations live there (G-15)", () => {
+  test("slots of nodes without GPUs: three, less the reservations there", () => {
     const pods = [
       pod("gpu-dev-1", "n1", 0),
       pod("gpu-dev-2", "n1", 0, { phase: "Succeeded" }),
@@ -355,14 +355,14 @@ describe("what is free", () => {
     expect(numbers(world)).toMatchObject({ totalClusterGpus: 16, availableGpus: 8 });
   });
 
-  test("an amount that is none makes its node unknown, and says so (G-19)", () => {
+  test("an unreadable quantity makes its node unknown, with a report", () => {
     const plan = planAvailability(input({ nodes: [node("n1", "h100", { gpus: "many" }), node("n2", "h100")] }));
     expect(plan.types[0]?.numbers).toMatchObject({ availableGpus: 8, totalClusterGpus: 16 });
     expect(plan.counters.nodes_unknown).toBe(1);
     expect(plan.drift.map(({ entityId }) => entityId)).toContain("n1");
   });
 
-  test("free now is less by what is being prepared and has no pod yet (G-22)", () => {
+  test("free now is less by what is being prepared and has no pod yet", () => {
     const reservations = [
       reservation("r1", { status: "preparing", gpuCount: 8 }),
       reservation("r2", { status: "preparing", gpuCount: 2, podName: "a" }),
@@ -384,7 +384,7 @@ describe("what is free", () => {
 describe("a read that failed is unknown", () => {
   const type = gpuType("h100", 8, { numbers: { ...good, schedulableGpus: 16 } });
 
-  test("cluster: the cloud's numbers are new, the cluster's stay (G-4, G-5)", () => {
+  test("cluster: the cloud's numbers are new, the cluster's stay", () => {
     expect(
       numbers({ types: [type], nodes: "503", groups: [group("p-gpu-nodes-h100", ["i-1", "i-2", "i-3"])] }),
     ).toMatchObject({
@@ -410,7 +410,7 @@ describe("a read that failed is unknown", () => {
     });
   });
 
-  test("cloud, and the cluster has no such node: the desired size stays, and nothing is told as gone", () => {
+  test("cloud, and the cluster has no such node: the desired size stays, and nothing is reported as gone", () => {
     const plan = planAvailability(input({ types: [type], nodes: [], groups: "throttled" }));
     expect(plan.types[0]?.numbers).toMatchObject({
       runningInstances: 0,
@@ -430,7 +430,7 @@ describe("a read that failed is unknown", () => {
     });
   });
 
-  test("no group, but nodes of the type: a name has changed, and nothing is zeroed (G-6)", () => {
+  test("no group, but nodes of the type: a name has changed, and nothing is zeroed", () => {
     const plan = planAvailability(
       input({ types: [type], nodes: idle(2), groups: [group("p-gpu-nodes-renamed", ["i-n1", "i-n2"])] }),
     );
@@ -444,7 +444,7 @@ describe("a read that failed is unknown", () => {
     expect(plan.counters.asgs_unassigned).toBe(1);
   });
 
-  test("no group while the cluster cannot be read: nothing is zeroed (G-6)", () => {
+  test("no group while the cluster cannot be read: nothing is zeroed", () => {
     expect(numbers({ types: [type], nodes: "503", groups: [] })).toMatchObject({
       totalClusterGpus: 16,
       runningInstances: 2,
@@ -452,7 +452,7 @@ describe("a read that failed is unknown", () => {
     });
   });
 
-  test("no group and no node: zero, told as drift", () => {
+  test("no group and no node: zero, reported as drift", () => {
     const plan = planAvailability(input({ types: [type], nodes: [], groups: [] }));
     expect(plan.types[0]?.numbers).toMatchObject({ totalClusterGpus: 0, availableGpus: 0, state: "fresh" });
     expect(plan.drift.some(({ reason }) => reason.startsWith("No ASGs found matching pattern"))).toBe(true);
@@ -484,7 +484,7 @@ describe("when it will be free", () => {
   });
 });
 
-describe("whatever the world looks like", () => {
+describe("for any input", () => {
   const world = fc.record({
     gpus: fc.array(fc.integer({ min: 0, max: 9 }), { minLength: 1, maxLength: 6 }),
     closed: fc.array(fc.boolean(), { minLength: 6, maxLength: 6 }),

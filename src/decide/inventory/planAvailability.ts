@@ -273,7 +273,7 @@ function closedCounter({ why }: ClosedReason): keyof AvailabilityCounters {
   }
 }
 
-/** What a node offers beyond the GPUs of its machine is a mistake of somebody's, and is not offered on. */
+/** A node that offers more GPUs than its machine has is misconfigured; the excess is not offered. */
 function within(node: NodeUse, brings: number | undefined, isCpu: boolean): NodeUse {
   if (isCpu || brings === undefined || node.free <= brings) return node;
   return { ...node, free: brings };
@@ -336,7 +336,7 @@ function isTaken(pod: Pod): boolean {
   return !isWarm(pod);
 }
 
-/** GPUs of reservations that are being prepared and have no pod yet: free to see, and spoken for. */
+/** GPUs of reservations that are being prepared and have no pod yet: free on the node, and committed. */
 function promised({ input, type, perNode, podKeys }: Question): number {
   let gpus = 0;
   for (const { status, gpuType, gpuCount, podName, namespace } of input.reservations) {

@@ -12,7 +12,6 @@ const longGone = nowMs - 300_000;
 const tags = (user: string, name: string) => ({ "gpu-dev-user": user, disk_name: name });
 
 interface Row {
-  row: string;
   fact: string;
   world: DiskWorld;
   /** Changes of rows by name; imports are `new:volume`. */
@@ -23,7 +22,6 @@ interface Row {
 
 const table: Row[] = [
   {
-    row: "1",
     fact: "a volume that the database does not know is imported",
     world: { volumes: [volume("v1", "d", { createdMs: 5 })] },
     writes: {
@@ -40,14 +38,12 @@ const table: Row[] = [
     counters: { created: 1 },
   },
   {
-    row: "2",
     fact: "a volume in the making is waited for",
     world: { volumes: [volume("v1", "d", { state: "creating" })] },
     writes: {},
     counters: { skipped_transient: 1 },
   },
   {
-    row: "3",
     fact: "volumes that go, or failed, are left alone",
     world: {
       volumes: [
@@ -61,7 +57,6 @@ const table: Row[] = [
     reports: ["the volume is in state error"],
   },
   {
-    row: "4",
     fact: "a volume without its tags is skipped, even if its Name says more",
     world: {
       volumes: [
@@ -73,22 +68,19 @@ const table: Row[] = [
     counters: { skipped_missing_tags: 2 },
   },
   {
-    row: "4, opted in",
-    fact: "the Name counts where somebody asked for it (C8)",
+    fact: "the Name tag counts where the settings say so",
     world: { nameFallback: true, volumes: [volume("v1", "", { tags: { "gpu-dev-user": "ada", Name: "old" } })] },
     writes: { "new:v1": { diskName: "old" } },
     counters: { created: 1 },
   },
   {
-    row: "5",
-    fact: "a name that no API can say, or nobody's, is reported",
+    fact: "a name that no API accepts, or without a user, is reported",
     world: { knownUsers: ["ada"], volumes: [volume("v1", "a b/c"), volume("v2", "d", { tags: tags("eve", "d") })] },
     writes: {},
     counters: { skipped_invalid: 2 },
     reports: ["skipped_invalid"],
   },
   {
-    row: "6",
     fact: "of two new volumes of one disk the newest is imported",
     world: { volumes: [volume("v1", "d", { createdMs: 5 }), volume("v2", "d", { createdMs: 9 })] },
     writes: { "new:v2": {} },
@@ -96,21 +88,18 @@ const table: Row[] = [
     reports: ["duplicates: ada/d"],
   },
   {
-    row: "7",
     fact: "what is equal is not written",
     world: { rows: [settled("d", "v1")], volumes: [volume("v1", "d")] },
     writes: {},
     counters: { synced: 1, matched: 1 },
   },
   {
-    row: "8",
     fact: "what differs is written, and only that",
     world: { rows: [settled("d", "v1")], volumes: [volume("v1", "d", { sizeGb: 200 })] },
     writes: { d: { sizeGb: 200 } },
     counters: { updated: 1 },
   },
   {
-    row: "9",
     fact: "a deleted disk whose volume lives is synced, stays deleted and is reported",
     world: { rows: [settled("d", "v1", { isDeleted: true })], volumes: [volume("v1", "d", { sizeGb: 200 })] },
     writes: { d: { sizeGb: 200 } },
@@ -118,7 +107,6 @@ const table: Row[] = [
     reports: ["deleted_but_present"],
   },
   {
-    row: "10",
     fact: "a renamed disk keeps its volume, and a new disk of the old name is another one",
     world: { rows: [settled("new", "v1")], volumes: [volume("v1", "old"), volume("v2", "old")] },
     writes: { "new:v2": { diskName: "old" } },
@@ -126,7 +114,6 @@ const table: Row[] = [
     reports: ["tag_drift"],
   },
   {
-    row: "11",
     fact: "a volume whose tags name another owner stays with its row",
     world: { rows: [settled("d", "v1")], volumes: [volume("v1", "d", { sizeGb: 7, tags: tags("eve", "d") })] },
     writes: { d: { sizeGb: 7 } },
@@ -134,21 +121,18 @@ const table: Row[] = [
     reports: ["owner_conflict"],
   },
   {
-    row: "12",
     fact: "a disk without a volume is linked to the one of its name",
     world: { rows: [disk("d")], volumes: [volume("v1", "d")] },
     writes: { d: { volumeId: "v1", volumeState: "available" } },
     counters: { updated: 1, linked: 1, matched: 1 },
   },
   {
-    row: "13, first",
     fact: "a replacement waits until the old volume was missing in two runs",
     world: { rows: [settled("d", "v0")], volumes: [volume("v1", "d")] },
     writes: { d: { missing: true, volumeState: "missing" } },
     counters: { skipped_unconfirmed: 1, orphaned_db_active: 1, marked_missing: 1, updated: 1 },
   },
   {
-    row: "13, then",
     fact: "a replacement is linked when the old volume is gone for good",
     world: {
       rows: [settled("d", "v0", { missingSinceMs: longGone, volumeState: "missing" })],
@@ -158,8 +142,7 @@ const table: Row[] = [
     counters: { updated: 1, replaced: 1, matched: 1 },
   },
   {
-    row: "13, back",
-    fact: "nothing is replaced when the second read shows the old volume (D-3)",
+    fact: "nothing is replaced when the second read shows the old volume",
     world: {
       rows: [settled("d", "v0", { missingSinceMs: longGone, volumeState: "missing" })],
       volumes: [volume("v1", "d")],
@@ -169,7 +152,6 @@ const table: Row[] = [
     counters: { skipped_unconfirmed: 1, reappeared: 1 },
   },
   {
-    row: "13, foreign",
     fact: "a volume made from a snapshot of another disk is told (lineage)",
     world: { rows: [disk("d")], volumes: [volume("v1", "d", { snapshotId: "s9" })], snapshots: [snapshot("s9", "v7")] },
     writes: { d: {} },
@@ -177,7 +159,6 @@ const table: Row[] = [
     reports: ["lineage_mismatch"],
   },
   {
-    row: "14",
     fact: "a row keeps its live volume; the other is reported",
     world: { rows: [settled("d", "v1")], volumes: [volume("v1", "d"), volume("v2", "d", { createdMs: nowMs })] },
     writes: {},
@@ -185,23 +166,20 @@ const table: Row[] = [
     reports: ["duplicates"],
   },
   {
-    row: "15",
-    fact: "a deleted disk's name is not taken over: nobody would see the disk",
+    fact: "a deleted disk's name is not taken over: the disk would not be visible",
     world: { rows: [disk("d", { isDeleted: true })], volumes: [volume("v1", "d")] },
     writes: {},
     counters: { name_conflict: 1 },
     reports: ["name_held_by_deleted"],
   },
   {
-    row: "16, first",
-    fact: "a claimed disk whose volume is not there is marked, not freed (D-3)",
+    fact: "a claimed disk whose volume is not there is marked, not freed",
     world: { rows: [settled("d", "v1", { inUse: true, reservationId: "r1" })] },
     writes: { d: { missing: true, volumeState: "missing" } },
     counters: { orphaned_db_active: 1, updated: 1, marked_missing: 1 },
   },
   {
-    row: "16, then",
-    fact: "and freed by the next run, its reservation kept in the history (C5)",
+    fact: "and freed by the next run, its reservation kept in the history",
     world: {
       rows: [
         settled("d", "v1", { inUse: true, reservationId: "r1", missingSinceMs: longGone, volumeState: "missing" }),
@@ -211,8 +189,7 @@ const table: Row[] = [
     counters: { orphaned_db_active: 1, updated: 1 },
   },
   {
-    row: "16, claimed",
-    fact: "a claim that is still good outlives a missing volume (D-5)",
+    fact: "a claim that is still good outlives a missing volume",
     world: {
       rows: [
         settled("d", "v1", { inUse: true, reservationId: "r1", missingSinceMs: longGone, claimExpiresMs: nowMs + 1 }),
@@ -223,50 +200,43 @@ const table: Row[] = [
     counters: { orphaned_db_active: 1, updated: 0 },
   },
   {
-    row: "17",
     fact: "an idle disk whose volume is gone says so",
     world: { rows: [settled("d", "v1")] },
     writes: { d: { missing: true, volumeState: "missing" } },
     counters: { orphaned_db_active: 1, updated: 1, marked_missing: 1 },
   },
   {
-    row: "17",
     fact: "a disk at rest is not written again",
     world: { rows: [settled("d", "v1", { volumeState: "missing", missingSinceMs: longGone })] },
     writes: {},
     counters: { orphaned_db_active: 1, updated: 0 },
   },
   {
-    row: "16",
     fact: "a claim that is younger than the mark of its missing volume waits for a run of its own",
     world: { rows: [settled("d", "v1", { inUse: true, missingSinceMs: longGone, lastUpdatedMs: longGone + 1 })] },
     writes: { d: { missing: true, volumeState: "missing" } },
     counters: { orphaned_db_active: 1, updated: 1, marked_missing: 1 },
   },
   {
-    row: "18",
-    fact: "a deleted disk without its volume is not written (C11)",
+    fact: "a deleted disk without its volume is not written",
     world: { rows: [settled("d", "v1", { isDeleted: true, inUse: true })] },
     writes: {},
     counters: { orphaned_db_deleted: 1 },
   },
   {
-    row: "19",
     fact: "a claim on a disk without a volume ends with its reservation",
     world: { rows: [disk("d", { inUse: true, reservationId: "r1" })] },
     writes: { d: { inUse: false, reservationId: null } },
     counters: { stale_claim: 1, unlinked: 1, updated: 1 },
   },
   {
-    row: "19, young",
     fact: "but not before the row has been still for a while",
     world: { rows: [disk("d", { inUse: true, lastUpdatedMs: nowMs - 1 })] },
     writes: {},
     counters: { stale_claim: 0, unlinked: 1 },
   },
   {
-    row: "20",
-    fact: "a row with an operation under way is left to it (D-9)",
+    fact: "a row with an operation under way is left to it",
     world: {
       rows: [
         settled("d", "v1", { operationStatus: "in_progress", lastUpdatedMs: nowMs - 60_000 }),
@@ -278,7 +248,6 @@ const table: Row[] = [
     counters: { skipped_in_flight: 1, skipped_in_flight_rows: 1 },
   },
   {
-    row: "20, stale",
     fact: "an operation that never ended is reported and no longer waited for",
     world: {
       rows: [settled("d", "v1", { operationStatus: "in_progress" })],
@@ -289,8 +258,7 @@ const table: Row[] = [
     reports: ["stale_operation"],
   },
   {
-    row: "23",
-    fact: "unknown snapshots leave what is known about them (C7)",
+    fact: "unknown snapshots leave what is known about them",
     world: {
       rows: [settled("d", "v1", { snapshotCount: 7, isBackingUp: true })],
       volumes: [volume("v1", "d", { sizeGb: 9 })],
@@ -300,7 +268,6 @@ const table: Row[] = [
     counters: { updated: 1, snapshot_unknown: 1 },
   },
   {
-    row: "24",
     fact: "a volume with several attachments is in use if one holds it",
     world: {
       rows: [settled("d", "v1", { volumeState: "in-use" })],
@@ -318,7 +285,6 @@ const table: Row[] = [
     reports: ["unexpected_attach"],
   },
   {
-    row: "25",
     fact: "a volume that an older service set aside is a volume",
     world: {
       rows: [settled("d", "v1")],
@@ -329,7 +295,6 @@ const table: Row[] = [
     reports: ["quarantined_seen"],
   },
   {
-    row: "26",
     fact: "of two rows with one volume the living one has it",
     world: {
       rows: [settled("d", "v1"), settled("e", "v1", { isDeleted: true })],
@@ -340,7 +305,6 @@ const table: Row[] = [
     reports: ["db_duplicate"],
   },
   {
-    row: "D-4 attaching",
     fact: "a disk that is being attached is in use",
     world: {
       rows: [settled("d", "v1", { volumeState: "in-use", inUse: true })],
@@ -350,7 +314,6 @@ const table: Row[] = [
     counters: { synced: 1 },
   },
   {
-    row: "D-4 detaching",
     fact: "a disk that is being detached is in use until it is free",
     world: {
       rows: [settled("d", "v1", { volumeState: "in-use", inUse: true })],
@@ -360,23 +323,20 @@ const table: Row[] = [
     counters: { synced: 1 },
   },
   ...(["attaching", "detaching"] as const).map((state) => ({
-    row: `D-4 ${state}, unknown`,
-    fact: "a volume that somebody takes or leaves makes its disk in use",
+    fact: "an attaching or detaching volume makes its disk in use",
     world: { rows: [settled("d", "v1", { volumeState: "in-use" })], volumes: [attached("v1", "d", state)] },
     writes: { d: { inUse: true } },
     counters: { updated: 1, unexpected_attach: 1 },
     reports: ["unexpected_attach"],
   })),
   {
-    row: "D-4 busy",
     fact: "a disk that cannot be detached is in use",
     world: { rows: [settled("d", "v1", { volumeState: "in-use" })], volumes: [attached("v1", "d", "busy")] },
     writes: { d: { inUse: true } },
     counters: { updated: 1 },
   },
   {
-    row: "D-4 unclear",
-    fact: "a volume in use by nobody says nothing",
+    fact: "a volume in use without an attachment changes nothing",
     world: {
       rows: [settled("d", "v1", { volumeState: "in-use", inUse: true })],
       volumes: [volume("v1", "d", { state: "in-use" })],
@@ -385,7 +345,6 @@ const table: Row[] = [
     counters: { synced: 1 },
   },
   {
-    row: "D-5 kept",
     fact: "a claim in progress is not drift",
     world: {
       rows: [settled("d", "v1", { inUse: true, reservationId: "r1", lastUpdatedMs: nowMs - 60_000 })],
@@ -396,8 +355,7 @@ const table: Row[] = [
     counters: { synced: 1, claims_kept: 1 },
   },
   {
-    row: "D-5 lease over",
-    fact: "a claim whose lease is over is cleared, volume free (C6)",
+    fact: "a claim whose lease is over is cleared, volume free",
     world: {
       rows: [settled("d", "v1", { inUse: true, reservationId: "r1", claimExpiresMs: nowMs - 1 })],
       volumes: [volume("v1", "d")],
@@ -407,7 +365,6 @@ const table: Row[] = [
     counters: { updated: 1 },
   },
   {
-    row: "D-5 over",
     fact: "a claim of a reservation that is over is cleared",
     world: {
       rows: [settled("d", "v1", { inUse: true, reservationId: "r1", lastUpdatedMs: nowMs - 60_000 })],
@@ -418,7 +375,6 @@ const table: Row[] = [
     counters: { updated: 1 },
   },
   {
-    row: "D-6",
     fact: "an attached volume makes its disk in use, without a reservation",
     world: { rows: [settled("d", "v1")], volumes: [attached("v1", "d")] },
     writes: { d: { inUse: true, volumeState: "in-use" } },
@@ -426,7 +382,6 @@ const table: Row[] = [
     reports: ["unexpected_attach"],
   },
   {
-    row: "D-12",
     fact: "an imported disk has the reservation of its tag if it lives and the volume is attached",
     world: {
       volumes: [
@@ -444,7 +399,6 @@ const table: Row[] = [
     counters: { created: 3 },
   },
   {
-    row: "D-15 modifying",
     fact: "a resize counts when it cannot fail any more",
     world: {
       rows: [settled("d", "v1")],
@@ -456,7 +410,6 @@ const table: Row[] = [
     reports: ["resizing"],
   },
   {
-    row: "D-15 optimizing",
     fact: "and that is while it is optimized",
     world: {
       rows: [settled("d", "v1")],
@@ -467,14 +420,12 @@ const table: Row[] = [
     counters: { updated: 1 },
   },
   {
-    row: "3.6 attached",
     fact: "of new volumes the attached one is the disk, before the newest",
     world: { volumes: [attached("v1", "d", "attached", { createdMs: 1 }), volume("v2", "d", { createdMs: 9 })] },
     writes: { "new:v1": {} },
     counters: { created: 1, duplicates: 1 },
   },
   {
-    row: "3.6 two attached",
     fact: "two attached volumes of one disk are left to a person",
     world: { rows: [disk("d")], volumes: [attached("v1", "d"), attached("v2", "d")] },
     writes: {},
@@ -482,7 +433,6 @@ const table: Row[] = [
     reports: ["two volumes of this disk are attached"],
   },
   {
-    row: "3.6 active",
     fact: "the volume marked active is the disk, before the newest",
     world: {
       volumes: [
@@ -494,7 +444,6 @@ const table: Row[] = [
     counters: { created: 1, duplicates: 1 },
   },
   {
-    row: "3.6 held elsewhere",
     fact: "a disk one of whose other volumes is attached is not freed",
     world: {
       rows: [settled("d", "v1", { inUse: true, reservationId: "r1" })],
@@ -504,8 +453,7 @@ const table: Row[] = [
     counters: { synced: 1, duplicates: 1, claims_kept: 1 },
   },
   {
-    row: "snapshots",
-    fact: "snapshots of a disk at rest are counted by its name (N-2)",
+    fact: "snapshots of a disk at rest are counted by its name",
     world: {
       rows: [settled("d", "v1", { snapshotCount: 1, lastSnapshotMs: 5, missingSinceMs: longGone })],
       snapshots: [
@@ -519,7 +467,7 @@ const table: Row[] = [
 ];
 
 describe("the decision table", () => {
-  test.each(table)("row $row: $fact", ({ world, writes, counters, reports = [] }) => {
+  test.each(table)("$fact", ({ world, writes, counters, reports = [] }) => {
     const decided = decideDisks(world);
     const found: Record<string, object> = {};
     for (const write of decided.plan.writes) {
@@ -548,7 +496,7 @@ describe("the decision table", () => {
     );
   });
 
-  test("every write carries the version of the row that it was decided on (D-2)", () => {
+  test("every write carries the version of the row that it was decided on", () => {
     const rows = [settled("d", "v1", { rowVersion: 41 })];
     const [write] = decideDisks({ rows, volumes: [volume("v1", "d", { sizeGb: 9 })] }).plan.writes;
     expect(write).toMatchObject({ kind: "update", rowVersion: 41 });

@@ -25,7 +25,7 @@ export interface DiskInput {
   /** Reservations that may still hold a disk, by id. */
   readonly reservations: ReadonlyMap<string, ReservationRow>;
   readonly snapshots: Read<SnapshotSets>;
-  /** Volumes and users about whom the snapshot read is unknown, when only a part of it failed. */
+  /** Volumes and users whose snapshots are unknown, when only a part of the read failed. */
   readonly snapshotsUnknown?: ReadonlySet<string>;
   readonly modifications: ReadonlyMap<string, VolumeModification>;
   /** Asked for again, and absent again. */
@@ -356,7 +356,7 @@ class Planner {
     return String(snapshots.value.summary(`other:${volumeId}`)?.completed ?? 0);
   }
 
-  /** Writes what differs, and tells what it was. Returns whether there was anything to write. */
+  /** Plans the difference as a write with its reason. Returns whether there was any. */
   private write(row: DiskRow, change: DiskChange, volumeId: string | undefined, reason: string): boolean {
     if (Object.keys(change).length === 0) return false;
     const drift = driftOf(row, change, reason);

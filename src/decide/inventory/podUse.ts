@@ -25,7 +25,7 @@ export function isWarm(pod: Pod): boolean {
   return labels?.["app"] === "gpu-dev-warm" && labels["warm-state"] === "ready";
 }
 
-/** A pod in which somebody's reservation lives. A helper that only shares the name's beginning has another label. */
+/** A pod that runs a user's reservation. A sidecar pod that only shares the prefix of the name has another label. */
 export function isReservationPod(pod: Pod): boolean {
   const app = pod.metadata.labels?.["app"];
   return app === undefined ? pod.metadata.name.startsWith("gpu-dev-") : app === "gpu-dev-pod";

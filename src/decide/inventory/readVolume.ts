@@ -1,4 +1,4 @@
-/** What the tags of a volume say about whose disk it is, and what its attachments say about who holds it. */
+/** The owner of a volume from its tags, and its holder from its attachments. */
 import type { CloudVolume, Tags } from "../../model/inventory/cloud.ts";
 
 export interface VolumeTags {

@@ -1,6 +1,6 @@
 /**
- * Whether a reservation could start on a node now. One rule for whoever shows capacity and whoever places on it: two
- * copies drift apart, and then what is shown as free can never be had.
+ * Whether a reservation could start on a node now. One rule for the code that shows capacity and the code that places
+ * on it: two copies drift apart, and then capacity shown as free can never be had.
  */
 import type { Node } from "../../model/kubernetes.generated.ts";
 import { timeToMs } from "../../model/values/time.ts";

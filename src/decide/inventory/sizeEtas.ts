@@ -18,7 +18,7 @@ export interface EtaQuestion {
   /** Nodes that one reservation may span. */
   readonly multiNodeMax: number;
   readonly nodes: readonly NodeUse[];
-  /** When the reservation of a pod ends, in milliseconds; undefined when nobody knows. */
+  /** When the reservation of a pod ends, in milliseconds; undefined when unknown. */
   readonly endsMs: (pod: Pod) => number | undefined;
   readonly nowMs: number;
 }

@@ -16,7 +16,7 @@ describe("the snapshots of a disk are", () => {
   test.each([
     { fact: "those of its volume", of: [snapshot("s1", "v1")], completed: 1 },
     {
-      fact: "those that carry its user and name, whatever volume they are of (N-2)",
+      fact: "those that carry its user and name, whatever volume they are of",
       of: [snapshot("s1", "gone", { tags: mine })],
       completed: 1,
     },
@@ -28,18 +28,18 @@ describe("the snapshots of a disk are", () => {
       completed: 1,
     },
     {
-      fact: "not those that are on their way out (N-3)",
+      fact: "not those that are on their way out",
       of: [snapshot("s1", "v1", { tags: { ...mine, "delete-date": "2026-12-01" } })],
       completed: 0,
     },
     {
-      fact: "not copies, though a copy has all the tags (N-3)",
+      fact: "not copies, though a copy has all the tags",
       of: [snapshot("s1", "vol-ffffffff", { tags: mine })],
       completed: 0,
     },
-    { fact: "not a scanner's (N-3)", of: [snapshot("s1", "v1", { tags: { ...mine, WizScan: "1" } })], completed: 0 },
+    { fact: "not a scanner's", of: [snapshot("s1", "v1", { tags: { ...mine, WizScan: "1" } })], completed: 0 },
     {
-      fact: "not failed or recovering ones (N-4)",
+      fact: "not failed or recovering ones",
       of: [snapshot("s1", "v1", { state: "error" }), snapshot("s2", "v1", { state: "recovering" })],
       completed: 0,
     },
@@ -47,13 +47,13 @@ describe("the snapshots of a disk are", () => {
     expect(summary(of)?.completed).toBe(completed);
   });
 
-  test("only those of its volume under the old rule (N-6)", () => {
+  test("only those of its volume under the old rule", () => {
     const rules = { ...snapshotRulesDefault, scope: "volume" as const };
     expect(summary([snapshot("s1", "gone", { tags: mine }), snapshot("s2", "v1")], rules)?.completed).toBe(1);
   });
 });
 
-test("a disk is being backed up while a pending snapshot is newer than the newest whole one (N-4, N-5)", () => {
+test("a disk is being backed up while a pending snapshot is newer than the newest whole one", () => {
   const pending = snapshot("p", "v1", { state: "pending", startedMs: 10 });
   expect(summary([pending])).toMatchObject({ isBackingUp: true, lastCompletedMs: undefined });
   expect(summary([pending, snapshot("s", "v1", { startedMs: 5 })])).toMatchObject({
@@ -66,7 +66,7 @@ test("a disk is being backed up while a pending snapshot is newer than the newes
   });
 });
 
-test("a foreign copy is told by its volume, its tags or its description", () => {
+test("a foreign copy is recognised by its volume, its tags or its description", () => {
   expect(isForeign(snapshot("s", "v1", { description: "Created by Wiz scanner" }), snapshotRulesDefault)).toBe(true);
   expect(isForeign(snapshot("s", "v1", { tags: mine }), snapshotRulesDefault)).toBe(false);
 });

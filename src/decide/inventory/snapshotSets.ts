@@ -54,7 +54,10 @@ export interface SnapshotSummary {
 export interface SnapshotRules {
   /** Only snapshots of the current volume, as the first service counted. */
   readonly scope: "disk" | "volume";
-  /** Whoever copies snapshots for its own purposes copies the tags as well; its own tags begin with one of these. */
+  /**
+   * A backup tool that copies snapshots for its own purposes copies the tags as well; its own tags begin with one of
+   * these.
+   */
   readonly foreignTagPrefixes: readonly string[];
   readonly foreignDescriptions: readonly string[];
 }
@@ -92,7 +95,7 @@ export interface SnapshotPass {
   /** `window`: what was begun before `baseBeforeMs` is in the bases already. */
   readonly reads: "all" | "window";
   readonly baseBeforeMs: number;
-  /** Snapshots whose disk somebody will ask for. */
+  /** Snapshots whose disk will be requested. */
   readonly wantedIds?: Iterable<string>;
 }
 

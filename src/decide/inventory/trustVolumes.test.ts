@@ -60,7 +60,7 @@ test.each([
     before: undefined,
     trusted: true,
   },
-])("a listing is believed or not: $fact (D-7)", ({ seen, trusted, ...rest }) => {
+])("a listing is believed or not: $fact", ({ seen, trusted, ...rest }) => {
   const before = "before" in rest ? rest.before : last;
   expect(whyNotTrusted({ inUse: none, ...seen }, before, trustRulesDefault) === undefined).toBe(trusted);
 });

@@ -324,7 +324,7 @@ facts("S6", [
     says: "is not allocated",
   },
   {
-    name: "reserved for somebody else",
+    name: "reserved for another pod",
     objects: {
       nodes: draNodes,
       pods: [claims("c")],
@@ -439,11 +439,11 @@ const request = (of: string, status: object = {}, spec: object = {}) =>
     status,
   });
 facts("S7", [
-  { name: "nothing is shared and nobody could ask", objects: { pods: [] }, status: "skipped" },
+  { name: "nothing is shared and BindRequests are not served", objects: { pods: [] }, status: "skipped" },
   { name: "nothing is shared", objects: { pods: [], bindrequests: [] }, status: "passed" },
   { name: "a reservation with a user", objects: { pods: [reservation("r", "g"), sharer("a", "g")] }, status: "passed" },
   {
-    name: "a reservation without anybody",
+    name: "a reservation without users",
     objects: { pods: [reservation("r", "g")] },
     status: "failed",
     says: "which no pod and no bind request uses",
@@ -593,7 +593,7 @@ facts("S10", [
 facts("S11", [
   { name: "no node names a profile", objects: { nodes: [node("n1")] }, status: "skipped" },
   {
-    name: "a profile that nobody knows is skipped",
+    name: "an unknown profile is skipped",
     objects: { nodes: [node("n1", { annotations: { "sim.muster.dev/profile": "h900" } })] },
     status: "skipped",
     says: "h900",
@@ -638,7 +638,7 @@ facts("S13", [
 
 const priority = (value: number) => ({ spec: { priority: value } });
 facts("S14", [
-  { name: "nobody waits", objects: { pods: [pod("t/a")], nodes: [node("n1")] }, status: "passed" },
+  { name: "no pod waits", objects: { pods: [pod("t/a")], nodes: [node("n1")] }, status: "passed" },
   {
     name: "a higher priority waits for room that a lower one has",
     objects: {

@@ -17,7 +17,7 @@ export function claimsByKey(snapshot: ClusterSnapshot): ReadonlyMap<string, Reso
 
 export type ClaimOfPod =
   | { readonly type: "named"; readonly name: string }
-  /** Nobody has made the claim from its template yet, or nobody has recorded its name. */
+  /** The claim is not created from its template yet, or its name is not recorded. */
   | { readonly type: "not made"; readonly template: string }
   /** The record says that the pod needs none. */
   | { readonly type: "none" };

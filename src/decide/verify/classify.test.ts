@@ -32,7 +32,7 @@ const cases: { name: string; wish: PodWish; others?: KubeObject[]; class: string
     why: "the claim c does not exist",
   },
   {
-    name: "nobody has made its claim",
+    name: "its claim is not created",
     wish: { spec: { resourceClaims: [{ name: "gpu", resourceClaimTemplateName: "tpl" }] } },
     class: "waiting for claim",
     why: "from the template tpl",

@@ -1,4 +1,4 @@
-/** Why a pod has no node, as far as a snapshot can tell. */
+/** Why a pod has no node, as far as a snapshot shows. */
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { claimOfPod, claimsByKey } from "./claims.ts";
 import { type ClusterSnapshot, isServed } from "./clusterSnapshot.ts";
@@ -22,7 +22,10 @@ export interface CountedReason {
   readonly reason: string;
 }
 
-/** Order matters: a gate explains why nobody tried, and a nomination is newer than the refusal before it. */
+/**
+ * Order matters: a scheduling gate explains why the scheduler did not try, and a nomination is newer than the refusal
+ * before it.
+ */
 export function classify(snapshot: ClusterSnapshot, pod: Pod, events: readonly PodEvent[] = []): Classified {
   const scheduled = pod.status?.conditions?.find(({ type }) => type === "PodScheduled");
   const gates = pod.spec?.schedulingGates ?? [];

@@ -1,6 +1,7 @@
 /**
- * A cluster at one moment: every kind that was read, at one revision. What a kind lacks is said and never guessed: a kind that the
- * cluster does not serve is not an empty kind, and a kind that was read at another revision makes the whole incoherent.
+ * A cluster at one moment: every kind that was read, at one revision. What a kind lacks is recorded and never guessed:
+ * a kind that the cluster does not serve is not an empty kind, and a kind that was read at another revision makes the
+ * whole incoherent.
  */
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { KindName } from "./readKinds.ts";

@@ -172,7 +172,7 @@ function packRules(constraint: unknown, members: readonly Pod[]): DomainRule[] {
   return label === "" ? [] : [{ label, members }];
 }
 
-// Custom resources come as they are: whatever has the wrong type counts as not said.
+// Custom resources are not validated here: a field of the wrong type counts as absent.
 
 type Fields = { readonly [field: string]: unknown };
 

@@ -41,8 +41,8 @@ export interface Judgement {
 }
 
 /**
- * `isYoung` is asked about unscheduled pods. Time alone excuses no pod: one that a scheduler has tried, as far as this snapshot
- * tells, has been refused.
+ * `isYoung` is called for unscheduled pods. Time alone excuses no pod: one that a scheduler has tried, as far as this
+ * snapshot shows, has been refused.
  */
 export function judge(
   snapshot: ClusterSnapshot,
@@ -163,7 +163,7 @@ export interface Looked {
   readonly history: VerifyResult["history"];
 }
 
-/** Everything that is told, from the final snapshot and nothing else. */
+/** The whole result, from the final snapshot and nothing else. */
 export function resultOf(
   snapshot: ClusterSnapshot,
   judgement: Judgement,

@@ -1,4 +1,4 @@
-/** Who is where, worked out once for each snapshot: several checks ask the same. */
+/** The pods of each node, computed once for each snapshot: several checks use it. */
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import { type ClusterSnapshot, objectsOf } from "./clusterSnapshot.ts";
 

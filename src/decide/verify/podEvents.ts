@@ -1,6 +1,6 @@
 /**
- * The events of exactly the pods that are asked about, matched by UID. Events of other pods, of pods that have been placed since, and of
- * namesakes are left out. All of them decide what is said about a pod; the caps are for print alone.
+ * The events of exactly the given pods, matched by UID. Events of other pods, of pods that have been placed since, and
+ * of namesakes are left out. All of them decide a pod's class; the caps are for print alone.
  */
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { ObjectMeta } from "../../model/objects/object.ts";

@@ -106,7 +106,7 @@ test.each([
   expect(nextLookMs({ settleMs: 60_000, intervalMs: 5_000 }, lookedAt, now)).toBe(next);
 });
 
-test("who was there at the first look is never young; who came later is, for the length of the grace", () => {
+test("a pod of the first snapshot is never settling; a later one is, for the length of the grace", () => {
   const newcomers = new Newcomers(10_000);
   const [first, second] = [pod("t/a", { node: "" }), pod("t/b", { node: "" })] as unknown as [Pod, Pod];
   newcomers.look([first], 0);

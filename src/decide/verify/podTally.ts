@@ -22,7 +22,7 @@ export interface PodTally {
   readonly excusedFailures: readonly Pod[];
   /** Bound, and not running yet. */
   readonly starting: readonly Pod[];
-  /** Neither pending nor at its end, and without a node: somebody wrote a status that cannot be. */
+  /** Neither pending nor ended, and without a node: a status that cannot be. */
   readonly nowhere: readonly Pod[];
   /** Node to pods in scope; pods without a node under `<none>`. */
   readonly distribution: ReadonlyMap<string, number>;

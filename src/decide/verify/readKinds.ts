@@ -9,7 +9,7 @@ export interface ReadKind {
   /** Newest first; a cluster is asked for the next one only when it does not serve the one before. */
   readonly versions: readonly [string, ...string[]];
   readonly plural: string;
-  /** Every cluster has it: a 404 then means that whoever answers is no Kubernetes API. */
+  /** Every cluster has it: a 404 then means that the server is no Kubernetes API. */
   readonly builtin?: true;
 }
 

@@ -1,6 +1,6 @@
 /**
- * The settle window as arithmetic. Time is a number of milliseconds since the first look, from a clock that only goes forwards; the
- * last look is at the deadline and never behind it.
+ * The settle window as arithmetic. Time is a number of milliseconds since the first attempt, from a monotonic clock;
+ * the last attempt is at the deadline and never behind it.
  */
 import type { Pod } from "../../model/kubernetes.generated.ts";
 
@@ -20,8 +20,8 @@ export function nextLookMs({ settleMs, intervalMs }: Window, lookedAtMs: number,
 }
 
 /**
- * What is left of the window under an absolute end. The reserve is for telling what was found; a run that is killed before it can speak has
- * found nothing.
+ * What is left of the window under an absolute end. The reserve is for the report; a run that is killed before its
+ * report has found nothing.
  */
 export function budgetMs(settleMs: number, untilMs: number, nowMs: number): { ok: boolean; budgetMs: number } {
   const leftMs = untilMs - nowMs - reserveMs;
@@ -45,10 +45,10 @@ export class Newcomers {
     this.graceMs = graceMs;
   }
 
-  /** To be told of every look, with the time at which it was begun. */
+  /** Records the pods of an attempt, with the time at which it began. */
   look(pods: readonly Pod[], atMs: number): void {
     this.looks++;
-    // Whoever was there at the first look has been there for an unknown time.
+    // A pod of the first snapshot has been there for an unknown time.
     const seenMs = this.looks === 1 ? Number.NEGATIVE_INFINITY : atMs;
     for (const { metadata, spec } of pods) {
       if ((spec?.nodeName ?? "") !== "") continue;

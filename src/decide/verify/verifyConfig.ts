@@ -26,7 +26,7 @@ export interface VerifyConfig {
   readonly compat?: "aicr";
 }
 
-/** Whole names, never prefixes: `kube-system-extra` is somebody's own namespace. */
+/** Whole names, never prefixes: `kube-system-extra` is a user's own namespace. */
 export const excludedByDefault: readonly string[] = [
   "kube-system",
   "kube-node-lease",

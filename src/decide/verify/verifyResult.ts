@@ -36,7 +36,7 @@ export interface VerifyResult {
   readonly error?: VerifyError;
 }
 
-/** `fail`: the cluster is not as it should be. `error`: nobody knows. `empty`: there was nothing to look at. */
+/** `fail`: the cluster is not as it should be. `error`: the result is unknown. `empty`: there was nothing to verify. */
 export type Verdict = "pass" | "fail" | "error" | "empty";
 
 export interface SnapshotShown {

@@ -79,7 +79,7 @@ export class TakenNames {
   }
 }
 
-/** The first `count` names of the owner, slot by slot, that nobody has. */
+/** The first `count` free names of the owner, slot by slot. */
 export function freeNames(source: NameSource, count: number, isTaken: IsTaken): string[] {
   const names = new Set<string>();
   for (let slot = 0; names.size < count; slot++) {

@@ -7,7 +7,7 @@ import type { Pod } from "../../model/kubernetes.generated.ts";
 /** No more pods of one owner than this wait for a node at a time. */
 export const pendingPodsMax = 5_000;
 
-/** Said as a condition where a kind has one, and as an event. */
+/** Reported as a condition where a kind has one, and as an event. */
 export const pendingPodsReason = "TooManyPendingPods";
 
 export function pendingPodsMessage(kind: string): string {

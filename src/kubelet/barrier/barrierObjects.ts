@@ -1,4 +1,7 @@
-/** What the proof of the gang barrier makes: nodes for nobody else, and a gang that fits on both of them together only. */
+/**
+ * What the proof of the gang barrier creates: nodes for this proof alone, and a gang that fits only on both of them
+ * together.
+ */
 import type { NewObject } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { annotationKeys, kaiSchedulerName, labelKeys } from "../../model/scheduling/keys.ts";
@@ -13,7 +16,7 @@ export const shortGpus = 3;
 export const gangSize = shortGpus + 1;
 
 export interface Barrier {
-  /** Tells one run from another; part of every name. */
+  /** Identifies the run; part of every name. */
   readonly id: string;
   readonly nowMs: number;
 }

@@ -1,11 +1,11 @@
 /**
  * Proves that a gang waits until all of it fits, by making it one GPU short and then adding the GPU:
  *
- *   node with 3 GPUs, gang of 4     nobody may be bound, at any moment
+ *   node with 3 GPUs, gang of 4     no member may be bound, at any moment
  *   second node with 1 GPU          all four are bound
  *
- * Times at which members were scheduled prove nothing: a scheduler that binds one after the other is fast too. What is watched is every
- * write to the members, so that a bind that is taken back is seen as well.
+ * Times at which members were scheduled prove nothing: a scheduler that binds one after the other is fast too. Every
+ * write to the members is watched, so that a bind that is taken back is seen as well.
  */
 
 import type { CheckFinding, Evidence } from "../../decide/verify/check.ts";
@@ -28,13 +28,13 @@ import {
 } from "./barrierObjects.ts";
 
 export interface ProofOptions {
-  /** Tells one run from another. */
+  /** Identifies the run. */
   readonly id: string;
-  /** For how long nobody may be bound. */
+  /** For how long no member may be bound. */
   readonly holdMs?: number;
   /** How long all may take once they fit. */
   readonly bindMs?: number;
-  /** Whoever interrupts gets no proof; what was made is deleted all the same. */
+  /** A cancelled proof has no result; what it created is deleted all the same. */
   readonly cancel?: Cancel;
 }
 
@@ -42,7 +42,7 @@ const namespaces = builtin.Namespace;
 const nodes = builtin.Node;
 const pods = builtin.Pod;
 const pollMs = 250;
-/** A refused scheduler has said what it thinks; until then it is given this long. */
+/** A scheduler that has refused the gang has decided; until then it has this long. */
 const holdMsDefault = 4_000;
 const bindMsDefault = 30_000;
 
@@ -102,7 +102,7 @@ class Proof {
     }
   }
 
-  /** One GPU short: whoever is bound now is half a gang. */
+  /** One GPU short: a member that is bound now is part of half a gang. */
   private async hold(members: Members): Promise<CheckFinding | undefined> {
     const untilMs = this.clock.nowMs() + (this.options.holdMs ?? holdMsDefault);
     for (;;) {

@@ -66,7 +66,7 @@ function quoted(text: string): string {
 }
 
 const everyMsDefault = 10_000;
-/** Of a container that has run for weeks only the newest lines are told. */
+/** Of a container that has run for weeks only the newest lines are returned. */
 const linesMax = 10_000;
 
 /** Lines of a run that were written up to a moment, oldest first. */

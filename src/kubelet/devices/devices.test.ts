@@ -113,7 +113,7 @@ describe("assignment", () => {
 
   test.each([
     ["is free gets it and no other", []],
-    ["somebody has gets nothing", [5]],
+    ["is taken gets nothing", [5]],
   ] as const)("a pod that names a device that %s", (_, taken) => {
     const pod = testPod({ gpus: 1 });
     const pinned = { ...pod, metadata: { ...pod.metadata, annotations: { "muster.dev/pin-device": ids[5]! } } };
@@ -175,7 +175,7 @@ describe("assignment", () => {
     },
   );
 
-  test("allocatable is capacity without the unhealthy, and nobody gets a broken or a taken one", () => {
+  test("allocatable is capacity without the unhealthy, and no pod gets an unhealthy or taken device", () => {
     const indexes = fc.uniqueArray(fc.integer({ min: 0, max: 7 }));
     fc.assert(
       fc.property(indexes, indexes, fc.integer({ min: 1, max: 8 }), (broken, taken, wanted) => {

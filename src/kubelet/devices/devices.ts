@@ -39,9 +39,9 @@ function hex(number: number, digits: number): string {
   return number.toString(16).padStart(digits, "0");
 }
 
-/** One thing that a container can be given: a GPU, a partition of one, or a turn at one. */
+/** One device that a container can be given: a GPU, a partition of one, or a time slice of one. */
 export interface DeviceUnit {
-  /** The GPU's UUID, a partition's `MIG-<uuid>`, or `<uuid>::<turn>` with time slicing. */
+  /** The GPU's UUID, a partition's `MIG-<uuid>`, or `<uuid>::<slice>` with time slicing. */
   readonly id: string;
   readonly gpu: number;
   readonly healthy: boolean;

@@ -210,7 +210,7 @@ const readyOf = (claim: ResourceClaim | undefined) =>
 describe("claims", () => {
   const pod = { ...testPod(), spec: { ...testPod().spec!, resourceClaims: [{ name: "gpu", resourceClaimName: "c" }] } };
 
-  test("are prepared, shown, kept while anybody uses them, and withdrawn after the last one", () => {
+  test("are prepared, reported, kept while a pod uses them, and unprepared after the last one", () => {
     const world = claimWorld();
     let claim = world.step(claimFor([pod]), [pod]);
     expect([world.prepared.get("uid-c")?.state, readyOf(claim)]).toEqual(["preparing", undefined]);
@@ -236,7 +236,7 @@ describe("claims", () => {
   const moves: [State, string, () => ResourceClaim | undefined, boolean, number, State][] = [
     ["nothing", "no claim", () => undefined, true, 0, "nothing"],
     ["nothing", "a claim without devices", unallocated, true, 0, "nothing"],
-    ["nothing", "a claim that is reserved for nobody", () => claimFor([]), true, 0, "nothing"],
+    ["nothing", "a claim without reservations", () => claimFor([]), true, 0, "nothing"],
     ["nothing", "a reserved claim, its pod is not here", () => claimFor([pod]), false, 0, "nothing"],
     ["nothing", "a reserved claim, its pod is here", () => claimFor([pod]), true, 0, "preparing"],
     ["preparing", "the claim, too early", () => claimFor([pod]), true, 49, "preparing"],

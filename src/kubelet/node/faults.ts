@@ -395,8 +395,8 @@ function readParam(
 }
 
 /**
- * Faults that a node's own annotation asks for: a JSON list, or one fault. Without times a fault lasts as long as the
- * annotation; relative times count from the node's creation. What cannot be read is told and not obeyed.
+ * Faults that a node's own annotation sets: a JSON list, or one fault. Without times a fault lasts as long as the
+ * annotation; relative times count from the node's creation. An unreadable fault is reported and ignored.
  */
 export function annotatedFaults(metadata: {
   readonly name: string;

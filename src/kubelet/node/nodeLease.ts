@@ -1,6 +1,6 @@
 /**
- * A node's lease: the cheap heartbeat, and the right to speak for the node. Who does not hold it leaves the node and
- * its pods alone, so that two simulators can share a cluster.
+ * A node's lease: the cheap heartbeat, and the right to simulate the node. A process that does not hold it leaves the
+ * node and its pods alone, so that two simulators can share a cluster.
  */
 import type { Lease } from "../../model/kubernetes.generated.ts";
 import { seededFraction } from "../../model/values/seeded.ts";
@@ -8,7 +8,7 @@ import { formatMicroTime, timeToMs } from "../../model/values/time.ts";
 import { leaseRef, type Next } from "./nodeWrite.ts";
 
 export interface LeaseOptions {
-  /** Who we are; two simulators must not share a name. */
+  /** Our identity; two simulators must not share a name. */
   readonly holder: string;
   readonly leaseSeconds: number;
   readonly clusterSeed: string;
@@ -79,7 +79,7 @@ export function nextForLease(
     return { held: false, writes: [], wakeAtMs: Math.min(expiresMs, nowMs + renewMs) };
   }
   const dueMs = nextRenewMs(renewedMs ?? 0, node.name, options);
-  // A clock that stepped back would otherwise let the lease run out for everybody else.
+  // A clock that stepped back would otherwise let the lease expire for every other reader.
   const isAhead = renewedMs !== undefined && renewedMs > nowMs;
   if (isMine && isTaken && renewedMs !== undefined && nowMs < dueMs && !isAhead) {
     return { held: true, writes: [], wakeAtMs: dueMs };
@@ -94,8 +94,8 @@ export function nextForLease(
       ...(isMine ? {} : { acquireTime: formatMicroTime(nowMs), leaseTransitions: (spec.leaseTransitions ?? 0) + 1 }),
     },
   };
-  // Our own lease that has run out may have been taken by somebody whose write we have not seen: not held until ours
-  // is acknowledged.
+  // Our own expired lease may have been taken by another process whose write we have not seen: not held until our
+  // renewal is acknowledged.
   return {
     held: isMine && isTaken && nowMs < expiresMs,
     writes: [{ kind: "update", ref: leaseRef(node.name), object }],
@@ -103,7 +103,7 @@ export function nextForLease(
   };
 }
 
-/** Whether the lease says that we speak for the node. */
+/** Whether the lease says that we simulate the node. */
 export function holdsLease(lease: Lease | undefined, holder: string, nowMs: number): boolean {
   const spec = lease?.spec;
   const renewedMs = timeToMs(spec?.renewTime);

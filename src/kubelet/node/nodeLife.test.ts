@@ -38,7 +38,7 @@ describe("a lease", () => {
     },
     { name: "of another that lives is not touched", lease: lease("them", 39_000), held: false, kinds: [] },
     { name: "of another that ran out is taken", lease: lease("them", 40_000), held: false, kinds: ["update"] },
-    { name: "of nobody is taken", lease: lease("", 0), held: false, kinds: ["update"] },
+    { name: "without a holder is taken", lease: lease("", 0), held: false, kinds: ["update"] },
     {
       name: "of ours that ran out is not held until it is renewed",
       lease: lease("us", 41_000),
@@ -81,7 +81,7 @@ describe("a node", () => {
     expect(holdsLease(world.lease, "us", world.nowMs)).toBe(true);
   });
 
-  test("that somebody made with a name and KWOK's mark alone becomes a whole one", () => {
+  test("created with only a name and KWOK's annotation is completed", () => {
     const world = testWorld();
     const { resourceVersion, uid } = world.node!.metadata;
     const metadata = {
@@ -237,7 +237,7 @@ describe("GPUs of a node", () => {
     expect(clique()).toBe(before);
   });
 
-  test("partitions are changed when nobody holds a GPU, and refused until then", () => {
+  test("partitions are changed when no pod holds a GPU, and refused until then", () => {
     const world = testWorld({
       faults: [fault({ kind: "mig-reconfigure", in: "10s", down: "20s", strategy: "mixed", partitions: "1g.10gb=7" })],
     });

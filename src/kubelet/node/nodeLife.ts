@@ -17,7 +17,7 @@ import { bootIdOf, completedStatus, countsAsText, nodeLabels, type SimNode } fro
 export interface NodeLifeOptions extends LeaseOptions {
   /** How often the status is written when nothing has changed; with leases on this may be slow. */
   readonly heartbeatMs: number;
-  /** Without leases every heartbeat is a status write, and nobody else is asked. */
+  /** Without leases every heartbeat is a status write, and ownership of a node is not checked. */
   readonly leases: boolean;
 }
 
@@ -27,7 +27,7 @@ export interface NodeInput {
   readonly node: Node;
   readonly sim: SimNode;
   readonly lease: Lease | undefined;
-  /** Whether this process has written the lease; true where it need not be told apart. */
+  /** Whether this process has written the lease; true where that does not matter. */
   readonly leaseIsTaken?: boolean;
   readonly faults: readonly Fault[];
   /** The pods of this node, asked for only when a decision needs them. */
@@ -69,7 +69,7 @@ export function nextForNode(input: NodeInput): NodeNext {
   const writes: NodeWrite[] = [...lease.writes];
   if (!lease.held) return { writes, ...wake(lease.wakeAtMs, state.nextMs), held: false, state };
   const metadata = metadataWrites(input, state);
-  // That patch gives the object a new version, on which the status is decided in the next turn.
+  // That patch gives the object a new version, on which the status is decided in the next reconcile.
   if (metadata.length > 0) {
     return { writes: [...writes, ...metadata], ...wake(lease.wakeAtMs, nowMs), held: true, state };
   }
@@ -120,7 +120,7 @@ function nextStatus(node: Node, sim: SimNode, state: NodeState, nowMs: number): 
   return status;
 }
 
-/** The plugin speaks for its own resources only; cpu, memory and what users have added stay. */
+/** The plugin manages its own resources only; cpu, memory and resources added by users stay. */
 function withoutDevices(amounts: Readonly<Record<string, string>>, cuts: boolean): Record<string, string> {
   const rest: Record<string, string> = {};
   for (const [name, amount] of Object.entries(amounts)) {
@@ -210,7 +210,7 @@ const movingLabels = [
   labelKeys.pinsDevices,
 ];
 
-/** A fault that has ended takes its own cordon away; nobody else's. */
+/** A fault that has ended removes its own cordon and no other. */
 function cordonPatch(node: Node, state: NodeState, faults: readonly Fault[], nowMs: number) {
   const isCordoned = node.spec?.unschedulable === true;
   if (state.cordoned) return isCordoned ? undefined : { unschedulable: true };

@@ -3,20 +3,23 @@ import type { KubeObject, ObjectMeta } from "../../model/objects/object.ts";
 import type { ObjectRef, Patch } from "../../ports/kubeApi.ts";
 
 /**
- * What a simulated node wants written. The driver sends them in order; a refusal ends the turn, and the next turn
- * decides again from what is there then.
+ * The writes of a simulated node. The driver sends them in order; a refusal ends the reconcile, and the next one
+ * decides again from the state then.
  */
 export type NodeWrite =
   | { readonly kind: "create"; readonly ref: ObjectRef; readonly object: NewObject }
   /** Carries the resourceVersion it was computed from: a Conflict means look again. */
   | { readonly kind: "update"; readonly ref: ObjectRef; readonly object: KubeObject }
-  /** Where `expected` is given, it goes into the metadata of the body as a precondition. */
+  /** Where `expected` is given, it is sent in the metadata of the body as a precondition. */
   | { readonly kind: "patch"; readonly ref: ObjectRef; readonly patch: Patch; readonly expected?: Expected }
   | { readonly kind: "delete"; readonly ref: ObjectRef; readonly expected: Identity; readonly graceSeconds: number }
   | { readonly kind: "evict"; readonly ref: ObjectRef; readonly expected: Expected }
   | NodeEvent;
 
-/** Which object is meant. Without a version any state of it will do: an earlier write of the same turn has changed it. */
+/**
+ * Which object is meant. Without a version any state of it will do: an earlier write of the same reconcile has changed
+ * it.
+ */
 export interface Identity {
   readonly uid: string;
   readonly resourceVersion?: string;

@@ -8,7 +8,7 @@ import { nextForNode, nodeLifeDefaults } from "./nodeLife.ts";
 import { nodeObject, simNode, simNodeOf } from "./simNode.ts";
 
 const nowMs = Date.UTC(2026, 0, 1);
-const nobody = new Map();
+const noProfiles = new Map();
 const h100 = findProfile(profilesWith(), "h100");
 const gpu = { product: "P", count: 2, memoryMiB: 81_920, driver: "1.2.3", migCapable: true };
 const [lab] = parseProfiles(
@@ -24,7 +24,7 @@ function stored(object: unknown): Node {
 
 /** What a process that knows no profile writes about the node. */
 function writesFor(node: Node, faults: readonly Fault[] = []) {
-  const sim = simNodeOf(node, "s", nobody);
+  const sim = simNodeOf(node, "s", noProfiles);
   const options = { ...nodeLifeDefaults, holder: "us", clusterSeed: "s", leases: false };
   return nextForNode({ node, sim, lease: undefined, faults, pods: () => [], options, nowMs }).writes;
 }
@@ -32,7 +32,7 @@ function writesFor(node: Node, faults: readonly Fault[] = []) {
 const amountsIn = (writes: ReturnType<typeof writesFor>) =>
   writes.flatMap((write) => (write.kind === "update" ? [(write.object as unknown as Node).status?.capacity] : []));
 
-describe("a node whose profile nobody knows any more", () => {
+describe("a node whose profile is unknown by now", () => {
   test.each([
     { name: "whole GPUs", profile: h100 },
     { name: "GPUs cut in several ways", profile: lab ?? h100 },
@@ -47,7 +47,7 @@ describe("a node whose profile nobody knows any more", () => {
   ])("keeps its devices: $name", ({ profile }) => {
     const sim = simNode({ clusterSeed: "s", pool: "a", profile, index: 3 });
     const node = stored(nodeObject(sim, { ordinal: 0, nowMs }));
-    const found = simNodeOf(node, "s", nobody);
+    const found = simNodeOf(node, "s", noProfiles);
     expect(pluginResources(found, {})).toEqual(pluginResources(sim, {}));
     expect(writesFor(node)).toEqual([]);
   });

@@ -48,7 +48,7 @@ describe("profiles", () => {
     expect([profile.arch, profile.gpu?.count ?? 0, profile.gpu?.memoryMiB ?? 0]).toEqual([arch, gpus, memory]);
   });
 
-  test("a name that nobody knows is an error that lists the known ones", () => {
+  test("an unknown name is an error that lists the known ones", () => {
     const error = errorOf(() => findProfile(profiles, "h1000"));
     expect(error.code).toBe("profile-unknown");
     for (const { name } of builtinProfiles) expect(error.cure).toContain(name);

@@ -1,6 +1,6 @@
 /**
- * One simulated node: who it is, what it has and the object that represents it. Everything follows from the cluster's
- * seed, the profile and the node's place in its pool, so the same seed gives the same bytes, device UUIDs included.
+ * One simulated node: its name, its hardware and its Node object. Everything follows from the cluster's seed, the
+ * profile and the node's index in its pool, so the same seed gives the same bytes, device UUIDs included.
  */
 import type { NewObject } from "../../model/intent.ts";
 import type { Node, NodeSpec, NodeStatus, NodeSystemInfo, Taint } from "../../model/kubernetes.generated.ts";
@@ -106,7 +106,7 @@ export function nodeObject(node: SimNode, options: NodeObjectOptions): NewObject
   };
 }
 
-/** What a node that somebody else made lacks, so that it can run: KWOK fills in the same gaps with the same figures. */
+/** What a node that was created by hand lacks in order to run: KWOK fills in the same gaps with the same figures. */
 export function completedStatus(node: SimNode, status: NodeStatus): NodeStatus {
   const { profile } = node;
   const isWhole = status.capacity && status.allocatable && status.addresses && status.daemonEndpoints;

@@ -18,7 +18,7 @@ describe("what a pod asks of its node", () => {
   test.each([
     { "sim.muster.dev/run-duration": "1m30s", "sim.muster.dev/outcome": "OOMKilled", "sim.muster.dev/exit-code": "0" },
     { "pod-ready.stage.kwok.x-k8s.io/delay": "5s", "sim.muster.dev/failures": "2", "example.com/other": "5 minutes" },
-    // Of a container that the pod does not have, so nobody reads it.
+    // Of a container that the pod does not have, so it is never read.
     { "sim.muster.dev/outcome.other": "Exploded" },
   ])("%j is understood, or not about the node", (annotations) => {
     expect(unreadableKnobs(testPod({ annotations }))).toEqual([]);

@@ -1,6 +1,6 @@
 /**
  * A fake DRA driver's second half: claims are prepared before a pod's containers start and unprepared after the last
- * user has gone. A device is free only when the node has said so:
+ * user has gone. A device is free only when the node has released it:
  *
  *   API                          node
  *   t0  pod force-deleted        container still runs on gpu-0
@@ -86,14 +86,14 @@ export function nextForClaim(input: ClaimInput): ClaimNext {
       if (failing.length > 0) return refuse(input, claim, "PrepareFailed", "the driver could not prepare the device");
       const doneMs = prepared.sinceMs + options.prepareMs;
       if (nowMs < doneMs) return { prepared, writes: [], wakeAtMs: doneMs };
-      // Who relies on the claim writes to it first: if it was taken away meanwhile, that write conflicts, and the
+      // A user of the claim writes to it first: if it was deallocated meanwhile, that write conflicts, and the
       // containers have not started.
       const writes = statusWrites(input, claim, mine);
       if (writes.length > 0) return { prepared, writes, wakeAtMs: nowMs + retryMs };
       return { prepared: { ...prepared, state: "prepared", sinceMs: nowMs }, writes: [], wakeAtMs: state.nextMs };
     }
     case "prepared":
-      // Users are asked of the node and not of the claim: a reservation may be taken away while a program still runs.
+      // The users come from the node and not from the claim: a reservation may be removed while a program still runs.
       if (usersOfPrepared(input, prepared).length === 0) return beginUnprepare(input, prepared);
       return {
         prepared: withUsers(prepared, users),
@@ -117,7 +117,7 @@ function usersOfPrepared({ claim, users }: ClaimInput, prepared: PreparedClaim):
   return users.filter(({ metadata }) => prepared.users.includes(metadata.uid));
 }
 
-/** A claim may be shared: who comes later is a user too. */
+/** A claim may be shared: later pods are users too. */
 function withUsers(prepared: PreparedClaim, users: readonly Pod[]): PreparedClaim {
   const more = users.map(({ metadata }) => metadata.uid).filter((uid) => !prepared.users.includes(uid));
   return more.length === 0 ? prepared : { ...prepared, users: [...prepared.users, ...more] };
@@ -307,8 +307,8 @@ export function nodesOfClaim(claim: ResourceClaim, driver: string): string[] {
 }
 
 /**
- * What was prepared before the node's memory was lost: the claim's own status says so, and it is believed while somebody
- * here may still use it.
+ * What was prepared before the node's memory was lost: the claim's own status records it, and is believed while a pod
+ * on this node may still use it.
  */
 export function rememberPrepared(
   claim: ResourceClaim,

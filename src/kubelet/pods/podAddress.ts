@@ -1,4 +1,6 @@
-/** Addresses of pods: the lowest free one of the node's range, read from who has one. The range ends where it ends. */
+/**
+ * Addresses of pods: the lowest free one of the node's CIDR, from the pods that have one. A full CIDR gives no more.
+ */
 
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import { formatIp, maskNetwork, parseCidr, parseIp } from "../../model/values/ipAddress.ts";
@@ -10,8 +12,8 @@ export interface PodAddresses {
 }
 
 /**
- * The range of a node to which nobody gave one: a /24 of 100.64.0.0/10 by its name, so that nodes without ranges seldom
- * give the same address.
+ * The pod CIDR of a node that has none: a /24 of 100.64.0.0/10 by its name, so that nodes without CIDRs seldom give the
+ * same address.
  */
 function ownCidr(node: string): string {
   const place = seededBelow(1 << 14, "pod range", node);
@@ -54,7 +56,7 @@ function nodeIps(node: Node): string[] {
   return other === undefined ? [first] : [first, other];
 }
 
-/** The first address names the network and, in IPv4, the last one everybody in it. */
+/** The first address is the network's and, in IPv4, the last one is the broadcast address. */
 function lowestFree(cidr: string, used: ReadonlySet<string>): string | undefined {
   const network = parseCidr(cidr);
   if (network === undefined) return undefined;

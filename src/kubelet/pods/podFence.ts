@@ -1,13 +1,14 @@
 /**
- * A node that has just begun, or has taken over from another process, does not know what its predecessor still has on its way:
+ * A node that has just started, or has taken over from another process, does not know which writes of its predecessor
+ * are in flight:
  *
  *   old process                      API                     new process
  *   pod a gets gpu-1  --(late)-->                            takes the lease at revision 90
  *   dies                                                     a waits, so gpu-1 is free: pod b gets it
  *                                    a has gpu-1, b too
  *
- * Every write names the version of the pod that it was decided on. So pods that wait since before the lease are written to
- * first; from then on nothing that the predecessor sent can land on them. Only then is anything given to anybody.
+ * Every write carries the resourceVersion of the pod that it was decided on. So pods that wait since before the lease
+ * are written first; from then on no write of the predecessor can land on them. Only then are devices given out.
  */
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { marks } from "../../model/profiles/marks.ts";

@@ -10,7 +10,7 @@ import type { PodMemory } from "./podStatus.ts";
 export interface PodLifeOptions {
   readonly clusterSeed: string;
   readonly delays: Delays;
-  /** Whether readiness gates wait for whoever sets them, or are set by the node as KWOK does. */
+  /** Whether readiness gates wait for their controller, or are set by the node as KWOK does. */
   readonly gates: "wait" | "satisfy";
   readonly events: "all" | "warnings" | "none";
   readonly ignoreMissing?: boolean;

@@ -124,7 +124,7 @@ const rows: {
     ready: "False",
   },
   {
-    name: "a run duration ends a pod that nobody restarts",
+    name: "a run duration ends a pod with restartPolicy Never",
     pod: { spec: { restartPolicy: "Never" }, annotations: { "sim.muster.dev/run-duration": "30s" } },
     afterMs: 30_000,
     phases: ["Pending", "Running", "Succeeded"],

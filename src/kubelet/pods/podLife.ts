@@ -24,7 +24,7 @@ import {
 } from "./podStatus.ts";
 import { type Due, firstDue, inOrder, PodStep } from "./podStep.ts";
 
-/** So many rounds are played in one turn. What was done is kept, and the rest is due at once. */
+/** So many rounds are played in one reconcile. What was done is kept, and the rest is due at once. */
 const roundsMax = 500;
 
 export function nextForPod(input: PodInput): PodNext {
@@ -215,7 +215,7 @@ function stopPod(input: PodInput): PodNext {
   const writes: NodeWrite[] = [];
   const graceIsOver = wasRunning || graceMs === 0;
   if (graceIsOver) {
-    // The object is let go in the next turn, on the version that this write makes.
+    // The object is deleted in the next reconcile, on the version that this write makes.
     const allWell = view.mains.length > 0 && view.mains.every(({ status }) => status.state?.terminated?.exitCode === 0);
     view.status.phase = allWell ? "Succeeded" : "Failed";
     writes.push(...step.result(undefined).writes);

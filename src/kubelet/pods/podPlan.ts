@@ -41,7 +41,7 @@ export interface ContainerPlan {
   readonly readyMs: number;
   /** From running to started, where a startup probe is. */
   readonly startedMs: number;
-  /** Undefined is until somebody stops it. */
+  /** Undefined: runs until it is stopped. */
   readonly runMs: number | undefined;
   readonly exitCode: number;
   readonly reason: string;
@@ -76,7 +76,7 @@ export const outcomes = [
   "ErrImagePull",
 ] as const;
 
-/** How long a container that is to crash lives if nobody says. */
+/** How long a container that is to crash lives by default. */
 const crashRunMs = 1000;
 
 export function planContainer(input: PlanInput): ContainerPlan {
@@ -140,7 +140,7 @@ function endingOf(input: PlanInput, knob: (name: string) => string | undefined):
   const message = knob(marks.message);
   const code = Number(knob(marks.exitCode) ?? Number.NaN);
   const given = Number.isInteger(code) && code >= 0 && code <= 255 ? code : undefined;
-  // The first so many runs end badly and the next one goes well.
+  // The first so many runs fail and the next one succeeds.
   const failures = Number(knob(marks.failures) ?? Number.NaN);
   const recovered = Number.isInteger(failures) && input.restarts >= failures;
   const good: Ending = { bad: false, exitCode: 0, reason: "Completed", message: undefined, pullFails: false };
@@ -183,7 +183,7 @@ function withFaults(input: PlanInput, plan: ContainerPlan): ContainerPlan {
   }
 }
 
-/** KWOK's chaos stages are switched on by a label and told by annotations what to do to which container. */
+/** KWOK's chaos stages are switched on by a label; annotations name the container and the failure. */
 function withKwokChaos({ pod, container, role }: PlanInput, plan: ContainerPlan): ContainerPlan {
   const stage = role === "init" ? "pod-init-container-running-failed" : "pod-container-running-failed";
   if (role === "sidecar" || pod.metadata.labels?.[stageKnob(stage)] !== "true") return plan;

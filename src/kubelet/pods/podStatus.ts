@@ -212,7 +212,7 @@ export function isFinal(pod: Pod, each: ContainerView): boolean {
   return ended !== undefined && !mayRestart(pod, each, ended.exitCode);
 }
 
-/** The phase that follows from the containers; it never goes back. */
+/** The phase that follows from the containers; it never moves back. */
 export function phaseOf({ pod, inits, mains, status }: PodView): string {
   const before = status.phase ?? "Pending";
   if (before === "Succeeded" || before === "Failed") return before;

@@ -58,7 +58,7 @@ export function inOrder(dues: readonly (Due | undefined)[]): Due[] {
   return dues.filter((due) => due !== undefined).sort((a, b) => a.atMs - b.atMs);
 }
 
-/** One step in the making: the view that rules change, and what has been said on the way. */
+/** One step in the making: the view that rules change, and the events so far. */
 export class PodStep {
   readonly input: PodInput;
   readonly pod: Pod;
@@ -126,7 +126,7 @@ export class PodStep {
     return undefined;
   }
 
-  /** What a node says of a pod that it has just taken, and no more: others tell the rest. */
+  /** What a node reports of a pod that it has just admitted, and no more: stages write the rest. */
   taken(): PodNext {
     const { pod, view } = this;
     const metadata =
@@ -344,7 +344,7 @@ export class PodStep {
     return phase === "Succeeded" || phase === "Failed";
   }
 
-  /** Faults of other nodes wake nobody here. */
+  /** Faults of other nodes do not concern this pod. */
   ownFaults() {
     return this.input.faults.filter(({ node }) => node === undefined || node === this.input.sim.name);
   }

@@ -1,6 +1,7 @@
 /**
- * What runs inside a reservation pod: it looks which single GPU it was given and writes the UUID on its own pod, once.
- * On simulated nodes nobody would do that, so the node does, after a delay and with the faults a binder must survive.
+ * What runs inside a reservation pod: it finds the single GPU that it was given and writes the UUID on its own pod,
+ * once. A simulated node runs no containers, so the node writes it, after a delay and with the faults a binder must
+ * survive.
  */
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { seededUuid } from "../../model/values/seeded.ts";

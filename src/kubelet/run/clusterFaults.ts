@@ -86,7 +86,7 @@ function write(
   return kube.patch(mapRef, { type: "merge", body: { metadata: { uid, resourceVersion }, data } });
 }
 
-/** A name that says what it is; two of one kind in one millisecond are told apart by what they are about. */
+/** A readable name; two of one kind in one millisecond differ by their target. */
 export function faultId(kind: string, nowMs: number, about: string): string {
   const place = about.toLowerCase().replace(/[^a-z0-9.-]+/g, "-");
   return `${kind}-${nowMs.toString(36)}${place === "" ? "" : `-${place}`}`.slice(0, 200);

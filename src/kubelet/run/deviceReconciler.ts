@@ -134,7 +134,7 @@ async function turnClaim(
         },
         cancel,
       );
-      // What the API has not heard has not happened, except that a device is never let go by a failure.
+      // What was not written has not happened, except that a device is never released by a failure.
       if (!isDone) return earliest(next.wakeAtMs, nowMs + retryMs);
     }
     setPrepared(world, agent, uid, next.prepared);

@@ -21,7 +21,7 @@ export interface ReadFaults {
 
 const none: ReadFaults = { faults: [], problems: [] };
 
-/** The faults of a cluster, in order of their ids. What cannot be read is told and not obeyed. */
+/** The faults of a cluster, in order of their ids. An unreadable fault is reported and ignored. */
 export function clusterFaults(map: KubeObject | undefined): ReadFaults {
   const data = (map?.["data"] ?? {}) as Record<string, string>;
   const ids = Object.keys(data).sort();

@@ -11,7 +11,7 @@ import type { Stage } from "../stages/stage.ts";
 import type { FaultBook } from "./faultBook.ts";
 import type { NodesOptions } from "./nodesOptions.ts";
 
-/** What the turns of all nodes share. */
+/** What the reconciles of all nodes share. */
 export interface KubeletContext {
   readonly ports: ControlPorts;
   readonly options: NodesOptions;

@@ -7,16 +7,16 @@ import type { Ghost } from "../pods/podInput.ts";
 import type { StageJob } from "../stages/stageEngine.ts";
 import type { PodRecord } from "./podRecord.ts";
 
-/** What the process keeps about one node that it plays. Everything in it can be lost: the objects tell the rest. */
+/** What the process keeps about one node that it simulates. Everything in it can be lost: the objects have the rest. */
 export class NodeAgent {
   readonly name: string;
   readonly uid: string;
   readonly sim: SimNode;
-  /** Its pods by key; shared with who follows the watch. */
+  /** Its pods by key; shared with the watch handlers. */
   readonly pods: ReadonlyMap<string, PodRecord>;
   /** Undefined until the first look. */
   state: NodeState | undefined;
-  /** Whether we may speak for the node. */
+  /** Whether we hold the node's lease. */
   isHeld = false;
   job: StageJob | undefined;
   isBusy = false;
@@ -37,7 +37,7 @@ export class NodeAgent {
   fence: Revision | undefined;
   /** Whether every pod that was there at the fence is known. */
   isWholeAtFence = false;
-  /** The faults that could not be read and were told. */
+  /** The unreadable faults that were reported. */
   toldProblems = "";
 
   constructor(name: string, uid: string, sim: SimNode, pods: ReadonlyMap<string, PodRecord>) {

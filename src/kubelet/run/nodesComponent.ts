@@ -23,7 +23,7 @@ import { Wakes } from "./wakes.ts";
 
 export interface Nodes {
   readonly component: Component;
-  /** Speaks for the containers; the embedded server asks it for logs, commands and usage. */
+  /** Answers for the containers: logs, commands and usage of the embedded server. */
   readonly agent: PodAgent;
   /** How the API should misbehave now; the embedded server obeys. */
   pressure(): ApiPressure | undefined;
@@ -145,7 +145,7 @@ function addNodes(
   return { world, sim };
 }
 
-/** Listens to a cache without a key of its own: who listens decides what to wake. */
+/** A source without keys of its own: the handler decides which keys to enqueue. */
 function follows<T extends KubeObject>(
   cache: ReturnType<typeof Controllers.prototype.cache<T>>,
   hear: Parameters<typeof cache.onEvent>[0],

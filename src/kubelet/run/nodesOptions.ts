@@ -10,13 +10,16 @@ export interface NodesOptions {
   readonly pools: readonly Pool[];
   readonly profiles: Profiles;
   readonly seed: string;
-  /** Who we are in the leases of nodes. The same name after a restart goes on at once; two processes must not share one. */
+  /**
+   * Our identity in the leases of nodes. The same name after a restart resumes at once; two processes must not share
+   * one.
+   */
   readonly holder: string;
   /** Adds KWOK's taint to nodes that are made. */
   readonly kwokTaint: boolean;
   readonly delays: Delays;
   readonly events: "all" | "warnings" | "none";
-  /** Readiness gates wait for whoever sets them, or are set by the node as KWOK does. */
+  /** Readiness gates wait for their controller, or are set by the node as KWOK does. */
   readonly gates: "wait" | "satisfy";
   readonly leases: boolean;
   readonly leaseSeconds: number;
@@ -28,7 +31,7 @@ export interface NodesOptions {
   readonly reservation: ReservationOptions;
   /** Reads KWOK's Stage objects; their definition must exist. */
   readonly stages: boolean;
-  /** How many nodes have their turn at once, and how many writes a node has on its way. */
+  /** How many nodes are reconciled at once, and how many writes of a node are in flight. */
   readonly concurrency: number;
   readonly writesPerNode: number;
 }

@@ -20,7 +20,7 @@ import { podStages, stagePod } from "./stageReconciler.ts";
 /** Counts the pods that a node refused. Scheduler tests want it at zero. */
 export const admissionFailures = "muster_node_admission_failures_total";
 
-/** A pod takes this many steps in one turn at most: what goes on for longer goes on in the next. */
+/** A pod takes this many steps in one reconcile at most: the rest follows in the next. */
 const stepsMax = 8;
 
 /**
@@ -79,20 +79,20 @@ async function fencePods(world: KubeletContext, agent: NodeAgent, cancel: Cancel
     if (write.kind === "event") continue;
     const turn = { cancel };
     if (!(await send(world, agent, record, write, { turn, refusals: 0 }))) isDone = false;
-    // It may have come while the others were written to; nobody has looked at it yet.
+    // It may have been added while the others were written; it is not reconciled yet.
     record.isDirty = true;
   }
   return isDone;
 }
 
-/** A consistent look at the pods of the node: the watch may not have told of all that our predecessor knew. */
+/** A consistent read of the pods of the node: the watch may lag behind what our predecessor knew. */
 async function learnPods({ ports }: KubeletContext, agent: NodeAgent, cancel: Cancel): Promise<boolean> {
   const listed = await ports.kube.list(kinds.pods, { fieldSelector: `spec.nodeName=${agent.name}`, cancel });
   if (!listed.ok) return false;
   for (const item of listed.value.items) {
     const pod = item as unknown as Pod;
     const record = agent.pods.get(keyOfObject(item));
-    // One that we have not heard of yet is on its way to us.
+    // A pod that is not observed yet will be.
     if (record?.pod.metadata.uid !== pod.metadata.uid) return false;
     record.read(pod);
   }
@@ -116,7 +116,7 @@ async function turnPod(world: KubeletContext, agent: NodeAgent, record: PodRecor
     // Gone, or bound elsewhere under the same name.
     if (agent.pods.get(record.key) !== record) return;
     record.isDirty = false;
-    // What a node refuses does not depend on who plays the rest of a pod's life.
+    // Admission by the node does not depend on whether stages play the rest of a pod's life.
     const isAdmittedOnly = stages !== undefined && isWaiting(record.pod) && !isGoing(record.pod);
     if (stages !== undefined && !isAdmittedOnly) {
       if (!(await stagePod(world, agent, record, { ...turn, stages }))) return;
@@ -286,7 +286,7 @@ async function refused(
       const { metadata } = record.pod;
       const fresh = await ports.kube.get(podRef(metadata), { cancel });
       if (!fresh.ok && fresh.reason !== "NotFound") {
-        // This attempt did nothing; an earlier one of unknown fate goes on counting.
+        // This attempt did nothing; an earlier one of unknown outcome still counts.
         if (record.unknown === undefined) record.undecide();
         return;
       }

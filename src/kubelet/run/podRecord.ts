@@ -17,7 +17,7 @@ export class PodRecord {
   /** Wants to be looked at now. */
   isDirty = true;
   wakeAtMs: number | undefined;
-  /** A write of which nobody knows whether it happened. It is sent again as it is: another one could give its devices away. */
+  /** A write of unknown outcome. It is sent again as it is: another one could give its devices away. */
   unknown: { readonly write: ApiWrite; readonly refusals: number } | undefined;
   failures = 0;
 
@@ -26,14 +26,14 @@ export class PodRecord {
     this.seen = seen;
   }
 
-  /** The newest state that we know of, with what we have decided and not yet heard of. */
+  /** The newest state that we know of, with what we have decided and not yet observed. */
   get pod(): Pod {
     return this.own?.pod ?? this.seen;
   }
 
   /**
-   * As other pods must take it: what we are about to give it is taken, but what it is about to give back is not free before the
-   * API has said so.
+   * As other pods must see it: devices that it is about to get are taken, but devices that it is about to release are
+   * not free before the API has acknowledged that.
    */
   get podForOthers(): Pod {
     const { own } = this;

@@ -9,8 +9,8 @@ import { kinds } from "./kubeletContext.ts";
 import type { NodesOptions } from "./nodesOptions.ts";
 
 /**
- * Makes the nodes of the pools that do not exist, once in the life of a process: a node that somebody deletes stays away until
- * the next start, as a real one would until its kubelet starts again.
+ * Creates the nodes of the pools that do not exist, once in the life of a process: a node that is deleted stays deleted
+ * until the next start, as a real one would until its kubelet restarts.
  */
 export class RegisterNodes {
   readonly channel = new Channel();

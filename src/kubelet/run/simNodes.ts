@@ -22,20 +22,21 @@ import { type ApiWrite, sendWrite } from "./sendWrite.ts";
 import { nodeStages, stageNode } from "./stageReconciler.ts";
 import { Wakes } from "./wakes.ts";
 
-/** A turn goes on while there is something to do, but lets others have theirs. */
+/** A reconcile continues while there is work, but yields to other nodes. */
 const roundsMax = 6;
 const renewalPriority = 1;
 
 /**
- * Plays every node that carries KWOK's annotation and whose lease is ours. A node has one turn at a time, in which it looks at
- * itself, its slices, its claims and those of its pods that are due: what one pod was given is known before the next one asks.
+ * Simulates every node that carries KWOK's annotation and whose lease is ours. A node has one reconcile at a time,
+ * which covers the node, its slices, its claims and its due pods: the devices of one pod are known before the next one
+ * is admitted.
  */
 export class SimNodes {
   readonly channel = new Channel();
   readonly wakes: Wakes;
   /**
-   * A node that has its lease to renew goes before all that have not: when thousands of nodes start tens of thousands of pods, who waits in
-   * line for that loses its node meanwhile.
+   * A node whose lease is due has priority over all others: when thousands of nodes start tens of thousands of pods, a
+   * renewal that waits in line would lose its node.
    */
   readonly renewals: Wakes;
   private readonly world: KubeletContext;
@@ -57,7 +58,7 @@ export class SimNodes {
     return this.agents.get(node);
   }
 
-  // --- what the watches tell
+  // --- events
 
   nodeChanged(event: CacheEvent<Node>): void {
     const { name } = event.object.metadata;
@@ -106,7 +107,7 @@ export class SimNodes {
     }
     const { options, ports } = this.world;
     const ghost = ghostOf({
-      // A deletion that was missed shows the last state that was told; our own writes may be ahead of it.
+      // A missed deletion shows the last delivered state; our own writes may be ahead of it.
       pod: newerOf(record.podForOthers, pod),
       sim: agent.sim,
       faults: this.faultsOf(agent),
@@ -136,7 +137,7 @@ export class SimNodes {
       for (const record of agent.pods.values()) {
         if (hasClaims(record.pod)) record.isDirty = true;
       }
-      // A device whose claim was taken away while it is in use shows in the slices.
+      // A device whose claim was deallocated while it is in use shows in the slices.
       if (agent.prepared.size > 0) agent.slicesAreDirty = true;
     }
     this.stir(node, agent);
@@ -170,11 +171,11 @@ export class SimNodes {
   }
 
   private stir(name: string, agent: NodeAgent | undefined): void {
-    // A turn that is under way looks again before it ends.
+    // A running reconcile checks again before it ends.
     if (agent?.isBusy !== true) this.channel.push(name);
   }
 
-  // --- turns
+  // --- reconciles
 
   async reconcile(name: string, { cancel }: ReconcileContext): Promise<undefined> {
     const node = this.world.nodes.get(name);
@@ -236,7 +237,8 @@ export class SimNodes {
       const nowMs = clock.nowMs();
       const isRenewal = agent.isHeld && isDue(agent.leaseWakeMs, nowMs);
       if (!(await this.turnNode(agent, node, nowMs, cancel))) return;
-      // What else there is to do waits in line like that of others: turns that renew must be short, or there are too few of them.
+      // The rest waits in line like that of other nodes: reconciles that renew must be short, or there are too few of
+      // them.
       if (isRenewal) return;
       const latest = world.nodes.get(agent.name);
       if (!agent.isHeld || latest === undefined) return;
@@ -257,7 +259,7 @@ export class SimNodes {
     agent.claimsAreDirty = true;
   }
 
-  /** The lease and the node itself. False when a write was refused: the turn ends here. */
+  /** The lease and the node itself. False when a write was refused: the reconcile ends here. */
   private async turnNode(agent: NodeAgent, node: Node, nowMs: number, cancel: Cancel): Promise<boolean> {
     const { options } = this.world;
     const isNodeDue = agent.nodeIsDirty || agent.state === undefined || isDue(agent.nodeWakeMs, nowMs);
@@ -268,7 +270,7 @@ export class SimNodes {
       : await this.turnLease(agent, nowMs, cancel);
     if (agent.isHeld && !wasHeld) {
       agent.stirAll();
-      // What others should have said about it is said now.
+      // The status that the previous holder should have written is written now.
       if (!isNodeDue) agent.nodeIsDirty = true;
     }
     return isDone;
@@ -353,7 +355,9 @@ export class SimNodes {
       tell(this.world, { kind: "event", regarding, type: "Warning", reason: "InvalidFault", message });
   }
 
-  /** A budget may forbid it: it is asked for again after a while, as `kubectl drain` does, and the node goes on. */
+  /**
+   * A disruption budget may forbid it: it is retried after a while, as `kubectl drain` does, and the node continues.
+   */
   private async evict(agent: NodeAgent, write: ApiWrite, cancel: Cancel): Promise<void> {
     const { ports } = this.world;
     const outcome = await sendWrite(ports.kube, write, { absentAt: "0", why: "the node is drained", cancel });

@@ -20,8 +20,8 @@ export interface AgentContext {
 }
 
 /**
- * Speaks for the containers of simulated nodes: logs, commands and usage that follow from the objects. Nothing runs on the
- * machine, whatever is asked.
+ * Answers for the containers of simulated nodes: logs, commands and usage derived from the objects. Nothing runs on the
+ * machine.
  */
 export class SimPodAgent implements PodAgent {
   private world: AgentContext | undefined;
@@ -213,7 +213,7 @@ function asUsage({ cpuNano, memoryBytes }: UsedAmounts): Usage {
   return { cpu: `${Math.ceil(cpuNano)}n`, memory: `${Math.ceil(memoryBytes / 1024)}Ki` };
 }
 
-/** Waits, unless somebody has gone away. */
+/** Sleeps, or returns early when the request is cancelled. */
 function pause(clock: Clock, ms: number, stopped: Cancel): Promise<void> {
   return new Promise((resolve) => {
     let forget = (): void => {};

@@ -36,7 +36,7 @@ test("the wake-up that was set last counts, also when it is later, and none is n
   expect(woken).toEqual(["later"]);
 });
 
-test("a clock that steps forward is noticed within seconds, one that steps back wakes nobody early", async () => {
+test("a clock that steps forward is noticed within seconds, one that steps back wakes no key early", async () => {
   const manual = new ManualClock();
   const clock = new SteppedClock(manual);
   const wakes = new Wakes(clock);

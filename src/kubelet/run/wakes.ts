@@ -24,7 +24,7 @@ export class Wakes implements Source {
   private armedMs = Number.POSITIVE_INFINITY;
   private disarm: () => void = () => {};
 
-  /** Keys that are woken go before those of a lower priority, also when they were waiting for their turn already. */
+  /** Woken keys are before those of a lower priority, also when they were queued already. */
   constructor(clock: Clock, priority = 0) {
     this.clock = clock;
     this.priority = priority;
@@ -92,5 +92,5 @@ export class Wakes implements Source {
   }
 }
 
-/** A clock that stepped forward would otherwise leave everybody asleep for as long as it stepped. */
+/** A clock that stepped forward would otherwise delay every wake-up by as long as it stepped. */
 const lookMsMax = 5_000;

@@ -1,7 +1,7 @@
 /**
- * The part of jq that stages use to look into objects: paths, pipes, selections, comparisons and a few functions. An
- * expression yields any number of results. Looking into what is not there yields nothing instead of failing, so that
- * a stage can ask about a status that nobody has written yet.
+ * The part of jq that stages use to read objects: paths, pipes, selections, comparisons and a few functions. An
+ * expression yields any number of results. A path that does not exist yields nothing instead of failing, so that a
+ * stage can read a status that is not written yet.
  */
 import { equalJson, isObject, type Json } from "../../model/objects/json.ts";
 
@@ -364,7 +364,7 @@ function typeName(value: Json): string {
   return typeof value;
 }
 
-/** jq goes over the right side first; for the results that stages look at the order does not matter. */
+/** jq evaluates the right side first; for the results that stages use the order does not matter. */
 function binary(left: Filter, right: Filter, combine: (a: Json, b: Json) => Json): Filter {
   return (input) => right(input).flatMap((b) => left(input).map((a) => combine(a, b)));
 }

@@ -1,6 +1,6 @@
 /**
- * KWOK's Stage objects: read, checked and compiled once. Everything that KWOK finds out when a stage is first used is
- * found out here, and told with the stage's name.
+ * KWOK's Stage objects: read, checked and compiled once. Every error that KWOK finds when a stage is first used is
+ * found here, and reported with the stage's name.
  */
 import { parseAllDocuments } from "yaml";
 import { type CelProgram, compile } from "../../cel/cel.ts";
@@ -110,7 +110,7 @@ class StageReader {
     const kind = this.#text(target, "kind", "spec.resourceRef.");
     const apiVersion = typeof target["apiGroup"] === "string" ? target["apiGroup"] : "v1";
     const selector = spec["selector"];
-    // KWOK ignores a stage without a selector in silence; nobody writes one in order to have it ignored.
+    // KWOK silently ignores a stage without a selector, which is never what its author meant.
     if (!isObject(selector)) this.errors.push("spec.selector: is required; {} matches every object");
     const chosen = object(selector);
     const steps = Array.isArray(spec["steps"]) ? spec["steps"] : [];

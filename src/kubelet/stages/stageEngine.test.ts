@@ -120,7 +120,7 @@ const chosen = (stages: Stage[], revision: number) =>
     world: worldAt(startMs),
   });
 
-describe("which stage (E1 to E3)", () => {
+describe("which stage", () => {
   const share = (stages: Stage[], name: string) =>
     Array.from({ length: 400 }, (_, i) => chosen(stages, i).stage?.name).filter((each) => each === name).length / 400;
 
@@ -151,7 +151,7 @@ describe("which stage (E1 to E3)", () => {
   });
 });
 
-describe("when (E4 to E6)", () => {
+describe("when", () => {
   const delays = (delay: JsonObject, change: JsonObject = {}) =>
     Array.from({ length: 200 }, (_, i) => {
       const given = boundPod({
@@ -227,7 +227,7 @@ describe("when (E4 to E6)", () => {
   });
 });
 
-describe("what it writes (E7 to E9)", () => {
+describe("what it writes", () => {
   test("a patch that changes nothing is not sent, and nothing loops", () => {
     const stages = [
       stage({
@@ -336,7 +336,7 @@ describe("what it writes (E7 to E9)", () => {
   });
 });
 
-describe("refusals (E10, E11)", () => {
+describe("refusals", () => {
   const steps = [
     { event: { reason: "A", message: "" } },
     { patch: { root: "status", template: "a: 1" } },
@@ -369,7 +369,7 @@ describe("refusals (E10, E11)", () => {
   });
 });
 
-describe("an object that changes while its stage waits (E12)", () => {
+describe("an object that changes while its stage waits", () => {
   const stages = [
     stage({ selector: { matchLabels: { go: "a" } }, delay: { durationMilliseconds: 10_000 } }, "a"),
     stage({ selector: { matchLabels: { go: "b" } }, delay: { durationMilliseconds: 1000 } }, "b"),
@@ -479,7 +479,7 @@ describe("the shipped sets", () => {
     });
   });
 
-  test("fast: a Job's pod succeeds, a ReplicaSet's stays Running (E16)", () => {
+  test("fast: a Job's pod succeeds, a ReplicaSet's stays Running", () => {
     const owned = (kind: string) =>
       boundPod({ metadata: { ownerReferences: [{ kind, apiVersion: "x", name: "o", uid: "o" }] } });
     expect(play(shipped("pod-fast"), owned("Job"), 60_000).object).toMatchObject({
@@ -520,7 +520,7 @@ describe("the shipped sets", () => {
     expect([result.seen, result.nowMs]).toEqual([["pod-create", "pod-ready"], 20_000]);
   });
 
-  test("deletion with a finalizer: the general set waits, the fast set asks and the object stays (E15)", () => {
+  test("deletion with a finalizer: the general set waits, the fast set asks and the object stays", () => {
     const leaving = (finalizers: string[]) =>
       boundPod({
         metadata: { deletionTimestamp: formatTime(startMs + 30_000), finalizers },

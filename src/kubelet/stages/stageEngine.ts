@@ -71,7 +71,7 @@ export function nextForObject(input: StageInput): StageNext {
   if (world.nowMs < job.dueMs) return { ...waiting, wakeAtMs: job.dueMs };
   const played = playStage(stage, object, world, job.step);
   const writes = [...problems, ...played];
-  // Played once for this version: if nothing was written, nothing happens until somebody changes the object.
+  // Played once for this version: if nothing was written, nothing happens until the object changes.
   const isSent = played.some(({ write }) => write.kind !== "event");
   const done: StageJob = { ...job, stage: undefined };
   return { job: done, playing: job, writes, wakeAtMs: undefined, again: stage.immediateNextStage && isSent };

@@ -1,4 +1,4 @@
-/** Who may touch what the operator has made (the authorizer of section 6.5): the operator, those who are exempt, and nobody else. */
+/** Which users may change the objects that the operator has created: the operator and the exempt ones, no others. */
 import type { AdmissionLookup, AdmissionRequest, AdmissionVerdict } from "../objects/admissionHook.ts";
 import { annotations, labels, managedByValue, places } from "./keys.ts";
 import type { GangSettings } from "./settings.ts";

@@ -1,6 +1,5 @@
 /**
- * What a PodCliqueSet is taken to say where it says nothing (D1 to D6). Runs on create and update, after the defaults of the schema
- * and before its checks.
+ * Defaults of a PodCliqueSet. Runs on create and update, after the defaults of the schema and before its validation.
  */
 import type { KubeObject } from "../objects/object.ts";
 import type { CliqueTemplate, GroupTemplate, PodCliqueSet } from "./types.ts";
@@ -27,7 +26,7 @@ export function defaultSet(given: KubeObject): KubeObject {
   return filled;
 }
 
-/** A missing or zero number of replicas is one, and the minimum is all of them: also when neither is given (Q4). */
+/** A missing or zero number of replicas is one, and the minimum is all of them: also when neither is given. */
 function defaultClique(clique: CliqueTemplate): CliqueTemplate {
   const spec = clique?.spec;
   if (spec === undefined || spec === null) return clique;

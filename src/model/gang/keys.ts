@@ -54,7 +54,7 @@ export const finalizers = {
   PodCliqueScalingGroup: "grove.io/podcliquescalinggroup.grove.io",
 } as const;
 
-/** Every pod is made with it; it goes when the pod's gang may be scheduled. */
+/** Every pod is created with it; it is removed when the pod's gang may be scheduled. */
 export const gangGate = "grove.io/podgang-pending-creation";
 
 export const initContainerName = "grove-initc";

@@ -1,7 +1,7 @@
 /**
- * How much of a PodCliqueSet is kept. Counts are 32-bit numbers that anybody may write, and one object must not fill the
- * cluster's memory: of a set so many pods are kept, and so many replicas of it and of its scaling groups as have room in
- * that. A gang that is larger than all of it can never be whole, so nothing of it is started.
+ * How much of a PodCliqueSet is kept. Counts are 32-bit numbers that any user may write, and one object must not fill
+ * the cluster's memory: of a set so many pods are kept, and as many replicas of it and of its scaling groups as fit in
+ * that. A gang that is larger than that can never be complete, so none of it is started.
  */
 import {
   cliquesOf,

@@ -1,4 +1,4 @@
-/** What can be said about a PodCliqueSet from its spec alone. */
+/** Facts about a PodCliqueSet from its spec alone. */
 import { parseGangDuration } from "./gangDuration.ts";
 import { labels } from "./keys.ts";
 import type { SchedulerName } from "./settings.ts";

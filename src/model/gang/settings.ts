@@ -14,7 +14,7 @@ export type FullLossPolicy = "Suppress" | "Terminate";
 export type SchedulerName = "default-scheduler" | "kai-scheduler";
 export const schedulerNames: readonly SchedulerName[] = ["default-scheduler", "kai-scheduler"];
 
-/** Who holds a pod back until those that it starts after are ready. */
+/** What holds a pod back until the cliques that it starts after are ready. */
 export type StartOrder =
   /** The init container of this image, as in Grove. */
   | { readonly by: "container"; readonly image: string }

@@ -1,4 +1,4 @@
-/** Cliques that wait for each other in a circle, found as the strongly connected parts of who waits for whom (Tarjan). */
+/** Cliques that wait for each other in a cycle: the strongly connected components of the start order (Tarjan). */
 import type { CliqueTemplate } from "./types.ts";
 
 export function startupCycles(cliques: readonly CliqueTemplate[]): string[][] {

@@ -91,8 +91,8 @@ export type SetUpdateProgress = {
 };
 
 /**
- * A termination that was decided, and the very cliques that it ends. It is written before the first of them goes and stays until the
- * last has gone, so that who dies in between is found again and finishes it. Not in Grove.
+ * A decided termination, and the very cliques that it ends. It is written before the first of them is deleted and stays
+ * until the last is gone, so that after a crash the next leader finds and finishes it. Not in Grove.
  */
 export type GangTermination = {
   replicaIndex: number;
@@ -125,8 +125,9 @@ export type PodCliqueSet = {
 };
 
 /**
- * How often all scheduled replicas were lost, and up to which loss that was announced. The count is part of the status write that
- * records the loss, and the Event's name follows from it, so a loss is announced once, whoever dies when. Not in Grove.
+ * How often all scheduled replicas were lost, and up to which loss that was announced. The count is part of the status
+ * write that records the loss, and the Event's name is derived from it, so a loss is announced once, whichever process
+ * crashes when. Not in Grove.
  */
 export type ScheduleLoss = { count: number; replicas: number; at: string; announced: number };
 

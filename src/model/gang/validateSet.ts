@@ -1,4 +1,4 @@
-/** What a PodCliqueSet must be, on create and on update (V1 to V23). The numbers are those of the specification. */
+/** Validation of a PodCliqueSet, on create and on update. */
 
 import type { Container } from "../kubernetes.generated.ts";
 import { duplicate, fieldNotFound, forbidden, invalid, notSupported, required } from "../objects/fieldError.ts";
@@ -64,7 +64,7 @@ function validateTop(set: PodCliqueSet, found: Findings): void {
   else if (delayMs <= 0) found.add(invalid(`${root}.terminationDelay`, delay, "must be greater than 0"));
 }
 
-/** V4 to V7: templates for claims, and who shares them. */
+/** Claim templates, and the cliques that share them. */
 function validateTemplates(set: PodCliqueSet, found: Findings): void {
   const templates = set.spec.template.resourceClaimTemplates ?? [];
   for (const [at, { name, templateSpec }] of templates.entries()) {
@@ -172,7 +172,7 @@ function validateScaling(
 
 function validatePodSpec({ spec }: CliqueTemplate, field: string, found: Findings, isCreate: boolean): void {
   const { podSpec } = spec;
-  // Said only where it is true (Q6).
+  // Warned only where it is true.
   if (podSpec.restartPolicy !== undefined && podSpec.restartPolicy !== "Always") {
     found.warn(
       `${field}.restartPolicy: ${podSpec.restartPolicy} is unusual: a pod that ends is made again by its clique`,
@@ -202,7 +202,7 @@ function validateEnv({ env = [] }: Container, field: string, found: Findings): v
   }
 }
 
-/** V12: one scheduler for the whole set, and one that is switched on. */
+/** One scheduler for the whole set, and one that is enabled. */
 function validateSchedulers(set: PodCliqueSet, { profiles, defaultProfile }: GangSettings, found: Findings): void {
   const nameOf = ({ spec }: CliqueTemplate): string => spec.podSpec?.schedulerName || defaultProfile;
   const names = new Set(cliquesOf(set).map(nameOf));
@@ -219,7 +219,7 @@ function validateSchedulers(set: PodCliqueSet, { profiles, defaultProfile }: Gan
   }
 }
 
-/** V14: who starts after whom, where that is said explicitly. */
+/** The start order, where it is explicit. */
 function validateStartup(set: PodCliqueSet, found: Findings): void {
   if (set.spec.template.cliqueStartupType !== "CliqueStartupTypeExplicit") return;
   for (const [at, { name, spec }] of cliquesOf(set).entries()) {
@@ -279,13 +279,13 @@ function validateGroupNumbers(group: GroupTemplate, field: string, found: Findin
   if (least < minAvailable) {
     found.add(invalid(`${field}.scaleConfig.minReplicas`, least, "must be greater than or equal to minAvailable"));
   }
-  // Grove does not look at the maximum of a group; a manifest that it takes is taken here too (Q2).
+  // Grove does not check the maximum of a group; a manifest that Grove accepts is accepted here too.
   if (scaleConfig.maxReplicas < least || scaleConfig.maxReplicas < replicas) {
     found.warn(`${field}.scaleConfig.maxReplicas: ${scaleConfig.maxReplicas} is less than minReplicas or replicas`);
   }
 }
 
-/** V10: what the names of children are made of, reported wherever a part of them comes from. */
+/** The lengths of derived names, reported on every field that is part of them. */
 function validateNameLengths(set: PodCliqueSet, found: Findings): void {
   const setName = set.metadata.name ?? "";
   for (const [at, { name }] of cliquesOf(set).entries()) {
@@ -309,7 +309,7 @@ function validateMnnvl(found: Findings, annotations: Record<string, string> | un
   found.add(invalid(here, value, "automatic MNNVL is switched off"));
 }
 
-/** V23: the scheduler of this project places gangs of a queue, so a queue must be named. */
+/** kai-scheduler places gangs of a queue, so a queue must be named. */
 function validateQueue(set: PodCliqueSet, { defaultProfile }: GangSettings, found: Findings): void {
   if (!cliquesOf(set).some(({ spec }) => (spec.podSpec?.schedulerName || defaultProfile) === "kai-scheduler")) return;
   const result = queueOf(set);

@@ -1,4 +1,4 @@
-/** What may not change about a PodCliqueSet (U1 to U7). */
+/** Fields of a PodCliqueSet that are immutable. */
 import { type FieldError, forbidden, invalid } from "../objects/fieldError.ts";
 import { equalJson } from "../objects/json.ts";
 import { Findings } from "./findings.ts";
@@ -46,7 +46,7 @@ export function validateSetUpdate(set: PodCliqueSet, before: PodCliqueSet): Find
   return found;
 }
 
-/** U1 and U4: who belongs to the set is settled when it is made; the order too where it has a meaning. */
+/** The cliques and groups of a set are fixed at creation; so is their order where it has a meaning. */
 function validateMembers(set: PodCliqueSet, before: PodCliqueSet, found: Findings): void {
   const names = (items: readonly { name: string }[]): string[] => items.map(({ name }) => name);
   const [cliques, oldCliques] = [names(cliquesOf(set)), names(cliquesOf(before))];
@@ -81,7 +81,7 @@ export function requiredDomain({ pack, packDomain }: TopologyConstraint): string
   return pack?.required ?? packDomain;
 }
 
-/** U5: fixed, but for the move from the old field to the new one and for naming the topology of an old object. */
+/** Immutable, but for the move from the old field to the new one and for naming the topology of an old object. */
 function validateTopologyChange(set: PodCliqueSet, before: PodCliqueSet, found: Findings): void {
   const compare = (
     field: string,
@@ -117,7 +117,7 @@ export function isTopologyRepair(set: PodCliqueSet, before: PodCliqueSet): boole
   return isOld && hadNone && constraintsOf(set).some(({ constraint }) => constraint.topologyName !== undefined);
 }
 
-/** U6. */
+/** The MNNVL annotation is immutable. */
 function validateMnnvlChange(set: PodCliqueSet, before: PodCliqueSet, found: Findings): void {
   const compare = (
     field: string,

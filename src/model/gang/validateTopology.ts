@@ -1,4 +1,4 @@
-/** Rules about topology: of a set against its binding (V24), and of a binding itself (V25 to V28). */
+/** Validation of topology: of a set against its binding, and of a binding itself. */
 import { duplicate, fieldNotFound, forbidden, invalid, required } from "../objects/fieldError.ts";
 import { Findings } from "./findings.ts";
 import { cliqueNamed, groupsOf } from "./setFacts.ts";
@@ -118,7 +118,7 @@ function checkHierarchy(set: PodCliqueSet, levels: readonly string[], found: Fin
   }
 }
 
-/** Grove's older name of the field; clients look for it there (Q7). */
+/** Grove's older name of the field, which clients expect. */
 const referencesField = "spec.schedulerTopologyReferences";
 
 /** Schedulers that know about topology. */

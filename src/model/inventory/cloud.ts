@@ -1,4 +1,4 @@
-/** What a cloud tells about itself, as far as the inventory cares: groups of machines, volumes and their snapshots. */
+/** What a cloud reports, as far as the inventory needs it: groups of machines, volumes and their snapshots. */
 
 /** A group of machines that the cloud keeps at a size. */
 export interface ScalingGroup {
@@ -53,7 +53,7 @@ export interface VolumeModification {
   readonly targetSizeGb: number;
 }
 
-/** Whom the cloud takes us for, and where. */
+/** Our identity in the cloud: account and region. */
 export interface CloudIdentity {
   readonly account: string;
   readonly region: string;

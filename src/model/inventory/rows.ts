@@ -121,7 +121,7 @@ export const liveReservationStatuses: readonly string[] = [
   "active",
 ];
 
-/** Database, cloud and cluster telling different stories, once. */
+/** Database, cloud and cluster disagree: one report. */
 export interface DriftEvent {
   readonly entity: "gpu_type" | "disk" | "volume" | "group" | "node" | "run";
   readonly entityId: string;

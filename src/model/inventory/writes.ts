@@ -30,7 +30,7 @@ export type DiskWrite =
 /** What became of one write. */
 export interface WriteOutcome {
   readonly volumeId: string | undefined;
-  /** `changed`: somebody else had changed the row, or taken the name, since it was read. */
+  /** `changed`: the row was changed, or its name was taken, since it was read. */
   readonly result: "written" | "changed" | "failed";
   /** Why it failed. */
   readonly why?: string;

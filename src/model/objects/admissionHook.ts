@@ -18,7 +18,7 @@ export interface AdmissionRequest {
 }
 
 export type AdmissionVerdict =
-  /** With an object: the write goes on with that one (mutating hooks alone). */
+  /** With an object: the write continues with that one (mutating hooks alone). */
   | { readonly allowed: true; readonly object?: KubeObject; readonly warnings?: readonly string[] }
   /** Field errors make it 422 Invalid, with a cause for each; otherwise it is 403 with the message. */
   | { readonly allowed: false; readonly message: string; readonly errors?: readonly FieldError[] };
@@ -47,18 +47,18 @@ export interface HookSieve {
 }
 
 /**
- * A rule about writes that a part of the control plane brings along: what is a webhook in a real cluster is a function
- * call in the embedded one. Pure and synchronous, so that a write never leaves its turn of the event loop for it.
+ * An admission rule of a component: a webhook on a real cluster, a function call in the embedded one. Pure and
+ * synchronous, so that a write never leaves its turn of the event loop for it.
  */
 export interface AdmissionHook {
-  /** Shown to whoever is refused: `queues.validate.muster.dev`. */
+  /** Shown in the refusal: `queues.validate.muster.dev`. */
   readonly name: string;
   readonly type: "mutating" | "validating";
   readonly resource: VersionedResource;
   /** `status`, `scale`; left out for the object itself. */
   readonly subresource?: string;
   readonly operations: readonly AdmissionRequest["operation"][];
-  /** The kinds that `review` looks up: who calls it outside the server keeps a cache of each. */
+  /** The kinds that `review` looks up: a caller outside the server keeps a cache of each. */
   readonly reads?: readonly VersionedResource[];
   /**
    * What the API server can see without a call: a webhook that does not answer must not stop writes that are none of its

@@ -44,7 +44,7 @@ export function targetOf(kind: string, metadata: { readonly namespace?: string; 
 
 /**
  * A decision in the making. It takes one intent for one object: a second one would carry the same precondition as the
- * first and be refused, so whoever has two things to say about an object says one now and the other in the next turn.
+ * first and be refused, so a second change to an object waits for the next reconcile.
  */
 export class Draft {
   readonly intents: Intent[] = [];
@@ -97,10 +97,10 @@ export class Draft {
   }
 
   /**
-   * Something was adopted with the intents so far. Whether it is ours is known when the API has agreed: two owners may want
-   * one orphan, and the one that does not get it must not have deleted a pod of its own to make room. So nothing
-   * that comes after it in this draft is decided now; the next turn counts what is there.
-   * Found by: muster sim replay --scenario workloads --seed 794753571
+   * An object was adopted with the intents so far. Whether it is ours is known when the API has agreed: two owners may
+   * want one orphan, and the one that does not get it must not have deleted a pod of its own to make room. So nothing
+   * that comes after it in this draft is decided now; the next reconcile counts again. Found by: muster sim replay
+   * --scenario workloads --seed 794753571
    */
   adopted(): void {
     this.#claims = this.intents.length;

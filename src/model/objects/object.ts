@@ -8,7 +8,7 @@ export type OwnerReference = {
   blockOwnerDeletion?: boolean;
 };
 
-/** Who owns which fields; see the apply folder of the API server. */
+/** Managers and the fields they own; see the apply folder of the API server. */
 export type ManagedFieldsEntry = {
   manager?: string;
   operation?: "Apply" | "Update";

@@ -10,7 +10,7 @@ export function isLeaving({ metadata }: Pod): boolean {
   return metadata.deletionTimestamp !== undefined;
 }
 
-/** Counts for its owner: it has not ended and nobody has asked it to go. */
+/** Counts for its owner: it has not ended and is not terminating. */
 export function isActive(pod: Pod): boolean {
   return !isFinished(pod) && !isLeaving(pod);
 }

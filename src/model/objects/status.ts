@@ -30,7 +30,10 @@ export function groupResourceText({ group, resource }: GroupResource): string {
   return group === "" ? resource : `${resource}.${group}`;
 }
 
-/** The API said no. Thrown inside the API server, where a refusal can come from any depth; the edge turns it into data. */
+/**
+ * A refusal of the API. Thrown inside the API server, where a refusal can come from any depth; the edge turns it into
+ * data.
+ */
 export class StatusError extends Error {
   readonly status: Status;
 
@@ -105,7 +108,7 @@ export function conflict(gr: GroupResource, name: string, why: string): StatusEr
   return failure(409, "Conflict", message, detailsOf(gr, name));
 }
 
-/** The object was written by somebody else since the caller read it. */
+/** The object was changed since the caller read it. */
 export function modifiedConflict(gr: GroupResource, name: string): StatusError {
   const why = "the object has been modified; please apply your changes to the latest version and try again";
   return conflict(gr, name, why);

@@ -1,6 +1,6 @@
 /**
- * Node shapes by name: those that come with the program and those a user adds as YAML. A name that nobody knows is an
- * error that lists the known ones, because a silent default would test the wrong hardware and pass.
+ * Node shapes by name: those that come with the program and those a user adds as YAML. An unknown name is an error that
+ * lists the known ones, because a silent default would test the wrong hardware and pass.
  */
 import { parseAllDocuments } from "yaml";
 import type { Taint } from "../kubernetes.generated.ts";
@@ -68,7 +68,7 @@ export function parsePool(text: string, profiles: Profiles): Pool {
   return { name, profile, count: Number(match[3]) };
 }
 
-/** Pools are told apart by name: two of one name would be the same nodes. */
+/** Pools are distinguished by name: two of one name would be the same nodes. */
 export function parsePools(texts: readonly string[], profiles: Profiles): Pool[] {
   const pools = texts.map((text) => parsePool(text, profiles));
   const twice = pools.find(({ name }, at) => pools.some((other, before) => before < at && other.name === name));

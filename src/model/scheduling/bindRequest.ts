@@ -63,7 +63,7 @@ export function commitSizeOf({ metadata }: { readonly metadata: ObjectMeta }): n
 }
 
 /**
- * On a request for a share: it goes when the binder has let go of it. Otherwise a binder that hears late of its going would still keep
- * a GPU for it, which is somebody else's by then.
+ * On a BindRequest for a GPU share: it is deleted when the binder has released it. Otherwise a binder that observes the
+ * deletion late would still reserve a GPU for it, which is another pod's by then.
  */
 export const bindRequestFinalizer = "muster.dev/binder";

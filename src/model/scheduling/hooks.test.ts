@@ -87,7 +87,7 @@ describe("values of a queue that mean nothing", () => {
     expect(review("queues", { object: object({ spec }) })).toMatchObject({ allowed: false, message });
     const before = object({ spec: { resources: {} } });
     expect(review("queues", { operation: "UPDATE", object: object({ spec }), oldObject: before }).allowed).toBe(false);
-    // Somebody may change the rest of a queue that has had them since before they were refused.
+    // The rest of a queue that has had them since before they were refused may change.
     expect(review("queues", { operation: "UPDATE", object: object({ spec }), oldObject: object({ spec }) })).toEqual({
       allowed: true,
       warnings: [message],

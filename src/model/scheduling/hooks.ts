@@ -55,12 +55,12 @@ const topologyHook: AdmissionHook = {
   review: ({ object }) => verdictOf(validateTopology(as<Topology>(object as KubeObject).spec?.levels ?? [])),
 };
 
-/** Whether a queue's quotas are held against those of its parent and its children is for who installs to say. */
+/** Whether a queue's quotas are compared with those of its parent and its children is a setting of the installation. */
 export function schedulingHooks({ checksQuotas = false } = {}): readonly AdmissionHook[] {
   return [queueHook(checksQuotas), podGroupHook, topologyHook];
 }
 
-/** What was wrong before may stay so: who changes something else is told, and not stopped. */
+/** What was invalid before may stay so: a change of something else is warned, and not refused. */
 function newOnly<T>(
   old: KubeObject | undefined,
   now: T,

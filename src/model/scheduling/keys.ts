@@ -1,4 +1,6 @@
-/** The labels, annotations and names by which users, scheduler, binder and nodes speak about queues, gangs and shares of GPUs. */
+/**
+ * The labels, annotations and names of queues, gangs and GPU shares that users, scheduler, binder and nodes agree on.
+ */
 
 export const schedulingGroup = "scheduling.run.ai";
 export const kaiGroup = "kai.scheduler";
@@ -63,14 +65,14 @@ export const annotationKeys = {
   segmentSize: "kai.scheduler/segment-size",
   segmentTopologyRequired: "kai.scheduler/segment-topology-required-placement",
   segmentTopologyPreferred: "kai.scheduler/segment-topology-preferred-placement",
-  /** On the BindRequests of one gang: who belongs together, and how many there must be before any of them starts. */
+  /** On the BindRequests of one gang: the set they belong to, and how many must exist before any of them starts. */
   commit: "muster.dev/commit",
   commitSize: "muster.dev/commit-size",
   /** On a pod that waits: which epoch of the scheduler began last while it did. */
   schedulerEpoch: "muster.dev/scheduler-epoch",
   /** On a BindRequest: the epoch that its pod named when it was decided, or `none`. On any other it is not carried out. */
   decidedIn: "muster.dev/decided-in",
-  /** On a victim: the plan that it goes for, and the pod that says whether the plan stands. */
+  /** On a victim: the plan that it is evicted for, and the pod that shows whether the plan stands. */
   evictedFor: "muster.dev/evicted-for",
   /** On a pod that others go for: the plan that stands. */
   plan: "muster.dev/eviction-plan",

@@ -29,7 +29,7 @@ export type PodGroupSpec = {
   markUnschedulable?: boolean | null;
   /** 1: one attempt per node pool. -1 or none: for ever. */
   schedulingBackoff?: number | null;
-  /** For how long the group evicts nobody. */
+  /** For how long the group preempts no pod. */
   preemptionDelay?: string | null;
   /** For how long less than the minimum may run; negative is for ever. */
   stalenessGracePeriod?: string | null;
@@ -83,7 +83,7 @@ export type UnschedulableReason =
   | "NonPreemptibleOverQuota"
   | "QueueDoesNotExist"
   | "PreemptionDelayNotElapsed"
-  /** Ours: nobody schedules the node pool. */
+  /** Not in KAI: no scheduler serves the node pool. */
   | "NoScheduler"
   | "PodSchedulingErrors";
 

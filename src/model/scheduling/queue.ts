@@ -21,7 +21,7 @@ export type QueueSpec = {
   parentQueue?: string;
   /** The definition leaves it open, the hook demands it. */
   resources?: QueueResources;
-  /** Who gets of the surplus first. */
+  /** Higher gets of the surplus first. */
   priority?: number | null;
   preemptMinRuntime?: string | null;
   reclaimMinRuntime?: string | null;
@@ -71,15 +71,15 @@ export const unlimited = -1;
 export const defaultQueueName = "default-queue";
 const defaultParentQueueName = "default-parent-queue";
 
-/** What a definition cannot say: a queue without resources would allow nothing, which nobody means. */
+/** What a CRD schema cannot express: a queue without resources would allow nothing, which is never meant. */
 export function validateQueue({ spec }: { readonly spec?: QueueSpec | undefined }): FieldError[] {
   if (isObject(spec?.resources)) return [];
   return [required("spec.resources", "a queue says what it may hold of gpu, cpu and memory")];
 }
 
 /**
- * Values that mean nothing. KAI's webhook refuses what is no duration, because it cannot read it; negative amounts it lets through, and they mean
- * what nobody would guess.
+ * Invalid values. KAI's webhook refuses an invalid duration, because it cannot parse it; it accepts negative amounts,
+ * whose meaning is surprising.
  */
 export function wrongQueueValues(spec: QueueSpec | undefined): FieldError[] {
   const { gpuTypes = {}, ...amounts } = spec?.resources ?? {};
@@ -103,7 +103,7 @@ function wrongAmounts(field: string, amounts: QueueResource | null | undefined):
   return errors;
 }
 
-/** Why a queue may not go yet, or nothing. Its status may not have heard yet of a queue that was made below it. */
+/** Why a queue may not be deleted yet, or undefined. Its status may lag behind a queue that was created below it. */
 export function whyQueueMustStay({ metadata, status }: Queue, others: readonly Queue[]): string | undefined {
   const below = others.filter(({ spec }) => spec?.parentQueue === metadata.name).map((each) => each.metadata.name);
   const children = [...new Set([...(status?.childQueues ?? []), ...below])].sort();
@@ -111,7 +111,7 @@ export function whyQueueMustStay({ metadata, status }: Queue, others: readonly Q
   return `queue ${metadata.name} has child queues ${children.join(", ")}: delete or move them first`;
 }
 
-/** A queue that is above itself is served by nobody. */
+/** A queue that is its own ancestor is never scheduled. */
 export function circleOf(name: string, spec: QueueSpec | undefined, others: readonly Queue[]): FieldError[] {
   const parents = new Map(others.map(({ metadata, spec: other }) => [metadata.name, other?.parentQueue ?? ""]));
   const passed = new Set<string>();
@@ -122,7 +122,7 @@ export function circleOf(name: string, spec: QueueSpec | undefined, others: read
   return [];
 }
 
-/** The queues that `up` creates, without quota and without limit: a first workload runs before anybody thinks about shares. */
+/** The queues that `up` creates, without quota and without limit: a first workload runs before any shares are set. */
 export function quickStartQueues(): (Omit<Queue, "metadata"> & { metadata: { name: string } })[] {
   const open = { quota: 0, limit: unlimited, overQuotaWeight: 1 };
   const resources = { cpu: open, gpu: open, memory: open };

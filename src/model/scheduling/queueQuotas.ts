@@ -28,7 +28,7 @@ export function checkQuotas(name: string, spec: QueueSpec, others: readonly Queu
       warnings.push(...tooMany(family, parentQueue, resource, has));
     }
   }
-  // A name that is still to be made is nobody's parent.
+  // A queue whose name is still to be generated has no children.
   const children = name === "" ? [] : childrenOf(name).map(named);
   for (const resource of resources) {
     const has = quotaOf(spec, resource);
@@ -55,7 +55,7 @@ function tooMuch(name: string, spec: QueueSpec | undefined, parent: string, reso
   return `queue ${name} has a ${resource} quota of ${wants}, beyond the ${textOf(has, resource)} of queue ${parent}`;
 }
 
-/** One alone that has too much is told of by itself. */
+/** One child alone that has too much is reported by itself. */
 function tooMany(children: readonly Named[], parent: string, resource: Resource, has: number): string[] {
   const quotas = children.map(({ spec }) => quotaOf(spec, resource));
   const sum = quotas.includes(unlimited) ? unlimited : quotas.reduce((total, each) => total + each, 0);

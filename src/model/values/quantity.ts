@@ -77,7 +77,7 @@ export function parseQuantity(text: string): Quantity {
   if (binary !== undefined) {
     let nano = scaleUp((digits * nanoPerUnit) << binary, -fraction.length);
     if (nano > binaryNanoMax) nano = binaryNanoMax;
-    // Less than one byte cannot be said with a binary suffix.
+    // Less than one byte has no form with a binary suffix.
     const format = nano > 0n && nano < nanoPerUnit ? "decimalSI" : "binarySI";
     return { nano: sign * nano, format };
   }

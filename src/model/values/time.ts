@@ -53,7 +53,7 @@ export function canonicalMicroTime(text: string): string | null {
 /** A clock reading as Time; what is finer than a second is cut off. */
 export function formatTime(epochMs: number): string {
   const seconds = Math.floor(epochMs / 1000);
-  // Whoever stamps many objects does so within one second.
+  // Most calls in a row are within one second.
   if (seconds !== lastFormatted.seconds) lastFormatted = { seconds, text: formatInstant({ seconds, nanos: 0 }) };
   return lastFormatted.text;
 }

@@ -1,4 +1,4 @@
-/** What must hold about reservations, whoever is in a hurry. */
+/** Invariants about reservations. */
 
 import type { ObjectStore } from "../../apiserver/storage/objectStore.ts";
 import { deviceOf, devicesOf, hasEnded } from "../../decide/bind/reservation.ts";
@@ -14,7 +14,7 @@ import { RobbedGroups } from "./meddler.ts";
 const requestsKey = "scheduling.run.ai/bindrequests";
 
 /**
- * Counted from the pods on the node, those included that are on their way out: whoever was told a device uses it until it is gone,
+ * Counted from the pods on the node, terminating ones included: a pod uses its recorded device until it is gone,
  * whatever has become of the reservation that got it.
  */
 export const noGpuTwice: Invariant = {
@@ -136,7 +136,7 @@ export const reservationsOutliveTheirUsers: Invariant = {
   },
 };
 
-/** Two reservations of one group would hold two GPUs, and half of its users would be told the wrong one. */
+/** Two reservations of one group would hold two GPUs, and half of its users would get the wrong one. */
 export const oneReservationPerGroup: Invariant = {
   id: "I3",
   fact: "a node has one reservation for a group",
@@ -156,7 +156,7 @@ export const oneReservationPerGroup: Invariant = {
   }),
 };
 
-/** Of what was asked for, all is done or refused, and what is done is true: also what the container is told. */
+/** Every request is carried out or refused, and a success is true: also the devices that the container gets. */
 export const requestsEnd: Invariant = {
   id: "I11",
   fact: "every BindRequest ends: its pod is bound and finds its devices, or it has failed for good",

@@ -1,4 +1,4 @@
-/** A person who deletes reservation pods with kubectl, and what may be held against the binder afterwards. */
+/** A user who deletes reservation pods with kubectl, and what counts as a mistake of the binder afterwards. */
 import type { ObjectStore } from "../../apiserver/storage/objectStore.ts";
 import { deviceOf, devicesOf, hasEnded, podsRef } from "../../decide/bind/reservation.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";

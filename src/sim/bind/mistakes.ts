@@ -1,4 +1,4 @@
-/** Classic mistakes of who carries binds out: seeds must find each of them. */
+/** Classic mistakes of a binder: seeds must find each of them. */
 import { succeeded } from "../../model/outcome.ts";
 import type { Mistake } from "../mistake.ts";
 
@@ -15,7 +15,7 @@ export const bindMistakes: readonly Mistake[] = [
     }),
   },
   {
-    // A bind that was refused, or of which nothing was heard, is taken for done.
+    // A bind that was refused, or got no answer, is taken for done.
     name: "takes-silence-for-success",
     invariant: "I11",
     kube: ({ kube }) => ({

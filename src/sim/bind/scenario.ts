@@ -58,11 +58,14 @@ export async function makeNamespaces(kube: Pick<KubeApi, "create">): Promise<voi
   }
 }
 
-/** Four GPUs each, and four are asked for at most: whoever takes one that is in use shows. */
+/** Four GPUs each, and four are requested at most: a pod that gets a GPU in use is visible. */
 const nodes = kubelets(["t4=2"]);
 const binder = binderComponent({ reservation: { ...reservationDefaults, allocationTimeoutMs: 4_000 } });
 
-/** Shares of one and of two GPUs and whole ones come and go while two binders quarrel about who leads and a person deletes reservations. */
+/**
+ * GPU shares on one and two GPUs and whole-GPU pods are created and deleted while two binders compete for the lease and
+ * a user deletes reservations.
+ */
 export const bindScenario: Scenario = bindWith();
 
 /** `bind`, or `bind/<mistake>`: one classic mistake at a time. */

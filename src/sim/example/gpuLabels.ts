@@ -27,12 +27,12 @@ const labelsAreTrue: Invariant = {
   }),
 };
 
-/** Two processes of which one leads, and somebody who swaps GPUs, under every fault. */
+/** Two processes of which one leads, and a user who swaps GPUs, under every fault. */
 export const gpuLabels: Scenario = {
   name: "gpu-labels",
   about: "a controller labels nodes with their GPUs while a technician swaps them",
   setUp: async (kube) => {
-    // A world begins empty: the lease needs its namespace.
+    // A scenario begins with an empty store: the lease needs its namespace.
     await kube.create(builtin.Namespace, plain("Namespace", "default"));
     await kube.create(nodes, plain("Node", "n1"));
     await kube.create(nodes, plain("Node", "n2"));

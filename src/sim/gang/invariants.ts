@@ -64,7 +64,10 @@ const isUpdating = ({ status }: PodClique | PodCliqueScalingGroup): boolean =>
 const said = (object: PodClique | PodCliqueScalingGroup, type: string) =>
   object.status?.conditions?.find((condition) => condition.type === type);
 
-/** I4: nobody is scheduled before the gang is there. Judged by what the author had been told: the gang may go while the write is under way. */
+/**
+ * I4: no pod is scheduled before its gang exists. Judged by what the author had observed: the gang may be deleted while
+ * the write is in flight.
+ */
 export const gatesWaitForTheGang = (held: Held): Invariant => ({
   id: "I4",
   fact: "a pod may be scheduled only when its gang names it and was whole, and beyond a group's minimum when the base gang has its own",
@@ -106,7 +109,7 @@ export const gatesWaitForTheGang = (held: Held): Invariant => ({
   },
 });
 
-/** What processes were told of objects, and until when that was the newest they knew. */
+/** What processes have observed of objects, and until when that was the newest they knew. */
 class ToldStates {
   readonly #nowUs: () => number;
   readonly #states = new Map<string, { readonly atUs: number; readonly object: KubeObject | undefined }[]>();
@@ -244,7 +247,7 @@ interface WithTerminations {
 const recordsOf = (object: KubeObject | undefined): readonly GangTermination[] =>
   (object as unknown as WithTerminations | undefined)?.status?.gangTerminations ?? [];
 
-/** I13: a gang ends as a whole, by a decision that is on record, or because nobody asks for it. */
+/** I13: a gang ends as a whole, by a recorded decision, or because it is no longer wanted. */
 export const cliquesEndOnRecord = (held: Held): Invariant => ({
   id: "I13",
   fact: "a clique is taken away only as part of a gang whose end is on record, or because its replica is not asked for",
@@ -298,7 +301,7 @@ export const cliquesEndOnRecord = (held: Held): Invariant => ({
 
 interface SeenBreach {
   readonly name: string;
-  /** By the clock of whoever wrote the condition. */
+  /** By the clock of the process that wrote the condition. */
   readonly sinceMs: number;
   lastUs: number;
 }
@@ -360,7 +363,7 @@ function isDeletionBegun({ type, event }: Commit): boolean {
   );
 }
 
-/** I7 for what goes in steps. */
+/** I7 for terminations in steps. */
 export const endsTheSameObject = (held: Held): Invariant => ({
   id: "I7",
   fact: "a delete begins the end of the UID that its author had seen under that name",
@@ -375,7 +378,7 @@ export const endsTheSameObject = (held: Held): Invariant => ({
   }),
 });
 
-/** I13 for what goes in steps. */
+/** I13 for terminations in steps. */
 export const endsWhatItLookedAt = (held: Held): Invariant => ({
   id: "I13",
   fact: "a delete begins the end of the very version that its author had looked at",
@@ -390,7 +393,7 @@ export const endsWhatItLookedAt = (held: Held): Invariant => ({
   }),
 });
 
-/** I19: our own writes count from the moment we were told of them. */
+/** I19: own writes count from the moment they are acknowledged. */
 export const ownPodsOfCliquesCount = (held: Held): Invariant => ({
   id: "I19",
   fact: "no pod is created for a clique by an operator that knows of enough pods of it",
@@ -431,7 +434,7 @@ export const ownPodsOfCliquesCount = (held: Held): Invariant => ({
   },
 });
 
-/** I22: who writes what it saw of an older clique says something about a newer one that it does not know. */
+/** I22: a status computed from an older generation must not be written to a newer one. */
 export const statusIsOfItsObject = (held: Held): Invariant => ({
   id: "I22",
   fact: "a status is written on the very generation of a clique or group that it describes",

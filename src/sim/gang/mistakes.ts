@@ -1,4 +1,4 @@
-/** Classic mistakes of who counts a gang's pods: seeds must find each of them. */
+/** Classic mistakes in counting a gang's pods: seeds must find each of them. */
 import { breachType, cliqueBreach, scheduledType } from "../../decide/gang/breach.ts";
 import { isErrored, isScheduled, isStartedNotReady } from "../../decide/gang/cliques/podClasses.ts";
 import { places } from "../../model/gang/keys.ts";

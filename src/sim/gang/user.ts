@@ -13,7 +13,10 @@ export const setNames = ["red", "blue"];
 /** How long a breach may last. */
 export const gangDelayMs = 4_000;
 
-/** People who run gangs, and nodes that fail under them: sets are made, scaled, changed, deleted and remade; nodes fall silent or go with all their pods. */
+/**
+ * Users of gangs, and nodes that fail under them: sets are created, scaled, changed, deleted and created again; nodes
+ * fall silent or are deleted with all their pods.
+ */
 export function gangUser(options: { name: string; acts: number; spanMs: number; machines: Machines }): ActorSpec {
   const { machines, ...rest } = options;
   let silent: readonly string[] = [];

@@ -8,7 +8,7 @@ import { controllerOf, hasEnded, isClaimed, isGoing, replicasOf } from "./podSet
 const pods = "/pods";
 const sets = "apps/replicasets";
 
-/** I13: whoever uses a pod has said so on it. */
+/** I13: a user of a pod has recorded itself on it. */
 export const claimedPodsStay = (held: Held): Invariant => ({
   id: "I13",
   fact: "a controller does not delete a pod that is in use",
@@ -27,7 +27,7 @@ export const absenceIsAsked = (held: Held): Invariant => ({
   id: "I21",
   fact: "not known is not gone: no pod dies as an orphan while its set is alive",
   begin: ({ store }) => {
-    /** Who has ever heard of which set. */
+    /** Which process has ever observed which set. */
     const heard = new Set<string>();
     return {
       learned: (actor, life, { resource, object }) => {
@@ -39,7 +39,7 @@ export const absenceIsAsked = (held: Held): Invariant => ({
         const owner = pod === undefined ? undefined : controllerOf(pod);
         if (pod === undefined || owner === undefined || hasEnded(pod)) return undefined;
         if (store.get(sets, "default", owner.name)?.side.uid !== owner.uid) return undefined;
-        // Who knows the set may have found the pod to be one too many.
+        // A process that knows the set may have found the pod to be surplus.
         if (heard.has(`${call.actor}|${call.life}|${owner.uid}`)) return undefined;
         return `${call.actor} deleted ${event.current.key}; its set ${owner.name} (${short(owner.uid)}) is alive and was never asked for`;
       },
@@ -50,7 +50,7 @@ export const absenceIsAsked = (held: Held): Invariant => ({
 /** How long a decision may take from the picture to the wire, retries included. */
 const decisionUs = 20_000_000;
 
-/** What each process was told that sets ask for. */
+/** The replicas that each process has observed in sets. */
 class ToldReplicas {
   private readonly told = new Map<string, { atUs: number; replicas: number }[]>();
 
@@ -76,8 +76,8 @@ class ToldReplicas {
 }
 
 /**
- * I19: our own writes count from the moment we were told of them. Nobody can be blamed for a pod that he could not know
- * of, so a create is judged by what its author had been told when he asked for it.
+ * I19: own writes count from the moment they are acknowledged. A process cannot know of a pod that it has not observed,
+ * so a create is judged by what its author had observed when it sent it.
  */
 export const ownWritesCount = (held: Held): Invariant => ({
   id: "I19",
@@ -111,19 +111,19 @@ export const ownWritesCount = (held: Held): Invariant => ({
   },
 });
 
-/** What somebody made, or may yet have made, under one name. */
+/** What one actor created, or may yet create, under one name. */
 interface Made {
   /** Calls that may still land. */
   onTheWay: number;
   /** UIDs that came of them. */
   readonly uids: Set<string>;
-  /** Whether its author was told of a pod of this name: what it then counts is a matter of the watch. */
+  /** Whether its author has observed a pod of this name: what it then counts depends on the watch. */
   isTold: boolean;
 }
 
 /**
- * I19: our own creates count from the moment we send them, told or not. A create whose answer never came may have landed, or
- * may land later, and whoever makes another one instead has made one too many.
+ * I19: own creates count from the moment they are sent, acknowledged or not. A create without an answer may have
+ * landed, or may land later, and a second create in its place is one too many.
  */
 export const ownCreatesCount = (held: Held): Invariant => ({
   id: "I19",
@@ -192,9 +192,9 @@ export const removedIsRemoved: Invariant = {
   id: "I10",
   fact: "a pod that a process removed, and was told so, does not count for it",
   begin: () => {
-    /** By actor and life: the keys that are gone, until it hears of another pod of that name. */
+    /** By actor and life: the keys that are gone, until it observes another pod of that name. */
     const removed = new Map<string, Set<string>>();
-    /** The UID that an actor was last told of, by actor and key. */
+    /** The UID that an actor last observed, by actor and key. */
     const shown = new Map<string, string>();
     const goneFor = (actor: string): Set<string> => {
       const gone = removed.get(actor) ?? new Set();

@@ -15,7 +15,7 @@ export const mistakes = [
 ] as const;
 export type Mistake = (typeof mistakes)[number];
 
-/** For the mutant that counts events: up for a pod that comes, down for one that goes. An event is not a pod. */
+/** For the mutant that counts events: up for an added pod, down for a deleted one. An event is not a pod. */
 export class EventCounter {
   private readonly counts = new Map<string, number>();
   private readonly counted = new Set<string>();

@@ -32,10 +32,10 @@ import {
   setsOf,
 } from "./podSetObjects.ts";
 
-/** A turn takes one step; the next step is decided on the picture as it is then. */
+/** A reconcile takes one step; the next step is decided on the snapshot then. */
 const nextStep: ReconcileResult = { requeueAfterMs: 5 };
 
-/** A turn, and the key of the set that it is for. */
+/** A reconcile, and the key of its set. */
 interface SetReconcile extends ReconcileContext {
   readonly key: string;
 }
@@ -50,9 +50,9 @@ interface Open {
 }
 
 /**
- * The guinea pig: keeps as many pods for a ReplicaSet as it asks for. Adopts by UID, replaces what is lost, removes
- * what is too much, spares what somebody uses. It is written on the crank, and both are tested by it: this
- * controller must survive every seed, and each of its mutants, which make one classic mistake, must be found.
+ * The guinea pig: keeps as many pods for a ReplicaSet as it asks for. Adopts by UID, replaces lost pods, deletes
+ * surplus ones, spares pods in use. It is written on the controller runtime, and both are tested by it: this controller
+ * must survive every seed, and each of its mutants, which make one classic mistake, must be found.
  */
 export class PodSets {
   private readonly ports: ActorPorts;
@@ -62,7 +62,7 @@ export class PodSets {
   private readonly picture: Picture<Presence>;
   private readonly kube: KubeApi;
   private readonly open = new Map<string, Open>();
-  /** Intents in doubt that nobody wants any more: they count until the watch shows what came of them. */
+  /** Intents of unknown outcome that are no longer wanted: they count until the watch shows the outcome. */
   private readonly kept = new Set<string>();
   private readonly counter = new EventCounter();
 
@@ -89,7 +89,7 @@ export class PodSets {
         if (state !== "observed" && state !== "rejected" && state !== "abandoned") return;
         this.open.delete(id);
         this.kept.delete(id);
-        // What was refused is for the turn that sent it: waking it here would try again at once, for ever.
+        // A refusal is for the reconcile that sent the write: enqueuing it here would retry at once, for ever.
         if (setKey !== undefined && state === "observed") controller.queue.add(setKey);
       },
     });
@@ -97,7 +97,7 @@ export class PodSets {
       cache.onChanges((changes, isNewList) => this.picture.observed(cache.kind, changes, isNewList));
     }
     this.pods.onEvent((event) => this.counter.told(event.type, event.object));
-    // Who does not lead cannot end what is in doubt; it goes on counting, for when it leads again.
+    // A follower cannot resolve unknown outcomes; they still count, for when it leads again.
     ports.observe("kept", {
       ids: () => (controllers.lease?.epoch === undefined ? this.picture.unknownIntents() : [...this.kept]),
     });
@@ -127,7 +127,7 @@ export class PodSets {
     return marked ?? this.reportStatus(set, shown.length, turn);
   }
 
-  /** Pods that we were told we made, and that the watch has not shown yet. */
+  /** Pods whose create was acknowledged, and that the watch has not shown yet. */
   private madeUnseen(setKey: string): KubeObject[] {
     if (this.mistake !== undefined) return [];
     const made: KubeObject[] = [];
@@ -138,7 +138,7 @@ export class PodSets {
     return made;
   }
 
-  /** The pod that goes first says so, for whoever is about to use one. */
+  /** The pod that is deleted first is marked, for users that are about to claim one. */
   private async mark(live: readonly KubeObject[], turn: SetReconcile): Promise<ReconcileResult> {
     const pod = live.filter((each) => !isClaimed(each)).at(-1);
     if (pod === undefined || pod.metadata.annotations?.[firstToGoAnnotation] !== undefined) return undefined;
@@ -168,7 +168,7 @@ export class PodSets {
     const set = this.sets.get(turn.key);
     const isForThis = doubtful.effects.every(({ key }) => key.startsWith(`${set?.metadata.uid}/`));
     if (set === undefined || isGoing(set) || !isForThis) {
-      // Nobody counts for a set that is gone, and its UID never returns.
+      // A set that is gone has no counts, and its UID never returns.
       this.picture.abandon(intent);
       return nextStep;
     }

@@ -6,13 +6,13 @@ import { builtin } from "../../model/resources.generated.ts";
 import type { ObjectRef } from "../../ports/kubeApi.ts";
 import type { Effect } from "../../snapshot/ledger.ts";
 
-/** What the guinea pig, its users and its invariants agree on: pods, sets, and who belongs to whom. */
+/** What the guinea pig, its users and its invariants agree on: pods, sets, and ownership. */
 export const podKind = builtin.Pod;
 export const setKind = builtin.ReplicaSet;
 
-/** Who uses a pod says so on it. */
+/** Records the user of a pod on it. */
 export const claimAnnotation = "example.com/claimed-by";
-/** On the pod that goes first when its set asks for fewer. */
+/** On the pod that is deleted first when its set asks for fewer. */
 export const firstToGoAnnotation = "example.com/first-to-go";
 /** Which set a pod without an owner would like to belong to. */
 export const setLabel = "set";

@@ -31,7 +31,7 @@ import { setNamed, user } from "./user.ts";
 const controllers = ["ann", "bob"];
 const held = (actor: string): boolean => controllers.includes(actor);
 
-/** Two controllers of which one leads, and people who keep them busy, under all faults. */
+/** Two controllers of which one leads, and users who keep them busy, under all faults. */
 export function podSetScenario(mistake?: Mistake): Scenario {
   return {
     name: mistake === undefined ? "pod-sets" : `pod-sets/${mistake}`,

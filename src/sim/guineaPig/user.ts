@@ -9,7 +9,7 @@ const setNames = ["red", "blue"];
 
 /** People and the things they do: make sets, scale them, delete and remake them, use pods, break pods. */
 export function user(options: { name: string; acts: number; spanMs: number }): ActorSpec {
-  // Whoever has taken a pod into use is there to give it back.
+  // A user that has claimed a pod must stay to release it.
   return busyPerson({ ...options, actions, atTheEnd: releaseAll });
 }
 
@@ -58,7 +58,7 @@ const actions: readonly Act[] = [
     const status = { ...(pod["status"] as object), phase: "Failed" };
     await ports.kube.update({ ...refTo(podKind, pod.metadata.name), subresource: "status" }, { ...pod, status });
   },
-  // A pod without an owner, for whoever wants it.
+  // A pod without an owner, to be adopted.
   async (ports, dice) => {
     await ports.kube.create(podKind, barePod(`stray-${dice.below(4)}`, setName(dice)));
   },
@@ -77,7 +77,7 @@ async function scale(ports: ActorPorts, dice: Dice): Promise<void> {
   await ports.kube.update(refTo(setKind, found.value.metadata.name), { ...found.value, spec });
 }
 
-/** Whoever relies on a pod writes to it first, on the version it has seen. */
+/** A user of a pod writes to it first, on the version it has seen. */
 async function claim(ports: ActorPorts, dice: Dice): Promise<void> {
   const pod = await anyPod(ports, dice);
   if (pod === undefined || isClaimed(pod)) return;

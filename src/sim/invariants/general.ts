@@ -2,7 +2,7 @@ import type { KubeObject } from "../../model/objects/object.ts";
 import type { Commit } from "../history.ts";
 import type { Invariant } from "../invariant.ts";
 
-/** Invariants that hold for any controller. They are told who is held to them: people may be careless. */
+/** Invariants that hold for any controller. `Held` selects the actors they apply to: users may be careless. */
 export type Held = (actor: string) => boolean;
 
 /** I5: what a controller changes is what it had seen; a change in between is a conflict. */
@@ -33,7 +33,7 @@ export const destroysTheSameObject = (held: Held): Invariant => ({
   }),
 });
 
-/** I13: who relies on an object writes to it first, so a delete must name the version that was looked at. */
+/** I13: a process that relies on an object writes to it first, so a delete must carry the version that was read. */
 export const destroysWhatItLookedAt = (held: Held, { withGrace = false } = {}): Invariant => ({
   id: "I13",
   fact: "a delete hits the very version that its author had looked at",
@@ -49,7 +49,7 @@ export const destroysWhatItLookedAt = (held: Held, { withGrace = false } = {}): 
   }),
 });
 
-/** I8: a picture that goes back in time brings the dead back. */
+/** I8: a cache that goes back in time brings deleted objects back. */
 export const neverGoesBack: Invariant = {
   id: "I8",
   fact: "what a process reads never goes back in time",
@@ -71,7 +71,7 @@ export const neverGoesBack: Invariant = {
   },
 };
 
-/** What a process follows of a kind, as it tells the invariants. */
+/** What a process has cached of a kind, as it reports it to the invariants. */
 export interface ObservedMirror {
   /** `apps/deployments`, `/pods`. */
   readonly kind: string;
@@ -112,7 +112,10 @@ export const mirrorsAreComplete: Invariant = {
   },
 };
 
-/** Intents in doubt that a process cannot end, as it tells the invariants: it does not lead, or nobody wants them any more. */
+/**
+ * Intents of unknown outcome that a process cannot end, as it reports them to the invariants: it does not lead, or they
+ * are no longer wanted.
+ */
 export interface ObservedKept {
   ids(): Iterable<string>;
 }
@@ -160,7 +163,7 @@ function isEnd(state: string): boolean {
   return state === "observed" || state === "rejected" || state === "abandoned";
 }
 
-/** I22: a status speaks of the object that it is attached to, and not of an older one. */
+/** I22: a status is of the generation of its object, and not of an older one. */
 export const statusKeepsUp: Invariant = {
   id: "I22",
   fact: "a status never describes an older object than the one before it did",

@@ -6,11 +6,11 @@ import type { Held } from "./general.ts";
 const leases = "coordination.k8s.io/leases";
 
 /**
- * I12: one epoch writes. A client refuses to send once its lease has run out, or once it was told of another holder.
- * What was sent before that must carry a precondition, so that it fails if the next leader was there.
+ * I12: one epoch writes. A client refuses to send once its lease has expired, or once it has observed another holder. A
+ * write that was sent before that must carry a precondition, so that it fails if the next leader has written.
  *
- * A lease lasts from when its renewal was sent, by the clock that nobody sets: by a wall clock that steps back before a
- * renewal and forward after it, a leader that is right would seem late.
+ * A lease lasts from when its renewal was sent, by the clock that is never set: by a wall clock that steps back before
+ * a renewal and forward after it, a correct leader would seem late.
  */
 export const oneEpochWrites = (held: Held, lease: string): Invariant => ({
   id: "I12",

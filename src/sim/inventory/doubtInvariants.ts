@@ -1,4 +1,4 @@
-/** What must hold in a world that answers wrongly: everything that is written there can be held against what is true. */
+/** Invariants of a scenario whose sources answer wrongly: everything that is written is compared with what is true. */
 import type { RunReport } from "../../control/inventory/runInventory.ts";
 import type { DiskRow } from "../../model/inventory/rows.ts";
 import type { Invariant } from "../invariant.ts";

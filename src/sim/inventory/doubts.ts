@@ -1,7 +1,7 @@
 /**
- * A world that answers wrongly and says nothing of it: a cloud that lists hardly anything, or may not be asked about
- * snapshots; an API without nodes; a database whose clock is off, or that stands still; a cloud that does not understand
- * a day in a filter. What is true in it hardly changes, so whatever the inventory writes can be held against it.
+ * Sources that answer wrongly without an error: a cloud that lists hardly anything, or may not be asked about
+ * snapshots; an API without nodes; a database whose clock is off, or that hangs; a cloud that does not understand a day
+ * in a filter. What is true hardly changes, so whatever the inventory writes can be compared with it.
  */
 import type { InventoryOptions } from "../../control/inventory/runInventory.ts";
 import type { InventorySnapshot } from "../../decide/inventory/inventorySnapshot.ts";
@@ -72,7 +72,7 @@ export function doubtsScenario(mistake?: DoubtMistake): Scenario {
   };
 }
 
-/** The world as the reconciler reaches it, with what is wrong just now. */
+/** The ports as the reconciler sees them, with the current faults. */
 function surroundings(weather: Weather): Mistake {
   return (ports) => ({
     ...ports,

@@ -78,8 +78,8 @@ export const unknownIsNotZero: Invariant = {
           const countedVolume = countedWith.get(after.diskId);
           if (before?.snapshotCount !== after.snapshotCount) countedWith.set(after.diskId, after.volumeId);
           if (by !== "reconciler" || before === undefined) return undefined;
-          // Nobody prunes snapshots on this stage. What was counted by its volume alone may go with the volume; what
-          // carries the disk's name stays.
+          // No snapshot is pruned on this stage. Snapshots counted by their volume alone may go with the volume; those
+          // tagged with the disk's name stay.
           if (after.snapshotCount < before.snapshotCount) {
             const named = [...(stage?.cloud.snapshots.values() ?? [])].filter(
               ({ tags, state, startedMs }) =>
@@ -158,7 +158,7 @@ function wrongNumbers(numbers: AvailabilityNumbers, machines: number): string | 
     : `${totalClusterGpus} GPUs on ${machines} machines`;
 }
 
-/** When everybody has gone home, the database says what the cloud has, and nothing is held. */
+/** At rest the database agrees with the cloud, and no lock is held. */
 export const comesToRest: Invariant = {
   id: "I17",
   fact: "after the faults stop database and cloud agree, and every claim has a holder",

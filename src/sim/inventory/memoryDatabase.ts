@@ -84,7 +84,7 @@ export class MemoryDatabase implements InventoryDatabase {
       taken = run;
       return { status: "begun", run };
     });
-    // The connection broke before anybody heard of the lock: it goes with its connection.
+    // The connection broke before the lock was acknowledged: it is released with its connection.
     if (!answer.ok && taken !== undefined && this.tables.lockedBy === taken) this.tables.lockedBy = undefined;
     return answer;
   }
@@ -219,7 +219,7 @@ class MemoryInventoryRun implements InventoryRun {
     if (this.isMute) await never();
   }
 
-  /** All of a run goes over one connection. When it breaks the run is over, and its lock is free. */
+  /** A run uses one connection. When it breaks the run is over, and its lock is free. */
   private async asked<T>(what: string, run: () => T, fencedBy?: () => string | undefined): Promise<Answer<T>> {
     if (this.isBroken) return { ok: false, reason: "Unavailable", why: `${what}: the connection is gone` };
     if (this.isMute) return never();

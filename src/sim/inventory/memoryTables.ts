@@ -1,6 +1,6 @@
 /**
- * The inventory's tables in memory, with the triggers, keys and checks of the real ones. What happens here happens at once
- * and whole, as a transaction does; who waits, for how long, and whose answer is lost, is decided around it.
+ * The inventory's tables in memory, with the triggers, keys and checks of the real ones. Each change is atomic, as a
+ * transaction is; delays and lost answers are added around it.
  */
 import type { CloudIdentity } from "../../model/inventory/cloud.ts";
 import type { DiskRow, DriftEvent, GpuTypeRow, ReservationRow } from "../../model/inventory/rows.ts";
@@ -9,7 +9,7 @@ import type { DriftView, RunView } from "../../ports/database.ts";
 
 export type MutableDisk = { -readonly [Key in keyof DiskRow]: DiskRow[Key] } & { createdMs: number };
 
-/** A constraint said no, as the real database would. */
+/** A constraint was violated, as in the real database. */
 export class ConstraintError extends Error {}
 
 export interface MemoryRun {
@@ -36,7 +36,7 @@ export class MemoryTables {
   fence = 0;
   lockedBy: object | undefined;
   paused: { by: string; reason: string; sinceMs: number } | undefined;
-  /** Told of every row that was written, with what it was before. */
+  /** Called for every row that was written, with its state before. */
   onDisk: (before: DiskRow | undefined, after: DiskRow, by: string) => void = () => {};
   readonly nowMs: () => number;
   private ids = 0;
@@ -54,7 +54,7 @@ export class MemoryTables {
     return undefined;
   }
 
-  /** Returns undefined when somebody has the name or the volume: `on conflict do nothing`. */
+  /** Returns undefined when the name or the volume is taken: `on conflict do nothing`. */
   insertDisk(
     row: Omit<DiskRow, "diskId" | "rowVersion" | "lastUpdatedMs">,
     createdMs: number,

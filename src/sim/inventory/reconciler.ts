@@ -1,4 +1,4 @@
-/** The product's reconciler as a process of the simulated world, again and again. Mistakes are put around it, not into it. */
+/** The product's reconciler as a process of the simulation, in a loop. Mistakes are put around it, not into it. */
 import { inventoryDefaults } from "../../control/inventory/inventoryDefaults.ts";
 import { readCluster } from "../../control/inventory/readCluster.ts";
 import {
@@ -17,13 +17,13 @@ import { leaseMs, prefix, type Stage, told } from "./stage.ts";
 const silent: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 const uncounted: Metrics = { count: () => {}, gauge: () => {}, observe: () => {} };
 
-/** Puts something wrong between the reconciler and the world. */
+/** Puts a mistake between the reconciler and its ports. */
 export type Mistake = (ports: InventoryPorts, stage: Stage, actor: ActorPorts) => InventoryPorts;
 
 export interface ReconcilerOptions {
   readonly mistake?: Mistake;
   readonly everyMs?: number;
-  /** What else is between the reconciler and the world, and is no mistake. */
+  /** What else is between the reconciler and its ports, and is no mistake. */
   readonly surroundings?: Mistake;
   readonly settings?: InventoryOptions;
 }
@@ -41,7 +41,7 @@ export function reconciler(name: string, stage: Stage, options: ReconcilerOption
   };
 }
 
-/** Who took which lock, so that a process that starts again is not kept out by its own past. */
+/** Which process took which lock, so that a restarted process is not locked out by its own past. */
 const owners = new WeakMap<object, string>();
 
 const { disks } = inventoryDefaults;

@@ -136,7 +136,7 @@ function rename(stage: Stage, from: string, to: string): void {
   }
 }
 
-/** Nodes become ready and unready, and a pod comes and goes. */
+/** Nodes become ready and unready, and a pod is created and deleted. */
 function flapper(): ActorSpec {
   return {
     name: "kubelet",
@@ -219,7 +219,7 @@ const failedReadIsEmpty: Mistake = (ports, stage) => ({
     },
     // The original kept no reading.
     recordReading: async () => ({ ok: true, value: undefined }),
-    // The upsert of the original, over whatever connection the pool has: whoever has the name is overwritten.
+    // The upsert of the original, over any connection of the pool: a row that has the name is overwritten.
     writeDisks: async (writes) => {
       for (const write of writes) {
         if (write.kind !== "insert") continue;

@@ -11,7 +11,7 @@ import { gpuType } from "./builders.ts";
 import { type CallFate, MemoryDatabase } from "./memoryDatabase.ts";
 import { MemoryTables } from "./memoryTables.ts";
 
-/** What invariants are told. */
+/** The names of what is reported to the invariants. */
 export const told = {
   begins: "the stage is set",
   claims: "a session holds a disk",
@@ -88,7 +88,7 @@ export class Stage {
           : ports.choose(`mute ${what}`, (dice) => (dice.perMille(this.mutePerMille) ? dice.between(1, 2) : 0));
       if (mute > 0) {
         ports.note(`database: ${what}, and no answer comes`);
-        // A lock that a mute connection took goes when the server closes it: that is not played here.
+        // A lock of a hanging connection is released when the server closes it: that is not simulated.
         return mute === 1 || what === "begin" ? "muteBefore" : "muteAfter";
       }
       if (trouble > 0) ports.note(`database: ${what}, and the connection broke`);
@@ -124,7 +124,7 @@ export class Stage {
     this.tables.insertDisk(blank, this.tables.nowMs(), "app");
   }
 
-  /** Claims in one statement, with a lease: whoever finds the disk in use, or gone, does not get it. */
+  /** Claims in one statement, with a lease: a claim fails if the disk is in use or gone. */
   claim(name: string, reservationId: string): boolean {
     const row = this.tables.disk(user, name);
     if (row === undefined || row.inUse || row.isBackingUp || row.isDeleted) return false;

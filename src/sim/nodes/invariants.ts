@@ -195,7 +195,7 @@ function conditionOf({ status }: Node | Pod): string | undefined {
   return conditions.find(({ type }) => type === "Ready")?.status;
 }
 
-/** A pod whose claim nobody has allocated to it waits, and is right to; so does one whose device somebody has given away twice. */
+/** A pod waits rightly while its claim is not allocated to it, or its device is allocated twice. */
 function isWaitingForClaim(store: ObjectStore, pod: Pod): boolean {
   return (pod.spec?.resourceClaims ?? []).some(({ resourceClaimName = "" }) => {
     const found = store.get("resource.k8s.io/resourceclaims", pod.metadata.namespace ?? "", resourceClaimName);

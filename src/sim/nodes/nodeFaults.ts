@@ -86,7 +86,7 @@ function inject(world: World, given: JsonObject, lengthMs: number): void {
 const nodesKind = builtin.Node;
 const podsKind = builtin.Pod;
 
-/** The object goes, the cluster cleans up after it, and a machine of the same name registers. */
+/** The Node object is deleted, the cluster cleans up after it, and a machine of the same name registers. */
 async function lose(world: World, nodes: FaultyNodes, name: string, lengthMs: number): Promise<void> {
   await world.kube.delete({ ...nodesKind, namespace: "", name });
   world.later(Math.floor(lengthMs / 2) * 1000, 0, () => void clearPods(world, name));

@@ -16,7 +16,10 @@ export interface PeopleOptions {
   readonly gpus: number;
 }
 
-/** Whoever places pods and takes them away, politely and by force, and believes that a node is dead when it is not. */
+/**
+ * Users that bind pods and delete them, gracefully and by force, and a node controller that takes a node for dead when
+ * it is not.
+ */
 export function people({ acts, spanMs, ...where }: PeopleOptions): ActorSpec {
   const own = actions.map(
     (act): Act =>
@@ -41,7 +44,8 @@ const actions: readonly ((ports: ActorPorts, dice: Dice, where: Where) => Promis
   },
   placeWithClaim,
   placeWithClaim,
-  // The claim's user goes by force, the claim is given up, and its device goes to another claim at once.
+  // The claim's user is deleted by force, the claim is deallocated, and its device is allocated to another claim at
+  // once.
   async (ports, dice, where) => {
     const pod = await anyPod(ports, dice, (each) => (each.spec?.resourceClaims ?? []).length > 0);
     if (pod === undefined) return;
@@ -50,7 +54,7 @@ const actions: readonly ((ports: ActorPorts, dice: Dice, where: Where) => Promis
     await placeWithClaim(ports, dice, where);
   },
   giveUpClaims,
-  // The node controller took the node for dead.
+  // The node controller took the node for lost.
   async (ports, dice) => {
     const pod = await anyPod(ports, dice, ({ status }) => status?.phase === "Running");
     if (pod === undefined) return;

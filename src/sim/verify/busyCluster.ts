@@ -1,4 +1,4 @@
-/** A cluster in the middle of a roll-out: somebody makes pods, somebody binds them, nodes start them. */
+/** A cluster in the middle of a roll-out: pods are created, bound and started. */
 import type { ObjectCache } from "../../control/cache/objectCache.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";

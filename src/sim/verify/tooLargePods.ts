@@ -29,7 +29,7 @@ export function tooLargePods(count: number): ActorSpec {
       await ports.sleep(60 + (ports.random.uint32() % 500));
       await takeAway(ports, name);
     }
-    // A create that got no answer may land when its pod was taken away already.
+    // A create without an answer may land after its pod was deleted.
     if (doubtful.length > 0) await ports.sleep(lateMs);
     for (const name of doubtful) await takeAway(ports, name);
   });

@@ -6,7 +6,7 @@ import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { ActorPorts } from "../actor.ts";
 import { finalLine, type SaidVerdict, saidLine, saidVerdict } from "./observedVerdicts.ts";
 
-/** One run of the product's verify, and everything that it says told to the invariants. */
+/** One run of the product's verify, with everything that it reports given to the invariants. */
 export async function verifyOnce(
   ports: ActorPorts,
   given: Partial<VerifyConfig> & { readonly checks: readonly CheckId[] },

@@ -1,4 +1,7 @@
-/** Who plays in the scenarios of workloads: the controllers and their stand-by, the rest of a cluster, and its nodes' leases. */
+/**
+ * The actors of the workload scenarios: the controllers and their stand-by, the rest of a cluster, and its nodes'
+ * leases.
+ */
 import type { Controllers } from "../../control/runtime/controllers.ts";
 import { workloads } from "../../control/workloads/workloads.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";

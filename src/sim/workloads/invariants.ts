@@ -19,8 +19,8 @@ const jobs = "batch/jobs";
 const decisionUs = 20_000_000;
 
 /**
- * I19: our own writes count from the moment we were told of them. Nobody can be blamed for a pod that he could not know
- * of, so a create is judged by what its author had been told when he sent it.
+ * I19: own writes count from the moment they are acknowledged. A process cannot know of a pod that it has not observed,
+ * so a create is judged by what its author had observed when it sent it.
  */
 export const ownPodsCount = (held: Held): Invariant => ({
   id: "I19",
@@ -69,7 +69,7 @@ export const ownPodsCount = (held: Held): Invariant => ({
 /** A decision to destroy rests on a look that is no older than this. */
 const freshUs = 5_000_000;
 
-/** I13: a pod goes because its set has too many, by a look at the set that is fresh. */
+/** I13: a pod is deleted because its set has too many, after a fresh read of the set. */
 export const shrinksOnlyWhatIsTooMuch = (held: Held): Invariant => ({
   id: "I13",
   fact: "no pod is deleted for a size that its ReplicaSet has not had for seconds",
@@ -215,7 +215,7 @@ export const oneHolderPerIdentity: Invariant = {
   }),
 };
 
-/** I7: who takes an object that nobody controls has asked for itself first, by a consistent read. */
+/** I7: an owner that adopts an orphan has first read itself again, by a consistent read. */
 export const adoptsWithAFreshLook = (held: Held): Invariant => ({
   id: "I7",
   fact: "an adoption is by an owner whose selector matches, that was read again, and that was not leaving",

@@ -31,7 +31,7 @@ const faultPhaseMs = 150_000;
 /** How long the answer to a second look may be under way. */
 const freshUs = 5_000_000;
 
-/** I21: silence is measured, not guessed: no watch that lags and no clock that jumps makes a node dead. */
+/** I21: silence is measured, not guessed: no watch that lags and no clock that jumps makes a node NotReady. */
 const speakersAreNotGivenUp: Invariant = {
   id: "I21",
   fact: "no node is given up that has spoken within its grace",
@@ -79,7 +79,7 @@ const evictsFromLostNodes: Invariant = {
   },
 };
 
-/** I17: who is back is used again. */
+/** I17: a node that is back is used again. */
 const livingNodesAreOpen: Invariant = {
   id: "I17",
   fact: "at rest every node that speaks is ready and without taints, and no pod is on a node that is gone",
@@ -169,7 +169,7 @@ function lifeOf(pod: Pod): TinyLife {
 
 const cronJobs = builtin.CronJob;
 
-/** Has a Job made every minute, and stops that before everybody goes home. */
+/** Has a Job created every minute, and stops that before the run comes to rest. */
 const clerk: ActorSpec = {
   name: "clerk",
   finite: true,
@@ -239,7 +239,10 @@ async function register(kube: KubeApi, name: string, nowMs: number): Promise<voi
   await kube.update({ ...nodes, namespace: "", name, subresource: "status" }, next);
 }
 
-/** A node and its fate: it speaks, falls silent for a short or a long while, or is taken out of the cluster and put back. */
+/**
+ * A node and its faults: it reports, falls silent for a short or a long while, or is removed from the cluster and put
+ * back.
+ */
 function nodeActor(name: string): ActorSpec {
   return {
     name: `node-${name}`,

@@ -84,7 +84,7 @@ async function setUp(kube: KubeApi): Promise<void> {
   }
 }
 
-/** The nodes say that they live, for as long as anybody listens. */
+/** The nodes' heartbeats, until the end of the run. */
 const heart: ActorSpec = {
   name: "heart",
   isExemptFromFaults: true,

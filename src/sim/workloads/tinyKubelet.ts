@@ -96,7 +96,7 @@ function nextStep(pod: Pod, { startMs, ends }: TinyLife, nowMs: number): Step {
   }
   if (ends !== undefined && nowMs >= beganMs + startMs + ends.afterMs)
     return { status: ended(pod, ends.exitCode, now) };
-  // Somebody said that the node had gone silent; it has not.
+  // The node was marked NotReady by mistake.
   const ready = status?.conditions?.find(({ type }) => type === "Ready");
   if (ready?.status !== "True") return { status: { conditions: withReady(pod, "True", now) } };
   return ends === undefined ? undefined : { waitMs: Math.max(1, beganMs + startMs + ends.afterMs - nowMs) };

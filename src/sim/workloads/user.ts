@@ -16,7 +16,7 @@ const services = builtin.Service;
 /** On nodes that daemons belong to. */
 export const bigNode = { size: "big" };
 
-/** People who run workloads: they make, scale, change, delete and remake them, and lay hands on pods. */
+/** Users of workloads: they create, scale, change, delete and recreate them, and change pods by hand. */
 export function workloadUser(options: { name: string; acts: number; spanMs: number }): ActorSpec {
   return busyPerson({ ...options, actions, atTheEnd: putAway });
 }
@@ -59,14 +59,14 @@ const actions: readonly Act[] = [
     if (pod === undefined) return;
     await relabel(ports, pod, { was: pod.metadata.labels?.["app"] ?? "", app: "debug" });
   },
-  // And put back, for whoever selects it.
+  // And the label is put back, so that a selector matches it again.
   async (ports, dice) => {
     const found = await ports.kube.list(pods, { labelSelector: "app=debug" });
     const [pod] = found.ok ? found.value.items : [];
     const was = pod?.metadata.labels?.["was"] ?? "";
     if (pod !== undefined && was !== "") await relabel(ports, pod, { app: was, seed: String(dice.below(10)) });
   },
-  // A set is orphaned, and whoever matches takes its pods.
+  // A set is deleted with orphaned pods, and another owner whose selector matches adopts them.
   async (ports, dice) => {
     await ports.kube.delete(refTo(deployments, oneOf(dice, deploymentNames)), { propagationPolicy: "Orphan" });
   },

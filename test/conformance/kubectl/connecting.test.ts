@@ -1,13 +1,13 @@
 import { kubectlRows } from "./kubectlRows.ts";
 import { deployment, node, pod, running } from "./manifests.ts";
 
-// Rows 95 to 100: what needs somebody who runs the pods, and what comes close to it.
+// Rows 95 to 100: commands that need a node that runs the pods, and the ones closest to them.
 //
 //   95 exec    96 port-forward    97 attach    98 autoscale    99 debug node, debug pod    100 top
 
 const kubectlRow = kubectlRows("connecting");
 
-kubectlRow("[95] exec says plainly that nobody runs the pod", async ({ row, expect }) => {
+kubectlRow("[95] exec says plainly that no node runs the pod", async ({ row, expect }) => {
   await row.given(pod("p", { nodeName: "n95", status: running }));
   expect((await row.kubectl("exec p -- date")).text).toMatchInlineSnapshot(`
     "! Error from server (NotImplemented): exec of pods needs a node agent, and none is plugged into this API server
@@ -22,7 +22,7 @@ kubectlRow("[95] exec says plainly that nobody runs the pod", async ({ row, expe
   `);
 });
 
-kubectlRow("[96] port-forward says plainly that nobody runs the pod", async ({ row, expect }) => {
+kubectlRow("[96] port-forward says plainly that no node runs the pod", async ({ row, expect }) => {
   await row.given(pod("p", { nodeName: "n96", status: running }));
   expect((await row.kubectl("port-forward pod/p :80")).text).toMatchInlineSnapshot(`
     "! error: error upgrading connection: portforward of pods needs a node agent, and none is plugged into this API server
@@ -30,7 +30,7 @@ kubectlRow("[96] port-forward says plainly that nobody runs the pod", async ({ r
   `);
 });
 
-kubectlRow("[97] attach says plainly that nobody runs the pod", async ({ row, expect }) => {
+kubectlRow("[97] attach says plainly that no node runs the pod", async ({ row, expect }) => {
   await row.given(pod("p", { nodeName: "n97", status: running }));
   expect((await row.kubectl("attach p")).text).toMatchInlineSnapshot(`
     "! If you don't see a command prompt, try pressing enter.

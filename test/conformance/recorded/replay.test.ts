@@ -32,7 +32,7 @@ describe.each(recordings)("recorded requests of $name", ({ name, rows }) => {
       clock: systemClock(),
       random: systemRandom(),
       freeze: true,
-      // Rows about pods that nobody runs want nobody there.
+      // Rows about pods without a node want no simulated nodes.
       ...(name === "observing" ? { agent } : {}),
     });
   });

@@ -97,8 +97,8 @@ export function cliqueObject(place: CliquePlace): NewObject & { spec: PodCliqueS
 }
 
 /**
- * The patch that makes a clique what its template says, or undefined. Its number of replicas stays: it was given at its birth and
- * belongs to whoever scales it since.
+ * The patch that makes a clique what its template says, or undefined. `replicas` stays: it is set at creation and
+ * belongs to the autoscaler or user that scales the clique since.
  */
 export function cliquePatch(stored: PodClique, wanted: ReturnType<typeof cliqueObject>): JsonObject | undefined {
   const { replicas: _replicas, ...spec } = wanted.spec;
@@ -125,7 +125,10 @@ export function metadataPatch(stored: Known, wanted: NewObject): JsonObject | un
   return Object.keys(patch).length > 0 ? patch : undefined;
 }
 
-/** A merge patch that leaves exactly the wanted: what is stored and not wanted is taken away. Lists are replaced whole. */
+/**
+ * A merge patch that leaves exactly the wanted fields: stored ones that are not wanted are removed. Lists are replaced
+ * whole.
+ */
 export function replaced(wanted: object, stored: object): object {
   const patch: Record<string, unknown> = {};
   const [now, then] = [wanted as Record<string, unknown>, stored as Record<string, unknown>];
@@ -147,7 +150,7 @@ export const fromLabel = (name: string, label: string): EnvVar => ({
   valueFrom: { fieldRef: { apiVersion: "v1", fieldPath: `metadata.labels['${label}']` } },
 });
 
-/** What is said to every container, before what the user says: so that the user's values can refer to it. */
+/** Variables of every container, before the user's own: so that the user's values can refer to them. */
 export function withVariables(podSpec: PodSpec, own: readonly EnvVar[]): PodSpec {
   const names = new Set(own.map(({ name }) => name));
   const told = (container: Container): Container => ({

@@ -1,4 +1,4 @@
-/** What is said about a PodClique: counts, conditions, hashes, and the memory of what it once had. */
+/** The status of a PodClique: counts, conditions, hashes, and whether it was ever scheduled. */
 
 import { labels } from "../../../model/gang/keys.ts";
 import { minAvailableOf } from "../../../model/gang/setFacts.ts";
@@ -51,7 +51,7 @@ export function cliqueStatus(draft: GangDraft, said: CliqueSaid, nowMs: number):
     {
       scheduled: counts.scheduled,
       policy: settings.fullLossPolicy,
-      // What an update takes away it also replaces; a node that is lost meanwhile is a loss all the same.
+      // An update replaces the pods that it deletes; a node that is lost meanwhile is a loss all the same.
       isReplaced: isRunning(progress) && counts.lostWithNode === 0,
       isEnding: said.isEnding,
     },

@@ -1,6 +1,7 @@
 /**
- * How a clique of its own is brought to a new template (section 3.9): what is not ready goes at once, what is ready goes one by one, each
- * only after the one before is replaced. Nothing is remembered but in the status: which pod was chosen is written before it goes.
+ * How a standalone clique is updated to a new template: pods that are not ready are replaced at once, ready ones one by
+ * one, each only after the one before is replaced. All state is in the status: the chosen pod is recorded before it is
+ * deleted.
  */
 import { labels } from "../../../model/gang/keys.ts";
 import { strategyOf } from "../../../model/gang/setFacts.ts";
@@ -13,7 +14,7 @@ import { isForeignHash } from "../sets/hashes.ts";
 
 export interface CliqueUpdate {
   readonly progress: CliqueUpdateProgress | undefined;
-  /** Pods to take away now. */
+  /** Pods to delete now. */
   readonly victims: readonly Pod[];
 }
 
@@ -30,7 +31,7 @@ export function targetHash({ status, metadata }: PodClique): string | undefined 
 export const hashOf = (object: { metadata: { labels?: Record<string, string> } }): string | undefined =>
   object.metadata.labels?.[labels.templateHash];
 
-/** Whether the set's turn has come to this replica, or has passed it. */
+/** Whether the set's update has reached this replica, or has passed it. */
 export function isTurnOf(set: PodCliqueSet, setReplica: number): boolean {
   const progress = set.status?.updateProgress;
   if (progress === undefined || progress.updateEndedAt !== undefined) return true;
@@ -71,7 +72,8 @@ function beginUpdate(
   const hasOld = pods.some(isOld);
   if (realised === undefined && progress === undefined && !hasOld) return progress;
   if (isForeignHash(realised) || isForeignHash(template)) return progress;
-  // A create may land, or be shown, after all was said to be up to date: what an older leader had sent, or we ourselves. What the pods say wins.
+  // A create of an older leader, or of our own, may land or be observed after the update was recorded as complete. The
+  // pods win over the record.
   const hasLate = hasOld && isNoted && !isOnDelete;
   if (progress === undefined && realised === generation && !hasLate) return progress;
   if (progress?.podCliqueSetGenerationHash === generation) {
@@ -118,7 +120,7 @@ function stepUpdate(
     const readyPodsSelectedToUpdate = { current: oldest.metadata.name, ...(done.length > 0 && { completed: done }) };
     return { progress: { ...progress, readyPodsSelectedToUpdate }, victims: [] };
   }
-  // The replacements of those that were not ready are waited for as well (Q18).
+  // The replacements of pods that were not ready are waited for as well.
   if (newReady < Math.min(minAvailable, spec.replicas)) return { progress, victims: [] };
   return { progress: { ...progress, updateEndedAt: formatTime(nowMs) }, victims: [] };
 }

@@ -73,7 +73,7 @@ interface Around {
   readonly scheduler?: "default-scheduler" | "kai-scheduler";
   /** Of the group: the first is of the base gang, the second a gang of its own. */
   readonly replica?: number;
-  readonly gang?: "missing" | "names nobody" | "names a namesake" | "names it";
+  readonly gang?: "missing" | "is empty" | "names a namesake" | "names it";
   readonly isWhole?: boolean;
   /** How many the base gang has of the one that it needs. */
   readonly inBase?: number;
@@ -83,7 +83,7 @@ function decide({ scheduler = "kai-scheduler", replica = 0, gang = "names it", .
   const { isWhole = true, inBase = 1 } = more;
   const clique = cliqueOf(replica, 0);
   const uid = gang === "names a namesake" ? "p0" : "p1";
-  const references = gang === "names nobody" ? [] : [{ namespace: "default", name: "p", uid }];
+  const references = gang === "is empty" ? [] : [{ namespace: "default", name: "p", uid }];
   const own = gangOf(clique.metadata.labels?.[labels.podGang] ?? "", clique.metadata.name, references, isWhole);
   const base = gangOf("s-0", "s-0-g-0-c", [], true);
   const gangs = gang === "missing" ? [] : replica === 0 ? [own] : [own, base];
@@ -114,13 +114,13 @@ function gatesLeft(around: Around): unknown {
   return patch === undefined ? "all" : (patch as unknown as { patch: { spec: unknown } }).patch.spec;
 }
 
-/** Somebody else's gate stays. */
+/** A gate of another controller stays. */
 const lifted = { schedulingGates: [{ name: "quota" }] };
 
 test.each<[string, Around, unknown]>([
   ["its gang names it", {}, lifted],
   ["its gang does not exist", { gang: "missing" }, "all"],
-  ["its gang names nobody yet", { gang: "names nobody" }, "all"],
+  ["its gang names no pods yet", { gang: "is empty" }, "all"],
   ["its gang names a pod of the same name that was there before", { gang: "names a namesake" }, "all"],
   ["its gang is not whole, and its scheduler holds gangs together", { isWhole: false }, lifted],
   ["its gang is not whole, with the default scheduler", { scheduler: "default-scheduler", isWhole: false }, "all"],
@@ -135,12 +135,12 @@ test.each([
   ["Running", []],
   ["Failed", ["p1"]],
   ["Succeeded", ["p1"]],
-])("a pod that is %s: who goes, for another one to take its place", (phase, gone) => {
+])("a pod that is %s: which pods are deleted to be replaced", (phase, gone) => {
   const { removals } = decide({}, { ...pod, status: { phase } } as Pod);
   expect(removals.map(({ intent }) => intent.expected.uid)).toEqual(gone);
 });
 
-test("scaled in, the pod that is lost with its node goes before pods that run, start or wait for a node", () => {
+test("scaled in, the pod lost with its node is deleted before pods that run, start or wait for a node", () => {
   const named = (name: string, spec: object, status: object): Pod =>
     ({ ...pod, metadata: { ...pod.metadata, name, uid: name }, spec, status }) as unknown as Pod;
   const ready = { phase: "Running", conditions: [{ type: "Ready", status: "True" }] };

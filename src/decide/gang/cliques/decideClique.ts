@@ -1,4 +1,4 @@
-/** What a PodClique wants done: its claims, as many pods as it asks for, their gates, its update, and what is said about it. */
+/** What a PodClique needs: its claims, its number of pods, their gates, its update, and its status. */
 import { finalizers, gangGate, labels } from "../../../model/gang/keys.ts";
 import { podsInReach } from "../../../model/gang/reach.ts";
 import { cliqueNamed, groupReplicaOf, groupsOf, schedulerOf, setReplicaOf } from "../../../model/gang/setFacts.ts";
@@ -34,7 +34,7 @@ export interface CliqueSnapshot {
   readonly replica: () => Pick<ReplicaGangs, "groups" | "cliques">;
   /** Whether a pod of this name was decided on and has not been shown yet. */
   readonly isComing: (podName: string) => boolean;
-  /** Whether a pod that is still shown was taken away by us. */
+  /** Whether a pod that the cache still shows was deleted by us. */
   readonly isGone: (podName: string) => boolean;
   /** Whether anything at all has the name of a pod. */
   readonly isTaken: (podName: string) => boolean;
@@ -55,7 +55,7 @@ export function decideClique(picture: CliqueSnapshot, nowMs: number): GangDecisi
     return draft.decision();
   }
   const place = set === undefined ? undefined : placeOf(set, clique);
-  // Its owner is going, or it is none of the set's any more: whoever made it takes it away.
+  // Its owner is terminating, or the set no longer has it: its owner deletes it.
   if (set === undefined || place === undefined || isLeaving(set)) return draft.decision();
   keepFinalizer(draft, clique, finalizers.PodClique);
   const problem = syncClaims(draft, cliqueClaims(set, clique, place.clique), picture.claims, picture.templateNamed);
@@ -132,7 +132,7 @@ function adoptForeign(draft: GangDraft, clique: PodClique, pods: readonly Pod[])
   }
 }
 
-/** A pod that has ended is replaced; left alone it would count for ever and run never (Q16). */
+/** A pod that has ended is replaced; otherwise it would count for ever and never run. */
 function replaceEnded(draft: GangDraft, pods: readonly Pod[]): void {
   for (const pod of pods) {
     if (!isFinished(pod) || isLeaving(pod)) continue;
@@ -195,15 +195,16 @@ function scale(draft: GangDraft, picture: CliqueSnapshot, { set, place, pods, is
   if (active.length < wanted) draft.wait(`${wanted - active.length} pods of ${clique.metadata.name} are not there yet`);
 }
 
-/** No more creates than this in one turn; when they are shown there is another one. */
+/** No more creates than this in one reconcile; their events start the next one. */
 const createsMax = 500;
 
 /** More attempts than that are never on their way for one number. */
 const attemptsMax = 8;
 
 /**
- * The name that is being made for the number, else the first that nobody has. A later attempt may be on its way while the name of an earlier
- * one has become free again: that pod counts. Among thousands of numbers two have the same first name: `made` has those of this turn.
+ * The name whose create for this number is in flight, else the first free one. A later attempt may be in flight while
+ * the name of an earlier one has become free again: that pod counts. Among thousands of numbers two have the same first
+ * name: `made` has those of this reconcile.
  */
 function freeName({ clique, isTaken, isComing }: CliqueSnapshot, number: number, made: ReadonlySet<string>): string {
   for (let attempt = 0; attempt < attemptsMax; attempt++) {
@@ -276,7 +277,7 @@ function removeGates(draft: GangDraft, picture: CliqueSnapshot, { set, pods }: P
     draft.wait(`gang ${gangName} does not exist yet`);
     return;
   }
-  // Without a scheduler that holds a gang together, nobody starts before the whole gang is there (Q14).
+  // Without a scheduler that holds a gang together, no pod starts before the whole gang exists.
   const isWhole = conditionOf(gang, "Initialized")?.status === "True";
   if (schedulerOf(set, settings.defaultProfile) === "default-scheduler" && !isWhole) {
     draft.wait(`gang ${gangName} does not have all its pods yet`);

@@ -26,7 +26,7 @@ export function nodeLossAtMs(pod: Pod, nodeOf: NodeOf): number | undefined {
   const key = ready?.status === "Unknown" ? unreachableTaint : ready?.status === "False" ? notReadyTaint : undefined;
   if (key === undefined) return undefined;
   const taint = node.spec?.taints?.find((each) => each.key === key && each.effect === "NoExecute");
-  // The condition's time first: the taint comes later, and goes when all nodes are silent.
+  // The condition's time first: the taint comes later, and is removed when all nodes are silent.
   const timeAdded = ready?.lastTransitionTime ?? taint?.timeAdded;
   return evictionAtMs(pod, [{ key, effect: "NoExecute", ...(timeAdded !== undefined && { timeAdded }) }]);
 }

@@ -1,4 +1,4 @@
-/** The classes of section 4.1: which pods count as scheduled, gated, ready, and which of the scheduled speak against their clique. */
+/** Which pods count as scheduled, gated and ready, and which scheduled ones count against their clique. */
 import { expect, test } from "vitest";
 import type { Node, Pod } from "../../../model/kubernetes.generated.ts";
 import { countPods } from "./podClasses.ts";

@@ -1,4 +1,4 @@
-/** What a clique asks about its pods (section 4.1). */
+/** The facts about pods that a clique counts. */
 
 import type { ContainerStatus, Pod } from "../../../model/kubernetes.generated.ts";
 import { earliest } from "../../../model/objects/draft.ts";
@@ -6,7 +6,7 @@ import { isFinished, isReady, podCondition } from "../../../model/objects/podFac
 import { isLeaving } from "../gangLabels.ts";
 import { isLostWithNode, type NodeOf, nodeLossAtMs } from "./lostPods.ts";
 
-/** Has a node. A pod that has ended holds none any more (Q16). */
+/** Has a node. A pod that has ended no longer holds its node. */
 export function isScheduled(pod: Pod): boolean {
   return podCondition(pod, "PodScheduled")?.status === "True" && !isFinished(pod);
 }
@@ -40,7 +40,7 @@ export interface PodCounts {
   /** Have a node that runs them: neither on their way out nor lost with their node. */
   readonly scheduled: number;
   readonly gated: number;
-  /** Scheduled, and nothing speaks against them. */
+  /** Scheduled, and ready or still starting. */
   readonly readyOrStarting: number;
   /** Had a node and lost it, whether or not they were asked to go since. */
   readonly lostWithNode: number;

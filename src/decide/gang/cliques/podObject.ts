@@ -1,4 +1,4 @@
-/** The pod that a clique makes: its template with what the gang needs (R-POD-3). */
+/** The pod that a clique creates: its template with what the gang needs. */
 import {
   annotations as annotationKeys,
   gangGate,
@@ -25,8 +25,8 @@ import { fromLabel, withVariables } from "./cliqueObject.ts";
 import { reservedVariables, waitArguments } from "./startOrder.ts";
 
 /**
- * The name of the pod with this number. It looks drawn, as Grove's do, and follows from the clique's UID, so that a create that is sent twice
- * makes one pod. Later attempts are for names that somebody still has.
+ * The name of the pod with this number. It looks random, as Grove's do, and is derived from the clique's UID, so that a
+ * create that is sent twice makes one pod. Later attempts are for names that are still taken.
  */
 export function podName(clique: PodClique, index: number, attempt: number): string {
   const { name, uid } = clique.metadata;
@@ -70,7 +70,7 @@ export function podObject({ set, clique, place, name, settings }: PodWish): NewO
   ]);
   const claimed = withClaims(told, claimsOfPod(place));
   const ordered = waits.length === 0 ? claimed : withWait(claimed, waits, set, settings);
-  // This project's scheduler takes the priority of the whole gang; the default one knows only pods (Q1).
+  // kai-scheduler takes the priority from the PodGroup of the whole gang; the default scheduler reads only pods.
   const priority = spec.podSpec.priorityClassName ?? (isKai ? "" : (set.spec.template.priorityClassName ?? ""));
   return {
     apiVersion: "v1",

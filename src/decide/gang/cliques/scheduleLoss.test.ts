@@ -66,7 +66,7 @@ describe.each<{ kind: Kind; policy: FullLossPolicy }>([
     { fact: "none, then some: silence", counts: [0, 3, 3], told: 0 },
     { fact: "none for long: told once", counts: [2, 0, 0, 0, 0, 0], told: 1 },
     { fact: "lost, back, lost again: told twice", counts: [2, 0, 0, 2, 0, 0], told: 2 },
-    { fact: "lost, back and lost again before anybody could tell: told twice", counts: [2, 0, 2, 0, 0], told: 2 },
+    { fact: "lost, back and lost again before an Event was written: two Events", counts: [2, 0, 2, 0, 0], told: 2 },
     { fact: "death before the loss is on record: the next one sees it and tells", counts: [2, null, 0, 0, 0], told: 1 },
     { fact: "death after the Event and before that is on record: told once", counts: [2, 0, null, 0, 0, 0], told: 1 },
     { fact: "death at every step: told once", counts: [2, null, 0, 0, null, 0, null, 0, 0], told: 1 },
@@ -93,7 +93,7 @@ test("the Event says how many there were, and what follows from it", () => {
   expect(note("Terminate", false)).toMatchObject([{ note: expect.stringMatching(/there were 3 .* does not follow/) }]);
 });
 
-test("a loss that was told is on record as told, and its Event is not made again when it has expired", () => {
+test("an announced loss is recorded as announced, and its Event is not created again when it has expired", () => {
   const loss = { count: 2, replicas: 3, at: "T", announced: 1 };
   const draft = new GangDraft(() => "1");
   const told = { ...loss, announced: 2 };

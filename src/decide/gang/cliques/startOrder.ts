@@ -1,5 +1,5 @@
 /**
- * Who starts after whom (section 2.6). An order holds inside one gang: a pod of a gang beyond the minimum cannot wait for another gang, or
+ * The start order of cliques. An order holds inside one gang: a pod of a scaled gang cannot wait for another gang, or
  * one that never fits would hold it for ever.
  */
 import { labels, variables } from "../../../model/gang/keys.ts";
@@ -56,7 +56,7 @@ export function startsAfter(
   });
 }
 
-/** `--podcliques=<name>:<minimum>` for each that is waited for. Minimums are found by whole names (Q8). */
+/** `--podcliques=<name>:<minimum>` for each clique that is waited for. Minimums are looked up by whole names. */
 export function waitArguments(set: PodCliqueSet, setReplica: number, waitsFor: readonly string[]): string[] {
   const { name } = set.metadata;
   const minimums = new Map<string, number>();

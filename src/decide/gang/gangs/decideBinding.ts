@@ -1,6 +1,6 @@
 /**
- * A topology binding and the topology of this project's scheduler (section 3.5): made from the binding, or only compared with where the
- * binding refers to one that somebody else keeps.
+ * A topology binding and the Topology that the scheduler reads: created from the binding, or only compared where the
+ * binding refers to a Topology that another controller keeps.
  */
 import { groveApiVersion } from "../../../model/gang/keys.ts";
 import type { GangSettings, SchedulerName } from "../../../model/gang/settings.ts";
@@ -39,7 +39,7 @@ export function decideBinding(picture: BindingSnapshot, nowMs: number): GangDeci
         : compareTopology(picture, scheduler, reference.topologyReference),
     );
   }
-  // What is being made is spoken of when it is seen.
+  // The status follows when the created object is observed.
   if (draft.intents.length > 0) return draft.decision();
   const unusable = references.filter(({ schedulerName }) => !isUsable(schedulerName));
   for (const { schedulerName, topologyReference } of unusable) {

@@ -1,6 +1,6 @@
 /**
- * The PodGangs of one replica of a set (R-PG-1 and R-PG-2): the base gang of everything below the minimums, and one gang for each group
- * replica beyond. A gang names its pods; what it names may be scheduled.
+ * The PodGangs of one replica of a set: the base gang of everything up to the minimums, and one scaled gang for each
+ * group replica beyond. A gang names its pods; the pods that it names may be scheduled.
  */
 import { annotations as annotationKeys, components, labels, podGangApiVersion } from "../../../model/gang/keys.ts";
 import { gangCliquesMax, groupReplicasInReach } from "../../../model/gang/reach.ts";
@@ -171,7 +171,7 @@ export function namesPod({ spec }: PodGang, { metadata }: Pod): boolean {
   );
 }
 
-/** Whether a stored gang says what is wanted. One whose references have no UIDs was written by, or to, somebody who keeps none. */
+/** Whether a stored gang equals the wanted one. References without UIDs come from a writer that keeps none. */
 export function isSameGang(stored: PodGangSpec, wanted: PodGangSpec): boolean {
   const references = stored.podgroups.flatMap(({ podReferences }) => podReferences);
   const keepsNone = references.length > 0 && references.every(({ uid }) => uid === undefined);
@@ -195,7 +195,7 @@ export function hasConstraint({ topologyConstraint, topologyConstraintGroupConfi
 }
 
 const own = (key: string): boolean => key.startsWith("grove.io/");
-/** What a scheduler's own part has put on a gang is not ours to take away (Q9). */
+/** An annotation that a scheduler's own controller has set on a gang is kept. */
 const ofScheduler = (key: string): boolean => key === annotationKeys.skipPodGrouper;
 
 /** Labels and annotations of the set are mirrored; what is ours or the scheduler's on an existing gang stays. */

@@ -1,4 +1,4 @@
-/** What a PodGang is for this project's scheduler: a PodGroup with a subgroup for each clique (section 5.2). */
+/** What a PodGang is for kai-scheduler: a PodGroup with a subgroup for each clique. */
 import { annotations as annotationKeys, labels } from "../../../model/gang/keys.ts";
 import type { GangTopologyConstraint, PodCliqueSet, PodGang } from "../../../model/gang/types.ts";
 import { queueOf } from "../../../model/gang/validateSet.ts";

@@ -1,4 +1,4 @@
-/** Whether the levels that a set asks for exist (section 5.4). */
+/** Whether the topology levels that a set names exist. */
 import type { GangSettings } from "../../../model/gang/settings.ts";
 import type { ClusterTopologyBinding, PodCliqueSet } from "../../../model/gang/types.ts";
 import { constraintsOf, requiredDomain } from "../../../model/gang/validateSetUpdate.ts";

@@ -43,7 +43,7 @@ export interface GroupSnapshot {
   readonly cliques: readonly PodClique[];
   /** The replica of the set that the group belongs to, as its objects say; asked only when something is announced. */
   readonly replica: () => Pick<ReplicaGangs, "groups" | "cliques">;
-  /** Whether any clique has a name, whoever it belongs to. */
+  /** Whether any clique has a name, whatever its owner. */
   readonly isTaken: (cliqueName: string) => boolean;
   readonly claims: readonly ResourceClaim[];
   readonly templateNamed: TemplateNamed;
@@ -77,7 +77,8 @@ export function decideGroup(picture: GroupSnapshot, nowMs: number): GroupDecisio
   const ends: number[] = [];
   if (open.length === 0 && !isRunning(update.progress)) {
     for (const { index, verdict } of judgeGroupReplicas(group, replicas, policyOf(picture, set), nowMs)) {
-      // The record stands in the status: what else that says must be of the same group. This turn says it, the next one ends.
+      // The record is part of the status, so the rest of the status must be of the same generation. This reconcile
+      // writes it, the next one terminates.
       if (verdict.verdict === "end" && isStatusCurrent(group)) ends.push(index);
       else if (verdict.verdict === "wait") {
         draft.wakeAt(verdict.untilMs);
@@ -97,7 +98,7 @@ function policyOf(
   return { set, policy: settings.fullLossPolicy };
 }
 
-/** Goes on with what is on record, and answers with what is not over. */
+/** Continues recorded terminations, and returns those that are not over. */
 function finishTerminations(
   draft: GangDraft,
   group: PodCliqueScalingGroup,
@@ -115,7 +116,7 @@ function finishTerminations(
   });
 }
 
-/** Takes away the cliques of each record by UID. A record is over when none of them is left. */
+/** Deletes the cliques of each record by UID. A record is over when none of them is left. */
 export function removeRecorded(
   draft: GangDraft,
   records: readonly GangTermination[] | undefined,
@@ -138,7 +139,7 @@ function removeExcess(draft: GangDraft, group: PodCliqueScalingGroup, cliques: r
     holds: (fresh: KubeObject | undefined): boolean =>
       fresh?.metadata.uid === group.metadata.uid && groupReplicas(fresh["spec"] as { replicas?: number }) <= asked,
   };
-  // By number, whatever numbers there are: a hole below is no reason to take the last one (Q15).
+  // By index, whatever indexes exist: a gap below is no reason to delete the last one.
   for (const clique of cliques) {
     if ((groupReplicaOf(clique) ?? 0) >= asked) {
       draft.remove(clique, `${group.metadata.name} has ${asked} replicas`, { ground });

@@ -41,7 +41,7 @@ export function groupObject(
   };
 }
 
-/** The number of replicas is given at its birth and belongs to whoever scales it since. */
+/** `replicas` is set at creation and belongs to the autoscaler or user that scales the group since. */
 export function groupPatch(
   stored: PodCliqueScalingGroup,
   wanted: ReturnType<typeof groupObject>,

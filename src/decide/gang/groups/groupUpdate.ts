@@ -1,6 +1,7 @@
 /**
- * How a scaling group is brought to a new template (section 3.9): replicas that do not work go at once, those that work go one by one. Their
- * cliques are taken away and made again from the new template. Which cliques go is on record before the first of them does.
+ * How a scaling group is updated to a new template: replicas that are not available are replaced at once, available
+ * ones one by one. Their cliques are deleted and created again from the new template. The cliques to delete are
+ * recorded before the first of them is deleted.
  */
 import { groupMinAvailable, strategyOf } from "../../../model/gang/setFacts.ts";
 import type { GangTermination, GroupUpdateProgress, PodCliqueScalingGroup } from "../../../model/gang/types.ts";
@@ -13,7 +14,7 @@ import type { GroupHome, GroupReplica } from "./groupFacts.ts";
 export interface GroupUpdate {
   readonly progress: GroupUpdateProgress | undefined;
   readonly realised: string | undefined;
-  /** Replicas to take away, to be put on record. */
+  /** Replicas to delete, to be recorded first. */
   readonly terminations: readonly GangTermination[];
 }
 
@@ -32,7 +33,7 @@ export function groupUpdate(
   // A group that is new, or was another operator's, is what it is; unless its template was changed before its first look.
   const isNew = realised === undefined && progress === undefined && !replicas.some(({ isOld }) => isOld);
   if (isNew || isForeignHash(realised)) return { ...idle, realised: generation };
-  // A clique may be shown, or its create may land, after all was said to be up to date.
+  // A clique may be observed, or its create may land, after the update was recorded as complete.
   const hasLate =
     generation === generationHash(home.set) &&
     strategyOf(home.set) !== "OnDelete" &&

@@ -1,4 +1,4 @@
-/** Claims that pods share (section 2.7): which there should be at each level, and which of them a pod uses. */
+/** ResourceClaims that pods share: which should exist at each level, and which of them a pod uses. */
 import { components, labels } from "../../../model/gang/keys.ts";
 import { groupReplicasInReach, podsInReach, replicasInReach } from "../../../model/gang/reach.ts";
 import type {
@@ -62,7 +62,7 @@ export function numbersUpTo(count: number): number[] {
   return Array.from({ length: Math.max(0, count) }, (_, at) => at);
 }
 
-/** Makes what is missing and takes away what belongs to replicas that are gone. A template that is not there is reported. */
+/** Creates missing claims and deletes those of replicas that are gone. A missing template is reported. */
 export function syncClaims(
   draft: GangDraft,
   place: ClaimPlace,
@@ -101,7 +101,7 @@ export function syncClaims(
   return problem;
 }
 
-/** What those who use the claims wait for. The set's own turn makes them. */
+/** The claim that a user waits for. The set's own reconcile creates it. */
 export function missingClaim(
   { owner, sharing = [], replicas }: ClaimPlace,
   existing: readonly ResourceClaim[],

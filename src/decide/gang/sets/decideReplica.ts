@@ -67,7 +67,7 @@ export function decideReplica(picture: ReplicaSnapshot, nowMs: number): ReplicaD
   if (problem !== undefined) draft.wait(problem);
   const record = (set.status?.gangTerminations ?? []).filter(({ replicaIndex }) => replicaIndex === setReplica);
   removeRecorded(draft, record, picture.cliques, () => {});
-  // Who uses a claim is made after it.
+  // Users of a claim are created after it.
   if (problem === undefined) {
     syncCliques(draft, picture);
     syncGroups(draft, picture);
@@ -141,7 +141,9 @@ function syncGroups(draft: GangDraft, { set, setReplica, groups }: ReplicaSnapsh
   }
 }
 
-/** Gangs exist before their pods may be scheduled, name them as they come, and are whole when all are there (R-PG-3 to R-PG-8). */
+/**
+ * A gang exists before its pods may be scheduled, names them as they are created, and is initialized when all exist.
+ */
 function syncGangs(draft: GangDraft, picture: ReplicaSnapshot, nowMs: number): void {
   const { set, setReplica, groups, pods, binding, settings } = picture;
   const shapes = gangShapes(set, setReplica, groups);

@@ -1,4 +1,4 @@
-/** What a PodCliqueSet wants done as a whole: account and token, what is too much, its update, and what is said about it. */
+/** What a PodCliqueSet needs as a whole: account and token, excess to delete, its update, and its status. */
 import { finalizers, labels } from "../../../model/gang/keys.ts";
 import { limitOf, replicasInReach } from "../../../model/gang/reach.ts";
 import {
@@ -92,7 +92,7 @@ export function decideSet(picture: SetSnapshot, nowMs: number): GangDecision {
 
 const limitCode = "ERR_REPLICAS_LIMITED";
 
-/** Said as an event when it begins or changes; the status keeps it. */
+/** An Event when the limit begins or changes; the status keeps it. */
 function sayLimit(draft: GangDraft, set: PodCliqueSet, limit: string): void {
   draft.wait(limit);
   const isSaid = set.status?.lastErrors?.some(({ code, description }) => code === limitCode && description === limit);
@@ -100,7 +100,7 @@ function sayLimit(draft: GangDraft, set: PodCliqueSet, limit: string): void {
   draft.note({ regarding: set, type: "Warning", reason: "ReplicasLimited", action: "Reconciling", note: limit });
 }
 
-/** An object of ours that belongs to somebody else is not taken. */
+/** An object with a name of ours and another owner is not adopted. */
 function syncAccount(
   draft: GangDraft,
   { set, accountNamed }: SetSnapshot,
@@ -119,7 +119,7 @@ function syncAccount(
   return conflict;
 }
 
-/** Everything of replicas that are not asked for any more, Services included (Q10), and autoscalers that nobody wants. */
+/** Everything of replicas that are no longer wanted, Services included, and autoscalers that are no longer wanted. */
 function removeExcess(draft: GangDraft, picture: SetSnapshot): void {
   const { set } = picture;
   const asked = replicasOf(set);

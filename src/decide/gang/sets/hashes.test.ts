@@ -66,6 +66,6 @@ function reversed(object: Record<string, unknown>): void {
   }
 }
 
-test("a hash of ours is told from another operator's, and none is nobody's", () => {
+test("a hash of ours is distinguished from another operator's and from none", () => {
   expect([isForeignHash(before.all), isForeignHash("7d9f5c"), isForeignHash(undefined)]).toEqual([false, true, false]);
 });

@@ -1,7 +1,7 @@
 /**
- * What a clique's pods are made from, as a short text. Grove hashes a dump of Go structures, which nobody else can reproduce; ours is a
- * function of the JSON. Ours begin with letters that Grove's alphabet lacks, so the two are told apart: a foreign hash means
- * "unknown", and is taken over instead of rolling everything that runs.
+ * What a clique's pods are made from, as a short text. Grove hashes a dump of Go structures, which no other program can
+ * reproduce; ours is a function of the JSON. Ours begin with letters that Grove's alphabet lacks, so the two can be
+ * told apart: a foreign hash means "unknown", and is adopted instead of rolling everything that runs.
  */
 import { cliquesOf } from "../../../model/gang/setFacts.ts";
 import type { CliqueTemplate, PodCliqueSet } from "../../../model/gang/types.ts";
@@ -20,7 +20,7 @@ export function hashText(content: string): string {
 
 const known = new WeakMap<object, Map<string, string>>();
 
-/** Both priorities are in it: that of the set goes to pods that have none (Q1). */
+/** Includes both priorities: that of the set applies to pods that have none. */
 export function templateHash(set: PodCliqueSet, clique: CliqueTemplate): string {
   let hashes = known.get(set.spec);
   if (hashes === undefined) {

@@ -1,4 +1,4 @@
-/** Which replica of a set is being updated: one after the other, those without anything to lose first (section 3.9, level 1). */
+/** Which replica of a set is being updated: one after the other, those without scheduled pods first. */
 import { cliqueNamed, groupsOf, replicasOf, standaloneCliques, strategyOf } from "../../../model/gang/setFacts.ts";
 import type { PodClique, PodCliqueScalingGroup, PodCliqueSet, SetUpdateProgress } from "../../../model/gang/types.ts";
 import { formatTime } from "../../../model/values/time.ts";

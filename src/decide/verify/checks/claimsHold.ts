@@ -1,4 +1,7 @@
-/** DRA: what a pod uses was given to it, exists, is where the pod is, and was given to nobody else beyond its capacity. */
+/**
+ * DRA: the devices that a pod uses are allocated to it, exist, are on the pod's node, and are not allocated beyond
+ * their capacity.
+ */
 import type {
   Device,
   DeviceRequestAllocationResult,

@@ -67,7 +67,7 @@ function argoProblems(applications: readonly KubeObject[], { gitopsRoot }: Verif
   return evidence;
 }
 
-/** Nobody among the others manages it. */
+/** An Application that no other Application manages. */
 function isRoot({ metadata }: KubeObject, applications: readonly KubeObject[]): boolean {
   const tracking = metadata.annotations?.["argocd.argoproj.io/tracking-id"]?.split(":")[0];
   const manager =

@@ -17,7 +17,7 @@ export const nodesFit: Check = {
     for (const pod of tally.pods) {
       if (!isBound(pod) || isFinished(pod) || pod.metadata.annotations?.[mirrorAnnotation] !== undefined) continue;
       const node = nodes.get(pod.spec?.nodeName ?? "");
-      if (node === undefined) continue; // S2 tells of it.
+      if (node === undefined) continue; // Reported by S2.
       looked++;
       const problem = misfit(pod, node);
       if (problem !== undefined) evidence.push({ object: podName(pod), problem });
@@ -26,7 +26,7 @@ export const nodesFit: Check = {
   },
 };
 
-/** A node's own pods come from its disk; nobody scheduled them. */
+/** A node's static pods come from its disk and are not scheduled. */
 const mirrorAnnotation = "kubernetes.io/config.mirror";
 
 /** What the cluster and its autoscalers put on a node after pods are there: it says nothing about how they came to be there. */

@@ -15,7 +15,7 @@ export const nodesHold: Check = {
     const evidence: Evidence[] = [];
     for (const [name, pods] of [...liveByNode].sort(([a], [b]) => (a < b ? -1 : 1))) {
       const node = nodes.get(name);
-      if (node === undefined) continue; // S2 tells of it.
+      if (node === undefined) continue; // Reported by S2.
       const used = usedOn(pods);
       for (const [resource, amount] of used) {
         const has = allocatableOf(node, resource);

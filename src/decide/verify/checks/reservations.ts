@@ -42,7 +42,7 @@ function sharesOf(snapshot: ClusterSnapshot): Shares {
     const groups = gpuGroupsOfLabels(pod.metadata.labels);
     const node = nodeHeldBy(pod) ?? "";
     if (!isReservationPod(pod)) users.push(...groups.map((group) => ({ pod, node, group })));
-    // One that is on its way out holds nothing for anybody.
+    // A terminating reservation holds nothing.
     else if (pod.metadata.deletionTimestamp === undefined) {
       reservations.push({ pod, node, group: groups[0] ?? "" });
     }

@@ -34,7 +34,9 @@ export const shapesMatch: Check = {
   },
 };
 
-/** The profile that the node says it was made from. One that nobody knows is skipped; asked for by name it would be an error. */
+/**
+ * The profile that the node says it was made from. An unknown one is skipped; requested by name it would be an error.
+ */
 function declared({ metadata }: Node, profiles: Profiles, unknown: Set<string>): Profile | undefined {
   const name = metadata.annotations?.[marks.profile] ?? "";
   if (name === "") return undefined;

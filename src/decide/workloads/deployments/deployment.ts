@@ -43,7 +43,7 @@ export function decideDeployment(picture: DeploymentSnapshot, nowMs: number): De
   }
   const candidates = [...picture.replicaSets].sort(byAge);
   const claimed = claim(draft, deployment, requirements, candidates);
-  // What is being adopted has its turn when that is done: its next state is another one.
+  // Adopted objects are reconciled after the adoption: their next state is another one.
   if (draft.intents.length > 0) return draft.decision();
   new Rollout(draft, picture, claimed, nowMs).decide();
   return draft.decision();
@@ -89,7 +89,7 @@ class Rollout {
     else this.roll();
   }
 
-  /** Annotations, revision and minReadySeconds follow the Deployment; true if that is all for this turn. */
+  /** Annotations, revision and minReadySeconds follow the Deployment; true if that is all for this reconcile. */
   alignPresent(present: ReplicaSet): boolean {
     const { deployment } = this.picture;
     const { name } = deployment.metadata;

@@ -20,7 +20,7 @@ const ownAnnotations: ReadonlySet<string> = new Set([
   "deprecated.deployment.rollback.to",
 ]);
 
-/** The oldest one with the Deployment's template: two exist only after somebody interfered. */
+/** The oldest one with the Deployment's template: two exist only after manual changes. */
 export function presentSet(deployment: Deployment, sets: readonly ReplicaSet[]): ReplicaSet | undefined {
   return [...sets].sort(byAge).find(({ spec }) => isSameTemplate(spec?.template, deployment.spec?.template));
 }
@@ -58,7 +58,7 @@ function numberOf(text: string | undefined): number | undefined {
   return text === undefined || !/^-?[0-9]+$/.test(text) ? undefined : Number(text);
 }
 
-/** What the Deployment tells its sets about its own size, so that a later change of size shows. */
+/** The Deployment's size, recorded on its sets, so that a later change of size is visible. */
 export function sizeAnnotations(deployment: Deployment): Record<string, string> {
   const replicas = deployment.spec?.replicas ?? 1;
   const { maxSurge } = sizeLimits(deployment);

@@ -46,7 +46,7 @@ function shrinkOld(sizes: Sizes, deployment: Deployment, present: ReplicaSet, ol
   const room = totalSize(old) + sizeOf(present) - availableMin - presentUnavailable;
   if (room <= 0) return;
   const oldest = [...old].sort(byAge);
-  // Pods that serve nobody go first: they cost no availability.
+  // Pods that are not ready are removed first: they cost no availability.
   let left = room;
   for (const set of oldest) {
     const unhealthy = sizeOf(set) - availableOf(set);
@@ -66,7 +66,7 @@ function shrinkOld(sizes: Sizes, deployment: Deployment, present: ReplicaSet, ol
   }
 }
 
-/** Whether the Deployment's size has changed since its sets were told. */
+/** Whether the Deployment's size has changed since it was recorded on its sets. */
 export function isResized(deployment: Deployment, sets: readonly ReplicaSet[]): boolean {
   const replicas = deployment.spec?.replicas ?? 1;
   return sets.some((set) => {

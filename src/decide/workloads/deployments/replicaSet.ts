@@ -27,7 +27,7 @@ export interface ReplicaSetSnapshot {
   readonly failure?: { readonly reason: "FailedCreate" | "FailedDelete"; readonly message: string };
 }
 
-/** No more creates or deletes than this in one turn. */
+/** No more creates or deletes than this in one reconcile. */
 export const burstReplicas = 500;
 
 export function decideReplicaSet(picture: ReplicaSetSnapshot, nowMs: number): Decision {
@@ -81,7 +81,7 @@ function manageReplicas(
   const related = [...active, ...(picture.relatedPods ?? []).filter(isActive)];
   const ranked = rankForDeletion(active, related, nowMs);
   for (const pod of ranked.slice(0, surplus)) {
-    // A pod that is being adopted has its turn when that is done.
+    // A pod that is being adopted is reconciled after the adoption.
     if (draft.has(pod)) continue;
     draft.remove(pod, `ReplicaSet ${name} has ${active.length} pods and wants ${wanted}`);
   }

@@ -1,4 +1,4 @@
-/** Which pods a set can miss most easily, first the one that goes first. */
+/** The order in which a set deletes pods when it is scaled down. */
 import type { Pod } from "../../../model/kubernetes.generated.ts";
 import { compareText, isReady, readySinceMs, restartsMax } from "../../../model/objects/podFacts.ts";
 import { timeToMs } from "../../../model/values/time.ts";
@@ -22,7 +22,7 @@ export function rankForDeletion(pods: readonly Pod[], related: readonly Pod[], n
 
 type Ranked = { readonly pod: Pod; readonly doubled: number };
 
-/** Negative when `a` goes first. */
+/** Negative when `a` is deleted first. */
 function compareVictims({ pod: a, doubled: aDoubled }: Ranked, { pod: b, doubled: bDoubled }: Ranked, nowMs: number) {
   return (
     Number(isAssigned(a)) - Number(isAssigned(b)) ||
@@ -52,9 +52,10 @@ function costOf({ metadata }: Pod): number {
 }
 
 /**
- * The newer goes first, but only when it is newer by a factor: ages are compared by their logarithm, so that among pods
- * of about the same age the victim is not always the last one made. A moment that is not known counts as newest. Upstream
- * goes from ages of one magnitude straight to the UID and past the restarts, which is no order: three pods can form a ring.
+ * The newer is deleted first, but only when it is newer by a factor: ages are compared by their logarithm, so that
+ * among pods of about the same age the victim is not always the last one created. An unknown time counts as newest.
+ * Upstream compares ages of one magnitude by UID and skips the restarts, which is no order: three pods can form a
+ * cycle.
  */
 function compareAges(a: number | undefined, b: number | undefined, nowMs: number): number {
   if (a === b) return 0;

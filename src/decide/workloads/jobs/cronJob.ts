@@ -30,7 +30,7 @@ export function decideCronJob(picture: CronJobSnapshot, nowMs: number): Decision
   return draft.decision();
 }
 
-/** Makes the Job that is due, if one is, and tells the time for which that was. */
+/** Creates the Job that is due, if one is, and returns its scheduled time. */
 function scheduleNext(draft: Draft, picture: CronJobSnapshot, jobs: readonly Job[], nowMs: number): string | undefined {
   const { cronJob } = picture;
   const { spec, metadata, status } = cronJob;

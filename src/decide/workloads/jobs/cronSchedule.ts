@@ -64,7 +64,7 @@ function parseField(text = "", min: number, max: number, names: readonly string[
     const [firstText = "", lastText] = range.split("-");
     const star = range === "*" || range === "?";
     const first = star ? min : numberOf(firstText, min, names);
-    // A start with a step and no end goes on to the end of the field.
+    // A start with a step and no end extends to the end of the field.
     const last =
       star || (lastText === undefined && stepText !== undefined) ? max : numberOf(lastText ?? firstText, min, names);
     if (first === undefined || last === undefined || !(step >= 1) || first < min || last > max) return undefined;

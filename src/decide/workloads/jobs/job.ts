@@ -56,7 +56,10 @@ export function decideJob(picture: JobSnapshot, nowMs: number): Decision {
   return draft.decision();
 }
 
-/** Takes the finalizer off a pod whose Job is gone: nobody is left to count it. `job` is what has the owner's UID. */
+/**
+ * Removes the finalizer from a pod whose Job is gone: no controller is left to count it. `job` is the object with the
+ * owner's UID.
+ */
 export function decideOrphanedJobPod(pod: Pod, job: Job | undefined): Decision {
   const draft = new Draft();
   const owner = controllerOf(pod.metadata);
@@ -127,7 +130,10 @@ class Run {
     if (!this.draft.has(pod)) this.draft.remove(pod, why);
   }
 
-  /** Sent away by the Job itself, so not a failure: the pod lets go uncounted first, and leaves in the next turn. */
+  /**
+   * Deleted by the Job itself, so not a failure: the pod first loses its finalizer uncounted, and is deleted in the
+   * next reconcile.
+   */
   dismiss(pod: Pod, why: string): void {
     if (isTracked(pod)) letGo(this.draft, pod, why);
     else this.removePod(pod, why);
@@ -234,7 +240,7 @@ class Run {
     }
     let conditions = this.suspension(status);
     if (verdict !== undefined && this.stored === undefined) conditions = this.with(conditions, verdict);
-    // The end is said last: when every pod has stopped and every pod is counted.
+    // The final condition is set last: when every pod has stopped and every pod is counted.
     const isQuiet = this.active.length === 0 && this.terminating.length === 0 && !this.pods.some(isTracked);
     if (this.stored !== undefined && isQuiet && tally.isSettled) {
       const type = this.stored.type === "SuccessCriteriaMet" ? "Complete" : "Failed";

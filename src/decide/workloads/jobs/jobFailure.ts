@@ -67,7 +67,7 @@ export function isPastRestarts({ spec }: Job, pods: readonly Pod[]): boolean {
   return limit === 0 ? restarts > 0 : restarts >= limit;
 }
 
-/** When its last container ended; what else the pod tells if no container ran. */
+/** When its last container ended; another time of the pod if no container ran. */
 export function endedAtMs({ status, metadata }: Pod): number {
   let last: number | undefined;
   for (const { state } of [...(status?.initContainerStatuses ?? []), ...(status?.containerStatuses ?? [])]) {
@@ -89,8 +89,8 @@ function delayMs(failures: number): number {
 }
 
 /**
- * When the next pod may be made: ten seconds after the last failure, twice as long with every failure since the last
- * success. It is told from the pods that are there, so failures whose pods were deleted are forgiven.
+ * When the next pod may be created: ten seconds after the last failure, twice as long with every failure since the last
+ * success. It is computed from existing pods, so failures whose pods were deleted do not count.
  */
 export function retryAtMs(job: Job, pods: readonly Pod[]): number {
   let lastSuccessMs = Number.NEGATIVE_INFINITY;
@@ -107,7 +107,7 @@ export function retryAtMs(job: Job, pods: readonly Pod[]): number {
   return failures === 0 ? 0 : lastFailureMs + delayMs(failures);
 }
 
-/** The same for one index, told from its last failed pod. */
+/** The same for one index, from its last failed pod. */
 export function retryIndexAtMs(failed: Pod): number {
   return endedAtMs(failed) + delayMs(countOf(failed, failureCountKey) + 1);
 }

@@ -1,4 +1,4 @@
-/** A pod for a Job: tracked by a finalizer, and in an Indexed Job told which part of the work is its own. */
+/** A pod for a Job: tracked by a finalizer, and in an Indexed Job with its completion index. */
 import type { Container, Job, PodSpec } from "../../../model/kubernetes.generated.ts";
 import { podFromTemplate } from "../../../model/objects/ownership.ts";
 import type { TakenNames } from "../derivedName.ts";

@@ -5,7 +5,7 @@
  *   2. that status is stored: the finalizer is taken off the pod;
  *   3. the pod is seen without finalizer, or gone: its UID leaves the list and the counter goes up, in one write.
  *
- * Whoever dies between two steps finds, on coming back, the pod in exactly one of them.
+ * A controller that crashes between two steps finds, after its restart, the pod in exactly one of them.
  */
 import type { Job, JobStatus, Pod } from "../../../model/kubernetes.generated.ts";
 import { compareRevisions, type Revision } from "../../../model/revision.ts";
@@ -13,7 +13,7 @@ import { failureAction, hasFailed } from "./jobFailure.ts";
 import { countOf, failureCountKey, type IndexSet, indexOf, isIndexed, parseIndexes } from "./jobIndexes.ts";
 
 export const trackingFinalizer = "batch.kubernetes.io/job-tracking";
-/** The lists in the status stay short enough to store; the rest waits for the next turn. */
+/** The lists in the status stay short enough to store; the rest waits for the next reconcile. */
 const uncountedMax = 500;
 
 export interface Tally {

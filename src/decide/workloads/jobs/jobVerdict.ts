@@ -1,4 +1,4 @@
-/** Whether a Job has reached its goal or lost its case; said first as an interim condition, while pods still go. */
+/** Whether a Job has succeeded or failed; recorded first as an interim condition, while pods still terminate. */
 
 import type { Job, JobCondition, Pod } from "../../../model/kubernetes.generated.ts";
 import { findCondition, isTrue } from "../../../model/objects/condition.ts";
@@ -18,7 +18,7 @@ export function isOver({ status }: Job): boolean {
   return isTrue(status?.conditions, "Complete") || isTrue(status?.conditions, "Failed");
 }
 
-/** What was already said and stored. */
+/** The verdict that is stored already. */
 export function storedVerdict({ status }: Job): Verdict | undefined {
   for (const type of ["SuccessCriteriaMet", "FailureTarget"] as const) {
     const found: JobCondition | undefined = findCondition(status?.conditions, type);

@@ -16,8 +16,8 @@ export interface NodeSnapshot {
   readonly lease: Lease | undefined;
   readonly pods: readonly Pod[];
   /**
-   * When the driver last saw the lease or the node's status change, by its own clock: a node whose clock is wrong is not
-   * dead. Without it the times that the node writes are believed.
+   * When the driver last saw the lease or the node's status change, by its own clock: a node whose clock is wrong is
+   * not NotReady. Without it the times that the node writes are believed.
    */
   readonly seenMs?: number;
   /** Every node is silent: then the network is more likely to blame than all of them, and nothing is evicted. */
@@ -26,7 +26,7 @@ export interface NodeSnapshot {
 
 export interface NodeLifeOptions {
   readonly graceMs: number;
-  /** For a node that has never been heard of. */
+  /** For a node that has never reported. */
   readonly startupGraceMs: number;
 }
 
@@ -60,7 +60,7 @@ export function decideNodeLife(picture: NodeSnapshot, nowMs: number, options = n
     const conditions = unknownConditions(node, nowMs);
     draft.status(node, { ...node.status, conditions }, `node ${name} has not been heard of in time`);
   }
-  // A new status is another state of the node; its taints follow in the next turn, from that state.
+  // A new status is another state of the node; its taints follow in the next reconcile, from that state.
   if (!draft.has(node)) writeTaints(draft, picture, nowMs);
   if (ready !== undefined && ready.status !== "True") markPods(draft, picture, nowMs);
   return draft.decision();
@@ -137,7 +137,9 @@ function wantedTaints({ node, allSilent }: NodeSnapshot): Taint[] {
   return wanted;
 }
 
-/** Nobody should be sent to a pod whose node does not answer. When the node is back, it says Ready itself. */
+/**
+ * A pod whose node does not answer must not receive traffic. When the node is back, its kubelet reports Ready itself.
+ */
 function markPods(draft: Draft, { node, pods }: NodeSnapshot, nowMs: number): void {
   for (const pod of [...pods].sort(byName)) {
     const ready = podCondition(pod, "Ready");

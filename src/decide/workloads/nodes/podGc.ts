@@ -1,4 +1,7 @@
-/** Pods that nobody else will clear away: those of nodes that are gone, those that have ended, those that never had a node. */
+/**
+ * Pods that no other controller deletes: those of nodes that are gone, those that have ended, those that never had a
+ * node.
+ */
 
 import type { Node, Pod } from "../../../model/kubernetes.generated.ts";
 import { type Decision, Draft } from "../../../model/objects/draft.ts";
@@ -61,7 +64,7 @@ function isOutOfService({ spec, status }: Node): boolean {
   return isReady !== true && spec?.taints?.some(({ key }) => key === outOfService) === true;
 }
 
-/** No kubelet will say how the pod ended, so it is said here; when that is stored, the object goes. */
+/** No kubelet will report the pod's end, so it is recorded here; when that is stored, the object is deleted. */
 function clear(draft: Draft, pod: Pod, said: { reason?: string; why: string }, nowMs: number): void {
   const { reason, why } = said;
   const needsReason = reason !== undefined && podCondition(pod, "DisruptionTarget") === undefined;
@@ -75,7 +78,7 @@ function clear(draft: Draft, pod: Pod, said: { reason?: string; why: string }, n
   draft.remove(pod, why, { gracePeriodSeconds: 0 });
 }
 
-/** The oldest first, and before them those that were evicted, which tell least. */
+/** The oldest first, and before them the evicted ones, which are of least interest. */
 function clearEnded(draft: Draft, pods: readonly Pod[], endedMax: number): void {
   const ended = pods.filter((pod) => isFinished(pod) && !isLeaving(pod));
   const surplus = ended.length - endedMax;

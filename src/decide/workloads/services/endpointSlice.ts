@@ -108,7 +108,7 @@ class Shelf {
     }
     const { name } = this.picture.service.metadata;
     const empty = this.owned.filter((slice) => !used.has(slice));
-    // A Service without pods keeps one empty slice: that says "nobody", where none says "not looked at yet".
+    // A Service without pods keeps one empty slice: it means "no endpoints", where no slice means "not reconciled yet".
     const [placeholder, ...surplus] = used.size === 0 && groups.size === 0 ? empty : [undefined, ...empty];
     if (groups.size === 0) {
       if (placeholder === undefined) this.create([], []);

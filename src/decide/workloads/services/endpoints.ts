@@ -56,7 +56,7 @@ function subsetsOf(service: Service, pods: readonly Pod[]): { subsets: EndpointS
   const subsets = new Map<string, EndpointSubset>();
   let count = 0;
   for (const pod of pods) {
-    // An object that cannot say "leaving" leaves such a pod out, unless everybody is to be published.
+    // Endpoints have no "terminating", so such a pod is left out, unless not-ready addresses are published.
     if (isLeaving(pod) && service.spec?.publishNotReadyAddresses !== true) continue;
     const backend = backendOf(service, pod, family, undefined);
     const ip = backend?.endpoint.addresses[0];

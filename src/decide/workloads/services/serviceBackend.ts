@@ -19,7 +19,7 @@ export interface Backend {
   readonly ports: readonly DiscoveryEndpointPort[];
 }
 
-/** Undefined: the Service has no selector or no endpoints, so its endpoints are somebody else's business. */
+/** Undefined: the Service has no selector or is an ExternalName, so its endpoints are managed elsewhere. */
 export function selectedPods({ spec, metadata }: Service, pods: readonly Pod[]): Pod[] | undefined {
   const selector = spec?.selector;
   if (spec?.type === "ExternalName" || selector === undefined || Object.keys(selector).length === 0) return undefined;

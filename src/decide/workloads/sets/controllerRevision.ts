@@ -29,7 +29,7 @@ export interface History {
 export interface PresentRevision {
   readonly name: string;
   readonly hash: string;
-  /** Somebody else has the name: count it and take another. */
+  /** Another object has the name: count the collision and take another name. */
   readonly collides: boolean;
 }
 

@@ -157,7 +157,7 @@ describe("a DaemonSet", () => {
     expect(active(world)).toHaveLength(1);
   });
 
-  test("with OnDelete changes a pod only when somebody deletes it", () => {
+  test("with OnDelete replaces a pod only when it is deleted", () => {
     const world = new TestWorld();
     nodesOf(world, 2);
     daemonsOf(world, { updateStrategy: { type: "OnDelete" } });

@@ -217,7 +217,7 @@ class Fleet {
     return { old: live.find((pod) => !this.isUpdated(pod)), updated: live.find((pod) => this.isUpdated(pod)) };
   }
 
-  /** Old pods go, as many as may be missing; those that serve nobody go at once. */
+  /** Deletes old pods, as many as may be unavailable; those that are not available already are deleted at once. */
   replace(): void {
     const why = `DaemonSet ${this.picture.daemonSet.metadata.name} has a new template`;
     const candidates: Pod[] = [];
@@ -235,7 +235,7 @@ class Fleet {
     for (const pod of candidates.slice(0, room)) this.remove(pod, why);
   }
 
-  /** New pods come beside the old ones, as many as may be too many; an old one goes when its successor is available. */
+  /** Creates new pods beside the old ones, up to maxSurge; an old pod is deleted when its successor is available. */
   surge(): void {
     const why = `DaemonSet ${this.picture.daemonSet.metadata.name} has a new template`;
     const atOnce: string[] = [];

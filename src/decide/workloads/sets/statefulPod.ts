@@ -60,7 +60,7 @@ export function statefulPod(set: StatefulSet, { ordinal, revision, template }: I
   };
 }
 
-/** Who a claim belongs to: it goes with the set, with a pod that is scaled away, or with nobody. */
+/** The owner of a claim: the set, a pod that is scaled down, or none. */
 export function claimOwners(set: StatefulSet, pod: Pod | undefined, isCondemned: boolean): OwnerReference[] {
   const { whenDeleted = "Retain", whenScaled = "Retain" } = set.spec?.persistentVolumeClaimRetentionPolicy ?? {};
   if (isCondemned && whenScaled === "Delete" && pod !== undefined) {

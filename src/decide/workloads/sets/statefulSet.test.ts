@@ -150,7 +150,7 @@ describe("a StatefulSet", () => {
     expect(set(world).status?.currentRevision).toBe(set(world).status?.updateRevision);
   });
 
-  test("with OnDelete changes a pod only when somebody deletes it", () => {
+  test("with OnDelete replaces a pod only when it is deleted", () => {
     const world = new TestWorld();
     setOf(world, { updateStrategy: { type: "OnDelete" } });
     settle(world);

@@ -44,7 +44,7 @@ export interface StatefulSetSnapshot {
   readonly revisions: readonly ControllerRevision[];
 }
 
-/** No more creates than this in one turn. */
+/** No more creates than this in one reconcile. */
 const burst = 500;
 
 const hashLabel = "controller.kubernetes.io/hash";
@@ -158,7 +158,10 @@ class Roll {
     this.roll();
   }
 
-  /** Owners of claims follow the policy before any pod goes: a claim that should go with its pod has to know it. */
+  /**
+   * Owners of claims follow the retention policy before any pod is deleted: a claim that is to be deleted with its pod
+   * needs the owner reference first.
+   */
   alignClaims(): boolean {
     const { set, draft, picture } = this;
     let isAligned = true;
@@ -183,7 +186,7 @@ class Roll {
     return isAligned;
   }
 
-  /** Makes what is missing, a bounded number of pods in one turn. True when every wanted pod is there and healthy. */
+  /** Creates missing pods, a bounded number in one reconcile. True when every wanted pod exists and is healthy. */
   fill(): boolean {
     const { set, draft } = this;
     let isWhole = true;
@@ -224,7 +227,7 @@ class Roll {
         draft.create(picture.revision, newClaim(set, template, ordinal), `pod ${ordinal} of ${name} needs it`);
     }
     const podName = podNameOf(set, ordinal);
-    // A stranger has the name, or a pod that we are just letting go; when it goes, that wakes us.
+    // A pod of another owner has the name, or one that is being released; its deletion enqueues the set.
     if (this.taken.has(podName)) return false;
     const identity = this.usesCurrent(ordinal)
       ? { ordinal, revision: this.current, template: this.currentTemplate }
@@ -240,7 +243,7 @@ class Roll {
     return ordinal < this.start + (rollingUpdate?.partition ?? 0);
   }
 
-  /** Takes away what is too many, from the top. True when nothing is left to take. */
+  /** Deletes surplus pods, from the highest ordinal. True when none is left. */
   shrink(): boolean {
     const { set, draft } = this;
     for (const pod of this.condemned) {
@@ -267,7 +270,7 @@ class Roll {
     for (const [ordinal, pod] of [...this.byOrdinal].sort(([a], [b]) => b - a)) {
       if (ordinal < from) break;
       if (isLeaving(pod) || draft.has(pod) || this.revisionOf(pod) === this.update) continue;
-      // What serves nobody may go without asking how many others are missing.
+      // An unhealthy pod may be deleted whatever number of others is unavailable.
       const isFree = !this.isHealthy(pod);
       if (!isFree && unavailable >= maxUnavailable) continue;
       if (!isFree) unavailable++;

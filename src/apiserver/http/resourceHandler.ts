@@ -7,7 +7,7 @@ import type { Core, Target, Written } from "../verbs/core.ts";
 import { createObject } from "../verbs/create.ts";
 import { deleteCollection, deleteObject } from "../verbs/delete.ts";
 import { patchObject } from "../verbs/patch.ts";
-import { getObject, listObjects, pinnedName, selectionOf, watchObjects } from "../verbs/read.ts";
+import { getObject, listObjects, pinnedFields, selectionOf, watchObjects } from "../verbs/read.ts";
 import { replaceObject } from "../verbs/update.ts";
 import { objectOffers, sendList, sendObject, watchEncoder } from "./answer.ts";
 import type { Exchange } from "./exchange.ts";
@@ -61,17 +61,19 @@ export async function handleResource(world: ResourceContext, exchange: Exchange,
   const { core } = world;
   const watching = isWatching(exchange, route);
   const verb = verbOf(exchange.method, route, watching);
+  const pinned = pinnedFields(verb, exchange.query.text("fieldSelector"));
   demandAccess(
     world.authorizer,
     exchange.user,
     resourceAccess({
+      ...pinned,
       verb,
       group: route.group,
       resource: route.plural,
       subresource: route.subresource,
       // A namespace is authorised as an object in itself.
       namespace: route.plural === "namespaces" && route.group === "" ? route.name : route.namespace,
-      name: route.name === "" ? pinnedName(exchange.query.text("fieldSelector")) : route.name,
+      name: route.name === "" ? pinned.name : route.name,
     }),
   );
   if (route.group === metricsGroup && world.agent?.nodeUsage !== undefined) {

@@ -1,11 +1,6 @@
 import { Buffer } from "node:buffer";
 import { forbidden, invalid } from "../../model/objects/fieldError.ts";
-import {
-  exactFieldValue,
-  type FieldRequirement,
-  matchesFields,
-  parseFieldSelector,
-} from "../../model/objects/fieldSelector.ts";
+import { type FieldRequirement, matchesFields, parseFieldSelector } from "../../model/objects/fieldSelector.ts";
 import { type LabelRequirements, matchesLabels, parseLabelSelector } from "../../model/objects/labelSelector.ts";
 import { badRequest, expired, invalidObject, notFound, timeout } from "../../model/objects/status.ts";
 import type { Resource } from "../resource.ts";
@@ -292,10 +287,20 @@ export function selectionOf(
   };
 }
 
-/** The one name that a field selector asks for, or nothing: such a list is authorised as a request for that name. */
-export function pinnedName(fieldSelector: string | undefined): string {
-  if (fieldSelector === undefined || !fieldSelector.includes("metadata.name")) return "";
-  return exactFieldValue(parseFieldSelector(fieldSelector), "metadata.name") ?? "";
+/**
+ * What a field selector pins, for the authorizer: a list that asks for one name is authorised as a request for that name,
+ * and a node may list what is its own. Empty for verbs that take no selector.
+ */
+export function pinnedFields(
+  verb: string,
+  fieldSelector: string | undefined,
+): { name: string; fields?: Record<string, string> } {
+  if (!fieldSelector || !["list", "watch", "deletecollection"].includes(verb)) return { name: "" };
+  const fields: Record<string, string> = {};
+  for (const { field, operator, value } of parseFieldSelector(fieldSelector)) {
+    if (operator === "=") fields[field] ??= value;
+  }
+  return { name: fields["metadata.name"] ?? "", fields };
 }
 
 const noLabels: LabelRequirements = [];

@@ -139,7 +139,7 @@ async function evict(
   const eviction = await readAs(exchange, row, { ...base, fieldValidation: "Ignore" });
   const sent = eviction["deleteOptions"];
   const { options, dryRun } = deleteOptionsOf(exchange.query, isObject(sent) ? sent : {});
-  const call = { ...base, dryRun: base.dryRun || (dryRun?.includes("All") ?? false) };
+  const call = { ...base, dryRun: base.dryRun || dryRun.includes("All") };
   await evictObject(core, target, eviction, options, call);
   exchange.sendStatus({ ...success({}, 201), code: 201 });
 }

@@ -67,7 +67,7 @@ function withSpec(object: KubeObject, apiVersion: string, change: (spec: Spec) =
 
 function claimSpec<From, To>(spec: Spec, convert: (request: From) => To): Spec {
   const { devices } = spec as ResourceClaimSpec;
-  if (devices?.requests === undefined) return spec;
+  if (!devices?.requests) return spec;
   return { ...spec, devices: { ...devices, requests: (devices.requests as unknown as From[]).map(convert) } };
 }
 

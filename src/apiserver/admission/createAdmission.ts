@@ -4,6 +4,7 @@ import type { Core } from "../verbs/core.ts";
 import { type ObserveCall, WebhookCaller } from "./callWebhook.ts";
 import { Hooks } from "./hooks.ts";
 import { restrictNode } from "./nodeRestriction.ts";
+import { admitPodSecurity } from "./podSecurity/podSecurity.ts";
 import { Policies } from "./policies.ts";
 import { checkQuota } from "./quota/checkQuota.ts";
 import { quotaLedgerOf } from "./quota/quotaLedger.ts";
@@ -45,6 +46,7 @@ export function createAdmission(options: AdmissionOptions = {}): (core: () => Co
         const { core, hooks, policies, webhooks } = ready();
         // A deletion has nothing to change, so this is the only place where it passes.
         if (attributes.operation === "DELETE") restrictNode(core, attributes);
+        admitPodSecurity(core, attributes);
         hooks.validate(attributes);
         policies.validate(attributes);
         return webhooks.validate(attributes);

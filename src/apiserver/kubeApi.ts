@@ -19,7 +19,7 @@ import type {
   WatchSink,
   WriteOptions,
 } from "../ports/kubeApi.ts";
-import { type Authorizer, demandAccess, resourceAccess } from "./auth/access.ts";
+import { type Authorizer, demandAccess, type ResourceAccess, resourceAccess } from "./auth/access.ts";
 import { type Resource, sentByUs } from "./resource.ts";
 import type { WatchEvent as HubEvent } from "./storage/watchHub.ts";
 import type { UserInfo } from "./strategy.ts";
@@ -29,7 +29,7 @@ import { createObject } from "./verbs/create.ts";
 import { deleteObject } from "./verbs/delete.ts";
 import { evictObject } from "./verbs/evict.ts";
 import { type PatchCall, patchObject } from "./verbs/patch.ts";
-import { getObject, listObjects, pinnedName, watchObjects } from "./verbs/read.ts";
+import { getObject, listObjects, pinnedFields, watchObjects } from "./verbs/read.ts";
 import { patchScale, readScale, replaceScale } from "./verbs/scale.ts";
 import { subresourceStrategyOf } from "./verbs/subresourceStrategy.ts";
 import { replaceObject } from "./verbs/update.ts";
@@ -208,7 +208,7 @@ class InProcessKube implements KubeApi {
 
   private collection(kind: ResourceHandle, verb: "list" | "watch", options: ListOptions | WatchOptions): Target {
     const { namespace = "", fieldSelector } = options;
-    this.demand(kind, { verb, subresource: "", namespace, name: pinnedName(fieldSelector) });
+    this.demand(kind, { verb, subresource: "", namespace, ...pinnedFields(verb, fieldSelector) });
     const resource = this.resource(kind);
     if (namespace !== "" && !resource.type.namespaced) throw unknownPath();
     if (!resource.type.verbs.includes(verb)) throw methodNotAllowed(resource.groupResource, verb);
@@ -223,7 +223,7 @@ class InProcessKube implements KubeApi {
 
   private demand(
     { group, plural }: ResourceHandle,
-    what: { verb: string; subresource: string; namespace: string; name: string },
+    what: Pick<ResourceAccess, "verb" | "subresource" | "namespace" | "name" | "fields">,
   ): void {
     if (this.authorizer === undefined) return;
     // A namespace is authorised as an object in itself.

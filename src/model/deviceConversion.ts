@@ -60,8 +60,8 @@ function withSpec<T extends Unstored>(object: T, apiVersion: string, change: (sp
 }
 
 function claimSpec<From, To>(spec: Spec, convert: (request: From) => To): Spec {
-  const { devices } = spec as { devices?: { requests?: From[] } };
-  if (devices?.requests === undefined) return spec;
+  const { devices } = spec as { devices?: { requests?: From[] | null } };
+  if (!devices?.requests) return spec;
   return { ...spec, devices: { ...devices, requests: devices.requests.map(convert) } };
 }
 

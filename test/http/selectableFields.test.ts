@@ -136,8 +136,8 @@ test.each(rows)("a watch by a selectable field sees what is written later: $titl
   }
   inside.length = 0;
   outside.length = 0;
-  await api.delete(type.storageKey, pathOf("first"), { gracePeriodSeconds: 0 });
-  await api.delete(type.storageKey, pathOf("later"), { gracePeriodSeconds: 0 });
+  await api.delete(type.storageKey, pathOf("first"), { gracePeriodSeconds: 0, propagationPolicy: "Background" });
+  await api.delete(type.storageKey, pathOf("later"), { gracePeriodSeconds: 0, propagationPolicy: "Background" });
   const gone = inside.filter((event) => event.startsWith("DELETED"));
   // A namespace leaves the selection by its phase, since its finalizer keeps it.
   expect(gone).toEqual(move === undefined ? ["DELETED first", "DELETED later"] : ["DELETED later"]);

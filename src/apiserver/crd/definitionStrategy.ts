@@ -13,6 +13,7 @@ export const definitionStrategy: Strategy = {
     const { metadata } = object;
     const finalizers = metadata.finalizers ?? [];
     if (!finalizers.includes(cleanupFinalizer)) metadata.finalizers = [...finalizers, cleanupFinalizer];
+    delete metadata.deletionGracePeriodSeconds;
     const nowMs = timeToMs(metadata.deletionTimestamp) ?? 0;
     const phase = { done: false, message: "CustomResource deletion is in progress" };
     crd.status = terminatingCondition(crd.status ?? {}, phase, nowMs);

@@ -7,11 +7,13 @@ export interface KindStrategy<T>
     Strategy,
     | "name"
     | "generation"
+    | "orphansByDefault"
+    | "orphanWarning"
     | "createOnUpdate"
     | "requiresRevision"
     | "returnsDeleted"
     | "statusOnCreate"
-    | "statusTakesMetadata"
+    | "statusKeeps"
   > {
   setDefaults?(object: T): void;
   prepareForCreate?(object: T, context: WriteContext): void;

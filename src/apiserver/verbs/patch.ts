@@ -17,7 +17,7 @@ import { strategicMergePatch } from "../patch/strategicMergePatch.ts";
 import { type Sent, sentByUs } from "../resource.ts";
 import type { Call, Core, Target, Written } from "./core.ts";
 import { insertObject, resetFieldsOf, setManagedFields } from "./create.ts";
-import { type Change, checkIdentity, updateObject } from "./update.ts";
+import { type Change, checkIdentity, keepManagedFieldsReset, updateObject } from "./update.ts";
 
 /** The four ways to say a change. */
 export type PatchType = "json" | "merge" | "strategic" | "apply";
@@ -98,6 +98,7 @@ function decodePatched(target: Target, patched: Json, duplicates: readonly strin
     const why = (error.status.message ?? "").replace(/^.*? cannot be handled as an? [A-Za-z]+: /, "");
     throw invalidObject({ group: "", kind: "" }, "", [invalid("patch", JSON.stringify(patched), why)]);
   }
+  keepManagedFieldsReset(next, patched);
   resource.setDefaults(next);
   checkIdentity(target, next);
   return next;

@@ -32,6 +32,20 @@ export function admitPod(pod: Pod, context: WriteContext): void {
   }
 }
 
+/**
+ * What admission does to a pod that is replaced or applied again: what it gave to the pod at its creation is not missing from
+ * the manifest that the pod was made from.
+ */
+export function admitPodUpdate(next: Pod, old: Pod): void {
+  const { spec } = next;
+  if (spec === undefined) return;
+  if (spec.priority === undefined && old.spec?.priority !== undefined) spec.priority = old.spec.priority;
+  if (!spec.preemptionPolicy && old.spec?.preemptionPolicy !== undefined) {
+    spec.preemptionPolicy = old.spec.preemptionPolicy;
+  }
+  addFailingNodeTolerations(spec);
+}
+
 function refuse(pod: Pod, why: string): never {
   throw forbiddenError(podsResource, pod.metadata?.name ?? "", why);
 }
@@ -78,13 +92,8 @@ function defaultPriorityClass(context: WriteContext): PriorityClass | undefined 
 function addFailingNodeTolerations(spec: PodSpec): void {
   for (const key of ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"]) {
     if (spec.tolerations?.some((toleration) => coversNoExecute(toleration, key))) continue;
-    spec.tolerations ??= [];
-    spec.tolerations.push({
-      key,
-      operator: "Exists",
-      effect: "NoExecute",
-      tolerationSeconds: failingNodeTolerationSeconds,
-    });
+    const added = { key, operator: "Exists", effect: "NoExecute", tolerationSeconds: failingNodeTolerationSeconds };
+    spec.tolerations = [...(spec.tolerations ?? []), added];
   }
 }
 

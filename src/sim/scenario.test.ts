@@ -42,9 +42,7 @@ const part: Component = {
       resource: widgets,
       operations: ["CREATE"],
       review: ({ object }) =>
-        (object as unknown as { size: number }).size > 0
-          ? { allowed: true }
-          : { allowed: false, message: "a widget has a size" },
+        Number(object?.["size"]) > 0 ? { allowed: true } : { allowed: false, message: "a widget has a size" },
     },
   ],
   add: () => {},

@@ -106,7 +106,7 @@ export class WatchConnection {
     } else if (type === "BOOKMARK") {
       this.handler.event(bookmarkIn(object as KubeObject));
     } else if (type === "ERROR") {
-      const status = object as unknown as Status;
+      const status = object as Status;
       this.end(refusalOf({ ...status, code: typeof status.code === "number" ? status.code : 500 }));
     }
     // Other types are news to us, and none of our business.

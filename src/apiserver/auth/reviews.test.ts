@@ -220,7 +220,7 @@ describe("a request for a token", () => {
       kind: "TokenRequest",
       metadata,
       spec,
-    } as unknown as KubeObject;
+    } as KubeObject;
     warnings.length = 0;
     const random = { uint32: () => 7 };
     return answerTokenRequest(body, target, { tokens, lookup, nowMs, random, warn: (text) => warnings.push(text) });

@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { describeFieldError } from "../../model/objects/fieldError.ts";
 import { copyJson } from "../../model/objects/json.ts";
 import { type KubeObject, splitApiVersion } from "../../model/objects/object.ts";
+import { partly } from "../../model/testing/partly.ts";
 import { type Access, resourceAccess } from "../auth/access.ts";
 import { anonymous } from "../auth/authenticate.ts";
 import { RbacAuthorizer } from "../auth/rbac.ts";
@@ -30,8 +31,11 @@ function cluster(): RbacAuthorizer {
   for (const { resource, object } of objects)
     rbac.apply(resource, object.metadata.namespace ?? "", object.metadata.name, object);
   for (const role of ["admin", "edit", "view"]) {
-    const binding = { roleRef: { kind: "ClusterRole", name: role }, subjects: [{ kind: "User", name: role }] };
-    rbac.apply(`${group}/rolebindings`, "team", role, binding as unknown as KubeObject);
+    const binding = partly<KubeObject>({
+      roleRef: { kind: "ClusterRole", name: role },
+      subjects: [{ kind: "User", name: role }],
+    });
+    rbac.apply(`${group}/rolebindings`, "team", role, binding);
   }
   return rbac;
 }

@@ -9,7 +9,7 @@ export const definitionStrategy: Strategy = {
   ...crdStrategy,
   requiresRevision: true,
   beginDeletion(object) {
-    const crd = object as unknown as CustomResourceDefinition;
+    const crd = object as CustomResourceDefinition;
     const { metadata } = object;
     const finalizers = metadata.finalizers ?? [];
     if (!finalizers.includes(cleanupFinalizer)) metadata.finalizers = [...finalizers, cleanupFinalizer];

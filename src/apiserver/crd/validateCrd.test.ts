@@ -3,6 +3,7 @@ import type { CustomResourceDefinition } from "../../model/kubernetes.generated.
 import { describeFieldError } from "../../model/objects/fieldError.ts";
 import { copyJson } from "../../model/objects/json.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
+import { partly } from "../../model/testing/partly.ts";
 import type { WriteContext } from "../strategy.ts";
 import { crdStatus } from "./crdNames.ts";
 import { crdErrors, crdStrategy, setCrdDefaults } from "./validateCrd.ts";
@@ -10,7 +11,7 @@ import { crdErrors, crdStrategy, setCrdDefaults } from "./validateCrd.ts";
 const nowMs = Date.UTC(2026, 0, 1);
 
 function crd(change: (crd: CustomResourceDefinition) => void = () => {}): CustomResourceDefinition {
-  const base = {
+  const base = partly<CustomResourceDefinition>({
     apiVersion: "apiextensions.k8s.io/v1",
     kind: "CustomResourceDefinition",
     metadata: { name: "widgets.example.com" },
@@ -37,7 +38,7 @@ function crd(change: (crd: CustomResourceDefinition) => void = () => {}): Custom
         },
       ],
     },
-  } as unknown as CustomResourceDefinition;
+  });
   setCrdDefaults(base);
   change(base);
   return base;
@@ -50,7 +51,7 @@ function context(others: CustomResourceDefinition[] = []): WriteContext {
     subresource: "",
     dryRun: false,
     get: () => undefined,
-    list: () => others as unknown as KubeObject[],
+    list: () => others,
     warn: () => {},
     randomBelow: () => 0,
   };

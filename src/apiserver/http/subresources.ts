@@ -237,7 +237,7 @@ async function connect(
   );
   const version = await getObject(core, { ...target, subresource: "" });
   if (agent?.[what] === undefined) throw notImplemented(target, what);
-  const pod = version.object() as unknown as Pod;
+  const pod = version.object() as Pod;
   const { phase } = pod.status ?? {};
   if (!pod.spec?.nodeName) throw badRequest(`pod ${target.name} does not have a host assigned`);
   if (phase === "Succeeded" || phase === "Failed") {
@@ -253,7 +253,7 @@ async function log(world: SubresourceContext, exchange: Exchange, target: Target
   const { core, agent } = world;
   const { query, response } = exchange;
   const version = await getObject(core, { ...target, subresource: "" });
-  const pod = version.object() as unknown as Pod;
+  const pod = version.object() as Pod;
   const container = containerOf(pod, query.text("container") ?? "");
   if (!pod.spec?.nodeName) throw badRequest(`pod ${target.name} does not have a host assigned`);
   if (agent?.log === undefined) throw notImplemented(target, "log");

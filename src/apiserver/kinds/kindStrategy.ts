@@ -33,5 +33,5 @@ export interface KindStrategy<T>
  * another kind never reaches them; decoding has already made the object the type says it is.
  */
 export function strategyOfKind<T>(strategy: KindStrategy<T>): Strategy {
-  return strategy as unknown as Strategy;
+  return strategy as Strategy;
 }

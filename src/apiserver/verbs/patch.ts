@@ -75,7 +75,7 @@ export function applyPatchTo(
   current: KubeObject,
   patch: Json,
 ): Json {
-  const document = current as unknown as JsonObject;
+  const document = current as JsonObject;
   switch (type) {
     case "json":
       return jsonPatch(document, patch);

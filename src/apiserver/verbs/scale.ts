@@ -180,14 +180,14 @@ function pathsOf(resource: Resource): { spec: string; status: string } {
 
 /** Scale paths are plain: fields after dots, no lists. */
 function readPath(object: KubeObject, path: string): Json | undefined {
-  let value: Json | undefined = object as unknown as Json;
+  let value: Json | undefined = object as Json;
   for (const field of path.split(".").slice(1)) value = isObject(value) ? value[field] : undefined;
   return value;
 }
 
 function writePath(object: KubeObject, path: string, value: Json): void {
   const fields = path.split(".").slice(1);
-  let place = object as unknown as JsonObject;
+  let place = object as JsonObject;
   for (const field of fields.slice(0, -1)) {
     const next = place[field];
     if (isObject(next)) place = next;

@@ -50,6 +50,6 @@ function restrictPod(next: KubeObject, current: KubeObject, prepare: (next: Pod,
   return next;
 }
 
-function asPod(object: KubeObject): Pod {
-  return object as unknown as Pod;
+function asPod(object: Pod): Pod {
+  return object;
 }

@@ -11,7 +11,6 @@ import {
 } from "../../kubelet/node/faults.ts";
 import { isSimulated } from "../../kubelet/node/simNode.ts";
 import { addFaults, clearFaults, faultId, listFaults } from "../../kubelet/run/clusterFaults.ts";
-import type { Node } from "../../model/kubernetes.generated.ts";
 import type { JsonObject } from "../../model/objects/json.ts";
 import { builtin } from "../../model/resources.generated.ts";
 import { UsageError, UserError } from "../../model/userError.ts";
@@ -172,7 +171,7 @@ async function requireSimulated(kube: KubeApi, name: string, params: Fault["para
   if (!found.ok && found.reason === "NotFound") {
     throw new UserError("fault-node-missing", `there is no node ${name}`, "`kubectl get nodes` shows their names");
   }
-  const node = mustSucceed(found, `node ${name} could not be read`) as unknown as Node;
+  const node = mustSucceed(found, `node ${name} could not be read`);
   const gpus = Number(node.metadata.labels?.["nvidia.com/gpu.count"] ?? node.status?.capacity?.["nvidia.com/gpu"] ?? 0);
   if (isSimulated(node) && Number(params["device"] ?? 0) >= gpus && params["device"] !== undefined) {
     throw new UsageError(

@@ -30,7 +30,7 @@ export async function schedulingObjects(
   const kube = servedDevices(given);
   const list = async <T>(ref: Resource): Promise<readonly T[]> => {
     const outcome = await kube.list(ref);
-    return outcome.ok ? (outcome.value.items as unknown as T[]) : [];
+    return outcome.ok ? (outcome.value.items as T[]) : [];
   };
   const configMaps = await configMapsFor(objectsOf(snapshot, "pods"), kube);
   const objects: ClusterObjects = {

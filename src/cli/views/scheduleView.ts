@@ -134,7 +134,7 @@ async function refusedWorkloads(name: string, kube: KubeApi | undefined): Promis
   const events = await kube?.list(builtin.CoreEvent, { fieldSelector: "reason=FailedCreate" });
   if (events === undefined || !events.ok) return [];
   const byWorkload = new Map<string, CoreEvent[]>();
-  for (const event of events.value.items as unknown as CoreEvent[]) {
+  for (const event of events.value.items) {
     const { kind = "", namespace = "", name: who = "" } = event.involvedObject;
     if (who !== name && `${namespace}/${who}` !== name) continue;
     byWorkload.set(`${kind} ${namespace}/${who}`, [...(byWorkload.get(`${kind} ${namespace}/${who}`) ?? []), event]);

@@ -429,7 +429,7 @@ export class BindReconciler {
     const { request, key } = attempt;
     const { world } = this;
     const { selectedNode = "" } = request.spec ?? {};
-    const node = (world.nodes.get(keyOf("", selectedNode)) as unknown as Node | undefined) ?? attempt.node;
+    const node = world.nodes.get(keyOf("", selectedNode)) ?? attempt.node;
     const otherDevices = world.devices(selectedNode);
     return {
       request,

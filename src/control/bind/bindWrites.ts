@@ -168,8 +168,8 @@ async function takeClaim(
 ): Promise<Outcome<ResourceClaim>> {
   let claim = first;
   for (let tries = 0; tries < claimTriesMax; tries++) {
-    const step = nextClaimStep({ claim: claim as unknown as ResourceClaim, allocation, pod, node, group, nowMs });
-    if (step.kind === "done") return succeeded(claim as unknown as ResourceClaim);
+    const step = nextClaimStep({ claim: claim as ResourceClaim, allocation, pod, node, group, nowMs });
+    if (step.kind === "done") return succeeded(claim as ResourceClaim);
     if (step.kind === "failed") return refused("Invalid", step.why);
     const written = await writer.apply(step.intent, { cancel });
     if (written.ok && written.value.object !== undefined) {

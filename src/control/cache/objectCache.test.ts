@@ -86,7 +86,7 @@ describe("a cache", () => {
         sink = given;
         return { stop: () => {} };
       },
-    } as unknown as KubeApi;
+    } as KubeApi;
     const ports = { kube, clock: api.clock, random: seededRandom(1), log: new KeptLog(), metrics: new MetricsBook() };
     const cache = new ObjectCache({ ...ports, resource: configMaps });
     const map = (name: string, resourceVersion: string): KubeObject => ({

@@ -14,7 +14,7 @@ import type {
   PodCliqueSet,
   PodGang,
 } from "../../model/gang/types.ts";
-import { type Intent, keyOf, kindOf } from "../../model/intent.ts";
+import { type Intent, keyOf, kindOf, type NewObject } from "../../model/intent.ts";
 import type {
   HorizontalPodAutoscaler,
   Node,
@@ -335,8 +335,10 @@ export function presenceKey(cliqueUid: string, podName: string): string {
 }
 
 /** A pod that is not on its way out counts for the clique that controls it. */
-export function presenceOf(pod: KubeObject): readonly Effect<Presence>[] {
-  const owner = controllerRef(pod);
-  if (owner?.kind !== "PodClique" || pod.metadata.deletionTimestamp !== undefined) return [];
+export function presenceOf(pod: Pod | NewObject): readonly Effect<Presence>[] {
+  const { metadata } = pod;
+  const owner = metadata.ownerReferences?.find(({ controller }) => controller === true);
+  const isLeaving = "deletionTimestamp" in metadata && metadata.deletionTimestamp !== undefined;
+  if (owner?.kind !== "PodClique" || isLeaving) return [];
   return [{ key: presenceKey(owner.uid, pod.metadata.name), value: "live" }];
 }

@@ -36,7 +36,7 @@ export async function readCluster(kube: KubeApi, cancel?: Cancel): Promise<Read<
   const { revision } = podList.value;
   const rest = await Promise.all([nodes, claims, slices].map((kind) => listAt(kube, kind, revision, stop)));
   // Without the right to see claims nothing is known of them. Where no pod has one, there is nothing to know.
-  const isClaimed = (podList.value.items as unknown as readonly Pod[]).some(hasClaims);
+  const isClaimed = podList.value.items.some(hasClaims);
   for (const list of rest) {
     if (list.ok || (list.denied === true && !isClaimed)) continue;
     const cure =
@@ -45,10 +45,10 @@ export async function readCluster(kube: KubeApi, cancel?: Cancel): Promise<Read<
   }
   const [nodeList, claimList, sliceList] = rest.map((list) => (list.ok ? list.value : { items: [], revision }));
   const picture = inventorySnapshot({
-    nodes: (nodeList?.items ?? []) as unknown as Node[],
-    pods: podList.value.items as unknown as Pod[],
-    claims: (claimList?.items ?? []) as unknown as ResourceClaim[],
-    slices: (sliceList?.items ?? []) as unknown as ResourceSlice[],
+    nodes: (nodeList?.items ?? []) as Node[],
+    pods: podList.value.items,
+    claims: (claimList?.items ?? []) as ResourceClaim[],
+    slices: (sliceList?.items ?? []) as ResourceSlice[],
     revision,
   });
   return { ok: true, value: picture };

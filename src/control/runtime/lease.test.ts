@@ -7,7 +7,8 @@ import { FaultyKube } from "../../../testing/control/faultyKube.ts";
 import { KeptLog } from "../../../testing/control/keptLog.ts";
 import { SteppedClock } from "../../../testing/control/steppedClock.ts";
 import { inProcessKube } from "../../apiserver/kubeApi.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
+import type { ConfigMap } from "../../model/kubernetes.generated.ts";
+import type { KubeObject, Unstored } from "../../model/objects/object.ts";
 import { type Outcome, refused } from "../../model/outcome.ts";
 import { builtin } from "../../model/resources.generated.ts";
 import type { CallOptions, KubeApi } from "../../ports/kubeApi.ts";
@@ -350,7 +351,10 @@ describe("a fence", () => {
     const [a] = candidates;
     a?.start();
     await pass(1000);
-    await a?.fenced.create(configMaps, { ...configMapNamed("default/x"), data: { k: "v" } } as unknown as KubeObject);
+    await a?.fenced.create(configMaps, {
+      ...(configMapNamed("default/x") as Unstored<ConfigMap>),
+      data: { k: "v" },
+    });
     const data = {
       apiVersion: "v1",
       kind: "ConfigMap",

@@ -41,7 +41,7 @@ export class PodWaker {
       { resourceVersion: options.revision },
       {
         event: (event) => {
-          if (event.type !== "BOOKMARK") this.see(event.type, event.object as unknown as Pod);
+          if (event.type !== "BOOKMARK") this.see(event.type, event.object);
         },
         // Without a watch the interval is all there is, and it is enough.
         ended: () => {},

@@ -2,11 +2,11 @@ import { applyIntent, type Written } from "../../intents/applyIntent.ts";
 import { lookAgain } from "../../intents/lookAgain.ts";
 import { assert } from "../../model/assert.ts";
 import { type Intent, intentId, kindOf } from "../../model/intent.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { Resource } from "../../model/objects/resource.ts";
 import { type Outcome, type Refusal, refused } from "../../model/outcome.ts";
 import { firstRevision, isLater, type Revision } from "../../model/revision.ts";
 import type { Cancel } from "../../ports/cancel.ts";
-
 import type { Ended } from "../../snapshot/ledger.ts";
 import { Picture } from "../../snapshot/picture.ts";
 import type { ObjectCache } from "../cache/objectCache.ts";
@@ -55,10 +55,10 @@ export class InFlightWrites {
     }
   }
 
-  cache(kind: Resource): ObjectCache {
+  cache<T extends KubeObject>(kind: Resource<T>): ObjectCache<T> {
     const cache = this.caches.get(kindOf(kind));
     assert(cache !== undefined, () => `${kindOf(kind)} is not on this desk`);
-    return cache;
+    return cache as ObjectCache<T>;
   }
 
   /** Everything that happened to these kinds up to here is known. */

@@ -1,5 +1,6 @@
 import { pendingPodsReason } from "../../decide/workloads/pendingPods.ts";
-import type { Decision, Known } from "../../model/objects/draft.ts";
+import type { Decision } from "../../model/objects/draft.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { ObjectCache } from "../cache/objectCache.ts";
 import type { EventRecorder } from "../runtime/eventRecorder.ts";
 import { warning } from "./podOwner.ts";
@@ -16,7 +17,7 @@ export class LimitEvents {
     });
   }
 
-  tell(owner: Known, { limit }: Decision): void {
+  tell(owner: KubeObject, { limit }: Decision): void {
     const { uid } = owner.metadata;
     if (limit === undefined) this.limited.delete(uid);
     else if (!this.limited.has(uid)) {

@@ -36,7 +36,7 @@ const wholeNumber = /^[0-9]+$/;
 
 export function fractionHooks(rules: FractionRules = fractionRules): AdmissionHook[] {
   const concerns = ({ object }: AdmissionRequest): Pod | undefined => {
-    const pod = object as unknown as Pod | undefined;
+    const pod = object as Pod | undefined;
     return pod !== undefined && rules.schedulerNames.includes(pod.spec?.schedulerName ?? "") ? pod : undefined;
   };
   const isOurs = `object.spec.schedulerName in ${JSON.stringify(rules.schedulerNames)}`;

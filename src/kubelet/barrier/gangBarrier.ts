@@ -9,7 +9,7 @@
  */
 
 import type { CheckFinding, Evidence } from "../../decide/verify/check.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
+import type { KubeObject, Unstored } from "../../model/objects/object.ts";
 import type { Resource } from "../../model/objects/resource.ts";
 import type { Outcome } from "../../model/outcome.ts";
 import { builtin } from "../../model/resources.generated.ts";
@@ -159,7 +159,7 @@ class Proof {
     return `muster-barrier-${this.barrier.id}`;
   }
 
-  private async make(kind: Resource, object: KubeObject): Promise<Outcome<KubeObject>> {
+  private async make<T extends KubeObject>(kind: Resource<T>, object: Unstored<T>): Promise<Outcome<T>> {
     const outcome = await this.kube.create(kind, object);
     if (outcome.ok) {
       const { namespace = "", name, uid } = outcome.value.metadata;

@@ -45,7 +45,7 @@ export function templateWorld(
       if (hostNetwork || node === undefined || agent === undefined) return nodeIps(nodeName);
       const known = agent.pods.get(`${namespace}/${name}`)?.pod;
       if (known?.status?.podIPs !== undefined) return known.status.podIPs.map(({ ip }) => ip);
-      const asking = { metadata: { uid, name, namespace }, spec: {} } as unknown as Pod;
+      const asking = { metadata: { uid, name, namespace }, spec: {} } as Pod;
       return addressesFor(known ?? asking, node, agent.podsNow())?.podIPs ?? [];
     },
   };
@@ -123,7 +123,7 @@ export async function stagePod(
   });
   record.job = played.job;
   record.wakeAtMs = played.wakeAtMs;
-  if (played.written !== undefined) record.answered(played.written as unknown as Pod);
+  if (played.written !== undefined) record.answered(played.written);
   return !played.failed && played.written !== undefined;
 }
 
@@ -138,6 +138,6 @@ export async function stageNode(
   const played = await playStages(world, { object, job: agent.job, stages, templates, cancel });
   agent.job = played.job;
   agent.nodeWakeMs = earliest(played.wakeAtMs, agent.state?.nextMs);
-  if (played.written !== undefined) world.nodes.learn(played.written as unknown as Node);
+  if (played.written !== undefined) world.nodes.learn(played.written);
   agent.nodeIsDirty = !played.failed && played.written !== undefined;
 }

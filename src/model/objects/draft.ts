@@ -3,7 +3,7 @@ import { expectedOf, type Intent, type IntentTarget, keyOf, type NewObject } fro
 import { builtin } from "../resources.generated.ts";
 import type { Revision } from "../revision.ts";
 import { equalFields, type JsonObject } from "./json.ts";
-import type { KubeObject, MergePatch, ObjectMeta } from "./object.ts";
+import type { KubeObject, MergePatch } from "./object.ts";
 
 /** What a controller wants done now, in this order, and when it wants to be asked again though nothing has changed. */
 export interface Decision {
@@ -12,9 +12,6 @@ export interface Decision {
   /** Why less was decided than is asked for, in a sentence for an event. */
   readonly limit?: string;
 }
-
-/** An object of a known kind; its type may leave out the index signature. */
-export type Known = { apiVersion: string; kind: string; metadata: ObjectMeta };
 
 export interface RemoveOptions {
   readonly gracePeriodSeconds?: number;
@@ -68,7 +65,7 @@ export class Draft {
   }
 
   /** Writes the status if it says something new. */
-  status(object: Known & { status?: unknown }, status: object, why: string): void {
+  status(object: KubeObject & { status?: unknown }, status: object, why: string): void {
     const given = withoutUndefined(status);
     if (equalFields(given, object.status ?? {})) return;
     const target = targetOf(object.kind, object.metadata);
@@ -77,7 +74,7 @@ export class Draft {
     this.intents.push({ type: "status", target, expected: expectedOf(object), object: next, why });
   }
 
-  remove(object: Known, why: string, more: RemoveOptions = {}): void {
+  remove(object: KubeObject, why: string, more: RemoveOptions = {}): void {
     const target = targetOf(object.kind, object.metadata);
     this.#touch(target);
     this.intents.push({ type: "delete", target, expected: expectedOf(object), why, ...more });
@@ -92,7 +89,7 @@ export class Draft {
   }
 
   /** Whether an intent about the object has been taken. */
-  has(object: Known): boolean {
+  has(object: KubeObject): boolean {
     return this.#touched.has(placeOf(targetOf(object.kind, object.metadata)));
   }
 

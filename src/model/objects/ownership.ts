@@ -4,7 +4,7 @@
  */
 
 import type { PodTemplateSpec } from "../kubernetes.generated.ts";
-import type { Draft, Known } from "./draft.ts";
+import type { Draft } from "./draft.ts";
 import { type LabelRequirements, matchesLabels } from "./labelSelector.ts";
 import type { KubeObject, ObjectMeta, OwnerReference } from "./object.ts";
 
@@ -16,7 +16,7 @@ export function isOwnedBy(object: { metadata: ObjectMeta }, owner: { metadata: O
   return controllerOf(object.metadata)?.uid === owner.metadata.uid;
 }
 
-export function ownerReference({ apiVersion, kind, metadata }: Known): OwnerReference {
+export function ownerReference({ apiVersion, kind, metadata }: KubeObject): OwnerReference {
   return { apiVersion, kind, name: metadata.name, uid: metadata.uid, controller: true, blockOwnerDeletion: true };
 }
 
@@ -24,9 +24,9 @@ export function ownerReference({ apiVersion, kind, metadata }: Known): OwnerRefe
  * The candidates that are the owner's: those it controls and selects, and orphans that it selects, which it adopts. What
  * it controls and no longer selects it releases. An owner on its way out neither adopts nor releases.
  */
-export function claim<T extends Known>(
+export function claim<T extends KubeObject>(
   draft: Draft,
-  owner: Known,
+  owner: KubeObject,
   requirements: LabelRequirements,
   candidates: readonly T[],
   options: { readonly adopts?: (orphan: T) => boolean; readonly finalizer?: string } = {},
@@ -51,7 +51,7 @@ export function claim<T extends Known>(
   return ours;
 }
 
-function adopt<T extends Known>(draft: Draft, owner: Known, object: T, finalizer: string | undefined): T {
+function adopt<T extends KubeObject>(draft: Draft, owner: KubeObject, object: T, finalizer: string | undefined): T {
   const { metadata } = object;
   const ownerReferences = [...(metadata.ownerReferences ?? []), ownerReference(owner)];
   const finalizers = new Set(metadata.finalizers ?? []);
@@ -67,7 +67,7 @@ function adopt<T extends Known>(draft: Draft, owner: Known, object: T, finalizer
   return { ...object, metadata: { ...metadata, ...more } };
 }
 
-function release(draft: Draft, owner: Known, object: Known): void {
+function release(draft: Draft, owner: KubeObject, object: KubeObject): void {
   const { metadata } = object;
   const rest = (metadata.ownerReferences ?? []).filter(({ uid }) => uid !== owner.metadata.uid);
   const patch = { metadata: { ownerReferences: rest.length === 0 ? null : rest } };
@@ -75,7 +75,7 @@ function release(draft: Draft, owner: Known, object: Known): void {
 }
 
 /** A pod as the template says, controlled by the owner. */
-export function podFromTemplate(owner: Known, template: PodTemplateSpec | undefined, name: string) {
+export function podFromTemplate(owner: KubeObject, template: PodTemplateSpec | undefined, name: string) {
   const { labels, annotations, finalizers } = template?.metadata ?? {};
   const { namespace } = owner.metadata;
   return {

@@ -8,7 +8,6 @@ import type { Unstored } from "../../model/objects/object.ts";
 import { parsePool, profilesWith } from "../../model/profiles/profiles.ts";
 import { builtin } from "../../model/resources.generated.ts";
 import {
-  type BindRequest,
   bindRequestApiVersion,
   bindRequestRef,
   isFinallyFailed,
@@ -163,7 +162,7 @@ async function place(ports: ActorPorts, wish: Wish): Promise<void> {
       ? await ports.kube.create(podsRef, podOf(wish))
       : found;
   if (!created.ok) return;
-  const pod = created.value as unknown as Pod;
+  const pod = created.value;
   if (pod.spec?.nodeName !== undefined || pod.metadata.deletionTimestamp !== undefined) return;
   await clearOld(ports, pod);
   await ports.kube.create(bindRequestRef, requestFor(pod, wish));
@@ -174,7 +173,7 @@ async function clearOld({ kube }: ActorPorts, pod: Pod): Promise<void> {
   const ref = { ...bindRequestRef, namespace: "default", name: pod.metadata.name };
   const found = await kube.get(ref);
   if (!found.ok) return;
-  const request = found.value as unknown as BindRequest;
+  const request = found.value;
   if (podUidOf(request) === pod.metadata.uid && !isFinallyFailed(request)) return;
   const { uid, resourceVersion } = request.metadata;
   await kube.delete(ref, { preconditions: { uid, resourceVersion } });

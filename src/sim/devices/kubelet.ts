@@ -168,7 +168,7 @@ class Agent {
   private async sayRunning(pod: Pod): Promise<ReconcileResult> {
     if (pod.status?.phase === "Running") return undefined;
     const { namespace = "", name, uid } = pod.metadata;
-    const body = { metadata: { uid }, status: { phase: "Running" } } as unknown as JsonObject;
+    const body = { metadata: { uid }, status: { phase: "Running" } } as JsonObject;
     const ref = { ...podsRef, namespace, name, subresource: "status" };
     const outcome = await this.ports.kube.patch(ref, { type: "merge", body });
     return outcome.ok || outcome.reason === "NotFound" ? undefined : { requeueAfterMs: 200 };
@@ -238,7 +238,7 @@ class Agent {
     // The watch may not have shown our own last word about it yet.
     const fresh = await this.ports.kube.get({ ...claimsRef, namespace, name });
     if (!fresh.ok && fresh.reason !== "NotFound") return { requeueAfterMs: 100 };
-    const claim = fresh.ok ? (fresh.value as unknown as ResourceClaim) : undefined;
+    const claim = fresh.ok ? fresh.value : undefined;
     let waitMs: number | undefined;
     for (const uid of new Set([cached?.metadata.uid, claim?.metadata.uid, ...this.orphans()])) {
       if (uid === undefined) continue;

@@ -1,3 +1,4 @@
+import type { Node } from "../../model/kubernetes.generated.ts";
 import type { Unstored } from "../../model/objects/object.ts";
 import { builtin } from "../../model/resources.generated.ts";
 import { controllersProcess } from "../controllersProcess.ts";
@@ -18,8 +19,8 @@ const labelsAreTrue: Invariant = {
   begin: ({ store }) => ({
     atRest: () => {
       for (const version of store.collection("/nodes").all()) {
-        const { metadata, status } = version.object() as unknown as GpuNode;
-        const [gpus, label] = [status.capacity?.["nvidia.com/gpu"], metadata.labels?.["muster.dev/gpus"]];
+        const { metadata, status } = version.object() as Node;
+        const [gpus, label] = [status?.capacity?.["nvidia.com/gpu"], metadata.labels?.["muster.dev/gpus"]];
         if (label !== gpus) return `${version.name} has ${gpus} GPUs and is labelled ${label}`;
       }
       return undefined;
@@ -72,11 +73,6 @@ export const gpuLabels: Scenario = {
   quietMs: 10_000,
   ignoredForQuiescence: ["coordination.k8s.io/leases"],
 };
-
-interface GpuNode {
-  readonly metadata: { readonly labels?: Record<string, string> };
-  readonly status: { readonly capacity?: Record<string, string> };
-}
 
 function plain(kind: string, name: string): Unstored {
   return { apiVersion: "v1", kind, metadata: { name } };

@@ -5,8 +5,8 @@
 import type { Controllers } from "../../control/runtime/controllers.ts";
 import { addNodeLives, type NodeLivesTimes } from "../../control/workloads/nodeLives.ts";
 import { WorkloadCaches } from "../../control/workloads/workloadCaches.ts";
-import type { Node, Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject, Unstored } from "../../model/objects/object.ts";
+import type { Node } from "../../model/kubernetes.generated.ts";
+import type { Unstored } from "../../model/objects/object.ts";
 import { builtin } from "../../model/resources.generated.ts";
 import { formatTime } from "../../model/values/time.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
@@ -46,7 +46,7 @@ export const addCluster =
     tinyKubelet(controllers, undefined, machines.isSilent);
     const room = new WorkloadCaches(controllers);
     const podsByNode = room.pods.cache.index((object) => {
-      const { nodeName = "" } = (object as unknown as Pod).spec ?? {};
+      const { nodeName = "" } = object.spec ?? {};
       return nodeName === "" ? [] : [nodeName];
     });
     addNodeLives(controllers, room, podsByNode, times);
@@ -83,6 +83,6 @@ export async function register(kube: KubeApi, name: string, nowMs: number): Prom
   await kube.update({ ...nodes, namespace: "", name, subresource: "status" }, { ...there.value, status });
 }
 
-export function readyOf(object: KubeObject | undefined): string | undefined {
-  return (object as unknown as Node | undefined)?.status?.conditions?.find(({ type }) => type === "Ready")?.status;
+export function readyOf(object: Node | undefined): string | undefined {
+  return object?.status?.conditions?.find(({ type }) => type === "Ready")?.status;
 }

@@ -1,6 +1,5 @@
 import { places } from "../../model/gang/keys.ts";
 import type { PodCliqueSet } from "../../model/gang/types.ts";
-import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject, Unstored } from "../../model/objects/object.ts";
 import type { Resource } from "../../model/objects/resource.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
@@ -120,7 +119,7 @@ async function changeImage({ kube }: ActorPorts, dice: Dice, cliques: readonly s
   const found = await kube.get(refTo(places.PodCliqueSet, oneOf(dice, setNames)));
   if (!found.ok) return;
   const image = `registry/app:${dice.between(1, 4)}`;
-  const set = found.value as unknown as PodCliqueSet;
+  const set = found.value as PodCliqueSet;
   const template = {
     ...set.spec.template,
     cliques: set.spec.template.cliques.map((clique) =>
@@ -153,7 +152,7 @@ async function loseNode(ports: ActorPorts, dice: Dice): Promise<void> {
   if (!found.ok) return;
   for (const pod of found.value.items) {
     const { uid } = pod.metadata;
-    if ((pod as unknown as Pod).spec?.nodeName !== name) continue;
+    if (pod.spec?.nodeName !== name) continue;
     await ports.kube.delete(refTo(places.Pod, pod.metadata.name), { preconditions: { uid }, gracePeriodSeconds: 0 });
   }
 }

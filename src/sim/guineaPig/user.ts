@@ -49,7 +49,7 @@ const actions: readonly Act[] = [
     const { name, uid, labels = {}, ownerReferences = [] } = pod.metadata;
     await ports.kube.delete(refTo(podKind, name), { preconditions: { uid } });
     const metadata = { name, namespace: "default", labels, ownerReferences, annotations: { [claimAnnotation]: "me" } };
-    await ports.kube.create(podKind, { ...barePod(name, ""), metadata } as unknown as KubeObject);
+    await ports.kube.create(podKind, { ...barePod(name, ""), metadata });
   },
   // A node reports that the pod has failed.
   async (ports, dice) => {

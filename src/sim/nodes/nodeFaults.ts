@@ -1,7 +1,8 @@
 import { readFault } from "../../kubelet/node/faults.ts";
 import { addFaults, faultId } from "../../kubelet/run/clusterFaults.ts";
+import type { NewObject } from "../../model/intent.ts";
+import type { Node } from "../../model/kubernetes.generated.ts";
 import type { JsonObject } from "../../model/objects/json.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
 import { builtin } from "../../model/resources.generated.ts";
 import { registerFault } from "../faults.ts";
 import type { World } from "../world.ts";
@@ -19,7 +20,7 @@ export interface FaultyNodes {
   readonly names: readonly string[];
   readonly gpus: number;
   /** The object of a node that comes back. */
-  nodeObject(name: string, nowMs: number): KubeObject;
+  nodeObject(name: string, nowMs: number): NewObject<Node>;
 }
 
 /** A node may be struck this often by each kind. */

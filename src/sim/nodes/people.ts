@@ -79,7 +79,7 @@ async function placeWithClaim(ports: ActorPorts, dice: Dice, { nodes, gpus }: Wh
   const name = `c${dice.below(6)}`;
   const listed = await ports.kube.list(claimsKind);
   if (!listed.ok) return;
-  const claims = listed.value.items as unknown as ResourceClaim[];
+  const claims = listed.value.items;
   if (claims.some(({ metadata }) => metadata.name === name)) return;
   const isTaken = (device: string): boolean =>
     claims.some(({ status }) =>
@@ -106,7 +106,7 @@ async function giveUpClaims(ports: ActorPorts): Promise<void> {
   if (!claims.ok || !pods.ok) return;
   for (const claim of claims.value.items) {
     const { name } = claim.metadata;
-    const pod = pods.value.items.find(({ metadata }) => metadata.name === name) as unknown as Pod | undefined;
+    const pod = pods.value.items.find(({ metadata }) => metadata.name === name);
     if (pod !== undefined && pod.status?.phase !== "Succeeded" && pod.status?.phase !== "Failed") continue;
     const ref = { ...claimsKind, namespace: "default", name };
     const cleared = await ports.kube.update({ ...ref, subresource: "status" }, { ...claim, status: {} });
@@ -127,7 +127,7 @@ async function remove({ kube }: ActorPorts, { metadata }: Pod, gracePeriodSecond
 async function anyPod({ kube }: ActorPorts, dice: Dice, isWanted: (pod: Pod) => boolean): Promise<Pod | undefined> {
   const listed = await kube.list(podsKind);
   if (!listed.ok) return undefined;
-  const pods = (listed.value.items as unknown as Pod[]).filter(isWanted);
+  const pods = listed.value.items.filter(isWanted);
   return pods.length === 0 ? undefined : pods[dice.below(pods.length)];
 }
 

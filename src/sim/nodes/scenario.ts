@@ -2,7 +2,8 @@ import type { Component } from "../../control/component.ts";
 import { nodeObject, simNode } from "../../kubelet/node/simNode.ts";
 import type { Delays } from "../../kubelet/pods/podPlan.ts";
 import { nodesComponent } from "../../kubelet/run/nodesComponent.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
+import type { NewObject } from "../../model/intent.ts";
+import type { Node } from "../../model/kubernetes.generated.ts";
 import type { Profile } from "../../model/profiles/profile.ts";
 import { profilesWith } from "../../model/profiles/profiles.ts";
 import { builtin } from "../../model/resources.generated.ts";
@@ -56,10 +57,10 @@ const kubelet = (holder: string): Component =>
     stages: false,
   }).component;
 
-function nodeNamed(name: string, nowMs: number): KubeObject {
+function nodeNamed(name: string, nowMs: number): NewObject<Node> {
   const index = nodeNames.indexOf(name);
   const sim = simNode({ clusterSeed, pool: "n", profile: tiny, index });
-  return nodeObject(sim, { ordinal: index, nowMs }) as unknown as KubeObject;
+  return nodeObject(sim, { ordinal: index, nowMs });
 }
 
 /**

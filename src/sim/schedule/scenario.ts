@@ -4,7 +4,7 @@ import { addScheduler, schedulerComponent } from "../../control/schedule/schedul
 import { reservationDefaults } from "../../decide/bind/reservation.ts";
 import { defaultSettings } from "../../decide/schedule/settings.ts";
 import type { Pod, PodSpec } from "../../model/kubernetes.generated.ts";
-import type { DeepReadonly, KubeObject, Unstored } from "../../model/objects/object.ts";
+import type { DeepReadonly, Unstored } from "../../model/objects/object.ts";
 import { builtin } from "../../model/resources.generated.ts";
 import { annotationKeys, defaultSchedulerName, kaiSchedulerName, labelKeys } from "../../model/scheduling/keys.ts";
 import { podGroupApiVersion, podGroupRef } from "../../model/scheduling/podGroup.ts";
@@ -150,7 +150,7 @@ async function submit(ports: ActorPorts, what: number, turn: number): Promise<vo
     await ports.kube.create(podGroupRef, {
       ...group,
       metadata: { name, namespace: "default" },
-    } as unknown as KubeObject);
+    });
     for (const member of [0, 1, 2])
       await ports.kube.create(podsRef, pod(`${name}-${member}`, { gpus: 2, group: name }));
   }
@@ -208,7 +208,7 @@ async function replace({ kube }: ActorPorts, turn: number): Promise<void> {
     const group = name.includes("-") ? annotations[annotationKeys.podGroup] : undefined;
     const fraction = annotations[annotationKeys.gpuFraction];
     const queue = labels[labelKeys.queue];
-    const plainPod = found.value as unknown as { spec: { schedulerName: string } };
+    const plainPod = found.value as { spec: { schedulerName: string } };
     await kube.create(
       podsRef,
       pod(name, {

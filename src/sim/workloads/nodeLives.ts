@@ -68,7 +68,7 @@ const evictsFromLostNodes: Invariant = {
         const { current } = event;
         for (const name of nodeNames) if (isLost(store, name)) lostUs.set(name, nowUs());
         if (current.resource !== "/pods" || call.verb !== "delete" || !held(call.actor)) return undefined;
-        const pod = (type === "DELETED" ? event.previous?.object() : current.object()) as unknown as Pod | undefined;
+        const pod = (type === "DELETED" ? event.previous?.object() : current.object()) as Pod | undefined;
         const reason = pod === undefined ? undefined : podCondition(pod, "DisruptionTarget")?.reason;
         const node = pod?.spec?.nodeName ?? "";
         if (reason === undefined || node === "") return undefined;
@@ -86,12 +86,12 @@ const livingNodesAreOpen: Invariant = {
   begin: ({ store }) => ({
     atRest: () => {
       for (const version of store.collection("/nodes").all()) {
-        const node = version.object() as unknown as Node;
+        const node = version.object() as Node;
         if (readyOf(version.object()) !== "True") return `${version.key} is not ready`;
         if ((node.spec?.taints ?? []).length > 0) return `${version.key} is tainted`;
       }
       for (const version of store.collection("/pods").all()) {
-        const { nodeName = "" } = (version.object() as unknown as Pod).spec ?? {};
+        const { nodeName = "" } = (version.object() as Pod).spec ?? {};
         if (nodeName !== "" && store.get("/nodes", "", nodeName) === undefined) return `${version.key} is on no node`;
       }
       return undefined;
@@ -116,7 +116,7 @@ const schedulesMoveOn: Invariant = {
         }
         if (type !== "MODIFIED" || current.resource !== "batch/cronjobs") return undefined;
         const lastOf = (object: KubeObject | undefined) =>
-          (object as unknown as CronJob | undefined)?.status?.lastScheduleTime ?? "";
+          (object as CronJob | undefined)?.status?.lastScheduleTime ?? "";
         const [before, after] = [lastOf(previous?.object()), lastOf(current.object())];
         return after >= before ? undefined : `${current.key} went from ${before} back to ${after}`;
       },
@@ -125,12 +125,12 @@ const schedulesMoveOn: Invariant = {
 };
 
 function isLost(store: ObjectStore, name: string): boolean {
-  const node = store.get("/nodes", "", name)?.object() as unknown as Node | undefined;
+  const node = store.get("/nodes", "", name)?.object() as Node | undefined;
   return node === undefined || node.spec?.taints?.some(({ effect }) => effect === "NoExecute") === true;
 }
 
 function readyOf(object: KubeObject | undefined): string | undefined {
-  const conditions = (object as unknown as Node | undefined)?.status?.conditions;
+  const conditions = (object as Node | undefined)?.status?.conditions;
   return conditions?.find(({ type }) => type === "Ready")?.status;
 }
 

@@ -52,7 +52,7 @@ export function tinyKubelet(
       if (!isReady(nodeCache.get(nodeNameOf(object)))) return undefined;
       // The cluster has not noticed yet, and may never.
       if (isSilent(nodeNameOf(object))) return { requeueAfterMs: silenceMs };
-      const pod = object as unknown as Pod;
+      const pod = object;
       const { namespace = "", name, uid, resourceVersion } = pod.metadata;
       const ref = { ...pods, namespace, name };
       const step = nextStep(pod, lifeOf(pod), clock.nowMs());
@@ -138,16 +138,16 @@ function withReady({ status }: Pod, value: string, now: string): PodCondition[] 
   return [...kept, { type: "ContainersReady", ...said }, { type: "Ready", ...said }];
 }
 
-function nodeNameOf(object: KubeObject): string {
-  return (object as unknown as Pod).spec?.nodeName ?? "";
+function nodeNameOf(object: Pod): string {
+  return object.spec?.nodeName ?? "";
 }
 
 function isBound(object: KubeObject): boolean {
   return nodeNameOf(object) !== "";
 }
 
-function isReady(node: KubeObject | undefined): boolean {
-  const conditions = (node as unknown as Node | undefined)?.status?.conditions;
+function isReady(node: Node | undefined): boolean {
+  const conditions = node?.status?.conditions;
   return conditions?.some(({ type, status }) => type === "Ready" && status === "True") === true;
 }
 

@@ -3,14 +3,7 @@
  * failing nodes, and what its runtime class brings. A refusal is a 403, as it is upstream.
  */
 
-import type {
-  Node,
-  Pod,
-  PodSpec,
-  PriorityClass,
-  RuntimeClass,
-  Toleration,
-} from "../../../model/kubernetes.generated.ts";
+import type { Pod, PodSpec, PriorityClass, RuntimeClass, Toleration } from "../../../model/kubernetes.generated.ts";
 import { equalJson } from "../../../model/objects/json.ts";
 import { forbiddenError } from "../../../model/objects/status.ts";
 import type { WriteContext } from "../../strategy.ts";
@@ -26,7 +19,7 @@ export function admitPod(pod: Pod, context: WriteContext): void {
   applyPriority(pod, spec, context);
   addFailingNodeTolerations(spec);
   if (spec.nodeName) {
-    const node = context.get("/nodes", "", spec.nodeName) as unknown as Node | undefined;
+    const node = context.get("/nodes", "", spec.nodeName);
     const labels = topologyLabelsOf(node);
     if (Object.keys(labels).length > 0) pod.metadata.labels = { ...pod.metadata.labels, ...labels };
   }
@@ -55,7 +48,7 @@ function applyPriority(pod: Pod, spec: PodSpec, context: WriteContext): void {
   if (spec.priorityClassName) {
     const found = context.get("scheduling.k8s.io/priorityclasses", "", spec.priorityClassName);
     if (found === undefined) refuse(pod, `no PriorityClass with name ${spec.priorityClassName} was found`);
-    priorityClass = found as unknown as PriorityClass;
+    priorityClass = found;
   } else {
     priorityClass = defaultPriorityClass(context);
     if (priorityClass?.metadata?.name !== undefined) spec.priorityClassName = priorityClass.metadata.name;
@@ -82,7 +75,7 @@ function applyPriority(pod: Pod, spec: PodSpec, context: WriteContext): void {
 function defaultPriorityClass(context: WriteContext): PriorityClass | undefined {
   let lowest: PriorityClass | undefined;
   for (const object of context.list("scheduling.k8s.io/priorityclasses", "")) {
-    const candidate = object as unknown as PriorityClass;
+    const candidate = object as PriorityClass;
     if (candidate.globalDefault !== true) continue;
     if (lowest === undefined || (candidate.value ?? 0) < (lowest.value ?? 0)) lowest = candidate;
   }
@@ -110,7 +103,7 @@ function applyRuntimeClass(pod: Pod, spec: PodSpec, context: WriteContext): void
   }
   const found = context.get("node.k8s.io/runtimeclasses", "", spec.runtimeClassName);
   if (found === undefined) refuse(pod, `pod rejected: RuntimeClass ${JSON.stringify(spec.runtimeClassName)} not found`);
-  const runtimeClass = found as unknown as RuntimeClass;
+  const runtimeClass = found as RuntimeClass;
   const fixed = runtimeClass.overhead?.podFixed;
   if (fixed === undefined) {
     if (hasOverhead(spec)) {

@@ -69,8 +69,8 @@ const storedStrategy = strategyOfKind<HorizontalPodAutoscaler>({
 });
 
 export const autoscalerConversion: Conversion = {
-  toStorage: (object) => autoscalerFromV1(object as unknown as V1HorizontalPodAutoscaler),
-  fromStorage: (object) => autoscalerToV1(object as unknown as HorizontalPodAutoscaler),
+  toStorage: (object) => autoscalerFromV1(object as V1HorizontalPodAutoscaler),
+  fromStorage: (object) => autoscalerToV1(object as HorizontalPodAutoscaler),
 };
 
 export const horizontalPodAutoscalerStrategy = inStoredShape(storedStrategy, {

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
+import { RequestBook } from "../../adapters/kubeHttp/requestBook.ts";
 import { kubeHttp } from "../../adapters/kubernetes/kubeHttp.ts";
 import { pinoLog } from "../../adapters/pinoLog.ts";
 import { prometheus } from "../../adapters/prometheus.ts";
@@ -66,13 +67,14 @@ export async function runControllers(flags: RunFlags): Promise<void> {
   });
   const connection = await findCluster(flags);
   const fieldManager = "muster";
-  const http = kubeHttp(connection, { clock, log }, { fieldManager });
+  const requests = new RequestBook({ clock, log, metrics });
+  const http = kubeHttp(connection, { clock, log, requests }, { fieldManager });
   const kube = servedDevices(http);
   const hasBinder = named.some(({ name }) => name === "binder");
   const settled = hasBinder ? await withKaiConfig(options, kube).catch(closing(http)) : options;
   const chosen = chosenComponents(flags, settled);
   // Renewals have connections of their own: they must not wait behind the writes that they allow.
-  const leaseKube = kubeHttp(connection, { clock, log }, { fieldManager, requestMs: 5_000 });
+  const leaseKube = kubeHttp(connection, { clock, log, requests }, { fieldManager, requestMs: 5_000 });
   const identity = flags.identity ?? `${hostname()}_${randomUUID().slice(0, 8)}`;
   const lease =
     flags.leaderElect === true
@@ -82,11 +84,19 @@ export async function runControllers(flags: RunFlags): Promise<void> {
     { kube, clock, random, log, metrics },
     { fieldManager, transforms: { "/pods": leanObject }, ...(lease === undefined ? {} : { lease }) },
   );
+  controllers.readiness.add("apiserver", () => requests.outage);
+  controllers.readiness.add("rights", () => requests.missingRights);
   const status = await startStatusServer(
     {
       health: controllers.health,
       readiness: controllers.readiness,
-      metrics,
+      metrics: {
+        contentType: metrics.contentType,
+        text: () => {
+          controllers.measure();
+          return metrics.text();
+        },
+      },
       devices: () => knownDeviceWorld(controllers)?.describe(),
     },
     listen,

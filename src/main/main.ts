@@ -184,6 +184,10 @@ withControlPlane(withCluster(program.command("run")))
     "which ones, with commas between (default: all but those that a real cluster has itself)",
   )
   .option("--install", "define the kinds and create the objects that they need, where the cluster lacks them")
+  .option(
+    "--installed",
+    "the chart or `muster install` made definitions, rights and webhook configurations: only use them",
+  )
   .option("--default-scheduler", "also place pods of default-scheduler: only where no kube-scheduler runs")
   .option("--leader-elect", "act only while holding a Lease, so that many may run")
   .option("--lease-namespace <name>", "where the Lease is", "kube-system")
@@ -200,6 +204,7 @@ withControlPlane(withCluster(program.command("run")))
   )
   .option("--webhook-host <name>", "the same for a process outside the cluster: the name or address it is reached by")
   .option("--webhook-address <host:port>", "where webhooks are served", "0.0.0.0:9443")
+  .option("--webhook-cert-dir <folder>", "tls.crt, tls.key and ca.crt that another program keeps, such as cert-manager")
   .addOption(logLevelOption("info"))
   .action(async (options) => (await import("../cli/cluster/run.ts")).runControllers(options));
 

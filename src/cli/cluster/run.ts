@@ -37,6 +37,8 @@ import { untilSignal } from "./untilSignal.ts";
 export interface RunFlags extends ClusterFlags, WebhookFlags, ControlPlaneFlags {
   readonly controllers?: string;
   readonly install?: boolean;
+  /** The chart or `muster install` made definitions, rights and webhook configurations. */
+  readonly installed?: boolean;
   readonly defaultScheduler?: boolean;
   readonly leaderElect?: boolean;
   readonly leaseNamespace: string;
@@ -103,7 +105,11 @@ export async function runControllers(flags: RunFlags): Promise<void> {
   );
   const namespace = flags.leaseNamespace;
   const webhooks =
-    reached && new Webhooks({ kube, clock, random, log }, controllers, { components: chosen, reached, namespace });
+    reached &&
+    new Webhooks({ kube, clock, random, log }, controllers, {
+      ...{ components: chosen, reached, namespace, folder: flags.webhookCertDir },
+      isInstalled: flags.installed === true,
+    });
   const closeAll = async (): Promise<void> => {
     await webhooks?.stop();
     await controllers.stop();
@@ -122,7 +128,8 @@ export async function runControllers(flags: RunFlags): Promise<void> {
       else if (chosen.some(({ hooks = [] }) => hooks.length > 0)) {
         log.warn({}, "defaults and checks of writes are not served: pass --webhook-service or --webhook-host");
       }
-      if (flags.install === true) await makeStartObjects({ kube, clock, log }, chosen, ended);
+      if (flags.install === true || flags.installed === true)
+        await makeStartObjects({ kube, clock, log }, chosen, ended);
     };
     const started = await Promise.race([controllers.start(prepare), signal]);
     if (started === true) {

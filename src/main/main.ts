@@ -139,6 +139,25 @@ withAddress(withRun(inventory.command("serve")), "8090")
   .option("--token-file <file>", "holds the token (default: MUSTER_API_TOKEN, else one is made in the data folder)")
   .action(async (options) => (await import("../cli/inventory/inventoryServe.ts")).serveInventory(options));
 
+withCluster(program.command("install"))
+  .description(
+    "the controllers in a cluster, all of it or nothing: definitions, roles, webhooks, processes; see docs/own-cluster.md",
+  )
+  .option("--print", "print the objects as YAML for kubectl apply, and ask no cluster")
+  .option("--namespace <name>", "where the processes run", "muster-system")
+  .option("--image <name:version>", "the image that runs; build it with deploy/Dockerfile")
+  .option("--values <file>", "settings as YAML, the same as the chart's (deploy/chart/values.yaml)")
+  .action(async (options) => (await import("../cli/cluster/install.ts")).runInstall(options));
+
+withCluster(program.command("uninstall"))
+  .description(
+    "remove the controllers from a cluster: webhooks first, then processes, finalizers, roles; workloads run on",
+  )
+  .option("--namespace <name>", "where the processes run", "muster-system")
+  .option("--crds", "remove the definitions as well, and with them every queue, group and gang")
+  .option("--dry-run", "only say what would be removed")
+  .action(async (options) => (await import("../cli/cluster/uninstall.ts")).runUninstall(options));
+
 const nodes = withSnapshot(program.command("nodes"))
   .description("GPUs by type of node: total, free, whole nodes, most in one pod")
   .action(async (options) => (await import("../cli/views/scheduleView.ts")).showNodes(options));

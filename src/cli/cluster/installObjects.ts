@@ -233,6 +233,16 @@ function network(): InstallObject[] {
 }
 
 function certificates(): InstallObject[] {
+  const lease = object("coordination.k8s.io/v1", "Lease", inOwn("muster"), {});
+  return [
+    // Filled by the processes; here so that they go with the installation.
+    { file: "lease", tree: lease },
+    { file: "keys", condition: ownKeys, tree: object("v1", "Secret", inOwn(keysSecret), { type: "Opaque" }) },
+    ...managedCertificates(),
+  ];
+}
+
+function managedCertificates(): InstallObject[] {
   const apiVersion = "cert-manager.io/v1";
   const host = `${webhookService}.«release.namespace»`;
   return [

@@ -113,8 +113,15 @@ const scheduler: readonly Right[] = [
   {
     why: "devices that claims can have",
     apiGroups: ["resource.k8s.io"],
-    resources: ["resourceclaims", "resourceclaimtemplates", "resourceslices", "deviceclasses", "devicetaintrules"],
+    resources: ["resourceclaims", "resourceclaimtemplates", "resourceslices", "deviceclasses"],
     verbs: read,
+  },
+  {
+    why: "taints of devices",
+    apiGroups: ["resource.k8s.io"],
+    resources: ["devicetaintrules"],
+    verbs: read,
+    seldom: { list: "an API server that serves them", watch: "an API server that serves them" },
   },
   {
     why: "gives devices back when a pod fits nowhere with them; from 1.36 on the second right is asked for too",
@@ -359,9 +366,15 @@ export const reservationPodRights: readonly Right[] = [
 ];
 
 /** In the namespace of the controllers. */
-export const ownNamespaceRights = {
+export const ownNamespaceRights: Readonly<Record<"lease" | "keys", readonly Right[]>> = {
   lease: [
-    { why: "which process leads", apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["create"] },
+    {
+      why: "which process leads",
+      apiGroups: ["coordination.k8s.io"],
+      resources: ["leases"],
+      verbs: ["create"],
+      seldom: { create: "the Lease of the installation was deleted" },
+    },
     {
       why: "which process leads",
       apiGroups: ["coordination.k8s.io"],
@@ -371,7 +384,13 @@ export const ownNamespaceRights = {
     },
   ],
   keys: [
-    { why: "keys of the webhooks", apiGroups: [""], resources: ["secrets"], verbs: ["create"] },
+    {
+      why: "keys of the webhooks",
+      apiGroups: [""],
+      resources: ["secrets"],
+      verbs: ["create"],
+      seldom: { create: "the Secret of the installation was deleted" },
+    },
     {
       why: "keys of the webhooks",
       apiGroups: [""],
@@ -381,7 +400,7 @@ export const ownNamespaceRights = {
       seldom: { update: "keys that run out within thirty days" },
     },
   ],
-} as const satisfies Record<string, readonly Right[]>;
+};
 
 /** What every process looks at when it starts. */
 export function startRights(definitions: readonly string[]): readonly Right[] {

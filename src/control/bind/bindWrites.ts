@@ -1,14 +1,6 @@
 /** The parts of a bind that are more than one write: ConfigMaps, claims, volumes, and taking back what was written. */
 import { attemptAnnotation, attemptOf } from "../../decide/bind/attemptMark.ts";
-import {
-  claimNameOf,
-  claimsRef,
-  type ExtendedAllocation,
-  extendedClaim,
-  groupOfClaim,
-  isExtendedClaimOf,
-  nextClaimStep,
-} from "../../decide/bind/claimStatus.ts";
+import { claimNameOf, claimsRef, type ExtendedAllocation, extendedClaim, groupOfClaim, isExtendedClaimOf, nextClaimStep } from "../../decide/bind/claimStatus.ts";
 import { podsRef } from "../../decide/bind/reservation.ts";
 import { configMapNames, configMapsRef, mergedConfigMap } from "../../decide/bind/sharedGpuConfig.ts";
 import { deallocate } from "../../decide/devices/claims/bindClaim.ts";
@@ -19,14 +11,7 @@ import type { Written } from "../../intents/applyIntent.ts";
 import { lookAgain } from "../../intents/lookAgain.ts";
 import { assert } from "../../model/assert.ts";
 import { expectedOf, type NewObject } from "../../model/intent.ts";
-import type {
-  AllocationResult,
-  ConfigMap,
-  Node,
-  Pod,
-  ResourceClaim,
-  StorageClass,
-} from "../../model/kubernetes.generated.ts";
+import type { AllocationResult, ConfigMap, Node, Pod, ResourceClaim, StorageClass } from "../../model/kubernetes.generated.ts";
 import type { JsonObject } from "../../model/objects/json.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { type Outcome, refused, succeeded } from "../../model/outcome.ts";
@@ -163,24 +148,24 @@ function laterVerdict(a: BindingVerdict, b: BindingVerdict): BindingVerdict {
 async function takeClaim(
   { kube, writer, cancel }: BindCall,
   { pod, node, group, nowMs, onClaim }: ClaimsAbout & { readonly group?: GroupName | undefined },
-  first: KubeObject,
+  first: ResourceClaim,
   allocation: AllocationResult | null | undefined,
 ): Promise<Outcome<ResourceClaim>> {
   let claim = first;
   for (let tries = 0; tries < claimTriesMax; tries++) {
-    const step = nextClaimStep({ claim: claim as ResourceClaim, allocation, pod, node, group, nowMs });
-    if (step.kind === "done") return succeeded(claim as ResourceClaim);
+    const step = nextClaimStep({ claim, allocation, pod, node, group, nowMs });
+    if (step.kind === "done") return succeeded(claim);
     if (step.kind === "failed") return refused("Invalid", step.why);
     const written = await writer.apply(step.intent, { cancel });
     if (written.ok && written.value.object !== undefined) {
-      claim = written.value.object;
+      claim = written.value.object as ResourceClaim;
       onClaim(claim);
       continue;
     }
     if (!written.ok && written.reason !== "Conflict") return written;
     const fresh = await kube.get(step.intent.target, { cancel });
     if (!fresh.ok) return fresh;
-    claim = fresh.value;
+    claim = fresh.value as ResourceClaim;
   }
   return refused("Conflict", `claim ${first.metadata.name} changes too fast`);
 }

@@ -19,6 +19,7 @@ test("a write that ended by a mistake of ours may have left, and counts until th
   picture.applyEvent("/pods", { type: "relistBegins" });
   picture.applyEvent("/pods", { type: "put", object: pod("5") });
   picture.applyEvent("/pods", { type: "relistDone", revision: "5" });
+  // Nothing else of the API is called.
   const kube = {
     bind: async () => {
       throw new Error("a client that throws");

@@ -4,7 +4,7 @@ import { kindSource } from "../../control/runtime/sources.ts";
 import { isReservedFor } from "../../decide/devices/claims/podClaims.ts";
 import { deviceKey } from "../../decide/devices/search/poolDevice.ts";
 import type { AllocatedDeviceStatus, Pod, ResourceClaim, ResourceSlice } from "../../model/kubernetes.generated.ts";
-import { equalFields, type JsonObject } from "../../model/objects/json.ts";
+import { equalFields } from "../../model/objects/json.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { marks } from "../../model/profiles/marks.ts";
 import { builtin } from "../../model/resources.generated.ts";
@@ -265,7 +265,7 @@ class Agent {
   private async sayRunning(pod: Pod): Promise<ReconcileResult> {
     if (pod.status?.phase === "Running") return undefined;
     const { namespace = "", name, uid } = pod.metadata;
-    const body = { metadata: { uid }, status: { phase: "Running" } } as JsonObject;
+    const body = { metadata: { uid }, status: { phase: "Running" } };
     const ref = { ...podsRef, namespace, name, subresource: "status" };
     const outcome = await this.ports.kube.patch(ref, { type: "merge", body });
     return outcome.ok || outcome.reason === "NotFound" ? undefined : { requeueAfterMs: 200 };

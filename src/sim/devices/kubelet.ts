@@ -194,6 +194,7 @@ class Agent {
     if (!plugged.has(uid)) {
       const fresh = await this.ports.kube.list(claimsRef);
       if (!fresh.ok) return { requeueAfterMs: 100 };
+      this.unplug();
       const given = this.freeGpus(pod.spec?.nodeName ?? "", fresh.value.items).slice(0, wanted);
       if (given.length < wanted) return { requeueAfterMs: 200 };
       plugged.set(uid, given);

@@ -228,9 +228,8 @@ class Agent {
   /** A pod that is gone keeps its GPUs until its program has ended. */
   private unplug(): void {
     for (const uid of [...(this.memory.plugged?.keys() ?? [])]) {
-      const program = this.memory.running.get(uid);
-      const isThere = [...this.look.pods()].some(({ metadata }) => metadata.uid === uid);
-      if (program === undefined && !isThere) this.memory.plugged?.delete(uid);
+      // A node that was restarted may have missed the event that a pod is gone.
+      if (![...this.look.pods()].some(({ metadata }) => metadata.uid === uid)) this.gone(uid);
     }
   }
 

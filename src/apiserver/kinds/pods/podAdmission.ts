@@ -14,6 +14,7 @@ import type {
 import { equalJson } from "../../../model/objects/json.ts";
 import { forbiddenError } from "../../../model/objects/status.ts";
 import type { WriteContext } from "../../strategy.ts";
+import { admitServiceAccount } from "./serviceAccountAdmission.ts";
 import { topologyLabelsOf } from "./topologyLabels.ts";
 
 const podsResource = { group: "", resource: "pods" };
@@ -22,6 +23,7 @@ const failingNodeTolerationSeconds = 300;
 export function admitPod(pod: Pod, context: WriteContext): void {
   const spec = pod.spec;
   if (spec === undefined) return;
+  admitServiceAccount(pod, spec, context);
   applyRuntimeClass(pod, spec, context);
   applyPriority(pod, spec, context);
   addFailingNodeTolerations(spec);

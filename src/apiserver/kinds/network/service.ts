@@ -22,6 +22,7 @@ const affinitySecondsMax = 86400;
 const types = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
 
 export const serviceStrategy = strategyOfKind<Service>({
+  takesAlong: "/endpoints",
   name: "dns1035Label",
   generation: "none",
   createOnUpdate: true,

@@ -18,14 +18,13 @@ export function admitServiceAccount(pod: Pod, spec: PodSpec, context: WriteConte
   spec.serviceAccount = name;
   const { namespace = "" } = pod.metadata;
   const account = context.get("/serviceaccounts", namespace, name) as unknown as ServiceAccount | undefined;
-  if (account === undefined) {
-    // The default account of a new namespace is on its way; no pod waits for it here.
-    if (name === defaultAccount) return;
+  // The default account of a new namespace is on its way; a pod need not wait for it.
+  if (account === undefined && name !== defaultAccount) {
     const why = `error looking up service account ${namespace}/${name}: serviceaccount ${JSON.stringify(name)} not found`;
     throw forbiddenError({ group: "", resource: "pods" }, pod.metadata.name, why);
   }
-  if (spec.automountServiceAccountToken ?? account.automountServiceAccountToken ?? true) mountToken(pod, spec);
-  const pullSecrets = account.imagePullSecrets ?? [];
+  if (spec.automountServiceAccountToken ?? account?.automountServiceAccountToken ?? true) mountToken(pod, spec);
+  const pullSecrets = account?.imagePullSecrets ?? [];
   if ((spec.imagePullSecrets ?? []).length === 0 && pullSecrets.length > 0) {
     spec.imagePullSecrets = pullSecrets.map((secret) => ({ ...secret }));
   }

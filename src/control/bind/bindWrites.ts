@@ -1,6 +1,14 @@
 /** The parts of a bind that are more than one write: ConfigMaps, claims, volumes, and taking back what was written. */
 import { attemptAnnotation, attemptOf } from "../../decide/bind/attemptMark.ts";
-import { claimNameOf, claimsRef, type ExtendedAllocation, extendedClaim, groupOfClaim, isExtendedClaimOf, nextClaimStep } from "../../decide/bind/claimStatus.ts";
+import {
+  claimNameOf,
+  claimsRef,
+  type ExtendedAllocation,
+  extendedClaim,
+  groupOfClaim,
+  isExtendedClaimOf,
+  nextClaimStep,
+} from "../../decide/bind/claimStatus.ts";
 import { podsRef } from "../../decide/bind/reservation.ts";
 import { configMapNames, configMapsRef, mergedConfigMap } from "../../decide/bind/sharedGpuConfig.ts";
 import { deallocate } from "../../decide/devices/claims/bindClaim.ts";
@@ -11,7 +19,14 @@ import type { Written } from "../../intents/applyIntent.ts";
 import { lookAgain } from "../../intents/lookAgain.ts";
 import { assert } from "../../model/assert.ts";
 import { expectedOf, type NewObject } from "../../model/intent.ts";
-import type { AllocationResult, ConfigMap, Node, Pod, ResourceClaim, StorageClass } from "../../model/kubernetes.generated.ts";
+import type {
+  AllocationResult,
+  ConfigMap,
+  Node,
+  Pod,
+  ResourceClaim,
+  StorageClass,
+} from "../../model/kubernetes.generated.ts";
 import type { JsonObject } from "../../model/objects/json.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { type Outcome, refused, succeeded } from "../../model/outcome.ts";

@@ -62,7 +62,7 @@ export class AccountTokens implements Controller {
     const [namespace = "", name = ""] = key.split("/");
     const found = this.core.store.get("/secrets", namespace, name);
     if (found === undefined) return undefined;
-    const secret = found.object() as unknown as Secret;
+    const secret = found.object() as Secret;
     if (secret.type !== tokenType || secret.metadata.deletionTimestamp !== undefined) return undefined;
     const target = targetAt(this.core, { resource: "/secrets", namespace, name });
     if (target === undefined) return undefined;

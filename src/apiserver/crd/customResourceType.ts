@@ -137,7 +137,7 @@ function decodeCustom(
 function converted(object: KubeObject, apiVersion: string, into: CustomResource): KubeObject {
   const copy = copyJson(object);
   copy.apiVersion = apiVersion;
-  into.prune(copy as unknown as JsonObject);
+  into.prune(copy as JsonObject);
   return copy;
 }
 

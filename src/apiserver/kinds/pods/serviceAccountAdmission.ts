@@ -17,7 +17,7 @@ export function admitServiceAccount(pod: Pod, spec: PodSpec, context: WriteConte
   spec.serviceAccountName = name;
   spec.serviceAccount = name;
   const { namespace = "" } = pod.metadata;
-  const account = context.get("/serviceaccounts", namespace, name) as unknown as ServiceAccount | undefined;
+  const account = context.get("/serviceaccounts", namespace, name) as ServiceAccount | undefined;
   // The default account of a new namespace is on its way; a pod need not wait for it.
   if (account === undefined && name !== defaultAccount) {
     const why = `error looking up service account ${namespace}/${name}: serviceaccount ${JSON.stringify(name)} not found`;

@@ -28,7 +28,7 @@ export type Rule = "nothing" | "cached-requests" | "fresh-read";
 export function addRacingBinder(controllers: Controllers, rule: Rule, names: "derived" | "drawn" = "derived"): void {
   const pods = controllers.cache(kinds.pods);
   const requests = controllers.cache(bindRequestRef);
-  const { kube } = controllers;
+  const { outside: kube } = controllers;
   const inCache = (group: string, wanted: (pod: KubeObject) => boolean): Pod[] =>
     [...pods.view().objects]
       .map(([, pod]) => pod)

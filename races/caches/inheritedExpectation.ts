@@ -66,7 +66,7 @@ function expectByName(controllers: Controllers, { random }: ActorPorts): void {
         labels: { [partOf]: name },
         ownerReferences: [owner],
       });
-      const outcome = await controllers.kube.create(kinds.pods, made, { cancel });
+      const outcome = await controllers.outside.create(kinds.pods, made, { cancel });
       if (!outcome.ok) return reconcileResultOf(outcome) ?? { again: outcome.message };
       outstanding.add(outcome.value.metadata.uid);
       return { requeueAfterMs: 5 };

@@ -26,7 +26,7 @@ function report(controllers: Controllers, ports: ActorPorts, guarded: boolean): 
       if (guarded) {
         const why = "the status is behind";
         const intent: Intent = { type: "patch", subresource: "status", target, expected: expectedOf(set), patch, why };
-        return carryOut(picture, controllers.kube, { intent, effects: [] }, turn);
+        return carryOut(picture, controllers.outside, { intent, effects: [] }, turn);
       }
       // The mistake: a patch without a version is as good tomorrow as today.
       const outcome = await ports.kube.patch({ ...target, subresource: "status" }, { type: "merge", body: patch });

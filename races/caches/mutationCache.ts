@@ -55,7 +55,7 @@ function keepSlice(controllers: Controllers): void {
         object: object as unknown as NewObject,
         why: "there must be a slice",
       };
-      return carryOut(picture, controllers.kube, { intent, effects: exists(object) }, turn);
+      return carryOut(picture, controllers.outside, { intent, effects: exists(object) }, turn);
     },
   });
 }

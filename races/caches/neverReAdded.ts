@@ -29,7 +29,7 @@ const devicesComeBack: Invariant = {
 };
 
 /** The mistake: the agent only answers requests, and a node that was struck off gets no more of them. */
-const answersWhenAsked = repeating("agent", 40, [kinds.nodes], async ({ kube }, [nodes]) => {
+const answersWhenAsked = repeating("agent", 40, [kinds.nodes], async ({ outside: kube }, [nodes]) => {
   for (const [name, node] of nodes?.view().objects ?? []) {
     if (node.metadata.annotations?.[handshake] !== "Requesting") continue;
     const { capacity = {} } = (node["status"] ?? {}) as { capacity?: Record<string, string> };

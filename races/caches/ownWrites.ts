@@ -47,7 +47,7 @@ function ensureChildren(controllers: Controllers): void {
         object: object as unknown as NewObject,
         why: `${name} has no child`,
       };
-      return carryOut(picture, controllers.kube, { intent, effects: childOf(object) }, turn);
+      return carryOut(picture, controllers.outside, { intent, effects: childOf(object) }, turn);
     },
   });
 }

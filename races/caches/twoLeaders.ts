@@ -43,7 +43,7 @@ async function inTurn(ports: ActorPorts): Promise<void> {
 async function fenced(ports: ActorPorts): Promise<void> {
   await inTurn(ports);
   const lease = { namespace: "default", name: "counter" };
-  await runControllers(ports, (controllers) => count(controllers, ports, controllers.kube), { lease });
+  await runControllers(ports, (controllers) => count(controllers, ports, controllers.outside), { lease });
 }
 
 /** The mistake: that we led when we last looked does not mean that we lead. Nothing asks before a write. */

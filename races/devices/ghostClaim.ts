@@ -73,7 +73,7 @@ function addLauncher(controllers: Controllers, actor: ActorPorts, stateOf: (cach
     reconcile: async (key) => {
       if (made.has(key) || state.has(key)) return undefined;
       made.add(key);
-      const outcome = await controllers.kube.create(kinds.configMaps, configMap(key.split("/")[1] ?? ""));
+      const outcome = await controllers.outside.create(kinds.configMaps, configMap(key.split("/")[1] ?? ""));
       if (outcome.ok) state.created(key, outcome.value);
       return undefined;
     },

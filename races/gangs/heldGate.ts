@@ -44,7 +44,7 @@ function podsFirst(controllers: Controllers): void {
       for (const index of [0, 1]) {
         const podName = `${name}-${index}`;
         podReferences.push({ namespace: "default", name: podName });
-        const made = await controllers.kube.create(
+        const made = await controllers.outside.create(
           kinds.pods,
           pod(podName, { labels }, { schedulingGates: [{ name: gangGate }] }),
           { cancel },
@@ -53,7 +53,7 @@ function podsFirst(controllers: Controllers): void {
       }
       const spec = { podgroups: [{ name, podReferences, minReplicas: 2 }] };
       const gang = plain("scheduler.grove.io/v1alpha1", "PodGang", "default", name, { metadata: { labels }, spec });
-      const made = await controllers.kube.create(places.PodGang, gang, { cancel });
+      const made = await controllers.outside.create(places.PodGang, gang, { cancel });
       return made.ok || made.reason === "AlreadyExists" ? undefined : reconcileResultOf(made);
     },
   });
@@ -68,7 +68,7 @@ function podsFirst(controllers: Controllers): void {
       if (((found as unknown as Pod).spec?.schedulingGates ?? []).length === 0) return undefined;
       const { resourceVersion } = found.metadata;
       const body = { metadata: { resourceVersion }, spec: { schedulingGates: null } };
-      const outcome = await controllers.kube.patch(
+      const outcome = await controllers.outside.patch(
         at(kinds.pods, found.metadata.name),
         { type: "merge", body },
         { cancel },

@@ -46,7 +46,7 @@ function followByCache(controllers: Controllers): void {
       if (follower === undefined || follower.metadata.name === leaderName || nodeOf(follower) !== "" || node === "")
         return undefined;
       const { name, uid, resourceVersion } = follower.metadata;
-      const outcome = await controllers.kube.bind(at(kinds.pods, name), { node, uid, resourceVersion }, { cancel });
+      const outcome = await controllers.outside.bind(at(kinds.pods, name), { node, uid, resourceVersion }, { cancel });
       return outcome.ok ? undefined : reconcileResultOf(outcome);
     },
   });
@@ -77,7 +77,7 @@ function followByTouch(controllers: Controllers): void {
           patch,
           why,
         };
-        return carryOut(picture, controllers.kube, { intent: touch, effects: [] }, turn);
+        return carryOut(picture, controllers.outside, { intent: touch, effects: [] }, turn);
       }
       const bind: Intent = {
         type: "bind",
@@ -86,7 +86,7 @@ function followByTouch(controllers: Controllers): void {
         node: nodeOf(leader),
         why: "beside its leader",
       };
-      return carryOut(picture, controllers.kube, { intent: bind, effects: [] }, turn);
+      return carryOut(picture, controllers.outside, { intent: bind, effects: [] }, turn);
     },
   });
 }

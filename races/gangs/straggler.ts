@@ -70,7 +70,10 @@ function restartByName(controllers: Controllers, { random }: ActorPorts): void {
         lost.delete(key);
         const { resourceVersion } = leader.metadata;
         const preconditions = { uid: leader.metadata.uid, resourceVersion };
-        const outcome = await controllers.kube.delete(at(kinds.pods, leader.metadata.name), { preconditions, cancel });
+        const outcome = await controllers.outside.delete(at(kinds.pods, leader.metadata.name), {
+          preconditions,
+          cancel,
+        });
         return outcome.ok ? undefined : reconcileResultOf(outcome);
       }
       const role = ["leader", "worker"].find(
@@ -82,7 +85,7 @@ function restartByName(controllers: Controllers, { random }: ActorPorts): void {
         labels: { [partOf]: name, [roleLabel]: role },
         ownerReferences,
       });
-      const outcome = await controllers.kube.create(kinds.pods, made, { cancel });
+      const outcome = await controllers.outside.create(kinds.pods, made, { cancel });
       return outcome.ok ? { requeueAfterMs: 10 } : reconcileResultOf(outcome);
     },
   });

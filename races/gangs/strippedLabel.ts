@@ -54,11 +54,11 @@ function placeByUid(controllers: Controllers): void {
       const mark = node?.metadata.labels?.[label];
       if (node === undefined) return undefined;
       const act = (intent: Intent): Promise<ReconcileResult> =>
-        carryOut(picture, controllers.kube, { intent, effects: [] }, turn);
+        carryOut(picture, controllers.outside, { intent, effects: [] }, turn);
       if (domain === undefined) {
         if (mark === undefined) return undefined;
         // Not in our picture is not gone: looked up afresh before anything is stripped.
-        const fresh = await lookAgain(controllers.kube, at(kinds.configMaps, "d"), { atLeast: domains.revision });
+        const fresh = await lookAgain(controllers.outside, at(kinds.configMaps, "d"), { atLeast: domains.revision });
         if (!fresh.ok) return reconcileResultOf(fresh);
         if (fresh.value.object?.metadata.uid === mark) return { requeueAfterMs: 20 };
         return act(relabel(node, null, "its domain is gone"));

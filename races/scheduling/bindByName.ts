@@ -40,7 +40,7 @@ function bindPods(controllers: Controllers, ports: ActorPorts, byUid: boolean): 
       const target = at(kinds.pods, name);
       if (byUid) {
         const intent: Intent = { type: "bind", target, node, expected: expectedOf(found), why: `${name} wants it` };
-        return carryOut(picture, controllers.kube, { intent, effects: [] }, turn);
+        return carryOut(picture, controllers.outside, { intent, effects: [] }, turn);
       }
       // The mistake: the pod that has this name by then gets the node. An empty UID asks for no check.
       const outcome = await ports.kube.bind(target, { node, uid: "" });

@@ -37,7 +37,7 @@ const nothingBoughtTwice: Invariant = {
 function countsWhatItAsked(): ActorSpec {
   let upcoming = 0;
   let before = 0;
-  return repeating("scaler", 80, [kinds.nodes, kinds.pods], async ({ kube }, [nodes, pods]) => {
+  return repeating("scaler", 80, [kinds.nodes, kinds.pods], async ({ outside: kube }, [nodes, pods]) => {
     const resize = async (change: number): Promise<void> => {
       const found = await kube.get(pool);
       if (!found.ok) return;
@@ -72,7 +72,7 @@ function addSizing(controllers: Controllers): void {
         patch: { data: { size: String(size) } },
         why: `${size} pods need a node each`,
       } as const;
-      const outcome = await applyIntent(controllers.kube, intent, { cancel });
+      const outcome = await applyIntent(controllers.outside, intent, { cancel });
       return outcome.ok ? undefined : reconcileResultOf(outcome);
     },
   });
@@ -80,7 +80,7 @@ function addSizing(controllers: Controllers): void {
 
 /** The cloud: a machine takes a while to start, and is deleted at once. */
 const cloud: ActorSpec = {
-  ...repeating("cloud", 50, [kinds.configMaps, kinds.nodes], async ({ kube, ports }, [maps, nodes]) => {
+  ...repeating("cloud", 50, [kinds.configMaps, kinds.nodes], async ({ outside: kube, ports }, [maps, nodes]) => {
     const size = sizeOf(maps?.get("default/pool"));
     for (let index = 0; index < 12; index++) {
       const name = `n${index}`;

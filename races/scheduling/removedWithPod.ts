@@ -41,7 +41,7 @@ function hasHolders({ metadata }: KubeObject): boolean {
 
 /** Puts pods on the spare node while it is there and open. With `holds` it says so on the node before it binds. */
 const scheduler = (holds: boolean) =>
-  repeating("scheduler", 40, [kinds.nodes, kinds.pods], async ({ kube }, [nodes, pods]) => {
+  repeating("scheduler", 40, [kinds.nodes, kinds.pods], async ({ outside: kube }, [nodes, pods]) => {
     for (const [, each] of pods?.view().objects ?? []) {
       if (nodeOf(each) !== "" || each.metadata.deletionTimestamp !== undefined) continue;
       const node = nodes?.get(spare);
@@ -57,7 +57,7 @@ const scheduler = (holds: boolean) =>
   });
 
 /** The mistake: an empty list is believed, then the node is closed and removed. */
-const removesHastily = repeating("remover", 60, [kinds.nodes, kinds.pods], async ({ kube }, [nodes, pods]) => {
+const removesHastily = repeating("remover", 60, [kinds.nodes, kinds.pods], async ({ outside: kube }, [nodes, pods]) => {
   const node = nodes?.get(spare);
   if (node?.metadata.annotations?.[removal] === undefined) return;
   for (const [, each] of pods?.view().objects ?? []) if (nodeOf(each) === spare) return;
@@ -66,7 +66,7 @@ const removesHastily = repeating("remover", 60, [kinds.nodes, kinds.pods], async
 });
 
 /** Closes it, looks again at the node and at its pods, and removes the very version that was looked at. */
-const removesAfterLooking = repeating("remover", 60, [kinds.nodes], async ({ kube }, [nodes]) => {
+const removesAfterLooking = repeating("remover", 60, [kinds.nodes], async ({ outside: kube }, [nodes]) => {
   const node = nodes?.get(spare);
   if (node?.metadata.annotations?.[removal] === undefined) return;
   const expected = expectedOf(node);

@@ -1,9 +1,11 @@
-import type { NewObject } from "../model/intent.ts";
+import { applyIntent } from "../intents/applyIntent.ts";
+import { expectedOf, type NewObject } from "../model/intent.ts";
 import type { CustomResourceDefinition } from "../model/kubernetes.generated.ts";
 import { equalFields } from "../model/objects/json.ts";
 import { splitApiVersion } from "../model/objects/object.ts";
 import { type Outcome, type Refusal, succeeded } from "../model/outcome.ts";
 import { builtin } from "../model/resources.generated.ts";
+import { firstRevision } from "../model/revision.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { KubeApi, ObjectRef } from "../ports/kubeApi.ts";
 import type { Component } from "./component.ts";
@@ -77,10 +79,12 @@ export async function ensureStartObjects(kube: KubeApi, components: readonly Com
     const kind = { ...splitApiVersion(object.apiVersion), plural };
     const { namespace = "", name } = object.metadata;
     // A create asks the webhooks before it finds that the object exists, and they may be ours and not answer.
-    const found = await kube.get({ ...kind, namespace, name });
+    const target = { ...kind, namespace, name };
+    const found = await kube.get(target);
     if (found.ok) continue;
     if (found.reason !== "NotFound") return found;
-    const outcome = await kube.create(kind, object);
+    const why = "a component starts with it";
+    const outcome = await applyIntent(kube, { type: "create", target, absentAt: firstRevision, object, why });
     if (!outcome.ok && outcome.reason !== "AlreadyExists") return outcome;
   }
   return { ok: true, value: undefined };
@@ -108,9 +112,14 @@ async function ensureDefinition(
     if (!found.ok && found.reason !== "NotFound") return found;
     const spec = { ...(found.ok ? found.value.spec : {}), ...(definition.spec as CustomResourceDefinition["spec"]) };
     if (found.ok && equalFields(found.value.spec, spec)) return succeeded({ isWritten: false });
-    const written = found.ok
-      ? await kube.update(ref, { ...found.value, spec }, options)
-      : await kube.create(definitionsRef, definition, options);
+    const why = "a component works on objects of this kind";
+    const written = await applyIntent(
+      kube,
+      found.ok
+        ? { type: "update", target: ref, expected: expectedOf(found.value), object: { ...found.value, spec }, why }
+        : { type: "create", target: ref, absentAt: firstRevision, object: definition, why },
+      options,
+    );
     if (written.ok) return succeeded({ isWritten: true });
     // Another process of this installation may have been first.
     const isRace = written.reason === "Conflict" || written.reason === "AlreadyExists";

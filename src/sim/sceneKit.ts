@@ -3,6 +3,7 @@ import { commit, type Decision, resolveUnknown } from "../control/runtime/commit
 import type { Controllers } from "../control/runtime/controllers.ts";
 import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../control/runtime/loop.ts";
 import { timerSource } from "../control/runtime/sources.ts";
+import { Writer } from "../control/runtime/writer.ts";
 import type { KubeObject, ObjectMeta } from "../model/objects/object.ts";
 import type { Resource } from "../model/objects/resource.ts";
 import type { KubeApi, ObjectRef } from "../ports/kubeApi.ts";
@@ -91,7 +92,7 @@ export async function carryOut<V>(
     if (!resolved.ok) return reconcileResultOf(resolved);
     if (resolved.value) return { requeueAfterMs: 20 };
   }
-  const [committed] = await commit(picture, kube, [decision], { cancel });
+  const [committed] = await commit(picture, new Writer(kube), [decision], { cancel });
   return committed === undefined || committed.outcome.ok ? undefined : reconcileResultOf(committed.outcome);
 }
 

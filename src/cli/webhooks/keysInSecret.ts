@@ -1,9 +1,12 @@
 import { Buffer } from "node:buffer";
 import type { KeyPair } from "../../apiserver/auth/certificate.ts";
 import { openServingPair } from "../../apiserver/auth/pki.ts";
-import type { KubeObject, Unstored } from "../../model/objects/object.ts";
+import { Writer } from "../../control/runtime/writer.ts";
+import { expectedOf, type NewObject } from "../../model/intent.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { Outcome } from "../../model/outcome.ts";
 import { builtin } from "../../model/resources.generated.ts";
+import { firstRevision } from "../../model/revision.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { Random } from "../../ports/random.ts";
 
@@ -42,9 +45,12 @@ export async function openKeysInSecret(
     const keys = await openServingPair({ files, random, nowMs, commonName: name, hosts });
     if (!isChanged) return { ok: true, value: keys };
     const data = Object.fromEntries([...texts].map(([file, text]) => [file, Buffer.from(text).toString("base64")]));
-    const written = found.ok
-      ? await kube.update(ref, { ...found.value, data } as KubeObject)
-      : await kube.create(secrets, newSecret(namespace, name, data));
+    const why = "the webhooks of this installation are served by these keys";
+    const written = await new Writer(kube).apply<KubeObject>(
+      found.ok
+        ? { type: "update", target: ref, expected: expectedOf(found.value), object: { ...found.value, data }, why }
+        : { type: "create", target: ref, absentAt: firstRevision, object: newSecret(namespace, name, data), why },
+    );
     if (written.ok) return { ok: true, value: keys };
     const isRace = written.reason === "Conflict" || written.reason === "AlreadyExists";
     if (!isRace || attempt === attemptsMax) return written;
@@ -56,7 +62,7 @@ function textsOf(secret: KubeObject | undefined): Map<string, string> {
   return new Map(Object.entries(data).map(([file, text]) => [file, Buffer.from(text, "base64").toString("utf8")]));
 }
 
-function newSecret(namespace: string, name: string, data: Record<string, string>): Unstored {
+function newSecret(namespace: string, name: string, data: Record<string, string>): NewObject {
   const labels = { "app.kubernetes.io/managed-by": "muster" };
   return {
     apiVersion: "v1",

@@ -63,7 +63,6 @@ function addBinder(controllers: Controllers, options: BinderOptions): void {
   const world = new BinderCaches(controllers);
   const recorder = new EventRecorder({
     ...ports,
-    kube: controllers.kube,
     controller: "muster.dev/binder",
     instance: "binder",
   });

@@ -3,7 +3,7 @@ import type { KubeObject } from "../../model/objects/object.ts";
 import type { Resource } from "../../model/objects/resource.ts";
 import type { Outcome } from "../../model/outcome.ts";
 import type { Clock } from "../../ports/clock.ts";
-import type { KubeApi, KubeList, Watch, WatchSink } from "../../ports/kubeApi.ts";
+import type { KubeList, KubeReads, Watch, WatchSink } from "../../ports/kubeApi.ts";
 import type { Log } from "../../ports/log.ts";
 import type { Metrics } from "../../ports/metrics.ts";
 import type { Random } from "../../ports/random.ts";
@@ -26,7 +26,7 @@ export interface Selection {
 }
 
 export interface ReflectorOptions<T extends KubeObject = KubeObject> {
-  readonly kube: KubeApi;
+  readonly kube: KubeReads;
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;

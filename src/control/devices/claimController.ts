@@ -7,8 +7,7 @@ import {
   releaseClaim,
   withoutProtection,
 } from "../../decide/devices/claims/releaseClaim.ts";
-import { applyIntent } from "../../intents/applyIntent.ts";
-import { destroyAfterLooking, type FreshObject, lookAgain } from "../../intents/lookAgain.ts";
+import { type FreshObject, lookAgain } from "../../intents/lookAgain.ts";
 import { type Intent, kindOf } from "../../model/intent.ts";
 import type { Node, Pod, PodGroup, ResourceClaim } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
@@ -185,7 +184,7 @@ class ClaimController {
     }
     // The claims' own events lead back here, and then the status is written.
     if (status === undefined) return undefined;
-    const outcome = await applyIntent(this.world.controllers.kube, status, { cancel, fieldManager });
+    const outcome = await this.world.controllers.writer.apply(status, { cancel, fieldManager });
     return outcome.ok ? undefined : reconcileResultOf(outcome);
   }
 
@@ -234,8 +233,7 @@ class ClaimController {
           continue;
         case "delete": {
           const atLeast = laterOf(this.world.claims.revision, this.world.pods.revision);
-          const outcome = await destroyAfterLooking(
-            controllers.kube,
+          const outcome = await controllers.writer.remove(
             verdict.intent,
             ({ object }) => this.stillOver(object, namespace, pods),
             { atLeast, cancel },
@@ -329,7 +327,7 @@ class ClaimController {
     const isClaim = kindOf(intent.target) === kindOf(deviceKinds.claims);
     const { namespace, name } = intent.target;
     const written = isClaim ? tracker.writing(namespace, name, "claim-controller") : undefined;
-    const [committed] = await commit(tracker.picture, controllers.kube, [{ intent, effects: [] }], options);
+    const [committed] = await commit(tracker.picture, controllers.writer, [{ intent, effects: [] }], options);
     const outcome = committed?.outcome ?? {
       ok: false as const,
       reason: "Unknown" as const,

@@ -1,7 +1,6 @@
 import { deleteProtection } from "../../decide/devices/claims/podClaims.ts";
 import { withoutProtection } from "../../decide/devices/claims/releaseClaim.ts";
 import { claimKind } from "../../decide/devices/claimTracker.ts";
-import { applyIntent } from "../../intents/applyIntent.ts";
 import { lookAgainAtAll } from "../../intents/lookAgain.ts";
 import type { Outcome } from "../../model/outcome.ts";
 import { firstRevision, laterOf } from "../../model/revision.ts";
@@ -54,7 +53,7 @@ export class ClaimTakeOver {
       if (claim.metadata.finalizers?.includes(deleteProtection) !== true) continue;
       // Not by way of the ledger: the claim is as the list has it, whatever the watch shows yet.
       this.voided++;
-      const outcome = await applyIntent(controllers.kube, withoutProtection(claim), { cancel });
+      const outcome = await controllers.writer.apply(withoutProtection(claim), { cancel });
       if (!outcome.ok && outcome.reason !== "NotFound") return outcome;
     }
     // What landed before must be known before anything is decided.

@@ -4,8 +4,6 @@ import {
   ruleCondition,
   type TaintView,
 } from "../../decide/devices/taints/taintEviction.ts";
-import { applyIntent } from "../../intents/applyIntent.ts";
-import { destroyAfterLooking } from "../../intents/lookAgain.ts";
 import { selectsDevice } from "../../model/deviceTaints.ts";
 import { expectedOf, type Intent } from "../../model/intent.ts";
 import type {
@@ -138,15 +136,14 @@ class TaintController {
         subresource: "status",
         why: eviction.why,
       };
-      const outcome = await applyIntent(controllers.kube, marked, { cancel });
+      const outcome = await controllers.writer.apply(marked, { cancel });
       if (!outcome.ok) return reconcileResultOf(outcome);
       // Its event leads back here; then the pod goes.
       return undefined;
     }
     const atLeast = laterOf(pods.revision, claims.revision);
     const intent = { type: "delete" as const, target, expected: expectedOf(asKube(pod)), why: eviction.why };
-    const outcome = await destroyAfterLooking(
-      controllers.kube,
+    const outcome = await controllers.writer.remove(
       intent,
       ({ object }) => {
         if (object === undefined) return { notAnyMore: "it is gone" };
@@ -216,7 +213,7 @@ class TaintController {
       object: asKube(object),
       why: condition.message,
     };
-    const outcome = await applyIntent(controllers.kube, intent, { cancel });
+    const outcome = await controllers.writer.apply(intent, { cancel });
     if (outcome.ok) return undefined;
     this.statusAtMs.delete(name);
     return reconcileResultOf(outcome);

@@ -13,6 +13,7 @@ import { type GangKind, places } from "../../model/gang/keys.ts";
 import { expectedOf, type Intent, intentId, kindOf } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { Refusal } from "../../model/outcome.ts";
+import { firstRevision } from "../../model/revision.ts";
 import { formatMicroTime } from "../../model/values/time.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { Effect } from "../../snapshot/ledger.ts";
@@ -122,7 +123,7 @@ async function write(world: GangCaches, intent: Intent, turn: GangReconcile): Pr
   const effects = effectsOf(intent);
   const id = intentId(intent);
   if (effects.length > 0) world.expect(id, turn.wake);
-  const [committed] = await commit(world.picture, world.controllers.kube, [{ intent, effects }], {
+  const [committed] = await commit(world.picture, world.controllers.writer, [{ intent, effects }], {
     cancel: turn.cancel,
   });
   const outcome = committed?.outcome;
@@ -185,7 +186,9 @@ async function takeAway(
   const gone = kindOf(intent.target) === kindOf(places.Pod) ? presenceOf(victim) : [];
   const effects = gone.map(({ key }): Effect<Presence> => ({ key, value: "gone" }));
   if (effects.length > 0) world.expect(intentId(now), turn.wake);
-  const [committed] = await commit(world.picture, kube, [{ intent: now, effects }], { cancel: turn.cancel });
+  const [committed] = await commit(world.picture, world.controllers.writer, [{ intent: now, effects }], {
+    cancel: turn.cancel,
+  });
   const outcome = committed?.outcome;
   if (outcome === undefined || outcome.ok) return undefined;
   if (outcome.reason === "NotFound") return undefined;
@@ -231,9 +234,11 @@ async function announce(
     note,
     regarding: { apiVersion, kind, namespace, name: metadata.name, uid: metadata.uid },
   };
-  const outcome = await world.controllers.kube.create(places.Event, event, {
-    cancel: turn.cancel,
-  });
+  const target = { ...places.Event, namespace, name };
+  const outcome = await world.controllers.writer.apply(
+    { type: "create", target, absentAt: firstRevision, object: event, why: note },
+    { cancel: turn.cancel },
+  );
   return outcome.ok || outcome.reason === "AlreadyExists" ? undefined : outcome;
 }
 

@@ -192,8 +192,7 @@ export class GangCaches {
     this.servicesBySet = this.services.index(bySet);
     this.autoscalersBySet = this.autoscalers.index(bySet);
     this.claimsByOwner = this.claims.index(byAnyOwner);
-    const { kube, clock, log, metrics } = controllers.ports;
-    this.recorder = new EventRecorder({ kube, clock, log, metrics, controller: "muster.dev/gang", instance: "muster" });
+    this.recorder = new EventRecorder({ ...controllers.ports, controller: "muster.dev/gang", instance: "muster" });
   }
 
   get nowMs(): number {

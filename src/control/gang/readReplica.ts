@@ -96,7 +96,7 @@ export async function recordTermination(
     object: { ...object, status: { ...status, gangTerminations: [...others, termination] } },
     why: termination.because,
   };
-  const [committed] = await commit(world.picture, world.controllers.kube, [{ intent, effects: [] }], {
+  const [committed] = await commit(world.picture, world.controllers.writer, [{ intent, effects: [] }], {
     cancel: turn.cancel,
   });
   if (committed === undefined || committed.outcome.ok) return undefined;

@@ -6,6 +6,7 @@ import type { KubeApi } from "../../ports/kubeApi.ts";
 import { KindTable } from "../../snapshot/kindTable.ts";
 import { Picture } from "../../snapshot/picture.ts";
 import { commit } from "./commit.ts";
+import { Writer } from "./writer.ts";
 
 const pods = builtin.Pod;
 
@@ -34,7 +35,7 @@ test("a write that ended by a mistake of ours may have left, and counts until th
     why: "it fits",
   };
   const decision = { intent, effects: [{ key: "pod/u1", value: "n1" }] };
-  await expect(commit(picture, kube, [decision])).rejects.toThrow("a client that throws");
+  await expect(commit(picture, new Writer(kube), [decision])).rejects.toThrow("a client that throws");
   expect(picture.stateOf(intent)).toBe("unknown");
   expect(picture.snapshot().values("pod/u1")).toEqual(["n1"]);
   picture.applyEvent("/pods", { type: "put", object: pod("6") });

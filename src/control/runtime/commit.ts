@@ -1,10 +1,11 @@
-import { type ApplyOptions, applyIntent, type Written } from "../../intents/applyIntent.ts";
+import type { ApplyOptions, Written } from "../../intents/applyIntent.ts";
 import { lookAgain } from "../../intents/lookAgain.ts";
 import { type Intent, intentId, kindOf } from "../../model/intent.ts";
 import { type Outcome, refused } from "../../model/outcome.ts";
-import type { KubeApi } from "../../ports/kubeApi.ts";
+import type { KubeReads } from "../../ports/kubeApi.ts";
 import type { Effect } from "../../snapshot/ledger.ts";
 import type { Picture } from "../../snapshot/picture.ts";
+import type { Writer } from "./writer.ts";
 
 /** An intent and what it makes true. */
 export interface Decision<V> {
@@ -24,7 +25,7 @@ export interface Committed {
  */
 export async function commit<V>(
   picture: Picture<V>,
-  kube: KubeApi,
+  writer: Writer,
   decisions: readonly Decision<V>[],
   options: ApplyOptions = {},
 ): Promise<Committed[]> {
@@ -32,7 +33,7 @@ export async function commit<V>(
   const committed: Committed[] = [];
   for (const [at, { intent }] of decisions.entries()) {
     const isStale = verdicts[at] === "stale";
-    committed.push({ intent, outcome: isStale ? movedOn(intent) : await send(picture, kube, intent, options) });
+    committed.push({ intent, outcome: isStale ? movedOn(intent) : await send(picture, writer, intent, options) });
   }
   return committed;
 }
@@ -43,7 +44,7 @@ export async function commit<V>(
  */
 export async function resolveUnknown<V>(
   picture: Picture<V>,
-  kube: KubeApi,
+  kube: KubeReads,
   intent: Intent,
   options: ApplyOptions = {},
 ): Promise<Outcome<boolean>> {
@@ -56,7 +57,7 @@ export async function resolveUnknown<V>(
 
 async function send<V>(
   picture: Picture<V>,
-  kube: KubeApi,
+  writer: Writer,
   intent: Intent,
   options: ApplyOptions,
 ): Promise<Outcome<Written>> {
@@ -65,7 +66,7 @@ async function send<V>(
   if (attempt === undefined) return movedOn(intent);
   let outcome: Outcome<Written> = refused("Unknown", "the call ended by a mistake of ours");
   try {
-    outcome = await applyIntent(kube, intent, options);
+    outcome = await writer.apply(intent, options);
   } finally {
     picture.answer(intent, outcome, attempt);
   }

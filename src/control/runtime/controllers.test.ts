@@ -6,7 +6,6 @@ import { configMapNamed, namespaceNamed, TestApi } from "../../../testing/apiser
 import { FaultyKube } from "../../../testing/control/faultyKube.ts";
 import { KeptLog } from "../../../testing/control/keptLog.ts";
 import { inProcessKube } from "../../apiserver/kubeApi.ts";
-import { destroyAfterLooking } from "../../intents/lookAgain.ts";
 import { type DeleteIntent, expectedOf, type Intent, type IntentTarget, keyOfObject } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { refused } from "../../model/outcome.ts";
@@ -91,7 +90,7 @@ function newProcess(api: TestApi, identity: string, seed: number, onWrite: (fiel
     if (intent === undefined) return undefined;
     if (intent.type === "delete") return destroy(intent, name);
     open.set(key, intent);
-    for (const { outcome } of await commit(picture, controllers.kube, [{ intent, effects: [] }])) {
+    for (const { outcome } of await commit(picture, controllers.writer, [{ intent, effects: [] }])) {
       if (!outcome.ok) return reconcileResultOf(outcome);
     }
     return undefined;
@@ -103,7 +102,7 @@ function newProcess(api: TestApi, identity: string, seed: number, onWrite: (fiel
     if (parent.ok) return { again: "the parent is there" };
     if (parent.reason !== "NotFound") return reconcileResultOf(parent);
     const atLeast = intent.expected.resourceVersion;
-    const outcome = await destroyAfterLooking(controllers.kube, intent, () => ({ still: intent }), { atLeast });
+    const outcome = await controllers.writer.remove(intent, () => ({ still: intent }), { atLeast });
     return outcome.ok ? undefined : reconcileResultOf(outcome);
   }
 
@@ -120,7 +119,7 @@ function newProcess(api: TestApi, identity: string, seed: number, onWrite: (fiel
       summary === undefined
         ? { type: "create", target, absentAt: revision, object, why }
         : { type: "patch", target, expected: expectedOf(summary), patch: { data: { text } }, why };
-    for (const { outcome } of await commit(picture, controllers.kube, [{ intent, effects: [] }])) {
+    for (const { outcome } of await commit(picture, controllers.writer, [{ intent, effects: [] }])) {
       if (!outcome.ok) return reconcileResultOf(outcome);
     }
     return undefined;

@@ -2,7 +2,7 @@ import { kindOf } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { Resource } from "../../model/objects/resource.ts";
 import type { Clock } from "../../ports/clock.ts";
-import type { KubeApi } from "../../ports/kubeApi.ts";
+import type { KubeApi, KubeReads } from "../../ports/kubeApi.ts";
 import type { Log } from "../../ports/log.ts";
 import type { Metrics } from "../../ports/metrics.ts";
 import type { Random } from "../../ports/random.ts";
@@ -22,6 +22,12 @@ export interface ControlPorts {
   readonly random: Random;
   readonly log: Log;
   readonly metrics: Metrics;
+}
+
+/** What a component may use of the outside. It changes the cluster by the writer alone. */
+export interface ComponentPorts extends Omit<ControlPorts, "kube"> {
+  readonly kube: KubeReads;
+  readonly writer: Writer;
 }
 
 export interface ControllersOptions {
@@ -54,8 +60,8 @@ const brokenWatchMs = 60_000;
  * once.
  */
 export class Controllers {
-  /** For decisions: every write is refused unless we lead. */
-  readonly kube: KubeApi;
+  /** For decisions. */
+  readonly kube: KubeReads;
   /** How decisions are carried out: every write is refused unless this process leads. */
   readonly writer: Writer;
   readonly lease: Lease | undefined;
@@ -64,7 +70,9 @@ export class Controllers {
   /** Whether the caches are whole. */
   readonly readiness = new Health();
   /** What controllers may use of the outside; its API is the one of a leader. */
-  readonly ports: ControlPorts;
+  readonly ports: ComponentPorts;
+  /** The fenced API with every verb, for what is played: simulated kubelets, and the mistakes of races. No controller uses it. */
+  readonly outside: KubeApi;
   private readonly options: ControllersOptions;
   private readonly reachability: Reachability;
   private readonly caches = new Map<string, ObjectCache>();
@@ -81,9 +89,10 @@ export class Controllers {
     const { lease } = options;
     const leaseKube = lease?.kube === undefined ? kube : this.reachability.overhear(lease.kube);
     this.lease = lease === undefined ? undefined : new Lease({ ...ports, ...lease, kube: leaseKube });
-    this.kube = this.lease === undefined ? kube : fencedKube(kube, this.lease, options.fieldManager);
-    this.writer = new Writer(this.kube);
-    this.ports = { ...ports, kube: this.kube };
+    this.outside = this.lease === undefined ? kube : fencedKube(kube, this.lease, options.fieldManager);
+    this.kube = this.outside;
+    this.writer = new Writer(this.outside);
+    this.ports = { ...ports, kube: this.kube, writer: this.writer };
     this.health.add("ping", () => undefined);
     this.health.add("caches", () => this.lostTrust());
     this.readiness.add("caches", () => {

@@ -8,6 +8,7 @@ import type { KubeObject } from "../../model/objects/object.ts";
 import { builtin } from "../../model/resources.generated.ts";
 import { EventRecorder } from "./eventRecorder.ts";
 import { MetricsBook } from "./metricsBook.ts";
+import { Writer } from "./writer.ts";
 
 const failed = { type: "Warning", reason: "FailedScheduling", action: "Scheduling", note: "no node fits" } as const;
 
@@ -18,7 +19,7 @@ async function started() {
   const log = new KeptLog();
   const metrics = new MetricsBook();
   const names = { controller: "muster.dev/scheduler", instance: "scheduler-0" };
-  const recorder = new EventRecorder({ kube, clock: api.clock, log, metrics, ...names });
+  const recorder = new EventRecorder({ writer: new Writer(kube), clock: api.clock, log, metrics, ...names });
   const pod = await api.create("/pods", podNamed("default/p"));
   const events = (): KubeObject[] => [...api.core.store.collection("/events").all()].map((version) => version.object());
   return { api, kube, log, metrics, recorder, pod, events, clock: api.clock };

@@ -1,11 +1,16 @@
+import type { Written } from "../../intents/applyIntent.ts";
+import { expectedOf, type NewObject } from "../../model/intent.ts";
 import type { EventsEvent, ObjectReference } from "../../model/kubernetes.generated.ts";
-import type { KubeObject, Unstored } from "../../model/objects/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import type { Outcome } from "../../model/outcome.ts";
 import { builtin } from "../../model/resources.generated.ts";
+import { firstRevision } from "../../model/revision.ts";
 import { formatMicroTime } from "../../model/values/time.ts";
 import type { Clock } from "../../ports/clock.ts";
-import type { KubeApi, ObjectRef } from "../../ports/kubeApi.ts";
+import type { ObjectRef } from "../../ports/kubeApi.ts";
 import type { Log } from "../../ports/log.ts";
 import type { Metrics } from "../../ports/metrics.ts";
+import type { Writer } from "./writer.ts";
 
 /** What happened to an object, for `kubectl describe`. */
 export interface EventNote {
@@ -22,7 +27,7 @@ export interface EventNote {
 }
 
 export interface EventRecorderOptions {
-  readonly kube: KubeApi;
+  readonly writer: Writer;
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
@@ -207,23 +212,17 @@ export class EventRecorder {
 
   /** Never rejects. */
   private async write(key: string, series: Series): Promise<void> {
-    const { kube, log, metrics } = this.options;
+    const { log, metrics } = this.options;
     this.writes++;
     const { count } = series;
     try {
       const { written } = series;
-      const body = { series: { count, lastObservedTime: formatMicroTime(series.lastMs) } };
-      let outcome =
-        written === undefined
-          ? await kube.create(events, this.eventOf(series))
-          : await kube.patch(refOf(written), { type: "merge", body });
+      let outcome = written === undefined ? await this.create(series) : await this.refresh(series, written);
       // The Event was cleaned up meanwhile: the series goes on in a new one.
-      if (!outcome.ok && outcome.reason === "NotFound" && written !== undefined) {
-        outcome = await kube.create(events, this.eventOf(series));
-      }
+      if (!outcome.ok && outcome.reason === "NotFound" && written !== undefined) outcome = await this.create(series);
       series.writtenCount = count;
       series.writtenMs = this.options.clock.nowMs();
-      if (outcome.ok) series.written = outcome.value;
+      if (outcome.ok) series.written = outcome.value.object;
       else {
         metrics.count("muster_events_failed_total", { reason: outcome.reason });
         log.debug({ reason: outcome.reason, why: outcome.message, event: series.note.reason }, "event not written");
@@ -240,7 +239,33 @@ export class EventRecorder {
     void this.write(next[1], next[0]);
   }
 
-  private eventOf(series: Series): Unstored<EventsEvent> {
+  private create(series: Series): Promise<Outcome<Written<EventsEvent>>> {
+    const object = this.eventOf(series);
+    const { namespace = "", name } = object.metadata;
+    const target = { ...events, namespace, name };
+    return this.options.writer.apply({
+      type: "create",
+      target,
+      absentAt: firstRevision,
+      object,
+      why: series.note.reason,
+    });
+  }
+
+  /** Only this process writes to its Events, so a conflict means that the Event is not what it was any more. */
+  private refresh(series: Series, written: EventsEvent): Promise<Outcome<Written<EventsEvent>>> {
+    const patch = { series: { count: series.count, lastObservedTime: formatMicroTime(series.lastMs) } };
+    const expected = expectedOf(written);
+    return this.options.writer.apply({
+      type: "patch",
+      target: refOf(written),
+      expected,
+      patch,
+      why: series.note.reason,
+    });
+  }
+
+  private eventOf(series: Series): NewObject<EventsEvent> {
     const { regarding, note, firstMs, count, lastMs } = series;
     const namespace = regarding.metadata.namespace ?? "default";
     const { annotations } = note;

@@ -1,7 +1,6 @@
 import { groupResources, queueRequests, queueStatus } from "../../decide/schedule/queues/accounts.ts";
 import { classesOfQueues } from "../../decide/schedule/queues/classAmounts.ts";
 import { type ChosenLabel, chosenLabels, metricLabelsOf } from "../../decide/schedule/queues/queueMetricLabels.ts";
-import { applyIntent } from "../../intents/applyIntent.ts";
 import { expectedOf } from "../../model/intent.ts";
 import { equalFields } from "../../model/objects/json.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
@@ -111,8 +110,7 @@ export class AccountReconciler {
 
   private async patch(ref: Resource, object: KubeObject, status: object, cancel: Cancel): Promise<ReconcileResult> {
     const { namespace = "", name } = object.metadata;
-    const outcome = await applyIntent(
-      this.controllers.kube,
+    const outcome = await this.controllers.writer.apply(
       {
         type: "patch",
         target: { ...ref, namespace, name },

@@ -1,4 +1,3 @@
-import { destroyAfterLooking } from "../../intents/lookAgain.ts";
 import { type DeleteIntent, expectedOf, keyOfObject } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { isLater, laterOf } from "../../model/revision.ts";
@@ -94,8 +93,7 @@ export class BindRequestReconciler {
       expected: expectedOf(object),
       why: verdict,
     };
-    const outcome = await destroyAfterLooking(
-      this.controllers.kube,
+    const outcome = await this.controllers.writer.remove(
       intent,
       ({ object: fresh }) => {
         const why =

@@ -28,7 +28,7 @@ export class EvictionPlanReconciler {
     if (pod === undefined || !this.isOver(pod)) return undefined;
     const patch = { metadata: { annotations: { [annotationKeys.plan]: null } } };
     const why = "it has its node: no victim has to go for it any more";
-    const outcome = await patchObject(this.controllers.kube, refs.pods, pod, { patch, why }, cancel);
+    const outcome = await patchObject(this.controllers.writer, refs.pods, pod, { patch, why }, cancel);
     return outcome.ok || outcome.reason === "NotFound" ? undefined : reconcileResultOf(outcome);
   }
 }

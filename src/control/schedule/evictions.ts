@@ -3,7 +3,7 @@ import type { Task } from "../../decide/schedule/cluster/task.ts";
 import type { Plan, PlannedEviction } from "../../decide/schedule/cycle.ts";
 import { whyEvicted } from "../../decide/schedule/explain/explain.ts";
 import type { EvictionReason } from "../../decide/schedule/statement.ts";
-import { applyIntent, type Written } from "../../intents/applyIntent.ts";
+import type { Written } from "../../intents/applyIntent.ts";
 import { type FreshObject, lookAgain } from "../../intents/lookAgain.ts";
 import { type DeleteIntent, expectedOf, keyOf } from "../../model/intent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
@@ -271,7 +271,7 @@ export class Evictions {
   }
 
   private patch(pod: KubeObject, change: Change, cancel: Cancel): Promise<Outcome<Written>> {
-    return patchObject(this.controllers.kube, refs.pods, pod, change, cancel);
+    return patchObject(this.controllers.writer, refs.pods, pod, change, cancel);
   }
 
   private async evict(pod: KubeObject, why: string, isAlone: boolean, cancel: Cancel): Promise<Outcome<unknown>> {
@@ -286,7 +286,7 @@ export class Evictions {
     const effects = [{ key: evictionKey(uid), value: { isEvicted: true } as const }];
     const attempt = picture.decide(intent, effects) === "stale" ? undefined : picture.send(intent);
     if (attempt === undefined) return { ok: false, reason: "Conflict", message: "the pod is not what it was" };
-    const outcome = await applyIntent(this.controllers.kube, intent, { cancel });
+    const outcome = await this.controllers.writer.apply(intent, { cancel });
     picture.answer(intent, outcome, attempt);
     if (!outcome.ok && outcome.reason === "Unknown" && isAlone) this.onUnknown({ intent, effects });
     return outcome;

@@ -3,7 +3,6 @@ import { bornClaimOf, claimsHeldBy } from "../../decide/devices/claims/extendedC
 import { type GiveBack, whatToGiveBack } from "../../decide/devices/claims/giveBack.ts";
 import { claimsOfPod, deleteProtection, isReservedFor, type PodClaim } from "../../decide/devices/claims/podClaims.ts";
 import { withoutProtection } from "../../decide/devices/claims/releaseClaim.ts";
-import { applyIntent } from "../../intents/applyIntent.ts";
 import { expectedOf, type Intent } from "../../model/intent.ts";
 import type { Pod, PodGroup, ResourceClaim } from "../../model/kubernetes.generated.ts";
 import type { Outcome } from "../../model/outcome.ts";
@@ -75,8 +74,7 @@ export class GiveBackReconciler {
     for (const user of this.usersOf(claim, pod)) {
       const { namespace = "", name } = user.metadata;
       const mark = `${claim.metadata.uid} ${claim.metadata.resourceVersion}`;
-      const touched = await applyIntent(
-        this.controllers.kube,
+      const touched = await this.controllers.writer.apply(
         {
           type: "patch",
           target: { ...refs.pods, namespace, name },
@@ -115,7 +113,7 @@ export class GiveBackReconciler {
   private async write({ metadata }: ResourceClaim, intent: Intent, cancel: Cancel): Promise<Outcome<unknown>> {
     const { tracker } = this.devices;
     const written = tracker.writing(metadata.namespace ?? "", metadata.name, "scheduler");
-    const outcome = await applyIntent(this.controllers.kube, intent, { cancel });
+    const outcome = await this.controllers.writer.apply(intent, { cancel });
     if (intent.type !== "delete" && outcome.ok && outcome.value.object !== undefined) {
       tracker.assumeClaimAfterApiCall(outcome.value.object);
     }

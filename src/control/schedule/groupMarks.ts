@@ -100,7 +100,7 @@ export class GroupMarks {
     if ((patch[staleSince] ?? null) !== null || spare.some(({ name }) => !since.has(name))) this.tellStale(job, group);
     if (Object.keys(patch).length > 0) {
       const change = { patch: { metadata: { annotations: patch } }, why: "moments that decisions need later" };
-      const outcome = await patchObject(this.controllers.kube, refs.groups, group, change, cancel);
+      const outcome = await patchObject(this.controllers.writer, refs.groups, group, change, cancel);
       if (!outcome.ok) return reconcileResultOf(outcome);
     }
     // What was noted meanwhile has its own turn.

@@ -2,7 +2,7 @@ import type { Workload } from "../../decide/schedule/grouper/workload.ts";
 import { type KubeObject, type OwnerReference, splitApiVersion } from "../../model/objects/object.ts";
 import { type Outcome, type Refusal, succeeded } from "../../model/outcome.ts";
 import type { Cancel } from "../../ports/cancel.ts";
-import type { KubeApi } from "../../ports/kubeApi.ts";
+import type { KubeReads } from "../../ports/kubeApi.ts";
 
 /** No workload is nested deeper than this. */
 const chainMax = 16;
@@ -23,7 +23,7 @@ export interface OwnerChain {
  * The owners of a pod as the API has them now. What may not be read, or is of a kind that is not served, ends the chain with what is known
  * of it: it exists for all we know. An owner that is gone, or that another one has taken the name of, is no such thing.
  */
-export async function ownerChain(kube: KubeApi, pod: KubeObject, cancel: Cancel): Promise<Outcome<OwnerChain>> {
+export async function ownerChain(kube: KubeReads, pod: KubeObject, cancel: Cancel): Promise<Outcome<OwnerChain>> {
   const chain: Workload[] = [];
   let owners: readonly OwnerReference[] = pod.metadata.ownerReferences ?? [];
   const namespace = pod.metadata.namespace ?? "";

@@ -2,7 +2,6 @@ import { bornClaimOf, extendedEntry, isNotCreatedYet, unbornClaim } from "../../
 import { deleteProtection } from "../../decide/devices/claims/podClaims.ts";
 import { withoutProtection } from "../../decide/devices/claims/releaseClaim.ts";
 import type { DecisionSource } from "../../decide/devices/deviceChange.ts";
-import { applyIntent } from "../../intents/applyIntent.ts";
 import { lookAgain } from "../../intents/lookAgain.ts";
 import type { AllocationResult, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
 import { isAtLeast, laterOf, type Revision } from "../../model/revision.ts";
@@ -101,7 +100,7 @@ export class PendingClaims {
           if (!isShown) return { requeueAfterMs: 1 };
         } else if (isProtected) {
           // An allocation may be on its way to the claim as it is now. Changed, it is another one.
-          const written = await applyIntent(controllers.kube, withoutProtection(claim), { cancel });
+          const written = await controllers.writer.apply(withoutProtection(claim), { cancel });
           if (!written.ok && written.reason !== "NotFound")
             return reconcileResultOf(written) ?? { again: written.message };
         }

@@ -1,5 +1,4 @@
 import { plainGangId } from "../../decide/schedule/cluster/plainGang.ts";
-import { applyIntent } from "../../intents/applyIntent.ts";
 import { expectedOf } from "../../model/intent.ts";
 import type { Condition, PodGroup as PlainGroup } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
@@ -43,8 +42,7 @@ export class PlainGroupReconciler {
         known?.status === wanted.status ? known.lastTransitionTime : formatTime(this.controllers.ports.clock.nowMs()),
     };
     const others = (status?.conditions ?? []).filter(({ type }) => type !== initiallyScheduled);
-    const outcome = await applyIntent(
-      this.controllers.kube,
+    const outcome = await this.controllers.writer.apply(
       {
         type: "patch",
         target: { ...refs.plainGroups, namespace, name },

@@ -14,7 +14,6 @@ import {
   type WantedGroup,
 } from "../../decide/schedule/grouper/groupPod.ts";
 import { launchedJob } from "../../decide/schedule/grouper/kinds.ts";
-import { applyIntent } from "../../intents/applyIntent.ts";
 import { expectedOf } from "../../model/intent.ts";
 import type { ConfigMap, Namespace, Pod, PriorityClass } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
@@ -133,8 +132,7 @@ export class GroupReconciler {
     }
     const target = { ...refs.groups, namespace: wanted.namespace, name: wanted.name };
     if (existing === undefined) {
-      const outcome = await applyIntent(
-        this.controllers.kube,
+      const outcome = await this.controllers.writer.apply(
         {
           type: "create",
           target,
@@ -148,8 +146,7 @@ export class GroupReconciler {
     }
     const changes = groupChanges(existing, wanted);
     if (changes === undefined) return undefined;
-    const outcome = await applyIntent(
-      this.controllers.kube,
+    const outcome = await this.controllers.writer.apply(
       {
         type: "patch",
         target,
@@ -167,8 +164,7 @@ export class GroupReconciler {
     const hasGroup = annotations?.[annotationKeys.podGroup] === wanted.name;
     const hasSubGroup = wanted.subGroup === undefined || labels?.[labelKeys.subGroup] === wanted.subGroup;
     if (hasGroup && hasSubGroup) return undefined;
-    const outcome = await applyIntent(
-      this.controllers.kube,
+    const outcome = await this.controllers.writer.apply(
       {
         type: "patch",
         target: { ...refs.pods, namespace, name },

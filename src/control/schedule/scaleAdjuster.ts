@@ -1,6 +1,4 @@
 import { planScaleUp } from "../../decide/schedule/scaleUp.ts";
-import { applyIntent } from "../../intents/applyIntent.ts";
-import { destroyAfterLooking } from "../../intents/lookAgain.ts";
 import { type CreateIntent, type DeleteIntent, expectedOf, type NewObject } from "../../model/intent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { annotationKeys, scalingNamespace } from "../../model/scheduling/keys.ts";
@@ -74,7 +72,7 @@ class ScaleAdjuster {
     const target = { ...refs.pods, namespace: scalingNamespace, name: object.metadata.name };
     const why = "a share of a GPU waits for a machine";
     const intent: CreateIntent = { type: "create", target, absentAt: this.pods.revision, object, why };
-    const outcome = await applyIntent(this.controllers.kube, intent, { cancel });
+    const outcome = await this.controllers.writer.apply(intent, { cancel });
     if (!outcome.ok) return outcome.reason === "AlreadyExists" ? undefined : outcome.message;
     this.lastMs = nowMs;
     const made = outcome.value.object;
@@ -87,8 +85,7 @@ class ScaleAdjuster {
       message: why,
       lastTransitionTime: formatTime(nowMs),
     };
-    const said = await applyIntent(
-      this.controllers.kube,
+    const said = await this.controllers.writer.apply(
       {
         type: "patch",
         target,
@@ -110,8 +107,7 @@ class ScaleAdjuster {
       expected: expectedOf(object),
       why,
     };
-    const outcome = await destroyAfterLooking(
-      this.controllers.kube,
+    const outcome = await this.controllers.writer.remove(
       intent,
       ({ object: fresh }) =>
         fresh?.metadata.uid === object.metadata.uid

@@ -4,7 +4,7 @@ import { cycle, type Plan, type PlannedBind } from "../../decide/schedule/cycle.
 import { explain, explainMissingGroup, explainUnserved } from "../../decide/schedule/explain/explain.ts";
 import type { QueueState } from "../../decide/schedule/queues/queueTree.ts";
 import type { Session } from "../../decide/schedule/session.ts";
-import { applyIntent, type Written } from "../../intents/applyIntent.ts";
+import type { Written } from "../../intents/applyIntent.ts";
 import { assert } from "../../model/assert.ts";
 import { type Intent, keyOf, kindOf } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
@@ -309,7 +309,7 @@ export class SchedulingCycles {
         if (commit.commitId !== undefined) voided.add(commit);
       }
     });
-    for (const commit of voided) await voidSet(this.controllers.kube, written.get(commit) ?? [], cancel);
+    for (const commit of voided) await voidSet(this.controllers.writer, written.get(commit) ?? [], cancel);
     if (plan.evictions.length > 0) {
       hasFailed = (await this.evictions.carryOut(plan, revision, cancel)) || hasFailed;
     }
@@ -329,7 +329,7 @@ export class SchedulingCycles {
     const { clock, metrics } = this.controllers.ports;
     const startedMs = clock.monotonicMs();
     try {
-      outcome = await applyIntent(this.controllers.kube, intent, { cancel });
+      outcome = await this.controllers.writer.apply(intent, { cancel });
     } finally {
       picture.answer(intent, outcome, attempt);
     }

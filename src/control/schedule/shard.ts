@@ -58,7 +58,6 @@ export function addShard(
   const world = known ?? new SchedulerCaches(controllers, settings);
   const recorder = new EventRecorder({
     ...ports,
-    kube: controllers.kube,
     controller: "muster.dev/scheduler",
     instance: nodePool === "" ? "scheduler" : `scheduler-${nodePool}`,
   });

@@ -194,7 +194,7 @@ export class StatusReconciler {
   private async patchPod(pod: Pod, status: object, why: string, cancel: Cancel): Promise<ReconcileResult> {
     const object = pod;
     const change = { subresource: "status", patch: { status }, why } as const;
-    const outcome = await patchObject(this.controllers.kube, refs.pods, object, change, cancel);
+    const outcome = await patchObject(this.controllers.writer, refs.pods, object, change, cancel);
     // Whoever changed it first is seen soon, and then this is decided again.
     return outcome.ok ? undefined : reconcileResultOf(outcome);
   }
@@ -220,7 +220,7 @@ export class StatusReconciler {
     const status = { schedulingConditions: conditions.length > 0 ? [...conditions] : null };
     const object = group;
     const change = { subresource: "status", patch: { status }, why } as const;
-    const outcome = await patchObject(this.controllers.kube, refs.groups, object, change, cancel);
+    const outcome = await patchObject(this.controllers.writer, refs.groups, object, change, cancel);
     return outcome.ok ? undefined : reconcileResultOf(outcome);
   }
 

@@ -1,4 +1,3 @@
-import { applyIntent } from "../../intents/applyIntent.ts";
 import { lookAgainAtAll } from "../../intents/lookAgain.ts";
 import { expectedOf } from "../../model/intent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
@@ -9,9 +8,10 @@ import { type BindRequest, commitOf, commitSizeOf, podUidOf } from "../../model/
 import { annotationKeys, defaultSchedulerName, kaiSchedulerName } from "../../model/scheduling/keys.ts";
 import { uuid5 } from "../../model/values/uuid5.ts";
 import type { Cancel } from "../../ports/cancel.ts";
-import type { KubeApi } from "../../ports/kubeApi.ts";
+import type { KubeReads } from "../../ports/kubeApi.ts";
 import { deviceKinds } from "../devices/deviceCaches.ts";
 import type { Controllers } from "../runtime/controllers.ts";
+import type { Writer } from "../runtime/writer.ts";
 import { refs, type SchedulerCaches } from "./schedulerCaches.ts";
 
 /** How long our caches may take to show what was there when we took the lease. */
@@ -45,7 +45,7 @@ export interface TakeOver {
  * Says why when it could not be done.
  */
 export async function takeOver(
-  { kube, ports }: Controllers,
+  { kube, writer, ports }: Controllers,
   world: SchedulerCaches,
   { epoch, since, unmarkedMs }: TakeOver,
   cancel: Cancel,
@@ -73,11 +73,7 @@ export async function takeOver(
     const patch = { metadata: { annotations: { [annotationKeys.schedulerEpoch]: mark } } };
     const target = { ...refs.pods, namespace, name };
     const why = "another leads now: what was decided before must not land";
-    const outcome = await applyIntent(
-      kube,
-      { type: "patch", target, expected: expectedOf(pod), patch, why },
-      { cancel },
-    );
+    const outcome = await writer.apply({ type: "patch", target, expected: expectedOf(pod), patch, why }, { cancel });
     if (outcome.ok) newest = laterOf(newest, outcome.value.revision ?? firstRevision);
     else if (outcome.reason !== "NotFound") {
       if (!isRefused(outcome)) return outcome.message;
@@ -105,13 +101,13 @@ export async function takeOver(
     if (!(await world.devices.claims.waitForRevision(newestOf(claims.value.items), wait)))
       return "our picture of the claims is older than our lease";
   }
-  await voidSet(kube, requests.value.items.filter(isVoid), cancel);
+  await voidSet(writer, requests.value.items.filter(isVoid), cancel);
   return undefined;
 }
 
 /** Whether our nodes are still there, as the API has them now; says why they are not all, and no pod may be placed until they are. */
 export async function lookAtNodes(
-  kube: KubeApi,
+  kube: KubeReads,
   { nodes }: SchedulerCaches,
   cancel: Cancel,
 ): Promise<string | undefined> {
@@ -128,12 +124,12 @@ export async function lookAtNodes(
  * One of a gang could not be written: the others go, and the gang is decided again. Only what we were shown is meant: whatever
  * else has the name may be another's. What is left after that is an incomplete set, and goes as one.
  */
-export async function voidSet(kube: KubeApi, requests: readonly KubeObject[], cancel: Cancel): Promise<void> {
+export async function voidSet(writer: Writer, requests: readonly KubeObject[], cancel: Cancel): Promise<void> {
   for (const request of requests) {
     const { namespace = "", name } = request.metadata;
     const target = { ...refs.requests, namespace, name };
     const why = "another pod of its gang could not get its BindRequest";
-    await applyIntent(kube, { type: "delete", target, expected: expectedOf(request), why }, { cancel });
+    await writer.apply({ type: "delete", target, expected: expectedOf(request), why }, { cancel });
   }
 }
 

@@ -1,8 +1,10 @@
-import type { NewObject } from "../../model/intent.ts";
+import { applyIntent } from "../../intents/applyIntent.ts";
+import { expectedOf, type NewObject } from "../../model/intent.ts";
 import { equalFields } from "../../model/objects/json.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { Resource } from "../../model/objects/resource.ts";
 import type { Outcome } from "../../model/outcome.ts";
+import { firstRevision } from "../../model/revision.ts";
 import type { KubeApi, ObjectRef } from "../../ports/kubeApi.ts";
 
 const attemptsMax = 5;
@@ -26,9 +28,10 @@ async function ensure(kube: KubeApi, wanted: NewObject): Promise<Outcome<unknown
     const found = await kube.get(ref);
     if (!found.ok && found.reason !== "NotFound") return found;
     if (found.ok && equalFields(found.value["webhooks"], wanted["webhooks"])) return found;
+    const why = "this process answers the webhooks";
     const written = found.ok
-      ? await kube.update(ref, { ...found.value, webhooks: wanted["webhooks"] } as KubeObject)
-      : await kube.create(kind, wanted);
+      ? await replaceWebhooks(kube, ref, found.value, wanted["webhooks"])
+      : await applyIntent(kube, { type: "create", target: ref, absentAt: firstRevision, object: wanted, why });
     const isRace = !written.ok && (written.reason === "Conflict" || written.reason === "AlreadyExists");
     if (!isRace || attempt === attemptsMax) return written;
   }
@@ -65,10 +68,21 @@ async function ensureClients(kube: KubeApi, wanted: NewObject): Promise<Outcome<
     const stored = (found.value["webhooks"] ?? []) as NamedWebhook[];
     const webhooks = stored.map((each) => ({ ...each, clientConfig: clients.get(each.name) ?? each.clientConfig }));
     if (equalFields(stored, webhooks)) return { ok: true, value: "there" };
-    const written = await kube.update(ref, { ...found.value, webhooks } as KubeObject);
+    const written = await replaceWebhooks(kube, ref, found.value, webhooks);
     if (written.ok) return { ok: true, value: "there" };
     if (written.reason !== "Conflict" || attempt === attemptsMax) return written;
   }
+}
+
+function replaceWebhooks(
+  kube: KubeApi,
+  target: ObjectRef,
+  found: KubeObject,
+  webhooks: unknown,
+): Promise<Outcome<unknown>> {
+  const object: KubeObject = { ...found, webhooks };
+  const why = "the webhooks name how this process is reached";
+  return applyIntent(kube, { type: "update", target, expected: expectedOf(found), object, why });
 }
 
 function resourceOf({ kind }: NewObject): Resource {

@@ -1,4 +1,4 @@
-import { applyIntent, type Written } from "../../intents/applyIntent.ts";
+import type { Written } from "../../intents/applyIntent.ts";
 import { lookAgain } from "../../intents/lookAgain.ts";
 import { assert } from "../../model/assert.ts";
 import { type Intent, intentId, kindOf } from "../../model/intent.ts";
@@ -144,7 +144,7 @@ export class InFlightWrites {
     if (attempt === undefined) return movedOn(intent);
     let outcome: Outcome<Written> = refused("Unknown", "the call ended by a mistake of ours");
     try {
-      outcome = await applyIntent(this.controllers.kube, intent, { cancel });
+      outcome = await this.controllers.writer.apply(intent, { cancel });
     } finally {
       const { author } = this.open.get(intentId(intent)) ?? {};
       // The end of a write by its answer is for the reconcile that waits for it: enqueuing that one as well would

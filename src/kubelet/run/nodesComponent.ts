@@ -62,7 +62,8 @@ function addNodes(
   options: NodesOptions,
   agent: SimPodAgent,
 ): { world: KubeletContext; sim: SimNodes } {
-  const { ports } = controllers;
+  // Kubelets are played: what they write, real ones write without a precondition.
+  const ports = { ...controllers.ports, kube: controllers.outside };
   const nodes = controllers.cache<Node>(kinds.nodes);
   const pods = controllers.cache<Pod>(kinds.pods);
   const leases = controllers.cache<Lease>(kinds.leases);

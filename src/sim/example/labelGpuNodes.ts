@@ -20,7 +20,7 @@ export function labelGpuNodes(controllers: Controllers): void {
     reconcile: async (key, { cancel }) => {
       const intent = decide(picture.snapshot().kind(kindOf(nodes)).objects.get(key));
       if (intent === undefined) return undefined;
-      const [committed] = await commit(picture, controllers.kube, [{ intent, effects: [] }], { cancel });
+      const [committed] = await commit(picture, controllers.writer, [{ intent, effects: [] }], { cancel });
       return committed === undefined || committed.outcome.ok ? undefined : reconcileResultOf(committed.outcome);
     },
   });

@@ -3,6 +3,7 @@ import { commit, resolveUnknown } from "../../control/runtime/commit.ts";
 import type { Controllers } from "../../control/runtime/controllers.ts";
 import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../../control/runtime/loop.ts";
 import { forMapped, forObject, kindSource } from "../../control/runtime/sources.ts";
+import { Writer } from "../../control/runtime/writer.ts";
 import { lookAgain } from "../../intents/lookAgain.ts";
 import { expectedOf, type Intent, intentId } from "../../model/intent.ts";
 import type { KubeObject, OwnerReference } from "../../model/objects/object.ts";
@@ -69,7 +70,7 @@ export class PodSets {
   constructor(controllers: Controllers, ports: ActorPorts, mistake?: Mistake) {
     this.ports = ports;
     this.mistake = mistake;
-    this.kube = mistake === "time-out-means-no" ? hearsNo(controllers.kube) : controllers.kube;
+    this.kube = mistake === "time-out-means-no" ? hearsNo(controllers.outside) : controllers.outside;
     this.pods = controllers.cache(podKind);
     this.sets = controllers.cache(setKind);
     const tables = {
@@ -266,7 +267,9 @@ export class PodSets {
     const id = intentId(intent);
     this.open.set(id, { intent, effects, setKey: turn.key });
     this.kept.delete(id);
-    const [committed] = await commit(this.picture, this.kube, [{ intent, effects }], { cancel: turn.cancel });
+    const [committed] = await commit(this.picture, new Writer(this.kube), [{ intent, effects }], {
+      cancel: turn.cancel,
+    });
     if (this.picture.stateOf(intent) === undefined) this.open.delete(id);
     const outcome = committed?.outcome;
     if (outcome?.ok) this.done(intent, effects, outcome.value.object);

@@ -60,12 +60,12 @@ export function tinyKubelet(
       if ("waitMs" in step) return { requeueAfterMs: step.waitMs };
       const outcome =
         step.status === undefined
-          ? await controllers.kube.delete(ref, {
+          ? await controllers.outside.delete(ref, {
               preconditions: { uid, resourceVersion },
               gracePeriodSeconds: 0,
               cancel,
             })
-          : await controllers.kube.update(
+          : await controllers.outside.update(
               { ...ref, subresource: "status" },
               { ...object, status: { ...pod.status, ...step.status } },
               { cancel },

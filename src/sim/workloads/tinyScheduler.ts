@@ -52,7 +52,7 @@ export function tinyScheduler(controllers: Controllers): void {
         const node = freeNode(pod);
         if (node === undefined) continue;
         sent.set(uid, node);
-        const bound = await controllers.kube.bind(
+        const bound = await controllers.outside.bind(
           { ...pods, namespace, name },
           { node, uid, resourceVersion },
           { cancel },

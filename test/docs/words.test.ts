@@ -1,6 +1,6 @@
 /**
- * The subject of a sentence is a thing with a name in the code or in Kubernetes. Counts what has a pronoun instead. The numbers may
- * only fall: lower them here when they do.
+ * The subject of a sentence is a thing with a name in the code or in Kubernetes. Counts what has a pronoun instead. The
+ * numbers may only fall: lower them here when they do.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";

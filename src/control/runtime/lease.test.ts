@@ -181,7 +181,7 @@ describe("a lease", () => {
     expect(proven()).toEqual(["b"]);
   });
 
-  test("that is deleted and made again goes on counting its epochs", async () => {
+  test("that is deleted and created again continues its epochs", async () => {
     const { candidates, pass, api, history } = await started(["a"]);
     candidates[0]?.start();
     await pass(5000);
@@ -242,7 +242,7 @@ describe("a lease", () => {
     ).toThrow("must grow");
   });
 
-  test("never has two who can prove it, whatever the network and the clocks do", async () => {
+  test("never has two proven holders, whatever the network and the clocks do", async () => {
     const fault = fc.record({
       who: fc.nat(2),
       do: fc.constantFrom("lose", "unheard", "heal", "stepBack", "stepAhead", "standStill", "goOn", "wait"),

@@ -33,7 +33,7 @@ function heldTurns() {
 }
 
 describe("a loop", () => {
-  test("gives as many turns at once as it may, and never two to one key", async () => {
+  test("runs as many reconciles at once as it may, and never two of one key", async () => {
     const { reconcile, begun, end } = heldTurns();
     const { queue, loop } = newLoop(reconcile, { concurrency: 2 });
     for (const key of ["a", "b", "c"]) queue.add(key);
@@ -50,7 +50,7 @@ describe("a loop", () => {
     expect(begun).toEqual(["a", "b", "c", "a"]);
   });
 
-  test("comes back when a turn asks for it", async () => {
+  test("requeues when a reconcile asks for it", async () => {
     const turns: number[] = [];
     const { clock, queue, loop } = newLoop(() => {
       turns.push(clock.nowMs());
@@ -95,7 +95,7 @@ describe("a loop", () => {
     expect(turns).toBe(2);
   });
 
-  test("an assertion that fails ends that turn alone, is reported, and the key gets a fresh one", async () => {
+  test("a failed assertion ends that reconcile alone, is reported, and the key is reconciled again", async () => {
     let turns = 0;
     const { clock, queue, loop, log, metrics } = newLoop((key) => {
       turns++;
@@ -131,7 +131,7 @@ describe("a loop", () => {
     expect(turns).toBe(2);
   });
 
-  test("a turn that takes too long is told to give up, and keeps its key until it has", async () => {
+  test("a reconcile that takes too long is cancelled, and keeps its key until it has ended", async () => {
     let isTold = false;
     let finish = (): void => {};
     const { clock, queue, loop } = newLoop(
@@ -180,7 +180,7 @@ describe("a loop", () => {
     expect(begun).toEqual(["a", "b"]);
   });
 
-  test("a stop leaves a turn behind that does not give up, and says which", async () => {
+  test("a stop leaves a reconcile behind that does not end, and names it", async () => {
     const { reconcile } = heldTurns();
     const { clock, queue, loop, log } = newLoop(reconcile);
     loop.resume();

@@ -1,6 +1,6 @@
 /**
- * When the gate of a pod goes: not before its gang is there, names this very pod and, with the default scheduler, is whole. And that a pod
- * which has ended is replaced.
+ * When the gate of a pod goes: not before its gang is there, names this very pod and, with the default scheduler, is
+ * whole. And that a pod which has ended is replaced.
  */
 import { expect, test } from "vitest";
 import { finalizers, gangGate, labels } from "../../../model/gang/keys.ts";

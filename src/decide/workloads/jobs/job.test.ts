@@ -251,7 +251,7 @@ describe("a Job", () => {
     expect(pods(world)).toHaveLength(0);
   });
 
-  test("that is suspended has no pods and no failures, and starts its clock anew when it goes on", () => {
+  test("that is suspended has no pods and no failures, and restarts its clock when it is resumed", () => {
     const world = new TestWorld();
     jobOf(world, { parallelism: 2, completions: 2 });
     const settle = () =>
@@ -427,7 +427,7 @@ test("a replacement waits for the end of a leaving pod only where the policy say
   }
 });
 
-test("a Job never counts a pod twice and counts every one, whatever order the world moves in", () => {
+test("a Job never counts a pod twice and counts every one, whatever the order of events", () => {
   const step = fc.record({
     kind: fc.constantFrom("turn", "succeed", "fail", "delete", "kubelet", "time"),
     at: fc.nat(9),

@@ -95,7 +95,7 @@ describe("a node", () => {
     expect(isReady(world.get("Pod", "elsewhere"))).toBe(true);
   });
 
-  test("that was never heard of has a minute", () => {
+  test("that has never reported has a minute", () => {
     const world = new TestWorld();
     world.add<Node>({ apiVersion: "v1", kind: "Node", metadata: { name: "n1" }, spec: {} });
     expect(decideNodeLife(pictureOf(world), startMs + 59_000)).toEqual({ intents: [], wakeAtMs: startMs + 60_000 });

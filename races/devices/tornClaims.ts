@@ -16,8 +16,8 @@ import { type Exhibit, scene } from "../exhibit.ts";
 type Assumed = ReturnType<ClaimTracker["assumeClaimAfterApiCall"]>;
 
 /**
- * A tracker as upstream had it: an index of the claims that the watch has shown, and apart from it what is in flight. No write shows how
- * the two miss each other, so it says in the timeline what it does.
+ * A tracker as upstream had it: an index of the claims that the watch has shown, and apart from it what is in flight.
+ * No write shows how the two miss each other, so it says in the timeline what it does.
  */
 abstract class TwoMaps extends ClaimTracker {
   protected readonly ports: ActorPorts;

@@ -1,6 +1,6 @@
 /**
- * AWS by its own SDK, read only. The clients are large and loaded when they are first used. Retries are ours and not the
- * SDK's, so that each is counted, waits by our clock, and slows down everything else that asks for the same.
+ * AWS by its own SDK, read only. The clients are large and loaded when they are first used. Retries are ours and not
+ * the SDK's, so that each is counted, waits by our clock, and slows down everything else that asks for the same.
  */
 import type { AutoScalingClient } from "@aws-sdk/client-auto-scaling";
 import type { EC2Client } from "@aws-sdk/client-ec2";
@@ -333,7 +333,8 @@ class AwsCloud implements Aws {
     const { region, endpoint, credentials, requestMs = 60_000 } = this.options;
     return {
       region,
-      // One attempt: we repeat, not the SDK. What it learns of the cloud's clock from a refusal holds for the repetition.
+      // One attempt: we repeat, not the SDK. What it learns of the cloud's clock from a refusal holds for the
+      // repetition.
       maxAttempts: 1,
       requestHandler: { requestTimeout: requestMs, connectionTimeout: 10_000 },
       ...(endpoint === undefined ? {} : { endpoint }),

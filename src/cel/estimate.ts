@@ -93,7 +93,10 @@ class Estimator {
     return inner + fn.cost(a, b, c, isText);
   }
 
-  /** The characters of an item that is a text; 0 for all others. A limit is known only of lists that are part of the data. */
+  /**
+   * The characters of an item that is a text; 0 for all others. A limit is known only of lists that are part of the
+   * data.
+   */
   private textSize(list: Expr, elem: CelType): number {
     if (elem.kind !== "string" && elem.kind !== "bytes") return 0;
     return this.isData(list) ? sizeOfType(elem) : unlimited;

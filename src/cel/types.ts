@@ -205,7 +205,9 @@ const named: Readonly<Record<string, CelType>> = {
 export const quantityType = named["Quantity"] as CelType;
 export const semverType = named["Semver"] as CelType;
 
-/** Reads `list<A>.indexOf(A): int`; a receiver stands before the name in angle brackets of its own: `<string>.trim()`. */
+/**
+ * Reads `list<A>.indexOf(A): int`; a receiver stands before the name in angle brackets of its own: `<string>.trim()`.
+ */
 export function parseSignature(text: string): Signature {
   const match = /^(?:<(.+)>\.)?([^(]+)\((.*)\): (.+)$/.exec(text);
   if (match === null) throw new Error(`bad signature: ${text}`);

@@ -36,8 +36,9 @@ export async function missingDefinitions(kube: KubeApi, components: readonly Com
 }
 
 /**
- * Makes the cluster know the kinds of these components: defines what is missing, updates what is older, and waits until all of it is
- * served. The server tries every write first: what it refuses ends the installation before anything was made.
+ * Makes the cluster know the kinds of these components: defines what is missing, updates what is older, and waits until
+ * all of it is served. The server tries every write first: what it refuses ends the installation before anything was
+ * made.
  */
 export async function ensureDefinitions(
   ports: { readonly kube: KubeApi; readonly clock: Clock },

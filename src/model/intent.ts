@@ -3,8 +3,8 @@ import type { KubeObject } from "./objects/object.ts";
 import type { Revision } from "./revision.ts";
 
 /**
- * What was decided and should now happen: one write to one object. Every intent names the state of the object that it was
- * decided on, and the types leave no way to forget it: if the object has changed since, the write is refused and
+ * What was decided and should now happen: one write to one object. Every intent names the state of the object that it
+ * was decided on, and the types leave no way to forget it: if the object has changed since, the write is refused and
  * the decision is taken again.
  */
 export type Intent =
@@ -125,7 +125,9 @@ export function isDestructive(intent: Intent): intent is DestructiveIntent {
   return intent.type === "evict" || intent.type === "delete";
 }
 
-/** Group and plural: `apps/deployments`, `/pods` for the core group. A kind is watched, and its revision kept, under it. */
+/**
+ * Group and plural: `apps/deployments`, `/pods` for the core group. A kind is watched, and its revision kept, under it.
+ */
 export function kindOf(target: { readonly group: string; readonly plural: string }): string {
   return `${target.group}/${target.plural}`;
 }

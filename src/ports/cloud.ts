@@ -35,7 +35,10 @@ export interface Cloud {
   usage(): CloudUsage;
 }
 
-/** `tagged`: everything that carries our tag. The others are the questions that are asked again before acting on absence. */
+/**
+ * `tagged`: everything that carries our tag. The others are the questions that are asked again before acting on
+ * absence.
+ */
 export type VolumeFilter =
   | { readonly type: "tagged" }
   | { readonly type: "ids"; readonly ids: readonly string[] }

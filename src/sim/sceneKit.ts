@@ -77,7 +77,10 @@ export function pictureOf<V = never>(
   return picture;
 }
 
-/** Carries out one decision as the product does: what is in doubt is looked at first, and sent again if that proves nothing. */
+/**
+ * Carries out one decision as the product does: what is in doubt is looked at first, and sent again if that proves
+ * nothing.
+ */
 export async function carryOut<V>(
   picture: Picture<V>,
   kube: KubeApi,

@@ -202,7 +202,7 @@ export class World {
     });
   }
 
-  /** Plays until the story is over. Each step is run to its end: every promise that can go on has gone on. */
+  /** Plays until the scenario is over. Each step is run to its end: every promise that can settle has settled. */
   play(): Promise<void> {
     return new Promise<void>((resolve) => {
       const step = (): void => {

@@ -180,7 +180,10 @@ export class Ledger<V> {
     return ids.sort();
   }
 
-  /** From now on it counts. `counted`: it does already. `stale`: another write took effect on the state it was decided on. */
+  /**
+   * From now on it counts. `counted`: it does already. `stale`: another write took effect on the state it was decided
+   * on.
+   */
   decide(intent: CountedIntent<V>): "entered" | "counted" | "stale" {
     return this.enter(intent, "decided");
   }
@@ -219,7 +222,8 @@ export class Ledger<V> {
   }
 
   /**
-   * A consistent read of the object (undefined: it is not there). A state that the intent was decided on proves nothing: the write may still land.
+   * A consistent read of the object (undefined: it is not there). A state that the intent was decided on proves
+   * nothing: the write may still land.
    */
   read(id: string, fresh: { readonly object: Expected | undefined; readonly revision: Revision }): readonly Ended[] {
     const entry = this.entries.get(id);
@@ -297,8 +301,8 @@ export class Ledger<V> {
   }
 
   /**
-   * A create ended because the watch showed its name, and now the API says that it was made later than that: the watch had shown a
-   * namesake, which is gone. It counts again until the watch has passed what we made.
+   * A create ended because the watch showed its name, and now the API says that it was made later than that: the watch
+   * had shown a namesake, which is gone. It counts again until the watch has passed what we made.
    */
   private countAgain(attempt: Entry<V>, { revision }: Answer, shown: Revision): void {
     if (attempt.state !== "observed" || "uid" in attempt.basis) return;
@@ -415,7 +419,10 @@ export function holderOf(kind: string, key: string): string {
   return `${kind} ${key}`;
 }
 
-/** Whether the object, as it was at a revision, is no longer what was decided on, so that the write can no longer take effect. */
+/**
+ * Whether the object, as it was at a revision, is no longer what was decided on, so that the write can no longer take
+ * effect.
+ */
 export function hasMovedOn(basis: Basis, object: Expected | undefined, atRevision: Revision): boolean {
   // The name of a create is ours alone, so what has it since is what we made.
   if (!("uid" in basis)) return object !== undefined && isLater(object.resourceVersion, basis.absentAt);
@@ -431,8 +438,8 @@ function isBefore(revision: Revision, { basis, state, untilRevision }: Entry<unk
 }
 
 /**
- * Whether a write that succeeded changed its object. A write of what is there already succeeds and changes nothing: whatever else was
- * decided on the same state can still land after it.
+ * Whether a write that succeeded changed its object. A write of what is there already succeeds and changes nothing:
+ * whatever else was decided on the same state can still land after it.
  */
 function leavesItsState(basis: Basis, { revision, isChange }: Answer): boolean {
   return isChange === true || (revision !== undefined && "uid" in basis && isLater(revision, basis.resourceVersion));

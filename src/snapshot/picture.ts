@@ -40,12 +40,12 @@ export interface PictureOptions<V> {
 }
 
 /**
- * One picture of several kinds, with what we decided and have not seen yet. Events and intents go in; what comes out
- * is a snapshot: one object that never changes, says up to which revision it is complete, and cost a reference to take.
- * It is the only source that a decision reads.
+ * One picture of several kinds, with what we decided and have not seen yet. Events and intents go in; what comes out is
+ * a snapshot: one object that never changes, says up to which revision it is complete, and cost a reference to take. It
+ * is the only source that a decision reads.
  *
- * Usage is never counted up and down. A key has holders, each an object that the watch shows or an intent; when a holder
- * changes, the key's holders are looked at again.
+ * Usage is never counted up and down. A key has holders, each an object that the watch shows or an intent; when a
+ * holder changes, the key's holders are looked at again.
  */
 export class Picture<V = never> {
   private readonly kinds: ReadonlyMap<string, PictureKind<V>>;
@@ -95,8 +95,8 @@ export class Picture<V = never> {
   }
 
   /**
-   * The intent counts from now on. `counted` before: it counts already, and nothing changes. `stale`: its object is no longer
-   * what it was decided on, and it must not be sent.
+   * The intent counts from now on. `counted` before: it counts already, and nothing changes. `stale`: its object is no
+   * longer what it was decided on, and it must not be sent.
    */
   decide(intent: Intent, effects: readonly Effect<V>[] = []): "decided" | "counted" | "stale" {
     const counted = countedIntent(intent, effects);

@@ -1,4 +1,6 @@
-/** A small cloud to look at: machines of ten types, volumes, snapshots, and something wrong in each of the usual ways. */
+/**
+ * A small cloud to look at: machines of ten types, volumes, snapshots, and something wrong in each of the usual ways.
+ */
 import type { StandInCloud } from "./cloud.ts";
 
 export interface DemoMachine {

@@ -1,6 +1,9 @@
 import type { Clock } from "../../src/ports/clock.ts";
 
-/** The clock of one process among several: it may be set wrong, which timers do not notice, and the process may stand still. */
+/**
+ * The clock of one process among several: it may be set wrong, which timers do not notice, and the process may stand
+ * still.
+ */
 export class SteppedClock implements Clock {
   private readonly clock: Clock;
   private offsetMs = 0;

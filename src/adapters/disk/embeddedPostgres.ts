@@ -150,7 +150,9 @@ interface Making {
   readonly signal: AbortSignal | undefined;
 }
 
-/** Makes the folder beside its place and moves it there whole: one that an interrupted start left behind is no database. */
+/**
+ * Makes the folder beside its place and moves it there whole: one that an interrupted start left behind is no database.
+ */
 async function makeDatabase(native: string, data: string, { password, owner, signal }: Making): Promise<Ran> {
   const beside = dirname(data);
   const half = join(beside, `data.${process.pid}`);

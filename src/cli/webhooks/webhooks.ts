@@ -57,7 +57,10 @@ export interface WebhookPorts {
   readonly log: Log;
 }
 
-/** The rules of components about writes, as webhooks of a cluster: keys, the server that answers, and the word to the API server. */
+/**
+ * The rules of components about writes, as webhooks of a cluster: keys, the server that answers, and the word to the
+ * API server.
+ */
 export class Webhooks {
   private readonly ports: WebhookPorts;
   private readonly components: readonly Component[];

@@ -288,7 +288,9 @@ export class BindReconciler {
     return "next";
   }
 
-  /** What the API will refuse again and again ends the attempt; everything else is tried again from what is there then. */
+  /**
+   * What the API will refuse again and again ends the attempt; everything else is tried again from what is there then.
+   */
   private refused(attempt: Attempt, refusal: Refusal, cancel: Cancel): Promise<ReconcileResult> | ReconcileResult {
     switch (refusal.reason) {
       case "Invalid":

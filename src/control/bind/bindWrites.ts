@@ -118,7 +118,10 @@ export async function writeClaims(call: BindCall, about: ClaimsAbout): Promise<O
   return extended === undefined || extended === null ? succeeded(pod) : takeExtendedClaim(call, about, extended);
 }
 
-/** Write after write until the pod has the claim. Others write to a claim that is shared, so a conflict means: look again. */
+/**
+ * Write after write until the pod has the claim. Others write to a claim that is shared, so a conflict means: look
+ * again.
+ */
 async function takeClaim(
   { kube, cancel }: BindCall,
   { pod, node, nowMs }: ClaimsAbout,
@@ -158,8 +161,8 @@ async function takeExtendedClaim(
       ? await kube.create(claimsRef, extendedClaim(pod, extended, attempt) as unknown as KubeObject, { cancel })
       : await markClaim(call, found.value, attempt);
   if (!ours.ok) return ours;
-  // The scheduler gives the devices to others when the request is over and no claim is there. The claim is there now: either the scheduler
-  // finds it and changes it, or the request was over before.
+  // The scheduler gives the devices to others when the request is over and no claim is there. The claim is there now:
+  // either the scheduler finds it and changes it, or the request was over before.
   const counts = await stillRequested(call, request, ours.value.metadata.resourceVersion);
   if (!counts.ok) return counts;
   const claimed = await takeClaim(call, about, ours.value, extended.allocation);
@@ -212,8 +215,8 @@ async function writeExtendedStatus(
 }
 
 /**
- * Takes back the claim that stands for extended resources of this very pod. First the pod is written to, so that a bind that is still on its
- * way conflicts; then the devices are given back, and only a claim that holds nothing is deleted.
+ * Takes back the claim that stands for extended resources of this very pod. First the pod is written to, so that a bind
+ * that is still on its way conflicts; then the devices are given back, and only a claim that holds nothing is deleted.
  */
 export async function deleteExtendedClaim(call: BindCall, pod: Pod): Promise<Outcome<Pod>> {
   const { kube, cancel } = call;

@@ -72,7 +72,10 @@ export class BinderCaches {
     return this.requestsByCommit.get(commit).some(hasStarted) ? Number.POSITIVE_INFINITY : count;
   }
 
-  /** The requests of a gang that an event lets go on: its last one has come, or one of a set that is not whole has started all the same. */
+  /**
+   * The requests of a gang that an event lets go on: its last one has come, or one of a set that is not whole has
+   * started all the same.
+   */
   released(event: KindChange): readonly KubeObject[] {
     const commit = commitOf(event.object);
     if (commit === undefined || event.type === "deleted") return [];

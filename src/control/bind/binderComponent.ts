@@ -17,11 +17,14 @@ export const binderDefaults: BinderOptions = {
   reservation: reservationDefaults,
   cdi: false,
   volumeTimeoutMs: 120_000,
-  // Each bind is a handful of writes one after the other, which wait for the disk of the API server, together. KAI has ten.
+  // Each bind is a handful of writes one after the other, which wait for the disk of the API server, together. KAI has
+  // ten.
   workers: 64,
 };
 
-/** Whatever has failed before: a bind that can go on now must not wait for minutes because the API was away for some. */
+/**
+ * Whatever has failed before: a bind that can go on now must not wait for minutes because the API was away for some.
+ */
 const backoff = { baseMs: 5, maxMs: 5_000 };
 /** Events drive the binder; the sweep is a safety net. */
 const sweepMs = 60_000;

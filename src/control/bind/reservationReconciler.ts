@@ -177,7 +177,7 @@ function on(pod: Pod): { target: Intent["target"]; expected: ReturnType<typeof e
 }
 
 /**
- * A device is free when its node says so. KAI deletes reservations by force, and the next pod on the GPU is refused by a node that still
- * holds it. Where no node runs the reservation the API server deletes it at once, as every such pod.
+ * A device is free when its node says so. KAI deletes reservations by force, and the next pod on the GPU is refused by
+ * a node that still holds it. Where no node runs the reservation the API server deletes it at once, as every such pod.
  */
 const graceSeconds = 1;

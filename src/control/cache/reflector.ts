@@ -86,7 +86,9 @@ export class Reflector {
     return this.failedWaits;
   }
 
-  /** The server answers others: a wait that was meant for a server that does not is over, or soon if it has just begun. */
+  /**
+   * The server answers others: a wait that was meant for a server that does not is over, or soon if it has just begun.
+   */
   hurry(): void {
     if (this.hastyFromMs === undefined) return;
     const { clock } = this.options;

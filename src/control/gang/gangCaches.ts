@@ -1,4 +1,7 @@
-/** What the gang operator looks at: the caches, how objects are found in them, and the picture with what it decided and has not seen yet. */
+/**
+ * What the gang operator looks at: the caches, how objects are found in them, and the picture with what it decided and
+ * has not seen yet.
+ */
 
 import type { NodeOf } from "../../decide/gang/cliques/lostPods.ts";
 import type { AbsentAt } from "../../decide/gang/gangDraft.ts";
@@ -124,7 +127,10 @@ export class GangCaches {
   private readonly doubts = new Map<string, readonly Intent[]>();
   /** By the UID of an object, then by reconcile key: what could not be done for it. */
   private readonly failures = new Map<string, Map<string, readonly ReconcileFailure[]>>();
-  /** Names of nodes that pods are bound to and that are known not to exist: deleted before our eyes, or absent by a fresh read. */
+  /**
+   * Names of nodes that pods are bound to and that are known not to exist: deleted before our eyes, or absent by a
+   * fresh read.
+   */
   private readonly goneNodes = new Set<string>();
 
   constructor(controllers: Controllers, settings: GangSettings) {
@@ -238,7 +244,9 @@ export class GangCaches {
     return { cliques: this.ownCliques(set, this.cliquesByReplica.get(key)), groups };
   }
 
-  /** The node of a pod, as far as it is known. That the cache lacks it proves nothing: it may be newer than the cache. */
+  /**
+   * The node of a pod, as far as it is known. That the cache lacks it proves nothing: it may be newer than the cache.
+   */
   nodeOf: NodeOf = ({ spec }) => {
     const name = spec?.nodeName ?? "";
     if (name === "") return undefined;

@@ -64,7 +64,10 @@ export async function readReplica(
   };
 }
 
-/** Nodes that look lost are read again, after their pods. One that only looks well makes the gang look better than it is, and nothing ends. */
+/**
+ * Nodes that look lost are read again, after their pods. One that only looks well makes the gang look better than it
+ * is, and nothing ends.
+ */
 async function readLostNodes(world: GangCaches, pods: readonly Pod[], cancel: Cancel): Promise<Outcome<NodeOf>> {
   const fresh = new Map<string, Node | "gone">();
   for (const pod of pods) {

@@ -67,7 +67,10 @@ export function addBindingReconciler(world: GangCaches): void {
   });
 }
 
-/** Where nodes are simulated the wait of a start-up order ends when the operator says so; elsewhere its container looks itself. */
+/**
+ * Where nodes are simulated the wait of a start-up order ends when the operator says so; elsewhere its container looks
+ * itself.
+ */
 export function addStartReconciler(world: GangCaches): void {
   if (world.settings.startOrder.by !== "simulated-node") return;
   const again = new Channel();

@@ -1,4 +1,6 @@
-/** Wakes a run soon after something changed in the cluster: the first change starts a short wait, the others join it. */
+/**
+ * Wakes a run soon after something changed in the cluster: the first change starts a short wait, the others join it.
+ */
 import type { Clock } from "../../ports/clock.ts";
 import type { KubeApi, ResourceRef, Watch } from "../../ports/kubeApi.ts";
 

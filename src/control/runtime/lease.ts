@@ -105,7 +105,9 @@ export class Lease {
     return this.current;
   }
 
-  /** The revision of the write by which we took it. What was written before is in every list that is at least as new. */
+  /**
+   * The revision of the write by which we took it. What was written before is in every list that is at least as new.
+   */
   get takenAt(): Revision | undefined {
     return this.current === undefined ? undefined : this.takenRevision;
   }

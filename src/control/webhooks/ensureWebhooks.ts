@@ -7,8 +7,8 @@ import type { NewObject } from "../component.ts";
 const attemptsMax = 5;
 
 /**
- * Makes the webhook configurations of the cluster those that are wanted. Several processes of one installation may do it at once:
- * they want the same, and what is as wanted is not written.
+ * Makes the webhook configurations of the cluster those that are wanted. Several processes of one installation may do
+ * it at once: they want the same, and what is as wanted is not written.
  */
 export async function ensureWebhooks(kube: KubeApi, wanted: readonly NewObject[]): Promise<Outcome<undefined>> {
   for (const each of wanted) {

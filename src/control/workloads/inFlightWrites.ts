@@ -76,8 +76,8 @@ export class InFlightWrites {
   }
 
   /**
-   * Whether the key may decide. `waiting`: the watch will show what it waits for, and wakes it. A refusal: it could not be
-   * found out what came of a write.
+   * Whether the key may decide. `waiting`: the watch will show what it waits for, and wakes it. A refusal: it could not
+   * be found out what came of a write.
    */
   async settle(author: Author, cancel: Cancel): Promise<"clear" | "waiting" | Refusal> {
     const open = this.byAuthor.get(nameOf(author));
@@ -99,9 +99,9 @@ export class InFlightWrites {
   }
 
   /**
-   * Sends what was decided. All of it counts before the first write leaves. Writes of one sort go side by side, first one,
-   * then twice as many each time, so that a quota that refuses all is asked once and not five hundred times; the sorts go
-   * one after the other.
+   * Sends what was decided. All of it counts before the first write leaves. Writes of one sort go side by side, first
+   * one, then twice as many each time, so that a quota that refuses all is asked once and not five hundred times; the
+   * sorts go one after the other.
    */
   async carryOut(author: Author, intents: readonly Intent[], cancel: Cancel): Promise<Committed[]> {
     const committed: Committed[] = [];

@@ -94,8 +94,8 @@ export function addOwnerController(
 }
 
 /**
- * What cannot be taken back is not decided on a cache alone: the owner may want more by now, or be another object of the
- * same name, which must neither lose its pods nor adopt those of the one before.
+ * What cannot be taken back is not decided on a cache alone: the owner may want more by now, or be another object of
+ * the same name, which must neither lose its pods nor adopt those of the one before.
  */
 function needsFreshOwner(intent: Intent, owner: KubeObject): boolean {
   if (isDestructive(intent)) return true;

@@ -11,7 +11,10 @@ import { addServiceEndpoints } from "./serviceEndpoints.ts";
 import { addStatefulSets } from "./statefulSets.ts";
 import { WorkloadCaches } from "./workloadCaches.ts";
 
-/** The controllers that a cluster has anyway. Those that the API server runs itself (budgets, clean-up, accounts) are not here. */
+/**
+ * The controllers that a cluster has anyway. Those that the API server runs itself (budgets, clean-up, accounts) are
+ * not here.
+ */
 export const workloads: Component = {
   name: "workloads",
   about: "Deployments, StatefulSets, DaemonSets, Jobs, CronJobs, endpoints, and what becomes of silent nodes",

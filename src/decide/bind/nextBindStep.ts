@@ -2,7 +2,7 @@
  * The next step of a bind, from what is observed. No state of a bind is kept outside the cluster: the same objects give
  * the same step, so the next binder continues where one that crashed had stopped.
  *
- *   reserve -> hold -> bind the reservation -> wait for the device -> label -> configure -> claims, volumes -> bind -> record
+ *   reserve -> hold -> bind reservation -> wait for device -> label -> configure -> claims, volumes -> bind -> record
  */
 import { type BindIntent, expectedOf, type Intent, type NewObject } from "../../model/intent.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
@@ -86,7 +86,10 @@ export interface BindOptions {
   readonly cdi: boolean;
 }
 
-/** What an earlier leader sent may come late, when its place was given away: the pod names the epoch since when nothing else counts. */
+/**
+ * What an earlier leader sent may come late, when its place was given away: the pod names the epoch since when nothing
+ * else counts.
+ */
 function isOfAnotherEpoch({ metadata }: BindRequest, pod: Pod): boolean {
   const decidedIn = metadata.annotations?.[annotationKeys.decidedIn];
   return decidedIn !== undefined && decidedIn !== epochOf(pod);
@@ -260,7 +263,10 @@ function shareAnnotations(groups: readonly string[], devices: readonly string[])
   return { [devicesAnnotation]: JSON.stringify(deviceOfGroup), [releasedAnnotation]: null };
 }
 
-/** What the pod must carry before anything else is written for it, and must not: labels of other groups. Undefined when it is so. */
+/**
+ * What the pod must carry before anything else is written for it, and must not: labels of other groups. Undefined when
+ * it is so.
+ */
 function lackingMarks(
   pod: Pod,
   groups: readonly string[],

@@ -10,8 +10,8 @@ import { devicesAnnotation, podsRef } from "./reservation.ts";
 const releasesAnnotation = "muster.dev/releases";
 
 /**
- * Takes groups off a pod that is not bound. It is a write even where nothing is to be taken off: labels and binds of an earlier
- * attempt may still be on their way, and from here on they conflict.
+ * Takes groups off a pod that is not bound. It is a write even where nothing is to be taken off: labels and binds of an
+ * earlier attempt may still be on their way, and from here on they conflict.
  */
 export function releasePod(pod: Pod, groups: readonly string[], why: string): PatchIntent {
   const labels: JsonObject = {};

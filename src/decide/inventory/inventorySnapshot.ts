@@ -1,4 +1,7 @@
-/** Nodes, pods and claims of one cluster, read together: every number of a run is counted from this and from nothing else. */
+/**
+ * Nodes, pods and claims of one cluster, read together: every number of a run is counted from this and from nothing
+ * else.
+ */
 import type { Node, Pod, ResourceClaim, ResourceSlice } from "../../model/kubernetes.generated.ts";
 import { claimedDevices } from "./podUse.ts";
 

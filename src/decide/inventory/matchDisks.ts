@@ -1,6 +1,6 @@
 /**
- * Which volume belongs to which row. By id first: a disk that was renamed keeps its volume, whatever the tags say. Volumes
- * that no row names are matched by user and name, and of several only one can be the disk.
+ * Which volume belongs to which row. By id first: a disk that was renamed keeps its volume, whatever the tags say.
+ * Volumes that no row names are matched by user and name, and of several only one can be the disk.
  */
 import type { CloudVolume } from "../../model/inventory/cloud.ts";
 import type { DiskRow } from "../../model/inventory/rows.ts";

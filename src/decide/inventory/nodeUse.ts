@@ -1,4 +1,6 @@
-/** One node as capacity: what it has of a resource, what is taken, what is free, and whether anything may start there. */
+/**
+ * One node as capacity: what it has of a resource, what is taken, what is free, and whether anything may start there.
+ */
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import { parseQuantity, QuantityError, unitsOf } from "../../model/values/quantity.ts";
 import type { InventorySnapshot } from "./inventorySnapshot.ts";

@@ -1,7 +1,8 @@
 /**
- * What to write about disks: one decision for every volume and every row, from one read of the database, then one of the
- * cloud. Nothing is cleared because something was not found: absence is asked for twice and remembered from an earlier
- * run, a claim that is still good is never dropped, and each write carries the version of the row that it was decided on.
+ * What to write about disks: one decision for every volume and every row, from one read of the database, then one of
+ * the cloud. Nothing is cleared because something was not found: absence is asked for twice and remembered from an
+ * earlier run, a claim that is still good is never dropped, and each write carries the version of the row that it was
+ * decided on.
  */
 import type { CloudVolume, VolumeModification } from "../../model/inventory/cloud.ts";
 import {

@@ -1,7 +1,7 @@
 /**
  * What pods take from a node: Kubernetes' effective request (init containers, sidecars and overhead included), and the
- * devices that claims have been given there. A pod counts from the moment it has a node until it has ended for good; one
- * that is terminating, or on a lost node, still holds its GPUs.
+ * devices that claims have been given there. A pod counts from the moment it has a node until it has ended for good;
+ * one that is terminating, or on a lost node, still holds its GPUs.
  */
 import type { Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
 import { podRequests } from "../../model/objects/podRequests.ts";

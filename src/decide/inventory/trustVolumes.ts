@@ -43,7 +43,8 @@ export function whyNotTrusted(
     return `the cloud lists no volume, and ${liveLinkedRows} disks have one`;
   }
   if (last === undefined) {
-    // The first reading over tables that exist has only the rows to be compared with. Disks at rest have no volume; disks in use have.
+    // The first reading over tables that exist has only the rows to be compared with. Disks at rest have no volume;
+    // disks in use have.
     return isDrop(inUse.rows, inUse.listed, rules)
       ? `${inUse.rows} disks are in use, and the cloud lists the volumes of ${inUse.listed} of them`
       : undefined;

@@ -143,8 +143,8 @@ function gpuTroubleOf({ gpuFaults }: NodeState): Trouble | undefined {
 }
 
 /**
- * Each node has its own moment within the interval, so that nodes that were made together do not report together. In whole
- * seconds, which is all that conditions keep: a finer moment would be due again as soon as it was written.
+ * Each node has its own moment within the interval, so that nodes that were made together do not report together. In
+ * whole seconds, which is all that conditions keep: a finer moment would be due again as soon as it was written.
  */
 function nextHeartbeatMs(node: Node, { heartbeatMs, clusterSeed }: NodeLifeOptions): number {
   const every = Math.max(1, Math.ceil(heartbeatMs / 1000));

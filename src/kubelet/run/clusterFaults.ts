@@ -1,6 +1,6 @@
 /**
- * Faults by command: entries of one ConfigMap that every simulator of the cluster reads. Adding and clearing are patches on
- * the version that was read, so two people at once lose nothing.
+ * Faults by command: entries of one ConfigMap that every simulator of the cluster reads. Adding and clearing are
+ * patches on the version that was read, so two people at once lose nothing.
  */
 
 import type { JsonObject } from "../../model/objects/json.ts";

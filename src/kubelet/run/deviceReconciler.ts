@@ -163,7 +163,9 @@ function othersOf({ prepared }: NodeAgent, uid: string): PreparedClaim[] {
   return [...prepared.values()].filter(({ claimUid }) => claimUid !== uid);
 }
 
-/** True when it happened. After a refusal the object is read again, so that the next look is not at what was refused. */
+/**
+ * True when it happened. After a refusal the object is read again, so that the next look is not at what was refused.
+ */
 async function sendDevice<T>(
   world: KubeletContext,
   write: NodeWrite,

@@ -27,7 +27,9 @@ export interface Nodes {
   readonly agent: PodAgent;
   /** How the API should misbehave now; the embedded server obeys. */
   pressure(): ApiPressure | undefined;
-  /** Gives the leases back after everything has stopped, so that the next simulator need not wait until they run out. */
+  /**
+   * Gives the leases back after everything has stopped, so that the next simulator need not wait until they run out.
+   */
   release(kube: KubeApi): Promise<void>;
 }
 

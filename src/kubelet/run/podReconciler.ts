@@ -148,7 +148,7 @@ function isGoing({ metadata }: Pod): boolean {
   return metadata.deletionTimestamp !== undefined;
 }
 
-/** A mistake of ours about one pod is that pod's alone: the others of the node go on, and it is looked at again later. */
+/** A bug that one pod triggers affects that pod alone: the others of the node continue, and it is retried later. */
 function decideOrWait(...about: Parameters<typeof decide>): PodNext | undefined {
   try {
     return decide(...about);
@@ -282,7 +282,8 @@ async function refused(
     case "Expired":
     case "AlreadyExists":
     case "NotFound": {
-      // The object has moved on, perhaps by our own write of unknown fate: what it says now counts before others decide.
+      // The object has moved on, perhaps by our own write of unknown fate: what it says now counts before others
+      // decide.
       const { metadata } = record.pod;
       const fresh = await ports.kube.get(podRef(metadata), { cancel });
       if (!fresh.ok && fresh.reason !== "NotFound") {

@@ -1,4 +1,7 @@
-/** Plays KWOK's stages on a node and its pods, where a user has made some; they then take the place of the built-in life. */
+/**
+ * Plays KWOK's stages on a node and its pods, where a user has made some; they then take the place of the built-in
+ * life.
+ */
 
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";

@@ -1,4 +1,7 @@
-/** What Grove's webhooks do, as functions: defaults and checks of PodCliqueSets, checks of topology bindings, the authorizer. */
+/**
+ * What Grove's webhooks do, as functions: defaults and checks of PodCliqueSets, checks of topology bindings, the
+ * authorizer.
+ */
 import type { AdmissionHook, AdmissionLookup, AdmissionRequest, AdmissionVerdict } from "../objects/admissionHook.ts";
 import { describeFieldError } from "../objects/fieldError.ts";
 import type { KubeObject } from "../objects/object.ts";

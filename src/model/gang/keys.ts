@@ -1,4 +1,7 @@
-/** The words of the gang API on objects: labels, annotations, finalizers, gates, variables. They are Grove's, letter by letter. */
+/**
+ * The words of the gang API on objects: labels, annotations, finalizers, gates, variables. They are Grove's, letter by
+ * letter.
+ */
 export const labels = {
   managedBy: "app.kubernetes.io/managed-by",
   partOf: "app.kubernetes.io/part-of",

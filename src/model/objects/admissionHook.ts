@@ -61,8 +61,8 @@ export interface AdmissionHook {
   /** The kinds that `review` looks up: a caller outside the server keeps a cache of each. */
   readonly reads?: readonly VersionedResource[];
   /**
-   * What the API server can see without a call: a webhook that does not answer must not stop writes that are none of its
-   * business. A first sieve only: `review` looks again.
+   * What the API server can see without a call: a webhook that does not answer must not stop writes that are none of
+   * its business. A first sieve only: `review` looks again.
    */
   readonly sieve?: HookSieve;
   review(request: AdmissionRequest, lookup: AdmissionLookup): AdmissionVerdict;

@@ -98,8 +98,9 @@ export class Draft {
   /**
    * An object was adopted with the intents so far. Whether it is ours is known when the API has agreed: two owners may
    * want one orphan, and the one that does not get it must not have deleted a pod of its own to make room. So nothing
-   * that comes after it in this draft is decided now; the next reconcile counts again. Found by: muster sim replay
-   * --scenario workloads --seed 794753571
+   * that comes after it in this draft is decided now; the next reconcile counts again.
+   *
+   * Found by: muster sim replay --scenario workloads --seed 794753571
    */
   adopted(): void {
     this.#claims = this.intents.length;

@@ -306,7 +306,10 @@ interface SeenBreach {
   lastUs: number;
 }
 
-/** I13: no end without a breach that has lasted. A condition that was true a moment ago may have been read before it changed. */
+/**
+ * I13: no end without a breach that has lasted. A condition that was true a moment ago may have been read before it
+ * changed.
+ */
 export const endsHaveACause = (held: Held): Invariant => ({
   id: "I13",
   fact: "the end of a gang is put on record only while something of it has been in breach for the delay, or its template has changed",

@@ -1,6 +1,7 @@
 /**
- * Nodes that fail as nodes fail. A kubelet that has fallen silent renews no lease and carries nothing out; that its node is unreachable, tainted and
- * rid of its pods is the work of the cluster's own controllers, with times that are as short as the story.
+ * Nodes that fail as nodes fail. A kubelet that has fallen silent renews no lease and carries nothing out; that its
+ * node is unreachable, tainted and rid of its pods is the work of the cluster's own controllers, with times that are as
+ * short as the story.
  */
 import type { Controllers } from "../../control/runtime/controllers.ts";
 import { addNodeLives, type NodeLivesTimes } from "../../control/workloads/nodeLives.ts";

@@ -294,7 +294,9 @@ export class PodSets {
     return this.remove(victim, (pod) => !isClaimed(pod), turn);
   }
 
-  /** A pod whose set is gone. That our picture lacks the set proves nothing: pods and sets arrive by different streams. */
+  /**
+   * A pod whose set is gone. That our picture lacks the set proves nothing: pods and sets arrive by different streams.
+   */
   private async removeOrphan(pod: KubeObject, turn: SetReconcile): Promise<ReconcileResult> {
     const { uid, name } = controllerOf(pod) as OwnerReference;
     if (this.mistake !== "acts-on-cache-absence") {

@@ -1,4 +1,7 @@
-/** The database port over tables in memory: held to the same contract as PostgreSQL, with answers that can be late or lost. */
+/**
+ * The database port over tables in memory: held to the same contract as PostgreSQL, with answers that can be late or
+ * lost.
+ */
 import { type DriftEvent, liveReservationStatuses } from "../../model/inventory/rows.ts";
 import type { DiskWrite, TypeWrite, WriteOutcome } from "../../model/inventory/writes.ts";
 import type {

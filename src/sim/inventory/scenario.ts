@@ -82,7 +82,9 @@ function sessionsOf(stage: Stage, name: string, client: string): ActorSpec {
   };
 }
 
-/** Everything else that the application, operators and the cloud do meanwhile; each by chance, each at its own moment. */
+/**
+ * Everything else that the application, operators and the cloud do meanwhile; each by chance, each at its own moment.
+ */
 function mutator(stage: Stage): ActorSpec {
   return {
     name: "mutator",

@@ -1,4 +1,7 @@
-/** The cloud port over the stand-in's model, without any wire: answers come late, pages break off, and all of it by chance. */
+/**
+ * The cloud port over the stand-in's model, without any wire: answers come late, pages break off, and all of it by
+ * chance.
+ */
 import type {
   CloudIdentity,
   CloudSnapshot,

@@ -22,7 +22,10 @@ export interface TinyLife {
 /** Says by a pod what becomes of it. Pure, so that a restart of the kubelet changes nothing. */
 export type LifeOf = (pod: Pod) => TinyLife;
 
-/** The least that nodes must do for other controllers to be tried: pods become ready, end, and go when they are asked to. */
+/**
+ * The least that nodes must do for other controllers to be tried: pods become ready, end, and go when they are asked
+ * to.
+ */
 export function tinyKubelet(
   controllers: Controllers,
   lifeOf: LifeOf = () => ({ startMs: 50 }),

@@ -150,8 +150,8 @@ interface Scaling {
 }
 
 /**
- * As many pods as are asked for, each with the lowest number that is free. A pod on a silent node holds its number until the cluster asks it to go:
- * its containers may still run, and a second pod of that number would run beside them.
+ * As many pods as are asked for, each with the lowest number that is free. A pod on a silent node holds its number
+ * until the cluster asks it to go: its containers may still run, and a second pod of that number would run beside them.
  */
 function scale(draft: GangDraft, picture: CliqueSnapshot, { set, place, pods, isLost: isGoneFor }: Scaling): void {
   const { clique } = picture;
@@ -236,7 +236,9 @@ function shrink(draft: GangDraft, clique: PodClique, victims: readonly Pod[]): v
 
 const phases: Readonly<Record<string, number>> = { Pending: 0, Unknown: 1, Running: 2 };
 
-/** In the order of removal: lost with its node, without a node, not running, not ready, of an older template, youngest. */
+/**
+ * In the order of removal: lost with its node, without a node, not running, not ready, of an older template, youngest.
+ */
 export function rankForRemoval(
   pods: readonly Pod[],
   clique: PodClique,

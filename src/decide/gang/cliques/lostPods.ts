@@ -1,7 +1,7 @@
 /**
- * Pods that a clique no longer has, although their objects are there. A pod on a node that is gone or silent stays Terminating for ever, because no
- * kubelet carries its deletion out; and when every node is silent the cluster stops evicting, so that such pods are not even asked to go. So
- * the nodes are looked at as well:
+ * Pods that a clique no longer has, although their objects are there. A pod on a node that is gone or silent stays
+ * Terminating for ever, because no kubelet carries its deletion out; and when every node is silent the cluster stops
+ * evicting, so that such pods are not even asked to go. So the nodes are looked at as well:
  *
  *   kubelet        node                      pod                               counts
  *   silent         Ready is Unknown          tolerates that for a while        as before

@@ -104,7 +104,10 @@ export function gangShapes(set: PodCliqueSet, index: number, groups: readonly Po
   return [{ name: setReplicaName(name, index), setReplica: index, members, constraint: own, parts }, ...scaled];
 }
 
-/** Domains become the keys of node labels; a domain that the topology lacks is left out, and so is a constraint without any. */
+/**
+ * Domains become the keys of node labels; a domain that the topology lacks is left out, and so is a constraint without
+ * any.
+ */
 export function translate(
   constraint: TopologyConstraint | undefined,
   binding: ClusterTopologyBinding | undefined,

@@ -1,4 +1,7 @@
-/** What a PodCliqueScalingGroup wants done: its claims, the cliques of each replica, its update, and the end of replicas that are broken. */
+/**
+ * What a PodCliqueScalingGroup wants done: its claims, the cliques of each replica, its update, and the end of replicas
+ * that are broken.
+ */
 import { finalizers, labels } from "../../../model/gang/keys.ts";
 import { groupReplicasInReach } from "../../../model/gang/reach.ts";
 import {
@@ -147,7 +150,10 @@ function removeExcess(draft: GangDraft, group: PodCliqueScalingGroup, cliques: r
   }
 }
 
-/** Cliques that are missing are made. Those that exist change only where nothing is rolled: elsewhere they are made anew. */
+/**
+ * Cliques that are missing are made. Those that exist change only where nothing is rolled: elsewhere they are made
+ * anew.
+ */
 function syncMembers(draft: GangDraft, { group, cliques, isTaken }: GroupSnapshot, home: GroupHome): void {
   const { set, setReplica, template } = home;
   const byName = new Map(cliques.map((clique) => [clique.metadata.name, clique]));

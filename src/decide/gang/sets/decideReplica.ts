@@ -1,4 +1,7 @@
-/** What one replica of a PodCliqueSet wants done: its Service, autoscalers, claims, cliques, groups and gangs, and its end. */
+/**
+ * What one replica of a PodCliqueSet wants done: its Service, autoscalers, claims, cliques, groups and gangs, and its
+ * end.
+ */
 import { podsInReach, replicasInReach } from "../../../model/gang/reach.ts";
 import { groupsOf, standaloneCliques } from "../../../model/gang/setFacts.ts";
 import type { GangSettings } from "../../../model/gang/settings.ts";

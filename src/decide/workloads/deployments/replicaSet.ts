@@ -17,8 +17,8 @@ export interface ReplicaSetSnapshot {
   /** All pods of the namespace, or at least those that are controlled by the set or match its selector. */
   readonly pods: readonly Pod[];
   /**
-   * Whether any pod of the namespace has a name. Needed where `pods` are not all: a pod that was released by a change of
-   * its labels still has the name that it was given.
+   * Whether any pod of the namespace has a name. Needed where `pods` are not all: a pod that was released by a change
+   * of its labels still has the name that it was given.
    */
   readonly isTaken?: IsTaken;
   /** Pods of sibling sets under the same Deployment: a node that holds many of them is relieved first. */
@@ -132,8 +132,8 @@ function failureCondition(
 }
 
 /**
- * How many of a run of creates may be under way at once: one, then twice as many each time, so that a quota that refuses
- * all of them is asked once and not five hundred times. A batch with a refusal is the last one.
+ * How many of a run of creates may be under way at once: one, then twice as many each time, so that a quota that
+ * refuses all of them is asked once and not five hundred times. A batch with a refusal is the last one.
  */
 export function slowStartBatches(count: number): number[] {
   const batches: number[] = [];

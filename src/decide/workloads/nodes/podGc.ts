@@ -12,8 +12,8 @@ export interface PodGcSnapshot {
   readonly pods: readonly Pod[];
   readonly nodes: readonly Node[];
   /**
-   * Since when a node with pods has been missing, as the driver keeps it from `missing` of the last decision. A node that
-   * was read before its pods looks gone; so it has to be missing for a while, and still, before its pods are.
+   * Since when a node with pods has been missing, as the driver keeps it from `missing` of the last decision. A node
+   * that was read before its pods looks gone; so it has to be missing for a while, and still, before its pods are.
    */
   readonly missingSinceMs: ReadonlyMap<string, number>;
 }

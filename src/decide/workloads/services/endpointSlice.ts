@@ -1,6 +1,6 @@
 /**
- * What the EndpointSlice controller does: the endpoints of a Service in slices of at most a hundred. An endpoint stays in
- * the slice that it is in, so that a change of one pod is the write of one slice.
+ * What the EndpointSlice controller does: the endpoints of a Service in slices of at most a hundred. An endpoint stays
+ * in the slice that it is in, so that a change of one pod is the write of one slice.
  */
 
 import type {

@@ -1,4 +1,6 @@
-/** A daemon's pod: pinned to its node by affinity, so that the scheduler binds it, and hard to drive away from there. */
+/**
+ * A daemon's pod: pinned to its node by affinity, so that the scheduler binds it, and hard to drive away from there.
+ */
 import type { DaemonSet, Node, Pod, PodSpec, Toleration } from "../../../model/kubernetes.generated.ts";
 import { matchesNode } from "../../../model/objects/nodeMatch.ts";
 import { podFromTemplate } from "../../../model/objects/ownership.ts";

@@ -27,8 +27,8 @@ export interface DaemonSetSnapshot {
   /** All pods of the namespace, or at least those that the set controls or selects. */
   readonly pods: readonly Pod[];
   /**
-   * Whether any pod of the namespace has a name. Needed where `pods` are not all: a pod that was released by a change of
-   * its labels still has the name that it was given.
+   * Whether any pod of the namespace has a name. Needed where `pods` are not all: a pod that was released by a change
+   * of its labels still has the name that it was given.
    */
   readonly isTaken?: IsTaken;
   /** All ControllerRevisions of the namespace. */

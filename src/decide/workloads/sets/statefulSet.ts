@@ -34,11 +34,13 @@ export interface StatefulSetSnapshot {
   /** All pods of the namespace, or at least those that the set controls or selects. */
   readonly pods: readonly Pod[];
   /**
-   * Whether any pod of the namespace has a name. Needed where `pods` are not all: one that is not the set's may have a name
-   * that the set needs.
+   * Whether any pod of the namespace has a name. Needed where `pods` are not all: one that is not the set's may have a
+   * name that the set needs.
    */
   readonly isTaken?: IsTaken;
-  /** The claim of this name in the set's namespace. Asked for by name: a set may want more claims than can be listed. */
+  /**
+   * The claim of this name in the set's namespace. Asked for by name: a set may want more claims than can be listed.
+   */
   readonly claimNamed: (name: string) => PersistentVolumeClaim | undefined;
   /** All ControllerRevisions of the namespace. */
   readonly revisions: readonly ControllerRevision[];

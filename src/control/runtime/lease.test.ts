@@ -86,7 +86,7 @@ describe("a lease", () => {
     expect(history).toEqual(["a leads in 0", "a lost it", "b leads in 1"]);
   });
 
-  test("a renewal that landed unheard is no reason to stop leading", async () => {
+  test("a renewal that landed without an answer is no reason to stop leading", async () => {
     const { candidates, pass, proven, history } = await started(["a"]);
     candidates[0]?.start();
     await pass(3000);
@@ -100,7 +100,7 @@ describe("a lease", () => {
     expect(history).toEqual(["a leads in 0"]);
   });
 
-  test("a taking that landed unheard is taken up in a new epoch", async () => {
+  test("a take-over that landed without an answer continues in a new epoch", async () => {
     const { candidates, pass, history } = await started(["a"]);
     const [a] = candidates;
     if (a !== undefined)
